@@ -98,7 +98,7 @@ impl TargetKind {
             type Output = &'static Facts;
 
             fn visit<T: Loaded>(self) -> Self::Output {
-                T::facts()
+                T::FACTS
             }
         }
         self.visit(FactsOf)

@@ -14,9 +14,11 @@ use crate::shutdown::Shutdown;
 
 /// The nodes of a target, asked one after the other for what they hold.
 pub(crate) struct Drain {
-    nodes: Vec<(Endpoint, Box<dyn AskPending>)>,
+    nodes: Vec<Asked>,
     runtime: Runtime,
 }
+
+type Asked = (Endpoint, Box<dyn AskPending>);
 
 /// How a wait ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +30,7 @@ pub(crate) struct Drained {
 }
 
 impl Drain {
-    /// Nothing is asked yet.
+    /// Over the interface that takes the load. Nothing is asked yet.
     ///
     /// # Errors
     /// When the clients or their runtime cannot be made.
@@ -37,14 +39,25 @@ impl Drain {
         endpoints: &[Endpoint],
         trust: &Trust,
     ) -> anyhow::Result<Self> {
-        let runtime = crate::runtime::start().context("cannot ask the nodes")?;
-        let nodes = endpoints.iter().map(|endpoint| {
-            let asked = kind.visit(Connect { endpoint, trust })?;
-            Ok((endpoint.clone(), asked))
-        });
+        Self::open(kind.visit(Connect { endpoints, trust }))
+    }
+
+    /// Over the interface that nodes of this kind are observed through.
+    ///
+    /// # Errors
+    /// When the clients or their runtime cannot be made.
+    pub(crate) fn observing(
+        kind: TargetKind,
+        endpoints: &[Endpoint],
+        trust: &Trust,
+    ) -> anyhow::Result<Self> {
+        Self::open(kind.visit(Observe(Connect { endpoints, trust })))
+    }
+
+    fn open(nodes: Result<Vec<Asked>, ClientError>) -> anyhow::Result<Self> {
         Ok(Self {
-            nodes: nodes.collect::<Result<_, ClientError>>()?,
-            runtime,
+            nodes: nodes?,
+            runtime: crate::runtime::start().context("cannot ask the nodes")?,
         })
     }
 
@@ -96,16 +109,36 @@ impl<T: Target> AskPending for Queries<T> {
 }
 
 struct Connect<'a> {
-    endpoint: &'a Endpoint,
+    endpoints: &'a [Endpoint],
     trust: &'a Trust,
 }
 
+impl Connect<'_> {
+    fn to<T: Target>(self) -> Result<Vec<Asked>, ClientError> {
+        let connect = |endpoint: &Endpoint| {
+            let options = ClientOptions::new(QUERY_TIMEOUT, self.trust);
+            let asked: Box<dyn AskPending> = Box::new(Queries::<T>(T::queries(endpoint, options)?));
+            Ok((endpoint.clone(), asked))
+        };
+        self.endpoints.iter().map(connect).collect()
+    }
+}
+
 impl TargetVisitor for Connect<'_> {
-    type Output = Result<Box<dyn AskPending>, ClientError>;
+    type Output = Result<Vec<Asked>, ClientError>;
 
     fn visit<T: Loaded>(self) -> Self::Output {
-        let options = ClientOptions::new(QUERY_TIMEOUT, self.trust);
-        Ok(Box::new(Queries::<T>(T::queries(self.endpoint, options)?)))
+        self.to::<T>()
+    }
+}
+
+struct Observe<'a>(Connect<'a>);
+
+impl TargetVisitor for Observe<'_> {
+    type Output = Result<Vec<Asked>, ClientError>;
+
+    fn visit<T: Loaded>(self) -> Self::Output {
+        self.0.to::<T::Observed>()
     }
 }
 

@@ -7,13 +7,11 @@ use anyhow::bail;
 use measure::{Failure, IdText, RefusalTexts, Reply, TxHash};
 use parking_lot::Mutex;
 use rpc::{
-    BigchaindbClient, BroadcastMethod, ClientError, ClientOptions, Endpoint, FollowOptions,
-    Follower, Mempool, Message, bigchaindb_transactions_path,
+    BigchaindbClient, BroadcastMethod, ClientError, ClientOptions, Endpoint, Mempool, Message,
+    bigchaindb_transactions_path,
 };
-use tokio_util::sync::CancellationToken;
 
-use super::{BuiltIn, Facts, FollowTask, Limits, Probe, ReplyTo, Target, TargetOptions};
-use crate::clock::RunClock;
+use super::{BuiltIn, Facts, FollowWith, Followed, Limits, Probe, ReplyTo, Target, TargetOptions};
 use crate::workload::{TxName, Workload, WorkloadError, WorkloadKind, bigchain_id};
 
 /// A BigchainDB server, given transactions by `POST /api/v1/transactions`.
@@ -29,33 +27,30 @@ impl Target for Bigchaindb {
     type Queries = BigchaindbClient;
     type Observed = Self;
 
-    fn facts() -> &'static Facts {
-        static FACTS: Facts = Facts {
-            name: "bigchaindb",
-            ids: IdText::LowerHex,
-            workload: &WorkloadKind::BigchainCreate,
-            no_kvstore: Some(
-                "means nothing to a BigchainDB; use bigchaindb-create or bigchaindb-transfer",
-            ),
-            no_websocket: Some(
-                "takes transactions over http or https, not over ws; its events are found from there",
-            ),
-            no_sentinel: Some(
-                "sentinel stands in front of a node's RPC; leave out target = \"bigchaindb\"",
-            ),
-            no_managed_cometbft: Some(
-                "BigchainDB runs on the built-in node; use --node builtin, or --endpoints of one",
-            ),
-            // Its server has a few workers, each of them busy with one connection.
-            most_connections: NonZeroU32::new(16).expect("not zero"),
-            answers_unchecked: false,
-            method_prefix: "mode=",
-            interface: Some("its HTTP API"),
-            built_in: BuiltIn::BigchaindbApi,
-            ..Facts::COMETBFT
-        };
-        &FACTS
-    }
+    const FACTS: &'static Facts = &Facts {
+        name: "bigchaindb",
+        ids: IdText::LowerHex,
+        workload: &WorkloadKind::BigchainCreate,
+        no_kvstore: Some(
+            "means nothing to a BigchainDB; use bigchaindb-create or bigchaindb-transfer",
+        ),
+        no_websocket: Some(
+            "takes transactions over http or https, not over ws; its events are found from there",
+        ),
+        no_sentinel: Some(
+            "sentinel stands in front of a node's RPC; leave out target = \"bigchaindb\"",
+        ),
+        no_managed_cometbft: Some(
+            "BigchainDB runs on the built-in node; use --node builtin, or --endpoints of one",
+        ),
+        // Its server has a few workers, each of them busy with one connection.
+        most_connections: NonZeroU32::new(16).expect("not zero"),
+        answers_unchecked: false,
+        method_prefix: "mode=",
+        interface: Some("its HTTP API"),
+        built_in: BuiltIn::BigchaindbApi,
+        ..Facts::COMETBFT
+    };
 
     fn new(options: TargetOptions) -> Self {
         Self {
@@ -140,17 +135,12 @@ impl Target for Bigchaindb {
         })
     }
 
-    fn follow(
-        probe: &Probe,
-        endpoint: &Endpoint,
-        options: FollowOptions,
-        clock: RunClock,
-        shutdown: CancellationToken,
-    ) -> Result<(Follower, FollowTask), ClientError> {
+    fn follow(probe: &Probe, with: FollowWith<'_>) -> Result<Followed, ClientError> {
+        let clock = move || with.clock.now();
         // A probe of a node that is followed has found its events.
-        let events = probe.events.as_ref().unwrap_or(endpoint);
+        let events = probe.events.as_ref().unwrap_or(with.endpoint);
         let (follower, worker) =
-            rpc::follow_bigchaindb(endpoint, events, options, move || clock.now(), shutdown)?;
+            rpc::follow_bigchaindb(with.endpoint, events, with.options, clock, with.shutdown)?;
         Ok((follower, Box::pin(worker.run())))
     }
 

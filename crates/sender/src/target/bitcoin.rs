@@ -9,16 +9,14 @@ use std::sync::Arc;
 use anyhow::bail;
 use measure::{Failure, IdText, RefusalTexts, Reply, TxHash};
 use parking_lot::Mutex;
-use rpc::{
-    BitcoinClient, ClientError, ClientOptions, Endpoint, FollowOptions, Follower, Mempool, Message,
-};
+use rpc::{BitcoinClient, ClientError, ClientOptions, Endpoint, Mempool, Message};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use tokio_util::sync::CancellationToken;
 use wire::encoding::push_hex;
 
-use super::{BuiltIn, Facts, FollowTask, Framing, Limits, Probe, ReplyTo, Target, TargetOptions};
-use crate::clock::RunClock;
+use super::{
+    BuiltIn, Facts, FollowWith, Followed, Framing, Limits, Probe, ReplyTo, Target, TargetOptions,
+};
 use crate::workload::bitcoin::{bitcoin_id, hash_text};
 use crate::workload::{BitcoinWorkload, TxName, Workload, WorkloadError, WorkloadKind};
 
@@ -36,29 +34,26 @@ impl Target for BitcoinNode {
     type Queries = BitcoinClient;
     type Observed = Self;
 
-    fn facts() -> &'static Facts {
-        static FACTS: Facts = Facts {
-            name: "bitcoin",
-            ids: IdText::LowerHex,
-            has_coinbase: true,
-            workload: &WorkloadKind::Bitcoin,
-            no_kvstore: Some("means nothing to a Bitcoin node; use --workload bitcoin"),
-            no_websocket: Some("takes transactions over http or https, not over ws"),
-            no_sentinel: Some(
-                "sentinel stands in front of a CometBFT's RPC; leave out target = \"bitcoin\"",
-            ),
-            no_managed_cometbft: Some(
-                "Bitcoin runs on the built-in node; use --node builtin, or --endpoints of one",
-            ),
-            // btcd serves 10 clients by default (`--rpcmaxclients`), and followers are some of them.
-            most_connections: NonZeroU32::new(8).expect("not zero"),
-            answers_unchecked: false,
-            method_prefix: "sendrawtransaction, ",
-            built_in: BuiltIn::BitcoinRpc,
-            ..Facts::COMETBFT
-        };
-        &FACTS
-    }
+    const FACTS: &'static Facts = &Facts {
+        name: "bitcoin",
+        ids: IdText::LowerHex,
+        has_coinbase: true,
+        workload: &WorkloadKind::Bitcoin,
+        no_kvstore: Some("means nothing to a Bitcoin node; use --workload bitcoin"),
+        no_websocket: Some("takes transactions over http or https, not over ws"),
+        no_sentinel: Some(
+            "sentinel stands in front of a CometBFT's RPC; leave out target = \"bitcoin\"",
+        ),
+        no_managed_cometbft: Some(
+            "Bitcoin runs on the built-in node; use --node builtin, or --endpoints of one",
+        ),
+        // btcd serves 10 clients by default (`--rpcmaxclients`), and followers are some of them.
+        most_connections: NonZeroU32::new(8).expect("not zero"),
+        answers_unchecked: false,
+        method_prefix: "sendrawtransaction, ",
+        built_in: BuiltIn::BitcoinRpc,
+        ..Facts::COMETBFT
+    };
 
     fn new(options: TargetOptions) -> Self {
         Self {
@@ -155,15 +150,10 @@ impl Target for BitcoinNode {
         })
     }
 
-    fn follow(
-        _: &Probe,
-        endpoint: &Endpoint,
-        options: FollowOptions,
-        clock: RunClock,
-        shutdown: CancellationToken,
-    ) -> Result<(Follower, FollowTask), ClientError> {
+    fn follow(_: &Probe, with: FollowWith<'_>) -> Result<Followed, ClientError> {
+        let clock = move || with.clock.now();
         let (follower, task) =
-            rpc::follow_bitcoin(endpoint, options, move || clock.now(), shutdown)?;
+            rpc::follow_bitcoin(with.endpoint, with.options, clock, with.shutdown)?;
         Ok((follower, Box::pin(task)))
     }
 

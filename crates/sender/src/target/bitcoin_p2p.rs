@@ -9,20 +9,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
-use measure::{IdText, RefusalTexts, Reply, TxHash};
+use measure::{RefusalTexts, Reply, TxHash};
 use parking_lot::Mutex;
 use rpc::{
-    ClientError, ClientOptions, Endpoint, FollowOptions, Follower, Mempool, Message, PEER_NETWORKS,
-    PeerNetwork, PeerRejection, Transport, probe_peer, write_peer_tx,
+    ClientError, ClientOptions, Endpoint, Mempool, Message, PEER_NETWORKS, PeerNetwork,
+    PeerRejection, Transport, probe_peer, write_peer_tx,
 };
-use tokio_util::sync::CancellationToken;
 
 use super::{
-    BitcoinNode, BuiltIn, Facts, FollowTask, Limits, Probe, ReplyTo, Target, TargetOptions,
+    BitcoinNode, BuiltIn, Facts, FollowWith, Followed, Limits, Probe, ReplyTo, Target,
+    TargetOptions,
 };
-use crate::clock::RunClock;
 use crate::workload::bitcoin::{bitcoin_id, hash_text};
-use crate::workload::{TxName, Workload, WorkloadError, WorkloadKind};
+use crate::workload::{TxName, Workload, WorkloadError};
 
 /// A Bitcoin node, given transactions as one of its peers gives them.
 #[derive(Debug, Clone)]
@@ -44,34 +43,24 @@ impl Target for BitcoinPeer {
     /// What a peer is not told, the JSON-RPC of other nodes tells.
     type Observed = BitcoinNode;
 
-    fn facts() -> &'static Facts {
-        static FACTS: Facts = Facts {
-            name: "bitcoin-p2p",
-            ids: IdText::LowerHex,
-            has_coinbase: true,
-            workload: &WorkloadKind::Bitcoin,
-            no_kvstore: Some("means nothing to a Bitcoin node; use --workload bitcoin"),
-            no_websocket: Some("takes transactions over bitcoin-p2p, not over ws"),
-            no_sentinel: Some(
-                "sentinel stands in front of a CometBFT's RPC; leave out target = \"bitcoin-p2p\"",
-            ),
-            no_managed_cometbft: Some(
-                "Bitcoin runs on the built-in node; use --node builtin, or --endpoints of one",
-            ),
-            transport: Some(Transport::P2p),
-            most_connections: NonZeroU32::MIN,
-            answers_unchecked: false,
-            acceptance: Some(
-                "accepted is the first announcement (inv) of a transaction at a connection that only listens; nodes \
-                 announce some at a time (btcd each 10 s unless --trickleinterval says otherwise), and times to \
-                 acceptance are as coarse as that. What is never announced was refused or is unknown",
-            ),
-            method_prefix: "tx message, ",
-            interface: Some("bitcoin-p2p"),
-            built_in: BuiltIn::BitcoinPeers,
-        };
-        &FACTS
-    }
+    const FACTS: &'static Facts = &Facts {
+        name: "bitcoin-p2p",
+        no_websocket: Some("takes transactions over bitcoin-p2p, not over ws"),
+        no_sentinel: Some(
+            "sentinel stands in front of a CometBFT's RPC; leave out target = \"bitcoin-p2p\"",
+        ),
+        transport: Some(Transport::P2p),
+        most_connections: NonZeroU32::MIN,
+        acceptance: Some(
+            "accepted is the first announcement (inv) of a transaction at a connection that only listens; nodes \
+             announce some at a time (btcd each 10 s unless --trickleinterval says otherwise), and times to \
+             acceptance are as coarse as that. What is never announced was refused or is unknown",
+        ),
+        method_prefix: "tx message, ",
+        interface: Some("bitcoin-p2p"),
+        built_in: BuiltIn::BitcoinPeers,
+        ..*BitcoinNode::FACTS
+    };
 
     fn new(_: TargetOptions) -> Self {
         Self {
@@ -155,17 +144,11 @@ impl Target for BitcoinPeer {
         })
     }
 
-    fn follow(
-        probe: &Probe,
-        endpoint: &Endpoint,
-        options: FollowOptions,
-        clock: RunClock,
-        shutdown: CancellationToken,
-    ) -> Result<(Follower, FollowTask), ClientError> {
+    fn follow(probe: &Probe, with: FollowWith<'_>) -> Result<Followed, ClientError> {
+        let clock = move || with.clock.now();
         let network = probe.network.unwrap_or(PEER_NETWORKS[0]);
-        let clock = move || clock.now();
         let (follower, task) =
-            rpc::follow_bitcoin_peer(endpoint, network, options, clock, shutdown);
+            rpc::follow_bitcoin_peer(with.endpoint, network, with.options, clock, with.shutdown);
         Ok((follower, Box::pin(task)))
     }
 
@@ -174,5 +157,3 @@ impl Target for BitcoinPeer {
         Ok(None)
     }
 }
-
-impl BitcoinPeer {}

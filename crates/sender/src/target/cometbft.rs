@@ -7,15 +7,13 @@ use anyhow::bail;
 use measure::{Code, Codespace, Failure, NodeLimits, RefusalTexts, Reply, TxHash};
 use parking_lot::Mutex;
 use rpc::{
-    AnswerId, BroadcastMethod, Client, ClientError, ClientOptions, Endpoint, FollowOptions,
-    Follower, Mempool, Message, Outcome, Status,
+    AnswerId, BroadcastMethod, Client, ClientError, ClientOptions, Endpoint, Mempool, Message,
+    Outcome, Status,
 };
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
-use tokio_util::sync::CancellationToken;
 
-use super::{Facts, FollowTask, Probe, ReplyTo, Target, TargetOptions};
-use crate::clock::RunClock;
+use super::{Facts, FollowWith, Followed, Probe, ReplyTo, Target, TargetOptions};
 use crate::workload::{Expectation, Sequences, TxName, Workload, WorkloadError};
 
 /// A CometBFT or Tendermint node, given transactions by `broadcast_tx_*`.
@@ -31,9 +29,7 @@ impl Target for Cometbft {
     type Queries = Client;
     type Observed = Self;
 
-    fn facts() -> &'static Facts {
-        &Facts::COMETBFT
-    }
+    const FACTS: &'static Facts = &Facts::COMETBFT;
 
     fn new(options: TargetOptions) -> Self {
         Self {
@@ -129,14 +125,9 @@ impl Target for Cometbft {
         Ok(Some(Workload::Cosmos(ready.await?)))
     }
 
-    fn follow(
-        _: &Probe,
-        endpoint: &Endpoint,
-        options: FollowOptions,
-        clock: RunClock,
-        shutdown: CancellationToken,
-    ) -> Result<(Follower, FollowTask), ClientError> {
-        let (follower, worker) = rpc::follow(endpoint, options, move || clock.now(), shutdown)?;
+    fn follow(_: &Probe, with: FollowWith<'_>) -> Result<Followed, ClientError> {
+        let clock = move || with.clock.now();
+        let (follower, worker) = rpc::follow(with.endpoint, with.options, clock, with.shutdown)?;
         Ok((follower, Box::pin(worker.run())))
     }
 
@@ -187,8 +178,6 @@ impl Target for Cometbft {
         queries.num_unconfirmed_txs().await.map(Some)
     }
 }
-
-impl Cometbft {}
 
 /// The code of a refusal, and what the node said: CometBFT puts the real text of an error into `data`.
 fn refusal_of<'a>(reply: Reply, outcome: &'a Outcome<'_>) -> Option<(Code, &'a str)> {

@@ -10,6 +10,7 @@ mod cometbft;
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use measure::{Failure, IdText, NodeLimits, RefusalTexts, Reply, TxHash};
@@ -40,7 +41,7 @@ pub trait Target: Clone + fmt::Debug + Send + Sync + 'static {
     type Observed: Target;
 
     /// What the kind is called and what it takes.
-    fn facts() -> &'static Facts;
+    const FACTS: &'static Facts;
 
     /// A target that is given transactions in this way.
     fn new(options: TargetOptions) -> Self;
@@ -137,13 +138,7 @@ pub trait Target: Clone + fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// [`ClientError::Setup`] when TLS is needed and cannot be set up.
-    fn follow(
-        probe: &Probe,
-        endpoint: &Endpoint,
-        options: FollowOptions,
-        clock: RunClock,
-        shutdown: CancellationToken,
-    ) -> Result<(Follower, FollowTask), ClientError>;
+    fn follow(probe: &Probe, with: FollowWith<'_>) -> Result<Followed, ClientError>;
 
     /// Which of these transactions the node holds, in its mempool or in a block; `None` where its interface
     /// cannot be asked for one that is in no block.
@@ -194,8 +189,21 @@ pub trait Target: Clone + fmt::Debug + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Option<Mempool>, ClientError>> + Send;
 }
 
-/// The task that brings a follower's events about.
-pub type FollowTask = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+/// What a follower works with.
+#[derive(Debug)]
+pub struct FollowWith<'a> {
+    /// The node.
+    pub endpoint: &'a Endpoint,
+    /// What is asked for, and how often.
+    pub options: FollowOptions,
+    /// Stamps what is observed.
+    pub clock: RunClock,
+    /// Ends it.
+    pub shutdown: CancellationToken,
+}
+
+/// The events of a follower, and the task that brings them about.
+pub type Followed = (Follower, Pin<Box<dyn Future<Output = ()> + Send>>);
 
 /// What a kind of target is called and what it takes.
 #[derive(Debug)]
@@ -252,6 +260,11 @@ impl Facts {
         interface: None,
         built_in: BuiltIn::Rpc,
     };
+
+    /// Whether it is loaded as nodes load each other, over connections that carry no answers.
+    pub fn is_of_peers(&self) -> bool {
+        self.transport == Some(Transport::P2p)
+    }
 }
 
 /// The interface of the built-in node that a target uses.

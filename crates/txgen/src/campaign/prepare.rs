@@ -2,7 +2,6 @@
 
 use anyhow::Context as _;
 use rpc::{Endpoint, Transport};
-use sender::target::BuiltIn;
 use sender::workload::WorkloadKind;
 
 use crate::managed::Stage;
@@ -53,9 +52,7 @@ pub(super) fn prepare<'a>(
             if let Some(problem) = facts.no_managed_cometbft.filter(|_| cometbft) {
                 anyhow::bail!(problem);
             }
-            let is_for_bitcoin =
-                matches!(facts.built_in, BuiltIn::BitcoinRpc | BuiltIn::BitcoinPeers);
-            if run.node.kind() == NodeKind::Btcd && !is_for_bitcoin {
+            if run.node.kind() == NodeKind::Btcd && !facts.built_in.is_bitcoin() {
                 anyhow::bail!(
                     "a btcd takes Bitcoin transactions; use workload = \"bitcoin\" and no target, or target = \"bitcoin-p2p\""
                 );

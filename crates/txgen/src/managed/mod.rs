@@ -138,8 +138,7 @@ impl Stage {
             NodeKind::Builtin if run.node.is_fresh() && run.sentinel.is_none() => None,
             NodeKind::Builtin => {
                 let config = plan::fitting(run.request.builtin.clone(), settings);
-                let facts = target.facts();
-                let node = BuiltInNode::start(config.clone(), facts)?;
+                let node = BuiltInNode::start(config.clone(), target)?;
                 Some(Node::BuiltIn(node, Box::new(config)))
             }
             NodeKind::Cometbft => Some(Node::CometBft(start_cometbft(
@@ -184,7 +183,7 @@ impl Stage {
     /// The JSON-RPC of the node that a load among peers goes to, if it was started here.
     pub(crate) fn rpc(&self) -> Option<Endpoint> {
         let node = self.node.as_ref();
-        node.filter(|_| self.target == TargetKind::BitcoinP2p)
+        node.filter(|_| self.target.facts().is_of_peers())
             .and_then(Node::rpc)
     }
 
@@ -276,12 +275,13 @@ impl Stage {
         patience: Duration,
         shutdown: &Shutdown,
     ) -> Option<String> {
-        // Peers are not told what a mempool holds.
-        let (target, endpoints) = match self.rpc() {
-            Some(rpc) => (TargetKind::Bitcoin, vec![rpc]),
-            None => (self.target, self.endpoints.clone()),
+        let trust = Trust::native();
+        let drain = match self.rpc() {
+            // Peers are not told what a mempool holds.
+            Some(rpc) => Drain::observing(self.target, &[rpc], &trust),
+            None => Drain::new(self.target, &self.endpoints, &trust),
         };
-        match Drain::new(target, &endpoints, &Trust::native()) {
+        match drain {
             Ok(drain) => {
                 let drained = drain.await_empty(own, Nanos::from(patience), shutdown);
                 drained.obstacle

@@ -371,7 +371,7 @@ mod tests {
             sights: Vec::new(),
         };
         let nodes = ["a=http://a:1", "b=http://b:1"].map(|node| node.parse().unwrap());
-        Book::new(&nodes, BitcoinNode::facts(), tables)
+        Book::new(&nodes, BitcoinNode::FACTS, tables)
     }
 
     fn lines(bytes: &[u8]) -> Vec<String> {

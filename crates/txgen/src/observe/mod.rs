@@ -71,7 +71,7 @@ impl Observers {
         tables: Tables<File>,
     ) -> anyhow::Result<Self> {
         let runtime = crate::runtime::start().context("nodes cannot be observed")?;
-        let book = Arc::new(Mutex::new(Book::new(nodes, T::facts(), tables)));
+        let book = Arc::new(Mutex::new(Book::new(nodes, T::FACTS, tables)));
         let shutdown = CancellationToken::new();
         let options = || ClientOptions::new(QUERY_TIMEOUT, trust);
         let mut watches = Vec::new();

@@ -10,7 +10,7 @@ use pacing::{Nanos, Random};
 use parking_lot::Mutex;
 use rpc::{Client, ClientOptions, FollowEvent, FollowOptions};
 use sender::clock::RunClock;
-use sender::target::{Probe, Target};
+use sender::target::{FollowWith, Probe, Target};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -81,7 +81,7 @@ impl<T: Target> NodeWatch<T> {
     pub(super) async fn check(&self) -> anyhow::Result<()> {
         let told = T::pending(&self.queries, &[]).await;
         if told.with_context(|| silent(&self.node.name))?.is_none() {
-            let kind = T::facts().name;
+            let kind = T::FACTS.name;
             bail!("{kind} nodes cannot be observed: they do not tell how many transactions wait");
         }
         Ok(())
@@ -103,9 +103,13 @@ impl<T: Target> NodeWatch<T> {
         };
         // What follows a node that can be observed needs nothing of a probe.
         let probe = Probe::default();
-        let clock = self.clock.clone();
-        let followed = T::follow(&probe, &self.node.endpoint, options, clock, shutdown);
-        let Ok((mut follower, task)) = followed else {
+        let with = FollowWith {
+            endpoint: &self.node.endpoint,
+            options,
+            clock: self.clock.clone(),
+            shutdown,
+        };
+        let Ok((mut follower, task)) = T::follow(&probe, with) else {
             return;
         };
         let read = async {

@@ -32,7 +32,7 @@ use sender::workload::Workload;
 pub use error::PlanError;
 pub use load::{Load, RequestedLoad};
 pub use nodes::{Guest, Nodes};
-pub(crate) use nodes::{endpoint_of, fitting};
+pub(crate) use nodes::{endpoint_of, fitting, listening};
 
 /// Everything a run needs to know.
 #[derive(Debug, Clone)]

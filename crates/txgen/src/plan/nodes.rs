@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use devnode::DevNode;
 use rpc::{Endpoint, Transport, Trust, TrustError};
 use sender::kind::TargetKind;
 use sender::target::BuiltIn;
@@ -117,7 +118,7 @@ pub(super) fn resolve(
             .any(|endpoint| of(endpoint) == Transport::Ws);
     let facts = target.facts();
     let usual = facts.transport.unwrap_or(Transport::Http);
-    let foreign = |of_peers: bool| of_peers != (facts.transport == Some(Transport::P2p));
+    let foreign = |of_peers: bool| of_peers != facts.is_of_peers();
     let mut given = settings
         .endpoints
         .iter()
@@ -196,6 +197,16 @@ pub(crate) fn fitting(builtin: devnode::Config, settings: &Settings) -> devnode:
         config.rpc = usual.rpc;
     }
     config
+}
+
+/// Where the built-in node listens for what this target speaks.
+pub(crate) fn listening(target: TargetKind, node: &DevNode) -> SocketAddr {
+    let own = match target.facts().built_in {
+        BuiltIn::BigchaindbApi => node.api_address(),
+        BuiltIn::BitcoinPeers => node.peers_address(),
+        BuiltIn::Rpc | BuiltIn::BitcoinRpc => None,
+    };
+    own.unwrap_or_else(|| node.rpc_address())
 }
 
 /// A Bitcoin node that listens for peers.

@@ -5,7 +5,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use measure::KeptRows;
 use rpc::Transport;
 use sender::kind::TargetKind;
-use sender::target::{BuiltIn, Facts};
+use sender::target::Facts;
 use sender::workload::bitcoin::Wallet;
 use sender::workload::{
     BigchainWorkload, BitcoinWorkload, Content, CosmosWorkload, FileFormat, FileWorkload, KvStore,
@@ -226,7 +226,7 @@ fn refuse_of_bitcoin(settings: &Settings, facts: &Facts, bitcoin: bool) -> Resul
 /// What needs JSON-RPC, or is of that alone.
 fn refuse_of_peers(settings: &Settings, facts: &Facts) -> Result<(), PlanError> {
     let given = &settings.bitcoin;
-    let by_peers = facts.built_in == BuiltIn::BitcoinPeers;
+    let by_peers = facts.is_of_peers();
     if given.bitcoin_rpc.is_some() && (!by_peers || settings.endpoints.is_empty()) {
         let problem = "is of loads on bitcoin-p2p:// endpoints; leave it out";
         return Err(PlanError::of("--bitcoin-rpc", problem));

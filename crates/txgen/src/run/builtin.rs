@@ -5,9 +5,9 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use devnode::{Config, DevNode, DevNodeError};
-use sender::target::{BuiltIn, Facts};
+use sender::kind::TargetKind;
 
-use crate::plan::Guest;
+use crate::plan::{self, Guest};
 
 /// A running built-in node.
 pub(crate) struct BuiltInNode {
@@ -29,7 +29,7 @@ pub enum BuiltInError {
 
 impl BuiltInNode {
     /// Starts it and waits until it listens for what the run speaks.
-    pub(crate) fn start(config: Config, facts: &Facts) -> Result<Self, BuiltInError> {
+    pub(crate) fn start(config: Config, target: TargetKind) -> Result<Self, BuiltInError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(WORKERS)
             .thread_name("devnode")
@@ -56,12 +56,7 @@ impl BuiltInNode {
             .map_err(|_| io::Error::other("its thread ended early"))??;
         Ok(Self {
             guest: Guest {
-                address: match facts.built_in {
-                    BuiltIn::BigchaindbApi => node.api_address(),
-                    BuiltIn::BitcoinPeers => node.peers_address(),
-                    BuiltIn::Rpc | BuiltIn::BitcoinRpc => None,
-                }
-                .unwrap_or_else(|| node.rpc_address()),
+                address: plan::listening(target, &node),
                 rpc: node.rpc_address(),
             },
             node: Some(node),

@@ -12,7 +12,7 @@ use rpc::{
     ClientError, ClientOptions, FollowEvent, FollowOptions, FollowedBlock, Follower, HeaderTime,
 };
 use sender::clock::RunClock;
-use sender::target::Target;
+use sender::target::{FollowWith, Target};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -148,14 +148,13 @@ fn spawn_tasks<T: Target>(
         confirmations: plan.confirmations.get().into(),
         ..FollowOptions::default()
     };
-    let endpoint = &node.address.endpoint;
-    let (follower, task) = T::follow(
-        &node.probe,
-        endpoint,
+    let with = FollowWith {
+        endpoint: &node.address.endpoint,
         options,
-        clock.clone(),
-        shutdown.clone(),
-    )?;
+        clock: clock.clone(),
+        shutdown: shutdown.clone(),
+    };
+    let (follower, task) = T::follow(&node.probe, with)?;
     tasks.spawn_on(task, runtime.handle());
     let shutdown = shutdown.clone();
     tasks.spawn_on(

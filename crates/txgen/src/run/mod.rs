@@ -86,7 +86,7 @@ pub(crate) fn start_on(
 pub(crate) fn guest(plan: &Plan) -> Result<Option<BuiltInNode>, BuiltInError> {
     match &plan.nodes {
         Nodes::BuiltIn { config, .. } => {
-            BuiltInNode::start((**config).clone(), plan.target.facts()).map(Some)
+            BuiltInNode::start((**config).clone(), plan.target).map(Some)
         }
         Nodes::Endpoints(_) => Ok(None),
     }

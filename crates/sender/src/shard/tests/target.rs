@@ -3,14 +3,11 @@
 use std::num::NonZeroU32;
 
 use measure::{Failure, IdText, Reply, TxHash};
-use rpc::{
-    Client, ClientError, ClientOptions, ConnectionError, Endpoint, FollowOptions, Follower,
-    Mempool, Message,
-};
-use tokio_util::sync::CancellationToken;
+use rpc::{Client, ClientError, ClientOptions, ConnectionError, Endpoint, Mempool, Message};
 
-use crate::clock::RunClock;
-use crate::target::{Closing, Facts, FollowTask, Limits, Probe, ReplyTo, Target, TargetOptions};
+use crate::target::{
+    Closing, Facts, FollowWith, Followed, Limits, Probe, ReplyTo, Target, TargetOptions,
+};
 use crate::workload::{TxName, TxStream, Workload, WorkloadError};
 
 /// A request is `7`, or `[7,8,9]`; an answer is `7=0,8=13`: a code for each.
@@ -52,17 +49,14 @@ impl Target for ScriptedTarget {
     type Queries = Client;
     type Observed = Self;
 
-    fn facts() -> &'static Facts {
-        static FACTS: Facts = Facts {
-            name: "scripted",
-            ids: IdText::LowerHex,
-            most_connections: NonZeroU32::MIN,
-            answers_unchecked: false,
-            method_prefix: "",
-            ..Facts::COMETBFT
-        };
-        &FACTS
-    }
+    const FACTS: &'static Facts = &Facts {
+        name: "scripted",
+        ids: IdText::LowerHex,
+        most_connections: NonZeroU32::MIN,
+        answers_unchecked: false,
+        method_prefix: "",
+        ..Facts::COMETBFT
+    };
 
     fn new(_: TargetOptions) -> Self {
         Self::default()
@@ -115,13 +109,7 @@ impl Target for ScriptedTarget {
         unreachable!("a shard probes nothing")
     }
 
-    fn follow(
-        _: &Probe,
-        _: &Endpoint,
-        _: FollowOptions,
-        _: RunClock,
-        _: CancellationToken,
-    ) -> Result<(Follower, FollowTask), ClientError> {
+    fn follow(_: &Probe, _: FollowWith<'_>) -> Result<Followed, ClientError> {
         unreachable!("a shard follows nothing")
     }
 
