@@ -1,6 +1,6 @@
 //! Bitcoin loads from a wallet of their own, over JSON-RPC.
 
-mod peers;
+pub(crate) mod peers;
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::support::{Node, Place, quick, wait_until};
 const NEVER: Duration = Duration::from_secs(100_000);
 
 /// A Bitcoin node that pays its blocks to the wallet with the default seed.
-fn node(place: &Place, change: impl FnOnce(&mut Config)) -> Node {
+pub(crate) fn node(place: &Place, change: impl FnOnce(&mut Config)) -> Node {
     let address = place.txgen("bitcoin address");
     address.expect(0);
     let mut config = Config {
@@ -29,7 +29,7 @@ fn node(place: &Place, change: impl FnOnce(&mut Config)) -> Node {
     Node::start(config)
 }
 
-fn url(node: &Node) -> String {
+pub(crate) fn url(node: &Node) -> String {
     format!("http://txgen:txgen@{}", node.rpc_address())
 }
 

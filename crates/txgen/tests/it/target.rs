@@ -8,19 +8,24 @@ use std::fs;
 use devnode::{Application, Config};
 use serde_json::Value;
 
+use crate::bitcoin;
 use crate::support::{Ended, Node, Place, RunFolder, quick};
 
 /// A kind of target on a built-in node.
 struct Case {
     name: &'static str,
-    node: Node,
+    /// Where it takes transactions.
+    endpoints: String,
+    _node: Node,
 }
 
 impl Case {
     fn cometbft() -> Self {
+        let node = Node::start(quick());
         Self {
             name: "cometbft",
-            node: Node::start(quick()),
+            endpoints: node.url(),
+            _node: node,
         }
     }
 
@@ -29,19 +34,35 @@ impl Case {
             app: Application::Bigchaindb,
             ..quick()
         };
+        let node = Node::start(config);
         Self {
             name: "bigchaindb",
-            node: Node::start(config),
+            endpoints: format!("http://{}", node.api_address().unwrap()),
+            _node: node,
+        }
+    }
+
+    fn bitcoin() -> Self {
+        let node = bitcoin::node(&Place::new(), |_| ());
+        Self {
+            name: "bitcoin",
+            endpoints: bitcoin::url(&node),
+            _node: node,
+        }
+    }
+
+    fn bitcoin_among_peers() -> Self {
+        let (node, peers) = bitcoin::peers::peered(&Place::new(), |_| ());
+        Self {
+            name: "bitcoin-p2p",
+            endpoints: format!("{peers} --bitcoin-rpc {}", bitcoin::url(&node)),
+            _node: node,
         }
     }
 
     /// The flags that name the target and where it is.
     fn flags(&self) -> String {
-        let address = match self.node.api_address() {
-            Some(api) => format!("http://{api}"),
-            None => self.node.url(),
-        };
-        format!("--target {} --endpoints {address}", self.name)
+        format!("--target {} --endpoints {}", self.name, self.endpoints)
     }
 
     /// The run was recorded on this target, and its books balance.
@@ -127,9 +148,19 @@ fn every_command_loads_a_bigchaindb_server() {
 }
 
 #[test]
+fn every_command_loads_a_bitcoin_node() {
+    Case::bitcoin().check_every_command();
+}
+
+#[test]
+fn every_command_loads_a_bitcoin_node_among_its_peers() {
+    Case::bitcoin_among_peers().check_every_command();
+}
+
+#[test]
 fn every_command_starts_the_node_that_its_target_needs() {
     let place = Place::new();
-    for target in ["cometbft", "bigchaindb"] {
+    for target in ["cometbft", "bigchaindb", "bitcoin", "bitcoin-p2p"] {
         let ended = place.txgen(&format!(
             "scan --target {target} --rates 20 --duration 1s --out {target}"
         ));

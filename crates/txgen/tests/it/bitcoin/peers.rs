@@ -12,7 +12,7 @@ use super::{node, take_back_what_is_committed, url};
 use crate::support::{Node, Place};
 
 /// A node that listens for peers too, and its URL for them.
-fn peered(place: &Place, change: impl FnOnce(&mut Config)) -> (Node, String) {
+pub(crate) fn peered(place: &Place, change: impl FnOnce(&mut Config)) -> (Node, String) {
     let node = node(place, |config| {
         config.bitcoin.p2p_listen = Some(([127, 0, 0, 1], 0).into());
         config.bitcoin.trickle = Duration::from_millis(5);
