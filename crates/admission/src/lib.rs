@@ -20,7 +20,7 @@
 //! [`FastFilter`] costs a tenth of that and takes 512 KiB whatever it holds; a false conflict only
 //! delays a transaction by one epoch. [`TwoGenerationFilter`] remembers at least its last N keys.
 //! [`RollingFilter`] is there to be compared with: it forgets far earlier than its size suggests.
-//! `benches/admission.rs` measures all of them beside the check of signatures.
+//! `benches/admission` measures all of them beside the check of signatures.
 
 mod admit;
 mod corral;

@@ -1,4 +1,4 @@
-//! Breaks on a schedule: the node sees them, clients do not. Case 25 of the list of abuse.
+//! Breaks on a schedule: the node sees them, clients do not. Case 25 of `docs/attacks.md`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -1,4 +1,4 @@
-//! The node dies under load and comes back. Case 24 of the list of abuse.
+//! The node dies under load and comes back. Case 24 of `docs/attacks.md`.
 
 use std::net::SocketAddr;
 use std::thread;

@@ -1,15 +1,18 @@
 //! Conditions on `summary.json`: `commit.p99<5s`, `failed.share<0.5%`, `fate.errors==0`.
 
+mod comparison;
+mod metric;
 mod schema;
 mod unit;
 
 use std::fmt;
 use std::str::FromStr;
 
-use measure::Quantiles;
 use report::text::grouped;
 use serde_json::Value;
 
+use self::comparison::Comparison;
+use self::metric::Metric;
 use self::unit::Unit;
 
 /// One condition, checked when the run has ended.
@@ -63,32 +66,6 @@ impl Verdict {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Metric {
-    Path(Vec<String>),
-    FailedShare,
-}
-
-/// What a summary says of a metric.
-#[derive(Debug, Clone, Copy)]
-struct Measured {
-    value: f64,
-    /// The highest that it can be.
-    at_most: f64,
-    /// How many observations had not ended, where they can raise it.
-    unfinished: Option<u64>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Comparison {
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    Equal,
-    NotEqual,
-}
-
 impl Threshold {
     /// Checks the condition on a `summary.json` document.
     pub fn check(&self, summary: &Value) -> Verdict {
@@ -105,150 +82,11 @@ impl Threshold {
             unfinished: measured.and_then(|it| it.unfinished),
         }
     }
-}
 
-impl Threshold {
     /// Whether its value is known from blocks only.
     pub(crate) fn needs_blocks(&self) -> bool {
-        let Metric::Path(path) = &self.metric else {
-            return false;
-        };
-        let from_blocks = |key: &String| key == "pending" || key.starts_with("commit");
-        path[0] == "blocks" || path[1..].iter().any(from_blocks)
+        self.metric.needs_blocks()
     }
-}
-
-impl Metric {
-    /// The metric of this name, and its unit.
-    fn parse(text: &str) -> Option<(Self, Unit)> {
-        let mut parts: Vec<String> = text.split('.').map(Into::into).collect();
-        if parts.iter().any(String::is_empty) || parts.len() < 2 {
-            return None;
-        }
-        let latency = schema::SHORT.iter().find(|(short, _)| *short == parts[0]);
-        if let Some((_, latency)) = latency {
-            let known = Quantiles::NAMES.contains(&parts[1].as_str()) && parts.len() == 2;
-            parts = vec!["latency_ms".into(), (*latency).into(), parts.remove(1)];
-            return known.then_some((Self::Path(parts), Unit::Duration(1)));
-        }
-        if FAILED_SHARE.contains(&text) {
-            return Some((Self::FailedShare, Unit::Share));
-        }
-        schema::unit(&parts).map(|unit| (Self::Path(parts), unit))
-    }
-
-    fn measure(&self, summary: &Value) -> Option<Measured> {
-        let exact = |value| Measured {
-            value,
-            at_most: value,
-            unfinished: None,
-        };
-        match self {
-            Self::Path(path) => {
-                let value = number(summary, path)?;
-                Some(censored(summary, path, value).unwrap_or_else(|| exact(value)))
-            }
-            Self::FailedShare => failed_share(summary),
-        }
-    }
-}
-
-/// What failed for certain as a share of planned, and at most with what has not ended well.
-fn failed_share(summary: &Value) -> Option<Measured> {
-    let offered = |name| summary.get("offered")?.get(name)?.as_f64();
-    let fate = |name| summary.get("fate")?.get(name)?.as_f64();
-    let is_followed = summary.get("followed")?.as_bool()?;
-    let failed = offered("unsent")? + fate("rejected")? + fate("errors")? + fate("commit_failed")?;
-    let in_no_block = if is_followed { fate("pending")? } else { 0.0 };
-    let open = fate("unanswered")? + fate("unverified")? + in_no_block;
-    let planned = offered("planned")?.max(fate("sent")?);
-    (planned > 0.0).then(|| Measured {
-        value: failed / planned,
-        at_most: (failed + open) / planned,
-        unfinished: (open > 0.0).then_some(open as u64),
-    })
-}
-
-/// A figure of a latency that observations which had not ended can raise.
-fn censored(summary: &Value, path: &[String], value: f64) -> Option<Measured> {
-    let (figure, of) = path.split_last()?;
-    let latency = of.iter().try_fold(summary, |value, key| value.get(key))?;
-    let at_most = latency.get("at_least")?.get(figure)?;
-    Some(Measured {
-        value,
-        at_most: at_most.as_f64().unwrap_or(f64::INFINITY),
-        unfinished: latency.get("censored")?.as_u64(),
-    })
-}
-
-/// The share of sent that failed, and its earlier name.
-const FAILED_SHARE: [&str; 2] = ["failed.share", "rate.error"];
-/// What is in the name of counts by name.
-const COUNTS_BY_NAME: &str = "_by_";
-
-/// The number at a path: counts by name (such as `fate.errors_by_kind`) are added up, statistics
-/// (such as `rate.committed_tps`) stand for their mean. A code without a name space is that of any. Of a code that
-/// did not occur there are 0, unless there were so many codes that some were counted together.
-fn number(summary: &Value, path: &[String]) -> Option<f64> {
-    let (last, of) = path.split_last()?;
-    let of_value = of.iter().try_fold(summary, |value, key| value.get(key))?;
-    if of.last().is_some_and(|key| key.contains(COUNTS_BY_NAME)) {
-        let is_it = |key: &str| key == last || key.rsplit_once('/').is_some_and(|it| it.1 == last);
-        let counts = of_value.as_object()?.iter();
-        let counts = counts.filter(|(key, _)| is_it(key));
-        let counts: Vec<f64> = counts.filter_map(|(_, count)| count.as_f64()).collect();
-        let unknown = counts.is_empty() && of_value.get("other").is_some();
-        return (!unknown).then(|| counts.iter().sum());
-    }
-    match of_value.get(last)? {
-        Value::Object(fields) if last.contains(COUNTS_BY_NAME) => {
-            fields.values().map(Value::as_f64).sum()
-        }
-        Value::Object(fields) => fields.get("mean")?.as_f64(),
-        value => value.as_f64(),
-    }
-}
-
-impl Comparison {
-    /// Whether it holds for every value from the lowest to the highest.
-    fn holds(self, (low, high): (f64, f64), limit: f64) -> bool {
-        let is = |value: f64| (value - limit).abs() < f64::EPSILON;
-        match self {
-            Self::Less => high < limit,
-            Self::LessOrEqual => high <= limit,
-            Self::Greater => low > limit,
-            Self::GreaterOrEqual => low >= limit,
-            Self::Equal => is(low) && is(high),
-            Self::NotEqual => (high < limit || low > limit) && !is(low) && !is(high),
-        }
-    }
-
-    /// Whether it holds for every value of a range (`true`) or for none (`false`); nothing where it depends.
-    fn is_settled(self, range: (f64, f64), limit: f64) -> Option<bool> {
-        let always = self.holds(range, limit);
-        (always || self.opposite().holds(range, limit)).then_some(always)
-    }
-
-    const fn opposite(self) -> Self {
-        match self {
-            Self::Less => Self::GreaterOrEqual,
-            Self::LessOrEqual => Self::Greater,
-            Self::Greater => Self::LessOrEqual,
-            Self::GreaterOrEqual => Self::Less,
-            Self::Equal => Self::NotEqual,
-            Self::NotEqual => Self::Equal,
-        }
-    }
-
-    /// Two-character signs first, so that `<=` is not read as `<`.
-    const ALL: [(&'static str, Self); 6] = [
-        ("<=", Self::LessOrEqual),
-        (">=", Self::GreaterOrEqual),
-        ("==", Self::Equal),
-        ("!=", Self::NotEqual),
-        ("<", Self::Less),
-        (">", Self::Greater),
-    ];
 }
 
 impl FromStr for Threshold {

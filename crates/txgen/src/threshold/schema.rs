@@ -23,7 +23,7 @@ pub(super) fn names() -> Vec<String> {
     let paths = paths().into_iter().map(|(path, _)| path);
     let paths = paths.filter(|path| path.iter().all(|key| key != ANY));
     short
-        .chain([super::FAILED_SHARE[0].into()])
+        .chain([super::metric::FAILED_SHARE[0].into()])
         .chain(paths.map(|path| path.join(".")))
         .collect()
 }
@@ -114,7 +114,7 @@ fn unit_of(schema: &Value, place: &Value) -> Unit {
 
 /// A number, counts by name (they are added up) or statistics (their mean stands for them).
 fn is_metric(schema: &Value, key: &str, place: &Value) -> bool {
-    is_number(schema, place) || key.contains(super::COUNTS_BY_NAME)
+    is_number(schema, place) || key.contains(super::metric::COUNTS_BY_NAME)
 }
 
 fn is_number(schema: &Value, place: &Value) -> bool {

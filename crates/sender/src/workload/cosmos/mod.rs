@@ -7,6 +7,7 @@
 mod chain;
 mod content;
 mod genesis;
+mod learn;
 mod sequences;
 
 use std::fmt;

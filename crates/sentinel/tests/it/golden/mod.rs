@@ -1,5 +1,5 @@
 //! The same requests to a real node directly and through the proxy: answers equal byte for byte,
-//! but for what [`intended`] names. Cases 36 to 41 of the list of abuse.
+//! but for what [`intended`] names. Cases 37 to 41 of `docs/attacks.md`.
 
 mod requests;
 

@@ -1,0 +1,125 @@
+//! What a threshold is on, and what a summary says of it.
+
+use measure::Quantiles;
+use serde_json::Value;
+
+use super::schema;
+use super::unit::Unit;
+
+/// What a condition is on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Metric {
+    Path(Vec<String>),
+    FailedShare,
+}
+
+/// What a summary says of a metric.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Measured {
+    pub(super) value: f64,
+    /// The highest that it can be.
+    pub(super) at_most: f64,
+    /// How many observations had not ended, where they can raise it.
+    pub(super) unfinished: Option<u64>,
+}
+
+impl Metric {
+    /// The metric of this name, and its unit.
+    pub(super) fn parse(text: &str) -> Option<(Self, Unit)> {
+        let mut parts: Vec<String> = text.split('.').map(Into::into).collect();
+        if parts.iter().any(String::is_empty) || parts.len() < 2 {
+            return None;
+        }
+        let latency = schema::SHORT.iter().find(|(short, _)| *short == parts[0]);
+        if let Some((_, latency)) = latency {
+            let known = Quantiles::NAMES.contains(&parts[1].as_str()) && parts.len() == 2;
+            parts = vec!["latency_ms".into(), (*latency).into(), parts.remove(1)];
+            return known.then_some((Self::Path(parts), Unit::Duration(1)));
+        }
+        if FAILED_SHARE.contains(&text) {
+            return Some((Self::FailedShare, Unit::Share));
+        }
+        schema::unit(&parts).map(|unit| (Self::Path(parts), unit))
+    }
+
+    /// What the summary says of it.
+    pub(super) fn measure(&self, summary: &Value) -> Option<Measured> {
+        let exact = |value| Measured {
+            value,
+            at_most: value,
+            unfinished: None,
+        };
+        match self {
+            Self::Path(path) => {
+                let value = number(summary, path)?;
+                Some(censored(summary, path, value).unwrap_or_else(|| exact(value)))
+            }
+            Self::FailedShare => failed_share(summary),
+        }
+    }
+
+    /// Whether its value is known from blocks only.
+    pub(super) fn needs_blocks(&self) -> bool {
+        let Self::Path(path) = self else {
+            return false;
+        };
+        let from_blocks = |key: &String| key == "pending" || key.starts_with("commit");
+        path[0] == "blocks" || path[1..].iter().any(from_blocks)
+    }
+}
+
+/// What failed for certain as a share of planned, and at most with what has not ended well.
+fn failed_share(summary: &Value) -> Option<Measured> {
+    let offered = |name| summary.get("offered")?.get(name)?.as_f64();
+    let fate = |name| summary.get("fate")?.get(name)?.as_f64();
+    let is_followed = summary.get("followed")?.as_bool()?;
+    let failed = offered("unsent")? + fate("rejected")? + fate("errors")? + fate("commit_failed")?;
+    let in_no_block = if is_followed { fate("pending")? } else { 0.0 };
+    let open = fate("unanswered")? + fate("unverified")? + in_no_block;
+    let planned = offered("planned")?.max(fate("sent")?);
+    (planned > 0.0).then(|| Measured {
+        value: failed / planned,
+        at_most: (failed + open) / planned,
+        unfinished: (open > 0.0).then_some(open as u64),
+    })
+}
+
+/// A figure of a latency that observations which had not ended can raise.
+fn censored(summary: &Value, path: &[String], value: f64) -> Option<Measured> {
+    let (figure, of) = path.split_last()?;
+    let latency = of.iter().try_fold(summary, |value, key| value.get(key))?;
+    let at_most = latency.get("at_least")?.get(figure)?;
+    Some(Measured {
+        value,
+        at_most: at_most.as_f64().unwrap_or(f64::INFINITY),
+        unfinished: latency.get("censored")?.as_u64(),
+    })
+}
+
+/// The number at a path: counts by name (such as `fate.errors_by_kind`) are added up, statistics
+/// (such as `rate.committed_tps`) stand for their mean. A code without a name space is that of any. Of a code that
+/// did not occur there are 0, unless there were so many codes that some were counted together.
+fn number(summary: &Value, path: &[String]) -> Option<f64> {
+    let (last, of) = path.split_last()?;
+    let of_value = of.iter().try_fold(summary, |value, key| value.get(key))?;
+    if of.last().is_some_and(|key| key.contains(COUNTS_BY_NAME)) {
+        let is_it = |key: &str| key == last || key.rsplit_once('/').is_some_and(|it| it.1 == last);
+        let counts = of_value.as_object()?.iter();
+        let counts = counts.filter(|(key, _)| is_it(key));
+        let counts: Vec<f64> = counts.filter_map(|(_, count)| count.as_f64()).collect();
+        let unknown = counts.is_empty() && of_value.get("other").is_some();
+        return (!unknown).then(|| counts.iter().sum());
+    }
+    match of_value.get(last)? {
+        Value::Object(fields) if last.contains(COUNTS_BY_NAME) => {
+            fields.values().map(Value::as_f64).sum()
+        }
+        Value::Object(fields) => fields.get("mean")?.as_f64(),
+        value => value.as_f64(),
+    }
+}
+
+/// The share of sent that failed, and its earlier name.
+pub(super) const FAILED_SHARE: [&str; 2] = ["failed.share", "rate.error"];
+/// What is in the name of counts by name.
+pub(super) const COUNTS_BY_NAME: &str = "_by_";
