@@ -23,12 +23,12 @@ const REGIONS: usize = 3;
 /// regions, but never for one that came to a lower region after it.
 #[derive(Debug, Default)]
 pub struct Corral {
-    state: Mutex<State>,
+    state: Mutex<Occupancy>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Occupancy {
     /// Threads in the current region.
     inside: usize,
     current: Option<Region>,
@@ -66,7 +66,7 @@ impl Corral {
     }
 }
 
-impl State {
+impl Occupancy {
     fn admits(&self, region: Region) -> bool {
         !self.is_outranked(region) && (self.inside == 0 || self.current == Some(region))
     }

@@ -9,11 +9,11 @@ use crate::sync::{Mutex, lock};
 #[derive(Debug)]
 pub struct Serial<A: Admit> {
     admit: A,
-    state: Mutex<State<A::View>>,
+    state: Mutex<SerialState<A::View>>,
 }
 
 #[derive(Debug)]
-struct State<V> {
+struct SerialState<V> {
     view: V,
     counters: Counters,
 }
@@ -24,14 +24,14 @@ impl<A: Admit> Serial<A> {
         let counters = Counters::ZERO;
         Self {
             admit,
-            state: Mutex::new(State { view, counters }),
+            state: Mutex::new(SerialState { view, counters }),
         }
     }
 
     /// Checks a transaction and commits it if it is good, before it returns. Orphans are not kept.
     pub fn submit(&self, mut tx: A::Tx) {
         let mut state = lock(&self.state);
-        let State { view, counters } = &mut *state;
+        let SerialState { view, counters } = &mut *state;
         counters.submitted += 1;
         match self.admit.check(&tx, view) {
             Verdict::Accepted(checked) => {

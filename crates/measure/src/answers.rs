@@ -17,13 +17,13 @@ pub struct Answers {
     /// A column is two to this power seconds long.
     doublings: u32,
     /// In the order in which the kinds came: the common one first, so that finding it costs nothing.
-    kinds: Vec<(u16, Answer, Vec<Cell>)>,
+    kinds: Vec<(u16, AnswerKind, Vec<Cell>)>,
     codes: Vec<Code>,
 }
 
 /// A kind of answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Answer {
+pub enum AnswerKind {
     /// Accepted.
     Accepted,
     /// Refused with this code.
@@ -72,10 +72,10 @@ impl Answers {
             |unix_us: u64| Nanos::from_micros(unix_us.saturating_sub(origin_unix_ns / 1_000));
         let refused_at = row.error_unix_us.map(since_origin);
         let (answer, at) = match (row.fate(), row.accepted, refused_at, row.code()) {
-            (_, Some(at), ..) => (Answer::Accepted, at),
+            (_, Some(at), ..) => (AnswerKind::Accepted, at),
             (TxFate::Rejected, _, Some(at), Some(code)) => (self.code(code), at),
-            (TxFate::Error, _, Some(at), _) => (Answer::Error, at),
-            _ => (Answer::Unanswered, row.due),
+            (TxFate::Error, _, Some(at), _) => (AnswerKind::Error, at),
+            _ => (AnswerKind::Unanswered, row.due),
         };
         self.count(row.endpoint, answer, row.due, at);
     }
@@ -84,19 +84,19 @@ impl Answers {
     pub(crate) fn record(&mut self, record: &Record) {
         let answered = record.answered;
         let (answer, at) = match record.state {
-            RecordState::Accepted => (Answer::Accepted, answered),
+            RecordState::Accepted => (AnswerKind::Accepted, answered),
             // In a block all the same: its answer is not what decided.
-            _ if record.is_committed() => (Answer::Unanswered, record.due),
-            RecordState::Failed(_) => (Answer::Error, answered),
+            _ if record.is_committed() => (AnswerKind::Unanswered, record.due),
+            RecordState::Failed(_) => (AnswerKind::Error, answered),
             _ => match record.deciding_code() {
                 Some(code) => (self.code(code), answered),
-                None => (Answer::Unanswered, record.due),
+                None => (AnswerKind::Unanswered, record.due),
             },
         };
         self.count(record.endpoint, answer, record.due, at);
     }
 
-    fn count(&mut self, endpoint: u16, answer: Answer, due: Nanos, at: Nanos) {
+    fn count(&mut self, endpoint: u16, answer: AnswerKind, due: Nanos, at: Nanos) {
         let second = at.as_nanos() / 1_000_000_000;
         while second >> self.doublings >= MAX_COLUMNS as u64 {
             self.halve();
@@ -108,14 +108,14 @@ impl Answers {
         }
         let cell = &mut cells[column];
         cell.txs += 1;
-        if answer == Answer::Accepted {
+        if answer == AnswerKind::Accepted {
             cell.waited_ns += at.saturating_sub(due).as_nanos() as f64;
         }
     }
 
-    fn cells_of(&mut self, endpoint: u16, answer: Answer) -> &mut Vec<Cell> {
+    fn cells_of(&mut self, endpoint: u16, answer: AnswerKind) -> &mut Vec<Cell> {
         let is_it =
-            |(known, kind, _): &(u16, Answer, Vec<Cell>)| (*known, *kind) == (endpoint, answer);
+            |(known, kind, _): &(u16, AnswerKind, Vec<Cell>)| (*known, *kind) == (endpoint, answer);
         let place = self.kinds.iter().position(is_it).unwrap_or_else(|| {
             self.kinds.push((endpoint, answer, Vec::new()));
             self.kinds.len() - 1
@@ -135,15 +135,15 @@ impl Answers {
         }
     }
 
-    fn code(&mut self, code: Code) -> Answer {
+    fn code(&mut self, code: Code) -> AnswerKind {
         if self.codes.contains(&code) {
-            return Answer::Code(code);
+            return AnswerKind::Code(code);
         }
         if self.codes.len() == MAX_CODES {
-            return Answer::OtherCode;
+            return AnswerKind::OtherCode;
         }
         self.codes.push(code);
-        Answer::Code(code)
+        AnswerKind::Code(code)
     }
 
     /// The rows of `answers.csv`: columns without a transaction have none.
@@ -158,14 +158,14 @@ impl Answers {
                 endpoint: *endpoint,
                 answer: answer.text(),
                 txs: cell.txs,
-                mean_ms: (*answer == Answer::Accepted)
+                mean_ms: (*answer == AnswerKind::Accepted)
                     .then(|| cell.waited_ns / cell.txs as f64 / 1e6),
             })
         })
     }
 }
 
-impl Answer {
+impl AnswerKind {
     fn text(self) -> String {
         match self {
             Self::Accepted => "accepted".to_owned(),
@@ -197,7 +197,7 @@ const MAX_CODES: usize = 6;
 mod tests {
     use super::*;
 
-    fn counted(seconds: impl IntoIterator<Item = u64>, answer: Answer) -> Answers {
+    fn counted(seconds: impl IntoIterator<Item = u64>, answer: AnswerKind) -> Answers {
         let mut answers = Answers::default();
         for second in seconds {
             let at = Nanos::from_secs(second);
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_long_run_has_few_columns_and_nothing_is_left_out() {
-        let answers = counted(0..100_000, Answer::Error);
+        let answers = counted(0..100_000, AnswerKind::Error);
         let rows: Vec<AnswerRow> = answers.rows().collect();
         assert!(rows.len() <= MAX_COLUMNS, "{}", rows.len());
         assert!(rows.len() > MAX_COLUMNS / 2, "{}", rows.len());
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_mean_is_that_of_its_column() {
-        let rows: Vec<AnswerRow> = counted([3, 3, 5], Answer::Accepted).rows().collect();
+        let rows: Vec<AnswerRow> = counted([3, 3, 5], AnswerKind::Accepted).rows().collect();
         let told: Vec<_> = rows
             .iter()
             .map(|row| (row.second, row.txs, row.mean_ms))
@@ -243,8 +243,8 @@ mod tests {
             .unwrap();
         assert_eq!(other.txs, 94);
         for row in &rows {
-            assert_eq!(Answer::named(&row.answer).unwrap().text(), row.answer);
+            assert_eq!(AnswerKind::named(&row.answer).unwrap().text(), row.answer);
         }
-        assert_eq!(Answer::named("code x"), None);
+        assert_eq!(AnswerKind::named("code x"), None);
     }
 }

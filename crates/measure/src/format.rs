@@ -39,27 +39,12 @@ impl ReadError {
     }
 }
 
-/// Reads a JSON document of [`FORMAT`] from text.
+/// Reads a JSON document of [`FORMAT`].
 pub(crate) fn read_document<T: de::DeserializeOwned>(
     file: &'static str,
     reader: &mut impl io::Read,
 ) -> Result<T, ReadError> {
-    let mut text = Vec::new();
-    reader
-        .take(MAX_DOCUMENT)
-        .read_to_end(&mut text)
-        .map_err(|source| ReadError::Io { file, source })?;
-    let bad = |error: serde_json::Error| ReadError::BadDocument {
-        file,
-        problem: error.to_string(),
-    };
-    let Tag { format } = serde_json::from_slice(&text).map_err(bad)?;
-    if format != FORMAT {
-        return Err(ReadError::Content(format!(
-            "{file} is of format {format:?}; this program reads {FORMAT}, so use the version of txgen that wrote it"
-        )));
-    }
-    serde_json::from_slice(&text).map_err(bad)
+    document(file, &text(file, reader)?)
 }
 
 /// Reads a JSON document of counts: the same, without any that is too much.
@@ -67,19 +52,34 @@ pub(crate) fn read_counts<T: de::DeserializeOwned>(
     file: &'static str,
     reader: &mut impl io::Read,
 ) -> Result<T, ReadError> {
+    let text = text(file, reader)?;
+    let document = document(file, &text)?;
+    let BoundedCounts = parse(file, &text)?;
+    Ok(document)
+}
+
+fn text(file: &'static str, reader: &mut impl io::Read) -> Result<Vec<u8>, ReadError> {
     let mut text = Vec::new();
-    reader
-        .take(MAX_DOCUMENT)
-        .read_to_end(&mut text)
-        .map_err(|source| ReadError::Io { file, source })?;
-    let document = read_document(file, &mut &text[..])?;
-    match serde_json::from_slice(&text) {
-        Ok(Counts) => Ok(document),
-        Err(error) => Err(ReadError::BadDocument {
-            file,
-            problem: error.to_string(),
-        }),
+    let read = reader.take(MAX_DOCUMENT).read_to_end(&mut text);
+    read.map_err(|source| ReadError::Io { file, source })?;
+    Ok(text)
+}
+
+fn document<T: de::DeserializeOwned>(file: &'static str, text: &[u8]) -> Result<T, ReadError> {
+    let Tag { format } = parse(file, text)?;
+    if format != FORMAT {
+        return Err(ReadError::Content(format!(
+            "{file} is of format {format:?}; this program reads {FORMAT}, so use the version of txgen that wrote it"
+        )));
     }
+    parse(file, text)
+}
+
+fn parse<T: de::DeserializeOwned>(file: &'static str, text: &[u8]) -> Result<T, ReadError> {
+    serde_json::from_slice(text).map_err(|error| ReadError::BadDocument {
+        file,
+        problem: error.to_string(),
+    })
 }
 
 /// Whether a number is more than anything of this name comes to, so that sums have no room for it. Times since 1970
@@ -89,15 +89,15 @@ pub(crate) fn is_too_much(name: &str, number: u64) -> bool {
 }
 
 /// That no number of a document is too much.
-struct Counts;
+struct BoundedCounts;
 
-impl<'de> Deserialize<'de> for Counts {
+impl<'de> Deserialize<'de> for BoundedCounts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Self)
     }
 }
 
-impl<'de> Visitor<'de> for Counts {
+impl<'de> Visitor<'de> for BoundedCounts {
     type Value = Self;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -56,7 +56,7 @@ mod waiting;
 mod watermarks;
 mod windows;
 
-pub use answers::{Answer, AnswerRow, Answers};
+pub use answers::{AnswerKind, AnswerRow, Answers};
 pub use bend::{Bend, BendFound, bend};
 pub use buckets::{BUCKET_BOUNDS_S, Buckets, LatencyBuckets};
 pub use code::{Code, Codespace, code_title};

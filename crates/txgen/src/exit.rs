@@ -3,7 +3,7 @@
 use measure::{ScheduleVerdict, Summary};
 pub use ops::command::exit::{DONE, FAILED, USAGE};
 
-use crate::threshold::Verdict;
+use crate::threshold::ThresholdVerdict;
 
 /// The run is invalid: the schedule was not kept.
 pub const INVALID: u8 = 98;
@@ -13,7 +13,7 @@ pub const THRESHOLD: u8 = 99;
 pub const INTERRUPTED: u8 = 130;
 
 /// What a run, or the whole of several, ends with: an interruption beats an invalid schedule, which beats a threshold.
-pub(crate) fn of_run(summary: &Summary, thresholds: &[Verdict]) -> u8 {
+pub(crate) fn of_run(summary: &Summary, thresholds: &[ThresholdVerdict]) -> u8 {
     if summary.interrupted {
         INTERRUPTED
     } else if summary.verdict.schedule == ScheduleVerdict::Invalid {

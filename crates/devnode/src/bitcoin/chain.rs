@@ -13,7 +13,7 @@ const MEDIAN_OF: usize = 11;
 
 /// A block with what it takes to disconnect it.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct StoredBlock {
     pub(super) block: Block,
     pub(super) undo: Undo,
     bytes: usize,
@@ -28,7 +28,7 @@ pub(super) struct Chain {
     headers: Vec<(BlockHash, Header)>,
     heights: HashMap<BlockHash, u32>,
     /// The newest, with the tip last.
-    kept: VecDeque<Kept>,
+    kept: VecDeque<StoredBlock>,
     bytes: usize,
     retain_blocks: usize,
     retain_bytes: usize,
@@ -75,7 +75,7 @@ impl Chain {
     }
 
     /// A block that is kept.
-    pub(super) fn at(&self, height: u32) -> Option<&Kept> {
+    pub(super) fn at(&self, height: u32) -> Option<&StoredBlock> {
         self.kept.get(height.checked_sub(self.base())? as usize)
     }
 
@@ -94,7 +94,7 @@ impl Chain {
         self.headers.push((hash, block.header));
         let bytes = block.total_size();
         self.bytes += bytes;
-        self.kept.push_back(Kept { block, undo, bytes });
+        self.kept.push_back(StoredBlock { block, undo, bytes });
         while self.kept.len() > self.retain_blocks
             || (self.bytes > self.retain_bytes && self.kept.len() > MEDIAN_OF)
         {
@@ -106,13 +106,13 @@ impl Chain {
 
     /// Takes out a block and all above it, the newest first; none if it is unknown, the first, or not
     /// kept.
-    pub(super) fn pop_from(&mut self, hash: &BlockHash) -> Option<Vec<Kept>> {
+    pub(super) fn pop_from(&mut self, hash: &BlockHash) -> Option<Vec<StoredBlock>> {
         let height = self.height_of(hash)?;
         if height == 0 || height < self.base() {
             return None;
         }
         let at = (height - self.base()) as usize;
-        let popped: Vec<Kept> = self.kept.drain(at..).rev().collect();
+        let popped: Vec<StoredBlock> = self.kept.drain(at..).rev().collect();
         self.bytes -= popped.iter().map(|kept| kept.bytes).sum::<usize>();
         for (hash, _) in self.headers.drain(height as usize..) {
             self.heights.remove(&hash);

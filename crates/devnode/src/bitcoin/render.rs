@@ -4,7 +4,7 @@ use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Address, Amount, BlockHash, Network, Transaction, TxIn, TxOut};
 use serde_json::{Map, Number, Value, json};
 
-use super::chain::{Chain, Kept};
+use super::chain::{Chain, StoredBlock};
 use super::ledger::{Ledger, Pooled, Spendable, priority};
 use super::scripts::{class, disassembled, hex};
 
@@ -26,7 +26,7 @@ pub(super) enum Detail {
 }
 
 /// A block that is kept.
-pub(super) fn block(chain: &Chain, height: u32, kept: &Kept, detail: Detail) -> Value {
+pub(super) fn block(chain: &Chain, height: u32, kept: &StoredBlock, detail: Detail) -> Value {
     let header = &kept.block.header;
     let hash = header.block_hash();
     let confirmations = 1 + chain.height() - height;

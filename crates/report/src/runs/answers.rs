@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use measure::{Answer, AnswerRow};
+use measure::{AnswerKind, AnswerRow};
 
 use crate::chart::{Axis, Chart, Tone, Unit};
 use crate::runs::stretch::Span;
@@ -13,7 +13,7 @@ use crate::{Page, Table, text};
 pub struct AnswerCourse {
     column_s: f64,
     columns: usize,
-    refused: BTreeMap<Answer, Vec<u64>>,
+    refused: BTreeMap<AnswerKind, Vec<u64>>,
     endpoints: Vec<Endpoint>,
 }
 
@@ -40,23 +40,23 @@ impl AnswerCourse {
             ..Self::default()
         };
         for row in rows {
-            if let Some(answer) = Answer::named(&row.answer) {
+            if let Some(answer) = AnswerKind::named(&row.answer) {
                 course.add(row, answer, column(row));
             }
         }
         course
     }
 
-    fn add(&mut self, row: &AnswerRow, answer: Answer, column: usize) {
+    fn add(&mut self, row: &AnswerRow, answer: AnswerKind, column: usize) {
         let columns = self.columns;
         let endpoint = self.endpoint(row.endpoint);
         match answer {
-            Answer::Accepted => {
+            AnswerKind::Accepted => {
                 endpoint.accepted[column] += row.txs;
                 endpoint.waited_ms[column] += row.mean_ms.unwrap_or(0.0) * row.txs as f64;
             }
-            Answer::Unanswered => endpoint.unanswered += row.txs,
-            Answer::Code(_) | Answer::OtherCode | Answer::Error => {
+            AnswerKind::Unanswered => endpoint.unanswered += row.txs,
+            AnswerKind::Code(_) | AnswerKind::OtherCode | AnswerKind::Error => {
                 endpoint.refused += row.txs;
                 let none = || vec![0; columns];
                 self.refused.entry(answer).or_insert_with(none)[column] += row.txs;
@@ -85,7 +85,11 @@ impl AnswerCourse {
     }
 
     /// Adds a line for each cause; `name` says what it is called. `None` where nothing was refused.
-    pub(crate) fn refusals(&self, chart: Chart, name: impl Fn(Answer) -> String) -> Option<Chart> {
+    pub(crate) fn refusals(
+        &self,
+        chart: Chart,
+        name: impl Fn(AnswerKind) -> String,
+    ) -> Option<Chart> {
         if self.refused.is_empty() {
             return None;
         }
@@ -173,8 +177,8 @@ mod tests {
             row(2, 1, "of a later version", 9),
         ]);
         let expected = [
-            (Answer::named("code sdk/7").unwrap(), vec![0, 0, 3, 0]),
-            (Answer::Error, vec![0, 0, 0, 3]),
+            (AnswerKind::named("code sdk/7").unwrap(), vec![0, 0, 3, 0]),
+            (AnswerKind::Error, vec![0, 0, 0, 3]),
         ];
         assert_eq!(course.refused, BTreeMap::from(expected));
         let [first, second] = &course.endpoints[..] else {

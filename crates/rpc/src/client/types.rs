@@ -147,13 +147,13 @@ impl<'de> Deserialize<'de> for BroadcastReply {
             hash: String,
             #[serde(deserialize_with = "number")]
             height: u64,
-            check_tx: Option<Verdict>,
+            check_tx: Option<CheckedTx>,
             #[serde(alias = "deliver_tx")]
-            tx_result: Option<Verdict>,
+            tx_result: Option<CheckedTx>,
         }
         #[derive(Default, Deserialize)]
         #[serde(default)]
-        struct Verdict {
+        struct CheckedTx {
             code: u32,
             log: String,
         }

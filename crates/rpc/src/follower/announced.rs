@@ -26,7 +26,7 @@ pub(super) struct Heard {
 
 impl Announced {
     /// The node has block `height` at the instant `now`, and perhaps has had it for up to `resolution`.
-    pub(super) fn hear(&mut self, height: u64, now: Nanos, resolution: Option<Nanos>) {
+    pub(super) fn announce(&mut self, height: u64, now: Nanos, resolution: Option<Nanos>) {
         if height <= self.latest {
             return;
         }
@@ -76,9 +76,9 @@ mod tests {
     fn a_height_has_the_first_instant_that_implies_it() {
         let mut announced = Announced::default();
         assert_eq!(announced.first_of(1), None);
-        announced.hear(3, Nanos::new(30), None);
-        announced.hear(2, Nanos::new(31), None);
-        announced.hear(5, Nanos::new(50), Some(Nanos::new(9)));
+        announced.announce(3, Nanos::new(30), None);
+        announced.announce(2, Nanos::new(31), None);
+        announced.announce(5, Nanos::new(50), Some(Nanos::new(9)));
         let first = |height| announced.first_of(height).unwrap();
         let instants = [1, 3, 4, 5].map(|height| first(height).at.as_nanos());
         assert_eq!((instants, announced.first_of(6)), ([30, 30, 50, 50], None));
@@ -87,8 +87,8 @@ mod tests {
             (None, Some(Nanos::new(9)))
         );
         // A poll that overtakes an announcement: the height before was announced a moment ago.
-        announced.hear(6, Nanos::new(60), None);
-        announced.hear(7, Nanos::new(64), Some(Nanos::new(64)));
+        announced.announce(6, Nanos::new(60), None);
+        announced.announce(7, Nanos::new(64), Some(Nanos::new(64)));
         assert_eq!(
             announced.first_of(7).unwrap().resolution,
             Some(Nanos::new(4))

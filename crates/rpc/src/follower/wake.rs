@@ -17,11 +17,11 @@ type Connecting = Pin<Box<dyn Future<Output = Result<TaskConnection, String>> + 
 pub(super) struct Wake {
     endpoint: Endpoint,
     options: ConnectionOptions,
-    state: State,
+    state: WakeState,
     backoff: Backoff,
 }
 
-enum State {
+enum WakeState {
     Waiting(Instant),
     Connecting(Connecting),
     /// The connection, and when bytes last came in on it.
@@ -134,7 +134,7 @@ impl Wake {
         Self {
             endpoint,
             options,
-            state: State::Waiting(Instant::now()),
+            state: WakeState::Waiting(Instant::now()),
             backoff: Backoff::new(max_backoff),
         }
     }
@@ -146,14 +146,14 @@ impl Wake {
     pub(super) async fn next(&mut self) -> WakeEvent {
         loop {
             match &mut self.state {
-                State::Waiting(until) => {
+                WakeState::Waiting(until) => {
                     sleep_until(*until).await;
                     let attempt = connect(self.endpoint.clone(), self.options.clone());
-                    self.state = State::Connecting(Box::pin(attempt));
+                    self.state = WakeState::Connecting(Box::pin(attempt));
                 }
-                State::Connecting(attempt) => match attempt.await {
+                WakeState::Connecting(attempt) => match attempt.await {
                     Ok(socket) => {
-                        self.state = State::Open(Box::new(socket), Instant::now());
+                        self.state = WakeState::Open(Box::new(socket), Instant::now());
                         return WakeEvent::Open;
                     }
                     Err(reason) => {
@@ -161,7 +161,7 @@ impl Wake {
                         return WakeEvent::Refused(reason);
                     }
                 },
-                State::Open(socket, heard) => match listen(socket, heard).await {
+                WakeState::Open(socket, heard) => match listen(socket, heard).await {
                     Ok(height) => {
                         self.backoff.reset();
                         return WakeEvent::Height(height);
@@ -176,7 +176,7 @@ impl Wake {
     }
 
     fn wait(&mut self) {
-        self.state = State::Waiting(Instant::now() + self.backoff.pause());
+        self.state = WakeState::Waiting(Instant::now() + self.backoff.pause());
     }
 }
 

@@ -13,7 +13,7 @@ use crate::target::{ReplyTo, Target};
 /// A connection that is opened again whenever it ends.
 pub(super) struct Link<S> {
     address: Address,
-    state: State<S>,
+    state: LinkState<S>,
     /// Of the last time that it was not up.
     outage: Outage,
     requests: Requests,
@@ -30,7 +30,7 @@ pub(super) struct Link<S> {
 }
 
 /// The life of a connection.
-enum State<S> {
+enum LinkState<S> {
     /// Not there; tried again at `retry_at`.
     Down { retry_at: Nanos },
     /// Connecting, or shaking hands.
@@ -60,7 +60,7 @@ impl<S: Socket> Link<S> {
     pub(super) fn new(address: Address) -> Self {
         Self {
             address,
-            state: State::Down {
+            state: LinkState::Down {
                 retry_at: Nanos::ZERO,
             },
             outage: Outage::default(),
@@ -78,11 +78,11 @@ impl<S: Socket> Link<S> {
     }
 
     pub(super) fn is_up(&self) -> bool {
-        matches!(self.state, State::Up(_))
+        matches!(self.state, LinkState::Up(_))
     }
 
     pub(super) fn is_opening(&self) -> bool {
-        matches!(self.state, State::Opening { .. })
+        matches!(self.state, LinkState::Opening { .. })
     }
 
     /// Transactions that are queued or unanswered.
@@ -94,9 +94,9 @@ impl<S: Socket> Link<S> {
     /// until [`UNWRITTEN_LIMIT_BYTES`] wait for the socket (the node reads too slowly).
     pub(super) fn has_room(&self, answers: bool) -> bool {
         match &self.state {
-            State::Up(_) if answers && self.is_http() => self.requests.len() == 0,
-            State::Up(socket) => socket.unwritten() < UNWRITTEN_LIMIT_BYTES,
-            State::Down { .. } | State::Opening { .. } => false,
+            LinkState::Up(_) if answers && self.is_http() => self.requests.len() == 0,
+            LinkState::Up(socket) => socket.unwritten() < UNWRITTEN_LIMIT_BYTES,
+            LinkState::Down { .. } | LinkState::Opening { .. } => false,
         }
     }
 
@@ -123,8 +123,8 @@ impl<S: Socket> Link<S> {
     /// `fastest` is how long an answer of its node takes.
     pub(super) fn is_held_up(&self, now: Nanos, fastest: Nanos) -> bool {
         match &self.state {
-            State::Up(_) => self.stuck || self.requests.are_queued(now, fastest),
-            State::Down { .. } | State::Opening { .. } => {
+            LinkState::Up(_) => self.stuck || self.requests.are_queued(now, fastest),
+            LinkState::Down { .. } | LinkState::Opening { .. } => {
                 self.outage.reason == Some(ReconnectReason::Broken)
             }
         }
@@ -142,16 +142,16 @@ impl<S: Socket> Link<S> {
     /// What it needs now, when it is not up.
     pub(super) fn need(&self, now: Nanos) -> Option<Need> {
         match &self.state {
-            State::Down { retry_at } if *retry_at <= now => Some(Need::Open),
-            State::Opening { give_up_at, .. } if *give_up_at <= now => Some(Need::GiveUp),
-            State::Down { .. } | State::Opening { .. } | State::Up(_) => None,
+            LinkState::Down { retry_at } if *retry_at <= now => Some(Need::Open),
+            LinkState::Opening { give_up_at, .. } if *give_up_at <= now => Some(Need::GiveUp),
+            LinkState::Down { .. } | LinkState::Opening { .. } | LinkState::Up(_) => None,
         }
     }
 
     /// Down => Opening
     pub(super) fn opening(&mut self, socket: S, now: Nanos) {
         self.registered = socket.interest();
-        self.state = State::Opening {
+        self.state = LinkState::Opening {
             socket: Box::new(socket),
             give_up_at: now.saturating_add(OPENING_TIMEOUT),
         };
@@ -160,15 +160,15 @@ impl<S: Socket> Link<S> {
     /// Goes on with the handshakes; whether they are done.
     pub(super) fn drive(&mut self) -> Result<bool, ConnectionError> {
         match &mut self.state {
-            State::Opening { socket, .. } => socket.drive(),
-            State::Down { .. } | State::Up(_) => Ok(false),
+            LinkState::Opening { socket, .. } => socket.drive(),
+            LinkState::Down { .. } | LinkState::Up(_) => Ok(false),
         }
     }
 
     /// Opening => Up; after an outage, what there is to report.
     pub(super) fn opened(&mut self, now: Nanos) -> Option<Reconnected> {
-        self.state = match std::mem::replace(&mut self.state, State::Down { retry_at: now }) {
-            State::Opening { socket, .. } => State::Up(socket),
+        self.state = match std::mem::replace(&mut self.state, LinkState::Down { retry_at: now }) {
+            LinkState::Opening { socket, .. } => LinkState::Up(socket),
             other => other,
         };
         self.heard_at = now;
@@ -184,9 +184,9 @@ impl<S: Socket> Link<S> {
     /// At the end: an outage that is not over, if it was tried to end it.
     pub(super) fn not_back(&self, now: Nanos) -> Option<Reconnected> {
         let was_tried = match &self.state {
-            State::Up(_) => false,
-            State::Opening { .. } => true,
-            State::Down { .. } => self.outage.failed_attempts > 0,
+            LinkState::Up(_) => false,
+            LinkState::Opening { .. } => true,
+            LinkState::Down { .. } => self.outage.failed_attempts > 0,
         };
         let is_outage = was_tried && self.outage.reason == Some(ReconnectReason::Broken);
         is_outage.then(|| Reconnected {
@@ -203,7 +203,7 @@ impl<S: Socket> Link<S> {
         self.outage.failed_attempts += 1;
         // Also when the end before it was expected: now it is down.
         self.outage.reason.get_or_insert(ReconnectReason::Broken);
-        self.state = State::Down {
+        self.state = LinkState::Down {
             retry_at: now.saturating_add(self.outage.backoff()),
         };
     }
@@ -232,7 +232,7 @@ impl<S: Socket> Link<S> {
             _ => now.saturating_add(FRUITLESS_PAUSE),
         };
         self.fruitless += u32::from(reason == Some(ReconnectReason::Broken));
-        self.state = State::Down { retry_at };
+        self.state = LinkState::Down { retry_at };
     }
 
     /// The origin has come: an outage that began before it begins there. A connection that is opened on
@@ -245,15 +245,15 @@ impl<S: Socket> Link<S> {
             ..self.outage
         };
         match &mut self.state {
-            State::Up(_) => {}
-            State::Down { retry_at } => *retry_at = Nanos::ZERO,
-            State::Opening { give_up_at, .. } => *give_up_at = OPENING_TIMEOUT,
+            LinkState::Up(_) => {}
+            LinkState::Down { retry_at } => *retry_at = Nanos::ZERO,
+            LinkState::Opening { give_up_at, .. } => *give_up_at = OPENING_TIMEOUT,
         }
     }
 
     /// Puts a request with these transactions into the buffer; whether it is the only one there.
     pub(super) fn queue(&mut self, body: &[u8], txs: &[Sent]) -> bool {
-        let State::Up(socket) = &mut self.state else {
+        let LinkState::Up(socket) = &mut self.state else {
             return false;
         };
         let first = !self.requests.is_writing();
@@ -277,7 +277,7 @@ impl<S: Socket> Link<S> {
         answers: bool,
         reporter: &mut Reporter,
     ) -> Result<(), ConnectionError> {
-        let State::Up(socket) = &mut self.state else {
+        let LinkState::Up(socket) = &mut self.state else {
             return Ok(());
         };
         let flushed = socket.flush()?;
@@ -318,7 +318,7 @@ impl<S: Socket> Link<S> {
     ) -> Result<(), ConnectionError> {
         let is_http = self.is_http();
         let in_order = answers && is_http;
-        let State::Up(socket) = &mut self.state else {
+        let LinkState::Up(socket) = &mut self.state else {
             return Ok(());
         };
         let requests = &mut self.requests;
@@ -372,7 +372,7 @@ impl<S: Socket> Link<S> {
 
     /// Tells the platform what the socket waits for, when that has changed.
     pub(super) fn watch(&mut self, platform: &mut impl Platform<Socket = S>, token: u32) {
-        let (State::Up(socket) | State::Opening { socket, .. }) = &self.state else {
+        let (LinkState::Up(socket) | LinkState::Opening { socket, .. }) = &self.state else {
             return;
         };
         let interest = socket.interest();

@@ -82,7 +82,7 @@ impl Target for BitcoinNode {
     }
 
     fn read(&self, message: &Message<'_>, replies: &mut impl FnMut(ReplyTo, Reply)) {
-        let mut one = |answer: Answer<'_>| {
+        let mut one = |answer: JsonRpcAnswer<'_>| {
             let subject = answer.id.map_or(ReplyTo::OldestRequest, ReplyTo::Index);
             replies(subject, self.reply(&answer));
         };
@@ -193,7 +193,7 @@ impl Target for BitcoinNode {
 }
 
 impl BitcoinNode {
-    fn reply(&self, answer: &Answer<'_>) -> Reply {
+    fn reply(&self, answer: &JsonRpcAnswer<'_>) -> Reply {
         let Some(error) = &answer.error else {
             let is_accepted = answer.result.is_some();
             return match is_accepted {
@@ -218,16 +218,16 @@ impl BitcoinNode {
 }
 
 #[derive(Deserialize)]
-struct Answer<'a> {
+struct JsonRpcAnswer<'a> {
     id: Option<u64>,
     #[serde(borrow)]
     result: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    error: Option<Refusal<'a>>,
+    error: Option<JsonRpcError<'a>>,
 }
 
 #[derive(Deserialize)]
-struct Refusal<'a> {
+struct JsonRpcError<'a> {
     code: i64,
     #[serde(borrow, default)]
     message: Cow<'a, str>,
@@ -236,7 +236,7 @@ struct Refusal<'a> {
 /// Hands over the answers of a batch one by one.
 struct Each<'f, F>(&'f mut F);
 
-impl<'de, F: FnMut(Answer<'de>)> Visitor<'de> for Each<'_, F> {
+impl<'de, F: FnMut(JsonRpcAnswer<'de>)> Visitor<'de> for Each<'_, F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

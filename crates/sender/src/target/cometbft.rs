@@ -237,7 +237,7 @@ pub async fn caught_up(queries: &Client) -> anyhow::Result<Status> {
 /// What a block can carry; `None` where the node has no limit (-1) or does not say.
 async fn block_limits(queries: &Client) -> NodeLimits {
     #[derive(Deserialize)]
-    struct Answer {
+    struct ConsensusParams {
         consensus_params: Params,
     }
     #[derive(Deserialize)]
@@ -249,8 +249,10 @@ async fn block_limits(queries: &Client) -> NodeLimits {
         max_bytes: String,
         max_gas: String,
     }
-    let answer = queries.call::<Answer>("consensus_params", "{}").await;
-    let Ok(Answer { consensus_params }) = answer else {
+    let answer = queries
+        .call::<ConsensusParams>("consensus_params", "{}")
+        .await;
+    let Ok(ConsensusParams { consensus_params }) = answer else {
         return NodeLimits::default();
     };
     NodeLimits {

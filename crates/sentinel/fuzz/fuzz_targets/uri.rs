@@ -2,11 +2,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sentinel::jsonrpc::{TargetKind, classify_uri};
+use sentinel::jsonrpc::{UriRoute, classify_uri};
 
 fuzz_target!(|bytes: &[u8]| {
     let target = classify_uri(bytes);
     if target.method.contains("broadcast_tx_sync") {
-        assert!(matches!(target.kind, TargetKind::Write { .. }));
+        assert!(matches!(target.kind, UriRoute::Write { .. }));
     }
 });

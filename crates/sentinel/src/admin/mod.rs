@@ -79,12 +79,12 @@ pub async fn serve(
 struct Shown {
     metrics: Arc<Metrics>,
     inspect: Arc<dyn Inspect>,
-    kept: Mutex<Kept>,
+    kept: Mutex<OverviewCache>,
 }
 
 /// The overview, made once between two looks however often it is asked for.
 #[derive(Default)]
-struct Kept {
+struct OverviewCache {
     keeper: Keeper,
     made: Option<Bytes>,
 }

@@ -145,7 +145,7 @@ impl Slots {
         count.add(client);
         count.total += 1;
         drop(count);
-        Ok(self.slot(Some(client), Held::Connection))
+        Ok(self.slot(Some(client), Counted::Connection))
     }
 
     /// Counts a trusted proxy's connection, which belongs to no client.
@@ -159,7 +159,7 @@ impl Slots {
         }
         count.total += 1;
         drop(count);
-        Ok(self.slot(None, Held::Connection))
+        Ok(self.slot(None, Counted::Connection))
     }
 
     /// Counts a connection that is already in against the client it turned out to serve.
@@ -171,7 +171,7 @@ impl Slots {
         count.check(client, self.0.most_per_client)?;
         count.add(client);
         drop(count);
-        Ok(self.slot(Some(client), Held::Charge))
+        Ok(self.slot(Some(client), Counted::Charge))
     }
 
     /// Room to tell one client that it was not let in; none if that many are being told.
@@ -182,7 +182,7 @@ impl Slots {
         }
         count.refusing += 1;
         drop(count);
-        Some(self.slot(None, Held::Refusal))
+        Some(self.slot(None, Counted::Refusal))
     }
 
     /// Connections in all.
@@ -195,7 +195,7 @@ impl Slots {
         self.0.count.lock().of(client)
     }
 
-    fn slot(&self, client: Option<ClientKey>, held: Held) -> Slot {
+    fn slot(&self, client: Option<ClientKey>, held: Counted) -> Slot {
         Slot {
             slots: self.clone(),
             client,
@@ -209,12 +209,12 @@ impl Slots {
 pub(crate) struct Slot {
     slots: Slots,
     client: Option<ClientKey>,
-    held: Held,
+    held: Counted,
 }
 
 /// What a slot counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Held {
+enum Counted {
     Connection,
     Charge,
     Refusal,
@@ -224,9 +224,9 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let mut count = self.slots.0.count.lock();
         match self.held {
-            Held::Connection => count.total -= 1,
-            Held::Refusal => count.refusing -= 1,
-            Held::Charge => {}
+            Counted::Connection => count.total -= 1,
+            Counted::Refusal => count.refusing -= 1,
+            Counted::Charge => {}
         }
         for tier in self.client.into_iter().flat_map(ClientKey::tiers) {
             if let Entry::Occupied(mut entry) = count.tiers.entry(tier) {

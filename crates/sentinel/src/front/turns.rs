@@ -24,12 +24,12 @@ pub(super) const LONG_BYTES: usize = 32 << 10;
 pub(super) struct Turns(Arc<Inner>);
 
 struct Inner {
-    state: Mutex<State>,
+    state: Mutex<TurnState>,
     /// One was taken.
     taken: Notify,
 }
 
-struct State {
+struct TurnState {
     at_once: usize,
     /// Turns that nobody has taken since the last look at the sockets.
     free: usize,
@@ -47,11 +47,11 @@ struct Seat {
 pub(super) struct Turn {
     turns: Turns,
     client: ClientKey,
-    phase: Phase,
+    phase: TurnPhase,
 }
 
 #[derive(Clone, Copy)]
-enum Phase {
+enum TurnPhase {
     Idle,
     /// It waits, or was granted one and does not know yet.
     Waiting(usize),
@@ -78,7 +78,7 @@ impl Turns {
             ..QueueLimits::default()
         };
         Ok(Self(Arc::new(Inner {
-            state: Mutex::new(State {
+            state: Mutex::new(TurnState {
                 at_once,
                 free: at_once,
                 queue: FairQueue::new(limits, Order::Client, seed)?,
@@ -93,7 +93,7 @@ impl Turns {
         Turn {
             turns: self,
             client,
-            phase: Phase::Idle,
+            phase: TurnPhase::Idle,
         }
     }
 
@@ -119,9 +119,9 @@ impl Turn {
     pub(super) fn poll_begin(&mut self, context: &Context<'_>) -> Poll<()> {
         let (mut state, waker) = (self.turns.0.state.lock(), context.waker());
         self.phase = match self.phase {
-            Phase::Idle | Phase::Held { is_used: true } => state.enter(self.client, waker),
-            Phase::Waiting(seat) => state.look(seat, waker),
-            Phase::Held { is_used: false } => return Poll::Ready(()),
+            TurnPhase::Idle | TurnPhase::Held { is_used: true } => state.enter(self.client, waker),
+            TurnPhase::Waiting(seat) => state.look(seat, waker),
+            TurnPhase::Held { is_used: false } => return Poll::Ready(()),
         };
         drop(state);
         if self.is_held() {
@@ -139,12 +139,12 @@ impl Turn {
 
     /// Whether it has a turn, used or not.
     pub(super) const fn is_held(&self) -> bool {
-        matches!(self.phase, Phase::Held { .. })
+        matches!(self.phase, TurnPhase::Held { .. })
     }
 
     /// A piece was done in the turn, if it has one.
     pub(super) const fn used(&mut self) {
-        if let Phase::Held { is_used } = &mut self.phase {
+        if let TurnPhase::Held { is_used } = &mut self.phase {
             *is_used = true;
         }
     }
@@ -152,14 +152,14 @@ impl Turn {
     /// The task waits for something, so the turn is over.
     pub(super) const fn finish(&mut self) {
         if self.is_held() {
-            self.phase = Phase::Idle;
+            self.phase = TurnPhase::Idle;
         }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if let Phase::Waiting(seat) = self.phase {
+        if let TurnPhase::Waiting(seat) = self.phase {
             let mut state = self.turns.0.state.lock();
             state.seats.remove(seat);
             let is_other = |other: &usize| *other != seat;
@@ -168,34 +168,34 @@ impl Drop for Turn {
     }
 }
 
-impl State {
-    fn enter(&mut self, client: ClientKey, waker: &Waker) -> Phase {
+impl TurnState {
+    fn enter(&mut self, client: ClientKey, waker: &Waker) -> TurnPhase {
         if self.free > 0 {
             self.free -= 1;
-            return Phase::Held { is_used: false };
+            return TurnPhase::Held { is_used: false };
         }
         let seat = self.seats.insert(Seat {
             waker: waker.clone(),
             is_granted: false,
         });
         match (self.queue).push(client, LINE, Weight::ONE, Item::new(seat, 0)) {
-            Ok(_) => Phase::Waiting(seat),
+            Ok(_) => TurnPhase::Waiting(seat),
             // More than there are connections: it asks again.
             Err(_) => {
                 self.seats.remove(seat);
                 waker.wake_by_ref();
-                Phase::Idle
+                TurnPhase::Idle
             }
         }
     }
 
-    fn look(&mut self, seat: usize, waker: &Waker) -> Phase {
+    fn look(&mut self, seat: usize, waker: &Waker) -> TurnPhase {
         if self.seats[seat].is_granted {
             self.seats.remove(seat);
-            return Phase::Held { is_used: false };
+            return TurnPhase::Held { is_used: false };
         }
         self.seats[seat].waker.clone_from(waker);
-        Phase::Waiting(seat)
+        TurnPhase::Waiting(seat)
     }
 
     /// The runtime has looked at its sockets: whether anybody waited.

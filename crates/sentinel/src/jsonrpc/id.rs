@@ -4,10 +4,10 @@ use wire::jsonrpc::RequestId;
 
 /// An id that waits for its answer; short ones need no memory of their own.
 #[derive(Clone, PartialEq, Eq)]
-pub struct KeptId(Kept);
+pub struct KeptId(StoredId);
 
 #[derive(Clone, PartialEq, Eq)]
-enum Kept {
+enum StoredId {
     Short { len: u8, bytes: [u8; SHORT] },
     Long(Box<str>),
 }
@@ -22,26 +22,26 @@ impl KeptId {
         match (bytes.get_mut(..text.len()), u8::try_from(text.len())) {
             (Some(room), Ok(len)) => {
                 room.copy_from_slice(text.as_bytes());
-                Self(Kept::Short { len, bytes })
+                Self(StoredId::Short { len, bytes })
             }
-            _ => Self(Kept::Long(text.into())),
+            _ => Self(StoredId::Long(text.into())),
         }
     }
 
     /// The text to be written behind `"id":`.
     pub fn as_str(&self) -> &str {
         match &self.0 {
-            Kept::Short { len, bytes } => std::str::from_utf8(&bytes[..usize::from(*len)])
+            StoredId::Short { len, bytes } => std::str::from_utf8(&bytes[..usize::from(*len)])
                 .expect("a whole str was copied into the first len bytes"),
-            Kept::Long(text) => text,
+            StoredId::Long(text) => text,
         }
     }
 
     /// Bytes held beside this value.
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
-            Kept::Short { .. } => 0,
-            Kept::Long(text) => text.len(),
+            StoredId::Short { .. } => 0,
+            StoredId::Long(text) => text.len(),
         }
     }
 }

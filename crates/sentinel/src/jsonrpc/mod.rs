@@ -21,7 +21,7 @@ use wire::json;
 use wire::jsonrpc::{BroadcastMethod, RequestId};
 
 pub use self::id::KeptId;
-pub use self::uri::{Target, TargetKind, classify_uri};
+pub use self::uri::{UriRoute, UriTarget, classify_uri};
 use crate::refusal::{Reason, Refusal};
 
 /// Bounds on what is taken apart.

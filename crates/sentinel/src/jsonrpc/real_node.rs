@@ -103,7 +103,7 @@ fn case_41_what_the_node_executes_is_a_write() {
         for method in ["GET", "POST", "CONNECT"] {
             let answer = http.request(method, &target, &[], b"").unwrap().text();
             let kind = classify_uri(target.as_bytes()).kind;
-            let is_write = matches!(kind, TargetKind::Write { .. });
+            let is_write = matches!(kind, UriRoute::Write { .. });
             // A few that this version does not execute are watched all the same.
             assert!(is_write || !was_executed(&answer), "{target}: {answer}");
             executed += usize::from(was_executed(&answer));

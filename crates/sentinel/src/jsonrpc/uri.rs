@@ -10,19 +10,19 @@ use wire::query::{Plus, pairs, unescape};
 
 /// What a request target asks for.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Target<'a> {
+pub struct UriTarget<'a> {
     /// The path without its first slash, the prefix `v1` and percent escapes: the method's name, if
     /// it is one. Empty for `/`.
     pub method: Cow<'a, str>,
     /// Whether it stood under `/v1`, where CometBFT 1.x serves every route a second time.
     pub is_v1: bool,
     /// What to do with it.
-    pub kind: TargetKind,
+    pub kind: UriRoute,
 }
 
 /// What to do with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TargetKind {
+pub enum UriRoute {
     /// JSON-RPC in the body, if there is one: whatever the HTTP method is, the node reads it. With
     /// an empty body a read.
     Root,
@@ -42,7 +42,7 @@ pub enum TargetKind {
 
 /// Reads a request target in any form: a path, a whole URL, or something odd. The HTTP method does
 /// not matter to the node, so it does not matter here.
-pub fn classify_uri(target: &[u8]) -> Target<'_> {
+pub fn classify_uri(target: &[u8]) -> UriTarget<'_> {
     let (path, query) = match memchr::memchr(b'?', target) {
         Some(at) => (&target[..at], &target[at + 1..]),
         None => (target, &[][..]),
@@ -53,15 +53,15 @@ pub fn classify_uri(target: &[u8]) -> Target<'_> {
     let (start, is_v1) = start_of_method(&decoded);
     let method = behind(decoded, start);
     let kind = match BroadcastMethod::of(method.as_bytes()) {
-        Some(method) => TargetKind::Write {
+        Some(method) => UriRoute::Write {
             method,
             tx: tx_of(query).filter(|_| is_path),
         },
-        None if method.is_empty() => TargetKind::Root,
-        None if method == "websocket" => TargetKind::WebSocket,
+        None if method.is_empty() => UriRoute::Root,
+        None if method == "websocket" => UriRoute::WebSocket,
         None => in_doubt(&method),
     };
-    Target {
+    UriTarget {
         method,
         is_v1,
         kind,
@@ -111,11 +111,11 @@ fn behind(text: Cow<'_, str>, start: usize) -> Cow<'_, str> {
 /// Paths that have a broadcast's name in them, such as `//broadcast_tx_sync`. The node redirects
 /// them or does not know them; should another version clean them up itself, they still take the
 /// write lane.
-fn in_doubt(method: &str) -> TargetKind {
+fn in_doubt(method: &str) -> UriRoute {
     BroadcastMethod::ALL
         .into_iter()
         .find(|broadcast| method.contains(broadcast.name()))
-        .map_or(TargetKind::Read, |method| TargetKind::Write {
+        .map_or(UriRoute::Read, |method| UriRoute::Write {
             method,
             tx: None,
         })

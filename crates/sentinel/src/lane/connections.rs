@@ -186,9 +186,9 @@ impl Connections {
     /// take. `Err` when no connection is up.
     pub(super) fn send(&mut self, job: Job, now: Nanos) -> Result<(), Job> {
         let is_behind = self.held.iter().any(|other| self.follow(other, &job));
-        match self.way(&job) {
+        match self.dispatch(&job) {
             None => Err(job),
-            Some(Way::Over(place)) if !is_behind => {
+            Some(Dispatch::Over(place)) if !is_behind => {
                 self.up[place].queue(job, now);
                 Ok(())
             }
@@ -201,9 +201,11 @@ impl Connections {
 
     /// Queues a write that is offered again. Nothing that follows it is kept.
     pub(super) fn send_again(&mut self, job: Job, now: Nanos) -> Result<(), Job> {
-        match self.way(&job) {
+        match self.dispatch(&job) {
             None => return Err(job),
-            Some(Way::Over(place) | Way::Held { usual: place }) => self.up[place].queue(job, now),
+            Some(Dispatch::Over(place) | Dispatch::Held { usual: place }) => {
+                self.up[place].queue(job, now);
+            }
         }
         Ok(())
     }
@@ -226,27 +228,27 @@ impl Connections {
 
     /// Whether two writes stay in order.
     fn follow(&self, one: &Job, other: &Job) -> bool {
-        line(self.order, one) == line(self.order, other)
+        order_key(self.order, one) == order_key(self.order, other)
     }
 
     /// What a write takes: the same connection as those with which it must stay in order, as long as one of them is
     /// under way. A write from a short queue waits once for its own on the usual connection, which are behind the
     /// long queues' there, and passes those from then on: at ten a second, one of its own is always under way.
-    fn way(&self, job: &Job) -> Option<Way> {
+    fn dispatch(&self, job: &Job) -> Option<Dispatch> {
         let (past, in_use) = self.up.split_last()?;
-        let line = line(self.order, job);
-        let is_in_line = |other: &Job| self::line(self.order, other) == line;
+        let line = order_key(self.order, job);
+        let is_in_line = |other: &Job| order_key(self.order, other) == line;
         let usual = place(&line, in_use.len());
         let may_pass =
             job.notes.is_from_short_queue && past.in_flight() + self.held.len() < MOST_PASSING;
         Some(if past.any(is_in_line) {
-            Way::Over(in_use.len())
+            Dispatch::Over(in_use.len())
         } else if !may_pass {
-            Way::Over(usual)
+            Dispatch::Over(usual)
         } else if in_use[usual].any(is_in_line) {
-            Way::Held { usual }
+            Dispatch::Held { usual }
         } else {
-            Way::Over(in_use.len())
+            Dispatch::Over(in_use.len())
         })
     }
 
@@ -344,7 +346,7 @@ impl Connections {
 }
 
 /// What a write takes.
-enum Way {
+enum Dispatch {
     /// This connection.
     Over(usize),
     /// The one that passes, once nothing of its own is under way on this one.
@@ -353,26 +355,26 @@ enum Way {
 
 /// What stays in order.
 #[derive(Hash, PartialEq, Eq)]
-enum Line {
+enum OrderKey {
     Client(ClientKey),
     Connection(ClientKey, u64),
     Account(Address),
 }
 
 /// With which others a write stays in order.
-fn line(order: WriteOrder, job: &Job) -> Line {
+fn order_key(order: WriteOrder, job: &Job) -> OrderKey {
     let account = (order == WriteOrder::Account)
         .then(|| job.place())
         .flatten();
     match (order, account) {
-        (WriteOrder::Client, _) => Line::Client(job.client),
-        (_, Some(place)) => Line::Account(place.signer),
-        (_, None) => Line::Connection(job.client, job.connection),
+        (WriteOrder::Client, _) => OrderKey::Client(job.client),
+        (_, Some(place)) => OrderKey::Account(place.signer),
+        (_, None) => OrderKey::Connection(job.client, job.connection),
     }
 }
 
 /// Which of `count` connections usually carries what stays in order.
-fn place(line: &Line, count: usize) -> usize {
+fn place(line: &OrderKey, count: usize) -> usize {
     if count == 1 {
         return 0;
     }

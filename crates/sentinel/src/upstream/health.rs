@@ -4,7 +4,7 @@ use pacing::Nanos;
 
 /// What was seen of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum Observation {
     /// It answered.
     Answer {
         /// Whether it is still fetching old blocks.
@@ -31,7 +31,7 @@ pub(super) enum Change {
 /// Whether a node can be used.
 #[derive(Clone, Debug)]
 pub(super) struct Health {
-    state: State,
+    state: Condition,
     /// How long a node that was up may be silent.
     patience: Nanos,
     answered_at: Nanos,
@@ -40,7 +40,7 @@ pub(super) struct Health {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum Condition {
     /// Nothing was seen yet.
     Unknown,
     Up {
@@ -55,7 +55,7 @@ impl Health {
     /// seen: choose it longer.
     pub(super) const fn new(patience: Nanos) -> Self {
         Self {
-            state: State::Unknown,
+            state: Condition::Unknown,
             patience,
             answered_at: Nanos::ZERO,
             unanswered_since: None,
@@ -73,20 +73,20 @@ impl Health {
     }
 
     /// Takes in what was seen; at most two changes follow, in this order.
-    pub(super) fn see(&mut self, seen: Seen, now: Nanos) -> [Option<Change>; 2] {
+    pub(super) fn see(&mut self, seen: Observation, now: Nanos) -> [Option<Change>; 2] {
         match seen {
-            Seen::Answer { catching_up } => {
+            Observation::Answer { catching_up } => {
                 (self.answered_at, self.unanswered_since) = (now, None);
                 self.answered(catching_up)
             }
-            Seen::Silent(reason) => {
+            Observation::Silent(reason) => {
                 let silent = now.saturating_sub(self.answered_at);
-                match self.state != State::Unknown && silent < self.patience {
+                match self.state != Condition::Unknown && silent < self.patience {
                     true => [None, None],
                     false => self.down(reason),
                 }
             }
-            Seen::Gone(reason) => {
+            Observation::Gone(reason) => {
                 self.unanswered_since = None;
                 self.down(reason)
             }
@@ -94,22 +94,22 @@ impl Health {
     }
 
     fn answered(&mut self, catching_up: bool) -> [Option<Change>; 2] {
-        let before = std::mem::replace(&mut self.state, State::Up { catching_up });
+        let before = std::mem::replace(&mut self.state, Condition::Up { catching_up });
         let catching = catching_up.then_some(Change::CatchingUp(true));
         match before {
             // Unknown, Down => Up
-            State::Unknown | State::Down => [Some(Change::Up), catching],
+            Condition::Unknown | Condition::Down => [Some(Change::Up), catching],
             // Up => Up
-            State::Up { catching_up: known } if known == catching_up => [None, None],
-            State::Up { .. } => [Some(Change::CatchingUp(catching_up)), None],
+            Condition::Up { catching_up: known } if known == catching_up => [None, None],
+            Condition::Up { .. } => [Some(Change::CatchingUp(catching_up)), None],
         }
     }
 
     fn down(&mut self, reason: String) -> [Option<Change>; 2] {
-        match std::mem::replace(&mut self.state, State::Down) {
+        match std::mem::replace(&mut self.state, Condition::Down) {
             // Unknown, Up => Down
-            State::Unknown | State::Up { .. } => [Some(Change::Down(reason)), None],
-            State::Down => [None, None],
+            Condition::Unknown | Condition::Up { .. } => [Some(Change::Down(reason)), None],
+            Condition::Down => [None, None],
         }
     }
 }
@@ -121,10 +121,10 @@ pub(crate) const SILENT: Nanos = Nanos::from_secs(2);
 mod tests {
     use super::*;
 
-    const ANSWER: Seen = Seen::Answer { catching_up: false };
+    const ANSWER: Observation = Observation::Answer { catching_up: false };
 
     /// What follows from what is seen, one a second.
-    fn changes(seen: impl IntoIterator<Item = Seen>) -> Vec<Change> {
+    fn changes(seen: impl IntoIterator<Item = Observation>) -> Vec<Change> {
         let mut health = Health::new(Nanos::from_secs(3));
         (0..)
             .map(Nanos::from_secs)
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn changes_are_told_once() {
-        let gone = || Seen::Gone("refused".to_owned());
+        let gone = || Observation::Gone("refused".to_owned());
         assert_eq!(
             changes([ANSWER, ANSWER, gone(), gone(), ANSWER]),
             [Change::Up, down("refused"), Change::Up]
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_break_is_told_even_if_the_node_is_back_at_once() {
-        let broke = Seen::Gone("closed".to_owned());
+        let broke = Observation::Gone("closed".to_owned());
         assert_eq!(
             changes([ANSWER, broke, ANSWER]),
             [Change::Up, down("closed"), Change::Up]
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_short_silence_is_no_outage() {
-        let silent = || Seen::Silent("late".to_owned());
+        let silent = || Observation::Silent("late".to_owned());
         assert_eq!(
             changes([ANSWER, silent(), silent(), ANSWER, silent(), silent()]),
             [Change::Up]
@@ -183,16 +183,16 @@ mod tests {
         // A stopped node: it was up, and none of three questions is answered.
         for second in [5, 15, 25] {
             health.ask(at(second));
-            health.see(Seen::Silent("late".to_owned()), at(second + 10));
+            health.see(Observation::Silent("late".to_owned()), at(second + 10));
             assert_eq!(health.unanswered_since(), Some(at(5)));
         }
-        health.see(Seen::Gone("refused".to_owned()), at(36));
+        health.see(Observation::Gone("refused".to_owned()), at(36));
         assert_eq!(health.unanswered_since(), None);
     }
 
     #[test]
     fn case_23_a_node_that_catches_up_is_named() {
-        let behind = || Seen::Answer { catching_up: true };
+        let behind = || Observation::Answer { catching_up: true };
         assert_eq!(
             changes([behind(), behind(), ANSWER, behind()]),
             [

@@ -24,12 +24,12 @@ pub struct BlockResults {
 /// Results of the last few blocks, so that those who ask for the same block at the same time share
 /// one fetch.
 #[derive(Debug, Default)]
-pub(super) struct ResultsCache(Mutex<VecDeque<Kept>>);
+pub(super) struct ResultsCache(Mutex<VecDeque<CachedResults>>);
 
 pub(super) type Cell = Arc<OnceCell<Arc<BlockResults>>>;
 
 #[derive(Debug)]
-struct Kept {
+struct CachedResults {
     node: usize,
     height: u64,
     cell: Cell,
@@ -87,7 +87,7 @@ impl ResultsCache {
             kept.pop_front();
         }
         let cell = Cell::default();
-        kept.push_back(Kept {
+        kept.push_back(CachedResults {
             node,
             height,
             cell: Arc::clone(&cell),

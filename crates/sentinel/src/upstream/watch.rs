@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
 use super::UpstreamError;
-use super::health::{Change, Health, Seen};
+use super::health::{Change, Health, Observation};
 use super::nodes::{Node, NodeEvent, NodeIndex, Nodes, setup};
 use super::version::{Version, untested};
 use crate::config::Config;
@@ -244,7 +244,7 @@ impl Watch {
             FollowEvent::Disconnected { reason, closed, .. } => {
                 debug!(node, reason, closed, "following interrupted");
                 if closed {
-                    self.see(Seen::Gone(reason)).await;
+                    self.see(Observation::Gone(reason)).await;
                 }
                 return true;
             }
@@ -255,7 +255,7 @@ impl Watch {
                     node,
                     reason, "the node's chain was replaced; it is followed anew"
                 );
-                self.see(Seen::Gone("its chain was replaced".to_owned()))
+                self.see(Observation::Gone("its chain was replaced".to_owned()))
                     .await;
                 self.nodes.replace_chain(self.index);
                 self.tell(NodeEvent::ChainReplaced { node, reason }).await;
@@ -273,19 +273,21 @@ impl Watch {
     }
 
     /// What an answer, or none, says about the node.
-    fn judge(&self, result: Result<Status, ClientError>) -> Seen {
+    fn judge(&self, result: Result<Status, ClientError>) -> Observation {
         let status = match result {
             Ok(status) => status,
-            Err(error @ ClientError::Unreachable { .. }) => return Seen::Gone(error.to_string()),
-            Err(error) => return Seen::Silent(error.to_string()),
+            Err(error @ ClientError::Unreachable { .. }) => {
+                return Observation::Gone(error.to_string());
+            }
+            Err(error) => return Observation::Silent(error.to_string()),
         };
         if !self.config().upstream.any_version
             && !Version::parse(&status.version).is_some_and(Version::is_tested)
         {
-            return Seen::Gone(untested(&status.version));
+            return Observation::Gone(untested(&status.version));
         }
         if let Some(chain) = self.other_chain(&status.chain_id) {
-            return Seen::Gone(format!(
+            return Observation::Gone(format!(
                 "it is on chain '{}', the others are on '{chain}'",
                 status.chain_id
             ));
@@ -296,13 +298,13 @@ impl Watch {
         }
         let now = self.nodes.surroundings().clock.now();
         if self.is_stuck(status.latest_block_height, now) {
-            return Seen::Gone(format!(
+            return Observation::Gone(format!(
                 "it stands at height {} while others go on",
                 status.latest_block_height
             ));
         }
         self.node().rise(status.latest_block_height, now);
-        Seen::Answer {
+        Observation::Answer {
             catching_up: status.catching_up,
         }
     }
@@ -331,7 +333,7 @@ impl Watch {
             .map(|other| nodes.node(other))
     }
 
-    async fn see(&mut self, seen: Seen) {
+    async fn see(&mut self, seen: Observation) {
         let now = self.nodes.surroundings().clock.now();
         let changes = self.health.see(seen, now);
         self.node().state().unanswered_since = self.health.unanswered_since();

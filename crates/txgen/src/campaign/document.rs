@@ -17,7 +17,7 @@ pub(super) const FORMAT: &str = "tidegate.campaign/1";
 pub(super) struct Document {
     pub(super) format: &'static str,
     pub(super) name: String,
-    pub(super) state: State,
+    pub(super) state: CampaignState,
     pub(super) scenario: String,
     pub(super) scenario_text: String,
     pub(super) scale: f64,
@@ -34,7 +34,7 @@ pub(super) struct Document {
 /// How far a campaign has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum State {
+pub(super) enum CampaignState {
     Running,
     Done,
     Interrupted,

@@ -4,7 +4,7 @@ use measure::{LatencyFigure, ScheduleVerdict};
 use report::chart::{Axis, Chart, Tone, Unit};
 use report::{Page, text};
 
-use super::document::{Document, Run, State};
+use super::document::{CampaignState, Document, Run};
 use super::figures::{Burst, Figures};
 use super::table::{medians, name, rate_text, resolution, runs_table};
 
@@ -32,9 +32,9 @@ pub(super) fn page(document: &Document) -> String {
 fn headline(document: &Document) -> String {
     let done: Vec<(&Run, &Figures)> = played(document).collect();
     let state = match document.state {
-        State::Running => " so far",
-        State::Done => "",
-        State::Interrupted => " before it was interrupted",
+        CampaignState::Running => " so far",
+        CampaignState::Done => "",
+        CampaignState::Interrupted => " before it was interrupted",
     };
     let mut text = format!("{} of {} runs{state}", done.len(), document.runs.len());
     let mut committed: Vec<(f64, &str)> = done

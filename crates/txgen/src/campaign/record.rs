@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use jiff::Timestamp;
 
-use super::document::{Document, FORMAT, Run, RunState, State};
+use super::document::{CampaignState, Document, FORMAT, Run, RunState};
 use super::figures::Figures;
 use super::html;
 use super::prepare::Prepared;
@@ -53,7 +53,7 @@ impl Record {
         let document = Document {
             format: FORMAT,
             name: script.name.clone(),
-            state: State::Running,
+            state: CampaignState::Running,
             scenario: script.path.display().to_string(),
             scenario_text: script.text.clone(),
             scale: script.scale.factor(),
@@ -104,9 +104,9 @@ impl Record {
     /// Notes the end of the campaign.
     pub(super) fn finish(&mut self, interrupted: bool) -> anyhow::Result<()> {
         self.document.state = if interrupted {
-            State::Interrupted
+            CampaignState::Interrupted
         } else {
-            State::Done
+            CampaignState::Done
         };
         self.document.ended = Some(now());
         self.write()
@@ -125,7 +125,7 @@ impl Record {
 
     /// An interruption beats a failure, a failure an invalid run, that a broken threshold.
     pub(super) fn exit_code(&self) -> u8 {
-        if self.document.state == State::Interrupted {
+        if self.document.state == CampaignState::Interrupted {
             return exit::INTERRUPTED;
         }
         let codes = || self.document.runs.iter().filter_map(|run| run.exit_code);

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::account::Account;
 use super::control::{Order, Status, Word};
-use super::crew::{Crew, Event};
+use super::crew::{Crew, CrewEvent};
 use super::machine::MachineMeter;
 use super::part::PartFile;
 use super::plan::MeshPlan;
@@ -21,7 +21,7 @@ use crate::settings::mesh::Topology;
 use crate::shutdown::Shutdown;
 
 /// A run that has ended.
-pub(crate) struct Played {
+pub(crate) struct PlayedMesh {
     pub(crate) account: Account,
     /// The origin, in nanoseconds since the Unix epoch.
     pub(crate) origin_unix_ns: u64,
@@ -43,7 +43,7 @@ pub(crate) fn play(
     folder: &RunFolder,
     progress: &mut Progress,
     shutdown: &Shutdown,
-) -> anyhow::Result<Played> {
+) -> anyhow::Result<PlayedMesh> {
     let runtime = crate::runtime::start().context("cannot start the control of the nodes")?;
     let machines = plan.machines.as_ref();
     let part = machines.map(|_| PartFile::create(folder)).transpose()?;
@@ -98,14 +98,14 @@ enum Came {
 }
 
 impl Conductor<'_> {
-    async fn conduct(&mut self) -> anyhow::Result<Played> {
+    async fn conduct(&mut self) -> anyhow::Result<PlayedMesh> {
         self.progress.nodes(self.crew.members());
         self.join().await?;
         let origin_unix_ns = self.start().await?;
         let interrupted = self.offer().await;
         let undrained = self.drain().await;
         self.finish().await;
-        Ok(Played {
+        Ok(PlayedMesh {
             account: std::mem::replace(&mut self.account, Account::new(0, &self.plan.load)),
             origin_unix_ns,
             interrupted,
@@ -242,12 +242,12 @@ impl Conductor<'_> {
                 return Ok(Came::There);
             }
             match self.crew.next(deadline).await {
-                Event::Word(node, word) => self.hear(node, *word),
-                Event::Ended(node, reason) => {
+                CrewEvent::Word(node, word) => self.hear(node, *word),
+                CrewEvent::Ended(node, reason) => {
                     bail!("node {node} ended before the load began: {reason}; see its log")
                 }
-                Event::Silence => return Ok(Came::Late),
-                Event::Interrupted => return Ok(Came::Interrupted),
+                CrewEvent::Silence => return Ok(Came::Late),
+                CrewEvent::Interrupted => return Ok(Came::Interrupted),
             }
         }
     }
@@ -269,11 +269,11 @@ impl Conductor<'_> {
                 false => self.crew.next_in_the_end(next).await,
             };
             match event {
-                Event::Word(node, word) => self.hear(node, *word),
-                Event::Ended(node, reason) => self.bury(node, &reason),
-                Event::Silence if Instant::now() >= deadline => return Came::Late,
-                Event::Silence => {}
-                Event::Interrupted => return Came::Interrupted,
+                CrewEvent::Word(node, word) => self.hear(node, *word),
+                CrewEvent::Ended(node, reason) => self.bury(node, &reason),
+                CrewEvent::Silence if Instant::now() >= deadline => return Came::Late,
+                CrewEvent::Silence => {}
+                CrewEvent::Interrupted => return Came::Interrupted,
             }
         }
     }

@@ -24,7 +24,7 @@ use crate::shutdown::Shutdown;
 /// All nodes that this machine runs.
 pub(crate) struct Crew {
     members: Vec<Member>,
-    words: Receiver<(u16, Spoken)>,
+    words: Receiver<(u16, FromNode)>,
     readers: JoinSet<()>,
     shutdown: Shutdown,
     // Dropped last: the processes are in them.
@@ -42,14 +42,14 @@ pub(crate) struct Member {
 }
 
 /// What comes from a node's socket.
-enum Spoken {
+enum FromNode {
     Word(Box<Word>),
     /// It is closed: the node has ended, or speaks what it should not.
     Closed(Option<String>),
 }
 
 /// What a crew may have to tell.
-pub(crate) enum Event {
+pub(crate) enum CrewEvent {
     /// A node says something.
     Word(u16, Box<Word>),
     /// A node has ended; why.
@@ -109,7 +109,7 @@ impl Crew {
         &mut self,
         listener: &UnixListener,
         processes: &mut Vec<(u16, Process)>,
-        sender: &Sender<(u16, Spoken)>,
+        sender: &Sender<(u16, FromNode)>,
         deadline: Instant,
     ) -> anyhow::Result<()> {
         for (_, process) in &mut *processes {
@@ -177,31 +177,31 @@ impl Crew {
     ///
     /// # Cancel safety
     /// Nothing is lost when it is dropped.
-    pub(crate) async fn next(&mut self, deadline: Instant) -> Event {
+    pub(crate) async fn next(&mut self, deadline: Instant) -> CrewEvent {
         loop {
             if self.shutdown.is_requested() {
-                return Event::Interrupted;
+                return CrewEvent::Interrupted;
             }
             let now = Instant::now();
             if now >= deadline {
-                return Event::Silence;
+                return CrewEvent::Silence;
             }
             let until = deadline.min(now + LOOK_INTERVAL);
             match timeout_at(until, self.words.recv()).await {
-                Ok(Some((node, Spoken::Word(word)))) => return Event::Word(node, word),
-                Ok(Some((node, Spoken::Closed(problem)))) => {
+                Ok(Some((node, FromNode::Word(word)))) => return CrewEvent::Word(node, word),
+                Ok(Some((node, FromNode::Closed(problem)))) => {
                     if let Some(reason) = self.bury(node, problem) {
-                        return Event::Ended(node, reason);
+                        return CrewEvent::Ended(node, reason);
                     }
                 }
-                Ok(None) => return Event::Silence,
+                Ok(None) => return CrewEvent::Silence,
                 Err(_) => {}
             }
         }
     }
 
     /// As [`Crew::next`], also after the user asked to stop.
-    pub(crate) async fn next_in_the_end(&mut self, deadline: Instant) -> Event {
+    pub(crate) async fn next_in_the_end(&mut self, deadline: Instant) -> CrewEvent {
         let shutdown = std::mem::take(&mut self.shutdown);
         let event = self.next(deadline).await;
         self.shutdown = shutdown;
@@ -272,16 +272,18 @@ async fn greet(
     }
 }
 
-async fn read(node: u16, mut lines: Lines, sender: Sender<(u16, Spoken)>) {
+async fn read(node: u16, mut lines: Lines, sender: Sender<(u16, FromNode)>) {
     loop {
         let spoken = match lines.next_line().await {
             Ok(Some(line)) => match serde_json::from_str(&line) {
-                Ok(word) => Spoken::Word(Box::new(word)),
-                Err(error) => Spoken::Closed(Some(format!("it says what cannot be read: {error}"))),
+                Ok(word) => FromNode::Word(Box::new(word)),
+                Err(error) => {
+                    FromNode::Closed(Some(format!("it says what cannot be read: {error}")))
+                }
             },
-            Ok(None) | Err(_) => Spoken::Closed(None),
+            Ok(None) | Err(_) => FromNode::Closed(None),
         };
-        let is_last = matches!(spoken, Spoken::Closed(_));
+        let is_last = matches!(spoken, FromNode::Closed(_));
         if sender.send((node, spoken)).await.is_err() || is_last {
             return;
         }

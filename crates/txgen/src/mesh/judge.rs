@@ -71,7 +71,7 @@ pub(crate) struct GaveFirst {
 /// How well the load was offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Kept {
+pub(crate) enum ScheduleKept {
     /// Everything, in time.
     Valid,
     /// Not everything in time, but only after something of the mesh had given: steps from there on say
@@ -84,7 +84,7 @@ pub(crate) enum Kept {
 /// Everything that the judge concludes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Judgement {
-    pub(crate) schedule: Kept,
+    pub(crate) schedule: ScheduleKept,
     pub(crate) gave_first: Option<GaveFirst>,
     /// In the order of time.
     pub(crate) evidence: Vec<Finding>,
@@ -144,9 +144,9 @@ pub(crate) fn judge(account: &Account, bounds: &Bounds) -> Judgement {
         )
     });
     let schedule = match (&shortfall, &gave_first) {
-        (None, _) => Kept::Valid,
-        (Some(_), Some(first)) if first.cause != Cause::Generator => Kept::Degraded,
-        (Some(_), _) => Kept::Invalid,
+        (None, _) => ScheduleKept::Valid,
+        (Some(_), Some(first)) if first.cause != Cause::Generator => ScheduleKept::Degraded,
+        (Some(_), _) => ScheduleKept::Invalid,
     };
     causes.extend(symptoms.into_iter().flatten());
     causes.sort_by_key(|finding| finding.since_s);

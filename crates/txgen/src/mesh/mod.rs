@@ -36,7 +36,7 @@ use crate::output::print;
 use crate::run::{RunFolder, default_folder};
 use crate::settings::mesh::MeshSettings;
 use crate::shutdown::Shutdown;
-use conduct::Played;
+use conduct::PlayedMesh;
 use load::MeshLoad;
 use plan::{Machines, MeshPlan};
 use progress::Progress;
@@ -123,7 +123,7 @@ fn perform(plan: &MeshPlan, shutdown: &Shutdown) -> Result<(MeshSummary, RunFold
     Ok((conclude(plan, &played, &folder)?, folder))
 }
 
-fn play(plan: &MeshPlan, shutdown: &Shutdown) -> Result<(Played, RunFolder), CommandError> {
+fn play(plan: &MeshPlan, shutdown: &Shutdown) -> Result<(PlayedMesh, RunFolder), CommandError> {
     let name = format!("mesh-{}", plan.load.name);
     let path = plan.out.clone().unwrap_or_else(|| default_folder(&name));
     let folder = RunFolder::create(path).map_err(usage)?;
@@ -136,7 +136,7 @@ fn play(plan: &MeshPlan, shutdown: &Shutdown) -> Result<(Played, RunFolder), Com
 /// Judges what was played and writes the run folder.
 fn conclude(
     plan: &MeshPlan,
-    played: &Played,
+    played: &PlayedMesh,
     folder: &RunFolder,
 ) -> Result<MeshSummary, CommandError> {
     let summary = MeshSummary::of(plan, played);

@@ -11,7 +11,7 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 use super::account::Account;
-use super::conduct::Played;
+use super::conduct::PlayedMesh;
 use super::control::{NodeConfig, Word};
 use super::load::MeshLoad;
 use super::machine::MachineSecond;
@@ -92,7 +92,7 @@ impl PartFile {
     ///
     /// # Errors
     /// Where the file could not be written whole.
-    pub(crate) fn end(mut self, plan: &MeshPlan, played: &Played) -> anyhow::Result<()> {
+    pub(crate) fn end(mut self, plan: &MeshPlan, played: &PlayedMesh) -> anyhow::Result<()> {
         for (node, account) in (0..).zip(&played.account.nodes) {
             if let Some(at_s) = account.ended_s {
                 self.line(&Line::Ended { node, at_s });
@@ -136,7 +136,7 @@ fn shared(plan: &MeshPlan) -> serde_json::Value {
 ///
 /// # Errors
 /// Where a folder is no part, or they are not all the parts of one load.
-pub(crate) fn merge(folders: &[PathBuf]) -> anyhow::Result<(MeshPlan, Played)> {
+pub(crate) fn merge(folders: &[PathBuf]) -> anyhow::Result<(MeshPlan, PlayedMesh)> {
     let ends = folders.iter().map(|folder| end_of(folder));
     let ends: Vec<End> = ends.collect::<anyhow::Result<_>>()?;
     let plan = whole(&ends, folders)?;
@@ -166,7 +166,7 @@ pub(crate) fn merge(folders: &[PathBuf]) -> anyhow::Result<(MeshPlan, Played)> {
         .iter()
         .filter_map(|it| it.undrained.as_deref())
         .collect();
-    let played = Played {
+    let played = PlayedMesh {
         account,
         origin_unix_ns: ends[0].origin_unix_ns,
         interrupted: ends.iter().any(|end| end.interrupted),

@@ -4,10 +4,10 @@ use measure::Quantiles;
 use serde::Serialize;
 
 use super::account::{Account, ReachSummary, StepAccount};
-use super::conduct::Played;
+use super::conduct::PlayedMesh;
 use super::counters::Counters;
 use super::figures::Figures;
-use super::judge::{Bounds, Cause, Judgement, Kept, SUSTAINED, judge};
+use super::judge::{Bounds, Cause, Judgement, SUSTAINED, ScheduleKept, judge};
 use super::laws::Laws;
 use super::plan::MeshPlan;
 
@@ -83,7 +83,7 @@ pub(crate) struct StepSummary {
 
 impl MeshSummary {
     /// The summary of a run.
-    pub(crate) fn of(plan: &MeshPlan, played: &Played) -> Self {
+    pub(crate) fn of(plan: &MeshPlan, played: &PlayedMesh) -> Self {
         let account = &played.account;
         let bounds = Bounds {
             node_cpus: plan
@@ -131,7 +131,7 @@ impl MeshSummary {
 
     /// Whether what was offered came as planned until something of the mesh gave.
     pub(crate) fn is_valid(&self) -> bool {
-        self.verdict.schedule != Kept::Invalid && !self.is_disturbed()
+        self.verdict.schedule != ScheduleKept::Invalid && !self.is_disturbed()
     }
 
     /// Whether other programs had the CPUs that the mesh lacked when it gave.
@@ -226,7 +226,7 @@ mod tests {
 
     fn judgement(cause: Cause, step: u32) -> Judgement {
         Judgement {
-            schedule: Kept::Valid,
+            schedule: ScheduleKept::Valid,
             gave_first: Some(GaveFirst {
                 cause,
                 since_s: 0,

@@ -3,7 +3,7 @@
 use report::text::{millis, number, percent, percent_tenths, rate, whole};
 use report::{Entries, Table};
 
-use super::judge::Kept;
+use super::judge::ScheduleKept;
 use super::summary::{KEPT_UP, MeshSummary, NodeSummary, StepSummary};
 
 /// The result of a run on a terminal.
@@ -30,9 +30,9 @@ pub(crate) fn headline(summary: &MeshSummary) -> String {
     );
     let schedule = match summary.verdict.schedule {
         _ if summary.is_disturbed() => " (INVALID: other programs had CPUs that the mesh lacked)",
-        Kept::Valid => "",
-        Kept::Degraded => " (the generator fell behind after the mesh had)",
-        Kept::Invalid => " (INVALID: the generator did not offer as planned)",
+        ScheduleKept::Valid => "",
+        ScheduleKept::Degraded => " (the generator fell behind after the mesh had)",
+        ScheduleKept::Invalid => " (INVALID: the generator did not offer as planned)",
     };
     match &summary.verdict.gave_first {
         Some(first) => format!("{what}{schedule}. What gave first: **{}**", first.sentence),

@@ -10,7 +10,7 @@ use report::{AnswerCourse, Bep23, Bep23Collector, LatencyCourse, RunReport, TmBe
 
 use crate::folder::RecordedRun;
 use crate::output;
-use crate::threshold::{Threshold, Verdict};
+use crate::threshold::{Threshold, ThresholdVerdict};
 
 /// The forms of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -211,7 +211,7 @@ fn course(run: &RecordedRun) -> anyhow::Result<LatencyCourse> {
 
 /// The plan's conditions as a report shows them: text and value, and whether each held.
 fn thresholds(run: &RecordedRun) -> Vec<(String, bool)> {
-    let shown = |verdict: Result<Verdict, String>| match verdict {
+    let shown = |verdict: Result<ThresholdVerdict, String>| match verdict {
         Ok(verdict) => (
             format!("{} ({})", verdict.text, verdict.value_text()),
             verdict.held,
@@ -224,7 +224,10 @@ fn thresholds(run: &RecordedRun) -> Vec<(String, bool)> {
 
 /// The plan's conditions, checked on the summary; of one that this version of the program does not take, its text and
 /// why.
-pub(crate) fn verdicts(manifest: &Manifest, summary: &Summary) -> Vec<Result<Verdict, String>> {
+pub(crate) fn verdicts(
+    manifest: &Manifest,
+    summary: &Summary,
+) -> Vec<Result<ThresholdVerdict, String>> {
     let texts = manifest.plan.get("thresholds");
     let texts = texts.and_then(|texts| texts.as_array());
     let document = serde_json::to_value(summary).unwrap_or_default();

@@ -6,10 +6,14 @@ use report::text::{by_name, by_size, grouped, or_dash, tenths};
 use report::titled;
 use report::{Entries, Table};
 
-use crate::threshold::Verdict;
+use crate::threshold::ThresholdVerdict;
 
 /// Verdict, conservation, rates, latencies, steps, and what limited the run.
-pub fn table(summary: &Summary, thresholds: &[Verdict], stopped_by: Option<&Verdict>) -> String {
+pub fn table(
+    summary: &Summary,
+    thresholds: &[ThresholdVerdict],
+    stopped_by: Option<&ThresholdVerdict>,
+) -> String {
     let mut head = Entries::default();
     verdict(&mut head, summary);
     conservation(&mut head, summary);
@@ -35,7 +39,7 @@ pub fn table(summary: &Summary, thresholds: &[Verdict], stopped_by: Option<&Verd
 }
 
 /// What held and what did not.
-fn conditions(thresholds: &[Verdict]) -> Table {
+fn conditions(thresholds: &[ThresholdVerdict]) -> Table {
     Table::of(thresholds)
         .text("", |_| "threshold")
         .text("", |verdict| &*verdict.text)

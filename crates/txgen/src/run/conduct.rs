@@ -31,7 +31,7 @@ use crate::output::grouped;
 use crate::plan::Plan;
 use crate::shutdown::Shutdown;
 use crate::start_at::StartAt;
-use crate::threshold::Verdict;
+use crate::threshold::ThresholdVerdict;
 
 /// A run in progress, seen from the thread that watches it.
 pub(super) struct Run<'a, T> {
@@ -81,7 +81,7 @@ impl<'a, T: Loaded> Run<'a, T> {
         rows: RowFiles,
         mut manifest: File,
         display: &mut Display,
-    ) -> Result<Played, RunError> {
+    ) -> Result<PlayedRun, RunError> {
         let (batch_sender, batches) = bounded(BATCHES_IN_FLIGHT);
         let (seen_sender, seen) = bounded(SEEN_IN_FLIGHT);
         let follow = follow::start::<T>(
@@ -139,7 +139,7 @@ impl<'a, T: Loaded> Run<'a, T> {
             let set = host::clock_set(origin.error_ns().saturating_sub(error_ns));
             finished.summary.verdict.reasons.extend(set);
             follow.stop();
-            Ok(Played {
+            Ok(PlayedRun {
                 finished,
                 trouble: senders.trouble(),
                 broken: shared.glance().and_then(|glance| glance.broken),
@@ -440,12 +440,12 @@ fn marked(text: &str, at: Nanos) -> String {
 }
 
 /// A run that was played to its end.
-pub(super) struct Played {
+pub(super) struct PlayedRun {
     pub(super) finished: Finished,
     /// What ended it early, if something failed.
     pub(super) trouble: Option<RunError>,
     /// The condition that ended it early.
-    pub(super) broken: Option<Verdict>,
+    pub(super) broken: Option<ThresholdVerdict>,
 }
 
 /// The threads of all shards, and the ways to them.

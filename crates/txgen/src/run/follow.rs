@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::preflight::Node;
-use super::record::Seen;
+use super::record::FollowerReport;
 use crate::live::NodeBoard;
 use crate::observe::mempool_pause;
 use crate::plan::Plan;
@@ -80,7 +80,7 @@ pub(super) fn start<T: Target>(
     plan: &Plan,
     nodes: &[Node],
     clock: &RunClock,
-    seen: &Sender<Seen>,
+    seen: &Sender<FollowerReport>,
     board: &Arc<NodeBoard>,
 ) -> anyhow::Result<Follow> {
     let (note, notes) = bounded(NOTES);
@@ -175,7 +175,7 @@ struct Bridge {
     clock: RunClock,
     number: u16,
     name: String,
-    seen: Sender<Seen>,
+    seen: Sender<FollowerReport>,
     note: Sender<String>,
     board: Arc<NodeBoard>,
     connected: Sender<()>,
@@ -193,13 +193,13 @@ impl Bridge {
                 break;
             }
         }
-        let _ = self.seen.send(Seen::Retired {
+        let _ = self.seen.send(FollowerReport::Retired {
             follower: self.number,
             failed,
         });
     }
 
-    fn translate(&self, event: FollowEvent) -> Option<Seen> {
+    fn translate(&self, event: FollowEvent) -> Option<FollowerReport> {
         if let Some(text) = remark(&event) {
             // Notes are for people: one that finds no room is dropped.
             let _ = self
@@ -212,12 +212,12 @@ impl Bridge {
                 let txs = seen.txs.len() as u64;
                 self.board
                     .block(self.number, seen.height, txs, seen.observed);
-                Some(Seen::Block(seen))
+                Some(FollowerReport::Block(seen))
             }
             FollowEvent::Accepted { observed, txs } => {
-                Some(Seen::Accepted(AcceptanceSeen { observed, txs }))
+                Some(FollowerReport::Accepted(AcceptanceSeen { observed, txs }))
             }
-            FollowEvent::Watermark(at) => Some(Seen::Watermark {
+            FollowEvent::Watermark(at) => Some(FollowerReport::Watermark {
                 follower: self.number,
                 at,
             }),
@@ -228,13 +228,13 @@ impl Bridge {
             }
             FollowEvent::Disconnected { reason, unread, .. } => {
                 self.board.lost(self.number, &reason);
-                unread.then_some(Seen::Unread {
+                unread.then_some(FollowerReport::Unread {
                     follower: self.number,
                 })
             }
             FollowEvent::Reorganised {
                 blocks, taken_back, ..
-            } => Some(Seen::Reorganised {
+            } => Some(FollowerReport::Reorganised {
                 blocks,
                 taken_back: taken_back.len() as u64,
             }),
@@ -242,7 +242,7 @@ impl Bridge {
                 self.board.lost(self.number, &error.to_string());
                 None
             }
-            FollowEvent::CaughtUp { .. } => Some(Seen::Read {
+            FollowEvent::CaughtUp { .. } => Some(FollowerReport::Read {
                 follower: self.number,
             }),
             FollowEvent::Unsubscribed { .. }
@@ -313,7 +313,7 @@ struct MempoolPoller<T: Target> {
     queries: T::Queries,
     endpoint: u16,
     clock: RunClock,
-    seen: Sender<Seen>,
+    seen: Sender<FollowerReport>,
     board: Arc<NodeBoard>,
     random: Random,
 }
@@ -323,7 +323,7 @@ impl<T: Target> MempoolPoller<T> {
         plan: &Plan,
         node: &Node,
         clock: &RunClock,
-        seen: &Sender<Seen>,
+        seen: &Sender<FollowerReport>,
         board: &Arc<NodeBoard>,
     ) -> Result<Self, ClientError> {
         let options = ClientOptions::new(MEMPOOL_TIMEOUT, &plan.trust);
@@ -356,7 +356,9 @@ impl<T: Target> MempoolPoller<T> {
             self.board
                 .mempool(self.endpoint, sample.txs, sample.bytes, sample.at);
             // A recorder without room now gets the next one.
-            if let Err(TrySendError::Disconnected(_)) = self.seen.try_send(Seen::Mempool(sample)) {
+            if let Err(TrySendError::Disconnected(_)) =
+                self.seen.try_send(FollowerReport::Mempool(sample))
+            {
                 return;
             }
         }

@@ -7,7 +7,7 @@ use measure::read::TxFate;
 
 use crate::exit;
 use crate::folder::RecordedRun;
-use crate::threshold::Verdict as ThresholdVerdict;
+use crate::threshold::ThresholdVerdict;
 
 /// The account of a run, its folder and the conditions.
 #[derive(Debug)]

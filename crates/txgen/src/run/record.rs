@@ -23,11 +23,11 @@ use crate::live::Moment;
 use crate::observe::Samples;
 use crate::parquet_rows::Writing;
 use crate::plan::{Load, Plan};
-use crate::threshold::Verdict;
+use crate::threshold::ThresholdVerdict;
 
 /// What the followers report to the recorder.
 #[derive(Debug)]
-pub(crate) enum Seen {
+pub(crate) enum FollowerReport {
     /// A block.
     Block(BlockSeen),
     /// Transactions that were accepted without an answer.
@@ -67,7 +67,7 @@ pub(crate) struct Glance {
     /// The first write error, if there was one.
     pub(crate) write_error: Option<String>,
     /// The condition of `--abort-on` that was broken, if one was.
-    pub(crate) broken: Option<Verdict>,
+    pub(crate) broken: Option<ThresholdVerdict>,
 }
 
 impl Shared {
@@ -97,7 +97,7 @@ pub(crate) struct RecordChannels {
     pub(crate) batches: Receiver<ShardBatch>,
     /// One way back per shard for used batches.
     pub(crate) used: Vec<Sender<ShardBatch>>,
-    pub(crate) seen: Receiver<Seen>,
+    pub(crate) seen: Receiver<FollowerReport>,
     /// Where the run can be looked at from outside.
     pub(crate) shared: Arc<Shared>,
     /// How many followers report.
@@ -130,7 +130,7 @@ pub(crate) struct Recording<'a> {
     processor: Nanos,
     stop_known: bool,
     check_at: Nanos,
-    broken: Option<Verdict>,
+    broken: Option<ThresholdVerdict>,
     /// Followers whose nodes have a block that they do not give.
     unread: BTreeSet<u16>,
 }
@@ -263,29 +263,29 @@ impl<'a> Recording<'a> {
         let _ = self.channels.used[shard].try_send(batch);
     }
 
-    fn take_seen(&mut self, seen: Seen) {
+    fn take_seen(&mut self, seen: FollowerReport) {
         match seen {
             // Seen before the origin, so it holds nothing of ours and belongs to no second.
-            Seen::Block(block) if block.observed.is_zero() => {}
-            Seen::Accepted(seen) if seen.observed.is_zero() => {}
-            Seen::Mempool(sample) if sample.at.is_zero() => {}
-            Seen::Block(block) => self.recorder.block(block),
-            Seen::Accepted(seen) => self.recorder.accepted_unanswered(seen),
-            Seen::Watermark { follower, at } => {
+            FollowerReport::Block(block) if block.observed.is_zero() => {}
+            FollowerReport::Accepted(seen) if seen.observed.is_zero() => {}
+            FollowerReport::Mempool(sample) if sample.at.is_zero() => {}
+            FollowerReport::Block(block) => self.recorder.block(block),
+            FollowerReport::Accepted(seen) => self.recorder.accepted_unanswered(seen),
+            FollowerReport::Watermark { follower, at } => {
                 self.recorder
                     .watermark(SourceId(self.senders + follower), at);
             }
-            Seen::Mempool(sample) => self.recorder.mempool(&sample),
-            Seen::Reorganised { blocks, taken_back } => {
+            FollowerReport::Mempool(sample) => self.recorder.mempool(&sample),
+            FollowerReport::Reorganised { blocks, taken_back } => {
                 self.recorder.reorganised(blocks, taken_back);
             }
-            Seen::Unread { follower } => {
+            FollowerReport::Unread { follower } => {
                 self.unread.insert(follower);
             }
-            Seen::Read { follower } => {
+            FollowerReport::Read { follower } => {
                 self.unread.remove(&follower);
             }
-            Seen::Retired { follower, failed } => {
+            FollowerReport::Retired { follower, failed } => {
                 let source = SourceId(self.senders + follower);
                 if failed {
                     self.recorder.follower_failed(source);

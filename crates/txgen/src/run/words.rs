@@ -5,7 +5,7 @@ use std::fs::File;
 use rpc::BroadcastMethod;
 use sender::shard::AtMaxInFlight;
 
-use super::conduct::Played;
+use super::conduct::PlayedRun;
 use super::error::{RunError, record_error};
 use super::folder::RunFolder;
 use super::outcome::Outcome;
@@ -13,7 +13,7 @@ use crate::live::Display;
 use crate::output::{self, recorded};
 use crate::plan::Plan;
 use crate::profiler::Profile;
-use crate::threshold::Verdict as ThresholdVerdict;
+use crate::threshold::ThresholdVerdict;
 
 /// How much a run prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,12 +70,12 @@ pub(super) fn conclude(
     plan: &Plan,
     folder: &RunFolder,
     mut summary_file: File,
-    played: Played,
+    played: PlayedRun,
     profile: Option<&Profile>,
     words: Words,
     display: &mut Display,
 ) -> Result<Outcome, RunError> {
-    let Played {
+    let PlayedRun {
         finished,
         broken: stopped_by,
         ..

@@ -36,7 +36,7 @@ pub struct Threshold {
 
 /// What a threshold came to.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Verdict {
+pub struct ThresholdVerdict {
     /// The condition as it was written.
     pub text: String,
     /// The measured value in the unit of `summary.json`, or its lower bound; `None` when the run has
@@ -52,7 +52,7 @@ pub struct Verdict {
     unfinished: Option<u64>,
 }
 
-impl Verdict {
+impl ThresholdVerdict {
     /// The value in words, with its unit.
     pub fn value_text(&self) -> String {
         let value = self.value.map(|value| self.unit.text(value));
@@ -68,12 +68,12 @@ impl Verdict {
 
 impl Threshold {
     /// Checks the condition on a `summary.json` document.
-    pub fn check(&self, summary: &Value) -> Verdict {
+    pub fn check(&self, summary: &Value) -> ThresholdVerdict {
         let measured = self.metric.measure(summary);
         let range = measured.map(|it| (it.value, it.at_most));
         let is =
             |comparison: Comparison| range.is_some_and(|range| comparison.holds(range, self.limit));
-        Verdict {
+        ThresholdVerdict {
             text: self.text.clone(),
             value: measured.map(|it| it.value),
             held: is(self.comparison),
@@ -151,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    fn check(text: &str) -> Verdict {
+    fn check(text: &str) -> ThresholdVerdict {
         let summary = json!({
             "time": {"ended_s": 61.5},
             "followed": true,

@@ -8,7 +8,7 @@ use super::{Framing, HttpError};
 /// [`Framing::whole`].
 #[derive(Clone, Debug)]
 pub struct BodyReader {
-    state: State,
+    state: BodyState,
     /// Data bytes that may still come in chunks.
     room: usize,
     limit: usize,
@@ -30,7 +30,7 @@ pub struct BodyProgress {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum BodyState {
     /// So many bytes are missing.
     Length(usize),
     /// Among the digits of a chunk's size.
@@ -75,9 +75,9 @@ impl BodyReader {
     /// [`HttpError::BodyTooLarge`] when the stated length is beyond the limit.
     pub fn new(framing: Framing, limit: usize) -> Result<Self, HttpError> {
         let state = match framing {
-            Framing::Length(0) => State::Done,
+            Framing::Length(0) => BodyState::Done,
             Framing::Length(length) => match usize::try_from(length) {
-                Ok(length) if length <= limit => State::Length(length),
+                Ok(length) if length <= limit => BodyState::Length(length),
                 _ => return Err(HttpError::BodyTooLarge(limit)),
             },
             Framing::Chunked => SIZE,
@@ -92,7 +92,7 @@ impl BodyReader {
 
     /// Whether the body is complete.
     pub const fn is_done(&self) -> bool {
-        matches!(self.state, State::Done)
+        matches!(self.state, BodyState::Done)
     }
 
     /// Appends the data at the start of `input` to `out`.
@@ -103,8 +103,8 @@ impl BodyReader {
         let mut used = 0;
         while let Some(rest) = input.get(used..).filter(|rest| !rest.is_empty()) {
             match self.state {
-                State::Done => break,
-                State::Length(missing) | State::Data(missing) => {
+                BodyState::Done => break,
+                BodyState::Length(missing) | BodyState::Data(missing) => {
                     let taken = missing.min(rest.len());
                     out.extend_from_slice(&rest[..taken]);
                     used += taken;
@@ -122,39 +122,41 @@ impl BodyReader {
         })
     }
 
-    const fn after_data(&self, missing: usize) -> State {
+    const fn after_data(&self, missing: usize) -> BodyState {
         match (self.state, missing) {
-            (State::Length(_), 0) => State::Done,
-            (State::Length(_), missing) => State::Length(missing),
-            (_, 0) => State::DataCr,
-            (_, missing) => State::Data(missing),
+            (BodyState::Length(_), 0) => BodyState::Done,
+            (BodyState::Length(_), missing) => BodyState::Length(missing),
+            (_, 0) => BodyState::DataCr,
+            (_, missing) => BodyState::Data(missing),
         }
     }
 
     /// The state after one byte of the framing.
-    fn after_byte(&mut self, state: State, byte: u8) -> Result<State, HttpError> {
+    fn after_byte(&mut self, state: BodyState, byte: u8) -> Result<BodyState, HttpError> {
         Ok(match (state, byte) {
-            (State::Size { digits, size }, _) => return self.size(digits, size, byte),
-            (State::Extension { size }, b'\r') => State::SizeEnd { size },
-            (State::SizeEnd { size: 0 }, b'\n') => State::TrailerStart,
-            (State::SizeEnd { size }, b'\n') => self.chunk(size)?,
-            (State::DataCr, b'\r') => State::DataLf,
-            (State::DataLf, b'\n') => SIZE,
-            (State::TrailerStart, b'\r') => State::EndLf,
-            (State::Trailer, b'\r') => State::TrailerLf,
-            (State::TrailerLf, b'\n') => State::TrailerStart,
-            (State::EndLf, b'\n') => State::Done,
-            (State::Extension { .. }, _) => self.count_excess(byte, state)?,
-            (State::TrailerStart | State::Trailer, _) => self.count_excess(byte, State::Trailer)?,
+            (BodyState::Size { digits, size }, _) => return self.size(digits, size, byte),
+            (BodyState::Extension { size }, b'\r') => BodyState::SizeEnd { size },
+            (BodyState::SizeEnd { size: 0 }, b'\n') => BodyState::TrailerStart,
+            (BodyState::SizeEnd { size }, b'\n') => self.chunk(size)?,
+            (BodyState::DataCr, b'\r') => BodyState::DataLf,
+            (BodyState::DataLf, b'\n') => SIZE,
+            (BodyState::TrailerStart, b'\r') => BodyState::EndLf,
+            (BodyState::Trailer, b'\r') => BodyState::TrailerLf,
+            (BodyState::TrailerLf, b'\n') => BodyState::TrailerStart,
+            (BodyState::EndLf, b'\n') => BodyState::Done,
+            (BodyState::Extension { .. }, _) => self.count_excess(byte, state)?,
+            (BodyState::TrailerStart | BodyState::Trailer, _) => {
+                self.count_excess(byte, BodyState::Trailer)?
+            }
             _ => return Err(HttpError::Chunk),
         })
     }
 
     /// The state after one byte of the line with a chunk's size.
-    fn size(&mut self, digits: u8, size: usize, byte: u8) -> Result<State, HttpError> {
+    fn size(&mut self, digits: u8, size: usize, byte: u8) -> Result<BodyState, HttpError> {
         match byte {
-            b'\r' if digits > 0 => Ok(State::SizeEnd { size }),
-            b';' if digits > 0 => self.count_excess(byte, State::Extension { size }),
+            b'\r' if digits > 0 => Ok(BodyState::SizeEnd { size }),
+            b';' if digits > 0 => self.count_excess(byte, BodyState::Extension { size }),
             _ => {
                 let digit = char::from(byte).to_digit(16).ok_or(HttpError::Chunk)? as usize;
                 if digits >= NEEDED_DIGITS {
@@ -170,16 +172,16 @@ impl BodyReader {
     }
 
     /// The state at the start of a chunk's data, if it is within the bound.
-    fn chunk(&mut self, size: usize) -> Result<State, HttpError> {
+    fn chunk(&mut self, size: usize) -> Result<BodyState, HttpError> {
         self.room = self
             .room
             .checked_sub(size)
             .ok_or(HttpError::BodyTooLarge(self.limit))?;
-        Ok(State::Data(size))
+        Ok(BodyState::Data(size))
     }
 
     /// The state after a byte that carries nothing: counts it.
-    fn count_excess(&mut self, byte: u8, next: State) -> Result<State, HttpError> {
+    fn count_excess(&mut self, byte: u8, next: BodyState) -> Result<BodyState, HttpError> {
         self.excess += 1;
         let is_text = byte == b'\t' || (byte >= b' ' && byte != 0x7f);
         if is_text && self.excess <= MAX_CHUNK_EXCESS {
@@ -191,10 +193,10 @@ impl BodyReader {
 }
 
 /// At the start of a chunk.
-const SIZE: State = state_of(0, 0);
+const SIZE: BodyState = state_of(0, 0);
 
-const fn state_of(digits: u8, size: usize) -> State {
-    State::Size { digits, size }
+const fn state_of(digits: u8, size: usize) -> BodyState {
+    BodyState::Size { digits, size }
 }
 
 /// Digits that are enough for any size; further ones are superfluous zeros, or beyond the bound.

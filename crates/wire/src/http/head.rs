@@ -310,7 +310,7 @@ fn decode(bytes: &[u8], limits: &HeadLimits) -> Result<Head, HttpError> {
     } else {
         Version::Http11
     };
-    let mut seen = Seen::default();
+    let mut seen = HeaderLines::default();
     for header in request.headers.iter() {
         seen.note(header)?;
     }
@@ -330,7 +330,7 @@ fn decode(bytes: &[u8], limits: &HeadLimits) -> Result<Head, HttpError> {
 
 /// What the header lines said.
 #[derive(Default)]
-struct Seen<'b> {
+struct HeaderLines<'b> {
     length: Option<&'b [u8]>,
     coding: Option<&'b [u8]>,
     expect: Option<&'b [u8]>,
@@ -342,7 +342,7 @@ struct Seen<'b> {
     forwarded: bool,
 }
 
-impl<'b> Seen<'b> {
+impl<'b> HeaderLines<'b> {
     fn note(&mut self, header: &Header<'b>) -> Result<(), HttpError> {
         let (name, value) = (header.name, header.value.trim_ascii());
         // The length tells most names apart before a letter is compared.

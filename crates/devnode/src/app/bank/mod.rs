@@ -33,11 +33,11 @@ pub(crate) struct Bank {
     prefix: Prefix,
     config: BankConfig,
     max_block_gas: Option<u64>,
-    state: RwLock<State>,
+    state: RwLock<BankState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct BankState {
     height: u64,
     executed: u64,
     ledger: Ledger,
@@ -135,7 +135,7 @@ impl Bank {
             max_block_gas,
             prefix,
             config: config.clone(),
-            state: RwLock::new(State {
+            state: RwLock::new(BankState {
                 height: 0,
                 executed: 0,
                 ledger,
@@ -145,11 +145,11 @@ impl Bank {
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, State> {
+    fn read(&self) -> RwLockReadGuard<'_, BankState> {
         self.state.read()
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
+    fn write(&self) -> RwLockWriteGuard<'_, BankState> {
         self.state.write()
     }
 
@@ -336,7 +336,7 @@ impl Bank {
     }
 }
 
-impl State {
+impl BankState {
     /// Passes the ante handler on the state of the mempool.
     fn pass(&mut self, bank: &Bank, tx: &Decoded<'_>, mode: ante::Mode) -> Result<(), Refusal> {
         let mut layer = Layer {

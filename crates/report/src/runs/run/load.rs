@@ -1,6 +1,6 @@
 //! Throughput over time, and how full everything was.
 
-use measure::{Answer, SeriesRow};
+use measure::{AnswerKind, SeriesRow};
 
 use super::RunReport;
 use crate::chart::{Axis, Chart, Tone, Unit};
@@ -77,10 +77,10 @@ pub(super) fn refusals(report: &RunReport) -> String {
 }
 
 /// A cause by the node's own words where they are known.
-fn name(report: &RunReport, cause: Answer) -> String {
+fn name(report: &RunReport, cause: AnswerKind) -> String {
     let code = match cause {
-        Answer::Code(code) => code,
-        Answer::OtherCode => return "other codes".to_owned(),
+        AnswerKind::Code(code) => code,
+        AnswerKind::OtherCode => return "other codes".to_owned(),
         _ => return "no usable answer".to_owned(),
     };
     let prefix = format!("{code}: ");

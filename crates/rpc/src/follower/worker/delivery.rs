@@ -5,7 +5,7 @@ use std::time::Duration;
 use pacing::Nanos;
 use tokio::time::Instant;
 
-use super::{FollowerWorker, Held, Last, WITHHELD_LIMIT};
+use super::{BlockWithoutCodes, FollowerWorker, Last, WITHHELD_LIMIT};
 use crate::client::{BlockCodes, BlockContent, ClientError};
 use crate::follower::fetch::{Fetched, Found};
 use crate::follower::wake::Loss;
@@ -72,7 +72,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
 
     fn hold(&mut self, block: Box<BlockContent>, wait: Duration) {
         let ask_at = Instant::now() + wait;
-        self.held = Some(Held { block, ask_at });
+        self.held = Some(BlockWithoutCodes { block, ask_at });
     }
 
     fn on_codes(

@@ -62,7 +62,7 @@ pub struct FollowerWorker<C> {
     fetch_at: Instant,
     fetch_backoff: Backoff,
     /// The next block, while its codes are not known.
-    held: Option<Held>,
+    held: Option<BlockWithoutCodes>,
     /// How often its codes were refused.
     refusals: u32,
     buffer: Vec<u8>,
@@ -79,7 +79,7 @@ struct StatusAnswer {
 }
 
 /// A block whose codes are to be found.
-struct Held {
+struct BlockWithoutCodes {
     block: Box<BlockContent>,
     /// When they are asked for at the latest: the header of the next block answers before, for less.
     ask_at: Instant,
@@ -214,7 +214,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
 
     fn start_fetch(&mut self) {
         let (client, buffer) = (self.client.clone(), std::mem::take(&mut self.buffer));
-        if let Some(Held { block, .. }) = self.held.take() {
+        if let Some(BlockWithoutCodes { block, .. }) = self.held.take() {
             let height = block.height;
             let sources = CodeSources {
                 next_header: self.announced.latest() > height && !self.is_asked_at_once(&block),
@@ -270,7 +270,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
                 }
             }
             WakeEvent::Height(height) => {
-                self.announced.hear(height, (self.clock)(), None);
+                self.announced.announce(height, (self.clock)(), None);
                 self.status_at = now + self.options.quiet_interval;
             }
             WakeEvent::Refused(reason) => {
@@ -335,7 +335,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
         self.shrunk = 0;
         let now = (self.clock)();
         let resolution = self.asked.map(|asked| now.saturating_sub(asked));
-        self.announced.hear(latest, now, resolution);
+        self.announced.announce(latest, now, resolution);
         self.forecast.found(latest, Instant::now());
         let next = match (self.next, self.options.from) {
             (Some(next), _) => next,

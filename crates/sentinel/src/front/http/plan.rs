@@ -16,7 +16,7 @@ use crate::front::backend::Backend;
 use crate::front::origins::{Asking, Page};
 use crate::front::peer::Peer;
 use crate::identity::{FORWARDED_FOR, Identity, denied};
-use crate::jsonrpc::{self, Call, Classified, TargetKind, classify_uri};
+use crate::jsonrpc::{self, Call, Classified, UriRoute, classify_uri};
 use crate::metrics::MethodClass;
 use crate::refusal::{Reason, Refusal};
 use crate::respond::Asked;
@@ -104,15 +104,15 @@ impl<'a, B: Backend> Planner<'a, B> {
             _ if target.is_v1 && !self.front.backend.has_v1_routes() => {
                 parts.read(CallInfo::uri(MethodClass::Other), None)
             }
-            TargetKind::Root if !parts.body.is_empty() => self.by_body(parts),
-            TargetKind::Root => parts.read(CallInfo::uri(MethodClass::Other), None),
-            TargetKind::Write { method, tx } => {
+            UriRoute::Root if !parts.body.is_empty() => self.by_body(parts),
+            UriRoute::Root => parts.read(CallInfo::uri(MethodClass::Other), None),
+            UriRoute::Write { method, tx } => {
                 let tx = tx.filter(|_| parts.is_plain(b"GET"));
                 let call = CallInfo::uri(class_of(method, tx.as_ref()));
                 self.by_write(parts, call, method, tx)
             }
-            TargetKind::WebSocket => other(self.by_handshake(parts)),
-            TargetKind::Read => {
+            UriRoute::WebSocket => other(self.by_handshake(parts)),
+            UriRoute::Read => {
                 let call = CallInfo::uri(MethodClass::of(method));
                 parts.read(call, Some(method.into()))
             }

@@ -2,13 +2,13 @@
 
 use super::*;
 
-fn kind(target: &str) -> TargetKind {
+fn kind(target: &str) -> UriRoute {
     classify_uri(target.as_bytes()).kind
 }
 
 fn tx(target: &str) -> Option<Vec<u8>> {
     match kind(target) {
-        TargetKind::Write { tx, .. } => tx.map(Vec::from),
+        UriRoute::Write { tx, .. } => tx.map(Vec::from),
         other => panic!("{target}: {other:?}"),
     }
 }
@@ -99,7 +99,7 @@ fn case_41_a_path_is_what_it_means() {
         "*",
         "/check_tx?tx=\"a\"",
     ] {
-        assert_eq!(kind(target), TargetKind::Read, "{target}");
+        assert_eq!(kind(target), UriRoute::Read, "{target}");
     }
 }
 
@@ -114,7 +114,7 @@ fn the_root_and_the_socket_have_many_spellings() {
         "x:",
         "",
     ] {
-        assert_eq!(kind(target), TargetKind::Root, "{target}");
+        assert_eq!(kind(target), UriRoute::Root, "{target}");
     }
     for target in [
         "/websocket",
@@ -122,7 +122,7 @@ fn the_root_and_the_socket_have_many_spellings() {
         "/web%73ocket",
         "ws://h/websocket",
     ] {
-        assert_eq!(kind(target), TargetKind::WebSocket, "{target}");
+        assert_eq!(kind(target), UriRoute::WebSocket, "{target}");
     }
 }
 
@@ -145,17 +145,17 @@ fn versions_57_every_route_of_cometbft_1_is_the_same_under_both_prefixes() {
         let found = classify_uri(target.as_bytes());
         assert_eq!(
             (found.kind, found.is_v1),
-            (TargetKind::Root, true),
+            (UriRoute::Root, true),
             "{target}"
         );
     }
     assert_eq!(tx("/v1/broadcast_tx_sync?tx=\"a\""), Some(b"a".to_vec()));
     let found = classify_uri(b"/v1/websocket");
-    assert_eq!((found.kind, found.is_v1), (TargetKind::WebSocket, true));
+    assert_eq!((found.kind, found.is_v1), (UriRoute::WebSocket, true));
     let found = classify_uri(b"/v1/unsafe_flush_mempool");
     assert_eq!(
         (found.method.as_ref(), found.kind),
-        ("unsafe_flush_mempool", TargetKind::Read)
+        ("unsafe_flush_mempool", UriRoute::Read)
     );
     // What only looks like it is no prefix, but a broadcast in it is watched.
     for target in [
@@ -164,10 +164,7 @@ fn versions_57_every_route_of_cometbft_1_is_the_same_under_both_prefixes() {
         "/v1/v1/broadcast_tx_sync",
     ] {
         let kind = classify_uri(target.as_bytes()).kind;
-        assert!(
-            matches!(kind, TargetKind::Write { tx: None, .. }),
-            "{target}"
-        );
+        assert!(matches!(kind, UriRoute::Write { tx: None, .. }), "{target}");
     }
     assert!(!classify_uri(b"/v1x").is_v1);
 }

@@ -120,15 +120,15 @@ async fn a_write_from_a_short_queue_passes_the_others_and_stays_in_order_with_it
 #[test]
 fn what_must_stay_in_order_takes_one_connection_of_several() {
     let client = fairq::KeyScheme::default().key([127, 0, 0, 1].into());
-    let count = |line: fn(ClientKey, u64) -> Line| {
+    let count = |line: fn(ClientKey, u64) -> OrderKey| {
         let places = (0..100).map(|connection| place(&line(client, connection), 8));
         places.collect::<BTreeSet<_>>().len()
     };
-    assert_eq!(count(|client, _| Line::Client(client)), 1);
-    assert_eq!(count(|_, _| Line::Account(Address([7; 20]))), 1);
-    assert_eq!(count(Line::Connection), 8);
+    assert_eq!(count(|client, _| OrderKey::Client(client)), 1);
+    assert_eq!(count(|_, _| OrderKey::Account(Address([7; 20]))), 1);
+    assert_eq!(count(OrderKey::Connection), 8);
     for connection in 0..100 {
-        let again = || place(&Line::Connection(client, connection), 8);
+        let again = || place(&OrderKey::Connection(client, connection), 8);
         assert_eq!(again(), again());
     }
 }

@@ -24,17 +24,17 @@ pub(super) struct Feed {
     pub(super) key: FeedKey,
     /// The query as its first reader wrote it.
     pub(super) query: String,
-    state: Mutex<State>,
+    state: Mutex<FeedState>,
     stock: Arc<Stock>,
     /// Of the client that asked for it first.
     _slot: ClientSlot,
 }
 
-struct State {
-    phase: Phase,
+struct FeedState {
+    phase: FeedPhase,
     /// The number of the first event that is held.
     first: u64,
-    events: VecDeque<Held>,
+    events: VecDeque<HeldEvent>,
     bytes: usize,
     /// What wakes each reader.
     readers: Slab<Option<Waker>>,
@@ -42,7 +42,7 @@ struct State {
 
 /// Where a feed is.
 #[derive(Clone, Debug)]
-enum Phase {
+enum FeedPhase {
     /// The node is to be asked.
     Wanted,
     /// The node was asked.
@@ -73,7 +73,7 @@ pub(in crate::upstream) struct FeedEvent {
     pub(in crate::upstream) is_marked: bool,
 }
 
-struct Held {
+struct HeldEvent {
     event: FeedEvent,
     /// Readers that have not taken it.
     unread: usize,
@@ -132,8 +132,8 @@ impl Feed {
         Self {
             key,
             query: query.to_owned(),
-            state: Mutex::new(State {
-                phase: Phase::Wanted,
+            state: Mutex::new(FeedState {
+                phase: FeedPhase::Wanted,
                 first: 0,
                 events: VecDeque::new(),
                 bytes: 0,
@@ -151,7 +151,7 @@ impl Feed {
         on_leave: &Arc<tokio::sync::Notify>,
     ) -> Result<Reader, ClientSlot> {
         let mut state = self.state.lock();
-        if matches!(state.phase, Phase::Ended(_)) {
+        if matches!(state.phase, FeedPhase::Ended(_)) {
             return Err(slot);
         }
         self.stock.readers.fetch_add(1, Ordering::Relaxed);
@@ -168,16 +168,16 @@ impl Feed {
     /// Whether the node is to be asked; from now on it was.
     pub(super) fn ask(&self) -> bool {
         let mut state = self.state.lock();
-        let is_wanted = matches!(state.phase, Phase::Wanted);
+        let is_wanted = matches!(state.phase, FeedPhase::Wanted);
         if is_wanted {
-            state.phase = Phase::Asked;
+            state.phase = FeedPhase::Asked;
         }
         is_wanted
     }
 
     /// The node is to be asked once more.
     pub(super) fn ask_again(&self) {
-        self.state.lock().phase = Phase::Wanted;
+        self.state.lock().phase = FeedPhase::Wanted;
     }
 
     /// Whether nobody reads it.
@@ -187,15 +187,15 @@ impl Feed {
 
     /// The node has confirmed.
     pub(super) fn confirm(&self) {
-        self.turn_to(Phase::Live);
+        self.turn_to(FeedPhase::Live);
     }
 
     /// No more events come.
     pub(super) fn end(&self, end: FeedEnd) {
-        self.turn_to(Phase::Ended(end));
+        self.turn_to(FeedPhase::Ended(end));
     }
 
-    fn turn_to(&self, phase: Phase) {
+    fn turn_to(&self, phase: FeedPhase) {
         let mut state = self.state.lock();
         state.phase = phase;
         state.wake();
@@ -211,7 +211,7 @@ impl Feed {
         let len = event.rest.len();
         self.stock.held.fetch_add(len, Ordering::Relaxed);
         state.bytes += len;
-        state.events.push_back(Held { event, unread });
+        state.events.push_back(HeldEvent { event, unread });
         while state.events.len() > MOST_EVENTS
             || state.events.len() > 1 && self.stock.is_over(state.bytes)
         {
@@ -221,7 +221,7 @@ impl Feed {
     }
 }
 
-impl State {
+impl FeedState {
     fn wake(&mut self) {
         for (_, waker) in &mut self.readers {
             if let Some(waker) = waker.take() {
@@ -251,7 +251,7 @@ impl Reader {
     /// What comes next.
     pub(in crate::upstream) fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<FeedNews> {
         let mut state = self.feed.state.lock();
-        if !self.is_confirmed && matches!(state.phase, Phase::Live) {
+        if !self.is_confirmed && matches!(state.phase, FeedPhase::Live) {
             self.is_confirmed = true;
             return Poll::Ready(FeedNews::Confirmed);
         }
@@ -271,7 +271,7 @@ impl Reader {
             state.forget_read(&self.feed.stock);
             return Poll::Ready(FeedNews::Event(event));
         }
-        if let Phase::Ended(end) = &state.phase {
+        if let FeedPhase::Ended(end) = &state.phase {
             return Poll::Ready(FeedNews::Ended(end.clone()));
         }
         state.readers[self.place] = Some(context.waker().clone());

@@ -7,7 +7,7 @@ use std::path::Path;
 use ops::command::{CommandError, failed, usage};
 use report::text::number;
 
-use super::judge::Kept;
+use super::judge::ScheduleKept;
 use super::load::MeshLoad;
 use super::plan::MeshPlan;
 use super::summary::MeshSummary;
@@ -114,7 +114,7 @@ impl Side {
         let figures = &summary.figures;
         let problem = match (&summary.verdict.gave_first, summary.verdict.schedule) {
             _ if summary.is_disturbed() => "; other programs had CPUs that it lacked",
-            (_, Kept::Invalid) => "; the generator fell behind",
+            (_, ScheduleKept::Invalid) => "; the generator fell behind",
             (Some(_), _) => "; not sustained",
             (None, _) => "",
         };
@@ -159,7 +159,7 @@ mod tests {
     use crate::mesh::summary::Offered;
 
     /// A run whose generator kept its schedule, or did not.
-    fn run(schedule: Kept, eps_host: f64) -> MeshSummary {
+    fn run(schedule: ScheduleKept, eps_host: f64) -> MeshSummary {
         MeshSummary {
             format: "",
             variant: String::new(),
@@ -205,16 +205,19 @@ mod tests {
     fn runs_that_were_not_the_planned_load_are_no_repeats_of_it() {
         let load = MeshLoad::constant("10/s".parse().unwrap(), "1s".parse().unwrap()).unwrap();
         let plan = MeshPlan::resolve(load, crate::settings::mesh::MeshSettings::default()).unwrap();
-        let side = |name: &str, runs: [(Kept, f64); 3]| Side {
+        let side = |name: &str, runs: [(ScheduleKept, f64); 3]| Side {
             name: name.into(),
             plan: plan.clone(),
             runs: runs.map(|(kept, eps)| run(kept, eps)).to_vec(),
         };
         let valid = side(
             "a",
-            [1_000.0, 1_001.0, 1_002.0].map(|eps| (Kept::Valid, eps)),
+            [1_000.0, 1_001.0, 1_002.0].map(|eps| (ScheduleKept::Valid, eps)),
         );
-        let behind = side("b", [500.0, 501.0, 502.0].map(|eps| (Kept::Invalid, eps)));
+        let behind = side(
+            "b",
+            [500.0, 501.0, 502.0].map(|eps| (ScheduleKept::Invalid, eps)),
+        );
         let sides = [valid, behind];
         let comparison = Comparison::of(&sides, 0.05);
         assert_eq!(sides[1].valid().count(), 0);

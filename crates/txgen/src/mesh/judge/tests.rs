@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::exit;
-use crate::mesh::conduct::Played;
+use crate::mesh::conduct::PlayedMesh;
 use crate::mesh::control::Row;
 use crate::mesh::counters::Counters;
 use crate::mesh::exit_code;
@@ -77,7 +77,7 @@ fn cause(account: &Account) -> Option<Cause> {
 fn nothing_gives_in_a_mesh_that_returns_what_is_offered() {
     let judgement = judge(&run(|_, _| {}), &BOUNDS);
     assert_eq!(judgement.gave_first, None);
-    assert_eq!(judgement.schedule, Kept::Valid);
+    assert_eq!(judgement.schedule, ScheduleKept::Valid);
     assert!(judgement.evidence.is_empty(), "{:?}", judgement.evidence);
 }
 
@@ -169,7 +169,7 @@ fn a_disturbed_run_ends_with_98_and_one_that_found_its_own_limit_with_0() {
     };
     let plan = MeshPlan::resolve(load(), settings).unwrap();
     let code = |account| {
-        let played = Played {
+        let played = PlayedMesh {
             account,
             origin_unix_ns: 0,
             interrupted: false,
@@ -219,7 +219,7 @@ fn a_shortfall_of_the_generator_never_looks_like_the_network() {
         judgement.gave_first.map(|it| it.cause),
         Some(Cause::Generator)
     );
-    assert_eq!(judgement.schedule, Kept::Invalid);
+    assert_eq!(judgement.schedule, ScheduleKept::Invalid);
 }
 
 /// All of it came later, in rows of seconds after the load.
@@ -235,7 +235,7 @@ fn a_generator_that_told_of_no_second_in_time_did_not_offer_as_planned() {
     row.counters.offered = 2000;
     account.row(0, row);
     let judgement = judge(&account, &BOUNDS);
-    assert_eq!(judgement.schedule, Kept::Invalid);
+    assert_eq!(judgement.schedule, ScheduleKept::Invalid);
     let first = judgement.gave_first.unwrap();
     assert_eq!(first.cause, Cause::Generator);
     assert!(first.sentence.contains("0 of 2000"), "{}", first.sentence);
@@ -243,7 +243,7 @@ fn a_generator_that_told_of_no_second_in_time_did_not_offer_as_planned() {
         interrupted: true,
         ..BOUNDS
     };
-    assert_eq!(judge(&account, &stopped).schedule, Kept::Valid);
+    assert_eq!(judge(&account, &stopped).schedule, ScheduleKept::Valid);
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn a_generator_that_is_late_since_the_machine_is_full_is_not_the_cause() {
         judgement.gave_first.map(|it| it.cause),
         Some(Cause::MachineCpu)
     );
-    assert_eq!(judgement.schedule, Kept::Degraded);
+    assert_eq!(judgement.schedule, ScheduleKept::Degraded);
 }
 
 #[test]

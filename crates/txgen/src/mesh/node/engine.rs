@@ -21,7 +21,7 @@ use super::control::Words;
 use super::links::LinkBook;
 use super::meter::Meter;
 use super::settings::settings;
-use super::state::State;
+use super::state::NodeParts;
 use crate::mesh::account::GENERATOR;
 use crate::mesh::control::{NodeConfig, Order, Row, Word};
 use crate::mesh::counters::Counters;
@@ -31,7 +31,7 @@ use crate::mesh::{load, mix_file};
 pub(super) struct Engine {
     config: NodeConfig,
     start: Instant,
-    state: RefCell<State>,
+    state: RefCell<NodeParts>,
     /// Tasks to start: connections to serve, endpoints to dial.
     errands: RefCell<Vec<Errand>>,
     wake: Notify,
@@ -71,7 +71,7 @@ impl Engine {
         let own_seed = pacing::mix(config.seed ^ u64::from(config.node) << 32);
         Ok(Self {
             start: Instant::now(),
-            state: RefCell::new(State {
+            state: RefCell::new(NodeParts {
                 node: Node::new(settings, own_seed),
                 app: App::new(mix, config.node, is_generator, config.seed),
                 meter: Meter::new(config.sample),
@@ -168,7 +168,7 @@ impl Engine {
     }
 
     /// Does something with the node, then all that comes of it, and what is due by then.
-    fn with(&self, act: impl FnOnce(&mut State, Nanos)) {
+    fn with(&self, act: impl FnOnce(&mut NodeParts, Nanos)) {
         let mut state = self.state.borrow_mut();
         let now = self.now();
         act(&mut state, now);
@@ -182,7 +182,7 @@ impl Engine {
     }
 
     /// Takes what the node wants done until it wants nothing.
-    fn pump(&self, state: &mut State) {
+    fn pump(&self, state: &mut NodeParts) {
         while let Some(output) = state.node.poll_output() {
             match output {
                 Output::Write {
@@ -222,7 +222,7 @@ impl Engine {
     }
 
     /// Hands out all that is due.
-    fn offer(&self, state: &mut State) {
+    fn offer(&self, state: &mut NodeParts) {
         let (Some(origin), true) = (state.origin, state.timeline.is_some()) else {
             return;
         };
@@ -244,7 +244,7 @@ impl Engine {
     }
 
     /// Tells what was counted in a second that is over.
-    fn tell_second(&self, state: &mut State, now: Nanos) {
+    fn tell_second(&self, state: &mut NodeParts, now: Nanos) {
         if let Some(second) = state.second_over(now) {
             let row = self.row(state, second);
             state.words.say(&Word::Row(row));
@@ -301,7 +301,7 @@ impl Engine {
         });
     }
 
-    fn row(&self, state: &mut State, second: u64) -> Row {
+    fn row(&self, state: &mut NodeParts, second: u64) -> Row {
         let counts = self.counts(state);
         let queued = state.queued();
         let links = state.node.peers_up() as u64;
@@ -309,7 +309,7 @@ impl Engine {
     }
 
     /// All counts since the beginning.
-    fn counts(&self, state: &State) -> Counters {
+    fn counts(&self, state: &NodeParts) -> Counters {
         let node = state.node.counts();
         let own = state.meter.counts;
         Counters {

@@ -16,7 +16,7 @@ use super::meter::Meter;
 use crate::mesh::control::{NodeConfig, Status, Word};
 
 /// Everything of a node but its sockets.
-pub(super) struct State {
+pub(super) struct NodeParts {
     pub(super) node: Node,
     pub(super) app: App,
     pub(super) meter: Meter,
@@ -33,7 +33,7 @@ pub(super) struct State {
     pub(super) reads: u64,
 }
 
-impl State {
+impl NodeParts {
     pub(super) fn since_origin(&self, now: Nanos) -> Nanos {
         self.origin
             .map_or(Nanos::ZERO, |origin| now.saturating_sub(origin))
