@@ -156,6 +156,38 @@ fn a_connection_that_is_not_back_by_the_end_is_told_with_the_time_that_it_was_do
     assert!(outage.down >= ms(1_900), "{}", outage.down);
 }
 
+/// A proxy in front of a node may end WebSockets and take no new ones.
+#[test]
+fn a_websocket_upgrade_that_is_refused_in_a_run_is_told_among_what_came_instead_of_answers() {
+    let mut scenario = Scenario::open(10, ms(2_000), &[WS], accepts(us(100)));
+    scenario.config.rules.drain_timeout = Nanos::ZERO;
+    let texts = scenario.target.texts.clone();
+    scenario.break_at(ms(50), 0);
+    scenario.refuse_upgrades(50, 60_000);
+    let outcome = scenario.run();
+    let outage = &outcome.reconnected[0];
+    assert_eq!(outage.reason, ReconnectReason::NotBack);
+    let texts = texts.lock();
+    let told: Vec<(&str, u64)> = texts
+        .unusable()
+        .iter()
+        .map(|(text, count)| (text.as_str(), *count))
+        .collect();
+    assert_eq!(told, [(REFUSED_UPGRADE, outage.failed_attempts.into())]);
+}
+
+#[test]
+fn a_run_whose_websocket_upgrades_are_refused_does_not_begin_and_says_why() {
+    let scenario = Scenario::open(10, ms(2_000), &[WS; 3], accepts(us(100)));
+    scenario.refuse_upgrades(0, 60_000);
+    let error = scenario.try_run().err().unwrap().to_string();
+    let expected = format!("3 of 3 connections could not be opened in 10s: {REFUSED_UPGRADE}");
+    assert_eq!(error, expected);
+}
+
+const REFUSED_UPGRADE: &str =
+    "the websocket upgrade failed: HTTP 403 Forbidden; check the path (CometBFT serves /websocket)";
+
 #[test]
 fn a_connection_that_brings_nothing_is_not_opened_thousands_of_times() {
     let react = |_, _: &str| Reaction::Close(Nanos::ZERO);

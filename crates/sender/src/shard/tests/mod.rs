@@ -145,6 +145,12 @@ impl Scenario {
             .with(|world| world.refusing.push((ms(from), ms(to))));
     }
 
+    /// No connection becomes a WebSocket from then to then.
+    fn refuse_upgrades(&self, from: u64, to: u64) {
+        self.script
+            .with(|world| world.refusing_upgrades.push((ms(from), ms(to))));
+    }
+
     /// Sockets take nothing from then to then.
     fn take_nothing(&self, from: u64, to: u64) {
         self.script
@@ -152,6 +158,10 @@ impl Scenario {
     }
 
     fn run(self) -> Outcome {
+        self.try_run().unwrap()
+    }
+
+    fn try_run(self) -> io::Result<Outcome> {
         let (full, batches) = unbounded();
         let (_used, empty) = bounded(1);
         let (ring, mut source) = SteppedSource::start(
@@ -181,10 +191,10 @@ impl Scenario {
             reporter,
             &self.orders,
         );
-        sender.open_all().unwrap();
+        sender.open_all()?;
         self.script.start();
-        sender.run().unwrap();
-        Outcome::of(batches.try_iter(), &self.script)
+        sender.run()?;
+        Ok(Outcome::of(batches.try_iter(), &self.script))
     }
 }
 

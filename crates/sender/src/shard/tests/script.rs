@@ -79,6 +79,8 @@ pub(super) struct World {
     asleep: bool,
     /// While nobody listens.
     pub(super) refusing: Vec<(Nanos, Nanos)>,
+    /// While no connection becomes a WebSocket.
+    pub(super) refusing_upgrades: Vec<(Nanos, Nanos)>,
     /// When each attempt to connect was made.
     pub(super) attempts: Vec<Nanos>,
     /// Most connections that were open at once.
@@ -121,6 +123,7 @@ impl Script {
             looks: 0,
             asleep: false,
             refusing: Vec::new(),
+            refusing_upgrades: Vec::new(),
             attempts: Vec::new(),
             most_open: 0,
             write_takes: Box::new(|_| Nanos::ZERO),
@@ -365,6 +368,11 @@ impl Socket for ScriptedSocket {
     }
 
     fn drive(&mut self) -> Result<bool, ConnectionError> {
+        let is_refused = |world: &mut World| world.during(&world.refusing_upgrades);
+        if self.world.with(is_refused) {
+            let reason = "HTTP 403 Forbidden".to_owned();
+            return Err(ConnectionError::Upgrade { reason });
+        }
         self.up = true;
         Ok(true)
     }

@@ -1,8 +1,10 @@
 //! A target whose transactions are their indices, and whose answers name them.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
-use measure::{Failure, IdText, Reply, TxHash};
+use measure::{Failure, IdText, RefusalTexts, Reply, TxHash};
+use parking_lot::Mutex;
 use rpc::{Client, ClientError, ClientOptions, ConnectionError, Endpoint, Mempool, Message};
 
 use crate::target::{
@@ -16,6 +18,7 @@ pub(super) struct ScriptedTarget {
     pub(super) limits: Limits,
     /// Whether a connection that ends without notice has ended as expected.
     pub(super) closes: bool,
+    pub(super) texts: Arc<Mutex<RefusalTexts>>,
 }
 
 /// Transactions that are the text of their index.
@@ -91,6 +94,10 @@ impl Target for ScriptedTarget {
 
     fn limits(&self) -> Limits {
         self.limits
+    }
+
+    fn texts(&self) -> Option<&Mutex<RefusalTexts>> {
+        Some(&self.texts)
     }
 
     fn closing(&self, error: &ConnectionError) -> Closing {
