@@ -10,7 +10,7 @@ use std::thread;
 /// as small ones have.
 ///
 /// # Errors
-/// When no port or thread is to be had.
+/// When no port or thread is available.
 pub fn serve(body: &[u8]) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;

@@ -186,7 +186,7 @@ impl<'a> KilledRun<'a> {
             summary.limited_by = LimitedBy::Unknown;
         }
         summary.knee = None;
-        summary.knee_reason = "the run was killed before it could tell".to_owned();
+        summary.knee_reason = "the run was killed before a knee could be found".to_owned();
         summary
     }
 

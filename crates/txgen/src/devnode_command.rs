@@ -149,9 +149,7 @@ fn refuse_unused_admission(config: &Config) -> anyhow::Result<()> {
         ));
     }
     if admission.validators > 0 && admission.mode != Some(AdmissionMode::Parallel) {
-        return Err(anyhow!(
-            "--validators is of parallel admission: add --admission parallel"
-        ));
+        return Err(anyhow!("--validators needs --admission parallel"));
     }
     Ok(())
 }

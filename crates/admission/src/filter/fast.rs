@@ -2,6 +2,8 @@
 //!
 //! The Gigablock testnet's daemon had it in two forms, of 2017 and of 2021, both of 2^22 bits.
 
+use pacing::mix;
+
 use super::Filter;
 use crate::key::{Key, KeyBits};
 
@@ -50,24 +52,16 @@ pub struct Secret {
 impl Secret {
     /// A secret from a random seed; two instances should not share one.
     pub fn from_seed(seed: u64) -> Self {
-        let mut state = seed;
+        let mut words = (0_u64..).map(|place| mix(seed.wrapping_add(place)));
+        let mut next = || words.next().expect("they do not end");
         let mut order = [0, 1, 2, 3, 4, 5, 6, 7];
         for last in (1..order.len()).rev() {
-            let other = split_mix(&mut state) % (last as u64 + 1);
+            let other = next() % (last as u64 + 1);
             order.swap(last, other as usize);
         }
-        let addends = std::array::from_fn(|_| split_mix(&mut state));
+        let addends = std::array::from_fn(|_| next());
         Self { order, addends }
     }
-}
-
-/// `SplitMix64` (Steele, Lea, Flood 2014).
-fn split_mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 /// A Bloom filter of 2^22 bits whose positions are slices of the key.

@@ -7,7 +7,7 @@ pub(super) struct RpcError {
     pub(super) message: String,
 }
 
-/// Breaks the chain's rules, or spends what nobody knows.
+/// Breaks the chain's rules, or spends an output that is unknown.
 pub(super) const TX_ERROR: i32 = -25;
 /// Breaks the mempool's rules.
 pub(super) const TX_REJECTED: i32 = -26;

@@ -45,7 +45,7 @@ struct Session<'a, S> {
     /// The other's version came; it acknowledged ours.
     has_version: bool,
     is_open: bool,
-    /// It wants to hear of transactions.
+    /// Transactions are announced to it.
     wants_txs: bool,
     /// Not announced to it yet.
     queued: VecDeque<Txid>,

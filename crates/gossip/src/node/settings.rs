@@ -135,7 +135,7 @@ impl Peering {
         }
     }
 
-    /// As many links as it likes, found through `seeds`: factom-p2p's "CAT".
+    /// As many links as its settings allow, found through `seeds`: factom-p2p's "CAT".
     pub fn capped(seeds: Vec<Endpoint>) -> Self {
         Self {
             seeds,

@@ -23,7 +23,7 @@ pub struct PeerInfo {
     pub user_agent: String,
     /// The height of its newest block.
     pub height: u64,
-    /// The least fee in satoshi for 1,000 bytes of transactions that it wants to hear of, if it said one.
+    /// The least fee in satoshi for 1,000 bytes of transactions that are to be announced to it (`feefilter`), if it said one.
     pub fee_filter: Option<u64>,
 }
 

@@ -131,8 +131,8 @@ impl Target for BitcoinPeer {
             && offered < wanted
         {
             bail!(
-                "--fee-rate pays {offered} satoshi for 1,000 bytes, and the node wants to hear of transactions from \
-                 {wanted} on (feefilter); use --fee-rate {}",
+                "--fee-rate pays {offered} satoshi for 1,000 bytes, and the node asks for none that pay less \
+                 than {wanted} (feefilter); use --fee-rate {}",
                 wanted.div_ceil(1_000)
             );
         }

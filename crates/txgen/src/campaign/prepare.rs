@@ -82,7 +82,7 @@ pub(super) fn prepare<'a>(
     }
     distinct(&prepared)?;
     if script.campaign.is_some() {
-        // Thousands of plans with workloads are no use to anybody.
+        // There may be thousands of runs, and nothing reads their plans again.
         for run in &mut prepared {
             run.check = None;
         }

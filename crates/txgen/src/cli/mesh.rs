@@ -38,7 +38,7 @@ pub enum MeshCommand {
     /// Make one run of the parts that several machines recorded of one mesh.
     #[command(before_long_help = examples::MESH_MERGE)]
     Merge(MeshMergeArgs),
-    /// The same nodes on a simulated clock, as many as there is patience for: a curve over their number
+    /// The same nodes on a simulated clock, as many as time allows: a curve over their number
     /// and over the CPU that each has.
     #[command(before_long_help = examples::MESH_SIMULATE)]
     Simulate(MeshSimulateArgs),

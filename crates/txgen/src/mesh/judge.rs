@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use measure::limits::{SUSTAINED_SHARE, UNSENT_SHARE_INVALID};
 use serde::Serialize;
 
 use super::account::{Account, GENERATOR, NodeSecond};
@@ -238,7 +239,7 @@ fn missing_entries(seconds: &[&NodeSecond], bounds: &Bounds) -> Option<Finding> 
         let rows = of(seconds, node).map(|row| {
             let due = of_second(row.second) as f64 * bounds.entries;
             let seen = row.counters.entries as f64;
-            (row.second, seen < SUSTAINED * due - SLACK)
+            (row.second, seen < SUSTAINED_SHARE * due - SLACK)
         });
         Some((onset(rows)?, node))
     });
@@ -272,7 +273,7 @@ fn shortfall(seconds: &[&NodeSecond]) -> Option<Finding> {
         let is_late = row.lateness.p99_ms.is_some_and(|late| late > LATE_MS);
         (
             row.second,
-            is_late || behind > row.planned as f64 * SHORTFALL + SLACK,
+            is_late || behind > row.planned as f64 * UNSENT_SHARE_INVALID + SLACK,
         )
     });
     let since_s = onset(rows)?;
@@ -293,7 +294,7 @@ fn shortfall(seconds: &[&NodeSecond]) -> Option<Finding> {
 fn shortfall_in_all(seconds: &[&NodeSecond], account: &Account) -> Option<Finding> {
     let planned = account.planned();
     let offered: u64 = of(seconds, GENERATOR).map(|row| row.counters.offered).sum();
-    let is_short = (offered as f64) < SUSTAINED * planned as f64 - SLACK;
+    let is_short = (offered as f64) < SUSTAINED_SHARE * planned as f64 - SLACK;
     is_short.then(|| Finding {
         since_s: 0,
         cause: Some(Cause::Generator),
@@ -405,10 +406,6 @@ fn machine_cpu(account: &Account, offered_s: u64, first: Option<u64>) -> Option<
     })
 }
 
-/// As in a ramp of transactions: below this share of the offered a step is not sustained.
-pub(crate) const SUSTAINED: f64 = 0.95;
-/// Of what is due in a second; the same that a run of transactions allows.
-const SHORTFALL: f64 = 0.01;
 /// Counts that mean nothing at low rates.
 const SLACK: f64 = 2.0;
 /// Later than this is a burst of its own.

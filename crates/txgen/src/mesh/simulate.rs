@@ -1,4 +1,4 @@
-//! `txgen mesh simulate`: the same nodes on a simulated clock, as many as there is patience for.
+//! `txgen mesh simulate`: the same nodes on a simulated clock, as many as time allows.
 
 use std::sync::Arc;
 

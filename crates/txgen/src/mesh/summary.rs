@@ -1,13 +1,14 @@
 //! `summary.json` of a mesh run. `docs/mesh.md` describes it.
 
 use measure::Quantiles;
+use measure::limits::SUSTAINED_SHARE;
 use serde::Serialize;
 
 use super::account::{Account, ReachSummary, StepAccount};
 use super::conduct::PlayedMesh;
 use super::counters::Counters;
 use super::figures::Figures;
-use super::judge::{Bounds, Cause, Judgement, SUSTAINED, ScheduleKept, judge};
+use super::judge::{Bounds, Cause, Judgement, ScheduleKept, judge};
 use super::laws::Laws;
 use super::plan::MeshPlan;
 
@@ -196,7 +197,7 @@ fn step_summary(step: &StepAccount, account: &Account, judgement: &Judgement) ->
 
 fn remark(step: &StepAccount, judgement: &Judgement) -> &'static str {
     let index = step.step.index;
-    let came_back = step.host.entries as f64 >= SUSTAINED * step.host.offered as f64;
+    let came_back = step.host.entries as f64 >= SUSTAINED_SHARE * step.host.offered as f64;
     match &judgement.gave_first {
         Some(first) if index > first.step && came_back && step.all.dropped_full == 0 => {
             "kept up again"

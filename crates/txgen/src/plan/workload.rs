@@ -201,12 +201,12 @@ fn refuse_of_bitcoin(settings: &Settings, facts: &Facts, bitcoin: bool) -> Resul
     refuse_of_peers(settings, facts)?;
     let of_builtin = given.admission.is_some() || given.validators.is_some();
     if of_builtin && (!of_target || !settings.endpoints.is_empty()) {
-        let problem = "is of the built-in node with --workload bitcoin; leave out --endpoints";
+        let problem = "applies to the built-in node with --workload bitcoin; leave out --endpoints";
         return Err(PlanError::of("--admission", problem));
     }
     let parallel = given.admission == Some(Admission::Parallel);
     if given.validators.is_some() && !parallel {
-        let problem = "is of parallel admission: add --admission parallel";
+        let problem = "needs --admission parallel";
         return Err(PlanError::of("--validators", problem));
     }
     for (name, clashing) in [
@@ -228,14 +228,14 @@ fn refuse_of_peers(settings: &Settings, facts: &Facts) -> Result<(), PlanError> 
     let given = &settings.bitcoin;
     let by_peers = facts.is_of_peers();
     if given.bitcoin_rpc.is_some() && (!by_peers || settings.endpoints.is_empty()) {
-        let problem = "is of loads on bitcoin-p2p:// endpoints; leave it out";
+        let problem = "applies to loads on bitcoin-p2p:// endpoints; leave it out";
         return Err(PlanError::of("--bitcoin-rpc", problem));
     }
     let first = settings.endpoints.first();
     let is_peer = first.is_some_and(|first| first.transport() == Transport::P2p);
     let alone = by_peers && given.bitcoin_rpc.is_none() && is_peer;
     if given.batch.is_some() && by_peers {
-        let problem = "is of JSON-RPC: peers send transactions one by one";
+        let problem = "applies to JSON-RPC: peers send transactions one by one";
         return Err(PlanError::of("--batch", problem));
     }
     if alone && given.mine_every.is_some() {

@@ -293,9 +293,12 @@ fn parallel_admission_is_a_setting_of_the_built_in_node_alone() {
                 "--workload bitcoin --admission serial --endpoints {}",
                 url(&node)
             ),
-            "is of the built-in node",
+            "applies to the built-in node",
         ),
-        ("--admission parallel".into(), "is of the built-in node"),
+        (
+            "--admission parallel".into(),
+            "applies to the built-in node",
+        ),
         (
             "--workload bitcoin --validators 2".into(),
             "add --admission parallel",

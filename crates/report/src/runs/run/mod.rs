@@ -58,7 +58,7 @@ pub struct RunReport {
 type Section = fn(&RunReport) -> String;
 
 impl RunReport {
-    /// One self-contained page: no script, nothing loaded, light or dark as its reader likes. The answer
+    /// One self-contained page: no script, nothing loaded, light or dark after the reader's setting. The answer
     /// first, then what it rests on, then what only some readers ask for.
     pub fn html(&self) -> String {
         let mut page = Page::new(&self.manifest.profile);

@@ -128,7 +128,7 @@ fn a_load_among_peers_says_what_it_needs_json_rpc_for() {
         .says("peers send transactions one by one");
     load(&format!("{} --bitcoin-rpc {}", url(&node), url(&node)))
         .expect(2)
-        .says("--bitcoin-rpc is of loads on bitcoin-p2p:// endpoints");
+        .says("--bitcoin-rpc applies to loads on bitcoin-p2p:// endpoints");
     load(&format!("{} --target bitcoin-p2p", url(&node)))
         .expect(2)
         .says("takes bitcoin-p2p:// endpoints alone");
