@@ -149,7 +149,9 @@ fn refuse_unused_admission(config: &Config) -> anyhow::Result<()> {
         ));
     }
     if admission.validators > 0 && admission.mode != Some(AdmissionMode::Parallel) {
-        return Err(anyhow!("--validators needs --admission parallel"));
+        return Err(anyhow!(
+            "--validators needs parallel admission: add --admission parallel"
+        ));
     }
     Ok(())
 }

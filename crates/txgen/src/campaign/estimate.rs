@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pacing::Nanos;
+use report::Table;
 
 use super::prepare::Prepared;
 use crate::output::preview;
@@ -74,18 +75,17 @@ pub(super) fn dry_run(script: &Script, runs: &[Prepared<'_>]) -> String {
         return runs[0].check.as_ref().map_or(String::new(), preview);
     }
     let mut text = format!("{}: {}\n", script.name, Estimate::of(script));
-    for (number, run) in runs.iter().enumerate() {
-        let span = run
-            .script
-            .duration()
-            .map_or("no end of its own".into(), |span| span.to_string());
-        text.push_str(&format!(
-            "{:>5}  {:<12} {}\n",
-            number + 1,
-            span,
-            run.script.label()
-        ));
-    }
+    let span = |run: &Prepared<'_>| match run.script.duration() {
+        Some(span) => span.to_string(),
+        None => "no end of its own".into(),
+    };
+    text += &Table::of(runs.iter().enumerate())
+        .figure("", |(number, _)| (number + 1).to_string())
+        .text("", |(_, run)| span(run))
+        .text("", |(_, run)| run.script.label())
+        .table()
+        .at_least(&[5, 11])
+        .text();
     text
 }
 

@@ -206,7 +206,7 @@ fn refuse_of_bitcoin(settings: &Settings, facts: &Facts, bitcoin: bool) -> Resul
     }
     let parallel = given.admission == Some(Admission::Parallel);
     if given.validators.is_some() && !parallel {
-        let problem = "needs --admission parallel";
+        let problem = "needs parallel admission: add --admission parallel";
         return Err(PlanError::of("--validators", problem));
     }
     for (name, clashing) in [

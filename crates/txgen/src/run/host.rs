@@ -150,10 +150,7 @@ fn fingerprint(schedule: &Schedule) -> String {
             .to_le_bytes(),
     );
     let digest = hash.finalize();
-    digest[..8]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex_simd::encode_to_string(&digest[..8], hex_simd::AsciiCase::Lower)
 }
 
 /// The machine that generates.

@@ -223,11 +223,7 @@ pub fn read_coin(line: &str) -> Option<Coin> {
 }
 
 fn checksum(body: &str) -> String {
-    let digest = Sha256::digest(body);
-    digest.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex_simd::encode_to_string(Sha256::digest(body), hex_simd::AsciiCase::Lower)
 }
 
 const FORMAT: &str = "tidegate-bitcoin-wallet/1";
