@@ -71,12 +71,6 @@ impl Key {
     }
 }
 
-impl std::fmt::Debug for Key {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
-    }
-}
-
 /// What the names of all variables begin with.
 pub(super) const VARIABLE_PREFIX: &str = "SENTINEL_";
 

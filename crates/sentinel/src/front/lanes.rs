@@ -10,7 +10,7 @@ use crate::refusal::Refusal;
 use crate::upstream::{ClientLink, Hub, ReadAnswer, ReadBody, ReadRequest, Reads, Relays};
 
 /// The write lane, the read lane, the relays and the clients' subscriptions.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Lanes {
     lane: Lane,
     reads: Reads,

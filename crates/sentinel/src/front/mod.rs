@@ -51,11 +51,10 @@ use crate::surroundings::Surroundings;
 use wire::http::HeadLimits;
 
 /// The clients' side. Clones share it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Front(Arc<Shared<Lanes>>);
 
 /// What all connections share.
-#[derive(Debug)]
 pub(crate) struct Shared<B> {
     backend: B,
     config: Arc<Config>,

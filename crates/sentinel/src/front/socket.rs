@@ -34,7 +34,6 @@ impl Stream for TcpStream {
 ///
 /// Bytes that stay in a buffer while the socket waits are charged to the ledger; a request that is
 /// read, served and answered without waiting for its client costs the ledger nothing.
-#[derive(Debug)]
 pub(crate) struct Socket<IO> {
     io: IO,
     /// What the client sent and was not consumed yet.
@@ -51,7 +50,6 @@ pub(crate) struct Socket<IO> {
 }
 
 /// What only long requests, answers and events need.
-#[derive(Debug)]
 struct Long {
     turn: Turn,
     /// Something in the middle of the output which other sockets write too.

@@ -213,20 +213,6 @@ impl TurnState {
     }
 }
 
-impl std::fmt::Debug for Turns {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Turns").finish_non_exhaustive()
-    }
-}
-
-impl std::fmt::Debug for Turn {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Turn")
-            .field("client", &self.client)
-            .finish_non_exhaustive()
-    }
-}
-
 /// All who wait are connections, of which there are never so many.
 const MOST_CONNECTIONS: usize = 1 << 24;
 /// A client's connections wait in one line, so that none of them has to be told from the others.

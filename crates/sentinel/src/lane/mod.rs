@@ -54,7 +54,7 @@ use crate::surroundings::Surroundings;
 use crate::upstream::{NodeEvent, Nodes};
 
 /// The front's side of the write lane. Clones share it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Lane {
     shared: Arc<Shared>,
     acknowledged: Arc<Acknowledged>,

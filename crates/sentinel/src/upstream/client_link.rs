@@ -240,14 +240,6 @@ impl Subscription {
     }
 }
 
-impl std::fmt::Debug for ClientLink {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ClientLink")
-            .field("client", &self.client)
-            .finish_non_exhaustive()
-    }
-}
-
 fn answer(id: Option<&KeptId>, member: &[u8]) -> Bytes {
     let mut text = Vec::new();
     crate::respond::write_answer(&mut text, id.map(KeptId::as_str), member);

@@ -96,9 +96,3 @@ impl Connect for Dialer {
         }
     }
 }
-
-impl std::fmt::Debug for Dialer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Dialer({})", self.0.endpoint)
-    }
-}

@@ -23,10 +23,9 @@ use crate::surroundings::Surroundings;
 pub type NodeIndex = usize;
 
 /// All nodes. Cheap to clone; clones share everything.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Nodes(Arc<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     nodes: Vec<Node>,
     surroundings: Surroundings,
@@ -135,7 +134,6 @@ impl BlockLimits {
 }
 
 /// What is known of one node.
-#[derive(Debug)]
 pub(super) struct Node {
     pub(super) endpoint: Endpoint,
     /// What stands before every path: empty, or a gateway's prefix.

@@ -96,12 +96,6 @@ where
     }
 }
 
-impl std::fmt::Debug for NodesWorker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("NodesWorker")
-    }
-}
-
 /// Events that wait for their reader. A block of 50,000 transactions is an event of 1.6 MB; a longer
 /// queue would only hide a reader that is stuck.
 const EVENTS: usize = 64;

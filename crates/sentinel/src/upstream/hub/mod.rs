@@ -136,12 +136,6 @@ impl Hub {
     }
 }
 
-impl std::fmt::Debug for Hub {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hub").finish_non_exhaustive()
-    }
-}
-
 /// Queries of one connection to a node: its `rpc.max_subscriptions_per_client`, by default.
 const QUERIES_PER_LINK: usize = 5;
 /// The events that wait for slow clients take at most this part of all bytes.

@@ -242,12 +242,6 @@ impl Link {
     }
 }
 
-impl std::fmt::Debug for HubWorker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("HubWorker")
-    }
-}
-
 fn request(id: u64, method: &str, query: &str) -> RelayMessage {
     let id = id.to_string();
     RelayMessage {

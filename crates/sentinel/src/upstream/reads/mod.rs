@@ -41,7 +41,7 @@ use crate::refusal::Refusal;
 use crate::surroundings::Surroundings;
 
 /// The read lane. Cheap to clone; clones share everything.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Reads {
     node_access: NodeAccess,
     methods: Arc<MethodList>,
@@ -50,7 +50,7 @@ pub struct Reads {
 }
 
 /// Sends requests to the nodes, with what is read ahead of an answer charged to the ledger.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct NodeAccess {
     nodes: Nodes,
     window_bytes: usize,

@@ -41,10 +41,9 @@ use crate::refusal::{Forwarded, Reason, Refusal};
 use crate::timer::Timer;
 
 /// Makes relays. Cheap to clone; clones share the limits.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Relays(Arc<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     nodes: Nodes,
     clients: Arc<ClientLimits>,
@@ -262,14 +261,6 @@ impl Relay {
     #[cfg(test)]
     pub(super) fn subscriptions(&self) -> usize {
         self.subscriptions.len()
-    }
-}
-
-impl std::fmt::Debug for Relay {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Relay")
-            .field("client", &self.client)
-            .finish_non_exhaustive()
     }
 }
 
