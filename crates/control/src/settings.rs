@@ -4,25 +4,27 @@ use std::time::Duration;
 
 use pacing::Rate;
 
-/// The settings of a `Pacer`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PaceSettings {
-    /// What bounds the writes.
-    pub mode: PaceMode,
-    /// The pace is never below this. Default 50/s.
-    pub min_req: Rate,
-    /// How much may be sent at once, as time at the current rate; at most 20 ms. Default 20 ms.
-    pub burst: Duration,
-    /// Writes under way at most. Default 512.
-    pub in_flight: usize,
-    /// Connections to the node at first; more are opened where that raises the rate of answers.
-    /// Default 1.
-    pub connections: usize,
-    /// Transactions the node's mempool holds at most, if known. Otherwise the number is taken from
-    /// the node's refusals.
-    pub mempool_size: Option<usize>,
-    /// Share of the mempool that may be filled, above 0 and at most 1. Default 0.99.
-    pub mempool_fill: f64,
+pacing::settings! {
+    /// The settings of a `Pacer`.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct PaceSettings {
+        /// What bounds the writes.
+        pub mode: PaceMode = PaceMode::Adaptive,
+        /// The pace is never below this. Default 50/s.
+        pub min_req: Rate = Rate::per_second(50).expect("50/s is a rate"),
+        /// How much may be sent at once, as time at the current rate; at most 20 ms. Default 20 ms.
+        pub burst: Duration = Duration::from_millis(20),
+        /// Writes under way at most. Default 512.
+        pub in_flight: usize = 512,
+        /// Connections to the node at first; more are opened where that raises the rate of answers.
+        /// Default 1.
+        pub connections: usize = 1,
+        /// Transactions the node's mempool holds at most, if known. Otherwise the number is taken from
+        /// the node's refusals.
+        pub mempool_size: Option<usize> = None,
+        /// Share of the mempool that may be filled, above 0 and at most 1. Default 0.99.
+        pub mempool_fill: f64 = 0.99,
+    }
 }
 
 /// What bounds the writes.
@@ -36,31 +38,33 @@ pub enum PaceMode {
     Off,
 }
 
-/// The settings of a `BreakController`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PauseSettings {
-    /// What triggers a break. Default: nothing.
-    pub mode: PauseMode,
-    /// What a break does. Default: pause.
-    pub action: PauseAction,
-    /// Time from the end of one break to the start of the next. Default 100 s.
-    pub interval: Duration,
-    /// How long a break lasts. Default 1 s.
-    pub length: Duration,
-    /// Threshold mode: breaks when fewer transactions a second are committed under demand.
-    pub min_tx_rate: Option<Rate>,
-    /// Threshold mode without a fixed rate: share of the learnt baseline. Default 0.55.
-    pub min_fraction: f64,
-    /// Shortest time between two breaks. Default 30 s.
-    pub min_run: Duration,
-    /// Longest break, draining included. Default 30 s.
-    pub max_pause: Duration,
-    /// How long answers are awaited before a break. Default 2 s.
-    pub drain: Duration,
-    /// Time after a break in which the rate rises from a quarter to the full rate. Default 2 s.
-    pub ramp: Duration,
-    /// Random part of the interval, so that several proxies do not break together. Default 0.1.
-    pub jitter: f64,
+pacing::settings! {
+    /// The settings of a `BreakController`.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct PauseSettings {
+        /// What triggers a break. Default: nothing.
+        pub mode: PauseMode = PauseMode::Off,
+        /// What a break does. Default: pause.
+        pub action: PauseAction = PauseAction::Pause,
+        /// Time from the end of one break to the start of the next. Default 100 s.
+        pub interval: Duration = Duration::from_secs(100),
+        /// How long a break lasts. Default 1 s.
+        pub length: Duration = Duration::from_secs(1),
+        /// Threshold mode: breaks when fewer transactions a second are committed under demand.
+        pub min_tx_rate: Option<Rate> = None,
+        /// Threshold mode without a fixed rate: share of the learnt baseline. Default 0.55.
+        pub min_fraction: f64 = 0.55,
+        /// Shortest time between two breaks. Default 30 s.
+        pub min_run: Duration = Duration::from_secs(30),
+        /// Longest break, draining included. Default 30 s.
+        pub max_pause: Duration = Duration::from_secs(30),
+        /// How long answers are awaited before a break. Default 2 s.
+        pub drain: Duration = Duration::from_secs(2),
+        /// Time after a break in which the rate rises from a quarter to the full rate. Default 2 s.
+        pub ramp: Duration = Duration::from_secs(2),
+        /// Random part of the interval, so that several proxies do not break together. Default 0.1.
+        pub jitter: f64 = 0.1,
+    }
 }
 
 /// What triggers a break.
@@ -108,37 +112,5 @@ impl PauseMode {
     /// Whether measured throughput triggers breaks.
     pub const fn by_throughput(self) -> bool {
         matches!(self, Self::Threshold | Self::Both)
-    }
-}
-
-impl Default for PaceSettings {
-    fn default() -> Self {
-        Self {
-            mode: PaceMode::Adaptive,
-            min_req: Rate::per_second(50).expect("50/s is a rate"),
-            burst: Duration::from_millis(20),
-            in_flight: 512,
-            connections: 1,
-            mempool_size: None,
-            mempool_fill: 0.99,
-        }
-    }
-}
-
-impl Default for PauseSettings {
-    fn default() -> Self {
-        Self {
-            mode: PauseMode::Off,
-            action: PauseAction::Pause,
-            interval: Duration::from_secs(100),
-            length: Duration::from_secs(1),
-            min_tx_rate: None,
-            min_fraction: 0.55,
-            min_run: Duration::from_secs(30),
-            max_pause: Duration::from_secs(30),
-            drain: Duration::from_secs(2),
-            ramp: Duration::from_secs(2),
-            jitter: 0.1,
-        }
     }
 }

@@ -6,46 +6,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::duration;
 
-/// A capacity that sinks with committed transactions and partly recovers while the node is idle.
-///
-/// The decline of a real node comes from its transaction index: every committed transaction wears
-/// it a little for good (a larger database), and leaves work (compaction) that an idle node
-/// catches up with. So, with `N` transactions committed in all and a backlog `b` between 0 and 1,
-///
-/// capacity = `initial` · (`floor` + (1 − `floor`)·e^(−N/`wear_txs`)) · (1 − `backlog_share`·b)
-///
-/// where n transactions leave of what was still free of backlog (1 − b) the share
-/// e^(−n/`backlog_txs`).
-/// While blocks are empty `b` decays with the time constant `recovery`. The age of a connection
-/// plays no part. A block of n transactions keeps the next one away for n / capacity.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct CapacityModel {
-    /// Transactions per second of a fresh node, above 0. Default 4,600.
-    pub initial: f64,
-    /// Share of it that wear leaves in the end, 0 to 1. Default 0.35.
-    pub floor: f64,
-    /// Transactions after which wear has done 63 % of its work, above 0. Default 1,000,000.
-    pub wear_txs: f64,
-    /// Share that the backlog takes at most, 0 to below 1. Default 0.15.
-    pub backlog_share: f64,
-    /// Transactions after which it has 63 % of its effect, above 0. Default 60,000.
-    pub backlog_txs: f64,
-    /// Time in which an idle node catches up with 63 % of it, above 0. Default `10s`.
-    #[serde(with = "duration")]
-    pub recovery: Duration,
-}
-
-impl Default for CapacityModel {
-    fn default() -> Self {
-        Self {
-            initial: 4_600.0,
-            floor: 0.35,
-            wear_txs: 1_000_000.0,
-            backlog_share: 0.15,
-            backlog_txs: 60_000.0,
-            recovery: Duration::from_secs(10),
-        }
+pacing::settings! {
+    /// A capacity that sinks with committed transactions and partly recovers while the node is idle.
+    ///
+    /// The decline of a real node comes from its transaction index: every committed transaction wears
+    /// it a little for good (a larger database), and leaves work (compaction) that an idle node
+    /// catches up with. So, with `N` transactions committed in all and a backlog `b` between 0 and 1,
+    ///
+    /// capacity = `initial` · (`floor` + (1 − `floor`)·e^(−N/`wear_txs`)) · (1 − `backlog_share`·b)
+    ///
+    /// where n transactions leave of what was still free of backlog (1 − b) the share
+    /// e^(−n/`backlog_txs`).
+    /// While blocks are empty `b` decays with the time constant `recovery`. The age of a connection
+    /// plays no part. A block of n transactions keeps the next one away for n / capacity.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct CapacityModel {
+        /// Transactions per second of a fresh node, above 0. Default 4,600.
+        pub initial: f64 = 4_600.0,
+        /// Share of it that wear leaves in the end, 0 to 1. Default 0.35.
+        pub floor: f64 = 0.35,
+        /// Transactions after which wear has done 63 % of its work, above 0. Default 1,000,000.
+        pub wear_txs: f64 = 1_000_000.0,
+        /// Share that the backlog takes at most, 0 to below 1. Default 0.15.
+        pub backlog_share: f64 = 0.15,
+        /// Transactions after which it has 63 % of its effect, above 0. Default 60,000.
+        pub backlog_txs: f64 = 60_000.0,
+        /// Time in which an idle node catches up with 63 % of it, above 0. Default `10s`.
+        #[serde(with = "duration")]
+        pub recovery: Duration = Duration::from_secs(10),
     }
 }
 

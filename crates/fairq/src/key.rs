@@ -8,14 +8,16 @@ use crate::{
     network::{Network, check_prefix},
 };
 
-/// How many bits of an address tell one client from another.
-///
-/// The defaults are 32 for IPv4 and 64 for IPv6: any customer has 2^64 IPv6 addresses at least.
-/// A smaller prefix joins more addresses into one client; 0 makes the whole family one client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KeyScheme {
-    v4_prefix: u8,
-    v6_prefix: u8,
+pacing::settings! {
+    /// How many bits of an address tell one client from another.
+    ///
+    /// The defaults are 32 for IPv4 and 64 for IPv6: any customer has 2^64 IPv6 addresses at least.
+    /// A smaller prefix joins more addresses into one client; 0 makes the whole family one client.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct KeyScheme {
+        v4_prefix: u8 = 32,
+        v6_prefix: u8 = 64,
+    }
 }
 
 impl KeyScheme {
@@ -50,15 +52,6 @@ impl KeyScheme {
     /// Bits of an IPv6 address, 0 to 128.
     pub const fn v6_prefix(&self) -> u8 {
         self.v6_prefix
-    }
-}
-
-impl Default for KeyScheme {
-    fn default() -> Self {
-        Self {
-            v4_prefix: 32,
-            v6_prefix: 64,
-        }
     }
 }
 

@@ -18,22 +18,15 @@ pub trait Neutral: Default {
     fn is_neutral(&self, now: Nanos) -> bool;
 }
 
-/// The bounds of a [`ClientTable`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TableLimits {
-    /// Clients with a state of their own, 1 to 16,777,216: as many as are seen within the time that
-    /// a bucket takes to fill.
-    pub clients: usize,
-    /// States that the clients share for whom there is none, 1 to 65,536.
-    pub shared: usize,
-}
-
-impl Default for TableLimits {
-    fn default() -> Self {
-        Self {
-            clients: 100_000,
-            shared: 1_024,
-        }
+pacing::settings! {
+    /// The bounds of a [`ClientTable`].
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct TableLimits {
+        /// Clients with a state of their own, 1 to 16,777,216: as many as are seen within the time that
+        /// a bucket takes to fill.
+        pub clients: usize = 100_000,
+        /// States that the clients share for whom there is none, 1 to 65,536.
+        pub shared: usize = 1_024,
     }
 }
 

@@ -35,6 +35,7 @@ mod profile;
 mod random;
 mod rate;
 mod schedule;
+mod settings;
 mod shard;
 
 pub use self::{

@@ -27,18 +27,20 @@ pub enum Application {
     Bank,
 }
 
-/// The section of the transfers of a Cosmos SDK chain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct BankConfig {
-    /// What addresses begin with. Default `cosmos`.
-    pub prefix: String,
-    /// The only coin. Default `stake`.
-    pub denom: String,
-    /// The least price of gas (`minimum-gas-prices`). Default `0stake`.
-    pub min_gas_price: String,
-    /// Who has what at the start, numbered from 0. Default none.
-    pub accounts: Vec<BankAccount>,
+pacing::settings! {
+    /// The section of the transfers of a Cosmos SDK chain.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct BankConfig {
+        /// What addresses begin with. Default `cosmos`.
+        pub prefix: String = "cosmos".to_owned(),
+        /// The only coin. Default `stake`.
+        pub denom: String = "stake".to_owned(),
+        /// The least price of gas (`minimum-gas-prices`). Default `0stake`.
+        pub min_gas_price: String = "0stake".to_owned(),
+        /// Who has what at the start, numbered from 0. Default none.
+        pub accounts: Vec<BankAccount> = Vec::new(),
+    }
 }
 
 /// An account of the genesis.
@@ -49,17 +51,6 @@ pub struct BankAccount {
     pub address: String,
     /// What it has.
     pub amount: u64,
-}
-
-impl Default for BankConfig {
-    fn default() -> Self {
-        Self {
-            prefix: "cosmos".to_owned(),
-            denom: "stake".to_owned(),
-            min_gas_price: "0stake".to_owned(),
-            accounts: Vec::new(),
-        }
-    }
 }
 
 impl BankConfig {
@@ -98,50 +89,37 @@ impl BankConfig {
     }
 }
 
-/// Bitcoin's section.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct BitcoinConfig {
-    /// Name of the RPC's user. Default `txgen`.
-    pub rpc_user: String,
-    /// Password of that user. Default `txgen`.
-    pub rpc_password: String,
-    /// Address of the regression-test network to which blocks pay. None, the default: blocks made on the
-    /// interval burn what they are paid, and `generate` is refused, as btcd does without `--miningaddr`.
-    pub mining_address: Option<String>,
-    /// Largest block in bytes. Default 32,000,000, bchd's; btcd's is 1,000,000. Of a node that listens for others
-    /// 4,000,000 at most.
-    pub max_block_bytes: usize,
-    /// Least fee in satoshi for 1,000 bytes. Default 1,000.
-    pub min_relay_fee: u64,
-    /// Where it listens for other nodes, and for loads that speak to it as one. None, the default: nowhere.
-    pub p2p_listen: Option<SocketAddr>,
-    /// How long accepted transactions wait to be announced to peers with others. Default `100ms`; btcd's
-    /// `--trickleinterval` is 10 s.
-    #[serde(with = "duration")]
-    pub trickle: Duration,
-    /// Most unspent outputs that the chain may have, at about 150 bytes each; transactions that would make
-    /// more are refused. Default 4,000,000.
-    pub max_outputs: usize,
+pacing::settings! {
+    /// Bitcoin's section.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct BitcoinConfig {
+        /// Name of the RPC's user. Default `txgen`.
+        pub rpc_user: String = "txgen".to_owned(),
+        /// Password of that user. Default `txgen`.
+        pub rpc_password: String = "txgen".to_owned(),
+        /// Address of the regression-test network to which blocks pay. None, the default: blocks made on the
+        /// interval burn what they are paid, and `generate` is refused, as btcd does without `--miningaddr`.
+        pub mining_address: Option<String> = None,
+        /// Largest block in bytes. Default 32,000,000, bchd's; btcd's is 1,000,000. Of a node that listens for others
+        /// 4,000,000 at most.
+        pub max_block_bytes: usize = 32_000_000,
+        /// Least fee in satoshi for 1,000 bytes. Default 1,000.
+        pub min_relay_fee: u64 = 1_000,
+        /// Where it listens for other nodes, and for loads that speak to it as one. None, the default: nowhere.
+        pub p2p_listen: Option<SocketAddr> = None,
+        /// How long accepted transactions wait to be announced to peers with others. Default `100ms`; btcd's
+        /// `--trickleinterval` is 10 s.
+        #[serde(with = "duration")]
+        pub trickle: Duration = Duration::from_millis(100),
+        /// Most unspent outputs that the chain may have, at about 150 bytes each; transactions that would make
+        /// more are refused. Default 4,000,000.
+        pub max_outputs: usize = 4_000_000,
+    }
 }
 
 /// Below the bound of messages (`MAX_MSG_SIZE` of the `bitcoin` crate, 5,000,000).
 const LARGEST_BLOCK_MESSAGE: usize = 4_000_000;
-
-impl Default for BitcoinConfig {
-    fn default() -> Self {
-        Self {
-            rpc_user: "txgen".to_owned(),
-            rpc_password: "txgen".to_owned(),
-            mining_address: None,
-            max_block_bytes: 32_000_000,
-            min_relay_fee: 1_000,
-            p2p_listen: None,
-            trickle: Duration::from_millis(100),
-            max_outputs: 4_000_000,
-        }
-    }
-}
 
 impl BitcoinConfig {
     /// The script that blocks pay to, if an address of the network is configured.
@@ -170,30 +148,21 @@ impl BitcoinConfig {
     }
 }
 
-/// Admission's section.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct AdmissionConfig {
-    /// How transactions are admitted. None, the default, is as the original does: BigchainDB holds
-    /// spends against what is committed alone, and Bitcoin admits one transaction after the other.
-    pub mode: Option<AdmissionMode>,
-    /// Threads that check, if that is parallel; 0 for one per core. Default 0.
-    pub validators: usize,
-    /// Longest time between commits of what was accepted, if that is parallel. Default `500ms`.
-    #[serde(with = "duration")]
-    pub epoch: Duration,
-    /// Most transactions under way at once, if that is parallel. Default 100,000.
-    pub capacity: usize,
-}
-
-impl Default for AdmissionConfig {
-    fn default() -> Self {
-        Self {
-            mode: None,
-            validators: 0,
-            epoch: Duration::from_millis(500),
-            capacity: 100_000,
-        }
+pacing::settings! {
+    /// Admission's section.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct AdmissionConfig {
+        /// How transactions are admitted. None, the default, is as the original does: BigchainDB holds
+        /// spends against what is committed alone, and Bitcoin admits one transaction after the other.
+        pub mode: Option<AdmissionMode> = None,
+        /// Threads that check, if that is parallel; 0 for one per core. Default 0.
+        pub validators: usize = 0,
+        /// Longest time between commits of what was accepted, if that is parallel. Default `500ms`.
+        #[serde(with = "duration")]
+        pub epoch: Duration = Duration::from_millis(500),
+        /// Most transactions under way at once, if that is parallel. Default 100,000.
+        pub capacity: usize = 100_000,
     }
 }
 
@@ -215,47 +184,34 @@ pub(crate) fn cores(threads: usize) -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// BigchainDB's section.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct BigchaindbConfig {
-    /// Where the HTTP API listens; port 0 takes a free one. Default `127.0.0.1:0` (the original's
-    /// port is 9984).
-    pub listen: SocketAddr,
-    /// Where the event stream listens. Default `127.0.0.1:0` (the original's port is 9985).
-    pub events: SocketAddr,
-    /// How transactions are checked and blocks executed. Default `parallel`.
-    pub validation: Validation,
-    /// Threads that check transactions, and as many that execute a block, if that is parallel; 0
-    /// for one per core. Default 0.
-    pub workers: usize,
-    /// Synchronous workers of the HTTP API, as those of the original's server (there 2 × cores + 1):
-    /// each serves one connection, one request, at a time, and one that is open and silent blocks it
-    /// for 30 s. 0 for none: every connection is served. Default 0.
-    pub server_workers: usize,
-    /// Whether what the original forgets to check is checked too ([`bigchain::Mode::Strict`]).
-    /// Default false.
-    pub strict: bool,
-    /// Transactions whose outputs and ids the ledger keeps, at least 1; the oldest go first, and
-    /// what has gone can be spent no more. 500 to 700 bytes each. Default 1,000,000.
-    pub retain_transactions: usize,
-    /// Largest body of a request to the HTTP API in bytes. Transactions above 1 MiB are refused in
-    /// any case. Default 2 MiB.
-    pub max_body_bytes: usize,
-}
-
-impl Default for BigchaindbConfig {
-    fn default() -> Self {
-        Self {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            events: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            validation: Validation::default(),
-            workers: 0,
-            server_workers: 0,
-            strict: false,
-            retain_transactions: 1_000_000,
-            max_body_bytes: 2 << 20,
-        }
+pacing::settings! {
+    /// BigchainDB's section.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct BigchaindbConfig {
+        /// Where the HTTP API listens; port 0 takes a free one. Default `127.0.0.1:0` (the original's
+        /// port is 9984).
+        pub listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        /// Where the event stream listens. Default `127.0.0.1:0` (the original's port is 9985).
+        pub events: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        /// How transactions are checked and blocks executed. Default `parallel`.
+        pub validation: Validation = Validation::default(),
+        /// Threads that check transactions, and as many that execute a block, if that is parallel; 0
+        /// for one per core. Default 0.
+        pub workers: usize = 0,
+        /// Synchronous workers of the HTTP API, as those of the original's server (there 2 × cores + 1):
+        /// each serves one connection, one request, at a time, and one that is open and silent blocks it
+        /// for 30 s. 0 for none: every connection is served. Default 0.
+        pub server_workers: usize = 0,
+        /// Whether what the original forgets to check is checked too ([`bigchain::Mode::Strict`]).
+        /// Default false.
+        pub strict: bool = false,
+        /// Transactions whose outputs and ids the ledger keeps, at least 1; the oldest go first, and
+        /// what has gone can be spent no more. 500 to 700 bytes each. Default 1,000,000.
+        pub retain_transactions: usize = 1_000_000,
+        /// Largest body of a request to the HTTP API in bytes. Transactions above 1 MiB are refused in
+        /// any case. Default 2 MiB.
+        pub max_body_bytes: usize = 2 << 20,
     }
 }
 

@@ -20,99 +20,70 @@ use crate::capacity::CapacityModel;
 use crate::dialect::Dialect;
 use crate::duration;
 
-/// Everything about a node; `Config::default()` is an unlimited node on a free port.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Where the RPC listens; port 0 takes a free one. Default `127.0.0.1:0`.
-    pub listen: SocketAddr,
-    /// Name of the chain, 1 to 50 characters. The validator's key follows from it. Default `devnode`.
-    pub chain_id: String,
-    /// Name of the node in `status`. Default `devnode`.
-    pub moniker: String,
-    /// Time from one block to the making of the next (`timeout_commit`). Default `1s`.
-    #[serde(with = "duration")]
-    pub block_interval: Duration,
-    /// Whether blocks are made without transactions. Default true. If false, a block that changed
-    /// the application is still followed by one empty block that proves it, as in CometBFT.
-    pub create_empty_blocks: bool,
-    /// Limits of the mempool.
-    pub mempool: MempoolConfig,
-    /// Limits of the RPC.
-    pub rpc: RpcConfig,
-    /// Most transactions in a block; none: as many as fit. CometBFT has no such limit.
-    pub max_block_txs: Option<usize>,
-    /// Largest block in bytes (`block.max_bytes` of the consensus parameters), from 1,024 to
-    /// 104,857,600. Default 22,020,096.
-    pub max_block_bytes: u64,
-    /// Most gas that the transactions of a block may want (`block.max_gas` of the consensus parameters); none:
-    /// as much as they want. Only those of `bank` want any.
-    pub max_block_gas: Option<u64>,
-    /// Time the application needs to check a transaction. It checks one at a time, whatever the
-    /// number of connections. The time is waited, not computed, so it costs no CPU. Default `0s`.
-    #[serde(with = "duration")]
-    pub check_cost: Duration,
-    /// Time the application needs to check one transaction again after a block, during which the
-    /// mempool takes nothing in. Waited too. Default `0s`.
-    #[serde(with = "duration")]
-    pub recheck_cost: Duration,
-    /// Time the application needs to execute one transaction of a block, between the votes for it and its
-    /// announcement. Waited too. Default `0s`.
-    #[serde(with = "duration")]
-    pub execute_cost: Duration,
-    /// What the node commits at most; none: as much as it can. Default none.
-    pub capacity: Option<CapacityModel>,
-    /// Where the control endpoint listens, if anywhere. Default none.
-    pub control: Option<SocketAddr>,
-    /// Whether `tx` and `tx_search` work (`tx_index.indexer`). Default true.
-    pub tx_index: bool,
-    /// Blocks that are kept; older heights are answered as a pruned node does. At least 2. Default 1,000.
-    pub retain_blocks: usize,
-    /// Bytes of blocks that are kept, if that is fewer. Default 256 MiB.
-    pub retain_bytes: usize,
-    /// Keys that the key-value application keeps; those written longest ago go first. Default
-    /// 500,000.
-    pub retain_keys: usize,
-    /// The application. Default `kvstore`.
-    pub app: Application,
-    /// How transactions are admitted to the mempool.
-    pub admission: AdmissionConfig,
-    /// What concerns BigchainDB, if it is the application.
-    pub bigchaindb: BigchaindbConfig,
-    /// What concerns Bitcoin, if it is the application.
-    pub bitcoin: BitcoinConfig,
-    /// What concerns the transfers of a Cosmos SDK chain, if they are the application.
-    pub bank: BankConfig,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            chain_id: "devnode".to_owned(),
-            moniker: "devnode".to_owned(),
-            block_interval: Duration::from_secs(1),
-            create_empty_blocks: true,
-            mempool: MempoolConfig::default(),
-            rpc: RpcConfig::default(),
-            max_block_txs: None,
-            max_block_bytes: 22_020_096,
-            max_block_gas: None,
-            check_cost: Duration::ZERO,
-            recheck_cost: Duration::ZERO,
-            execute_cost: Duration::ZERO,
-            capacity: None,
-            control: None,
-            tx_index: true,
-            retain_blocks: 1_000,
-            retain_bytes: 256 << 20,
-            retain_keys: 500_000,
-            app: Application::default(),
-            admission: AdmissionConfig::default(),
-            bigchaindb: BigchaindbConfig::default(),
-            bitcoin: BitcoinConfig::default(),
-            bank: BankConfig::default(),
-        }
+pacing::settings! {
+    /// Everything about a node; `Config::default()` is an unlimited node on a free port.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct Config {
+        /// Where the RPC listens; port 0 takes a free one. Default `127.0.0.1:0`.
+        pub listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        /// Name of the chain, 1 to 50 characters. The validator's key follows from it. Default `devnode`.
+        pub chain_id: String = "devnode".to_owned(),
+        /// Name of the node in `status`. Default `devnode`.
+        pub moniker: String = "devnode".to_owned(),
+        /// Time from one block to the making of the next (`timeout_commit`). Default `1s`.
+        #[serde(with = "duration")]
+        pub block_interval: Duration = Duration::from_secs(1),
+        /// Whether blocks are made without transactions. Default true. If false, a block that changed
+        /// the application is still followed by one empty block that proves it, as in CometBFT.
+        pub create_empty_blocks: bool = true,
+        /// Limits of the mempool.
+        pub mempool: MempoolConfig = MempoolConfig::default(),
+        /// Limits of the RPC.
+        pub rpc: RpcConfig = RpcConfig::default(),
+        /// Most transactions in a block; none: as many as fit. CometBFT has no such limit.
+        pub max_block_txs: Option<usize> = None,
+        /// Largest block in bytes (`block.max_bytes` of the consensus parameters), from 1,024 to
+        /// 104,857,600. Default 22,020,096.
+        pub max_block_bytes: u64 = 22_020_096,
+        /// Most gas that the transactions of a block may want (`block.max_gas` of the consensus parameters); none:
+        /// as much as they want. Only those of `bank` want any.
+        pub max_block_gas: Option<u64> = None,
+        /// Time the application needs to check a transaction. It checks one at a time, whatever the
+        /// number of connections. The time is waited, not computed, so it costs no CPU. Default `0s`.
+        #[serde(with = "duration")]
+        pub check_cost: Duration = Duration::ZERO,
+        /// Time the application needs to check one transaction again after a block, during which the
+        /// mempool takes nothing in. Waited too. Default `0s`.
+        #[serde(with = "duration")]
+        pub recheck_cost: Duration = Duration::ZERO,
+        /// Time the application needs to execute one transaction of a block, between the votes for it and its
+        /// announcement. Waited too. Default `0s`.
+        #[serde(with = "duration")]
+        pub execute_cost: Duration = Duration::ZERO,
+        /// What the node commits at most; none: as much as it can. Default none.
+        pub capacity: Option<CapacityModel> = None,
+        /// Where the control endpoint listens, if anywhere. Default none.
+        pub control: Option<SocketAddr> = None,
+        /// Whether `tx` and `tx_search` work (`tx_index.indexer`). Default true.
+        pub tx_index: bool = true,
+        /// Blocks that are kept; older heights are answered as a pruned node does. At least 2. Default 1,000.
+        pub retain_blocks: usize = 1_000,
+        /// Bytes of blocks that are kept, if that is fewer. Default 256 MiB.
+        pub retain_bytes: usize = 256 << 20,
+        /// Keys that the key-value application keeps; those written longest ago go first. Default
+        /// 500,000.
+        pub retain_keys: usize = 500_000,
+        /// The application. Default `kvstore`.
+        pub app: Application = Application::default(),
+        /// How transactions are admitted to the mempool.
+        pub admission: AdmissionConfig = AdmissionConfig::default(),
+        /// What concerns BigchainDB, if it is the application.
+        pub bigchaindb: BigchaindbConfig = BigchaindbConfig::default(),
+        /// What concerns Bitcoin, if it is the application.
+        pub bitcoin: BitcoinConfig = BitcoinConfig::default(),
+        /// What concerns the transfers of a Cosmos SDK chain, if they are the application.
+        pub bank: BankConfig = BankConfig::default(),
     }
 }
 
@@ -205,81 +176,55 @@ const BITCOIN_MEMPOOL: usize = 300_000;
 /// A batch of 20,000 transactions of 373 bytes.
 const BITCOIN_BODY: usize = 16 << 20;
 
-/// The mempool's section.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MempoolConfig {
-    /// Most transactions. Default 5,000.
-    pub size: usize,
-    /// Most bytes of transactions. Default 1 GiB.
-    pub max_txs_bytes: u64,
-    /// Transactions remembered to refuse them a second time; 0 remembers none. Default 10,000.
-    pub cache_size: usize,
-    /// Largest transaction in bytes. Default 1 MiB.
-    pub max_tx_bytes: usize,
-    /// Whether what is left after a block is checked again. Default true.
-    pub recheck: bool,
-    /// Whether a transaction that failed its check is refused as seen from then on. Default false.
-    pub keep_invalid_txs_in_cache: bool,
-}
-
-impl Default for MempoolConfig {
-    fn default() -> Self {
-        Self {
-            size: 5_000,
-            max_txs_bytes: 1 << 30,
-            cache_size: 10_000,
-            max_tx_bytes: 1 << 20,
-            recheck: true,
-            keep_invalid_txs_in_cache: false,
-        }
+pacing::settings! {
+    /// The mempool's section.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct MempoolConfig {
+        /// Most transactions. Default 5,000.
+        pub size: usize = 5_000,
+        /// Most bytes of transactions. Default 1 GiB.
+        pub max_txs_bytes: u64 = 1 << 30,
+        /// Transactions remembered to refuse them a second time; 0 remembers none. Default 10,000.
+        pub cache_size: usize = 10_000,
+        /// Largest transaction in bytes. Default 1 MiB.
+        pub max_tx_bytes: usize = 1 << 20,
+        /// Whether what is left after a block is checked again. Default true.
+        pub recheck: bool = true,
+        /// Whether a transaction that failed its check is refused as seen from then on. Default false.
+        pub keep_invalid_txs_in_cache: bool = false,
     }
 }
 
-/// The RPC's section.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct RpcConfig {
-    /// Most connections; more wait in the listener's backlog. Default 900.
-    pub max_open_connections: usize,
-    /// Most clients with subscriptions. Default 100.
-    pub max_subscription_clients: usize,
-    /// Most subscriptions of one client. Default 5.
-    pub max_subscriptions_per_client: usize,
-    /// Events that wait for a slow subscriber before its subscription ends
-    /// (`experimental_subscription_buffer_size`). Default 200.
-    pub subscription_buffer_size: usize,
-    /// Answers that wait for a slow WebSocket client before nothing more is read from it
-    /// (`experimental_websocket_write_buffer_size`). Default 200.
-    pub websocket_write_buffer_size: usize,
-    /// Whose answers it gives. Default `0.38`.
-    pub dialect: Dialect,
-    /// How long `broadcast_tx_commit` waits for a block. Default `10s`.
-    #[serde(with = "duration")]
-    pub timeout_broadcast_tx_commit: Duration,
-    /// Most requests in a batch; 0 for no limit. Default 10.
-    pub max_request_batch_size: usize,
-    /// Largest request body and WebSocket message in bytes. Default 1,000,000.
-    pub max_body_bytes: usize,
-    /// How long an HTTP connection may be idle or slow before it is closed. Default `10s`.
-    #[serde(with = "duration")]
-    pub idle_timeout: Duration,
-}
-
-impl Default for RpcConfig {
-    fn default() -> Self {
-        Self {
-            max_open_connections: 900,
-            max_subscription_clients: 100,
-            max_subscriptions_per_client: 5,
-            subscription_buffer_size: 200,
-            websocket_write_buffer_size: 200,
-            dialect: Dialect::default(),
-            timeout_broadcast_tx_commit: Duration::from_secs(10),
-            max_request_batch_size: 10,
-            max_body_bytes: 1_000_000,
-            idle_timeout: Duration::from_secs(10),
-        }
+pacing::settings! {
+    /// The RPC's section.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct RpcConfig {
+        /// Most connections; more wait in the listener's backlog. Default 900.
+        pub max_open_connections: usize = 900,
+        /// Most clients with subscriptions. Default 100.
+        pub max_subscription_clients: usize = 100,
+        /// Most subscriptions of one client. Default 5.
+        pub max_subscriptions_per_client: usize = 5,
+        /// Events that wait for a slow subscriber before its subscription ends
+        /// (`experimental_subscription_buffer_size`). Default 200.
+        pub subscription_buffer_size: usize = 200,
+        /// Answers that wait for a slow WebSocket client before nothing more is read from it
+        /// (`experimental_websocket_write_buffer_size`). Default 200.
+        pub websocket_write_buffer_size: usize = 200,
+        /// Whose answers it gives. Default `0.38`.
+        pub dialect: Dialect = Dialect::default(),
+        /// How long `broadcast_tx_commit` waits for a block. Default `10s`.
+        #[serde(with = "duration")]
+        pub timeout_broadcast_tx_commit: Duration = Duration::from_secs(10),
+        /// Most requests in a batch; 0 for no limit. Default 10.
+        pub max_request_batch_size: usize = 10,
+        /// Largest request body and WebSocket message in bytes. Default 1,000,000.
+        pub max_body_bytes: usize = 1_000_000,
+        /// How long an HTTP connection may be idle or slow before it is closed. Default `10s`.
+        #[serde(with = "duration")]
+        pub idle_timeout: Duration = Duration::from_secs(10),
     }
 }
 

@@ -4,47 +4,34 @@ use std::{fmt, num::NonZeroU16, str::FromStr};
 
 use crate::error::{Error, check_limit};
 
-/// The bounds of a [`FairQueue`](crate::FairQueue).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QueueLimits {
-    /// Flows of clients, 1 to 16,777,216. A flow exists while its client has entries or has not yet
-    /// sat out the turn that it took; choose as many as clients may be backlogged at once. Further
-    /// clients share the overflow flows.
-    pub clients: usize,
-    /// Entries of one client, 1 to 16,777,216. Fairness needs a backlog: at least what one client's
-    /// share brings in 250 ms, and not under 256, or who offers just over its share loses turns
-    /// whenever its queue runs dry.
-    pub per_client: usize,
-    /// Entries in all, 1 to 268,435,456.
-    pub entries: usize,
-    /// Bytes in all, as the items say them, 1 or more.
-    pub bytes: usize,
-    /// Flows that the clients share for whom there is no other, 1 to 65,536.
-    pub overflow_flows: usize,
-    /// Out of how many overflow flows, picked by its key's hash, a client takes the shortest: 1 to
-    /// 8. With 4 of 64, one greedy client fills one flow, and others find three of their four.
-    pub hand: usize,
-    /// Flows of their own for the clients of one IPv6 /48, 1 or more. A single customer may own a
-    /// /48 with its 65,536 networks of 64 bits; further clients from there share the few overflow
-    /// flows that the /48's hash picks.
-    pub per_site: usize,
-    /// Cost that a flow of weight 1 may send in a turn, 1 to 1,024: about the usual cost of an item.
-    /// More makes others wait longer, less makes dear items take several turns.
-    pub quantum: u32,
-}
-
-impl Default for QueueLimits {
-    fn default() -> Self {
-        Self {
-            clients: 100_000,
-            per_client: 4_096,
-            entries: 262_144,
-            bytes: 64 << 20,
-            overflow_flows: 64,
-            hand: 4,
-            per_site: 16,
-            quantum: 1,
-        }
+pacing::settings! {
+    /// The bounds of a [`FairQueue`](crate::FairQueue).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct QueueLimits {
+        /// Flows of clients, 1 to 16,777,216. A flow exists while its client has entries or has not yet
+        /// sat out the turn that it took; choose as many as clients may be backlogged at once. Further
+        /// clients share the overflow flows.
+        pub clients: usize = 100_000,
+        /// Entries of one client, 1 to 16,777,216. Fairness needs a backlog: at least what one client's
+        /// share brings in 250 ms, and not under 256, or who offers just over its share loses turns
+        /// whenever its queue runs dry.
+        pub per_client: usize = 4_096,
+        /// Entries in all, 1 to 268,435,456.
+        pub entries: usize = 262_144,
+        /// Bytes in all, as the items say them, 1 or more.
+        pub bytes: usize = 64 << 20,
+        /// Flows that the clients share for whom there is no other, 1 to 65,536.
+        pub overflow_flows: usize = 64,
+        /// Out of how many overflow flows, picked by its key's hash, a client takes the shortest: 1 to
+        /// 8. With 4 of 64, one greedy client fills one flow, and others find three of their four.
+        pub hand: usize = 4,
+        /// Flows of their own for the clients of one IPv6 /48, 1 or more. A single customer may own a
+        /// /48 with its 65,536 networks of 64 bits; further clients from there share the few overflow
+        /// flows that the /48's hash picks.
+        pub per_site: usize = 16,
+        /// Cost that a flow of weight 1 may send in a turn, 1 to 1,024: about the usual cost of an item.
+        /// More makes others wait longer, less makes dear items take several turns.
+        pub quantum: u32 = 1,
     }
 }
 

@@ -4,119 +4,81 @@ use pacing::Nanos;
 
 use crate::{endpoint::Endpoint, handshake::Identity, parcel::Version};
 
-/// A node's settings. The defaults are those of factom-p2p (configuration.go) where it has them, with
-/// the app's channel capacity; what it has not (`batch_bytes`, `spread`) is off.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Who the node is.
-    pub identity: Identity,
-    /// The version of links that this node opens; of those that it accepts, the highest in gob.
-    pub version: Version,
-    /// Peers of older versions are refused.
-    pub oldest_version: Version,
-    /// Whom to be linked with.
-    pub peering: Peering,
-    /// How many random peers a broadcast goes to, beside the special ones.
-    pub fanout: usize,
-    /// Whether a message is kept from peers that sent it within the last 40 to 60 s.
-    pub resend_filter: bool,
-    /// Which messages a node broadcasts again when it first sees them.
-    pub relayed: Relayed,
-    /// How messages that are broadcast reach the peers.
-    pub spread: Spread,
-    /// All queued parcels of a peer in one write, until it has this many bytes; 0 for one parcel a
-    /// write. The bytes on the wire are the same.
-    pub batch_bytes: usize,
-    /// What may wait for one peer.
-    pub queue: QueueLimits,
-    /// The longest payload that is accepted, in bytes. A link may make the node buffer as much, so
-    /// choose it by (memory ÷ links).
-    pub max_parcel: usize,
-    /// How many messages are remembered, to recognise them when they come again, in the last 10
-    /// minutes. Each takes about 100 bytes. With fewer than arrive in the time that a message takes
-    /// through the network, messages circulate.
-    pub remembered: usize,
-    /// How long a link may take from its beginning to its handshake.
-    pub handshake_timeout: Nanos,
-    /// A link on which nothing was written for so long gets a ping.
-    pub ping_after: Nanos,
-    /// A link that reads nothing, or whose write does not end, for so long is closed.
-    pub deadline: Nanos,
-    /// How many links without a handshake are kept; further ones are closed at once.
-    pub max_pending: usize,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            identity: Identity {
-                network: 0x00f0_0b47,
-                node_id: 1,
-                listen_port: 8108,
-            },
-            version: Version::V11,
-            oldest_version: Version::V9,
-            peering: Peering::default(),
-            fanout: 16,
-            resend_filter: false,
-            relayed: Relayed::all(),
-            spread: Spread::Flood,
-            batch_bytes: 0,
-            queue: QueueLimits::default(),
-            max_parcel: 8 << 20,
-            remembered: 1 << 20,
-            handshake_timeout: Nanos::from_secs(5),
-            ping_after: Nanos::from_secs(15),
-            deadline: Nanos::from_secs(300),
-            max_pending: 64,
-        }
+pacing::settings! {
+    /// A node's settings. The defaults are those of factom-p2p (configuration.go) where it has them, with
+    /// the app's channel capacity; what it has not (`batch_bytes`, `spread`) is off.
+    #[derive(Debug, Clone)]
+    pub struct Settings {
+        /// Who the node is.
+        pub identity: Identity = Identity {
+            network: 0x00f0_0b47,
+            node_id: 1,
+            listen_port: 8108,
+        },
+        /// The version of links that this node opens; of those that it accepts, the highest in gob.
+        pub version: Version = Version::V11,
+        /// Peers of older versions are refused.
+        pub oldest_version: Version = Version::V9,
+        /// Whom to be linked with.
+        pub peering: Peering = Peering::default(),
+        /// How many random peers a broadcast goes to, beside the special ones.
+        pub fanout: usize = 16,
+        /// Whether a message is kept from peers that sent it within the last 40 to 60 s.
+        pub resend_filter: bool = false,
+        /// Which messages a node broadcasts again when it first sees them.
+        pub relayed: Relayed = Relayed::all(),
+        /// How messages that are broadcast reach the peers.
+        pub spread: Spread = Spread::Flood,
+        /// All queued parcels of a peer in one write, until it has this many bytes; 0 for one parcel a
+        /// write. The bytes on the wire are the same.
+        pub batch_bytes: usize = 0,
+        /// What may wait for one peer.
+        pub queue: QueueLimits = QueueLimits::default(),
+        /// The longest payload that is accepted, in bytes. A link may make the node buffer as much, so
+        /// choose it by (memory ÷ links).
+        pub max_parcel: usize = 8 << 20,
+        /// How many messages are remembered, to recognise them when they come again, in the last 10
+        /// minutes. Each takes about 100 bytes. With fewer than arrive in the time that a message takes
+        /// through the network, messages circulate.
+        pub remembered: usize = 1 << 20,
+        /// How long a link may take from its beginning to its handshake.
+        pub handshake_timeout: Nanos = Nanos::from_secs(5),
+        /// A link on which nothing was written for so long gets a ping.
+        pub ping_after: Nanos = Nanos::from_secs(15),
+        /// A link that reads nothing, or whose write does not end, for so long is closed.
+        pub deadline: Nanos = Nanos::from_secs(300),
+        /// How many links without a handshake are kept; further ones are closed at once.
+        pub max_pending: usize = 64,
     }
 }
 
-/// Whom a node is linked with: some it always dials, others as there is room.
-#[derive(Debug, Clone)]
-pub struct Peering {
-    /// Dialled whenever there is no link; never dropped to make room, and accepted when full (by
-    /// host). A broadcast always goes to them.
-    pub special: Vec<Endpoint>,
-    /// Dialled while there are no more than `few` links.
-    pub seeds: Vec<Endpoint>,
-    /// With so few links or fewer, seeds are dialled.
-    pub few: usize,
-    /// With fewer links than this, peers are asked for others to dial.
-    pub target: usize,
-    /// With so many links, further nodes are refused and told of others.
-    pub most: usize,
-    /// What each round drops down to.
-    pub drop_to: usize,
-    /// How many endpoints a peer response or a refusal names.
-    pub shared: usize,
-    /// How often random links are dropped, so that the network mixes.
-    pub round: Nanos,
-    /// How often a peer may ask for endpoints, and is asked.
-    pub request_every: Nanos,
-    /// How long after an attempt an endpoint may be dialled again.
-    pub redial: Nanos,
-    /// How long after a connection a host may connect again; zero for no limit.
-    pub accept_every: Nanos,
-}
-
-impl Default for Peering {
-    /// factom-p2p's: 30, 32 and 36 links, rounds of 15 minutes, one connection per host and second.
-    fn default() -> Self {
-        Self {
-            special: Vec::new(),
-            seeds: Vec::new(),
-            few: 10,
-            target: 32,
-            most: 36,
-            drop_to: 30,
-            shared: 3,
-            round: Nanos::from_secs(15 * 60),
-            request_every: Nanos::from_secs(5),
-            redial: Nanos::from_secs(120),
-            accept_every: Nanos::from_secs(1),
-        }
+pacing::settings! {
+    /// Whom a node is linked with: some it always dials, others as there is room.
+    #[derive(Debug, Clone)]
+    pub struct Peering {
+        /// Dialled whenever there is no link; never dropped to make room, and accepted when full (by
+        /// host). A broadcast always goes to them.
+        pub special: Vec<Endpoint> = Vec::new(),
+        /// Dialled while there are no more than `few` links.
+        pub seeds: Vec<Endpoint> = Vec::new(),
+        /// With so few links or fewer, seeds are dialled.
+        pub few: usize = 10,
+        /// With fewer links than this, peers are asked for others to dial.
+        pub target: usize = 32,
+        /// With so many links, further nodes are refused and told of others.
+        pub most: usize = 36,
+        /// What each round drops down to.
+        pub drop_to: usize = 30,
+        /// How many endpoints a peer response or a refusal names.
+        pub shared: usize = 3,
+        /// How often random links are dropped, so that the network mixes.
+        pub round: Nanos = Nanos::from_secs(15 * 60),
+        /// How often a peer may ask for endpoints, and is asked.
+        pub request_every: Nanos = Nanos::from_secs(5),
+        /// How long after an attempt an endpoint may be dialled again.
+        pub redial: Nanos = Nanos::from_secs(120),
+        /// How long after a connection a host may connect again; zero for no limit.
+        pub accept_every: Nanos = Nanos::from_secs(1),
     }
 }
 
@@ -144,22 +106,14 @@ impl Peering {
     }
 }
 
-/// What may wait for one peer. What comes to a full queue displaces its older half.
-#[derive(Debug, Clone, Copy)]
-pub struct QueueLimits {
-    /// Parcels; at least 1. As many as a burst brings while the peer's node does something else.
-    pub parcels: usize,
-    /// Bytes of payload. The payload of a broadcast is shared between the queues it waits in.
-    pub bytes: usize,
-}
-
-impl Default for QueueLimits {
-    /// The app's 10,000 parcels, 32 MiB.
-    fn default() -> Self {
-        Self {
-            parcels: 10_000,
-            bytes: 32 << 20,
-        }
+pacing::settings! {
+    /// What may wait for one peer. What comes to a full queue displaces its older half.
+    #[derive(Debug, Clone, Copy)]
+    pub struct QueueLimits {
+        /// Parcels; at least 1. As many as a burst brings while the peer's node does something else.
+        pub parcels: usize = 10_000,
+        /// Bytes of payload. The payload of a broadcast is shared between the queues it waits in.
+        pub bytes: usize = 32 << 20,
     }
 }
 

@@ -44,25 +44,16 @@ pub struct SimSettings {
     pub seed: u64,
 }
 
-/// A connection, the same in both directions.
-#[derive(Debug, Clone, Copy)]
-pub struct LinkModel {
-    /// From the last byte's departure to its arrival.
-    pub delay: Nanos,
-    /// Bits per second; none for no limit.
-    pub bits_per_s: Option<u64>,
-    /// How many bytes may be written and unread: both sockets' buffers.
-    pub buffer: usize,
-}
-
-impl Default for LinkModel {
-    /// A loopback: 20 µs, no limit of rate, 256 KiB.
-    fn default() -> Self {
-        Self {
-            delay: Nanos::from_micros(20),
-            bits_per_s: None,
-            buffer: 256 << 10,
-        }
+pacing::settings! {
+    /// A connection, the same in both directions.
+    #[derive(Debug, Clone, Copy)]
+    pub struct LinkModel {
+        /// From the last byte's departure to its arrival.
+        pub delay: Nanos = Nanos::from_micros(20),
+        /// Bits per second; none for no limit.
+        pub bits_per_s: Option<u64> = None,
+        /// How many bytes may be written and unread: both sockets' buffers.
+        pub buffer: usize = 256 << 10,
     }
 }
 

@@ -4,38 +4,26 @@ use std::collections::VecDeque;
 
 use pacing::Nanos;
 
-/// What work costs a processor. The defaults are of the order of what a loopback costs on a virtual
-/// machine of 2026; what a write costs was fitted to one rate that real nodes sustain and one that they do
-/// not (docs/experiments.md). [`Prices::scaled`] gives those of a slower or faster processor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Prices {
-    /// A read call, in ns.
-    pub read_ns: u64,
-    /// A write call to a node that works, in ns.
-    pub write_ns: u64,
-    /// What it costs more when the other node sleeps and has to be woken, in ns.
-    pub wake_ns: u64,
-    /// A parcel read: decoded, hashed and looked up, in ns.
-    pub parcel_in_ns: u64,
-    /// A parcel written: queued and encoded, in ns.
-    pub parcel_out_ns: u64,
-    /// A message seen for the first time: copied, delivered, reacted to, in ns.
-    pub first_sight_ns: u64,
-    /// A byte read or written, in ps.
-    pub byte_ps: u64,
-}
-
-impl Default for Prices {
-    fn default() -> Self {
-        Self {
-            read_ns: 2_500,
-            write_ns: 3_000,
-            wake_ns: 7_500,
-            parcel_in_ns: 700,
-            parcel_out_ns: 300,
-            first_sight_ns: 1_500,
-            byte_ps: 300,
-        }
+pacing::settings! {
+    /// What work costs a processor. The defaults are of the order of what a loopback costs on a virtual
+    /// machine of 2026; what a write costs was fitted to one rate that real nodes sustain and one that they do
+    /// not (docs/experiments.md). [`Prices::scaled`] gives those of a slower or faster processor.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Prices {
+        /// A read call, in ns.
+        pub read_ns: u64 = 2_500,
+        /// A write call to a node that works, in ns.
+        pub write_ns: u64 = 3_000,
+        /// What it costs more when the other node sleeps and has to be woken, in ns.
+        pub wake_ns: u64 = 7_500,
+        /// A parcel read: decoded, hashed and looked up, in ns.
+        pub parcel_in_ns: u64 = 700,
+        /// A parcel written: queued and encoded, in ns.
+        pub parcel_out_ns: u64 = 300,
+        /// A message seen for the first time: copied, delivered, reacted to, in ns.
+        pub first_sight_ns: u64 = 1_500,
+        /// A byte read or written, in ps.
+        pub byte_ps: u64 = 300,
     }
 }
 

@@ -38,33 +38,22 @@ pub struct Trial {
     pub capacity_tps: Option<f64>,
 }
 
-/// What a search looks for, and how hard.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct KneeSettings {
-    /// The first rate, per second.
-    pub from: f64,
-    /// No lower rate is tried.
-    pub min: f64,
-    /// No higher rate is tried.
-    pub max: f64,
-    /// The search ends when the interval reaches no further than this share from its middle.
-    pub precision: f64,
-    /// How sure the interval is, for example 0.9.
-    pub confidence: f64,
-    /// Trials at most.
-    pub max_trials: usize,
-}
-
-impl Default for KneeSettings {
-    fn default() -> Self {
-        Self {
-            from: 250.0,
-            min: 1.0,
-            max: 1e6,
-            precision: 0.05,
-            confidence: 0.9,
-            max_trials: 40,
-        }
+pacing::settings! {
+    /// What a search looks for, and how hard.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct KneeSettings {
+        /// The first rate, per second.
+        pub from: f64 = 250.0,
+        /// No lower rate is tried.
+        pub min: f64 = 1.0,
+        /// No higher rate is tried.
+        pub max: f64 = 1e6,
+        /// The search ends when the interval reaches no further than this share from its middle.
+        pub precision: f64 = 0.05,
+        /// How sure the interval is, for example 0.9.
+        pub confidence: f64 = 0.9,
+        /// Trials at most.
+        pub max_trials: usize = 40,
     }
 }
 

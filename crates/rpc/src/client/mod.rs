@@ -26,16 +26,18 @@ use crate::connection::{Connection, ConnectionError, ConnectionOptions, TaskConn
 use crate::endpoint::{Endpoint, Transport};
 use wire::jsonrpc::{BroadcastMethod, encode_broadcast};
 
-/// What a [`Client`] may use.
-#[derive(Clone, Debug)]
-pub struct ClientOptions {
-    /// The longest one call may take, connect and body included. Default 10 s.
-    pub timeout: Duration,
-    /// The longest answer in bytes. A block of 50,000 transactions of 250 bytes is 17 MB of
-    /// JSON, its results with the events of an application several times that. Default 512 MiB.
-    pub max_answer_bytes: usize,
-    /// Whose certificates are accepted for `https` and `wss`.
-    pub trust: Trust,
+pacing::settings! {
+    /// What a [`Client`] may use.
+    #[derive(Clone, Debug)]
+    pub struct ClientOptions {
+        /// The longest one call may take, connect and body included. Default 10 s.
+        pub timeout: Duration = Duration::from_secs(10),
+        /// The longest answer in bytes. A block of 50,000 transactions of 250 bytes is 17 MB of
+        /// JSON, its results with the events of an application several times that. Default 512 MiB.
+        pub max_answer_bytes: usize = 512 << 20,
+        /// Whose certificates are accepted for `https` and `wss`.
+        pub trust: Trust = Trust::native(),
+    }
 }
 
 impl ClientOptions {
@@ -45,16 +47,6 @@ impl ClientOptions {
             timeout,
             trust: trust.clone(),
             ..Self::default()
-        }
-    }
-}
-
-impl Default for ClientOptions {
-    fn default() -> Self {
-        Self {
-            timeout: Duration::from_secs(10),
-            max_answer_bytes: 512 << 20,
-            trust: Trust::native(),
         }
     }
 }

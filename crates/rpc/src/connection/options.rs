@@ -11,43 +11,30 @@ use rustls::pki_types::pem::PemObject;
 
 use crate::peer::PEER_NETWORKS;
 
-/// Limits and trust of a [`Connection`](super::Connection).
-#[derive(Clone, Debug)]
-pub struct ConnectionOptions {
-    /// Bytes the read buffer starts with and returns to. Choose at least a few answers' worth: a
-    /// buffer that is full after a read costs one more system call. Default 16 KiB.
-    pub read_buffer_bytes: usize,
-    /// The longest response head, trailers and upgrade answer included. Default 64 KiB.
-    pub max_head_bytes: usize,
-    /// The longest message. Answers to `sync` have some 300 bytes, those to `commit` carry the
-    /// events of a transaction. Default 16 MiB.
-    pub max_message_bytes: usize,
-    /// Whose certificates are accepted for `https` and `wss`.
-    pub trust: Trust,
-    /// The local address to connect from, of the node's address family. Default: the system's
-    /// choice.
-    pub source: Option<IpAddr>,
-    /// Whether the system says when an answer's bytes came, however late they are read. Not through
-    /// TLS. Default: no.
-    pub arrival_stamps: bool,
-    /// The path, with its query, that requests are posted to over HTTP; the endpoint's when `None`.
-    pub path: Option<String>,
-    /// What messages of the network begin with, over Bitcoin's peer-to-peer protocol. Default: regtest's.
-    pub magic: [u8; 4],
-}
-
-impl Default for ConnectionOptions {
-    fn default() -> Self {
-        Self {
-            read_buffer_bytes: 16 << 10,
-            max_head_bytes: 64 << 10,
-            max_message_bytes: 16 << 20,
-            trust: Trust::native(),
-            source: None,
-            arrival_stamps: false,
-            path: None,
-            magic: PEER_NETWORKS[0].magic,
-        }
+pacing::settings! {
+    /// Limits and trust of a [`Connection`](super::Connection).
+    #[derive(Clone, Debug)]
+    pub struct ConnectionOptions {
+        /// Bytes the read buffer starts with and returns to. Choose at least a few answers' worth: a
+        /// buffer that is full after a read costs one more system call. Default 16 KiB.
+        pub read_buffer_bytes: usize = 16 << 10,
+        /// The longest response head, trailers and upgrade answer included. Default 64 KiB.
+        pub max_head_bytes: usize = 64 << 10,
+        /// The longest message. Answers to `sync` have some 300 bytes, those to `commit` carry the
+        /// events of a transaction. Default 16 MiB.
+        pub max_message_bytes: usize = 16 << 20,
+        /// Whose certificates are accepted for `https` and `wss`.
+        pub trust: Trust = Trust::native(),
+        /// The local address to connect from, of the node's address family. Default: the system's
+        /// choice.
+        pub source: Option<IpAddr> = None,
+        /// Whether the system says when an answer's bytes came, however late they are read. Not through
+        /// TLS. Default: no.
+        pub arrival_stamps: bool = false,
+        /// The path, with its query, that requests are posted to over HTTP; the endpoint's when `None`.
+        pub path: Option<String> = None,
+        /// What messages of the network begin with, over Bitcoin's peer-to-peer protocol. Default: regtest's.
+        pub magic: [u8; 4] = PEER_NETWORKS[0].magic,
     }
 }
 

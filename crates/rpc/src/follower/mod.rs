@@ -29,56 +29,40 @@ pub enum Height {
     At(u64),
 }
 
-/// How a follower works.
-#[derive(Clone, Debug)]
-pub struct FollowOptions {
-    /// Where it begins. Default: the next block.
-    pub from: Height,
-    /// Whether the codes of the transactions are found. A block's results carry the events of the
-    /// application, several hundred bytes for each transaction, which a node near its limits would have
-    /// to write. So those of a larger block are asked for only when the header of the next one, which
-    /// is waited for up to 2 s, does not show that all transactions succeeded. Default: yes.
-    pub codes: bool,
-    /// Blocks that a delivered one has on top of it, itself included, on a chain that may take blocks
-    /// back. Default 1.
-    pub confirmations: u64,
-    /// How often the node is asked for its height at least while no subscription works; around the
-    /// instant at which a block is expected it is asked up to 50 times a second. Default 250 ms.
-    pub poll_interval: Duration,
-    /// How often it is asked although the subscription works, in case an event was lost. Default
-    /// 2 s.
-    pub quiet_interval: Duration,
-    /// How often a watermark is given. Default 50 ms.
-    pub watermark_interval: Duration,
-    /// The longest pause between two attempts to reconnect; the first is 50 ms. Default 2 s.
-    pub max_backoff: Duration,
-    /// How many events wait for the reader before the follower stops asking for blocks. A block
-    /// of 50,000 transactions is an event of 1.6 MB, so choose it with the largest blocks in
-    /// mind. Default 64.
-    pub events: usize,
-    /// The longest one query may take. Default 30 s.
-    pub timeout: Duration,
-    /// The longest answer in bytes. Default 512 MiB.
-    pub max_answer_bytes: usize,
-    /// Whose certificates are accepted for `https` and `wss`.
-    pub trust: Trust,
-}
-
-impl Default for FollowOptions {
-    fn default() -> Self {
-        Self {
-            from: Height::Next,
-            codes: true,
-            confirmations: 1,
-            poll_interval: Duration::from_millis(250),
-            quiet_interval: Duration::from_secs(2),
-            watermark_interval: Duration::from_millis(50),
-            max_backoff: Duration::from_secs(2),
-            events: 64,
-            timeout: Duration::from_secs(30),
-            max_answer_bytes: 512 << 20,
-            trust: Trust::native(),
-        }
+pacing::settings! {
+    /// How a follower works.
+    #[derive(Clone, Debug)]
+    pub struct FollowOptions {
+        /// Where it begins. Default: the next block.
+        pub from: Height = Height::Next,
+        /// Whether the codes of the transactions are found. A block's results carry the events of the
+        /// application, several hundred bytes for each transaction, which a node near its limits would have
+        /// to write. So those of a larger block are asked for only when the header of the next one, which
+        /// is waited for up to 2 s, does not show that all transactions succeeded. Default: yes.
+        pub codes: bool = true,
+        /// Blocks that a delivered one has on top of it, itself included, on a chain that may take blocks
+        /// back. Default 1.
+        pub confirmations: u64 = 1,
+        /// How often the node is asked for its height at least while no subscription works; around the
+        /// instant at which a block is expected it is asked up to 50 times a second. Default 250 ms.
+        pub poll_interval: Duration = Duration::from_millis(250),
+        /// How often it is asked although the subscription works, in case an event was lost. Default
+        /// 2 s.
+        pub quiet_interval: Duration = Duration::from_secs(2),
+        /// How often a watermark is given. Default 50 ms.
+        pub watermark_interval: Duration = Duration::from_millis(50),
+        /// The longest pause between two attempts to reconnect; the first is 50 ms. Default 2 s.
+        pub max_backoff: Duration = Duration::from_secs(2),
+        /// How many events wait for the reader before the follower stops asking for blocks. A block
+        /// of 50,000 transactions is an event of 1.6 MB, so choose it with the largest blocks in
+        /// mind. Default 64.
+        pub events: usize = 64,
+        /// The longest one query may take. Default 30 s.
+        pub timeout: Duration = Duration::from_secs(30),
+        /// The longest answer in bytes. Default 512 MiB.
+        pub max_answer_bytes: usize = 512 << 20,
+        /// Whose certificates are accepted for `https` and `wss`.
+        pub trust: Trust = Trust::native(),
     }
 }
 

@@ -295,21 +295,23 @@ pub struct TargetOptions {
     pub bitcoin: Option<BitcoinWorkload>,
 }
 
-/// What a connection may carry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Transactions in one request at most. What is due when a connection has room goes together;
-    /// nothing waits for company.
-    pub batch: NonZeroU32,
-    /// What makes one request of several transactions.
-    pub framing: Framing,
-    /// Whether requests are answered on their connection. Without answers a transaction is done with
-    /// once it is sent, a connection has room until its socket takes no more, and the follower reports
-    /// acceptance.
-    pub answers: bool,
-    /// Whether a connection is opened only once there is a request for it: where an open connection that
-    /// says nothing holds a worker of the server, opening them ahead starves it.
-    pub on_demand: bool,
+pacing::settings! {
+    /// What a connection may carry.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Limits {
+        /// Transactions in one request at most. What is due when a connection has room goes together;
+        /// nothing waits for company.
+        pub batch: NonZeroU32 = NonZeroU32::MIN,
+        /// What makes one request of several transactions.
+        pub framing: Framing = Framing::NONE,
+        /// Whether requests are answered on their connection. Without answers a transaction is done with
+        /// once it is sent, a connection has room until its socket takes no more, and the follower reports
+        /// acceptance.
+        pub answers: bool = true,
+        /// Whether a connection is opened only once there is a request for it: where an open connection that
+        /// says nothing holds a worker of the server, opening them ahead starves it.
+        pub on_demand: bool = false,
+    }
 }
 
 /// The bytes around and between the parts of a request of several transactions, for instance the
@@ -368,18 +370,6 @@ impl BuiltIn {
     /// Whether its application is Bitcoin.
     pub const fn is_bitcoin(self) -> bool {
         matches!(self, Self::BitcoinRpc | Self::BitcoinPeers)
-    }
-}
-
-impl Default for Limits {
-    /// One transaction in a request, answered.
-    fn default() -> Self {
-        Self {
-            batch: NonZeroU32::MIN,
-            framing: Framing::NONE,
-            answers: true,
-            on_demand: false,
-        }
     }
 }
 

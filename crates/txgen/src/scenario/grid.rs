@@ -11,30 +11,21 @@ use toml::{Table, Value};
 
 use crate::settings::text;
 
-/// How often, in which order, with which rests.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct CampaignSection {
-    /// How often each run is played.
-    pub repeats: NonZeroU32,
-    /// The order of repeated runs.
-    pub order: Order,
-    /// A rest between two runs.
-    #[serde(deserialize_with = "text::value")]
-    pub pause: Nanos,
-    /// Beside the true rates, those of this many newest blocks at the end of each burst, as tm-bench
-    /// computed them (21).
-    pub window: Option<NonZeroU32>,
-}
-
-impl Default for CampaignSection {
-    fn default() -> Self {
-        Self {
-            repeats: NonZeroU32::MIN,
-            order: Order::default(),
-            pause: Nanos::ZERO,
-            window: None,
-        }
+pacing::settings! {
+    /// How often, in which order, with which rests.
+    #[derive(Debug, Clone, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct CampaignSection {
+        /// How often each run is played.
+        pub repeats: NonZeroU32 = NonZeroU32::MIN,
+        /// The order of repeated runs.
+        pub order: Order = Order::default(),
+        /// A rest between two runs.
+        #[serde(deserialize_with = "text::value")]
+        pub pause: Nanos = Nanos::ZERO,
+        /// Beside the true rates, those of this many newest blocks at the end of each burst, as tm-bench
+        /// computed them (21).
+        pub window: Option<NonZeroU32> = None,
     }
 }
 

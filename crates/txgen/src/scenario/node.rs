@@ -10,46 +10,32 @@ use toml::Table;
 
 use crate::settings::{Settings, text};
 
-/// The node that a run starts, or that it finds.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct NodeSection {
-    /// What kind; `endpoints` when `settings.endpoints` are given, else `builtin`.
-    pub kind: Option<NodeKind>,
-    /// Whether every run gets a new one; otherwise the runs share one as long as its configuration
-    /// is the same, and its mempool is awaited empty between them.
-    pub fresh: bool,
-    /// The built-in node's configuration.
-    pub builtin: Option<devnode::Config>,
-    /// Keys of CometBFT's `config.toml` (simd's too) and their values; the rest is what `init` writes.
-    pub cometbft: Table,
-    /// Keys of the `app.toml` of a simd and their values.
-    pub simd: Table,
-    /// Keys of its `genesis.json` and their values.
-    pub genesis: Table,
-    /// What CometBFT gets as `--proxy_app`.
-    pub app: String,
-    /// How many btcds, each connected to the first, or CometBFT validators, each connected to all; the load goes to
-    /// the first, and all are recorded.
-    pub nodes: NonZeroU32,
-    /// How long it may take until its first block.
-    #[serde(deserialize_with = "text::value")]
-    pub start_timeout: Nanos,
-}
-
-impl Default for NodeSection {
-    fn default() -> Self {
-        Self {
-            kind: None,
-            fresh: true,
-            builtin: None,
-            cometbft: Table::new(),
-            simd: Table::new(),
-            genesis: Table::new(),
-            app: "kvstore".into(),
-            nodes: NonZeroU32::MIN,
-            start_timeout: Nanos::from_secs(60),
-        }
+pacing::settings! {
+    /// The node that a run starts, or that it finds.
+    #[derive(Debug, Clone, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct NodeSection {
+        /// What kind; `endpoints` when `settings.endpoints` are given, else `builtin`.
+        pub kind: Option<NodeKind> = None,
+        /// Whether every run gets a new one; otherwise the runs share one as long as its configuration
+        /// is the same, and its mempool is awaited empty between them.
+        pub fresh: bool = true,
+        /// The built-in node's configuration.
+        pub builtin: Option<devnode::Config> = None,
+        /// Keys of CometBFT's `config.toml` (simd's too) and their values; the rest is what `init` writes.
+        pub cometbft: Table = Table::new(),
+        /// Keys of the `app.toml` of a simd and their values.
+        pub simd: Table = Table::new(),
+        /// Keys of its `genesis.json` and their values.
+        pub genesis: Table = Table::new(),
+        /// What CometBFT gets as `--proxy_app`.
+        pub app: String = "kvstore".into(),
+        /// How many btcds, each connected to the first, or CometBFT validators, each connected to all; the load goes to
+        /// the first, and all are recorded.
+        pub nodes: NonZeroU32 = NonZeroU32::MIN,
+        /// How long it may take until its first block.
+        #[serde(deserialize_with = "text::value")]
+        pub start_timeout: Nanos = Nanos::from_secs(60),
     }
 }
 
@@ -69,26 +55,18 @@ pub enum NodeKind {
     Endpoints,
 }
 
-/// A sentinel that a run starts in front of its node.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct SentinelSection {
-    /// Whether there is one; so that a matrix can have runs with and without.
-    pub enabled: bool,
-    /// Its configuration file; where it listens and its upstream are filled in.
-    pub config: Table,
-    /// How long it may take until it answers for the node.
-    #[serde(deserialize_with = "text::value")]
-    pub start_timeout: Nanos,
-}
-
-impl Default for SentinelSection {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            config: Table::new(),
-            start_timeout: Nanos::from_secs(30),
-        }
+pacing::settings! {
+    /// A sentinel that a run starts in front of its node.
+    #[derive(Debug, Clone, PartialEq, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct SentinelSection {
+        /// Whether there is one; so that a matrix can have runs with and without.
+        pub enabled: bool = true,
+        /// Its configuration file; where it listens and its upstream are filled in.
+        pub config: Table = Table::new(),
+        /// How long it may take until it answers for the node.
+        #[serde(deserialize_with = "text::value")]
+        pub start_timeout: Nanos = Nanos::from_secs(30),
     }
 }
 

@@ -29,39 +29,26 @@ pub use wallet::{Coin, CoinState, Wallet, WalletLock, read_coin};
 
 use super::{BITCOIN, TxName, TxStream, WorkloadError};
 
-/// What makes the transactions of a load.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Spec {
-    /// The run's seed.
-    pub seed: u64,
-    /// Inputs and outputs.
-    pub shape: Shape,
-    /// Transactions of a chain, each of which spends the one before it.
-    pub depth: u32,
-    /// Share of transactions that spend what another one spends.
-    pub conflicts: f64,
-    /// Share of transactions that spend what no transaction makes.
-    pub orphans: f64,
-    /// Satoshi for each byte.
-    pub fee_rate: u64,
-    /// What the keys are derived from.
-    pub wallet_seed: u64,
-    /// What signatures cover.
-    pub digest: Digest,
-}
-
-impl Default for Spec {
-    fn default() -> Self {
-        Self {
-            seed: 0,
-            shape: Shape::default(),
-            depth: 1,
-            conflicts: 0.0,
-            orphans: 0.0,
-            fee_rate: DEFAULT_FEE_RATE,
-            wallet_seed: DEFAULT_WALLET_SEED,
-            digest: Digest::default(),
-        }
+pacing::settings! {
+    /// What makes the transactions of a load.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Spec {
+        /// The run's seed.
+        pub seed: u64 = 0,
+        /// Inputs and outputs.
+        pub shape: Shape = Shape::default(),
+        /// Transactions of a chain, each of which spends the one before it.
+        pub depth: u32 = 1,
+        /// Share of transactions that spend what another one spends.
+        pub conflicts: f64 = 0.0,
+        /// Share of transactions that spend what no transaction makes.
+        pub orphans: f64 = 0.0,
+        /// Satoshi for each byte.
+        pub fee_rate: u64 = DEFAULT_FEE_RATE,
+        /// What the keys are derived from.
+        pub wallet_seed: u64 = DEFAULT_WALLET_SEED,
+        /// What signatures cover.
+        pub digest: Digest = Digest::default(),
     }
 }
 

@@ -226,28 +226,18 @@ impl FromStr for External {
     }
 }
 
-/// A protocol and ways to send: one side of a comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Variant {
-    /// The wire protocol.
-    pub protocol: Protocol,
-    /// All waiting parcels of a peer in one write.
-    pub batch: bool,
-    /// Hash first, message on demand.
-    pub announce: bool,
-    /// Not back to who sent it.
-    pub resend_filter: bool,
-}
-
-impl Default for Variant {
-    /// The newest protocol, everything else as the library of 2020 does it.
-    fn default() -> Self {
-        Self {
-            protocol: Protocol(Version::V11),
-            batch: false,
-            announce: false,
-            resend_filter: false,
-        }
+pacing::settings! {
+    /// A protocol and ways to send: one side of a comparison.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Variant {
+        /// The wire protocol.
+        pub protocol: Protocol = Protocol(Version::V11),
+        /// All waiting parcels of a peer in one write.
+        pub batch: bool = false,
+        /// Hash first, message on demand.
+        pub announce: bool = false,
+        /// Not back to who sent it.
+        pub resend_filter: bool = false,
     }
 }
 
