@@ -7,6 +7,9 @@
 //! Read first: [`Profile`] (how many transactions per second, when), [`Schedule`] (the instant each
 //! one is due) and [`Shard`] (every N-th of them, in order, for one sender).
 //!
+//! As all others build on this crate, the ways in which they define what has names ([`named!`]), what has defaults
+//! ([`settings!`]) and what counts ([`counters!`]) stand here, too.
+//!
 //! ```
 //! use std::num::NonZeroU32;
 //! use pacing::{Arrivals, Profile, Schedule};
@@ -25,6 +28,7 @@
 mod arrivals;
 mod catch_up;
 mod count;
+mod counters;
 mod cursor;
 mod decimal;
 mod error;

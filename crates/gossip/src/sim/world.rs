@@ -151,9 +151,11 @@ impl<'a> World<'a> {
     }
 
     fn sum(&self) -> Counts {
-        self.hosts
-            .iter()
-            .fold(Counts::default(), |sum, host| sum.plus(&host.node.counts()))
+        let mut sum = Counts::default();
+        for host in &self.hosts {
+            sum += host.node.counts();
+        }
+        sum
     }
 
     fn plan(&mut self, at: Nanos, what: What) {
@@ -197,7 +199,7 @@ impl<'a> World<'a> {
 
     fn second(&mut self, now: Nanos) {
         let sum = self.sum();
-        self.current(now).counts = sum.minus(&self.counted);
+        self.current(now).counts = sum.since(&self.counted);
         self.counted = sum;
         self.plan(now.saturating_add(Nanos::from_secs(1)), What::Second);
     }

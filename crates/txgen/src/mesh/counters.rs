@@ -2,99 +2,70 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Defines the counters from one list: the struct, its sum and difference, and the columns of a row.
-macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What a node counts: of one second, or of a whole run.
-        #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(default)]
-        pub(crate) struct Counters {
-            $($(#[$doc])* pub $name: u64,)*
-        }
-
-        impl Counters {
-            /// The names of all counters: the columns of `series.csv`.
-            pub(crate) const NAMES: [&'static str; [$(stringify!($name)),*].len()] =
-                [$(stringify!($name)),*];
-
-            /// The values in the order of [`Counters::NAMES`].
-            pub(crate) const fn values(&self) -> [u64; Self::NAMES.len()] {
-                [$(self.$name),*]
-            }
-
-            /// What was counted since `earlier`.
-            pub(crate) const fn since(&self, earlier: &Self) -> Self {
-                Self { $($name: self.$name.saturating_sub(earlier.$name),)* }
-            }
-        }
-
-        impl std::ops::AddAssign for Counters {
-            fn add_assign(&mut self, other: Self) {
-                $(self.$name += other.$name;)*
-            }
-        }
-    };
-}
-
-counters! {
-    /// Transactions that this node, as the generator, has offered to the mesh.
-    offered,
-    /// Messages that this node made: of transactions, periodic ones, requests and answers.
-    made,
-    /// Of those, such as every node relays.
-    made_for_all,
-    /// Of those, requests for missing messages.
-    requests,
-    /// Of those, answers to a peer.
-    answers,
-    /// Messages of the application seen for the first time.
-    first_seen,
-    /// Of those, such as every node relays.
-    first_seen_for_all,
-    /// Messages of the application received again.
-    duplicates,
-    /// Messages whose type the mix does not have.
-    unknown,
-    /// Transactions seen for the first time (TPS).
-    transactions,
-    /// Entries seen for the first time (EPS).
-    entries,
-    /// Parcels written, whole.
-    parcels_out,
-    /// Write calls that a socket took something of.
-    writes,
-    /// Bytes written.
-    bytes_out,
-    /// Parcels read.
-    parcels_in,
-    /// Read calls that gave something.
-    reads,
-    /// Bytes read.
-    bytes_in,
-    /// Of those, payload of the application's messages.
-    payload_in,
-    /// Messages of the application read, whether seen before or not.
-    messages_in,
-    /// Messages put into queues to peers.
-    queued_in,
-    /// Of those, written.
-    messages_out,
-    /// Parcels dropped at full queues to peers: the older half of a queue each time.
-    dropped_full,
-    /// Parcels dropped since their link broke before they were written.
-    dropped_link,
-    /// Messages made for a peer when there was none.
-    dropped_no_peer,
-    /// Parcels not sent because the resend filter knew that the peer has them.
-    filtered,
-    /// Links that ended without being asked to.
-    broken_links,
-    /// Connections refused or closed: too many, from one address, of a wrong network, malformed.
-    refused,
-    /// CPU time of the process, in nanoseconds.
-    cpu_ns,
-    /// Time that the process was ready to run and waited for a CPU, in nanoseconds.
-    wait_ns,
+pacing::counters! {
+    /// What a node counts: of one second, or of a whole run. Its names are columns of `series.csv`.
+    #[derive(Serialize, Deserialize)]
+    #[serde(default)]
+    pub(crate) struct Counters {
+        /// Transactions that this node, as the generator, has offered to the mesh.
+        offered,
+        /// Messages that this node made: of transactions, periodic ones, requests and answers.
+        made,
+        /// Of those, such as every node relays.
+        made_for_all,
+        /// Of those, requests for missing messages.
+        requests,
+        /// Of those, answers to a peer.
+        answers,
+        /// Messages of the application seen for the first time.
+        first_seen,
+        /// Of those, such as every node relays.
+        first_seen_for_all,
+        /// Messages of the application received again.
+        duplicates,
+        /// Messages whose type the mix does not have.
+        unknown,
+        /// Transactions seen for the first time (TPS).
+        transactions,
+        /// Entries seen for the first time (EPS).
+        entries,
+        /// Parcels written, whole.
+        parcels_out,
+        /// Write calls that a socket took something of.
+        writes,
+        /// Bytes written.
+        bytes_out,
+        /// Parcels read.
+        parcels_in,
+        /// Read calls that gave something.
+        reads,
+        /// Bytes read.
+        bytes_in,
+        /// Of those, payload of the application's messages.
+        payload_in,
+        /// Messages of the application read, whether seen before or not.
+        messages_in,
+        /// Messages put into queues to peers.
+        queued_in,
+        /// Of those, written.
+        messages_out,
+        /// Parcels dropped at full queues to peers: the older half of a queue each time.
+        dropped_full,
+        /// Parcels dropped since their link broke before they were written.
+        dropped_link,
+        /// Messages made for a peer when there was none.
+        dropped_no_peer,
+        /// Parcels not sent because the resend filter knew that the peer has them.
+        filtered,
+        /// Links that ended without being asked to.
+        broken_links,
+        /// Connections refused or closed: too many, from one address, of a wrong network, malformed.
+        refused,
+        /// CPU time of the process, in nanoseconds.
+        cpu_ns,
+        /// Time that the process was ready to run and waited for a CPU, in nanoseconds.
+        wait_ns,
+    }
 }
 
 #[cfg(test)]
