@@ -25,6 +25,12 @@ macro_rules! named {
                 }
             }
 
+            /// The value of this name.
+            #[must_use]
+            pub fn of_name(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|value| value.name() == name)
+            }
+
             /// The place in [`Self::ALL`], for arrays with one element for each value.
             #[must_use]
             pub const fn index(self) -> usize {

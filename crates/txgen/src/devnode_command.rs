@@ -10,7 +10,7 @@ use ops::command::{CommandError, failed, usage};
 
 use servers::{assign, parse_assignment};
 
-use crate::cli::{DevnodeApp, DevnodeArgs};
+use crate::cli::DevnodeArgs;
 use crate::exit;
 use crate::scenario::with_suggestion;
 use crate::shutdown::Shutdown;
@@ -82,14 +82,8 @@ fn configure(args: &DevnodeArgs) -> anyhow::Result<Config> {
         let (key, value) = parse_assignment(setting).context("--set")?;
         assign(&mut table, &key, value).context("--set")?;
     }
-    let app = args.app.map(|app| match app {
-        DevnodeApp::Kvstore => "kvstore",
-        DevnodeApp::Bigchaindb => "bigchaindb",
-        DevnodeApp::Bitcoin => "bitcoin",
-        DevnodeApp::Bank => "bank",
-    });
-    if let Some(app) = app {
-        table.insert("app".into(), app.into());
+    if let Some(app) = args.app {
+        table.insert("app".into(), app.name().into());
     }
     if let Some(dialect) = &args.dialect {
         let dialect = toml::Value::String(dialect.clone());
@@ -200,7 +194,7 @@ mod tests {
     use devnode::Dialect;
 
     use super::*;
-    use crate::cli::Admission;
+    use crate::cli::{Admission, DevnodeApp};
 
     fn args(set: &[&str]) -> DevnodeArgs {
         DevnodeArgs {

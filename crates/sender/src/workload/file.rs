@@ -8,17 +8,18 @@ use std::str::FromStr;
 
 use super::{TxName, TxStream, WorkloadError};
 
-/// How a line spells a transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FileFormat {
-    /// The format of the first line: hex if it is hex, else base64 if it is base64, else raw.
-    Auto,
-    /// Standard base64 with padding.
-    Base64,
-    /// Hexadecimal, upper or lower case, with or without `0x`.
-    Hex,
-    /// The line itself.
-    Raw,
+pacing::named! {
+    /// How a line spells a transaction.
+    pub enum FileFormat {
+        /// The format of the first line: hex if it is hex, else base64 if it is base64, else raw.
+        Auto => "auto",
+        /// Standard base64 with padding.
+        Base64 => "base64",
+        /// Hexadecimal, upper or lower case, with or without `0x`.
+        Hex => "hex",
+        /// The line itself.
+        Raw => "raw",
+    }
 }
 
 /// A transaction file whose every line was read and understood.
@@ -198,13 +199,6 @@ impl Lines {
 }
 
 impl FileFormat {
-    const NAMES: [(&'static str, Self); 4] = [
-        ("auto", Self::Auto),
-        ("base64", Self::Base64),
-        ("hex", Self::Hex),
-        ("raw", Self::Raw),
-    ];
-
     fn of(line: &[u8]) -> Self {
         if decode_hex(line, &mut Vec::new()) {
             Self::Hex
@@ -220,17 +214,14 @@ impl FromStr for FileFormat {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let format = Self::NAMES.into_iter().find(|(name, _)| *name == text);
-        format
-            .map(|(_, format)| format)
+        Self::of_name(text)
             .ok_or_else(|| format!("unknown format {text:?}; use auto, base64, hex or raw"))
     }
 }
 
 impl fmt::Display for FileFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::NAMES.into_iter().find(|(_, format)| format == self);
-        f.write_str(name.map_or("", |(name, _)| name))
+        f.write_str(self.name())
     }
 }
 

@@ -347,17 +347,19 @@ pub struct DevnodeArgs {
     pub set: Vec<String>,
 }
 
-/// An application of the built-in node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum DevnodeApp {
-    /// CometBFT's key-value example.
-    Kvstore,
-    /// BigchainDB 2.2.2 with its HTTP API and event stream.
-    Bigchaindb,
-    /// A node of Bitcoin's regression-test network behind btcd's JSON-RPC.
-    Bitcoin,
-    /// Transfers between the accounts of a Cosmos SDK chain (accounts: --config, key bank.accounts).
-    Bank,
+pacing::named! {
+    /// An application of the built-in node.
+    #[derive(ValueEnum)]
+    pub enum DevnodeApp {
+        /// CometBFT's key-value example.
+        Kvstore => "kvstore",
+        /// BigchainDB 2.2.2 with its HTTP API and event stream.
+        Bigchaindb => "bigchaindb",
+        /// A node of Bitcoin's regression-test network behind btcd's JSON-RPC.
+        Bitcoin => "bitcoin",
+        /// Transfers between the accounts of a Cosmos SDK chain (accounts: --config, key bank.accounts).
+        Bank => "bank",
+    }
 }
 
 const EXIT_CODES: &str = "\

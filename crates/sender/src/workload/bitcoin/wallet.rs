@@ -211,9 +211,7 @@ pub fn read_coin(line: &str) -> Option<Coin> {
     let outpoint = OutPoint::from_str(next()?).ok()?;
     let value = next()?.parse().ok()?;
     let key = next()?.parse().ok().filter(|key| *key < KEYS)?;
-    let name = next()?;
-    let mut states = CoinState::ALL.into_iter();
-    let state = states.find(|state| state.name() == name)?;
+    let state = CoinState::of_name(next()?)?;
     let spend = Spend {
         outpoint,
         key,

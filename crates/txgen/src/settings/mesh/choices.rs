@@ -72,43 +72,33 @@ impl fmt::Display for Topology {
     }
 }
 
-/// What keeps nodes apart beside being processes.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum Isolation {
-    /// Nothing: all listen on 127.0.0.1.
-    #[default]
-    None,
-    /// An address of 127.0.0.0/8 each.
-    LoopbackIp,
-    /// A network namespace each, on one bridge.
-    Netns,
+pacing::named! {
+    /// What keeps nodes apart beside being processes.
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(try_from = "String", into = "String")]
+    pub enum Isolation {
+        /// Nothing: all listen on 127.0.0.1.
+        #[default]
+        None => "none",
+        /// An address of 127.0.0.0/8 each.
+        LoopbackIp => "loopback-ip",
+        /// A network namespace each, on one bridge.
+        Netns => "netns",
+    }
 }
 
 impl FromStr for Isolation {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "none" => Ok(Self::None),
-            "loopback-ip" => Ok(Self::LoopbackIp),
-            "netns" => Ok(Self::Netns),
-            _ => Err(unknown(
-                "isolation",
-                text,
-                &["none", "loopback-ip", "netns"],
-            )),
-        }
+        let names = Self::ALL.map(Self::name);
+        Self::of_name(text).ok_or_else(|| unknown("isolation", text, &names))
     }
 }
 
 impl fmt::Display for Isolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::None => "none",
-            Self::LoopbackIp => "loopback-ip",
-            Self::Netns => "netns",
-        })
+        f.write_str(self.name())
     }
 }
 
