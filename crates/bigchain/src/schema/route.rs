@@ -52,7 +52,7 @@ fn compiled(rules: &str) -> Validator {
 }
 
 /// The value as `serde_json` has it; nothing if it holds `NaN` or an infinity. Integers beyond 64
-/// bits become floats, which the rules do not count as integers.
+/// bits become floats, which the original's validators do not count as integers.
 fn serde_value(value: &Value) -> Option<Json> {
     Some(match value {
         Value::Null => Json::Null,
@@ -60,12 +60,9 @@ fn serde_value(value: &Value) -> Option<Json> {
         Value::Integer(Integer::Small(number)) => Json::from(*number),
         Value::Integer(Integer::Big(digits)) => match digits.parse::<u64>() {
             Ok(number) => Json::from(number),
-            Err(_) => {
-                let float = digits.parse::<f64>().unwrap_or(f64::MAX);
-                Json::Number(Number::from_f64(float.clamp(f64::MIN, f64::MAX))?)
-            }
+            Err(_) => serde_float(digits.parse().unwrap_or(f64::MAX).clamp(f64::MIN, f64::MAX))?,
         },
-        Value::Float(float) => Json::Number(Number::from_f64(*float)?),
+        Value::Float(float) => serde_float(*float)?,
         Value::String(text) => Json::String(text.clone()),
         Value::Array(items) => Json::Array(items.iter().map(serde_value).collect::<Option<_>>()?),
         Value::Object(object) => Json::Object(
@@ -75,4 +72,16 @@ fn serde_value(value: &Value) -> Option<Json> {
                 .collect::<Option<Map<_, _>>>()?,
         ),
     })
+}
+
+/// The crate counts every float from 2^63 on as an integer, so a large one with a fraction stands for those; no bound
+/// of the rules lies between.
+fn serde_float(float: f64) -> Option<Json> {
+    const WITH_FRACTION: f64 = 4_503_599_627_370_495.5;
+    let stands_for = match float.abs() < 9_223_372_036_854_775_808.0 {
+        true => float,
+        false if float.is_finite() => WITH_FRACTION.copysign(float),
+        false => return None,
+    };
+    Number::from_f64(stands_for).map(Json::Number)
 }

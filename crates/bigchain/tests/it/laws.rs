@@ -141,6 +141,39 @@ fn on_changed_vectors_the_three_routes_of_the_schema_agree() {
     });
 }
 
+/// The original's first validator keeps integers of up to 64 bits apart from all other numbers.
+#[test]
+fn integers_beyond_64_bits_and_floats_are_no_index_of_an_output() {
+    let schema = JsonSchema::new();
+    let spends = |body: &&Value| body.get("operation").and_then(Value::as_str) == Some("TRANSFER");
+    let bodies: Vec<Value> = valid()
+        .iter()
+        .map(|vector| vector.get("tx").unwrap().clone())
+        .collect();
+    let transfer = bodies.iter().find(spends).unwrap();
+    let with = |index: Value, at: usize| changed(transfer, &mut { at }, &Change::Replace(index));
+    let is_place =
+        |at: &usize| canonical(&with(77.into(), *at).unwrap()).contains("\"output_index\":77,");
+    let place = (0..size(transfer)).find(is_place).unwrap();
+    let big = |digits: &str| Value::Integer(Integer::Big(digits.into()));
+    for (index, is_one) in [
+        (Value::from(0), true),
+        (big("18446744073709551615"), true),
+        (big("18446744073709551616"), false),
+        (big("100000000000000000000"), false),
+        (big("-9223372036854775809"), false),
+        (Value::Float(1.0), false),
+        (Value::Float(1e17), false),
+        (Value::Float(1e20), false),
+        (Value::Float(-1e300), false),
+    ] {
+        let body = with(index, place).unwrap();
+        assert_eq!(accepts(&body), is_one, "{}", canonical(&body));
+        assert_eq!(schema.accepts(&body), is_one, "{}", canonical(&body));
+        assert_eq!(explain(&body).is_none(), is_one, "{}", canonical(&body));
+    }
+}
+
 #[test]
 fn changed_vectors_with_right_ids_are_judged_without_panic() {
     let bodies = bodies();
