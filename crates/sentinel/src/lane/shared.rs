@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use control::Bound;
 use pacing::Nanos;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
@@ -23,9 +24,14 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(queue: WriteQueue, clock: Clock) -> Self {
+        // Until the worker has published the first one.
+        let status = Status {
+            bound: Bound::NodeDown { since: clock.now() },
+            ..Status::default()
+        };
         Self {
             queue: Mutex::new(queue),
-            status: Mutex::default(),
+            status: Mutex::new(status),
             node: AtomicUsize::new(usize::MAX),
             wake: Notify::new(),
             clock,
