@@ -21,7 +21,6 @@ use crate::journal;
 use crate::serve::{Listeners, ServeError, serve};
 use crate::systemd;
 use crate::top;
-use crate::upstream::MAX_RELAYS;
 
 /// Runs the command; returns the exit code. `environment` is where variables of
 /// settings are looked for.
@@ -114,7 +113,7 @@ fn affordable(config: &Config, limit: u64) -> usize {
 fn files_needed(config: &Config) -> u64 {
     let upstream = &config.upstream;
     let writes = config.pacer().most_connections() * upstream.urls.len();
-    let nodes = writes + config.reads.concurrency + MAX_RELAYS;
+    let nodes = writes + config.reads.concurrency + config.ws.subscribers;
     (config.limits.connections + nodes) as u64
 }
 
@@ -217,7 +216,7 @@ mod tests {
     #[test]
     fn sharing_64_files_are_kept_for_the_nodes_and_the_operator() {
         let config = Config::default();
-        let others = 16 + 256 + MAX_RELAYS as u64 + open_files::RESERVE;
+        let others = 16 + 256 + 20 + open_files::RESERVE;
         assert_eq!(affordable(&config, others + 1_000), 1_000);
         assert_eq!(affordable(&config, 64), 1);
         assert_eq!(affordable(&config, u64::MAX), 20_000);

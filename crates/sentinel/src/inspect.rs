@@ -19,7 +19,7 @@ use crate::ledger::Ledger;
 use crate::metrics::{Gauges, Metrics};
 use crate::overview::{Event, Moment};
 use crate::refusal::Reason;
-use crate::upstream::{Hub, NodeState, Nodes, Relays, SILENT};
+use crate::upstream::{Hub, NodeState, Nodes, SILENT};
 use crate::views::{ClientView, ClientsView, Explanation, Limit, NodeView, Readiness};
 
 /// Looks at everything, owns nothing.
@@ -32,7 +32,6 @@ pub(crate) struct Operator {
     pub(crate) ledger: Ledger,
     pub(crate) identities: Identities,
     pub(crate) front: Front,
-    pub(crate) relays: Relays,
     pub(crate) hub: Hub,
     pub(crate) shutdown: CancellationToken,
 }
@@ -115,7 +114,7 @@ impl Inspect for Operator {
 impl Operator {
     fn gauges_of(&self, status: &Status) -> Gauges {
         let states = self.nodes.states();
-        let (relays, hub) = (self.relays.counters(), self.hub.counters());
+        let hub = self.hub.counters();
         let active = status.node.and_then(|node| states.get(node));
         let is_connecting = !status.connected && status.node.is_some();
         Gauges {
@@ -148,8 +147,7 @@ impl Operator {
             ws_queries: hub.queries,
             ws_subscribers: hub.links,
             ws_slow_subscriptions: hub.slow,
-            ws_replayed_events: relays.replayed,
-            ws_dropped_events: relays.cancelled,
+            ws_dropped_events: hub.ended,
         }
     }
 

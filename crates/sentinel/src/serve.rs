@@ -20,7 +20,7 @@ use crate::inspect::Operator;
 use crate::lane::{Accounts, lane};
 use crate::surroundings::Surroundings;
 use crate::systemd;
-use crate::upstream::{self, Hub, NodeState, Nodes, Reads, Relays};
+use crate::upstream::{self, Hub, NodeState, Nodes, Reads};
 
 /// The sockets that wait for clients and for the operator.
 #[derive(Debug)]
@@ -150,11 +150,9 @@ pub async fn serve(
     let reads = Reads::new(config, &nodes)?;
     let (lane, pump) = lane(&surroundings, nodes.clone(), events)?;
     // Clients whose writes wait are answered by the pump, so the front ends after it.
-    let relays = Relays::new(config, &nodes, &reads);
-    let (hub, subscribing) = Hub::new(config, relays.clone(), &reads, &surroundings.ledger);
+    let (hub, subscribing) = Hub::new(config, &nodes, &reads);
     let ledger = surroundings.ledger.clone();
-    let ways = (relays.clone(), hub.clone());
-    let lanes = Lanes::new(config, ledger, (lane.clone(), reads), ways);
+    let lanes = Lanes::new(config, ledger, (lane.clone(), reads), hub.clone());
     let front = Front::new(lanes, surroundings.clone())?;
     let operator = Operator {
         identities: Identities::new(&config.trust)?,
@@ -165,7 +163,6 @@ pub async fn serve(
         nodes,
         ledger: surroundings.ledger.clone(),
         front: front.clone(),
-        relays,
         hub,
         shutdown: shutdown.clone(),
     };

@@ -7,14 +7,13 @@ use crate::config::Config;
 use crate::lane::{Lane, Write};
 use crate::ledger::Ledger;
 use crate::refusal::Refusal;
-use crate::upstream::{ClientLink, Hub, ReadAnswer, ReadBody, ReadRequest, Reads, Relays};
+use crate::upstream::{ClientLink, Hub, ReadAnswer, ReadBody, ReadRequest, Reads};
 
-/// The write lane, the read lane, the relays and the clients' subscriptions.
+/// The write lane, the read lane and the clients' subscriptions.
 #[derive(Clone)]
 pub struct Lanes {
     lane: Lane,
     reads: Reads,
-    relays: Relays,
     hub: Hub,
     ledger: Ledger,
     /// Subscriptions of one WebSocket.
@@ -23,16 +22,10 @@ pub struct Lanes {
 
 impl Lanes {
     /// The lanes of one proxy.
-    pub fn new(
-        config: &Config,
-        ledger: Ledger,
-        (lane, reads): (Lane, Reads),
-        (relays, hub): (Relays, Hub),
-    ) -> Self {
+    pub fn new(config: &Config, ledger: Ledger, (lane, reads): (Lane, Reads), hub: Hub) -> Self {
         Self {
             lane,
             reads,
-            relays,
             hub,
             ledger,
             subscriptions: config.ws.subscriptions,
@@ -95,7 +88,7 @@ impl Backend for Lanes {
     }
 
     fn relay(&self, client: ClientKey) -> ClientLink {
-        let ways = (&self.relays, &self.hub);
+        let ways = (&self.reads, &self.hub);
         let whose = (client, self.node());
         ClientLink::new(ways, &self.ledger, whose, self.subscriptions)
     }

@@ -12,6 +12,7 @@ mod id;
 mod real_node;
 #[cfg(test)]
 mod reference;
+mod subscriptions;
 mod uri;
 
 use std::borrow::Cow;
@@ -21,6 +22,7 @@ use wire::json;
 use wire::jsonrpc::{BroadcastMethod, RequestId};
 
 pub use self::id::KeptId;
+pub use self::subscriptions::{SubscriptionCall, SubscriptionFault};
 pub use self::uri::{UriRoute, UriTarget, classify_uri};
 use crate::refusal::{Reason, Refusal};
 

@@ -76,10 +76,8 @@ gauges! {
     ws_subscribers: usize, "ws_subscribers", "Connections to nodes that subscribe for the clients";
     ws_slow_subscriptions: u64, "ws_slow_subscriptions",
         "Subscriptions ended because their client did not read its events";
-    ws_replayed_events: u64, "ws_replayed_events",
-        "Events of missed blocks that subscribers were given after a break";
     ws_dropped_events: u64, "ws_dropped_events",
-        "Subscriptions ended, and their clients told, because events were missed for good";
+        "Subscriptions ended, and their clients told, because events may have been missed";
 }
 
 impl Gauges {

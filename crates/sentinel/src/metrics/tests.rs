@@ -115,7 +115,6 @@ fn names_are_those_that_were_promised() {
         client_evictions: 4,
         ws_subscriptions: 1,
         ws_dropped_events: 3,
-        ws_replayed_events: 2,
         upstream_connecting: 1,
         ..Gauges::default()
     }));
@@ -157,7 +156,6 @@ fn names_are_those_that_were_promised() {
         ("sentinel_ws_clients", 1.0),
         ("sentinel_ws_subscriptions", 1.0),
         ("sentinel_ws_dropped_events_total", 3.0),
-        ("sentinel_ws_replayed_events_total", 2.0),
         ("sentinel_proxy_overhead_seconds_count", 1.0),
         ("sentinel_build_info{version=\"0.1.0\"}", 1.0),
     ];

@@ -1,23 +1,26 @@
-//! What one client's WebSocket has behind it: a relay for its questions, and its subscriptions,
-//! which it shares with all other clients.
+//! What one client's WebSocket has behind it: the read lane for its questions, and its subscriptions,
+//! which it shares with all other clients. It has no connection to a node of its own.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use fairq::ClientKey;
-use wire::json::write::internal_error;
+use tokio_util::sync::WaitForCancellationFutureOwned;
+use wire::json;
+use wire::json::write::{Int, Text, filled, internal_error};
+use wire::jsonrpc::{Request, RequestFault};
 
-use super::hub::{FeedEnd, FeedNews, Hub, Reader};
+use super::hub::{ALREADY, FeedEnd, FeedNews, Hub, Reader, cancelled, canonical, event_head};
 use super::nodes::NodeIndex;
-use super::relay::node_message::{cancelled, event_head};
-use super::relay::subscriptions::{is_readable, normal_form, query_of};
-use super::relay::{Relay, RelayEvent, RelayMessage, Relays};
-use crate::jsonrpc::KeptId;
+use super::questions::{Questions, Way};
+use super::reads::Reads;
+use crate::jsonrpc::{KeptId, SubscriptionCall, SubscriptionFault};
 use crate::ledger::{Ledger, Reservation};
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::Refusal;
 
-/// One client's own WebSocket to a node. Dropping it closes it.
+/// The way of one client's WebSocket to a node. Dropping it ends what the client has there.
 pub trait RelayLink: Send + Unpin {
     /// Whether another message would be taken; room comes while events are polled.
     fn has_room(&self) -> bool;
@@ -32,10 +35,55 @@ pub trait RelayLink: Send + Unpin {
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<RelayEvent>;
 }
 
-/// The way of one client's WebSocket to a node, for all but broadcasts. Subscriptions are answered
-/// as the node would answer them.
+/// A message of a client that the node answers, as it was classified.
+#[derive(Debug)]
+pub struct RelayMessage {
+    /// The message, byte for byte.
+    pub text: Bytes,
+    /// The id of its answer; none if the node answers without one.
+    pub id: Option<KeptId>,
+    /// The method it calls; none if it is no call, or a broadcast.
+    pub method: Option<Box<str>>,
+    /// Whether it is a broadcast.
+    pub is_write: bool,
+}
+
+/// What comes to a client's WebSocket.
+#[derive(Debug)]
+pub enum RelayEvent {
+    /// A message in the node's dialect: a subscription has ended.
+    Text(Bytes),
+    /// An event of a shared subscription.
+    Event {
+        /// With the client's id and query.
+        head: Bytes,
+        /// What comes behind the query.
+        rest: Bytes,
+    },
+    /// The answer to a message that was sent with this tag.
+    Answer {
+        /// The tag.
+        tag: u64,
+        /// The node's answer as it came, or one in its words.
+        text: Bytes,
+    },
+    /// A message will not be answered by the node.
+    Failed {
+        /// The tag it was sent with.
+        tag: Option<u64>,
+        /// The id to answer with, as the node would write it; none if it has none.
+        id: Option<KeptId>,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The proxy is going down.
+    Closed,
+}
+
+/// The way of one client's WebSocket to a node, for all but plain broadcasts. Calls about subscriptions are
+/// answered as the node would answer them, and none of them goes there as the client wrote it.
 pub struct ClientLink {
-    relay: Relay,
+    questions: Questions,
     hub: Hub,
     client: ClientKey,
     ledger: Ledger,
@@ -47,6 +95,7 @@ pub struct ClientLink {
     ready: VecDeque<RelayEvent>,
     /// The source that is asked first for news.
     turn: usize,
+    end: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 /// One subscription of a client.
@@ -56,7 +105,7 @@ struct Subscription {
     id: KeptId,
     /// As the client wrote it; events carry it.
     query: String,
-    normal: String,
+    canonical: String,
     reader: Reader,
     _charge: Reservation,
 }
@@ -64,61 +113,71 @@ struct Subscription {
 impl ClientLink {
     /// A way for one WebSocket of a client that may have `most` subscriptions.
     pub fn new(
-        (relays, hub): (&Relays, &Hub),
+        (reads, hub): (&Reads, &Hub),
         ledger: &Ledger,
         (client, node): (ClientKey, NodeIndex),
         most: usize,
     ) -> Self {
+        let ledger = ledger.of(client);
         Self {
-            relay: relays.relay(client, node),
+            questions: Questions::new(reads, (client, node), &ledger),
             hub: hub.clone(),
             client,
-            ledger: ledger.of(client),
+            ledger,
             node,
             most,
             subscriptions: Vec::new(),
             ready: VecDeque::new(),
             turn: 0,
+            end: Box::pin(hub.end_of_proxy().cancelled_owned()),
         }
     }
 
-    fn subscribe(&mut self, message: &RelayMessage, tag: u64) -> Result<(), Refusal> {
-        let Some(query) = query_of(&message.text) else {
-            if is_readable(&message.text) {
-                // No query, or several: the node refuses it in its own words.
-                return self.relay.send(message, Some(tag));
+    /// Carries out a call about subscriptions.
+    fn call(&mut self, call: SubscriptionCall, asked: (u64, KeptId)) -> Result<(), Refusal> {
+        let ended: Vec<Subscription> = match call {
+            SubscriptionCall::Subscribe(query) => return self.subscribe(query, asked),
+            SubscriptionCall::Unsubscribe(query) => {
+                let query = canonical(&query);
+                let leaves = |known: &mut Subscription| known.canonical == query;
+                self.subscriptions.extract_if(.., leaves).collect()
             }
-            // The node may read more than we do, and would have a subscription of this client's alone.
-            let text = "the query of the subscription cannot be read";
-            return Err(Refusal::new(Reason::Parse, text));
+            SubscriptionCall::UnsubscribeAll => std::mem::take(&mut self.subscriptions),
         };
-        let normal = normal_form(&query);
+        // Requests to subscribe that the node has not answered yet are answered first.
+        let unanswered = ended.iter().filter(|known| !known.reader.is_confirmed());
+        self.ready
+            .extend(unanswered.map(|known| known.answered(DONE)));
+        match ended.is_empty() {
+            true => self.answer(asked, &internal_error("subscription not found")),
+            false => self.answer(asked, DONE),
+        }
+        Ok(())
+    }
+
+    fn subscribe(&mut self, query: String, (tag, id): (u64, KeptId)) -> Result<(), Refusal> {
+        let canonical = canonical(&query);
+        let mut known = self.subscriptions.iter();
         // Both in the node's order and words (`rpc/core/events.go`, `libs/pubsub`).
         if self.subscriptions.len() >= self.most {
             let text = format!("max_subscriptions_per_client {} reached", self.most);
-            self.answer(message, tag, &internal_error(&text));
+            self.answer((tag, id), &internal_error(&text));
             return Ok(());
         }
-        if self
-            .subscriptions
-            .iter()
-            .any(|known| known.normal == normal)
-        {
-            self.answer(message, tag, &internal_error("already subscribed"));
+        if known.any(|known| known.canonical == canonical) {
+            self.answer((tag, id), &internal_error(ALREADY));
             return Ok(());
         }
-        let id = message.id.clone().unwrap_or_else(|| KeptId::new("-1"));
-        let held = size_of::<Subscription>() + query.len() + normal.len() + id.heap_bytes();
-        let charge = self
-            .ledger
-            .reserve(held)
-            .ok_or_else(Refusal::buffers_full)?;
-        let reader = self.hub.join(self.client, self.node, &query)?;
+        let held = size_of::<Subscription>() + query.len() + canonical.len() + id.heap_bytes();
+        let charge = self.ledger.reserve(held);
+        let charge = charge.ok_or_else(Refusal::buffers_full)?;
+        let whose = (self.client, &self.ledger);
+        let reader = self.hub.join(whose, self.node, &canonical)?;
         self.subscriptions.push(Subscription {
             tag,
             id,
             query,
-            normal,
+            canonical,
             reader,
             _charge: charge,
         });
@@ -139,49 +198,44 @@ impl ClientLink {
         })
     }
 
-    fn place_of(&self, request: &[u8]) -> Option<usize> {
-        let normal = normal_form(&query_of(request)?);
-        let mut known = self.subscriptions.iter();
-        known.position(|known| known.normal == normal)
-    }
-
-    fn answer(&mut self, message: &RelayMessage, tag: u64, member: &[u8]) {
-        let text = answer(message.id.as_ref(), member);
+    fn answer(&mut self, (tag, id): (u64, KeptId), member: &[u8]) {
+        let text = answer(Some(id.as_str()), member).into();
         self.ready.push_back(RelayEvent::Answer { tag, text });
     }
 }
 
 impl RelayLink for ClientLink {
     fn has_room(&self) -> bool {
-        self.relay.has_room()
+        self.questions.has_room()
     }
 
     fn send(&mut self, message: &RelayMessage, tag: u64) -> Result<(), Refusal> {
-        let ended = match message.method.as_deref() {
-            Some("subscribe") => return self.subscribe(message, tag),
-            Some("unsubscribe") => {
-                let place = self.place_of(&message.text);
-                place
-                    .map(|place| self.subscriptions.remove(place))
-                    .into_iter()
-                    .collect()
-            }
-            Some("unsubscribe_all") => std::mem::take(&mut self.subscriptions),
-            _ => Vec::new(),
+        // The node reads the first value of a message, and ignores the rest.
+        let first = json::first(&message.text).map_err(RequestFault::Json);
+        let read = first.and_then(|call| Ok((call, Request::decode(call)?)));
+        let (call, request) = match read {
+            Ok(read) => read,
+            Err(fault) => return self.questions.answered(unreadable(&fault), tag),
         };
-        if ended.is_empty() {
-            // That there is no such subscription is the node's to say, and its relay has none.
-            return self.relay.send(message, Some(tag));
+        let id = request.id.as_ref().map(KeptId::from);
+        match (SubscriptionCall::of(&request), id) {
+            (Some(Ok(call)), Some(id)) => self.call(call, (tag, id)),
+            (Some(Err(fault)), Some(id)) => self.questions.answered(unfit(&id, &fault), tag),
+            (_, id) => {
+                let way = match message.is_write {
+                    true => Way::Write,
+                    false => Way::Read,
+                };
+                let call = message.text.slice_ref(call);
+                self.questions.ask(call, way, (tag, id.as_ref()))
+            }
         }
-        // Requests to subscribe that the node has not answered yet are answered first.
-        let unanswered = ended.iter().filter(|known| !known.reader.is_confirmed());
-        self.ready
-            .extend(unanswered.map(|known| known.answered(DONE)));
-        self.answer(message, tag, DONE);
-        Ok(())
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<RelayEvent> {
+        if self.end.as_mut().poll(context).is_ready() {
+            return Poll::Ready(RelayEvent::Closed);
+        }
         if let Some(event) = self.ready.pop_front() {
             return Poll::Ready(event);
         }
@@ -189,7 +243,7 @@ impl RelayLink for ClientLink {
         for step in 0..sources {
             let place = (self.turn + step) % sources;
             let event = match place.checked_sub(1) {
-                None => self.relay.poll_recv(context),
+                None => self.questions.poll_event(context),
                 Some(place) => self.poll_subscription(place, context),
             };
             if event.is_ready() {
@@ -206,7 +260,7 @@ impl Subscription {
     fn answered(&self, member: &[u8]) -> RelayEvent {
         RelayEvent::Answer {
             tag: self.tag,
-            text: answer(Some(&self.id), member),
+            text: answer(Some(self.id.as_str()), member).into(),
         }
     }
 
@@ -240,11 +294,28 @@ impl Subscription {
     }
 }
 
-fn answer(id: Option<&KeptId>, member: &[u8]) -> Bytes {
+fn answer(id: Option<&str>, member: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
-    crate::respond::write_answer(&mut text, id.map(KeptId::as_str), member);
-    text.into()
+    crate::respond::write_answer(&mut text, id, member);
+    text
+}
+
+/// What the node says to what is no request (`readRoutine` in `rpc/jsonrpc/server/ws_handler.go`).
+fn unreadable(fault: &RequestFault<'_>) -> Vec<u8> {
+    let template = r#""error":{"code":?,"message":"Parse error. Invalid JSON","data":?}"#;
+    let data = format!("error unmarshaling request: {fault}");
+    answer(None, &filled(template, &[&Int(PARSE_ERROR), &Text(&data)]))
+}
+
+/// What it says to a call about subscriptions whose parameters do not fit.
+fn unfit(id: &KeptId, fault: &SubscriptionFault) -> Vec<u8> {
+    let id = match fault.is_panic {
+        true => "-1",
+        false => id.as_str(),
+    };
+    answer(Some(id), &internal_error(&fault.to_string()))
 }
 
 /// The node's answer to what was done.
 const DONE: &[u8] = br#""result":{}"#;
+const PARSE_ERROR: i64 = -32_700;

@@ -1,4 +1,4 @@
-//! What one client may use of the read lane and of the relays.
+//! What one client may use of the read lane and of the nodes' subscriptions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,12 +27,12 @@ pub(super) struct ClientLimits {
 struct Usage {
     bucket: Bucket,
     /// Of each [`Kind`].
-    slots: [u32; 4],
+    slots: [u32; 3],
 }
 
 impl Neutral for Usage {
     fn is_neutral(&self, now: Nanos) -> bool {
-        self.slots == [0; 4] && self.bucket.is_neutral(now)
+        self.slots == [0; 3] && self.bucket.is_neutral(now)
     }
 }
 
@@ -67,7 +67,6 @@ impl Neutral for Bucket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Read,
-    Relay,
     Query,
     Subscription,
 }
@@ -80,7 +79,6 @@ impl Kind {
                 let text = format!("{most} reads of this client are under way");
                 return Refusal::new(Reason::Rate, text).retry_after(BUSY_PAUSE);
             }
-            Self::Relay => format!("{most} WebSockets of this client use the node already"),
             Self::Query => {
                 format!("this client has brought {most} of the distinct queries already")
             }
@@ -90,7 +88,7 @@ impl Kind {
     }
 }
 
-/// A read, a relay, a query or a subscription of a client, counted until dropped.
+/// A read, a query or a subscription of a client, counted until dropped.
 #[derive(Debug)]
 pub(super) struct ClientSlot {
     limits: Arc<ClientLimits>,
@@ -144,16 +142,6 @@ impl ClientLimits {
     /// Counts a read until the slot is dropped.
     pub(super) fn enter(self: &Arc<Self>, client: ClientKey) -> Result<ClientSlot, Refusal> {
         self.take(client, Kind::Read, self.reads)
-    }
-
-    /// Counts a relay until the slot is dropped; `free` and `all` are the places that all share.
-    pub(super) fn open_relay(
-        self: &Arc<Self>,
-        client: ClientKey,
-        (free, all): (usize, usize),
-    ) -> Result<ClientSlot, Refusal> {
-        let most = share(free, all).min(RELAYS_PER_CLIENT);
-        self.take(client, Kind::Relay, most)
     }
 
     /// Counts a query that nobody else has until the slot is dropped; `free` and `all` are the queries
@@ -234,8 +222,6 @@ fn share(free: usize, all: usize) -> u32 {
 
 /// Places that a client may have while there are any.
 const LEAST_PLACES: u32 = 2;
-/// WebSockets of one client that may have a connection to a node: a quarter of all there may be.
-const RELAYS_PER_CLIENT: u32 = 128;
 /// Subscriptions of one client over all its WebSockets: each costs a copy of every event.
 const SUBSCRIPTIONS_PER_CLIENT: u32 = 128;
 /// A read takes some milliseconds; whoever has too many under way may try again soon.

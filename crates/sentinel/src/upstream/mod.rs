@@ -1,8 +1,8 @@
 //! The nodes behind the proxy: how they are, and the ways to them that are not for writes.
 //!
 //! [`Nodes`] watches them, [`Reads`] passes requests on over kept-alive HTTP connections, a
-//! [`ClientLink`] is the way of one client's WebSocket: a [`Relay`] for its questions, and the [`Hub`]
-//! for its subscriptions. None of them decides anything about writes.
+//! [`ClientLink`] is the way of one client's WebSocket: the read lane for its questions, and the [`Hub`] for
+//! its subscriptions. None of them decides anything about writes.
 
 mod body;
 mod client_link;
@@ -14,8 +14,8 @@ mod hub;
 mod limits;
 mod nodes;
 mod query;
+mod questions;
 mod reads;
-mod relay;
 mod reply;
 mod results;
 mod step;
@@ -26,14 +26,13 @@ mod version;
 mod watch;
 
 pub(crate) use self::body::Pieces;
-pub use self::client_link::{ClientLink, RelayLink};
+pub use self::client_link::{ClientLink, RelayEvent, RelayLink, RelayMessage};
 pub use self::error::UpstreamError;
 pub(crate) use self::health::SILENT;
 pub use self::hub::{Hub, HubCounters, HubWorker};
 pub(crate) use self::limits::Bucket;
 pub use self::nodes::{BlockLimits, NodeEvent, NodeIndex, NodeState, Nodes};
 pub use self::reads::{ReadAnswer, ReadBody, ReadRequest, Reads};
-pub use self::relay::{MAX_RELAYS, Relay, RelayCounters, RelayEvent, RelayMessage, Relays};
 pub use self::results::BlockResults;
 pub use self::version::Version;
 pub use self::watch::NodesWorker;

@@ -1,7 +1,6 @@
 //! All nodes behind the proxy: who can be used, how high their chain is, what their blocks are.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pacing::Nanos;
@@ -30,7 +29,6 @@ struct Inner {
     nodes: Vec<Node>,
     surroundings: Surroundings,
     results: ResultsCache,
-    replacements: AtomicU64,
     tracker: TaskTracker,
 }
 
@@ -170,7 +168,6 @@ impl Nodes {
             nodes: nodes.collect::<Result<_, _>>()?,
             surroundings,
             results: ResultsCache::default(),
-            replacements: AtomicU64::new(0),
             tracker,
         })))
     }
@@ -230,19 +227,6 @@ impl Nodes {
             .collect()
     }
 
-    /// Asks a node for its height.
-    pub(super) async fn latest_height(&self, node: NodeIndex) -> Result<u64, UpstreamError> {
-        let status = self.client(node).status().await.map_err(|error| {
-            UpstreamError::Broken(self.endpoint(node).to_string(), error.to_string())
-        })?;
-        Ok(status.latest_block_height)
-    }
-
-    /// When a node's height last rose.
-    pub(super) fn risen_at(&self, node: NodeIndex) -> Nanos {
-        self.node(node).state().risen_at
-    }
-
     pub(super) fn node(&self, node: NodeIndex) -> &Node {
         &self.0.nodes[node]
     }
@@ -263,12 +247,6 @@ impl Nodes {
         state.version.clear();
         drop(state);
         self.0.results.forget(node);
-        self.0.replacements.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// How many times a node's chain was replaced.
-    pub(super) fn replacements(&self) -> u64 {
-        self.0.replacements.load(Ordering::Acquire)
     }
 
     pub(super) fn results_cache(&self) -> &ResultsCache {

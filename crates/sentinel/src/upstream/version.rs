@@ -69,11 +69,6 @@ impl Version {
         self >= Self::new(1, 0)
     }
 
-    /// Whether the events of a block can be written from the block as this version writes them.
-    pub fn has_known_events(self) -> bool {
-        self == Self::new(0, 38)
-    }
-
     /// The key of the execution's result in an answer to `broadcast_tx_commit`.
     pub fn executed_key(self) -> &'static str {
         if self < Self::new(0, 38) {

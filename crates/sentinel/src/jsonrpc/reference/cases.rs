@@ -169,3 +169,33 @@ fn case_41_a_message_is_its_first_value() {
         Ok(Classified::One(Call::Write { .. }))
     ));
 }
+
+/// Each of these is a subscription to `a.b='c'` at the node; a reader that sorts the members, or knows
+/// ASCII alone, sees another query or none.
+#[test]
+fn json_96_the_last_of_all_spellings_of_params_counts() {
+    for text in [
+        r#"{"id":1,"method":"subscribe","params":{},"paramſ":{"query":"a.b='c'"}}"#,
+        r#"{"id":1,"method":"subscribe","params":{},"param\u017f":{"query":"a.b='c'"}}"#,
+        r#"{"id":1,"method":"subscribe","params":{},"PARAMS":{"query":"a.b='c'"}}"#,
+        r#"{"id":1,"method":"subscribe","paramſ":{},"PARAMS":["x"],"params":{"query":"a.b='c'"}}"#,
+        r#"{"id":1,"method":"subscribe","params":{},"Params":["a.b='c'"]}"#,
+        r#"{"id":1,"method":"subscribe","\u0070arams":{"quer\u0079":"a.b\u003d'c'"}}"#,
+        r#"{"id":1,"method":"\u0073ubscribe","params":{"query":5,"query":"a.b='c'"}}"#,
+        r#"{"id":1,"method":"status","METHOD":"subscribe","params":["a.b='c'"]}"#,
+    ] {
+        let request = wire::jsonrpc::Request::decode(text.as_bytes()).unwrap();
+        let expected = SubscriptionCall::Subscribe("a.b='c'".to_owned());
+        assert_eq!(SubscriptionCall::of(&request), Some(Ok(expected)), "{text}");
+        check_subscription(text);
+        // A batch has the same reader, and over HTTP the node subscribes for nobody.
+        match call(&format!("[{text}]")) {
+            Classified::Batch(elements) => {
+                let is_read =
+                    matches!(&elements[0].call, Call::Read { method, .. } if method == "subscribe");
+                assert!(is_read, "{text}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

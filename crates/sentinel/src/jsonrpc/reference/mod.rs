@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde::de::{MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use self::requests::{body, request};
+use self::requests::{body, request, subscription};
 use super::*;
 
 const LIMITS: JsonLimits = JsonLimits {
@@ -142,6 +142,58 @@ fn go_message(message: &[u8]) -> Option<Go> {
     (request != Go::Error).then_some(request)
 }
 
+/// What Go makes of a call about subscriptions: the method that is carried out and the query, or an error.
+fn go_subscription(text: &str) -> Option<Result<(String, Option<String>), ()>> {
+    let Members(members) = serde_json::from_str(text).unwrap();
+    let (mut method, mut params) = (String::new(), None);
+    for (key, value) in members {
+        let key = key.replace('\u{17f}', "s").to_ascii_lowercase();
+        match (key.as_str(), value.get()) {
+            ("method", "null") => {}
+            ("method", value) => method = serde_json::from_str(value).unwrap(),
+            ("params", value) => params = Some(value.to_owned()),
+            _ => {}
+        }
+    }
+    let named = params.as_deref().map(|params| match params {
+        "null" => Ok(Members(Vec::new())),
+        params => serde_json::from_str::<Members>(params),
+    });
+    let listed = params
+        .as_deref()
+        .map(serde_json::from_str::<Vec<&RawValue>>);
+    let query = match (method.as_str(), named, listed) {
+        ("subscribe" | "unsubscribe", Some(Ok(Members(members))), _) => {
+            let known = members.into_iter().rfind(|(name, _)| name == "query");
+            known.map_or("null".to_owned(), |(_, value)| value.get().to_owned())
+        }
+        ("subscribe" | "unsubscribe", _, Some(Ok(list))) if list.len() == 1 => {
+            list[0].get().to_owned()
+        }
+        ("subscribe" | "unsubscribe", ..) => return Some(Err(())),
+        ("unsubscribe_all", None | Some(Ok(_)), _) => return Some(Ok((method, None))),
+        ("unsubscribe_all", _, Some(Ok(list))) if list.is_empty() => {
+            return Some(Ok((method, None)));
+        }
+        ("unsubscribe_all", ..) => return Some(Err(())),
+        _ => return None,
+    };
+    let query = serde_json::from_str::<Option<String>>(&query).map_err(|_| ());
+    Some(query.map(|query| (method, Some(query.unwrap_or_default()))))
+}
+
+fn check_subscription(text: &str) {
+    let request = wire::jsonrpc::Request::decode(text.as_bytes()).unwrap();
+    let read = SubscriptionCall::of(&request).map(|call| {
+        call.map_err(|_| ()).map(|call| match call {
+            SubscriptionCall::Subscribe(query) => ("subscribe".to_owned(), Some(query)),
+            SubscriptionCall::Unsubscribe(query) => ("unsubscribe".to_owned(), Some(query)),
+            SubscriptionCall::UnsubscribeAll => ("unsubscribe_all".to_owned(), None),
+        })
+    });
+    assert_eq!(read, go_subscription(text), "{text}");
+}
+
 fn agrees(call: &Call<'_>, go: &Go) -> bool {
     match (call, go) {
         (Call::Notification, Go::Notification) => true,
@@ -225,6 +277,12 @@ proptest! {
         prop_assume!(!has_surrogate);
         check_post(&body);
         check_message(&body);
+    }
+
+    /// At 2b52556 `paramſ`, or `PARAMS` behind `params`, subscribed at the node past the hub.
+    #[test]
+    fn json_96_a_query_is_the_one_that_the_node_reads(text in subscription()) {
+        check_subscription(&text);
     }
 
     /// A plain write has the transaction that a thorough reader finds.

@@ -23,7 +23,10 @@ fn key() -> impl Strategy<Value = String> + Clone {
         "m\\u0065thod",
         "\\u004dethod",
         "PARAMS",
+        "Params",
+        "\\u0070arams",
         "param\u{17f}",
+        "param\\u017f",
         "j\u{17f}onrpc",
         "j\\u017fonrpc",
         "\u{131}d",
@@ -108,6 +111,47 @@ pub(super) fn request() -> impl Strategy<Value = String> + Clone {
             object(&members)
         },
     )
+}
+
+/// A call about subscriptions in which much is as usual, and much is said twice.
+pub(super) fn subscription() -> impl Strategy<Value = String> {
+    let method = one_of(&[
+        "\"subscribe\"",
+        "\"\\u0073ubscribe\"",
+        "\"unsubscribe\"",
+        "\"unsubscribe_all\"",
+        "\"\u{17f}ubscribe\"",
+        "\"Subscribe\"",
+        "\"status\"",
+        "null",
+    ]);
+    let query = one_of(&[
+        "\"a.b='c'\"",
+        "\"a.b\\u003d'c'\"",
+        "\"\"",
+        "null",
+        "5",
+        "{}",
+        "[\"x\"]",
+        "true",
+    ]);
+    let name = one_of(&["query", "query", "Query", "quer\\u0079", "tx", ""]);
+    let named = prop::collection::vec((name, query.clone()), 0..3);
+    let params = prop_oneof![
+        4 => named.prop_map(|members| object(&members)),
+        2 => prop::collection::vec(query, 0..3).prop_map(|items| format!("[{}]", items.join(", "))),
+        1 => one_of(&["null", "7", "\"a.b='c'\"", "false"]),
+    ];
+    let member = prop_oneof![
+        2 => (one_of(&["method", "METHOD", "m\\u0065thod"]), method),
+        6 => (key().prop_filter("about parameters", |key| key.to_lowercase().contains("aram")), params),
+    ];
+    prop::collection::vec(member, 1..5).prop_map(|members| {
+        let mut all = vec![("id".to_owned(), "1".to_owned())];
+        all.push(("method".to_owned(), "\"subscribe\"".to_owned()));
+        all.extend(members);
+        object(&all)
+    })
 }
 
 pub(super) fn body() -> impl Strategy<Value = String> {

@@ -1,7 +1,8 @@
 //! One query at one node, and the clients that read its events.
 //!
-//! An event is held once, however many read it, until the last of them has taken it. A reader that
-//! is too far behind loses the oldest events, and with them its subscription; the others lose nothing.
+//! An event is held once, however many read it, until the last of them has taken it. What is held
+//! is in the account of a reader that is furthest behind: of whoever it waits for. Who is too far behind
+//! loses its subscription; the others lose nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,18 +13,17 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use slab::Slab;
 
+use crate::ledger::{Ledger, Reservation};
 use crate::refusal::Refusal;
 use crate::upstream::limits::ClientSlot;
 use crate::upstream::nodes::NodeIndex;
 
-/// The node and the query in its normal form.
+/// The node and the query.
 pub(super) type FeedKey = (NodeIndex, String);
 
 /// One query at one node.
 pub(super) struct Feed {
-    pub(super) key: FeedKey,
-    /// The query as its first reader wrote it.
-    pub(super) query: String,
+    key: FeedKey,
     state: Mutex<FeedState>,
     stock: Arc<Stock>,
     /// Of the client that asked for it first.
@@ -32,12 +32,26 @@ pub(super) struct Feed {
 
 struct FeedState {
     phase: FeedPhase,
+    /// Whether the node has ever confirmed.
+    is_confirmed: bool,
     /// The number of the first event that is held.
     first: u64,
     events: VecDeque<HeldEvent>,
     bytes: usize,
-    /// What wakes each reader.
-    readers: Slab<Option<Waker>>,
+    readers: Slab<ReaderState>,
+    /// What is held, in the account of a reader that is furthest behind.
+    charge: Option<(usize, Reservation)>,
+}
+
+/// Where a reader is.
+struct ReaderState {
+    /// The number of the event to be taken next.
+    next: u64,
+    /// Whether it was too far behind, and takes no more.
+    is_slow: bool,
+    waker: Option<Waker>,
+    /// Its client's account.
+    ledger: Ledger,
 }
 
 /// Where a feed is.
@@ -47,8 +61,6 @@ enum FeedPhase {
     Wanted,
     /// The node was asked.
     Asked,
-    /// The node has confirmed.
-    Live,
     /// There will be no more events.
     Ended(FeedEnd),
 }
@@ -79,22 +91,23 @@ struct HeldEvent {
     unread: usize,
 }
 
-/// The bytes of all feeds' events.
+/// What holds for all feeds.
 #[derive(Debug)]
 pub(super) struct Stock {
-    held: AtomicUsize,
-    capacity: usize,
-    /// Subscriptions of clients, and those that ended because their client read too slowly.
+    /// Bytes that a reader may be behind.
+    most: usize,
+    /// Subscriptions of clients.
     pub(super) readers: AtomicUsize,
+    /// Those that ended because their client read too slowly.
     pub(super) slow: AtomicU64,
+    /// And those that the node ended, or the end of a connection.
+    pub(super) ended: AtomicU64,
 }
 
 /// One client's subscription to a feed. Dropping it ends it.
 pub(in crate::upstream) struct Reader {
     feed: Arc<Feed>,
     place: usize,
-    /// The number of the event to be taken next.
-    next: u64,
     is_confirmed: bool,
     on_leave: Arc<tokio::sync::Notify>,
     _slot: ClientSlot,
@@ -111,43 +124,51 @@ pub(in crate::upstream) enum FeedNews {
 }
 
 impl Stock {
-    pub(super) fn new(capacity: usize) -> Arc<Self> {
+    pub(super) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
-            held: AtomicUsize::new(0),
-            capacity,
+            most,
             readers: AtomicUsize::new(0),
             slow: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
         })
-    }
-
-    /// Whether a feed that holds so much has more than its share: as much as is free besides.
-    fn is_over(&self, own: usize) -> bool {
-        let held = self.held.load(Ordering::Relaxed);
-        own > self.capacity.saturating_sub(held)
     }
 }
 
 impl Feed {
-    pub(super) fn new(key: FeedKey, query: &str, stock: &Arc<Stock>, slot: ClientSlot) -> Self {
+    pub(super) fn new(key: FeedKey, stock: &Arc<Stock>, slot: ClientSlot) -> Self {
         Self {
             key,
-            query: query.to_owned(),
             state: Mutex::new(FeedState {
                 phase: FeedPhase::Wanted,
+                is_confirmed: false,
                 first: 0,
                 events: VecDeque::new(),
                 bytes: 0,
                 readers: Slab::new(),
+                charge: None,
             }),
             stock: Arc::clone(stock),
             _slot: slot,
         }
     }
 
+    pub(super) const fn key(&self) -> &FeedKey {
+        &self.key
+    }
+
+    pub(super) const fn node(&self) -> NodeIndex {
+        self.key.0
+    }
+
+    pub(super) fn query(&self) -> &str {
+        &self.key.1
+    }
+
     /// A reader of the events from now on; none if there will be no more.
     pub(super) fn join(
         self: &Arc<Self>,
         slot: ClientSlot,
+        ledger: &Ledger,
         on_leave: &Arc<tokio::sync::Notify>,
     ) -> Result<Reader, ClientSlot> {
         let mut state = self.state.lock();
@@ -155,9 +176,14 @@ impl Feed {
             return Err(slot);
         }
         self.stock.readers.fetch_add(1, Ordering::Relaxed);
-        Ok(Reader {
-            place: state.readers.insert(None),
+        let reader = ReaderState {
             next: state.first + state.events.len() as u64,
+            is_slow: false,
+            waker: None,
+            ledger: ledger.clone(),
+        };
+        Ok(Reader {
+            place: state.readers.insert(reader),
             feed: Arc::clone(self),
             is_confirmed: false,
             on_leave: Arc::clone(on_leave),
@@ -187,35 +213,36 @@ impl Feed {
 
     /// The node has confirmed.
     pub(super) fn confirm(&self) {
-        self.turn_to(FeedPhase::Live);
+        let mut state = self.state.lock();
+        state.is_confirmed = true;
+        state.wake();
     }
 
     /// No more events come.
     pub(super) fn end(&self, end: FeedEnd) {
-        self.turn_to(FeedPhase::Ended(end));
-    }
-
-    fn turn_to(&self, phase: FeedPhase) {
         let mut state = self.state.lock();
-        state.phase = phase;
+        if matches!(end, FeedEnd::Cancelled(_)) {
+            let readers = state.readers.len() as u64;
+            self.stock.ended.fetch_add(readers, Ordering::Relaxed);
+        }
+        state.phase = FeedPhase::Ended(end);
         state.wake();
     }
 
-    /// An event for all readers.
+    /// An event for all readers. Who is too far behind to have it as well, or has no room in its account
+    /// for what waits for it, has no more.
     pub(super) fn publish(&self, event: FeedEvent) {
         let mut state = self.state.lock();
-        let unread = state.readers.len();
+        let readers = state.readers.iter();
+        let unread = readers.filter(|(_, reader)| !reader.is_slow).count();
         if unread == 0 {
             return;
         }
-        let len = event.rest.len();
-        self.stock.held.fetch_add(len, Ordering::Relaxed);
-        state.bytes += len;
+        state.bytes += event.rest.len();
         state.events.push_back(HeldEvent { event, unread });
-        while state.events.len() > MOST_EVENTS
-            || state.events.len() > 1 && self.stock.is_over(state.bytes)
-        {
-            state.forget_first(&self.stock);
+        while !state.is_charged(self.stock.most) {
+            state.end_slowest();
+            self.stock.slow.fetch_add(1, Ordering::Relaxed);
         }
         state.wake();
     }
@@ -223,26 +250,65 @@ impl Feed {
 
 impl FeedState {
     fn wake(&mut self) {
-        for (_, waker) in &mut self.readers {
-            if let Some(waker) = waker.take() {
+        for (_, reader) in &mut self.readers {
+            if let Some(waker) = reader.waker.take() {
                 waker.wake();
             }
         }
     }
 
-    fn forget_first(&mut self, stock: &Stock) {
-        if let Some(held) = self.events.pop_front() {
-            let len = held.event.rest.len();
-            stock.held.fetch_sub(len, Ordering::Relaxed);
-            self.bytes -= len;
-            self.first += 1;
+    /// Charges what is held to a reader that is furthest behind, of whom it is: whether it may be so far
+    /// behind. One event may always wait.
+    fn is_charged(&mut self, most: usize) -> bool {
+        let Some(slowest) = self.slowest().filter(|_| self.events.len() > 1) else {
+            self.charge = None;
+            return true;
+        };
+        let charge = match &mut self.charge {
+            Some((place, charge)) if *place == slowest => charge,
+            other => {
+                let nothing = self.readers[slowest].ledger.nothing();
+                &mut other.insert((slowest, nothing)).1
+            }
+        };
+        self.bytes <= most && charge.grow(self.bytes.saturating_sub(charge.bytes()))
+    }
+
+    /// A reader whose next event is the first that is held.
+    fn slowest(&self) -> Option<usize> {
+        let is_slowest = |reader: &ReaderState| !reader.is_slow && reader.next == self.first;
+        let known = self.charge.as_ref().map(|(place, _)| *place);
+        let known = known.filter(|place| self.readers.get(*place).is_some_and(is_slowest));
+        let mut readers = self.readers.iter();
+        known.or_else(|| Some(readers.find(|(_, reader)| is_slowest(reader))?.0))
+    }
+
+    /// A reader that is furthest behind has no more.
+    fn end_slowest(&mut self) {
+        if let Some((place, _)) = self.charge.take() {
+            self.readers[place].is_slow = true;
+            self.leave_unread(place);
         }
     }
 
+    /// What a reader has not taken does not wait for it.
+    fn leave_unread(&mut self, place: usize) {
+        let taken = self.readers[place].next.saturating_sub(self.first);
+        let taken = usize::try_from(taken).unwrap_or(usize::MAX);
+        for held in self.events.iter_mut().skip(taken) {
+            held.unread -= 1;
+        }
+        self.forget_read();
+    }
+
     /// Forgets what everyone has taken.
-    fn forget_read(&mut self, stock: &Stock) {
-        while self.events.front().is_some_and(|held| held.unread == 0) {
-            self.forget_first(stock);
+    fn forget_read(&mut self) {
+        while let Some(held) = self.events.pop_front_if(|held| held.unread == 0) {
+            self.bytes -= held.event.rest.len();
+            self.first += 1;
+        }
+        if let Some((_, charge)) = &mut self.charge {
+            charge.shrink_to(self.bytes);
         }
     }
 }
@@ -251,30 +317,30 @@ impl Reader {
     /// What comes next.
     pub(in crate::upstream) fn poll_news(&mut self, context: &mut Context<'_>) -> Poll<FeedNews> {
         let mut state = self.feed.state.lock();
-        if !self.is_confirmed && matches!(state.phase, FeedPhase::Live) {
+        let state = &mut *state;
+        let reader = &mut state.readers[self.place];
+        if !self.is_confirmed && state.is_confirmed {
             self.is_confirmed = true;
             return Poll::Ready(FeedNews::Confirmed);
         }
-        if self.next < state.first {
-            self.feed.stock.slow.fetch_add(1, Ordering::Relaxed);
-            self.next = state.first;
+        if reader.is_slow {
             return Poll::Ready(FeedNews::Ended(FeedEnd::Cancelled(SLOW.to_owned())));
         }
         // Events that came before the confirmation wait for it.
-        let place = usize::try_from(self.next - state.first).unwrap_or(usize::MAX);
+        let place = usize::try_from(reader.next - state.first).unwrap_or(usize::MAX);
         if self.is_confirmed
             && let Some(held) = state.events.get_mut(place)
         {
             held.unread -= 1;
+            reader.next += 1;
             let event = held.event.clone();
-            self.next += 1;
-            state.forget_read(&self.feed.stock);
+            state.forget_read();
             return Poll::Ready(FeedNews::Event(event));
         }
         if let FeedPhase::Ended(end) = &state.phase {
             return Poll::Ready(FeedNews::Ended(end.clone()));
         }
-        state.readers[self.place] = Some(context.waker().clone());
+        reader.waker = Some(context.waker().clone());
         Poll::Pending
     }
 
@@ -287,12 +353,17 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         let mut state = self.feed.state.lock();
-        let taken = usize::try_from(self.next.saturating_sub(state.first)).unwrap_or(usize::MAX);
-        for held in state.events.iter_mut().skip(taken) {
-            held.unread -= 1;
+        if !state.readers[self.place].is_slow {
+            state.leave_unread(self.place);
         }
-        state.forget_read(&self.feed.stock);
         state.readers.remove(self.place);
+        if state
+            .charge
+            .as_ref()
+            .is_some_and(|(place, _)| *place == self.place)
+        {
+            state.charge = None;
+        }
         self.feed.stock.readers.fetch_sub(1, Ordering::Relaxed);
         if state.readers.is_empty() {
             self.on_leave.notify_one();
@@ -300,39 +371,70 @@ impl Drop for Reader {
     }
 }
 
-/// Events that a reader may be behind: as many as the node holds for a subscriber
-/// (`experimental_subscription_buffer_size`).
-pub(super) const MOST_EVENTS: usize = 200;
 /// The node's reason for the end of a subscription that is not read.
 const SLOW: &str = "client is not pulling messages fast enough";
 
 #[cfg(test)]
 mod tests {
-    use fairq::KeyScheme;
+    use fairq::{ClientKey, KeyScheme};
 
     use super::*;
     use crate::clock::Clock;
     use crate::config::Config;
     use crate::upstream::limits::ClientLimits;
 
-    /// A confirmed feed with so many readers, whose events may take so many bytes.
-    fn feed(readers: usize, capacity: usize) -> (Arc<Feed>, Vec<Reader>) {
-        let limits = ClientLimits::new(&Config::default(), Clock::start(), [1, 2]).unwrap();
-        let limits = Arc::new(limits);
-        let client = KeyScheme::default().key([192, 0, 2, 1].into());
-        let place = limits.open_query(client, (10, 10)).unwrap();
-        let stock = Stock::new(capacity);
-        let feed = Arc::new(Feed::new((0, "q".to_owned()), "q", &stock, place));
-        let leave = Arc::default();
-        let reader = |_| {
-            let joined = feed.join(limits.subscribe(client).unwrap(), &leave);
-            let mut reader = joined.ok().unwrap();
-            feed.confirm();
-            assert!(matches!(news(&mut reader), Some(FeedNews::Confirmed)));
-            reader
-        };
-        let readers = (0..readers).map(reader).collect();
-        (feed, readers)
+    const MIB: usize = 1 << 20;
+
+    /// A confirmed feed, with a reader of each of so many clients, who may be behind by so many bytes.
+    struct Bench {
+        feed: Arc<Feed>,
+        readers: Vec<Reader>,
+        ledger: Ledger,
+    }
+
+    fn client(last: u8) -> ClientKey {
+        KeyScheme::default().key([192, 0, 2, last].into())
+    }
+
+    impl Bench {
+        fn new(readers: u8, most: usize) -> Self {
+            let limits = ClientLimits::new(&Config::default(), Clock::start(), [1, 2]).unwrap();
+            let limits = Arc::new(limits);
+            let place = limits.open_query(client(0), (10, 10)).unwrap();
+            let stock = Stock::new(most);
+            let feed = Arc::new(Feed::new((0, "q".to_owned()), &stock, place));
+            let ledger = Ledger::new(64 * MIB);
+            let join = |last| {
+                let slot = limits.subscribe(client(last)).unwrap();
+                let joined = feed.join(slot, &ledger.of(client(last)), &Arc::default());
+                let mut reader = joined.ok().unwrap();
+                feed.confirm();
+                assert!(matches!(news(&mut reader), Some(FeedNews::Confirmed)));
+                reader
+            };
+            Self {
+                readers: (0..readers).map(join).collect(),
+                feed,
+                ledger,
+            }
+        }
+
+        fn publish(&self, events: usize, len: usize) {
+            for _ in 0..events {
+                let rest = vec![b'x'; len].into();
+                let is_marked = false;
+                self.feed.publish(FeedEvent { rest, is_marked });
+            }
+        }
+
+        /// Events that are held, and their bytes in the readers' accounts.
+        fn held(&self) -> (usize, usize) {
+            (self.feed.state.lock().events.len(), self.ledger.used())
+        }
+
+        fn slow(&self) -> u64 {
+            self.feed.stock.slow.load(Ordering::Relaxed)
+        }
     }
 
     fn news(reader: &mut Reader) -> Option<FeedNews> {
@@ -342,60 +444,88 @@ mod tests {
         }
     }
 
-    fn event(len: usize) -> FeedEvent {
-        FeedEvent {
-            rest: vec![b'x'; len].into(),
-            is_marked: false,
+    /// Events that a reader takes before there is nothing more; none if its subscription has ended.
+    fn take_all(reader: &mut Reader) -> Option<usize> {
+        let mut taken = 0;
+        loop {
+            match news(reader) {
+                Some(FeedNews::Event(_)) => taken += 1,
+                Some(FeedNews::Ended(FeedEnd::Cancelled(reason))) => {
+                    assert_eq!(reason, SLOW);
+                    return None;
+                }
+                None => return Some(taken),
+                other => panic!("{other:?}"),
+            }
         }
     }
 
-    fn held(feed: &Feed) -> (usize, usize) {
-        (
-            feed.state.lock().events.len(),
-            feed.stock.held.load(Ordering::Relaxed),
-        )
+    /// At 2b52556 a feed held 200 events, whatever their size, and ended all who had not taken them.
+    #[test]
+    fn ws_95_the_events_of_a_block_wait_for_who_takes_them_at_once() {
+        let mut bench = Bench::new(3, 8 * MIB);
+        bench.publish(2_000, 1_000);
+        for reader in &mut bench.readers {
+            assert_eq!(take_all(reader), Some(2_000));
+        }
+        assert_eq!(bench.held(), (0, 0));
     }
 
     #[test]
     fn sharing_71_a_slow_reader_loses_its_own_subscription_only() {
-        let (feed, mut readers) = feed(2, 1 << 20);
-        let slow = readers.pop().unwrap();
-        let mut slow = slow;
-        for _ in 0..=MOST_EVENTS {
-            feed.publish(event(10));
-            assert!(matches!(news(&mut readers[0]), Some(FeedNews::Event(_))));
+        let mut bench = Bench::new(2, MIB);
+        for _ in 0..10 {
+            bench.publish(100, 1_000);
+            assert_eq!(take_all(&mut bench.readers[0]), Some(100));
         }
-        // An event that everyone has taken is not held; those of the slow one are, up to a bound.
-        assert_eq!(held(&feed), (MOST_EVENTS, 10 * MOST_EVENTS));
-        match news(&mut slow) {
-            Some(FeedNews::Ended(FeedEnd::Cancelled(reason))) => assert_eq!(reason, SLOW),
-            other => panic!("{other:?}"),
+        // An event that everyone has taken is not held; those of the slow one are, in its account.
+        assert_eq!(bench.held(), (1_000, 1_000_000));
+        bench.publish(100, 1_000);
+        assert_eq!(bench.slow(), 1);
+        assert_eq!(take_all(&mut bench.readers[1]), None);
+        assert_eq!(take_all(&mut bench.readers[0]), Some(100));
+        assert_eq!(bench.held(), (0, 0));
+        bench.readers.truncate(1);
+        bench.publish(1, 10);
+        assert_eq!(take_all(&mut bench.readers[0]), Some(1));
+    }
+
+    /// What waits is charged to whom it waits for: the reader whose client holds too much ends, and nobody
+    /// else, however many read with it.
+    #[test]
+    fn ws_95_events_are_in_the_account_of_the_reader_that_is_behind() {
+        let mut bench = Bench::new(20, usize::MAX);
+        let hog = bench.ledger.of(client(7));
+        let held = hog.reserve(29 * MIB).unwrap();
+        for _ in 0..20 {
+            bench.publish(1, MIB / 4);
+            for (number, reader) in bench.readers.iter_mut().enumerate() {
+                if ![7, 9].contains(&number) {
+                    assert_eq!(take_all(reader), Some(1));
+                }
+            }
         }
-        assert_eq!(feed.stock.slow.load(Ordering::Relaxed), 1);
-        drop(slow);
-        assert_eq!(held(&feed), (0, 0));
-        assert!(news(&mut readers[0]).is_none());
+        assert_eq!(bench.slow(), 1);
+        assert_eq!(take_all(&mut bench.readers[7]), None);
+        assert_eq!(take_all(&mut bench.readers[9]), Some(20));
+        drop((bench.readers, held));
+        assert_eq!(bench.ledger.used(), 0);
+        assert!(bench.feed.is_deserted());
     }
 
     #[test]
     fn sharing_71_an_event_is_held_once_and_all_of_them_within_a_bound() {
-        let (feed, mut readers) = feed(100, 1_000);
-        for _ in 0..20 {
-            feed.publish(event(100));
-        }
-        // As much as is free besides.
-        assert_eq!(held(&feed), (5, 500));
-        assert!(
-            readers
-                .iter_mut()
-                .all(|reader| news(reader).is_some_and(|news| matches!(news, FeedNews::Ended(_))))
-        );
+        let mut bench = Bench::new(100, 1_000);
+        bench.publish(10, 100);
+        assert_eq!(bench.held(), (10, 1_000));
+        bench.publish(1, 100);
+        assert_eq!((bench.held(), bench.slow()), ((0, 0), 100));
+        bench.readers.truncate(1);
+        assert_eq!(take_all(&mut bench.readers[0]), None);
         // One that is larger than all is still handed out.
-        readers.truncate(1);
-        feed.publish(event(5_000));
-        assert_eq!(held(&feed), (1, 5_000));
-        readers.clear();
-        assert_eq!(held(&feed), (0, 0));
-        assert!(feed.is_deserted());
+        let mut bench = Bench::new(1, 1_000);
+        bench.publish(1, 5_000);
+        assert_eq!(bench.held(), (1, 0));
+        assert_eq!(take_all(&mut bench.readers[0]), Some(1));
     }
 }

@@ -5,6 +5,11 @@
 //! that carry the queries, and a [`Feed`] is a query with those who read it.
 
 mod feed;
+mod link;
+mod node_message;
+mod open;
+mod query;
+mod socket;
 mod worker;
 
 use std::collections::HashMap;
@@ -15,15 +20,18 @@ use std::time::Duration;
 use fairq::ClientKey;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use self::feed::{Feed, FeedKey, Stock};
 pub(super) use self::feed::{FeedEnd, FeedNews, Reader};
+pub(super) use self::link::ALREADY;
+use self::link::QUERIES_PER_LINK;
+pub(super) use self::node_message::{cancelled, event_head};
+pub(super) use self::query::canonical;
 pub use self::worker::HubWorker;
 use super::limits::ClientLimits;
-use super::nodes::NodeIndex;
+use super::nodes::{NodeIndex, Nodes};
 use super::reads::Reads;
-use super::relay::Relays;
-use super::relay::subscriptions::normal_form;
 use crate::config::Config;
 use crate::ledger::Ledger;
 use crate::refusal::{Reason, Refusal};
@@ -33,9 +41,12 @@ use crate::refusal::{Reason, Refusal};
 pub struct Hub(Arc<Inner>);
 
 struct Inner {
+    nodes: Nodes,
     clients: Arc<ClientLimits>,
-    /// Queries at one node.
-    most: usize,
+    /// Connections to one node that subscribe.
+    most_links: usize,
+    /// How long a node may take to answer a request to subscribe, and to be reached for one.
+    answer_limit: Duration,
     board: Mutex<HashMap<FeedKey, Arc<Feed>>>,
     /// A feed is to be looked at.
     changed: Arc<Notify>,
@@ -55,62 +66,68 @@ pub struct HubCounters {
     pub links: usize,
     /// Subscriptions that ended because their client did not read its events.
     pub slow: u64,
+    /// Subscriptions that ended because the node ended them, or its connection broke.
+    pub ended: u64,
 }
 
 impl Hub {
-    /// A hub over these relays, and the task that serves it. It shares the clients' limits with the
+    /// A hub over these nodes, and the task that serves it. It shares the clients' limits with the
     /// read lane.
-    pub fn new(
-        config: &Config,
-        relays: Relays,
-        reads: &Reads,
-        ledger: &Ledger,
-    ) -> (Self, HubWorker) {
+    pub fn new(config: &Config, nodes: &Nodes, reads: &Reads) -> (Self, HubWorker) {
         let hub = Self(Arc::new(Inner {
+            nodes: nodes.clone(),
             clients: Arc::clone(reads.clients()),
-            most: config.ws.subscribers * QUERIES_PER_LINK,
+            most_links: config.ws.subscribers,
+            answer_limit: config.upstream.read_timeout,
             board: Mutex::default(),
             changed: Arc::default(),
-            stock: Stock::new(ledger.capacity() / EVENT_SHARE),
+            stock: Stock::new(nodes.ledger().capacity() / EVENT_SHARE),
             links: AtomicUsize::new(0),
         }));
-        let worker = HubWorker::new(hub.clone(), relays);
+        let worker = HubWorker::new(hub.clone());
         (hub, worker)
     }
 
-    /// Joins the readers of a query at a node.
+    /// Joins the readers of a query, in its [canonical](canonical) spelling, at a node. What waits for this
+    /// reader alone is in its client's account.
     ///
     /// # Errors
     /// The client has too many subscriptions, or there are too many queries.
     pub(super) fn join(
         &self,
-        client: ClientKey,
+        (client, ledger): (ClientKey, &Ledger),
         node: NodeIndex,
         query: &str,
     ) -> Result<Reader, Refusal> {
         let inner = &*self.0;
         let mut slot = inner.clients.subscribe(client)?;
-        let key = (node, normal_form(query));
+        let key = (node, query.to_owned());
         let mut board = self.0.board.lock();
         if let Some(feed) = board.get(&key) {
-            match feed.join(slot, &inner.changed) {
+            match feed.join(slot, ledger, &inner.changed) {
                 Ok(reader) => return Ok(reader),
                 Err(unused) => slot = unused,
             }
         }
+        let most = inner.most_links * QUERIES_PER_LINK;
         let used = board.keys().filter(|(other, _)| *other == node).count();
-        let free = inner.most.saturating_sub(used);
-        let place = inner.clients.open_query(client, (free, inner.most))?;
+        let free = most.saturating_sub(used);
+        let place = inner.clients.open_query(client, (free, most))?;
         if free == 0 {
             // The node's words, which it would say of connections.
-            let text = format!("max_subscription_clients {} reached", inner.most);
+            let text = format!("max_subscription_clients {most} reached");
             return Err(Refusal::new(Reason::Connections, text).retry_after(CROWDED_PAUSE));
         }
-        let feed = Arc::new(Feed::new(key.clone(), query, &inner.stock, place));
-        let reader = feed.join(slot, &inner.changed);
+        let feed = Arc::new(Feed::new(key.clone(), &inner.stock, place));
+        let reader = feed.join(slot, ledger, &inner.changed);
         board.insert(key, feed);
         inner.changed.notify_one();
         reader.map_err(|_| Refusal::new(Reason::Shutdown, "the subscription ended at once"))
+    }
+
+    /// Cancelled when the proxy ends.
+    pub(super) fn end_of_proxy(&self) -> CancellationToken {
+        self.0.nodes.surroundings().end.clone()
     }
 
     /// What the hub has and has done.
@@ -121,24 +138,24 @@ impl Hub {
             queries: self.0.board.lock().len(),
             links: inner.links.load(Ordering::Relaxed),
             slow: inner.stock.slow.load(Ordering::Relaxed),
+            ended: inner.stock.ended.load(Ordering::Relaxed),
         }
     }
 
-    /// Takes a feed off the board, unless another has its place.
-    fn remove(&self, feed: &Arc<Feed>) {
+    /// Ends a feed, and takes it off the board, unless another has its place.
+    fn end(&self, feed: &Arc<Feed>, end: FeedEnd) {
         let mut board = self.0.board.lock();
-        if board
-            .get(&feed.key)
-            .is_some_and(|known| Arc::ptr_eq(known, feed))
-        {
-            board.remove(&feed.key);
+        let known = board.get(feed.key());
+        if known.is_some_and(|known| Arc::ptr_eq(known, feed)) {
+            board.remove(feed.key());
         }
+        drop(board);
+        feed.end(end);
     }
 }
 
-/// Queries of one connection to a node: its `rpc.max_subscriptions_per_client`, by default.
-const QUERIES_PER_LINK: usize = 5;
-/// The events that wait for slow clients take at most this part of all bytes.
+/// A client may be behind by at most this part of all bytes: a block of transactions, whose events come at
+/// once, is in it many times.
 const EVENT_SHARE: usize = 8;
 /// Retry-After of a refusal because all places are taken.
 const CROWDED_PAUSE: Duration = Duration::from_secs(5);

@@ -172,7 +172,7 @@ impl Reads {
         })
     }
 
-    /// The limits that reads and relays of a client share.
+    /// The limits that reads and subscriptions of a client share.
     pub(super) fn clients(&self) -> &Arc<ClientLimits> {
         &self.clients
     }

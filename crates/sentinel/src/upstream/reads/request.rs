@@ -19,7 +19,7 @@ pub struct ReadRequest {
     pub body: Bytes,
     /// The JSON-RPC method it calls, if it is one call whose method is known.
     pub method: Option<Box<str>>,
-    /// How many calls are in it: each takes one from the client's rate. 1 but for batches.
+    /// How many it takes from the client's rate: the calls in it, or 0 if that was done when they came.
     pub calls: u32,
 }
 

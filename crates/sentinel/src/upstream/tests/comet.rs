@@ -3,11 +3,9 @@
 use testkit::{CometBft, CometOptions};
 
 use super::results::commit;
-use super::{PATIENCE, Rig, client, height_of, past_is_as_live, subscribe, text, unsubscribe};
-use crate::upstream::relay::subscriptions::EventKind;
+use super::{PATIENCE, Rig, ask, height_of, open, subscribe, text};
 
 const BLOCKS: &str = "tm.event='NewBlock'";
-const HEADERS: &str = "tm.event='NewBlockHeader'";
 
 async fn comet() -> CometBft {
     let options = CometOptions::default().set("consensus.timeout_commit", "100ms");
@@ -15,65 +13,65 @@ async fn comet() -> CometBft {
     tokio::task::spawn_blocking(start).await.unwrap()
 }
 
+/// As [`json_96_no_spelling_of_a_subscription_reaches_the_node`](super::hub) with a node that folds names itself.
 #[tokio::test]
 #[ignore = "needs cometbft"]
-async fn past_events_are_written_as_the_node_writes_live_ones() {
+async fn json_96_every_spelling_of_a_subscription_is_shared() {
     let node = comet().await;
     let rig = Rig::up(node.rpc_url()).await;
-    let mut relay = rig.relays.relay(client(2), 0);
-    for (id, query, kind) in [
-        ("1", BLOCKS, EventKind::NewBlock),
-        (r#""<2>""#, HEADERS, EventKind::NewBlockHeader),
-    ] {
-        subscribe(&mut relay, id, query);
-        let confirmed = text(&mut relay).await;
-        let id = confirmed
-            .strip_prefix(r#"{"jsonrpc":"2.0","id":"#)
-            .and_then(|rest| rest.strip_suffix(r#","result":{}}"#));
-        let id = id.unwrap_or_else(|| panic!("{confirmed}")).to_owned();
-        for round in 0..6 {
-            let tx = format!("{round}{}=<&>", id.len());
-            let sync = rpc::BroadcastMethod::Sync;
-            let sent = rig.nodes.client(0).broadcast(sync, tx.as_bytes());
-            assert_eq!(sent.await.unwrap().code, 0);
-            past_is_as_live(&rig, &mut relay, (&id, query, kind)).await;
-        }
-        unsubscribe(&mut relay, query).await;
+    let mut links = Vec::new();
+    for request in super::hub::SPELLINGS {
+        let mut link = open(&rig, 2);
+        let answer = ask(&mut link, request).await;
+        assert_eq!(
+            answer, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+            "{request}"
+        );
+        links.push(link);
     }
-    drop(relay);
+    let counters = rig.hub.counters();
+    assert_eq!((counters.queries, counters.links), (1, 1));
+    for link in &mut links {
+        height_of(&text(link).await);
+    }
+    drop(links);
     rig.stop().await;
 }
 
+/// A subscriber is told that the node stopped, and subscribes again.
 #[tokio::test]
 #[ignore = "needs cometbft"]
-async fn no_height_is_missed_when_the_node_is_stopped_or_killed_and_restarted() {
+async fn ws_97_subscriptions_end_with_the_node_and_are_made_again() {
     let node = comet().await;
     let rig = Rig::up(node.rpc_url()).await;
-    let mut relay = rig.relays.relay(client(2), 0);
-    subscribe(&mut relay, "1", BLOCKS);
-    text(&mut relay).await;
-    subscribe(&mut relay, "2", HEADERS);
+    let mut link = open(&rig, 2);
+    subscribe(&mut link, "1", BLOCKS).unwrap();
+    text(&mut link).await;
     let restarting = tokio::task::spawn_blocking(move || restart_twice(node));
-    let mut heights = [0_u64; 2];
-    let mut last = None;
-    // Goes on until both have got twenty blocks behind the last restart.
-    while last.is_none_or(|last| heights.iter().any(|height| *height < last + 20)) {
-        let event = text(&mut relay).await;
-        if event.ends_with(r#""result":{}}"#) {
+    let (mut ended, mut last) = (0, None);
+    // Goes on until twenty blocks behind the last restart.
+    while last.is_none_or(|(_, since)| since < 20) {
+        let told = text(&mut link).await;
+        if told.contains("subscription was canceled") {
+            ended += 1;
+            assert_eq!(ask(&mut link, &message_of("1")).await, CONFIRMED);
             continue;
         }
-        let kind = usize::from(event.starts_with(r#"{"jsonrpc":"2.0","id":2,"#));
-        let height = height_of(&event);
-        let expected = heights[kind] + 1;
-        assert!(expected == 1 || height == expected, "{height} of {kind}");
-        heights[kind] = height;
-        if restarting.is_finished() && last.is_none() {
-            last = Some(height);
-        }
+        let height = height_of(&told);
+        last = match last {
+            Some((first, _)) => Some((first, height - first)),
+            None => restarting.is_finished().then_some((height, 0)),
+        };
     }
-    assert_eq!(rig.relays.counters().cancelled, 0);
-    drop((relay, restarting.await.unwrap()));
+    assert_eq!(ended, 2);
+    drop((link, restarting.await.unwrap()));
     rig.stop().await;
+}
+
+const CONFIRMED: &str = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+
+fn message_of(id: &str) -> String {
+    format!(r#"{{"id":{id},"method":"subscribe","params":{{"query":"{BLOCKS}"}}}}"#)
 }
 
 /// Stops the node as an operator does, and then as a crash does; a while passes in between.

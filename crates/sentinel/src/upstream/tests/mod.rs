@@ -4,11 +4,12 @@
 mod comet;
 mod hub;
 mod nodes;
+mod questions;
 mod reads;
-mod relay;
 mod results;
 mod scripted;
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -19,19 +20,17 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::relay::event::{EventQuery, fetch};
-use super::relay::subscriptions::EventKind;
-use super::{Hub, NodeEvent, Nodes, Reads, Relay, RelayEvent, RelayMessage, Relays};
+use super::{ClientLink, Hub, NodeEvent, Nodes, Reads, RelayEvent, RelayLink as _, RelayMessage};
 use crate::config::Config;
 use crate::jsonrpc::{Call, Classified, JsonLimits, KeptId, classify_message};
 use crate::ledger::Ledger;
+use crate::refusal::Refusal;
 use crate::surroundings::Surroundings;
 
 /// The upstream side of a proxy, running.
 pub(super) struct Rig {
     pub(super) nodes: Nodes,
     pub(super) reads: Reads,
-    pub(super) relays: Relays,
     pub(super) hub: Hub,
     pub(super) events: mpsc::Receiver<NodeEvent>,
     pub(super) ledger: Ledger,
@@ -59,15 +58,13 @@ impl Rig {
         let (ledger, shutdown) = (surroundings.ledger.clone(), surroundings.end.clone());
         let (nodes, events, worker) = Nodes::start(surroundings).unwrap();
         let reads = Reads::new(config, &nodes).unwrap();
-        let relays = Relays::new(config, &nodes, &reads);
-        let (hub, subscribing) = Hub::new(config, relays.clone(), &reads, &ledger);
+        let (hub, subscribing) = Hub::new(config, &nodes, &reads);
         let mut tasks = JoinSet::new();
         tasks.spawn(worker.run());
         tasks.spawn(subscribing.run());
         Self {
             nodes,
             reads,
-            relays,
             hub,
             events,
             ledger,
@@ -121,32 +118,9 @@ impl Rig {
         tokio::time::timeout(PATIENCE, ended)
             .await
             .expect("in time");
-        drop((self.hub, self.relays, self.reads, self.nodes));
+        drop((self.hub, self.reads, self.nodes));
         assert_eq!(self.ledger.used(), 0);
     }
-}
-
-/// The next live event is a past block's as it is made from that block.
-pub(super) async fn past_is_as_live(rig: &Rig, relay: &mut Relay, about: (&str, &str, EventKind)) {
-    let (id, query, kind) = about;
-    let live = text(relay).await;
-    let wanted = EventQuery {
-        height: height_of(&live),
-        kind,
-        no_updates_are_null: false,
-    };
-    let past = fetch(rig.nodes.clone(), 0, wanted).await.unwrap();
-    let past = String::from_utf8(past.text(id, query)).unwrap();
-    assert_eq!(past, live);
-}
-
-/// Ends a subscription, and takes what still comes of it.
-pub(super) async fn unsubscribe(relay: &mut Relay, query: &str) {
-    let request = format!(
-        r#"{{"jsonrpc":"2.0","id":5,"method":"unsubscribe","params":{{"query":"{query}"}}}}"#
-    );
-    say(relay, &request, None);
-    while !text(relay).await.starts_with(r#"{"jsonrpc":"2.0","id":5,"#) {}
 }
 
 /// A built-in node that runs as long as this.
@@ -202,9 +176,9 @@ pub(super) fn client(last: u8) -> ClientKey {
     KeyScheme::default().key(std::net::IpAddr::from([127, 0, 0, last]))
 }
 
-/// Sends a text as the front would.
-pub(super) fn say(relay: &mut Relay, text: &str, tag: Option<u64>) {
-    relay.send(&message(text), tag).unwrap();
+/// A WebSocket of this client.
+pub(super) fn open(rig: &Rig, last: u8) -> ClientLink {
+    ClientLink::new((&rig.reads, &rig.hub), &rig.ledger, (client(last), 0), 5)
 }
 
 /// A text as the front reads it.
@@ -229,26 +203,39 @@ pub(super) fn message(text: &str) -> RelayMessage {
     }
 }
 
-pub(super) fn subscribe(relay: &mut Relay, id: &str, query: &str) {
+pub(super) fn subscribe(link: &mut ClientLink, id: &str, query: &str) -> Result<(), Refusal> {
     let text = format!(
         r#"{{"jsonrpc":"2.0","id":{id},"method":"subscribe","params":{{"query":"{query}"}}}}"#
     );
-    say(relay, &text, None);
+    link.send(&message(&text), 1)
 }
 
 /// What comes next.
-pub(super) async fn hear(relay: &mut Relay) -> RelayEvent {
-    let polled = std::future::poll_fn(|context| relay.poll_recv(context));
-    tokio::time::timeout(PATIENCE, polled)
+pub(super) async fn hear(link: &mut ClientLink) -> RelayEvent {
+    let heard = poll_fn(|context| link.poll_event(context));
+    tokio::time::timeout(PATIENCE, heard)
         .await
         .expect("in time")
 }
 
-/// The next words of the node.
-pub(super) async fn text(relay: &mut Relay) -> String {
-    match hear(relay).await {
-        RelayEvent::Text(text) => String::from_utf8(text.to_vec()).unwrap(),
-        other => panic!("words of the node and not {other:?}"),
+/// The next text for the client.
+pub(super) async fn text(link: &mut ClientLink) -> String {
+    let bytes = match hear(link).await {
+        RelayEvent::Text(text) | RelayEvent::Answer { text, .. } => text.to_vec(),
+        RelayEvent::Event { head, rest } => [head, rest].concat(),
+        other => panic!("a text and not {other:?}"),
+    };
+    String::from_utf8(bytes).unwrap()
+}
+
+/// Sends a request and returns its answer, which may come between events.
+pub(super) async fn ask(link: &mut ClientLink, request: &str) -> String {
+    link.send(&message(request), 1).unwrap();
+    loop {
+        let text = text(link).await;
+        if !text.contains(r#""data":{"type""#) {
+            return text;
+        }
     }
 }
 

@@ -1,13 +1,13 @@
-//! Relays against a node that does what it should not.
+//! Subscriptions at a node that does what it should not.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use testkit::{FrameKind, ScriptedConnection, ScriptedRequest, ScriptedServer, frame, http_answer};
 
-use super::{Rig, client, hear, height_of, say, subscribe, text};
-use crate::refusal::{Forwarded, Reason};
-use crate::upstream::RelayEvent;
+use super::{Rig, ask, config, height_of, hub::SPELLINGS, message, open, subscribe, text};
+use crate::upstream::{ClientLink, RelayLink as _};
 
 const HEADERS: &str = "tm.event='NewBlockHeader'";
 
@@ -25,12 +25,6 @@ fn answer(request: &ScriptedRequest, height: u64) -> Vec<u8> {
         Some("status") => format!(
             r#"{{"node_info":{{"network":"c","version":"0.38.17"}},"sync_info":{{"latest_block_height":"{height}","catching_up":false}}}}"#
         ),
-        Some("block") => {
-            let height = call["params"]["height"].as_str().unwrap_or_default();
-            format!(
-                r#"{{"block_id":{{"hash":""}},"block":{{"header":{{"chain_id":"c","height":"{height}"}},"data":{{"txs":[]}}}}}}"#
-            )
-        }
         _ => "{}".to_owned(),
     };
     http_answer(
@@ -39,177 +33,215 @@ fn answer(request: &ScriptedRequest, height: u64) -> Vec<u8> {
     )
 }
 
-/// A node whose WebSockets to relays do what `script` says. The first message tells a relay's from
-/// a follower's, whose id is 0.
+/// A node whose WebSockets to the hub do what `script` says, which is given the first message and the
+/// connection's number. That message tells the hub's from a follower's, whose id is 0.
 fn node(
-    height: u64,
-    script: impl Fn(&mut ScriptedConnection, usize) + Send + Sync + 'static,
+    script: impl Fn(&mut ScriptedConnection, String, usize) + Send + Sync + 'static,
 ) -> ScriptedServer {
-    let relays = Arc::new(AtomicUsize::new(0));
+    let links = Arc::new(AtomicUsize::new(0));
     ScriptedServer::start(move |connection| {
         while let Some(request) = connection.read_request() {
             if !request.head.starts_with("GET /websocket") {
-                connection.send(answer(&request, height));
+                connection.send(answer(&request, 9));
                 continue;
             }
             connection.agree_to_websocket(&request);
-            let Some(first) = connection.read_frame() else {
+            let Some(first) = next(connection) else {
                 return;
             };
-            if String::from_utf8_lossy(&first.payload).contains(r#""id":0,"#) {
+            if first.contains(r#""id":0,"#) {
                 return connection.freeze();
             }
-            script(connection, relays.fetch_add(1, Ordering::Relaxed));
+            script(connection, first, links.fetch_add(1, Ordering::Relaxed));
             return;
         }
     })
 }
 
-fn confirm(connection: &mut ScriptedConnection) {
-    connection.send_text(r#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
+/// The next message to the node.
+fn next(connection: &mut ScriptedConnection) -> Option<String> {
+    let frame = connection.read_frame()?;
+    String::from_utf8(frame.payload).ok()
+}
+
+/// The node takes the hub's request with this id.
+fn confirm(connection: &mut ScriptedConnection, id: u64) {
+    connection.send_text(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+}
+
+async fn confirmed(link: &mut ClientLink) {
+    let answer = text(link).await;
+    assert_eq!(answer, r#"{"jsonrpc":"2.0","id":7,"result":{}}"#);
+}
+
+fn ended(reason: &str) -> String {
+    let reason = format!("subscription was canceled (reason: {reason})");
+    format!(
+        r#"{{"jsonrpc":"2.0","id":7,"error":{{"code":-32000,"message":"Server error","data":"{reason}"}}}}"#
+    )
 }
 
 #[tokio::test]
-async fn a_gap_without_a_break_is_filled() {
-    let server = node(9, |connection, _| {
-        confirm(connection);
-        for height in [5, 6, 9, 9, 8, 10] {
-            connection.send_text(event("7", height));
-        }
+async fn events_that_overtake_the_confirmation_wait_for_it() {
+    let server = node(|connection, _, _| {
+        connection.send_text(event("1", 5));
+        confirm(connection, 1);
+        connection.send_text(event("1", 6));
         connection.freeze();
     });
     let rig = Rig::up(server.http_url()).await;
-    let mut relay = rig.relays.relay(client(2), 0);
-    subscribe(&mut relay, "7", HEADERS);
-    text(&mut relay).await;
-    for height in 5..=10 {
-        assert_eq!(text(&mut relay).await, event("7", height));
+    let mut link = open(&rig, 2);
+    subscribe(&mut link, "7", HEADERS).unwrap();
+    confirmed(&mut link).await;
+    for height in 5..=6 {
+        assert_eq!(text(&mut link).await, event("7", height));
     }
-    assert_eq!(rig.relays.counters().replayed, 2);
-    drop(relay);
+    drop(link);
     rig.stop().await;
 }
 
+/// At d835b97 the second connection was the end of the subscription, once in four stops of a real node.
 #[tokio::test]
-async fn what_is_under_way_when_the_connection_breaks_is_answered() {
-    const ANSWER: &str = r#"{"jsonrpc":"2.0","id":2,"result":{}}"#;
-    let server = node(9, |connection, number| {
-        if number == 0 {
-            // The first has come already; the end comes after the second.
-            connection.read_frame();
-        } else {
-            connection.send_text(ANSWER);
-            connection.freeze();
-        }
-    });
-    let rig = Rig::up(server.http_url()).await;
-    let mut relay = rig.relays.relay(client(2), 0);
-    let read = r#"{"jsonrpc":"2.0","id":1,"method":"health"}"#;
-    let write = r#"{"jsonrpc":"2.0","id":"w","method":"broadcast_tx_sync"}"#;
-    say(&mut relay, read, Some(2));
-    say(&mut relay, write, Some(3));
-    for expected in [
-        ("1", Some(2), Forwarded::No),
-        (r#""w""#, Some(3), Forwarded::Unknown),
-    ] {
-        match hear(&mut relay).await {
-            RelayEvent::Failed { tag, id, refusal } => {
-                assert_eq!(refusal.reason, Reason::Upstream);
-                let id = id.unwrap();
-                assert_eq!((id.as_str(), tag, refusal.forwarded), expected);
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-    let next = r#"{"jsonrpc":"2.0","id":2,"method":"health"}"#;
-    say(&mut relay, next, None);
-    assert_eq!(text(&mut relay).await, ANSWER);
-    drop(relay);
-    rig.stop().await;
-}
-
-#[tokio::test]
-async fn events_that_overtake_the_confirmation_are_passed_on() {
-    let server = node(9, |connection, number| {
-        if number == 0 {
-            connection.send_text(event("7", 5));
-            confirm(connection);
-            connection.send_text(event("7", 6));
-            // The end of this connection.
-        } else {
-            connection.send_text(event("7", 9));
-            confirm(connection);
-            connection.send_text(event("7", 10));
-            connection.freeze();
-        }
-    });
-    let rig = Rig::up(server.http_url()).await;
-    let mut relay = rig.relays.relay(client(2), 0);
-    subscribe(&mut relay, "7", HEADERS);
-    let mut heights = Vec::new();
-    while heights.last() != Some(&10) {
-        let text = text(&mut relay).await;
-        if text.contains("data") {
-            heights.push(height_of(&text));
-        }
-    }
-    assert_eq!(heights, [5, 6, 7, 8, 9, 10]);
-    drop(relay);
-    rig.stop().await;
-}
-
-#[tokio::test]
-async fn a_node_that_stops_is_not_the_end_of_a_subscription() {
-    let server = node(6, |connection, number| {
+async fn a_node_that_stops_is_asked_again_for_what_it_has_not_confirmed() {
+    let server = node(|connection, _, number| {
         if number == 1 {
-            // Its connections are still open. At d835b97 this was the end, once in four stops of a real node.
+            // Its connections are still open.
             connection.send_text(
-                r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"Internal error","data":"service is shutting down"}}"#,
+                r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal error","data":"service is shutting down"}}"#,
             );
             return connection.freeze();
         }
-        confirm(connection);
+        confirm(connection, 1);
         if number == 0 {
-            connection.send_text(event("7", 5));
-            connection.send_text(
-                r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"Server error","data":"subscription was canceled (reason: CometBFT exited)"}}"#,
-            );
+            connection.send_text(event("1", 5));
+            connection.send_text(ended("CometBFT exited").replace(":7", ":1"));
         }
         connection.freeze();
     });
     let rig = Rig::up(server.http_url()).await;
-    let mut relay = rig.relays.relay(client(2), 0);
-    subscribe(&mut relay, "7", HEADERS);
-    text(&mut relay).await;
-    // Block 6 was missed meanwhile, and made up for.
-    for height in 5..=6 {
-        assert_eq!(text(&mut relay).await, event("7", height));
-    }
-    drop(relay);
+    let mut link = open(&rig, 2);
+    subscribe(&mut link, "7", HEADERS).unwrap();
+    confirmed(&mut link).await;
+    assert_eq!(height_of(&text(&mut link).await), 5);
+    assert_eq!(text(&mut link).await, ended("CometBFT exited"));
+    subscribe(&mut link, "7", HEADERS).unwrap();
+    confirmed(&mut link).await;
+    assert_eq!(server_connections(&rig), 1);
+    drop(link);
     rig.stop().await;
 }
 
+fn server_connections(rig: &Rig) -> usize {
+    rig.hub.counters().links
+}
+
 #[tokio::test]
-async fn a_slow_client_is_told_by_the_node_and_not_subscribed_again() {
-    const SLOW: &str = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"Server error","data":"subscription was canceled (reason: client is not pulling messages fast enough)"}}"#;
-    let server = node(6, |connection, _| {
-        confirm(connection);
-        connection.send_text(SLOW);
+async fn a_slow_subscriber_is_told_in_the_words_of_the_node() {
+    const SLOW: &str = "client is not pulling messages fast enough";
+    let server = node(|connection, _, _| {
+        confirm(connection, 1);
+        connection.send_text(ended(SLOW).replace(":7", ":1"));
         connection.freeze();
     });
     let rig = Rig::up(server.http_url()).await;
-    let mut relay = rig.relays.relay(client(2), 0);
-    subscribe(&mut relay, "7", HEADERS);
-    text(&mut relay).await;
-    assert_eq!(text(&mut relay).await, SLOW);
-    assert_eq!(relay.subscriptions(), 0);
-    drop(relay);
+    let mut link = open(&rig, 2);
+    subscribe(&mut link, "7", HEADERS).unwrap();
+    confirmed(&mut link).await;
+    assert_eq!(text(&mut link).await, ended(SLOW));
+    drop(link);
+    rig.stop().await;
+}
+
+/// Whatever a client writes, the node gets requests of the hub's own, and one for all that ask for the same.
+#[tokio::test]
+async fn json_96_no_spelling_of_a_subscription_reaches_the_node() {
+    let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+    let log = Arc::clone(&seen);
+    let server = node(move |connection, first, _| {
+        log.lock().unwrap().push(first);
+        confirm(connection, 1);
+        while let Some(message) = next(connection) {
+            log.lock().unwrap().push(message);
+            confirm(connection, 2);
+        }
+    });
+    let rig = Rig::up(server.http_url()).await;
+    let mut links = Vec::new();
+    for request in SPELLINGS {
+        let mut link = open(&rig, 2);
+        let answer = ask(&mut link, request).await;
+        assert_eq!(
+            answer, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
+            "{request}"
+        );
+        for request in [
+            r#"{"id":2,"method":"subscribe","paramſ":{},"Params":7}"#,
+            r#"{"id":2,"method":"unsubscribe","params":{},"PARAMS":["a.b='c'"]}"#,
+            r#"{"id":2,"m\u0065thod":"unsubscribe_all","params":[1]}"#,
+        ] {
+            let answer = ask(&mut link, request).await;
+            assert!(answer.contains(r#""id":2,"error""#), "{answer}");
+        }
+        links.push(link);
+    }
+    let last = links.len() - 1;
+    for (number, link) in links.iter_mut().enumerate() {
+        let leave =
+            r#"{"id":3,"method":"unsubscribe","params":{},"paramſ":["tm.event='NewBlock'"]}"#;
+        if number < last {
+            let answer = ask(link, leave).await;
+            assert_eq!(answer, r#"{"jsonrpc":"2.0","id":3,"result":{}}"#);
+        }
+    }
+    drop(links);
+    rig.stop().await;
+    let ours =
+        r#"{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"query":"tm.event='NewBlock'"}}"#;
+    assert_eq!(*seen.lock().unwrap(), [ours]);
+}
+
+/// At 2b52556 a request to unsubscribe that failed left the subscription at the node, until the connection
+/// ended by itself.
+#[tokio::test]
+async fn ws_97_a_connection_whose_node_does_not_end_a_subscription_is_replaced() {
+    let server = node(|connection, _, number| {
+        confirm(connection, if number == 0 { 1 } else { 4 });
+        if number == 0 {
+            next(connection);
+            confirm(connection, 2);
+            let leave = next(connection).unwrap();
+            assert!(leave.contains(r#""id":3,"method":"unsubscribe","params":{"query":"a.b=1"}"#));
+        }
+        // It goes on sending events and answers nothing.
+        connection.send_text(event("1", 5));
+        next(connection);
+    });
+    let mut settings = config(&[server.http_url()]);
+    settings.upstream.read_timeout = Duration::from_millis(150);
+    let mut rig = Rig::start(&settings);
+    rig.ready(0).await;
+    let mut link = open(&rig, 2);
+    for query in ["a.b=1", "a.b=2"] {
+        subscribe(&mut link, "7", query).unwrap();
+        confirmed(&mut link).await;
+    }
+    let leave = r#"{"id":8,"method":"unsubscribe","params":["a.b=1"]}"#;
+    link.send(&message(leave), 1).unwrap();
+    assert_eq!(
+        text(&mut link).await,
+        r#"{"jsonrpc":"2.0","id":8,"result":{}}"#
+    );
+    assert_eq!(
+        text(&mut link).await,
+        ended("the connection to the node was lost")
+    );
+    drop(link);
     rig.stop().await;
 }
 
 #[tokio::test]
 async fn case_23_strange_frames_break_the_connection_and_nothing_else() {
-    let server = node(6, |connection, number| match number {
+    let server = node(|connection, _, number| match number {
         // Masked, as no server may do.
         0 => connection.send([0x81, 0x80, 1, 2, 3, 4]),
         // Reserved bits.
@@ -225,7 +257,7 @@ async fn case_23_strange_frames_break_the_connection_and_nothing_else() {
             connection.send(frame(FrameKind::Whole(9), b"ping"));
             connection.send(frame(FrameKind::First(1), br#"{"jsonrpc":"2.0","#));
             connection.send(frame(FrameKind::Whole(10), b""));
-            connection.send_bytewise(frame(FrameKind::Middle, br#""id":7"#));
+            connection.send_bytewise(frame(FrameKind::Middle, br#""id":1"#));
             connection.send(frame(FrameKind::Last, br#","result":{}}"#));
             let pong = connection.read_frame();
             assert_eq!(
@@ -236,48 +268,35 @@ async fn case_23_strange_frames_break_the_connection_and_nothing_else() {
         }
     });
     let rig = Rig::up(server.http_url()).await;
-    let mut relay = rig.relays.relay(client(2), 0);
+    let mut link = open(&rig, 2);
     // A request to subscribe is repeated until the node has taken it.
-    subscribe(&mut relay, "7", HEADERS);
-    assert_eq!(
-        text(&mut relay).await,
-        r#"{"jsonrpc":"2.0","id":7,"result":{}}"#
-    );
-    drop(relay);
+    subscribe(&mut link, "7", HEADERS).unwrap();
+    confirmed(&mut link).await;
+    drop(link);
     rig.stop().await;
 }
 
 #[tokio::test]
-async fn case_23_strange_answers_reach_the_client_as_they_are() {
-    const SAID: [&str; 5] = [
-        "no json",
-        r#"{"jsonrpc":"2.0","id":99,"result":{}}"#,
-        r#"{"jsonrpc":"2.0","id":7,"result":{"a":1}}"#,
-        r#"{"jsonrpc":"2.0","id":7,"result":{"a":1}}"#,
-        r#"{"jsonrpc":"2.0","result":{}}"#,
-    ];
-    let server = node(6, |connection, _| {
-        for text in SAID {
+async fn case_23_strange_messages_reach_no_subscriber() {
+    let server = node(|connection, _, _| {
+        for text in [
+            "no json",
+            r#"{"jsonrpc":"2.0","id":99,"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":"1","error":{"code":1}}"#,
+        ] {
             connection.send_text(text);
         }
+        confirm(connection, 1);
+        confirm(connection, 1);
+        connection.send_text(event("2", 4));
+        connection.send_text(event("1", 5));
         connection.freeze();
     });
     let rig = Rig::up(server.http_url()).await;
-    let mut relay = rig.relays.relay(client(2), 0);
-    say(
-        &mut relay,
-        r#"{"jsonrpc":"2.0","id":7,"method":"status"}"#,
-        Some(1),
-    );
-    for (place, said) in SAID.into_iter().enumerate() {
-        match hear(&mut relay).await {
-            RelayEvent::Answer { tag: 1, text } => {
-                assert_eq!((place, &*text), (2, said.as_bytes()));
-            }
-            RelayEvent::Text(text) => assert_eq!(text, said),
-            other => panic!("{other:?}"),
-        }
-    }
-    drop(relay);
+    let mut link = open(&rig, 2);
+    subscribe(&mut link, "7", HEADERS).unwrap();
+    confirmed(&mut link).await;
+    assert_eq!(text(&mut link).await, event("7", 5));
+    drop(link);
     rig.stop().await;
 }

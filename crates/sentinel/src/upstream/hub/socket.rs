@@ -9,12 +9,12 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, Sleep, sleep};
-use wire::ws::frame::{BINARY, FrameHead, MaskKeys, PONG, TEXT, Writer, write_masked};
+use wire::ws::frame::{FrameHead, MaskKeys, PONG, TEXT, Writer, write_masked};
 use wire::ws::{Event, FrameReader, Step, WsError, WsLimits};
 
-use super::super::dial::Stream;
-use super::super::query::charged;
 use crate::ledger::{Ledger, Reservation};
+use crate::upstream::dial::Stream;
+use crate::upstream::query::charged;
 
 /// An open WebSocket.
 pub(super) struct NodeSocket {
@@ -99,24 +99,9 @@ impl NodeSocket {
         self.last_read
     }
 
-    /// Nothing was read up to now because the relay did not want to.
-    pub(super) const fn touch(&mut self, now: Instant) {
-        self.last_read = now;
-    }
-
-    /// Whether another message should be put into the output.
-    pub(super) const fn has_room(&self) -> bool {
-        self.output.has_room()
-    }
-
     /// Puts a text into the output.
     pub(super) fn write_text(&mut self, text: &[u8]) {
-        // What is no UTF-8 came in a binary message; the node takes either.
-        let opcode = match std::str::from_utf8(text) {
-            Ok(_) => TEXT,
-            Err(_) => BINARY,
-        };
-        self.output.write(opcode, text);
+        self.output.write(TEXT, text);
     }
 
     /// Writes what is in the output.
@@ -248,7 +233,7 @@ impl Output {
 pub(super) const INPUT_BYTES: usize = 16 << 10;
 /// Fewer free bytes than this are not worth a system call.
 const MIN_READ_BYTES: usize = 2 << 10;
-/// Bytes in the output above which nothing is added.
+/// Bytes in the output above which no pong is added.
 const OUTPUT_ENOUGH: usize = 64 << 10;
 /// What a socket's buffers are charged with.
 pub(super) const BUFFER_BYTES: usize = INPUT_BYTES + OUTPUT_ENOUGH;

@@ -1,4 +1,4 @@
-//! The kinds of messages that a node sends on a WebSocket.
+//! The kinds of messages that a node sends to a subscriber.
 
 use std::borrow::Cow;
 
@@ -9,13 +9,11 @@ use wire::json::write::{Int, Raw, Text, filled};
 
 /// A message of the node.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::upstream) enum NodeMessage<'a> {
+pub(super) enum NodeMessage<'a> {
     /// An event of a subscription.
     Event {
         /// The subscription's id as the node writes it.
         id: &'a str,
-        /// The subscription's query.
-        query: Cow<'a, str>,
         /// What comes behind the query.
         rest: &'a str,
     },
@@ -39,7 +37,7 @@ pub(in crate::upstream) enum NodeMessage<'a> {
 
 impl<'a> NodeMessage<'a> {
     /// Reads a message.
-    pub(in crate::upstream) fn read(message: &'a [u8]) -> Self {
+    pub(super) fn read(message: &'a [u8]) -> Self {
         let Ok(text) = std::str::from_utf8(message) else {
             return Self::Garbage;
         };
@@ -52,12 +50,8 @@ impl<'a> NodeMessage<'a> {
         let text = text.strip_prefix(r#"{"jsonrpc":"2.0","id":"#)?;
         let (id, text) = text.split_at(scalar_len(text)?);
         let text = text.strip_prefix(r#","result":{"query":"#)?;
-        let (query, rest) = text.split_at(scalar_len(text)?);
-        Some(Self::Event {
-            id,
-            query: serde_json::from_str(query).ok()?,
-            rest,
-        })
+        let (_query, rest) = text.split_at(scalar_len(text)?);
+        Some(Self::Event { id, rest })
     }
 
     fn other(text: &'a str) -> Self {
@@ -105,14 +99,6 @@ impl<'a> NodeMessage<'a> {
     }
 }
 
-/// The height that an event about a block is at, from what comes behind its query.
-pub(super) fn height(rest: &str) -> Option<u64> {
-    // The header comes first and its numbers are texts; nothing before the height can contain this
-    // key, because texts have their quotes escaped.
-    let (_, rest) = rest.split_once(r#""height":""#)?;
-    rest.split_once('"')?.0.parse().ok()
-}
-
 /// The end of a subscription as the node writes it (`rpc/core/events.go`).
 pub(in crate::upstream) fn cancelled(id: &str, reason: &str) -> Vec<u8> {
     let template =
@@ -128,7 +114,7 @@ pub(in crate::upstream) fn event_head(id: &str, query: &str) -> Vec<u8> {
 }
 
 /// The `"error":{…}` of an answer that has one.
-pub(in crate::upstream) fn error_member(answer: &[u8]) -> Bytes {
+pub(super) fn error_member(answer: &[u8]) -> Bytes {
     let member = |name| wire::json::members(answer).find(|(key, _)| key == name);
     let error = member("error").map_or(&b"{}"[..], |(_, value)| value);
     [br#""error":"#, error].concat().into()
@@ -136,7 +122,7 @@ pub(in crate::upstream) fn error_member(answer: &[u8]) -> Bytes {
 
 /// The id of an event that is indented, and what comes behind its query, compact. Up to Tendermint 0.32
 /// its id ends in `#event` (`rpc/core/events.go`).
-pub(in crate::upstream) fn compact_event(event: &[u8]) -> Option<(u64, Bytes)> {
+pub(super) fn compact_event(event: &[u8]) -> Option<(u64, Bytes)> {
     let mut compact = Vec::with_capacity(event.len());
     wire::json::compact(&mut compact, event);
     let compact = Bytes::from(compact);
@@ -172,9 +158,7 @@ fn scalar_len(text: &str) -> Option<usize> {
 
 const SERVER_ERROR: i64 = -32_000;
 const CANCELLED: &str = "subscription was canceled (reason: ";
-/// The reason with which a node that stops ends its subscriptions.
-pub(super) const EXITED: &str = "CometBFT exited";
-/// How it answers a subscription from then until its last connection is closed (`Subscribe` in
+/// How a node that stops answers a request to subscribe until its last connection is closed (`Subscribe` in
 /// `libs/pubsub/pubsub.go`, v0.34.35 to v1.0.1).
 pub(super) const EXITING: &str = "service is shutting down";
 
@@ -185,13 +169,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_told_by_their_query() {
+    fn events_are_told_from_answers() {
         let text = r#"{"jsonrpc":"2.0","id":"a\"b","result":{"query":"tm.event='NewBlock'","data":{"type":"tendermint/event/NewBlock","value":{"block":{"header":{"version":{"block":"11","app":"1"},"chain_id":"c\"height\":\"9","height":"31","time":"t"}}}}}}"#;
-        let NodeMessage::Event { id, query, rest } = NodeMessage::read(text.as_bytes()) else {
+        let NodeMessage::Event { id, rest } = NodeMessage::read(text.as_bytes()) else {
             panic!("an event");
         };
-        assert_eq!((id, &*query), (r#""a\"b""#, "tm.event='NewBlock'"));
-        assert_eq!(height(rest), Some(31));
+        assert_eq!(id, r#""a\"b""#);
+        assert!(rest.starts_with(r#","data":{"type":"#), "{rest}");
     }
 
     #[test]

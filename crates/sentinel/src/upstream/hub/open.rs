@@ -9,11 +9,11 @@ use tokio::time::timeout;
 use wire::ws::ClientHandshake;
 use wire::ws::frame::MaskKeys;
 
-use super::super::UpstreamError;
-use super::super::dial::{Dialer, Stream};
-use super::super::http::Connect as _;
 use super::socket::{BUFFER_BYTES, INPUT_BYTES, NodeSocket};
 use crate::ledger::Ledger;
+use crate::upstream::UpstreamError;
+use crate::upstream::dial::{Dialer, Stream};
+use crate::upstream::http::Connect as _;
 
 /// Connects and shakes hands.
 ///

@@ -1,0 +1,106 @@
+//! Calls about subscriptions, as the node reads their parameters: only what is understood here goes
+//! to the node, and only in words of our own.
+
+use std::fmt;
+
+use wire::json::{self, Kind};
+use wire::jsonrpc::Request;
+
+/// A call about subscriptions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubscriptionCall {
+    /// To subscribe to this query.
+    Subscribe(String),
+    /// To end the subscription to this query.
+    Unsubscribe(String),
+    /// To end all of them.
+    UnsubscribeAll,
+}
+
+/// Why the node does not carry such a call out, in its words (`rpc/jsonrpc/server/ws_handler.go`,
+/// `jsonParamsToArgs` in `http_json_handler.go`; CometBFT 0.38).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubscriptionFault {
+    /// Whether its handler panics, and so answers with the id -1.
+    pub is_panic: bool,
+    text: String,
+}
+
+impl fmt::Display for SubscriptionFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl SubscriptionCall {
+    /// What a request asks for; none if it calls another method.
+    ///
+    /// # Errors
+    /// What is wrong with its parameters.
+    pub fn of(request: &Request<'_>) -> Option<Result<Self, SubscriptionFault>> {
+        let query = || query_of(request.params);
+        Some(match &*request.method {
+            "subscribe" => query().map(Self::Subscribe),
+            "unsubscribe" => query().map(Self::Unsubscribe),
+            "unsubscribe_all" => match request.params {
+                Some(params) => arguments(params, &[]).map(|_| Self::UnsubscribeAll),
+                None => Ok(Self::UnsubscribeAll),
+            },
+            _ => return None,
+        })
+    }
+}
+
+/// The query among parameters; empty if they are named and it is not among them.
+fn query_of(params: Option<&[u8]>) -> Result<String, SubscriptionFault> {
+    let params = params.ok_or_else(|| SubscriptionFault {
+        is_panic: true,
+        text: "WSJSONRPC: reflect: Call with too few input arguments".to_owned(),
+    })?;
+    let query = arguments(params, &["query"])?;
+    match query.map_or(Kind::Null, Kind::of) {
+        Kind::String => Ok(json::unquote(query.unwrap_or_default()).into_owned()),
+        Kind::Null => Ok(String::new()),
+        kind => Err(unfit(&format!(
+            "{CANNOT} {} into Go value of type string",
+            kind.name()
+        ))),
+    }
+}
+
+/// The last argument of a function with these parameters, if it is given. Names of parameters count as
+/// they are written, and of repeated ones the last.
+fn arguments<'a>(params: &'a [u8], names: &[&str]) -> Result<Option<&'a [u8]>, SubscriptionFault> {
+    match Kind::of(params) {
+        Kind::Object | Kind::Null => {
+            let named = json::members(params).filter(|(name, _)| names.contains(&&**name));
+            Ok(named.last().map(|(_, value)| value))
+        }
+        Kind::Array => {
+            let given: Vec<&[u8]> = json::elements(params).collect();
+            if given.len() == names.len() {
+                return Ok(given.last().copied());
+            }
+            // Go shows raw JSON as the decimal values of its bytes.
+            let shown = format!("{given:?}").replace(',', "");
+            let (wanted, count, names) = (names.len(), given.len(), names.join(" "));
+            Err(unfit(&format!(
+                "expected {wanted} parameters ([{names}]), got {count} ({shown})"
+            )))
+        }
+        kind => Err(unfit(&format!(
+            "unknown type for JSON params: {CANNOT} {} into Go value of type []json.RawMessage. \
+             Expected map or array",
+            kind.name()
+        ))),
+    }
+}
+
+fn unfit(text: &str) -> SubscriptionFault {
+    SubscriptionFault {
+        is_panic: false,
+        text: format!("error converting json params to arguments: {text}"),
+    }
+}
+
+const CANNOT: &str = "json: cannot unmarshal";

@@ -1,0 +1,246 @@
+//! Questions over a WebSocket, which take the read lane, against the built-in node.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use testkit::{ScriptedServer, http_answer};
+
+use super::{Rig, ask, client, config, hear, message, open, quick, text};
+use crate::refusal::{Forwarded, Reason};
+use crate::upstream::{ClientLink, RelayEvent, RelayLink as _};
+
+/// What was refused: tag, id, refusal.
+async fn failure(link: &mut ClientLink) -> (u64, String, Reason, Forwarded) {
+    match hear(link).await {
+        RelayEvent::Failed {
+            tag: Some(tag),
+            id,
+            refusal,
+        } => {
+            let id = id.map_or_else(String::new, |id| id.as_str().to_owned());
+            (tag, id, refusal.reason, refusal.forwarded)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn ws_97_answers_are_the_nodes_own_and_come_in_order() {
+    let node = quick().await;
+    let rig = Rig::up(node.url()).await;
+    let mut link = open(&rig, 2);
+    let asked = [
+        (
+            r#"{"jsonrpc":"2.0","id":"a\u0062","method":"health","params":{}}"#,
+            r#"{"jsonrpc":"2.0","id":"ab","result":{}}"#,
+        ),
+        // The node answers what it cannot read in its turn, and ignores what follows the first value.
+        (
+            "nonsense",
+            r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error. Invalid JSON","data":"error unmarshaling request: invalid character 'o' in literal null (expecting 'u')"}}"#,
+        ),
+        (
+            r#"{"id":5,"method":"health"} trailing"#,
+            r#"{"jsonrpc":"2.0","id":5,"result":{}}"#,
+        ),
+        (
+            r#"{"jsonrpc":"2.0","id":1e2,"method":"none"}"#,
+            r#"{"jsonrpc":"2.0","id":100,"error":{"code":-32601,"message":"Method not found"}}"#,
+        ),
+        (
+            r#"{"id":6,"method":"subscribe"}"#,
+            r#"{"jsonrpc":"2.0","id":-1,"error":{"code":-32603,"message":"Internal error","data":"WSJSONRPC: reflect: Call with too few input arguments"}}"#,
+        ),
+    ];
+    for (tag, (request, _)) in (0..).zip(&asked) {
+        link.send(&message(request), tag).unwrap();
+    }
+    for (expected, (request, answer)) in (0..).zip(&asked) {
+        match hear(&mut link).await {
+            RelayEvent::Answer { tag, text } => {
+                assert_eq!((tag, &*text), (expected, answer.as_bytes()), "{request}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    drop(link);
+    rig.stop().await;
+    node.stop().await;
+}
+
+/// Answers `status` and `health`; of `health` the answer is the number of the connection, and the number of
+/// the question on it.
+fn counting() -> ScriptedServer {
+    let numbers = Mutex::new(HashMap::new());
+    ScriptedServer::start(move |connection| {
+        let number = {
+            let mut numbers = numbers.lock().unwrap();
+            let number = numbers.len();
+            numbers.insert(number, ());
+            number
+        };
+        let mut questions = 0;
+        while let Some(request) = connection.read_request() {
+            let call: serde_json::Value = serde_json::from_slice(&request.body).unwrap_or_default();
+            let result = match call["method"].as_str() {
+                Some("status") => STATUS.to_owned(),
+                _ => {
+                    questions += 1;
+                    format!("[{number},{questions}]")
+                }
+            };
+            let id = &call["id"];
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
+            connection.send(http_answer(200, &text));
+        }
+    })
+}
+
+const STATUS: &str = r#"{"node_info":{"network":"c","version":"0.38.17"},"sync_info":{"latest_block_height":"9","catching_up":false}}"#;
+
+/// At 2b52556 each had a connection of its own, and 128 of one address were 128 at the node.
+#[tokio::test]
+async fn ws_97_no_websocket_has_a_connection_to_the_node_of_its_own() {
+    let server = counting();
+    let rig = Rig::up(server.http_url()).await;
+    let mut links: Vec<_> = (0..200).map(|_| open(&rig, 2)).collect();
+    let mut asked = 0;
+    for link in &mut links {
+        asked += 1;
+        let request = format!(r#"{{"jsonrpc":"2.0","id":{asked},"method":"health"}}"#);
+        let answer = ask(link, &request).await;
+        let value: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        // One after the other, all over one kept connection.
+        assert_eq!(value["result"][1], asked, "{answer}");
+    }
+    drop(links);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn sharing_69_questions_of_websockets_have_the_limits_of_reads() {
+    let node = quick().await;
+    let mut settings = config(&[node.url()]);
+    settings.reads.concurrency_per_client = 3;
+    let mut rig = Rig::start(&settings);
+    rig.ready(0).await;
+    node.node.faults().slow_answers(Duration::from_secs(600));
+    let health = message(r#"{"jsonrpc":"2.0","id":1,"method":"health"}"#);
+    let mut links: Vec<_> = (0..4).map(|_| open(&rig, 2)).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    for link in &mut links[..3] {
+        link.send(&health, 7).unwrap();
+        assert!(link.poll_event(&mut context).is_pending());
+    }
+    assert_eq!(rig.reads.clients().reads_of(client(2)), 3);
+    links[3].send(&health, 7).unwrap();
+    assert_eq!(failure(&mut links[3]).await.2, Reason::Rate);
+    node.node.faults().clear();
+    drop(links);
+    assert_eq!(rig.reads.clients().reads_of(client(2)), 0);
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn case_46_a_commit_holds_up_no_other_websocket() {
+    let node = quick().await;
+    let rig = Rig::up(node.url()).await;
+    node.node.faults().halt();
+    let (mut writes, mut reads) = (open(&rig, 2), open(&rig, 2));
+    let commit = r#"{"jsonrpc":"2.0","id":1.0,"method":"broadcast_tx_commit","params":["YT0x"]}"#;
+    let waiting = ask(&mut writes, commit);
+    let reading = async {
+        for id in 0..20 {
+            let call = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"health"}}"#);
+            ask(&mut reads, &call).await;
+        }
+        node.node.faults().resume();
+    };
+    let (answer, ()) = tokio::join!(waiting, reading);
+    let expected = r#"{"jsonrpc":"2.0","id":1,"result":{"check_tx""#;
+    assert!(answer.starts_with(expected), "{answer}");
+    drop((writes, reads));
+    rig.stop().await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn case_23_without_a_node_everything_is_answered_in_time() {
+    let rig = Rig::to(&["http://127.0.0.1:1".to_owned()]);
+    let mut link = open(&rig, 2);
+    let mut sent = 0;
+    while link.has_room() {
+        let request = format!(r#"{{"jsonrpc":"2.0","id":{sent},"method":"status"}}"#);
+        link.send(&message(&request), 5).unwrap();
+        sent += 1;
+    }
+    let one_more = link.send(&message(r#"{"id":1,"method":"status"}"#), 5);
+    assert_eq!(one_more.unwrap_err().reason, Reason::QueueFull);
+    for id in 0..sent {
+        let expected = (5, id.to_string(), Reason::Upstream, Forwarded::No);
+        assert_eq!(failure(&mut link).await, expected);
+    }
+    assert!(link.has_room());
+    rig.stop().await;
+    assert!(matches!(hear(&mut link).await, RelayEvent::Closed));
+}
+
+#[tokio::test]
+async fn a_write_whose_answer_breaks_off_may_have_been_forwarded() {
+    let server = ScriptedServer::start(|connection| {
+        while let Some(request) = connection.read_request() {
+            if request.body.windows(9).any(|part| part == b"broadcast") {
+                return connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{\"jso");
+            }
+            let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{STATUS}}}"#);
+            connection.send(http_answer(200, &text));
+        }
+    });
+    let rig = Rig::up(server.http_url()).await;
+    let mut link = open(&rig, 2);
+    let write = r#"{"jsonrpc":"2.0","id":"w","method":"broadcast_tx_sync"}"#;
+    link.send(&message(write), 3).unwrap();
+    let expected = (3, r#""w""#.to_owned(), Reason::Upstream, Forwarded::Unknown);
+    assert_eq!(failure(&mut link).await, expected);
+    drop(link);
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn case_23_strange_answers_do_not_pass_for_the_nodes() {
+    let server = ScriptedServer::start(|connection| {
+        while let Some(request) = connection.read_request() {
+            let body = String::from_utf8_lossy(&request.body).into_owned();
+            let (status, text) = match body.as_str() {
+                body if body.contains("gateway") => (502, "<html>bad gateway</html>".to_owned()),
+                body if body.contains("empty") => (200, String::new()),
+                // A handler that panics.
+                body if body.contains("panic") => (500, PANIC.to_owned()),
+                _ => (
+                    200,
+                    format!(r#"{{"jsonrpc":"2.0","id":1,"result":{STATUS}}}"#),
+                ),
+            };
+            connection.send(http_answer(status, &text));
+        }
+    });
+    let rig = Rig::up(server.http_url()).await;
+    let mut link = open(&rig, 2);
+    for method in ["gateway", "empty"] {
+        let request = format!(r#"{{"jsonrpc":"2.0","id":8,"method":"{method}"}}"#);
+        link.send(&message(&request), 4).unwrap();
+        let expected = (4, "8".to_owned(), Reason::Upstream, Forwarded::No);
+        assert_eq!(failure(&mut link).await, expected);
+    }
+    let request = r#"{"jsonrpc":"2.0","id":8,"method":"panic"}"#;
+    link.send(&message(request), 4).unwrap();
+    assert_eq!(text(&mut link).await, PANIC);
+    drop(link);
+    rig.stop().await;
+}
+
+const PANIC: &str =
+    r#"{"jsonrpc":"2.0","id":-1,"error":{"code":-32603,"message":"Internal error","data":"x"}}"#;
