@@ -81,8 +81,11 @@ fn arguments<'a>(params: &'a [u8], names: &[&str]) -> Result<Option<&'a [u8]>, S
             if given.len() == names.len() {
                 return Ok(given.last().copied());
             }
-            // Go shows raw JSON as the decimal values of its bytes.
-            let shown = format!("{given:?}").replace(',', "");
+            // Go shows raw JSON as the decimal values of its bytes, which are many more.
+            let shown = match params.len() <= MOST_SHOWN_BYTES {
+                true => format!("{given:?}").replace(',', ""),
+                false => "[...]".to_owned(),
+            };
             let (wanted, count, names) = (names.len(), given.len(), names.join(" "));
             Err(unfit(&format!(
                 "expected {wanted} parameters ([{names}]), got {count} ({shown})"
@@ -103,4 +106,6 @@ fn unfit(text: &str) -> SubscriptionFault {
     }
 }
 
+/// Longer parameters are not shown.
+const MOST_SHOWN_BYTES: usize = 4 << 10;
 const CANNOT: &str = "json: cannot unmarshal";

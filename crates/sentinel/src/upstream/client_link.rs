@@ -14,11 +14,12 @@ use wire::jsonrpc::{Request, RequestFault};
 
 use super::hub::{ALREADY, FeedEnd, FeedNews, Hub, Reader, cancelled, canonical, event_head};
 use super::nodes::NodeIndex;
+use super::query::charged;
 use super::questions::{Questions, Way};
 use super::reads::Reads;
 use crate::jsonrpc::{KeptId, SubscriptionCall, SubscriptionFault};
 use crate::ledger::{Ledger, Reservation};
-use crate::refusal::Refusal;
+use crate::refusal::{Reason, Refusal};
 
 /// The way of one client's WebSocket to a node. Dropping it ends what the client has there.
 pub trait RelayLink: Send + Unpin {
@@ -107,7 +108,7 @@ struct Subscription {
     query: String,
     canonical: String,
     reader: Reader,
-    _charge: Reservation,
+    charge: Reservation,
 }
 
 impl ClientLink {
@@ -134,9 +135,9 @@ impl ClientLink {
     }
 
     /// Carries out a call about subscriptions.
-    fn call(&mut self, call: SubscriptionCall, asked: (u64, KeptId)) -> Result<(), Refusal> {
+    fn call(&mut self, call: SubscriptionCall, (tag, id): (u64, KeptId)) -> Result<(), Refusal> {
         let ended: Vec<Subscription> = match call {
-            SubscriptionCall::Subscribe(query) => return self.subscribe(query, asked),
+            SubscriptionCall::Subscribe(query) => return self.subscribe(query, (tag, id)),
             SubscriptionCall::Unsubscribe(query) => {
                 let query = canonical(&query);
                 let leaves = |known: &mut Subscription| known.canonical == query;
@@ -144,29 +145,37 @@ impl ClientLink {
             }
             SubscriptionCall::UnsubscribeAll => std::mem::take(&mut self.subscriptions),
         };
+        let text = match ended.is_empty() {
+            true => answer(&id, &internal_error("subscription not found")),
+            false => answer(&id, DONE),
+        };
         // Requests to subscribe that the node has not answered yet are answered first.
-        let unanswered = ended.iter().filter(|known| !known.reader.is_confirmed());
-        self.ready
-            .extend(unanswered.map(|known| known.answered(DONE)));
-        match ended.is_empty() {
-            true => self.answer(asked, &internal_error("subscription not found")),
-            false => self.answer(asked, DONE),
-        }
-        Ok(())
+        let unanswered = |known: &Subscription| !known.reader.is_confirmed();
+        let unanswered = ended.into_iter().filter(unanswered);
+        self.ready.extend(unanswered.map(Subscription::left));
+        self.questions.answered(text, tag)
     }
 
     fn subscribe(&mut self, query: String, (tag, id): (u64, KeptId)) -> Result<(), Refusal> {
         let canonical = canonical(&query);
         let mut known = self.subscriptions.iter();
-        // Both in the node's order and words (`rpc/core/events.go`, `libs/pubsub`).
-        if self.subscriptions.len() >= self.most {
-            let text = format!("max_subscriptions_per_client {} reached", self.most);
-            self.answer((tag, id), &internal_error(&text));
-            return Ok(());
-        }
-        if known.any(|known| known.canonical == canonical) {
-            self.answer((tag, id), &internal_error(ALREADY));
-            return Ok(());
+        // All in the node's order and words (`rpc/core/events.go`, `libs/pubsub`).
+        let fault = if self.subscriptions.len() >= self.most {
+            Some(format!(
+                "max_subscriptions_per_client {} reached",
+                self.most
+            ))
+        } else if query.len() > MOST_QUERY_BYTES {
+            // A request that the node cannot read would end the connection, and what others have there.
+            Some("maximum query length exceeded".to_owned())
+        } else if known.any(|known| known.canonical == canonical) {
+            Some(ALREADY.to_owned())
+        } else {
+            None
+        };
+        if let Some(fault) = fault {
+            let text = answer(&id, &internal_error(&fault));
+            return self.questions.answered(text, tag);
         }
         let held = size_of::<Subscription>() + query.len() + canonical.len() + id.heap_bytes();
         let charge = self.ledger.reserve(held);
@@ -179,7 +188,7 @@ impl ClientLink {
             query,
             canonical,
             reader,
-            _charge: charge,
+            charge,
         });
         Ok(())
     }
@@ -197,11 +206,6 @@ impl ClientLink {
             FeedNews::Ended(end) => self.subscriptions.remove(place).ended(end, was_confirmed),
         })
     }
-
-    fn answer(&mut self, (tag, id): (u64, KeptId), member: &[u8]) {
-        let text = answer(Some(id.as_str()), member).into();
-        self.ready.push_back(RelayEvent::Answer { tag, text });
-    }
 }
 
 impl RelayLink for ClientLink {
@@ -217,17 +221,22 @@ impl RelayLink for ClientLink {
             Ok(read) => read,
             Err(fault) => return self.questions.answered(unreadable(&fault), tag),
         };
-        let id = request.id.as_ref().map(KeptId::from);
-        match (SubscriptionCall::of(&request), id) {
-            (Some(Ok(call)), Some(id)) => self.call(call, (tag, id)),
-            (Some(Err(fault)), Some(id)) => self.questions.answered(unfit(&id, &fault), tag),
-            (_, id) => {
+        let Some(id) = request.id.as_ref().map(KeptId::from) else {
+            return Err(Refusal::new(
+                Reason::Parse,
+                "a notification is not answered",
+            ));
+        };
+        match SubscriptionCall::of(&request) {
+            Some(Ok(call)) => self.call(call, (tag, id)),
+            Some(Err(fault)) => self.questions.answered(unfit(&id, &fault), tag),
+            None => {
                 let way = match message.is_write {
                     true => Way::Write,
                     false => Way::Read,
                 };
                 let call = message.text.slice_ref(call);
-                self.questions.ask(call, way, (tag, id.as_ref()))
+                self.questions.ask(call, way, (tag, id))
             }
         }
     }
@@ -260,7 +269,15 @@ impl Subscription {
     fn answered(&self, member: &[u8]) -> RelayEvent {
         RelayEvent::Answer {
             tag: self.tag,
-            text: answer(Some(self.id.as_str()), member).into(),
+            text: answer(&self.id, member).into(),
+        }
+    }
+
+    /// The answer to its request, when its client has ended it already.
+    fn left(self) -> RelayEvent {
+        RelayEvent::Answer {
+            tag: self.tag,
+            text: charged(answer(&self.id, DONE), self.charge),
         }
     }
 
@@ -294,7 +311,11 @@ impl Subscription {
     }
 }
 
-fn answer(id: Option<&str>, member: &[u8]) -> Vec<u8> {
+fn answer(id: &KeptId, member: &[u8]) -> Vec<u8> {
+    answer_to(Some(id.as_str()), member)
+}
+
+fn answer_to(id: Option<&str>, member: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     crate::respond::write_answer(&mut text, id, member);
     text
@@ -304,18 +325,20 @@ fn answer(id: Option<&str>, member: &[u8]) -> Vec<u8> {
 fn unreadable(fault: &RequestFault<'_>) -> Vec<u8> {
     let template = r#""error":{"code":?,"message":"Parse error. Invalid JSON","data":?}"#;
     let data = format!("error unmarshaling request: {fault}");
-    answer(None, &filled(template, &[&Int(PARSE_ERROR), &Text(&data)]))
+    answer_to(None, &filled(template, &[&Int(PARSE_ERROR), &Text(&data)]))
 }
 
 /// What it says to a call about subscriptions whose parameters do not fit.
 fn unfit(id: &KeptId, fault: &SubscriptionFault) -> Vec<u8> {
-    let id = match fault.is_panic {
-        true => "-1",
-        false => id.as_str(),
-    };
-    answer(Some(id), &internal_error(&fault.to_string()))
+    let member = internal_error(&fault.to_string());
+    match fault.is_panic {
+        true => answer_to(Some("-1"), &member),
+        false => answer(id, &member),
+    }
 }
 
 /// The node's answer to what was done.
 const DONE: &[u8] = br#""result":{}"#;
 const PARSE_ERROR: i64 = -32_700;
+/// A query may be so long (`maxQueryLength` in `rpc/core/events.go`).
+const MOST_QUERY_BYTES: usize = 512;

@@ -78,9 +78,9 @@ impl Questions {
         &mut self,
         call: Bytes,
         way: Way,
-        (tag, id): (u64, Option<&KeptId>),
+        (tag, id): (u64, KeptId),
     ) -> Result<(), Refusal> {
-        let held = self.ledger.reserve(call.len() + size_of::<Question>());
+        let held = self.ledger.reserve(call.len() + QUESTION_BYTES);
         let held = held.ok_or_else(Refusal::buffers_full)?;
         let (reads, client, node) = (self.reads.clone(), self.client, self.node);
         let room = self.ledger.nothing();
@@ -97,7 +97,7 @@ impl Questions {
             })
         };
         let answer = Answer::Awaited(Box::pin(asking));
-        let id = id.cloned();
+        let id = Some(id);
         self.push(Question { tag, id, answer })
     }
 
@@ -105,8 +105,10 @@ impl Questions {
     ///
     /// # Errors
     /// There is no room for it.
-    pub(super) fn answered(&mut self, answer: Vec<u8>, tag: u64) -> Result<(), Refusal> {
-        let answer = Answer::There(Ok(answer.into()));
+    pub(super) fn answered(&mut self, text: Vec<u8>, tag: u64) -> Result<(), Refusal> {
+        let held = self.ledger.reserve(text.len());
+        let text = charged(text, held.ok_or_else(Refusal::buffers_full)?);
+        let answer = Answer::There(Ok(text));
         self.push(Question {
             tag,
             id: None,
@@ -184,6 +186,8 @@ async fn collected(
     }
 }
 
+/// What a question holds beside its text, the futures of the read lane above all.
+const QUESTION_BYTES: usize = 4 << 10;
 /// Questions of one WebSocket that are taken.
 const MOST_QUESTIONS: usize = 64;
 /// Of which so many are asked at a time, so that none waits for the round trip of the one before it.

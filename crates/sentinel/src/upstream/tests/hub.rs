@@ -258,9 +258,9 @@ async fn sharing_63_subscriptions_are_in_the_account_as_long_as_they_live() {
     let node = quick().await;
     let rig = Rig::up(node.url()).await;
     let mut link = open(&rig, 2);
-    let padding = " ".repeat(200_000);
+    let id = "7".repeat(200_000);
     let request = format!(
-        r#"{{"jsonrpc":"2.0","id":7,"method":"subscribe","params":{{"query":"{padding}tm.event='Tx'"}}}}"#
+        r#"{{"jsonrpc":"2.0","id":"{id}","method":"subscribe","params":{{"query":"tm.event='Tx'"}}}}"#
     );
     link.send(&message(&request), 1).unwrap();
     assert!(rig.ledger.used() > 200_000, "{}", rig.ledger.used());
@@ -500,6 +500,29 @@ async fn ws_97_no_more_connections_subscribe_than_are_configured() {
     }
     assert_eq!(refused, 1);
     drop(link);
+    rig.stop().await;
+    node.stop().await;
+}
+
+/// A query of a megabyte, written anew, is longer than what the node reads, and ended what others had on the
+/// connection.
+#[tokio::test]
+async fn ws_97_a_query_that_the_node_cannot_read_ends_nobody_else_s_subscription() {
+    let node = quick().await;
+    let rig = Rig::up(node.url()).await;
+    let (mut polite, mut hostile) = (open(&rig, 2), open(&rig, 3));
+    subscribe(&mut polite, "1", BLOCKS).unwrap();
+    assert!(text(&mut polite).await.ends_with(r#""result":{}}"#));
+    for len in [513, 999_000] {
+        subscribe(&mut hostile, "1", &"<".repeat(len)).unwrap();
+        let answer = text(&mut hostile).await;
+        assert!(answer.contains("maximum query length exceeded"), "{answer}");
+    }
+    let first = height_of(&text(&mut polite).await);
+    for height in first + 1..first + 5 {
+        assert_eq!(height_of(&text(&mut polite).await), height);
+    }
+    drop((polite, hostile));
     rig.stop().await;
     node.stop().await;
 }
