@@ -17,5 +17,6 @@ mod restart;
 mod sdk;
 mod service_manager;
 mod shares;
+mod subscriptions;
 mod support;
 mod watched;
