@@ -12,10 +12,10 @@ use wire::json;
 use wire::json::write::{Int, Text, filled, internal_error};
 use wire::jsonrpc::{Request, RequestFault};
 
-use super::hub::{ALREADY, FeedEnd, FeedNews, Hub, Reader, cancelled, canonical, event_head};
+use super::hub::{self, ALREADY, FeedEnd, FeedNews, Hub, Reader, canonical, event_head};
 use super::nodes::NodeIndex;
 use super::query::charged;
-use super::questions::{Questions, Way};
+use super::questions::{CallKind, Questions};
 use super::reads::Reads;
 use crate::jsonrpc::{KeptId, SubscriptionCall, SubscriptionFault};
 use crate::ledger::{Ledger, Reservation};
@@ -152,7 +152,8 @@ impl ClientLink {
         // Requests to subscribe that the node has not answered yet are answered first.
         let unanswered = |known: &Subscription| !known.reader.is_confirmed();
         let unanswered = ended.into_iter().filter(unanswered);
-        self.ready.extend(unanswered.map(Subscription::left));
+        self.ready
+            .extend(unanswered.map(Subscription::into_confirmation));
         self.questions.answered(text, tag)
     }
 
@@ -231,12 +232,12 @@ impl RelayLink for ClientLink {
             Some(Ok(call)) => self.call(call, (tag, id)),
             Some(Err(fault)) => self.questions.answered(unfit(&id, &fault), tag),
             None => {
-                let way = match message.is_write {
-                    true => Way::Write,
-                    false => Way::Read,
+                let kind = match message.is_write {
+                    true => CallKind::Write,
+                    false => CallKind::Read,
                 };
                 let call = message.text.slice_ref(call);
-                self.questions.ask(call, way, (tag, id))
+                self.questions.ask(call, kind, (tag, id))
             }
         }
     }
@@ -274,7 +275,7 @@ impl Subscription {
     }
 
     /// The answer to its request, when its client has ended it already.
-    fn left(self) -> RelayEvent {
+    fn into_confirmation(self) -> RelayEvent {
         RelayEvent::Answer {
             tag: self.tag,
             text: charged(answer(&self.id, DONE), self.charge),
@@ -300,14 +301,14 @@ impl Subscription {
                 refusal,
             },
             FeedEnd::Cancelled(reason) if !was_confirmed => self.answered(&internal_error(&reason)),
-            FeedEnd::Cancelled(reason) => self.told(&reason),
-            FeedEnd::Failed(refusal) => self.told(&refusal.detail),
-            FeedEnd::Refused(_) => self.told("the node refused it"),
+            FeedEnd::Cancelled(reason) => self.cancelled(&reason),
+            FeedEnd::Failed(refusal) => self.cancelled(&refusal.detail),
+            FeedEnd::Refused(_) => self.cancelled("the node refused it"),
         }
     }
 
-    fn told(&self, reason: &str) -> RelayEvent {
-        RelayEvent::Text(cancelled(self.id.as_str(), reason).into())
+    fn cancelled(&self, reason: &str) -> RelayEvent {
+        RelayEvent::Text(hub::cancelled(self.id.as_str(), reason).into())
     }
 }
 

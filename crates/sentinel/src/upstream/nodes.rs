@@ -204,11 +204,6 @@ impl Nodes {
         &self.node(node).endpoint
     }
 
-    /// The highest block known of a node; 0 = none yet.
-    pub fn height(&self, node: NodeIndex) -> u64 {
-        self.node(node).state().height
-    }
-
     /// The node itself if it is up, else the first other one that is; itself if none is.
     pub fn nearest_up(&self, node: NodeIndex) -> NodeIndex {
         if self.is_up(node) {

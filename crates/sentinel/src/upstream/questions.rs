@@ -40,9 +40,9 @@ enum Answer {
     There(Result<Bytes, Refusal>),
 }
 
-/// How a question goes to the node.
+/// How a call goes to the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum CallKind {
     /// With the limits of reads.
     Read,
     /// A write whose turn has come: at most once.
@@ -77,7 +77,7 @@ impl Questions {
     pub(super) fn ask(
         &mut self,
         call: Bytes,
-        way: Way,
+        kind: CallKind,
         (tag, id): (u64, KeptId),
     ) -> Result<(), Refusal> {
         let held = self.ledger.reserve(call.len() + QUESTION_BYTES);
@@ -86,14 +86,14 @@ impl Questions {
         let room = self.ledger.nothing();
         let asking = async move {
             let _held = held;
-            let answer = match way {
-                Way::Read => reads.forward(client, node, request(call)).await?,
-                Way::Write => reads.pass(client, node, request(call)).await?,
+            let answer = match kind {
+                CallKind::Read => reads.forward(client, node, request(call)).await?,
+                CallKind::Write => reads.pass(client, node, request(call)).await?,
             };
             let answer = collected(answer, room).await;
-            answer.map_err(|refusal| match way {
-                Way::Read => refusal,
-                Way::Write => refusal.maybe_forwarded(),
+            answer.map_err(|refusal| match kind {
+                CallKind::Read => refusal,
+                CallKind::Write => refusal.maybe_forwarded(),
             })
         };
         let answer = Answer::Awaited(Box::pin(asking));

@@ -37,8 +37,7 @@ fn ws_95_subscribers_of_transactions_get_all_of_a_block() {
     let mut writer = WebSocket::connect(node.node.rpc_address());
     for number in 0..TXS {
         let tx = base64_simd::STANDARD.encode_to_string(format!("k{number}=1"));
-        let write =
-            format!(r#"{{"id":1,"method":"broadcast_tx_sync","params":{{"tx":"{tx}"}}}}"#);
+        let write = format!(r#"{{"id":1,"method":"broadcast_tx_sync","params":{{"tx":"{tx}"}}}}"#);
         assert!(writer.ask(&write).contains(r#""code":0"#));
     }
     node.node.faults().resume();
@@ -47,6 +46,38 @@ fn ws_95_subscribers_of_transactions_get_all_of_a_block() {
             let event = next(socket);
             assert!(event.contains("tendermint/event/Tx"), "{event}");
         }
+    }
+    drop(sockets);
+    proxy.stop();
+}
+
+/// At 2b52556 each of these subscribed at the node over a connection of the client's own, past all limits.
+#[test]
+fn json_96_whatever_it_is_called_a_subscription_is_shared() {
+    let node = Node::with(|config| {
+        config.block_interval = Duration::from_millis(50);
+        // One subscriber for the follower, and one for all clients: another one is refused.
+        config.rpc.max_subscription_clients = 2;
+    });
+    let proxy = Proxy::start(&node.url());
+    let mut sockets = Vec::new();
+    for name in [
+        "params",
+        "paramſ",
+        r"param\u017f",
+        "PARAMS",
+        "Params",
+        r"\u0070arams",
+    ] {
+        let mut socket = WebSocket::connect(proxy.address);
+        let answer = socket.ask(&format!(
+            r#"{{"id":1,"method":"subscribe","params":{{}},"{name}":["tm.event='NewBlock'"]}}"#
+        ));
+        assert_eq!(answer, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "{name}");
+        sockets.push(socket);
+    }
+    for socket in &mut sockets {
+        assert!(next(socket).contains("tendermint/event/NewBlock"));
     }
     drop(sockets);
     proxy.stop();

@@ -25,7 +25,7 @@ pub(super) type FeedKey = (NodeIndex, String);
 pub(super) struct Feed {
     key: FeedKey,
     state: Mutex<FeedState>,
-    stock: Arc<Stock>,
+    totals: Arc<FeedTotals>,
     /// Of the client that asked for it first.
     _slot: ClientSlot,
 }
@@ -93,9 +93,9 @@ struct HeldEvent {
 
 /// What holds for all feeds.
 #[derive(Debug)]
-pub(super) struct Stock {
+pub(super) struct FeedTotals {
     /// Bytes that a reader may be behind.
-    most: usize,
+    max_lag_bytes: usize,
     /// Subscriptions of clients.
     pub(super) readers: AtomicUsize,
     /// Those that ended because their client read too slowly.
@@ -123,10 +123,10 @@ pub(in crate::upstream) enum FeedNews {
     Ended(FeedEnd),
 }
 
-impl Stock {
-    pub(super) fn new(most: usize) -> Arc<Self> {
+impl FeedTotals {
+    pub(super) fn new(max_lag_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
-            most,
+            max_lag_bytes,
             readers: AtomicUsize::new(0),
             slow: AtomicU64::new(0),
             ended: AtomicU64::new(0),
@@ -135,7 +135,7 @@ impl Stock {
 }
 
 impl Feed {
-    pub(super) fn new(key: FeedKey, stock: &Arc<Stock>, slot: ClientSlot) -> Self {
+    pub(super) fn new(key: FeedKey, totals: &Arc<FeedTotals>, slot: ClientSlot) -> Self {
         Self {
             key,
             state: Mutex::new(FeedState {
@@ -147,7 +147,7 @@ impl Feed {
                 readers: Slab::new(),
                 charge: None,
             }),
-            stock: Arc::clone(stock),
+            totals: Arc::clone(totals),
             _slot: slot,
         }
     }
@@ -175,7 +175,7 @@ impl Feed {
         if matches!(state.phase, FeedPhase::Ended(_)) {
             return Err(slot);
         }
-        self.stock.readers.fetch_add(1, Ordering::Relaxed);
+        self.totals.readers.fetch_add(1, Ordering::Relaxed);
         let reader = ReaderState {
             next: state.first + state.events.len() as u64,
             is_slow: false,
@@ -223,7 +223,7 @@ impl Feed {
         let mut state = self.state.lock();
         if matches!(end, FeedEnd::Cancelled(_)) {
             let readers = state.readers.len() as u64;
-            self.stock.ended.fetch_add(readers, Ordering::Relaxed);
+            self.totals.ended.fetch_add(readers, Ordering::Relaxed);
         }
         state.phase = FeedPhase::Ended(end);
         state.wake();
@@ -240,9 +240,9 @@ impl Feed {
         }
         state.bytes += event.rest.len();
         state.events.push_back(HeldEvent { event, unread });
-        while !state.is_charged(self.stock.most) {
+        while !state.is_charged(self.totals.max_lag_bytes) {
             state.end_slowest();
-            self.stock.slow.fetch_add(1, Ordering::Relaxed);
+            self.totals.slow.fetch_add(1, Ordering::Relaxed);
         }
         state.wake();
     }
@@ -259,7 +259,7 @@ impl FeedState {
 
     /// Charges what is held to a reader that is furthest behind, of whom it is: whether it may be so far
     /// behind. One event may always wait.
-    fn is_charged(&mut self, most: usize) -> bool {
+    fn is_charged(&mut self, max_lag_bytes: usize) -> bool {
         let Some(slowest) = self.slowest().filter(|_| self.events.len() > 1) else {
             self.charge = None;
             return true;
@@ -271,7 +271,7 @@ impl FeedState {
                 &mut other.insert((slowest, nothing)).1
             }
         };
-        self.bytes <= most && charge.grow(self.bytes.saturating_sub(charge.bytes()))
+        self.bytes <= max_lag_bytes && charge.grow(self.bytes.saturating_sub(charge.bytes()))
     }
 
     /// A reader whose next event is the first that is held.
@@ -364,7 +364,7 @@ impl Drop for Reader {
         {
             state.charge = None;
         }
-        self.feed.stock.readers.fetch_sub(1, Ordering::Relaxed);
+        self.feed.totals.readers.fetch_sub(1, Ordering::Relaxed);
         if state.readers.is_empty() {
             self.on_leave.notify_one();
         }
@@ -401,8 +401,8 @@ mod tests {
             let limits = ClientLimits::new(&Config::default(), Clock::start(), [1, 2]).unwrap();
             let limits = Arc::new(limits);
             let place = limits.open_query(client(0), (10, 10)).unwrap();
-            let stock = Stock::new(most);
-            let feed = Arc::new(Feed::new((0, "q".to_owned()), &stock, place));
+            let totals = FeedTotals::new(most);
+            let feed = Arc::new(Feed::new((0, "q".to_owned()), &totals, place));
             let ledger = Ledger::new(64 * MIB);
             let join = |last| {
                 let slot = limits.subscribe(client(last)).unwrap();
@@ -433,7 +433,7 @@ mod tests {
         }
 
         fn slow(&self) -> u64 {
-            self.feed.stock.slow.load(Ordering::Relaxed)
+            self.feed.totals.slow.load(Ordering::Relaxed)
         }
     }
 

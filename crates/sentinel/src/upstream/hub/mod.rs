@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use self::feed::{Feed, FeedKey, Stock};
+use self::feed::{Feed, FeedKey, FeedTotals};
 pub(super) use self::feed::{FeedEnd, FeedNews, Reader};
 pub(super) use self::link::ALREADY;
 use self::link::QUERIES_PER_LINK;
@@ -50,7 +50,7 @@ struct Inner {
     board: Mutex<HashMap<FeedKey, Arc<Feed>>>,
     /// A feed is to be looked at.
     changed: Arc<Notify>,
-    stock: Arc<Stock>,
+    totals: Arc<FeedTotals>,
     /// Connections to nodes that subscribe.
     links: AtomicUsize,
 }
@@ -81,7 +81,7 @@ impl Hub {
             answer_limit: config.upstream.read_timeout,
             board: Mutex::default(),
             changed: Arc::default(),
-            stock: Stock::new(nodes.ledger().capacity() / EVENT_SHARE),
+            totals: FeedTotals::new(nodes.ledger().capacity() / EVENT_SHARE),
             links: AtomicUsize::new(0),
         }));
         let worker = HubWorker::new(hub.clone());
@@ -118,7 +118,7 @@ impl Hub {
             let text = format!("max_subscription_clients {most} reached");
             return Err(Refusal::new(Reason::Connections, text).retry_after(CROWDED_PAUSE));
         }
-        let feed = Arc::new(Feed::new(key.clone(), &inner.stock, place));
+        let feed = Arc::new(Feed::new(key.clone(), &inner.totals, place));
         let reader = feed.join(slot, ledger, &inner.changed);
         board.insert(key, feed);
         inner.changed.notify_one();
@@ -134,11 +134,11 @@ impl Hub {
     pub fn counters(&self) -> HubCounters {
         let inner = &*self.0;
         HubCounters {
-            subscriptions: inner.stock.readers.load(Ordering::Relaxed),
+            subscriptions: inner.totals.readers.load(Ordering::Relaxed),
             queries: self.0.board.lock().len(),
             links: inner.links.load(Ordering::Relaxed),
-            slow: inner.stock.slow.load(Ordering::Relaxed),
-            ended: inner.stock.ended.load(Ordering::Relaxed),
+            slow: inner.totals.slow.load(Ordering::Relaxed),
+            ended: inner.totals.ended.load(Ordering::Relaxed),
         }
     }
 
