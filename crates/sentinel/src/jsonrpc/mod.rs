@@ -22,7 +22,7 @@ use wire::json;
 use wire::jsonrpc::{BroadcastMethod, RequestId};
 
 pub use self::id::KeptId;
-pub use self::subscriptions::{SubscriptionCall, SubscriptionFault};
+pub use self::subscriptions::SubscriptionCall;
 pub use self::uri::{UriRoute, UriTarget, classify_uri};
 use crate::refusal::{Reason, Refusal};
 

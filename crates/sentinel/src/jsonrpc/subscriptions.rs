@@ -1,8 +1,6 @@
 //! Calls about subscriptions, as the node reads their parameters: only what is understood here goes
 //! to the node, and only in words of our own.
 
-use std::fmt;
-
 use wire::json::{self, Kind};
 use wire::jsonrpc::Request;
 
@@ -17,27 +15,13 @@ pub enum SubscriptionCall {
     UnsubscribeAll,
 }
 
-/// Why the node does not carry such a call out, in its words (`rpc/jsonrpc/server/ws_handler.go`,
-/// `jsonParamsToArgs` in `http_json_handler.go`; CometBFT 0.38).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SubscriptionFault {
-    /// Whether its handler panics, and so answers with the id -1.
-    pub is_panic: bool,
-    text: String,
-}
-
-impl fmt::Display for SubscriptionFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
 impl SubscriptionCall {
     /// What a request asks for; none if it calls another method.
     ///
     /// # Errors
-    /// What is wrong with its parameters.
-    pub fn of(request: &Request<'_>) -> Option<Result<Self, SubscriptionFault>> {
+    /// What is wrong with its parameters, in the node's words (`rpc/jsonrpc/server/ws_handler.go`,
+    /// `jsonParamsToArgs` in `http_json_handler.go`; CometBFT 0.38).
+    pub fn of(request: &Request<'_>) -> Option<Result<Self, String>> {
         let query = || query_of(request.params);
         Some(match &*request.method {
             "subscribe" => query().map(Self::Subscribe),
@@ -52,11 +36,8 @@ impl SubscriptionCall {
 }
 
 /// The query among parameters; empty if they are named and it is not among them.
-fn query_of(params: Option<&[u8]>) -> Result<String, SubscriptionFault> {
-    let params = params.ok_or_else(|| SubscriptionFault {
-        is_panic: true,
-        text: "WSJSONRPC: reflect: Call with too few input arguments".to_owned(),
-    })?;
+fn query_of(params: Option<&[u8]>) -> Result<String, String> {
+    let params = params.ok_or("WSJSONRPC: reflect: Call with too few input arguments")?;
     let query = arguments(params, &["query"])?;
     match query.map_or(Kind::Null, Kind::of) {
         Kind::String => Ok(json::unquote(query.unwrap_or_default()).into_owned()),
@@ -70,7 +51,7 @@ fn query_of(params: Option<&[u8]>) -> Result<String, SubscriptionFault> {
 
 /// The last argument of a function with these parameters, if it is given. Names of parameters count as
 /// they are written, and of repeated ones the last.
-fn arguments<'a>(params: &'a [u8], names: &[&str]) -> Result<Option<&'a [u8]>, SubscriptionFault> {
+fn arguments<'a>(params: &'a [u8], names: &[&str]) -> Result<Option<&'a [u8]>, String> {
     match Kind::of(params) {
         Kind::Object | Kind::Null => {
             let named = json::members(params).filter(|(name, _)| names.contains(&&**name));
@@ -99,11 +80,8 @@ fn arguments<'a>(params: &'a [u8], names: &[&str]) -> Result<Option<&'a [u8]>, S
     }
 }
 
-fn unfit(text: &str) -> SubscriptionFault {
-    SubscriptionFault {
-        is_panic: false,
-        text: format!("error converting json params to arguments: {text}"),
-    }
+fn unfit(text: &str) -> String {
+    format!("error converting json params to arguments: {text}")
 }
 
 /// Longer parameters are not shown.

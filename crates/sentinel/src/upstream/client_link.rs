@@ -17,7 +17,7 @@ use super::nodes::NodeIndex;
 use super::query::charged;
 use super::questions::{CallKind, Questions};
 use super::reads::Reads;
-use crate::jsonrpc::{KeptId, SubscriptionCall, SubscriptionFault};
+use crate::jsonrpc::{KeptId, SubscriptionCall};
 use crate::ledger::{Ledger, Reservation};
 use crate::refusal::{Reason, Refusal};
 
@@ -230,7 +230,12 @@ impl RelayLink for ClientLink {
         };
         match SubscriptionCall::of(&request) {
             Some(Ok(call)) => self.call(call, (tag, id)),
-            Some(Err(fault)) => self.questions.answered(unfit(&id, &fault), tag),
+            Some(Err(fault)) => {
+                // Without parameters its handler panics, and so answers with another id.
+                let id = request.params.map_or("-1", |_| id.as_str());
+                let text = answer_to(Some(id), &internal_error(&fault));
+                self.questions.answered(text, tag)
+            }
             None => {
                 let kind = match message.is_write {
                     true => CallKind::Write,
@@ -327,15 +332,6 @@ fn unreadable(fault: &RequestFault<'_>) -> Vec<u8> {
     let template = r#""error":{"code":?,"message":"Parse error. Invalid JSON","data":?}"#;
     let data = format!("error unmarshaling request: {fault}");
     answer_to(None, &filled(template, &[&Int(PARSE_ERROR), &Text(&data)]))
-}
-
-/// What it says to a call about subscriptions whose parameters do not fit.
-fn unfit(id: &KeptId, fault: &SubscriptionFault) -> Vec<u8> {
-    let member = internal_error(&fault.to_string());
-    match fault.is_panic {
-        true => answer_to(Some("-1"), &member),
-        false => answer(id, &member),
-    }
 }
 
 /// The node's answer to what was done.
