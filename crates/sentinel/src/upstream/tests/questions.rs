@@ -1,7 +1,7 @@
 //! Questions over a WebSocket, which take the read lane, against the built-in node.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -70,26 +70,16 @@ async fn ws_97_answers_are_the_nodes_own_and_come_in_order() {
     node.stop().await;
 }
 
-/// Answers `status` and `health`; of `health` the answer is the number of the connection, and the number of
-/// the question on it.
+/// Answers `status`, and anything else with the number of the connection.
 fn counting() -> ScriptedServer {
-    let numbers = Mutex::new(HashMap::new());
+    let connections = AtomicUsize::new(0);
     ScriptedServer::start(move |connection| {
-        let number = {
-            let mut numbers = numbers.lock().unwrap();
-            let number = numbers.len();
-            numbers.insert(number, ());
-            number
-        };
-        let mut questions = 0;
+        let number = connections.fetch_add(1, Ordering::Relaxed);
         while let Some(request) = connection.read_request() {
             let call: serde_json::Value = serde_json::from_slice(&request.body).unwrap_or_default();
             let result = match call["method"].as_str() {
                 Some("status") => STATUS.to_owned(),
-                _ => {
-                    questions += 1;
-                    format!("[{number},{questions}]")
-                }
+                _ => number.to_string(),
             };
             let id = &call["id"];
             let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
@@ -106,15 +96,15 @@ async fn ws_97_no_websocket_has_a_connection_to_the_node_of_its_own() {
     let server = counting();
     let rig = Rig::up(server.http_url()).await;
     let mut links: Vec<_> = (0..200).map(|_| open(&rig, 2)).collect();
-    let mut asked = 0;
+    let mut connections = HashSet::new();
     for link in &mut links {
-        asked += 1;
-        let request = format!(r#"{{"jsonrpc":"2.0","id":{asked},"method":"health"}}"#);
-        let answer = ask(link, &request).await;
+        let request = r#"{"jsonrpc":"2.0","id":1,"method":"health"}"#;
+        let answer = ask(link, request).await;
         let value: serde_json::Value = serde_json::from_str(&answer).unwrap();
-        // One after the other, all over one kept connection.
-        assert_eq!(value["result"][1], asked, "{answer}");
+        connections.insert(value["result"].to_string());
     }
+    // One kept connection, and another when sentinel's own question has that.
+    assert!(connections.len() < 5, "{connections:?}");
     drop(links);
     rig.stop().await;
 }
