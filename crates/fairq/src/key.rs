@@ -43,16 +43,6 @@ impl KeyScheme {
         };
         ClientKey(Network::cut(address, prefix))
     }
-
-    /// Bits of an IPv4 address, 0 to 32.
-    pub const fn v4_prefix(&self) -> u8 {
-        self.v4_prefix
-    }
-
-    /// Bits of an IPv6 address, 0 to 128.
-    pub const fn v6_prefix(&self) -> u8 {
-        self.v6_prefix
-    }
 }
 
 /// One client: an address prefix. 17 bytes.
@@ -121,7 +111,6 @@ mod tests {
         let scheme = KeyScheme::new(24, 48).unwrap();
         assert_eq!(key(scheme, "192.0.2.77"), "192.0.2.0/24");
         assert_eq!(key(scheme, "2001:db8:1:2::9"), "2001:db8:1::/48");
-        assert_eq!((scheme.v4_prefix(), scheme.v6_prefix()), (24, 48));
         let all = KeyScheme::new(0, 0).unwrap();
         assert_eq!(key(all, "192.0.2.77"), "0.0.0.0/0");
         assert_eq!(key(all, "2001:db8::1"), "::/0");

@@ -118,38 +118,25 @@ impl<S: Neutral> ClientTable<S> {
 
     /// The state of a client: its own, a new one, or a shared one.
     pub fn entry(&mut self, key: ClientKey, now: Nanos) -> Entry<'_, S> {
-        let hash = self.hash.hash_one(key);
-        let found = self.find(hash, &key);
-        let place = match found {
-            Some(place) => {
-                self.slots[place].used = true;
-                place
-            }
-            None => match self.place_for(key, now) {
-                Some(place) => {
-                    let (slots, keyed) = (&self.slots, self.hash);
-                    let number = u32::try_from(place).expect("the limit fits in 32 bits");
-                    self.index.insert_unique(hash, number, |&number| {
-                        keyed.hash_one(slots[number as usize].key)
-                    });
-                    place
-                }
-                None => return self.shared_entry(&key),
+        let known = self.find(&key);
+        let Some(place) = known.or_else(|| self.place_for(key, now)) else {
+            return self.shared_entry(&key);
+        };
+        let slot = &mut self.slots[place as usize];
+        slot.used = known.is_some();
+        Entry {
+            id: SlotId {
+                place,
+                generation: Some(slot.generation),
             },
-        };
-        let slot = &mut self.slots[place];
-        let id = SlotId {
-            place: u32::try_from(place).expect("the limit fits in 32 bits"),
-            generation: Some(slot.generation),
-        };
-        let state = &mut slot.state;
-        Entry { id, state }
+            state: &mut slot.state,
+        }
     }
 
     /// The state of a client that has one of its own.
     pub fn peek(&self, key: &ClientKey) -> Option<&S> {
-        let place = self.find(self.hash.hash_one(key), key)?;
-        Some(&self.slots[place].state)
+        let place = self.find(key)?;
+        Some(&self.slots[place as usize].state)
     }
 
     /// A state by its name, to be changed; none if it was forgotten.
@@ -179,37 +166,39 @@ impl<S: Neutral> ClientTable<S> {
             + self.shared.capacity() * size_of::<S>()
     }
 
-    fn find(&self, hash: u64, key: &ClientKey) -> Option<usize> {
-        let found = self
-            .index
-            .find(hash, |&number| self.slots[number as usize].key == *key);
-        found.map(|&number| number as usize)
+    fn find(&self, key: &ClientKey) -> Option<u32> {
+        let is_of_key = |&place: &u32| self.slots[place as usize].key == *key;
+        self.index.find(self.hash.hash_one(key), is_of_key).copied()
     }
 
     /// A place with a new state for this client: an unused one, or that of a client to be forgotten.
-    fn place_for(&mut self, key: ClientKey, now: Nanos) -> Option<usize> {
-        if self.slots.len() < self.limits.clients {
-            self.slots.push(Slot {
-                key,
-                used: false,
-                generation: 0,
-                state: S::default(),
-            });
-            return Some(self.slots.len() - 1);
-        }
-        let place = self.forgettable(now)?;
-        let hash = self.hash.hash_one(self.slots[place].key);
+    fn place_for(&mut self, key: ClientKey, now: Nanos) -> Option<u32> {
+        let mut slot = Slot {
+            key,
+            used: false,
+            generation: 0,
+            state: S::default(),
+        };
+        let place = if self.slots.len() < self.limits.clients {
+            self.slots.push(slot);
+            self.slots.len() - 1
+        } else {
+            let place = self.forgettable(now)?;
+            let former = self.hash.hash_one(self.slots[place].key);
+            let at_place = |&other: &u32| other as usize == place;
+            if let Ok(former) = self.index.find_entry(former, at_place) {
+                former.remove();
+            }
+            slot.generation = self.slots[place].generation.wrapping_add(1);
+            self.slots[place] = slot;
+            self.evictions += 1;
+            place
+        };
         let number = u32::try_from(place).expect("the limit fits in 32 bits");
-        if let Ok(former) = self.index.find_entry(hash, |&other| other == number) {
-            former.remove();
-        }
-        let slot = &mut self.slots[place];
-        slot.key = key;
-        slot.used = false;
-        slot.generation = slot.generation.wrapping_add(1);
-        slot.state = S::default();
-        self.evictions += 1;
-        Some(place)
+        let (slots, keyed) = (&self.slots, self.hash);
+        let hash_of = |&place: &u32| keyed.hash_one(slots[place as usize].key);
+        (self.index).insert_unique(keyed.hash_one(key), number, hash_of);
+        Some(number)
     }
 
     fn forgettable(&mut self, now: Nanos) -> Option<usize> {

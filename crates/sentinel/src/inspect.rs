@@ -127,7 +127,6 @@ impl Operator {
             clients_active: status.backlogged_clients,
             client_table_entries: status.known_clients,
             client_evictions: status.evictions,
-            overflow_flows_active: status.overflow_clients,
             fair_share: status.rate.as_f64() / status.backlogged_clients.max(1) as f64,
             pace_rate: status.rate.as_f64(),
             pace_blind: status.blind,

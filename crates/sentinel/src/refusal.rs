@@ -31,6 +31,8 @@ pacing::named! {
         Rate => "rate",
         /// The client's own queue is full.
         QueueFull => "queue_full",
+        /// As many clients have writes waiting as may, and this one is not among them.
+        Clients => "clients",
         /// It would wait, or has waited, longer than the deadline.
         QueueTimeout => "queue_timeout",
         /// The byte ledger is full.

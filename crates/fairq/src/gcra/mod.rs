@@ -17,10 +17,6 @@ use pacing::{Nanos, Rate};
 pub struct GcraLimit {
     rate: Rate,
     burst: Nanos,
-    /// Whole nanoseconds of 1/rate.
-    gap_ns: u64,
-    /// The rest of 1/rate, in parts of a nanosecond: the denominator is the rate.
-    gap_part: u64,
     /// Tokens that gather at most, in [`TOKEN`]ths.
     depth: u128,
 }
@@ -41,12 +37,9 @@ impl GcraLimit {
     /// `rate` tokens a second, `burst` worth of them at once.
     pub fn new(rate: Rate, burst: Nanos) -> Self {
         let micros = rate.as_micros();
-        let token = u64::try_from(TOKEN).expect("a token is 10^15");
         Self {
             rate,
             burst,
-            gap_ns: token.checked_div(micros).unwrap_or(0),
-            gap_part: token.checked_rem(micros).unwrap_or(0),
             depth: (u128::from(burst.as_nanos()) * u128::from(micros)).max(TOKEN),
         }
     }
@@ -54,11 +47,6 @@ impl GcraLimit {
     /// Tokens a second.
     pub const fn rate(&self) -> Rate {
         self.rate
-    }
-
-    /// The burst as it was given.
-    pub const fn burst(&self) -> Nanos {
-        self.burst
     }
 
     /// The most tokens that can be taken at one instant, 1 at least.
@@ -73,19 +61,7 @@ impl GcraLimit {
     /// # Errors
     /// The earliest instant at which there will be one; [`Nanos::MAX`] when the rate is zero.
     pub fn try_take(&self, state: &mut GcraState, now: Nanos) -> Result<(), Nanos> {
-        if self.rate.is_zero() {
-            return Err(Nanos::MAX);
-        }
-        let start = state.from(now);
-        let next = self.one_later(start);
-        if u128::from(next.arrival_ns.saturating_sub(now.as_nanos())) * self.denominator()
-            + u128::from(next.arrival_part)
-            > self.depth
-        {
-            return Err(self.next_at(state, now, 1));
-        }
-        *state = next;
-        Ok(())
+        self.try_take_many(state, now, 1)
     }
 
     /// Takes `count` tokens or none.
@@ -182,38 +158,8 @@ impl GcraLimit {
         }
     }
 
-    /// The arrival time one token later, without a division.
-    fn one_later(&self, state: GcraState) -> GcraState {
-        let part = state.arrival_part + self.gap_part;
-        let carry = part >= self.rate.as_micros();
-        GcraState {
-            arrival_ns: state
-                .arrival_ns
-                .saturating_add(self.gap_ns)
-                .saturating_add(u64::from(carry)),
-            arrival_part: if carry {
-                part - self.rate.as_micros()
-            } else {
-                part
-            },
-        }
-    }
-
     fn denominator(&self) -> u128 {
         u128::from(self.rate.as_micros())
-    }
-}
-
-impl GcraState {
-    /// The arrival time, not before `now`: what was not taken in time is gone.
-    fn from(self, now: Nanos) -> Self {
-        if self.arrival_ns < now.as_nanos() {
-            return Self {
-                arrival_ns: now.as_nanos(),
-                arrival_part: 0,
-            };
-        }
-        self
     }
 }
 
@@ -231,11 +177,6 @@ impl Gcra {
             limit: GcraLimit::new(rate, burst),
             state: GcraState::default(),
         }
-    }
-
-    /// Its rate and burst.
-    pub const fn limit(&self) -> &GcraLimit {
-        &self.limit
     }
 
     /// Takes one token.

@@ -69,7 +69,7 @@ fn the_next_token_comes_at_the_exact_instant() {
 #[test]
 fn the_burst_is_what_gathers() {
     let mut gcra = Gcra::new(rate("2000/s"), Nanos::from_millis(20));
-    assert_eq!(gcra.limit().burst_tokens(), 40);
+    assert_eq!(gcra.limit.burst_tokens(), 40);
     assert_eq!(gcra.take_up_to(Nanos::ZERO, 100), 40);
     assert_eq!(gcra.take_up_to(Nanos::from_micros(499), 100), 0);
     assert_eq!(gcra.take_up_to(Nanos::from_micros(500), 100), 1);

@@ -2,15 +2,7 @@
 
 use pacing::{Nanos, Rate};
 
-use super::{
-    FairQueue,
-    flow::{Lane, Ring},
-    homes::Home,
-    item::Backlog,
-    limits::Weight,
-    rank::SHORT,
-    slab::List,
-};
+use super::{FairQueue, item::Backlog, limits::Weight, rank::SHORT};
 use crate::key::ClientKey;
 
 impl<T> FairQueue<T> {
@@ -18,22 +10,16 @@ impl<T> FairQueue<T> {
     /// part of the weights of those, its own included. It gets more when others need less. `weight`
     /// counts for a client that has nothing waiting.
     pub fn fair_share(&self, client: &ClientKey, weight: Weight, total: Rate) -> f64 {
+        let flow = self.clients.find(client).map(|flow| &self.flows[flow]);
         let backlogged = self.backlogged_shares as f64;
-        let of_all = |own: f64, all: f64| total.as_f64() * own / all;
-        let absent = f64::from(weight.shares());
-        let flow = match self.homes.find(client) {
-            Some(Home::Lane(lane)) => {
-                let node = &self.flows[self.lanes[lane].flow];
-                let own = 1.0 / f64::from(node.lanes);
-                return of_all(own, backlogged);
+        let (own, all) = match flow.filter(|flow| flow.load.entries > 0) {
+            Some(flow) => (f64::from(flow.weight.shares()), backlogged),
+            None => {
+                let absent = f64::from(weight.shares());
+                (absent, backlogged + absent)
             }
-            Some(Home::Flow(flow)) => &self.flows[flow],
-            None => return of_all(absent, backlogged + absent),
         };
-        if flow.load.entries == 0 {
-            return of_all(absent, backlogged + absent);
-        }
-        of_all(f64::from(flow.weight.shares()), backlogged)
+        total.as_f64() * own / all
     }
 
     /// How long an item would wait that the client pushed now: what it has waiting, at its fair share,
@@ -69,26 +55,10 @@ impl<T> FairQueue<T> {
     /// The clients with most entries waiting, the longest first, at most `n`. Who is left out has at
     /// most an eighth more than the last of the list. Looks at about `n` clients, not at all.
     pub fn top(&self, n: usize) -> Vec<(ClientKey, Backlog)> {
-        let mut top = Vec::new();
-        for flow in self.by_entries.descending(&self.flows).take(n) {
-            let node = &self.flows[flow];
-            match node.owner {
-                Some(client) => top.push((client, node.load)),
-                None => {
-                    let mut at = node.ring.head();
-                    for _ in 0..n {
-                        let Some(number) = at else { break };
-                        let lane = &self.lanes[number];
-                        if let Lane::Client(client) = lane.lane {
-                            top.push((client, lane.load));
-                        }
-                        at = List::<Ring>::next(&self.lanes, number);
-                    }
-                }
-            }
-        }
+        let longest = self.by_entries.descending(&self.flows).take(n);
+        let flows = longest.map(|flow| &self.flows[flow]);
+        let mut top: Vec<_> = flows.map(|flow| (flow.owner, flow.load)).collect();
         top.sort_by(|(a_key, a), (b_key, b)| b.entries.cmp(&a.entries).then(a_key.cmp(b_key)));
-        top.truncate(n);
         top
     }
 }

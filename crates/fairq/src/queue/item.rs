@@ -14,8 +14,13 @@ pub struct Item<T> {
     pub cost: u32,
 }
 
-/// The greatest cost of an item: 1 MiB at 64 bytes a unit. It bounds how many turns a flow can owe.
+/// The greatest cost of an item: 1 MiB at 64 bytes a unit. It bounds how many laps a flow can owe.
 const COST_MAX: u32 = 16_384;
+
+/// What a cost counts as, whoever named it.
+pub(super) fn counted(cost: u32) -> u32 {
+    cost.clamp(1, COST_MAX)
+}
 
 impl<T> Item<T> {
     /// An item of cost 1.
@@ -26,16 +31,12 @@ impl<T> Item<T> {
             cost: 1,
         }
     }
-
-    pub(crate) fn counted_cost(&self) -> u32 {
-        self.cost.clamp(1, COST_MAX)
-    }
 }
 
 /// An item whose turn has come, or that had to make room.
 #[derive(Debug)]
 pub struct Popped<T> {
-    /// Whose it is: the real client, also when it shared an overflow flow.
+    /// Whose it is.
     pub client: ClientKey,
     /// The connection it came from.
     pub connection: u64,
@@ -68,6 +69,10 @@ pub enum Refusal {
     /// The client's own queue is full.
     #[error("the client's queue is full")]
     QueueFull,
+    /// As many clients as the queue holds have items waiting or owe for some, or as many of its IPv6 /48, and this one
+    /// is not among them.
+    #[error("as many clients wait as may, and this one is not among them")]
+    Clients,
     /// The queue holds as many entries as it may, and no flow is longer than this client's.
     #[error("the queue is full of entries, and no client has more waiting than this one")]
     Entries,

@@ -10,7 +10,7 @@ pacing::settings! {
     pub struct QueueLimits {
         /// Flows of clients, 1 to 16,777,216. A flow exists while its client has entries or has not yet
         /// sat out the turn that it took; choose as many as clients may be backlogged at once. Further
-        /// clients share the overflow flows.
+        /// clients are refused.
         pub clients: usize = 100_000,
         /// Entries of one client, 1 to 16,777,216. Fairness needs a backlog: at least what one client's
         /// share brings in 250 ms, and not under 256, or who offers just over its share loses turns
@@ -20,23 +20,14 @@ pacing::settings! {
         pub entries: usize = 262_144,
         /// Bytes in all, as the items say them, 1 or more.
         pub bytes: usize = 64 << 20,
-        /// Flows that the clients share for whom there is no other, 1 to 65,536.
-        pub overflow_flows: usize = 64,
-        /// Out of how many overflow flows, picked by its key's hash, a client takes the shortest: 1 to
-        /// 8. With 4 of 64, one greedy client fills one flow, and others find three of their four.
-        pub hand: usize = 4,
-        /// Flows of their own for the clients of one IPv6 /48, 1 or more. A single customer may own a
-        /// /48 with its 65,536 networks of 64 bits; further clients from there share the few overflow
-        /// flows that the /48's hash picks.
+        /// Flows of the clients of one IPv6 /48, 1 or more. A single customer may own a /48 with its 65,536
+        /// networks of 64 bits; further clients from there are refused.
         pub per_site: usize = 16,
         /// Cost that a flow of weight 1 may send in a turn, 1 to 1,024: about the usual cost of an item.
         /// More makes others wait longer, less makes dear items take several turns.
         pub quantum: u32 = 1,
     }
 }
-
-/// The most overflow flows a client chooses from.
-pub(crate) const HAND_MAX: usize = 8;
 
 impl QueueLimits {
     pub(crate) fn check(&self) -> Result<(), Error> {
@@ -45,8 +36,6 @@ impl QueueLimits {
         check_limit("per_client", self.per_client, (1, many))?;
         check_limit("entries", self.entries, (1, 1 << 28))?;
         check_limit("bytes", self.bytes, (1, usize::MAX))?;
-        check_limit("overflow_flows", self.overflow_flows, (1, 65_536))?;
-        check_limit("hand", self.hand, (1, HAND_MAX.min(self.overflow_flows)))?;
         check_limit("per_site", self.per_site, (1, usize::MAX))?;
         check_limit("quantum", self.quantum as usize, (1, 1_024))
     }
@@ -136,12 +125,10 @@ mod tests {
             limits.check().unwrap_err().to_string()
         };
         assert!(QueueLimits::default().check().is_ok());
-        assert_eq!(wrong(|limits| limits.hand = 9), "hand is 1 to 8, not 9");
-        assert_eq!(
-            wrong(|limits| limits.overflow_flows = 3),
-            "hand is 1 to 3, not 4"
-        );
         assert!(wrong(|limits| limits.clients = 0).starts_with("clients is 1"));
-        assert!(wrong(|limits| limits.quantum = 1_025).starts_with("quantum is 1"));
+        assert_eq!(
+            wrong(|limits| limits.quantum = 1_025),
+            "quantum is 1 to 1024, not 1025"
+        );
     }
 }

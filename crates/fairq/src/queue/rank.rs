@@ -44,7 +44,7 @@ impl<Tag> Rank<Tag> {
             }
         }
         if after > 0 {
-            self.classes[class].push_front(slab, number);
+            self.classes[class].push_back(slab, number);
             self.occupied[class / 64] |= 1 << (class % 64);
         }
     }

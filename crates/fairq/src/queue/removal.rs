@@ -1,13 +1,6 @@
 //! Items that leave without a turn: their connection is gone, or their deadline has passed.
 
-use super::{
-    FairQueue,
-    flow::{InFlow, InLane},
-    homes::Home,
-    item::Item,
-    limits::Order,
-    slab::List,
-};
+use super::{FairQueue, flow::InLane, item::Item, slab::List};
 use crate::key::ClientKey;
 
 impl<T> FairQueue<T> {
@@ -19,21 +12,24 @@ impl<T> FairQueue<T> {
         client: &ClientKey,
         connection: u64,
         mut keep: impl FnMut(&T) -> bool,
-        removed: impl FnMut(Item<T>),
+        mut removed: impl FnMut(Item<T>),
     ) {
-        let home = self.homes.find(client);
-        let lane = match (home, self.order) {
-            (Some(Home::Flow(flow)), Order::Connection) => {
-                match self.homes.find_lane(flow, connection) {
-                    Some(lane) => Some(Home::Lane(lane)),
-                    None => return,
-                }
-            }
-            _ => home,
+        let line = self.line(connection);
+        let Some(flow) = self.clients.find(client) else {
+            return;
         };
-        let Some(scope) = lane else { return };
-        let keep = |of: u64, value: &T| of != connection || keep(value);
-        self.sweep(scope, keep, removed);
+        let Some(lane) = self.clients.find_lane(flow, line) else {
+            return;
+        };
+        let mut at = self.lanes[lane].fifo.head();
+        while let Some(number) = at {
+            at = List::<InLane>::next(&self.entries, number);
+            let entry = &self.entries[number];
+            if entry.connection == connection && !keep(&entry.item.value) {
+                removed(self.take_out(number).item);
+            }
+        }
+        self.settle(flow);
     }
 
     /// Removes the oldest items, of all clients, as long as `over` returns true for the oldest, and
@@ -51,30 +47,5 @@ impl<T> FairQueue<T> {
             self.settle(flow);
             removed(popped.client, popped.item);
         }
-    }
-
-    /// Goes through a lane, or a flow with all its lanes.
-    fn sweep(
-        &mut self,
-        scope: Home,
-        mut keep: impl FnMut(u64, &T) -> bool,
-        mut removed: impl FnMut(Item<T>),
-    ) {
-        let (flow, mut at) = match scope {
-            Home::Flow(flow) => (flow, self.flows[flow].arrivals.head()),
-            Home::Lane(lane) => (self.lanes[lane].flow, self.lanes[lane].fifo.head()),
-        };
-        while let Some(number) = at {
-            at = match scope {
-                Home::Flow(_) => List::<InFlow>::next(&self.entries, number),
-                Home::Lane(_) => List::<InLane>::next(&self.entries, number),
-            };
-            let entry = &self.entries[number];
-            if !keep(entry.connection, &entry.item.value) {
-                let popped = self.take_out(number);
-                removed(popped.item);
-            }
-        }
-        self.settle(flow);
     }
 }

@@ -1,153 +1,249 @@
 //! Whose turn it is.
 //!
-//! A turn gives a flow its quantum times its weight; it sends while it has some left, and may end a
-//! turn in debt. A flow whose turn comes while it has nothing to send, and that owes nothing, leaves
-//! the lists.
+//! Turns come in laps: in each lap a flow gets its quantum times its weight, and sends while it has some of it left.
+//! The last item of a turn may cost more than what is left. The flow owes the rest, and its next turn is in the lap in
+//! which that is repaid: a debt is a lap number, and not a number of visits, so that no price makes the search for the
+//! next turn longer. A flow that has run empty rests until the lap of its next turn, and is forgotten then.
+
+use std::collections::BTreeMap;
 
 use super::{
     FairQueue,
-    flow::{Flow, Place},
-    item::{Item, Popped},
+    flow::Flow,
+    item::{Item, Popped, counted},
 };
+use crate::key::ClientKey;
 
-/// After so many visits to new flows an old one has its turn. Without that, a client with ever new
+/// After so many turns of new flows an old one has its turn. Without that, a client with ever new
 /// addresses would keep all others waiting.
 const STREAK_MAX: u32 = 16;
 
-/// How many flows that have sat out their turn leave at each pop: each pop makes one at most.
-const LEAVERS: usize = 2;
+/// How many flows that have rested are forgotten at each pop: each pop makes one rest at most.
+const FORGOTTEN: usize = 2;
+
+/// The lap of a turn, and a number by which those of a lap come in the order in which they were given.
+type Place = (u64, u64);
+
+/// When a flow has its next turn.
+#[derive(Clone, Copy)]
+pub(super) struct Seat {
+    state: State,
+    place: Place,
+}
+
+/// What a flow waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Its first turn; new ones come first.
+    New,
+    /// Its next turn.
+    Old,
+    /// The lap of its next turn, with nothing to send.
+    Resting,
+}
+
+/// The order of turns. All that is done here takes the same time whatever flows owe, and grows with the logarithm of
+/// their number.
+#[derive(Default)]
+pub(super) struct Turns {
+    seats: [BTreeMap<Place, u32>; 3],
+    /// The lap of the last turn of an old flow.
+    lap: u64,
+    given: u64,
+    /// Turns of new flows since the last of an old one.
+    streak: u32,
+    /// Turns of old flows that none could take since the lap began.
+    passed: usize,
+}
+
+impl Turns {
+    /// How many flows have something to send.
+    pub(super) fn backlogged(&self) -> usize {
+        self.len(State::New) + self.len(State::Old)
+    }
+
+    /// The flow whose turn it is.
+    fn next(&mut self) -> Option<u32> {
+        let [new, old] = [State::New, State::Old].map(|state| self.first(state));
+        if let Some((_, flow)) = new
+            && (self.streak < STREAK_MAX || self.pass_if_all_owe())
+        {
+            self.streak += 1;
+            return Some(flow);
+        }
+        self.streak = 0;
+        let ((lap, _), flow) = old?;
+        self.advance(lap);
+        Some(flow)
+    }
+
+    /// While new flows come first, laps pass by the turns that old ones have in between, also by those that none takes
+    /// because all of them owe, or rest.
+    fn pass_if_all_owe(&mut self) -> bool {
+        let owe = self
+            .first(State::Old)
+            .is_none_or(|((lap, _), _)| lap > self.lap + 1);
+        if owe {
+            self.streak = 0;
+            self.passed += 1;
+            if self.passed >= self.len(State::Old) {
+                self.advance(self.lap + 1);
+            }
+        }
+        owe
+    }
+
+    fn advance(&mut self, lap: u64) {
+        if lap > self.lap {
+            self.lap = lap;
+            self.passed = 0;
+        }
+    }
+
+    /// A flow that rests and owes nothing, if its turn would be next or its place is `wanted`.
+    fn rested(&self, wanted: bool) -> Option<u32> {
+        let (place, flow) = self.first(State::Resting)?;
+        (self.is_next(place) || wanted && place.0 <= self.lap + 1).then_some(flow)
+    }
+
+    /// Whether the turn at this place would be next among those of old flows, and is in this lap or the next.
+    fn is_next(&self, place: Place) -> bool {
+        place.0 <= self.lap + 1 && self.first(State::Old).is_none_or(|(old, _)| place < old)
+    }
+
+    /// Lets the laps pass in which all who rest owe something.
+    fn skip_debts(&mut self) {
+        if let Some(((lap, _), _)) = self.first(State::Resting) {
+            self.advance(lap - 1);
+        }
+    }
+
+    fn len(&self, state: State) -> usize {
+        self.seats[state as usize].len()
+    }
+
+    fn first(&self, state: State) -> Option<(Place, u32)> {
+        let first = self.seats[state as usize].first_key_value();
+        first.map(|(place, flow)| (*place, *flow))
+    }
+
+    /// A new place, so many laps from now.
+    fn place_in(&mut self, laps: u64) -> Place {
+        self.given += 1;
+        (self.lap + laps, self.given)
+    }
+
+    fn take(&mut self, state: State, place: Place, flow: u32) -> Option<Seat> {
+        self.seats[state as usize].insert(place, flow);
+        Some(Seat { state, place })
+    }
+
+    fn leave(&mut self, seat: Option<Seat>) {
+        if let Some(Seat { state, place }) = seat {
+            self.seats[state as usize].remove(&place);
+        }
+    }
+}
 
 impl<T> FairQueue<T> {
-    pub(super) fn next_turn(&mut self, price: impl Fn(&Item<T>) -> u32) -> Option<Popped<T>> {
-        self.let_leave();
-        // Each visit serves, repays a quantum of debt, or takes a flow off the lists for good.
-        while self.ready_flows > 0 {
-            let old_is_due = self.streak >= STREAK_MAX;
-            let new = self
-                .new
-                .head()
-                .filter(|_| !old_is_due || self.old.is_empty());
-            self.streak = if new.is_some() { self.streak + 1 } else { 0 };
-            let flow = new.or(self.old.head())?;
-            if let Some(popped) = self.visit(flow, &price) {
-                return Some(popped);
-            }
+    /// The item whose turn it is, at the cost that it has now, 1 to 16,384 (outside of that the nearer end counts): what
+    /// is scarce may have changed since it was pushed.
+    pub fn pop_at(&mut self, price: impl Fn(&Item<T>) -> u32) -> Option<Popped<T>> {
+        for _ in 0..FORGOTTEN {
+            self.forget_rested(false);
         }
-        None
-    }
-
-    fn visit(&mut self, flow: u32, price: impl Fn(&Item<T>) -> u32) -> Option<Popped<T>> {
-        let quantum = self.quantum(flow);
-        let node = &mut self.flows[flow];
-        if !node.in_turn {
-            node.in_turn = true;
-            node.deficit += quantum;
-        }
-        if node.deficit <= 0 {
-            self.end_turn(flow);
-            return None;
-        }
-        if !node.ready {
-            self.leave(flow);
-            return None;
-        }
-        Some(self.serve(flow, price))
-    }
-
-    fn serve(&mut self, flow: u32, price: impl Fn(&Item<T>) -> u32) -> Popped<T> {
+        let flow = self.turns.next()?;
         let ring = &mut self.flows[flow].ring;
-        let lane = ring.head().expect("a ready flow has a lane that may send");
+        let lane = ring.head().expect("a flow with a turn has a lane");
         ring.rotate(&mut self.lanes);
         let entry = self.lanes[lane].fifo.head();
-        let popped = self.take_out(entry.expect("a lane that may send has an entry"));
+        let popped = self.take_out(entry.expect("a lane holds an entry"));
         let node = &mut self.flows[flow];
-        node.deficit -= i64::from(price(&popped.item));
-        if node.deficit <= 0 {
+        node.is_in_turn = true;
+        node.credit -= i64::from(counted(price(&popped.item)));
+        if node.credit <= 0 {
             self.end_turn(flow);
         }
         self.settle(flow);
-        popped
+        Some(popped)
     }
 
-    /// Sends a flow to the end of the old ones.
-    fn end_turn(&mut self, flow: u32) {
-        self.unlist(flow);
-        self.enlist(flow, Place::Old);
-    }
-
-    /// Takes a flow off the lists, which owes nothing and has nothing to send.
-    fn leave(&mut self, flow: u32) {
-        self.unlist(flow);
-        self.flows[flow].deficit = 0;
-        self.settle(flow);
-    }
-
-    /// Lets flows go that are next among the old ones and would only leave.
-    fn let_leave(&mut self) {
-        for _ in 0..LEAVERS {
-            let Some(flow) = self.old.head() else { return };
-            let node = &self.flows[flow];
-            if node.ready || node.deficit + self.quantum(flow) <= 0 {
-                return;
-            }
-            self.leave(flow);
-        }
-    }
-
-    pub(super) fn enlist(&mut self, flow: u32, place: Place) {
-        self.flows[flow].place = place;
-        match place {
-            Place::Off => {}
-            Place::New => self.new.push_back(&mut self.flows, flow),
-            Place::Old => self.old.push_back(&mut self.flows, flow),
-        }
-    }
-
-    fn unlist(&mut self, flow: u32) {
+    /// A flow has got its first item: it comes after those that are new, or has its turn when it would have had it.
+    pub(super) fn wake(&mut self, flow: u32) {
+        let quantum = self.quantum(flow);
         let node = &mut self.flows[flow];
-        node.in_turn = false;
-        match std::mem::replace(&mut node.place, Place::Off) {
-            Place::Off => {}
-            Place::New => self.new.remove(&mut self.flows, flow),
-            Place::Old => self.old.remove(&mut self.flows, flow),
-        }
+        self.turns.leave(node.seat);
+        let due = node.seat.map(|seat| seat.place);
+        let (state, place) = match due.filter(|due| !self.turns.is_next(*due)) {
+            Some(due) => (State::Old, due),
+            None => {
+                node.credit = quantum;
+                (State::New, self.turns.place_in(0))
+            }
+        };
+        node.seat = self.turns.take(state, place, flow);
     }
 
-    /// Draws the consequences of a flow having got or lost what it may send.
+    /// A flow that has lost its last item rests: until the turn that it has not begun, or the one after.
     pub(super) fn settle(&mut self, flow: u32) {
         let node = &mut self.flows[flow];
-        let ready = !node.ring.is_empty();
-        match (std::mem::replace(&mut node.ready, ready), ready) {
-            (false, true) => {
-                self.ready_flows += 1;
-                if node.place == Place::Off {
-                    self.enlist(flow, Place::New);
-                }
-            }
-            (true, false) => {
-                self.ready_flows -= 1;
-                // No credit while idle.
-                node.deficit = node.deficit.min(0);
-                if node.in_turn || node.place == Place::New {
+        match node.seat {
+            Some(seat) if node.load.entries == 0 && seat.state != State::Resting => {
+                if node.is_in_turn || seat.state == State::New {
                     self.end_turn(flow);
+                } else {
+                    self.turns.leave(node.seat);
+                    node.seat = self.turns.take(State::Resting, seat.place, flow);
                 }
             }
             _ => {}
         }
-        self.forget_if_idle(flow);
     }
 
-    fn forget_if_idle(&mut self, flow: u32) {
-        let node = &self.flows[flow];
-        let idle = node.place == Place::Off && node.load.entries == 0;
-        if let (true, Some(owner)) = (idle, node.owner) {
-            self.flows.remove(flow);
-            self.homes.remove(&owner);
+    /// Repays what a flow owes by the laps that it takes. What is left of a turn is not saved.
+    fn end_turn(&mut self, flow: u32) {
+        let quantum = self.quantum(flow);
+        let node = &mut self.flows[flow];
+        let owed = (-node.credit).max(0);
+        let laps = owed / quantum + 1;
+        node.credit = laps * quantum - owed;
+        node.is_in_turn = false;
+        let state = match node.load.entries {
+            0 => State::Resting,
+            _ => State::Old,
+        };
+        self.turns.leave(node.seat);
+        let place = self.turns.place_in(laps.unsigned_abs());
+        node.seat = self.turns.take(state, place, flow);
+    }
+
+    /// Whether there is a flow for another client. If none is free, who rests and owes nothing is forgotten; while nobody
+    /// waits, debts keep nothing from anybody, and laps pass until somebody owes nothing.
+    pub(super) fn has_place(&mut self, client: &ClientKey) -> bool {
+        while self.clients.is_full() || self.clients.is_full_site(client) {
+            if self.is_empty() {
+                self.turns.skip_debts();
+            }
+            if !self.forget_rested(self.clients.is_full()) {
+                return false;
+            }
         }
+        true
+    }
+
+    /// Forgets a flow that has rested, if there is one.
+    fn forget_rested(&mut self, wanted: bool) -> bool {
+        let Some(flow) = self.turns.rested(wanted) else {
+            return false;
+        };
+        let Flow { owner, seat, .. } = self.flows.remove(flow);
+        self.turns.leave(seat);
+        self.clients.remove(&owner);
+        true
     }
 
     fn quantum(&self, flow: u32) -> i64 {
-        let Flow { weight, .. } = &self.flows[flow];
-        i64::from(self.limits.quantum) * i64::from(weight.shares())
+        let shares = self.flows[flow].weight.shares();
+        i64::from(self.limits.quantum) * i64::from(shares)
     }
 }

@@ -166,10 +166,7 @@ fn shares_and_waits_as_the_backlog_says() {
 
 #[test]
 fn the_top_has_the_longest() {
-    let mut queue = queue(QueueLimits {
-        clients: 20,
-        ..roomy()
-    });
+    let mut queue = queue(roomy());
     for who in 0..30 {
         for n in 0..=who * who {
             push(&mut queue, who, n, 250);

@@ -50,25 +50,16 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
 }
 
 fn limits() -> impl Strategy<Value = QueueLimits> {
-    (
-        1_usize..6,
-        1_usize..8,
-        1_usize..40,
-        300_usize..4_000,
-        1_usize..3,
+    (1_usize..6, 1_usize..8, 1_usize..40, 300_usize..4_000).prop_map(
+        |(clients, per_client, entries, bytes)| QueueLimits {
+            clients,
+            per_client,
+            entries,
+            bytes,
+            per_site: 2,
+            quantum: 2,
+        },
     )
-        .prop_map(
-            |(clients, per_client, entries, bytes, overflow_flows)| QueueLimits {
-                clients,
-                per_client,
-                entries,
-                bytes,
-                overflow_flows,
-                hand: overflow_flows,
-                per_site: 2,
-                quantum: 2,
-            },
-        )
 }
 
 /// The last three are of one IPv6 site.
@@ -167,6 +158,14 @@ impl Model {
                 assert_eq!(before, (self.queue.len(), self.queue.bytes()));
                 match refused.reason {
                     Refusal::QueueFull => assert!(own >= limits.per_client),
+                    Refusal::Clients => {
+                        assert_eq!(own, 0);
+                        assert!(
+                            !self.queue.is_empty(),
+                            "while nobody waits nobody is refused"
+                        );
+                        assert!(who >= 6 || self.queue.flows() == limits.clients);
+                    }
                     Refusal::Entries => assert!(before.0 >= limits.entries),
                     Refusal::Bytes => assert!(before.1 + u64::from(bytes) > limits.bytes as u64),
                 }

@@ -294,6 +294,108 @@ fn fairness_73_what_is_scarce_may_change_while_items_wait() {
     assert!(served(30_000, |item| item.cost).abs() <= 2 * 11_719);
 }
 
+/// Prices are made of what clients write. At 2b52556 a gas limit of 2^63 was a price of 2^32: the queue repaid it 16 at a
+/// time, in 268 million turns of a loop under the lane's lock, for each such write.
+#[test]
+fn fairness_83_a_pop_repays_no_debt_by_turning() {
+    let limits = QueueLimits {
+        quantum: 16,
+        per_client: 1 << 17,
+        ..roomy()
+    };
+    let mut queue = FairQueue::new(limits, Order::Connection, SEED).unwrap();
+    let push = |queue: &mut FairQueue<u32>, who| {
+        let pushed = queue.push(client(who), 1, Weight::ONE, Item::new(who, 250));
+        let _ = pushed.unwrap();
+    };
+    // Alone, beside others that do the same, and beside one that is idle and owes.
+    for clients in [1, 2, 100] {
+        for n in 0..100_000 {
+            push(&mut queue, n % clients);
+        }
+        let price = |_: &Item<u32>| u32::MAX;
+        assert_eq!(
+            (0..).take_while(|_| queue.pop_at(price).is_some()).count(),
+            100_000
+        );
+    }
+    // It is dear for its own client alone: what others send goes first until it has paid the rest of 16,384.
+    push(&mut queue, 200);
+    assert_eq!(queue.pop_at(|_| u32::MAX).unwrap().item.value, 200);
+    for _ in 0..20_000 {
+        push(&mut queue, 201);
+    }
+    push(&mut queue, 200);
+    let before = (0..).take_while(|_| queue.pop_at(|_| 1).unwrap().item.value != 200);
+    assert_eq!(before.count(), 16_384 - 16);
+}
+
+/// A write whose price was 0 did not end its flow's turn: at 2b52556 one client had 1,802 turns in 25 s, a busy one 62
+/// and a polite one none.
+#[test]
+fn fairness_84_what_costs_nothing_ends_its_turn() {
+    let limits = QueueLimits {
+        quantum: 16,
+        ..roomy()
+    };
+    let mut queue = FairQueue::new(limits, Order::Connection, SEED).unwrap();
+    for who in [1, 2] {
+        for _ in 0..1_000 {
+            let item = Item::new(who, 250);
+            let _ = queue.push(client(who), 1, Weight::ONE, item).unwrap();
+        }
+    }
+    let mut served = [0_u32; 2];
+    for _ in 0..640 {
+        let popped = queue.pop_at(|item| if item.value == 1 { 0 } else { 1 });
+        served[popped.unwrap().item.value as usize - 1] += 1;
+    }
+    assert_eq!(served, [320; 2]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever the prices, those who wait all the time get the same for their weights, but for the last item of each
+    /// and a turn on either side.
+    #[test]
+    fn fairness_83_any_prices_are_fair(
+        weights in prop::collection::vec(1_u32..20, 1..9),
+        prices in prop::collection::vec(
+            prop_oneof![Just(0), 1_u32..40, Just(16), 0_u32..20_000, any::<u32>(), Just(u32::MAX)],
+            50..600,
+        ),
+    ) {
+        const QUANTUM: u32 = 16;
+        const COST_MAX: u32 = 16_384;
+        let limits = QueueLimits { quantum: QUANTUM, ..roomy() };
+        let mut queue = FairQueue::new(limits, Order::Connection, SEED).unwrap();
+        let mut prices = prices.into_iter();
+        let mut served = vec![0_u64; weights.len()];
+        let mut next = || prices.next();
+        loop {
+            for (who, weight) in (0..).zip(&weights) {
+                if queue.backlog(&client(who)).entries < 2 {
+                    let weight = Weight::new(*weight).unwrap();
+                    let item = Item::new(who as usize, 250);
+                    let _ = queue.push(client(who), 1, weight, item).unwrap();
+                }
+            }
+            let Some(price) = next() else { break };
+            let who = queue.pop_at(|_| price).unwrap().item.value;
+            served[who] += u64::from(price.clamp(1, COST_MAX));
+            let level = |who: usize| served[who] as f64 / f64::from(weights[who]);
+            for one in 0..weights.len() {
+                let last = f64::from(COST_MAX) / f64::from(weights[one]);
+                for other in 0..weights.len() {
+                    let ahead = level(one) - level(other);
+                    prop_assert!(ahead <= last + 2.0 * f64::from(QUANTUM), "{served:?} of {weights:?}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn fairness_08_a_batch_of_ten_is_ten() {
     for (batch, cost) in [(10, 1), (1, 10)] {

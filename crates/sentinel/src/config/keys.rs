@@ -291,7 +291,7 @@ settings! {
         queue_per_client: usize = 1_024; Count, flag("queue-per-client", "N"),
             "Writes of one client that may wait", 1..=1 << 20;
         clients_max: usize = 100_000; Count, None,
-            "Clients with a state of their own; more share hashed ones", 16..=10_000_000;
+            "Clients with a state of their own; while so many have writes waiting, those of others are refused", 16..=10_000_000;
         queue_timeout: Duration = Duration::from_secs(30); Span, flag("queue-timeout", "DURATION"),
             "How long a write may wait here before it is answered with an error", TIMEOUT;
         order: WriteOrder = WriteOrder::Connection; Choice<WriteOrder>, None,

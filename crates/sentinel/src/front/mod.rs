@@ -133,7 +133,7 @@ impl<B: Backend> Shared<B> {
             },
             refusals: RefusalLog::new(clock),
             origins: Origins::default(),
-            turns: Turns::new(config.listen.threads, config.fair.clients_max, seed)?,
+            turns: Turns::new(config.listen.threads, seed)?,
             ledger,
             metrics,
             stop,

@@ -65,14 +65,12 @@ impl Turns {
     /// So many turns at once.
     ///
     /// # Errors
-    /// More clients than can be told apart.
-    pub(super) fn new(
-        at_once: usize,
-        clients: usize,
-        seed: [u64; 2],
-    ) -> Result<Self, fairq::Error> {
+    /// None: the limits are legal.
+    pub(super) fn new(at_once: usize, seed: [u64; 2]) -> Result<Self, fairq::Error> {
+        // Who was refused a place would ask again without a rest, so there is one for each connection.
         let limits = QueueLimits {
-            clients,
+            clients: MOST_CONNECTIONS,
+            per_site: MOST_CONNECTIONS,
             per_client: MOST_CONNECTIONS,
             entries: MOST_CONNECTIONS,
             ..QueueLimits::default()
@@ -236,7 +234,7 @@ mod tests {
     /// At 5ff2818 128 subscribers that read nothing delayed everybody else's writes by half a second.
     #[test]
     fn sharing_71_long_work_is_done_one_piece_between_two_looks_at_the_sockets() {
-        let turns = Turns::new(1, 10, [1, 2]).unwrap();
+        let turns = Turns::new(1, [1, 2]).unwrap();
         let [mut first, mut second] = [(); 2].map(|()| turns.clone().of(client(1)));
         assert!(begin(&mut first) && begin(&mut first));
         first.used();
@@ -258,7 +256,7 @@ mod tests {
 
     #[test]
     fn sharing_69_a_clients_many_connections_do_not_delay_the_turn_of_another() {
-        let turns = Turns::new(1, 10, [1, 2]).unwrap();
+        let turns = Turns::new(1, [1, 2]).unwrap();
         let mut greedy: Vec<_> = (0..100).map(|_| turns.clone().of(client(1))).collect();
         assert_eq!(
             greedy

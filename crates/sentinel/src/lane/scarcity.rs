@@ -132,16 +132,19 @@ impl Scarcity {
 }
 
 impl Shortage {
-    /// What a write costs, in the units of [`QUANTUM`], of which a transaction has so many while
-    /// transactions are scarce. `bytes` are its own, in units of [`BYTES_PER_UNIT`], `gas` its limit.
+    /// What a write costs, 1 or more, in the units of [`QUANTUM`], of which a transaction has so many while
+    /// transactions are scarce. `bytes` are its own, in units of [`BYTES_PER_UNIT`]. `gas` is the limit that it names,
+    /// which nobody has verified: more than a block has is no more than all of it, and none is not said.
     pub(super) fn price(self, bytes: u32, gas: impl FnOnce() -> Option<u64>) -> u32 {
-        match self {
+        let price = match self {
             Self::Transactions => QUANTUM,
             Self::Bytes { .. } => bytes,
-            Self::Gas { .. } => gas().map_or(bytes, |gas| {
-                u32::try_from(gas.div_ceil(GAS_PER_UNIT)).unwrap_or(u32::MAX)
-            }),
-        }
+            Self::Gas { of_block, .. } => match gas() {
+                None | Some(0) => bytes,
+                Some(gas) => saturating(gas.min(of_block).div_ceil(GAS_PER_UNIT)),
+            },
+        };
+        price.max(1)
     }
 
     /// How many transactions of common size a backlog of so many entries and units comes to.
@@ -171,14 +174,13 @@ impl fmt::Display for Shortage {
     }
 }
 
-/// The bytes of a transaction in the units of the fair queue.
-pub(super) const fn units(bytes: usize) -> u32 {
-    let units = bytes.div_ceil(BYTES_PER_UNIT as usize);
-    if units > u32::MAX as usize {
-        u32::MAX
-    } else {
-        units as u32
-    }
+/// The bytes of a transaction in the units of the fair queue, 1 or more.
+pub(super) fn units(bytes: usize) -> u32 {
+    saturating(bytes as u64).div_ceil(BYTES_PER_UNIT).max(1)
+}
+
+fn saturating(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// Fine enough that small transactions are told apart, and a megabyte is 16,384.
@@ -284,8 +286,63 @@ mod tests {
         // A transaction costs what it may use, and its bytes where it does not say.
         let gas = run(9_900_000);
         assert_eq!(gas.price(5, || Some(100_000)), 10);
-        assert_eq!(gas.price(5, || Some(u64::MAX)), u32::MAX);
         assert_eq!(gas.price(5, || None), 5);
         assert_eq!(Shortage::Transactions.price(5, || Some(1)), QUANTUM);
+    }
+
+    /// At 2b52556 a gas limit of 2^63 was a price of 2^32, and the queue was busy with it for seconds.
+    #[test]
+    fn account_83_no_transaction_costs_more_than_a_block() {
+        let of_block = |of_block: u64| Shortage::Gas {
+            mean_bytes: 200.0,
+            of_block,
+        };
+        let gas = of_block(10_000_000);
+        for named in [10_000_000, 10_000_001, 1 << 63, u64::MAX] {
+            assert_eq!(gas.price(5, || Some(named)), 1_000, "{named}");
+        }
+        assert_eq!(gas.price(5, || Some(9_999_999)), 1_000);
+        assert_eq!(gas.price(5, || Some(9_990_000)), 999);
+        assert_eq!(of_block(u64::MAX).price(5, || Some(u64::MAX)), u32::MAX);
+        assert_eq!(of_block(1).price(5, || Some(u64::MAX)), 1);
+        // Without a bound on the gas of a block (-1, or 0) nothing is short of it, whatever a block holds.
+        let mut scarcity = Scarcity::default();
+        let block = Content {
+            gas_txs: 100,
+            gas: u64::MAX,
+            ..content(100, 30_000)
+        };
+        for _ in 0..4 {
+            let limits = BlockLimits {
+                gas: None,
+                ..LIMITS.unwrap()
+            };
+            scarcity.block(&block, Some(limits));
+            scarcity.mempool(400);
+        }
+        assert_eq!(scarcity.shortage(), Shortage::Transactions);
+    }
+
+    /// At 2b52556 what had no bytes, or named no gas, cost nothing: its flow's turn did not end.
+    #[test]
+    fn account_84_nothing_is_free() {
+        let (mean_bytes, of_block) = (200.0, 10_000_000);
+        let bytes = Shortage::Bytes {
+            mean_bytes,
+            of_block,
+        };
+        let gas = Shortage::Gas {
+            mean_bytes,
+            of_block,
+        };
+        for shortage in [Shortage::Transactions, bytes, gas] {
+            for named in [None, Some(0), Some(1)] {
+                assert!(shortage.price(0, || named) >= 1, "{shortage:?} {named:?}");
+            }
+        }
+        // No gas is not said, and costs the bytes.
+        assert_eq!((gas.price(9, || Some(0)), gas.price(9, || Some(1))), (9, 1));
+        assert_eq!([0, 1, 64, 65].map(units), [1, 1, 1, 2]);
+        assert_eq!(units(usize::MAX), (u32::MAX).div_ceil(BYTES_PER_UNIT));
     }
 }

@@ -45,8 +45,6 @@ pub struct Status {
     pub known_clients: usize,
     /// Clients that were evicted from the table.
     pub evictions: u64,
-    /// Clients that share overflow flows, because the table is full.
-    pub overflow_clients: usize,
     /// How admitted writes ended.
     pub accounts: Accounts,
 }

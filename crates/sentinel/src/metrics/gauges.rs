@@ -57,8 +57,6 @@ gauges! {
     clients_active: usize, "clients_active", "Clients with a write waiting";
     client_table_entries: usize, "client_table_entries", "Clients with a state of their own";
     client_evictions: u64, "client_evictions", "Clients whose state was given up for another's";
-    overflow_flows_active: usize, "overflow_flows_active",
-        "Shared flows in use because the client table is full";
     fair_share: f64, "fair_share_req_per_second",
         "Writes a second of a client with a backlog and weight 1";
     pace_rate: f64, "pace_rate_req_per_second", "Writes a second that may go out now";

@@ -134,7 +134,6 @@ fn names_are_those_that_were_promised() {
         ("sentinel_clients_active", 0.0),
         ("sentinel_client_table_entries", 0.0),
         ("sentinel_client_evictions_total", 4.0),
-        ("sentinel_overflow_flows_active", 0.0),
         ("sentinel_fair_share_req_per_second", 995.0),
         ("sentinel_pace_rate_req_per_second", 0.0),
         (

@@ -26,7 +26,7 @@ const fn face(reason: Reason) -> Face {
             (429, INTERNAL, "Internal error", FULL)
         }
         Reason::Connections => (429, INTERNAL, "Internal error", ""),
-        Reason::Bytes => (503, INTERNAL, "Internal error", FULL),
+        Reason::Bytes | Reason::Clients => (503, INTERNAL, "Internal error", FULL),
         Reason::Shutdown | Reason::Upstream => (503, INTERNAL, "Internal error", ""),
         // The node's own answer.
         Reason::Batch => (200, INVALID_REQUEST, "Invalid Request", ""),

@@ -198,7 +198,7 @@ fn an_unknown_outcome_is_not_called_a_refusal() {
 fn every_reason_has_a_status_and_is_json() {
     let expected = |reason| match reason {
         Reason::Rate | Reason::QueueFull | Reason::QueueTimeout | Reason::Connections => 429,
-        Reason::Bytes | Reason::Shutdown | Reason::Upstream => 503,
+        Reason::Bytes | Reason::Clients | Reason::Shutdown | Reason::Upstream => 503,
         Reason::Body => 413,
         Reason::Parse => 400,
         Reason::Denied | Reason::Method => 403,

@@ -53,9 +53,11 @@ impl Slowdown {
 /// What the client was told to wait, if it was refused because there is too much of its kind.
 const fn asks_to_wait(refusal: &Refusal) -> Option<Duration> {
     match refusal.reason {
-        Reason::Rate | Reason::QueueFull | Reason::QueueTimeout | Reason::Bytes => {
-            refusal.retry_after
-        }
+        Reason::Rate
+        | Reason::QueueFull
+        | Reason::QueueTimeout
+        | Reason::Bytes
+        | Reason::Clients => refusal.retry_after,
         _ => None,
     }
 }

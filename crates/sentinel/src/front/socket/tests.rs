@@ -11,7 +11,7 @@ fn socket(
     ledger: usize,
 ) -> (tokio::io::DuplexStream, Socket<tokio::io::DuplexStream>) {
     let (client, server) = duplex(capacity);
-    let turns = Turns::new(1, 1, [1, 2]).unwrap();
+    let turns = Turns::new(1, [1, 2]).unwrap();
     let turn = turns.of(fairq::KeyScheme::default().key([192, 0, 2, 1].into()));
     (client, Socket::new(server, &Ledger::new(ledger), turn))
 }

@@ -28,7 +28,7 @@ use crate::upstream::BlockLimits;
 /// pops.
 pub(super) struct WriteQueue {
     queue: FairQueue<Job>,
-    /// Where accounts keep their order over connections and clients.
+    /// Where accounts keep their order over the connections of a client.
     order: Option<AccountOrder>,
     scarcity: Scarcity,
     weights: NetworkMap<Weight>,
@@ -126,9 +126,11 @@ impl WriteQueue {
         if let Some(order) = &mut self.order {
             order.arrive(&mut job);
         }
+        let reserved = job.reservation.bytes();
         let item = Item {
-            bytes: job.reservation.bytes() as u32,
-            cost: units(job.tx().map_or(0, Bytes::len)),
+            bytes: u32::try_from(reserved).unwrap_or(u32::MAX),
+            // The transaction of an unusual write is known to the node alone.
+            cost: units(job.tx().map_or(reserved, Bytes::len)),
             value: job,
         };
         match self.queue.push(client, connection, weight, item) {
@@ -155,11 +157,13 @@ impl WriteQueue {
         if let Some(order) = &mut self.order {
             order.leave(job);
         }
+        self.offer_room(job.client);
     }
 
     fn refusal(&self, client: ClientKey, bound: Bound) -> Refusal {
         let refusal = match bound {
             Bound::QueueFull => Refusal::new(Reason::QueueFull, "the queue of this client is full"),
+            Bound::Clients => Refusal::new(Reason::Clients, "too many clients wait"),
             Bound::Entries | Bound::Bytes => Refusal::new(Reason::Bytes, "the buffer is full"),
         };
         refusal.retry_after(self.drain_time(client))
@@ -272,7 +276,6 @@ impl WriteQueue {
         status.queued_bytes = self.queue.bytes() as usize;
         status.backlogged_clients = self.queue.backlogged_clients();
         status.shortage = self.scarcity.shortage();
-        status.overflow_clients = self.queue.overflow_clients();
         status.known_clients = table.entries;
         status.evictions = table.evictions;
         status.accounts = self.accounts;

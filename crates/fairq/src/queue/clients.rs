@@ -1,0 +1,79 @@
+//! The clients that have a flow, and the lanes of their connections.
+
+use std::collections::HashMap;
+
+use super::limits::QueueLimits;
+use crate::{hash::KeyedHash, key::ClientKey, network::Network};
+
+/// The flows by their clients, and their lanes by connection. As many as the limits say.
+pub(super) struct Clients {
+    flows: HashMap<ClientKey, u32, KeyedHash>,
+    /// How many flows the clients of an IPv6 /48 have.
+    sites: HashMap<Network, usize, KeyedHash>,
+    lanes: HashMap<(u32, u64), u32, KeyedHash>,
+    most: usize,
+    most_per_site: usize,
+}
+
+impl Clients {
+    pub(super) fn new(limits: &QueueLimits, seed: [u64; 2]) -> Self {
+        let hash = KeyedHash::new(seed, 0);
+        Self {
+            flows: HashMap::with_hasher(hash),
+            sites: HashMap::with_hasher(hash),
+            lanes: HashMap::with_hasher(hash),
+            most: limits.clients,
+            most_per_site: limits.per_site,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    pub(super) fn find(&self, client: &ClientKey) -> Option<u32> {
+        self.flows.get(client).copied()
+    }
+
+    /// Whether all flows are taken.
+    pub(super) fn is_full(&self) -> bool {
+        self.flows.len() >= self.most
+    }
+
+    /// Whether the site of this client has as many flows as it may.
+    pub(super) fn is_full_site(&self, client: &ClientKey) -> bool {
+        let flows = client.site().and_then(|site| self.sites.get(&site));
+        flows.is_some_and(|flows| *flows >= self.most_per_site)
+    }
+
+    pub(super) fn insert(&mut self, client: ClientKey, flow: u32) {
+        self.flows.insert(client, flow);
+        if let Some(site) = client.site() {
+            *self.sites.entry(site).or_default() += 1;
+        }
+    }
+
+    pub(super) fn remove(&mut self, client: &ClientKey) {
+        self.flows.remove(client);
+        if let Some(site) = client.site()
+            && let Some(flows) = self.sites.get_mut(&site)
+        {
+            *flows -= 1;
+            if *flows == 0 {
+                self.sites.remove(&site);
+            }
+        }
+    }
+
+    pub(super) fn find_lane(&self, flow: u32, line: u64) -> Option<u32> {
+        self.lanes.get(&(flow, line)).copied()
+    }
+
+    pub(super) fn insert_lane(&mut self, flow: u32, line: u64, lane: u32) {
+        self.lanes.insert((flow, line), lane);
+    }
+
+    pub(super) fn remove_lane(&mut self, flow: u32, line: u64) {
+        self.lanes.remove(&(flow, line));
+    }
+}
