@@ -8,14 +8,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cosmos::Address;
 use fairq::ClientKey;
 use pacing::Nanos;
 use rpc::{ConnectionError, ConnectionOptions, Endpoint, Transport};
 
 use super::answer::{self, AnswerKind};
 use super::connection::WriteConnection;
-use super::job::Job;
+use super::job::{AccountKey, Job};
 use super::reoffers::Reoffers;
 use crate::config::WriteOrder;
 
@@ -358,17 +357,17 @@ enum Dispatch {
 enum OrderKey {
     Client(ClientKey),
     Connection(ClientKey, u64),
-    Account(Address),
+    Account(AccountKey),
 }
 
 /// With which others a write stays in order.
 fn order_key(order: WriteOrder, job: &Job) -> OrderKey {
     let account = (order == WriteOrder::Account)
-        .then(|| job.place())
+        .then(|| job.account())
         .flatten();
     match (order, account) {
         (WriteOrder::Client, _) => OrderKey::Client(job.client),
-        (_, Some(place)) => OrderKey::Account(place.signer),
+        (_, Some(account)) => OrderKey::Account(account),
         (_, None) => OrderKey::Connection(job.client, job.connection),
     }
 }

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cosmos::{Outline, Place};
+use cosmos::{Address, Outline, Place};
 use fairq::ClientKey;
 use pacing::Nanos;
 use rpc::BroadcastMethod;
@@ -37,6 +37,14 @@ pub(super) struct Record {
     pub(super) ambiguous: bool,
     pub(super) recipient: Recipient,
     pub(super) reservation: Reservation,
+}
+
+/// An account, as one client names it. Whoever makes a transaction can write any signer into it, so that a signer orders
+/// the writes of the client that named it, and nobody else's, until the node has accepted one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct AccountKey {
+    pub(super) client: ClientKey,
+    pub(super) signer: Address,
 }
 
 /// Transactions of more bytes are hashed when they come: some 10 µs each.
@@ -148,17 +156,28 @@ impl Record {
         self.outline()?.place
     }
 
+    /// Its account as its client names it, if it has a place in the order of one.
+    pub(super) fn account(&self) -> Option<AccountKey> {
+        let (client, place) = (self.client, self.place()?);
+        let signer = place.signer;
+        Some(AccountKey { client, signer })
+    }
+
     /// The gas that it may use, if it is a Cosmos SDK's transaction.
     pub(super) fn gas(&self) -> Option<u64> {
         self.outline().map(|outline| outline.gas)
     }
 
-    /// Whether it is of the same account as `later` and the node, which expects the sequence `expected`,
-    /// has to take it first.
-    pub(super) fn is_before(&self, later: Place, expected: u64) -> bool {
-        self.place().is_some_and(|place| {
-            place.signer == later.signer && (expected..later.sequence).contains(&place.sequence)
-        })
+    /// Whether it is of the same account as `later` and the node, which expects the sequence `expected`, has to take
+    /// it first. What the node has accepted may be another client's.
+    pub(super) fn is_before(&self, later: &Self, expected: u64) -> bool {
+        let (Some(place), Some(later_place)) = (self.place(), later.place()) else {
+            return false;
+        };
+        let binds = self.client == later.client || !self.is_counted();
+        binds
+            && place.signer == later_place.signer
+            && (expected..later_place.sequence).contains(&place.sequence)
     }
 
     /// Whether the client has gone before any answer was sent.

@@ -125,7 +125,11 @@ fn what_must_stay_in_order_takes_one_connection_of_several() {
         places.collect::<BTreeSet<_>>().len()
     };
     assert_eq!(count(|client, _| OrderKey::Client(client)), 1);
-    assert_eq!(count(|_, _| OrderKey::Account(Address([7; 20]))), 1);
+    let of_account = |client, _| {
+        let signer = cosmos::Address([7; 20]);
+        OrderKey::Account(AccountKey { client, signer })
+    };
+    assert_eq!(count(of_account), 1);
     assert_eq!(count(OrderKey::Connection), 8);
     for connection in 0..100 {
         let again = || place(&OrderKey::Connection(client, connection), 8);

@@ -1,21 +1,20 @@
-//! The order of an account's writes over connections and clients (`fair.order = "account"`).
+//! The order of an account's writes over the connections of a client (`fair.order = "account"`).
 //!
-//! Writes wait in the queues of their clients, so that shares hold. One whose turn comes while an earlier
-//! one of its account still waits in another queue steps aside. Once everything before it has left the
-//! queues it goes before anything else, because it has had its turn.
+//! A client's connections take turns. A write whose turn comes while an earlier one of its account still waits for
+//! another connection's turn steps aside. Once everything before it has left the queue it goes before anything else,
+//! because it has had its turn. The order binds the writes of one client, because nobody verifies here who signed one.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use cosmos::Address;
 use fairq::{ClientKey, Popped};
 
-use crate::lane::job::Job;
+use crate::lane::job::{AccountKey, Job};
 
 /// The writes of each account in the order in which they came.
 #[derive(Debug)]
 pub(super) struct AccountOrder {
-    accounts: HashMap<Address, Line>,
+    accounts: HashMap<AccountKey, Line>,
     /// How many of each client stepped aside.
     aside: HashMap<ClientKey, usize>,
     /// Most of a client that may: as many as may wait in its queue.
@@ -52,9 +51,9 @@ impl AccountOrder {
 
     /// A write comes, and gets the next number of its account if it has one.
     pub(super) fn arrive(&mut self, job: &mut Job) {
-        if let Some(place) = job.place() {
+        if let Some(account) = job.account() {
             job.notes.number = Some(self.next_number);
-            let line = self.accounts.entry(place.signer).or_default();
+            let line = self.accounts.entry(account).or_default();
             line.insert(self.next_number, None);
             self.next_number += 1;
         }
@@ -62,10 +61,10 @@ impl AccountOrder {
 
     /// A write leaves its queue, whatever for: those behind it may be ready now.
     pub(super) fn leave(&mut self, job: &Job) {
-        let (Some(place), Some(number)) = (job.place(), job.notes.number) else {
+        let (Some(account), Some(number)) = (job.account(), job.notes.number) else {
             return;
         };
-        let Some(line) = self.accounts.get_mut(&place.signer) else {
+        let Some(line) = self.accounts.get_mut(&account) else {
             return;
         };
         line.remove(&number);
@@ -82,17 +81,17 @@ impl AccountOrder {
             self.ready.push_back(*popped);
         }
         if line.is_empty() {
-            self.accounts.remove(&place.signer);
+            self.accounts.remove(&account);
         }
     }
 
     /// The turn of a write has come: it goes, or steps aside until those before it have left.
     pub(super) fn take_turn(&mut self, popped: Popped<Job>) -> TurnTaken {
         let job = &popped.item.value;
-        let (Some(place), Some(number)) = (job.place(), job.notes.number) else {
+        let (Some(account), Some(number)) = (job.account(), job.notes.number) else {
             return TurnTaken::Goes(popped);
         };
-        let line = self.accounts.entry(place.signer).or_default();
+        let line = self.accounts.entry(account).or_default();
         if line.range(..number).next().is_none() {
             self.leave(&popped.item.value);
             return TurnTaken::Goes(popped);

@@ -103,7 +103,7 @@ impl Worker {
         let Some(place) = job.place() else {
             return self.pass_on(&job, member);
         };
-        let is_before = |other: &Job| other.is_before(place, expected);
+        let is_before = |other: &Job| other.is_before(&job, expected);
         let is_under_way =
             || self.connections.any(is_before) || unread.iter().any(|one| is_before(&one.job));
         let awaits_block = if self.reoffers.awaits_block(is_before) {
