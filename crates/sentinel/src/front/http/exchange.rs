@@ -27,7 +27,7 @@ use crate::ledger::Reservation;
 use crate::metrics::{MethodClass, Metrics, OutcomeLabel};
 use crate::refusal::Refusal;
 use crate::respond::{Asked, HttpAnswer};
-use crate::upstream::{ReadAnswer, ReadRequest};
+use crate::upstream::{Pieces as _, ReadAnswer, ReadRequest};
 
 /// One connection while it speaks HTTP.
 pub(super) struct Exchange<B: Backend, IO> {
@@ -44,6 +44,9 @@ pub(super) struct Exchange<B: Backend, IO> {
 
 /// Bytes around a chunk: its length, and two line ends.
 const CHUNK_FRAME: usize = 32;
+
+/// Bytes of an answer that is not passed on; of a longer one the connection is closed.
+const MOST_SKIPPED: usize = 64 << 10;
 
 /// Room that a request needs beyond what it holds.
 pub(super) enum Room {
@@ -172,9 +175,11 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     async fn ask_for_page(&mut self) -> Result<(), Ended> {
         let page = self.page.as_ref();
         if let Some(request) = page.and_then(|page| page.asking.preflight()) {
-            let forwarded = self.forward(MethodClass::Other, request);
             // What the node does not answer now it will be asked again.
-            drop(forwarded.await?);
+            if let Ok(mut answer) = self.forward(MethodClass::Other, request).await? {
+                let skipping = answer.body.skip(MOST_SKIPPED);
+                self.socket.unless_gone(skipping).await?;
+            }
         }
         Ok(())
     }

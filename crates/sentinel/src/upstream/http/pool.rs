@@ -155,11 +155,7 @@ async fn send(
     let host = message.headers_mut().entry(HOST);
     host.or_insert_with(|| idle.host.clone());
     match connection.sender.try_send_request(message).await {
-        Ok(answer) => Ok(answer.map(|incoming| PooledBody {
-            incoming,
-            connection: Some(connection),
-            idle: Arc::clone(idle),
-        })),
+        Ok(answer) => Ok(answer.map(|incoming| PooledBody::new(incoming, connection, idle))),
         Err(failed) => Err(idle.classify(failed)),
     }
 }
@@ -245,6 +241,34 @@ impl Idle {
     }
 }
 
+impl PooledBody {
+    /// The connection of an answer without a body serves the next request at once: nobody reads such a
+    /// body to its end.
+    fn new(incoming: Incoming, connection: PooledConnection, idle: &Arc<Idle>) -> Self {
+        let mut body = Self {
+            incoming,
+            connection: Some(connection),
+            idle: Arc::clone(idle),
+        };
+        if body.incoming.is_end_stream() {
+            body.release();
+        }
+        body
+    }
+
+    /// The length of the body as it is framed on the connection, where that is known.
+    pub(in crate::upstream) fn framed_length(&self) -> Option<u64> {
+        self.incoming.size_hint().exact()
+    }
+
+    /// The connection may serve the next request.
+    fn release(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.idle.give_back(connection);
+        }
+    }
+}
+
 impl Pieces for PooledBody {
     type Error = UpstreamError;
 
@@ -259,10 +283,7 @@ impl Pieces for PooledBody {
                 return Poll::Ready(Some(Err(self.idle.fault(&error, false))));
             }
             if frame.is_none() || self.incoming.is_end_stream() {
-                // The connection may serve the next request.
-                if let Some(connection) = self.connection.take() {
-                    self.idle.give_back(connection);
-                }
+                self.release();
             }
             let Some(frame) = frame.and_then(Result::ok) else {
                 return Poll::Ready(None);

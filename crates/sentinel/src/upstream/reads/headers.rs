@@ -15,8 +15,11 @@ pub(super) fn end_to_end(headers: &HeaderMap) -> Vec<(Cow<'static, str>, Bytes)>
     headers.iter().filter(travels).map(copied).collect()
 }
 
-/// `Content-Length`, if there is one.
+/// `Content-Length`, if there is one that counts.
 pub(in crate::upstream) fn content_length(headers: &HeaderMap) -> Option<u64> {
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        return None;
+    }
     let length = headers.get(header::CONTENT_LENGTH)?;
     length.to_str().ok()?.parse().ok()
 }

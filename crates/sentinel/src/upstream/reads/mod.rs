@@ -11,12 +11,12 @@ mod methods;
 mod request;
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
 use fairq::ClientKey;
-use hyper::header;
+use hyper::{Method, header};
 use tokio::sync::Semaphore;
 use tower::layer::layer_fn;
 use tower::util::BoxCloneSyncService;
@@ -37,7 +37,7 @@ use super::version::Version;
 use super::{UpstreamError, target};
 use crate::config::Config;
 use crate::ledger::Reservation;
-use crate::refusal::Refusal;
+use crate::refusal::{Reason, Refusal};
 use crate::surroundings::Surroundings;
 
 /// The read lane. Cheap to clone; clones share everything.
@@ -62,17 +62,43 @@ struct NodeAccess {
 #[derive(Debug)]
 pub struct ReadBody {
     body: NodeBody,
+    announced: Announced,
     _window: Reservation,
     /// Writes have limits of their own.
     _admitted: Option<Admitted>,
+}
+
+/// Bytes that are still to come of those that the client was told of, if it was told a number. The next answer
+/// on its connection begins behind them.
+#[derive(Debug)]
+struct Announced(Option<u64>);
+
+impl Announced {
+    /// Takes in the length of the next piece, or the end: whether they keep to the number.
+    fn holds(&mut self, piece: Option<usize>) -> bool {
+        let Some(left) = &mut self.0 else {
+            return true;
+        };
+        let bytes = piece.map(|bytes| bytes as u64);
+        let holds = bytes.map_or(*left == 0, |bytes| bytes <= *left);
+        *left = left.saturating_sub(bytes.unwrap_or(0));
+        holds
+    }
 }
 
 impl Pieces for ReadBody {
     type Error = Refusal;
 
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Refusal>>> {
-        let piece = self.body.poll_next(context);
-        piece.map(|piece| Some(piece?.map_err(|error| error.refusal())))
+        let piece = match ready!(self.body.poll_next(context)).transpose() {
+            Ok(piece) => piece,
+            Err(error) => return Poll::Ready(Some(Err(error.refusal()))),
+        };
+        if !self.announced.holds(piece.as_ref().map(Bytes::len)) {
+            let text = "the length of the answer is not what the node announced";
+            return Poll::Ready(Some(Err(Refusal::new(Reason::Upstream, text))));
+        }
+        Poll::Ready(piece.map(Ok))
     }
 }
 
@@ -223,6 +249,7 @@ impl NodeAccess {
             // host that the client asked.
             headers.remove(header::HOST);
         }
+        let is_head = request.http_method == Method::HEAD;
         let outgoing = Outgoing {
             method: request.http_method,
             uri: target::uri(&node.base, &request.target)?,
@@ -236,7 +263,12 @@ impl NodeAccess {
         let started = Instant::now();
         let (head, body) = node.http.send(outgoing).await?.into_parts();
         let took = started.elapsed().into();
-        let length = content_length(&head.headers);
+        // What is framed otherwise than announced is framed anew, so that nothing of it can become the next
+        // answer on the client's connection (RFC 9112, section 6.3).
+        let length = match is_head {
+            true => content_length(&head.headers),
+            false => body.inner().framed_length(),
+        };
         let wanted = usize::try_from(length.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
         if !window.grow(wanted.min(self.window_bytes).saturating_sub(first)) {
             return Err(UpstreamError::Memory);
@@ -248,6 +280,7 @@ impl NodeAccess {
             took,
             body: ReadBody {
                 body,
+                announced: Announced(length.filter(|_| !is_head)),
                 _window: window,
                 _admitted: admitted,
             },
@@ -257,3 +290,24 @@ impl NodeAccess {
 
 /// Set aside before anything is asked: the head of an answer and its first bytes.
 const HEAD_BYTES: usize = 16 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn case_90_a_body_is_as_long_as_its_client_was_told_or_breaks_off() {
+        let outcome = |announced: Option<u64>, pieces: &[usize]| {
+            let mut announced = Announced(announced);
+            let pieces = pieces.iter().copied().map(Some).chain([None]);
+            pieces
+                .map(|piece| announced.holds(piece))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(outcome(Some(5), &[2, 3]), [true, true, true]);
+        assert_eq!(outcome(Some(5), &[2, 4])[..2], [true, false]);
+        assert_eq!(outcome(Some(5), &[2, 2]), [true, true, false]);
+        assert_eq!(outcome(Some(0), &[1])[0], false);
+        assert_eq!(outcome(None, &[7, 9]), [true, true, true]);
+    }
+}

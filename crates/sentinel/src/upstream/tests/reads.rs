@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -289,5 +291,109 @@ async fn unsafe_methods_are_refused() {
     let refusal = rig.reads.check_method("unsafe_flush_mempool").unwrap_err();
     assert_eq!(refusal.reason, Reason::Method);
     rig.reads.check_method("status").unwrap();
+    rig.stop().await;
+}
+
+/// The connections that reads came over, and a node that answers each target in a way of its own.
+fn curious() -> (Arc<Mutex<HashSet<usize>>>, ScriptedServer) {
+    let used = Arc::new(Mutex::new(HashSet::new()));
+    let seen = Arc::clone(&used);
+    let server = ScriptedServer::start(move |connection| {
+        while let Some(request) = connection.read_request() {
+            let line = request.head.split("\r\n").next().unwrap();
+            let answer: &str = match line.trim_end_matches(" HTTP/1.1") {
+                "HEAD /status" => "HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n",
+                "HEAD /block" => "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+                "HEAD /lying" => "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nextra",
+                "OPTIONS /" => "HTTP/1.1 204 No Content\r\n\r\n",
+                "GET /empty" => "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+                "GET /unchanged" => "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n",
+                "GET /short" => {
+                    "HTTP/1.1 200 OK\r\nContent-Length: 400\r\nTransfer-Encoding: chunked\r\n\r\n\
+                     5\r\nhello\r\n0\r\n\r\n"
+                }
+                "GET /long" => {
+                    "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n\
+                     e\r\nhelloHTTP/1.1 \r\n0\r\n\r\n"
+                }
+                "GET /two" => {
+                    "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!"
+                }
+                "GET /old" => {
+                    connection.send("HTTP/1.0 200 OK\r\n\r\nhello");
+                    return;
+                }
+                // The watchers'.
+                _ => {
+                    connection.send(testkit::http_answer(200, "{}"));
+                    continue;
+                }
+            };
+            seen.lock().unwrap().insert(connection.number());
+            connection.send(answer);
+        }
+    });
+    (used, server)
+}
+
+fn ask(http_method: Method, target: &str) -> ReadRequest {
+    ReadRequest {
+        http_method,
+        ..get(target)
+    }
+}
+
+/// At 2b52556 an answer without a body closed its connection to the node: 150 HEADs left 149 of them in
+/// TIME_WAIT, and with some thousands a second no port was left for anybody's reads.
+#[tokio::test]
+async fn case_90_a_thousand_answers_without_a_body_come_over_one_connection() {
+    let (used, server) = curious();
+    let mut settings = config(&[server.http_url()]);
+    settings.reads.rate_per_client = "10000/s".parse().unwrap();
+    let rig = Rig::start(&settings);
+    let asked = [
+        (Method::HEAD, "/status", Some(2_000)),
+        (Method::HEAD, "/block", None),
+        (Method::OPTIONS, "/", Some(0)),
+        (Method::GET, "/empty", Some(0)),
+        (Method::GET, "/unchanged", Some(0)),
+    ];
+    for (method, target, length) in asked.into_iter().cycle().take(1_000) {
+        let request = ask(method, target);
+        let answer = rig.reads.forward(client(2), 0, request).await.unwrap();
+        assert_eq!(answer.length, length, "{target}");
+    }
+    assert_eq!(used.lock().unwrap().len(), 1);
+    rig.stop().await;
+}
+
+/// At 2b52556 the client was told the length of `Content-Length` and got the bytes of the chunks: those beyond
+/// it were the next answer on its connection, which a load balancer shares.
+#[tokio::test]
+async fn case_90_the_length_that_a_client_is_told_is_the_one_of_the_framing() {
+    let (_, server) = curious();
+    let rig = Rig::to(&[server.http_url()]);
+    for (target, expected) in [
+        ("/long", "helloHTTP/1.1 "),
+        ("/short", "hello"),
+        ("/old", "hello"),
+    ] {
+        let answer = rig.reads.forward(client(2), 0, get(target)).await.unwrap();
+        assert_eq!(answer.length, None, "{target}");
+        assert!(
+            answer
+                .headers
+                .iter()
+                .all(|(name, _)| name != "Content-Length")
+        );
+        assert_eq!(body(answer).await.unwrap(), expected.as_bytes(), "{target}");
+    }
+    let refused = rig.reads.forward(client(2), 0, get("/two")).await;
+    assert_eq!(refused.unwrap_err().reason, Reason::Upstream);
+    // The bytes behind the head are nobody's answer.
+    let lying = ask(Method::HEAD, "/lying");
+    rig.reads.forward(client(2), 0, lying).await.unwrap();
+    let answer = rig.reads.forward(client(2), 0, post("{}")).await.unwrap();
+    assert_eq!(body(answer).await.unwrap(), b"{}");
     rig.stop().await;
 }

@@ -1,5 +1,8 @@
 //! Writes of web pages of other origins.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use crate::front::testing::{Bench, Client, answer_to, sync};
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::ReadAnswer;
@@ -52,6 +55,19 @@ async fn sharing_72_a_write_of_a_web_page_is_a_write_like_any_other() {
     assert!(!client.answer().await.0.contains("Access-Control"));
     client.post(&sync("5", "a=1")).await;
     assert!(!client.answer().await.0.contains("Access-Control"));
+}
+
+/// At 2b52556 the answer to sentinel's own question was dropped, and with it a connection to the node.
+#[tokio::test(start_paused = true)]
+async fn case_90_what_the_node_says_to_a_question_about_a_page_is_read_to_its_end() {
+    let bench = Bench::new();
+    let mut client = bench.connect();
+    let answer = ReadAnswer::pieces(200, &["no", "thing"]);
+    let looks = Arc::clone(&answer.body.1);
+    bench.will_answer(answer);
+    post(&mut client, "https://a.example", &sync("1", "a=1")).await;
+    client.answer().await;
+    assert_eq!(looks.load(Ordering::Relaxed), 3);
 }
 
 #[tokio::test(start_paused = true)]
