@@ -14,6 +14,12 @@ impl Clock {
         Self(Instant::now())
     }
 
+    /// A clock that started before.
+    #[cfg(test)]
+    pub(crate) fn started(ago: std::time::Duration) -> Self {
+        Self(Instant::now() - ago)
+    }
+
     /// The time since the start.
     pub fn now(&self) -> Nanos {
         Nanos::from(self.0.elapsed())

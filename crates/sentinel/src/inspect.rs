@@ -19,7 +19,7 @@ use crate::ledger::Ledger;
 use crate::metrics::{Gauges, Metrics};
 use crate::overview::{Event, Moment};
 use crate::refusal::Reason;
-use crate::upstream::{Hub, NodeState, Nodes, SILENT};
+use crate::upstream::{ABSENT, Hub, NodeState, Nodes, SILENT};
 use crate::views::{ClientView, ClientsView, Explanation, Limit, NodeView, Readiness};
 
 /// Looks at everything, owns nothing.
@@ -39,7 +39,9 @@ pub(crate) struct Operator {
 impl Inspect for Operator {
     fn readiness(&self) -> Readiness {
         let (status, now) = (self.lane.status(), self.clock.now());
-        let states = self.nodes.states().into_iter().enumerate();
+        let states = self.nodes.states();
+        let answering = states.iter().any(|node| !node.is_silent_for(ABSENT, now));
+        let states = states.into_iter().enumerate();
         let nodes: Vec<NodeView> = states
             .map(|(place, node)| {
                 let bound = (status.node == Some(place)).then_some(status.bound);
@@ -49,6 +51,7 @@ impl Inspect for Operator {
         Readiness {
             draining: self.shutdown.is_cancelled(),
             reached: nodes.iter().any(|node| node.up || node.height.is_some()),
+            answering,
             controller: status.state,
             nodes,
         }

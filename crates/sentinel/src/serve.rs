@@ -208,7 +208,8 @@ pub async fn serve(
 fn described(nodes: &Nodes) -> String {
     let node = |node: NodeState| match node.version.as_str() {
         "" => format!("{} (no answer yet)", node.endpoint),
-        version => format!("{} ({version})", node.endpoint),
+        // What a node says of itself stays on its line.
+        version => format!("{} ({})", node.endpoint, version.escape_debug()),
     };
     let nodes: Vec<String> = nodes.states().into_iter().map(node).collect();
     nodes.join(", ")

@@ -15,6 +15,8 @@ pub struct Readiness {
     pub draining: bool,
     /// Whether any node was reached since the start.
     pub reached: bool,
+    /// Whether any node has answered within the last 10 s, or owes no answer.
+    pub answering: bool,
     /// Where the break controller stands.
     #[serde(serialize_with = "state")]
     pub controller: BreakState,
@@ -57,9 +59,9 @@ impl NodeView {
 
 impl Readiness {
     /// Whether clients should be sent here. A break is no reason not to: writes are held and go out
-    /// after it. Neither is a node that is down for a while.
+    /// after it. Neither is a node that restarts.
     pub const fn is_ready(&self) -> bool {
-        !self.draining && self.reached
+        !self.draining && self.reached && self.answering
     }
 
     /// Why, in a few words.
@@ -69,6 +71,10 @@ impl Readiness {
         }
         if !self.reached {
             return "no node was reached since the start".to_owned();
+        }
+        if !self.answering {
+            return "no node has answered for 10 s: reads are refused, and writes wait until their deadline"
+                .to_owned();
         }
         if !self.nodes.iter().any(NodeView::takes_writes) {
             let silent = self.nodes.iter().any(|node| node.silent_ms.is_some());
@@ -248,6 +254,7 @@ mod tests {
         Readiness {
             draining: false,
             reached: true,
+            answering: true,
             controller: BreakState::Running,
             nodes: vec![NodeView {
                 url: "http://127.0.0.1:26657".to_owned(),
@@ -300,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_answers_nothing_is_not_shown_as_up() {
+    fn case_91_a_node_that_answers_nothing_is_not_shown_as_up() {
         let mut stopped = ready();
         stopped.nodes[0].silent_ms = Some(4_200);
         assert_eq!(
@@ -310,6 +317,10 @@ mod tests {
         );
         // It may be executing a large block: clients are still sent here.
         assert!(stopped.is_ready());
+        // At 2b52556 they were for as long as the node was stopped.
+        stopped.answering = false;
+        assert!(!stopped.is_ready());
+        assert!(stopped.why().starts_with("no node has answered for 10 s"));
         let mut beside = ready();
         beside.nodes.extend(stopped.nodes);
         assert_eq!(beside.why(), "running");

@@ -218,7 +218,8 @@ const SHORTEST_TIME: &str = "2026-11-21T02:38:17Z";
 /// Nanoseconds of a second.
 const NANOS: i128 = 1_000_000_000;
 
-/// A whole number as a string, which is how CometBFT writes 64 bits, or bare.
+/// A whole number as a string, which is how CometBFT writes 64 bits, or bare. A node's are signed (`int64`), so
+/// a larger one is none of its own, and the height behind one is a number as well.
 pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     struct NumberVisitor;
 
@@ -230,12 +231,17 @@ pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, 
         }
 
         fn visit_u64<E: de::Error>(self, value: u64) -> Result<u64, E> {
-            Ok(value)
+            match i64::try_from(value) {
+                Ok(_) => Ok(value),
+                Err(_) => Err(E::invalid_value(de::Unexpected::Unsigned(value), &self)),
+            }
         }
 
         fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
-            text.parse()
-                .map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
+            match text.parse() {
+                Ok(value) => self.visit_u64(value),
+                Err(_) => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+            }
         }
     }
     deserializer.deserialize_any(NumberVisitor)
@@ -244,6 +250,29 @@ pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// At 2b52556 a node at height 2^64 - 1 had the follower add one to it.
+    #[test]
+    fn case_92_a_height_that_no_chain_has_is_not_read() {
+        let latest = |height: &str| {
+            let text = format!(
+                r#"{{"node_info":{{"network":"c","version":"1"}},"sync_info":{{"latest_block_height":{height},"catching_up":false}}}}"#
+            );
+            let status = serde_json::from_str::<Status>(&text);
+            status.ok().map(|status| status.latest_block_height)
+        };
+        let highest = i64::MAX.unsigned_abs();
+        for (height, read) in [
+            (7, true),
+            (highest, true),
+            (highest + 1, false),
+            (u64::MAX, false),
+        ] {
+            let expected = read.then_some(height);
+            assert_eq!(latest(&height.to_string()), expected);
+            assert_eq!(latest(&format!("\"{height}\"")), expected);
+        }
+    }
 
     #[test]
     fn times_of_headers() {

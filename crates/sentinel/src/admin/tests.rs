@@ -100,6 +100,7 @@ async fn serve_pages() -> Served {
     let fake = Arc::new(Fake(Mutex::new(Readiness {
         draining: false,
         reached: true,
+        answering: true,
         controller: BreakState::Running,
         nodes: vec![NodeView {
             url: "http://127.0.0.1:26657".to_owned(),

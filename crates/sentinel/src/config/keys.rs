@@ -177,11 +177,18 @@ fn default_node() -> Endpoint {
     node.expect("the default address is an address")
 }
 
-/// What a node carries out only for its operator, in all versions.
+/// What a node carries out only for its operator, in all versions, and what costs it a check as a write does and
+/// would go past the write lane.
 fn refused() -> Vec<String> {
-    ["unsafe_*", "dial_seeds", "dial_peers"]
-        .map(str::to_owned)
-        .into()
+    [
+        "unsafe_*",
+        "dial_seeds",
+        "dial_peers",
+        "check_tx",
+        "broadcast_evidence",
+    ]
+    .map(str::to_owned)
+    .into()
 }
 
 fn loopback(port: u16) -> SocketAddr {
@@ -207,10 +214,11 @@ settings! {
             "Interval of the health checks of each node", TIMEOUT;
         connect_timeout: Duration = Duration::from_secs(5); Span, None,
             "How long a connect to a node may take", TIMEOUT;
-        read_timeout: Duration = Duration::from_secs(30); Span, None,
+        read_timeout: Duration = Duration::from_secs(20); Span, None,
             "How long a node may take to begin the answer to a read", TIMEOUT;
-        // A node under load answers nothing while it commits a block, up to 12 s were seen.
-        write_timeout: Duration = Duration::from_secs(30); Span, None,
+        // A node under load answers nothing while it commits a block, up to 12 s were seen. Shorter than the
+        // queue's deadline, so that writes which were under way have time to be offered again.
+        write_timeout: Duration = Duration::from_secs(20); Span, None,
             "How long a write may stay without an answer before its connection is given up", TIMEOUT;
         any_version: bool = false; Choice<bool>, flag("any-version", "BOOL"),
             "Whether nodes of versions are used that were not tested; --any-version alone means true";

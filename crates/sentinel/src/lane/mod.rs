@@ -110,8 +110,10 @@ impl Lane {
             reservation: write.reservation,
         });
         job.prepare(self.order);
-        let is_answered_now =
-            self.async_ack == AsyncAck::Buffered && job.class() == MethodClass::BroadcastAsync;
+        // While the node answers nothing the write waits for its answer, as it would at the node.
+        let is_answered_now = self.async_ack == AsyncAck::Buffered
+            && job.class() == MethodClass::BroadcastAsync
+            && self.shared.is_answering();
         let acknowledged = is_answered_now.then(|| job.hash()).flatten().map(|hash| {
             let acknowledged = Recipient::Acknowledged(Arc::clone(&self.acknowledged));
             let waiting = std::mem::replace(&mut job.recipient, acknowledged);

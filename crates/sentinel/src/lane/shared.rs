@@ -1,6 +1,6 @@
 //! What the handles and the worker share.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use control::Bound;
 use pacing::Nanos;
@@ -17,6 +17,8 @@ pub(super) struct Shared {
     status: Mutex<Status>,
     /// The node that takes the writes; `usize::MAX` while there is none.
     node: AtomicUsize,
+    /// Whether the node takes writes and answers: whoever is told that a write was taken may count on it.
+    is_answering: AtomicBool,
     /// Wakes the worker.
     pub(super) wake: Notify,
     pub(super) clock: Clock,
@@ -33,6 +35,7 @@ impl Shared {
             queue: Mutex::new(queue),
             status: Mutex::new(status),
             node: AtomicUsize::new(usize::MAX),
+            is_answering: AtomicBool::new(false),
             wake: Notify::new(),
             clock,
         }
@@ -51,6 +54,14 @@ impl Shared {
 
     pub(super) fn set_node(&self, node: usize) {
         self.node.store(node, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_answering(&self) -> bool {
+        self.is_answering.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_answering(&self, is_answering: bool) {
+        self.is_answering.store(is_answering, Ordering::Relaxed);
     }
 
     /// Tells the front how fast its writes go out, and until when nothing does.

@@ -26,6 +26,7 @@ fn ready() -> Readiness {
     Readiness {
         draining: false,
         reached: true,
+        answering: true,
         controller: BreakState::Running,
         nodes: Vec::new(),
     }

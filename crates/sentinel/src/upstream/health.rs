@@ -12,8 +12,9 @@ pub(super) enum Observation {
     },
     /// It did not answer in time, or not as a node does.
     Silent(String),
-    /// It cannot be reached, is not the node that it should be, or ended a connection that it does not
-    /// close while it runs.
+    /// It cannot be reached.
+    Unreachable(String),
+    /// It is not the node that it should be, or ended a connection that it does not close while it runs.
     Gone(String),
 }
 
@@ -67,7 +68,7 @@ impl Health {
         self.unanswered_since.get_or_insert(now);
     }
 
-    /// Since when it owes an answer; nothing while it owes none, or is known to be gone.
+    /// Since when it owes an answer; nothing while it owes none.
     pub(super) const fn unanswered_since(&self) -> Option<Nanos> {
         self.unanswered_since
     }
@@ -86,6 +87,7 @@ impl Health {
                     false => self.down(reason),
                 }
             }
+            Observation::Unreachable(reason) => self.down(reason),
             Observation::Gone(reason) => {
                 self.unanswered_since = None;
                 self.down(reason)
@@ -116,6 +118,10 @@ impl Health {
 
 /// A node that answers nothing for less may be executing a block.
 pub(crate) const SILENT: Nanos = Nanos::from_secs(2);
+/// A node that has owed an answer for so long is asked for nothing but its health: reads are refused at once, and
+/// a proxy all of whose nodes are so is not ready. Blocks were seen that took 12 s; whoever reads then is told to
+/// come again.
+pub(crate) const ABSENT: Nanos = Nanos::from_secs(10);
 
 #[cfg(test)]
 mod tests {
@@ -186,7 +192,9 @@ mod tests {
             health.see(Observation::Silent("late".to_owned()), at(second + 10));
             assert_eq!(health.unanswered_since(), Some(at(5)));
         }
-        health.see(Observation::Gone("refused".to_owned()), at(36));
+        health.see(Observation::Unreachable("refused".to_owned()), at(36));
+        assert_eq!(health.unanswered_since(), Some(at(5)));
+        health.see(Observation::Gone("another chain".to_owned()), at(37));
         assert_eq!(health.unanswered_since(), None);
     }
 

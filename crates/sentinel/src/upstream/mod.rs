@@ -28,7 +28,7 @@ mod watch;
 pub(crate) use self::body::Pieces;
 pub use self::client_link::{ClientLink, RelayEvent, RelayLink, RelayMessage};
 pub use self::error::UpstreamError;
-pub(crate) use self::health::SILENT;
+pub(crate) use self::health::{ABSENT, SILENT};
 pub use self::hub::{Hub, HubCounters, HubWorker};
 pub(crate) use self::limits::Bucket;
 pub use self::nodes::{BlockLimits, NodeEvent, NodeIndex, NodeState, Nodes};

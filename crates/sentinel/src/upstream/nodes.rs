@@ -1,5 +1,6 @@
 //! All nodes behind the proxy: who can be used, how high their chain is, what their blocks are.
 
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use super::UpstreamError;
 use super::dial::Dialer;
+use super::health::ABSENT;
 use super::http::{NodeHttp, PoolOptions};
 use super::query;
 use super::results::ResultsCache;
@@ -103,6 +105,14 @@ pub struct NodeState {
     pub block_limits: Option<BlockLimits>,
     /// Since when it owes an answer to a question about its health.
     pub unanswered_since: Option<Nanos>,
+}
+
+impl NodeState {
+    /// Whether it has owed an answer for so long.
+    pub(crate) fn is_silent_for(&self, time: Nanos, now: Nanos) -> bool {
+        self.unanswered_since
+            .is_some_and(|since| now.saturating_sub(since) >= time)
+    }
 }
 
 /// What a chain's blocks may hold, by its consensus parameters.
@@ -204,13 +214,26 @@ impl Nodes {
         &self.node(node).endpoint
     }
 
-    /// The node itself if it is up, else the first other one that is; itself if none is.
+    /// The node itself if it is up and answers, else the first other one that does; itself if none does.
     pub fn nearest_up(&self, node: NodeIndex) -> NodeIndex {
-        if self.is_up(node) {
-            return node;
-        }
-        let others = (0..self.count()).find(|other| self.is_up(*other));
-        others.unwrap_or(node)
+        let mut candidates = iter::once(node).chain(0..self.count());
+        let found = candidates.find(|node| self.is_up(*node) && !self.is_absent(*node));
+        found.unwrap_or(node)
+    }
+
+    /// The node that a read goes to which is meant for this one; none while nothing but health checks goes to it.
+    pub(super) fn reading(&self, node: NodeIndex) -> Option<NodeIndex> {
+        Some(self.nearest_up(node)).filter(|node| !self.is_absent(*node))
+    }
+
+    fn is_absent(&self, node: NodeIndex) -> bool {
+        self.is_silent_for(node, ABSENT)
+    }
+
+    /// Whether a node has owed an answer for so long.
+    pub(crate) fn is_silent_for(&self, node: NodeIndex, time: Nanos) -> bool {
+        let now = self.0.surroundings.clock.now();
+        self.node(node).state().is_silent_for(time, now)
     }
 
     /// Where every node stands.

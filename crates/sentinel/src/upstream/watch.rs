@@ -271,7 +271,7 @@ impl Watch {
         let status = match result {
             Ok(status) => status,
             Err(error @ ClientError::Unreachable { .. }) => {
-                return Observation::Gone(error.to_string());
+                return Observation::Unreachable(error.to_string());
             }
             Err(error) => return Observation::Silent(error.to_string()),
         };
@@ -379,7 +379,11 @@ impl Watch {
             if limits_due <= Instant::now() {
                 limits_due = Instant::now() + LIMITS_INTERVAL;
                 if let Err(error) = self.nodes.learn_block_limits(self.index).await {
-                    debug!(node = self.index, %error, "the limits of blocks are unknown");
+                    let reason = error.to_string();
+                    debug!(
+                        node = self.index,
+                        reason, "the limits of blocks are unknown"
+                    );
                 }
             }
         }

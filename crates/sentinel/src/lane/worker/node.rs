@@ -230,6 +230,11 @@ impl Worker {
     fn publish(&mut self, now: Nanos) {
         let bound = self.bound(now);
         self.bound_log.look(&bound, now);
+        let is_held = matches!(bound, Bound::NodeDown { .. } | Bound::NodeSilent { .. });
+        let is_silent = |node| self.nodes.is_silent_for(node, SILENT);
+        let is_answering =
+            !is_held && self.connections.is_up() && !self.active.is_none_or(is_silent);
+        self.shared.set_answering(is_answering);
         let status = Status {
             node: self.active,
             connected: self.connections.is_up(),

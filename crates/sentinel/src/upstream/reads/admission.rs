@@ -11,7 +11,7 @@ use super::methods::MethodList;
 use super::request::ReadRequest;
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::limits::{ClientLimits, ClientSlot};
-use crate::upstream::nodes::NodeIndex;
+use crate::upstream::nodes::{NodeIndex, Nodes};
 use crate::upstream::step::Step;
 
 /// A read on its way through the layers.
@@ -36,6 +36,17 @@ pub(super) fn methods(methods: Arc<MethodList>) -> impl Check {
     move |read: &mut Read| {
         let method = read.request.method.as_deref();
         method.map_or(Ok(()), |method| methods.check(method))
+    }
+}
+
+/// Finds the node that answers. It comes before all that counts, so that a node that answers nothing costs
+/// nobody a place, and whoever asks is told of the node and not of a limit.
+pub(super) fn answering(nodes: Nodes) -> impl Check {
+    move |read: &mut Read| {
+        read.node = nodes.reading(read.node).ok_or_else(|| {
+            Refusal::new(Reason::Upstream, "no node answers").retry_after(ABSENT_PAUSE)
+        })?;
+        Ok(())
     }
 }
 
@@ -102,6 +113,8 @@ where
     })
 }
 
+/// The next health check but one shows whether the node is back.
+const ABSENT_PAUSE: Duration = Duration::from_secs(2);
 /// How long a read waits for one of the places that all share.
 const PLACE_LIMIT: Duration = Duration::from_secs(1);
 

@@ -3,6 +3,7 @@
 use rpc::BroadcastMethod;
 
 use crate::refusal::{Reason, Refusal};
+use crate::upstream::http::Repeat;
 
 /// Lists of names; a trailing `*` stands for any rest.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +39,22 @@ impl MethodList {
         let text = "this method is not served here";
         Err(Refusal::new(Reason::Method, text))
     }
+
+    /// When a read is sent once more. What calls no known method, such as a batch, calls any that is served.
+    pub(super) fn repeat(&self, method: Option<&str>) -> Repeat {
+        let changes = |changing: &&str| match method {
+            Some(method) => method == *changing,
+            None => self.check(changing).is_ok(),
+        };
+        match CHANGING.iter().any(changes) {
+            true => Repeat::IfUnwritten,
+            false => Repeat::Always,
+        }
+    }
 }
+
+/// What leaves something at the node, though it is no broadcast: a check in the application, evidence in the pool.
+const CHANGING: [&str; 2] = ["check_tx", "broadcast_evidence"];
 
 impl Pattern {
     fn new(text: &str) -> Self {
@@ -100,10 +116,33 @@ mod tests {
             "dial_peers",
             "unsafe_flush_mempool",
             "unsafe_start_cpu_profiler",
+            // At 2b52556 these went past the write lane, at the price of a read, and were sent twice.
+            "check_tx",
+            "broadcast_evidence",
         ] {
             assert!(list.check(method).is_err(), "{method}");
         }
         assert!(list.check("net_info").is_ok());
+    }
+
+    #[test]
+    fn refused_60_what_changes_something_is_not_sent_twice_where_it_is_served() {
+        let by_default = MethodList::new(&[], &crate::config::Reads::default().refuse_methods);
+        let all = list(&[], &[]);
+        for (method, once_at) in [
+            (Some("status"), [false, false]),
+            (Some("check_tx"), [true, true]),
+            (Some("broadcast_evidence"), [true, true]),
+            // A batch.
+            (None, [false, true]),
+        ] {
+            let repeats = [&by_default, &all].map(|list| list.repeat(method));
+            let expected = once_at.map(|once| match once {
+                true => Repeat::IfUnwritten,
+                false => Repeat::Always,
+            });
+            assert_eq!(repeats, expected, "{method:?}");
+        }
     }
 
     #[test]

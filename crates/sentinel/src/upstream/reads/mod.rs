@@ -1,7 +1,7 @@
 //! The read lane: everything that is not a broadcast, passed on as it is and never behind writes.
 //!
 //! A stack of tower layers: [`admission`] has those that decide which reads may go, in the order methods,
-//! client concurrency, client rate, concurrency; below them a read is sent over [`http`](super::http),
+//! answering, client concurrency, client rate, concurrency; below them a read is sent over [`http`](super::http),
 //! whose own layers are minimum progress, timeout, retry and pool. What a read was admitted with is
 //! held by its answer's body, until that is dropped.
 
@@ -23,7 +23,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{Service as _, ServiceBuilder, service_fn};
 
 use self::admission::{
-    Admitted, Read, admit, client_concurrency, client_rate, concurrency, methods,
+    Admitted, Read, admit, answering, client_concurrency, client_rate, concurrency, methods,
 };
 pub(super) use self::headers::content_length;
 use self::methods::MethodList;
@@ -153,7 +153,8 @@ impl Reads {
 
     /// Passes a read on and gives back the answer as soon as its head is there.
     ///
-    /// Goes to `node`, or to another one while that is down. A read whose kept-alive connection
+    /// Goes to `node`, or to another one while that is down or silent; while all are silent it is refused at
+    /// once. A read whose kept-alive connection
     /// turns out to be dead is sent once more.
     ///
     /// # Errors
@@ -211,11 +212,14 @@ fn stack(
     places: Arc<Semaphore>,
     node_access: &NodeAccess,
 ) -> impl Step<Read, Response = ReadAnswer<ReadBody>, Error = Refusal> + use<> {
-    let (methods, node_access) = (methods(Arc::clone(method_list)), node_access.clone());
+    let (list, node_access) = (Arc::clone(method_list), node_access.clone());
+    let methods = methods(Arc::clone(method_list));
+    let answering = answering(node_access.nodes.clone());
     let slots = client_concurrency(Arc::clone(limits));
     let rates = client_rate(Arc::clone(limits));
     ServiceBuilder::new()
         .layer(layer_fn(move |below| admit(methods.clone(), below)))
+        .layer(layer_fn(move |below| admit(answering.clone(), below)))
         .layer(layer_fn(move |below| admit(slots.clone(), below)))
         .layer(layer_fn(move |below| admit(rates.clone(), below)))
         .layer(layer_fn(move |below| {
@@ -223,10 +227,10 @@ fn stack(
         }))
         .service(service_fn(move |read: Read| {
             let access = node_access.clone();
+            let repeat = list.repeat(read.request.method.as_deref());
             async move {
-                let node = access.nodes.nearest_up(read.node);
-                let (from, admitted) = ((read.client, node), Some(read.admitted));
-                let asking = access.ask(from, read.request, Repeat::Always, admitted);
+                let (from, admitted) = ((read.client, read.node), Some(read.admitted));
+                let asking = access.ask(from, read.request, repeat, admitted);
                 asking.await.map_err(|error| error.refusal())
             }
         }))

@@ -5,11 +5,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::header::{HOST, HeaderValue};
 use hyper::{HeaderMap, Method};
+use pacing::Nanos;
 use testkit::{Http, ScriptedServer, free_port};
+use tokio_util::sync::CancellationToken;
 
 use super::{PATIENCE, Rig, client, config, quick};
+use crate::clock::Clock;
 use crate::refusal::{Forwarded, Reason, Refusal};
-use crate::upstream::{Pieces as _, ReadAnswer, ReadBody, ReadRequest};
+use crate::surroundings::Surroundings;
+use crate::upstream::{Nodes, Pieces as _, ReadAnswer, ReadBody, ReadRequest, Reads};
 
 fn get(target: &str) -> ReadRequest {
     ReadRequest {
@@ -396,4 +400,46 @@ async fn case_90_the_length_that_a_client_is_told_is_the_one_of_the_framing() {
     let answer = rig.reads.forward(client(2), 0, post("{}")).await.unwrap();
     assert_eq!(body(answer).await.unwrap(), b"{}");
     rig.stop().await;
+}
+
+/// At 2b52556 each read waited 30 s for a node that was stopped (SIGSTOP), and those of a client that had all its
+/// reads there were refused for its rate.
+#[tokio::test]
+async fn case_91_reads_are_refused_at_once_while_no_node_answers() {
+    let servers = [(); 2].map(|()| forgetful(usize::MAX));
+    let settings = config(&servers.each_ref().map(ScriptedServer::http_url));
+    let surroundings = Surroundings {
+        clock: Clock::started(Duration::from_secs(60)),
+        ..Surroundings::new(settings.clone(), CancellationToken::new())
+    };
+    // Nobody watches the nodes: what is known of them is what stands here.
+    let (nodes, _events, _worker) = Nodes::start(surroundings).unwrap();
+    let reads = Reads::new(&settings, &nodes).unwrap();
+    let know = |node: usize, owed: Option<Duration>| {
+        let mut state = nodes.node(node).state();
+        state.up = true;
+        state.unanswered_since = owed.map(|owed| Nanos::from_secs(60).saturating_sub(owed.into()));
+    };
+    let owed = Duration::from_secs;
+    know(0, Some(owed(10)));
+    know(1, Some(owed(40)));
+    for _ in 0..2 * settings.reads.concurrency_per_client {
+        let refusal = reads
+            .forward(client(2), 0, get("/status"))
+            .await
+            .unwrap_err();
+        assert_eq!(refusal.reason, Reason::Upstream);
+        assert!(refusal.retry_after.is_some());
+    }
+    assert_eq!(servers.each_ref().map(ScriptedServer::connections), [0, 0]);
+    // Another one that answers is asked in its place, and itself once it answers.
+    for (node, asked) in [(1, [0, 1]), (0, [1, 1])] {
+        know(node, None);
+        let answer = reads.forward(client(2), 0, get("/status")).await.unwrap();
+        assert_eq!(body(answer).await.unwrap(), b"{}");
+        assert_eq!(servers.each_ref().map(ScriptedServer::connections), asked);
+    }
+    // One that is late may be executing a block.
+    know(0, Some(owed(1)));
+    reads.forward(client(2), 0, get("/status")).await.unwrap();
 }
