@@ -1,17 +1,20 @@
 //! `broadcast_tx_commit` calls that wait for a block. One follower serves any number of them.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use fairq::ClientKey;
 use pacing::Nanos;
+use parking_lot::Mutex;
 use rpc::FollowedBlock;
 use tokio::task::JoinSet;
 
 use super::answer;
 use super::api::{Delivery, Outbox, WriteAnswer};
 use super::job::{Job, Recipient, TxHash};
-use crate::upstream::Nodes;
+use crate::upstream::{Nodes, UpstreamError};
 
 /// Calls that wait for a block with their transaction.
 #[derive(Debug)]
@@ -20,7 +23,7 @@ pub(super) struct Commits {
     /// When each call ends, in order: all wait equally long.
     deadlines: VecDeque<(Nanos, TxHash)>,
     count: usize,
-    capacity: usize,
+    places: CommitPlaces,
     timeout: Nanos,
     /// Blocks that came while writes sent before them had no answer, the oldest first.
     early: VecDeque<EarlyBlock>,
@@ -35,6 +38,8 @@ pub(super) struct Commits {
 struct Waiter {
     outbox: Arc<Outbox>,
     tag: u64,
+    client: ClientKey,
+    _place: Option<CommitPlace>,
     /// The member that answered its sync.
     check: Bytes,
     deadline: Nanos,
@@ -55,6 +60,8 @@ struct BlockPlace {
     node: usize,
     height: u64,
     place: usize,
+    /// Transactions of the block.
+    txs: usize,
 }
 
 /// Calls to be answered with the results of a block: their transaction's place in it and its hash.
@@ -76,7 +83,7 @@ impl Commits {
             waiting: HashMap::new(),
             deadlines: VecDeque::new(),
             count: 0,
-            capacity,
+            places: CommitPlaces::new(capacity),
             timeout,
             early: VecDeque::new(),
             due: Vec::new(),
@@ -84,8 +91,15 @@ impl Commits {
         }
     }
 
-    pub(super) const fn has_room(&self) -> bool {
-        self.count < self.capacity
+    /// Gives a commit that is about to be sent its place to wait; false when its client may have no more. What the
+    /// node had accepted before waits for nobody.
+    pub(super) fn admit(&self, job: &Job) -> bool {
+        let mut place = job.notes.commit_place.borrow_mut();
+        if place.is_none() && matches!(job.recipient, Recipient::Client { .. }) {
+            *place = self.places.take(job.client);
+            return place.is_some();
+        }
+        true
     }
 
     pub(super) const fn len(&self) -> usize {
@@ -101,6 +115,8 @@ impl Commits {
             self.waiting.entry(hash).or_default().push(Waiter {
                 outbox: Arc::clone(outbox),
                 tag: *tag,
+                client: job.client,
+                _place: job.notes.commit_place.take(),
                 check,
                 deadline,
             });
@@ -123,6 +139,7 @@ impl Commits {
                 node: block.node,
                 height: block.height,
                 place: *block.places.get(hash)?,
+                txs: block.places.len(),
             })
         })
     }
@@ -147,14 +164,14 @@ impl Commits {
 
     /// Answers the calls whose blocks came before the answers to their checks were read.
     pub(super) fn answer_due(&mut self, nodes: &Nodes) {
-        let mut blocks: HashMap<(usize, u64), Shown> = HashMap::new();
+        let mut blocks: HashMap<(usize, u64, usize), Shown> = HashMap::new();
         for (at, hash) in std::mem::take(&mut self.due) {
             let shown = (at.place, hash, self.take(&hash));
-            let block = blocks.entry((at.node, at.height)).or_default();
+            let block = blocks.entry((at.node, at.height, at.txs)).or_default();
             block.push(shown);
         }
-        for ((node, height), shown) in blocks {
-            self.fetch(nodes, node, height, shown);
+        for ((node, height, txs), shown) in blocks {
+            self.fetch(nodes, (node, height, txs), shown);
         }
     }
 
@@ -168,29 +185,22 @@ impl Commits {
             .filter(|(_, _, waiters)| !waiters.is_empty())
             .collect();
         if !shown.is_empty() {
-            self.fetch(nodes, node, block.height, shown);
+            self.fetch(nodes, (node, block.height, block.hashes.len()), shown);
         }
     }
 
-    /// The results of a block are fetched once for all its calls.
-    fn fetch(&mut self, nodes: &Nodes, node: usize, height: u64, shown: Shown) {
-        let nodes = nodes.clone();
-        self.answering.spawn(async move {
-            let results = nodes.results(node, height).await.ok();
-            let version = nodes.version(node).unwrap_or_default();
-            for (place, hash, waiters) in shown {
-                let result = results.as_ref().and_then(|all| all.tx_result(place));
-                for waiter in waiters {
-                    waiter.deliver(match result {
-                        Some(text) => {
-                            let executed = (text.as_bytes(), height);
-                            answer::committed(version, &waiter.check, &hash, executed)
-                        }
-                        None => answer::no_result(&hash, height),
-                    });
-                }
-            }
-        });
+    /// The results of a block are fetched once for all its calls; where these are few, each asks for its own, which
+    /// the node writes and sends without those of all others.
+    fn fetch(&mut self, nodes: &Nodes, (node, height, txs): (usize, u64, usize), shown: Shown) {
+        let is_each_alone = are_few(shown.len(), txs);
+        let parts = match is_each_alone {
+            true => shown.into_iter().map(|one| vec![one]).collect(),
+            false => vec![shown],
+        };
+        for part in parts {
+            let answering = answer_shown(nodes.clone(), (node, height), part, is_each_alone);
+            self.answering.spawn(answering);
+        }
     }
 
     fn take(&mut self, hash: &TxHash) -> Vec<Waiter> {
@@ -228,12 +238,118 @@ impl Commits {
     }
 }
 
+/// Answers calls that a block shows, from their transactions' own results or else from those of the block.
+async fn answer_shown(nodes: Nodes, (node, height): (usize, u64), shown: Shown, is_alone: bool) {
+    let version = nodes.version(node).unwrap_or_default();
+    for (place, hash, waiters) in shown {
+        let own = match waiters.first().filter(|_| is_alone) {
+            Some(first) => nodes.tx_result(node, first.client, (&hash, height)).await,
+            None => Err(UpstreamError::Refused(String::new())),
+        };
+        let all = match own {
+            // The node indexes no transactions.
+            Err(UpstreamError::Refused(_)) => nodes.results(node, height).await.ok(),
+            _ => None,
+        };
+        let own = own.as_ref().ok().and_then(|own| own.tx_result(0));
+        let result = own.or_else(|| all.as_ref()?.tx_result(place));
+        for waiter in waiters {
+            waiter.deliver(match result {
+                Some(text) => {
+                    let executed = (text.as_bytes(), height);
+                    answer::committed(version, &waiter.check, &hash, executed)
+                }
+                None => answer::no_result(&hash, height),
+            });
+        }
+    }
+}
+
+/// Whether so many calls ask for their own transactions rather than for the results of all `txs` of a block.
+const fn are_few(calls: usize, txs: usize) -> bool {
+    calls <= MOST_ALONE && calls * RESULTS_A_QUESTION <= txs
+}
+
+/// A question costs a node about as much as so many results: some 10 kB of JSON (617 bytes each were measured with
+/// a kvstore).
+const RESULTS_A_QUESTION: usize = 16;
+/// Questions at once about one block.
+const MOST_ALONE: usize = 8;
+
+/// The places to wait for a block, and who has them. A client may have as many as are free besides, less a
+/// sixteenth, so that its share shrinks as others need some; an IPv6 /48 as many as a few clients.
+#[derive(Clone, Debug)]
+struct CommitPlaces(Arc<Mutex<PlaceCounts>>);
+
+#[derive(Debug)]
+struct PlaceCounts {
+    all: usize,
+    free: usize,
+    /// Of clients and of the networks around them.
+    taken: HashMap<ClientKey, usize>,
+}
+
+/// A place to wait for a block, until it is dropped.
+#[derive(Debug)]
+pub(super) struct CommitPlace {
+    places: CommitPlaces,
+    client: ClientKey,
+}
+
+impl CommitPlaces {
+    fn new(all: usize) -> Self {
+        Self(Arc::new(Mutex::new(PlaceCounts {
+            all,
+            free: all,
+            taken: HashMap::new(),
+        })))
+    }
+
+    fn take(&self, client: ClientKey) -> Option<CommitPlace> {
+        let mut counts = self.0.lock();
+        let share = counts.free.saturating_sub(counts.all / 16 + 1);
+        let share = share.max(LEAST_PLACES);
+        let bounds = [share, share * ClientKey::SITE_CLIENTS];
+        let mut tiers = client.tiers().zip(bounds);
+        let taken = |tier| counts.taken.get(&tier).copied().unwrap_or(0);
+        if counts.free == 0 || tiers.any(|(tier, most)| taken(tier) >= most) {
+            return None;
+        }
+        counts.free -= 1;
+        for tier in client.tiers() {
+            *counts.taken.entry(tier).or_default() += 1;
+        }
+        let places = self.clone();
+        Some(CommitPlace { places, client })
+    }
+}
+
+impl Drop for CommitPlace {
+    fn drop(&mut self) {
+        let mut counts = self.places.0.lock();
+        counts.free += 1;
+        for tier in self.client.tiers() {
+            if let Entry::Occupied(mut taken) = counts.taken.entry(tier) {
+                *taken.get_mut() -= 1;
+                if *taken.get() == 0 {
+                    taken.remove();
+                }
+            }
+        }
+    }
+}
+
+/// Places that a client may have while there are any.
+const LEAST_PLACES: usize = 2;
 /// Early blocks that are kept: as many as a node makes while it owes an answer.
 const EARLY: usize = 16;
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
     use std::task::{Context, Poll, Waker};
+
+    use fairq::KeyScheme;
 
     use super::*;
     use crate::lane::testing::write;
@@ -264,15 +380,16 @@ mod tests {
     #[test]
     fn every_call_of_a_transaction_is_answered_once() {
         let outbox = Outbox::new();
-        let mut commits = Commits::new(4, Nanos::from_secs(10));
+        let mut commits = Commits::new(8, Nanos::from_secs(10));
         let check = Bytes::from_static(br#""result":{"code":0,"hash":""}"#);
         let calls = [(1, 1, 0), (1, 2, 1), (2, 3, 2), (2, 4, 3)];
         for (tx, tag, secs) in calls {
             let job = job(tx, &outbox, tag);
             let now = Nanos::from_secs(secs);
+            assert!(commits.admit(&job));
             commits.add(&job, check.clone(), now, now);
         }
-        assert!(!commits.has_room());
+        assert!(!commits.admit(&job(3, &outbox, 5)));
         let hash = job(1, &outbox, 0).hash().unwrap();
         assert_eq!(commits.take(&hash).len(), 2);
         assert_eq!((commits.take(&hash).len(), commits.len()), (0, 2));
@@ -285,7 +402,61 @@ mod tests {
             let text = "timed out waiting for tx to be included in a block";
             assert!(answered[0].1.contains(text));
         }
-        assert!(commits.has_room() && commits.len() == 0);
+        assert!(commits.admit(&job(3, &outbox, 5)) && commits.len() == 0);
+    }
+
+    /// At 2b52556 one WebSocket took all places: 40 of 44 commits of another client were refused.
+    #[test]
+    fn sharing_93_one_client_leaves_others_room_to_wait_for_their_blocks() {
+        const ALL: usize = 200;
+        let outbox = Outbox::new();
+        let mut commits = Commits::new(ALL, Nanos::from_secs(10));
+        let of = |commits: &Commits, address: IpAddr, most: usize| {
+            let commit = |tag| {
+                let mut job = job(1, &outbox, tag);
+                job.client = KeyScheme::default().key(address);
+                job
+            };
+            let jobs = (0..most as u64).map(commit);
+            jobs.take_while(|job| commits.admit(job))
+                .collect::<Vec<_>>()
+        };
+        let client = |last: u8| IpAddr::from([192, 0, 2, last]);
+        let greedy = of(&commits, client(1), ALL);
+        assert_eq!(greedy.len(), 94);
+        // Under way they count already, and waiting they count until they are answered.
+        let waits = |commits: &mut Commits, job: &Job| {
+            let now = Nanos::from_secs(1);
+            commits.add(job, Bytes::new(), now, now);
+        };
+        greedy.iter().for_each(|job| waits(&mut commits, job));
+        drop(greedy);
+        assert_eq!(of(&commits, client(1), 1).len(), 0);
+        let polite: Vec<_> = (2..12).map(|last| of(&commits, client(last), 5)).collect();
+        assert!(polite.iter().all(|places| places.len() == 5));
+        // The networks of one /48 are a few clients.
+        let network = |net: u16| IpAddr::from([0x2001, 0xdb8, 7, net, 0, 0, 0, 1]);
+        let crowd: Vec<_> = (0..ALL as u16)
+            .flat_map(|net| of(&commits, network(net), 1))
+            .collect();
+        assert!(crowd.len() < 50, "{}", crowd.len());
+        assert_eq!(of(&commits, client(20), 2).len(), 2);
+        drop((polite, crowd));
+        commits.expire(Nanos::from_secs(100));
+        assert_eq!(of(&commits, client(1), ALL).len(), 94);
+    }
+
+    #[test]
+    fn case_93_a_few_calls_of_a_large_block_ask_for_their_own_results() {
+        for (calls, txs, few) in [
+            (1, 1, false),
+            (1, 15, false),
+            (1, 3_000, true),
+            (8, 128, true),
+            (9, 3_000, false),
+        ] {
+            assert_eq!(are_few(calls, txs), few, "{calls} of {txs}");
+        }
     }
 
     /// A block is read on another connection than the answers, and may come before them.
@@ -315,6 +486,7 @@ mod tests {
             node: 2,
             height: 10,
             place: 1,
+            txs: 2,
         };
         assert_eq!(sent_and_added(&mut commits, at(9)), [(place, hash)]);
         assert!(commits.has_shown(&hash, at(9)) && !commits.has_shown(&hash, at(11)));

@@ -1,6 +1,6 @@
 //! A write on its way through the lane.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::acknowledged::Acknowledged;
 use super::api::{Delivery, Outbox, Permit, WriteAnswer, WriteBody};
+use super::commits::CommitPlace;
 use crate::config::WriteOrder;
 use crate::ledger::Reservation;
 use crate::metrics::MethodClass;
@@ -64,6 +65,8 @@ pub(super) struct Notes {
     pub(super) is_counted_by_check: bool,
     /// Its client's queue was short, beside a long one of another: it may go past the long one's writes.
     pub(super) is_from_short_queue: bool,
+    /// A place to wait for its block, if it is a commit, until it waits.
+    pub(super) commit_place: RefCell<Option<CommitPlace>>,
     /// It was offered again behind what the node had lost of its account.
     pub(super) is_behind_lost: bool,
 }

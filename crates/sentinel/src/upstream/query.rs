@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use fairq::ClientKey;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, Method};
 use tokio::time::sleep;
@@ -17,6 +18,7 @@ use super::reply::is_error;
 pub(super) use super::reply::{charged, decode, result};
 use super::results::BlockResults;
 use super::target;
+use crate::ledger::Ledger;
 
 impl Nodes {
     /// The results of a block's transactions. Those who ask for the same block share one fetch and
@@ -42,6 +44,41 @@ impl Nodes {
     }
 }
 
+impl Nodes {
+    /// The result of one transaction that is in the block of this height, charged to a client. The transaction is
+    /// indexed a moment after its block.
+    ///
+    /// # Errors
+    /// [`UpstreamError`]: no answer, no room, or ([`UpstreamError::Refused`]) the node indexes no transactions, or
+    /// not this one.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the question.
+    pub async fn tx_result(
+        &self,
+        node: NodeIndex,
+        client: ClientKey,
+        (hash, height): (&[u8; 32], u64),
+    ) -> Result<BlockResults, UpstreamError> {
+        let hash = base64_simd::STANDARD.encode_to_string(hash);
+        let params = format!(r#"{{"hash":"{hash}","prove":false}}"#);
+        let mut attempts = 1;
+        loop {
+            let ledger = self.ledger().of(client);
+            let body = ask_on(&ledger, self, node, ("tx", &params)).await?;
+            match BlockResults::parse_tx(body, height) {
+                Err(UpstreamError::Refused(text))
+                    if attempts < ATTEMPTS && text.ends_with("not found") =>
+                {
+                    attempts += 1;
+                    sleep(PAUSE).await;
+                }
+                read => return read,
+            }
+        }
+    }
+}
+
 /// Asks a node. `params` is a JSON object as text. The answer's body stays charged to the ledger
 /// until its last part is dropped.
 ///
@@ -56,6 +93,16 @@ pub(super) async fn ask(
     method: &str,
     params: &str,
 ) -> Result<Bytes, UpstreamError> {
+    ask_on(nodes.ledger(), nodes, node, (method, params)).await
+}
+
+/// The same, charged to this account.
+async fn ask_on(
+    ledger: &Ledger,
+    nodes: &Nodes,
+    node: NodeIndex,
+    (method, params): (&str, &str),
+) -> Result<Bytes, UpstreamError> {
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
     let asked = nodes.node(node);
     let json = HeaderValue::from_static("application/json");
@@ -66,7 +113,7 @@ pub(super) async fn ask(
         body: body.into(),
         repeat: Repeat::Always,
     };
-    let limit = nodes.ledger().capacity() / ANSWER_SHARE;
+    let limit = ledger.capacity() / ANSWER_SHARE;
     let answer = asked.http.send(request).await?;
     let announced = content_length(answer.headers()).unwrap_or(0);
     let announced = usize::try_from(announced).unwrap_or(usize::MAX);
@@ -74,10 +121,7 @@ pub(super) async fn ask(
     if announced > limit {
         return Err(too_large);
     }
-    let mut charge = nodes
-        .ledger()
-        .reserve(announced)
-        .ok_or(UpstreamError::Memory)?;
+    let mut charge = ledger.reserve(announced).ok_or(UpstreamError::Memory)?;
     let mut answer = answer.into_body();
     let mut body = Vec::with_capacity(announced);
     while let Some(piece) = answer.next().await {

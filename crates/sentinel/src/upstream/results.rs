@@ -45,6 +45,23 @@ impl BlockResults {
         Some(if result == "null" { "{}" } else { result })
     }
 
+    /// Reads the answer to `tx`: the result of one transaction, if it is in the block of this height.
+    pub(super) fn parse_tx(body: Bytes, height: u64) -> Result<Self, UpstreamError> {
+        #[derive(Deserialize)]
+        struct Answer<'a> {
+            height: &'a str,
+            #[serde(borrow)]
+            tx_result: &'a RawValue,
+        }
+        let answer: Answer<'_> = reply::result(&body)?;
+        if answer.height.parse() != Ok(height) {
+            let text = format!("the transaction is indexed in block {}", answer.height);
+            return Err(UpstreamError::Refused(text));
+        }
+        let places = vec![place(&body, answer.tx_result)];
+        Ok(Self { body, places })
+    }
+
     pub(super) fn parse(body: Bytes) -> Result<Self, UpstreamError> {
         #[derive(Deserialize)]
         struct Answer<'a> {
@@ -60,17 +77,18 @@ impl BlockResults {
             executed: Option<Vec<&'a RawValue>>,
         }
         let answer: Answer<'_> = reply::result(&body)?;
-        let start = body.as_ptr() as usize;
-        let place = |result: &RawValue| {
-            // A part of the body, so this is its offset.
-            let from = result.get().as_ptr() as usize - start;
-            from..from + result.get().len()
-        };
         let old = answer.results.and_then(|old| old.executed);
         let results = answer.txs_results.or(old).unwrap_or_default();
-        let places = results.into_iter().map(place).collect();
+        let places = results.into_iter().map(|result| place(&body, result));
+        let places = places.collect();
         Ok(Self { body, places })
     }
+}
+
+/// Where a part of the body is in it.
+fn place(body: &Bytes, part: &RawValue) -> Range<usize> {
+    let from = part.get().as_ptr() as usize - body.as_ptr() as usize;
+    from..from + part.get().len()
 }
 
 impl ResultsCache {
@@ -124,6 +142,26 @@ mod tests {
         let body = br#"{"jsonrpc":"2.0","id":1,"result":{"height":"5","txs_results":null}}"#;
         let results = BlockResults::parse(Bytes::from_static(body)).unwrap();
         assert!(results.places.is_empty());
+    }
+
+    #[test]
+    fn case_93_the_result_of_a_transaction_is_read_in_every_version() {
+        for dialect in testkit::Dialect::ALL {
+            let recorded = dialect.answer("tx").unwrap();
+            let answer: serde_json::Value = serde_json::from_str(recorded).unwrap();
+            let height = answer["result"]["height"]
+                .as_str()
+                .unwrap()
+                .parse()
+                .unwrap();
+            let body = || Bytes::from_static(recorded.as_bytes());
+            let read = BlockResults::parse_tx(body(), height).unwrap();
+            let result: serde_json::Value =
+                serde_json::from_str(read.tx_result(0).unwrap()).unwrap();
+            assert_eq!(result, answer["result"]["tx_result"], "{}", dialect.version);
+            // The same transaction, in another block.
+            assert!(BlockResults::parse_tx(body(), height + 1).is_err());
+        }
     }
 
     #[test]

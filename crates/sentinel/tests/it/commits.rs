@@ -50,6 +50,40 @@ fn three_hundred_commits_at_once_need_few_connections_and_one_subscription() {
     assert_eq!(accounts.forwarded, COUNT as u64);
 }
 
+/// A call whose block has many transactions asks for its own result, and for those of the block where the node
+/// indexes none.
+#[test]
+fn case_93_a_commit_beside_many_others_is_told_its_result_with_and_without_an_index() {
+    for tx_index in [true, false] {
+        let node = Node::with(|config| {
+            config.block_interval = Duration::from_secs(1);
+            config.tx_index = tx_index;
+        });
+        let proxy = Proxy::start(&node.url());
+        let mut socket = WebSocket::connect_from([127, 0, 0, 1].into(), proxy.address);
+        for number in 0..60 {
+            let method = match number {
+                40 => BroadcastMethod::Commit,
+                _ => BroadcastMethod::Sync,
+            };
+            socket.send(&broadcast(number, method, tx(7, number).as_bytes()));
+        }
+        let mut answers: Vec<String> = (0..60)
+            .map(|_| match socket.receive(Duration::from_secs(20)) {
+                Received::Text(text) => text,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        answers.retain(|answer| answer.contains(r#""height":""#));
+        assert_eq!(answers.len(), 1);
+        assert!(
+            answers[0].contains(r#""tx_result":{"code":0,"#),
+            "{answers:?}"
+        );
+        proxy.stop();
+    }
+}
+
 #[test]
 fn ten_thousand_commits_at_once_are_each_told_their_block() {
     const CLIENTS: u8 = 10;

@@ -272,7 +272,7 @@ impl Worker {
             job.permit(self.new_permit());
             return;
         }
-        if job.is_commit() && !self.commits.has_room() {
+        if job.is_commit() && !self.commits.admit(&job) {
             self.shared.lock().accounts().displaced += 1;
             job.refuse(too_many_commits());
             return;

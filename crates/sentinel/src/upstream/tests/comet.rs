@@ -1,5 +1,6 @@
 //! The same against the real node.
 
+use sha2::{Digest as _, Sha256};
 use testkit::{CometBft, CometOptions};
 
 use super::results::commit;
@@ -96,6 +97,9 @@ async fn results_of_blocks_are_those_of_commits() {
         let (height, expected) = commit(&rig, tx).await;
         let results = rig.nodes.results(0, height).await.unwrap();
         assert_eq!(results.tx_result(0), Some(expected.as_str()));
+        let hash = Sha256::digest(tx).into();
+        let own = rig.nodes.tx_result(0, client(2), (&hash, height)).await;
+        assert_eq!(own.unwrap().tx_result(0), Some(expected.as_str()));
     }
     rig.stop().await;
 }

@@ -2,8 +2,9 @@ use std::sync::Arc;
 
 use rpc::BroadcastMethod;
 use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
 
-use super::{Rig, quick};
+use super::{Rig, client, devnode, quick};
 use crate::upstream::UpstreamError;
 
 #[derive(serde::Deserialize)]
@@ -39,6 +40,33 @@ async fn a_result_is_what_a_commit_says_and_is_fetched_once() {
     drop((one, two, three));
     rig.stop().await;
     node.stop().await;
+}
+
+/// At 2b52556 one call that waited for a block of 3,000 transactions fetched 1.9 MB of results of the others, which
+/// were charged to nobody in particular.
+#[tokio::test]
+async fn case_93_the_result_of_one_transaction_is_asked_for_and_charged_alone() {
+    for tx_index in [true, false] {
+        let config = devnode::Config {
+            tx_index,
+            ..devnode::Config::default()
+        };
+        let node = devnode(config).await;
+        let rig = Rig::up(node.url()).await;
+        let (height, expected) = commit(&rig, "a=1").await;
+        let hash = Sha256::digest("a=1").into();
+        let asked = rig.nodes.tx_result(0, client(2), (&hash, height)).await;
+        match asked {
+            Ok(own) if tx_index => {
+                assert_eq!(own.tx_result(0), Some(expected.as_str()));
+                assert!(rig.ledger.used() > 0);
+            }
+            Err(UpstreamError::Refused(_)) if !tx_index => {}
+            other => panic!("{other:?}"),
+        }
+        rig.stop().await;
+        node.stop().await;
+    }
 }
 
 #[tokio::test]
