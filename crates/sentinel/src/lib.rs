@@ -28,6 +28,7 @@ pub mod refusal;
 pub mod respond;
 mod sampled;
 pub mod serve;
+mod supervise;
 pub mod surroundings;
 mod systemd;
 mod timer;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Runtime};
-use tokio::task::JoinSet;
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -18,6 +17,8 @@ use crate::front::{Front, Lanes};
 use crate::identity::Identities;
 use crate::inspect::Operator;
 use crate::lane::{Accounts, lane};
+use crate::metrics::RestartedTask;
+use crate::supervise::{Ended, Tasks, keep_running};
 use crate::surroundings::Surroundings;
 use crate::systemd;
 use crate::upstream::{self, Hub, NodeState, Nodes, Reads};
@@ -120,6 +121,14 @@ pub enum ServeError {
     /// A limit is impossible.
     #[error(transparent)]
     Limits(#[from] fairq::Error),
+    /// A part of the program ended while it served.
+    #[error("{task} ended before the program was told to stop: {reason}")]
+    Ended {
+        /// Which.
+        task: &'static str,
+        /// Why.
+        reason: String,
+    },
     /// The system gave no thread.
     #[error("the system refuses: {0}")]
     System(#[source] io::Error),
@@ -132,7 +141,7 @@ pub enum ServeError {
 /// served by a thread of their own, so that reading a block never delays a client.
 ///
 /// # Errors
-/// Nothing was served: the reason.
+/// Nothing was served, or a part of the program ended before it was told to: the reason.
 ///
 /// # Cancel safety
 /// Dropping the future ends everything at once; queued writes are lost.
@@ -173,15 +182,15 @@ pub async fn serve(
         ),
         _ => ("off (admin.addr)".to_owned(), "off".to_owned()),
     };
-    let mut background = Background::start().map_err(ServeError::System)?;
-    background.spawn(watching.run());
-    background.spawn(subscribing.run());
+    let background = Background::start().map_err(ServeError::System)?;
+    let watch = background.handle();
+    let mut tasks = Tasks::default();
+    tasks.spawn("the watching of the nodes", &watch, watching.run());
+    tasks.spawn("the subscriptions", &watch, subscribing.run());
     if let Some(listener) = listeners.admin {
-        let (metrics, end) = (Arc::clone(&surroundings.metrics), surroundings.end.clone());
-        let serve = |listener| admin::serve(listener, metrics, Arc::new(operator), end);
-        background
-            .serve(listener, serve)
-            .map_err(ServeError::System)?;
+        let listener = listener.into_std().map_err(ServeError::System)?;
+        let serving = serve_operator(listener, Arc::new(operator), surroundings.clone());
+        tasks.spawn("the operator's listener", &watch, serving);
     }
 
     let address = listeners.front.local_addr().map_err(ServeError::System)?;
@@ -195,14 +204,29 @@ pub async fn serve(
         "serving"
     );
     systemd::ready();
-    let mut tasks = JoinSet::new();
-    tasks.spawn(pump.run(shutdown));
-    tasks.spawn(serve_clients(front, listeners.front));
-    tasks.join_all().await;
+    let here = Handle::current();
+    tasks.spawn(LANE, &here, pump.run(shutdown.clone()));
+    tasks.spawn(CLIENTS, &here, serve_clients(front, listeners.front));
+    tokio::select! {
+        biased;
+        () = shutdown.cancelled() => {}
+        Some(Ended { name: task, reason }) = tasks.next_end() => {
+            return Err(ServeError::Ended { task, reason });
+        }
+    }
+    while tasks.has_any(&[LANE, CLIENTS]) {
+        tasks.next_end().await;
+    }
     drop(ending);
-    background.ended().await;
+    let ended = async { while tasks.next_end().await.is_some() {} };
+    if timeout(GOODBYE, ended).await.is_err() {
+        warn!("the nodes' watchers and the operator's listener were cut off");
+    }
     Ok(lane.status().accounts)
 }
+
+const LANE: &str = "the write lane";
+const CLIENTS: &str = "the clients' listener";
 
 /// Each node with its version, as far as it has told one.
 fn described(nodes: &Nodes) -> String {
@@ -225,11 +249,32 @@ async fn serve_clients(front: Front, listener: TcpListener) {
     }
 }
 
-/// The thread that watches the nodes and serves the operator, and its tasks.
-struct Background {
-    runtime: Option<Runtime>,
-    tasks: JoinSet<()>,
+/// Serves the operator on the runtime that this is called on.
+async fn serve_operator(
+    listener: std::net::TcpListener,
+    operator: Arc<Operator>,
+    surroundings: Surroundings,
+) {
+    let Surroundings { metrics, end, .. } = surroundings;
+    let counted = Arc::clone(&metrics);
+    let serve = {
+        let end = end.clone();
+        move || {
+            let (metrics, end) = (Arc::clone(&metrics), end.clone());
+            let (listener, operator) = (listener.try_clone(), Arc::clone(&operator));
+            async move {
+                match listener.and_then(TcpListener::from_std) {
+                    Ok(listener) => admin::serve(listener, metrics, operator, end).await,
+                    Err(error) => warn!(%error, "the operator cannot be served"),
+                }
+            }
+        }
+    };
+    keep_running(RestartedTask::OperatorListener, counted, end, serve).await;
 }
+
+/// The thread that watches the nodes and serves the operator.
+struct Background(Option<Runtime>);
 
 /// How long its tasks may take to end.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -241,52 +286,19 @@ impl Background {
             .thread_name("sentinel-watch")
             .enable_all()
             .build()
-            .map(|runtime| Self {
-                runtime: Some(runtime),
-                tasks: JoinSet::new(),
-            })
+            .map(|runtime| Self(Some(runtime)))
     }
 
-    fn runtime(&self) -> &Runtime {
-        self.runtime.as_ref().expect("taken only when dropped")
-    }
-
-    fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
-        let handle = self.runtime().handle().clone();
-        self.tasks.spawn_on(task, &handle);
-    }
-
-    /// Waits for its tasks, which were told to end.
-    async fn ended(&mut self) {
-        let ended = async { while self.tasks.join_next().await.is_some() {} };
-        if timeout(GOODBYE, ended).await.is_err() {
-            warn!("the nodes' watchers and the operator's listener were cut off");
-        }
-    }
-
-    /// Moves a listener to this thread's runtime and serves it there.
-    fn serve<F>(
-        &mut self,
-        listener: TcpListener,
-        serve: impl FnOnce(TcpListener) -> F,
-    ) -> io::Result<()>
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let listener = listener.into_std()?;
-        let serving = {
-            let _entered = self.runtime().enter();
-            serve(TcpListener::from_std(listener)?)
-        };
-        self.spawn(serving);
-        Ok(())
+    fn handle(&self) -> Handle {
+        let runtime = self.0.as_ref().expect("taken only when dropped");
+        runtime.handle().clone()
     }
 }
 
 impl Drop for Background {
     fn drop(&mut self) {
         // A runtime must not be waited for inside another one.
-        if let Some(runtime) = self.runtime.take() {
+        if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
         }
     }

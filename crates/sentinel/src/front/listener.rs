@@ -34,6 +34,8 @@ where
             biased;
             () = &mut stopped => break,
             Some(ended) = connections.join_next() => note(&ended),
+            // Nothing long is served any more; whoever runs this sees it end.
+            _ = turns.join_next() => break,
             (stream, peer) = acceptor.next() => admit(&front, &mut connections, stream, peer),
         }
     }

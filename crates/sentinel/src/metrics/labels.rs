@@ -166,6 +166,16 @@ pacing::named! {
 }
 
 pacing::named! {
+    /// A task that begins anew when it ends by a fault of the program.
+    pub enum RestartedTask {
+        /// The watching of a node.
+        NodeWatch => "node_watch",
+        /// The operator's listener.
+        OperatorListener => "operator_listener",
+    }
+}
+
+pacing::named! {
     /// Why a write connection was opened again.
     pub enum ReconnectCause {
         /// A break of the schedule.

@@ -25,7 +25,9 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
 pub use gauges::Gauges;
-pub use labels::{AckEnd, MethodClass, OutcomeLabel, ReconnectCause, Transport, UpstreamError};
+pub use labels::{
+    AckEnd, MethodClass, OutcomeLabel, ReconnectCause, RestartedTask, Transport, UpstreamError,
+};
 
 use crate::refusal::Reason;
 
@@ -76,6 +78,9 @@ metrics! { r;
         metric(r, "requeued", "Writes put back into the queue because the node could not take them");
     reconnects: [Counter; ReconnectCause::ALL.len()] =
         family(r, "reconnects", "Write connections opened again", "cause", ReconnectCause::ALL.map(ReconnectCause::name));
+    task_restarts: [Counter; RestartedTask::ALL.len()] =
+        family(r, "task_restarts", "Tasks that ended by a fault of the program and began anew", "task",
+            RestartedTask::ALL.map(RestartedTask::name));
     pauses: [Counter; BreakCause::ALL.len()] =
         family(r, "pauses", "Breaks given to nodes", "cause", BreakCause::ALL.map(BreakCause::name));
     paused: Counter<f64, AtomicU64> =
@@ -149,6 +154,11 @@ impl Metrics {
     /// A node refused, failed or was lost.
     pub fn upstream_error(&self, class: UpstreamError) {
         self.upstream_errors[class.index()].inc();
+    }
+
+    /// A task ended by a fault of the program, and begins anew.
+    pub fn task_restarted(&self, task: RestartedTask) {
+        self.task_restarts[task as usize].inc();
     }
 
     /// So many writes went back into the queue.

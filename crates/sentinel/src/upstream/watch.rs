@@ -1,24 +1,27 @@
 //! Watches the nodes: their health, their blocks, their mempools.
 
-use std::collections::HashMap;
+use std::panic;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use pacing::Nanos;
 use rpc::{
     Client, ClientError, ClientOptions, FollowEvent, FollowOptions, Follower, Status, follow,
 };
 use tokio::sync::mpsc;
-use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
-use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, info, warn};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tracing::{debug, info, warn};
 
 use super::UpstreamError;
 use super::health::{Change, Health, Observation};
 use super::nodes::{Node, NodeEvent, NodeIndex, Nodes, setup};
 use super::version::{Version, untested};
 use crate::config::Config;
+use crate::metrics::RestartedTask;
+use crate::supervise::keep_running;
 use crate::surroundings::Surroundings;
 
 /// Watches the nodes: run it.
@@ -58,50 +61,24 @@ impl NodesWorker {
     /// # Cancel safety
     /// Dropping the future ends the watching.
     pub async fn run(self) {
-        let shutdown = self.nodes.surroundings().end.clone();
-        let watches = self.watches.into_iter();
-        let watch = |watch: &Watch| watch.clone().run();
-        supervise(watches.collect(), watch, &shutdown).await;
+        let Surroundings { metrics, end, .. } = self.nodes.surroundings();
+        let watches = self.watches.into_iter().map(|watch| {
+            let run = move || watch.clone().run();
+            keep_running(
+                RestartedTask::NodeWatch,
+                Arc::clone(metrics),
+                end.clone(),
+                run,
+            )
+        });
+        join_all(watches).await;
         self.nodes.closed().await;
-    }
-}
-
-/// Runs a task for each of these until shutdown. One that ends before, by a panic or by itself, is
-/// reported and begins anew a little later; the others go on.
-async fn supervise<T, F>(all: Vec<T>, run: impl Fn(&T) -> F, shutdown: &CancellationToken)
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    let mut tasks = JoinSet::new();
-    let mut places = HashMap::new();
-    for (place, one) in all.iter().enumerate() {
-        places.insert(tasks.spawn(run(one)).id(), place);
-    }
-    while let Some(ended) = tasks.join_next_with_id().await {
-        let id = ended.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
-        let Some(place) = places.remove(&id).filter(|_| !shutdown.is_cancelled()) else {
-            continue;
-        };
-        let reason = ended.err().map(|error| error.to_string());
-        error!(
-            node = place,
-            reason, "the watching of a node ended; it begins anew"
-        );
-        let again = run(&all[place]);
-        let delayed = async move {
-            sleep(WATCH_AGAIN).await;
-            again.await;
-        };
-        places.insert(tasks.spawn(delayed).id(), place);
     }
 }
 
 /// Events that wait for their reader. A block of 50,000 transactions is an event of 1.6 MB; a longer
 /// queue would only hide a reader that is stuck.
 const EVENTS: usize = 64;
-
-/// The pause before a watch that has ended begins anew.
-const WATCH_AGAIN: Duration = Duration::from_secs(1);
 
 /// Watches one node.
 #[derive(Clone)]
@@ -186,7 +163,10 @@ impl Watch {
                         checks.reset_immediately();
                     },
                     None => {
-                        while following.join_next().await.is_some() {}
+                        if let Some(Err(error)) = following.join_next().await {
+                            // It is begun anew with the watch, after a pause.
+                            panic::resume_unwind(error.into_panic());
+                        }
                         follower = None;
                     }
                 },
@@ -440,37 +420,3 @@ const MAX_STATUS_BYTES: usize = 1 << 20;
 /// A node so many blocks behind the others, and at the same height for so long, is stuck.
 const STUCK_BLOCKS: u64 = 20;
 const STUCK_AFTER: Nanos = Nanos::from_secs(30);
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn acknowledged_68_a_watch_that_ends_begins_anew_without_spinning() {
-        let shutdown = CancellationToken::new();
-        let begun = [0, 0].map(|_| Arc::new(AtomicUsize::new(0)));
-        let end = shutdown.clone();
-        let run = |place: &usize| {
-            let (count, end, ends) = (Arc::clone(&begun[*place]), end.clone(), *place == 0);
-            async move {
-                let count = count.fetch_add(1, Ordering::Relaxed);
-                assert!(!ends || count != 1, "a watch that panics");
-                if ends && count < 3 {
-                    return;
-                }
-                end.cancelled().await;
-            }
-        };
-        let stop = async {
-            sleep(WATCH_AGAIN * 10).await;
-            shutdown.cancel();
-        };
-        tokio::join!(supervise(vec![0, 1], run, &shutdown), stop);
-        // It ended three times, once by a panic; the other went on.
-        let counts = begun.map(|count| count.load(Ordering::Relaxed));
-        assert_eq!(counts, [4, 1]);
-    }
-}
