@@ -31,8 +31,8 @@ pub use bitcoin::{
     BitcoinScript, PeerInfo, follow_bitcoin, follow_bitcoin_peer, probe_peer,
 };
 pub use client::{
-    BlockCodes, BlockContent, BroadcastReply, Client, ClientError, ClientOptions, Gas, HeaderTime,
-    Mempool, Status, TimeError,
+    AnswerLimit, BlockCodes, BlockContent, BroadcastReply, Client, ClientError, ClientOptions, Gas,
+    HeaderTime, Mempool, Status, TimeError,
 };
 pub use codec::{Answer, AnswerId, DecodeError, Outcome, decode_answer};
 pub use connection::{

@@ -5,7 +5,7 @@ mod error;
 mod types;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -34,9 +34,32 @@ pacing::settings! {
         pub timeout: Duration = Duration::from_secs(10),
         /// The longest answer in bytes. A block of 50,000 transactions of 250 bytes is 17 MB of
         /// JSON, its results with the events of an application several times that. Default 512 MiB.
-        pub max_answer_bytes: usize = 512 << 20,
+        pub max_answer_bytes: AnswerLimit = AnswerLimit::from(512 << 20),
         /// Whose certificates are accepted for `https` and `wss`.
         pub trust: Trust = Trust::native(),
+    }
+}
+
+/// The longest answer in bytes. It may change while a client works: it holds for the calls that come after. Clones
+/// share it.
+#[derive(Clone, Debug)]
+pub struct AnswerLimit(Arc<AtomicUsize>);
+
+impl AnswerLimit {
+    /// Changes it.
+    pub fn set(&self, bytes: usize) {
+        self.0.store(bytes, Ordering::Relaxed);
+    }
+
+    /// What it is now.
+    pub fn bytes(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl From<usize> for AnswerLimit {
+    fn from(bytes: usize) -> Self {
+        Self(Arc::new(AtomicUsize::new(bytes)))
     }
 }
 
@@ -67,8 +90,9 @@ struct Inner {
     http: Endpoint,
     timeout: Duration,
     options: ConnectionOptions,
-    /// Connections that no query uses, at most [`MAX_IDLE`].
-    idle: Mutex<Vec<Connection>>,
+    max_answer_bytes: AnswerLimit,
+    /// Connections that no query uses, at most [`MAX_IDLE`], with the longest answer that each takes.
+    idle: Mutex<Vec<(usize, Connection)>>,
     next_id: AtomicU64,
 }
 
@@ -99,10 +123,10 @@ impl Client {
             timeout: options.timeout,
             options: ConnectionOptions {
                 read_buffer_bytes: READ_BUFFER_BYTES,
-                max_message_bytes: options.max_answer_bytes,
                 trust: options.trust,
                 ..Default::default()
             },
+            max_answer_bytes: options.max_answer_bytes,
             idle: Mutex::default(),
             next_id: AtomicU64::new(1),
         };
@@ -371,9 +395,16 @@ impl Inner {
         body: &mut Vec<u8>,
     ) -> Result<u16, ConnectionError> {
         body.clear();
-        let mut connection = match self.take_idle() {
+        let limit = self.max_answer_bytes.bytes();
+        let mut connection = match self.take_idle(limit) {
             Some(connection) => TaskConnection::of(connection)?,
-            None => TaskConnection::open(&self.http, &self.options).await?,
+            None => {
+                let options = ConnectionOptions {
+                    max_message_bytes: limit,
+                    ..self.options.clone()
+                };
+                TaskConnection::open(&self.http, &options).await?
+            }
         };
         queue(connection.connection());
         let mut status = None;
@@ -390,17 +421,19 @@ impl Inner {
             // An error behind the answer is the end of the connection.
             let mut idle = self.idle.lock();
             if read.is_ok() && idle.len() < MAX_IDLE {
-                idle.push(connection.into_connection());
+                idle.push((limit, connection.into_connection()));
             }
             return Ok(status);
         }
     }
 
-    /// An idle connection that the node has not closed.
-    fn take_idle(&self) -> Option<Connection> {
+    /// An idle connection of this limit that the node has not closed.
+    fn take_idle(&self, limit: usize) -> Option<Connection> {
         let mut idle = self.idle.lock();
-        std::iter::from_fn(|| idle.pop())
-            .find_map(|mut connection| connection.read(&mut |_| ()).is_ok().then_some(connection))
+        std::iter::from_fn(|| idle.pop()).find_map(|(taken, mut connection)| {
+            let is_open = taken == limit && connection.read(&mut |_| ()).is_ok();
+            is_open.then_some(connection)
+        })
     }
 }
 

@@ -151,4 +151,4 @@ where
 /// Below this size decoding takes less than switching threads is worth (about 0.2 ms).
 const BLOCKING_BYTES: usize = 128 << 10;
 /// A body buffer up to this size is kept between blocks.
-const KEEP_BUFFER: usize = 64 << 20;
+const KEEP_BUFFER: usize = 1 << 20;

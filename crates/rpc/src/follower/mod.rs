@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::wake::Backoff;
 pub use self::worker::FollowerWorker;
 pub(crate) use self::worker::{Query, finished};
-use crate::client::{Client, ClientError, ClientOptions, Gas, HeaderTime};
+use crate::client::{AnswerLimit, Client, ClientError, ClientOptions, Gas, HeaderTime};
 use crate::connection::Trust;
 use crate::endpoint::Endpoint;
 
@@ -60,7 +60,7 @@ pacing::settings! {
         /// The longest one query may take. Default 30 s.
         pub timeout: Duration = Duration::from_secs(30),
         /// The longest answer in bytes. Default 512 MiB.
-        pub max_answer_bytes: usize = 512 << 20,
+        pub max_answer_bytes: AnswerLimit = AnswerLimit::from(512 << 20),
         /// Whose certificates are accepted for `https` and `wss`.
         pub trust: Trust = Trust::native(),
     }
@@ -71,7 +71,7 @@ impl FollowOptions {
     pub(crate) fn client(&self) -> ClientOptions {
         ClientOptions {
             timeout: self.timeout,
-            max_answer_bytes: self.max_answer_bytes,
+            max_answer_bytes: self.max_answer_bytes.clone(),
             trust: self.trust.clone(),
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rpc::{BroadcastMethod, Client, ClientError, ClientOptions};
+use rpc::{AnswerLimit, BroadcastMethod, Client, ClientError, ClientOptions};
 use serde_json::json;
 use testkit::{ScriptedServer, http_answer};
 
@@ -195,7 +195,7 @@ async fn nobody_there_and_nobody_answering() {
 #[tokio::test]
 async fn answers_are_bounded() {
     let options = ClientOptions {
-        max_answer_bytes: 1000,
+        max_answer_bytes: 1000.into(),
         ..Default::default()
     };
     let long = "x".repeat(1001);
@@ -209,6 +209,24 @@ async fn answers_are_bounded() {
             matches!(error, ClientError::TooLarge { limit: 1000, .. }),
             "{error:?}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_bound_of_answers_that_changes_holds_for_the_next_call() {
+    let server = ScriptedServer::start(|connection| {
+        let status = r#"{"jsonrpc":"2.0","id":1,"result":{"node_info":{"network":"c","version":"1"},"sync_info":{"latest_block_height":"1","catching_up":false}}}"#;
+        while connection.answer_request(200, status) {}
+    });
+    let limit = AnswerLimit::from(1_000);
+    let options = ClientOptions {
+        max_answer_bytes: limit.clone(),
+        ..Default::default()
+    };
+    let client = Client::with_options(&server.http_url().parse().unwrap(), options).unwrap();
+    for (bytes, read) in [(1_000, true), (50, false), (2_000, true), (20, false)] {
+        limit.set(bytes);
+        assert_eq!(client.status().await.is_ok(), read, "{bytes}");
     }
 }
 

@@ -79,7 +79,7 @@ pub(super) struct Source {
 impl Source {
     pub(super) fn new(address: &Address) -> anyhow::Result<Self> {
         let options = ClientOptions {
-            max_answer_bytes: MOST_BYTES,
+            max_answer_bytes: MOST_BYTES.into(),
             ..ClientOptions::new(PATIENCE, &Trust::native())
         };
         let endpoint: Endpoint = format!("http://{address}{PATH}").parse()?;

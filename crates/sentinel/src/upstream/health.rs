@@ -12,6 +12,8 @@ pub(super) enum Observation {
     },
     /// It did not answer in time, or not as a node does.
     Silent(String),
+    /// It answers, and not with what it has: nothing that it says is believed for a while.
+    Unusable(String),
     /// It cannot be reached.
     Unreachable(String),
     /// It is not the node that it should be, or ended a connection that it does not close while it runs.
@@ -36,6 +38,8 @@ pub(super) struct Health {
     /// How long a node that was up may be silent.
     patience: Nanos,
     answered_at: Nanos,
+    /// Until when its answers do not count.
+    unusable_until: Nanos,
     /// When it was first asked what it has not answered.
     unanswered_since: Option<Nanos>,
 }
@@ -59,6 +63,7 @@ impl Health {
             state: Condition::Unknown,
             patience,
             answered_at: Nanos::ZERO,
+            unusable_until: Nanos::ZERO,
             unanswered_since: None,
         }
     }
@@ -78,7 +83,10 @@ impl Health {
         match seen {
             Observation::Answer { catching_up } => {
                 (self.answered_at, self.unanswered_since) = (now, None);
-                self.answered(catching_up)
+                match now < self.unusable_until {
+                    true => [None, None],
+                    false => self.answered(catching_up),
+                }
             }
             Observation::Silent(reason) => {
                 let silent = now.saturating_sub(self.answered_at);
@@ -86,6 +94,10 @@ impl Health {
                     true => [None, None],
                     false => self.down(reason),
                 }
+            }
+            Observation::Unusable(reason) => {
+                self.unusable_until = now.saturating_add(UNUSABLE_FOR);
+                self.down(reason)
             }
             Observation::Unreachable(reason) => self.down(reason),
             Observation::Gone(reason) => {
@@ -118,6 +130,8 @@ impl Health {
 
 /// A node that answers nothing for less may be executing a block.
 pub(crate) const SILENT: Nanos = Nanos::from_secs(2);
+/// How long a node is left alone whose blocks cannot be read, while there is another one.
+const UNUSABLE_FOR: Nanos = Nanos::from_secs(60);
 /// A node that has owed an answer for so long is asked for nothing but its health: reads are refused at once, and
 /// a proxy all of whose nodes are so is not ready. Blocks were seen that took 12 s; whoever reads then is told to
 /// come again.
@@ -152,6 +166,21 @@ mod tests {
             [Change::Up, down("refused"), Change::Up]
         );
         assert_eq!(changes([gone(), gone()]), [down("refused")]);
+    }
+
+    #[test]
+    fn case_92_a_node_whose_blocks_cannot_be_read_is_left_alone_for_a_while() {
+        let mut health = Health::new(Nanos::from_secs(3));
+        let at = Nanos::from_secs;
+        assert_eq!(health.see(ANSWER, at(1)), [Some(Change::Up), None]);
+        let lying = Observation::Unusable("too long".to_owned());
+        assert_eq!(health.see(lying, at(2)), [Some(down("too long")), None]);
+        for second in 3..62 {
+            health.ask(at(second));
+            assert_eq!(health.see(ANSWER, at(second)), [None, None]);
+            assert_eq!(health.unanswered_since(), None);
+        }
+        assert_eq!(health.see(ANSWER, at(62)), [Some(Change::Up), None]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::UpstreamError;
 use super::dial::Dialer;
 use super::health::ABSENT;
 use super::http::{NodeHttp, PoolOptions};
-use super::query;
+use super::query::{self, ANSWER_SHARE};
 use super::results::ResultsCache;
 use super::version::{Version, untested};
 use crate::ledger::Ledger;
@@ -131,6 +131,21 @@ impl BlockLimits {
         bytes: 100 << 20,
         gas: None,
     };
+
+    /// What a chain has whose operators change nothing (`DefaultBlockParams`, v0.38.17).
+    pub(super) const DEFAULT: Self = Self {
+        bytes: 22_020_096,
+        gas: None,
+    };
+
+    /// The longest answer with a block that is read: twice the base64 of such a block, for what JSON adds to its
+    /// header, votes and evidence, and no more than a part of the buffers.
+    pub(super) fn answer_bytes(self, buffer_bytes: usize) -> usize {
+        let block = usize::try_from(self.bytes.min(Self::NONE.bytes)).unwrap_or(usize::MAX);
+        let answer = 2 * block.div_ceil(3).saturating_mul(4);
+        let most = (buffer_bytes / ANSWER_SHARE).max(LEAST_ANSWER);
+        answer.clamp(LEAST_ANSWER, most)
+    }
 
     /// As in the parameters; -1 is no bound.
     pub(super) fn new(max_bytes: i64, max_gas: i64) -> Self {
@@ -277,7 +292,10 @@ impl Nodes {
     }
 
     /// Asks a node what its blocks may hold.
-    pub(super) async fn learn_block_limits(&self, node: NodeIndex) -> Result<(), UpstreamError> {
+    pub(super) async fn learn_block_limits(
+        &self,
+        node: NodeIndex,
+    ) -> Result<BlockLimits, UpstreamError> {
         #[derive(serde::Deserialize)]
         struct Answer {
             consensus_params: Params,
@@ -298,7 +316,7 @@ impl Nodes {
         let number = |text: &str| text.parse().unwrap_or(-1);
         let limits = BlockLimits::new(number(&max_bytes), number(&max_gas));
         self.node(node).state().block_limits = Some(limits);
-        Ok(())
+        Ok(limits)
     }
 
     /// The version of a node, once it has told one.
@@ -368,5 +386,36 @@ pub(super) fn setup(endpoint: &Endpoint, error: &impl ToString) -> UpstreamError
     UpstreamError::Setup(endpoint.to_string(), error.to_string())
 }
 
+/// The answer with the smallest block: header, votes of hundreds of validators, evidence.
+pub(super) const LEAST_ANSWER: usize = 4 << 20;
 /// How long a node may take at the start to say its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At 2b52556 it was 512 MiB, whatever the chain's blocks and the buffers were.
+    #[test]
+    fn case_92_the_longest_answer_with_a_block_follows_from_the_chain_and_the_buffers() {
+        const MIB: usize = 1 << 20;
+        for (max_bytes, buffer_mib, bytes) in [
+            (22_020_096, 256, 58_720_256),
+            (4 << 20, 256, 11_184_816),
+            (200_000, 256, 4 * MIB),
+            (0, 256, 4 * MIB),
+            // No bound: the largest block there is, as far as the buffers go.
+            (-1, 256, 64 * MIB),
+            (-1, 2_048, 279_620_272),
+            (i64::MAX, 4_096, 279_620_272),
+            (22_020_096, 1, 4 * MIB),
+        ] {
+            let limits = BlockLimits::new(max_bytes, -1);
+            assert_eq!(
+                limits.answer_bytes(buffer_mib * MIB),
+                bytes,
+                "{max_bytes}, {buffer_mib} MiB"
+            );
+        }
+    }
+}

@@ -162,7 +162,7 @@ pub(super) async fn ask_at(
 }
 
 /// One answer takes at most this part of the ledger.
-const ANSWER_SHARE: usize = 4;
+pub(super) const ANSWER_SHARE: usize = 4;
 /// So often a node is asked about a block before its refusal counts.
 const ATTEMPTS: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(25);

@@ -8,7 +8,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use pacing::Nanos;
 use rpc::{
-    Client, ClientError, ClientOptions, FollowEvent, FollowOptions, Follower, Status, follow,
+    AnswerLimit, Client, ClientError, ClientOptions, FollowEvent, FollowOptions, Follower, Status,
+    follow,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -17,7 +18,7 @@ use tracing::{debug, info, warn};
 
 use super::UpstreamError;
 use super::health::{Change, Health, Observation};
-use super::nodes::{Node, NodeEvent, NodeIndex, Nodes, setup};
+use super::nodes::{BlockLimits, Node, NodeEvent, NodeIndex, Nodes, setup};
 use super::version::{Version, untested};
 use crate::config::Config;
 use crate::metrics::RestartedTask;
@@ -89,6 +90,8 @@ pub(super) struct Watch {
     health: Health,
     /// Short calls: health and mempool.
     client: Client,
+    /// Of the follower's questions for blocks.
+    max_answer_bytes: AnswerLimit,
 }
 
 /// A health check under way.
@@ -109,17 +112,19 @@ impl Watch {
         let options = ClientOptions {
             // An answer that is late is still one.
             timeout: (patience / 3).clamp(SHORTEST_LIMIT, LONGEST_LIMIT),
-            max_answer_bytes: MAX_STATUS_BYTES,
+            max_answer_bytes: MAX_STATUS_BYTES.into(),
             trust: nodes.surroundings().trust.clone(),
         };
         let client =
             Client::with_options(endpoint, options).map_err(|error| setup(endpoint, &error))?;
+        let first_limit = BlockLimits::DEFAULT.answer_bytes(nodes.ledger().capacity());
         let watch = Self {
             nodes,
             index,
             events,
             health: Health::new(patience.into()),
             client,
+            max_answer_bytes: first_limit.into(),
         };
         // What can go wrong with it goes wrong here and not while it runs.
         drop(watch.follow()?);
@@ -190,6 +195,7 @@ impl Watch {
         let options = FollowOptions {
             codes: false,
             events: FOLLOW_EVENTS,
+            max_answer_bytes: self.max_answer_bytes.clone(),
             // Watermarks are not used here.
             watermark_interval: Duration::from_secs(60),
             trust: self.nodes.surroundings().trust.clone(),
@@ -215,9 +221,17 @@ impl Watch {
             FollowEvent::Missing { first, last } => {
                 warn!(node, first, last, "the node no longer has these blocks");
             }
-            FollowEvent::Disconnected { reason, closed, .. } => {
+            FollowEvent::Disconnected {
+                reason,
+                closed,
+                unread,
+            } => {
                 debug!(node, reason, closed, "following interrupted");
-                if closed {
+                if unread && self.others().next().is_some() {
+                    self.see(Observation::Unusable(reason)).await;
+                } else if unread {
+                    warn!(node, reason, "blocks of the node cannot be read");
+                } else if closed {
                     self.see(Observation::Gone(reason)).await;
                 }
                 return true;
@@ -358,12 +372,18 @@ impl Watch {
             self.ask_mempool().await;
             if limits_due <= Instant::now() {
                 limits_due = Instant::now() + LIMITS_INTERVAL;
-                if let Err(error) = self.nodes.learn_block_limits(self.index).await {
-                    let reason = error.to_string();
-                    debug!(
-                        node = self.index,
-                        reason, "the limits of blocks are unknown"
-                    );
+                match self.nodes.learn_block_limits(self.index).await {
+                    Ok(limits) => {
+                        let buffers = self.nodes.ledger().capacity();
+                        self.max_answer_bytes.set(limits.answer_bytes(buffers));
+                    }
+                    Err(error) => {
+                        let reason = error.to_string();
+                        debug!(
+                            node = self.index,
+                            reason, "the limits of blocks are unknown"
+                        );
+                    }
                 }
             }
         }

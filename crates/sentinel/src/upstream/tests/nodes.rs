@@ -1,5 +1,5 @@
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use pacing::Nanos;
 use testkit::{ScriptedServer, free_port, http_answer};
 
 use super::{NodeEvent, Rig, devnode, of_chain, quick};
+use crate::upstream::nodes::LEAST_ANSWER;
 
 /// The answer of a node of a version that was not tested.
 const STATUS: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"node_info":{"network":"c","version":"0.99.1"},"sync_info":{"latest_block_height":"3","catching_up":false}}}"#;
@@ -109,6 +110,54 @@ impl io::Write for &Lines {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// At 2b52556 a node whose block had no end filled 512 MiB of memory, again and again, and counted as healthy.
+#[tokio::test]
+async fn case_92_a_block_without_an_end_is_read_to_a_bound_and_its_node_is_left() {
+    let lying = ScriptedServer::start(|connection| {
+        while let Some(request) = connection.read_request() {
+            let call: serde_json::Value = serde_json::from_slice(&request.body).unwrap_or_default();
+            let result = match call["method"].as_str() {
+                Some("status") => {
+                    r#"{"node_info":{"network":"devnode","version":"0.38.17"},"sync_info":{"latest_block_height":"LATEST","catching_up":false}}"#
+                }
+                Some("block") => {
+                    connection.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+                    connection.send(format!("20\r\n{:32}\r\n", r#"{"jsonrpc":"2.0","id":1,"#));
+                    let chunk = format!("8000\r\n{:32768}\r\n", "");
+                    for _ in 0..2 * LEAST_ANSWER / 32_768 {
+                        connection.send(&chunk);
+                    }
+                    return connection.freeze();
+                }
+                _ => "{}",
+            };
+            // A block more with each look.
+            let latest = LOOKS.fetch_add(1, Ordering::Relaxed).to_string();
+            let answer = format!(
+                r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#,
+                call["id"]
+            );
+            connection.send(http_answer(200, &answer.replace("LATEST", &latest)));
+        }
+    });
+    static LOOKS: AtomicUsize = AtomicUsize::new(1);
+    let honest = quick().await;
+    let mut config = super::config(&[honest.url(), lying.http_url()]);
+    config.buffer.bytes = 1 << 20;
+    let mut rig = Rig::start(&config);
+    let reason = rig
+        .until(|event| match event {
+            NodeEvent::Down { node: 1, reason } => Some(reason),
+            _ => None,
+        })
+        .await;
+    let bound = format!("answered more than {LEAST_ANSWER} bytes");
+    assert!(reason.contains(&bound), "{reason}");
+    assert!(!rig.nodes.is_up(1) && rig.nodes.is_up(0));
+    rig.stop().await;
+    honest.stop().await;
 }
 
 #[tokio::test]
