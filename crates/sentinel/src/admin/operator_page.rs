@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use base64_simd::STANDARD;
 use hyper::header::{
-    CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, REFERRER_POLICY, VARY,
+    ACCEPT_LANGUAGE, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, REFERRER_POLICY, VARY,
     X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Request, StatusCode};
@@ -50,6 +50,12 @@ fn element(name: &str) -> &'static str {
 
 fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode_to_string(Sha256::digest(text)))
+}
+
+/// Whether a browser asks, whose pages may be anybody's. A monitor may ask by any name that the listener has.
+pub(super) fn is_browser<B>(request: &Request<B>) -> bool {
+    // Every browser sends it and no page can leave it out; monitors and probes do not.
+    request.headers().contains_key(ACCEPT_LANGUAGE)
 }
 
 /// Why figures that name clients are not given to this request, if they are not.

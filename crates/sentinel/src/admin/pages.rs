@@ -17,7 +17,8 @@ use crate::views::Readiness;
 pub(super) fn answer<B>(request: &Request<B>, shown: &Shown) -> Page {
     let (query, path, inspect) = (request.uri().query(), request.uri().path(), &*shown.inspect);
     let names_clients = matches!(path, overview::PATH | "/clients" | "/explain");
-    if names_clients && let Some(refusal) = operator_page::refused(request) {
+    let is_shielded = names_clients || path != "/" && operator_page::is_browser(request);
+    if is_shielded && let Some(refusal) = operator_page::refused(request) {
         return refusal;
     }
     match path {

@@ -346,6 +346,29 @@ async fn pages_of_other_sites_get_no_figures() {
     }
 }
 
+/// At 2b52556 a page whose own name was made to lead here read figures and state.
+#[tokio::test]
+async fn identity_94_figures_are_for_monitors_by_any_name_and_for_pages_by_the_operator_s_own() {
+    let served = serve_pages().await;
+    let asked = async |target: &str, host: &str, headers: &str| {
+        let mut stream = served.connect().await;
+        let request =
+            format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        rest(&mut stream).await[9..12].to_owned()
+    };
+    let (named, own, browser) = (
+        "rebound.example.com:26681",
+        "127.0.0.1:26681",
+        "Accept-Language: en\r\n",
+    );
+    for target in ["/metrics", "/readyz", "/healthz"] {
+        assert_eq!(asked(target, named, "").await, "200", "{target}");
+        assert_eq!(asked(target, named, browser).await, "421", "{target}");
+        assert_eq!(asked(target, own, browser).await, "200", "{target}");
+    }
+}
+
 #[test]
 fn the_page_shows_every_figure_of_the_overview() {
     let overview = serde_json::to_value(Overview {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::answer::is_accepted;
 use super::api::WriteAnswer;
@@ -13,8 +13,8 @@ use crate::metrics::{AckEnd, Metrics};
 use crate::refusal::Reason;
 use crate::sampled::Sampled;
 
-/// Counts the ends of acknowledged writes. Those that the client would not expect are logged, one a
-/// second of each kind.
+/// Counts the ends of acknowledged writes. Those that are not the client's own fault are logged, one a second of
+/// each kind.
 #[derive(Debug)]
 pub(super) struct Acknowledged {
     metrics: Arc<Metrics>,
@@ -74,6 +74,12 @@ impl Acknowledged {
     fn unkept(&self, end: AckEnd, detail: &str) {
         self.metrics.acknowledged(end);
         self.unkept.fetch_add(1, Ordering::Relaxed);
+        if !end.is_broken_promise() {
+            return debug!(
+                end = end.name(),
+                detail, "an acknowledged write was refused"
+            );
+        }
         if let Some(untold) = self.logs[end.index()].turn(self.clock.now()) {
             warn!(
                 end = end.name(),

@@ -192,15 +192,9 @@ impl Commits {
     /// The results of a block are fetched once for all its calls; where these are few, each asks for its own, which
     /// the node writes and sends without those of all others.
     fn fetch(&mut self, nodes: &Nodes, (node, height, txs): (usize, u64, usize), shown: Shown) {
-        let is_each_alone = are_few(shown.len(), txs);
-        let parts = match is_each_alone {
-            true => shown.into_iter().map(|one| vec![one]).collect(),
-            false => vec![shown],
-        };
-        for part in parts {
-            let answering = answer_shown(nodes.clone(), (node, height), part, is_each_alone);
-            self.answering.spawn(answering);
-        }
+        let is_alone = are_few(shown.len(), txs);
+        let answering = answer_shown(nodes.clone(), (node, height), shown, is_alone);
+        self.answering.spawn(answering);
     }
 
     fn take(&mut self, hash: &TxHash) -> Vec<Waiter> {
@@ -273,7 +267,7 @@ const fn are_few(calls: usize, txs: usize) -> bool {
 /// A question costs a node about as much as so many results: some 10 kB of JSON (617 bytes each were measured with
 /// a kvstore).
 const RESULTS_A_QUESTION: usize = 16;
-/// Questions at once about one block.
+/// Questions about one block: they go one after the other, over one connection.
 const MOST_ALONE: usize = 8;
 
 /// The places to wait for a block, and who has them. A client may have as many as are free besides, less a

@@ -165,6 +165,14 @@ pacing::named! {
     }
 }
 
+impl AckEnd {
+    /// Whether the client was told that its write was taken and nothing was wrong with it: the operator is alarmed.
+    /// What the node refuses on its merits, or takes and does not commit, any client can send.
+    pub const fn is_broken_promise(self) -> bool {
+        matches!(self, Self::Expired | Self::Displaced | Self::Lost)
+    }
+}
+
 pacing::named! {
     /// A task that begins anew when it ends by a fault of the program.
     pub enum RestartedTask {

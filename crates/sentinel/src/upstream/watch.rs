@@ -35,7 +35,7 @@ impl Nodes {
     /// Prepares to watch the configured nodes. Nothing happens until the worker runs, which ends
     /// with the shutdown.
     ///
-    /// The receiver must be read: when its 64 places are taken, blocks wait in the
+    /// The receiver must be read: when its 16 places are taken, blocks wait in the
     /// followers, which stop asking for more.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl NodesWorker {
 
 /// Events that wait for their reader. A block of 50,000 transactions is an event of 1.6 MB; a longer
 /// queue would only hide a reader that is stuck.
-const EVENTS: usize = 64;
+const EVENTS: usize = 16;
 
 /// Watches one node.
 #[derive(Clone)]

@@ -1,6 +1,7 @@
 //! The dashboard and the alerts under `config/` against what the program really exposes.
 
 use rpc::BroadcastMethod;
+use sentinel::metrics::AckEnd;
 use testkit::Exposition;
 
 use crate::support::{Node, Proxy, broadcast};
@@ -27,6 +28,20 @@ fn every_series_that_an_alert_needs_exists_before_the_first_request() {
         "an alert goes by up of this job"
     );
     proxy.stop();
+}
+
+/// At 2b52556 any client raised the alarm, with one duplicate that it had sent as async.
+#[test]
+fn acknowledged_94_the_alarm_is_about_broken_promises_and_no_refusals() {
+    let (_, rest) = ALERTS
+        .split_once("sentinel_acknowledged_total{end=~\"")
+        .unwrap();
+    let (alarming, _) = rest.split_once('"').unwrap();
+    let promises = AckEnd::ALL
+        .into_iter()
+        .filter(|end| end.is_broken_promise());
+    let promises: Vec<_> = promises.map(AckEnd::name).collect();
+    assert_eq!(alarming.split('|').collect::<Vec<_>>(), promises);
 }
 
 #[test]

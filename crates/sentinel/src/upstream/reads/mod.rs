@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(outcome(Some(5), &[2, 3]), [true, true, true]);
         assert_eq!(outcome(Some(5), &[2, 4])[..2], [true, false]);
         assert_eq!(outcome(Some(5), &[2, 2]), [true, true, false]);
-        assert_eq!(outcome(Some(0), &[1])[0], false);
+        assert!(!outcome(Some(0), &[1])[0]);
         assert_eq!(outcome(None, &[7, 9]), [true, true, true]);
     }
 }
