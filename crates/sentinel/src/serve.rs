@@ -175,13 +175,7 @@ pub async fn serve(
         hub,
         shutdown: shutdown.clone(),
     };
-    let (page, explain) = match listeners.admin.as_ref().map(TcpListener::local_addr) {
-        Some(Ok(address)) => (
-            format!("http://{address}/"),
-            format!("http://{address}/explain?ip=ADDRESS"),
-        ),
-        _ => ("off (admin.addr)".to_owned(), "off".to_owned()),
-    };
+    let (page, explain) = operator_pages(listeners.admin.as_ref());
     let background = Background::start().map_err(ServeError::System)?;
     let watch = background.handle();
     let mut tasks = Tasks::default();
@@ -207,22 +201,43 @@ pub async fn serve(
     let here = Handle::current();
     tasks.spawn(LANE, &here, pump.run(shutdown.clone()));
     tasks.spawn(CLIENTS, &here, serve_clients(front, listeners.front));
-    tokio::select! {
-        biased;
-        () = shutdown.cancelled() => {}
-        Some(Ended { name: task, reason }) = tasks.next_end() => {
-            return Err(ServeError::Ended { task, reason });
-        }
-    }
+    until_told(&mut tasks, &shutdown).await?;
     while tasks.has_any(&[LANE, CLIENTS]) {
         tasks.next_end().await;
     }
     drop(ending);
+    end_in_time(tasks).await;
+    Ok(lane.status().accounts)
+}
+
+/// Waits for the shutdown, before which no task ends.
+async fn until_told(tasks: &mut Tasks, shutdown: &CancellationToken) -> Result<(), ServeError> {
+    tokio::select! {
+        biased;
+        () = shutdown.cancelled() => Ok(()),
+        Some(Ended { name: task, reason }) = tasks.next_end() => {
+            Err(ServeError::Ended { task, reason })
+        }
+    }
+}
+
+/// Where the operator finds the page and the explanations.
+fn operator_pages(listener: Option<&TcpListener>) -> (String, String) {
+    match listener.map(TcpListener::local_addr) {
+        Some(Ok(address)) => (
+            format!("http://{address}/"),
+            format!("http://{address}/explain?ip=ADDRESS"),
+        ),
+        _ => ("off (admin.addr)".to_owned(), "off".to_owned()),
+    }
+}
+
+/// Waits for the tasks in the background, which were told to end.
+async fn end_in_time(mut tasks: Tasks) {
     let ended = async { while tasks.next_end().await.is_some() {} };
     if timeout(GOODBYE, ended).await.is_err() {
         warn!("the nodes' watchers and the operator's listener were cut off");
     }
-    Ok(lane.status().accounts)
 }
 
 const LANE: &str = "the write lane";
@@ -300,6 +315,33 @@ impl Drop for Background {
         // A runtime must not be waited for inside another one.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn lifecycle_94_a_task_that_ends_before_the_shutdown_ends_the_program() {
+        let here = Handle::current();
+        for name in [LANE, CLIENTS] {
+            let (mut tasks, shutdown) = (Tasks::default(), CancellationToken::new());
+            tasks.spawn(name, &here, async { panic!("a fault of the program") });
+            tasks.spawn("another one", &here, pending());
+            let error = until_told(&mut tasks, &shutdown).await.unwrap_err();
+            let text = error.to_string();
+            assert!(
+                text.starts_with(name) && text.contains("a fault of the program"),
+                "{text}"
+            );
+            // What ends because it was told to is no fault.
+            tasks.spawn(name, &here, async {});
+            shutdown.cancel();
+            assert!(until_told(&mut tasks, &shutdown).await.is_ok());
         }
     }
 }

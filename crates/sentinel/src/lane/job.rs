@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::acknowledged::Acknowledged;
 use super::api::{Delivery, Outbox, Permit, WriteAnswer, WriteBody};
-use super::commits::CommitPlace;
+use super::commit_places::CommitPlace;
 use crate::config::WriteOrder;
 use crate::ledger::Reservation;
 use crate::metrics::MethodClass;

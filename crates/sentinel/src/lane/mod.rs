@@ -13,6 +13,7 @@ mod answer;
 mod api;
 mod bound_log;
 mod breaks;
+mod commit_places;
 mod commits;
 mod connection;
 mod connections;
