@@ -4,7 +4,7 @@ use sha2::{Digest as _, Sha256};
 use testkit::{CometBft, CometOptions};
 
 use super::results::commit;
-use super::{PATIENCE, Rig, ask, height_of, open, subscribe, text};
+use super::{PATIENCE, Rig, ask, client, height_of, open, subscribe, text};
 
 const BLOCKS: &str = "tm.event='NewBlock'";
 
