@@ -44,9 +44,7 @@ mod window;
 
 pub use self::{
     bound::{Bound, Hold},
-    breaks::{
-        BreakCause, BreakController, BreakDecision, BreakEvent, BreakFacts, BreakState, Gate,
-    },
+    breaks::{BreakCause, BreakController, BreakEvent, BreakFacts, BreakState},
     pacer::{Demand, Grant, Pacer},
     settings::{PaceMode, PaceSettings, PauseAction, PauseMode, PauseSettings},
     throughput::{BlockSeen, Counted, Throughput},

@@ -54,16 +54,6 @@ pacing::settings! {
         pub min_tx_rate: Option<Rate> = None,
         /// Threshold mode without a fixed rate: share of the learnt baseline. Default 0.55.
         pub min_fraction: f64 = 0.55,
-        /// Shortest time between two breaks. Default 30 s.
-        pub min_run: Duration = Duration::from_secs(30),
-        /// Longest break, draining included. Default 30 s.
-        pub max_pause: Duration = Duration::from_secs(30),
-        /// How long answers are awaited before a break. Default 2 s.
-        pub drain: Duration = Duration::from_secs(2),
-        /// Time after a break in which the rate rises from a quarter to the full rate. Default 2 s.
-        pub ramp: Duration = Duration::from_secs(2),
-        /// Random part of the interval, so that several proxies do not break together. Default 0.1.
-        pub jitter: f64 = 0.1,
     }
 }
 

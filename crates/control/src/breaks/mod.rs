@@ -1,79 +1,152 @@
 //! When the node is given a break, and what a break is.
+//!
+//! # Constants of the breaks
+//!
+//! Those of BEP-19 and of the user's card are settings ([`PauseSettings`]). The tests are in
+//! `tests/it/breaks.rs`.
+//!
+//! | constant | value | reason | test |
+//! |---|---|---|---|
+//! | `EASE` | 2 s | Answers are awaited for at most so long before a break, and the rate rises over it afterwards: the shortest slow start that is not over before the first block of 1 s. Writes that were seen within it are demand. | `the_rate_ramps_up_from_a_quarter`, `draining_awaits_answers_but_not_for_ever` |
+//! | `MAX_PAUSE` | 30 s | New connections are awaited until so long after the break began: the default of `fair.queue_timeout`. | `a_reconnect_is_over_when_the_new_connections_are_up` |
+//! | `JITTER` | 0.1 | Random part of the interval. 20 proxies that start together break at 20 different times. | `jitter_keeps_proxies_apart_and_inside_its_bounds` |
+//! | `WINDOW` | 10 s | Throughput is measured over so long, as [`Throughput`] does. A chain without a block for so long has halted. | `controller_16_block_periodic_stalls_do_not_trigger`, `controller_17_a_halted_chain_gets_no_breaks` |
+//! | `FEW` | 3 | Fewer blocks, windows or block intervals say nothing. | `a_single_slow_window_does_not_trigger`, `controller_16_…` |
+//! | `SPAN` | 60 s | The longest span of a measurement: the effect of a break lasts 20 to 40 s (`docs/experiments.md`). | `controller_20_breaks_that_help_go_on` |
+//! | `WORTH` | 1.05 | A break that gains less has not helped: 8 % was about the noise of one run (`docs/sentinel.md`). | `controller_20_breaks_that_do_not_help_back_off` |
+//! | `RAREST` | 1 h | Breaks that do not help are at most so far apart. | `controller_20_breaks_that_do_not_help_back_off` |
 
-mod gain;
-mod report;
-mod windows;
-
-use std::time::Duration;
+mod meter;
 
 use pacing::{Nanos, Random};
 
-use self::gain::GainMeter;
-pub use self::report::{BreakCause, BreakDecision, BreakEvent, BreakFacts, BreakState, Gate};
-use self::windows::Windows;
+use self::meter::Meter;
 use crate::settings::{PauseAction, PauseSettings};
 use crate::throughput::{BlockSeen, Counted, Throughput};
+
+const EASE: Nanos = Nanos::from_secs(2);
+const MAX_PAUSE: Nanos = Nanos::from_secs(30);
+const JITTER: f64 = 0.1;
+const WINDOW: Nanos = Nanos::from_secs(10);
+const FEW: usize = 3;
+const SPAN: Nanos = Nanos::from_secs(60);
+const WORTH: f64 = 1.05;
+const RAREST: Nanos = Nanos::from_secs(3_600);
+
+/// What the controller has to know at a tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BreakFacts {
+    /// Writes wait.
+    pub backlogged: bool,
+    /// Writes sent and not answered.
+    pub in_flight: usize,
+    /// The node is down, or reads blocks that others made long ago.
+    pub catching_up: bool,
+    /// Connections for writes are up.
+    pub connected: bool,
+}
+
+pacing::named! {
+    /// Why there is a break.
+    pub enum BreakCause {
+        /// The clock.
+        Interval => "interval",
+        /// Measured throughput.
+        Threshold => "threshold",
+    }
+}
+
+pacing::named! {
+    /// The states.
+    #[derive(Default)]
+    pub enum BreakState {
+        /// Writes are sent.
+        #[default]
+        Running => "running",
+        /// What is under way is awaited.
+        Draining => "draining",
+        /// Nothing is sent.
+        Paused => "paused",
+        /// The pause is over, the new connections are not up yet.
+        Reconnecting => "reconnecting",
+        /// The rate rises to the full rate.
+        Ramping => "ramping",
+    }
+}
+
+/// What has happened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum BreakEvent {
+    /// The state changed.
+    Entered(BreakState),
+    /// A break began.
+    Began {
+        /// Why.
+        cause: BreakCause,
+        /// Committed transactions a second at that moment, smoothed.
+        rate: f64,
+        /// What is usual, if that was learnt.
+        baseline: Option<f64>,
+    },
+    /// Open new connections now, then call [`BreakController::reconnected`], then close the old
+    /// ones.
+    Reconnect,
+    /// Writes are sent again.
+    Reopened {
+        /// After so long without.
+        closed: Nanos,
+    },
+    /// A break by the clock was left out: there was no demand, or no blocks.
+    Skipped,
+    /// The gain of a break was measured: what was committed with it, as a ratio to without.
+    Measured {
+        /// 1 is no effect.
+        gain: f64,
+    },
+    /// Breaks did not help: they will be so far apart now.
+    Spread {
+        /// The new time between them.
+        interval: Nanos,
+    },
+}
 
 /// Pauses and reconnects: Running → Draining → Paused → (Reconnecting) → Ramping → Running.
 ///
 /// Triggers are the clock (with jitter, so that several proxies do not break together), measured
-/// throughput, or both. Measured means: committed transactions under 0.55 of the learnt baseline, or
-/// under `min_tx_rate`, in three windows in a row, writes waiting throughout. After such a break the
-/// next needs a window above 0.85 of the baseline first, unless the last one was found to help.
+/// throughput, or both. Measured means: committed transactions under a share of the learnt baseline,
+/// or under `min_tx_rate`, in three windows in a row, writes waiting throughout. After such a break
+/// the next needs three windows in a row that are not slow, unless the last one was found to help.
 /// Low demand, empty blocks, a halted chain and a node that is catching up never trigger a break.
 ///
-/// The gain of every break is measured from all transactions committed around it, in its own time
-/// as well; two breaks in a row that gain less than 5 % double the time between breaks, up to an
-/// hour.
+/// The gain of every break is measured from all transactions committed around it, in its own time as
+/// well. Each two that gain less than 5 % double the time between breaks, up to an hour, and each one
+/// that gains more halves it again, down to what is set.
 #[derive(Clone, Debug)]
 pub struct BreakController {
     settings: PauseSettings,
     state: BreakState,
     /// When the state was entered.
     since: Nanos,
-    /// When the last break began, and whether its new connections are up.
+    /// When the last break began, and when it ended.
     began: Nanos,
-    reconnected: bool,
+    ended: Nanos,
     /// When the next break by the clock is due.
     due: Nanos,
-    /// When the last break ended.
-    ended: Nanos,
-    /// Windows in a row that were too slow.
-    slow: u32,
-    /// Whether a slow stretch may trigger.
-    armed: bool,
-    /// The time between breaks is multiplied by this, because they did not help.
-    spread: u64,
-    /// Breaks in a row that did not help.
-    poor: u32,
-    throughput: Throughput,
-    windows: Windows,
-    gain_meter: GainMeter,
     /// The last instant at which writes waited or were under way.
     demanded: Option<Nanos>,
+    /// New connections were asked for and are not up.
+    is_replacing: bool,
+    /// Whether slow windows may trigger.
+    armed: bool,
+    /// Breaks that did not help, less two for each that did.
+    poor: u32,
+    /// The share of the rate that may be used.
+    factor: f64,
+    throughput: Throughput,
+    meter: Meter,
     random: Random,
     events: Vec<BreakEvent>,
-    /// How long nothing new was sent because of breaks.
-    closed: Nanos,
 }
-
-/// Slow windows in a row that trigger.
-const SLOW_WINDOWS: u32 = 3;
-/// Share of the baseline from which a slow stretch is over.
-const CLEAR: f64 = 0.85;
-/// Share of the rate at which a ramp starts.
-const RAMP_FROM: f64 = 0.25;
-/// Breaks that gain less double the time between them.
-const WORTH: f64 = 1.05;
-/// After so many in a row.
-const POOR: u32 = 2;
-/// Breaks are at most this far apart.
-const LONGEST: Nanos = Nanos::from_secs(3_600);
-/// Writes waited or were under way within this time: there is demand.
-const DEMAND: Nanos = Nanos::from_secs(1);
-/// A chain without a block for so long, or five intervals, has halted.
-const HALTED_SECS: f64 = 10.0;
-const HALTED_INTERVALS: f64 = 5.0;
 
 impl BreakController {
     /// Running; `seed` decides the jitter.
@@ -83,22 +156,18 @@ impl BreakController {
             state: BreakState::Running,
             since: now,
             began: now,
-            reconnected: false,
-            due: Nanos::MAX,
             ended: now,
-            slow: 0,
-            armed: true,
-            spread: 1,
-            poor: 0,
-            throughput: Throughput::new(),
-            windows: Windows::default(),
-            gain_meter: GainMeter::default(),
+            due: Nanos::MAX,
             demanded: None,
+            is_replacing: false,
+            armed: true,
+            poor: 0,
+            factor: 1.0,
+            throughput: Throughput::new(),
+            meter: Meter::new(now),
             random: Random::new(seed),
             events: Vec::new(),
-            closed: Nanos::ZERO,
         };
-        controller.gain_meter.disturb(now);
         controller.due = controller.next_due(now);
         controller
     }
@@ -108,90 +177,47 @@ impl BreakController {
         if self.throughput.block(block) != Counted::New {
             return;
         }
-        self.gain_meter.block(block.observed, block.txs);
-        if let Some(rate) = self.windows.block(block.observed, block.txs) {
-            self.window(block.observed, rate);
+        if self.meter.block(block.observed, block.txs) {
+            let recovered = |(lowest, _)| self.low().is_some_and(|low| lowest >= low);
+            self.armed |= self.meter.recent().is_some_and(recovered);
         }
-        if let Some(gain) = self.gain_meter.measured() {
-            self.measured(gain);
+        if let Some(gain) = self.meter.gain() {
+            self.judge(gain);
         }
     }
 
     /// The node's chain was replaced by another: heights begin anew, and nothing is known of it.
     pub fn chain_replaced(&mut self, now: Nanos) {
         self.throughput.restart();
-        self.windows = Windows::default();
-        self.gain_meter = GainMeter::default();
-        self.gain_meter.disturb(now);
-        self.slow = 0;
+        self.meter = Meter::new(now);
         self.armed = true;
     }
 
-    /// A window in which writes waited throughout.
-    fn window(&mut self, now: Nanos, rate: f64) {
-        if let Some((low, clear)) = self.thresholds() {
-            if rate >= clear {
-                self.slow = 0;
-                self.armed = true;
-            } else if rate < low {
-                self.slow += 1;
-            } else {
-                self.slow = 0;
-            }
-        }
-        self.windows.learn(now, rate);
+    /// The new connections are up.
+    pub const fn reconnected(&mut self) {
+        self.is_replacing = false;
     }
 
-    /// Below the first is slow, from the second on it is over.
-    fn thresholds(&self) -> Option<(f64, f64)> {
-        if let Some(rate) = self.settings.min_tx_rate {
-            let low = rate.as_f64();
-            return Some((low, low / CLEAR));
-        }
-        let baseline = self.windows.baseline()?;
-        let low = (self.settings.min_fraction).min(CLEAR) * baseline;
-        Some((low, CLEAR * baseline))
-    }
-
-    fn measured(&mut self, gain: f64) {
-        self.events.push(BreakEvent::Measured { gain });
-        if gain >= WORTH {
-            self.poor = 0;
-            self.armed = true;
-            return;
-        }
-        self.poor += 1;
-        if self.poor < POOR {
-            return;
-        }
-        self.poor = 0;
-        let before = self.interval();
-        self.spread *= 2;
-        let interval = self.interval();
-        if interval > before {
-            self.due = self.due.saturating_add(interval.saturating_sub(before));
-            self.events.push(BreakEvent::Spread { interval });
-        } else {
-            self.spread /= 2;
-        }
-    }
-
-    /// Moves on with the time. To be called every 50 ms or so, and when the last answer has come while
-    /// the gate is draining.
-    pub fn tick(&mut self, now: Nanos, facts: &BreakFacts) -> BreakDecision {
+    /// Moves on with the time, and tells what has happened since the last call. To be called every
+    /// 50 ms or so, and when the last answer has come while the state is draining.
+    pub fn tick(&mut self, now: Nanos, facts: &BreakFacts) -> Vec<BreakEvent> {
         self.note(now, facts);
-        let mut reconnect = false;
-        match self.state {
-            BreakState::Running => self.running(now, facts),
-            BreakState::Draining => reconnect = self.draining(now, facts),
-            BreakState::Paused | BreakState::Reconnecting => self.paused(now),
-            BreakState::Ramping => self.ramping(now),
+        let cause = self.cause(now, facts);
+        if let Some(state) = self.next(now, facts, cause) {
+            self.enter(state, now, cause);
+        } else if self.state == BreakState::Running && self.is_due(now) {
+            self.events.push(BreakEvent::Skipped);
+            self.due = self.next_due(now);
         }
-        BreakDecision {
-            gate: self.gate(now),
-            reconnect,
-            events: std::mem::take(&mut self.events),
-        }
+        self.factor = match self.state {
+            BreakState::Running => 1.0,
+            BreakState::Draining | BreakState::Paused | BreakState::Reconnecting => 0.0,
+            BreakState::Ramping => {
+                let lasted = now.saturating_sub(self.since).as_secs_f64();
+                0.25 + 0.75 * (lasted / EASE.as_secs_f64()).min(1.0)
+            }
+        };
+        std::mem::take(&mut self.events)
     }
 
     /// Notes demand, and what disturbs the measurement.
@@ -199,175 +225,161 @@ impl BreakController {
         if facts.backlogged || facts.in_flight > 0 {
             self.demanded = Some(now);
         }
-        let in_order = facts.backlogged && facts.connected && !facts.catching_up;
-        if !in_order {
-            self.gain_meter.disturb(now);
-        }
-        if !in_order || self.state != BreakState::Running {
-            self.windows.spoil();
+        if self.state != BreakState::Running {
+            self.meter.restart_window(now);
+        } else if !facts.backlogged || !facts.connected || facts.catching_up {
+            self.meter.disturb(now);
         }
     }
 
-    fn running(&mut self, now: Nanos, facts: &BreakFacts) {
-        let working = facts.connected && !facts.catching_up && !self.has_halted(now);
-        let demanded = self
-            .demanded
-            .is_some_and(|at| now.saturating_sub(at) <= DEMAND);
-        if self.settings.mode.by_clock() && now >= self.due {
-            if working && demanded {
-                self.begin(now, BreakCause::Interval);
-                return;
+    /// Why a break may begin now.
+    fn cause(&self, now: Nanos, facts: &BreakFacts) -> Option<BreakCause> {
+        let since_demand = now.saturating_sub(self.demanded?);
+        let is_working = facts.connected && !facts.catching_up && !self.has_halted(now);
+        if !is_working || since_demand > EASE {
+            return None;
+        }
+        if self.is_due(now) {
+            return Some(BreakCause::Interval);
+        }
+        let slow = |(_, highest)| self.low().is_some_and(|low| highest < low);
+        let rest = self.spread(WINDOW.saturating_mul(FEW as u64));
+        let triggered = self.settings.mode.by_throughput()
+            && self.armed
+            && facts.backlogged
+            && now.saturating_sub(self.ended) >= rest
+            && self.meter.recent().is_some_and(slow);
+        triggered.then_some(BreakCause::Threshold)
+    }
+
+    /// The state that follows, if the present one is over.
+    fn next(
+        &self,
+        now: Nanos,
+        facts: &BreakFacts,
+        cause: Option<BreakCause>,
+    ) -> Option<BreakState> {
+        let lasted = now.saturating_sub(self.since);
+        let (is_over, next) = match self.state {
+            // Running => Draining
+            BreakState::Running => (cause.is_some(), BreakState::Draining),
+            // Draining => Paused
+            BreakState::Draining => (facts.in_flight == 0 || lasted >= EASE, BreakState::Paused),
+            // Paused => Reconnecting, Ramping
+            BreakState::Paused => {
+                let is_over = lasted >= self.settings.length.into();
+                let late = [BreakState::Ramping, BreakState::Reconnecting];
+                (is_over, late[usize::from(self.is_replacing)])
             }
-            self.events.push(BreakEvent::Skipped);
-            self.due = self.next_due(now);
-        }
-        let rested = now.saturating_sub(self.ended) >= self.min_run();
-        let triggered =
-            self.settings.mode.by_throughput() && self.armed && self.slow >= SLOW_WINDOWS;
-        if triggered && rested && working && facts.backlogged {
-            self.begin(now, BreakCause::Threshold);
-        }
-    }
-
-    /// Running => Draining
-    fn begin(&mut self, now: Nanos, cause: BreakCause) {
-        self.events.push(BreakEvent::Began {
-            cause,
-            rate: self.throughput.rate(),
-            baseline: self.windows.baseline(),
-        });
-        if cause == BreakCause::Threshold {
-            self.armed = false;
-        }
-        self.slow = 0;
-        let cycle = match cause {
-            BreakCause::Interval => self.interval(),
-            BreakCause::Threshold => self.min_run().saturating_mul(3),
+            // Reconnecting => Ramping
+            BreakState::Reconnecting => {
+                let is_late = now.saturating_sub(self.began) >= MAX_PAUSE;
+                (!self.is_replacing || is_late, BreakState::Ramping)
+            }
+            // Ramping => Running
+            BreakState::Ramping => (lasted >= EASE, BreakState::Running),
         };
-        self.gain_meter.begin(now, cycle);
-        self.windows.spoil();
-        self.began = now;
-        self.reconnected = false;
-        self.enter(BreakState::Draining, now);
+        is_over.then_some(next)
     }
 
-    /// Draining => Paused. Whether new connections are to be opened now.
-    fn draining(&mut self, now: Nanos, facts: &BreakFacts) -> bool {
-        let limit = self.settings.drain.min(self.settings.max_pause);
-        if facts.in_flight > 0 && now.saturating_sub(self.since) < limit.into() {
-            return false;
+    fn enter(&mut self, state: BreakState, now: Nanos, cause: Option<BreakCause>) {
+        match (state, cause) {
+            (BreakState::Draining, Some(cause)) => {
+                self.events.push(BreakEvent::Began {
+                    cause,
+                    rate: self.throughput.rate(),
+                    baseline: self.meter.baseline(),
+                });
+                self.armed &= cause != BreakCause::Threshold;
+                let third = Nanos::new(self.interval().as_nanos() / 3);
+                self.meter.begin(now, third.min(SPAN));
+                self.began = now;
+            }
+            (BreakState::Paused, _) if self.settings.action == PauseAction::Reconnect => {
+                self.is_replacing = true;
+                self.events.push(BreakEvent::Reconnect);
+            }
+            (BreakState::Ramping, _) => {
+                let closed = now.saturating_sub(self.began);
+                self.events.push(BreakEvent::Reopened { closed });
+            }
+            (BreakState::Running, _) => {
+                self.ended = now;
+                self.due = self.next_due(now);
+                self.meter.end(now);
+            }
+            _ => {}
         }
-        self.enter(BreakState::Paused, now);
-        self.settings.action == PauseAction::Reconnect
-    }
-
-    /// The new connections are up.
-    pub fn reconnected(&mut self, now: Nanos) {
-        match self.state {
-            BreakState::Paused => self.reconnected = true,
-            BreakState::Reconnecting => self.reopen(now),
-            BreakState::Running | BreakState::Draining | BreakState::Ramping => {}
-        }
-    }
-
-    fn paused(&mut self, now: Nanos) {
-        let over = now >= self.since.saturating_add(self.settings.length.into());
-        let ready = self.settings.action == PauseAction::Pause || self.reconnected;
-        if now >= self.longest_end() || (self.state == BreakState::Paused && over && ready) {
-            self.reopen(now);
-        } else if self.state == BreakState::Paused && over {
-            // Paused => Reconnecting
-            self.enter(BreakState::Reconnecting, now);
-        }
-    }
-
-    /// When the break ends at the latest.
-    fn longest_end(&self) -> Nanos {
-        self.began.saturating_add(self.settings.max_pause.into())
-    }
-
-    /// Paused, Reconnecting => Ramping
-    fn reopen(&mut self, now: Nanos) {
-        self.closed = self.closed.saturating_add(now.saturating_sub(self.began));
-        self.enter(BreakState::Ramping, now);
-    }
-
-    /// Ramping => Running
-    fn ramping(&mut self, now: Nanos) {
-        if now.saturating_sub(self.since) < self.settings.ramp.into() {
-            return;
-        }
-        self.ended = now;
-        self.due = self.next_due(now);
-        self.gain_meter.end(now);
-        self.enter(BreakState::Running, now);
-    }
-
-    fn enter(&mut self, state: BreakState, now: Nanos) {
         self.state = state;
         self.since = now;
         self.events.push(BreakEvent::Entered(state));
     }
 
-    fn gate(&self, now: Nanos) -> Gate {
-        match self.state {
-            BreakState::Running => Gate::Open { factor: 1.0 },
-            BreakState::Draining => Gate::Draining,
-            BreakState::Paused | BreakState::Reconnecting => Gate::Paused,
-            BreakState::Ramping => {
-                let ramp = self.settings.ramp.as_secs_f64();
-                let part = if ramp > 0.0 {
-                    now.saturating_sub(self.since).as_secs_f64() / ramp
-                } else {
-                    1.0
-                };
-                let factor = RAMP_FROM + (1.0 - RAMP_FROM) * part.min(1.0);
-                Gate::Open { factor }
-            }
+    /// A gain was measured.
+    fn judge(&mut self, gain: f64) {
+        self.events.push(BreakEvent::Measured { gain });
+        if gain >= WORTH {
+            self.poor = self.poor.saturating_sub(2);
+            self.armed = true;
+            return;
+        }
+        let before = self.interval();
+        self.poor += u32::from(before < RAREST);
+        let interval = self.interval();
+        if interval > before {
+            let longer = interval.saturating_sub(before);
+            self.due = self.due.saturating_add(longer);
+            self.events.push(BreakEvent::Spread { interval });
         }
     }
 
-    /// Until when nothing is sent, as far as is known; zero while the gate is open.
-    pub fn closed_until(&self, now: Nanos) -> Nanos {
-        let length = Nanos::from(self.settings.length);
-        let end = match self.state {
-            BreakState::Running | BreakState::Ramping => return Nanos::ZERO,
-            BreakState::Draining => now.saturating_add(length),
-            BreakState::Paused => self.since.saturating_add(length),
-            BreakState::Reconnecting => return now,
-        };
-        end.min(self.longest_end())
+    /// Fewer committed transactions a second than this are slow.
+    fn low(&self) -> Option<f64> {
+        let share = |baseline| self.settings.min_fraction * baseline;
+        let fixed = self.settings.min_tx_rate.map(|rate| rate.as_f64());
+        fixed.or_else(|| self.meter.baseline().map(share))
+    }
+
+    fn is_due(&self, now: Nanos) -> bool {
+        self.settings.mode.by_clock() && now >= self.due
     }
 
     /// When the next break by the clock is due: after interval × (1 ± jitter), at random.
     fn next_due(&mut self, now: Nanos) -> Nanos {
-        let jitter = self.settings.jitter.clamp(0.0, 0.9);
-        let part = 1.0 + jitter * (2.0 * self.random.unit() - 1.0);
-        let secs = self.interval().as_secs_f64() * part;
-        now.saturating_add(Duration::from_secs_f64(secs.clamp(0.0, 1e9)).into())
+        let part = 1.0 + JITTER * (2.0 * self.random.unit() - 1.0);
+        let nanos = self.interval().as_nanos() as f64 * part;
+        now.saturating_add(Nanos::new(nanos as u64))
+    }
+
+    /// A time between breaks, longer while they do not help.
+    fn spread(&self, time: Nanos) -> Nanos {
+        let times = 1_u64.checked_shl(self.poor / 2).unwrap_or(u64::MAX);
+        time.saturating_mul(times).min(time.max(RAREST))
+    }
+
+    fn has_halted(&self, now: Nanos) -> bool {
+        // If no block is ever seen, the clock may still trigger breaks.
+        let open = |last| now.saturating_sub(last).as_secs_f64();
+        let patience = WINDOW
+            .as_secs_f64()
+            .max(FEW as f64 * self.throughput.interval());
+        self.throughput.last_block().map_or(0.0, open) > patience
     }
 
     /// The time between breaks by the clock, as it is now.
     pub fn interval(&self) -> Nanos {
-        self.spread(self.settings.interval)
+        self.spread(self.settings.interval.into())
     }
 
-    fn min_run(&self) -> Nanos {
-        self.spread(self.settings.min_run)
-    }
-
-    fn spread(&self, time: Duration) -> Nanos {
-        let time = Nanos::from(time);
-        time.saturating_mul(self.spread).min(LONGEST.max(time))
-    }
-
-    fn has_halted(&self, now: Nanos) -> bool {
-        let Some(last) = self.throughput.last_block() else {
-            // No block is ever seen: the clock may still trigger breaks.
-            return false;
-        };
-        let patience = HALTED_SECS.max(HALTED_INTERVALS * self.throughput.interval());
-        now.saturating_sub(last).as_secs_f64() > patience
+    /// Until when nothing is sent, as far as is known; zero while writes are sent.
+    pub fn closed_until(&self, now: Nanos) -> Nanos {
+        let length = self.settings.length.into();
+        match self.state {
+            BreakState::Running | BreakState::Ramping => Nanos::ZERO,
+            BreakState::Draining => now.saturating_add(length),
+            BreakState::Paused => self.since.saturating_add(length),
+            BreakState::Reconnecting => now,
+        }
     }
 
     /// The state it is in.
@@ -375,13 +387,13 @@ impl BreakController {
         self.state
     }
 
-    /// What is usually committed a second while writes wait.
-    pub fn baseline(&self) -> Option<f64> {
-        self.windows.baseline()
+    /// The share of the rate that may be used: 0 while nothing is to be sent, at most 1.
+    pub const fn factor(&self) -> f64 {
+        self.factor
     }
 
-    /// How long nothing new was sent because of breaks, in all.
-    pub const fn closed(&self) -> Nanos {
-        self.closed
+    /// What is usually committed a second while writes wait.
+    pub fn baseline(&self) -> Option<f64> {
+        self.meter.baseline()
     }
 }

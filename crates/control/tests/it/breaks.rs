@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use control::{
-    BlockSeen, BreakCause, BreakController, BreakEvent, BreakFacts, BreakState, Gate, PauseAction,
+    BlockSeen, BreakCause, BreakController, BreakEvent, BreakFacts, BreakState, PauseAction,
     PauseMode, PauseSettings,
 };
 use pacing::{Nanos, Rate};
@@ -19,7 +19,9 @@ struct Chain {
     facts: BreakFacts,
     interval: Nanos,
     next_block: Nanos,
-    /// How long the gate was closed in all.
+    /// What the next block holds.
+    gathered: f64,
+    /// How long nothing was sent in all.
     closed: Nanos,
     events: Vec<(Nanos, BreakEvent)>,
 }
@@ -38,6 +40,7 @@ impl Chain {
             },
             interval: Nanos::from_secs(1),
             next_block: Nanos::from_secs(1),
+            gathered: 0.0,
             closed: Nanos::ZERO,
             events: Vec::new(),
         }
@@ -46,32 +49,31 @@ impl Chain {
     /// Until this second; `txs` is how many a second are committed, given the second and the share
     /// of the rate that the gate leaves.
     fn run(&mut self, until: u64, txs: impl Fn(f64) -> f64) -> &mut Self {
-        let mut gathered = 0.0;
         while self.now < Nanos::from_secs(until) {
-            self.now = self.now.saturating_add(TICK);
-            let decision = self.breaks.tick(self.now, &self.facts);
-            let events = decision.events.into_iter().map(|event| (self.now, event));
-            self.events.extend(events);
-            if decision.reconnect {
-                self.breaks.reconnected(self.now);
-            }
-            let share = match decision.gate {
-                Gate::Open { factor } => factor,
-                Gate::Draining | Gate::Paused => 0.0,
-            };
-            // What is under way is answered at once when nothing new comes.
-            let drained = decision.gate == Gate::Draining;
-            self.facts.in_flight = if drained { 0 } else { self.facts.in_flight };
-            if share == 0.0 {
-                self.closed = self.closed.saturating_add(TICK);
-            }
-            gathered += txs(self.now.as_secs_f64()) * share * TICK.as_secs_f64();
-            if self.now >= self.next_block {
-                self.block(gathered as usize);
-                gathered = 0.0;
-            }
+            self.step(&txs);
         }
         self
+    }
+
+    fn step(&mut self, txs: impl Fn(f64) -> f64) {
+        let events = self.tick(self.facts.in_flight);
+        if events.contains(&BreakEvent::Reconnect) {
+            self.breaks.reconnected();
+        }
+        self.events
+            .extend(events.into_iter().map(|event| (self.now, event)));
+        let share = self.breaks.factor();
+        // What is under way is answered at once when nothing new comes.
+        let drained = self.breaks.state() == BreakState::Draining;
+        self.facts.in_flight = if drained { 0 } else { self.facts.in_flight };
+        if share == 0.0 {
+            self.closed = self.closed.saturating_add(TICK);
+        }
+        self.gathered += txs(self.now.as_secs_f64()) * share * TICK.as_secs_f64();
+        if self.now >= self.next_block {
+            let block = std::mem::take(&mut self.gathered);
+            self.block(block as usize);
+        }
     }
 
     fn block(&mut self, txs: usize) {
@@ -103,6 +105,22 @@ impl Chain {
         })
     }
 
+    /// Until the first break begins; it drains then.
+    fn run_to_a_break(&mut self) -> Nanos {
+        while self.breaks.state() == BreakState::Running && self.now < Nanos::from_secs(120) {
+            self.step(steady);
+        }
+        assert_eq!(self.breaks.state(), BreakState::Draining);
+        self.now
+    }
+
+    /// A tick with so many writes under way.
+    fn tick(&mut self, in_flight: usize) -> Vec<BreakEvent> {
+        self.now = self.now.saturating_add(TICK);
+        self.facts.in_flight = in_flight;
+        self.breaks.tick(self.now, &self.facts)
+    }
+
     fn states(&self) -> Vec<BreakState> {
         self.events
             .iter()
@@ -117,7 +135,6 @@ impl Chain {
 fn pause(mode: PauseMode) -> PauseSettings {
     PauseSettings {
         mode,
-        jitter: 0.0,
         ..PauseSettings::default()
     }
 }
@@ -136,7 +153,7 @@ fn off_means_off() {
 #[test]
 fn a_break_goes_through_its_states_and_lasts_as_long_as_configured() {
     let mut chain = Chain::new(&pause(PauseMode::Interval));
-    chain.run(110, steady);
+    chain.run(120, steady);
     let states = [
         BreakState::Draining,
         BreakState::Paused,
@@ -144,53 +161,53 @@ fn a_break_goes_through_its_states_and_lasts_as_long_as_configured() {
         BreakState::Running,
     ];
     assert_eq!(chain.states(), states);
-    assert_eq!(
-        chain.began(),
-        [(Nanos::from_secs(100), BreakCause::Interval)]
+    let [(first, BreakCause::Interval)] = chain.began()[..] else {
+        panic!("{:?}", chain.began());
+    };
+    assert!((90..=110).contains(&first.as_secs()), "{first}");
+    let closed = Nanos::from_millis(1_050);
+    assert_eq!(chain.closed, closed);
+    let reopened = first.saturating_add(closed);
+    assert!(
+        chain
+            .events
+            .contains(&(reopened, BreakEvent::Reopened { closed }))
     );
-    assert_eq!(chain.closed, Nanos::from_millis(1_050));
-    assert_eq!(chain.breaks.closed(), Nanos::from_millis(1_050));
     assert_eq!(chain.breaks.closed_until(chain.now), Nanos::ZERO);
     // The next one comes an interval after the end of this one, ramp included.
-    chain.run(210, steady);
+    chain.run(230, steady);
     let second = chain.began()[1].0;
-    assert_eq!(second, Nanos::from_millis(203_050));
+    let after = second.saturating_sub(reopened).as_secs();
+    assert!((92..=112).contains(&after), "{after}");
 }
 
 #[test]
 fn the_rate_ramps_up_from_a_quarter() {
     let mut chain = Chain::new(&pause(PauseMode::Interval));
-    chain.run(100, steady);
+    chain.run_to_a_break();
     let mut factors = Vec::new();
     for _ in 0..80 {
-        chain.now = chain.now.saturating_add(TICK);
-        chain.facts.in_flight = 0;
-        if let Gate::Open { factor } = chain.breaks.tick(chain.now, &chain.facts).gate {
-            factors.push(factor);
-        }
+        chain.tick(0);
+        factors.push(chain.breaks.factor());
     }
-    assert!((factors[0] - 0.25).abs() < 1e-9, "{factors:?}");
-    assert!(factors.windows(2).all(|pair| pair[0] <= pair[1]));
+    let open = |factor: &f64| *factor > 0.0 && *factor < 1.0;
+    let ramp: Vec<f64> = factors.iter().copied().filter(open).collect();
+    assert!((ramp[0] - 0.25).abs() < 1e-9, "{ramp:?}");
+    assert!(ramp.is_sorted() && ramp.len() == 40, "{ramp:?}");
     assert_eq!(factors.last(), Some(&1.0));
-    assert_eq!(factors.iter().filter(|factor| **factor < 1.0).count(), 40);
 }
 
 #[test]
 fn draining_awaits_answers_but_not_for_ever() {
     let mut chain = Chain::new(&pause(PauseMode::Interval));
-    chain.run(99, steady);
-    let mut paused_at = None;
-    while paused_at.is_none() && chain.now < Nanos::from_secs(120) {
-        chain.now = chain.now.saturating_add(TICK);
-        chain.facts.in_flight = 5;
-        let gate = chain.breaks.tick(chain.now, &chain.facts).gate;
-        if gate == Gate::Draining {
-            let until = chain.breaks.closed_until(chain.now);
-            assert!(until > chain.now && until <= Nanos::from_secs(130));
-        }
-        paused_at = (gate == Gate::Paused).then_some(chain.now);
+    let began = chain.run_to_a_break();
+    while chain.breaks.state() == BreakState::Draining {
+        let until = chain.breaks.closed_until(chain.now);
+        assert!(until > chain.now && until <= began.saturating_add(Nanos::from_secs(30)));
+        chain.tick(5);
     }
-    assert_eq!(paused_at, Some(Nanos::from_secs(102)));
+    assert_eq!(chain.breaks.state(), BreakState::Paused);
+    assert_eq!(chain.now.saturating_sub(began), Nanos::from_secs(2));
 }
 
 #[test]
@@ -200,44 +217,50 @@ fn a_reconnect_is_over_when_the_new_connections_are_up() {
         ..pause(PauseMode::Interval)
     };
     let mut chain = Chain::new(&settings);
-    chain.run(99, steady);
-    let mut reconnects = Vec::new();
-    let mut tick = |chain: &mut Chain| {
-        chain.now = chain.now.saturating_add(TICK);
-        chain.facts.in_flight = 0;
-        if chain.breaks.tick(chain.now, &chain.facts).reconnect {
-            reconnects.push(chain.now);
-        }
-    };
-    while chain.now < Nanos::from_secs(105) {
-        tick(&mut chain);
+    chain.run_to_a_break();
+    let mut reconnects = 0;
+    for _ in 0..100 {
+        let events = chain.tick(0);
+        reconnects += usize::from(events.contains(&BreakEvent::Reconnect));
     }
     // The pause is over, the connections are not there.
     assert_eq!(chain.breaks.state(), BreakState::Reconnecting);
-    chain.breaks.reconnected(chain.now);
-    assert_eq!(chain.breaks.state(), BreakState::Ramping);
-    tick(&mut chain);
-    assert_eq!(reconnects, [Nanos::from_millis(100_050)]);
+    assert_eq!(chain.breaks.closed_until(chain.now), chain.now);
+    chain.breaks.reconnected();
+    chain.tick(0);
+    assert_eq!((chain.breaks.state(), reconnects), (BreakState::Ramping, 1));
 
     // They never come up: the longest pause ends it.
     let mut chain = Chain::new(&settings);
-    chain.run(99, steady);
-    while chain.now < Nanos::from_secs(131) {
-        chain.now = chain.now.saturating_add(TICK);
-        chain.facts.in_flight = 0;
-        chain.breaks.tick(chain.now, &chain.facts);
+    let began = chain.run_to_a_break();
+    for _ in 0..650 {
+        chain.tick(0);
+        let open = chain.now.saturating_sub(began) >= Nanos::from_secs(30);
+        assert_eq!(chain.breaks.factor() > 0.0, open, "{}", chain.now);
     }
-    assert_eq!(chain.breaks.state(), BreakState::Ramping);
+}
+
+/// A pause that is set to more than the longest wait for connections lasts as long as it is set.
+#[test]
+fn a_long_pause_is_not_cut_short() {
+    for action in [PauseAction::Pause, PauseAction::Reconnect] {
+        let settings = PauseSettings {
+            action,
+            length: Duration::from_secs(60),
+            ..pause(PauseMode::Interval)
+        };
+        let mut chain = Chain::new(&settings);
+        chain.run_to_a_break();
+        chain.run(200, steady);
+        assert!((60..=62).contains(&chain.closed.as_secs()), "{action:?}");
+    }
 }
 
 #[test]
 fn jitter_keeps_proxies_apart_and_inside_its_bounds() {
-    let settings = PauseSettings {
-        jitter: 0.1,
-        ..pause(PauseMode::Interval)
-    };
     let mut dues = Vec::new();
     for seed in 0..20 {
+        let settings = pause(PauseMode::Interval);
         let mut breaks = BreakController::new(Nanos::ZERO, &settings, seed);
         let facts = BreakFacts {
             backlogged: true,
@@ -245,8 +268,9 @@ fn jitter_keeps_proxies_apart_and_inside_its_bounds() {
             ..BreakFacts::default()
         };
         let mut now = Nanos::ZERO;
-        while breaks.tick(now, &facts).gate == (Gate::Open { factor: 1.0 }) {
+        while breaks.state() == BreakState::Running {
             now = now.saturating_add(TICK);
+            breaks.tick(now, &facts);
         }
         dues.push(now);
     }
@@ -287,7 +311,8 @@ fn controller_17_a_halted_chain_gets_no_breaks() {
     chain.run(499, steady);
     assert_eq!(chain.began(), []);
     let skipped = |(_, event): &&(Nanos, BreakEvent)| *event == BreakEvent::Skipped;
-    assert_eq!(chain.events.iter().filter(skipped).count(), 4);
+    let skips = chain.events.iter().filter(skipped).count();
+    assert!((3..=5).contains(&skips), "{skips}");
     // It goes on, and after a while breaks come again.
     chain.interval = Nanos::from_secs(1);
     chain.run(720, steady);
@@ -404,9 +429,10 @@ fn controller_20_breaks_that_do_not_help_back_off() {
         .windows(2)
         .map(|pair| pair[1].0.saturating_sub(pair[0].0).as_secs())
         .collect();
-    // Doubled after the second verdict, and after each second one from then on.
-    assert!(gaps.windows(2).all(|pair| pair[0] <= pair[1]), "{gaps:?}");
-    assert!(gaps[0] < 120 && *gaps.last().unwrap() > 3_600, "{gaps:?}");
+    // Doubled after the second verdict, and after each second one from then on; a fifth is jitter.
+    let rarer = |pair: &[u64]| pair[1] * 5 >= pair[0] * 4;
+    assert!(gaps.windows(2).all(rarer), "{gaps:?}");
+    assert!(gaps[0] < 120 && *gaps.last().unwrap() > 3_240, "{gaps:?}");
     assert_eq!(chain.breaks.interval(), Nanos::from_secs(3_600));
     let gain = chain.gain().unwrap();
     assert!((0.8..0.95).contains(&gain), "{gain}");
@@ -429,5 +455,20 @@ fn controller_20_breaks_that_help_go_on() {
     }
     assert_eq!(chain.breaks.interval(), Nanos::from_secs(100));
     assert!(chain.gain().unwrap() > 1.05, "{:?}", chain.gain());
-    assert_eq!(chain.began().len(), 9);
+    assert!((8..=10).contains(&chain.began().len()));
+}
+
+/// Breaks that did not help for an hour help again: they come as often as is set again, and no
+/// restart is needed for it.
+#[test]
+fn controller_20_breaks_that_help_again_come_often_again() {
+    let mut chain = Chain::new(&pause(PauseMode::Interval));
+    chain.run(3_000, steady);
+    assert!(chain.breaks.interval() > Nanos::from_secs(300));
+    for second in 3_001..=9_000 {
+        let last = chain.began().last().map_or(0, |(at, _)| at.as_secs());
+        let rested = second < last + 60;
+        chain.run(second, |_| if rested { 1_600.0 } else { 1_000.0 });
+    }
+    assert_eq!(chain.breaks.interval(), Nanos::from_secs(100));
 }

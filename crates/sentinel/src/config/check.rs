@@ -90,18 +90,6 @@ impl Check<'_> {
             "ws.read_timeout",
             ws.ping_interval > ws.read_timeout,
         );
-        let is_longer = pause.mode.by_clock() && pause.min_run > pause.interval;
-        self.order("pause.min_run", "pause.interval", is_longer);
-        self.order(
-            "pause.for",
-            "pause.max_pause",
-            pause.length > pause.max_pause,
-        );
-        self.order(
-            "pause.drain",
-            "pause.max_pause",
-            pause.drain > pause.max_pause,
-        );
         if let Some(rate) = pause.min_tx_rate {
             if rate.is_zero() {
                 let text = "throughput never falls below 0/s; use learn or a rate";

@@ -356,16 +356,6 @@ settings! {
             "A break comes when fewer transactions a second are committed under demand; alone it means --pause-mode threshold. learn goes by pause.min_fraction";
         min_fraction; Share, None,
             "The same as a share of the rate the node was seen to sustain; alone it means --pause-mode threshold", 0.05..=0.85;
-        min_run; Span, None,
-            "Shortest time between two breaks", Duration::ZERO..=DAY;
-        max_pause; Span, None,
-            "Longest break, draining included", TIMEOUT;
-        drain; Span, None,
-            "How long answers are awaited before a break", UP_TO_AN_HOUR;
-        ramp; Span, None,
-            "From a quarter of the rate to all of it after a break", UP_TO_AN_HOUR;
-        jitter; Share, None,
-            "Random part of the interval", 0.0..=0.5;
     }
 
     /// `[ws]` WebSockets of clients.

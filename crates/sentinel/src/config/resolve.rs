@@ -135,19 +135,6 @@ impl Resolved {
                 self.follows(pair.lower, pair.upper);
             }
         }
-        let pause = &self.config.pause;
-        let is_longer = pause.mode.by_clock() && pause.min_run > pause.interval;
-        if is_longer && !self.is_given("pause.min_run") && self.is_given("pause.interval") {
-            // Half of it, so that the jitter of both never puts the shortest time above the interval.
-            self.config.pause.min_run = self.config.pause.interval / 2;
-            self.follows("pause.min_run", "pause.interval");
-        }
-        let pause = &self.config.pause;
-        let needed = pause.length.saturating_add(pause.drain);
-        if pause.max_pause < needed && !self.is_given("pause.max_pause") {
-            self.config.pause.max_pause = needed;
-            self.follows("pause.max_pause", "pause.for");
-        }
         self.follow_ping();
     }
 

@@ -4,6 +4,9 @@ use super::keys::{KEYS, sections};
 
 /// The end of the sentence "unknown key X": the near keys, or those of its section.
 pub(super) fn hint(unknown: &str) -> String {
+    if let Some((_, instead)) = REMOVED.iter().find(|(key, _)| *key == unknown) {
+        return format!("; {instead}");
+    }
     let near = near(unknown);
     if !near.is_empty() {
         return format!("; did you mean {}?", near.join(" or "));
@@ -44,6 +47,21 @@ fn near(unknown: &str) -> Vec<&'static str> {
     near.into_iter().map(|(_, name)| name).collect()
 }
 
+/// Keys that were, and what to use instead.
+const REMOVED: [(&str, &str); 5] = [
+    (
+        "pause.min_run",
+        "it is 30s now, and longer while breaks do not help; use pause.interval",
+    ),
+    (
+        "pause.max_pause",
+        "new connections are awaited for 30s at most now; use pause.for",
+    ),
+    ("pause.drain", "it is 2s now; remove it"),
+    ("pause.ramp", "it is 2s now; remove it"),
+    ("pause.jitter", "it is 0.1 now; remove it"),
+];
+
 /// Further apart than this two keys are different words.
 const MAX_TYPING_ERRORS: usize = 3;
 
@@ -60,6 +78,8 @@ mod tests {
             "; did you mean fair.max_req or pace.min_req?"
         );
         assert_eq!(hint("pause.pause_for"), "; did you mean pause.for?");
+        assert_eq!(hint("pause.ramp"), "; it is 2s now; remove it");
+        assert!(hint("pause.min_run").contains("use pause.interval"));
         assert!(hint("limits.timeout").contains("[limits] has connections,"));
         assert!(hint("cache.bytes").contains("did you mean buffer.bytes?"));
         assert!(hint("cache.eviction").contains("the sections are listen, upstream"));

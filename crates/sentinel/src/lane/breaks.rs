@@ -3,22 +3,19 @@
 use std::sync::Arc;
 
 use control::{
-    BlockSeen, BreakCause, BreakController, BreakEvent, BreakFacts, BreakState, Gate, PauseSettings,
+    BlockSeen, BreakCause, BreakController, BreakEvent, BreakFacts, BreakState, PauseSettings,
 };
 use pacing::Nanos;
 use tracing::{debug, info, warn};
 
 use crate::metrics::{Metrics, ReconnectCause};
 
-/// The break controller and what it decided last.
+/// The break controller.
 pub(super) struct Breaks {
     controller: BreakController,
-    gate: Gate,
     metrics: Arc<Metrics>,
     /// Why the last break began.
     cause: ReconnectCause,
-    /// The part of the breaks' time that metrics have counted.
-    counted: Nanos,
 }
 
 impl Breaks {
@@ -30,24 +27,18 @@ impl Breaks {
     ) -> Self {
         Self {
             controller: BreakController::new(now, settings, seed),
-            gate: Gate::Open { factor: 1.0 },
             metrics,
             cause: ReconnectCause::Interval,
-            counted: Nanos::ZERO,
         }
     }
 
     /// Moves on with the time. Whether the write connections are to be replaced.
     pub(super) fn tick(&mut self, now: Nanos, facts: &BreakFacts) -> bool {
-        let decision = self.controller.tick(now, facts);
-        self.gate = decision.gate;
-        for event in &decision.events {
+        let events = self.controller.tick(now, facts);
+        for event in &events {
             self.report(event);
         }
-        let closed = self.controller.closed();
-        self.metrics.paused_for(closed.saturating_sub(self.counted));
-        self.counted = closed;
-        decision.reconnect
+        events.contains(&BreakEvent::Reconnect)
     }
 
     fn report(&mut self, event: &BreakEvent) {
@@ -73,6 +64,8 @@ impl Breaks {
                     BreakCause::Threshold => ReconnectCause::Threshold,
                 };
             }
+            BreakEvent::Reconnect => debug!("new connections are opened"),
+            BreakEvent::Reopened { closed } => self.metrics.paused_for(*closed),
             BreakEvent::Skipped => debug!("a break is left out: no demand, or no blocks"),
             BreakEvent::Measured { gain } => {
                 info!(
@@ -88,8 +81,8 @@ impl Breaks {
     }
 
     /// The new connections are in use.
-    pub(super) fn reconnected(&mut self, now: Nanos) {
-        self.controller.reconnected(now);
+    pub(super) fn reconnected(&mut self) {
+        self.controller.reconnected();
         self.metrics.reconnected(self.cause);
     }
 
@@ -103,10 +96,7 @@ impl Breaks {
 
     /// The share of the rate that may be used, 0 to 1.
     pub(super) const fn factor(&self) -> f64 {
-        match self.gate {
-            Gate::Open { factor } => factor,
-            Gate::Draining | Gate::Paused => 0.0,
-        }
+        self.controller.factor()
     }
 
     pub(super) const fn state(&self) -> BreakState {

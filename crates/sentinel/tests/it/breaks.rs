@@ -27,10 +27,7 @@ fn breaks(action: PauseAction, count: u64) -> Seen {
         config.pause.mode = PauseMode::Interval;
         config.pause.action = action;
         config.pause.interval = Duration::from_secs(1);
-        config.pause.min_run = Duration::from_millis(500);
         config.pause.length = BREAK;
-        config.pause.ramp = Duration::from_millis(200);
-        config.pause.jitter = 0.0;
     });
     let (progress, end) = (Progress::default(), AtomicBool::new(false));
     let (written, heights, silences, connections) = thread::scope(|scope| {

@@ -94,9 +94,7 @@ fn case_26_a_break_longer_than_the_deadline_is_a_clean_refusal() {
         config.fair.queue_timeout = Duration::from_secs(1);
         config.pause.mode = PauseMode::Interval;
         config.pause.interval = Duration::from_millis(500);
-        config.pause.min_run = Duration::from_millis(100);
         config.pause.length = Duration::from_secs(6);
-        config.pause.jitter = 0.0;
     });
     let progress = Progress::default();
     let (answer, written) = thread::scope(|scope| {

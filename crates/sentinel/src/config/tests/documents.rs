@@ -17,7 +17,6 @@ fn what_is_printed_names_origins_and_parses_back() {
     for line in [
         "addr = \"[::1]:7\"                         # sentinel.toml:2",
         "mode = \"both\"                            # follows pause.interval",
-        "min_run = \"2.5s\"                         # follows pause.interval",
         "max_req = \"2000/s\"                       # default",
         "addr = \"off\"                             # sentinel.toml:11",
     ] {

@@ -68,10 +68,6 @@ fn defaults_give_way_to_what_was_set() {
     let few = file("[limits]\nconnections = 5\n[reads]\nconcurrency = 3\n").unwrap();
     assert_eq!(few.config.limits.connections_per_client, 5);
     assert_eq!(few.config.reads.concurrency_per_client, 3);
-    let often = file("[pause]\ninterval = \"5s\"\n").unwrap();
-    assert_eq!(often.config.pause.min_run, Duration::from_millis(2_500));
-    let long = file("[pause]\nfor = \"60s\"\n").unwrap();
-    assert_eq!(long.config.pause.max_pause, Duration::from_secs(62));
     let lively = file("[ws]\nread_timeout = \"10s\"\n").unwrap();
     assert_eq!(lively.config.ws.ping_interval, Duration::from_secs(9));
     let calm = file("[ws]\nping_interval = \"45s\"\n").unwrap();
@@ -150,18 +146,15 @@ fn conflicts_say_what_where_and_what_to_do() {
             "limits.idle_timeout: 0s is out of range",
         ),
         (
-            "[pause]\ninterval = \"5s\"\nmin_run = \"6s\"",
-            "raise pause.interval",
-        ),
-        (
-            "[pause]\nfor = \"60s\"\nmax_pause = \"30s\"",
-            "lower pause.for or raise pause.max_pause",
+            "[pause]\nmax_pause = \"60s\"",
+            "unknown key pause.max_pause; new connections",
         ),
         (
             "[pause]\nmin_tx_rate = 3000",
             "lower pause.min_tx_rate or raise fair.max_req",
         ),
-        ("[pause]\njitter = 0.9", "use 0 to 0.5"),
+        ("[pause]\njitter = 0.9", "remove it"),
+        ("[pause]\nmin_fraction = 0.9", "use 0.05 to 0.85"),
         (
             "[ws]\nping_interval = \"30s\"\nread_timeout = \"20s\"",
             "raise ws.read_timeout",

@@ -162,7 +162,7 @@ impl Worker {
             .active
             .and_then(|node| self.connections.tend(self.nodes.endpoint(node), now));
         match self.connections.replace_if_idle() {
-            Some(Replaced::Same) => self.breaks.reconnected(now),
+            Some(Replaced::Same) => self.breaks.reconnected(),
             Some(Replaced::Widened(count)) => info!(count, "writes go over more connections"),
             None => {}
         }
