@@ -14,21 +14,21 @@ mod api;
 mod bound_log;
 mod breaks;
 mod commits;
-mod connection;
-mod connections;
 mod explained;
 mod job;
+mod numbered;
+mod pace;
 mod passive;
+mod pool;
 mod queue;
-mod reoffers;
-mod retained;
 mod scarcity;
 mod shared;
-mod slots;
 mod status;
 #[cfg(test)]
 mod testing;
+mod uncommitted;
 mod worker;
+mod writes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,7 +102,6 @@ impl Lane {
             notes: Notes::default(),
             arrived: now,
             deadline: now.saturating_add(self.timeout),
-            ambiguous: false,
             recipient: Recipient::Client {
                 outbox: write.outbox,
                 tag: write.tag,

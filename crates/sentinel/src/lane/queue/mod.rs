@@ -229,6 +229,11 @@ impl WriteQueue {
         self.queue.len() + self.order.as_ref().map_or(0, AccountOrder::ready_len)
     }
 
+    /// Clients of whom any waits.
+    pub(super) const fn backlogged_clients(&self) -> usize {
+        self.queue.backlogged_clients()
+    }
+
     /// The front forwards one more unusual write, or one less.
     pub(super) const fn count_permit(&mut self, began: bool) {
         if began {
