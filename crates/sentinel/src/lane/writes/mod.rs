@@ -179,7 +179,8 @@ impl Writes {
         };
         if to == WriteState::FateUnknown {
             entry.job.notes.breaks += 1;
-            entry.is_alone |= entry.job.notes.breaks >= MOST_BREAKS;
+            entry.is_alone |= entry.job.notes.breaks >= MOST_BREAKS
+                || message_len(&entry.job) > self.longest_message;
         }
         if is_waiting(to) {
             self.waiting[to as usize].insert(number);

@@ -381,6 +381,7 @@ proptest! {
     fn case_99_every_write_ends_once(steps in proptest::collection::vec(step(), 1..300)) {
         let mut writes = Writes::new(WriteOrder::Connection, 10 * (10 + OVERHEAD));
         let (mut inserted, mut ended, mut now) = (0, 0, 0_u64);
+        static HASHES: std::sync::LazyLock<Vec<TxHash>> = std::sync::LazyLock::new(|| (0..40).map(hash).collect());
         let mut unsent = std::collections::VecDeque::new();
         let mut under_way: Vec<u64> = Vec::new();
         let mut first_sent: HashMap<u64, u64> = HashMap::new();
@@ -424,7 +425,7 @@ proptest! {
                     writes.apply(number, Event::Broke, AT(now));
                 },
                 Step::Block => {
-                    let hashes: Vec<_> = (0..40).step_by(1 + now as usize % 3).map(hash).collect();
+                    let hashes: Vec<_> = HASHES.iter().step_by(1 + now as usize % 3).copied().collect();
                     ended += writes.block(&hashes, AT(now)).1.iter().filter(|job| job.is_open()).count();
                 }
                 Step::Recover => { writes.offer_unknown(AT(now), &known(0, Some(now + 1), 9)); }
