@@ -17,6 +17,8 @@ pub(super) struct Shared {
     status: Mutex<Status>,
     /// The node that takes the writes; `usize::MAX` while there is none.
     node: AtomicUsize,
+    /// Unusual writes that the front has forwarded, by their numbers.
+    given_back: Mutex<Vec<u64>>,
     /// Wakes the worker.
     pub(super) wake: Notify,
     pub(super) clock: Clock,
@@ -33,6 +35,7 @@ impl Shared {
             queue: Mutex::new(queue),
             status: Mutex::new(status),
             node: AtomicUsize::new(usize::MAX),
+            given_back: Mutex::default(),
             wake: Notify::new(),
             clock,
         }
@@ -42,6 +45,17 @@ impl Shared {
     /// sequence of complete operations.
     pub(super) fn lock(&self) -> MutexGuard<'_, WriteQueue> {
         self.queue.lock()
+    }
+
+    /// The front has forwarded an unusual write.
+    pub(super) fn give_back(&self, number: u64) {
+        self.given_back.lock().push(number);
+        self.wake.notify_one();
+    }
+
+    /// Those since the last call.
+    pub(super) fn given_back(&self) -> Vec<u64> {
+        std::mem::take(&mut self.given_back.lock())
     }
 
     pub(super) fn node(&self) -> Option<usize> {

@@ -1,6 +1,6 @@
 //! What was sent from here and is in no block yet, by hash.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::job::{Job, TxHash};
 use super::pace::Load;
@@ -12,7 +12,9 @@ pub(super) struct Uncommitted {
     by_hash: HashMap<TxHash, Sent>,
     /// Those of the time after each block, while there are any.
     eras: BTreeMap<u64, Era>,
-    /// Blocks seen so far.
+    /// Those whose hashes are unknown: the era and the bytes of each, the oldest first.
+    unread: VecDeque<(u64, u64)>,
+    /// Blocks with transactions seen so far.
     era: u64,
     load: Load,
 }
@@ -57,6 +59,14 @@ impl Uncommitted {
         self.load.gas = self.load.gas.saturating_add(gas.unwrap_or(0));
     }
 
+    /// The node may have one that cannot be read here. It counts for two blocks with transactions: as long as the window
+    /// lets one wait.
+    pub(super) fn add_unread(&mut self, bytes: u64) {
+        self.unread.push_back((self.era, bytes));
+        self.load.txs += 1;
+        self.load.bytes += bytes;
+    }
+
     /// It is offered again, or a block shows it.
     pub(super) fn remove(&mut self, hash: &TxHash) {
         let _ = self.take(hash);
@@ -88,7 +98,14 @@ impl Uncommitted {
             committed.gas_txs += usize::from(sent.gas.is_some());
             ours.gas = ours.gas.saturating_add(sent.gas.unwrap_or(0));
         }
-        self.era += 1;
+        self.era += u64::from(!hashes.is_empty());
+        while let Some((era, bytes)) = self.unread.front().copied()
+            && era + UNREAD <= self.era
+        {
+            self.unread.pop_front();
+            self.load.txs -= 1;
+            self.load.bytes -= bytes;
+        }
         if let Some(latest) = latest {
             committed.overtaken = self.overtake(latest);
         }
@@ -125,13 +142,15 @@ impl Uncommitted {
 
     /// How many more may be counted.
     pub(super) fn room(&self) -> usize {
-        MOST.saturating_sub(self.by_hash.len())
+        MOST.saturating_sub(self.by_hash.len() + self.unread.len())
     }
 }
 
 /// Blocks with later own transactions after which one must have been dropped: with fewer, a mempool by
 /// priority may still hold it (`LOST` in `control` had the same number of blocks).
 const OVERTAKEN: u8 = 16;
+/// Blocks after which one that cannot be read here is taken for committed or dropped: the window is about two blocks' worth.
+const UNREAD: u64 = 2;
 /// Own transactions in no block: nothing more is sent beyond it, so that none has to be forgotten. Some 100 bytes
 /// each, 13 MB; 26 of CometBFT's default mempools.
 const MOST: usize = 1 << 17;
@@ -168,15 +187,27 @@ mod tests {
         assert_eq!(uncommitted.eras.len(), 0);
     }
 
+    /// At 2b52556 a flood of them filled the mempool: they were in no window.
+    #[test]
+    fn case_99_what_cannot_be_read_is_own_for_two_blocks() {
+        let mut uncommitted = Uncommitted::default();
+        uncommitted.add_unread(100);
+        uncommitted.block(&[]);
+        uncommitted.block(&[[7; 32]]);
+        uncommitted.add_unread(10);
+        assert_eq!(uncommitted.load().bytes, 110);
+        uncommitted.block(&[[8; 32]]);
+        assert_eq!((uncommitted.load().txs, uncommitted.load().bytes), (1, 10));
+        uncommitted.block(&[[9; 32]]);
+        assert_eq!(uncommitted.load(), Load::default());
+    }
+
     #[test]
     fn case_99_what_many_later_ones_overtook_was_dropped() {
         let mut uncommitted = Uncommitted::default();
         let [lost, same_era] = [200, 201].map(|name| add(&mut uncommitted, name));
         // One that was sent after the same block overtakes nobody.
-        assert_eq!(
-            uncommitted.block(&[same_era]).overtaken,
-            [TxHash::default(); 0]
-        );
+        assert!(uncommitted.block(&[same_era]).overtaken.is_empty());
         for block in 1..=OVERTAKEN {
             let later = add(&mut uncommitted, block);
             let overtaken = uncommitted.block(&[later]).overtaken;

@@ -45,11 +45,6 @@ impl Alone {
         self.under_way.len() < MOST
     }
 
-    /// Writes under way.
-    pub(super) const fn in_flight(&self) -> usize {
-        self.under_way.len()
-    }
-
     /// When the oldest one was sent.
     pub(super) fn oldest(&self) -> Option<Nanos> {
         self.under_way.iter().map(|(_, at)| *at).min()

@@ -329,12 +329,6 @@ impl<L: Link> Pool<L> {
         }
     }
 
-    /// Writes under way.
-    pub(super) fn in_flight(&self) -> usize {
-        let shared: usize = self.slots.iter().map(|slot| slot.under_way.len()).sum();
-        shared + self.alone.in_flight()
-    }
-
     /// When the oldest write under way was sent.
     pub(super) fn oldest(&self) -> Option<Nanos> {
         let of_slots = self.slots.iter().filter_map(|slot| slot.under_way.oldest());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::Pacer;
-use fairq::Popped;
+use fairq::{ClientKey, Popped};
 use pacing::Nanos;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -47,6 +47,8 @@ pub struct Worker {
     /// Whether the last attempt to connect failed, which is logged once.
     connect_failed: bool,
     writes: Writes,
+    /// Unusual writes that the front is forwarding, and whose they are.
+    lent: Vec<(u64, ClientKey)>,
     /// What was accepted earlier than this is known to be at the node, if it is in no block.
     trusted_since: Nanos,
     pace: Pace,
@@ -84,6 +86,7 @@ impl Worker {
             pool: Pool::new(upstream.connections, patience),
             connect_failed: false,
             writes: Writes::new(fair.order, upstream.retain_bytes),
+            lent: Vec::new(),
             trusted_since: now,
             pace: Pace(Pacer::new(now, fair.max_req, &config.pacer())),
             breaks: Breaks::new(now, &config.pause, jitter, Arc::clone(&metrics)),
@@ -141,6 +144,7 @@ impl Worker {
     /// Does what can be done now; when to come again at the latest.
     fn turn(&mut self, now: Nanos) -> Nanos {
         self.settle(now);
+        self.take_back(now);
         if self.next_tick <= now {
             self.tick(now);
             self.next_tick = now.saturating_add(TICK);

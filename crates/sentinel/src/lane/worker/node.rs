@@ -188,7 +188,7 @@ impl Worker {
     fn update_breaks(&mut self, now: Nanos, queued: bool) {
         let facts = BreakFacts {
             backlogged: queued || self.writes.count(WriteState::Ready) > 0,
-            in_flight: self.pool.in_flight() + self.shared.lock().permits(),
+            in_flight: self.writes.count(WriteState::UnderWay),
             catching_up: !self.active_takes_writes(),
             connected: self.pool.is_up(),
         };
@@ -214,7 +214,7 @@ impl Worker {
         match unanswered.map(|sent| sent.max(self.last_answer)) {
             Some(since) if now.saturating_sub(since) >= SILENT => Bound::NodeSilent {
                 since,
-                under_way: self.pool.in_flight(),
+                under_way: self.writes.count(WriteState::UnderWay),
             },
             _ => self.pace.bound(),
         }
@@ -238,7 +238,7 @@ impl Worker {
             node: self.active,
             connected: self.pool.is_up(),
             connections: self.pool.in_use(),
-            in_flight: self.pool.in_flight(),
+            in_flight: self.writes.count(WriteState::UnderWay),
             retained_bytes: self.writes.kept_bytes(),
             commits: self.commits.len(),
             rate: self.pace.rate(),

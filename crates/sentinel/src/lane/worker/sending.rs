@@ -3,11 +3,11 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use fairq::Popped;
+use fairq::{ClientKey, Popped};
 use pacing::Nanos;
 
 use super::{SHORT, Worker};
-use crate::lane::api::{Permit, WriteBody};
+use crate::lane::api::Permit;
 use crate::lane::job::Job;
 use crate::lane::pace::{Pace, Waiting};
 use crate::lane::pool::{EXPRESS, MOST_ALONE};
@@ -27,13 +27,13 @@ struct Budget {
 impl Worker {
     /// Sends what may be sent; when more may be sent, if time alone decides.
     pub(super) fn send_due(&mut self, now: Nanos) -> Option<Nanos> {
-        let (permits, queued, backlogged) = {
+        let (queued, backlogged) = {
             let queue = self.shared.lock();
-            (queue.permits(), queue.len(), queue.backlogged_clients())
+            (queue.len(), queue.backlogged_clients())
         };
         let waiting = Waiting {
             waiting: self.writes.to_be_sent() + queued,
-            under_way: self.writes.count(WriteState::UnderWay) + permits,
+            under_way: self.writes.count(WriteState::UnderWay),
             own: self.writes.own(),
             most: if self.may_send() {
                 self.most_under_way()
@@ -125,20 +125,24 @@ impl Worker {
         let Some(job) = self.writes.job(number) else {
             return true;
         };
-        if let Some(end) = self.end_before_sending(job, now) {
-            if let Some(mut job) = self.writes.apply(number, Event::Over, now) {
-                match end {
-                    Early::Cancelled => self.shared.lock().accounts().cancelled += 1,
-                    Early::Expired => self.expire(&job),
-                    Early::Unusual => {
-                        budget.spend(&job, &self.pace);
-                        self.forwarded += 1;
-                        job.permit(self.new_permit());
-                    }
-                    Early::NoPlace => {
-                        self.refuse(&job, too_many_commits(), |all| all.displaced += 1);
-                    }
-                }
+        let is_commit = job.is_open() && job.is_commit();
+        let refusal = if job.is_cancelled() {
+            self.shared.lock().accounts().cancelled += 1;
+            self.writes.apply(number, Event::Over, now);
+            return true;
+        } else if job.deadline <= now {
+            if let Some(job) = self.writes.apply(number, Event::Over, now) {
+                self.expire(&job);
+            }
+            return true;
+        } else if job.tx().is_none() && !self.may_lend(job.client) {
+            Some(too_many_unusual())
+        } else {
+            (is_commit && !self.commits.has_room()).then(too_many_commits)
+        };
+        if let Some(refusal) = refusal {
+            if let Some(job) = self.writes.apply(number, Event::Over, now) {
+                self.refuse(&job, refusal, |accounts| accounts.displaced += 1);
             }
             return true;
         }
@@ -150,27 +154,13 @@ impl Worker {
                     self.pool.send(carrier, (number, job), endpoint, now);
                 }
                 self.writes.sent(number, carrier, now);
+                self.lend(number);
                 true
             }
             Err(event) => {
                 self.writes.apply(number, event, now);
                 event != Event::NoRoom
             }
-        }
-    }
-
-    /// Whether a write ends before it is sent.
-    fn end_before_sending(&self, job: &Job, now: Nanos) -> Option<Early> {
-        if job.is_cancelled() {
-            Some(Early::Cancelled)
-        } else if job.deadline <= now {
-            Some(Early::Expired)
-        } else if matches!(job.body, WriteBody::Unusual) {
-            Some(Early::Unusual)
-        } else if job.is_open() && job.is_commit() && !self.commits.has_room() {
-            Some(Early::NoPlace)
-        } else {
-            None
         }
     }
 
@@ -183,6 +173,8 @@ impl Worker {
             .is_some_and(|job| job.notes.is_from_short_queue && !job.may_be_there());
         match self.writes.position(number) {
             Position::Blocked => Err(Event::LineBusy),
+            Position::Free if self.is_unusual(number) => Ok(Carrier::Alone),
+            Position::Behind(_) if self.is_unusual(number) => Err(Event::LineBusy),
             Position::Free => (self.pool.choose(is_alone, is_express)).ok_or(Event::NoRoom),
             Position::Behind(carrier) => {
                 let leaves = is_express && self.pool.has_express() && carrier != EXPRESS;
@@ -195,15 +187,44 @@ impl Worker {
         }
     }
 
-    fn new_permit(&self) -> Permit {
-        self.shared.lock().count_permit(true);
+    fn is_unusual(&self, number: u64) -> bool {
+        self.writes
+            .job(number)
+            .is_some_and(|job| job.tx().is_none())
+    }
+
+    /// Whether the front may forward another unusual write of this client: each takes a connection to the node, and
+    /// half of what is free is kept for others.
+    fn may_lend(&self, client: ClientKey) -> bool {
+        let held = self.lent.iter().filter(|(_, one)| *one == client).count();
+        held < (MOST_UNUSUAL - self.lent.len()).div_ceil(2)
+    }
+
+    /// Has the front forward a write in an unusual form. It is under way until its answer was read.
+    fn lend(&mut self, number: u64) {
+        let Some(job) = self.writes.job_mut(number) else {
+            return;
+        };
+        if job.tx().is_some() {
+            return;
+        }
+        self.lent.push((number, job.client));
         let shared: Weak<Shared> = Arc::downgrade(&self.shared);
-        Permit::new(move || {
+        self.forwarded += u64::from(job.permit(Permit::new(move || {
             if let Some(shared) = shared.upgrade() {
-                shared.lock().count_permit(false);
-                shared.wake.notify_one();
+                shared.give_back(number);
             }
-        })
+        })));
+    }
+
+    /// The front has forwarded unusual writes: what the node has of them is not known by hash.
+    pub(super) fn take_back(&mut self, now: Nanos) {
+        for number in self.shared.given_back() {
+            self.lent.retain(|(one, _)| *one != number);
+            self.pace.accepted(1);
+            self.writes.count_unread(number);
+            self.writes.apply(number, Event::Answered, now);
+        }
     }
 }
 
@@ -219,16 +240,6 @@ impl Budget {
     }
 }
 
-/// Why a write ends before it is sent.
-enum Early {
-    Cancelled,
-    Expired,
-    /// The front forwards it.
-    Unusual,
-    /// Too many wait for blocks.
-    NoPlace,
-}
-
 /// The refusal of one commit too many.
 fn too_many_commits() -> Refusal {
     Refusal::new(
@@ -238,6 +249,17 @@ fn too_many_commits() -> Refusal {
     .retry_after(Duration::from_secs(1))
 }
 
+/// The refusal of one unusual write too many.
+fn too_many_unusual() -> Refusal {
+    Refusal::new(
+        Reason::Rate,
+        "too many broadcasts of an unusual form are under way; use the form of the node's documentation",
+    )
+    .retry_after(Duration::from_secs(1))
+}
+
+/// Unusual writes that the front forwards at once, a connection to the node for each.
+const MOST_UNUSUAL: usize = 64;
 /// Writes that wait here for others of their line, or to be sent alone, at most; beyond it the queues wait, where there
 /// are shares. As many as may be under way by default.
 const MOST_ASIDE: usize = 512;

@@ -275,6 +275,14 @@ impl Writes {
         }
     }
 
+    /// The node may have accepted one whose transaction cannot be read.
+    pub(super) fn count_unread(&mut self, number: u64) {
+        if let Some(entry) = self.table.get(&number) {
+            let bytes = entry.job.reservation.bytes() as u64;
+            self.uncommitted.add_unread(bytes);
+        }
+    }
+
     /// The next to be sent before anything from the queues.
     pub(super) fn next_ready(&self) -> Option<u64> {
         let ready = &self.waiting[WriteState::Ready as usize];
@@ -475,9 +483,7 @@ impl Writes {
 
     /// Those that will be sent once they may be.
     pub(super) const fn to_be_sent(&self) -> usize {
-        self.count(WriteState::Ready)
-            + self.count(WriteState::Parked)
-            + self.count(WriteState::Refused)
+        self.count(WriteState::Ready) + self.count(WriteState::Refused)
     }
 
     /// Whether nothing waits or is under way. What was accepted does not count.
@@ -509,7 +515,7 @@ impl Writes {
     /// longest of them go alone from now on.
     pub(super) fn note_too_long(&mut self, under_way: &[u64]) {
         let jobs = under_way.iter().filter_map(|number| self.job(*number));
-        if let Some(longest) = jobs.map(|job| message_len(job)).max() {
+        if let Some(longest) = jobs.map(message_len).max() {
             let limit = (longest - 1).max(SHORTEST_LIMIT);
             self.longest_message = self.longest_message.min(limit);
         }

@@ -89,41 +89,45 @@ impl WriteState {
 
     /// What an event makes of a write in this state.
     pub(in crate::lane) const fn after(self, event: Event) -> Next {
-        use WriteState as S;
         match (self, event) {
             // New | Ready => UnderWay | Parked | Ready
-            (S::New | S::Ready, Event::Sent) => Next::Is(S::UnderWay),
-            (S::New | S::Ready, Event::LineBusy) => Next::Is(S::Parked),
-            (S::New | S::Ready, Event::NoRoom) => Next::Is(S::Ready),
+            (Self::New | Self::Ready, Event::Sent) => Next::Is(Self::UnderWay),
+            (Self::New | Self::Ready, Event::LineBusy) => Next::Is(Self::Parked),
+            (Self::New | Self::Ready, Event::NoRoom) => Next::Is(Self::Ready),
             // Parked => Ready
-            (S::Parked, Event::LineFree) => Next::Is(S::Ready),
+            (Self::Parked, Event::LineFree) => Next::Is(Self::Ready),
             // UnderWay => FateUnknown => Ready
-            (S::UnderWay, Event::Broke) => Next::Is(S::FateUnknown),
-            (S::FateUnknown, Event::OfferAgain) => Next::Is(S::Ready),
+            (Self::UnderWay, Event::Broke) => Next::Is(Self::FateUnknown),
+            (Self::FateUnknown, Event::OfferAgain) => Next::Is(Self::Ready),
             // UnderWay => Refused => Ready
-            (S::UnderWay, Event::Full) => Next::Is(S::Refused),
-            (S::Refused, Event::AskAgain) => Next::Is(S::Ready),
+            (Self::UnderWay, Event::Full) => Next::Is(Self::Refused),
+            (Self::Refused, Event::AskAgain) => Next::Is(Self::Ready),
             // UnderWay => Ready | AwaitsBlock => Ready
-            (S::UnderWay, Event::Behind) => Next::Is(S::Ready),
-            (S::UnderWay, Event::BehindBlock) => Next::Is(S::AwaitsBlock),
-            (S::AwaitsBlock, Event::Block) => Next::Is(S::Ready),
+            (Self::UnderWay, Event::Behind) => Next::Is(Self::Ready),
+            (Self::UnderWay, Event::BehindBlock) => Next::Is(Self::AwaitsBlock),
+            (Self::AwaitsBlock, Event::Block) => Next::Is(Self::Ready),
             // UnderWay => Accepted | Confirming
-            (S::UnderWay, Event::Passed) => Next::Is(S::Accepted),
-            (S::UnderWay, Event::AlreadyThere) => Next::Is(S::Confirming),
+            (Self::UnderWay, Event::Passed) => Next::Is(Self::Accepted),
+            (Self::UnderWay, Event::AlreadyThere) => Next::Is(Self::Confirming),
             // Accepted => Ready
-            (S::Accepted, Event::OfferAgain) => Next::Is(S::Ready),
+            (Self::Accepted, Event::OfferAgain) => Next::Is(Self::Ready),
             // Its answer is on its way.
-            (S::UnderWay, Event::Shown) => Next::Is(S::UnderWay),
+            (Self::UnderWay, Event::Shown) => Next::Is(Self::UnderWay),
             // UnderWay => the end
-            (S::UnderWay, Event::Answered) => Next::Ends,
+            (Self::UnderWay, Event::Answered) => Next::Ends,
             // Accepted => the end
-            (S::Accepted, Event::Answered | Event::Shown | Event::Overtaken) => Next::Ends,
+            (Self::Accepted, Event::Answered | Event::Shown | Event::Overtaken) => Next::Ends,
             // What waits => the end
             (
-                S::Ready | S::Parked | S::Refused | S::AwaitsBlock | S::FateUnknown | S::Confirming,
+                Self::Ready
+                | Self::Parked
+                | Self::Refused
+                | Self::AwaitsBlock
+                | Self::FateUnknown
+                | Self::Confirming,
                 Event::Shown | Event::Over,
             )
-            | (S::New, Event::Over) => Next::Ends,
+            | (Self::New, Event::Over) => Next::Ends,
             _ => Next::Impossible,
         }
     }
