@@ -194,7 +194,7 @@ impl Worker {
     }
 
     /// Whether the front may forward another unusual write of this client: each takes a connection to the node, and
-    /// half of what is free is kept for others.
+    /// a client holds at most half of what is left.
     fn may_lend(&self, client: ClientKey) -> bool {
         let held = self.lent.iter().filter(|(_, one)| *one == client).count();
         held < (MOST_UNUSUAL - self.lent.len()).div_ceil(2)
