@@ -81,7 +81,7 @@ fn case_78_a_restart_loses_no_acknowledged_write_over_many_connections() {
 fn case_78_connections_that_break_lose_no_acknowledged_write() {
     let node = Node::start();
     survives(node.node.rpc_address(), 8, || {
-        node.node.faults().drop_connections()
+        node.node.faults().drop_connections();
     });
 }
 
