@@ -40,17 +40,22 @@ pub(super) enum AnswerKind {
     Other,
 }
 
-/// The member behind the id (`"result":…` or `"error":…`) of a node's answer, compact, and what it
-/// means; none when it is no answer to a broadcast.
-pub(super) fn read(message: &[u8]) -> Option<(u64, Cow<'_, [u8]>, AnswerKind)> {
+/// The id of a node's answer, the member behind it (`"result":…` or `"error":…`), compact, and what it means; none
+/// when it is no answer to a broadcast. An error without an id, or with -1, is that of the request which the node was
+/// just working on: a panic of its handler, or a request that it could not read (`readRoutine` in
+/// `rpc/jsonrpc/server/ws_handler.go`, v0.38.17).
+pub(super) fn read(message: &[u8]) -> Option<(Option<u64>, Cow<'_, [u8]>, AnswerKind)> {
     let plain = split(message);
     if let Some((id, member)) = plain
         && member.starts_with(ACCEPTED)
     {
-        return Some((id, member.into(), AnswerKind::Accepted));
+        return Some((Some(id), member.into(), AnswerKind::Accepted));
     }
     let answer = decode_answer(message).ok()?;
-    let id = answer.id.as_u64()?;
+    let id = answer.id.as_u64();
+    if id.is_none() && !matches!(answer.outcome, Outcome::Error { .. }) {
+        return None;
+    }
     let member = plain.map(|(_, member)| Cow::from(member));
     let member = member.or_else(|| rewritten(message).map(Cow::from))?;
     let kind = match answer.outcome {

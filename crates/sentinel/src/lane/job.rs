@@ -34,8 +34,6 @@ pub(super) struct Record {
     pub(super) notes: Notes,
     pub(super) arrived: Nanos,
     pub(super) deadline: Nanos,
-    /// Whether a connection broke while it was under way, so that the node may have it.
-    pub(super) ambiguous: bool,
     pub(super) recipient: Recipient,
     pub(super) reservation: Reservation,
 }
@@ -69,6 +67,8 @@ pub(super) struct Notes {
     pub(super) commit_place: RefCell<Option<CommitPlace>>,
     /// It was offered again behind what the node had lost of its account.
     pub(super) is_behind_lost: bool,
+    /// Connections that broke while it was under way.
+    pub(super) breaks: u8,
 }
 
 /// The recipient of a job's answer.
@@ -78,8 +78,8 @@ pub(super) enum Recipient {
     Client { outbox: Arc<Outbox>, tag: u64 },
     /// None: it was acknowledged when it was admitted.
     Acknowledged(Arc<Acknowledged>),
-    /// None: the node accepted it and may have lost it since. It was counted when it was accepted.
-    AcceptedBefore,
+    /// None any more: the answer was delivered, and the end counted.
+    Answered,
 }
 
 impl Record {
@@ -121,9 +121,14 @@ impl Record {
         }
     }
 
-    /// Whether it is one of the admitted writes whose end is counted, and was not counted before.
-    pub(super) const fn is_counted(&self) -> bool {
-        !matches!(self.recipient, Recipient::AcceptedBefore)
+    /// Whether its recipient has no answer yet, and its end was not counted.
+    pub(super) const fn is_open(&self) -> bool {
+        !matches!(self.recipient, Recipient::Answered)
+    }
+
+    /// Whether the node may have it from before.
+    pub(super) const fn may_be_there(&self) -> bool {
+        self.notes.breaks > 0 || !self.is_open()
     }
 
     /// The transaction's hash; none for unusual writes.
@@ -143,10 +148,19 @@ impl Record {
         }
     }
 
-    /// Whether the hash is known already.
-    #[cfg(test)]
-    pub(super) fn is_hashed(&self) -> bool {
-        self.notes.hash.get().is_some()
+    /// The hash, if it is known already.
+    pub(super) fn known_hash(&self) -> Option<TxHash> {
+        self.notes.hash.get().copied()
+    }
+
+    /// Its client was told that its check passed: from now on it is only kept, so that it can be offered again.
+    pub(super) fn keep(&mut self) {
+        let bytes = self.bytes();
+        self.reservation.shrink_to(bytes);
+        if let WriteBody::Tx { method, .. } = &mut self.body {
+            *method = BroadcastMethod::Sync;
+        }
+        self.deadline = Nanos::MAX;
     }
 
     fn outline(&self) -> Option<&Outline> {
@@ -171,31 +185,19 @@ impl Record {
         self.outline().map(|outline| outline.gas)
     }
 
-    /// Whether it is of the same account as `later` and the node, which expects the sequence `expected`, has to take
-    /// it first. What the node has accepted may be another client's.
-    pub(super) fn is_before(&self, later: &Self, expected: u64) -> bool {
-        let (Some(place), Some(later_place)) = (self.place(), later.place()) else {
-            return false;
-        };
-        let binds = self.client == later.client || !self.is_counted();
-        binds
-            && place.signer == later_place.signer
-            && (expected..later_place.sequence).contains(&place.sequence)
-    }
-
     /// Whether the client has gone before any answer was sent.
     pub(super) fn is_cancelled(&self) -> bool {
         matches!(&self.recipient, Recipient::Client { outbox, .. } if outbox.is_closed())
     }
 
-    /// Answers with a member of a JSON-RPC response.
-    pub(super) fn answer(&self, member: Bytes) {
-        self.recipient.deliver(WriteAnswer::Member(member));
+    /// Answers with a member of a JSON-RPC response. Whether there was no answer before.
+    pub(super) fn answer(&mut self, member: Bytes) -> bool {
+        self.deliver(WriteAnswer::Member(member))
     }
 
-    /// Answers with a refusal.
+    /// Answers with a refusal, at its end.
     pub(super) fn refuse(&self, refusal: Refusal) {
-        let refusal = if self.ambiguous {
+        let refusal = if self.notes.breaks > 0 {
             refusal.maybe_forwarded()
         } else {
             refusal
@@ -204,8 +206,23 @@ impl Record {
     }
 
     /// Tells the front to forward it.
-    pub(super) fn permit(&self, permit: Permit) {
-        self.recipient.deliver(WriteAnswer::Permit(permit));
+    pub(super) fn permit(&mut self, permit: Permit) -> bool {
+        self.deliver(WriteAnswer::Permit(permit))
+    }
+
+    /// Its recipient waits for nothing more: what answers it is on its way elsewhere. Whether it was open before.
+    pub(super) fn close(&mut self) -> bool {
+        !matches!(
+            std::mem::replace(&mut self.recipient, Recipient::Answered),
+            Recipient::Answered
+        )
+    }
+
+    /// Hands over the answer, once.
+    fn deliver(&mut self, answer: WriteAnswer) -> bool {
+        let recipient = std::mem::replace(&mut self.recipient, Recipient::Answered);
+        recipient.deliver(answer);
+        !matches!(recipient, Recipient::Answered)
     }
 }
 
@@ -215,7 +232,7 @@ impl Recipient {
         match self {
             Self::Client { outbox, tag } => outbox.deliver(Delivery { tag: *tag, answer }),
             Self::Acknowledged(acknowledged) => acknowledged.answered(&answer),
-            Self::AcceptedBefore => {}
+            Self::Answered => {}
         }
     }
 }

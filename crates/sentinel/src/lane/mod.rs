@@ -1,11 +1,11 @@
 //! The write lane: from a client's broadcast to the node, fairly, in order and at the right pace.
 //!
 //! [`Lane`] is the handle that the front has, [`Worker`] the one task that sends. A write waits in
-//! its client's queue (`queue`) until the worker takes it, is under way on a connection
-//! (`connections`) until the node has answered, and its answer goes straight to the client's
-//! connection (`api`). What the worker keeps beside that: writes to be offered again (`reoffers`),
-//! accepted transactions that no block has shown (`retained`), calls that wait for a block
-//! (`commits`), and breaks (`breaks`). None of these parts depends on the worker.
+//! its client's queue (`queue`) until the worker takes it. From then on it is in one state (`writes`): to be sent,
+//! under way on a connection (`pool`), held, or accepted and kept until a block shows it. Its answer goes straight to
+//! the client's connection (`api`). Beside that the worker has the account of what is in no block yet, by hash
+//! (`uncommitted`), the pacer (`pace`), calls that wait for a block (`commits`), and breaks (`breaks`). None of these
+//! parts depends on the worker.
 
 mod accounts;
 mod acknowledged;
@@ -15,21 +15,21 @@ mod bound_log;
 mod breaks;
 mod commit_places;
 mod commits;
-mod connection;
-mod connections;
 mod explained;
 mod job;
+mod numbered;
+mod pace;
 mod passive;
+mod pool;
 mod queue;
-mod reoffers;
-mod retained;
 mod scarcity;
 mod shared;
-mod slots;
 mod status;
 #[cfg(test)]
 mod testing;
+mod uncommitted;
 mod worker;
+mod writes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,7 +103,6 @@ impl Lane {
             notes: Notes::default(),
             arrived: now,
             deadline: now.saturating_add(self.timeout),
-            ambiguous: false,
             recipient: Recipient::Client {
                 outbox: write.outbox,
                 tag: write.tag,

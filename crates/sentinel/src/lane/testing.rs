@@ -19,8 +19,7 @@ pub(super) fn write(tx: Vec<u8>) -> Job {
         notes: Notes::default(),
         arrived: Nanos::ZERO,
         deadline: Nanos::from_secs(60),
-        ambiguous: false,
-        recipient: Recipient::AcceptedBefore,
+        recipient: Recipient::Answered,
         reservation: Ledger::new(0).nothing(),
     })
 }

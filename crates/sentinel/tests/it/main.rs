@@ -13,6 +13,7 @@ mod commits;
 mod corpus;
 mod foreign;
 mod golden;
+mod poison;
 mod restart;
 mod sdk;
 mod service_manager;

@@ -13,10 +13,11 @@ use crate::support::{Node, Proxy};
 const WINDOW: u64 = 40;
 const CLIENTS: [u8; 4] = [2, 3, 4, 5];
 
-/// Clients write through a proxy while `kill` ends the node and starts it again, twice.
-fn survives(node: SocketAddr, mut kill: impl FnMut()) {
+/// Clients write through a proxy over so many connections while `kill` ends the node and starts it again, twice.
+fn survives(node: SocketAddr, connections: usize, mut kill: impl FnMut()) {
     let proxy = Proxy::with(&format!("http://{node}"), |config| {
         config.fair.max_req = pacing::Rate::per_second(1_000).unwrap();
+        config.upstream.connections = connections;
     });
     let progress = Progress::default();
     let written: Vec<(u8, Written)> = thread::scope(|scope| {
@@ -61,8 +62,26 @@ fn survives(node: SocketAddr, mut kill: impl FnMut()) {
 #[test]
 fn case_24_a_node_that_loses_its_mempool_loses_no_acknowledged_write() {
     let node = Node::start();
-    survives(node.node.rpc_address(), || {
+    survives(node.node.rpc_address(), 1, || {
         node.node.faults().restart(Duration::from_millis(500));
+    });
+}
+
+/// All connections break at once, and come back one by one.
+#[test]
+fn case_78_a_restart_loses_no_acknowledged_write_over_many_connections() {
+    let node = Node::start();
+    survives(node.node.rpc_address(), 8, || {
+        node.node.faults().restart(Duration::from_millis(500));
+    });
+}
+
+/// The node lives on, and nothing is offered twice that it has.
+#[test]
+fn case_78_connections_that_break_lose_no_acknowledged_write() {
+    let node = Node::start();
+    survives(node.node.rpc_address(), 8, || {
+        node.node.faults().drop_connections();
     });
 }
 
@@ -71,7 +90,7 @@ fn case_24_a_node_that_loses_its_mempool_loses_no_acknowledged_write() {
 fn case_24_a_real_node_that_is_killed_loses_no_acknowledged_write() {
     let options = CometOptions::default().set("consensus.timeout_commit", "200ms");
     let mut node = CometBft::start(options).unwrap();
-    survives(node.address(), || {
+    survives(node.address(), 1, || {
         node.kill();
         node.restart().unwrap();
     });

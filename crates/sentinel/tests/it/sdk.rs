@@ -128,7 +128,7 @@ impl Account {
 }
 
 /// What the proxy asks of a node that stands at height 1.
-fn status(body: &[u8]) -> Vec<u8> {
+pub(crate) fn status(body: &[u8]) -> Vec<u8> {
     let call: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     let id = &call["id"];
     let result = match call["method"].as_str() {

@@ -7,7 +7,7 @@ fn error(data: &str) -> AnswerKind {
         r#"{{"jsonrpc":"2.0","id":7,"error":{{"code":-32603,"message":"Internal error","data":"{data}"}}}}"#
     );
     let (id, member, kind) = read(text.as_bytes()).unwrap();
-    assert_eq!(id, 7);
+    assert_eq!(id, Some(7));
     assert!(member.starts_with(br#""error":{"code":-32603"#) && member.ends_with(b"\"}"));
     kind
 }
@@ -18,7 +18,7 @@ fn a_result_is_passed_on_as_it_is() {
     let text = format!(r#"{{"jsonrpc":"2.0","id":12,{member}}}"#);
     let read = read(text.as_bytes()).unwrap();
     let expected = Cow::from(member.as_bytes());
-    assert_eq!(read, (12, expected, AnswerKind::Accepted));
+    assert_eq!(read, (Some(12), expected, AnswerKind::Accepted));
     let refused = text.replace("\"code\":0", "\"code\":3");
     assert_eq!(
         super::read(refused.as_bytes()).unwrap().2,
@@ -127,7 +127,7 @@ fn versions_58_indented_answers_are_read_and_passed_on_compact() {
     ];
     for (method, kind, member) in cases {
         let (id, found, meant) = read(dialect.answer(method).unwrap().as_bytes()).unwrap();
-        assert_eq!((id, meant), (1, kind));
+        assert_eq!((id, meant), (Some(1), kind));
         assert_eq!(std::str::from_utf8(&found).unwrap(), member);
     }
     let error = "{\n \"jsonrpc\": \"2.0\",\n \"id\": 2,\n \"error\": {\n \"code\": -1,\n \"message\": \"m\",\n \"data\": \"a \\\" b: \\\\\" }\n}";
@@ -155,7 +155,7 @@ fn versions_58_the_answers_of_every_version_mean_the_same() {
                 continue;
             };
             let (id, member, meant) = read(answer.as_bytes()).unwrap();
-            assert_eq!((id, meant), (1, kind), "{} {method}", dialect.version);
+            assert_eq!((id, meant), (Some(1), kind), "{} {method}", dialect.version);
             assert!(!member.contains(&b'\n'), "it is compact");
         }
     }

@@ -41,8 +41,6 @@ pub(super) struct WriteQueue {
     /// Until when nothing is sent, as far as that is known.
     closed_until: Nanos,
     stopping: bool,
-    /// Unusual writes that the front is forwarding.
-    permits: usize,
     accounts: Accounts,
     queue_per_client: usize,
     timeout: Nanos,
@@ -88,7 +86,6 @@ impl WriteQueue {
             rate: fair.max_req,
             closed_until: Nanos::ZERO,
             stopping: false,
-            permits: 0,
             accounts: Accounts::default(),
             queue_per_client: fair.queue_per_client,
             timeout: fair.queue_timeout.into(),
@@ -233,18 +230,9 @@ impl WriteQueue {
         self.queue.len() + self.order.as_ref().map_or(0, AccountOrder::ready_len)
     }
 
-    /// The front forwards one more unusual write, or one less.
-    pub(super) const fn count_permit(&mut self, began: bool) {
-        if began {
-            self.permits += 1;
-        } else {
-            self.permits -= 1;
-        }
-    }
-
-    /// Unusual writes that the front is forwarding.
-    pub(super) const fn permits(&self) -> usize {
-        self.permits
+    /// Clients of whom any waits.
+    pub(super) fn backlogged_clients(&self) -> usize {
+        self.queue.backlogged_clients()
     }
 
     /// How admitted writes ended, to be counted where they end.

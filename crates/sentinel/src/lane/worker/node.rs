@@ -1,14 +1,17 @@
 //! What happens at the nodes and what time decides: blocks, depths, deadlines, breaks, and which
 //! node takes the writes.
 
-use control::{BlockSeen, Bound, BreakFacts, Hold, Refused};
+use control::{Bound, BreakFacts, Hold, Refused};
 use pacing::Nanos;
 use rpc::FollowedBlock;
 use tracing::info;
 
 use super::Worker;
+use crate::lane::pace::{Load, Seen};
+use crate::lane::pool::Broken;
 use crate::lane::scarcity::Content;
 use crate::lane::status::Status;
+use crate::lane::writes::WriteState;
 use crate::metrics::{ReconnectCause, UpstreamError};
 use crate::upstream::{NodeEvent, SILENT};
 
@@ -22,13 +25,16 @@ impl Worker {
             }
             NodeEvent::Mempool { node, txs, at } if Some(node) == self.active => {
                 self.shared.lock().note_mempool(txs);
-                self.pacer.mempool(at, txs);
+                self.pace.mempool(at, txs);
             }
             NodeEvent::Up { .. } | NodeEvent::Down { .. } | NodeEvent::CatchingUp { .. } => {
+                if matches!(event, NodeEvent::Down { node, .. } if Some(node) == self.active) {
+                    self.pool.reopen_idle(now);
+                }
                 self.choose(now);
             }
             NodeEvent::ChainReplaced { node, .. } if Some(node) == self.active => {
-                self.pacer.chain_replaced(now);
+                self.pace.chain_replaced(now);
                 self.breaks.chain_replaced(now);
             }
             NodeEvent::Block { node, block } => self.passive.note(node, block),
@@ -52,89 +58,94 @@ impl Worker {
             return;
         };
         if self.active.is_some() {
-            self.disconnect("another node takes over", ReconnectCause::Broken);
+            let broken = Broken {
+                reason: "another node takes over".to_owned(),
+                under_way: self.pool.give_up(now),
+                is_too_long: false,
+            };
+            self.broke(&broken, ReconnectCause::Broken, now);
         }
         self.active = Some(next);
         self.shared.set_node(next);
-        self.pacer.node_changed(now);
+        self.pace.node_changed(now);
         let url = self.nodes.endpoint(next).to_string();
         info!(node = next, url, "writes go to this node");
     }
 
     fn on_block(&mut self, block: &FollowedBlock, node: usize, now: Nanos) {
-        let shown = self.reoffers.take_shown(&block.hashes);
+        let (committed, shown) = self.writes.block(&block.hashes, now);
         self.answer_shown(shown, now);
-        let (ours, content) = self.release(block);
+        self.acknowledged.uncommitted(committed.overtaken.len());
         self.recover(now, Some(block.observed));
-        let seen = BlockSeen {
-            height: block.height,
+        let all = Load {
+            txs: block.hashes.len() as u64,
+            bytes: block.bytes,
+            gas: committed.ours.gas,
+        };
+        let content = Content {
             txs: block.hashes.len(),
-            // Transactions that were not kept look like those of others.
-            ours: self.retained.is_complete(now).then_some(ours),
-            observed: block.observed,
+            bytes: block.bytes,
+            gas_txs: committed.gas_txs,
+            gas: committed.ours.gas,
         };
         let limits = self.nodes.block_limits(node);
         self.shared.lock().note_block(&content, limits);
-        self.pacer.block(now, &seen);
+        let seen = Seen {
+            height: block.height,
+            observed: block.observed,
+            all,
+            ours: committed.ours,
+        };
+        let seen = self.pace.block(now, &seen, self.writes.own());
         self.breaks.block(&seen);
         let last = self.last_block.replace(block.observed);
         let since_last = last.map(|last| block.observed.saturating_sub(last));
-        self.metrics.block(seen.txs as u64, since_last);
-        self.commits.note(block, node, self.connections.oldest());
+        self.metrics.block(all.txs, since_last);
+        self.commits.note(block, node, self.pool.oldest());
         if self.commits.len() > 0 {
             self.commits.answer(block, &self.nodes, node);
         }
-        self.reoffers.room_made(now);
     }
 
-    /// A block shows transactions that were kept: how many, and what is known of its content.
-    fn release(&mut self, block: &FollowedBlock) -> (usize, Content) {
-        let mut content = Content {
-            txs: block.hashes.len(),
-            bytes: block.bytes,
-            ..Content::default()
-        };
-        let mut ours = 0;
-        for job in block
-            .hashes
-            .iter()
-            .filter_map(|hash| self.retained.take(hash))
-        {
-            ours += 1;
-            if let Some(gas) = job.gas() {
-                content.gas_txs += 1;
-                content.gas = content.gas.saturating_add(gas);
-            }
-        }
-        (ours, content)
-    }
-
-    /// Once it is known what the node has after a broken connection, the rest is offered again:
-    /// first what it had accepted, then what was under way.
+    /// Offers again what the node may not have after a broken connection, once that is known. If it may have been
+    /// started again, that is first of all what it had accepted.
     fn recover(&mut self, now: Nanos, block: Option<Nanos>) {
-        let interval = self.pacer.block_interval();
-        if !self.reoffers.can_end_recovery(now, block, interval) {
+        let known = self.known(block.max(self.last_block));
+        let Some(same_since) = known.same_since else {
             return;
+        };
+        let mut accepted = 0;
+        if self.is_in_doubt() {
+            if !known.covers(same_since, now) {
+                return;
+            }
+            self.count_passive_blocks(now);
+            accepted = self.writes.offer_accepted(same_since, now);
+            self.pace.offered_again(now);
         }
-        self.count_passive_blocks(now);
-        let accepted = self.retained.take_all();
-        info!(
-            accepted = accepted.len(),
-            under_way = self.reoffers.len(),
-            "writes that the node may have lost are offered again"
-        );
-        self.pacer.mempool_lost(now);
-        self.reoffers.end_recovery(accepted);
+        self.trusted_since = same_since;
+        let under_way = self.writes.offer_unknown(now, &known);
+        if accepted + under_way > 0 {
+            info!(
+                accepted,
+                under_way, "writes that the node may have lost are offered again"
+            );
+        }
+    }
+
+    /// Whether the node may have been started again since it accepted what is in no block.
+    fn is_in_doubt(&self) -> bool {
+        let kept = self.writes.count(WriteState::Accepted);
+        let unknown = self.writes.count(WriteState::FateUnknown);
+        let same_since = self.pool.same_since();
+        same_since.is_some_and(|since| since > self.trusted_since) && kept + unknown > 0
     }
 
     /// What nodes made known while another took the writes is committed as well.
     fn count_passive_blocks(&mut self, now: Nanos) {
         for (node, block) in self.passive.take() {
-            let shown = self.reoffers.take_shown(&block.hashes);
+            let shown = self.writes.passive_block(&block.hashes, now);
             self.answer_shown(shown, now);
-            for hash in &block.hashes {
-                self.retained.take(hash);
-            }
             self.commits.answer(&block, &self.nodes, node);
         }
     }
@@ -148,11 +159,10 @@ impl Worker {
             queue.accounts().unkept = self.acknowledged.all_unkept();
             queue.len()
         };
-        for job in self.reoffers.take_expired(now) {
+        for job in self.writes.take_expired(now) {
             self.expire(&job);
         }
         self.commits.expire(now);
-        self.acknowledged.uncommitted(self.retained.forget_old(now));
         self.recover(now, None);
         self.give_up_silent(now);
         self.choose(now);
@@ -160,38 +170,32 @@ impl Worker {
             true => None,
             false => self.down_since.or(Some(now)),
         };
-        if let Some(active) = self.active {
-            let endpoint = self.nodes.endpoint(active);
-            (self.connections).widen(self.pacer.connections(), endpoint, now);
-        }
+        self.pool.resize(self.pace.connections(), now);
         self.update_breaks(now, queued > 0);
         self.publish(now);
     }
 
-    /// Closes the connections when the oldest write has had no answer for too long.
+    /// Closes the connections whose oldest write has had no answer for too long.
     fn give_up_silent(&mut self, now: Nanos) {
-        let limit: Nanos = self.config.upstream.write_timeout.into();
-        let silent = |sent| now.saturating_sub(sent) > limit;
-        if self.connections.oldest().is_some_and(silent) {
+        let limit = self.config.upstream.write_timeout.into();
+        for broken in self.pool.give_up_silent(limit, now) {
             self.metrics.upstream_error(UpstreamError::Timeout);
-            self.pacer.refused(Refused::TimedOut);
-            self.disconnect("the node sends no answers", ReconnectCause::Timeout);
+            self.pace.refused(Refused::TimedOut);
+            self.broke(&broken, ReconnectCause::Timeout, now);
         }
     }
 
     fn update_breaks(&mut self, now: Nanos, queued: bool) {
         let facts = BreakFacts {
-            backlogged: queued || self.reoffers.has_waiting(),
-            in_flight: self.connections.in_flight() + self.shared.lock().permits(),
+            backlogged: queued || self.writes.count(WriteState::Ready) > 0,
+            in_flight: self.writes.count(WriteState::UnderWay),
             catching_up: !self.active_takes_writes(),
-            connected: self.connections.is_up(),
+            connected: self.pool.is_up(),
         };
-        if self.breaks.tick(now, &facts)
-            && let Some(active) = self.active
-        {
-            self.connections.open(self.nodes.endpoint(active));
+        if self.breaks.tick(now, &facts) {
+            self.pool.renew(now);
         }
-        self.pacer.throttle(now, self.breaks.factor());
+        self.pace.throttle(now, self.breaks.factor());
     }
 
     /// What holds the next write back, the node's own reasons first.
@@ -206,24 +210,24 @@ impl Worker {
         if let Some(cause) = self.hold() {
             return Bound::Held { cause };
         }
-        let unanswered = self.connections.oldest();
+        let unanswered = self.pool.oldest();
         match unanswered.map(|sent| sent.max(self.last_answer)) {
             Some(since) if now.saturating_sub(since) >= SILENT => Bound::NodeSilent {
                 since,
-                under_way: self.connections.in_flight(),
+                under_way: self.writes.count(WriteState::UnderWay),
             },
-            _ => self.pacer.bound(),
+            _ => self.pace.bound(),
         }
     }
 
     /// Why nothing is sent although the node takes writes.
     pub(super) fn hold(&self) -> Option<Hold> {
-        if !self.connections.is_up() {
+        if !self.pool.is_up() {
             Some(Hold::Connecting)
-        } else if self.connections.is_widening() {
-            Some(Hold::Widening)
+        } else if self.is_in_doubt() {
+            Some(Hold::Recovery)
         } else {
-            self.reoffers.hold()
+            self.writes.ask_again_at().map(|_| Hold::Refused)
         }
     }
 
@@ -232,22 +236,21 @@ impl Worker {
         self.bound_log.look(&bound, now);
         let is_held = matches!(bound, Bound::NodeDown { .. } | Bound::NodeSilent { .. });
         let is_silent = |node| self.nodes.is_silent_for(node, SILENT);
-        let is_answering =
-            !is_held && self.connections.is_up() && !self.active.is_none_or(is_silent);
+        let is_answering = !is_held && self.pool.is_up() && !self.active.is_none_or(is_silent);
         self.shared.set_answering(is_answering);
         let status = Status {
             node: self.active,
-            connected: self.connections.is_up(),
-            connections: self.connections.in_use(),
-            in_flight: self.connections.in_flight(),
-            retained_bytes: self.retained.bytes(),
+            connected: self.pool.is_up(),
+            connections: self.pool.in_use(),
+            in_flight: self.writes.count(WriteState::UnderWay),
+            retained_bytes: self.writes.kept_bytes(),
             commits: self.commits.len(),
-            rate: self.pacer.rate(),
+            rate: self.pace.rate(),
             state: self.breaks.state(),
-            committed_rate: self.pacer.committed_rate(now),
-            served: self.pacer.served(),
+            committed_rate: self.pace.committed_rate(now),
+            served: self.pace.served(),
             bound,
-            blind: self.pacer.is_blind(now),
+            blind: self.pace.is_blind(now),
             ..Status::default()
         };
         self.shared.publish(status, self.breaks.closed_until(now));

@@ -1,31 +1,38 @@
-//! A connection over which writes go to a node, and what is under way on it.
+//! A connection over which writes go to a node.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::task::{Context, Poll, ready};
 
-use pacing::Nanos;
-use rpc::{Connection, ConnectionError, ConnectionOptions, Endpoint, Message};
+use rpc::{BroadcastMethod, Connection, ConnectionError, ConnectionOptions, Endpoint, Message};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::job::Job;
-use super::slots::Slots;
+/// What carries messages to a node and its answers back.
+pub(in crate::lane) trait Link {
+    /// Queues a broadcast; nothing is written before [`flush`](Self::flush).
+    fn queue(&mut self, id: u64, method: BroadcastMethod, tx: &[u8]);
 
-/// A connection over which writes go. The node's answers find their writes by the ids of the
-/// requests, which are the numbers of the slots.
-#[derive(Debug)]
-pub(super) struct WriteConnection {
-    socket: AsyncFd<Socket>,
-    under_way: Slots<Sent>,
+    /// Writes what the socket takes.
+    fn flush(&mut self) -> Result<(), ConnectionError>;
+
+    /// Bytes that wait for the socket.
+    fn unwritten(&self) -> usize;
+
+    /// Reads and writes until the socket has nothing more and takes nothing more. Ready only with an error.
+    /// Messages come with their HTTP statuses.
+    fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        on_message: &mut dyn FnMut(&[u8], u16),
+    ) -> Poll<ConnectionError>;
 }
 
-/// A write under way.
+/// A connection over which writes go.
 #[derive(Debug)]
-pub(super) struct Sent {
-    pub(super) job: Job,
-    pub(super) at: Nanos,
+pub(in crate::lane) struct WriteConnection {
+    socket: AsyncFd<Socket>,
 }
 
 #[derive(Debug)]
@@ -56,10 +63,7 @@ impl WriteConnection {
         )]
         let socket =
             AsyncFd::with_interest(Socket(opening), both).map_err(ConnectionError::Connect)?;
-        let mut connection = Self {
-            socket,
-            under_way: Slots::new(),
-        };
+        let mut connection = Self { socket };
         std::future::poll_fn(|context| connection.poll_handshakes(context)).await?;
         Ok(connection)
     }
@@ -79,74 +83,22 @@ impl WriteConnection {
         }
     }
 
-    /// Queues a job; nothing is written before [`flush`](Self::flush).
-    pub(super) fn queue(&mut self, job: Job, now: Nanos) {
-        let id = self.under_way.next_number();
-        let method = job.upstream_method();
-        if let Some(tx) = job.tx() {
-            self.socket.get_mut().0.queue_broadcast(id, method, tx);
-        }
-        self.under_way.push(Sent { job, at: now });
-    }
-
-    /// Writes under way.
-    pub(super) const fn in_flight(&self) -> usize {
-        self.under_way.len()
-    }
-
-    /// Whether a write that fits is under way.
-    pub(super) fn any(&self, fits: impl Fn(&Job) -> bool) -> bool {
-        self.under_way.iter().any(|sent| fits(&sent.job))
-    }
-
-    /// When the oldest write under way was sent.
-    pub(super) fn oldest(&self) -> Option<Nanos> {
-        self.under_way.oldest().map(|sent| sent.at)
-    }
-
-    /// The writes under way, in the order in which they were sent.
-    pub(super) fn into_jobs(mut self) -> Vec<Job> {
-        self.under_way.drain().map(|sent| sent.job).collect()
-    }
-
-    /// Writes what the socket takes.
-    pub(super) fn flush(&mut self) -> Result<(), ConnectionError> {
-        if self.unwritten() > 0 {
-            self.socket.get_mut().0.flush()?;
-        }
-        Ok(())
-    }
-
-    /// Bytes that wait for the socket.
-    pub(super) fn unwritten(&self) -> usize {
-        self.socket.get_ref().0.unwritten()
-    }
-
-    /// Reads and writes until the socket has nothing more and takes nothing more. Ready only with
-    /// an error.
-    pub(super) fn poll(
-        &mut self,
-        context: &mut Context<'_>,
-        on_message: &mut impl FnMut(&mut Slots<Sent>, &[u8]),
-    ) -> Poll<ConnectionError> {
-        match self.poll_read(context, on_message) {
-            Poll::Ready(Err(error)) => Poll::Ready(error),
-            _ => self.poll_write(context).map(|Err(error)| error),
-        }
+    /// Queues a whole body.
+    pub(super) fn queue_body(&mut self, body: &[u8]) {
+        self.socket.get_mut().0.queue(body);
     }
 
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,
-        on_message: &mut impl FnMut(&mut Slots<Sent>, &[u8]),
+        on_message: &mut dyn FnMut(&[u8], u16),
     ) -> Poll<Result<Infallible, ConnectionError>> {
-        let under_way = &mut self.under_way;
         for _ in 0..READS_PER_TURN {
             let mut guard = ready!(self.socket.poll_read_ready_mut(context))
                 .map_err(ConnectionError::Broken)?;
             let connection = &mut guard.get_inner_mut().0;
-            let read =
-                connection.read(&mut |message: Message<'_>| on_message(under_way, message.body))?;
+            let read = connection
+                .read(&mut |message: Message<'_>| on_message(message.body, message.status))?;
             if read.bytes == 0 {
                 guard.clear_ready();
             }
@@ -168,6 +120,34 @@ impl WriteConnection {
             }
         }
         Poll::Pending
+    }
+}
+
+impl Link for WriteConnection {
+    fn queue(&mut self, id: u64, method: BroadcastMethod, tx: &[u8]) {
+        self.socket.get_mut().0.queue_broadcast(id, method, tx);
+    }
+
+    fn flush(&mut self) -> Result<(), ConnectionError> {
+        if self.unwritten() > 0 {
+            self.socket.get_mut().0.flush()?;
+        }
+        Ok(())
+    }
+
+    fn unwritten(&self) -> usize {
+        self.socket.get_ref().0.unwritten()
+    }
+
+    fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        on_message: &mut dyn FnMut(&[u8], u16),
+    ) -> Poll<ConnectionError> {
+        match self.poll_read(context, on_message) {
+            Poll::Ready(Err(error)) => Poll::Ready(error),
+            _ => self.poll_write(context).map(|Err(error)| error),
+        }
     }
 }
 

@@ -1,0 +1,134 @@
+//! Writes that go in requests of their own, over HTTP: those that are too long for a message, and those with which
+//! connections broke.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use pacing::Nanos;
+use rpc::{BroadcastMethod, Endpoint, Transport};
+use tokio::time::timeout;
+
+use super::link::Link as _;
+use super::open::{OpenError, open};
+
+/// Requests of one write each, a connection for each.
+#[derive(Debug, Default)]
+pub(super) struct Alone {
+    asking: FuturesUnordered<Asking>,
+    /// Which, and when they were sent.
+    under_way: Vec<(u64, Nanos)>,
+}
+
+type Asking = Pin<Box<dyn Future<Output = (u64, Result<Bytes, AloneError>)> + Send>>;
+
+/// Why a write that was sent alone got no answer.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::lane) enum AloneError {
+    /// Nothing was sent.
+    #[error(transparent)]
+    NotSent(#[from] OpenError),
+    /// The node, or what is between, refuses the request.
+    #[error("the node answered HTTP {0}")]
+    Status(u16),
+    /// Whether the node has it is unknown.
+    #[error("the node did not answer ({0})")]
+    Unanswered(String),
+}
+
+impl Alone {
+    /// Whether another one may be sent.
+    pub(super) fn has_room(&self) -> bool {
+        self.under_way.len() < MOST
+    }
+
+    /// When the oldest one was sent.
+    pub(super) fn oldest(&self) -> Option<Nanos> {
+        self.under_way.iter().map(|(_, at)| *at).min()
+    }
+
+    /// Sends one. `patience` is for the connection and for the answer.
+    pub(super) fn send(
+        &mut self,
+        endpoint: &Endpoint,
+        (number, method, tx): (u64, BroadcastMethod, Bytes),
+        [connect, answer]: [Duration; 2],
+        now: Nanos,
+    ) {
+        let endpoint = endpoint.with_transport(Transport::Http);
+        self.under_way.push((number, now));
+        self.asking.push(Box::pin(async move {
+            let asked = async {
+                let mut connection = open(endpoint, connect).await?;
+                connection.queue_body(&smallest(method, &tx));
+                let unanswered = |error: &dyn ToString| AloneError::Unanswered(error.to_string());
+                let mut message = None;
+                let reading = std::future::poll_fn(|context| {
+                    let polled = connection.poll(context, &mut |body, status| {
+                        message = Some((Bytes::copy_from_slice(body), status));
+                    });
+                    match (message.take(), polled) {
+                        (Some(message), _) => Poll::Ready(Ok(message)),
+                        (None, Poll::Ready(error)) => Poll::Ready(Err(unanswered(&error))),
+                        (None, Poll::Pending) => Poll::Pending,
+                    }
+                });
+                match timeout(answer, reading).await {
+                    Ok(Ok((body, _))) if body.first() == Some(&b'{') => Ok(body),
+                    Ok(Ok((_, status))) => Err(AloneError::Status(status)),
+                    Ok(Err(error)) => Err(error),
+                    Err(_) => Err(unanswered(&"upstream.write_timeout is over")),
+                }
+            };
+            (number, asked.await)
+        }));
+    }
+
+    /// The next that is over: when it was sent, and the answer.
+    pub(super) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<(u64, Nanos, Result<Bytes, AloneError>)> {
+        let Poll::Ready(Some((number, outcome))) = self.asking.poll_next_unpin(context) else {
+            return Poll::Pending;
+        };
+        let place = self.under_way.iter().position(|(one, _)| *one == number);
+        let sent = place.map_or(Nanos::ZERO, |place| self.under_way.swap_remove(place).1);
+        Poll::Ready((number, sent, outcome))
+    }
+
+    /// Gives all of them up: their numbers.
+    pub(super) fn give_up(&mut self) -> Vec<u64> {
+        self.asking = FuturesUnordered::new();
+        let under_way = std::mem::take(&mut self.under_way);
+        under_way.into_iter().map(|(number, _)| number).collect()
+    }
+}
+
+/// The shortest request that the node takes for this: no client has sent a shorter one.
+fn smallest(method: BroadcastMethod, tx: &[u8]) -> Vec<u8> {
+    let mut body = format!(r#"{{"id":1,"method":"{}","params":[""#, method.name()).into_bytes();
+    base64_simd::STANDARD.encode_append(tx, &mut body);
+    body.extend_from_slice(br#""]}"#);
+    body
+}
+
+/// Requests of this kind at once: a megabyte each, and a descriptor each.
+pub(in crate::lane) const MOST: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At 2b52556 a body of 999,999 bytes was sent on as one of 1,000,020.
+    #[test]
+    fn case_98_what_is_sent_is_never_longer_than_what_came() {
+        let base64 = "A".repeat(999_948);
+        let came = format!(r#"{{"id":1,"method":"broadcast_tx_sync","params":["{base64}"]}}"#);
+        let tx = base64_simd::STANDARD.decode_to_vec(&base64).unwrap();
+        assert_eq!(smallest(BroadcastMethod::Sync, &tx), came.as_bytes());
+    }
+}

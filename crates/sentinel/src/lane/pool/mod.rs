@@ -1,0 +1,547 @@
+//! The write connections to the node that takes the writes.
+//!
+//! Each has a state and a back-off of its own: they are opened side by side, writes go with the first that is up, and
+//! one that breaks costs the writes that were under way on it. One of them, the express one, carries what comes from
+//! short queues: a node reads each connection by itself, so such a write does not wait behind all that long queues
+//! have under way.
+
+mod alone;
+mod link;
+mod open;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use pacing::Nanos;
+use rpc::{ConnectionError, Endpoint, Transport};
+
+use self::alone::Alone;
+pub(super) use self::alone::{AloneError, MOST as MOST_ALONE};
+use self::link::{Link, WriteConnection};
+pub(super) use self::open::OpenError;
+use super::answer::{self, AnswerKind};
+use super::job::Job;
+use super::numbered::Numbered;
+use super::writes::Carrier;
+
+/// The write connections to one node.
+pub(super) struct Pool<L = WriteConnection> {
+    /// The express one first.
+    slots: Vec<Slot<L>>,
+    alone: Alone,
+    answers: Vec<NodeAnswer>,
+    opener: Opener<L>,
+    /// For a connection, and for an answer.
+    patience: [Duration; 2],
+    /// All are being replaced.
+    is_renewing: bool,
+}
+
+type Opening<L> = Pin<Box<dyn Future<Output = Result<L, OpenError>> + Send>>;
+type Opener<L> = Box<dyn Fn(&Endpoint) -> Opening<L> + Send>;
+
+/// A connection, or the place for one.
+struct Slot<L> {
+    state: SlotState<L>,
+    /// Attempts and breaks since an answer was read.
+    failures: u32,
+    /// Since when the node is surely the same, started once.
+    same_since: Nanos,
+    /// That of the connections that are replaced by this one.
+    inherited: Option<Nanos>,
+    /// What is under way. The numbers are the ids of the requests.
+    under_way: Numbered<Sent>,
+    /// Why it cannot be written to.
+    flush_error: Option<ConnectionError>,
+}
+
+enum SlotState<L> {
+    /// Not wanted.
+    Closed,
+    /// To be opened.
+    Down {
+        retry_at: Nanos,
+    },
+    Opening(Opening<L>),
+    Up(L),
+    /// Takes nothing more, and is closed when nothing is under way on it.
+    Draining(L),
+}
+
+/// A write under way.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    write: u64,
+    at: Nanos,
+}
+
+/// An answer that was read.
+#[derive(Debug)]
+pub(super) struct NodeAnswer {
+    /// The write that it ends.
+    pub(super) write: u64,
+    /// When that was sent.
+    pub(super) sent: Nanos,
+    pub(super) member: Bytes,
+    pub(super) kind: AnswerKind,
+}
+
+/// What happened to the connections.
+#[derive(Debug)]
+pub(super) enum PoolEvent {
+    /// Answers were read.
+    Answers,
+    /// One is up; whether it is the first of those that replace others.
+    Opened { renewed: bool },
+    /// One could not be opened.
+    NotOpened(OpenError),
+    /// One broke.
+    Broken(Broken),
+    /// A write that was sent alone has no answer.
+    AloneFailed(u64, AloneError),
+}
+
+/// A connection that broke.
+#[derive(Debug)]
+pub(super) struct Broken {
+    pub(super) reason: String,
+    /// What was under way on it, in the order in which it was sent.
+    pub(super) under_way: Vec<u64>,
+    /// Whether the node says that a message was too long for it.
+    pub(super) is_too_long: bool,
+}
+
+impl Pool {
+    /// Opens `count` connections beside the express one. `patience` is for a connection and for an answer.
+    pub(super) fn new(count: usize, patience: [Duration; 2]) -> Self {
+        let timeout = patience[0];
+        let opener: Opener<WriteConnection> = Box::new(move |endpoint| {
+            Box::pin(open::open(endpoint.with_transport(Transport::Ws), timeout))
+        });
+        Self::with(count, patience, opener)
+    }
+}
+
+impl<L: Link> Pool<L> {
+    fn with(count: usize, patience: [Duration; 2], opener: Opener<L>) -> Self {
+        let mut pool = Self {
+            slots: Vec::new(),
+            alone: Alone::default(),
+            answers: Vec::new(),
+            opener,
+            patience,
+            is_renewing: false,
+        };
+        pool.resize(count, Nanos::ZERO);
+        pool
+    }
+
+    /// From now on there shall be `count` connections beside the express one: those that are too many take nothing
+    /// more.
+    pub(super) fn resize(&mut self, count: usize, now: Nanos) {
+        let wanted = count + 1;
+        while self.slots.len() < wanted {
+            self.slots.push(Slot::new());
+        }
+        for (place, slot) in self.slots.iter_mut().enumerate() {
+            slot.want(place < wanted, now);
+        }
+        while self.slots.len() > wanted
+            && let Some(SlotState::Closed) = self.slots.last().map(|slot| &slot.state)
+        {
+            self.slots.pop();
+        }
+    }
+
+    /// Starts to open those whose time has come: when to come again, if later.
+    pub(super) fn tend(&mut self, endpoint: &Endpoint, now: Nanos) -> Option<Nanos> {
+        let mut next: Option<Nanos> = None;
+        for slot in &mut self.slots {
+            match slot.state {
+                // Down => Opening
+                SlotState::Down { retry_at } if retry_at <= now => {
+                    slot.state = SlotState::Opening((self.opener)(endpoint));
+                }
+                SlotState::Down { retry_at } => {
+                    next = Some(next.map_or(retry_at, |at| at.min(retry_at)));
+                }
+                _ => {}
+            }
+        }
+        next
+    }
+
+    /// Replaces all connections on which nothing is under way.
+    pub(super) fn renew(&mut self, now: Nanos) {
+        let same_since = self.same_since();
+        self.is_renewing = true;
+        for slot in &mut self.slots {
+            if matches!(slot.state, SlotState::Up(_)) && slot.under_way.len() == 0 {
+                slot.inherited = same_since;
+                // Up => Down
+                slot.state = SlotState::Down { retry_at: now };
+            }
+        }
+    }
+
+    /// Closes those on which nothing is under way, because the node was gone: they may be dead without showing it.
+    pub(super) fn reopen_idle(&mut self, now: Nanos) {
+        for slot in &mut self.slots {
+            if matches!(slot.state, SlotState::Up(_)) && slot.under_way.len() == 0 {
+                // Up => Down
+                slot.state = SlotState::Down { retry_at: now };
+            }
+        }
+    }
+
+    /// Closes everything: what was under way.
+    pub(super) fn give_up(&mut self, now: Nanos) -> Vec<u64> {
+        let mut under_way = self.alone.give_up();
+        for slot in &mut self.slots {
+            under_way.append(&mut slot.give_up());
+            slot.failures = 0;
+            if !matches!(slot.state, SlotState::Closed) {
+                slot.state = SlotState::Down { retry_at: now };
+            }
+        }
+        under_way.sort_unstable();
+        under_way
+    }
+
+    /// Gives up those whose oldest write has had no answer for longer than `limit`.
+    pub(super) fn give_up_silent(&mut self, limit: Nanos, now: Nanos) -> Vec<Broken> {
+        let is_silent = |slot: &&mut Slot<L>| {
+            let oldest = slot.under_way.oldest();
+            oldest.is_some_and(|sent| now.saturating_sub(sent.at) > limit)
+        };
+        let silent = self.slots.iter_mut().filter(is_silent);
+        let give_up = |slot: &mut Slot<L>| {
+            let under_way = slot.give_up();
+            slot.fail(now);
+            Broken {
+                reason: "the node does not answer".to_owned(),
+                under_way,
+                is_too_long: false,
+            }
+        };
+        silent.map(give_up).collect()
+    }
+
+    /// Whether no other one than the last that was opened is up.
+    pub(super) fn is_first(&self) -> bool {
+        self.slots.iter().filter(|slot| slot.is_up()).count() == 1
+    }
+
+    /// Whether any is up.
+    pub(super) fn is_up(&self) -> bool {
+        self.slots.iter().any(Slot::is_up)
+    }
+
+    /// Since when the node is surely the same, started once: one of the connections is as old. None while none is up.
+    pub(super) fn same_since(&self) -> Option<Nanos> {
+        let open = self.slots.iter().filter(|slot| slot.is_open());
+        open.map(|slot| slot.same_since).min()
+    }
+
+    /// Connections that are up, without the express one.
+    pub(super) fn in_use(&self) -> usize {
+        self.slots
+            .iter()
+            .skip(1)
+            .filter(|slot| slot.is_up())
+            .count()
+    }
+
+    /// The carrier of a write of whose line nothing is under way.
+    pub(super) fn choose(&self, is_alone: bool, is_express: bool) -> Option<Carrier> {
+        if is_alone {
+            return self.alone.has_room().then_some(Carrier::Alone);
+        }
+        if is_express && self.has_express() {
+            return Some(EXPRESS);
+        }
+        let usual = |place: &usize| *place != EXPRESS_PLACE || self.in_use() == 0;
+        let places = (0..self.slots.len()).filter(usual);
+        places
+            .filter(|place| self.slots[*place].is_up())
+            .min_by_key(|place| self.slots[*place].under_way.len())
+            .map(Carrier::Slot)
+    }
+
+    /// Whether the express connection takes another write.
+    pub(super) fn has_express(&self) -> bool {
+        let express = &self.slots[EXPRESS_PLACE];
+        express.is_up() && express.under_way.len() < MOST_EXPRESS
+    }
+
+    /// Whether a carrier that has a line's writes takes another one of it.
+    pub(super) fn goes_on(&self, carrier: Carrier) -> bool {
+        match carrier {
+            Carrier::Slot(place) => self.slots.get(place).is_some_and(Slot::is_up),
+            Carrier::Alone => false,
+        }
+    }
+
+    /// Hands a write to a carrier; nothing is written to a shared one before [`flush`](Self::flush).
+    pub(super) fn send(
+        &mut self,
+        carrier: Carrier,
+        (write, job): (u64, &Job),
+        endpoint: &Endpoint,
+        now: Nanos,
+    ) {
+        let (Some(tx), method) = (job.tx(), job.upstream_method()) else {
+            return;
+        };
+        match carrier {
+            Carrier::Alone => {
+                let request = (write, method, tx.clone());
+                self.alone.send(endpoint, request, self.patience, now);
+            }
+            Carrier::Slot(place) => {
+                let slot = &mut self.slots[place];
+                if let SlotState::Up(link) = &mut slot.state {
+                    link.queue(slot.under_way.next_number(), method, tx);
+                    slot.under_way.push(Sent { write, at: now });
+                }
+            }
+        }
+    }
+
+    /// Bytes that may be queued now. What a socket does not take waits in the queue, where it is fair.
+    pub(super) fn room(&self) -> usize {
+        let unwritten = |slot: &Slot<L>| slot.link().map_or(0, Link::unwritten);
+        MOST_UNWRITTEN.saturating_sub(self.slots.iter().map(unwritten).sum())
+    }
+
+    /// Writes what was queued. A connection that cannot be written to breaks when it is polled next.
+    pub(super) fn flush(&mut self) {
+        for slot in &mut self.slots {
+            if let SlotState::Up(link) = &mut slot.state
+                && link.unwritten() > 0
+                && let Err(error) = link.flush()
+            {
+                slot.flush_error = Some(error);
+            }
+        }
+    }
+
+    /// When the oldest write under way was sent.
+    pub(super) fn oldest(&self) -> Option<Nanos> {
+        let of_slots = self.slots.iter().filter_map(|slot| slot.under_way.oldest());
+        let shared = of_slots.map(|sent| sent.at);
+        shared.chain(self.alone.oldest()).min()
+    }
+
+    /// Exchanges the answers read so far for an empty list.
+    pub(super) fn take_answers(&mut self, empty: &mut Vec<NodeAnswer>) {
+        std::mem::swap(&mut self.answers, empty);
+    }
+
+    /// What happens next.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when the future is dropped: answers that were read are kept until they are
+    /// taken.
+    pub(super) async fn next(&mut self, clock: impl Fn() -> Nanos) -> PoolEvent {
+        std::future::poll_fn(|context| self.poll(context, clock())).await
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>, now: Nanos) -> Poll<PoolEvent> {
+        let same_since = self.same_since();
+        for slot in &mut self.slots {
+            match slot.poll(context, &mut self.answers, now) {
+                Poll::Ready(SlotEvent::Opened) => {
+                    let inherited = slot.inherited.take().filter(|_| same_since.is_none());
+                    slot.same_since = inherited.unwrap_or(now);
+                    let renewed = std::mem::take(&mut self.is_renewing);
+                    return Poll::Ready(PoolEvent::Opened { renewed });
+                }
+                Poll::Ready(SlotEvent::NotOpened(error)) => {
+                    return Poll::Ready(PoolEvent::NotOpened(error));
+                }
+                Poll::Ready(SlotEvent::Broken(broken)) => {
+                    return Poll::Ready(PoolEvent::Broken(broken));
+                }
+                Poll::Pending => {}
+            }
+        }
+        while let Poll::Ready((write, sent, outcome)) = self.alone.poll(context) {
+            let body = match outcome {
+                Ok(body) => body,
+                Err(error) => return Poll::Ready(PoolEvent::AloneFailed(write, error)),
+            };
+            match answer::read(&body) {
+                Some((_, member, kind)) => self.answers.push(NodeAnswer {
+                    write,
+                    sent,
+                    member: Bytes::from(member.into_owned()),
+                    kind,
+                }),
+                None => {
+                    let error = AloneError::Unanswered("its answer cannot be read".to_owned());
+                    return Poll::Ready(PoolEvent::AloneFailed(write, error));
+                }
+            }
+        }
+        if self.answers.is_empty() {
+            Poll::Pending
+        } else {
+            Poll::Ready(PoolEvent::Answers)
+        }
+    }
+}
+
+/// What happened to one of them.
+enum SlotEvent {
+    Opened,
+    NotOpened(OpenError),
+    Broken(Broken),
+}
+
+impl<L: Link> Slot<L> {
+    fn new() -> Self {
+        Self {
+            state: SlotState::Closed,
+            failures: 0,
+            same_since: Nanos::ZERO,
+            inherited: None,
+            under_way: Numbered::new(),
+            flush_error: None,
+        }
+    }
+
+    const fn is_up(&self) -> bool {
+        matches!(self.state, SlotState::Up(_))
+    }
+
+    const fn is_open(&self) -> bool {
+        matches!(self.state, SlotState::Up(_) | SlotState::Draining(_))
+    }
+
+    const fn link(&self) -> Option<&L> {
+        match &self.state {
+            SlotState::Up(link) | SlotState::Draining(link) => Some(link),
+            _ => None,
+        }
+    }
+
+    fn want(&mut self, is_wanted: bool, now: Nanos) {
+        let state = std::mem::replace(&mut self.state, SlotState::Closed);
+        self.state = match (state, is_wanted) {
+            // Closed => Down
+            (SlotState::Closed, true) => SlotState::Down { retry_at: now },
+            // Draining => Up
+            (SlotState::Draining(link), true) => SlotState::Up(link),
+            // Up => Draining => Closed
+            (SlotState::Up(link) | SlotState::Draining(link), false)
+                if self.under_way.len() > 0 =>
+            {
+                SlotState::Draining(link)
+            }
+            (_, false) => SlotState::Closed,
+            (state, true) => state,
+        };
+    }
+
+    /// The next attempt comes at once, then after pauses that double.
+    fn fail(&mut self, now: Nanos) {
+        let pause = FIRST_PAUSE * (1 << self.failures.min(5)) * u32::from(self.failures > 0);
+        self.failures += 1;
+        self.flush_error = None;
+        self.inherited = None;
+        // Opening | Up => Down, Draining => Closed
+        self.state = match self.state {
+            SlotState::Draining(_) | SlotState::Closed => SlotState::Closed,
+            _ => SlotState::Down {
+                retry_at: now.saturating_add(pause.into()),
+            },
+        };
+    }
+
+    fn give_up(&mut self) -> Vec<u64> {
+        self.under_way.drain().map(|sent| sent.write).collect()
+    }
+
+    fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        answers: &mut Vec<NodeAnswer>,
+        now: Nanos,
+    ) -> Poll<SlotEvent> {
+        match &mut self.state {
+            SlotState::Closed | SlotState::Down { .. } => Poll::Pending,
+            SlotState::Opening(opening) => match opening.as_mut().poll(context) {
+                Poll::Pending => Poll::Pending,
+                // Opening => Up
+                Poll::Ready(Ok(link)) => {
+                    self.state = SlotState::Up(link);
+                    Poll::Ready(SlotEvent::Opened)
+                }
+                Poll::Ready(Err(error)) => {
+                    self.fail(now);
+                    Poll::Ready(SlotEvent::NotOpened(error))
+                }
+            },
+            SlotState::Up(link) | SlotState::Draining(link) => {
+                let (under_way, failures) = (&mut self.under_way, &mut self.failures);
+                let polled = link.poll(context, &mut |message, _| {
+                    if let Some(answer) = take_answer(under_way, message) {
+                        *failures = 0;
+                        answers.push(answer);
+                    }
+                });
+                let error = match (self.flush_error.take(), polled) {
+                    (Some(error), _) | (None, Poll::Ready(error)) => error,
+                    (None, Poll::Pending) => return Poll::Pending,
+                };
+                let is_too_long = matches!(
+                    error,
+                    ConnectionError::CloseFrame {
+                        code: Some(1009),
+                        ..
+                    }
+                );
+                let broken = Broken {
+                    reason: error.to_string(),
+                    under_way: self.give_up(),
+                    is_too_long,
+                };
+                self.fail(now);
+                Poll::Ready(SlotEvent::Broken(broken))
+            }
+        }
+    }
+}
+
+/// The answer that a message is. One that names no request is that of the oldest under way.
+fn take_answer(under_way: &mut Numbered<Sent>, message: &[u8]) -> Option<NodeAnswer> {
+    let (id, member, kind) = answer::read(message)?;
+    let sent = match id {
+        Some(id) => under_way.take(id)?,
+        None => under_way.take_oldest()?,
+    };
+    Some(NodeAnswer {
+        write: sent.write,
+        sent: sent.at,
+        member: Bytes::from(member.into_owned()),
+        kind,
+    })
+}
+
+/// The place of the express connection, and it as a carrier.
+const EXPRESS_PLACE: usize = 0;
+pub(super) const EXPRESS: Carrier = Carrier::Slot(EXPRESS_PLACE);
+/// Writes under way on it at most: with more it would be another long queue.
+const MOST_EXPRESS: usize = 64;
+/// The pause before the second attempt to open a connection.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// Bytes that may wait for the sockets of all connections, and those of one turn: 700 common writes, or a
+/// quarter of a millisecond of encoding. A write begun below this is queued whole.
+const MOST_UNWRITTEN: usize = 256 << 10;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! From the queues to the connections.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use fairq::{ClientKey, Popped};
+use pacing::Nanos;
+
+use super::{SHORT, Worker};
+use crate::lane::api::Permit;
+use crate::lane::job::Job;
+use crate::lane::pace::{Pace, Waiting};
+use crate::lane::pool::{EXPRESS, MOST_ALONE};
+use crate::lane::shared::Shared;
+use crate::lane::writes::{Carrier, Event, Position, WriteState};
+use crate::refusal::{Reason, Refusal};
+
+/// What may still be sent in a turn. One begun below a bound is taken whole.
+struct Budget {
+    count: usize,
+    /// Bytes that the sockets take.
+    bytes: usize,
+    /// In the unit that is scarce.
+    amount: u64,
+}
+
+impl Worker {
+    /// Sends what may be sent; when more may be sent, if time alone decides.
+    pub(super) fn send_due(&mut self, now: Nanos) -> Option<Nanos> {
+        let (queued, backlogged) = {
+            let queue = self.shared.lock();
+            (queue.len(), queue.backlogged_clients())
+        };
+        let waiting = Waiting {
+            waiting: self.writes.to_be_sent() + queued,
+            under_way: self.writes.count(WriteState::UnderWay),
+            own: self.writes.own(),
+            most: if self.may_send() {
+                self.most_under_way()
+            } else {
+                0
+            },
+            connections: self.pool.in_use(),
+            lines: self.writes.lines().max(backlogged),
+        };
+        let grant = self.pace.grant(now, &waiting);
+        if grant.now > 0 && !self.send(grant.now, grant.amount, now) {
+            return Some(now.saturating_add(SHORT));
+        }
+        grant.next
+    }
+
+    /// Writes that may be under way at once, whatever the pace says.
+    fn most_under_way(&self) -> usize {
+        let pace = &self.config.pace;
+        let of_all = pace.inflight_per_connection * self.pool.in_use().max(1);
+        pace.inflight.min(of_all).min(self.writes.room())
+    }
+
+    /// Whether the node may get writes at all.
+    fn may_send(&self) -> bool {
+        self.active_takes_writes() && self.breaks.factor() > 0.0 && self.hold().is_none()
+    }
+
+    /// Sends up to `count` writes, which shall not come to more than `amount` of what is scarce: first those that are
+    /// here, then the queue's. False when the bytes of one turn, or those that wait for the sockets, are too many for
+    /// more.
+    fn send(&mut self, count: usize, amount: u64, now: Nanos) -> bool {
+        let bytes = self.pool.room();
+        let mut budget = Budget {
+            count,
+            bytes,
+            amount,
+        };
+        self.send_alone(&mut budget, now);
+        while budget.has_room()
+            && let Some(number) = self.writes.next_ready()
+            && self.forward(number, &mut budget, now)
+        {}
+        let mut popped = std::mem::take(&mut self.popped);
+        self.pop(&mut popped, &budget, now);
+        for next in popped.drain(..) {
+            let job = next.item.value;
+            self.metrics.queue_wait(now.saturating_sub(job.arrived));
+            let number = self.writes.insert(job, now);
+            self.forward(number, &mut budget, now);
+        }
+        self.popped = popped;
+        self.pace.unused(budget.count);
+        self.pool.flush();
+        budget.bytes > 0
+    }
+
+    /// Takes from the queues what the budget allows. What then waits here is not counted as under way, so it has a
+    /// bound of its own.
+    fn pop(&self, popped: &mut Vec<Popped<Job>>, budget: &Budget, now: Nanos) {
+        let aside = self.writes.count(WriteState::Parked) + self.writes.count(WriteState::Ready);
+        let most = budget.count.min(MOST_ASIDE.saturating_sub(aside));
+        let mut left = Budget { ..*budget };
+        let mut queue = self.shared.lock();
+        while popped.len() < most
+            && left.has_room()
+            && let Some(next) = queue.next(now)
+        {
+            left.spend(&next.item.value, &self.pace);
+            popped.push(next);
+        }
+    }
+
+    /// Sends those that go alone, as far as there are places for them.
+    fn send_alone(&mut self, budget: &mut Budget, now: Nanos) {
+        for _ in 0..MOST_ALONE {
+            if budget.count > 0
+                && self.pool.choose(true, false).is_some()
+                && let Some(number) = self.writes.next_alone()
+            {
+                self.forward(number, budget, now);
+            }
+        }
+    }
+
+    /// Hands a write to what carries it, unless its time is over or its client gone. Whether it does not wait for a
+    /// carrier.
+    fn forward(&mut self, number: u64, budget: &mut Budget, now: Nanos) -> bool {
+        let Some(job) = self.writes.job(number) else {
+            return true;
+        };
+        let is_commit = job.is_open() && job.is_commit();
+        let refusal = if job.is_cancelled() {
+            self.shared.lock().accounts().cancelled += 1;
+            self.writes.apply(number, Event::Over, now);
+            return true;
+        } else if job.deadline <= now {
+            if let Some(job) = self.writes.apply(number, Event::Over, now) {
+                self.expire(&job);
+            }
+            return true;
+        } else if job.tx().is_none() && !self.may_lend(job.client) {
+            Some(too_many_unusual())
+        } else {
+            (is_commit && !self.commits.admit(job)).then(too_many_commits)
+        };
+        if let Some(refusal) = refusal {
+            if let Some(job) = self.writes.apply(number, Event::Over, now) {
+                self.refuse(&job, refusal, |accounts| accounts.displaced += 1);
+            }
+            return true;
+        }
+        match self.carrier(number) {
+            Ok(carrier) => {
+                budget.spend(job, &self.pace);
+                let endpoint = self.active.map(|node| self.nodes.endpoint(node));
+                if let Some(endpoint) = endpoint {
+                    self.pool.send(carrier, (number, job), endpoint, now);
+                }
+                self.writes.sent(number, carrier, now);
+                self.lend(number);
+                true
+            }
+            Err(event) => {
+                self.writes.apply(number, event, now);
+                event != Event::NoRoom
+            }
+        }
+    }
+
+    /// What carries a write: the same connection as those with which it stays in order, as long as one of them is under
+    /// way. A write from a short queue waits once for its own on the usual connection, which are behind the long
+    /// queues' there, and takes the express one from then on: at ten a second, one of its own is always under way.
+    fn carrier(&self, number: u64) -> Result<Carrier, Event> {
+        let is_alone = self.writes.is_alone(number);
+        let is_express = (self.writes.job(number))
+            .is_some_and(|job| job.notes.is_from_short_queue && !job.may_be_there());
+        match self.writes.position(number) {
+            Position::Blocked => Err(Event::LineBusy),
+            Position::Free if self.is_unusual(number) => Ok(Carrier::Alone),
+            Position::Behind(_) if self.is_unusual(number) => Err(Event::LineBusy),
+            Position::Free => (self.pool.choose(is_alone, is_express)).ok_or(Event::NoRoom),
+            Position::Behind(carrier) => {
+                let leaves = is_express && self.pool.has_express() && carrier != EXPRESS;
+                if is_alone || leaves || !self.pool.goes_on(carrier) {
+                    Err(Event::LineBusy)
+                } else {
+                    Ok(carrier)
+                }
+            }
+        }
+    }
+
+    fn is_unusual(&self, number: u64) -> bool {
+        self.writes
+            .job(number)
+            .is_some_and(|job| job.tx().is_none())
+    }
+
+    /// Whether the front may forward another unusual write of this client: each takes a connection to the node, and
+    /// a client holds at most half of what is left.
+    fn may_lend(&self, client: ClientKey) -> bool {
+        let held = self.lent.iter().filter(|(_, one)| *one == client).count();
+        held < (MOST_UNUSUAL - self.lent.len()).div_ceil(2)
+    }
+
+    /// Has the front forward a write in an unusual form. It is under way until its answer was read.
+    fn lend(&mut self, number: u64) {
+        let Some(job) = self.writes.job_mut(number) else {
+            return;
+        };
+        if job.tx().is_some() {
+            return;
+        }
+        self.lent.push((number, job.client));
+        let shared: Weak<Shared> = Arc::downgrade(&self.shared);
+        self.forwarded += u64::from(job.permit(Permit::new(move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.give_back(number);
+            }
+        })));
+    }
+
+    /// The front has forwarded unusual writes: what the node has of them is not known by hash.
+    pub(super) fn take_back(&mut self, now: Nanos) {
+        for number in self.shared.given_back() {
+            self.lent.retain(|(one, _)| *one != number);
+            self.pace.accepted(1);
+            self.writes.count_unread(number);
+            self.writes.apply(number, Event::Answered, now);
+        }
+    }
+}
+
+impl Budget {
+    const fn has_room(&self) -> bool {
+        self.count > 0 && self.bytes > 0 && self.amount > 0
+    }
+
+    fn spend(&mut self, job: &Job, pace: &Pace) {
+        self.count = self.count.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(job.bytes());
+        self.amount = self.amount.saturating_sub(pace.amount(job));
+    }
+}
+
+/// The refusal of one commit too many.
+fn too_many_commits() -> Refusal {
+    Refusal::new(
+        Reason::Rate,
+        "too many broadcast_tx_commit calls wait for a block; use broadcast_tx_sync",
+    )
+    .retry_after(Duration::from_secs(1))
+}
+
+/// The refusal of one unusual write too many.
+fn too_many_unusual() -> Refusal {
+    Refusal::new(
+        Reason::Rate,
+        "too many broadcasts of an unusual form are under way; use the form of the node's documentation",
+    )
+    .retry_after(Duration::from_secs(1))
+}
+
+/// Unusual writes that the front forwards at once, a connection to the node for each.
+const MOST_UNUSUAL: usize = 64;
+/// Writes that wait here for others of their line, or to be sent alone, at most; beyond it the queues wait, where there
+/// are shares. As many as may be under way by default.
+const MOST_ASIDE: usize = 512;

@@ -1,0 +1,580 @@
+//! The writes that have left their clients' queues, each in one state until its end.
+//!
+//! Nothing is offered again before it is known what the node has: a block made after the break is awaited, because a
+//! restarted node may still commit what it had proposed. What blocks show needs no further offer; the rest is
+//! offered again in the old order, before anything else. A node that kept its mempool answers "already exists in
+//! cache", which does no harm.
+
+mod lines;
+mod state;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use cosmos::Place;
+use pacing::Nanos;
+use rpc::{BroadcastMethod, broadcast_len};
+
+pub(super) use self::lines::{Carrier, Position};
+use self::lines::{LineKey, Lines};
+use self::state::Next;
+pub(super) use self::state::{Event, WriteState};
+use super::job::{Job, TxHash};
+use super::pace::Load;
+use super::uncommitted::{Committed, Uncommitted};
+use crate::config::WriteOrder;
+
+/// All writes from their clients' queues to their ends, by the order in which they left the queues.
+#[derive(Debug)]
+pub(super) struct Writes {
+    table: BTreeMap<u64, Entry>,
+    next: u64,
+    order: WriteOrder,
+    /// The numbers of those in each state, the oldest first; only of states in which writes wait.
+    waiting: [BTreeSet<u64>; WriteState::ALL.len()],
+    /// Those to be sent that go alone.
+    ready_alone: BTreeSet<u64>,
+    /// How many are in each state.
+    counts: [usize; WriteState::ALL.len()],
+    lines: Lines,
+    /// Those that the node was offered before.
+    by_hash: HashMap<TxHash, Vec<u64>>,
+    /// Those that have a place in the order of their account.
+    by_place: BTreeSet<(Place, u64)>,
+    uncommitted: Uncommitted,
+    /// Bytes of those that were accepted, and the most that are kept.
+    kept_bytes: usize,
+    capacity: usize,
+    /// After a refusal: when the node is asked again.
+    ask_again_at: Option<Nanos>,
+    /// Longer messages go alone.
+    longest_message: usize,
+}
+
+/// A write and its state.
+#[derive(Debug)]
+struct Entry {
+    job: Job,
+    state: WriteState,
+    /// When it came into its state.
+    since: Nanos,
+    /// Whether it is sent in a request of its own.
+    is_alone: bool,
+}
+
+/// What keeps a write back that the node refuses because earlier ones of its account are missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gap {
+    /// The client left them out.
+    OfClient,
+    /// They are on their way.
+    OnTheWay,
+    /// A block has to count them.
+    AwaitsBlock,
+    /// The node had accepted them, and has lost them since.
+    Lost,
+}
+
+impl Writes {
+    /// Keeps at most `capacity` bytes of accepted transactions.
+    pub(super) fn new(order: WriteOrder, capacity: usize) -> Self {
+        Self {
+            table: BTreeMap::new(),
+            next: 0,
+            order,
+            waiting: Default::default(),
+            ready_alone: BTreeSet::new(),
+            counts: [0; WriteState::ALL.len()],
+            lines: Lines::default(),
+            by_hash: HashMap::new(),
+            by_place: BTreeSet::new(),
+            uncommitted: Uncommitted::default(),
+            kept_bytes: 0,
+            capacity,
+            ask_again_at: None,
+            longest_message: LONGEST_MESSAGE,
+        }
+    }
+
+    /// Takes one that has left its client's queue: its number.
+    pub(super) fn insert(&mut self, job: Job, now: Nanos) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        if let Some(place) = job.place() {
+            self.by_place.insert((place, number));
+        }
+        self.counts[WriteState::New as usize] += 1;
+        let is_alone = message_len(&job) > self.longest_message;
+        let entry = Entry {
+            job,
+            state: WriteState::New,
+            since: now,
+            is_alone,
+        };
+        self.table.insert(number, entry);
+        number
+    }
+
+    /// One that has not ended.
+    pub(super) fn job(&self, number: u64) -> Option<&Job> {
+        self.table.get(&number).map(|entry| &entry.job)
+    }
+
+    /// One that has not ended, to be answered or noted on.
+    pub(super) fn job_mut(&mut self, number: u64) -> Option<&mut Job> {
+        self.table.get_mut(&number).map(|entry| &mut entry.job)
+    }
+
+    /// Whether it is sent in a request of its own: it is longer than the node takes in a message, or was under way
+    /// when two connections broke.
+    pub(super) fn is_alone(&self, number: u64) -> bool {
+        (self.table.get(&number)).is_some_and(|entry| entry.is_alone)
+    }
+
+    /// How a write stands to the others of its line.
+    pub(super) fn position(&self, number: u64) -> Position {
+        let Some(entry) = self.table.get(&number) else {
+            return Position::Blocked;
+        };
+        let key = LineKey::of(self.order, &entry.job);
+        self.lines.position(&key, number)
+    }
+
+    /// A carrier takes a write.
+    pub(super) fn sent(&mut self, number: u64, carrier: Carrier, now: Nanos) {
+        let Some(entry) = self.table.get(&number) else {
+            return;
+        };
+        let key = LineKey::of(self.order, &entry.job);
+        self.lines.carried(key, carrier);
+        self.apply(number, Event::Sent, now);
+    }
+
+    /// Something happens to a write: the write, if that was its end.
+    pub(super) fn apply(&mut self, number: u64, event: Event, now: Nanos) -> Option<Job> {
+        let entry = self.table.get_mut(&number)?;
+        let from = entry.state;
+        match from.after(event) {
+            Next::Is(to) => {
+                entry.state = to;
+                entry.since = now;
+                self.moved(number, from, to, now);
+                None
+            }
+            Next::Ends => self.end(number, from, now),
+            Next::Impossible => {
+                debug_assert!(false, "{event:?} of a write that is {from:?}");
+                None
+            }
+        }
+    }
+
+    fn moved(&mut self, number: u64, from: WriteState, to: WriteState, now: Nanos) {
+        if from == to {
+            return;
+        }
+        self.unlist(number, from);
+        self.counts[to as usize] += 1;
+        let Some(entry) = self.table.get_mut(&number) else {
+            return;
+        };
+        if to == WriteState::FateUnknown {
+            entry.job.notes.breaks += 1;
+            entry.is_alone |= entry.job.notes.breaks >= MOST_BREAKS
+                || message_len(&entry.job) > self.longest_message;
+        }
+        if is_waiting(to) {
+            self.waiting[to as usize].insert(number);
+        }
+        if to == WriteState::Ready && entry.is_alone {
+            self.ready_alone.insert(number);
+        }
+        if to == WriteState::Ready
+            && matches!(from, WriteState::Accepted | WriteState::FateUnknown)
+            && let Some(hash) = entry.job.hash()
+        {
+            self.uncommitted.remove(&hash);
+        }
+        if from == WriteState::UnderWay
+            && let Some(hash) = entry.job.hash()
+        {
+            let numbers = self.by_hash.entry(hash).or_default();
+            if !numbers.contains(&number) {
+                numbers.push(number);
+            }
+            if matches!(
+                to,
+                WriteState::Accepted | WriteState::FateUnknown | WriteState::Confirming
+            ) {
+                self.uncommitted.add(hash, &entry.job);
+            }
+        }
+        let key = LineKey::of(self.order, &entry.job);
+        self.change_line(key, number, [Some(from), Some(to)], now);
+    }
+
+    fn end(&mut self, number: u64, from: WriteState, now: Nanos) -> Option<Job> {
+        let entry = self.table.remove(&number)?;
+        self.unlist(number, from);
+        if from == WriteState::Accepted {
+            self.kept_bytes -= kept_bytes(&entry.job);
+        }
+        if let Some(place) = entry.job.place() {
+            self.by_place.remove(&(place, number));
+        }
+        if let Some(hash) = entry.job.known_hash()
+            && let Some(numbers) = self.by_hash.get_mut(&hash)
+        {
+            numbers.retain(|one| *one != number);
+            if numbers.is_empty() {
+                self.by_hash.remove(&hash);
+            }
+        }
+        let key = LineKey::of(self.order, &entry.job);
+        self.change_line(key, number, [Some(from), None], now);
+        Some(entry.job)
+    }
+
+    fn unlist(&mut self, number: u64, from: WriteState) {
+        self.counts[from as usize] -= 1;
+        if is_waiting(from) {
+            self.waiting[from as usize].remove(&number);
+        }
+        if from == WriteState::Ready {
+            self.ready_alone.remove(&number);
+        }
+    }
+
+    fn change_line(
+        &mut self,
+        key: LineKey,
+        number: u64,
+        change: [Option<WriteState>; 2],
+        now: Nanos,
+    ) {
+        for freed in self.lines.change(key, number, change) {
+            self.apply(freed, Event::LineFree, now);
+        }
+    }
+
+    /// The check of one under way has passed, and its client was told: it is kept until a block shows it, if there is
+    /// room.
+    pub(super) fn accept(&mut self, number: u64, now: Nanos) {
+        self.apply(number, Event::Passed, now);
+        let Some(entry) = self.table.get_mut(&number) else {
+            return;
+        };
+        let bytes = kept_bytes(&entry.job);
+        let has_room = self.kept_bytes + bytes <= self.capacity;
+        self.kept_bytes += bytes;
+        let is_first = (entry.job.hash())
+            .and_then(|hash| self.by_hash.get(&hash))
+            .is_some_and(|numbers| numbers.first() == Some(&number));
+        entry.job.keep();
+        if !has_room || !is_first {
+            self.apply(number, Event::Answered, now);
+        }
+    }
+
+    /// The node may have accepted one whose transaction cannot be read.
+    pub(super) fn count_unread(&mut self, number: u64) {
+        if let Some(entry) = self.table.get(&number) {
+            let bytes = entry.job.reservation.bytes() as u64;
+            self.uncommitted.add_unread(bytes);
+        }
+    }
+
+    /// The next to be sent before anything from the queues.
+    pub(super) fn next_ready(&self) -> Option<u64> {
+        let ready = &self.waiting[WriteState::Ready as usize];
+        ready.difference(&self.ready_alone).next().copied()
+    }
+
+    /// The next to be sent in a request of its own.
+    pub(super) fn next_alone(&self) -> Option<u64> {
+        self.ready_alone.first().copied()
+    }
+
+    /// A mempool is full: nothing is sent before `until`, or before a block makes room.
+    pub(super) fn hold_until(&mut self, until: Nanos) {
+        self.ask_again_at.get_or_insert(until);
+    }
+
+    /// An application's mempool is full: nothing is sent before a block, which also takes back what checks have
+    /// counted, or before `until`.
+    pub(super) fn hold_for_block(&mut self, until: Nanos) {
+        self.ask_again_at = self.ask_again_at.max(Some(until));
+    }
+
+    /// When a node that refused is asked again.
+    pub(super) const fn ask_again_at(&self) -> Option<Nanos> {
+        self.ask_again_at
+    }
+
+    /// Offers again what was refused, once its time has come and nothing of its line is under way, so that order
+    /// holds.
+    pub(super) fn end_refusal(&mut self, now: Nanos) {
+        if self.ask_again_at.is_some_and(|at| at > now) {
+            return;
+        }
+        self.ask_again_at = None;
+        let refused = &self.waiting[WriteState::Refused as usize];
+        let is_idle = |number: &u64| {
+            let job = self.job(*number);
+            job.is_none_or(|job| !self.lines.is_under_way(&LineKey::of(self.order, job)))
+        };
+        let idle: Vec<u64> = refused.iter().copied().filter(is_idle).collect();
+        for number in idle {
+            self.apply(number, Event::AskAgain, now);
+        }
+    }
+
+    /// A block of the node that takes the writes: what it says of own transactions, and the writes that it ends, to be
+    /// answered.
+    pub(super) fn block(&mut self, hashes: &[TxHash], now: Nanos) -> (Committed, Vec<Job>) {
+        let shown = self.shown(hashes, now);
+        let committed = self.uncommitted.block(hashes);
+        for hash in &committed.overtaken {
+            let kept = self.by_hash.get(hash).and_then(|all| all.first()).copied();
+            if let Some(number) = kept
+                && self.state(number) == Some(WriteState::Accepted)
+            {
+                self.apply(number, Event::Overtaken, now);
+            }
+        }
+        for number in self.list(WriteState::AwaitsBlock) {
+            self.apply(number, Event::Block, now);
+        }
+        self.ask_again_at = self.ask_again_at.map(|at| at.min(now));
+        (committed, shown)
+    }
+
+    /// What nodes made known while another took the writes is committed as well.
+    pub(super) fn passive_block(&mut self, hashes: &[TxHash], now: Nanos) -> Vec<Job> {
+        for hash in hashes {
+            self.uncommitted.remove(hash);
+        }
+        self.shown(hashes, now)
+    }
+
+    fn shown(&mut self, hashes: &[TxHash], now: Nanos) -> Vec<Job> {
+        let numbers = hashes.iter().filter_map(|hash| self.by_hash.get(hash));
+        let numbers: Vec<u64> = numbers.flatten().copied().collect();
+        let end = |number| self.apply(number, Event::Shown, now);
+        numbers.into_iter().filter_map(end).collect()
+    }
+
+    /// Offers again whose fate blocks would have shown by now. The node is the same as `same_since`, and its last
+    /// block is from `last_block`; where none comes, `hold` is enough.
+    pub(super) fn offer_unknown(&mut self, now: Nanos, known: &Known) -> usize {
+        let unknown = self.list(WriteState::FateUnknown);
+        let is_known = |number: &u64| {
+            (self.table.get(number)).is_some_and(|entry| known.covers(entry.since, now))
+        };
+        let offered: Vec<u64> = unknown.into_iter().filter(is_known).collect();
+        for number in &offered {
+            self.apply(*number, Event::OfferAgain, now);
+        }
+        offered.len()
+    }
+
+    /// Offers again what the node had accepted before `since`, as it may have been started again then.
+    pub(super) fn offer_accepted(&mut self, since: Nanos, now: Nanos) -> usize {
+        let is_lost = |entry: &Entry| entry.state == WriteState::Accepted && entry.since < since;
+        let lost: Vec<u64> = (self.table.iter())
+            .filter_map(|(number, entry)| is_lost(entry).then_some(*number))
+            .collect();
+        for number in &lost {
+            self.offer_one(*number, now);
+        }
+        lost.len()
+    }
+
+    fn offer_one(&mut self, number: u64, now: Nanos) {
+        if let Some(entry) = self.table.get(&number) {
+            self.kept_bytes -= kept_bytes(&entry.job);
+            self.apply(number, Event::OfferAgain, now);
+        }
+    }
+
+    /// What is before a write of an account of which the node expects the sequence `expected`.
+    pub(super) fn gap(&self, number: u64, expected: u64) -> Gap {
+        let states: Vec<WriteState> = self
+            .before(number, expected)
+            .map(|(_, state)| state)
+            .collect();
+        let any = |wanted: &[WriteState]| states.iter().any(|state| wanted.contains(state));
+        let is_behind_lost = || self.job(number).is_some_and(|job| job.notes.is_behind_lost);
+        if any(&[
+            WriteState::AwaitsBlock,
+            WriteState::FateUnknown,
+            WriteState::Confirming,
+        ]) {
+            Gap::AwaitsBlock
+        } else if states.iter().any(|state| *state != WriteState::Accepted) {
+            Gap::OnTheWay
+        } else if states.is_empty() {
+            Gap::OfClient
+        } else if is_behind_lost() {
+            // The node has them, and its checks do not count them before a block (`mempool.recheck`).
+            Gap::AwaitsBlock
+        } else {
+            Gap::Lost
+        }
+    }
+
+    /// Offers again what the node has lost before a write of the same account: how many.
+    pub(super) fn offer_before(&mut self, number: u64, expected: u64, now: Nanos) -> usize {
+        let lost: Vec<u64> = self.before(number, expected).map(|(one, _)| one).collect();
+        for one in &lost {
+            self.offer_one(*one, now);
+        }
+        lost.len()
+    }
+
+    /// Those of the same client, and what the node has accepted: any other client's signer is a claim.
+    fn before(&self, number: u64, expected: u64) -> impl Iterator<Item = (u64, WriteState)> {
+        let client = self.job(number).map(|job| job.client);
+        let binds = move |one: u64, state: WriteState| {
+            state == WriteState::Accepted || self.job(one).map(|job| job.client) == client
+        };
+        let place = self.job(number).and_then(|job| job.place());
+        let range = place.map(|later| {
+            let sequence = expected.min(later.sequence);
+            (Place { sequence, ..later }, 0)..(later, 0)
+        });
+        let found = range
+            .into_iter()
+            .flat_map(|range| self.by_place.range(range));
+        found
+            .filter_map(|(_, one)| Some((*one, self.state(*one)?)))
+            .filter(move |(one, state)| binds(*one, *state))
+    }
+
+    /// Takes out those that wait and whose deadline is over.
+    pub(super) fn take_expired(&mut self, now: Nanos) -> Vec<Job> {
+        let is_over = |number: &u64| self.job(*number).is_some_and(|job| job.deadline <= now);
+        let over: Vec<u64> = self
+            .waiting
+            .iter()
+            .flatten()
+            .copied()
+            .filter(is_over)
+            .collect();
+        let end = |number| self.apply(number, Event::Over, now);
+        over.into_iter().filter_map(end).collect()
+    }
+
+    /// Takes out everything whose client was not answered, to be refused.
+    pub(super) fn take_all(&mut self) -> Vec<Job> {
+        let table = std::mem::take(&mut self.table);
+        let jobs = table.into_values().map(|mut entry| {
+            // The node may have it.
+            entry.job.notes.breaks += u8::from(entry.state == WriteState::UnderWay);
+            entry.job
+        });
+        jobs.collect()
+    }
+
+    fn state(&self, number: u64) -> Option<WriteState> {
+        self.table.get(&number).map(|entry| entry.state)
+    }
+
+    fn list(&self, state: WriteState) -> Vec<u64> {
+        self.waiting[state as usize].iter().copied().collect()
+    }
+
+    /// How many are in a state.
+    pub(super) const fn count(&self, state: WriteState) -> usize {
+        self.counts[state as usize]
+    }
+
+    /// Those that will be sent once they may be.
+    pub(super) const fn to_be_sent(&self) -> usize {
+        self.count(WriteState::Ready) + self.count(WriteState::Refused)
+    }
+
+    /// Whether nothing waits or is under way. What was accepted does not count.
+    pub(super) fn is_empty(&self) -> bool {
+        self.table.len() == self.count(WriteState::Accepted)
+    }
+
+    /// Lines of which any is under way or waits here.
+    pub(super) fn lines(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// What was sent from here and is in no block yet.
+    pub(super) const fn own(&self) -> Load {
+        self.uncommitted.load()
+    }
+
+    /// How many more may be sent before too much is in no block.
+    pub(super) fn room(&self) -> usize {
+        self.uncommitted.room()
+    }
+
+    /// Bytes of accepted transactions that are kept.
+    pub(super) const fn kept_bytes(&self) -> usize {
+        self.kept_bytes
+    }
+
+    /// The node closed a connection because a message was too long for it, with these under way: others as long as the
+    /// longest of them go alone from now on.
+    pub(super) fn note_too_long(&mut self, under_way: &[u64]) {
+        let jobs = under_way.iter().filter_map(|number| self.job(*number));
+        if let Some(longest) = jobs.map(message_len).max() {
+            let limit = (longest - 1).max(SHORTEST_LIMIT);
+            self.longest_message = self.longest_message.min(limit);
+        }
+    }
+}
+
+/// What is known of the node after a connection broke.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    /// Since when it is surely the same, started once; none while no connection is up.
+    pub(super) same_since: Option<Nanos>,
+    pub(super) last_block: Option<Nanos>,
+    /// How long a block is awaited.
+    pub(super) hold: Nanos,
+}
+
+impl Known {
+    /// Whether the fate of what broke at `broke` would have shown by now.
+    pub(super) fn covers(&self, broke: Nanos, now: Nanos) -> bool {
+        let Some(since) = self.same_since.map(|since| since.max(broke)) else {
+            return false;
+        };
+        self.last_block.is_some_and(|block| block > since) || now.saturating_sub(since) > self.hold
+    }
+}
+
+/// The bytes that a write takes while it is kept.
+fn kept_bytes(job: &Job) -> usize {
+    job.bytes() + OVERHEAD
+}
+
+/// The length of the message in which it goes to the node, with the largest id.
+fn message_len(job: &Job) -> usize {
+    broadcast_len(1 << 53, BroadcastMethod::Commit, job.bytes())
+}
+
+const fn is_waiting(state: WriteState) -> bool {
+    !matches!(
+        state,
+        WriteState::New | WriteState::UnderWay | WriteState::Accepted
+    )
+}
+
+/// What a node reads of one WebSocket message (`rpc.max_body_bytes`, by default in CometBFT's `config.toml`; it closes the
+/// connection at a longer one).
+const LONGEST_MESSAGE: usize = 1_000_000;
+/// However a connection ended, shorter messages go over shared ones.
+const SHORTEST_LIMIT: usize = 16 << 10;
+/// After so many breaks with it under way a write goes alone.
+const MOST_BREAKS: u8 = 2;
+/// The bytes of a write beside its transaction's, its indexes included.
+const OVERHEAD: usize = 512;
+
+#[cfg(test)]
+mod tests;

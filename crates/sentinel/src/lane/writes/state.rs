@@ -1,0 +1,204 @@
+//! The states of a write that has left its client's queue, and what moves it from one to another.
+
+/// Where a write is between its client's queue and its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::lane) enum WriteState {
+    /// Taken from its client's queue, and not sent yet.
+    New,
+    /// To be sent, before anything from the queues.
+    Ready,
+    /// Waits for earlier ones of its line, which are over another connection or not known of.
+    Parked,
+    /// Sent, and not answered.
+    UnderWay,
+    /// The mempool was full: it is offered again when the node is asked again.
+    Refused,
+    /// Waits for a block, which counts the sequences before it.
+    AwaitsBlock,
+    /// Its connection broke while it was under way: the node may have it.
+    FateUnknown,
+    /// The node has it, and its first answer was lost: a block shows whether its check had passed.
+    Confirming,
+    /// The node accepted it, and no block has shown it yet. It is kept, as the node may lose it.
+    Accepted,
+}
+
+/// What happens to a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::lane) enum Event {
+    /// A connection takes it.
+    Sent,
+    /// Its line is busy elsewhere.
+    LineBusy,
+    /// No connection takes it at the moment.
+    NoRoom,
+    /// Nothing of its line is under way any more, and no fate in it is open.
+    LineFree,
+    /// Its connection broke.
+    Broke,
+    /// The node's mempool is full.
+    Full,
+    /// The node is asked again after a refusal.
+    AskAgain,
+    /// Earlier ones of its account have to come first, and are on their way.
+    Behind,
+    /// Earlier ones of its account have to be in a block first.
+    BehindBlock,
+    /// A block.
+    Block,
+    /// Its check passed.
+    Passed,
+    /// The node has it already, after a first answer that was lost.
+    AlreadyThere,
+    /// The node may have lost it: it is offered once more.
+    OfferAgain,
+    /// A block shows it.
+    Shown,
+    /// The node gave its last answer.
+    Answered,
+    /// Its deadline is over, its client is gone, or there is no place for it.
+    Over,
+    /// So many later ones are in blocks that the node must have dropped it.
+    Overtaken,
+}
+
+/// What an event makes of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::lane) enum Next {
+    /// It is in this state now.
+    Is(WriteState),
+    /// It is over.
+    Ends,
+    /// This cannot happen in this state.
+    Impossible,
+}
+
+impl WriteState {
+    /// Every state.
+    pub(in crate::lane) const ALL: [Self; 9] = [
+        Self::New,
+        Self::Ready,
+        Self::Parked,
+        Self::UnderWay,
+        Self::Refused,
+        Self::AwaitsBlock,
+        Self::FateUnknown,
+        Self::Confirming,
+        Self::Accepted,
+    ];
+
+    /// What an event makes of a write in this state.
+    pub(in crate::lane) const fn after(self, event: Event) -> Next {
+        match (self, event) {
+            // New | Ready => UnderWay | Parked | Ready
+            (Self::New | Self::Ready, Event::Sent) => Next::Is(Self::UnderWay),
+            (Self::New | Self::Ready, Event::LineBusy) => Next::Is(Self::Parked),
+            (Self::New | Self::Ready, Event::NoRoom) => Next::Is(Self::Ready),
+            // Parked => Ready
+            (Self::Parked, Event::LineFree) => Next::Is(Self::Ready),
+            // UnderWay => FateUnknown => Ready
+            (Self::UnderWay, Event::Broke) => Next::Is(Self::FateUnknown),
+            (Self::FateUnknown, Event::OfferAgain) => Next::Is(Self::Ready),
+            // UnderWay => Refused => Ready
+            (Self::UnderWay, Event::Full) => Next::Is(Self::Refused),
+            (Self::Refused, Event::AskAgain) => Next::Is(Self::Ready),
+            // UnderWay => Ready | AwaitsBlock => Ready
+            (Self::UnderWay, Event::Behind) => Next::Is(Self::Ready),
+            (Self::UnderWay, Event::BehindBlock) => Next::Is(Self::AwaitsBlock),
+            (Self::AwaitsBlock, Event::Block) => Next::Is(Self::Ready),
+            // UnderWay => Accepted | Confirming
+            (Self::UnderWay, Event::Passed) => Next::Is(Self::Accepted),
+            (Self::UnderWay, Event::AlreadyThere) => Next::Is(Self::Confirming),
+            // Accepted => Ready
+            (Self::Accepted, Event::OfferAgain) => Next::Is(Self::Ready),
+            // Its answer is on its way.
+            (Self::UnderWay, Event::Shown) => Next::Is(Self::UnderWay),
+            // UnderWay => the end
+            (Self::UnderWay, Event::Answered) => Next::Ends,
+            // Accepted => the end
+            (Self::Accepted, Event::Answered | Event::Shown | Event::Overtaken) => Next::Ends,
+            // What waits => the end
+            (
+                Self::Ready
+                | Self::Parked
+                | Self::Refused
+                | Self::AwaitsBlock
+                | Self::FateUnknown
+                | Self::Confirming,
+                Event::Shown | Event::Over,
+            )
+            | (Self::New, Event::Over) => Next::Ends,
+            _ => Next::Impossible,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVENTS: [Event; 17] = [
+        Event::Sent,
+        Event::LineBusy,
+        Event::NoRoom,
+        Event::LineFree,
+        Event::Broke,
+        Event::Full,
+        Event::AskAgain,
+        Event::Behind,
+        Event::BehindBlock,
+        Event::Block,
+        Event::Passed,
+        Event::AlreadyThere,
+        Event::OfferAgain,
+        Event::Shown,
+        Event::Answered,
+        Event::Over,
+        Event::Overtaken,
+    ];
+
+    /// The whole table: a row for each state, a letter for each event, of the state that comes next. `.` is
+    /// the end, `-` cannot happen.
+    #[test]
+    fn every_state_has_an_answer_to_every_event() {
+        let letter = |next| match next {
+            Next::Impossible => '-',
+            Next::Ends => '.',
+            Next::Is(WriteState::New) => 'N',
+            Next::Is(WriteState::Ready) => 'R',
+            Next::Is(WriteState::Parked) => 'P',
+            Next::Is(WriteState::UnderWay) => 'U',
+            Next::Is(WriteState::Refused) => 'F',
+            Next::Is(WriteState::AwaitsBlock) => 'B',
+            Next::Is(WriteState::FateUnknown) => '?',
+            Next::Is(WriteState::Confirming) => 'C',
+            Next::Is(WriteState::Accepted) => 'A',
+        };
+        let row = |state: WriteState| EVENTS.map(|event| letter(state.after(event)));
+        let rows: Vec<String> = (WriteState::ALL.into_iter())
+            .map(|state| String::from_iter(row(state)))
+            .collect();
+        // Sent, LineBusy, NoRoom, LineFree, Broke, Full, AskAgain, Behind, BehindBlock, Block, Passed,
+        // AlreadyThere, OfferAgain, Shown, Answered, Over, Overtaken
+        let table = [
+            "UPR------------.-",
+            "UPR----------.-.-",
+            "---R---------.-.-",
+            "----?F-RB-AC-U.--",
+            "------R------.-.-",
+            "---------R---.-.-",
+            "------------R.-.-",
+            "-------------.-.-",
+            "------------R..-.",
+        ];
+        assert_eq!(rows, table);
+        // Every state but the first is reached, and each has a way to the end.
+        for (place, state) in WriteState::ALL.into_iter().enumerate() {
+            let reached = (WriteState::ALL.into_iter()).any(|from| {
+                from != state && EVENTS.iter().any(|one| from.after(*one) == Next::Is(state))
+            });
+            assert_eq!(reached, state != WriteState::New, "{state:?}");
+            assert!(table[place].contains('.'), "{state:?}");
+        }
+    }
+}

@@ -1,0 +1,477 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::lane::api::Outbox;
+use crate::lane::job::Recipient;
+use crate::lane::testing::write;
+use crate::ledger::Ledger;
+
+const AT: fn(u64) -> Nanos = Nanos::from_secs;
+const SLOT: Carrier = Carrier::Slot(1);
+
+fn writes() -> Writes {
+    Writes::new(WriteOrder::Connection, 1 << 20)
+}
+
+/// A write of this name over this connection.
+fn job(name: u8, connection: u64) -> Job {
+    let mut job = write(vec![name; 10]);
+    job.connection = connection;
+    job.deadline = AT(60);
+    job.recipient = Recipient::Client {
+        outbox: Outbox::new(),
+        tag: name.into(),
+    };
+    job
+}
+
+fn hash(name: u8) -> TxHash {
+    job(name, 0).hash().unwrap()
+}
+
+fn names<'a>(jobs: impl IntoIterator<Item = &'a Job>) -> Vec<u8> {
+    jobs.into_iter().map(|job| job.tx().unwrap()[0]).collect()
+}
+
+/// Sends one: its number.
+fn send(writes: &mut Writes, name: u8, connection: u64) -> u64 {
+    let number = writes.insert(job(name, connection), AT(0));
+    writes.sent(number, SLOT, AT(0));
+    number
+}
+
+/// Sends all that are ready: their names.
+fn send_ready(writes: &mut Writes, now: Nanos) -> Vec<u8> {
+    let mut names = Vec::new();
+    while let Some(number) = writes.next_ready() {
+        if writes.position(number) == Position::Blocked {
+            writes.apply(number, Event::LineBusy, now);
+        } else {
+            names.push(writes.job(number).unwrap().tx().unwrap()[0]);
+            writes.sent(number, SLOT, now);
+        }
+    }
+    names
+}
+
+/// The check of one under way passes, and its client is told.
+fn accept(writes: &mut Writes, number: u64, now: Nanos) {
+    writes.job_mut(number).unwrap().close();
+    writes.accept(number, now);
+}
+
+fn known(same_since: u64, last_block: Option<u64>, hold: u64) -> Known {
+    Known {
+        same_since: Some(AT(same_since)),
+        last_block: last_block.map(AT),
+        hold: AT(hold),
+    }
+}
+
+#[test]
+fn case_99_what_broke_is_offered_again_in_its_order_once_a_block_could_have_shown_it() {
+    let mut writes = writes();
+    let numbers: Vec<u64> = (1..=4).map(|name| send(&mut writes, name, 1)).collect();
+    let other = send(&mut writes, 9, 2);
+    accept(&mut writes, numbers[0], AT(1));
+    writes.hold_until(AT(1));
+    writes.apply(numbers[2], Event::Full, AT(1));
+    for number in [numbers[1], numbers[3]] {
+        writes.apply(number, Event::Broke, AT(2));
+    }
+    // What may be at the node is own until its fate is known: one accepted, two that broke.
+    assert_eq!(writes.own().txs, 3);
+    // Its line waits, and only that.
+    let [next, next_other] =
+        [(5, 1), (8, 2)].map(|(name, line)| writes.insert(job(name, line), AT(2)));
+    assert_eq!(writes.position(next), Position::Blocked);
+    writes.apply(next, Event::LineBusy, AT(2));
+    assert_eq!(writes.position(next_other), Position::Behind(SLOT));
+    writes.sent(next_other, SLOT, AT(2));
+    // A block that was there before says nothing.
+    assert_eq!(writes.offer_unknown(AT(3), &known(0, Some(2), 10)), 0);
+    assert_eq!(writes.offer_unknown(AT(3), &known(0, Some(3), 10)), 2);
+    writes.end_refusal(AT(3));
+    assert_eq!(send_ready(&mut writes, AT(3)), [2, 3, 4]);
+    assert_eq!(writes.own().txs, 1);
+    // It goes when what was before it is answered, whatever the others do.
+    for number in &numbers[1..] {
+        assert!(send_ready(&mut writes, AT(4)).is_empty());
+        accept(&mut writes, *number, AT(4));
+    }
+    assert_eq!(send_ready(&mut writes, AT(4)), [5]);
+    accept(&mut writes, other, AT(4));
+    assert_eq!((writes.own().txs, writes.lines()), (5, 2));
+}
+
+/// At 2b52556 the hold was three mean intervals, up to a minute: an idle time before made it longer than the writes
+/// lived.
+#[test]
+fn case_79_after_45_s_of_silence_and_a_restart_everything_is_offered_again_in_time() {
+    let mut writes = writes();
+    // Under way since second 45; the node is back at 46, its chain makes no empty blocks.
+    let numbers: Vec<u64> = (1..=20)
+        .map(|name| {
+            let mut job = job(name, name.into());
+            job.deadline = AT(45 + 20);
+            let number = writes.insert(job, AT(45));
+            writes.sent(number, SLOT, AT(45));
+            number
+        })
+        .collect();
+    for number in &numbers {
+        writes.apply(*number, Event::Broke, AT(45));
+    }
+    let half_of_queue_timeout = 10;
+    let known = known(46, Some(0), half_of_queue_timeout);
+    assert!(!known.covers(AT(45), AT(56)));
+    assert!(known.covers(AT(45), AT(57)));
+    assert!(writes.take_expired(AT(57)).is_empty());
+    assert_eq!(writes.offer_unknown(AT(57), &known), 20);
+    assert_eq!(send_ready(&mut writes, AT(57)), Vec::from_iter(1..=20));
+    // Without a connection nothing is known, however long it takes.
+    let down = Known {
+        same_since: None,
+        ..known
+    };
+    assert!(!down.covers(AT(0), AT(1_000)));
+}
+
+#[test]
+fn case_24_what_the_node_accepted_before_it_was_started_again_goes_first() {
+    let mut writes = writes();
+    let [one, two, three] = [1, 2, 3].map(|name| send(&mut writes, name, name.into()));
+    accept(&mut writes, one, AT(1));
+    writes.apply(two, Event::Broke, AT(2));
+    // The node is back at 5.
+    assert_eq!(writes.offer_accepted(AT(5), AT(6)), 1);
+    assert_eq!(writes.offer_unknown(AT(6), &known(5, Some(6), 60)), 1);
+    assert_eq!((writes.own().txs, writes.kept_bytes()), (0, 0));
+    assert_eq!(send_ready(&mut writes, AT(6)), [1, 2]);
+    // One that was accepted since is not in doubt.
+    accept(&mut writes, three, AT(6));
+    assert_eq!(writes.offer_accepted(AT(5), AT(7)), 0);
+    // "Already exists in cache" makes it own again.
+    accept(&mut writes, one, AT(7));
+    writes.apply(two, Event::AlreadyThere, AT(7));
+    assert_eq!(writes.own().txs, 3);
+    // A block tells of both: the client of one of them still waits.
+    let (committed, shown) = writes.block(&[hash(2), hash(1)], AT(8));
+    assert_eq!(committed.ours.txs, 2);
+    let open: Vec<bool> = shown.iter().map(|job| job.is_open()).collect();
+    assert_eq!((names(&shown), open), (vec![2, 1], vec![true, false]));
+}
+
+#[test]
+fn case_98_a_write_that_was_under_way_at_two_breaks_goes_alone() {
+    let mut writes = writes();
+    let [poison, other] = [1, 2].map(|name| send(&mut writes, name, 1));
+    writes.apply(poison, Event::Broke, AT(1));
+    accept(&mut writes, other, AT(1));
+    writes.offer_unknown(AT(2), &known(0, Some(2), 9));
+    assert_eq!(
+        (send_ready(&mut writes, AT(2)), writes.is_alone(poison)),
+        (vec![1], false)
+    );
+    writes.apply(poison, Event::Broke, AT(3));
+    writes.offer_unknown(AT(4), &known(0, Some(4), 9));
+    assert_eq!(
+        (writes.next_ready(), writes.next_alone()),
+        (None, Some(poison))
+    );
+    writes.sent(poison, Carrier::Alone, AT(4));
+    // Those of its line wait for it, whatever carries them.
+    let next = writes.insert(job(3, 1), AT(4));
+    assert_eq!(writes.position(next), Position::Behind(Carrier::Alone));
+    writes.apply(next, Event::LineBusy, AT(4));
+    assert!(writes.apply(poison, Event::Answered, AT(5)).is_some());
+    assert_eq!(writes.next_ready(), Some(next));
+}
+
+/// At 2b52556 a write of 999,999 bytes went in a message of 1,000,020, at which the node closes the connection.
+#[test]
+fn case_98_what_is_longer_than_the_node_reads_goes_alone() {
+    let mut writes = writes();
+    let insert = |writes: &mut Writes, bytes| {
+        let number = writes.insert(write(vec![1; bytes]), AT(0));
+        (number, writes.is_alone(number))
+    };
+    assert!(!insert(&mut writes, 749_900).1);
+    assert!(insert(&mut writes, 749_961).1);
+    // A gateway whose limit is smaller says so once.
+    let [small, large] = [1_000, 400_000].map(|bytes| insert(&mut writes, bytes));
+    assert_eq!([small.1, large.1], [false; 2]);
+    writes.note_too_long(&[small.0, large.0]);
+    assert!(insert(&mut writes, 400_000).1);
+    assert!(!insert(&mut writes, 399_000).1);
+    writes.note_too_long(&[small.0]);
+    assert!(!insert(&mut writes, 10_000).1);
+}
+
+#[test]
+fn acknowledged_67_order_and_bounds_hold_and_nothing_stays_unknown() {
+    let ledger = Ledger::new(1 << 20);
+    let mut writes = Writes::new(WriteOrder::Connection, 4 * (10 + OVERHEAD));
+    for name in 1..=5 {
+        let mut job = job(name, 1);
+        job.reservation = ledger.reserve(30).unwrap();
+        let number = writes.insert(job, AT(0));
+        writes.sent(number, SLOT, AT(0));
+        accept(&mut writes, number, AT(name.into()));
+    }
+    // What is not kept is own all the same.
+    assert_eq!(
+        (writes.own().txs, writes.count(WriteState::Accepted)),
+        (5, 4)
+    );
+    // Only the transactions themselves count from now on.
+    assert_eq!(
+        (writes.kept_bytes(), ledger.used()),
+        (4 * (10 + OVERHEAD), 40)
+    );
+    let (committed, shown) = writes.block(&[hash(2), hash(5), hash(7)], AT(6));
+    assert_eq!((committed.ours.txs, names(&shown)), (2, vec![2]));
+    drop(shown);
+    assert_eq!(
+        (writes.kept_bytes(), ledger.used()),
+        (3 * (10 + OVERHEAD), 30)
+    );
+    // One that is there already is kept once.
+    let again = send(&mut writes, 1, 2);
+    accept(&mut writes, again, AT(7));
+    assert_eq!(
+        (writes.own().txs, writes.count(WriteState::Accepted)),
+        (3, 3)
+    );
+    let (_, shown) = writes.block(&[hash(1)], AT(8));
+    assert_eq!(names(&shown), [1]);
+    assert!(
+        writes.take_expired(AT(1_000_000)).is_empty(),
+        "time alone drops nothing"
+    );
+    assert_eq!(writes.offer_accepted(AT(9), AT(9)), 2);
+    assert_eq!(send_ready(&mut writes, AT(9)), [3, 4]);
+}
+
+#[test]
+fn a_refusal_holds_everything_until_its_time_or_a_block() {
+    let mut writes = writes();
+    let [one, two] = [1, 2].map(|name| send(&mut writes, name, 1));
+    writes.hold_until(AT(2));
+    writes.apply(one, Event::Full, AT(1));
+    writes.end_refusal(AT(1));
+    assert_eq!(writes.ask_again_at(), Some(AT(2)));
+    writes.block(&[], AT(1));
+    // Not before everything of its line is answered.
+    writes.end_refusal(AT(1));
+    assert_eq!((writes.ask_again_at(), writes.next_ready()), (None, None));
+    writes.hold_until(AT(9));
+    writes.apply(two, Event::Full, AT(1));
+    writes.end_refusal(AT(9));
+    assert_eq!(send_ready(&mut writes, AT(9)), [1, 2]);
+}
+
+/// Those that two refusals left between them are not overtaken by the second.
+#[test]
+fn account_80_who_waits_behind_a_refused_one_keeps_its_place_before_the_next_refused_one() {
+    let mut writes = writes();
+    let numbers = [1, 2, 3, 4].map(|name| send(&mut writes, name, 1));
+    writes.hold_until(AT(2));
+    for (number, event) in numbers
+        .into_iter()
+        .zip([Event::Full, Event::Behind].repeat(2))
+    {
+        writes.apply(number, event, AT(1));
+    }
+    writes.end_refusal(AT(2));
+    assert_eq!(send_ready(&mut writes, AT(2)), [1, 2, 3, 4]);
+}
+
+/// The application counts a refused transaction's sequence until a block: earlier it would be refused as used.
+#[test]
+fn account_80_what_an_application_refused_waits_for_a_block_and_not_for_less() {
+    let mut writes = writes();
+    let [one, two] = [1, 2].map(|name| send(&mut writes, name, 1));
+    writes.hold_until(AT(1));
+    writes.apply(one, Event::Full, AT(0));
+    writes.hold_for_block(AT(18));
+    writes.apply(two, Event::Full, AT(0));
+    writes.end_refusal(AT(17));
+    assert_eq!(writes.next_ready(), None);
+    writes.block(&[], AT(17));
+    writes.end_refusal(AT(17));
+    assert_eq!(send_ready(&mut writes, AT(17)), [1, 2]);
+}
+
+#[test]
+fn account_80_who_waits_for_a_block_behind_others_of_its_account_holds_nobody_else() {
+    let mut writes = writes();
+    let [one, two] = [1, 2].map(|name| send(&mut writes, name, name.into()));
+    writes.apply(two, Event::BehindBlock, AT(1));
+    assert_eq!((writes.ask_again_at(), writes.to_be_sent()), (None, 0));
+    assert!(!writes.is_empty());
+    writes.block(&[], AT(2));
+    assert_eq!(send_ready(&mut writes, AT(2)), [2]);
+    // Deadlines, blocks and the end reach it too.
+    writes.apply(two, Event::BehindBlock, AT(3));
+    let (_, shown) = writes.block(&[hash(2)], AT(3));
+    assert_eq!(names(&shown), [2]);
+    writes.apply(one, Event::BehindBlock, AT(3));
+    assert_eq!(names(&writes.take_expired(AT(60))), [1]);
+    assert!(writes.is_empty() && writes.lines() == 0);
+}
+
+/// One behind its own on the usual connection waits for them, whatever its queue is then.
+#[test]
+fn what_comes_behind_a_parked_write_waits_behind_it() {
+    let mut writes = writes();
+    let first = send(&mut writes, 1, 1);
+    let [express, behind] = [2, 3].map(|name| writes.insert(job(name, 1), AT(0)));
+    assert_eq!(writes.position(express), Position::Behind(SLOT));
+    writes.apply(express, Event::LineBusy, AT(0));
+    assert_eq!(writes.position(behind), Position::Blocked);
+    writes.apply(behind, Event::LineBusy, AT(0));
+    accept(&mut writes, first, AT(1));
+    assert_eq!(writes.next_ready(), Some(express));
+    writes.sent(express, Carrier::Slot(0), AT(1));
+    assert_eq!(writes.position(behind), Position::Behind(Carrier::Slot(0)));
+}
+
+/// A thing that happens to one of the writes, or to all.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Insert { name: u8, line: u64 },
+    Send,
+    Pass,
+    Full,
+    Behind,
+    BehindBlock,
+    Reject,
+    Known,
+    Break,
+    Block,
+    Recover,
+    Restart,
+    AskAgain,
+    Expire,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..40_u8, 0..4_u64).prop_map(|(name, line)| Step::Insert { name, line }),
+        8 => Just(Step::Send),
+        3 => Just(Step::Pass),
+        1 => Just(Step::Full),
+        1 => Just(Step::Behind),
+        1 => Just(Step::BehindBlock),
+        1 => Just(Step::Reject),
+        1 => Just(Step::Known),
+        1 => Just(Step::Break),
+        1 => Just(Step::Block),
+        1 => Just(Step::Recover),
+        1 => Just(Step::Restart),
+        1 => Just(Step::AskAgain),
+        1 => Just(Step::Expire),
+    ]
+}
+
+proptest! {
+    /// Whatever happens, every write ends once, nothing waits for nothing, and a line's first offers keep its order.
+    #[test]
+    fn case_99_every_write_ends_once(steps in proptest::collection::vec(step(), 1..300)) {
+        let mut writes = Writes::new(WriteOrder::Connection, 10 * (10 + OVERHEAD));
+        let (mut inserted, mut ended, mut now) = (0, 0, 0_u64);
+        static HASHES: std::sync::LazyLock<Vec<TxHash>> = std::sync::LazyLock::new(|| (0..40).map(hash).collect());
+        let mut unsent = std::collections::VecDeque::new();
+        let mut under_way: Vec<u64> = Vec::new();
+        let mut first_sent: HashMap<u64, u64> = HashMap::new();
+        let mut steps = steps;
+        // In the end everything is sent, answered and shown.
+        for _ in 0..40 {
+            steps.extend([Step::Recover, Step::Block, Step::AskAgain, Step::Send, Step::Reject]);
+        }
+        for step in steps {
+            now += 1;
+            match step {
+                Step::Insert { name, line } => {
+                    let mut job = job(name, line);
+                    job.deadline = AT(now + 150);
+                    unsent.push_back(writes.insert(job, AT(now)));
+                    inserted += 1;
+                }
+                Step::Send => {
+                    while let Some(number) = writes.next_ready().or_else(|| writes.next_alone()).or_else(|| unsent.pop_front()) {
+                        let is_alone = writes.is_alone(number);
+                        let carrier = if is_alone { Carrier::Alone } else { SLOT };
+                        let line = writes.job(number).unwrap().connection;
+                        match writes.position(number) {
+                            Position::Free => {}
+                            Position::Behind(one) if one == carrier && !is_alone => {}
+                            _ => {
+                                writes.apply(number, Event::LineBusy, AT(now));
+                                continue;
+                            }
+                        }
+                        let is_first = !writes.job(number).unwrap().may_be_there();
+                        if is_first && writes.job(number).unwrap().known_hash().is_none() {
+                            let before = first_sent.insert(line, number);
+                            prop_assert!(before < Some(number), "a first offer overtook another");
+                        }
+                        writes.sent(number, carrier, AT(now));
+                        under_way.push(number);
+                    }
+                }
+                Step::Break => for number in under_way.drain(..) {
+                    writes.apply(number, Event::Broke, AT(now));
+                },
+                Step::Block => {
+                    let hashes: Vec<_> = HASHES.iter().step_by(1 + now as usize % 3).copied().collect();
+                    ended += writes.block(&hashes, AT(now)).1.iter().filter(|job| job.is_open()).count();
+                }
+                Step::Recover => { writes.offer_unknown(AT(now), &known(0, Some(now + 1), 9)); }
+                Step::Restart => { writes.offer_accepted(AT(now + 1), AT(now)); }
+                Step::AskAgain => writes.end_refusal(AT(now)),
+                Step::Expire => ended += writes.take_expired(AT(now)).iter().filter(|job| job.is_open()).count(),
+                Step::Reject => for number in under_way.drain(..) {
+                    let job = writes.apply(number, Event::Answered, AT(now));
+                    ended += usize::from(job.unwrap().is_open());
+                },
+                _ => if let Some(number) = under_way.pop() {
+                    let event = match step {
+                        Step::Full => {
+                            writes.hold_until(AT(now + 3));
+                            Event::Full
+                        }
+                        Step::Behind => Event::Behind,
+                        Step::BehindBlock => Event::BehindBlock,
+                        Step::Known if writes.job(number).unwrap().is_open() => Event::AlreadyThere,
+                        _ => {
+                            ended += usize::from(writes.job_mut(number).unwrap().close());
+                            writes.accept(number, AT(now));
+                            continue;
+                        }
+                    };
+                    writes.apply(number, event, AT(now));
+                }
+            }
+            let counted: usize = writes.counts.iter().sum();
+            prop_assert_eq!(counted, writes.table.len());
+        }
+        // What the node had already waits for a block that shows it.
+        ended += writes.take_expired(AT(now + 1_000)).iter().filter(|job| job.is_open()).count();
+        prop_assert_eq!(ended, inserted);
+        prop_assert!(writes.is_empty(), "{writes:?}");
+        prop_assert_eq!(writes.lines(), 0);
+        let kept: usize = writes.table.values().map(|entry| kept_bytes(&entry.job)).sum();
+        prop_assert_eq!(kept, writes.kept_bytes());
+    }
+}
+
+/// Transactions of more bytes are hashed when they come.
+#[test]
+fn sharing_73_large_writes_are_hashed_in_their_clients_turn_and_not_by_the_worker() {
+    let large = write(vec![b'x'; 60_000]);
+    assert!(large.known_hash().is_none());
+    large.prepare(WriteOrder::Connection);
+    assert!(large.known_hash().is_some());
+}
