@@ -108,8 +108,9 @@ impl BreakController {
         if self.throughput.block(block) != Counted::New {
             return;
         }
-        self.gain_meter.block(block.observed, block.txs);
-        if let Some(rate) = self.windows.block(block.observed, block.txs) {
+        self.gain_meter
+            .block(block.observed, block.all.txs as usize);
+        if let Some(rate) = self.windows.block(block.observed, block.all.txs as usize) {
             self.window(block.observed, rate);
         }
         if let Some(gain) = self.gain_meter.measured() {
