@@ -6,7 +6,7 @@ use std::time::Duration;
 use pacing::Nanos;
 
 use crate::settings::PaceSettings;
-use crate::window::{LEAST, SECOND, STEP, remember};
+use crate::window::{LEAST, PROBE, RECENT, SECOND, STEP, remember};
 
 /// The in-flight cap and the number of connections, from the answers.
 ///
@@ -41,7 +41,7 @@ pub(crate) struct InFlight {
     connections: usize,
     probe: Probe,
     /// Blocks until the next trial may begin, and trials in a row that did not help.
-    rest: u32,
+    rest: usize,
     failures: u32,
     seen: Seen,
     /// The most lines between the last blocks.
@@ -87,12 +87,6 @@ struct Span {
 
 /// The longest burst, and the work that a node has ahead: a few turns of a busy machine's scheduler.
 pub(crate) const AHEAD: Nanos = Nanos::from_millis(20);
-/// Answers that take so many times their unloaded time, and 5 ms more, have waited for others.
-const QUEUED: f64 = 1.125;
-/// So many times as many connections are tried.
-const TRIED: usize = 8;
-/// Blocks to the next trial after one that did not help; twice as many after each further one.
-const REST: u32 = 16;
 
 impl InFlight {
     pub(crate) fn new(now: Nanos, pace: &PaceSettings) -> Self {
@@ -159,7 +153,7 @@ impl InFlight {
         let unloaded = self.unloaded.map_or(self.mean, Nanos::as_secs_f64);
         let ahead = AHEAD.as_secs_f64();
         self.seen.answers += span.answers;
-        let is_queue = self.mean > unloaded * QUEUED && self.mean > unloaded + ahead / 4.0;
+        let is_queue = self.mean > unloaded + ahead / 4.0;
         let secs = span.last.saturating_sub(span.began).as_secs_f64();
         if span.was_held || is_queue {
             self.seen.queued_answers += span.answers;
@@ -195,7 +189,9 @@ impl InFlight {
             // None => Opening
             Probe::None if is_queue && self.is_worth_a_trial(lines) => {
                 let before = self.connections;
-                self.connections = (TRIED * before).min(lines).min(self.most_connections);
+                self.connections = (PROBE as usize * before)
+                    .min(lines)
+                    .min(self.most_connections);
                 Probe::Opening { before, rate }
             }
             Probe::None => {
@@ -210,13 +206,16 @@ impl InFlight {
             }
             Probe::Opening { .. } => self.probe,
             // Measuring => None
-            Probe::Measuring { before, rate: without } => {
+            Probe::Measuring {
+                before,
+                rate: without,
+            } => {
                 let more = self.connections as f64 / before as f64 - 1.0;
                 if !is_queue || rate >= without * (1.0 + (more / 4.0).min(STEP - 1.0)) {
                     self.failures = 0;
                 } else {
                     self.connections = before;
-                    self.rest = REST << self.failures.min(4);
+                    self.rest = RECENT << self.failures.min(6);
                     self.failures += 1;
                 }
                 Probe::None

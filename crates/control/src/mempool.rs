@@ -34,10 +34,10 @@ struct Report {
 }
 
 /// After so long without a block or a report neither can be relied on.
-const SILENCE: Nanos = Nanos::from_secs(10);
+pub(crate) const SILENCE: Nanos = Nanos::from_secs(10);
 /// Part of what others had in the last block that is left for them: those who hold back
 /// come to equal shares, at an eighth of the difference a block.
-const LEFT_FOR_OTHERS: f64 = 0.5;
+const LEFT_FOR_OTHERS: f64 = 0.75;
 /// Instants kept, which are milliseconds apart under load: a report is older than that never.
 const INSTANTS: usize = 1_024;
 
@@ -59,13 +59,24 @@ impl Mempool {
         }
     }
 
-    /// So many were sent while `under_way` were.
-    pub(crate) fn sent(&mut self, now: Nanos, count: usize, under_way: usize) {
+    /// So many of what was sent are not answered.
+    pub(crate) fn under_way(&mut self, now: Nanos, count: usize) {
+        let answered = self.sent.saturating_sub(count as u64);
+        if self
+            .answered
+            .back()
+            .is_some_and(|(_, last)| *last == answered)
+        {
+            return;
+        }
         if self.answered.len() == INSTANTS {
             self.answered.pop_front();
         }
-        let answered = self.sent.saturating_sub(under_way as u64);
         self.answered.push_back((now, answered));
+    }
+
+    /// So many were sent.
+    pub(crate) const fn sent(&mut self, count: usize) {
         self.sent += count as u64;
     }
 

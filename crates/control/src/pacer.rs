@@ -8,7 +8,7 @@ use pacing::{Nanos, Rate};
 use crate::bound::Bound;
 use crate::in_flight::{AHEAD, InFlight};
 use crate::load::{Load, Unit};
-use crate::mempool::Mempool;
+use crate::mempool::{Mempool, SILENCE};
 use crate::settings::{PaceMode, PaceSettings};
 use crate::throughput::{BlockSeen, Counted, Throughput};
 use crate::window::{Interval, Window};
@@ -64,7 +64,10 @@ enum Probe {
     None,
     /// So many may be under way; twice as many after each 20 ms without an answer, so that some stand in the
     /// node's sockets while it commits the block that makes room.
-    Asking { count: usize, since: Nanos },
+    Asking {
+        count: usize,
+        since: Nanos,
+    },
     /// It took one: a block has made room, which was not seen yet.
     Answered,
 }
@@ -127,10 +130,9 @@ pub enum Refused {
     TimedOut,
 }
 
-/// Where no probe asks, a node that refused is asked again after so long: a quarter of the block interval of
-/// most chains.
+/// Where no probe asks (*fixed*, *off*), a node that refused is asked again after so long.
 const REFUSED: Nanos = Nanos::from_millis(250);
-/// While writes wait they leave in groups of this length, to save wake-ups.
+/// While writes wait they leave in groups of a tenth of the longest burst, to save wake-ups.
 const GROUP: f64 = 0.002;
 /// The last of the room leaves at this many times the rate that would use it up in a block interval, so that
 /// there is nearly always a place for a client that asks for little.
@@ -166,12 +168,15 @@ impl Pacer {
     pub fn grant(&mut self, now: Nanos, demand: Demand) -> Grant {
         self.demand = demand;
         self.in_flight.note(demand.lines, demand.connections);
+        self.mempool.under_way(now, demand.under_way);
         self.probe = self.probe.at(now, demand.most);
         let (most, amount, bound) = self.room(now);
-        self.follow(now, amount);
+        // The tail of the room is not what a probe is after.
+        let is_asking = matches!(self.probe, Probe::Asking { .. });
+        self.follow(now, if is_asking { f64::INFINITY } else { amount });
         let taken = self.take(now, demand.waiting.min(most));
         if taken > 0 {
-            self.mempool.sent(now, taken, demand.under_way);
+            self.mempool.sent(taken);
             self.in_flight.sent(now, taken, demand.under_way);
             self.since_block.sent += taken;
         }
@@ -282,7 +287,7 @@ impl Pacer {
     }
 
     fn window_room(&self, now: Nanos) -> (f64, Bound) {
-        let (own, limit) = (self.own(now), self.window_size());
+        let (own, limit) = (self.own(now), self.window_size(now));
         let bound = Bound::Window {
             own: own as usize,
             limit: limit as usize,
@@ -291,9 +296,13 @@ impl Pacer {
         ((limit - own).max(0.0), bound)
     }
 
-    /// The window; half of it from a refusal to the next block.
-    fn window_size(&self) -> f64 {
-        if self.since_block.was_refused {
+    /// The window; half of it from a refusal to the next block, and no bound where the node has shown no
+    /// block for long.
+    fn window_size(&self, now: Nanos) -> f64 {
+        let silence = now.saturating_sub(self.since_block.began);
+        if self.window.is_untaught() && silence > SILENCE {
+            f64::INFINITY
+        } else if self.since_block.was_refused {
             self.window.size / 2.0
         } else {
             self.window.size
@@ -538,8 +547,4 @@ impl From<Nanos> for SinceBlock {
             ..Self::default()
         }
     }
-}
-impl Pacer {
-    #[allow(missing_docs)]
-    pub fn debug(&self) -> String { format!("{} free {:.0} taken {:.0} set {:.0} conns {} lim {}", self.window.debug(), self.free, self.taken, self.set, self.connections(), self.in_flight.limit(10000)) }
 }

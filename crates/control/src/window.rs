@@ -25,7 +25,7 @@ pub(crate) struct Window {
     /// Blocks of the last second: when they came, all of them, the own part.
     second: VecDeque<(Nanos, Load, Load)>,
     /// All and own transactions of the last second at each of the last blocks.
-    worths: VecDeque<Load>,
+    seconds: VecDeque<(Load, Load)>,
     /// Seconds between the last blocks before which own transactions waited.
     intervals: VecDeque<f64>,
     /// What of ours was left after the last block; where there was any, the next one was due.
@@ -46,6 +46,7 @@ pub(crate) struct Interval {
     pub(crate) left: Load,
     /// What the mempool may hold, in the unit; infinite if that is unknown.
     pub(crate) mempool_limit: f64,
+    /// Transactions of others in the mempool after it.
     pub(crate) others: f64,
     /// What was free for ours after the block before, in the unit.
     pub(crate) free: f64,
@@ -59,20 +60,17 @@ pub(crate) struct Interval {
 const FIRST: f64 = 500.0;
 /// The window is not below this many transactions.
 pub(crate) const LEAST: f64 = 8.0;
-/// A window whose transactions were all taken by the block grows by this factor.
-const GROWTH: f64 = 4.0;
 /// Blocks within this time count together.
 pub(crate) const SECOND: Nanos = Nanos::from_secs(1);
 /// Blocks whose worth and intervals count.
-const RECENT: usize = 4;
-/// The pace is faster than even by this factor at least, and becomes faster by it.
+pub(crate) const RECENT: usize = 4;
+/// The pace is at least so much faster than even, and becomes faster by this factor; more connections must raise
+/// the rate of answers by it.
 pub(crate) const STEP: f64 = 1.25;
-/// It is not faster than even by more than this factor.
-const MOST_LEAD: f64 = 8.0;
-/// The pace falls by this factor a block,
-const EASE: f64 = 0.99;
-/// once so much of what there is room for was filled.
-const FILLED: f64 = 0.99;
+/// So much at most is tried at once: times the even pace, times the connections.
+pub(crate) const PROBE: f64 = 8.0;
+/// Part of a room from which on it counts as filled, and by which the lead falls with each block that is.
+const NEARLY: f64 = 0.99;
 
 impl Window {
     pub(crate) fn new() -> Self {
@@ -80,7 +78,7 @@ impl Window {
             unit: Unit::Transactions,
             size: FIRST,
             second: VecDeque::new(),
-            worths: VecDeque::new(),
+            seconds: VecDeque::new(),
             intervals: VecDeque::new(),
             left: 0.0,
             lead: STEP,
@@ -90,12 +88,17 @@ impl Window {
     /// The chain's last blocks had at most so many transactions, or by its limits can have at most so
     /// many: before the first block the window is so large.
     pub(crate) fn learn(&mut self, history: u64, limit: Option<u64>) {
-        if self.worths.is_empty() {
+        if self.is_untaught() {
             let size = FIRST.max(2.0 * history as f64);
             self.size = limit
                 .map_or(size, |limit| size.min(limit as f64))
                 .max(LEAST);
         }
+    }
+
+    /// No block was seen yet.
+    pub(crate) fn is_untaught(&self) -> bool {
+        self.seconds.is_empty()
     }
 
     /// The state after a block.
@@ -115,12 +118,13 @@ impl Window {
     /// The lead grows while writes waited and neither the block nor what was free for ours was filled; it
     /// falls slowly.
     fn lead(&mut self, interval: &Interval, own: f64) {
-        let is_block_full = interval.all.of(self.unit) as f64 >= FILLED * interval.mempool_limit.min(self.size);
-        let is_room_used = own >= FILLED * (self.left + interval.free);
-        if is_block_full && is_room_used || own >= FILLED * self.size {
-            self.lead = (self.lead * EASE).max(STEP);
+        let block = interval.mempool_limit.min(self.size);
+        let is_block_full = interval.all.of(self.unit) as f64 >= NEARLY * block;
+        let is_room_used = own >= NEARLY * (self.left + interval.free);
+        if is_block_full && is_room_used || own >= NEARLY * self.size {
+            self.lead = (self.lead * NEARLY).max(STEP);
         } else if interval.waited && interval.was_slow {
-            self.lead = (self.lead * STEP).min(MOST_LEAD);
+            self.lead = (self.lead * STEP).min(PROBE);
         }
     }
 
@@ -139,11 +143,9 @@ impl Window {
         {
             self.second.pop_front();
         }
-        let all: Load = self.second.iter().map(|(_, all, _)| *all).sum();
-        let ours: Load = self.second.iter().map(|(_, _, ours)| *ours).sum();
-        let depth = (interval.others / all.txs.max(1) as f64 / 2.0).max(1.0);
-        let scaled = Load { txs: (ours.txs as f64 * depth) as u64, bytes: (ours.bytes as f64 * depth) as u64, gas: (ours.gas as f64 * depth) as u64 };
-        remember(&mut self.worths, all + scaled);
+        let all = self.second.iter().map(|(_, all, _)| *all).sum();
+        let ours = self.second.iter().map(|(_, _, ours)| *ours).sum();
+        remember(&mut self.seconds, (all, ours));
     }
 
     /// `own` were in no block until this one. What is too many leaves over some blocks, in which half as
@@ -151,21 +153,28 @@ impl Window {
     fn resize(&mut self, interval: &Interval, own: f64) {
         let ours = interval.ours.of(self.unit) as f64;
         let worth = self.worth();
-        if worth > self.size {
-            let took_all = interval.left.of(self.unit) as f64 <= ours / 2.0;
-            let most = if took_all { GROWTH } else { 2.0 } * self.size;
-            self.size = (if took_all { 2.0 * worth } else { worth }).min(most);
-        } else if interval.waited && self.worths.len() == RECENT {
-            self.size = worth;
+        let waiting =
+            interval.left.of(self.unit) as f64 + interval.others * interval.all.mean(self.unit);
+        let took_all = waiting <= interval.all.of(self.unit) as f64 / 2.0;
+        let wanted = if took_all { 2.0 * worth } else { worth };
+        if wanted > self.size || interval.waited && self.seconds.len() == RECENT {
+            self.size = wanted;
         }
         self.size = self.size.max(own - ours / 2.0);
     }
 
-    /// The largest of the last sums, at least that of the least transactions.
+    /// The largest of the last sums of all and own transactions, at least that of the least transactions.
     fn worth(&self) -> f64 {
-        let least = self.worths.back().map_or(1.0, |sum| sum.mean(self.unit)) * LEAST;
-        let worths = self.worths.iter().map(|sum| sum.of(self.unit) as f64);
-        worths.fold(least, f64::max)
+        let in_unit = |load: &Load| load.of(self.unit) as f64;
+        let sums = self
+            .seconds
+            .iter()
+            .map(|(all, ours)| in_unit(all) + in_unit(ours));
+        let mean = self
+            .seconds
+            .back()
+            .map_or(1.0, |(all, _)| all.mean(self.unit));
+        sums.fold(mean * LEAST, f64::max)
     }
 
     /// The shortest recent interval in seconds; the usual one while none is known.
@@ -191,7 +200,4 @@ pub(crate) fn remember<T>(recent: &mut VecDeque<T>, value: T) {
         recent.pop_front();
     }
     recent.push_back(value);
-}
-impl Window {
-    pub(crate) fn debug(&self) -> String { format!("W {:.0} lead {:.2} int {:.3} {:?}", self.size, self.lead, self.interval(), self.unit) }
 }

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod answers;
 mod breaks;
 mod matrix;
 mod model;
+mod pace;

@@ -1,0 +1,573 @@
+//! The pace: its bounds, how fast it finds what a node takes, and how steady it is.
+
+use control::{BlockSeen, Bound, Demand, Load, PaceMode, PaceSettings, Pacer, Refused, Unit};
+use pacing::{Nanos, Rate};
+use proptest::prelude::*;
+
+use crate::model::clients::{Direct, Wants};
+use crate::model::node::{Node, NodeKind, STEP};
+use crate::model::proxy::{Proxy, Visible, pace};
+use crate::model::{adaptive, go_on, run, run_from};
+
+/// More than any node takes.
+pub(crate) const FLOOD: fn(f64) -> f64 = |_| 10_000.0;
+
+pub(crate) fn pacer(max_req: u64, settings: &PaceSettings) -> Pacer {
+    Pacer::new(Nanos::ZERO, Rate::per_second(max_req).unwrap(), settings)
+}
+
+/// So many are under way, and more wait than can be sent.
+pub(crate) fn many(under_way: usize) -> Demand {
+    Demand {
+        waiting: 1_000_000,
+        under_way,
+        own: Load::of_txs(under_way as u64),
+        most: 512,
+        connections: 1,
+        lines: 1,
+    }
+}
+
+fn block(height: u64, txs: u64, observed: Nanos) -> BlockSeen {
+    BlockSeen {
+        height,
+        all: Load::of_txs(txs),
+        ours: Load::of_txs(txs),
+        observed,
+    }
+}
+
+/// The pacer, what is own, and the time.
+struct World {
+    pacer: Pacer,
+    own: u64,
+    now: Nanos,
+    height: u64,
+}
+
+impl World {
+    fn new(settings: &PaceSettings) -> Self {
+        Self {
+            pacer: pacer(1_000_000, settings),
+            own: 0,
+            now: Nanos::ZERO,
+            height: 0,
+        }
+    }
+
+    fn adaptive() -> Self {
+        Self::new(&pace(PaceMode::Adaptive))
+    }
+
+    /// More wait than can be sent, and none is under way.
+    fn demand(&self) -> Demand {
+        Demand {
+            own: Load::of_txs(self.own),
+            ..many(0)
+        }
+    }
+
+    /// Takes what is granted until something else than the rate bounds it, and has it accepted at once.
+    fn fill(&mut self) -> u64 {
+        let before = self.own;
+        loop {
+            let grant = self.pacer.grant(self.now, self.demand());
+            self.own += grant.now as u64;
+            for _ in 0..grant.now {
+                self.pacer.answered(self.now, self.now);
+                self.pacer.accepted();
+            }
+            match grant.next {
+                Some(next) => self.now = next,
+                None if grant.now > 0 => self.now = self.now.saturating_add(Nanos::from_millis(1)),
+                None => return self.own - before,
+            }
+        }
+    }
+
+    /// A block a second takes so many, if there are so many.
+    fn block(&mut self, most: u64) {
+        self.height += 1;
+        self.now = self.now.max(Nanos::from_secs(self.height));
+        let taken = most.min(self.own);
+        self.own -= taken;
+        let seen = block(self.height, taken, self.now);
+        self.pacer
+            .block(self.now, &seen, Unit::Transactions, Load::of_txs(self.own));
+    }
+}
+
+/// Case 15.
+#[test]
+fn pacing_15_never_more_than_max_req_and_a_burst_in_any_100_ms() {
+    // Demand comes and goes, blocks stall, the mempool fills up, a break closes the gate.
+    let mut node = Node::new(NodeKind {
+        jitter: 0.5,
+        ..NodeKind::default()
+    });
+    let flood = |t: f64| if t % 7.0 < 4.0 { 10_000.0 } else { 0.0 };
+    let mut proxy = adaptive(2_000, flood, &mut node);
+    let mut now = Nanos::ZERO;
+    while now < Nanos::from_secs(60) {
+        node.step(now);
+        let second = now.as_secs();
+        node.halted = (30..40).contains(&second);
+        if second >= 50 {
+            proxy
+                .pacer
+                .throttle(now, if second == 50 { 0.0 } else { 1.0 });
+        }
+        proxy.step(now, &mut node);
+        now = now.saturating_add(STEP);
+    }
+    let departures = &proxy.departures;
+    let (mut first, mut inside, mut most) = (0, 0, 0);
+    for (at, count) in departures {
+        inside += count;
+        while departures[first].0.saturating_add(Nanos::from_millis(100)) <= *at {
+            inside -= departures[first].1;
+            first += 1;
+        }
+        most = most.max(inside);
+    }
+    // 2,000/s × 0.1 s, and 20 ms at once.
+    assert!(most <= 240, "{most}");
+    assert!(proxy.sent > 40_000, "{}", proxy.sent);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// For any events in any order the emitter's bound holds, the rate's bounds, and a bound is named
+    /// whenever writes are held back.
+    #[test]
+    fn pacing_15_any_events(
+        events in prop::collection::vec((0_u8..9, 0_u64..50, 0_usize..6_000), 1..400),
+    ) {
+        let mut pacer = pacer(2_000, &pace(PaceMode::Adaptive));
+        let (mut now, mut height) = (Nanos::ZERO, 0);
+        let mut left: Vec<(Nanos, usize)> = Vec::new();
+        for (kind, step_ms, number) in events {
+            now = now.saturating_add(Nanos::from_millis(step_ms));
+            match kind {
+                0 => pacer.accepted(),
+                1 => pacer.refused(Refused::Full { max: Some(number) }),
+                2 => pacer.refused(Refused::Full { max: None }),
+                3 => pacer.mempool(now, number),
+                4 => {
+                    height += 1;
+                    let unit = [Unit::Transactions, Unit::Bytes, Unit::Gas][number % 3];
+                    let all = Load { txs: number as u64, bytes: 250 * number as u64, gas: number as u64 };
+                    let seen = BlockSeen { height, all, ours: Load::ZERO, observed: now };
+                    pacer.block(now, &seen, unit, all);
+                }
+                5 => pacer.throttle(now, number as f64 / 3_000.0),
+                6 => pacer.node_changed(now),
+                7 => pacer.answered(now, now.saturating_sub(Nanos::from_micros(number as u64))),
+                _ => {
+                    let demand = Demand { waiting: number, ..many(number % 512) };
+                    let grant = pacer.grant(now, demand);
+                    prop_assert!(grant.now <= 512.min(number));
+                    prop_assert!(grant.next.is_none_or(|next| next >= now));
+                    prop_assert_eq!(pacer.bound() == Bound::Nothing, grant.now == number);
+                    left.push((now, grant.now));
+                }
+            }
+            prop_assert!((50.0..=2_000.0).contains(&pacer.rate().as_f64()));
+        }
+        for (i, (from, _)) in left.iter().enumerate() {
+            let until = from.saturating_add(Nanos::from_millis(100));
+            let sum: usize =
+                left[i..].iter().take_while(|(at, _)| *at < until).map(|(_, count)| count).sum();
+            prop_assert!(sum <= 240);
+        }
+    }
+}
+
+/// Own transactions in no block stay below about two blocks; a block returns what it took.
+#[test]
+fn the_window_is_two_blocks_and_a_block_returns_what_it_took() {
+    let mut world = World::adaptive();
+    let sent: Vec<u64> = (0..20)
+        .map(|_| {
+            let sent = world.fill();
+            let bound = world.pacer.bound();
+            assert!(matches!(bound, Bound::Window { .. }), "{bound:?}");
+            world.block(1_000);
+            sent
+        })
+        .collect();
+    // The first window is a guess, its blocks are taken whole; from then on it is two blocks.
+    assert_eq!(sent[..2], [500, 2_000]);
+    assert_eq!((world.own, sent[19]), (1_000, 1_000));
+}
+
+/// A node that takes everything gets four times as much with each block.
+#[test]
+fn blocks_that_take_everything_widen_the_window() {
+    let mut world = World::adaptive();
+    for expected in [500, 2_000, 8_000, 32_000] {
+        assert_eq!(world.fill(), expected);
+        world.block(u64::MAX);
+    }
+}
+
+/// Case 48: what the chain's blocks held, or may hold, is known before the first burst.
+#[test]
+fn pacing_48_the_first_window_is_what_the_chain_showed_or_allows() {
+    for (history, limit, expected) in [
+        (0, None, 500),
+        (2_000, None, 4_000),
+        (0, Some(230), 230),
+        (2_000, Some(230), 230),
+        (0, Some(0), 8),
+    ] {
+        let mut world = World::adaptive();
+        world.pacer.learn(history, limit);
+        assert_eq!(world.fill(), expected);
+    }
+    // Once blocks were seen they alone count.
+    let mut world = World::adaptive();
+    world.fill();
+    world.block(1_000);
+    world.pacer.learn(50_000, None);
+    assert_eq!(world.fill(), 2_000);
+}
+
+/// Case 48: own transactions are own however long the chain takes for them, and others never widen the window.
+/// At 2b52556 own ones older than 16 blocks counted as others', which switched window and pace off: 14,000 to
+/// 21,000 refusals in 50 s on chains of 200 and 230 transactions a block.
+#[test]
+fn pacing_48_sentinels_alone_never_fill_the_mempool_of_a_slow_chain() {
+    for (proxies, blocks_txs, deepest) in [(1, 200, 5), (1, 230, 5), (2, 230, 6), (4, 230, 9)] {
+        let kind = NodeKind {
+            block: blocks_txs,
+            ..NodeKind::steady()
+        };
+        let mut node = Node::new(kind);
+        let wants = Wants {
+            flood: |_| 1_000.0,
+            ..Wants::default()
+        };
+        let settings = pace(PaceMode::Adaptive);
+        let mut proxies: Vec<Proxy> = (0..proxies)
+            .map(|number| Proxy::new(number, wants, 2_000, &settings, &mut node))
+            .collect();
+        let (mut now, mut most) = (Nanos::ZERO, 0);
+        while now < Nanos::from_secs(600) {
+            node.step(now);
+            for proxy in &mut proxies {
+                proxy.step(now, &mut node);
+            }
+            most = most.max(node.depth());
+            now = now.saturating_add(STEP);
+        }
+        assert_eq!(node.refused, 0);
+        assert!(
+            most <= deepest * blocks_txs,
+            "{most} of {blocks_txs}, {} proxies",
+            proxies.len()
+        );
+        let committed = node.committed_between(Nanos::from_secs(10), now);
+        assert!(committed >= 570 * blocks_txs, "{committed}");
+        for proxy in &proxies {
+            assert!(proxy.pacer.connections() <= 11);
+        }
+    }
+}
+
+/// Case 48: what a foreign burst widened is narrow again after it.
+#[test]
+fn pacing_48_connections_and_lead_come_back_after_a_foreign_burst() {
+    let mut node = Node::new(NodeKind::steady());
+    let closed = |seconds: f64| if seconds < 60.0 { 10_000.0 } else { 0.0 };
+    let mut proxy = adaptive(50_000, closed, &mut node);
+    let wants = Wants {
+        flood: closed,
+        ..Wants::default()
+    };
+    let mut foreign = Direct::new(6, wants, &mut node);
+    let mut now = Nanos::ZERO;
+    let mut most = 0;
+    while now < Nanos::from_secs(120) {
+        node.step(now);
+        proxy.step(now, &mut node);
+        foreign.step(now, &mut node);
+        most = most.max(proxy.pacer.connections());
+        now = now.saturating_add(STEP);
+    }
+    assert!(most > 4, "{most}");
+    assert!(
+        proxy.pacer.connections() <= 2,
+        "{}",
+        proxy.pacer.connections()
+    );
+}
+
+/// The window is in the unit that the chain is short of.
+#[test]
+fn a_chain_short_of_bytes_has_a_window_of_bytes() {
+    let mut world = World::adaptive();
+    let of = |txs: u64| Load {
+        txs,
+        bytes: txs * 1_000,
+        gas: 0,
+    };
+    for height in 1..=8 {
+        let seen = BlockSeen {
+            height,
+            all: of(100),
+            ours: of(100),
+            observed: Nanos::from_secs(height),
+        };
+        let at = Nanos::from_secs(height);
+        // Writes wait all the time.
+        world.pacer.grant(
+            at,
+            Demand {
+                own: of(150),
+                ..many(0)
+            },
+        );
+        world.pacer.block(at, &seen, Unit::Bytes, of(100));
+    }
+    assert_eq!(world.pacer.unit(), Unit::Bytes);
+    let demand = Demand {
+        own: of(199),
+        ..many(0)
+    };
+    let grant = world.pacer.grant(Nanos::from_secs(9), demand);
+    assert!(grant.now <= 1 && grant.amount <= 1_000, "{grant:?}");
+    let demand = Demand {
+        own: of(200),
+        ..many(0)
+    };
+    assert_eq!(world.pacer.grant(Nanos::from_secs(9), demand).now, 0);
+    let window = Bound::Window {
+        own: 200_000,
+        limit: 200_000,
+        unit: Unit::Bytes,
+    };
+    assert_eq!(world.pacer.bound(), window);
+}
+
+/// Case 17: no blocks, so nothing more is sent than the window allows; when blocks come again
+/// everything goes on as before.
+#[test]
+fn controller_17_a_halted_chain_keeps_its_transactions_here() {
+    for mempool in [5_000, 1_000_000] {
+        let kind = NodeKind {
+            mempool,
+            ..NodeKind::steady()
+        };
+        let (mut node, mut proxy) = run(kind, 4_000, 30, FLOOD);
+        let refused = proxy.refused;
+        node.halted = true;
+        go_on(&mut node, &mut proxy, 30, 330);
+        assert_eq!(proxy.refused, refused);
+        assert!(!proxy.pacer.is_blind(Nanos::from_secs(330)));
+        assert!(
+            node.depth() < mempool && node.depth() < 30_000,
+            "{}",
+            node.depth()
+        );
+        let sent = proxy.sent;
+        node.halted = false;
+        go_on(&mut node, &mut proxy, 330, 360);
+        assert!(proxy.sent > sent + 60_000);
+    }
+}
+
+/// Case 27: two proxies come to equal shares, also the one that starts when the node is full, whether the
+/// mempool or the blocks are what is short.
+#[test]
+fn controller_27_several_proxies_share_one_node() {
+    for block in [usize::MAX, 2_000] {
+        let kind = NodeKind {
+            block,
+            ..NodeKind::steady()
+        };
+        let mut node = Node::new(kind);
+        let wants = Wants {
+            flood: FLOOD,
+            ..Wants::default()
+        };
+        let settings = pace(PaceMode::Adaptive);
+        let mut proxies = [0, 1].map(|at| Proxy::new(at, wants, 10_000, &settings, &mut node));
+        let mut now = Nanos::ZERO;
+        while now < Nanos::from_secs(120) {
+            node.step(now);
+            for (proxy, start) in proxies.iter_mut().zip([0, 30]) {
+                if now >= Nanos::from_secs(start) {
+                    proxy.step(now, &mut node);
+                }
+            }
+            now = now.saturating_add(STEP);
+        }
+        let late = node
+            .blocks
+            .iter()
+            .filter(|made| made.at >= Nanos::from_secs(60));
+        let shares = late.fold([0, 0], |[a, b], made| {
+            [a + made.by_source[0], b + made.by_source[1]]
+        });
+        let (least, most) = (shares[0].min(shares[1]), shares[0].max(shares[1]));
+        assert!(least as f64 > 0.8 * most as f64, "{shares:?}");
+    }
+}
+
+/// Case 22: a burst of refusals halves the window once, and the next block restores it.
+#[test]
+fn controller_22_full_and_rechecking_bursts_halve_once_a_block() {
+    let mut world = World::adaptive();
+    assert_eq!(world.fill(), 500);
+    for _ in 0..300 {
+        world.pacer.refused(Refused::TimedOut);
+    }
+    assert_eq!(world.pacer.grant(world.now, world.demand()).now, 0);
+    let halved = Bound::Window {
+        own: 500,
+        limit: 250,
+        unit: Unit::Transactions,
+    };
+    assert_eq!(world.pacer.bound(), halved);
+    world.block(u64::MAX);
+    assert_eq!(world.fill(), 2_000);
+}
+
+/// A node that states how much its mempool holds is filled to nearly that from then on.
+#[test]
+fn controller_22_the_size_of_the_mempool_is_learnt_from_the_first_refusal() {
+    let mut world = World::adaptive();
+    world.own = 15;
+    world.pacer.grant(world.now, world.demand());
+    world.pacer.refused(Refused::Full { max: Some(15) });
+    assert_eq!(world.pacer.mempool_size(), Some(15));
+    world.block(15);
+    assert_eq!(world.fill(), 14);
+    let room = Bound::MempoolRoom {
+        own: 14,
+        others: 0,
+        limit: 14,
+    };
+    assert_eq!(world.pacer.bound(), room);
+}
+
+/// Case 77: one write at a time asks a full mempool for room, more while the node answers nothing, as when it
+/// commits a block; the first that it takes opens the room before the block is seen.
+#[test]
+fn controller_77_a_full_mempool_is_asked_by_one_and_by_more_while_it_is_silent() {
+    let full = Refused::Full { max: Some(5_000) };
+    let mut pacer = pacer(100_000, &PaceSettings::default());
+    pacer.refused(full);
+    let (mut now, mut under_way) = (Nanos::from_secs(1), 0);
+    for asking in [1, 2, 4, 8] {
+        under_way += pacer.grant(now, many(under_way)).now;
+        assert_eq!(under_way, asking);
+        now = pacer.grant(now, many(under_way)).next.unwrap();
+    }
+    pacer.refused(full);
+    assert_eq!(pacer.grant(now, many(0)).now, 1);
+    assert_eq!(pacer.grant(now, many(1)).now, 0);
+    pacer.accepted();
+    // Now the in-flight cap bounds them, which no answer has raised yet.
+    assert_eq!(pacer.grant(now, many(1)).now, 7);
+}
+
+/// A fresh proxy in front of the model of a real node fills its blocks after four of them.
+#[test]
+fn a_fresh_start_fills_blocks_within_four() {
+    let (node, proxy) = run(NodeKind::steady(), 10_000, 40, FLOOD);
+    let settled = node.blocks.last().unwrap().txs() as f64;
+    let fourth = node.blocks[4].txs() as f64;
+    assert!(fourth > 0.95 * settled, "{fourth} {settled}");
+    // The mempool is found by its first refusals; from then on there are none.
+    assert!(proxy.refused < 300, "{}", proxy.refused);
+    assert_eq!(proxy.pacer.mempool_size(), Some(5_000));
+    // Below the capacity nothing has to be found but the ceiling.
+    let (node, proxy) = run(NodeKind::steady(), 2_000, 10, FLOOD);
+    assert_eq!((proxy.refused, node.refused), (0, 0));
+    assert_eq!(proxy.usual_bound(), "ceiling");
+}
+
+/// The pace spreads what a block returns over the interval.
+#[test]
+fn writes_leave_over_most_of_the_interval() {
+    let (_, proxy) = run(NodeKind::steady(), 10_000, 60, FLOOD);
+    let late = proxy
+        .departures
+        .iter()
+        .filter(|(at, _)| *at > Nanos::from_secs(30));
+    let busy: Vec<_> = late.map(|(at, _)| at.as_millis() / 10).collect();
+    let distinct = busy.iter().collect::<std::collections::BTreeSet<_>>().len();
+    // Of 3,000 hundredths of a second.
+    assert!(distinct > 2_000, "{distinct}");
+    let rates: Vec<f64> = proxy.rates_from(Nanos::from_secs(30)).collect();
+    assert!(
+        rates.iter().all(|rate| (3_000.0..9_000.0).contains(rate)),
+        "{rates:?}"
+    );
+}
+
+/// A node whose blocks are seen neither in blocks nor in depths goes by answers and refusals.
+#[test]
+fn blind_the_pace_goes_by_answers_and_refusals() {
+    let visible = Visible {
+        blocks: false,
+        depth: false,
+    };
+    let start = |node: &mut Node| adaptive(10_000, FLOOD, node).seeing(visible);
+    let (node, proxy) = run_from(Node::new(NodeKind::steady()), start, 120);
+    assert!(proxy.pacer.is_blind(Nanos::from_secs(120)));
+    let committed = node.committed_between(Nanos::from_secs(60), Nanos::from_secs(120));
+    assert!(committed as f64 > 60.0 * 2_500.0, "{committed}");
+}
+
+/// Blocks are made but not reported: the falling depth shows them.
+#[test]
+fn with_the_depth_alone_the_window_follows_it() {
+    let visible = Visible {
+        blocks: false,
+        depth: true,
+    };
+    let start = |node: &mut Node| adaptive(10_000, FLOOD, node).seeing(visible);
+    let (node, proxy) = run_from(Node::new(NodeKind::steady()), start, 120);
+    assert!(!proxy.pacer.is_blind(Nanos::from_secs(120)));
+    let committed = node.committed_between(Nanos::from_secs(60), Nanos::from_secs(120));
+    assert!(committed as f64 > 60.0 * 2_500.0, "{committed}");
+}
+
+/// A restart of the node empties its mempool; what it reports bounds what is counted as own there.
+#[test]
+fn a_lost_mempool_does_not_close_the_window() {
+    let mut world = World::adaptive();
+    assert_eq!(world.fill(), 500);
+    assert_eq!(world.pacer.grant(world.now, world.demand()).now, 0);
+    world.now = world.now.saturating_add(Nanos::from_secs(1));
+    world.pacer.mempool(world.now, 0);
+    assert_eq!(world.fill(), 500);
+}
+
+/// *fixed* and *off* know no window; *off* knows no rate either.
+#[test]
+fn fixed_keeps_its_rate_and_off_keeps_nothing_back() {
+    let sent = |mode| {
+        let mut node = Node::new(NodeKind::steady());
+        let wants = Wants {
+            flood: FLOOD,
+            ..Wants::default()
+        };
+        let mut proxy = Proxy::new(0, wants, 1_000, &pace(mode), &mut node);
+        go_on(&mut node, &mut proxy, 0, 10);
+        (proxy.sent, proxy.pacer.bound())
+    };
+    let (fixed, bound) = sent(PaceMode::Fixed);
+    assert!((9_990..=10_020).contains(&fixed), "{fixed}");
+    assert_eq!(
+        bound,
+        Bound::Ceiling {
+            per_second: 1_000.0
+        }
+    );
+    assert!(sent(PaceMode::Off).0 > 40_000);
+}
