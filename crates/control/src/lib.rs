@@ -34,10 +34,12 @@
 
 mod bound;
 mod breaks;
+mod demand;
 mod in_flight;
 mod load;
 mod mempool;
 mod pacer;
+mod probe;
 mod settings;
 mod throughput;
 mod window;
@@ -47,8 +49,9 @@ pub use self::{
     breaks::{
         BreakCause, BreakController, BreakDecision, BreakEvent, BreakFacts, BreakState, Gate,
     },
+    demand::{Demand, Grant, Refused},
     load::{Load, Unit},
-    pacer::{Demand, Grant, Pacer, Refused},
+    pacer::Pacer,
     settings::{PaceMode, PaceSettings, PauseAction, PauseMode, PauseSettings},
     throughput::{BlockSeen, Counted, Throughput},
 };

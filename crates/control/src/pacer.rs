@@ -6,9 +6,11 @@ use fairq::Gcra;
 use pacing::{Nanos, Rate};
 
 use crate::bound::Bound;
+use crate::demand::{Demand, Grant, Refused};
 use crate::in_flight::{AHEAD, InFlight};
 use crate::load::{Load, Unit};
 use crate::mempool::{Mempool, SILENCE};
+use crate::probe::Probe;
 use crate::settings::{PaceMode, PaceSettings};
 use crate::throughput::{BlockSeen, Counted, Throughput};
 use crate::window::{Interval, Window};
@@ -56,78 +58,6 @@ struct SinceBlock {
     was_refused: bool,
     /// Its mempool was full.
     was_full: bool,
-}
-
-/// Whether a full mempool is asked for room.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Probe {
-    None,
-    /// So many may be under way; twice as many after each 20 ms without an answer, so that some stand in the
-    /// node's sockets while it commits the block that makes room.
-    Asking {
-        count: usize,
-        since: Nanos,
-    },
-    /// It took one: a block has made room, which was not seen yet.
-    Answered,
-}
-
-impl Probe {
-    fn at(self, now: Nanos, most: usize) -> Self {
-        match self {
-            Self::Asking { count, since } if since == Nanos::ZERO || most == 0 => {
-                Self::Asking { count, since: now }
-            }
-            Self::Asking { count, since } if now.saturating_sub(since) >= AHEAD => Self::Asking {
-                count: (2 * count).min(most),
-                since: now,
-            },
-            _ => self,
-        }
-    }
-}
-
-/// What waits, and what is at the node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Demand {
-    /// Writes that wait.
-    pub waiting: usize,
-    /// Writes sent and not answered.
-    pub under_way: usize,
-    /// Everything sent and in no block yet, by hash: under way, accepted, or of unknown fate.
-    pub own: Load,
-    /// Writes that may be under way in any case; 0 while nothing can be sent.
-    pub most: usize,
-    /// Connections that are up.
-    pub connections: usize,
-    /// Lines of writes in order that wait or are under way: without a proxy each would have one under way.
-    pub lines: usize,
-}
-
-/// A permission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grant {
-    /// So many writes may leave now; they count as sent.
-    pub now: usize,
-    /// No more than this in the window's unit; a write begun below it leaves whole.
-    pub amount: u64,
-    /// When to ask again, if time alone decides; else ask when something has happened: an answer, a
-    /// block, a depth, the end of a break.
-    pub next: Option<Nanos>,
-}
-
-/// Why the node did not take a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// Its mempool is full; `max` is how many it holds, if the error contains it.
-    Full {
-        /// Transactions the mempool holds.
-        max: Option<usize>,
-    },
-    /// Its mempool is being rechecked after a block and counts as full for a moment.
-    Rechecking,
-    /// It did not answer in time.
-    TimedOut,
 }
 
 /// Where no probe asks (*fixed*, *off*), a node that refused is asked again after so long.
