@@ -6,6 +6,7 @@ use std::time::Duration;
 use pacing::Nanos;
 
 use crate::breaks::BreakState;
+use crate::load::Unit;
 
 /// The bound that holds at a moment, with its numbers. The pacer names its own; those of one client
 /// ([`Share`](Self::Share)) and of the node ([`Held`](Self::Held), [`Break`](Self::Break),
@@ -38,6 +39,8 @@ pub enum Bound {
         own: usize,
         /// How many they may be.
         limit: usize,
+        /// In which unit.
+        unit: Unit,
     },
     /// As many writes wait for the node's answers as keep it busy.
     NodeTime {
@@ -177,9 +180,10 @@ impl fmt::Display for Told {
                 f,
                 "the pace: {per_second:.1} writes/s, the free room spread over the block interval"
             ),
-            Bound::Window { own, limit } => write!(
+            Bound::Window { own, limit, unit } => write!(
                 f,
-                "the window: {own} of {limit} own transactions are in no block yet"
+                "the window: {own} of {limit} own {} are in no block yet",
+                unit.name()
             ),
             Bound::NodeTime {
                 under_way,
@@ -257,6 +261,7 @@ mod tests {
             Bound::Window {
                 own: 990,
                 limit: 1_000,
+                unit: Unit::Transactions,
             },
             Bound::NodeTime {
                 under_way: 8,

@@ -91,7 +91,7 @@ impl PaceSettings {
 
 /// Clients of a node have ten or so where they flood it (`docs/experiments.md`); with each connection
 /// more readers take CPU from consensus.
-const MOST_CONNECTIONS: usize = 16;
+const MOST_CONNECTIONS: usize = 64;
 
 impl PauseMode {
     /// Whether the clock triggers breaks.

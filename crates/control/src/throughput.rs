@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 
 use pacing::Nanos;
 
+use crate::load::Load;
+
 /// A block of the chain as the controller sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockSeen {
     /// Its height, 1 or more.
     pub height: u64,
-    /// Transactions in it.
-    pub txs: usize,
-    /// How many of them were sent from here; none when that is not known.
-    pub ours: Option<usize>,
+    /// All of its transactions.
+    pub all: Load,
+    /// Those that were sent from here.
+    pub ours: Load,
     /// When the node announced it, or else when it was read.
     pub observed: Nanos,
 }
@@ -65,21 +67,21 @@ impl Throughput {
     pub fn block(&mut self, block: &BlockSeen) -> Counted {
         let Some((highest, at)) = self.highest else {
             self.highest = Some((block.height, block.observed));
-            self.total += block.txs as u64;
+            self.total += block.all.txs;
             return Counted::New;
         };
         if block.height <= highest {
             if self.missing.remove(&block.height) {
-                self.total += block.txs as u64;
+                self.total += block.all.txs;
                 return Counted::Late;
             }
             return Counted::Duplicate;
         }
         self.note_missing(highest + 1, block.height);
-        self.total += block.txs as u64;
+        self.total += block.all.txs;
         let interval = block.observed.saturating_sub(at).as_secs_f64();
         let keep = (-(interval / MEMORY_SECS).min(1.0 / MEMORY_BLOCKS)).exp();
-        self.txs = self.txs * keep + block.txs as f64;
+        self.txs = self.txs * keep + block.all.txs as f64;
         self.secs = self.secs * keep + interval;
         self.blocks = self.blocks * keep + 1.0;
         self.highest = Some((block.height, block.observed.max(at)));
@@ -146,8 +148,8 @@ mod tests {
     fn block(height: u64, txs: usize, observed: Nanos) -> BlockSeen {
         BlockSeen {
             height,
-            txs,
-            ours: None,
+            all: Load::of_txs(txs as u64),
+            ours: Load::ZERO,
             observed,
         }
     }

@@ -18,6 +18,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::cli::{Cli, Command};
 use crate::config::{self, Config, Resolved, Sources};
 use crate::journal;
+use crate::lane::OWN_CONNECTIONS;
 use crate::serve::{Listeners, ServeError, serve};
 use crate::systemd;
 use crate::top;
@@ -109,10 +110,11 @@ fn affordable(config: &Config, limit: u64) -> usize {
     left.clamp(1, connections)
 }
 
-/// One for each client's connection and each connection to a node.
+/// One for each client's connection and each connection to a node; writes that go alone and those in an unusual
+/// form have connections of their own.
 fn files_needed(config: &Config) -> u64 {
     let upstream = &config.upstream;
-    let writes = config.pacer().most_connections() * upstream.urls.len();
+    let writes = config.pacer().most_connections() * upstream.urls.len() + OWN_CONNECTIONS;
     let nodes = writes + config.reads.concurrency + config.ws.subscribers * upstream.urls.len();
     (config.limits.connections + nodes) as u64
 }
@@ -216,7 +218,7 @@ mod tests {
     #[test]
     fn sharing_64_files_are_kept_for_the_nodes_and_the_operator() {
         let config = Config::default();
-        let others = 16 + 256 + 20 + open_files::RESERVE;
+        let others = 64 + OWN_CONNECTIONS as u64 + 256 + 20 + open_files::RESERVE;
         assert_eq!(affordable(&config, others + 1_000), 1_000);
         assert_eq!(affordable(&config, 64), 1);
         assert_eq!(affordable(&config, u64::MAX), 20_000);

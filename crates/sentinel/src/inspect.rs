@@ -324,7 +324,11 @@ mod tests {
             };
             holds(&explained, &status, Nanos::from_secs(20))
         };
-        let window = Bound::Window { own: 99, limit: 99 };
+        let window = Bound::Window {
+            own: 99,
+            limit: 99,
+            unit: control::Unit::Transactions,
+        };
         let (reason, text) = told(5, 1, window).unwrap();
         assert_eq!(reason, Reason::Rate);
         assert!(text.contains("99 of 99"), "{text}");

@@ -177,7 +177,7 @@ impl BreakController {
         if self.throughput.block(block) != Counted::New {
             return;
         }
-        if self.meter.block(block.observed, block.txs) {
+        if self.meter.block(block.observed, block.all.txs as usize) {
             let recovered = |(lowest, _)| self.low().is_some_and(|low| lowest >= low);
             self.armed |= self.meter.recent().is_some_and(recovered);
         }

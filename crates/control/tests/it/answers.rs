@@ -28,6 +28,7 @@ fn writes_queue_here_and_not_in_the_nodes_socket() {
 #[test]
 fn room_that_answers_make_is_given_out_in_groups_of_2_ms() {
     let mut pacer = pacer(100_000, &pace(PaceMode::Adaptive));
+    pacer.learn(100_000, None);
     // 5,000 answers a second, 10 in 2 ms.
     let mut now = Nanos::ZERO;
     for _ in 0..200 {
@@ -35,7 +36,6 @@ fn room_that_answers_make_is_given_out_in_groups_of_2_ms() {
         for _ in 0..5 {
             pacer.answered(now, now.saturating_sub(Nanos::from_millis(10)));
         }
-        pacer.accepted(5);
     }
     pacer.grant(now, many(512));
     let Bound::NodeTime { limit, .. } = pacer.bound() else {
@@ -56,6 +56,7 @@ fn room_that_answers_make_is_given_out_in_groups_of_2_ms() {
 #[test]
 fn stalls_of_the_node_do_not_look_like_a_queue_of_ours() {
     let mut pacer = pacer(100_000, &PaceSettings::default());
+    pacer.learn(100_000, None);
     let limit = |pacer: &mut Pacer, now| {
         pacer.grant(now, many(10_000));
         match pacer.bound() {
@@ -97,6 +98,7 @@ fn concurrent_checks_get_more_connections() {
         };
         run(kind, 10_000, 30, FLOOD).1.pacer.connections()
     };
-    assert_eq!(connections(true), 16);
+    // The flood has ten connections, the polite client one.
+    assert!((8..=11).contains(&connections(true)));
     assert!(connections(false) <= 2);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use control::{
-    BlockSeen, BreakCause, BreakController, BreakEvent, BreakFacts, BreakState, PauseAction,
+    BlockSeen, BreakCause, BreakController, BreakEvent, BreakFacts, BreakState, Load, PauseAction,
     PauseMode, PauseSettings,
 };
 use pacing::{Nanos, Rate};
@@ -80,8 +80,8 @@ impl Chain {
         self.height += 1;
         self.breaks.block(&BlockSeen {
             height: self.height,
-            txs,
-            ours: Some(txs),
+            all: Load::of_txs(txs as u64),
+            ours: Load::of_txs(txs as u64),
             observed: self.now,
         });
         self.next_block = self.now.saturating_add(self.interval);

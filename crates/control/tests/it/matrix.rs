@@ -34,6 +34,8 @@ struct Row {
     gap: Option<u64>,
     /// The polite client's p99 may be so many times that of *off*, and why.
     p99: (f64, &'static str),
+    /// At least so much of what is committed directly and behind *off*, and why.
+    committed: (f64, &'static str),
     /// Its p50 may be so many times that of direct clients, who count only where they are not refused; none: not
     /// judged.
     p50: Option<f64>,
@@ -44,7 +46,7 @@ impl Default for Row {
         Self {
             name: "",
             kind: NodeKind::steady(),
-            seconds: 60,
+            seconds: 240,
             wants: Wants {
                 flood: |_| 10_000.0,
                 ..Wants::default()
@@ -55,6 +57,7 @@ impl Default for Row {
             events: |_, _| {},
             gap: None,
             p99: (1.0, ""),
+            committed: (0.98, ""),
             p50: None,
         }
     }
@@ -73,6 +76,11 @@ struct Figures {
     bound: &'static str,
 }
 
+/// What the first blocks cost where there are few, or few clients.
+const SMALL: (f64, &str) = (
+    0.97,
+    "the first blocks teach what the chain takes and how many connections help",
+);
 /// The source of the load that goes to the node directly.
 const FOREIGN: usize = 6;
 
@@ -146,9 +154,19 @@ impl Row {
 
     fn does_no_harm(&self) {
         let [direct, off, adaptive] = self.measure();
-        assert!(adaptive.all >= 0.98 * direct.all, "{adaptive:?} {direct:?}");
-        assert!(adaptive.all >= 0.98 * off.all, "{adaptive:?} {off:?}");
-        let share = if self.foreign.is_some() { 0.9 } else { 0.98 };
+        assert!(
+            adaptive.all >= self.committed.0 * direct.all,
+            "{adaptive:?} {direct:?}"
+        );
+        assert!(
+            adaptive.all >= self.committed.0 * off.all,
+            "{adaptive:?} {off:?}"
+        );
+        let share = if self.foreign.is_some() {
+            0.9
+        } else {
+            self.committed.0
+        };
         assert!(
             adaptive.own >= share * direct.own,
             "{adaptive:?} {direct:?}"
@@ -221,10 +239,13 @@ macro_rules! rows {
 
 rows! {
     blocks_of_1_s {}
-    blocks_of_a_fifth_of_a_second { kind: NodeKind { timeout_secs: 0.2, ..NodeKind::steady() } }
-    blocks_of_6_s { kind: NodeKind { timeout_secs: 6.0, ..NodeKind::steady() }, seconds: 120 }
+    blocks_of_a_fifth_of_a_second {
+        kind: NodeKind { timeout_secs: 0.2, ..NodeKind::steady() },
+        p99: (1.05, "a block of 5,000 holds up the node's checks for as long as it takes to fill the mempool"),
+    }
+    blocks_of_6_s { kind: NodeKind { timeout_secs: 6.0, ..NodeKind::steady() }, seconds: 900 }
     variable_blocks { kind: NodeKind { jitter: 0.8, ..NodeKind::steady() } }
-    a_declining_node { kind: NodeKind::default(), seconds: 120 }
+    a_declining_node { kind: NodeKind::default() }
     no_empty_blocks_and_an_hour_without_any {
         kind: NodeKind { empty_blocks: false, ..NodeKind::steady() },
         wants: Wants { flood: |t| if t < 5.0 { 5.0 } else { 10_000.0 }, ..Wants::default() },
@@ -233,7 +254,6 @@ rows! {
     mempool_of_500 { kind: NodeKind { mempool: 500, ..NodeKind::steady() } }
     mempool_of_100_000 {
         kind: NodeKind { mempool: 100_000, ..NodeKind::steady() },
-        seconds: 120,
         p99: (1.05, "all of it is the time in which the node commits a block and checks nothing, some \
                      of them a little longer here"),
     }
@@ -248,12 +268,10 @@ rows! {
     blocks_limited_by_bytes_and_mixed_sizes {
         kind: NodeKind { block_bytes: 4 << 20, mempool_bytes: 64 << 20, ..NodeKind::steady() },
         wants: Wants { flood: |_| 500.0, bytes: (100, 750_000), ..Wants::default() },
-        seconds: 120,
     }
     a_mempool_limited_by_bytes {
         kind: NodeKind { mempool_bytes: 8 << 20, ..NodeKind::steady() },
         wants: Wants { flood: |_| 500.0, bytes: (100, 750_000), ..Wants::default() },
-        seconds: 120,
     }
     checks_of_a_tenth_of_a_millisecond {
         kind: NodeKind { check_secs: 1e-4, ..NodeKind::steady() },
@@ -265,18 +283,17 @@ rows! {
     }
     concurrent_checks_of_30_ms {
         kind: NodeKind { check_secs: 30e-3, concurrent: true, ..NodeKind::steady() },
-        seconds: 120,
     }
     a_node_far_away { kind: NodeKind { travel: Nanos::from_millis(10), ..NodeKind::steady() } }
     a_node_very_far_away {
         kind: NodeKind { travel: Nanos::from_millis(60), ..NodeKind::steady() },
-        seconds: 120,
     }
     a_foreign_backlog_beyond_a_block {
         kind: NodeKind { block: 1_000, ..NodeKind::steady() },
         wants: Wants { flood: |_| 300.0, ..Wants::default() },
         foreign: Some(|_| 1_200.0),
-        seconds: 120,
+        p99: (4.5, "the window is two blocks whatever others have at the node: own writes wait here, in turns, and not \
+                    in a mempool that others fill"),
     }
     a_foreign_flood_that_fills_the_mempool {
         wants: Wants { flood: |_| 5_000.0, ..Wants::default() },
@@ -302,15 +319,13 @@ rows! {
     }
     a_halted_chain {
         events: |node, t| node.halted = (20.0..45.0).contains(&t),
-        seconds: 90,
     }
-    a_saturated_disk { kind: NodeKind { stall: (5, 4.0), locked: 0.8, ..NodeKind::steady() }, seconds: 120 }
+    a_saturated_disk { kind: NodeKind { stall: (5, 4.0), locked: 0.8, ..NodeKind::steady() } }
     a_busy_machine { kind: NodeKind { runs: (40, 10), ..NodeKind::steady() } }
     a_very_busy_machine { kind: NodeKind { runs: (100, 20), ..NodeKind::steady() } }
     a_cosmos_sdk_chain {
         kind: cosmos(5_000),
         wants: Wants { flood: |_| 3_600.0, ..Wants::default() },
-        seconds: 120,
         // Blocks are 2 % larger than directly, and nothing is checked while one is executed. Behind the flood's
         // writes in the node's socket it was 1.17.
         p50: Some(1.05),
@@ -318,26 +333,65 @@ rows! {
     a_cosmos_sdk_chain_with_a_mempool_of_1_000 {
         kind: cosmos(1_000),
         wants: Wants { flood: |_| 3_600.0, ..Wants::default() },
-        seconds: 120,
         p50: Some(1.0),
     }
     a_cosmos_sdk_chain_with_a_mempool_of_300 {
         kind: cosmos(300),
         wants: Wants { flood: |_| 1_500.0, ..Wants::default() },
-        seconds: 120,
         p50: Some(1.0),
     }
     a_cosmos_sdk_chain_with_a_mempool_of_300_and_uneven_blocks {
         kind: NodeKind { jitter: 0.4, ..cosmos(300) },
         wants: Wants { flood: |_| 1_500.0, ..Wants::default() },
-        seconds: 120,
         p50: Some(1.0),
     }
+    blocks_of_30_s { kind: NodeKind { timeout_secs: 30.0, ..NodeKind::steady() }, seconds: 4_800, committed: SMALL }
+    mempool_of_100 { kind: NodeKind { mempool: 100, ..NodeKind::steady() } }
+    a_stall_of_60_s {
+        events: |node, t| node.is_frozen = (60.0..120.0).contains(&t),
+        p99: (1.05, "the oldest of the queue that the stall left; 28 s for both"),
+    }
+    a_trickle_of_others_and_empty_blocks {
+        wants: Wants { flood: |t| if t < 60.0 { 0.0 } else { 10_000.0 }, ..Wants::default() },
+        foreign: Some(|t| if t < 60.0 { 0.3 } else { 1.0 }),
+    }
+    four_proxies { proxies: 4 }
+    four_proxies_and_capped_blocks { proxies: 4, kind: NodeKind { block: 1_000, ..NodeKind::steady() } }
+    two_proxies_and_gossip { proxies: 2, kind: NodeKind { gossip_secs: 0.3, ..NodeKind::steady() } }
+    blocks_of_200 { kind: NodeKind { block: 200, ..NodeKind::steady() } }
+    serial_answers_1_client { kind: serial_answers(), wants: closed(1), committed: SMALL }
+    serial_answers_5_clients { kind: serial_answers(), wants: closed(5), committed: SMALL }
+    serial_answers_8_clients { kind: serial_answers(), wants: closed(8), committed: SMALL }
+    serial_answers_64_clients { kind: serial_answers(), wants: closed(64), committed: SMALL }
     little_demand_and_then_a_burst {
         wants: Wants { flood: |t| if (20.0..20.5).contains(&t) { 8_000.0 } else { 0.0 }, ..Wants::default() },
     }
     a_demand_that_comes_and_goes {
+        seconds: 600,
+        p99: (1.6, "5 ms: the first two blocks teach what the chain takes"),
         wants: Wants { flood: |t| if t % 20.0 < 10.0 { 3_000.0 } else { 0.0 }, ..Wants::default() },
+    }
+}
+
+/// Tendermint 0.31 with BigchainDB: each connection is answered in order, a check takes 30 ms, and none is made
+/// while a block is committed for a tenth of a second.
+fn serial_answers() -> NodeKind {
+    NodeKind {
+        check_secs: 30e-3,
+        concurrent: true,
+        fresh_us: 300.0,
+        locked: 1.0,
+        ..NodeKind::steady()
+    }
+}
+
+/// So many clients that send the next write when the last is answered.
+const fn closed(clients: usize) -> Wants {
+    Wants {
+        flood: |_| 0.0,
+        connections: 0,
+        closed: clients,
+        bytes: (250, 250),
     }
 }
 

@@ -52,7 +52,11 @@ mod tests {
         let ceiling = Bound::Ceiling {
             per_second: 2_000.0,
         };
-        let window = |own| Bound::Window { own, limit: 100 };
+        let window = |own| Bound::Window {
+            own,
+            limit: 100,
+            unit: control::Unit::Transactions,
+        };
         // Two that take turns are not logged.
         for second in 0..20 {
             let bound = if second % 2 == 0 {

@@ -1,9 +1,9 @@
 //! What was sent from here and is in no block yet, by hash.
 
+use control::Load;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::job::{Job, TxHash};
-use super::pace::Load;
 
 /// Transactions that the node accepted, or may have, until blocks say otherwise. Time alone removes none: a
 /// halted chain keeps all of its mempool.

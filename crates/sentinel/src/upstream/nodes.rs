@@ -103,6 +103,8 @@ pub struct NodeState {
     pub mempool_txs: usize,
     /// What its blocks may hold; none until it answered.
     pub block_limits: Option<BlockLimits>,
+    /// Transactions in the largest of the last blocks that it had when it was first asked.
+    pub largest_block: u64,
     /// Since when it owes an answer to a question about its health.
     pub unanswered_since: Option<Nanos>,
 }
@@ -317,6 +319,31 @@ impl Nodes {
         let limits = BlockLimits::new(number(&max_bytes), number(&max_gas));
         self.node(node).state().block_limits = Some(limits);
         Ok(limits)
+    }
+
+    /// Transactions in the largest of the last blocks when the node was first asked; 0 while that is unknown.
+    pub fn largest_block(&self, node: NodeIndex) -> u64 {
+        self.node(node).state().largest_block
+    }
+
+    /// Asks a node what its last blocks held (20 of them, `blockchain`). One that does not say has shown nothing.
+    pub(super) async fn learn_largest_block(&self, node: NodeIndex) -> Result<(), UpstreamError> {
+        #[derive(serde::Deserialize)]
+        struct Answer {
+            block_metas: Vec<Meta>,
+        }
+        #[derive(serde::Deserialize)]
+        struct Meta {
+            #[serde(default)]
+            num_txs: String,
+        }
+        let body = query::ask(self, node, "blockchain", "{}").await?;
+        let Answer { block_metas } = query::result(&body)?;
+        let txs = block_metas
+            .iter()
+            .filter_map(|meta| meta.num_txs.parse().ok());
+        self.node(node).state().largest_block = txs.max().unwrap_or(0);
+        Ok(())
     }
 
     /// The version of a node, once it has told one.

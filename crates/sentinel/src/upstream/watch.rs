@@ -372,6 +372,10 @@ impl Watch {
             self.ask_mempool().await;
             if limits_due <= Instant::now() {
                 limits_due = Instant::now() + LIMITS_INTERVAL;
+                if self.nodes.largest_block(self.index) == 0 {
+                    // What a node does not tell, its next blocks show.
+                    let _ = self.nodes.learn_largest_block(self.index).await;
+                }
                 match self.nodes.learn_block_limits(self.index).await {
                     Ok(limits) => {
                         let buffers = self.nodes.ledger().capacity();

@@ -11,6 +11,8 @@ pub(crate) struct Wants {
     pub(crate) flood: fn(f64) -> f64,
     /// Connections of the flood.
     pub(crate) connections: usize,
+    /// The flood is so many clients that send the next write when the last is answered; 0: at its rate.
+    pub(crate) closed: usize,
     /// Bytes of a transaction: from, to, evenly in the logarithm.
     pub(crate) bytes: (u32, u32),
 }
@@ -20,6 +22,7 @@ impl Default for Wants {
         Self {
             flood: |_| 0.0,
             connections: 10,
+            closed: 0,
             bytes: (250, 250),
         }
     }
@@ -34,6 +37,8 @@ pub(crate) struct Source {
     pub(crate) number: usize,
     wants: Wants,
     owed: f64,
+    /// Clients of a closed loop that wait for nothing.
+    idle: usize,
     random: Random,
 }
 
@@ -43,16 +48,36 @@ impl Source {
             number,
             wants,
             owed: 0.0,
+            idle: wants.closed,
             random: Random(number as u64 + 1),
         }
     }
 
     /// How many of the flood come in this step.
     pub(crate) fn flood(&mut self, now: Nanos) -> usize {
+        if self.wants.closed > 0 {
+            return std::mem::take(&mut self.idle);
+        }
         self.owed += (self.wants.flood)(now.as_secs_f64()) * STEP_SECS;
         let come = self.owed as usize;
         self.owed -= come as f64;
         come
+    }
+
+    /// A write has had its answer.
+    pub(crate) fn answered(&mut self, request: &Request) {
+        if !request.polite && self.wants.closed > 0 {
+            self.idle += 1;
+        }
+    }
+
+    pub(crate) const fn is_closed(&self) -> bool {
+        self.wants.closed > 0
+    }
+
+    /// Connections of the flood.
+    pub(crate) fn connections(&self) -> usize {
+        self.wants.connections.max(self.wants.closed)
     }
 
     /// The polite client's write, if one is due.
@@ -76,6 +101,7 @@ impl Source {
             polite,
             due: now,
             sent: now,
+            by: 0,
         }
     }
 }
@@ -111,6 +137,8 @@ pub(crate) struct Direct {
     source: Source,
     owner: usize,
     flood: Vec<usize>,
+    /// Requests on each of them.
+    loads: Vec<usize>,
     polite_connections: Vec<usize>,
     turn: usize,
     pub(crate) polite: Polite,
@@ -123,10 +151,12 @@ impl Direct {
     pub(crate) fn new(number: usize, wants: Wants, node: &mut Node) -> Self {
         let owner = node.owner();
         let mut connections = |count| (0..count).map(|_| node.connect(owner)).collect();
+        let source = Source::new(number, wants);
         Self {
-            source: Source::new(number, wants),
             owner,
-            flood: connections(wants.connections),
+            flood: connections(source.connections()),
+            loads: vec![0; source.connections()],
+            source,
             polite_connections: connections(64),
             turn: 0,
             polite: Polite::default(),
@@ -138,14 +168,23 @@ impl Direct {
             match (answer.request.polite, answer.taken) {
                 (true, true) => self.polite.accepted(answer.request.due, answer.at),
                 (true, false) => self.polite.failed += 1,
-                (false, _) => {}
+                (false, _) => {
+                    self.loads[answer.request.by] -= 1;
+                    self.source.answered(&answer.request);
+                }
             }
         }
         for _ in 0..self.source.flood(now) {
             self.turn = (self.turn + 1) % self.flood.len();
-            let request = self.source.request(now, false);
-            if node.waiting(self.flood[self.turn]) < SOCKET {
-                node.send(self.flood[self.turn], request);
+            let mut request = self.source.request(now, false);
+            // Each client of a closed loop has a connection of its own.
+            let idle = self.loads.iter().position(|load| *load == 0);
+            request.by = idle
+                .filter(|_| self.source.is_closed())
+                .unwrap_or(self.turn);
+            if node.waiting(self.flood[request.by]) < SOCKET {
+                self.loads[request.by] += 1;
+                node.send(self.flood[request.by], request);
             }
         }
         if let Some(request) = self.source.polite(now) {

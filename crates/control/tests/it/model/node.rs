@@ -1,7 +1,9 @@
 //! A node as CometBFT was measured to behave, on a simulated clock.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
+use control::Load;
 use pacing::Nanos;
 
 /// One step of the simulation.
@@ -95,8 +97,9 @@ pub(crate) struct Request {
     /// Whether it is the polite client's, and when it was due.
     pub(crate) polite: bool,
     pub(crate) due: Nanos,
-    /// When it was sent, by the one who waits for the answer.
+    /// When it was sent, by the one who waits for the answer, and over which of its connections.
     pub(crate) sent: Nanos,
+    pub(crate) by: usize,
 }
 
 /// The answer to it.
@@ -130,6 +133,16 @@ pub(crate) struct Made {
 impl Made {
     pub(crate) fn txs(&self) -> usize {
         self.by_source.iter().sum()
+    }
+
+    /// Transactions of some sources; all cost the same gas.
+    pub(crate) fn load(&self, sources: Range<usize>) -> Load {
+        let txs = self.by_source[sources.clone()].iter().sum::<usize>() as u64;
+        Load {
+            txs,
+            bytes: self.bytes[sources].iter().sum(),
+            gas: txs,
+        }
     }
 }
 
@@ -176,6 +189,8 @@ pub(crate) struct Node {
     read_now: usize,
     pub(crate) refused: u64,
     pub(crate) halted: bool,
+    /// It does nothing, like a stopped process.
+    pub(crate) is_frozen: bool,
     /// It reads blocks that others made, and takes no part.
     pub(crate) catching_up: bool,
     random: Random,
@@ -212,6 +227,7 @@ impl Node {
             read_now: 0,
             refused: 0,
             halted: false,
+            is_frozen: false,
             catching_up: false,
             random: Random(7),
         }
@@ -254,7 +270,7 @@ impl Node {
 
     /// Time passes. Returns whether a block was made.
     pub(crate) fn step(&mut self, now: Nanos) -> bool {
-        if now.as_millis() % self.kind.runs.0 >= self.kind.runs.1 {
+        if self.is_frozen || now.as_millis() % self.kind.runs.0 >= self.kind.runs.1 {
             self.busy = self.busy.max(now.saturating_add(STEP));
             return false;
         }

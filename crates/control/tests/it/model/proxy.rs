@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use control::{BlockSeen, Bound, Demand, PaceMode, PaceSettings, Pacer, Refused};
+use control::{BlockSeen, Bound, Demand, Load, PaceMode, PaceSettings, Pacer, Refused, Unit};
 use pacing::{Nanos, Rate};
 
 use crate::model::clients::{Polite, Source, Wants};
-use crate::model::node::{Node, Request};
+use crate::model::node::{Node, Request, SOURCES};
 
 /// What the node reports to a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,11 @@ pub(crate) struct Proxy {
     past: usize,
     passes: bool,
     used: usize,
-    turn: usize,
+    /// Requests on each connection; the last is the one for short queues.
+    loads: Vec<usize>,
+    /// Sent and in no block that was seen.
+    own: Load,
+    unit: Unit,
     /// The flood's writes that wait, the oldest first, and the polite client's.
     queue: VecDeque<Request>,
     polite_queue: VecDeque<Request>,
@@ -50,6 +54,8 @@ pub(crate) struct Proxy {
     pub(crate) bounds: [u64; Bound::NAMES.len()],
 }
 
+/// Connections at most.
+const CONNECTIONS: usize = 64;
 /// Writes under way on a connection and in all: the configuration's defaults.
 const ON_A_CONNECTION: usize = 256;
 const IN_ALL: usize = 512;
@@ -81,11 +87,13 @@ impl Proxy {
                 depth: true,
             },
             owner,
-            connections: (0..16).map(|_| node.connect(owner)).collect(),
+            connections: (0..CONNECTIONS).map(|_| node.connect(owner)).collect(),
             past: node.connect(owner),
             passes: pace.mode != PaceMode::Off,
             used: 1,
-            turn: 0,
+            loads: vec![0; CONNECTIONS + 1],
+            own: Load::ZERO,
+            unit: Unit::Transactions,
             queue: VecDeque::new(),
             polite_queue: VecDeque::new(),
             is_floods_turn: false,
@@ -108,6 +116,7 @@ impl Proxy {
     }
 
     pub(crate) fn step(&mut self, now: Nanos, node: &mut Node) {
+        self.read(now, node);
         for _ in 0..self.source.flood(now) {
             if self.queue.len() < QUEUE {
                 let request = self.source.request(now, false);
@@ -116,15 +125,10 @@ impl Proxy {
         }
         self.polite_queue.extend(self.source.polite(now));
         self.look(now, node);
-        self.read(now, node);
         self.expire(now);
         self.ask_again(now);
-        if self.under_way == 0 {
-            self.used = self.pacer.connections().min(self.connections.len());
-        }
-        let is_closed = self.refused_until.is_some()
-            || node.catching_up
-            || self.used != self.pacer.connections();
+        self.used = self.pacer.connections().min(CONNECTIONS);
+        let is_closed = self.refused_until.is_some() || node.catching_up;
         let most = if is_closed {
             0
         } else {
@@ -137,31 +141,54 @@ impl Proxy {
                 + self.polite_queue.len()
                 + self.queue.len(),
             under_way: self.under_way,
+            own: self.own,
             most,
             connections: self.used,
+            lines: self.lines(),
         };
         let grant = self.pacer.grant(now, demand);
         self.bounds[self.pacer.bound().place()] += 1;
-        for _ in 0..grant.now {
-            self.send(now, node);
+        let mut amount = 0;
+        for left in (0..grant.now).rev() {
+            amount += self.send(now, node).of(self.pacer.unit());
+            if amount >= grant.amount {
+                self.pacer.unused(left);
+                break;
+            }
         }
         if grant.now > 0 {
             self.departures.push((now, grant.now));
         }
     }
 
-    fn send(&mut self, now: Nanos, node: &mut Node) {
+    /// The flood's connections and the polite client's, as far as they have writes here or under way.
+    fn lines(&self) -> usize {
+        let polite = usize::from(!self.polite_queue.is_empty()) + self.loads[CONNECTIONS].min(1);
+        let floods = self.queue.len() + self.again.len() + self.under_way;
+        polite + floods.min(self.source.connections())
+    }
+
+    fn send(&mut self, now: Nanos, node: &mut Node) -> Load {
         let next = self.again.pop_front().or_else(|| self.next_turn());
         let Some(mut request) = next else {
-            return self.pacer.unused(1);
+            self.pacer.unused(1);
+            return Load::ZERO;
         };
         request.sent = now;
-        self.turn = (self.turn + 1) % self.used;
-        let usual = self.connections[self.turn];
-        let passes = request.polite && self.passes;
-        node.send(if passes { self.past } else { usual }, request);
+        let usual = (0..self.used).min_by_key(|place| self.loads[*place]);
+        request.by = match usual {
+            Some(place) if !(request.polite && self.passes) => place,
+            _ => CONNECTIONS,
+        };
+        let past = self.past;
+        let connection = self.connections.get(request.by).copied().unwrap_or(past);
+        node.send(connection, request);
+        self.loads[request.by] += 1;
         self.under_way += 1;
         self.sent += 1;
+        let load = load_of(&request);
+        self.own = self.own + load;
+        load
     }
 
     /// Both take turns, as in the fair queue: also the polite client sits out the turn that it took.
@@ -182,11 +209,13 @@ impl Proxy {
             }
             let block = BlockSeen {
                 height: made.height,
-                txs: made.txs(),
-                ours: Some(made.by_source[self.source.number]),
+                all: made.load(0..SOURCES),
+                ours: made.load(self.source.number..self.source.number + 1),
                 observed: made.at.saturating_add(ANNOUNCED),
             };
-            self.pacer.block(now, &block);
+            self.own = self.own.less(block.ours);
+            self.unit = scarce(node, &block.all, self.unit);
+            self.pacer.block(now, &block, self.unit, self.own);
             self.rates.push((now, self.pacer.rate().as_f64()));
             self.refused_until = self.refused_until.map(|until| until.min(now));
         }
@@ -198,15 +227,18 @@ impl Proxy {
     fn read(&mut self, now: Nanos, node: &mut Node) {
         while let Some(answer) = node.answer(self.owner, now) {
             self.under_way -= 1;
+            self.loads[answer.request.by] -= 1;
             self.pacer.answered(answer.at, answer.request.sent);
             if answer.taken {
-                self.pacer.accepted(1);
+                self.pacer.accepted();
+                self.source.answered(&answer.request);
                 if answer.request.polite {
                     self.polite.accepted(answer.request.due, answer.at);
                 }
                 continue;
             }
             self.refused += 1;
+            self.own = self.own.less(load_of(&answer.request));
             // A mempool that is full of bytes does not say how many it holds.
             let max = (node.depth() >= node.kind.mempool).then_some(node.kind.mempool);
             self.pacer.refused(Refused::Full { max });
@@ -224,6 +256,7 @@ impl Proxy {
                 if first.polite {
                     self.polite.failed += 1;
                 }
+                self.source.answered(first);
                 queue.pop_front();
             }
         }
@@ -252,6 +285,26 @@ impl Proxy {
         let most = (1..self.bounds.len()).max_by_key(|place| self.bounds[*place]);
         most.filter(|place| self.bounds[*place] > 0)
             .map_or("nothing", |place| Bound::NAMES[place])
+    }
+}
+
+fn load_of(request: &Request) -> Load {
+    Load {
+        txs: 1,
+        bytes: request.bytes.into(),
+        gas: 1,
+    }
+}
+
+/// What the chain is short of, as the lane finds it: what the last block had nearly all of.
+fn scarce(node: &Node, block: &Load, before: Unit) -> Unit {
+    let is_full = |amount: u64, limit: u64| amount as f64 >= 0.9 * limit as f64;
+    if is_full(block.gas, node.kind.block as u64) {
+        Unit::Gas
+    } else if is_full(block.bytes, node.kind.block_bytes) {
+        Unit::Bytes
+    } else {
+        before
     }
 }
 

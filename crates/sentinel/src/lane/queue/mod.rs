@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use control::Unit;
 use fairq::{
     Backlog, ClientKey, ClientTable, FairQueue, Item, NetworkMap, Order, Popped, QueueLimits,
     Refusal as Bound, TableLimits, Weight,
@@ -18,7 +19,7 @@ use self::account_order::{AccountOrder, TurnTaken};
 use super::accounts::Accounts;
 use super::explained::{Explained, Tally};
 use super::job::{Job, Recipient};
-use super::scarcity::{Content, QUANTUM, Scarcity, units};
+use super::scarcity::{Content, QUANTUM, Scarcity, Shortage, units};
 use super::status::Status;
 use crate::config::{Config, WriteOrder};
 use crate::refusal::{Reason, Refusal};
@@ -218,6 +219,20 @@ impl WriteQueue {
     /// A block of the node that takes the writes, which says what the chain is short of.
     pub(super) fn note_block(&mut self, block: &Content, limits: Option<BlockLimits>) {
         self.scarcity.block(block, limits);
+    }
+
+    /// The unit in which the window is kept: the one that the chain is short of, if all of a block is known in it.
+    pub(super) fn window_unit(&self, block: &Content) -> Unit {
+        match self.scarcity.shortage() {
+            Shortage::Bytes { .. } => Unit::Bytes,
+            Shortage::Gas { .. } if block.gas_txs == block.txs => Unit::Gas,
+            Shortage::Gas { .. } | Shortage::Transactions => Unit::Transactions,
+        }
+    }
+
+    /// The mean bytes of a write that waits; none while none does.
+    pub(super) fn mean_bytes(&self) -> Option<u64> {
+        self.queue.bytes().checked_div(self.queue.len() as u64)
     }
 
     /// The depth of that node's mempool.

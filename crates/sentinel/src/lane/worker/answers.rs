@@ -27,7 +27,7 @@ impl Worker {
             };
             self.metrics
                 .upstream_request(job.class(), now.saturating_sub(sent));
-            self.pace.answered(now, sent);
+            self.pacer.answered(now, sent);
             self.last_answer = now;
             self.settle_one(answer, now);
         }
@@ -66,7 +66,7 @@ impl Worker {
 
     /// CheckTx passed.
     fn accepted(&mut self, write: u64, member: Bytes, sent: Nanos, now: Nanos) {
-        self.pace.accepted(1);
+        self.pacer.accepted();
         let Some(job) = self.writes.job_mut(write) else {
             return;
         };
@@ -88,8 +88,8 @@ impl Worker {
             Refused::TimedOut => UpstreamError::Timeout,
         });
         self.metrics.requeued(1);
-        self.pace.refused(why);
-        let until = now.saturating_add(self.pace.ask_again_after());
+        self.pacer.refused(why);
+        let until = now.saturating_add(self.pacer.ask_again_after());
         self.writes.hold_until(until);
         self.writes.apply(write, Event::Full, now);
     }
@@ -100,7 +100,7 @@ impl Worker {
     fn refused_by_application(&mut self, write: u64, now: Nanos) {
         self.metrics.upstream_error(UpstreamError::Full);
         self.metrics.requeued(1);
-        self.pace.refused(Refused::Full { max: None });
+        self.pacer.refused(Refused::Full { max: None });
         if let Some(job) = self.writes.job_mut(write) {
             job.notes.is_counted_by_check = true;
         }

@@ -4,6 +4,8 @@ mod answers;
 mod node;
 mod sending;
 
+pub use self::sending::OWN_CONNECTIONS;
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +22,6 @@ use super::bound_log::BoundLog;
 use super::breaks::Breaks;
 use super::commits::Commits;
 use super::job::Job;
-use super::pace::Pace;
 use super::passive::PassiveBlocks;
 use super::pool::{Broken, NodeAnswer, Pool, PoolEvent};
 use super::queue::expired;
@@ -51,7 +52,7 @@ pub struct Worker {
     lent: Vec<(u64, ClientKey)>,
     /// What was accepted earlier than this is known to be at the node, if it is in no block.
     trusted_since: Nanos,
-    pace: Pace,
+    pacer: Pacer,
     breaks: Breaks,
     bound_log: BoundLog,
     commits: Commits,
@@ -88,7 +89,7 @@ impl Worker {
             writes: Writes::new(fair.order, upstream.retain_bytes),
             lent: Vec::new(),
             trusted_since: now,
-            pace: Pace(Pacer::new(now, fair.max_req, &config.pacer())),
+            pacer: Pacer::new(now, fair.max_req, &config.pacer()),
             breaks: Breaks::new(now, &config.pause, jitter, Arc::clone(&metrics)),
             bound_log: BoundLog::default(),
             commits: Commits::new(fair.commit_waiters, fair.commit_timeout.into()),
@@ -210,7 +211,7 @@ impl Worker {
     /// What is known of the node after a connection broke.
     fn known(&self, last_block: Option<Nanos>) -> Known {
         let half: Nanos = (self.config.fair.queue_timeout / 2).into();
-        let hold = self.pace.loaded_interval().saturating_mul(INTERVALS);
+        let hold = self.pacer.loaded_interval().saturating_mul(INTERVALS);
         Known {
             same_since: self.pool.same_since(),
             last_block,

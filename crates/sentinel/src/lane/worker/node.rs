@@ -1,13 +1,12 @@
 //! What happens at the nodes and what time decides: blocks, depths, deadlines, breaks, and which
 //! node takes the writes.
 
-use control::{Bound, BreakFacts, Hold, Refused};
+use control::{BlockSeen, Bound, BreakFacts, Hold, Load, Refused};
 use pacing::Nanos;
 use rpc::FollowedBlock;
 use tracing::info;
 
 use super::Worker;
-use crate::lane::pace::{Load, Seen};
 use crate::lane::pool::Broken;
 use crate::lane::scarcity::Content;
 use crate::lane::status::Status;
@@ -25,7 +24,7 @@ impl Worker {
             }
             NodeEvent::Mempool { node, txs, at } if Some(node) == self.active => {
                 self.shared.lock().note_mempool(txs);
-                self.pace.mempool(at, txs);
+                self.pacer.mempool(at, txs);
             }
             NodeEvent::Up { .. } | NodeEvent::Down { .. } | NodeEvent::CatchingUp { .. } => {
                 if matches!(event, NodeEvent::Down { node, .. } if Some(node) == self.active) {
@@ -34,7 +33,7 @@ impl Worker {
                 self.choose(now);
             }
             NodeEvent::ChainReplaced { node, .. } if Some(node) == self.active => {
-                self.pace.chain_replaced(now);
+                self.pacer.chain_replaced(now);
                 self.breaks.chain_replaced(now);
             }
             NodeEvent::Block { node, block } => self.passive.note(node, block),
@@ -67,7 +66,7 @@ impl Worker {
         }
         self.active = Some(next);
         self.shared.set_node(next);
-        self.pace.node_changed(now);
+        self.pacer.node_changed(now);
         let url = self.nodes.endpoint(next).to_string();
         info!(node = next, url, "writes go to this node");
     }
@@ -89,14 +88,18 @@ impl Worker {
             gas: committed.ours.gas,
         };
         let limits = self.nodes.block_limits(node);
-        self.shared.lock().note_block(&content, limits);
-        let seen = Seen {
+        let unit = {
+            let mut queue = self.shared.lock();
+            queue.note_block(&content, limits);
+            queue.window_unit(&content)
+        };
+        let seen = BlockSeen {
             height: block.height,
             observed: block.observed,
             all,
             ours: committed.ours,
         };
-        let seen = self.pace.block(now, &seen, self.writes.own());
+        self.pacer.block(now, &seen, unit, self.writes.own());
         self.breaks.block(&seen);
         let last = self.last_block.replace(block.observed);
         let since_last = last.map(|last| block.observed.saturating_sub(last));
@@ -121,7 +124,6 @@ impl Worker {
             }
             self.count_passive_blocks(now);
             accepted = self.writes.offer_accepted(same_since, now);
-            self.pace.offered_again(now);
         }
         self.trusted_since = same_since;
         let under_way = self.writes.offer_unknown(now, &known);
@@ -170,7 +172,7 @@ impl Worker {
             true => None,
             false => self.down_since.or(Some(now)),
         };
-        self.pool.resize(self.pace.connections(), now);
+        self.pool.resize(self.pacer.connections(), now);
         self.update_breaks(now, queued > 0);
         self.publish(now);
     }
@@ -180,7 +182,7 @@ impl Worker {
         let limit = self.config.upstream.write_timeout.into();
         for broken in self.pool.give_up_silent(limit, now) {
             self.metrics.upstream_error(UpstreamError::Timeout);
-            self.pace.refused(Refused::TimedOut);
+            self.pacer.refused(Refused::TimedOut);
             self.broke(&broken, ReconnectCause::Timeout, now);
         }
     }
@@ -195,7 +197,7 @@ impl Worker {
         if self.breaks.tick(now, &facts) {
             self.pool.renew(now);
         }
-        self.pace.throttle(now, self.breaks.factor());
+        self.pacer.throttle(now, self.breaks.factor());
     }
 
     /// What holds the next write back, the node's own reasons first.
@@ -216,7 +218,7 @@ impl Worker {
                 since,
                 under_way: self.writes.count(WriteState::UnderWay),
             },
-            _ => self.pace.bound(),
+            _ => self.pacer.bound(),
         }
     }
 
@@ -245,12 +247,12 @@ impl Worker {
             in_flight: self.writes.count(WriteState::UnderWay),
             retained_bytes: self.writes.kept_bytes(),
             commits: self.commits.len(),
-            rate: self.pace.rate(),
+            rate: self.pacer.rate(),
             state: self.breaks.state(),
-            committed_rate: self.pace.committed_rate(now),
-            served: self.pace.served(),
+            committed_rate: self.pacer.committed_rate(now),
+            served: self.pacer.served(),
             bound,
-            blind: self.pace.is_blind(now),
+            blind: self.pacer.is_blind(now),
             ..Status::default()
         };
         self.shared.publish(status, self.breaks.closed_until(now));

@@ -3,13 +3,13 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use control::{Demand, Unit};
 use fairq::{ClientKey, Popped};
 use pacing::Nanos;
 
 use super::{SHORT, Worker};
 use crate::lane::api::Permit;
 use crate::lane::job::Job;
-use crate::lane::pace::{Pace, Waiting};
 use crate::lane::pool::{EXPRESS, MOST_ALONE};
 use crate::lane::shared::Shared;
 use crate::lane::writes::{Carrier, Event, Position, WriteState};
@@ -27,11 +27,14 @@ struct Budget {
 impl Worker {
     /// Sends what may be sent; when more may be sent, if time alone decides.
     pub(super) fn send_due(&mut self, now: Nanos) -> Option<Nanos> {
-        let (queued, backlogged) = {
+        let (queued, backlogged, mean_bytes) = {
             let queue = self.shared.lock();
-            (queue.len(), queue.backlogged_clients())
+            (queue.len(), queue.backlogged_clients(), queue.mean_bytes())
         };
-        let waiting = Waiting {
+        if let Some(mean_bytes) = mean_bytes.filter(|_| self.pacer.is_untaught()) {
+            self.teach(mean_bytes);
+        }
+        let demand = Demand {
             waiting: self.writes.to_be_sent() + queued,
             under_way: self.writes.count(WriteState::UnderWay),
             own: self.writes.own(),
@@ -43,11 +46,21 @@ impl Worker {
             connections: self.pool.in_use(),
             lines: self.writes.lines().max(backlogged),
         };
-        let grant = self.pace.grant(now, &waiting);
+        let grant = self.pacer.grant(now, demand);
         if grant.now > 0 && !self.send(grant.now, grant.amount, now) {
             return Some(now.saturating_add(SHORT));
         }
         grant.next
+    }
+
+    /// The first window is what the chain's last blocks held, and no more than its limits allow of transactions
+    /// of this size.
+    fn teach(&mut self, mean_bytes: u64) {
+        if let Some(node) = self.active {
+            let limits = self.nodes.block_limits(node);
+            let most = limits.map(|limits| limits.bytes / mean_bytes.max(1));
+            self.pacer.learn(self.nodes.largest_block(node), most);
+        }
     }
 
     /// Writes that may be under way at once, whatever the pace says.
@@ -86,7 +99,7 @@ impl Worker {
             self.forward(number, &mut budget, now);
         }
         self.popped = popped;
-        self.pace.unused(budget.count);
+        self.pacer.unused(budget.count);
         self.pool.flush();
         budget.bytes > 0
     }
@@ -102,7 +115,7 @@ impl Worker {
             && left.has_room()
             && let Some(next) = queue.next(now)
         {
-            left.spend(&next.item.value, &self.pace);
+            left.spend(&next.item.value, self.pacer.unit());
             popped.push(next);
         }
     }
@@ -148,7 +161,7 @@ impl Worker {
         }
         match self.carrier(number) {
             Ok(carrier) => {
-                budget.spend(job, &self.pace);
+                budget.spend(job, self.pacer.unit());
                 let endpoint = self.active.map(|node| self.nodes.endpoint(node));
                 if let Some(endpoint) = endpoint {
                     self.pool.send(carrier, (number, job), endpoint, now);
@@ -221,7 +234,7 @@ impl Worker {
     pub(super) fn take_back(&mut self, now: Nanos) {
         for number in self.shared.given_back() {
             self.lent.retain(|(one, _)| *one != number);
-            self.pace.accepted(1);
+            self.pacer.accepted();
             self.writes.count_unread(number);
             self.writes.apply(number, Event::Answered, now);
         }
@@ -233,10 +246,16 @@ impl Budget {
         self.count > 0 && self.bytes > 0 && self.amount > 0
     }
 
-    fn spend(&mut self, job: &Job, pace: &Pace) {
+    fn spend(&mut self, job: &Job, unit: Unit) {
         self.count = self.count.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(job.bytes());
-        self.amount = self.amount.saturating_sub(pace.amount(job));
+        let amount = match unit {
+            // The count bounds these.
+            Unit::Transactions => 0,
+            Unit::Bytes => job.bytes() as u64,
+            Unit::Gas => job.gas().unwrap_or(0),
+        };
+        self.amount = self.amount.saturating_sub(amount);
     }
 }
 
@@ -258,6 +277,9 @@ fn too_many_unusual() -> Refusal {
     .retry_after(Duration::from_secs(1))
 }
 
+/// Connections to the node beside those that the pace asks for: the express one, one for each write that goes alone, and
+/// one for each unusual write.
+pub const OWN_CONNECTIONS: usize = 1 + MOST_ALONE + MOST_UNUSUAL;
 /// Unusual writes that the front forwards at once, a connection to the node for each.
 const MOST_UNUSUAL: usize = 64;
 /// Writes that wait here for others of their line, or to be sent alone, at most; beyond it the queues wait, where there

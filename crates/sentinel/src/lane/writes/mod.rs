@@ -10,6 +10,7 @@ mod state;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use control::Load;
 use cosmos::Place;
 use pacing::Nanos;
 use rpc::{BroadcastMethod, broadcast_len};
@@ -19,7 +20,6 @@ use self::lines::{LineKey, Lines};
 use self::state::Next;
 pub(super) use self::state::{Event, WriteState};
 use super::job::{Job, TxHash};
-use super::pace::Load;
 use super::uncommitted::{Committed, Uncommitted};
 use crate::config::WriteOrder;
 

@@ -1,0 +1,264 @@
+//! How many writes may wait for the node's answers, and over how many connections.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use pacing::Nanos;
+
+use crate::settings::PaceSettings;
+use crate::window::{LEAST, PROBE, RECENT, SECOND, STEP, remember};
+
+/// The in-flight cap and the number of connections, from the answers.
+///
+/// **Cap**: a node that answers b writes a second, R₀ after each when nothing else is under way, is kept
+/// busy by b R₀ of them (Little's law); it gets b (R₀ + 20 ms) for each connection, and the rest of the
+/// queue stands here, where it is fair. b is the highest rate of the last seconds and R₀ the least time
+/// (both as in BBR: Cardwell, Cheng, Gunn, Yeganeh, Jacobson 2016); while answers take no 10 ms longer than
+/// R₀ the cap doubles. The cap is never below the number of lines: without a proxy each would have one
+/// write under way.
+///
+/// **Connections**: a node answers one connection in order, so that several are needed where its answers
+/// take long and its clients have several lines. When writes queue for answers, four times as many are
+/// tried; they stay if the rate of answers rises by a quarter, otherwise the next trial comes after
+/// ever more blocks. Connections that no line needs any more go, one a block.
+#[derive(Clone, Debug)]
+pub(crate) struct InFlight {
+    limit: f64,
+    /// Time to an answer when nothing else is under way: of the last write sent alone, or less.
+    unloaded: Option<Nanos>,
+    /// When a write was sent alone.
+    alone: Option<Nanos>,
+    /// Seconds to an answer, the mean of the last span.
+    mean: f64,
+    span: Span,
+    /// The highest rate of answers in each of the last seconds, and when the newest of them began.
+    best: VecDeque<f64>,
+    second: Nanos,
+    /// Writes under way at most.
+    most: f64,
+    least_connections: usize,
+    most_connections: usize,
+    connections: usize,
+    probe: Probe,
+    /// Blocks until the next trial may begin, and trials in a row that did not help.
+    rest: usize,
+    failures: u32,
+    seen: Seen,
+    /// The most lines between the last blocks.
+    lines: VecDeque<usize>,
+}
+
+/// Whether more connections are being tried.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Probe {
+    None,
+    /// So many more were asked for; they are not all up yet, or the block under way began before.
+    Opening {
+        before: usize,
+        rate: f64,
+    },
+    Measuring {
+        before: usize,
+        rate: f64,
+    },
+}
+
+/// What was seen since the last block.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    answers: u32,
+    queued_answers: u32,
+    queued_secs: f64,
+    lines: usize,
+    is_short_of_connections: bool,
+}
+
+/// Answers of 20 ms, or of the time that one takes, up to the instant of the last one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    began: Nanos,
+    last: Nanos,
+    /// The sum of their times.
+    took: Nanos,
+    answers: u32,
+    /// The cap held writes back.
+    was_held: bool,
+}
+
+/// The longest burst, and the work that a node has ahead: a few turns of a busy machine's scheduler.
+pub(crate) const AHEAD: Nanos = Nanos::from_millis(20);
+
+impl InFlight {
+    pub(crate) fn new(now: Nanos, pace: &PaceSettings) -> Self {
+        Self {
+            limit: LEAST,
+            unloaded: None,
+            alone: None,
+            mean: 0.0,
+            span: Span::from(now),
+            best: VecDeque::new(),
+            second: now,
+            most: (pace.in_flight as f64).max(LEAST),
+            least_connections: pace.connections,
+            most_connections: pace.most_connections(),
+            connections: pace.connections,
+            probe: Probe::None,
+            rest: 0,
+            failures: 0,
+            seen: Seen::default(),
+            lines: VecDeque::new(),
+        }
+    }
+
+    /// So many lines have writes that wait or are under way, and so many connections are up.
+    pub(crate) fn note(&mut self, lines: usize, connections: usize) {
+        self.seen.lines = self.seen.lines.max(lines);
+        self.seen.is_short_of_connections |= connections < self.connections;
+    }
+
+    /// Writes leave; `under_way` were before.
+    pub(crate) fn sent(&mut self, now: Nanos, count: usize, under_way: usize) {
+        if under_way == 0 && count == 1 {
+            self.alone = Some(now);
+        }
+    }
+
+    /// The cap holds writes back.
+    pub(crate) const fn note_held(&mut self) {
+        self.span.was_held = true;
+    }
+
+    /// An answer to a write that was sent at `sent`.
+    pub(crate) fn answered(&mut self, now: Nanos, sent: Nanos) {
+        let took = now.saturating_sub(sent);
+        let is_alone = self.alone == Some(sent);
+        let unloaded = match self.unloaded {
+            Some(least) if !is_alone => least.min(took),
+            _ => took,
+        };
+        self.unloaded = Some(unloaded);
+        let length = self.span.last.saturating_sub(self.span.began);
+        if now > self.span.last && length >= AHEAD.max(unloaded) {
+            self.end_span();
+        }
+        self.span.last = self.span.last.max(now);
+        self.span.took = self.span.took.saturating_add(took);
+        self.span.answers += 1;
+    }
+
+    fn end_span(&mut self) {
+        let next = Span::from(self.span.last);
+        let span = std::mem::replace(&mut self.span, next);
+        self.mean = span.took.as_secs_f64() / f64::from(span.answers);
+        let unloaded = self.unloaded.map_or(self.mean, Nanos::as_secs_f64);
+        let ahead = AHEAD.as_secs_f64();
+        self.seen.answers += span.answers;
+        let is_queue = self.mean > unloaded + ahead / 4.0;
+        let secs = span.last.saturating_sub(span.began).as_secs_f64();
+        if span.was_held || is_queue {
+            self.seen.queued_answers += span.answers;
+            self.seen.queued_secs += secs;
+        }
+        let rate = f64::from(span.answers) / secs;
+        // What is not held back says what was asked for, not what the node can do.
+        let is_second = span.was_held && span.last.saturating_sub(self.second) >= SECOND;
+        match self.best.back_mut() {
+            Some(best) if !is_second => *best = best.max(rate),
+            _ => {
+                self.second = span.last;
+                remember(&mut self.best, rate);
+            }
+        }
+        let mut wanted = self.best() * (unloaded + self.connections as f64 * ahead);
+        if span.was_held && self.mean < unloaded + ahead / 2.0 {
+            wanted = wanted.max(2.0 * self.limit);
+        }
+        let least = LEAST.max(self.connections as f64);
+        self.limit = wanted.min(self.most).max(least);
+    }
+
+    /// A block: whether another number of connections is worth a try is looked at once a block.
+    pub(crate) fn block(&mut self) {
+        let seen = std::mem::take(&mut self.seen);
+        let rate = f64::from(seen.queued_answers) / seen.queued_secs.max(f64::MIN_POSITIVE);
+        let is_queue = 2 * seen.queued_answers > seen.answers;
+        remember(&mut self.lines, seen.lines);
+        let lines = self.lines.iter().copied().max().unwrap_or(0);
+        self.rest = self.rest.saturating_sub(1);
+        self.probe = match self.probe {
+            // None => Opening
+            Probe::None if is_queue && self.is_worth_a_trial(lines) => {
+                let before = self.connections;
+                self.connections = (PROBE as usize * before)
+                    .min(lines)
+                    .min(self.most_connections);
+                Probe::Opening { before, rate }
+            }
+            Probe::None => {
+                if self.connections > self.least_connections.max(lines) {
+                    self.connections -= 1;
+                }
+                Probe::None
+            }
+            // Opening => Measuring
+            Probe::Opening { before, rate } if !seen.is_short_of_connections => {
+                Probe::Measuring { before, rate }
+            }
+            Probe::Opening { .. } => self.probe,
+            // Measuring => None
+            Probe::Measuring {
+                before,
+                rate: without,
+            } => {
+                let more = self.connections as f64 / before as f64 - 1.0;
+                if !is_queue || rate >= without * (1.0 + (more / 4.0).min(STEP - 1.0)) {
+                    self.failures = 0;
+                } else {
+                    self.connections = before;
+                    self.rest = RECENT << self.failures.min(6);
+                    self.failures += 1;
+                }
+                Probe::None
+            }
+        };
+    }
+
+    fn is_worth_a_trial(&self, lines: usize) -> bool {
+        self.rest == 0 && self.connections < lines.min(self.most_connections)
+    }
+
+    /// Writes that may be under way, of at most `most`.
+    pub(crate) fn limit(&self, most: usize) -> usize {
+        most.min((self.limit as usize).max(self.seen.lines))
+    }
+
+    /// The highest rate of answers of the last seconds.
+    pub(crate) fn best(&self) -> f64 {
+        self.best.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// Connections over which writes should go.
+    pub(crate) const fn connections(&self) -> usize {
+        self.connections
+    }
+
+    /// What answers took in the last span.
+    pub(crate) fn mean(&self) -> Duration {
+        Duration::from_secs_f64(self.mean)
+    }
+
+    /// What they take when nothing else is under way.
+    pub(crate) fn unloaded(&self) -> Duration {
+        self.unloaded.unwrap_or_default().into()
+    }
+}
+
+impl From<Nanos> for Span {
+    fn from(began: Nanos) -> Self {
+        Self {
+            began,
+            last: began,
+            ..Self::default()
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! What the node's mempool holds beside what was sent from here.
+
+use std::collections::VecDeque;
+
+use pacing::Nanos;
+
+/// Transactions of others at the node, and how many of the own ones the node may have dropped.
+///
+/// What is own is known by hash to the caller. The node reports how many transactions it holds: what
+/// is above the own ones is others'. What is below shows that it dropped own ones (a failed recheck, a
+/// restart), so that the report bounds the own ones until a block or a hash says more.
+#[derive(Clone, Debug)]
+pub(crate) struct Mempool {
+    /// How many it holds at most, as configured or as stated in a refusal.
+    pub(crate) size: Option<u64>,
+    others: u64,
+    /// Others' part of the last block, and what others held after it.
+    others_in_block: u64,
+    others_after_block: u64,
+    /// Own transactions ever sent, and what had been answered of them at recent instants.
+    sent: u64,
+    answered: VecDeque<(Nanos, u64)>,
+    report: Option<Report>,
+    last_block: Nanos,
+    /// When anything was heard of the chain.
+    heard: Nanos,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Report {
+    txs: u64,
+    /// Own transactions that had been answered when the node was asked.
+    answered: u64,
+}
+
+/// After so long without a block or a report neither can be relied on.
+pub(crate) const SILENCE: Nanos = Nanos::from_secs(10);
+/// Part of what others had in the last block that is left for them: those who hold back
+/// come to equal shares, at an eighth of the difference a block.
+const LEFT_FOR_OTHERS: f64 = 0.75;
+/// Instants kept, which are milliseconds apart under load: a report is older than that never.
+const INSTANTS: usize = 1_024;
+
+impl Mempool {
+    pub(crate) const fn new(now: Nanos, size: Option<usize>) -> Self {
+        Self {
+            size: match size {
+                Some(size) => Some(size as u64),
+                None => None,
+            },
+            others: 0,
+            others_in_block: 0,
+            others_after_block: 0,
+            sent: 0,
+            answered: VecDeque::new(),
+            report: None,
+            last_block: Nanos::ZERO,
+            heard: now,
+        }
+    }
+
+    /// So many of what was sent are not answered.
+    pub(crate) fn under_way(&mut self, now: Nanos, count: usize) {
+        let answered = self.sent.saturating_sub(count as u64);
+        if self
+            .answered
+            .back()
+            .is_some_and(|(_, last)| *last == answered)
+        {
+            return;
+        }
+        if self.answered.len() == INSTANTS {
+            self.answered.pop_front();
+        }
+        self.answered.push_back((now, answered));
+    }
+
+    /// So many were sent.
+    pub(crate) const fn sent(&mut self, count: usize) {
+        self.sent += count as u64;
+    }
+
+    /// So many of those that `sent` counted were not sent after all.
+    pub(crate) const fn unsent(&mut self, count: usize) {
+        self.sent = self.sent.saturating_sub(count as u64);
+    }
+
+    /// The node held so many when it was asked at `asked`; `own` are own. One that was asked before the
+    /// last block says nothing of what the block left.
+    pub(crate) fn reported(&mut self, asked: Nanos, txs: u64, own: u64) {
+        self.heard = self.heard.max(asked);
+        if asked <= self.last_block {
+            return;
+        }
+        let after = self.answered.partition_point(|(at, _)| *at <= asked);
+        let known = self.answered.get(after.saturating_sub(1));
+        let answered = known.map_or(self.sent, |(_, answered)| *answered);
+        self.others = txs.saturating_sub(own);
+        self.report = Some(Report { txs, answered });
+    }
+
+    /// The node refused a transaction because it holds `max`; `own` are own. Whether that is news.
+    pub(crate) fn full(&mut self, max: u64, own: u64) -> bool {
+        self.others = max.saturating_sub(own);
+        self.size.replace(max) != Some(max)
+    }
+
+    /// A full mempool takes something again: a block was made that was not seen yet.
+    pub(crate) const fn room_made(&mut self) {
+        self.others = self.others_after_block;
+    }
+
+    /// A block with so many transactions of others.
+    pub(crate) fn block(&mut self, observed: Nanos, others: u64) {
+        self.others = self.others.saturating_sub(others);
+        (self.others_in_block, self.others_after_block) = (others, self.others);
+        self.last_block = self.last_block.max(observed);
+        self.heard = self.heard.max(observed);
+    }
+
+    /// Of `own` transactions, `under_way` of them not answered, how many the node can still have.
+    pub(crate) fn held(&self, own: u64, under_way: u64) -> u64 {
+        match self.report {
+            Some(report) => {
+                let later = self.sent.saturating_sub(report.answered);
+                own.min(report.txs.saturating_add(later)).max(under_way)
+            }
+            None => own,
+        }
+    }
+
+    /// Transactions of others, as last reported and less those that blocks have taken since.
+    pub(crate) fn others(&self, now: Nanos) -> u64 {
+        if self.is_blind(now) { 0 } else { self.others }
+    }
+
+    /// The same at the next block, if others go on.
+    pub(crate) fn others_at_next_block(&self, now: Nanos) -> u64 {
+        let coming = (LEFT_FOR_OTHERS * self.others_in_block as f64) as u64;
+        self.others(now).max(if self.is_blind(now) {
+            0
+        } else {
+            self.others_after_block + coming
+        })
+    }
+
+    /// Whether neither a block nor a report was seen for long.
+    pub(crate) fn is_blind(&self, now: Nanos) -> bool {
+        now.saturating_sub(self.heard) > SILENCE
+    }
+}
