@@ -140,20 +140,30 @@ class Node:
         A header carries the time of the votes for the block before it: the commit of block H is
         dated by header H + 1. The newest block has no date yet and is left out.
         """
+        headers = self.headers(1, self.height())
+        return [
+            (at + 1, txs, headers[at + 1][2]) for at, (_, txs, _) in enumerate(headers[:-1])
+        ]
+
+    def transactions(self, first):
+        """(height, transactions) of every block from this one on."""
+        return [(height, txs) for height, txs, _ in self.headers(first, self.height())]
+
+    def headers(self, first, last):
+        """(height, transactions, its own time in Unix seconds) of each."""
         headers = []
-        last = self.height()
-        while len(headers) < last:
-            low = len(headers) + 1
+        while first + len(headers) <= last:
+            low = first + len(headers)
             high = min(last, low + PAGE_HEADERS - 1)
             page = self.ask(f"blockchain?minHeight={low}&maxHeight={high}")["block_metas"]
             page.sort(key=lambda meta: int(meta["header"]["height"]))
             heights = [int(meta["header"]["height"]) for meta in page]
             if heights != list(range(low, high + 1)):
                 raise Failed(f"asked for headers {low} to {high}, got {heights}")
-            headers += [(int(meta["num_txs"]), unix(meta["header"]["time"])) for meta in page]
-        return [
-            (at + 1, txs, headers[at + 1][1]) for at, (txs, _) in enumerate(headers[:-1])
-        ]
+            headers += [
+                (int(meta["header"]["height"]), int(meta["num_txs"]), unix(meta["header"]["time"])) for meta in page
+            ]
+        return headers
 
     def sizes(self, heights):
         """How many transactions of each length the blocks hold."""
