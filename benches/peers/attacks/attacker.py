@@ -20,8 +20,8 @@ SOCKET_BYTES = 4096
 NUMBERS = itertools.count(int.from_bytes(os.urandom(4), "big"))
 
 
-# What was done: connections and pieces sent.
-DONE = {"connections": 0, "sent": 0}
+# What was done: connections, pieces sent, and what was answered with 200 to those who wait for their answers.
+DONE = {"connections": 0, "sent": 0, "served": 0}
 
 
 def addresses(count):
@@ -128,7 +128,15 @@ async def beside_answers(reader, writing):
 
 
 async def answer(reader):
-    """The body of one HTTP answer that says its length."""
+    """Head, in small letters, and body of one HTTP answer."""
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
-    _, _, rest = head.partition(b"content-length:")
-    return await reader.readexactly(int(rest.partition(b"\r\n")[0] or 0))
+    DONE["served"] += head.startswith(b"http/1.1 200")
+    if b"transfer-encoding: chunked" not in head:
+        _, _, rest = head.partition(b"content-length:")
+        return head, await reader.readexactly(int(rest.partition(b"\r\n")[0] or 0))
+    body = b""
+    while True:
+        size = int(await reader.readuntil(b"\r\n"), 16)
+        body += (await reader.readexactly(size + 2))[:size]
+        if not size:
+            return head, body

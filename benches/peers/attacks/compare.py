@@ -130,12 +130,13 @@ def measure(args, program, attack, variant, folder):
 
 def begin(attack, setup, variant, target, seconds, stack, folder):
     """The attackers; none where the node is the attacker."""
-    if variant == "quiet":
+    if variant == "quiet" and not setup.instead:
         return None
     if setup.lie:
         gateway.tell(target.control_port, lie=setup.lie)
         return None
-    command = [sys.executable, hostile.__file__, attack, target.sentinel.port, seconds]
+    kind = setup.instead if variant == "quiet" else attack
+    command = [sys.executable, hostile.__file__, kind, target.sentinel.port, seconds]
     if variant == "one":
         command.append(1)
     return stack.enter_context(Child(attack, command, os.path.join(folder, "attack.log"), ATTACK_NICE))
@@ -277,7 +278,9 @@ def done(runs):
     counts = [run["attack"] for run in runs if run["attack"]]
     if not counts:
         return "–"
-    return " and ".join(f"{spread([count[key] for count in counts])['median']:,.0f}" for key in ("connections", "sent"))
+    middle = {key: spread([count[key] for count in counts])["median"] for key in counts[0]}
+    served = f", {middle['served']:,.0f} served" if middle["served"] else ""
+    return f"{middle['connections']:,.0f} and {middle['sent']:,.0f}{served}"
 
 
 def marked(ratio, is_met):

@@ -56,17 +56,11 @@ async def gas(port, _):
 
 
 async def unpriced(port, number):
-    reader, writer = await upgrade(port, ADDRESS, ROOM)
-
-    async def writing():
-        while True:
-            for _ in range(20):
-                # The id makes it an unusual one; of four connections one writes nothing at all.
-                send(writer, frame(request(b"" if number % 4 == 3 else kvstore_tx(100), id_=1.0).encode()))
-            await writer.drain()
-            await asyncio.sleep(0.01)
-
-    await beside_answers(reader, writing())
+    """The id makes it an unusual one; every fourth writes nothing at all."""
+    reader, writer = await connect(port, ADDRESS, ROOM)
+    while True:
+        send(writer, post(request(b"" if number % 4 == 3 else kvstore_tx(250), id_=1.0)))
+        await answer(reader)
 
 
 async def pill(port, _):
@@ -155,7 +149,8 @@ async def largest_block(port):
 async def ask_largest_block(port):
     reader, writer = await connect(port, ADDRESS, ROOM)
     send(writer, b"GET /blockchain HTTP/1.1\r\nHost: x\r\n\r\n")
-    metas = json.loads(await answer(reader))["result"]["block_metas"]
+    _, body = await answer(reader)
+    metas = json.loads(body)["result"]["block_metas"]
     writer.close()
     return max(metas, key=lambda meta: int(meta["block_size"]))["header"]["height"]
 
@@ -221,6 +216,6 @@ async def sessions(port, number):
 
 # How many of each at once.
 KINDS = {
-    greedy: 8, twin: 8, gas: 2, unpriced: 4, pill: 1, folded: 130, balanced: 300, empties: 50, pings: 50, refusals: 50,
-    emptyposts: 50, places: 256, heads: 6, unusual: 60, checks: 32, waiters: 1, signers: 1, sessions: 5000,
+    greedy: 8, twin: 8, gas: 2, unpriced: 100, pill: 1, folded: 130, balanced: 300, empties: 50, pings: 50, refusals: 50,
+    emptyposts: 50, places: 256, heads: 6, unusual: 60, checks: 32, waiters: 4, signers: 1, sessions: 5000,
 }  # fmt: skip

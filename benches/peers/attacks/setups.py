@@ -18,6 +18,8 @@ class Setup:
     buffer_mib: int = 64
     # A client that asks for more than its share in every variant: `greedy`, or the attacker's `twin`.
     beside: str | None = None
+    # What the attacker's address does in the quiet variant: its honest part of what is short.
+    instead: str | None = None
     # Honest requests beside, one each so many seconds.
     probe: object = None
     interval: float = 0.25
@@ -32,7 +34,11 @@ SMALL_BLOCKS = ["block_interval=500ms", "max_block_txs=200"]
 SETUPS = {
     **{name: Setup() for name in hostile.KINDS if name not in ("greedy", "twin")},
     "gas": Setup(node=[*SMALL_BLOCKS, "max_block_gas=2000000"], rate=50, beside="twin", probe=probes.read),
-    "unpriced": Setup(node=["block_interval=500ms", "max_block_bytes=100000"], rate=50, beside="greedy"),
+    # The others want more than their share of a fixed pace: each waits for the end of the attacker's turns.
+    "unpriced": Setup(
+        node=["block_interval=500ms", "max_block_bytes=50000"], rate=800, instead="twin",
+        flags=["--pace", "fixed", "--max-req", 500],
+    ),
     "pill": Setup(rate=200),
     "folded": Setup(rate=200, probe=probes.subscribe, interval=0.5),
     "balanced": Setup(rate=200, flags=["--trusted-proxy", "127.0.0.66/32"], probe=probes.behind, interval=0.5),
@@ -42,7 +48,8 @@ SETUPS = {
     ),
     "heads": Setup(rate=200, probe=probes.read),
     "unusual": Setup(node=["max_block_txs=40"], rate=10),
-    "checks": Setup(node=["check_cost=2ms"], rate=50),
+    # How many are served beside a pace of 100 a second is the figure.
+    "checks": Setup(rate=20, flags=["--pace", "fixed", "--max-req", 100]),
     "waiters": Setup(
         node=["block_interval=3s"], rate=50, flags=["--set", "fair.commit_waiters=200"], probe=probes.commit, interval=1
     ),
@@ -50,7 +57,9 @@ SETUPS = {
         rate=20, flags=["--pace", "fixed", "--max-req", 200, "--set", "fair.order=account"], probe=probes.victim,
         interval=0.5,
     ),
-    "sessions": Setup(rate=20, flags=["--max-req", 500, "--set", "fair.queue_per_client=64"]),
+    "sessions": Setup(
+        rate=20, buffer_mib=16, flags=["--max-req", 500, "--set", "fair.queue_per_client=32"]
+    ),
     "desync": Setup(rate=200, lie="desync", probe=probes.twice),
     "endless": Setup(rate=200, lie="endless"),
 }  # fmt: skip
