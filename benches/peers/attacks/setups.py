@@ -42,10 +42,7 @@ SETUPS = {
     "pill": Setup(rate=200),
     "folded": Setup(rate=200, probe=probes.subscribe, interval=0.5),
     "balanced": Setup(rate=200, flags=["--trusted-proxy", "127.0.0.66/32"], probe=probes.behind, interval=0.5),
-    "places": Setup(
-        rate=200, buffer_mib=256, flags=["--set", "reads.concurrency=256"], probe=probes.read,
-        prepare=probes.prepare_large_block,
-    ),
+    "places": Setup(rate=200, buffer_mib=256, probe=probes.read, prepare=probes.prepare_large_block),
     "heads": Setup(rate=200, probe=probes.read),
     "unusual": Setup(node=["max_block_txs=40"], rate=10),
     # How many are served beside a pace of 100 a second is the figure.
@@ -57,9 +54,7 @@ SETUPS = {
         rate=20, flags=["--pace", "fixed", "--max-req", 200, "--set", "fair.order=account"], probe=probes.victim,
         interval=0.5,
     ),
-    "sessions": Setup(
-        rate=20, buffer_mib=16, flags=["--max-req", 500, "--set", "fair.queue_per_client=32"]
-    ),
+    "sessions": Setup(rate=20, buffer_mib=16, flags=["--max-req", 500, "--set", "fair.queue_per_client=32"]),
     "desync": Setup(rate=200, lie="desync", probe=probes.twice),
     "endless": Setup(rate=200, lie="endless"),
 }  # fmt: skip

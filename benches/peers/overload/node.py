@@ -29,11 +29,12 @@ class Node:
     Its first validator is the one that is loaded and asked. `genesis` replaces parameters of blocks.
     """
 
-    def __init__(self, program, folder, settings, genesis=None, validators=1, check_seconds=None):
+    def __init__(self, program, folder, settings, genesis=None, validators=1, check_seconds=None, commit_seconds=0):
         self.program = program
         self.settings = settings
         self.genesis = genesis or {}
         self.check_seconds = check_seconds
+        self.commit_seconds = commit_seconds
         self.folder = os.path.join(folder, "node")
         self.homes = [os.path.join(self.folder, f"node{place}") for place in range(validators)]
         self.port = free_port()
@@ -92,7 +93,7 @@ class Node:
         if self.check_seconds is None:
             return "kvstore"
         port = free_port()
-        command = [sys.executable, slow_app.__file__, port, self.check_seconds]
+        command = [sys.executable, slow_app.__file__, port, self.check_seconds, self.commit_seconds]
         self.processes["app"] = Child("app", command, os.path.join(self.folder, "app.log"))
         self.processes["app"].wait_port(port)
         return f"tcp://127.0.0.1:{port}"
