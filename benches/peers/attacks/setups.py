@@ -23,6 +23,8 @@ class Setup:
     # Honest requests beside, one each so many seconds.
     probe: object = None
     interval: float = 0.25
+    # What of the attackers' own may be answered with 200 in a second, where that is the figure.
+    most_served: int | None = None
     # What the gateway before the node answers under this attack; there are no hostile clients then.
     lie: str | None = None
     prepare: object = None
@@ -45,8 +47,7 @@ SETUPS = {
     "places": Setup(rate=200, buffer_mib=256, probe=probes.read, prepare=probes.prepare_large_block),
     "heads": Setup(rate=200, probe=probes.read),
     "unusual": Setup(node=["max_block_txs=40"], rate=10),
-    # How many are served beside a pace of 100 a second is the figure.
-    "checks": Setup(rate=20, flags=["--pace", "fixed", "--max-req", 100]),
+    "checks": Setup(rate=20, most_served=100, flags=["--pace", "fixed", "--max-req", 100]),
     "waiters": Setup(
         node=["block_interval=3s"], rate=50, flags=["--set", "fair.commit_waiters=200"], probe=probes.commit, interval=1
     ),
