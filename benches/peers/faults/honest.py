@@ -8,7 +8,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from attacker import UPGRADE, answer, frame
+from attacker import UPGRADE, answer, frame, small_frame
 
 METHODS = ("broadcast_tx_sync", "broadcast_tx_async", "broadcast_tx_commit")
 TRANSPORTS = ("http", "websocket")
@@ -129,7 +129,7 @@ class Connection:
                 size = int.from_bytes(await self.reader.readexactly(2 if size == 126 else 8), "big")
             payload = await self.reader.readexactly(min(MOST_BYTES, size))
             if first & 0x0F == 9:
-                self.writer.write(frame(payload, first=0x8A))
+                self.writer.write(small_frame(payload, first=0x8A))
             elif first & 0x0F == 8:
                 raise ConnectionResetError(payload[2:].decode(errors="replace"))
             else:
