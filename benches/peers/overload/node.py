@@ -29,11 +29,12 @@ class Node:
     Its first validator is the one that is loaded and asked. `genesis` replaces parameters of blocks.
     """
 
-    def __init__(self, program, folder, settings, genesis=None, validators=1, check_seconds=None):
+    def __init__(self, program, folder, settings, genesis=None, validators=1, check_seconds=None, commit_seconds=0):
         self.program = program
         self.settings = settings
         self.genesis = genesis or {}
         self.check_seconds = check_seconds
+        self.commit_seconds = commit_seconds
         self.folder = os.path.join(folder, "node")
         self.homes = [os.path.join(self.folder, f"node{place}") for place in range(validators)]
         self.port = free_port()
@@ -92,7 +93,7 @@ class Node:
         if self.check_seconds is None:
             return "kvstore"
         port = free_port()
-        command = [sys.executable, slow_app.__file__, port, self.check_seconds]
+        command = [sys.executable, slow_app.__file__, port, self.check_seconds, self.commit_seconds]
         self.processes["app"] = Child("app", command, os.path.join(self.folder, "app.log"))
         self.processes["app"].wait_port(port)
         return f"tcp://127.0.0.1:{port}"
@@ -140,20 +141,30 @@ class Node:
         A header carries the time of the votes for the block before it: the commit of block H is
         dated by header H + 1. The newest block has no date yet and is left out.
         """
+        headers = self.headers(1, self.height())
+        return [
+            (at + 1, txs, headers[at + 1][2]) for at, (_, txs, _) in enumerate(headers[:-1])
+        ]
+
+    def transactions(self, first):
+        """(height, transactions) of every block from this one on."""
+        return [(height, txs) for height, txs, _ in self.headers(first, self.height())]
+
+    def headers(self, first, last):
+        """(height, transactions, its own time in Unix seconds) of each."""
         headers = []
-        last = self.height()
-        while len(headers) < last:
-            low = len(headers) + 1
+        while first + len(headers) <= last:
+            low = first + len(headers)
             high = min(last, low + PAGE_HEADERS - 1)
             page = self.ask(f"blockchain?minHeight={low}&maxHeight={high}")["block_metas"]
             page.sort(key=lambda meta: int(meta["header"]["height"]))
             heights = [int(meta["header"]["height"]) for meta in page]
             if heights != list(range(low, high + 1)):
                 raise Failed(f"asked for headers {low} to {high}, got {heights}")
-            headers += [(int(meta["num_txs"]), unix(meta["header"]["time"])) for meta in page]
-        return [
-            (at + 1, txs, headers[at + 1][1]) for at, (txs, _) in enumerate(headers[:-1])
-        ]
+            headers += [
+                (int(meta["header"]["height"]), int(meta["num_txs"]), unix(meta["header"]["time"])) for meta in page
+            ]
+        return headers
 
     def sizes(self, heights):
         """How many transactions of each length the blocks hold."""

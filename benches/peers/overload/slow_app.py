@@ -1,14 +1,15 @@
-"""An ABCI 0.38 application that does nothing but take its time for checks: `slow_app.py PORT SECONDS`.
+"""An ABCI 0.38 application that does nothing but take its time: `slow_app.py PORT CHECK_SECONDS [COMMIT_SECONDS]`.
 
 CometBFT keeps a connection for each purpose, and its checks come one after the other on one of them, as to
-any application in another process. Messages are those of cometbft/proto/tendermint/abci/types.proto at 0.38.
+any application in another process; while it commits the node checks nothing. Messages are those of
+cometbft/proto/tendermint/abci/types.proto at 0.38.
 """
 
 import socketserver
 import sys
 import time
 
-ECHO, CHECK_TX, PREPARE_PROPOSAL, PROCESS_PROPOSAL, FINALIZE_BLOCK = 1, 8, 16, 17, 20
+ECHO, CHECK_TX, COMMIT, PREPARE_PROPOSAL, PROCESS_PROPOSAL, FINALIZE_BLOCK = 1, 8, 11, 16, 17, 20
 ACCEPT = b"\x08\x01"
 
 
@@ -17,7 +18,9 @@ class Connection(socketserver.StreamRequestHandler):
         while (length := self.read_length()) is not None:
             (number, payload), = fields(self.rfile.read(length))
             if number == CHECK_TX:
-                time.sleep(self.server.seconds)
+                time.sleep(self.server.check_seconds)
+            elif number == COMMIT:
+                time.sleep(self.server.commit_seconds)
             # The number of an answer is that of its request and one.
             self.send(field(number + 1, answer(number, payload)))
 
@@ -86,5 +89,6 @@ class Server(socketserver.ThreadingTCPServer):
 
 if __name__ == "__main__":
     with Server(("127.0.0.1", int(sys.argv[1])), Connection) as server:
-        server.seconds = float(sys.argv[2])
+        server.check_seconds = float(sys.argv[2])
+        server.commit_seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 0.0
         server.serve_forever()

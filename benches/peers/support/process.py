@@ -102,6 +102,13 @@ class Child:
         """Resident memory of the process and its children; 0 once it has ended."""
         return sum(rss_of(pid) for pid in self.family()) if self.running() else 0
 
+    def descriptors(self):
+        """Open files of the process; 0 once it has ended."""
+        try:
+            return len(os.listdir(f"/proc/{self.pid}/fd"))
+        except OSError:
+            return 0
+
     def family(self):
         """The process and its direct children: nginx has a master and workers."""
         try:

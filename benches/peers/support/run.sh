@@ -32,3 +32,15 @@ build() { # arguments of cargo build; the binaries are then in $built
     python3 -c 'import json, sys; print(json.load(sys.stdin)["target_directory"])')"
   built="$target/dist"
 }
+
+# shellcheck disable=SC2034 # read by the script that sources this file
+programs() { # takes TXGEN_BIN and SENTINEL_BIN, or builds both; sets $txgen, $sentinel and $target
+  if [ -n "${TXGEN_BIN:-}" ] && [ -n "${SENTINEL_BIN:-}" ]; then
+    target="$root/target"
+  else
+    need cargo "install Rust"
+    build -p txgen --bin txgen -p sentinel --bin sentinel
+  fi
+  txgen="${TXGEN_BIN:-$built/txgen}"
+  sentinel="${SENTINEL_BIN:-$built/sentinel}"
+}
