@@ -110,11 +110,11 @@ fn affordable(config: &Config, limit: u64) -> usize {
     left.clamp(1, connections)
 }
 
-/// One for each client's connection and each connection to a node.
+/// One for each client's connection and each connection to a node; an unusual write has one of its own.
 fn files_needed(config: &Config) -> u64 {
     let upstream = &config.upstream;
     let writes = config.pacer().most_connections() * upstream.urls.len();
-    let nodes = writes + config.reads.concurrency + MAX_RELAYS;
+    let nodes = writes + config.reads.concurrency + config.pace.inflight + MAX_RELAYS;
     (config.limits.connections + nodes) as u64
 }
 
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn sharing_64_files_are_kept_for_the_nodes_and_the_operator() {
         let config = Config::default();
-        let others = 16 + 256 + MAX_RELAYS as u64 + open_files::RESERVE;
+        let others = 16 + 256 + 512 + MAX_RELAYS as u64 + open_files::RESERVE;
         assert_eq!(affordable(&config, others + 1_000), 1_000);
         assert_eq!(affordable(&config, 64), 1);
         assert_eq!(affordable(&config, u64::MAX), 20_000);

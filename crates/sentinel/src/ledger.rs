@@ -96,6 +96,13 @@ impl Ledger {
         self.account().capacity
     }
 
+    /// Whether two handles are one holder's.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.tiers()
+            .map(|tier| tier.key)
+            .eq(other.tiers().map(|tier| tier.key))
+    }
+
     fn account(&self) -> &Arc<Account> {
         match &self.0 {
             Holder::Proxy(account) => account,
@@ -122,23 +129,35 @@ impl Ledger {
         else {
             return false;
         };
-        let free = account.capacity - before - more;
-        let mut is_fair = true;
-        for tier in self.tiers() {
-            // Added before it is judged, so that none that come at the same time miss each other.
-            let own = tier.bytes.fetch_add(more, Ordering::Relaxed) + more;
-            is_fair &= account.is_fair(own, free);
-        }
+        let is_fair = self.add(more, account.capacity - before - more);
         if !is_fair {
-            self.give_back(more);
+            account.held.fetch_sub(more, Ordering::Relaxed);
         }
         is_fair
     }
 
-    fn give_back(&self, less: usize) {
+    /// Adds bytes to what the holder has, if that is its share when so much is free.
+    fn add(&self, more: usize, free: usize) -> bool {
+        let mut is_fair = true;
+        for tier in self.tiers() {
+            // Added before it is judged, so that none that come at the same time miss each other.
+            let own = tier.bytes.fetch_add(more, Ordering::Relaxed) + more;
+            is_fair &= self.account().is_fair(own, free);
+        }
+        if !is_fair {
+            self.subtract(more);
+        }
+        is_fair
+    }
+
+    fn subtract(&self, less: usize) {
         for tier in self.tiers() {
             tier.bytes.fetch_sub(less, Ordering::Relaxed);
         }
+    }
+
+    fn give_back(&self, less: usize) {
+        self.subtract(less);
         self.account().held.fetch_sub(less, Ordering::Relaxed);
     }
 }
@@ -209,6 +228,20 @@ impl Reservation {
             self.bytes += more;
         }
         fits
+    }
+
+    /// Makes it another holder's of the same account; false, and nothing changes, when it is more than that
+    /// one's share.
+    pub fn move_to(&mut self, holder: &Ledger) -> bool {
+        let free = holder.capacity().saturating_sub(holder.used());
+        if !self.ledger.is(holder) {
+            if self.bytes > 0 && !holder.add(self.bytes, free) {
+                return false;
+            }
+            self.ledger.subtract(self.bytes);
+            self.ledger = holder.clone();
+        }
+        true
     }
 
     /// Gives some back: `bytes` stay, if there were that many.

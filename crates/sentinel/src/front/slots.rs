@@ -1,12 +1,12 @@
-//! How many connections there are, in all and of each client.
+//! How many connections there are, in all and of each client, and what work its messages make.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fairq::{ClientKey, ClientTable, GcraLimit, TableLimits};
-use pacing::Nanos;
+use fairq::{ClientKey, ClientTable, GcraLimit, Neutral, TableLimits};
+use pacing::{Nanos, Rate};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -26,19 +26,49 @@ struct Inner {
     /// Connections in all, and of one client; of one behind a trusted proxy only its WebSockets count.
     most: usize,
     most_per_client: usize,
-    arrivals: GcraLimit,
+    /// New connections of a client, and of the IPv6 /48 around it.
+    arrivals: [GcraLimit; 2],
     started: Instant,
     count: Mutex<Count>,
 }
 
 #[derive(Debug)]
 struct Count {
-    arrivals: ClientTable<Bucket>,
+    rates: ClientTable<Rates>,
     total: usize,
     refusing: usize,
     /// Of clients, and of the IPv6 /48 around them.
     tiers: HashMap<ClientKey, usize>,
 }
+
+/// What a client has taken from its rates, or an IPv6 /48.
+#[derive(Debug, Default)]
+struct Rates {
+    arrivals: Bucket,
+    /// When all its work is paid for.
+    paid_at: Nanos,
+}
+
+impl Neutral for Rates {
+    fn is_neutral(&self, now: Nanos) -> bool {
+        self.arrivals.is_neutral(now) && self.paid_at.saturating_add(WORK_BURST) <= now
+    }
+}
+
+/// The work that a request or message of so many bytes makes: about a microsecond, and one for each KiB.
+pub(crate) const fn work_of(bytes: usize) -> u64 {
+    1 + (bytes >> 10) as u64
+}
+
+/// What a client pays for one unit of work that none of its other limits bounds: a thousand a second, five times
+/// the reads that it may have, and a thousandth of a thread.
+const WORK_PRICE: Nanos = Nanos::from_millis(1);
+const SITE_WORK_PRICE: Nanos =
+    Nanos::from_nanos(WORK_PRICE.as_nanos() / ClientKey::SITE_CLIENTS as u64);
+/// The longest time that a client owes: its connections are bounded, and so are the answers that it is owed.
+const MOST_DEBT: Nanos = Nanos::from_secs(10);
+/// Work that may come at once, as time.
+const WORK_BURST: Nanos = Nanos::from_secs(1);
 
 impl Count {
     fn of(&self, tier: ClientKey) -> usize {
@@ -106,7 +136,9 @@ impl Slots {
     pub(crate) fn new(limits: &Limits, seed: [u64; 2]) -> Result<Self, fairq::Error> {
         let rate = limits.connect_rate_per_client;
         let burst = limits.connections_per_client as f64 / rate.as_f64();
-        let burst = Duration::from_secs_f64(burst.min(LONGEST_BURST));
+        let burst = Duration::from_secs_f64(burst.min(LONGEST_BURST)).into();
+        let micros = rate.as_micros();
+        let of_site = Rate::from_micros(micros.saturating_mul(ClientKey::SITE_CLIENTS as u64));
         let table = TableLimits {
             clients: limits.connections.clamp(1, MOST_ARRIVALS),
             ..TableLimits::default()
@@ -114,10 +146,10 @@ impl Slots {
         Ok(Self(Arc::new(Inner {
             most: limits.connections,
             most_per_client: limits.connections_per_client,
-            arrivals: GcraLimit::new(rate, burst.into()),
+            arrivals: [rate, of_site.unwrap_or(rate)].map(|rate| GcraLimit::new(rate, burst)),
             started: Instant::now(),
             count: Mutex::new(Count {
-                arrivals: ClientTable::new(table, seed)?,
+                rates: ClientTable::new(table, seed)?,
                 total: 0,
                 refusing: 0,
                 tiers: HashMap::new(),
@@ -137,11 +169,7 @@ impl Slots {
         if count.total >= self.0.most - spare {
             return Err(Full::All);
         }
-        let now = Nanos::from(self.0.started.elapsed());
-        let bucket = count.arrivals.entry(client, now).state;
-        bucket
-            .take(&self.0.arrivals, now, 1)
-            .map_err(|_| Full::Rate)?;
+        self.arrive(&mut count, client)?;
         count.add(client);
         count.total += 1;
         drop(count);
@@ -162,7 +190,7 @@ impl Slots {
         Ok(self.slot(None, Counted::Connection))
     }
 
-    /// Counts a connection that is already in against the client it turned out to serve.
+    /// Counts a connection that is already in against the client whose request it serves.
     ///
     /// # Errors
     /// The client has too many; nothing was counted.
@@ -172,6 +200,38 @@ impl Slots {
         count.add(client);
         drop(count);
         Ok(self.slot(Some(client), Counted::Charge))
+    }
+
+    /// Takes a new connection from its client's rate.
+    fn arrive(&self, count: &mut Count, client: ClientKey) -> Result<(), Full> {
+        let now = self.now();
+        for (tier, rate) in client.tiers().zip(&self.0.arrivals) {
+            let bucket = &mut count.rates.entry(tier, now).state.arrivals;
+            bucket.take(rate, now, 1).map_err(|_| Full::Rate)?;
+        }
+        Ok(())
+    }
+
+    /// Takes work from the client's rate, even if it is not there yet: when it will be, if that is later.
+    pub(crate) fn work(&self, client: ClientKey, units: u64) -> Option<Instant> {
+        let mut count = self.0.count.lock();
+        let now = self.now();
+        let mut paid_at = Nanos::ZERO;
+        for (tier, price) in client.tiers().zip([WORK_PRICE, SITE_WORK_PRICE]) {
+            let rates = count.rates.entry(tier, now).state;
+            let begin = rates.paid_at.max(now.saturating_sub(WORK_BURST));
+            rates.paid_at = begin
+                .saturating_add(price.saturating_mul(units))
+                .min(now.saturating_add(MOST_DEBT));
+            paid_at = paid_at.max(rates.paid_at);
+        }
+        drop(count);
+        (paid_at > now).then(|| Instant::now() + Duration::from(paid_at.saturating_sub(now)))
+    }
+
+    /// Since the start, and so much longer that a burst may come at once.
+    fn now(&self) -> Nanos {
+        WORK_BURST.saturating_add(self.0.started.elapsed().into())
     }
 
     /// Room to tell one client that it was not let in; none if that many are being told.
@@ -325,6 +385,42 @@ mod tests {
         assert_eq!(slots.charge(client(101)).unwrap_err(), Full::Client);
         drop(held);
         assert!(slots.0.count.lock().tiers.is_empty());
+    }
+
+    /// At 2b52556 each network of a /48 had a rate of its own, 65,536 of them.
+    #[tokio::test(start_paused = true)]
+    async fn sharing_86_the_connections_of_a_48_come_at_the_rate_of_a_few_clients() {
+        let slots = slots_at("2/s", 1_000, 3);
+        let client =
+            |net: u16| KeyScheme::default().key([0x2001, 0xdb8, 1, net, 0, 0, 0, 1].into());
+        let came = (0..1_000).filter(|net| slots.enter(client(*net)).is_ok());
+        assert_eq!(came.count(), 3 * ClientKey::SITE_CLIENTS);
+        tokio::time::advance(Duration::from_millis(500)).await;
+        let came = (1_000..2_000).filter(|net| slots.enter(client(*net)).is_ok());
+        assert_eq!(came.count(), ClientKey::SITE_CLIENTS);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sharing_85_work_is_paid_for_by_its_client_and_its_48() {
+        let slots = slots(1_000, 3);
+        let start = Instant::now();
+        let paid = |client, units| {
+            let at = slots.work(client, units);
+            at.map_or(0, |at| (at - start).as_millis())
+        };
+        assert_eq!(paid(client(1), 1_000), 0);
+        // What is not there is owed; each who takes some waits for its own.
+        assert_eq!((paid(client(1), 1), paid(client(1), 4)), (1, 5));
+        assert_eq!(paid(client(2), 1_000), 0);
+        let of_site = |net: u16| {
+            let client = KeyScheme::default().key([0x2001, 0xdb8, 1, net, 0, 0, 0, 1].into());
+            paid(client, 1_000)
+        };
+        let owed: Vec<_> = (0..6).map(of_site).collect();
+        assert_eq!(owed, [0, 0, 0, 0, 250, 500]);
+        tokio::time::advance(Duration::from_millis(900)).await;
+        assert_eq!(paid(client(1), 890), 0);
+        assert_eq!((work_of(0), work_of(1_023), work_of(750_000)), (1, 1, 733));
     }
 
     #[tokio::test(start_paused = true)]

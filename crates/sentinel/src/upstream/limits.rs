@@ -141,9 +141,13 @@ impl ClientLimits {
         Ok(())
     }
 
-    /// Counts a read until the slot is dropped.
-    pub(super) fn enter(self: &Arc<Self>, client: ClientKey) -> Result<ClientSlot, Refusal> {
-        self.take(client, Kind::Read, self.reads)
+    /// Counts a read until the slot is dropped; `free` and `all` are the places that all share.
+    pub(super) fn enter(
+        self: &Arc<Self>,
+        client: ClientKey,
+        (free, all): (usize, usize),
+    ) -> Result<ClientSlot, Refusal> {
+        self.take(client, Kind::Read, share(free, all).min(self.reads))
     }
 
     /// Counts a relay until the slot is dropped; `free` and `all` are the places that all share.
@@ -255,14 +259,34 @@ mod tests {
         let client =
             |net: u16| fairq::KeyScheme::default().key([0x2001, 0xdb8, 7, net, 0, 0, 0, 1].into());
         let held: Vec<_> = (0..100)
-            .filter_map(|net| limits.enter(client(net)).ok())
+            .filter_map(|net| limits.enter(client(net), (256, 256)).ok())
             .collect();
         assert_eq!(held.len(), 8 * ClientKey::SITE_CLIENTS);
         drop(held);
-        assert!(limits.enter(client(100)).is_ok());
+        assert!(limits.enter(client(100), (256, 256)).is_ok());
         let admitted = (0..100)
             .filter(|net| limits.admit(client(*net), 10).is_ok())
             .count();
         assert_eq!(admitted, ClientKey::SITE_CLIENTS);
+    }
+
+    /// At 2b52556 eight addresses held all 256 places.
+    #[test]
+    fn sharing_88_the_places_of_a_client_shrink_as_others_need_some() {
+        let limits =
+            Arc::new(ClientLimits::new(&Config::default(), Clock::start(), [1, 2]).unwrap());
+        let client = |last| fairq::KeyScheme::default().key([192, 0, 2, last].into());
+        let mut held = Vec::new();
+        let mut take = |from: u8| {
+            let before = held.len();
+            while let Ok(slot) = limits.enter(client(from), (256 - held.len(), 256)) {
+                held.push(slot);
+            }
+            held.len() - before
+        };
+        let taken: Vec<_> = (0..8).map(&mut take).collect();
+        assert_eq!(taken, [32, 32, 32, 32, 32, 32, 24, 12]);
+        // Whoever comes then still has some.
+        assert_eq!((take(100), take(101), take(102)), (6, 3, 2));
     }
 }

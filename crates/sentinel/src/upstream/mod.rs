@@ -34,6 +34,7 @@ pub(crate) use self::limits::Bucket;
 pub use self::nodes::{BlockLimits, NodeEvent, NodeIndex, NodeState, Nodes};
 pub use self::reads::{ReadAnswer, ReadBody, ReadRequest, Reads};
 pub use self::relay::{MAX_RELAYS, Relay, RelayCounters, RelayEvent, RelayMessage, Relays};
+pub(crate) use self::reply::charged;
 pub use self::results::BlockResults;
 pub use self::version::Version;
 pub use self::watch::NodesWorker;

@@ -7,7 +7,6 @@ mod plan;
 mod read;
 mod replies;
 mod request;
-mod slowdown;
 #[cfg(test)]
 mod tests;
 mod work;
@@ -68,9 +67,13 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
     async fn speak_http(&mut self) -> Option<Option<Slot>> {
         loop {
             let next = self.one().await.ok()?;
+            if let Some(until) = self.exchange.pay() {
+                let pause = self.requests.pause(self.exchange.socket(), until);
+                Box::pin(pause).await.ok()?;
+            }
             self.exchange.flush().await.ok()?;
             match next {
-                Next::Request => self.pause().await.ok()?,
+                Next::Request => {}
                 Next::Close => {
                     self.exchange.socket().close().await;
                     return None;
@@ -108,14 +111,6 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
                 Err(next) => Ok(next),
             },
             Plan::Other(other) => Box::pin(serve(exchange, *other, asked)).await,
-        }
-    }
-
-    /// Reads nothing for as long as the connection is slowed down.
-    async fn pause(&mut self) -> Result<(), Ended> {
-        match self.exchange.take_pause() {
-            Some(until) => self.requests.pause(self.exchange.socket(), until).await,
-            None => Ok(()),
         }
     }
 

@@ -31,6 +31,14 @@ pub(super) struct Admitted {
     place: Option<OwnedSemaphorePermit>,
 }
 
+impl Admitted {
+    /// Whether reads wait for a place.
+    pub(super) fn is_wanted(&self) -> bool {
+        let places = self.place.as_ref().map(OwnedSemaphorePermit::semaphore);
+        places.is_some_and(|places| places.available_permits() == 0)
+    }
+}
+
 /// Refuses methods that are not served.
 pub(super) fn methods(methods: Arc<MethodList>) -> impl Check {
     move |read: &mut Read| {
@@ -39,11 +47,13 @@ pub(super) fn methods(methods: Arc<MethodList>) -> impl Check {
     }
 }
 
-/// Bounds each client's reads under way. It comes before the client's rate, so that a read that is
+/// Bounds each client's reads under way, by its share of the places that are free. It comes before the client's rate, so that a read that is
 /// refused because others are under way costs nothing of the rate.
-pub(super) fn client_concurrency(clients: Arc<ClientLimits>) -> impl Check {
+pub(super) fn client_concurrency(clients: Arc<ClientLimits>, places: Arc<Semaphore>) -> impl Check {
+    let all = places.available_permits();
     move |read: &mut Read| {
-        read.admitted.client = Some(clients.enter(read.client)?);
+        let free = places.available_permits();
+        read.admitted.client = Some(clients.enter(read.client, (free, all))?);
         Ok(())
     }
 }
@@ -133,6 +143,10 @@ mod tests {
         Arc::new(ClientLimits::new(&config, Clock::start(), [1, 2]).unwrap())
     }
 
+    fn places() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(100))
+    }
+
     fn client(last: u8) -> ClientKey {
         KeyScheme::default().key([127, 0, 0, last].into())
     }
@@ -161,7 +175,7 @@ mod tests {
     #[tokio::test]
     async fn a_read_counts_until_its_body_is_dropped() {
         let clients = clients(|config| config.reads.concurrency_per_client = 1);
-        let mut layer = admit(client_concurrency(Arc::clone(&clients)), node());
+        let mut layer = admit(client_concurrency(Arc::clone(&clients), places()), node());
         let first = layer.call(read(1, 1)).await.unwrap();
         let second = layer.call(read(1, 1)).await;
         assert_eq!(second.unwrap_err().reason, Reason::Rate);
@@ -207,7 +221,7 @@ mod tests {
     async fn a_refused_method_costs_nothing() {
         let clients = clients(|config| config.reads.concurrency_per_client = 1);
         let list = Arc::new(MethodList::new(&[], &["unsafe_*".to_owned()]));
-        let below = admit(client_concurrency(Arc::clone(&clients)), node());
+        let below = admit(client_concurrency(Arc::clone(&clients), places()), node());
         let mut stack = admit(methods(list), below);
         let mut refused = read(1, 1);
         refused.request.method = Some("unsafe_flush_mempool".into());

@@ -64,7 +64,7 @@ pub struct ReadBody {
     body: NodeBody,
     _window: Reservation,
     /// Writes have limits of their own.
-    _admitted: Option<Admitted>,
+    admitted: Option<Admitted>,
 }
 
 impl Pieces for ReadBody {
@@ -73,6 +73,10 @@ impl Pieces for ReadBody {
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Refusal>>> {
         let piece = self.body.poll_next(context);
         piece.map(|piece| Some(piece?.map_err(|error| error.refusal())))
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.admitted.as_ref().is_some_and(Admitted::is_wanted)
     }
 }
 
@@ -186,7 +190,7 @@ fn stack(
     node_access: &NodeAccess,
 ) -> impl Step<Read, Response = ReadAnswer<ReadBody>, Error = Refusal> + use<> {
     let (methods, node_access) = (methods(Arc::clone(method_list)), node_access.clone());
-    let slots = client_concurrency(Arc::clone(limits));
+    let slots = client_concurrency(Arc::clone(limits), Arc::clone(&places));
     let rates = client_rate(Arc::clone(limits));
     ServiceBuilder::new()
         .layer(layer_fn(move |below| admit(methods.clone(), below)))
@@ -249,7 +253,7 @@ impl NodeAccess {
             body: ReadBody {
                 body,
                 _window: window,
-                _admitted: admitted,
+                admitted,
             },
         })
     }

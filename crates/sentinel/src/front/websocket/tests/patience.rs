@@ -232,3 +232,39 @@ async fn a_client_that_has_caught_up_is_read_from_again() {
     let answered = timeout(Duration::from_millis(500), answered).await;
     answered.expect("the message is read before the clock wakes the session");
 }
+
+/// At 2b52556 a message that waited for room in its client's queue was in no account, nor what was read behind it.
+#[tokio::test(start_paused = true)]
+async fn sharing_89_a_message_that_waits_is_in_the_account() {
+    for message in [
+        sync(2, &"w".repeat(300_000)),
+        call(2, "status").replace("{}", &format!("\"{}\"", "q".repeat(400_000))),
+        sync(2, "odd").replace(
+            "\"tx\"",
+            &format!("\"x\":\"{}\",\"tx\"", "u".repeat(400_000)),
+        ),
+    ] {
+        let bench = Bench::new();
+        {
+            let mut state = bench.fake.state();
+            (state.hold, state.mute, state.room) = (true, true, Some(1));
+        }
+        let mut client = Client::open(&bench).await;
+        client.send(text(&sync(1, "a"))).await;
+        for id in 10..14 {
+            client.send(text(&call(id, "health"))).await;
+        }
+        settle().await;
+        let before = bench.shared.ledger.used();
+        client.send(text(&message)).await;
+        client.send(text(&sync(3, "behind"))).await;
+        settle().await;
+        let held = bench.shared.ledger.used() - before;
+        let least = 300_000 + crate::front::buffer::READ_BYTES;
+        assert!((least..1_200_000).contains(&held), "{held}");
+        drop(client);
+        sleep(Duration::from_secs(2)).await;
+        bench.fake.state().queue.clear();
+        assert_eq!(bench.shared.ledger.used(), 0);
+    }
+}
