@@ -8,13 +8,13 @@ use std::sync::{Arc, Weak};
 use fairq::ClientKey;
 use parking_lot::Mutex;
 
+use crate::budget::{RESERVE, is_fair};
+
 /// Counts the bytes of everything that is buffered, up to a bound, and shares them between clients.
 /// Clones share the account.
 ///
-/// A client may hold as much as is free besides, less a reserve of a sixteenth: alone it gets half of
-/// the bytes, of `n` that want as much each gets a part in `n + 1` (the dynamic thresholds of Choudhury
-/// and Hahne, 1998). So its share shrinks as others need some, without a count of who does. A client that
-/// holds no more than 64 KiB may use the reserve as well. An IPv6 /48 gets no more than a client.
+/// They are shared as all else is (see [`budget`](crate::budget)); a client that holds no more than 64 KiB may use
+/// the reserve as well.
 #[derive(Clone, Debug)]
 pub struct Ledger(Holder);
 
@@ -45,8 +45,6 @@ struct Tier {
     wider: Option<Arc<Self>>,
 }
 
-/// The part of all bytes, one in so many, that is left to clients that hold little.
-const RESERVE: usize = 16;
 /// Bytes that a client may hold of the reserve: some requests of common size.
 const SMALL: usize = 64 << 10;
 
@@ -165,8 +163,8 @@ impl Ledger {
 impl Account {
     /// Whether one who holds so much, when so much is free, keeps to its share.
     fn is_fair(&self, own: usize, free: usize) -> bool {
-        let reserve = self.capacity / RESERVE;
-        own <= SMALL.min(reserve) || own.saturating_add(reserve) <= free
+        let least = SMALL.min(self.capacity / RESERVE);
+        is_fair(own, free, self.capacity, least)
     }
 }
 

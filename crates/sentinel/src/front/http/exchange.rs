@@ -14,13 +14,13 @@ use super::date::with_date;
 use super::plan::Planner;
 use super::request::{NoRequest, RequestReader};
 use super::work::{CallInfo, Next, Plan};
+use crate::budget::{Held, work_of};
 use crate::front::Shared;
 use crate::front::backend::Backend;
 use crate::front::origins::Page;
 use crate::front::overhead::Overhead;
 use crate::front::peer::Peer;
 use crate::front::queue::Queue;
-use crate::front::slots::{Full, Slot, work_of};
 use crate::front::socket::{Ended, Socket, Stream};
 use crate::identity::{FORWARDED_FOR, Identity};
 use crate::lane::{Delivery, WriteBody};
@@ -51,7 +51,7 @@ struct Proxy {
     /// Its own account, for heads that are not complete.
     ledger: Ledger,
     /// The request under way counts as a connection of its client's.
-    slot: Option<Slot>,
+    slot: Option<Held>,
 }
 
 /// Bytes around a chunk: its length, and two line ends.
@@ -134,8 +134,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         let identities = &self.front.identities;
         let identity = identities.of_request(self.peer.address, lines.into_iter());
         self.client = identity.client;
-        let slot = self.front.slots.charge(self.client);
-        proxy.slot = Some(slot.map_err(Full::refusal)?);
+        proxy.slot = Some(self.front.budget.request(self.client)?);
         let ledger = self.front.ledger.of(self.client);
         match self.socket.bind(&ledger, self.client) {
             true => Ok(identity),
@@ -155,7 +154,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     /// room for it.
     pub(super) fn pay(&mut self) -> Option<Instant> {
         let work = std::mem::take(&mut self.work);
-        (work > 0).then(|| self.front.slots.work(self.client, work))?
+        (work > 0).then(|| self.front.budget.work(self.client, work))?
     }
 
     /// Sets room aside.
@@ -268,7 +267,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     }
 
     /// The place among its client's connections that a trusted proxy's has, for a WebSocket to keep.
-    pub(super) fn take_slot(&mut self) -> Option<Slot> {
+    pub(super) fn take_slot(&mut self) -> Option<Held> {
         self.proxy.as_mut()?.slot.take()
     }
 }

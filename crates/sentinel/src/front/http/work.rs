@@ -4,7 +4,7 @@ use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use rpc::BroadcastMethod;
 
-use crate::front::slots::Slot;
+use crate::budget::Held;
 use crate::jsonrpc::KeptId;
 use crate::metrics::{MethodClass, Transport};
 use crate::refusal::Refusal;
@@ -167,7 +167,7 @@ pub(super) enum Next {
     /// It is closed when everything is written.
     Close,
     /// As a WebSocket; its client was charged for it if it is behind a proxy.
-    WebSocket(Option<Slot>),
+    WebSocket(Option<Held>),
 }
 
 impl Next {

@@ -35,9 +35,9 @@ use self::waiting::Waiting;
 use super::Shared;
 use super::backend::Backend;
 use super::queue::Queue;
-use super::slots::{Slot, work_of};
 use super::socket::{Ended, Socket, Stream};
 use super::turns::Piece;
+use crate::budget::{Held, work_of};
 use crate::metrics::{MethodClass, Metrics, OutcomeLabel};
 use crate::upstream::RelayEvent;
 
@@ -55,7 +55,7 @@ pub(crate) struct Session<B: Backend, IO> {
     /// Whether nothing was read from the client when the clock was last looked at.
     was_held: bool,
     _open: Open,
-    _slots: (Slot, Option<Slot>),
+    _slots: (Held, Option<Held>),
 }
 
 /// How a session ends.
@@ -109,7 +109,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         socket: Socket<IO>,
         queue: Queue<B>,
         client: ClientKey,
-        slots: (Slot, Option<Slot>),
+        slots: (Held, Option<Held>),
     ) -> Self {
         let config = &front.config;
         Self {
@@ -283,8 +283,8 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
 
     /// Reads nothing more until the client's rate of work has room for a message that no lane bounds.
     fn pay(&mut self, bytes: usize) {
-        let slots = &self.client.front().slots;
-        if let Some(until) = slots.work(self.client.key(), work_of(bytes)) {
+        let budget = &self.client.front().budget;
+        if let Some(until) = budget.work(self.client.key(), work_of(bytes)) {
             self.waiting.rest(until);
         }
     }

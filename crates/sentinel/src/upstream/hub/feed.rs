@@ -12,8 +12,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use slab::Slab;
 
+use crate::budget::Held;
 use crate::refusal::Refusal;
-use crate::upstream::limits::ClientSlot;
 use crate::upstream::nodes::NodeIndex;
 
 /// The node and the query in its normal form.
@@ -27,7 +27,7 @@ pub(super) struct Feed {
     state: Mutex<FeedState>,
     stock: Arc<Stock>,
     /// Of the client that asked for it first.
-    _slot: ClientSlot,
+    _slot: Held,
 }
 
 struct FeedState {
@@ -97,7 +97,7 @@ pub(in crate::upstream) struct Reader {
     next: u64,
     is_confirmed: bool,
     on_leave: Arc<tokio::sync::Notify>,
-    _slot: ClientSlot,
+    _slot: Held,
 }
 
 /// What a reader gets.
@@ -128,7 +128,7 @@ impl Stock {
 }
 
 impl Feed {
-    pub(super) fn new(key: FeedKey, query: &str, stock: &Arc<Stock>, slot: ClientSlot) -> Self {
+    pub(super) fn new(key: FeedKey, query: &str, stock: &Arc<Stock>, slot: Held) -> Self {
         Self {
             key,
             query: query.to_owned(),
@@ -147,9 +147,9 @@ impl Feed {
     /// A reader of the events from now on; none if there will be no more.
     pub(super) fn join(
         self: &Arc<Self>,
-        slot: ClientSlot,
+        slot: Held,
         on_leave: &Arc<tokio::sync::Notify>,
-    ) -> Result<Reader, ClientSlot> {
+    ) -> Result<Reader, Held> {
         let mut state = self.state.lock();
         if matches!(state.phase, FeedPhase::Ended(_)) {
             return Err(slot);
@@ -311,13 +311,12 @@ mod tests {
     use fairq::KeyScheme;
 
     use super::*;
-    use crate::clock::Clock;
+    use crate::budget::Budget;
     use crate::config::Config;
-    use crate::upstream::limits::ClientLimits;
 
     /// A confirmed feed with so many readers, whose events may take so many bytes.
     fn feed(readers: usize, capacity: usize) -> (Arc<Feed>, Vec<Reader>) {
-        let limits = ClientLimits::new(&Config::default(), Clock::start(), [1, 2]).unwrap();
+        let limits = Budget::new(&Config::default(), [1, 2]);
         let limits = Arc::new(limits);
         let client = KeyScheme::default().key([192, 0, 2, 1].into());
         let place = limits.open_query(client, (10, 10)).unwrap();

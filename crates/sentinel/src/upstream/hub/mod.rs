@@ -19,11 +19,11 @@ use tokio::sync::Notify;
 use self::feed::{Feed, FeedKey, Stock};
 pub(super) use self::feed::{FeedEnd, FeedNews, Reader};
 pub use self::worker::HubWorker;
-use super::limits::ClientLimits;
 use super::nodes::NodeIndex;
 use super::reads::Reads;
 use super::relay::Relays;
 use super::relay::subscriptions::normal_form;
+use crate::budget::Budget;
 use crate::config::Config;
 use crate::ledger::Ledger;
 use crate::refusal::{Reason, Refusal};
@@ -33,7 +33,7 @@ use crate::refusal::{Reason, Refusal};
 pub struct Hub(Arc<Inner>);
 
 struct Inner {
-    clients: Arc<ClientLimits>,
+    clients: Budget,
     /// Queries at one node.
     most: usize,
     board: Mutex<HashMap<FeedKey, Arc<Feed>>>,
@@ -67,7 +67,7 @@ impl Hub {
         ledger: &Ledger,
     ) -> (Self, HubWorker) {
         let hub = Self(Arc::new(Inner {
-            clients: Arc::clone(reads.clients()),
+            clients: reads.clients().clone(),
             most: config.ws.subscribers * QUERIES_PER_LINK,
             board: Mutex::default(),
             changed: Arc::default(),

@@ -32,9 +32,9 @@ use self::link::{LONGEST_PAUSE, Link, LinkEvent, Outage, OwnQuery, Replay};
 use self::message::{Pending, Purpose, Queued};
 pub use self::message::{RelayEvent, RelayMessage};
 use self::subscriptions::Subscriptions;
-use super::limits::{ClientLimits, ClientSlot};
 use super::nodes::{NodeIndex, Nodes};
 use super::reads::Reads;
+use crate::budget::{Budget, Held};
 use crate::config::Config;
 use crate::ledger::Ledger;
 use crate::refusal::{Forwarded, Reason, Refusal};
@@ -46,7 +46,7 @@ pub struct Relays(Arc<Inner>);
 
 struct Inner {
     nodes: Nodes,
-    clients: Arc<ClientLimits>,
+    clients: Budget,
     places: Arc<Semaphore>,
     read_timeout: Duration,
     /// Whether the application writes `null` where there are no validator updates, and not `[]`, once that is
@@ -75,7 +75,7 @@ pub struct Relay {
     /// The node of the current connection.
     node: NodeIndex,
     /// The client's slot and the place among all relays, from the first message on.
-    places: Option<(ClientSlot, OwnedSemaphorePermit)>,
+    places: Option<(Held, OwnedSemaphorePermit)>,
     link: Link,
     backoff: Backoff,
     /// Not written yet.
@@ -99,7 +99,7 @@ impl Relays {
     pub fn new(config: &Config, nodes: &Nodes, reads: &Reads) -> Self {
         Self(Arc::new(Inner {
             nodes: nodes.clone(),
-            clients: Arc::clone(reads.clients()),
+            clients: reads.clients().clone(),
             places: Arc::new(Semaphore::new(MAX_RELAYS)),
             read_timeout: config.upstream.read_timeout,
             no_updates_are_null: OnceLock::new(),

@@ -58,7 +58,7 @@ impl Rig {
         };
         let (ledger, shutdown) = (surroundings.ledger.clone(), surroundings.end.clone());
         let (nodes, events, worker) = Nodes::start(surroundings).unwrap();
-        let reads = Reads::new(config, &nodes).unwrap();
+        let reads = Reads::new(config, &nodes);
         let relays = Relays::new(config, &nodes, &reads);
         let (hub, subscribing) = Hub::new(config, relays.clone(), &reads, &ledger);
         let mut tasks = JoinSet::new();

@@ -132,7 +132,7 @@ async fn sharing_86_requests_behind_a_proxy_are_bounded_as_connections_and_as_wo
         .await;
     client.status().await;
     assert_eq!(start.elapsed(), Duration::ZERO);
-    assert_eq!(bench.shared.slots.total(), 5);
+    assert_eq!(bench.shared.budget.connections(), 5);
     // And a session is one connection of its client's.
     let forwarded = "\r\nX-Forwarded-For: 203.0.113.11\r\n\r\n";
     let mut sessions = Vec::new();

@@ -73,7 +73,7 @@ async fn sharing_64_a_denied_network_gets_neither_slot_nor_buffer() {
         .map(|_| bench.connect_from([203, 0, 113, 9]))
         .collect();
     settle().await;
-    assert_eq!(bench.shared.slots.total(), 0);
+    assert_eq!(bench.shared.budget.connections(), 0);
     let mut allowed = bench.connect();
     allowed.post(&sync("1", "a=1")).await;
     assert_eq!(allowed.status().await.0, 200);

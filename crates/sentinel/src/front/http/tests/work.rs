@@ -68,7 +68,7 @@ async fn http_85_a_held_answer_ends_with_its_client_and_with_the_program() {
     bench.stop.cancel();
     assert!(!stays.rest().await.is_empty());
     assert!(start.elapsed() < Duration::from_millis(10));
-    assert_eq!(bench.shared.slots.total(), 0);
+    assert_eq!(bench.shared.budget.connections(), 0);
 }
 
 /// The answer to a request whose client sends nothing more, over a real socket.

@@ -99,7 +99,7 @@ async fn ws_46_writes_are_many_under_way_and_answered_as_they_come() {
     settle().await;
     assert_eq!(bench.metric("sentinel_ws_clients"), "0");
     assert_eq!(bench.shared.ledger.used(), 0);
-    assert_eq!(bench.shared.slots.total(), 0);
+    assert_eq!(bench.shared.budget.connections(), 0);
 }
 
 #[tokio::test(start_paused = true)]
