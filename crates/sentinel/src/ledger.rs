@@ -8,13 +8,13 @@ use std::sync::{Arc, Weak};
 use fairq::ClientKey;
 use parking_lot::Mutex;
 
+use crate::budget::{RESERVE, is_fair};
+
 /// Counts the bytes of everything that is buffered, up to a bound, and shares them between clients.
 /// Clones share the account.
 ///
-/// A client may hold as much as is free besides, less a reserve of a sixteenth: alone it gets half of
-/// the bytes, of `n` that want as much each gets a part in `n + 1` (the dynamic thresholds of Choudhury
-/// and Hahne, 1998). So its share shrinks as others need some, without a count of who does. A client that
-/// holds no more than 64 KiB may use the reserve as well. An IPv6 /48 gets no more than a client.
+/// They are shared as all else is (see [`budget`](crate::budget)); a client that holds no more than 64 KiB may use
+/// the reserve as well.
 #[derive(Clone, Debug)]
 pub struct Ledger(Holder);
 
@@ -45,8 +45,6 @@ struct Tier {
     wider: Option<Arc<Self>>,
 }
 
-/// The part of all bytes, one in so many, that is left to clients that hold little.
-const RESERVE: usize = 16;
 /// Bytes that a client may hold of the reserve: some requests of common size.
 const SMALL: usize = 64 << 10;
 
@@ -96,6 +94,13 @@ impl Ledger {
         self.account().capacity
     }
 
+    /// Whether two handles are one holder's.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.tiers()
+            .map(|tier| tier.key)
+            .eq(other.tiers().map(|tier| tier.key))
+    }
+
     fn account(&self) -> &Arc<Account> {
         match &self.0 {
             Holder::Proxy(account) => account,
@@ -122,23 +127,35 @@ impl Ledger {
         else {
             return false;
         };
-        let free = account.capacity - before - more;
-        let mut is_fair = true;
-        for tier in self.tiers() {
-            // Added before it is judged, so that none that come at the same time miss each other.
-            let own = tier.bytes.fetch_add(more, Ordering::Relaxed) + more;
-            is_fair &= account.is_fair(own, free);
-        }
+        let is_fair = self.add(more, account.capacity - before - more);
         if !is_fair {
-            self.give_back(more);
+            account.held.fetch_sub(more, Ordering::Relaxed);
         }
         is_fair
     }
 
-    fn give_back(&self, less: usize) {
+    /// Adds bytes to what the holder has, if that is its share when so much is free.
+    fn add(&self, more: usize, free: usize) -> bool {
+        let mut is_fair = true;
+        for tier in self.tiers() {
+            // Added before it is judged, so that none that come at the same time miss each other.
+            let own = tier.bytes.fetch_add(more, Ordering::Relaxed) + more;
+            is_fair &= self.account().is_fair(own, free);
+        }
+        if !is_fair {
+            self.subtract(more);
+        }
+        is_fair
+    }
+
+    fn subtract(&self, less: usize) {
         for tier in self.tiers() {
             tier.bytes.fetch_sub(less, Ordering::Relaxed);
         }
+    }
+
+    fn give_back(&self, less: usize) {
+        self.subtract(less);
         self.account().held.fetch_sub(less, Ordering::Relaxed);
     }
 }
@@ -146,8 +163,8 @@ impl Ledger {
 impl Account {
     /// Whether one who holds so much, when so much is free, keeps to its share.
     fn is_fair(&self, own: usize, free: usize) -> bool {
-        let reserve = self.capacity / RESERVE;
-        own <= SMALL.min(reserve) || own.saturating_add(reserve) <= free
+        let least = SMALL.min(self.capacity / RESERVE);
+        is_fair(own, free, self.capacity, least)
     }
 }
 
@@ -209,6 +226,20 @@ impl Reservation {
             self.bytes += more;
         }
         fits
+    }
+
+    /// Makes it another holder's of the same account; false, and nothing changes, when it is more than that
+    /// one's share.
+    pub fn move_to(&mut self, holder: &Ledger) -> bool {
+        let free = holder.capacity().saturating_sub(holder.used());
+        if !self.ledger.is(holder) {
+            if self.bytes > 0 && !holder.add(self.bytes, free) {
+                return false;
+            }
+            self.ledger.subtract(self.bytes);
+            self.ledger = holder.clone();
+        }
+        true
     }
 
     /// Gives some back: `bytes` stay, if there were that many.

@@ -11,6 +11,7 @@
 //! Read first: [`config::Config`], [`lane`], [`control::Pacer`].
 
 pub mod admin;
+pub mod budget;
 pub mod cli;
 pub mod clock;
 pub mod command;

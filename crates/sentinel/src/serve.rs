@@ -156,7 +156,7 @@ pub async fn serve(
     let (nodes, events, watching) = Nodes::start(surroundings.clone())?;
     nodes.check_versions().await?;
     let known_nodes = described(&nodes);
-    let reads = Reads::new(config, &nodes)?;
+    let reads = Reads::new(config, &nodes);
     let (lane, pump) = lane(&surroundings, nodes.clone(), events)?;
     // Clients whose writes wait are answered by the pump, so the front ends after it.
     let (hub, subscribing) = Hub::new(config, &nodes, &reads);

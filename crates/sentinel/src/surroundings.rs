@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rpc::Trust;
 use tokio_util::sync::CancellationToken;
 
+use crate::budget::Budget;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::ledger::Ledger;
@@ -21,6 +22,8 @@ pub struct Surroundings {
     pub metrics: Arc<Metrics>,
     /// The account of buffered bytes.
     pub ledger: Ledger,
+    /// What clients have taken of what they share beside bytes.
+    pub budget: Budget,
     /// Whose certificates are accepted of nodes.
     pub trust: Trust,
     /// Random numbers that clients cannot guess: the seeds of all hashes of what clients send, and of
@@ -35,13 +38,15 @@ pub struct Surroundings {
 impl Surroundings {
     /// What surrounds a proxy of this configuration, which takes requests until `stop`.
     pub fn new(config: Config, stop: CancellationToken) -> Self {
+        let seed = seed();
         Self {
+            budget: Budget::new(&config, seed),
             ledger: Ledger::new(config.buffer.bytes),
             config: Arc::new(config),
             clock: Clock::start(),
             metrics: Arc::new(Metrics::new()),
             trust: Trust::native(),
-            seed: seed(),
+            seed,
             stop,
             end: CancellationToken::new(),
         }

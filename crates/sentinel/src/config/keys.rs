@@ -270,8 +270,6 @@ settings! {
             "How long a connection may be idle between requests", TIMEOUT;
         write_timeout: Duration = Duration::from_secs(10); Span, None,
             "Within this a client has to take 64 KiB of its answer, or all of it", TIMEOUT;
-        refusal_rest: Duration = Duration::from_millis(250); Span, None,
-            "Longest time for which an HTTP connection is not read after refusals in a row; 0s for never";
     }
 
     /// `[reads]` The read lane.
@@ -365,8 +363,6 @@ settings! {
             "How often a WebSocket client is pinged", TIMEOUT;
         read_timeout: Duration = Duration::from_secs(30); Span, None,
             "How long a WebSocket client may be silent, pongs included", TIMEOUT;
-        pings_per_second: u32 = 10; Count<u32>, None,
-            "Pings a second of a WebSocket client that are answered";
         out_bytes: usize = MIB; Size, None,
             "Answers and events that wait for one slow WebSocket client", 16 * KIB..=GIB;
         // The node's own `rpc.max_subscriptions_per_client`.

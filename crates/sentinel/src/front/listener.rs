@@ -72,16 +72,16 @@ fn admit<B, IO>(
         return refuse(front, connections, (stream, peer), denied());
     }
     let slot = if peer.is_proxy {
-        front.slots.enter_proxy()
+        front.budget.connect_proxy()
     } else {
-        front.slots.enter(peer.identity.client)
+        front.budget.connect(peer.identity.client)
     };
     match slot {
         Ok(slot) => {
             let connection = Connection::new(Arc::clone(front), stream, peer, slot);
             connections.spawn(connection.run());
         }
-        Err(full) => refuse(front, connections, (stream, peer), full.refusal()),
+        Err(refusal) => refuse(front, connections, (stream, peer), refusal),
     }
 }
 
@@ -94,7 +94,7 @@ fn refuse<B, IO>(
     B: Backend,
     IO: Stream,
 {
-    match front.slots.refuse() {
+    match front.budget.refuse() {
         Some(slot) => {
             let connection = Connection::new(Arc::clone(front), stream, peer, slot);
             connections.spawn(connection.refuse_all(refusal));

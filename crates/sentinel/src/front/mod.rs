@@ -4,7 +4,7 @@
 //! One task serves one connection. An answer of the write lane is put into the connection's outbox
 //! and written by that task, so nothing is spawned and no channel is crossed for a request.
 //!
-//! [`Front`] is made once and serves any number of listeners. Inside, `accept` and `slots` let
+//! [`Front`] is made once and serves any number of listeners. Inside, `accept` and `listener` let
 //! connections in, `socket` keeps their deadlines and what they hold in memory, `http` and
 //! `websocket` speak the two protocols, `backend` is what the lanes look like from here.
 
@@ -20,7 +20,6 @@ mod overhead;
 mod peer;
 mod queue;
 mod refusals;
-mod slots;
 mod socket;
 #[cfg(test)]
 mod testing;
@@ -39,8 +38,8 @@ pub use self::lanes::Lanes;
 use self::origins::Origins;
 use self::overhead::Overhead;
 use self::refusals::RefusalLog;
-use self::slots::Slots;
 use self::turns::Turns;
+use crate::budget::Budget;
 use crate::config::Config;
 use crate::identity::Identities;
 use crate::jsonrpc::JsonLimits;
@@ -59,7 +58,7 @@ pub(crate) struct Shared<B> {
     backend: B,
     config: Arc<Config>,
     identities: Identities,
-    slots: Slots,
+    budget: Budget,
     ledger: Ledger,
     metrics: Arc<Metrics>,
     stop: CancellationToken,
@@ -97,12 +96,12 @@ impl Front {
 
     /// Connections that are open now.
     pub fn connections(&self) -> usize {
-        self.0.slots.total()
+        self.0.budget.connections()
     }
 
     /// Connections of a client that are open now.
     pub fn connections_of(&self, client: ClientKey) -> usize {
-        self.0.slots.of(client)
+        self.0.budget.connections_of(client)
     }
 }
 
@@ -110,6 +109,7 @@ impl<B: Backend> Shared<B> {
     fn new(backend: B, surroundings: Surroundings) -> Result<Self, fairq::Error> {
         let Surroundings {
             config,
+            budget,
             ledger,
             clock,
             metrics,
@@ -121,7 +121,7 @@ impl<B: Backend> Shared<B> {
         Ok(Self {
             backend,
             identities: Identities::new(&config.trust)?,
-            slots: Slots::new(limits, seed)?,
+            budget,
             head_limits: HeadLimits {
                 bytes: limits.header_bytes,
                 fields: limits.headers,

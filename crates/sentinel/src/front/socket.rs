@@ -6,13 +6,14 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use fairq::ClientKey;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::backlog::Backlog;
 use super::buffer::{Buffer, READ_BYTES};
-use super::turns::{LONG_BYTES, Turn};
+use super::turns::{LONG_BYTES, Piece, Turn};
 use crate::ledger::{Ledger, Reservation};
 use crate::timer::Timer;
 
@@ -20,6 +21,9 @@ use crate::timer::Timer;
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// Whether the client has ended its side, even if not all it sent was read.
     fn is_hung_up(&self) -> bool;
+
+    /// Whether it takes no more either: it was reset.
+    fn is_reset(&self) -> bool;
 }
 
 impl Stream for TcpStream {
@@ -27,6 +31,12 @@ impl Stream for TcpStream {
         let ready =
             pin!(self.ready(Interest::READABLE)).poll(&mut Context::from_waker(Waker::noop()));
         matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
+    }
+
+    fn is_reset(&self) -> bool {
+        let ready =
+            pin!(self.ready(Interest::WRITABLE)).poll(&mut Context::from_waker(Waker::noop()));
+        matches!(ready, Poll::Ready(Ok(ready)) if ready.is_write_closed())
     }
 }
 
@@ -45,6 +55,8 @@ pub(crate) struct Socket<IO> {
     /// Bytes of a request or message that is held apart from the input: what came in chunks or
     /// fragments.
     pub(crate) apart: usize,
+    /// Whether the client has sent its last byte.
+    has_ended: bool,
     /// What its client holds in the account.
     held: Reservation,
 }
@@ -78,6 +90,8 @@ pub(crate) enum Ended {
 /// How long a connection that ends in the middle of a request is still read from, so that the
 /// client sees the answer before the reset (Go's server waits as long: `rstAvoidanceDelay`).
 const LINGER: Duration = Duration::from_millis(500);
+/// How often a client that has sent its last byte is looked at, whether it still takes its answer.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// What is read and thrown away at most in that time.
 const LINGER_BYTES: usize = 1 << 20;
 /// What one write takes of shared bytes: some 50 µs of copying into the kernel.
@@ -93,6 +107,7 @@ impl<IO: Stream> Socket<IO> {
             long: Box::new(Long { turn, shared: None }),
             timer: Timer::default(),
             apart: 0,
+            has_ended: false,
             held: ledger.nothing(),
         }
     }
@@ -105,6 +120,13 @@ impl<IO: Stream> Socket<IO> {
     /// Its turns at what takes long.
     pub(crate) fn turn(&mut self) -> &mut Turn {
         &mut self.long.turn
+    }
+
+    /// What waits in its buffers, and its turns, are this client's from now on; false if that is more than the
+    /// client's share.
+    pub(crate) fn bind(&mut self, ledger: &Ledger, client: ClientKey) -> bool {
+        self.turn().bind(client);
+        self.held.move_to(ledger)
     }
 
     /// The account its waiting bytes are charged to.
@@ -139,13 +161,16 @@ impl<IO: Stream> Socket<IO> {
     /// Reads more behind what is there, in turns if that is long. Memory is held only for what came.
     pub(crate) fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Ended>> {
         if self.input.len() > LONG_BYTES {
-            ready!(self.turn().poll_begin(context));
+            ready!(self.turn().poll_begin(Piece::LONG, context));
             self.turn().used();
         }
         self.input.make_read_room();
         let read = pin!(self.io.read_buf(self.input.tail())).poll(context);
         match read {
-            Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(Err(Ended::Closed)),
+            Poll::Ready(Ok(0) | Err(_)) => {
+                self.has_ended = matches!(read, Poll::Ready(Ok(_)));
+                Poll::Ready(Err(Ended::Closed))
+            }
             // What is large is charged as it comes; what is small, once it waits.
             Poll::Ready(Ok(_)) if self.input.capacity() > READ_BYTES && !self.charge() => {
                 Poll::Ready(Err(Ended::Full))
@@ -188,15 +213,25 @@ impl<IO: Stream> Socket<IO> {
     }
 
     /// Ready when the client is gone, while it waits for an answer. Its next request may be read
-    /// meanwhile, but not more: then, as in Go's server, its end shows when its turn comes.
+    /// meanwhile, but not more: then, as in Go's server, its end shows when its turn comes. A client that has sent
+    /// its last byte is not gone until it is seen to take no more either.
     pub(crate) fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<Ended> {
-        if !self.input.is_empty() {
-            return Poll::Pending;
+        if self.input.is_empty() && !self.has_ended {
+            match self.poll_read(context) {
+                Poll::Ready(Err(ended)) if !self.has_ended => return Poll::Ready(ended),
+                Poll::Ready(_) => {}
+                Poll::Pending => return Poll::Pending,
+            }
         }
-        match self.poll_read(context) {
-            Poll::Ready(Err(ended)) => Poll::Ready(ended),
-            Poll::Ready(Ok(())) if !self.charge() => Poll::Ready(Ended::Full),
-            Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
+        if self.has_ended {
+            if self.io.is_reset() {
+                return Poll::Ready(Ended::Closed);
+            }
+            let _ = self.poll_late(Instant::now() + PROBE_INTERVAL, context);
+        }
+        match self.charge() {
+            true => Poll::Pending,
+            false => Poll::Ready(Ended::Full),
         }
     }
 

@@ -2,16 +2,20 @@
 
 use std::collections::VecDeque;
 use std::fmt::Display;
+use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use fairq::ClientKey;
 use pacing::Nanos;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{
+    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex,
+};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -234,7 +238,12 @@ impl Backend for Fake {
 /// The pieces of an answer; an empty one breaks it off. Beside them how many were taken, which lives as long
 /// as what it was admitted with.
 #[derive(Debug)]
-pub(super) struct Body(VecDeque<Bytes>, pub(super) Arc<AtomicUsize>);
+pub(super) struct Body(
+    VecDeque<Bytes>,
+    pub(super) Arc<AtomicUsize>,
+    /// Whether others wait for its place.
+    pub(super) Arc<AtomicBool>,
+);
 
 impl Pieces for Body {
     type Error = Refusal;
@@ -245,6 +254,10 @@ impl Pieces for Body {
             true => Err(Refusal::new(Reason::Upstream, "the node broke off")),
             false => Ok(piece),
         }))
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.2.load(Ordering::Relaxed)
     }
 }
 
@@ -265,7 +278,11 @@ impl ReadAnswer<Body> {
             headers: vec![("Content-Type".into(), Bytes::from_static(b"text/test"))],
             length: None,
             took: Nanos::from_millis(2),
-            body: Body(pieces.iter().map(bytes).collect(), Arc::default()),
+            body: Body(
+                pieces.iter().map(bytes).collect(),
+                Arc::default(),
+                Arc::default(),
+            ),
         }
     }
 }
@@ -314,11 +331,14 @@ pub(super) struct Bench {
     pub(super) shared: Arc<Shared<Fake>>,
     pub(super) stop: CancellationToken,
     pub(super) serving: JoinHandle<usize>,
-    connections: mpsc::UnboundedSender<(DuplexStream, SocketAddr)>,
+    connections: mpsc::UnboundedSender<(Pipe, SocketAddr)>,
 }
 
-/// The client's end of a connection.
-pub(super) struct Client(pub(super) DuplexStream);
+/// The client's end of a connection. Dropped, it resets the connection.
+pub(super) struct Client(pub(super) DuplexStream, #[expect(dead_code)] Arc<()>);
+
+/// The other end.
+pub(super) struct Pipe(DuplexStream, Weak<()>);
 
 /// What fits between client and front.
 const PIPE: usize = 64 << 10;
@@ -358,10 +378,12 @@ impl Bench {
     /// Connects from an address.
     pub(super) fn connect_from(&self, address: [u8; 4]) -> Client {
         let (client, server) = duplex(PIPE);
+        let is_there = Arc::new(());
+        let server = Pipe(server, Arc::downgrade(&is_there));
         self.connections
             .send((server, (address, 1).into()))
             .unwrap();
-        Client(client)
+        Client(client, is_there)
     }
 
     /// Connects.
@@ -395,12 +417,12 @@ impl Bench {
     }
 }
 
-struct Pipes(mpsc::UnboundedReceiver<(DuplexStream, SocketAddr)>);
+struct Pipes(mpsc::UnboundedReceiver<(Pipe, SocketAddr)>);
 
 impl Accept for Pipes {
-    type Stream = DuplexStream;
+    type Stream = Pipe;
 
-    async fn accept(&mut self) -> std::io::Result<(DuplexStream, SocketAddr)> {
+    async fn accept(&mut self) -> io::Result<(Pipe, SocketAddr)> {
         match self.0.recv().await {
             Some(connection) => Ok(connection),
             None => std::future::pending().await,
@@ -411,6 +433,48 @@ impl Accept for Pipes {
 impl Stream for DuplexStream {
     fn is_hung_up(&self) -> bool {
         false
+    }
+
+    fn is_reset(&self) -> bool {
+        false
+    }
+}
+
+impl Stream for Pipe {
+    fn is_hung_up(&self) -> bool {
+        self.is_reset()
+    }
+
+    fn is_reset(&self) -> bool {
+        self.1.strong_count() == 0
+    }
+}
+
+impl AsyncRead for Pipe {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, into)
+    }
+}
+
+impl AsyncWrite for Pipe {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
     }
 }
 

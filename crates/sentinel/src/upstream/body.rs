@@ -13,6 +13,11 @@ pub(crate) trait Pieces: Unpin + Send {
     /// The next piece, never an empty one; `None` at the end. Nothing follows an error.
     fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>>;
 
+    /// Whether others wait for what it was admitted with.
+    fn is_wanted(&self) -> bool {
+        false
+    }
+
     /// The same as a future.
     ///
     /// # Cancel safety

@@ -59,7 +59,7 @@ pub(super) fn is_error(body: &[u8]) -> bool {
 }
 
 /// Bytes that stay charged until the last part of them is dropped.
-pub(super) fn charged(bytes: impl AsRef<[u8]> + Send + 'static, charge: Reservation) -> Bytes {
+pub(crate) fn charged(bytes: impl AsRef<[u8]> + Send + 'static, charge: Reservation) -> Bytes {
     struct Charged<B> {
         bytes: B,
         _charge: Reservation,

@@ -12,7 +12,7 @@ use wire::json::write::array;
 
 use super::exchange::{Exchange, Room};
 use super::replies::WholeAnswer;
-use super::work::{Batch, CallInfo, Element, Next};
+use super::work::{Batch, CallInfo, Element, Next, held_bytes};
 use crate::front::backend::Backend;
 use crate::front::queue::WRITE_OVERHEAD;
 use crate::front::socket::{Ended, Stream};
@@ -27,8 +27,6 @@ use crate::upstream::{Pieces as _, ReadAnswer, ReadRequest};
 struct Answers {
     /// Each the text of one answer, or of several with commas between them.
     texts: Vec<Vec<u8>>,
-    /// The last refusal among them.
-    refusal: Option<Refusal>,
     room: Reservation,
 }
 
@@ -50,7 +48,8 @@ pub(super) async fn serve<B: Backend, IO: Stream>(
     asked: Asked,
 ) -> Result<Next, Ended> {
     let Batch { request, elements } = batch;
-    let held = exchange.reserve(&Room::Request(request.body.len()));
+    // Its calls go on as requests of their own, one after the other.
+    let held = exchange.reserve(&Room::Request(2 * held_bytes(&request)));
     let (_held, room) = match held.and_then(|held| Ok((held, exchange.reserve(&Room::Part(0))?))) {
         Ok(reserved) => reserved,
         Err(refusal) => {
@@ -63,7 +62,6 @@ pub(super) async fn serve<B: Backend, IO: Stream>(
         request: &request,
         answers: Answers {
             texts: Vec::new(),
-            refusal: None,
             room,
         },
     };
@@ -75,10 +73,6 @@ pub(super) async fn serve<B: Backend, IO: Stream>(
         }
     }
     let answers = serving.answers;
-    match &answers.refusal {
-        Some(refusal) => exchange.slow_down(refusal),
-        None => exchange.served(),
-    }
     Ok(exchange.answer(asked, |answer| answer.batch(&answers.texts)))
 }
 
@@ -259,7 +253,6 @@ impl Answers {
     fn refuse(&mut self, call: &CallInfo, refusal: &Refusal) {
         let mut text = Vec::with_capacity(512);
         respond::write_refused(&mut text, call.id(), refusal);
-        self.refusal = Some(refusal.clone());
         self.push(text);
     }
 

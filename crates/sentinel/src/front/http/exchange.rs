@@ -8,22 +8,23 @@ use std::time::Duration;
 
 use fairq::ClientKey;
 use tokio::time::Instant;
+use wire::http::Head;
 
 use super::date::with_date;
 use super::plan::Planner;
 use super::request::{NoRequest, RequestReader};
-use super::slowdown::Slowdown;
 use super::work::{CallInfo, Next, Plan};
+use crate::budget::{Held, work_of};
 use crate::front::Shared;
 use crate::front::backend::Backend;
 use crate::front::origins::Page;
 use crate::front::overhead::Overhead;
 use crate::front::peer::Peer;
 use crate::front::queue::Queue;
-use crate::front::slots::{Full, Slot};
 use crate::front::socket::{Ended, Socket, Stream};
+use crate::identity::{FORWARDED_FOR, Identity};
 use crate::lane::{Delivery, WriteBody};
-use crate::ledger::Reservation;
+use crate::ledger::{Ledger, Reservation};
 use crate::metrics::{MethodClass, Metrics, OutcomeLabel};
 use crate::refusal::Refusal;
 use crate::respond::{Asked, HttpAnswer};
@@ -37,9 +38,20 @@ pub(super) struct Exchange<B: Backend, IO> {
     peer: Peer,
     /// Whose request is served, or was last.
     client: ClientKey,
-    slowdown: Slowdown,
+    /// What the socket of a trusted proxy is while it serves nobody's request.
+    proxy: Option<Box<Proxy>>,
+    /// The work that the request makes, unless it is admitted to a lane, whose limits bound it then.
+    work: u64,
     /// The web page that asks, if one does.
     page: Option<Box<Page>>,
+}
+
+/// A trusted proxy's connection.
+struct Proxy {
+    /// Its own account, for heads that are not complete.
+    ledger: Ledger,
+    /// The request under way counts as a connection of its client's.
+    slot: Option<Held>,
 }
 
 /// Bytes around a chunk: its length, and two line ends.
@@ -58,16 +70,17 @@ pub(super) enum Room {
 
 impl<B: Backend, IO: Stream> Exchange<B, IO> {
     pub(super) fn new(front: Arc<Shared<B>>, io: IO, peer: Peer) -> Self {
-        // A trusted proxy's socket is no client's.
-        let ledger = match peer.is_proxy {
-            true => front.ledger.clone(),
-            false => front.ledger.of(peer.identity.client),
-        };
+        let ledger = front.ledger.of(peer.identity.client);
+        let proxy = peer.is_proxy.then(|| Proxy {
+            ledger: ledger.clone(),
+            slot: None,
+        });
         Self {
             socket: Socket::new(io, &ledger, front.turns.clone().of(peer.identity.client)),
             queue: Queue::new(front.backend.clone(), front.next_connection()),
             client: peer.identity.client,
-            slowdown: Slowdown::default(),
+            proxy: proxy.map(Box::new),
+            work: 0,
             page: None,
             peer,
             front,
@@ -93,13 +106,16 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         &mut self,
         requests: &mut RequestReader,
     ) -> Result<(Plan, Asked, Overhead), NoRequest> {
-        let request = requests.next(&mut self.socket).await?;
+        self.end();
+        let head = requests.head(&mut self.socket).await?;
+        let identity = self.begin(&head).map_err(NoRequest::Refused)?;
+        let request = requests.body(&mut self.socket, head).await?;
         let overhead = self.front.overhead();
-        let planner = Planner::new(&self.front, &self.peer);
-        let planned = planner.plan(&request, self.socket.input.filled());
+        let planner = Planner::new(&self.front);
+        let planned = planner.plan(&request, self.socket.input.filled(), identity);
         self.socket.input.consume(request.in_place());
         self.socket.apart = 0;
-        self.client = planned.client;
+        self.work = work_of(request.len());
         self.page = planned.page;
         if self.is_page_unknown() && planned.plan.is_answered_here() {
             // Seldom, and so not a part of the connection's task.
@@ -109,17 +125,49 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         Ok((planned.plan, planned.asked, overhead))
     }
 
+    /// Whose request this head begins. Behind a trusted proxy the connection is its client's until the request
+    /// has ended: what waits in its buffers, its turns, and its place among the client's connections.
+    fn begin(&mut self, head: &Head) -> Result<Identity, Refusal> {
+        self.work = work_of(head.len);
+        let Some(proxy) = &mut self.proxy else {
+            return Ok(self.peer.identity);
+        };
+        let view = head.view(&self.socket.input.filled()[..head.len]);
+        let lines: Vec<&[u8]> = view.all(FORWARDED_FOR).collect();
+        let identities = &self.front.identities;
+        let identity = identities.of_request(self.peer.address, lines.into_iter());
+        self.client = identity.client;
+        proxy.slot = Some(self.front.budget.request(self.client)?);
+        let ledger = self.front.ledger.of(self.client);
+        match self.socket.bind(&ledger, self.client) {
+            true => Ok(identity),
+            false => Err(Refusal::buffers_full()),
+        }
+    }
+
+    /// The request has ended: the connection of a trusted proxy is nobody's again.
+    fn end(&mut self) {
+        if let Some(proxy) = &mut self.proxy {
+            proxy.slot = None;
+            self.socket.bind(&proxy.ledger, self.peer.identity.client);
+        }
+    }
+
+    /// Until when the answer is held back, because no lane bounds the request and the client's rate of work has no
+    /// room for it.
+    pub(super) fn pay(&mut self) -> Option<Instant> {
+        let work = std::mem::take(&mut self.work);
+        (work > 0).then(|| self.front.budget.work(self.client, work))?
+    }
+
     /// Sets room aside.
     ///
     /// # Errors
     /// The ledger is full.
     pub(super) fn reserve(&mut self, room: &Room) -> Result<Reservation, Refusal> {
         let reserved = match *room {
-            Room::Request(bytes) if !self.peer.is_proxy => self.socket.take_reserved(bytes),
-            Room::Part(bytes) if !self.peer.is_proxy => self.socket.ledger().reserve(bytes),
-            Room::Request(bytes) | Room::Part(bytes) => {
-                self.front.ledger.of(self.client).reserve(bytes)
-            }
+            Room::Request(bytes) => self.socket.take_reserved(bytes),
+            Room::Part(bytes) => self.socket.ledger().reserve(bytes),
         };
         reserved.ok_or_else(Refusal::buffers_full)
     }
@@ -130,7 +178,9 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     /// Why it was not taken.
     pub(super) fn submit(&mut self, tag: u64, body: WriteBody, room: &Room) -> Result<(), Refusal> {
         let room = self.reserve(room)?;
-        self.queue.submit(self.client, tag, body, room)
+        self.queue.submit(self.client, tag, body, room)?;
+        self.work = 0;
+        Ok(())
     }
 
     /// Every answer to a write that is there, once one is; or the end of a client that hangs up
@@ -156,6 +206,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         };
         let answer = self.socket.unless_gone(forwarding).await?;
         if let Ok(answer) = &answer {
+            self.work = 0;
             self.front.metrics.upstream_request(class, answer.took);
             if let Some(page) = &mut self.page {
                 let learnt = self.front.origins.learn(&page.asking, &answer.headers);
@@ -220,30 +271,8 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         self.front.refused(self.client, refusal);
     }
 
-    /// A request was refused, which may slow the connection down. Not that of a trusted proxy:
-    /// others, who were not refused, use it too.
-    pub(super) fn slow_down(&mut self, refusal: &Refusal) {
-        if !self.peer.is_proxy {
-            let most = self.front.config.limits.refusal_rest;
-            self.slowdown.refused(refusal, most, Instant::now());
-        }
-    }
-
-    /// A request was served.
-    pub(super) const fn served(&mut self) {
-        self.slowdown.served();
-    }
-
-    /// Until when nothing is to be read, if the connection was slowed down.
-    pub(super) const fn take_pause(&mut self) -> Option<Instant> {
-        self.slowdown.take_pause()
-    }
-
-    /// Counts the connection against the client it serves, if that is one behind a trusted proxy.
-    pub(super) fn charge(&self) -> Result<Option<Slot>, Full> {
-        if !self.peer.is_proxy {
-            return Ok(None);
-        }
-        self.front.slots.charge(self.client).map(Some)
+    /// The place among its client's connections that a trusted proxy's has, for a WebSocket to keep.
+    pub(super) fn take_slot(&mut self) -> Option<Held> {
+        self.proxy.as_mut()?.slot.take()
     }
 }

@@ -7,7 +7,6 @@ mod plan;
 mod read;
 mod replies;
 mod request;
-mod slowdown;
 #[cfg(test)]
 mod tests;
 mod work;
@@ -24,9 +23,9 @@ use self::work::{Next, Other, Plan};
 use super::Shared;
 use super::backend::Backend;
 use super::peer::Peer;
-use super::slots::Slot;
 use super::socket::{Ended, Stream};
 use super::websocket::Session;
+use crate::budget::Held;
 use crate::refusal::Refusal;
 use crate::respond::Asked;
 
@@ -34,7 +33,7 @@ use crate::respond::Asked;
 pub(crate) struct Connection<B: Backend, IO> {
     exchange: Exchange<B, IO>,
     requests: RequestReader,
-    slot: Slot,
+    slot: Held,
 }
 
 /// How long a client that was not let in may take to say and to hear something.
@@ -42,7 +41,7 @@ const REFUSED_PATIENCE: Duration = Duration::from_secs(1);
 
 impl<B: Backend, IO: Stream> Connection<B, IO> {
     /// A connection that was let in.
-    pub(crate) fn new(front: Arc<Shared<B>>, io: IO, peer: Peer, slot: Slot) -> Self {
+    pub(crate) fn new(front: Arc<Shared<B>>, io: IO, peer: Peer, slot: Held) -> Self {
         Self {
             requests: RequestReader::new(&front),
             exchange: Exchange::new(front, io, peer),
@@ -65,12 +64,16 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
     }
 
     /// Serves requests to the end of the connection, or until it becomes a WebSocket.
-    async fn speak_http(&mut self) -> Option<Option<Slot>> {
+    async fn speak_http(&mut self) -> Option<Option<Held>> {
         loop {
             let next = self.one().await.ok()?;
+            if let Some(until) = self.exchange.pay() {
+                let pause = self.requests.pause(self.exchange.socket(), until);
+                Box::pin(pause).await.ok()?;
+            }
             self.exchange.flush().await.ok()?;
             match next {
-                Next::Request => self.pause().await.ok()?,
+                Next::Request => {}
                 Next::Close => {
                     self.exchange.socket().close().await;
                     return None;
@@ -111,15 +114,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
         }
     }
 
-    /// Reads nothing for as long as the connection is slowed down.
-    async fn pause(&mut self) -> Result<(), Ended> {
-        match self.exchange.take_pause() {
-            Some(until) => self.requests.pause(self.exchange.socket(), until).await,
-            None => Ok(()),
-        }
-    }
-
-    fn into_session(self, charge: Option<Slot>) -> Session<B, IO> {
+    fn into_session(self, charge: Option<Held>) -> Session<B, IO> {
         let (front, socket, queue, client) = self.exchange.into_parts();
         Session::new(front, socket, queue, client, (self.slot, charge))
     }

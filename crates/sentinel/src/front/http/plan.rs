@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use fairq::ClientKey;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};
 use rpc::BroadcastMethod;
@@ -14,8 +13,7 @@ use super::work::{Batch, Broadcast, CallInfo, Element, Forward, Other, Plan};
 use crate::front::Shared;
 use crate::front::backend::Backend;
 use crate::front::origins::{Asking, Page};
-use crate::front::peer::Peer;
-use crate::identity::{FORWARDED_FOR, Identity, denied};
+use crate::identity::{Identity, denied};
 use crate::jsonrpc::{self, Call, Classified, UriRoute, classify_uri};
 use crate::metrics::MethodClass;
 use crate::refusal::{Reason, Refusal};
@@ -34,12 +32,10 @@ struct Parts<'a> {
 /// Decides what is to be done with the requests of one connection.
 pub(super) struct Planner<'a, B> {
     front: &'a Shared<B>,
-    peer: &'a Peer,
 }
 
-/// A decision: whose request it is, what is to be done with it, and how its answer is written.
+/// A decision: what is to be done with a request, and how its answer is written.
 pub(super) struct Planned {
-    pub(super) client: ClientKey,
     pub(super) plan: Plan,
     pub(super) asked: Asked,
     /// The web page that asks, if one does.
@@ -47,12 +43,12 @@ pub(super) struct Planned {
 }
 
 impl<'a, B: Backend> Planner<'a, B> {
-    pub(super) const fn new(front: &'a Shared<B>, peer: &'a Peer) -> Self {
-        Self { front, peer }
+    pub(super) const fn new(front: &'a Shared<B>) -> Self {
+        Self { front }
     }
 
-    /// Decides about a request; `input` is what it was read from.
-    pub(super) fn plan(&self, request: &Request, input: &[u8]) -> Planned {
+    /// Decides about a request of this client; `input` is what it was read from.
+    pub(super) fn plan(&self, request: &Request, input: &[u8], identity: Identity) -> Planned {
         let bytes = request.bytes(input);
         let (head_bytes, body) = bytes.split_at(request.head.len.min(bytes.len()));
         let view = request.head.view(head_bytes);
@@ -63,7 +59,6 @@ impl<'a, B: Backend> Planner<'a, B> {
             at: unix_seconds(),
         };
         let page = asking(&view).map(|asking| self.front.origins.page(asking));
-        let identity = self.identity(&request.head, &view);
         let parts = Parts {
             head: &request.head,
             view,
@@ -74,21 +69,7 @@ impl<'a, B: Backend> Planner<'a, B> {
         } else {
             other(Other::Deny(parts.unknown_call(), denied()))
         };
-        Planned {
-            client: identity.client,
-            plan,
-            asked,
-            page,
-        }
-    }
-
-    fn identity(&self, head: &Head, view: &HeadView<'_>) -> Identity {
-        if !self.peer.is_proxy || !head.forwarded {
-            return self.peer.identity;
-        }
-        let lines: Vec<&[u8]> = view.all(FORWARDED_FOR).collect();
-        let identities = &self.front.identities;
-        identities.of_request(self.peer.address, lines.into_iter())
+        Planned { plan, asked, page }
     }
 
     fn by_target(&self, parts: &Parts<'_>) -> Plan {

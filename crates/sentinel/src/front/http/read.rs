@@ -2,32 +2,33 @@
 
 use std::future::poll_fn;
 use std::task::{Poll, ready};
+use std::time::Duration;
 
 use wire::http::{BodyLength, LAST_CHUNK, Version, write_chunk_end, write_chunk_start};
 
 use super::exchange::{Exchange, Room};
-use super::work::{CallInfo, Forward, Next};
+use super::work::{CallInfo, Forward, Next, held_bytes};
 use crate::front::backend::Backend;
 use crate::front::backlog::Backlog;
 use crate::front::socket::{Ended, Stream};
-use crate::front::turns::LONG_BYTES;
+use crate::front::turns::Piece;
 use crate::lane::Permit;
 use crate::metrics::OutcomeLabel;
 use crate::respond::Asked;
 use crate::upstream::{Pieces as _, ReadAnswer};
+use tokio::time::Instant;
 
 impl<B: Backend, IO: Stream> Exchange<B, IO> {
     /// Serves a read.
     pub(super) async fn read(&mut self, read: Forward, asked: Asked) -> Result<Next, Ended> {
         let Forward { call, request } = read;
-        let _held = match self.reserve(&Room::Request(request.body.len())) {
+        let _held = match self.reserve(&Room::Request(held_bytes(&request))) {
             Ok(held) => held,
             Err(refusal) => return Ok(self.reject(&call, &refusal, asked)),
         };
         match self.forward(call.class, request).await {
             Ok(Ok(answer)) => {
                 self.count(&call, OutcomeLabel::Forwarded);
-                self.served();
                 self.stream(&call, answer, asked, None).await
             }
             Ok(Err(refusal)) => {
@@ -43,7 +44,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
 
     /// Passes an answer on. What the node has is taken as the client takes it and as far as the account
     /// allows, so that the answer of a slow client is soon complete here, and gives its place in the lane
-    /// (or its `permit`) back.
+    /// (or its `permit`) back. What its account has no room for keeps its place only while nobody else needs one.
     pub(super) async fn stream(
         &mut self,
         call: &CallInfo,
@@ -69,6 +70,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
             push(self.socket().output.tail(), &piece, is_chunked);
             // Half an answer cannot be taken back: the connection ends, and the client sees that.
             if !self.pass_on(&mut answer.body, is_chunked).await? {
+                drop((answer.body, permit));
                 self.flush().await?;
                 return Err(Ended::Closed);
             }
@@ -85,22 +87,30 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         let (patience, most) = self.stream_limits();
         let socket = self.socket();
         let mut backlog = Backlog::default();
-        // Since the last turn.
-        let mut passed = 0;
+        let mut held_back = None;
+        // Taken since the last turn.
+        let mut taken = 0;
         poll_fn(|context| {
             loop {
                 let written = socket.poll_flush(&mut backlog, patience, context)?;
                 if written.is_pending() && !socket.make_output_room(most) {
+                    let since = *held_back.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= HELD_BACK && body.is_wanted() {
+                        return Poll::Ready(Ok(false));
+                    }
+                    // The account's refusals wake nobody.
+                    let again = Instant::now() + HELD_BACK;
+                    let _ = socket.poll_late(again, context);
                     return Poll::Pending;
                 }
-                if passed > LONG_BYTES {
-                    ready!(socket.turn().poll_begin(context));
+                if taken > 0 {
+                    ready!(socket.turn().poll_begin(Piece::of(taken), context));
                     socket.turn().finish();
-                    passed = 0;
+                    taken = 0;
                 }
                 match ready!(body.poll_next(context)) {
                     Some(Ok(piece)) => {
-                        passed += piece.len();
+                        taken = piece.len();
                         push(socket.output.tail(), &piece, is_chunked);
                     }
                     end => return Poll::Ready(Ok(end.is_none())),
@@ -110,6 +120,10 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         .await
     }
 }
+
+/// How long an answer keeps its place in the lane in all while its client takes too little for its account, if
+/// others wait for places. They wait twice as long.
+const HELD_BACK: Duration = Duration::from_millis(500);
 
 /// Appends a piece of an answer.
 fn push(out: &mut Vec<u8>, piece: &[u8], is_chunked: bool) {

@@ -42,14 +42,12 @@ fn unasked() -> Asked {
 impl<B: Backend, IO: Stream> Exchange<B, IO> {
     /// Answers with the node's result or error.
     pub(super) fn member(&mut self, call: &CallInfo, member: &[u8], asked: Asked) -> Next {
-        self.served();
         self.answer(asked, |answer| answer.member(call.form(), member))
     }
 
     /// Answers with a refusal. The connection stays, unless the program is going down.
     pub(super) fn refuse(&mut self, call: &CallInfo, refusal: &Refusal, asked: Asked) -> Next {
         self.note(refusal);
-        self.slow_down(refusal);
         let asked = match refusal.reason {
             Reason::Shutdown => last(asked),
             _ => asked,
@@ -77,23 +75,14 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         self.answer(unasked(), |answer| answer.malformed(error))
     }
 
-    /// Becomes a WebSocket, if nothing was sent before it is one and the client may have another.
+    /// Becomes a WebSocket, if nothing was sent before it is one.
     pub(super) fn upgrade(&mut self, accept: &str, asked: Asked) -> Next {
         // The node's server closes such a connection as well: the bytes belong to neither protocol.
         if !self.socket().input.is_empty() {
             return Next::Close;
         }
-        match self.charge() {
-            Ok(charge) => {
-                self.answer(asked, |answer| answer.upgraded(accept));
-                Next::WebSocket(charge)
-            }
-            Err(full) => {
-                let refusal = full.refusal();
-                self.note(&refusal);
-                self.answer(last(asked), |answer| answer.refused(Form::Uri, &refusal))
-            }
-        }
+        self.answer(asked, |answer| answer.upgraded(accept));
+        Next::WebSocket(self.take_slot())
     }
 
     /// Answers with a node's answer as it is.

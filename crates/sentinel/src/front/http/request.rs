@@ -11,7 +11,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use crate::config::Config;
 use crate::front::Shared;
 use crate::front::socket::{Ended, Socket, Stream};
-use crate::front::turns::LONG_BYTES;
+use crate::front::turns::{LONG_BYTES, Piece};
 use crate::refusal::Refusal;
 use wire::http::{BodyReader, CONTINUE, Expect, Framing, Head, HeadLimits, HeadReader, HttpError};
 
@@ -48,6 +48,15 @@ impl From<HttpError> for NoRequest {
     }
 }
 
+impl Whole {
+    const fn len(&self) -> usize {
+        match self {
+            Self::InPlace(len) => *len,
+            Self::Apart(bytes) => bytes.len(),
+        }
+    }
+}
+
 impl Request {
     /// Head and body, if the body came with its length; the socket's input has to be the one it
     /// was read from.
@@ -56,6 +65,11 @@ impl Request {
             Whole::InPlace(len) => input.get(..*len).unwrap_or_default(),
             Whole::Apart(bytes) => bytes,
         }
+    }
+
+    /// Bytes of head and body.
+    pub(super) const fn len(&self) -> usize {
+        self.bytes.len()
     }
 
     /// How much of the socket's input belongs to it.
@@ -112,24 +126,29 @@ impl RequestReader {
         .await
     }
 
-    /// The next request.
-    pub(super) async fn next<IO: Stream>(
+    /// The request that this head begins, once there is a turn at it.
+    pub(super) async fn body<IO: Stream>(
         &mut self,
         socket: &mut Socket<IO>,
+        head: Head,
     ) -> Result<Request, NoRequest> {
-        let head = self.head(socket).await?;
         self.had_body = head.has_body();
-        match head.framing {
-            Framing::Length(0) => Ok(Request {
-                bytes: Whole::InPlace(head.len),
-                head,
-            }),
-            Framing::Length(length) => self.body_in_place(socket, head, length).await,
-            Framing::Chunked => Box::pin(self.body_in_chunks(socket, head)).await,
-        }
+        let bytes = match head.framing {
+            Framing::Length(0) => Whole::InPlace(head.len),
+            Framing::Length(length) => self.body_in_place(socket, &head, length).await?,
+            Framing::Chunked => Box::pin(self.body_in_chunks(socket, &head)).await?,
+        };
+        let piece = Piece::of(bytes.len());
+        poll_fn(|context| socket.turn().poll_begin(piece, context)).await;
+        socket.turn().finish();
+        Ok(Request { head, bytes })
     }
 
-    async fn head<IO: Stream>(&mut self, socket: &mut Socket<IO>) -> Result<Head, NoRequest> {
+    /// The head of the next request.
+    pub(super) async fn head<IO: Stream>(
+        &mut self,
+        socket: &mut Socket<IO>,
+    ) -> Result<Head, NoRequest> {
         let limits = self.head_limits;
         let mut reader = HeadReader::new();
         let mut until = None;
@@ -174,9 +193,9 @@ impl RequestReader {
     async fn body_in_place<IO: Stream>(
         &mut self,
         socket: &mut Socket<IO>,
-        head: Head,
+        head: &Head,
         length: u64,
-    ) -> Result<Request, NoRequest> {
+    ) -> Result<Whole, NoRequest> {
         let most = self.config.limits.body_bytes;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > most {
@@ -184,16 +203,9 @@ impl RequestReader {
         }
         let whole = head.len + length;
         if socket.input.len() < whole {
-            self.rest_of_body(socket, &head, whole).await?;
+            self.rest_of_body(socket, head, whole).await?;
         }
-        if whole > LONG_BYTES {
-            // To be decoded and hashed. Seldom, and so not a part of the connection's task.
-            Box::pin(socket.turn().take()).await;
-        }
-        Ok(Request {
-            head,
-            bytes: Whole::InPlace(whole),
-        })
+        Ok(Whole::InPlace(whole))
     }
 
     /// Reads until head and body are there.
@@ -217,8 +229,8 @@ impl RequestReader {
     async fn body_in_chunks<IO: Stream>(
         &mut self,
         socket: &mut Socket<IO>,
-        head: Head,
-    ) -> Result<Request, NoRequest> {
+        head: &Head,
+    ) -> Result<Whole, NoRequest> {
         let mut reader = BodyReader::new(head.framing, self.config.limits.body_bytes)?;
         let mut bytes = socket.input.filled()[..head.len].to_vec();
         let mut next_turn = LONG_BYTES;
@@ -236,13 +248,10 @@ impl RequestReader {
             }
             if bytes.len() > next_turn {
                 next_turn = bytes.len() + LONG_BYTES;
-                socket.turn().take().await;
+                socket.turn().take(Piece::LONG).await;
             }
             if progress.done {
-                return Ok(Request {
-                    head,
-                    bytes: Whole::Apart(bytes),
-                });
+                return Ok(Whole::Apart(bytes));
             }
             self.more(socket, until, HttpError::BodyTimeout).await?;
         }

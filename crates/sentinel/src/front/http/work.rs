@@ -1,9 +1,10 @@
 //! What a request asks for, once it was read: types that the planner fills in and the handlers serve.
 
 use bytes::Bytes;
+use hyper::header::{HeaderName, HeaderValue};
 use rpc::BroadcastMethod;
 
-use crate::front::slots::Slot;
+use crate::budget::Held;
 use crate::jsonrpc::KeptId;
 use crate::metrics::{MethodClass, Transport};
 use crate::refusal::Refusal;
@@ -62,6 +63,18 @@ pub(super) struct Forward {
     pub(super) call: CallInfo,
     pub(super) request: ReadRequest,
 }
+
+/// What a request holds until it is answered: its body, and its head twice, as it is kept and as it is written.
+pub(super) fn held_bytes(request: &ReadRequest) -> usize {
+    let field = |(name, value): (&HeaderName, &HeaderValue)| {
+        2 * (name.as_str().len() + value.len()) + FIELD_OVERHEAD
+    };
+    let head: usize = request.headers.iter().map(field).sum();
+    request.body.len() + 2 * request.target.len() + head
+}
+
+/// What a header costs beside its text: its places in a table that is half full.
+const FIELD_OVERHEAD: usize = 256;
 
 /// A batch that does not go to the node as a whole.
 pub(super) struct Batch {
@@ -154,7 +167,7 @@ pub(super) enum Next {
     /// It is closed when everything is written.
     Close,
     /// As a WebSocket; its client was charged for it if it is behind a proxy.
-    WebSocket(Option<Slot>),
+    WebSocket(Option<Held>),
 }
 
 impl Next {

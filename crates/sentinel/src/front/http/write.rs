@@ -1,7 +1,7 @@
 //! Broadcasts over HTTP: into the write lane, and its answer back.
 
 use super::exchange::{Exchange, Room};
-use super::work::{Broadcast, CallInfo, Forward, Next};
+use super::work::{Broadcast, CallInfo, Forward, Next, held_bytes};
 use crate::front::backend::Backend;
 use crate::front::overhead::Overhead;
 use crate::front::queue::WRITE_OVERHEAD;
@@ -71,7 +71,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         call: &CallInfo,
         request: ReadRequest,
     ) -> Result<Result<(Permit, ReadAnswer<B::Body>), Refusal>, Ended> {
-        let room = Room::Request(request.body.len() + WRITE_OVERHEAD);
+        let room = Room::Request(held_bytes(&request) + WRITE_OVERHEAD);
         let (outcome, refusal) = match self.submit(0, WriteBody::Unusual, &room) {
             Err(refusal) => (OutcomeLabel::Rejected, refusal),
             Ok(()) => match self.one_answer(call).await? {

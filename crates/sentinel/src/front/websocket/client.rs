@@ -17,10 +17,11 @@ use crate::front::socket::{Socket, Stream};
 use crate::front::turns::{LONG_BYTES, Turn};
 use crate::jsonrpc::KeptId;
 use crate::lane::{Delivery, Permit, WriteAnswer, WriteBody};
-use crate::ledger::Ledger;
+use crate::ledger::Reservation;
 use crate::metrics::{MethodClass, OutcomeLabel, Transport};
 use crate::refusal::Refusal;
 use crate::respond::{write_ws_answer, write_ws_refused};
+use crate::upstream::charged;
 
 /// One client with its socket and its writes.
 pub(super) struct Client<B: Backend, IO> {
@@ -28,7 +29,6 @@ pub(super) struct Client<B: Backend, IO> {
     socket: Socket<IO>,
     queue: Queue<B>,
     key: ClientKey,
-    ledger: Ledger,
     /// The writes that have no answer yet, by the tags of their answers. Bounded by the writes under
     /// way, which the client's queue and the waiters for commits bound.
     pending: Slab<PendingCall>,
@@ -39,6 +39,14 @@ pub(super) struct Client<B: Backend, IO> {
 struct PendingCall {
     id: KeptId,
     class: MethodClass,
+}
+
+/// A write that is to go into the lane, and what it may hold there.
+pub(super) struct HeldWrite {
+    pub(super) id: KeptId,
+    pub(super) method: BroadcastMethod,
+    tx: Bytes,
+    room: Reservation,
 }
 
 /// Places for pending writes that are kept when nothing is under way.
@@ -60,7 +68,6 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
         key: ClientKey,
     ) -> Self {
         Self {
-            ledger: front.ledger.of(key),
             front,
             socket,
             queue,
@@ -119,31 +126,72 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
         self.queue.under_way()
     }
 
-    /// Puts a write into the lane; a refusal is answered.
-    pub(super) fn submit(&mut self, id: KeptId, method: BroadcastMethod, tx: Bytes) {
+    /// Sets aside what a message of the client holds while it is kept; none is a refusal, which is answered.
+    fn reserve(
+        &mut self,
+        class: MethodClass,
+        id: Option<&KeptId>,
+        bytes: usize,
+    ) -> Option<Reservation> {
+        let bytes = bytes + WRITE_OVERHEAD + id.map_or(0, KeptId::heap_bytes);
+        let room = self.socket.ledger().reserve(bytes);
+        if room.is_none() {
+            self.reject(class, id, &Refusal::buffers_full());
+        }
+        room
+    }
+
+    /// A message that is kept: charged until it is dropped.
+    pub(super) fn keep(
+        &mut self,
+        class: MethodClass,
+        id: Option<&KeptId>,
+        text: Bytes,
+    ) -> Option<Bytes> {
+        let room = self.reserve(class, id, text.len())?;
+        Some(charged(text, room))
+    }
+
+    /// A write that is kept until the lane takes it.
+    pub(super) fn hold(
+        &mut self,
+        id: KeptId,
+        method: BroadcastMethod,
+        tx: Bytes,
+    ) -> Option<HeldWrite> {
         let class = MethodClass::of_broadcast(method);
-        let bytes = tx.len();
-        self.queue(
-            PendingCall { id, class },
-            WriteBody::Tx { method, tx },
-            bytes,
-        );
+        let room = self.reserve(class, Some(&id), tx.len())?;
+        Some(HeldWrite {
+            id,
+            method,
+            tx,
+            room,
+        })
+    }
+
+    /// Puts a write into the lane; false if it was refused, which is answered.
+    pub(super) fn submit(&mut self, write: HeldWrite) -> bool {
+        let HeldWrite {
+            id,
+            method,
+            tx,
+            room,
+        } = write;
+        let class = MethodClass::of_broadcast(method);
+        let body = WriteBody::Tx { method, tx };
+        self.queue(PendingCall { id, class }, body, room)
     }
 
     /// Asks for the turn of an unusual write, which is then awaited; false if it was refused, which
     /// is answered.
-    pub(super) fn ask_turn(&mut self, id: KeptId, bytes: usize) -> bool {
+    pub(super) fn ask_turn(&mut self, id: KeptId) -> bool {
         let class = MethodClass::BroadcastUnusual;
-        self.queue(PendingCall { id, class }, WriteBody::Unusual, bytes)
+        let room = self.reserve(class, Some(&id), 0);
+        room.is_some_and(|room| self.queue(PendingCall { id, class }, WriteBody::Unusual, room))
     }
 
-    fn queue(&mut self, call: PendingCall, body: WriteBody, bytes: usize) -> bool {
+    fn queue(&mut self, call: PendingCall, body: WriteBody, room: Reservation) -> bool {
         let class = call.class;
-        let room = bytes + WRITE_OVERHEAD + call.id.heap_bytes();
-        let Some(room) = self.ledger.reserve(room) else {
-            self.reject(class, Some(&call.id), &Refusal::buffers_full());
-            return false;
-        };
         let tag = self.pending.insert(call) as u64;
         let submitted = self.queue.submit(self.key, tag, body, room);
         if let Err(refusal) = &submitted {

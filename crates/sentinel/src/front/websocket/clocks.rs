@@ -17,15 +17,6 @@ pub(super) struct Clocks {
     received_at: Instant,
     /// What the client has still to take.
     pub(super) backlog: Backlog,
-    pings: Pings,
-}
-
-/// The client's pings that are answered, counted by the second.
-#[derive(Debug)]
-struct Pings {
-    most: u32,
-    left: u32,
-    since: Instant,
 }
 
 impl Clocks {
@@ -38,11 +29,6 @@ impl Clocks {
             ping_at: now + ws.ping_interval,
             received_at: now,
             backlog: Backlog::default(),
-            pings: Pings {
-                most: ws.pings_per_second,
-                left: ws.pings_per_second,
-                since: now,
-            },
         }
     }
 
@@ -69,17 +55,5 @@ impl Clocks {
     /// When the client has taken too little for too long, if it has a backlog.
     pub(super) fn overdue_at(&self) -> Option<Instant> {
         self.backlog.overdue_at(self.write_timeout)
-    }
-
-    /// Whether one more ping of this second is answered.
-    pub(super) fn may_pong(&mut self) -> bool {
-        let now = Instant::now();
-        let pings = &mut self.pings;
-        if now.duration_since(pings.since) >= Duration::from_secs(1) {
-            (pings.since, pings.left) = (now, pings.most);
-        }
-        let may = pings.left > 0;
-        pings.left = pings.left.saturating_sub(1);
-        may
     }
 }

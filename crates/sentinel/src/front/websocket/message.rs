@@ -11,8 +11,10 @@ use wire::ws::Event;
 
 /// What is to be done about a frame.
 pub(super) enum Act {
-    /// Nothing: a part of a message, a notification, a sign of life.
+    /// Nothing: a notification, a sign of life.
     Nothing,
+    /// Nothing yet: a part of a message.
+    Part,
     /// To be put into the write lane.
     Write {
         id: KeptId,
@@ -46,7 +48,8 @@ pub(super) struct Question {
 pub(super) fn act_on(event: &Event<'_>, limits: &JsonLimits) -> Act {
     match event {
         Event::Text(message) | Event::Binary(message) => act_on_message(message, limits),
-        Event::Fragment | Event::Pong => Act::Nothing,
+        Event::Fragment => Act::Part,
+        Event::Pong => Act::Nothing,
         Event::Ping(payload) => Act::Pong(Bytes::copy_from_slice(payload)),
         Event::Close { code, .. } => Act::Close(*code),
     }

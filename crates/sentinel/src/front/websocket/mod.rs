@@ -11,7 +11,7 @@ mod message;
 mod reading;
 mod relay;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod waiting;
 
 use std::future::poll_fn;
@@ -26,7 +26,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use wire::ws::frame::{CLOSE, write_head};
 use wire::ws::{close_code, write_close, write_ping, write_pong, write_text};
 
-use self::client::Client;
+use self::client::{Client, HeldWrite};
 use self::clocks::Clocks;
 use self::message::{Act, Question};
 use self::reading::{Input, MessageReader};
@@ -35,9 +35,9 @@ use self::waiting::Waiting;
 use super::Shared;
 use super::backend::Backend;
 use super::queue::Queue;
-use super::slots::Slot;
 use super::socket::{Ended, Socket, Stream};
-use super::turns::LONG_BYTES;
+use super::turns::Piece;
+use crate::budget::{Held, work_of};
 use crate::metrics::{MethodClass, Metrics, OutcomeLabel};
 use crate::upstream::RelayEvent;
 
@@ -55,7 +55,7 @@ pub(crate) struct Session<B: Backend, IO> {
     /// Whether nothing was read from the client when the clock was last looked at.
     was_held: bool,
     _open: Open,
-    _slots: (Slot, Option<Slot>),
+    _slots: (Held, Option<Held>),
 }
 
 /// How a session ends.
@@ -96,6 +96,9 @@ impl Drop for Open {
 
 /// How often a client that is not read from is checked for having hung up.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+/// A part of a message that brings as much is paid for by its bytes, which the account bounds: some libraries cut
+/// messages into parts of 4 KiB.
+const PAID_PART: usize = 1 << 10;
 /// How long the last frame may take.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -103,13 +106,11 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     /// A session that was just opened.
     pub(super) fn new(
         front: Arc<Shared<B>>,
-        mut socket: Socket<IO>,
+        socket: Socket<IO>,
         queue: Queue<B>,
         client: ClientKey,
-        slots: (Slot, Option<Slot>),
+        slots: (Held, Option<Held>),
     ) -> Self {
-        // Behind a trusted proxy it is another one's than the socket's.
-        *socket.turn() = front.turns.clone().of(client);
         let config = &front.config;
         Self {
             messages: MessageReader::new(config.limits.body_bytes, front.json_limits),
@@ -150,7 +151,11 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                     Ok(true) => {}
                     Ok(false) => {
                         self.client.turn().finish();
-                        return Poll::Pending;
+                        // What was read stays while the session waits for something else.
+                        return match self.client.socket().charge() {
+                            true => Poll::Pending,
+                            false => Poll::Ready(Ended::Full.into()),
+                        };
                     }
                     Err(end) => return Poll::Ready(end),
                 },
@@ -193,7 +198,13 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     /// passed on, answers and events taken, in turns.
     fn take_relayed(&mut self, context: &mut Context<'_>) -> Result<bool, End> {
         let needs_turn = self.node.is_open() && !self.client.turn().is_held();
-        if needs_turn && self.client.turn().poll_begin(context).is_pending() {
+        if needs_turn
+            && self
+                .client
+                .turn()
+                .poll_begin(Piece::LONG, context)
+                .is_pending()
+        {
             return Ok(false);
         }
         let mut progress = false;
@@ -246,17 +257,22 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             if !goes_on || self.is_backed_up() || self.is_leaving {
                 return Ok(progress);
             }
-            let is_long = self.client.socket().input.len() > LONG_BYTES;
-            if is_long && self.client.turn().poll_begin(context).is_pending() {
+            let piece = Piece::of(self.client.socket().input.len());
+            let has_turn = self.client.socket().input.is_empty()
+                || self.client.turn().poll_begin(piece, context).is_ready();
+            if !has_turn {
                 return Ok(progress);
             }
             match self.messages.next(self.client.socket(), context)? {
                 Input::Nothing => return Ok(progress),
                 Input::Bytes => return Ok(true),
-                Input::Frame(act) => {
+                Input::Frame(act, bytes) => {
                     self.clocks.received();
-                    self.act(act)?;
-                    if is_long {
+                    let is_paid = matches!(act, Act::Part) && bytes >= PAID_PART;
+                    if !self.act(act)? && !is_paid {
+                        self.pay(bytes);
+                    }
+                    if piece == Piece::LONG {
                         self.client.turn().used();
                     }
                     progress = true;
@@ -265,56 +281,79 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         }
     }
 
-    fn act(&mut self, act: Act) -> Result<(), End> {
+    /// Reads nothing more until the client's rate of work has room for a message that no lane bounds.
+    fn pay(&mut self, bytes: usize) {
+        let budget = &self.client.front().budget;
+        if let Some(until) = budget.work(self.client.key(), work_of(bytes)) {
+            self.waiting.rest(until);
+        }
+    }
+
+    /// Does what a message asks for: whether a lane has admitted it, and bounds it.
+    fn act(&mut self, act: Act) -> Result<bool, End> {
         if let Act::Write { id, method, .. } | Act::Unusual { id, method, .. } = &act
             && let Err(refusal) = self.client.front().backend.check_method(method.name())
         {
             let class = MethodClass::of_broadcast(*method);
             self.client.reject(class, Some(id), &refusal);
-            return Ok(());
+            return Ok(false);
         }
         match act {
-            Act::Nothing => {}
+            Act::Nothing | Act::Part => {}
             Act::Write { id, method, tx } => {
-                let (backend, key) = (&self.client.front().backend, self.client.key());
-                if backend.has_room(key) {
-                    self.client.submit(id, method, tx);
-                } else {
-                    let backend = backend.clone();
-                    let room = async move { backend.room(key).await };
-                    self.waiting.for_queue_room(room, (id, method, tx));
-                }
+                let held = self.client.hold(id, method, tx);
+                return Ok(held.is_some_and(|write| self.write_to_lane(write)));
             }
-            Act::Unusual { id, text, .. } => self.waiting.for_unusual(id, text),
-            Act::Relay(question) => self.relay(question),
+            Act::Unusual { id, text, .. } => {
+                let kept = (self.client).keep(MethodClass::BroadcastUnusual, Some(&id), text);
+                let is_kept = kept.is_some();
+                if let Some(text) = kept {
+                    self.waiting.for_unusual(id, text);
+                }
+                return Ok(is_kept);
+            }
+            Act::Relay(question) => return Ok(self.relay(question)),
             Act::Refuse(refusal) => {
                 self.client.reject(MethodClass::Other, None, &refusal);
             }
-            Act::Pong(payload) => {
-                if self.clocks.may_pong() {
-                    write_pong(self.client.out(), &payload);
-                }
-            }
+            Act::Pong(payload) => write_pong(self.client.out(), &payload),
             Act::Close(Some(code)) => return Err(End::Say(code, String::new())),
             Act::Close(None) => return Err(End::Echo),
         }
-        Ok(())
+        Ok(false)
     }
 
-    /// Checks a message that is no write and lets it wait for the relay.
-    fn relay(&mut self, question: Question) {
+    /// Puts a write into the lane, or lets it wait for room there.
+    fn write_to_lane(&mut self, write: HeldWrite) -> bool {
+        let (backend, key) = (&self.client.front().backend, self.client.key());
+        if backend.has_room(key) {
+            return self.client.submit(write);
+        }
+        let backend = backend.clone();
+        let room = async move { backend.room(key).await };
+        self.waiting.for_queue_room(room, write);
+        true
+    }
+
+    /// Checks a message that is no write and lets it wait for the relay; false if it was refused.
+    fn relay(&mut self, mut question: Question) -> bool {
         let backend = &self.client.front().backend;
         let checked = match &question.message.method {
             Some(method) => backend.check_method(method),
             None => Ok(()),
         };
-        match checked.and_then(|()| backend.admit(self.client.key(), 1)) {
-            Ok(()) => self.waiting.for_relay(question),
-            Err(refusal) => {
-                let id = question.message.id.as_ref();
-                self.client.reject(question.class, id, &refusal);
-            }
+        let id = question.message.id.as_ref();
+        if let Err(refusal) = checked.and_then(|()| backend.admit(self.client.key(), 1)) {
+            self.client.reject(question.class, id, &refusal);
+            return false;
         }
+        let text = std::mem::take(&mut question.message.text);
+        let Some(text) = self.client.keep(question.class, id, text) else {
+            return false;
+        };
+        question.message.text = text;
+        self.waiting.for_relay(question);
+        true
     }
 
     /// Writes as much as the client takes, of large events as much as it is this session's turn to.
@@ -322,7 +361,13 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         let before = self.client.unsent();
         loop {
             let is_sharing = self.client.socket().is_sharing();
-            if is_sharing && self.client.turn().poll_begin(context).is_pending() {
+            if is_sharing
+                && self
+                    .client
+                    .turn()
+                    .poll_begin(Piece::LONG, context)
+                    .is_pending()
+            {
                 return Ok(());
             }
             let is_piece = self.client.socket().shares_next();
@@ -384,6 +429,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             self.clocks.silent_at()
         };
         let next = next.min(self.clocks.ping_at());
+        let next = self.waiting.until().map_or(next, |at| at.min(next));
         let next = self.clocks.overdue_at().map_or(next, |at| at.min(next));
         // Should it be late already, everything is looked at once more.
         Ok(self.client.socket().poll_late(next, context).is_ready())

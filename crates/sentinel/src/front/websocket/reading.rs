@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll};
 
-use wire::ws::{FrameReader, Step, WsLimits};
+use wire::ws::{Event, FrameReader, Step, WsLimits};
 
 use super::End;
 use super::message::{Act, act_on};
@@ -18,8 +18,8 @@ pub(super) struct MessageReader {
 
 /// What the input came to.
 pub(super) enum Input {
-    /// A frame was taken, which asks for this.
-    Frame(Act),
+    /// A frame was taken which asks for this; the bytes of it, or of the message that it ends.
+    Frame(Act, usize),
     /// More was read.
     Bytes,
     /// Nothing is there.
@@ -57,6 +57,10 @@ impl MessageReader {
             Step::Incomplete { needed } => self.read(socket, needed, context),
             Step::Event { used, event } => {
                 let act = act_on(&event, &self.json);
+                let bytes = match event {
+                    Event::Text(message) | Event::Binary(message) => message.len(),
+                    _ => used,
+                };
                 socket.input.consume(used);
                 self.frames.release();
                 let held = self.frames.held_bytes();
@@ -64,7 +68,7 @@ impl MessageReader {
                 if is_more && !socket.charge() {
                     return Err(Ended::Full.into());
                 }
-                Ok(Input::Frame(act))
+                Ok(Input::Frame(act, bytes))
             }
         }
     }

@@ -4,14 +4,14 @@ use std::pin::Pin;
 use std::task::Context;
 
 use bytes::Bytes;
-use rpc::BroadcastMethod;
 use tokio::time::Instant;
 
-use super::client::{Client, WriteTurn};
+use super::client::{Client, HeldWrite, WriteTurn};
 use super::message::Question;
 use super::relay::NodeLink;
 use crate::front::backend::Backend;
 use crate::front::socket::Stream;
+use crate::front::turns::Piece;
 use crate::jsonrpc::KeptId;
 use crate::lane::Permit;
 use crate::metrics::{MethodClass, OutcomeLabel};
@@ -26,9 +26,7 @@ pub(super) struct Waiting(Option<Wait>);
 enum Wait {
     /// Room in the client's queue.
     QueueRoom {
-        id: KeptId,
-        method: BroadcastMethod,
-        tx: Bytes,
+        write: HeldWrite,
         room: Pin<Box<dyn Future<Output = ()> + Send>>,
     },
     /// Room in the relay, and the session's turn to ask.
@@ -42,6 +40,8 @@ enum Wait {
     RelayRoomForWrite(Permit, KeptId, Bytes),
     /// The node's answer to it.
     Answer { _permit: Permit, until: Instant },
+    /// The time from when on the client's rate of work has room for its last message.
+    Rest(Instant),
 }
 
 /// What became of a wait.
@@ -62,14 +62,25 @@ impl Waiting {
     pub(super) fn for_queue_room(
         &mut self,
         room: impl Future<Output = ()> + Send + 'static,
-        (id, method, tx): (KeptId, BroadcastMethod, Bytes),
+        write: HeldWrite,
     ) {
         self.0 = Some(Wait::QueueRoom {
-            id,
-            method,
-            tx,
+            write,
             room: Box::pin(room),
         });
+    }
+
+    /// Waits until then.
+    pub(super) fn rest(&mut self, until: Instant) {
+        self.0 = Some(Wait::Rest(until));
+    }
+
+    /// When what is waited for has come, or is given up, at the latest.
+    pub(super) fn until(&self) -> Option<Instant> {
+        match &self.0 {
+            Some(Wait::Rest(until) | Wait::Answer { until, .. }) => Some(*until),
+            _ => None,
+        }
     }
 
     /// Waits for the relay to take a message.
@@ -132,9 +143,10 @@ impl Waiting {
     /// turn, or is in the queue, is still served.
     pub(super) fn cancel<B: Backend, IO: Stream>(&mut self, client: &mut Client<B, IO>) {
         let (class, id) = match self.0.take() {
-            Some(Wait::QueueRoom { id, method, .. }) => {
-                (MethodClass::of_broadcast(method), Some(id))
+            Some(Wait::QueueRoom { write, .. }) => {
+                (MethodClass::of_broadcast(write.method), Some(write.id))
             }
+            Some(Wait::Rest(_)) => return,
             Some(Wait::RelayRoom(question)) => (question.class, question.message.id),
             Some(Wait::EarlierWrites { id, .. }) => (MethodClass::BroadcastUnusual, Some(id)),
             other => {
@@ -154,25 +166,16 @@ fn step<B: Backend, IO: Stream>(
     context: &mut Context<'_>,
 ) -> Step {
     match wait {
-        Wait::QueueRoom {
-            id,
-            method,
-            tx,
-            mut room,
-        } => {
+        Wait::QueueRoom { write, mut room } => {
             if room.as_mut().poll(context).is_pending() {
-                return Step::Unchanged(Wait::QueueRoom {
-                    id,
-                    method,
-                    tx,
-                    room,
-                });
+                return Step::Unchanged(Wait::QueueRoom { write, room });
             }
-            client.submit(id, method, tx);
+            client.submit(write);
             Step::To(None)
         }
+        Wait::Rest(until) if until <= Instant::now() => Step::To(None),
         Wait::RelayRoom(question)
-            if node.has_room() && client.turn().poll_begin(context).is_ready() =>
+            if node.has_room() && client.turn().poll_begin(Piece::LONG, context).is_ready() =>
         {
             client.turn().used();
             let Question { class, message } = question;
@@ -183,7 +186,7 @@ fn step<B: Backend, IO: Stream>(
         }
         // EarlierWrites => Turn
         Wait::EarlierWrites { id, text } if client.writes_under_way() == 0 => {
-            let is_queued = client.ask_turn(id, text.len());
+            let is_queued = client.ask_turn(id);
             Step::To(is_queued.then_some(Wait::Turn(text)))
         }
         // RelayRoomForWrite => Answer

@@ -13,9 +13,9 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use slab::Slab;
 
+use crate::budget::Held;
 use crate::ledger::{Ledger, Reservation};
 use crate::refusal::Refusal;
-use crate::upstream::limits::ClientSlot;
 use crate::upstream::nodes::NodeIndex;
 
 /// The node and the query.
@@ -27,7 +27,7 @@ pub(super) struct Feed {
     state: Mutex<FeedState>,
     totals: Arc<FeedTotals>,
     /// Of the client that asked for it first.
-    _slot: ClientSlot,
+    _slot: Held,
 }
 
 struct FeedState {
@@ -110,7 +110,7 @@ pub(in crate::upstream) struct Reader {
     place: usize,
     is_confirmed: bool,
     on_leave: Arc<tokio::sync::Notify>,
-    _slot: ClientSlot,
+    _slot: Held,
 }
 
 /// What a reader gets.
@@ -135,7 +135,7 @@ impl FeedTotals {
 }
 
 impl Feed {
-    pub(super) fn new(key: FeedKey, totals: &Arc<FeedTotals>, slot: ClientSlot) -> Self {
+    pub(super) fn new(key: FeedKey, totals: &Arc<FeedTotals>, slot: Held) -> Self {
         Self {
             key,
             state: Mutex::new(FeedState {
@@ -167,10 +167,10 @@ impl Feed {
     /// A reader of the events from now on; none if there will be no more.
     pub(super) fn join(
         self: &Arc<Self>,
-        slot: ClientSlot,
+        slot: Held,
         ledger: &Ledger,
         on_leave: &Arc<tokio::sync::Notify>,
-    ) -> Result<Reader, ClientSlot> {
+    ) -> Result<Reader, Held> {
         let mut state = self.state.lock();
         if matches!(state.phase, FeedPhase::Ended(_)) {
             return Err(slot);
@@ -379,9 +379,8 @@ mod tests {
     use fairq::{ClientKey, KeyScheme};
 
     use super::*;
-    use crate::clock::Clock;
+    use crate::budget::Budget;
     use crate::config::Config;
-    use crate::upstream::limits::ClientLimits;
 
     const MIB: usize = 1 << 20;
 
@@ -398,8 +397,7 @@ mod tests {
 
     impl Bench {
         fn new(readers: u8, most: usize) -> Self {
-            let limits = ClientLimits::new(&Config::default(), Clock::start(), [1, 2]).unwrap();
-            let limits = Arc::new(limits);
+            let limits = Budget::new(&Config::default(), [1, 2]);
             let place = limits.open_query(client(0), (10, 10)).unwrap();
             let totals = FeedTotals::new(most);
             let feed = Arc::new(Feed::new((0, "q".to_owned()), &totals, place));

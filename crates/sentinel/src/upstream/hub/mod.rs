@@ -29,9 +29,9 @@ use self::link::QUERIES_PER_LINK;
 pub(super) use self::node_message::{cancelled, event_head};
 pub(super) use self::query::canonical;
 pub use self::worker::HubWorker;
-use super::limits::ClientLimits;
 use super::nodes::{NodeIndex, Nodes};
 use super::reads::Reads;
+use crate::budget::Budget;
 use crate::config::Config;
 use crate::ledger::Ledger;
 use crate::refusal::{Reason, Refusal};
@@ -42,7 +42,7 @@ pub struct Hub(Arc<Inner>);
 
 struct Inner {
     nodes: Nodes,
-    clients: Arc<ClientLimits>,
+    clients: Budget,
     /// Connections to one node that subscribe.
     most_links: usize,
     /// How long a node may take to answer a request to subscribe, and to be reached for one.
@@ -76,7 +76,7 @@ impl Hub {
     pub fn new(config: &Config, nodes: &Nodes, reads: &Reads) -> (Self, HubWorker) {
         let hub = Self(Arc::new(Inner {
             nodes: nodes.clone(),
-            clients: Arc::clone(reads.clients()),
+            clients: reads.clients().clone(),
             most_links: config.ws.subscribers,
             answer_limit: config.upstream.read_timeout,
             board: Mutex::default(),

@@ -9,8 +9,8 @@ use tower::service_fn;
 
 use super::methods::MethodList;
 use super::request::ReadRequest;
+use crate::budget::{Budget, Held};
 use crate::refusal::{Reason, Refusal};
-use crate::upstream::limits::{ClientLimits, ClientSlot};
 use crate::upstream::nodes::{NodeIndex, Nodes};
 use crate::upstream::step::Step;
 
@@ -27,8 +27,16 @@ pub(super) struct Read {
 /// tower's `ConcurrencyLimit` would give it back with the answer's head.
 #[derive(Debug, Default)]
 pub(super) struct Admitted {
-    client: Option<ClientSlot>,
+    client: Option<Held>,
     place: Option<OwnedSemaphorePermit>,
+}
+
+impl Admitted {
+    /// Whether reads wait for a place.
+    pub(super) fn is_wanted(&self) -> bool {
+        let places = self.place.as_ref().map(OwnedSemaphorePermit::semaphore);
+        places.is_some_and(|places| places.available_permits() == 0)
+    }
 }
 
 /// Refuses methods that are not served.
@@ -52,15 +60,17 @@ pub(super) fn answering(nodes: Nodes) -> impl Check {
 
 /// Bounds each client's reads under way. It comes before the client's rate, so that a read that is
 /// refused because others are under way costs nothing of the rate.
-pub(super) fn client_concurrency(clients: Arc<ClientLimits>) -> impl Check {
+pub(super) fn client_concurrency(clients: Budget, places: Arc<Semaphore>) -> impl Check {
+    let all = places.available_permits();
     move |read: &mut Read| {
-        read.admitted.client = Some(clients.enter(read.client)?);
+        let free = places.available_permits();
+        read.admitted.client = Some(clients.read(read.client, (free, all))?);
         Ok(())
     }
 }
 
 /// Bounds each client's calls a second.
-pub(super) fn client_rate(clients: Arc<ClientLimits>) -> impl Check {
+pub(super) fn client_rate(clients: Budget) -> impl Check {
     move |read: &mut Read| clients.admit(read.client, read.request.calls)
 }
 
@@ -130,7 +140,6 @@ mod tests {
     use tower::util::ServiceFn;
 
     use super::*;
-    use crate::clock::Clock;
     use crate::config::Config;
 
     type Answering = Ready<Result<Admitted, Refusal>>;
@@ -140,10 +149,14 @@ mod tests {
         service_fn(|read| ready(Ok(read.admitted)))
     }
 
-    fn clients(change: impl FnOnce(&mut Config)) -> Arc<ClientLimits> {
+    fn clients(change: impl FnOnce(&mut Config)) -> Budget {
         let mut config = Config::default();
         change(&mut config);
-        Arc::new(ClientLimits::new(&config, Clock::start(), [1, 2]).unwrap())
+        Budget::new(&config, [1, 2])
+    }
+
+    fn places() -> Arc<Semaphore> {
+        Arc::new(Semaphore::new(100))
     }
 
     fn client(last: u8) -> ClientKey {
@@ -151,7 +164,7 @@ mod tests {
     }
 
     /// Reads under way of two clients.
-    fn under_way(clients: &ClientLimits) -> [u32; 2] {
+    fn under_way(clients: &Budget) -> [usize; 2] {
         [1, 2].map(|last| clients.reads_of(client(last)))
     }
 
@@ -174,7 +187,7 @@ mod tests {
     #[tokio::test]
     async fn a_read_counts_until_its_body_is_dropped() {
         let clients = clients(|config| config.reads.concurrency_per_client = 1);
-        let mut layer = admit(client_concurrency(Arc::clone(&clients)), node());
+        let mut layer = admit(client_concurrency(clients.clone(), places()), node());
         let first = layer.call(read(1, 1)).await.unwrap();
         let second = layer.call(read(1, 1)).await;
         assert_eq!(second.unwrap_err().reason, Reason::Rate);
@@ -220,7 +233,7 @@ mod tests {
     async fn a_refused_method_costs_nothing() {
         let clients = clients(|config| config.reads.concurrency_per_client = 1);
         let list = Arc::new(MethodList::new(&[], &["unsafe_*".to_owned()]));
-        let below = admit(client_concurrency(Arc::clone(&clients)), node());
+        let below = admit(client_concurrency(clients.clone(), places()), node());
         let mut stack = admit(methods(list), below);
         let mut refused = read(1, 1);
         refused.request.method = Some("unsafe_flush_mempool".into());

@@ -30,22 +30,21 @@ use self::methods::MethodList;
 pub use self::request::{ReadAnswer, ReadRequest};
 use super::body::Pieces;
 use super::http::{NodeBody, Outgoing, Repeat};
-use super::limits::ClientLimits;
 use super::nodes::{NodeIndex, Nodes};
 use super::step::Step;
 use super::version::Version;
 use super::{UpstreamError, target};
+use crate::budget::Budget;
 use crate::config::Config;
 use crate::ledger::Reservation;
 use crate::refusal::{Reason, Refusal};
-use crate::surroundings::Surroundings;
 
 /// The read lane. Cheap to clone; clones share everything.
 #[derive(Clone)]
 pub struct Reads {
     node_access: NodeAccess,
     methods: Arc<MethodList>,
-    clients: Arc<ClientLimits>,
+    clients: Budget,
     stack: BoxCloneSyncService<Read, ReadAnswer<ReadBody>, Refusal>,
 }
 
@@ -65,7 +64,7 @@ pub struct ReadBody {
     announced: Announced,
     _window: Reservation,
     /// Writes have limits of their own.
-    _admitted: Option<Admitted>,
+    admitted: Option<Admitted>,
 }
 
 /// Bytes that are still to come of those that the client was told of, if it was told a number. The next answer
@@ -100,30 +99,30 @@ impl Pieces for ReadBody {
         }
         Poll::Ready(piece.map(Ok))
     }
+
+    fn is_wanted(&self) -> bool {
+        self.admitted.as_ref().is_some_and(Admitted::is_wanted)
+    }
 }
 
 impl Reads {
     /// The read lane to these nodes.
-    ///
-    /// # Errors
-    /// `fair.clients_max` is out of its range.
-    pub fn new(config: &Config, nodes: &Nodes) -> Result<Self, fairq::Error> {
+    pub fn new(config: &Config, nodes: &Nodes) -> Self {
         let reads = &config.reads;
-        let Surroundings { clock, seed, .. } = *nodes.surroundings();
         let node_access = NodeAccess {
             nodes: nodes.clone(),
             window_bytes: reads.window_bytes,
         };
         let method_list = MethodList::new(&reads.allow_methods, &reads.refuse_methods);
         let method_list = Arc::new(method_list);
-        let clients = Arc::new(ClientLimits::new(config, clock, seed)?);
+        let clients = nodes.surroundings().budget.clone();
         let places = Arc::new(Semaphore::new(reads.concurrency));
-        Ok(Self {
+        Self {
             stack: BoxCloneSyncService::new(stack(&method_list, &clients, places, &node_access)),
             node_access,
             methods: method_list,
             clients,
-        })
+        }
     }
 
     /// Whether this method may be called at all: for calls that do not come through
@@ -200,7 +199,7 @@ impl Reads {
     }
 
     /// The limits that reads and subscriptions of a client share.
-    pub(super) fn clients(&self) -> &Arc<ClientLimits> {
+    pub(super) fn clients(&self) -> &Budget {
         &self.clients
     }
 }
@@ -208,15 +207,15 @@ impl Reads {
 /// The layers of the read lane, the first one outermost.
 fn stack(
     method_list: &Arc<MethodList>,
-    limits: &Arc<ClientLimits>,
+    limits: &Budget,
     places: Arc<Semaphore>,
     node_access: &NodeAccess,
 ) -> impl Step<Read, Response = ReadAnswer<ReadBody>, Error = Refusal> + use<> {
     let (list, node_access) = (Arc::clone(method_list), node_access.clone());
     let methods = methods(Arc::clone(method_list));
     let answering = answering(node_access.nodes.clone());
-    let slots = client_concurrency(Arc::clone(limits));
-    let rates = client_rate(Arc::clone(limits));
+    let slots = client_concurrency(limits.clone(), Arc::clone(&places));
+    let rates = client_rate(limits.clone());
     ServiceBuilder::new()
         .layer(layer_fn(move |below| admit(methods.clone(), below)))
         .layer(layer_fn(move |below| admit(answering.clone(), below)))
@@ -286,7 +285,7 @@ impl NodeAccess {
                 body,
                 announced: Announced(length.filter(|_| !is_head)),
                 _window: window,
-                _admitted: admitted,
+                admitted,
             },
         })
     }

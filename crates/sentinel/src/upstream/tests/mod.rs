@@ -57,7 +57,7 @@ impl Rig {
         };
         let (ledger, shutdown) = (surroundings.ledger.clone(), surroundings.end.clone());
         let (nodes, events, worker) = Nodes::start(surroundings).unwrap();
-        let reads = Reads::new(config, &nodes).unwrap();
+        let reads = Reads::new(config, &nodes);
         let (hub, subscribing) = Hub::new(config, &nodes, &reads);
         let mut tasks = JoinSet::new();
         tasks.spawn(worker.run());

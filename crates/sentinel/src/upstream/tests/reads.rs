@@ -414,7 +414,7 @@ async fn case_91_reads_are_refused_at_once_while_no_node_answers() {
     };
     // Nobody watches the nodes: what is known of them is what stands here.
     let (nodes, _events, _worker) = Nodes::start(surroundings).unwrap();
-    let reads = Reads::new(&settings, &nodes).unwrap();
+    let reads = Reads::new(&settings, &nodes);
     let know = |node: usize, owed: Option<Duration>| {
         let mut state = nodes.node(node).state();
         state.up = true;

@@ -4,9 +4,10 @@ mod abuse;
 mod batches;
 mod lifecycle;
 mod pages;
+mod proxied;
 mod sharing;
-mod slowdown;
 mod versions;
+mod work;
 
 use std::time::Duration;
 

@@ -40,7 +40,7 @@ async fn ws_43_broken_frames_end_the_session_with_a_code() {
     drop(client);
     settle().await;
     assert_eq!(bench.shared.ledger.used(), 0);
-    assert_eq!(bench.shared.slots.total(), 0);
+    assert_eq!(bench.shared.budget.connections(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,7 +73,7 @@ async fn ws_44_a_client_that_takes_nothing_is_given_up_alone() {
     assert!(used > 500_000 && used < 4 << 20, "{used}");
     let start = Instant::now();
     // This clock stands still while any task is ready: a session that took turns for nothing would hang here.
-    while bench.shared.slots.total() > 1 {
+    while bench.shared.budget.connections() > 1 {
         sleep(Duration::from_secs(1)).await;
         other.send(text(&sync(1, "a"))).await;
         assert_eq!(other.text().await, answer_to(1, "a"));
@@ -97,7 +97,7 @@ async fn ws_44_a_client_that_only_nibbles_is_given_up_too() {
         .extend(vec![bytes::Bytes::from(vec![b'e'; 100_000]); 1_000]);
     slow.send(text(&call(1, "status"))).await;
     let start = Instant::now();
-    while bench.shared.slots.total() > 0 {
+    while bench.shared.budget.connections() > 0 {
         let mut few = [0; 100];
         if slow.0.read_exact(&mut few).await.is_err() {
             break;
@@ -207,7 +207,7 @@ async fn lifecycle_52_a_held_client_that_hangs_up_is_noticed_behind_what_it_sent
     until(&|| bench.fake.state().queue.len() == 1).await;
     drop(client);
     until(&|| !bench.fake.state().disconnected.is_empty()).await;
-    until(&|| bench.shared.slots.total() == 0).await;
+    until(&|| bench.shared.budget.connections() == 0).await;
     assert_eq!(bench.fake.state().txs, ["a"]);
     bench.stop.cancel();
     assert_eq!(serving.await.unwrap(), 0);
@@ -231,4 +231,40 @@ async fn a_client_that_has_caught_up_is_read_from_again() {
     let answered = async { while client.frame().await.1 != answer_to(2, "a").as_bytes() {} };
     let answered = timeout(Duration::from_millis(500), answered).await;
     answered.expect("the message is read before the clock wakes the session");
+}
+
+/// At 2b52556 a message that waited for room in its client's queue was in no account, nor what was read behind it.
+#[tokio::test(start_paused = true)]
+async fn sharing_89_a_message_that_waits_is_in_the_account() {
+    for message in [
+        sync(2, &"w".repeat(300_000)),
+        call(2, "status").replace("{}", &format!("\"{}\"", "q".repeat(400_000))),
+        sync(2, "odd").replace(
+            "\"tx\"",
+            &format!("\"x\":\"{}\",\"tx\"", "u".repeat(400_000)),
+        ),
+    ] {
+        let bench = Bench::new();
+        {
+            let mut state = bench.fake.state();
+            (state.hold, state.mute, state.room) = (true, true, Some(1));
+        }
+        let mut client = Client::open(&bench).await;
+        client.send(text(&sync(1, "a"))).await;
+        for id in 10..14 {
+            client.send(text(&call(id, "health"))).await;
+        }
+        settle().await;
+        let before = bench.shared.ledger.used();
+        client.send(text(&message)).await;
+        client.send(text(&sync(3, "behind"))).await;
+        settle().await;
+        let held = bench.shared.ledger.used() - before;
+        let least = 300_000 + crate::front::buffer::READ_BYTES;
+        assert!((least..1_200_000).contains(&held), "{held}");
+        drop(client);
+        sleep(Duration::from_secs(2)).await;
+        bench.fake.state().queue.clear();
+        assert_eq!(bench.shared.ledger.used(), 0);
+    }
 }

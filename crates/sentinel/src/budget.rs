@@ -1,0 +1,614 @@
+//! What each client has taken of all that clients share, in one table: connections, reads, queries and
+//! subscriptions while they last, and its rates of new connections, of reads and of work.
+//!
+//! One rule shares what there is a number of, and the bytes of the [ledger](crate::ledger): a client may hold as much as
+//! is free besides, less a reserve of a sixteenth, and a little in any case. So it gets half if it is alone, of `n` who want as
+//! much each gets a part in `n + 1` (the dynamic thresholds of Choudhury and Hahne, 1998), and its share shrinks as
+//! others need some. An IPv6 /48 gets no more than a client, and a few clients' worth of what is bounded for each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fairq::{ClientKey, ClientTable, GcraLimit, GcraState, Neutral, SlotId, TableLimits};
+use pacing::{Nanos, Rate};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::config::Config;
+use crate::refusal::{Reason, Refusal};
+
+/// What clients have taken. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Budget(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// Connections in all, and of one client.
+    connections: (usize, usize),
+    /// Reads of one client under way.
+    reads: usize,
+    /// New connections and reads of a client, and of the IPv6 /48 around it.
+    arrivals: [GcraLimit; 2],
+    read_rate: [GcraLimit; 2],
+    started: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    clients: ClientTable<Usage>,
+    connections: usize,
+    refusing: usize,
+}
+
+/// What one client has taken, or the IPv6 /48 around it.
+#[derive(Debug, Default)]
+struct Usage {
+    /// Of each [`Kind`].
+    held: [u32; KINDS],
+    arrivals: Bucket,
+    reads: Bucket,
+    /// When all its work is paid for.
+    paid_at: Nanos,
+}
+
+impl Neutral for Usage {
+    fn is_neutral(&self, now: Nanos) -> bool {
+        let buckets = [self.arrivals.full_at, self.reads.full_at];
+        let is_paid = self.paid_at.saturating_add(WORK_BURST) <= now;
+        self.held == [0; KINDS] && is_paid && buckets.iter().all(|full_at| *full_at <= now)
+    }
+}
+
+/// What one client has taken from a rate.
+#[derive(Debug, Default)]
+struct Bucket {
+    state: GcraState,
+    /// When it will be full, if nothing more is taken.
+    full_at: Nanos,
+}
+
+impl Bucket {
+    /// Takes so many tokens, or all there ever are if that is less.
+    ///
+    /// # Errors
+    /// When there will be so many.
+    fn take(&mut self, rate: &GcraLimit, now: Nanos, count: u32) -> Result<(), Nanos> {
+        let most = u32::try_from(rate.burst_tokens()).unwrap_or(u32::MAX);
+        let taken = rate.try_take_many(&mut self.state, now, count.min(most));
+        self.full_at = rate.next_at(&self.state, now, u32::MAX);
+        taken
+    }
+}
+
+/// What is counted while it lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A connection, or a request on one of a trusted proxy's.
+    Connection,
+    Read,
+    Query,
+    Subscription,
+}
+
+const KINDS: usize = 4;
+
+impl Kind {
+    /// What a client is told that has so many of them.
+    fn refusal(self, held: u32) -> Refusal {
+        let (reason, text) = match self {
+            Self::Connection => (
+                Reason::Connections,
+                format!("this client has too many connections: {held}"),
+            ),
+            Self::Read => (
+                Reason::Rate,
+                format!("{held} reads of this client are under way"),
+            ),
+            Self::Query => (
+                Reason::Connections,
+                format!("this client has brought {held} of the distinct queries already"),
+            ),
+            Self::Subscription => (
+                Reason::Connections,
+                format!("this client has {held} subscriptions already"),
+            ),
+        };
+        let refusal = Refusal::new(reason, text);
+        match self {
+            Self::Connection | Self::Read => refusal.retry_after(BUSY_PAUSE),
+            Self::Query | Self::Subscription => refusal,
+        }
+    }
+}
+
+/// Something of a client's, counted until dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    budget: Budget,
+    /// Of the client, and of the IPv6 /48 around it.
+    ids: [Option<SlotId>; 2],
+    kind: Kind,
+    total: Total,
+}
+
+/// What it counts as beside its client's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Total {
+    None,
+    Connection,
+    Refusal,
+}
+
+impl Budget {
+    /// Nothing is taken yet. `seed` has to be secret.
+    ///
+    /// # Panics
+    /// With more clients than can be told apart: the configuration refuses such a number.
+    pub fn new(config: &Config, seed: [u64; 2]) -> Self {
+        let (limits, reads) = (&config.limits, &config.reads);
+        let rate = limits.connect_rate_per_client;
+        let burst = limits.connections_per_client as f64 / rate.as_f64();
+        let burst = Duration::from_secs_f64(burst.min(LONGEST_BURST));
+        let table = TableLimits {
+            clients: config.fair.clients_max,
+            ..TableLimits::default()
+        };
+        let clients = ClientTable::new(table, seed).expect("fair.clients_max was checked");
+        Self(Arc::new(Inner {
+            connections: (limits.connections, limits.connections_per_client),
+            reads: reads.concurrency_per_client,
+            arrivals: rates(rate, burst),
+            read_rate: rates(reads.rate_per_client, reads.burst_per_client),
+            started: Instant::now(),
+            state: Mutex::new(State {
+                clients,
+                connections: 0,
+                refusing: 0,
+            }),
+        }))
+    }
+
+    /// Counts a connection of a client.
+    ///
+    /// # Errors
+    /// There are too many, or they come too fast.
+    pub(crate) fn connect(&self, client: ClientKey) -> Result<Held, Refusal> {
+        let (all, most) = self.0.connections;
+        let mut state = self.0.state.lock();
+        let free = self.free(&state)?;
+        let mut held = self.take(&mut state, client, Kind::Connection, (free, all, most))?;
+        let now = self.now();
+        for (tier, rate) in client.tiers().zip(&self.0.arrivals) {
+            let bucket = &mut state.clients.entry(tier, now).state.arrivals;
+            if bucket.take(rate, now, 1).is_err() {
+                drop(state);
+                return Err(full("this client opens connections too fast"));
+            }
+        }
+        state.connections += 1;
+        held.total = Total::Connection;
+        Ok(held)
+    }
+
+    /// Counts a trusted proxy's connection, which belongs to no client.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub(crate) fn connect_proxy(&self) -> Result<Held, Refusal> {
+        let mut state = self.0.state.lock();
+        self.free(&state)?;
+        state.connections += 1;
+        Ok(self.of_nobody(Total::Connection))
+    }
+
+    /// Counts a connection that is already in against the client whose request it serves.
+    ///
+    /// # Errors
+    /// The client has too many.
+    pub(crate) fn request(&self, client: ClientKey) -> Result<Held, Refusal> {
+        let (_, most) = self.0.connections;
+        self.hold(client, Kind::Connection, (UNSHARED, 0, most))
+    }
+
+    /// Room to tell one client that it was not let in; none if that many are being told.
+    pub(crate) fn refuse(&self) -> Option<Held> {
+        let mut state = self.0.state.lock();
+        (state.refusing < REFUSED_AT_ONCE).then(|| {
+            state.refusing += 1;
+            self.of_nobody(Total::Refusal)
+        })
+    }
+
+    /// Connections in all.
+    pub(crate) fn connections(&self) -> usize {
+        self.0.state.lock().connections
+    }
+
+    /// Connections of a client.
+    pub(crate) fn connections_of(&self, client: ClientKey) -> usize {
+        self.held_by(client, Kind::Connection)
+    }
+
+    /// Takes `calls` from a client's rate of reads.
+    pub(crate) fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
+        let now = self.now();
+        let mut state = self.0.state.lock();
+        for (tier, rate) in client.tiers().zip(&self.0.read_rate) {
+            let bucket = &mut state.clients.entry(tier, now).state.reads;
+            bucket.take(rate, now, calls).map_err(|at| {
+                let text = format!("more than {} reads of one client", rate.rate());
+                let refusal = Refusal::new(Reason::Rate, text);
+                match at == Nanos::MAX {
+                    true => refusal,
+                    false => refusal.retry_after(at.saturating_sub(now).into()),
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Takes work from the client's rate, even if it is not there yet: when it will be, if that is later.
+    pub(crate) fn work(&self, client: ClientKey, units: u64) -> Option<Instant> {
+        let mut state = self.0.state.lock();
+        let now = self.now();
+        let mut paid_at = Nanos::ZERO;
+        for (tier, price) in client.tiers().zip([WORK_PRICE, SITE_WORK_PRICE]) {
+            let usage = state.clients.entry(tier, now).state;
+            let begin = usage.paid_at.max(now.saturating_sub(WORK_BURST));
+            usage.paid_at = begin
+                .saturating_add(price.saturating_mul(units))
+                .min(now.saturating_add(MOST_DEBT));
+            paid_at = paid_at.max(usage.paid_at);
+        }
+        drop(state);
+        (paid_at > now).then(|| Instant::now() + Duration::from(paid_at.saturating_sub(now)))
+    }
+
+    /// Counts a read; `free` and `all` are the places that all share.
+    pub(crate) fn read(
+        &self,
+        client: ClientKey,
+        (free, all): (usize, usize),
+    ) -> Result<Held, Refusal> {
+        self.hold(client, Kind::Read, (free, all, self.0.reads))
+    }
+
+    /// Counts a query that nobody else has; `free` and `all` are the queries that all share.
+    pub(crate) fn open_query(
+        &self,
+        client: ClientKey,
+        (free, all): (usize, usize),
+    ) -> Result<Held, Refusal> {
+        self.hold(client, Kind::Query, (free, all, all))
+    }
+
+    /// Counts a subscription.
+    pub(crate) fn subscribe(&self, client: ClientKey) -> Result<Held, Refusal> {
+        let most = SUBSCRIPTIONS_PER_CLIENT;
+        self.hold(client, Kind::Subscription, (UNSHARED, 0, most))
+    }
+
+    /// Reads of a client under way.
+    #[cfg(test)]
+    pub(crate) fn reads_of(&self, client: ClientKey) -> usize {
+        self.held_by(client, Kind::Read)
+    }
+
+    fn held_by(&self, client: ClientKey, kind: Kind) -> usize {
+        let state = self.0.state.lock();
+        let held = |usage: &Usage| usage.held[kind as usize] as usize;
+        state.clients.peek(&client).map_or(0, held)
+    }
+
+    fn hold(
+        &self,
+        client: ClientKey,
+        kind: Kind,
+        room: (usize, usize, usize),
+    ) -> Result<Held, Refusal> {
+        self.take(&mut self.0.state.lock(), client, kind, room)
+    }
+
+    /// Counts something of a client, which may have `most`, when so many of all are free.
+    ///
+    /// # Errors
+    /// It has so many, or its share, or the IPv6 /48 around it has.
+    fn take(
+        &self,
+        state: &mut State,
+        client: ClientKey,
+        kind: Kind,
+        (free, all, most): (usize, usize, usize),
+    ) -> Result<Held, Refusal> {
+        let now = self.now();
+        let mut ids = [None; 2];
+        let bounds = [most, most.saturating_mul(ClientKey::SITE_CLIENTS)];
+        for ((tier, most), id) in client.tiers().zip(bounds).zip(&mut ids) {
+            let entry = state.clients.entry(tier, now);
+            let held = entry.state.held[kind as usize];
+            let own = held as usize + 1;
+            if own > most || !is_fair(own, free.saturating_sub(1), all, LEAST) {
+                return Err(kind.refusal(held));
+            }
+            *id = Some(entry.id);
+        }
+        for id in ids.into_iter().flatten() {
+            if let Some(usage) = state.clients.get_mut(id) {
+                usage.held[kind as usize] += 1;
+            }
+        }
+        Ok(Held {
+            budget: self.clone(),
+            ids,
+            kind,
+            total: Total::None,
+        })
+    }
+
+    fn of_nobody(&self, total: Total) -> Held {
+        Held {
+            budget: self.clone(),
+            ids: [None; 2],
+            kind: Kind::Connection,
+            total,
+        }
+    }
+
+    /// How many more connections there may be.
+    fn free(&self, state: &State) -> Result<usize, Refusal> {
+        let (all, _) = self.0.connections;
+        let free = all.saturating_sub(state.connections);
+        match free {
+            0 => Err(full("all connections are taken")),
+            free => Ok(free),
+        }
+    }
+
+    /// Since the start, and so much longer that a burst of work may come at once.
+    fn now(&self) -> Nanos {
+        WORK_BURST.saturating_add(self.0.started.elapsed().into())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut state = self.budget.0.state.lock();
+        match self.total {
+            Total::None => {}
+            Total::Connection => state.connections -= 1,
+            Total::Refusal => state.refusing -= 1,
+        }
+        for id in self.ids.into_iter().flatten() {
+            // A state in use is not neutral, so it is still there.
+            if let Some(usage) = state.clients.get_mut(id) {
+                let held = &mut usage.held[self.kind as usize];
+                *held = held.saturating_sub(1);
+            }
+        }
+    }
+}
+
+/// Whether one who holds `own` of `all` while so much is free keeps to its share; it may hold `least` in any case.
+pub(crate) const fn is_fair(own: usize, free: usize, all: usize, least: usize) -> bool {
+    own <= least || own.saturating_add(all / RESERVE) <= free
+}
+
+/// The work that a request or message of so many bytes makes: about a microsecond, and one for each KiB.
+pub(crate) const fn work_of(bytes: usize) -> u64 {
+    1 + (bytes >> 10) as u64
+}
+
+fn full(text: &'static str) -> Refusal {
+    Refusal::new(Reason::Connections, text).retry_after(BUSY_PAUSE)
+}
+
+/// The rate of a client, and of an IPv6 /48.
+fn rates(rate: Rate, burst: Duration) -> [GcraLimit; 2] {
+    let micros = rate.as_micros();
+    let of_site = Rate::from_micros(micros.saturating_mul(ClientKey::SITE_CLIENTS as u64));
+    [rate, of_site.unwrap_or(rate)].map(|rate| GcraLimit::new(rate, burst.into()))
+}
+
+/// The part of all there is, one in so many, that is left to clients that hold little.
+pub(crate) const RESERVE: usize = 16;
+/// What a client may have while there is any.
+const LEAST: usize = 2;
+/// What is bounded for each client alone.
+const UNSHARED: usize = usize::MAX;
+/// Subscriptions of one client over all its WebSockets: each costs a copy of every event.
+const SUBSCRIPTIONS_PER_CLIENT: usize = 128;
+/// A read takes some milliseconds, and connections end when their clients please: a guess.
+const BUSY_PAUSE: Duration = Duration::from_secs(1);
+/// Seconds: the longest time after which a client may open all its connections at once again.
+const LONGEST_BURST: f64 = 3_600.0;
+/// Connections beyond the bound that are answered with a refusal at one time; the others are closed
+/// without sending a response.
+const REFUSED_AT_ONCE: usize = 64;
+/// What a client pays for one unit of work that none of its other limits bounds: a thousand a second, five times
+/// the reads that it may have, and a thousandth of a thread.
+const WORK_PRICE: Nanos = Nanos::from_millis(1);
+const SITE_WORK_PRICE: Nanos =
+    Nanos::from_nanos(WORK_PRICE.as_nanos() / ClientKey::SITE_CLIENTS as u64);
+/// The longest time that a client owes: its connections are bounded, and so are the answers that it is owed.
+const MOST_DEBT: Nanos = Nanos::from_secs(10);
+/// Work that may come at once, as time.
+const WORK_BURST: Nanos = Nanos::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use fairq::KeyScheme;
+
+    use super::*;
+
+    fn client(last: u8) -> ClientKey {
+        KeyScheme::default().key([192, 0, 2, last].into())
+    }
+
+    fn slots(connections: usize, connections_per_client: usize) -> Budget {
+        slots_at("1000000/s", connections, connections_per_client)
+    }
+
+    fn slots_at(rate: &str, connections: usize, connections_per_client: usize) -> Budget {
+        let mut config = Config::default();
+        config.limits.connections = connections;
+        config.limits.connections_per_client = connections_per_client;
+        config.limits.connect_rate_per_client = rate.parse().unwrap();
+        Budget::new(&config, [1, 2])
+    }
+
+    #[test]
+    fn one_client_is_bounded_and_others_are_not_its_problem() {
+        let slots = slots(100, 2);
+        let first = slots.connect(client(1)).unwrap();
+        let second = slots.connect(client(1)).unwrap();
+        assert!(slots.connect(client(1)).is_err());
+        let other = slots.connect(client(2)).unwrap();
+        drop(first);
+        let third = slots.connect(client(1)).unwrap();
+        assert_eq!(
+            (slots.connections(), slots.connections_of(client(1))),
+            (3, 2)
+        );
+        drop((second, third, other));
+        assert_eq!(slots.connections(), 0);
+    }
+
+    #[test]
+    fn sharing_88_the_connections_of_a_client_shrink_as_others_need_some() {
+        let slots = slots(64, 1_000);
+        let mut take = |from: u8| {
+            let held: Vec<_> = std::iter::from_fn(|| slots.connect(client(from)).ok()).collect();
+            let count = held.len();
+            std::mem::forget(held);
+            count
+        };
+        let taken: Vec<_> = (0..8).map(&mut take).collect();
+        assert_eq!(taken, [30, 15, 7, 4, 2, 2, 2, 2]);
+        let proxied = std::iter::from_fn(|| slots.connect_proxy().ok());
+        assert_eq!(proxied.map(std::mem::forget).count(), 0);
+        assert!(slots.connect(client(200)).is_err());
+    }
+
+    #[test]
+    fn a_proxied_client_is_charged_without_counting_twice() {
+        let slots = slots(10, 1);
+        let _proxy = slots.connect_proxy().unwrap();
+        let charge = slots.request(client(1)).unwrap();
+        assert!(slots.request(client(1)).is_err());
+        assert_eq!(slots.connections(), 1);
+        drop(charge);
+        assert_eq!(slots.connections_of(client(1)), 0);
+    }
+
+    #[test]
+    fn only_so_many_are_told() {
+        let slots = slots(1, 1);
+        let telling: Vec<_> = std::iter::from_fn(|| slots.refuse()).collect();
+        assert_eq!(telling.len(), REFUSED_AT_ONCE);
+        drop(telling);
+        assert!(slots.refuse().is_some());
+    }
+
+    #[test]
+    fn sharing_64_a_48_counts_as_a_few_clients() {
+        let slots = slots(1_000, 10);
+        let client =
+            |net: u16| KeyScheme::default().key([0x2001, 0xdb8, 1, net, 0, 0, 0, 1].into());
+        let held: Vec<_> = (0..100)
+            .filter_map(|net| slots.connect(client(net)).ok())
+            .collect();
+        assert_eq!(held.len(), 10 * ClientKey::SITE_CLIENTS);
+        assert!(slots.request(client(101)).is_err());
+        drop(held);
+    }
+
+    /// At 2b52556 each network of a /48 had a rate of its own, 65,536 of them.
+    #[tokio::test(start_paused = true)]
+    async fn sharing_86_the_connections_of_a_48_come_at_the_rate_of_a_few_clients() {
+        let slots = slots_at("2/s", 1_000, 3);
+        let client =
+            |net: u16| KeyScheme::default().key([0x2001, 0xdb8, 1, net, 0, 0, 0, 1].into());
+        let came = (0..1_000).filter(|net| slots.connect(client(*net)).is_ok());
+        assert_eq!(came.count(), 3 * ClientKey::SITE_CLIENTS);
+        tokio::time::advance(Duration::from_millis(500)).await;
+        let came = (1_000..2_000).filter(|net| slots.connect(client(*net)).is_ok());
+        assert_eq!(came.count(), ClientKey::SITE_CLIENTS);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sharing_85_work_is_paid_for_by_its_client_and_its_48() {
+        let slots = slots(1_000, 3);
+        let start = Instant::now();
+        let paid = |client, units| {
+            let at = slots.work(client, units);
+            at.map_or(0, |at| (at - start).as_millis())
+        };
+        assert_eq!(paid(client(1), 1_000), 0);
+        // What is not there is owed; each who takes some waits for its own.
+        assert_eq!((paid(client(1), 1), paid(client(1), 4)), (1, 5));
+        assert_eq!(paid(client(2), 1_000), 0);
+        let of_site = |net: u16| {
+            let client = KeyScheme::default().key([0x2001, 0xdb8, 1, net, 0, 0, 0, 1].into());
+            paid(client, 1_000)
+        };
+        let owed: Vec<_> = (0..6).map(of_site).collect();
+        assert_eq!(owed, [0, 0, 0, 0, 250, 500]);
+        tokio::time::advance(Duration::from_millis(900)).await;
+        assert_eq!(paid(client(1), 890), 0);
+        assert_eq!((work_of(0), work_of(1_023), work_of(750_000)), (1, 1, 733));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sharing_64_connections_come_at_a_rate() {
+        let slots = slots_at("2/s", 100, 3);
+        for _ in 0..3 {
+            drop(slots.connect(client(1)).unwrap());
+        }
+        assert!(slots.connect(client(1)).is_err());
+        drop(slots.connect(client(2)).unwrap());
+        tokio::time::advance(Duration::from_millis(500)).await;
+        drop(slots.connect(client(1)).unwrap());
+        assert!(slots.connect(client(1)).is_err());
+    }
+
+    #[test]
+    fn sharing_64_the_reads_of_a_48_are_those_of_a_few_clients() {
+        let mut config = Config::default();
+        config.reads.concurrency_per_client = 8;
+        config.reads.rate_per_client = "0.001/s".parse().unwrap();
+        config.reads.burst_per_client = Duration::from_secs(10_000);
+        let limits = Budget::new(&config, [1, 2]);
+        let client =
+            |net: u16| KeyScheme::default().key([0x2001, 0xdb8, 7, net, 0, 0, 0, 1].into());
+        let held: Vec<_> = (0..100)
+            .filter_map(|net| limits.read(client(net), (256, 256)).ok())
+            .collect();
+        assert_eq!(held.len(), 8 * ClientKey::SITE_CLIENTS);
+        drop(held);
+        assert!(limits.read(client(100), (256, 256)).is_ok());
+        let admitted = (0..100)
+            .filter(|net| limits.admit(client(*net), 10).is_ok())
+            .count();
+        assert_eq!(admitted, ClientKey::SITE_CLIENTS);
+    }
+
+    /// At 2b52556 eight addresses held all 256 places.
+    #[test]
+    fn sharing_88_the_places_of_a_client_shrink_as_others_need_some() {
+        let limits = Budget::new(&Config::default(), [1, 2]);
+        let client = |last| KeyScheme::default().key([192, 0, 2, last].into());
+        let mut held = Vec::new();
+        let mut take = |from: u8| {
+            let before = held.len();
+            while let Ok(slot) = limits.read(client(from), (256 - held.len(), 256)) {
+                held.push(slot);
+            }
+            held.len() - before
+        };
+        let taken: Vec<_> = (0..8).map(&mut take).collect();
+        assert_eq!(taken, [32, 32, 32, 32, 32, 32, 24, 12]);
+        // Whoever comes then still has some.
+        assert_eq!((take(100), take(101), take(102)), (6, 3, 2));
+    }
+}
