@@ -88,7 +88,7 @@ impl Hub {
         (hub, worker)
     }
 
-    /// Joins the readers of a query, in its [canonical](canonical) spelling, at a node. What waits for this
+    /// Joins the readers of a query, in its [`canonical`] spelling, at a node. What waits for this
     /// reader alone is in its client's account.
     ///
     /// # Errors

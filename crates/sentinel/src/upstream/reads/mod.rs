@@ -129,7 +129,7 @@ impl Reads {
     /// [`forward`](Self::forward) by themselves.
     ///
     /// # Errors
-    /// A refusal with [`Reason::Method`](crate::refusal::Reason::Method).
+    /// A refusal with [`Reason::Method`].
     pub fn check_method(&self, method: &str) -> Result<(), Refusal> {
         self.methods.check(method)
     }
@@ -144,7 +144,7 @@ impl Reads {
     /// [`forward`](Self::forward), such as those on a WebSocket.
     ///
     /// # Errors
-    /// A refusal with [`Reason::Rate`](crate::refusal::Reason::Rate) that says when to try again;
+    /// A refusal with [`Reason::Rate`] that says when to try again;
     /// then nothing was taken.
     pub fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
         self.clients.admit(client, calls)
