@@ -369,7 +369,11 @@ fn ws_97_messages_are_answered_as_by_the_built_in_node() {
     let proxy = Proxy::start(&node.url());
     let mut findings = Findings::new();
     let known = r#"{"id":0,"method":"broadcast_tx_sync","params":{"tx":"YT0x"}}"#;
-    WebSocket::connect(node.node.rpc_address()).ask(known);
+    let mut socket = WebSocket::connect(node.node.rpc_address());
+    // The node makes its first block as soon as it runs, and the next in an hour.
+    let status = r#"{"id":0,"method":"status"}"#;
+    while socket.ask(status).contains(r#""latest_block_height":"0""#) {}
+    socket.ask(known);
     for talk in corpus::conversations().iter().take(2) {
         converse(node.node.rpc_address(), proxy.address, talk, &mut findings);
     }
