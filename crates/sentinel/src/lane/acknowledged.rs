@@ -62,7 +62,10 @@ impl Acknowledged {
     /// No block has shown so many that the node had accepted.
     pub(super) fn uncommitted(&self, count: usize) {
         for _ in 0..count {
-            self.unkept(AckEnd::Uncommitted, "no block has shown it for a minute");
+            self.unkept(
+                AckEnd::Uncommitted,
+                "16 blocks have shown later ones and not it",
+            );
         }
     }
 

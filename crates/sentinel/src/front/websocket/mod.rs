@@ -2,7 +2,7 @@
 //!
 //! One task serves one session. Writes go into the lane, many at a time, and their answers are
 //! written in the order in which they come, everything that is there at a wake in one go. All
-//! other messages go to the node over the session's own relay. While the client's queue is full
+//! other messages take the read lane. While the client's queue is full
 //! nothing is read from it, so TCP holds the client back as the node itself would.
 
 mod client;
