@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use bitcoin::bech32::{self, Bech32, Hrp};
+use bech32::{Bech32, Hrp};
 
 use crate::Error;
 

@@ -5,15 +5,10 @@ use std::fmt;
 use bip39::{Language, Mnemonic};
 use bitcoin::NetworkKind;
 use bitcoin::bip32::{ChildNumber, DerivationPath, Xpriv};
-use bitcoin::hashes::{Hash as _, hash160};
 use bitcoin::secp256k1::{Secp256k1, SecretKey, SignOnly};
 use sha2::{Digest, Sha256};
 
-use crate::{Address, Error};
-
-/// A compressed secp256k1 key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PublicKey(pub [u8; 33]);
+use crate::{Address, Error, PublicKey};
 
 /// The key of one account.
 #[derive(Clone, PartialEq, Eq)]
@@ -34,14 +29,6 @@ enum Source {
     Seed(u64),
     /// The node above the accounts.
     Mnemonic(Box<Xpriv>),
-}
-
-impl PublicKey {
-    /// The address of the account that signs with it.
-    #[must_use]
-    pub fn address(&self) -> Address {
-        Address(hash160::Hash::hash(&self.0).to_byte_array())
-    }
 }
 
 impl Key {

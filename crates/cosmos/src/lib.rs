@@ -4,13 +4,15 @@
 //! It is pure: bytes in, bytes out. It has no network, no files, no clock and no randomness, and it is
 //! not a node: what a chain makes of a transaction is `devnode`'s application `bank`.
 //!
-//! Read first: [`Draft`], what a transaction says; [`Signing`], which makes bytes of it; [`SignedTx`],
-//! the same read back.
+//! Read first: `Draft`, what a transaction says; `Signing`, which makes bytes of it; `SignedTx`, the same read
+//! back. These need the feature `wallet`; without it there is what a proxy needs, [`Outline`], and no library of
+//! keys.
 //!
 //! Field numbers and rules are those of `proto/cosmos` in Cosmos SDK 0.50; `unordered` and
 //! `timeout_timestamp` those of 0.53.
 //!
 //! ```
+//! # #[cfg(feature = "wallet")] {
 //! use cosmos::{Coin, Draft, Fee, Keys, Message, Prefix, SignedTx, Signer, Signing};
 //!
 //! let (keys, prefix) = (Keys::from_seed(7), Prefix::new("cosmos")?);
@@ -26,27 +28,36 @@
 //! let read = SignedTx::read(&bytes)?;
 //! assert!(read.is_signed_for("tide-1", 3));
 //! assert!(!read.is_signed_for("tide-1", 4));
+//! # }
 //! # Ok::<(), cosmos::Error>(())
 //! ```
 
 mod address;
 mod coin;
+#[cfg(feature = "wallet")]
 mod key;
 mod message;
 mod outline;
 pub mod proto;
+mod public_key;
 pub mod query;
+#[cfg(feature = "wallet")]
 mod read;
+#[cfg(feature = "wallet")]
 mod sign;
 #[cfg(feature = "messages")]
 mod template;
 
 pub use address::{Address, Prefix};
 pub use coin::{Coin, GasPrice, decimal};
-pub use key::{Key, Keys, PublicKey};
+#[cfg(feature = "wallet")]
+pub use key::{Key, Keys};
 pub use message::{Message, Party, Transfer};
 pub use outline::{Outline, Place};
+pub use public_key::PublicKey;
+#[cfg(feature = "wallet")]
 pub use read::{Signed, SignedTx};
+#[cfg(feature = "wallet")]
 pub use sign::{Draft, Fee, Signer, Signing};
 #[cfg(feature = "messages")]
 pub use template::{Filling, MessageTypes, Template};

@@ -1,6 +1,5 @@
 //! What a transaction says of its order and its gas, read without knowing its messages.
 
-use bitcoin::bech32;
 use sha2::{Digest, Sha256};
 
 use crate::message::read_any;

@@ -122,15 +122,6 @@ impl Account {
     }
 }
 
-impl PublicKey {
-    /// Appends an `Any` with the key.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        proto::any(out, crate::sign::PUBLIC_KEY, |out| {
-            proto::bytes(out, 1, &self.0);
-        });
-    }
-}
-
 /// The text in the first field: the reply of [`BECH32_PREFIX`], and of [`NODE_CONFIG`] the least price.
 ///
 /// # Errors

@@ -3,9 +3,9 @@
 use bitcoin::secp256k1::{self, Secp256k1, ecdsa};
 use sha2::{Digest, Sha256};
 
-use crate::message::{Message, read_any};
+use crate::message::Message;
 use crate::proto::{Fields, Value};
-use crate::sign::{PUBLIC_KEY, SIGN_MODE_DIRECT, write_document};
+use crate::sign::{SIGN_MODE_DIRECT, write_document};
 use crate::{Coin, Error, Fee, PublicKey};
 
 /// A transaction with one signer who signed in SIGN_MODE_DIRECT.
@@ -157,26 +157,6 @@ impl Signed {
             }
         }
         Ok(signed)
-    }
-}
-
-impl PublicKey {
-    /// Reads an `Any` with a secp256k1 key.
-    ///
-    /// # Errors
-    /// [`Error::Malformed`] when it is none.
-    pub fn read(any: &[u8]) -> Result<Self, Error> {
-        let (type_url, value) = read_any(any)?;
-        if type_url != PUBLIC_KEY {
-            return Err(Error::Malformed(SIGNER));
-        }
-        let key = Fields::of(value, SIGNER).next();
-        let Some((1, Value::Bytes(key))) = key.transpose()? else {
-            return Err(Error::Malformed(SIGNER));
-        };
-        key.try_into()
-            .map(Self)
-            .map_err(|_| Error::Malformed(SIGNER))
     }
 }
 

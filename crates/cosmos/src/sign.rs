@@ -92,10 +92,7 @@ impl<'a> Draft<'a> {
     /// `cosmos.tx.v1beta1.AuthInfo`.
     fn write_auth_info(&self, signer: &Signer<'_>, out: &mut Vec<u8>) {
         proto::nested(out, 1, |out| {
-            proto::nested(out, 1, |out| {
-                let key = &signer.key.public().0;
-                proto::any(out, PUBLIC_KEY, |out| proto::bytes(out, 1, key));
-            });
+            proto::nested(out, 1, |out| signer.key.public().write(out));
             proto::nested(out, 2, |out| {
                 proto::nested(out, 1, |out| proto::number(out, 1, SIGN_MODE_DIRECT));
             });
@@ -151,6 +148,5 @@ pub(crate) fn write_document(
     proto::number(out, 4, account_number);
 }
 
-pub(crate) const PUBLIC_KEY: &str = "/cosmos.crypto.secp256k1.PubKey";
 pub(crate) const SIGN_MODE_DIRECT: u64 = 1;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
