@@ -44,5 +44,5 @@ pub use follower::{
     Backoff, FollowError, FollowEvent, FollowOptions, FollowedBlock, Follower, FollowerWorker,
     Height, follow,
 };
-pub use peer::{PEER_NETWORKS, PeerNetwork, PeerRejection, write_peer_tx};
+pub use peer::{PEER_NETWORKS, PeerNetwork};
 pub use wire::jsonrpc::{BroadcastMethod, UnknownMethod, broadcast_len, encode_broadcast};

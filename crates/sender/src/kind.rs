@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::shard::{self, Orders, ShardChannels, ShardConfig};
 use crate::source::{self, Ring, SourceConfig, SourceThread};
-use crate::target::{Bigchaindb, BitcoinNode, BitcoinPeer, Cometbft, Facts, Target};
+use crate::target::{Bigchaindb, BitcoinNode, Cometbft, Facts, Target};
 
 /// A kind of target with the threads that load it. They are generic over [`Target`]; here they are compiled for each
 /// kind, so that they are optimised as this crate is.
@@ -52,7 +52,7 @@ macro_rules! loaded {
     )*};
 }
 
-loaded!(Cometbft, Bigchaindb, BitcoinNode, BitcoinPeer);
+loaded!(Cometbft, Bigchaindb, BitcoinNode);
 
 /// Which kind of node is loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
@@ -65,10 +65,6 @@ pub enum TargetKind {
     Bigchaindb,
     /// The JSON-RPC of a Bitcoin node: btcd, bchd, Bitcoin Core.
     Bitcoin,
-    /// The peer-to-peer protocol of a Bitcoin node.
-    #[value(name = "bitcoin-p2p")]
-    #[serde(rename = "bitcoin-p2p")]
-    BitcoinP2p,
 }
 
 /// Something that is done with a target whatever its kind.
@@ -87,7 +83,6 @@ impl TargetKind {
             Self::Cometbft => visitor.visit::<Cometbft>(),
             Self::Bigchaindb => visitor.visit::<Bigchaindb>(),
             Self::Bitcoin => visitor.visit::<BitcoinNode>(),
-            Self::BitcoinP2p => visitor.visit::<BitcoinPeer>(),
         }
     }
 

@@ -39,24 +39,8 @@ impl Drain {
         endpoints: &[Endpoint],
         trust: &Trust,
     ) -> anyhow::Result<Self> {
-        Self::open(kind.visit(Connect { endpoints, trust }))
-    }
-
-    /// Over the interface that nodes of this kind are observed through.
-    ///
-    /// # Errors
-    /// When the clients or their runtime cannot be made.
-    pub(crate) fn observing(
-        kind: TargetKind,
-        endpoints: &[Endpoint],
-        trust: &Trust,
-    ) -> anyhow::Result<Self> {
-        Self::open(kind.visit(Observe(Connect { endpoints, trust })))
-    }
-
-    fn open(nodes: Result<Vec<Asked>, ClientError>) -> anyhow::Result<Self> {
         Ok(Self {
-            nodes: nodes?,
+            nodes: kind.visit(Connect { endpoints, trust })?,
             runtime: crate::runtime::start().context("cannot ask the nodes")?,
         })
     }
@@ -129,16 +113,6 @@ impl TargetVisitor for Connect<'_> {
 
     fn visit<T: Loaded>(self) -> Self::Output {
         self.to::<T>()
-    }
-}
-
-struct Observe<'a>(Connect<'a>);
-
-impl TargetVisitor for Observe<'_> {
-    type Output = Result<Vec<Asked>, ClientError>;
-
-    fn visit<T: Loaded>(self) -> Self::Output {
-        self.0.to::<T::Observed>()
     }
 }
 

@@ -4,11 +4,9 @@ use std::fmt;
 use std::io;
 
 use wire::http::{HttpError, ReplyError};
-use wire::p2p::HeadError;
 use wire::ws::{UpgradeError, WsError};
 
 use super::options::TrustError;
-use crate::peer::PeerError;
 
 /// Why a connection cannot be used any more; every variant is final.
 #[derive(Debug, thiserror::Error)]
@@ -51,16 +49,10 @@ pub enum ConnectionError {
         /// What was wrong with the answer.
         reason: String,
     },
-    /// The handshake between Bitcoin nodes ended early.
-    #[error("{reason}")]
-    Handshake {
-        /// What may be the matter.
-        reason: &'static str,
-    },
     /// Bytes that are not the protocol.
     #[error("the node does not speak {protocol}: {reason}; check that the endpoint is its RPC")]
     Malformed {
-        /// `HTTP`, `WebSocket` or Bitcoin's peer-to-peer protocol.
+        /// `HTTP` or `WebSocket`.
         protocol: &'static str,
         /// What was wrong.
         reason: String,
@@ -114,18 +106,6 @@ impl From<WsError> for ConnectionError {
             WsError::TooLarge(limit) => too_large("message", limit),
             error => Self::Malformed {
                 protocol: "WebSocket",
-                reason: error.to_string(),
-            },
-        }
-    }
-}
-
-impl From<PeerError> for ConnectionError {
-    fn from(error: PeerError) -> Self {
-        match error {
-            PeerError::Head(HeadError::TooLarge { limit, .. }) => too_large("message", limit),
-            error => Self::Malformed {
-                protocol: "Bitcoin's peer-to-peer protocol",
                 reason: error.to_string(),
             },
         }

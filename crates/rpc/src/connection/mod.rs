@@ -4,14 +4,13 @@ mod buffer;
 mod error;
 mod http;
 mod options;
-mod peer;
 mod stream;
 mod task;
 mod types;
 mod websocket;
 
 use std::fmt;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -21,7 +20,6 @@ use self::buffer::{InBuffer, OutBuffer};
 pub use self::error::ConnectionError;
 use self::http::AnswerReader;
 pub use self::options::{ConnectionOptions, Trust, TrustError};
-use self::peer::PeerReader;
 use self::stream::Stream;
 pub(crate) use self::task::TaskConnection;
 use self::types::Limits;
@@ -32,7 +30,7 @@ use wire::jsonrpc::{BroadcastMethod, broadcast_len, encode_broadcast};
 use wire::ws::ClientHandshake;
 use wire::ws::frame::{TEXT, write_masked};
 
-/// One connection to a node: HTTP/1.1 or WebSocket, plain or encrypted, or Bitcoin's peer-to-peer protocol.
+/// One connection to a node: HTTP/1.1 or WebSocket, plain or encrypted.
 ///
 /// It never blocks, never retries and reads no clock; an event loop (level-triggered epoll) owns
 /// it:
@@ -47,8 +45,7 @@ use wire::ws::frame::{TEXT, write_masked};
 ///
 /// HTTP: an answer belongs to the oldest request without one; queueing a request while another is
 /// unanswered pipelines it, so callers that do not want that look at
-/// [`unanswered`](Self::unanswered). WebSocket: answers are matched by id, by the caller. Peer-to-peer: what is
-/// queued are whole messages, and there are no answers; what the node rejects is handed over.
+/// [`unanswered`](Self::unanswered). WebSocket: answers are matched by id, by the caller.
 ///
 /// Memory is bounded by [`ConnectionOptions`] on the way in; on the way out by the caller, who
 /// sees [`unwritten`](Self::unwritten). The first error is final: drop the connection.
@@ -84,7 +81,6 @@ enum Protocol {
         /// Bytes of the handshake's request that were sent.
         sent: usize,
     },
-    P2p(PeerReader),
 }
 
 impl Connection {
@@ -114,7 +110,6 @@ impl Connection {
             message: options.max_message_bytes,
         };
         let mut keys = mask_keys();
-        let mut output = OutBuffer::default();
         let protocol = match endpoint.transport() {
             Transport::Http => Protocol::Http {
                 reader: AnswerReader::default(),
@@ -125,13 +120,16 @@ impl Connection {
                 sent: 0,
                 reader: MessageReader::new(keys, limits),
             },
-            Transport::P2p => Protocol::P2p(PeerReader::new(options.magic, address, &mut output)),
+            Transport::P2p => {
+                let unsupported = io::Error::from(ErrorKind::Unsupported);
+                return Err(ConnectionError::Connect(unsupported));
+            }
         };
         Ok(Self {
             stream,
             phase: Phase::Connecting,
             protocol,
-            output,
+            output: OutBuffer::default(),
             input: InBuffer::new(options.read_buffer_bytes),
             limits,
             handed_to: 0,
@@ -180,7 +178,7 @@ impl Connection {
     pub const fn unanswered(&self) -> u32 {
         match &self.protocol {
             Protocol::Http { reader, .. } => reader.unanswered,
-            Protocol::Ws { .. } | Protocol::P2p(_) => 0,
+            Protocol::Ws { .. } => 0,
         }
     }
 
@@ -191,11 +189,6 @@ impl Connection {
             Protocol::Ws { reader, .. } => Counters {
                 pings: reader.pings,
                 pings_skipped: reader.pings_skipped,
-                ..self.counters
-            },
-            Protocol::P2p(peer) => Counters {
-                pings: peer.pings,
-                pings_skipped: peer.pings_skipped,
                 ..self.counters
             },
         }
@@ -245,7 +238,6 @@ impl Connection {
             Protocol::Ws { reader, .. } => self.output.append(|out| {
                 write_masked(out, TEXT, reader.keys.key(), len, write);
             }),
-            Protocol::P2p(_) => self.output.append(write),
         }
     }
 
@@ -350,14 +342,6 @@ impl Connection {
                 }
                 parsed
             }
-            Protocol::P2p(peer) => {
-                let before = peer.pings;
-                let messages = peer.parse(&mut self.input, &mut self.output, counted)?;
-                if peer.pings != before {
-                    self.write_out()?;
-                }
-                Ok(messages)
-            }
         }
     }
 
@@ -365,9 +349,6 @@ impl Connection {
         match &mut self.protocol {
             Protocol::Http { reader, .. } => reader.end(&mut self.input, on_message),
             Protocol::Ws { reader, .. } => reader.end(&self.input),
-            Protocol::P2p(_) => ConnectionError::Closed {
-                mid_message: !self.input.filled().is_empty(),
-            },
         }
     }
 
@@ -396,7 +377,7 @@ impl Connection {
     const fn after_securing(&self) -> Phase {
         match &self.protocol {
             Protocol::Http { .. } => Phase::Ready,
-            Protocol::Ws { .. } | Protocol::P2p(_) => Phase::Upgrading,
+            Protocol::Ws { .. } => Phase::Upgrading,
         }
     }
 
@@ -406,7 +387,6 @@ impl Connection {
             Protocol::Ws {
                 handshake, sent, ..
             } => *sent < handshake.request().len() || self.stream.holds_ciphertext(),
-            Protocol::P2p(_) => self.unwritten() > 0,
         }
     }
 
@@ -415,7 +395,7 @@ impl Connection {
             handshake, sent, ..
         } = &mut self.protocol
         else {
-            return self.drive_greeting();
+            return Ok(true);
         };
         let unsent = &handshake.request()[*sent..];
         if !unsent.is_empty() || self.stream.holds_ciphertext() {
@@ -436,29 +416,6 @@ impl Connection {
             }
         }
         Ok(false)
-    }
-}
-
-impl Connection {
-    /// The handshake between Bitcoin nodes.
-    fn drive_greeting(&mut self) -> Result<bool, ConnectionError> {
-        loop {
-            let Protocol::P2p(peer) = &mut self.protocol else {
-                return Ok(true);
-            };
-            let done = peer.greet(&mut self.input, &mut self.output)?;
-            let refused = peer.refused();
-            self.write_out()?;
-            if done {
-                return Ok(true);
-            }
-            match self.stream.read(self.input.space()) {
-                Ok(None) => return Ok(false),
-                Ok(Some(0)) | Err(ConnectionError::Broken(_)) => return Err(refused),
-                Ok(Some(count)) => self.input.filled_by(count),
-                Err(error) => return Err(error),
-            }
-        }
     }
 }
 

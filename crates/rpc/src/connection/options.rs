@@ -9,8 +9,6 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use crate::peer::PEER_NETWORKS;
-
 pacing::settings! {
     /// Limits and trust of a [`Connection`](super::Connection).
     #[derive(Clone, Debug)]
@@ -33,8 +31,6 @@ pacing::settings! {
         pub arrival_stamps: bool = false,
         /// The path, with its query, that requests are posted to over HTTP; the endpoint's when `None`.
         pub path: Option<String> = None,
-        /// What messages of the network begin with, over Bitcoin's peer-to-peer protocol. Default: regtest's.
-        pub magic: [u8; 4] = PEER_NETWORKS[0].magic,
     }
 }
 

@@ -112,8 +112,7 @@ pub enum FollowEvent {
     },
     /// A block.
     Block(FollowedBlock),
-    /// The node accepted these transactions, as a connection that observes it shows. Only where
-    /// requests have no answers.
+    /// The node accepted these transactions, as it announces to its peers.
     Accepted {
         /// When that was seen.
         observed: Nanos,

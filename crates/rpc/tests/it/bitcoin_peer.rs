@@ -4,23 +4,16 @@ mod observer;
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use bitcoin::BlockHash;
 use bitcoin::consensus::{Decodable as _, serialize};
-use bitcoin::hashes::Hash as _;
 use bitcoin::p2p::message::{NetworkMessage, RawNetworkMessage};
-use bitcoin::p2p::message_blockdata::Inventory;
-use bitcoin::p2p::message_network::{Reject, RejectReason, VersionMessage};
+use bitcoin::p2p::message_network::VersionMessage;
 use bitcoin::p2p::{Address, Magic, ServiceFlags};
-use rpc::{
-    ClientError, ConnectionError, ConnectionOptions, Endpoint, PeerInfo, PeerRejection, probe_peer,
-};
-
-use crate::peer::Peer;
+use rpc::{ClientError, Endpoint, PeerInfo, probe_peer};
 
 const SIMNET: [u8; 4] = [0x16, 0x1c, 0x14, 0x12];
 const REGTEST: [u8; 4] = [0xfa, 0xbf, 0xb5, 0xda];
@@ -196,99 +189,4 @@ fn a_node_that_takes_no_transactions_is_refused_and_a_web_server_is_no_node() {
     });
     let text = probe(&endpoint, LONG).unwrap_err().to_string();
     assert!(text.contains("another network"), "{text}");
-}
-
-/// The connection of a sender.
-#[test]
-fn a_sender_greets_answers_pings_and_hears_what_is_rejected_and_nothing_else() {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let endpoint = {
-        let heard = Arc::clone(&heard);
-        node(SIMNET, move |mut session| {
-            let theirs = session.greet(true).unwrap();
-            assert!(!theirs.relay, "a sender wants no announcements");
-            session.send(NetworkMessage::Ping(77));
-            session.send(NetworkMessage::Inv(vec![Inventory::Block(
-                BlockHash::all_zeros(),
-            )]));
-            session.send(NetworkMessage::Reject(Reject {
-                message: "tx".into(),
-                ccode: RejectReason::Fee,
-                reason: "too little".into(),
-                hash: bitcoin::hashes::sha256d::Hash::all_zeros(),
-            }));
-            while let Some(message) = session.receive() {
-                heard.lock().unwrap().push(message.cmd());
-            }
-        })
-    };
-    let options = ConnectionOptions {
-        magic: SIMNET,
-        ..ConnectionOptions::default()
-    };
-    let mut peer = Peer::open_with(&endpoint.to_string(), &options);
-    while peer.received.is_empty() || heard.lock().unwrap().is_empty() {
-        peer.turn().unwrap();
-        if !peer.received.is_empty() {
-            break;
-        }
-    }
-    let (_, rejected) = &peer.received[0];
-    let rejected = PeerRejection::read(rejected).unwrap();
-    assert_eq!((rejected.code, &*rejected.reason), (0x42, "too little"));
-    let mut message = Vec::new();
-    rpc::write_peer_tx(&mut message, SIMNET, &[7; 100]);
-    let end = peer.connection.queue(&message);
-    while peer.connection.flush().unwrap().written_to < end {}
-    while !heard.lock().unwrap().contains(&"pong") {
-        thread::yield_now();
-    }
-    assert_eq!(peer.connection.counters().pings, 1);
-}
-
-#[test]
-fn a_sender_of_another_network_a_message_too_large_and_a_damaged_one_end_the_connection() {
-    let broken = |magic: [u8; 4], bytes: &'static [u8]| {
-        let endpoint = node(magic, move |mut session| {
-            if session.greet(true).is_none() {
-                return;
-            }
-            let _ = session.stream.write_all(bytes);
-            while session.receive().is_some() {}
-        });
-        let mut peer = Peer::open(&endpoint.to_string());
-        loop {
-            if let Err(error) = peer.turn() {
-                return error;
-            }
-        }
-    };
-    let error = broken(SIMNET, b"");
-    assert!(
-        matches!(error, ConnectionError::Handshake { .. }),
-        "{error:?}"
-    );
-    let error = broken(
-        REGTEST,
-        b"\xfa\xbf\xb5\xdablock\0\0\0\0\0\0\0\xff\xff\xff\x7f\0\0\0\0",
-    );
-    assert!(
-        matches!(
-            error,
-            ConnectionError::TooLarge {
-                limit: 5_000_000,
-                ..
-            }
-        ),
-        "{error:?}"
-    );
-    let error = broken(
-        REGTEST,
-        b"\xfa\xbf\xb5\xdaping\0\0\0\0\0\0\0\0\x08\0\0\0\0\0\0\0\x01\x02\x03\x04\x05\x06\x07\x08",
-    );
-    let text = error.to_string();
-    assert!(
-        text.contains("does not speak Bitcoin's peer-to-peer protocol"),
-        "{text}"
-    );
 }

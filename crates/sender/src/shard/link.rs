@@ -92,9 +92,9 @@ impl<S: Socket> Link<S> {
 
     /// Whether another request may be queued: over HTTP when the last one is answered, otherwise
     /// until [`UNWRITTEN_LIMIT_BYTES`] wait for the socket (the node reads too slowly).
-    pub(super) fn has_room(&self, answers: bool) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         match &self.state {
-            LinkState::Up(_) if answers && self.is_http() => self.requests.len() == 0,
+            LinkState::Up(_) if self.is_http() => self.requests.len() == 0,
             LinkState::Up(socket) => socket.unwritten() < UNWRITTEN_LIMIT_BYTES,
             LinkState::Down { .. } | LinkState::Opening { .. } => false,
         }
@@ -274,7 +274,6 @@ impl<S: Socket> Link<S> {
     pub(super) fn flush(
         &mut self,
         clock: impl FnOnce() -> Nanos,
-        answers: bool,
         reporter: &mut Reporter,
     ) -> Result<(), ConnectionError> {
         let LinkState::Up(socket) = &mut self.state else {
@@ -282,7 +281,7 @@ impl<S: Socket> Link<S> {
         };
         let flushed = socket.flush()?;
         let now = clock();
-        while let Some(mut sent) = self.requests.next_written(flushed.written_to, now, answers) {
+        while let Some(mut sent) = self.requests.next_written(flushed.written_to, now) {
             if !self.stuck {
                 reporter.stalled(now.saturating_sub(sent.sent));
             }
@@ -313,11 +312,9 @@ impl<S: Socket> Link<S> {
         &mut self,
         arrived: impl Fn(Option<u64>) -> Nanos,
         target: &T,
-        answers: bool,
         reporter: &mut Reporter,
     ) -> Result<(), ConnectionError> {
         let is_http = self.is_http();
-        let in_order = answers && is_http;
         let LinkState::Up(socket) = &mut self.state else {
             return Ok(());
         };
@@ -338,7 +335,7 @@ impl<S: Socket> Link<S> {
             let mut is_usable = true;
             target.read(&message, &mut |to, reply| {
                 is_usable &= !is_no_answer(reply);
-                settle(requests, now, in_order, to, reply, reporter);
+                settle(requests, now, is_http, to, reply, reporter);
             });
             if let Some(texts) = target.texts().filter(|_| !is_usable) {
                 let came = match is_http {
@@ -347,7 +344,7 @@ impl<S: Socket> Link<S> {
                 };
                 texts.lock().count_unusable(&came, message.body);
             }
-            if in_order {
+            if is_http {
                 // The answer to a request of several does not name these.
                 let reply = Reply::Failed(Failure::Malformed);
                 requests.answer_oldest(now, reply, |event| reporter.answered(event));

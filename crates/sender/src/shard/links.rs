@@ -224,9 +224,8 @@ impl<T: Target, P: Platform> Links<T, P> {
     /// The link that took the last request, while it has room and took few: what goes out at once is
     /// written with few calls, and the links still take turns. Otherwise the next one in turn.
     pub(super) fn next_with_room(&mut self, burst: &mut Burst) -> Option<usize> {
-        let answers = self.limits.answers;
         let same = burst.link.filter(|_| burst.length < LONGEST_BURST);
-        if let Some(number) = same.filter(|number| self.links[*number].has_room(answers)) {
+        if let Some(number) = same.filter(|number| self.links[*number].has_room()) {
             burst.length += 1;
             return Some(number);
         }
@@ -234,7 +233,7 @@ impl<T: Target, P: Platform> Links<T, P> {
             let number = number as usize;
             let link = &mut self.links[number];
             link.in_turn = false;
-            if link.has_room(answers) {
+            if link.has_room() {
                 *burst = Burst {
                     link: Some(number),
                     length: 1,
@@ -249,8 +248,7 @@ impl<T: Target, P: Platform> Links<T, P> {
     /// transactions arrive in their order.
     pub(super) fn with_room_for(&self, account: usize) -> Option<usize> {
         let number = self.link_of(account);
-        let answers = self.limits.answers;
-        self.links[number].has_room(answers).then_some(number)
+        self.links[number].has_room().then_some(number)
     }
 
     /// Whether a link that was idle has ended meanwhile, looked at before it is given a request: the last look at
@@ -274,7 +272,7 @@ impl<T: Target, P: Platform> Links<T, P> {
     /// Puts the link into the queue of links with room, if it has some and is not there yet.
     pub(super) fn offer_room(&mut self, number: usize) {
         let link = &mut self.links[number];
-        if !link.in_turn && link.has_room(self.limits.answers) {
+        if !link.in_turn && link.has_room() {
             link.in_turn = true;
             self.with_room.push_back(number as u32);
         }
@@ -379,11 +377,8 @@ impl<T: Target, P: Platform> Links<T, P> {
 
     fn flush(&mut self, number: usize, reporter: &mut Reporter) {
         let link = &mut self.links[number];
-        let before = link.under_way();
         let platform = &self.platform;
-        let flushed = link.flush(|| platform.now(), self.limits.answers, reporter);
-        // Without answers, a written transaction needs nothing more.
-        self.under_way -= before - link.under_way();
+        let flushed = link.flush(|| platform.now(), reporter);
         self.after(number, flushed, reporter);
     }
 
@@ -401,7 +396,7 @@ impl<T: Target, P: Platform> Links<T, P> {
             let ago = unix_ns.map_or(Nanos::ZERO, |unix_ns| platform.since_unix(unix_ns));
             now.saturating_sub(ago).max(earliest)
         };
-        let read = link.read(arrived, &self.target, self.limits.answers, reporter);
+        let read = link.read(arrived, &self.target, reporter);
         self.under_way -= before - link.under_way();
         self.after(number, read, reporter).then_some(now)
     }
@@ -439,7 +434,6 @@ impl<T: Target, P: Platform> Links<T, P> {
                 | ConnectionError::TooLarge { .. }
                 | ConnectionError::Unsolicited
                 | ConnectionError::Upgrade { .. }
-                | ConnectionError::Handshake { .. }
                 | ConnectionError::Tls(_)
         );
         if let Some(texts) = self.target.texts().filter(|_| is_foreign) {

@@ -89,29 +89,22 @@ impl Requests {
         self.writing.push_back(Writing { end, sent });
     }
 
-    /// Takes the first queued transaction if the socket has taken all of its request by `now`; with
-    /// `answered` it then waits for its answer. It still says when it was queued.
-    pub(super) fn next_written(
-        &mut self,
-        written_to: u64,
-        now: Nanos,
-        answered: bool,
-    ) -> Option<Sent> {
+    /// Takes the first queued transaction if the socket has taken all of its request by `now`; it then
+    /// waits for its answer. It still says when it was queued.
+    pub(super) fn next_written(&mut self, written_to: u64, now: Nanos) -> Option<Sent> {
         let Writing { end, sent } = *self.writing.front()?;
         if end > written_to {
             return None;
         }
         self.writing.pop_front();
-        if answered {
-            self.unanswered += 1;
-            self.waiting.push_back(Waiting {
-                index: sent.index,
-                hash_prefix: hash_prefix(&sent.hash),
-                sent: now,
-                request: end,
-                answered: false,
-            });
-        }
+        self.unanswered += 1;
+        self.waiting.push_back(Waiting {
+            index: sent.index,
+            hash_prefix: hash_prefix(&sent.hash),
+            sent: now,
+            request: end,
+            answered: false,
+        });
         Some(sent)
     }
 

@@ -25,7 +25,6 @@ pub struct Bigchaindb {
 
 impl Target for Bigchaindb {
     type Queries = BigchaindbClient;
-    type Observed = Self;
 
     const FACTS: &'static Facts = &Facts {
         name: "bigchaindb",

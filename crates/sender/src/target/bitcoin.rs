@@ -5,11 +5,14 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::bail;
 use measure::{Failure, IdText, RefusalTexts, Reply, TxHash};
 use parking_lot::Mutex;
-use rpc::{BitcoinClient, ClientError, ClientOptions, Endpoint, Mempool, Message};
+use rpc::{
+    BitcoinClient, ClientError, ClientOptions, Endpoint, Mempool, Message, PEER_NETWORKS, Transport,
+};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use wire::encoding::push_hex;
@@ -30,9 +33,32 @@ pub struct BitcoinNode {
     refusals: Arc<Mutex<RefusalTexts>>,
 }
 
+/// Asks a Bitcoin node, over its JSON-RPC or as one of its peers, who are told less.
+#[derive(Debug, Clone)]
+pub enum BitcoinQueries {
+    /// Its JSON-RPC.
+    Rpc(BitcoinClient),
+    /// Its peer-to-peer protocol; for observation alone.
+    Peer {
+        /// The node.
+        endpoint: Endpoint,
+        /// How long an answer may take.
+        timeout: Duration,
+    },
+}
+
+impl BitcoinQueries {
+    /// The JSON-RPC; `None` of a peer.
+    fn rpc(&self) -> Option<&BitcoinClient> {
+        match self {
+            Self::Rpc(client) => Some(client),
+            Self::Peer { .. } => None,
+        }
+    }
+}
+
 impl Target for BitcoinNode {
-    type Queries = BitcoinClient;
-    type Observed = Self;
+    type Queries = BitcoinQueries;
 
     const FACTS: &'static Facts = &Facts {
         name: "bitcoin",
@@ -114,7 +140,6 @@ impl Target for BitcoinNode {
                 close: b"]",
             },
             on_demand: true,
-            ..Limits::default()
         }
     }
 
@@ -122,17 +147,26 @@ impl Target for BitcoinNode {
         Some(&self.refusals)
     }
 
-    fn queries(endpoint: &Endpoint, options: ClientOptions) -> Result<BitcoinClient, ClientError> {
-        BitcoinClient::new(endpoint, options)
+    fn queries(endpoint: &Endpoint, options: ClientOptions) -> Result<BitcoinQueries, ClientError> {
+        if endpoint.transport() == Transport::P2p {
+            return Ok(BitcoinQueries::Peer {
+                endpoint: endpoint.clone(),
+                timeout: options.timeout,
+            });
+        }
+        BitcoinClient::new(endpoint, options).map(BitcoinQueries::Rpc)
     }
 
     async fn probe(
         &self,
         _: &Endpoint,
-        queries: &BitcoinClient,
+        queries: &BitcoinQueries,
         workload: &Workload,
     ) -> anyhow::Result<Probe> {
-        let info = queries.info().await?;
+        let Some(client) = queries.rpc() else {
+            bail!("a load needs the node's JSON-RPC, http://user:password@host:port");
+        };
+        let info = client.info().await?;
         if let Some(workload) = workload.bitcoin() {
             let offered = workload.spec().fee_rate * 1_000;
             if offered < info.relay_fee {
@@ -150,33 +184,66 @@ impl Target for BitcoinNode {
         })
     }
 
-    fn follow(_: &Probe, with: FollowWith<'_>) -> Result<Followed, ClientError> {
+    fn follow(probe: &Probe, with: FollowWith<'_>) -> Result<Followed, ClientError> {
         let clock = move || with.clock.now();
+        if with.endpoint.transport() == Transport::P2p {
+            let network = probe.network.unwrap_or(PEER_NETWORKS[0]);
+            let (follower, task) = rpc::follow_bitcoin_peer(
+                with.endpoint,
+                network,
+                with.options,
+                clock,
+                with.shutdown,
+            );
+            return Ok((follower, Box::pin(task)));
+        }
         let (follower, task) =
             rpc::follow_bitcoin(with.endpoint, with.options, clock, with.shutdown)?;
         Ok((follower, Box::pin(task)))
     }
 
+    async fn observable(queries: &BitcoinQueries) -> anyhow::Result<Probe> {
+        match queries {
+            BitcoinQueries::Rpc(client) => {
+                client.mempool().await?;
+                Ok(Probe::default())
+            }
+            BitcoinQueries::Peer { endpoint, timeout } => Ok(Probe {
+                network: Some(rpc::probe_peer(endpoint, *timeout).await?.network),
+                ..Probe::default()
+            }),
+        }
+    }
+
     /// The first output is unspent in the mempool's view as long as nothing in the mempool, or in a block, spends it.
     async fn holds(
-        queries: &BitcoinClient,
+        queries: &BitcoinQueries,
         ids: &[TxHash],
     ) -> Result<Option<Vec<bool>>, ClientError> {
+        let Some(client) = queries.rpc() else {
+            return Ok(None);
+        };
         let first: Vec<(TxHash, u32)> = ids.iter().map(|id| (*id, 0)).collect();
-        let outputs = queries.outputs(&first).await?;
+        let outputs = client.outputs(&first).await?;
         Ok(Some(outputs.iter().map(Option::is_some).collect()))
     }
 
-    async fn listed(queries: &BitcoinClient) -> Result<Option<Vec<TxHash>>, ClientError> {
-        queries.mempool_ids().await.map(Some)
+    async fn listed(queries: &BitcoinQueries) -> Result<Option<Vec<TxHash>>, ClientError> {
+        match queries.rpc() {
+            Some(client) => client.mempool_ids().await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Peers say where they listen for other nodes, not for requests: asked is the same port as here.
     async fn peers(
         asked: &Endpoint,
-        queries: &BitcoinClient,
+        queries: &BitcoinQueries,
     ) -> Result<Vec<Endpoint>, ClientError> {
-        let peers = queries.peers().await?;
+        let Some(client) = queries.rpc() else {
+            return Ok(Vec::new());
+        };
+        let peers = client.peers().await?;
         let address = |peer: &String| peer.parse::<SocketAddr>().ok();
         let endpoint = |address: SocketAddr| asked.on(SocketAddr::new(address.ip(), asked.port()));
         Ok(peers.iter().filter_map(address).map(endpoint).collect())
@@ -185,10 +252,13 @@ impl Target for BitcoinNode {
     const PEERS_HINT: &'static str = "; a Bitcoin node does not say where its peers take requests, so the same port is asked: name those with another one by --observe";
 
     async fn pending(
-        queries: &BitcoinClient,
+        queries: &BitcoinQueries,
         _: &[String],
     ) -> Result<Option<Mempool>, ClientError> {
-        queries.mempool().await.map(Some)
+        match queries.rpc() {
+            Some(client) => client.mempool().await.map(Some),
+            None => Ok(None),
+        }
     }
 }
 

@@ -27,7 +27,6 @@ pub struct Cometbft {
 
 impl Target for Cometbft {
     type Queries = Client;
-    type Observed = Self;
 
     const FACTS: &'static Facts = &Facts::COMETBFT;
 

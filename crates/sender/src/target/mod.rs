@@ -5,7 +5,6 @@
 
 mod bigchaindb;
 mod bitcoin;
-mod bitcoin_p2p;
 mod cometbft;
 
 use std::fmt;
@@ -17,13 +16,12 @@ use measure::{Failure, IdText, NodeLimits, RefusalTexts, Reply, TxHash};
 use parking_lot::Mutex;
 use rpc::{
     BroadcastMethod, ClientError, ClientOptions, ConnectionError, Endpoint, FollowOptions,
-    Follower, Mempool, Message, PeerNetwork, Transport,
+    Follower, Mempool, Message, PeerNetwork,
 };
 use tokio_util::sync::CancellationToken;
 
 pub use bigchaindb::Bigchaindb;
-pub use bitcoin::BitcoinNode;
-pub use bitcoin_p2p::BitcoinPeer;
+pub use bitcoin::{BitcoinNode, BitcoinQueries};
 pub use cometbft::{Cometbft, caught_up};
 
 use crate::clock::RunClock;
@@ -37,20 +35,11 @@ pub trait Target: Clone + fmt::Debug + Send + Sync + 'static {
     /// Asks a node what the target's own interface answers; cheap to clone.
     type Queries: Clone + Send + Sync + 'static;
 
-    /// What nodes are observed through beside the load: this kind itself, where it tells enough.
-    type Observed: Target;
-
     /// What the kind is called and what it takes.
     const FACTS: &'static Facts;
 
     /// A target that is given transactions in this way.
     fn new(options: TargetOptions) -> Self;
-
-    /// The same with what was learnt of the node before the load.
-    #[must_use]
-    fn probed(self, _: &Probe) -> Self {
-        self
-    }
 
     // Hot path.
 
@@ -133,8 +122,7 @@ pub trait Target: Clone + fmt::Debug + Send + Sync + 'static {
     /// ends with `shutdown`.
     ///
     /// A follower of a chain with reorganisations reports a block once it is deep enough to be final,
-    /// as observed at that instant. Where requests have no answers, the follower also reports what
-    /// the node accepted ([`FollowEvent::Accepted`](rpc::FollowEvent::Accepted)).
+    /// as observed at that instant.
     ///
     /// # Errors
     /// [`ClientError::Setup`] when TLS is needed and cannot be set up.
@@ -176,6 +164,22 @@ pub trait Target: Clone + fmt::Debug + Send + Sync + 'static {
     /// What may be the matter when peers are not found.
     const PEERS_HINT: &'static str =
         "; it does not say who its peers are: name each with --observe";
+
+    /// Checks that the node can be observed, and gives what its follower has to know.
+    ///
+    /// # Errors
+    /// When it does not answer, or does not tell how many transactions wait.
+    fn observable(queries: &Self::Queries) -> impl Future<Output = anyhow::Result<Probe>> + Send {
+        async {
+            match Self::pending(queries, &[]).await? {
+                Some(_) => Ok(Probe::default()),
+                None => anyhow::bail!(
+                    "{} nodes cannot be observed: they do not tell how many transactions wait",
+                    Self::FACTS.name
+                ),
+            }
+        }
+    }
 
     /// How many transactions the node holds that are in no block. `own` are the ids of transactions
     /// that it accepted from us and no block has shown: an interface that cannot tell how many
@@ -224,14 +228,10 @@ pub struct Facts {
     pub no_sentinel: Option<&'static str>,
     /// Why it does not run on a CometBFT that the run starts, if it does not.
     pub no_managed_cometbft: Option<&'static str>,
-    /// How it is always spoken to, where that is no choice.
-    pub transport: Option<Transport>,
     /// Connections that are opened to a node without being asked for, at most.
     pub most_connections: NonZeroU32,
     /// Whether its answer to an `async` broadcast comes before any check of the transaction.
     pub answers_unchecked: bool,
-    /// What *accepted* means, where that is not the answer to the broadcast.
-    pub acceptance: Option<&'static str>,
     /// What stands before the name of the broadcast method in its requests.
     pub method_prefix: &'static str,
     /// What its requests go over, where the transport does not say it all.
@@ -251,20 +251,13 @@ impl Facts {
         no_websocket: None,
         no_sentinel: None,
         no_managed_cometbft: None,
-        transport: None,
         // A node takes 900 in all by default (`rpc.max_open_connections`).
         most_connections: NonZeroU32::new(512).expect("not zero"),
         answers_unchecked: true,
-        acceptance: None,
         method_prefix: "broadcast_tx_",
         interface: None,
         built_in: BuiltIn::Rpc,
     };
-
-    /// Whether it is loaded as nodes load each other, over connections that carry no answers.
-    pub fn is_of_peers(&self) -> bool {
-        self.transport == Some(Transport::P2p)
-    }
 }
 
 /// The interface of the built-in node that a target uses.
@@ -276,8 +269,6 @@ pub enum BuiltIn {
     BigchaindbApi,
     /// btcd's JSON-RPC in place of the node's.
     BitcoinRpc,
-    /// Bitcoin's peer-to-peer protocol, beside that.
-    BitcoinPeers,
 }
 
 /// How a target is given transactions.
@@ -304,10 +295,6 @@ pacing::settings! {
         pub batch: NonZeroU32 = NonZeroU32::MIN,
         /// What makes one request of several transactions.
         pub framing: Framing = Framing::NONE,
-        /// Whether requests are answered on their connection. Without answers a transaction is done with
-        /// once it is sent, a connection has room until its socket takes no more, and the follower reports
-        /// acceptance.
-        pub answers: bool = true,
         /// Whether a connection is opened only once there is a request for it: where an open connection that
         /// says nothing holds a worker of the server, opening them ahead starves it.
         pub on_demand: bool = false,
@@ -369,7 +356,7 @@ pub struct Probe {
 impl BuiltIn {
     /// Whether its application is Bitcoin.
     pub const fn is_bitcoin(self) -> bool {
-        matches!(self, Self::BitcoinRpc | Self::BitcoinPeers)
+        matches!(self, Self::BitcoinRpc)
     }
 }
 

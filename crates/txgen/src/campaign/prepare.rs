@@ -24,7 +24,6 @@ impl Prepared<'_> {
     pub(super) fn plan(&self, stage: &Stage) -> Result<Plan, PlanError> {
         let mut settings = self.settings.clone();
         settings.endpoints = stage.endpoints().to_vec();
-        settings.bitcoin.bitcoin_rpc = stage.rpc().or(settings.bitcoin.bitcoin_rpc);
         settings.observe.extend(stage.observed());
         Plan::resolve(self.script.request.clone(), settings, self.seed)
     }
@@ -54,7 +53,7 @@ pub(super) fn prepare<'a>(
             }
             if run.node.kind() == NodeKind::Btcd && !facts.built_in.is_bitcoin() {
                 anyhow::bail!(
-                    "a btcd takes Bitcoin transactions; use workload = \"bitcoin\" and no target, or target = \"bitcoin-p2p\""
+                    "a btcd takes Bitcoin transactions; use workload = \"bitcoin\" and no target"
                 );
             }
             let is_for_cosmos = matches!(made.settings.workload, Some(WorkloadKind::Cosmos(_)));
@@ -121,7 +120,6 @@ fn complete<'a>(
         transport: settings
             .transport
             .or_else(|| settings.endpoints.first().map(Endpoint::transport))
-            .or(settings.target().facts().transport)
             .unwrap_or(Transport::Http),
         settings,
         seed,

@@ -321,7 +321,7 @@ pub struct DevnodeArgs {
     /// Address of Bitcoin's regression-test network to which blocks pay; without it `generate` is refused.
     #[arg(long, value_name = "ADDRESS")]
     pub miningaddr: Option<String>,
-    /// Where a Bitcoin node listens for other nodes, and for loads over bitcoin-p2p; port 0 takes a free one
+    /// Where a Bitcoin node listens for other nodes; port 0 takes a free one
     /// [default: nowhere].
     #[arg(long, value_name = "ADDRESS")]
     pub p2p_listen: Option<std::net::SocketAddr>,

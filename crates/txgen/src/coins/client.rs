@@ -6,8 +6,7 @@ use std::time::Duration;
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Transaction, Txid};
 use rpc::{
-    BitcoinClient, BitcoinOutput, BitcoinRefusal, ClientError, ClientOptions, Endpoint, Transport,
-    Trust,
+    BitcoinClient, BitcoinOutput, BitcoinRefusal, ClientError, ClientOptions, Endpoint, Trust,
 };
 use sender::workload::bitcoin::{Spend, Wallet, hash_text, shown};
 use tokio::runtime::Runtime;
@@ -24,12 +23,6 @@ pub(super) struct Node {
 
 impl Node {
     pub(super) fn connect(endpoint: &Endpoint, trust: &Trust) -> Result<Self, CoinError> {
-        if endpoint.transport() == Transport::P2p {
-            return Err(CoinError::Unfit(format!(
-                "{endpoint} is a node among peers, which have no coins to give; use the URL of its JSON-RPC, \
-                 http://user:password@host:port"
-            )));
-        }
         let runtime = crate::runtime::start().map_err(|source| CoinError::Io {
             what: "the node cannot be asked".into(),
             source,

@@ -65,7 +65,7 @@ pub(crate) fn supply(
     let Some(workload) = plan.workload.bitcoin() else {
         return Ok(None);
     };
-    let endpoint = plan.bitcoin_rpc.clone().or_else(|| plan.nodes.rpc(guest));
+    let endpoint = plan.nodes.rpc(guest);
     let connect = |endpoint: &Endpoint| Node::connect(endpoint, &plan.trust);
     let node = endpoint.as_ref().map(connect).transpose()?;
     let file = match &plan.wallet {

@@ -98,25 +98,10 @@ impl Node {
                 Endpoint::of(transport, address)
             }
             Self::Simd(node) => Endpoint::of(transport, node.address()),
-            Self::Btcd(nodes) if transport == Transport::P2p => {
-                let address = nodes.last().map_or(UNSPECIFIED, Btcd::peers);
-                Endpoint::of(transport, address)
-            }
             Self::Btcd(nodes) => {
                 let address = nodes.last().map_or(UNSPECIFIED, Btcd::address);
                 btcd_endpoint(transport, address)
             }
-        }
-    }
-
-    /// Where a node that takes transactions among peers answers JSON-RPC.
-    fn rpc(&self) -> Option<Endpoint> {
-        match self {
-            Self::BuiltIn(node, config) => {
-                Some(plan::endpoint_of(config, Transport::Http, node.guest().rpc))
-            }
-            Self::Btcd(_) => Some(self.endpoint(Transport::Http)),
-            Self::CometBft(_) | Self::Simd(_) => None,
         }
     }
 }
@@ -178,13 +163,6 @@ impl Stage {
     /// Where transactions go; empty when the run starts the built-in node itself.
     pub(crate) fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
-    }
-
-    /// The JSON-RPC of the node that a load among peers goes to, if it was started here.
-    pub(crate) fn rpc(&self) -> Option<Endpoint> {
-        let node = self.node.as_ref();
-        node.filter(|_| self.target.facts().is_of_peers())
-            .and_then(Node::rpc)
     }
 
     /// The nodes that are recorded each: those of a network that was started, and every one that times the calls
@@ -276,12 +254,7 @@ impl Stage {
         shutdown: &Shutdown,
     ) -> Option<String> {
         let trust = Trust::native();
-        let drain = match self.rpc() {
-            // Peers are not told what a mempool holds.
-            Some(rpc) => Drain::observing(self.target, &[rpc], &trust),
-            None => Drain::new(self.target, &self.endpoints, &trust),
-        };
-        match drain {
+        match Drain::new(self.target, &self.endpoints, &trust) {
             Ok(drain) => {
                 let drained = drain.await_empty(own, Nanos::from(patience), shutdown);
                 drained.obstacle

@@ -76,7 +76,7 @@ impl Observers {
         let options = || ClientOptions::new(QUERY_TIMEOUT, trust);
         let mut watches = Vec::new();
         for (number, node) in nodes.iter().enumerate() {
-            let watch =
+            let mut watch =
                 NodeWatch::<T>::new(number, node, options(), clock.clone(), book.clone(), chosen)?;
             runtime.block_on(watch.check())?;
             watches.push(watch);

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow};
 use measure::TxHash;
 use pacing::{Nanos, Random};
 use parking_lot::Mutex;
@@ -25,6 +25,8 @@ pub(super) struct NodeWatch<T: Target> {
     /// Its place in the book.
     number: usize,
     node: Observed,
+    /// What was learnt when it was checked.
+    probe: Probe,
     queries: T::Queries,
     options: ClientOptions,
     resources: Resources,
@@ -68,6 +70,7 @@ impl<T: Target> NodeWatch<T> {
         Ok(Self {
             number,
             node: node.clone(),
+            probe: Probe::default(),
             queries: queries.with_context(|| silent(name))?,
             options,
             resources,
@@ -78,12 +81,9 @@ impl<T: Target> NodeWatch<T> {
     }
 
     /// Asks once.
-    pub(super) async fn check(&self) -> anyhow::Result<()> {
-        let told = T::pending(&self.queries, &[]).await;
-        if told.with_context(|| silent(&self.node.name))?.is_none() {
-            let kind = T::FACTS.name;
-            bail!("{kind} nodes cannot be observed: they do not tell how many transactions wait");
-        }
+    pub(super) async fn check(&mut self) -> anyhow::Result<()> {
+        let observable = T::observable(&self.queries).await;
+        self.probe = observable.with_context(|| silent(&self.node.name))?;
         Ok(())
     }
 
@@ -101,27 +101,27 @@ impl<T: Target> NodeWatch<T> {
             trust: self.options.trust.clone(),
             ..FollowOptions::default()
         };
-        // What follows a node that can be observed needs nothing of a probe.
-        let probe = Probe::default();
         let with = FollowWith {
             endpoint: &self.node.endpoint,
             options,
             clock: self.clock.clone(),
             shutdown,
         };
-        let Ok((mut follower, task)) = T::follow(&probe, with) else {
+        let Ok((mut follower, task)) = T::follow(&self.probe, with) else {
             return;
         };
         let read = async {
             while let Some(event) = follower.next().await {
-                let FollowEvent::Block(block) = event else {
-                    continue;
-                };
-                if block.observed.is_zero() {
-                    continue;
+                match event {
+                    FollowEvent::Block(block) if !block.observed.is_zero() => {
+                        self.book.lock().block(self.number, &block);
+                        self.note(block.observed, block.resolution, block.hashes);
+                    }
+                    FollowEvent::Accepted { observed, txs } if !observed.is_zero() => {
+                        self.note(observed, None, txs);
+                    }
+                    _ => {}
                 }
-                self.book.lock().block(self.number, &block);
-                self.note(block.observed, block.resolution, block.hashes);
             }
         };
         tokio::join!(task, read);
@@ -133,14 +133,16 @@ impl<T: Target> NodeWatch<T> {
         let mut asked = Nanos::ZERO;
         loop {
             sleep(mempool_pause(&mut random)).await;
-            let told = T::pending(&self.queries, &[]).await;
+            let told = match T::pending(&self.queries, &[]).await {
+                // Peers are not told how many transactions wait.
+                Ok(None) => return,
+                told => told.ok().flatten(),
+            };
             let now = self.clock.now();
             if now.is_zero() {
                 continue;
             }
-            self.book
-                .lock()
-                .mempool(self.number, now, told.ok().flatten());
+            self.book.lock().mempool(self.number, now, told);
             let began = self.clock.now();
             let Some(has) = self.held().await else {
                 continue;

@@ -100,10 +100,8 @@ impl Plan {
 fn default_connections(load: &Load, transport: Transport) -> NonZeroU32 {
     match (load, transport) {
         (_, Transport::Ws) => DEFAULT_WS_CONNECTIONS,
-        // A node takes a peer's transactions one after the other, and those of several in any order.
-        (_, Transport::P2p) => NonZeroU32::MIN,
-        (Load::Flood { concurrency, .. }, Transport::Http) => *concurrency,
-        (Load::Open { .. }, Transport::Http) => DEFAULT_HTTP_CONNECTIONS,
+        (Load::Flood { concurrency, .. }, _) => *concurrency,
+        (Load::Open { .. }, _) => DEFAULT_HTTP_CONNECTIONS,
     }
 }
 

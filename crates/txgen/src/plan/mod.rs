@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use measure::KeptRows;
 use pacing::{Arrivals, CatchUp, Nanos};
-use rpc::{BroadcastMethod, Endpoint, Trust};
+use rpc::{BroadcastMethod, Trust};
 
 use crate::part::Part;
 use crate::profiler::{DEFAULT_FREQUENCY, Profiling};
@@ -67,8 +67,6 @@ pub struct Plan {
     pub batch: NonZeroU32,
     /// Blocks that a committed transaction has, its own included.
     pub confirmations: NonZeroU32,
-    /// Where the first node answers JSON-RPC, if the load does not speak that to it.
-    pub bitcoin_rpc: Option<Endpoint>,
     /// How often the first node is told to mine a block.
     pub mine_every: Option<Nanos>,
     /// Threads that make transactions ahead, in all.
@@ -165,7 +163,6 @@ impl Plan {
                 .broadcast_tx_method
                 .unwrap_or(BroadcastMethod::Sync),
             wallet: settings.bitcoin.wallet.clone(),
-            bitcoin_rpc: settings.bitcoin.bitcoin_rpc.clone(),
             mine_every: settings.bitcoin.mine_every,
             batch: settings.bitcoin.batch.unwrap_or(NonZeroU32::MIN),
             confirmations: settings.bitcoin.confirmations.unwrap_or(NonZeroU32::MIN),

@@ -47,16 +47,13 @@ impl Nodes {
         }
     }
 
-    /// Where the first node answers JSON-RPC, if it is known: among peers it is said apart.
+    /// Where the first node answers JSON-RPC.
     pub(crate) fn rpc(&self, guest: Option<Guest>) -> Option<Endpoint> {
         match self {
             Self::BuiltIn { config, .. } => {
                 guest.map(|guest| endpoint_of(config, Transport::Http, guest.rpc))
             }
-            Self::Endpoints(endpoints) => {
-                let answers = |endpoint: &&Endpoint| endpoint.transport() != Transport::P2p;
-                endpoints.first().filter(answers).cloned()
-            }
+            Self::Endpoints(endpoints) => endpoints.first().cloned(),
         }
     }
 
@@ -73,11 +70,12 @@ impl Nodes {
         match self {
             Self::BuiltIn { transport, .. } => *transport,
             Self::Endpoints(endpoints) => {
-                let all = |wanted| endpoints.iter().all(|it| it.transport() == wanted);
-                let found = [Transport::Ws, Transport::P2p]
-                    .into_iter()
-                    .find(|it| all(*it));
-                found.unwrap_or(Transport::Http)
+                let is_websocket = |it: &Endpoint| it.transport() == Transport::Ws;
+                if endpoints.iter().all(is_websocket) {
+                    Transport::Ws
+                } else {
+                    Transport::Http
+                }
             }
         }
     }
@@ -91,7 +89,7 @@ pub(crate) fn endpoint_of(
 ) -> Endpoint {
     let endpoint = Endpoint::of(transport, address);
     match config.app {
-        devnode::Application::Bitcoin if transport != Transport::P2p => {
+        devnode::Application::Bitcoin => {
             let devnode::BitcoinConfig {
                 rpc_user,
                 rpc_password,
@@ -117,16 +115,13 @@ pub(super) fn resolve(
             .iter()
             .any(|endpoint| of(endpoint) == Transport::Ws);
     let facts = target.facts();
-    let usual = facts.transport.unwrap_or(Transport::Http);
-    let foreign = |of_peers: bool| of_peers != facts.is_of_peers();
-    let mut given = settings
-        .endpoints
-        .iter()
-        .map(Endpoint::transport)
-        .chain(transport);
-    if given.any(|it| foreign(it == Transport::P2p)) {
-        let problem = "takes bitcoin-p2p:// endpoints alone, and no other target takes those";
-        return Err(PlanError::of("--target bitcoin-p2p", problem));
+    let mut endpoints = settings.endpoints.iter();
+    if let Some(peer) = endpoints.find(|it| it.transport() == Transport::P2p) {
+        let problem = format!(
+            "{peer} takes no loads: give the node's JSON-RPC, http://user:password@host:port, and observe its blocks \
+             by --observe NAME={peer}"
+        );
+        return Err(PlanError::of("the endpoint", problem));
     }
     if let Some(problem) = facts.no_websocket.filter(|_| websocket) {
         return Err(PlanError::of(
@@ -137,7 +132,7 @@ pub(super) fn resolve(
     if settings.endpoints.is_empty() {
         return Ok(Nodes::BuiltIn {
             config: Box::new(fitting(builtin, settings)),
-            transport: transport.unwrap_or(usual),
+            transport: transport.unwrap_or(Transport::Http),
         });
     }
     let mut endpoints: Vec<Endpoint> = Vec::with_capacity(settings.endpoints.len());
@@ -165,7 +160,6 @@ pub(crate) fn fitting(builtin: devnode::Config, settings: &Settings) -> devnode:
     let facts = settings.target().facts();
     let usual = match facts.built_in {
         BuiltIn::BitcoinRpc => devnode::Config::bitcoin(),
-        BuiltIn::BitcoinPeers => among_peers(devnode::Config::bitcoin()),
         BuiltIn::Rpc if !signed => return builtin,
         BuiltIn::Rpc | BuiltIn::BigchaindbApi => devnode::Config::bigchaindb(),
     };
@@ -186,9 +180,6 @@ pub(crate) fn fitting(builtin: devnode::Config, settings: &Settings) -> devnode:
             config.admission.validators = validators.get() as usize;
         }
     }
-    if usual.bitcoin.p2p_listen.is_some() {
-        config = among_peers(config);
-    }
     config.app = usual.app;
     if config.mempool == devnode::MempoolConfig::default() {
         config.mempool = usual.mempool;
@@ -203,17 +194,9 @@ pub(crate) fn fitting(builtin: devnode::Config, settings: &Settings) -> devnode:
 pub(crate) fn listening(target: TargetKind, node: &DevNode) -> SocketAddr {
     let own = match target.facts().built_in {
         BuiltIn::BigchaindbApi => node.api_address(),
-        BuiltIn::BitcoinPeers => node.peers_address(),
         BuiltIn::Rpc | BuiltIn::BitcoinRpc => None,
     };
     own.unwrap_or_else(|| node.rpc_address())
-}
-
-/// A Bitcoin node that listens for peers.
-fn among_peers(mut config: devnode::Config) -> devnode::Config {
-    let listen = &mut config.bitcoin.p2p_listen;
-    listen.get_or_insert(([127, 0, 0, 1], 0).into());
-    config
 }
 
 pub(super) fn resolve_trust(settings: &Settings) -> Result<Trust, PlanError> {

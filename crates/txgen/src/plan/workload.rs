@@ -3,7 +3,6 @@
 use std::num::{NonZeroU32, NonZeroU64};
 
 use measure::KeptRows;
-use rpc::Transport;
 use sender::kind::TargetKind;
 use sender::target::Facts;
 use sender::workload::bitcoin::Wallet;
@@ -198,7 +197,6 @@ fn refuse_of_bitcoin(settings: &Settings, facts: &Facts, bitcoin: bool) -> Resul
             return Err(PlanError::of(name, "needs --target bitcoin"));
         }
     }
-    refuse_of_peers(settings, facts)?;
     let of_builtin = given.admission.is_some() || given.validators.is_some();
     if of_builtin && (!of_target || !settings.endpoints.is_empty()) {
         let problem = "applies to the built-in node with --workload bitcoin; leave out --endpoints";
@@ -219,33 +217,6 @@ fn refuse_of_bitcoin(settings: &Settings, facts: &Facts, bitcoin: bool) -> Resul
                 "is said by the --wallet file; leave it out",
             ));
         }
-    }
-    Ok(())
-}
-
-/// What needs JSON-RPC, or is of that alone.
-fn refuse_of_peers(settings: &Settings, facts: &Facts) -> Result<(), PlanError> {
-    let given = &settings.bitcoin;
-    let by_peers = facts.is_of_peers();
-    if given.bitcoin_rpc.is_some() && (!by_peers || settings.endpoints.is_empty()) {
-        let problem = "applies to loads on bitcoin-p2p:// endpoints; leave it out";
-        return Err(PlanError::of("--bitcoin-rpc", problem));
-    }
-    let first = settings.endpoints.first();
-    let is_peer = first.is_some_and(|first| first.transport() == Transport::P2p);
-    let alone = by_peers && given.bitcoin_rpc.is_none() && is_peer;
-    if given.batch.is_some() && by_peers {
-        let problem = "applies to JSON-RPC: peers send transactions one by one";
-        return Err(PlanError::of("--batch", problem));
-    }
-    if alone && given.mine_every.is_some() {
-        let problem = "needs the node's JSON-RPC, which peers are not: add --bitcoin-rpc";
-        return Err(PlanError::of("--mine-every", problem));
-    }
-    if alone && given.wallet.is_none() {
-        let problem = "needs coins, and peers cannot be asked for any: give --wallet (`txgen bitcoin prepare` makes one \
-                       over JSON-RPC), or the node's JSON-RPC with --bitcoin-rpc";
-        return Err(PlanError::of("--workload bitcoin", problem));
     }
     Ok(())
 }

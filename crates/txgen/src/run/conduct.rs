@@ -115,7 +115,6 @@ impl<'a, T: Loaded> Run<'a, T> {
                 seen,
                 shared: shared.clone(),
                 followers: follow.followers(),
-                answers: self.target.limits().answers,
                 samples: self.samples.clone(),
                 endpoints: self.nodes.iter().map(Node::url).collect(),
                 block_gas: host::limits(self.plan, self.nodes).block_gas,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
-use measure::{AcceptanceSeen, BlockSeen, BlockTx, Codespace, MempoolSample, UNKNOWN_CODE};
+use measure::{BlockSeen, BlockTx, Codespace, MempoolSample, UNKNOWN_CODE};
 use pacing::Random;
 use rpc::{
     ClientError, ClientOptions, FollowEvent, FollowOptions, FollowedBlock, Follower, HeaderTime,
@@ -214,9 +214,6 @@ impl Bridge {
                     .block(self.number, seen.height, txs, seen.observed);
                 Some(FollowerReport::Block(seen))
             }
-            FollowEvent::Accepted { observed, txs } => {
-                Some(FollowerReport::Accepted(AcceptanceSeen { observed, txs }))
-            }
             FollowEvent::Watermark(at) => Some(FollowerReport::Watermark {
                 follower: self.number,
                 at,
@@ -245,7 +242,8 @@ impl Bridge {
             FollowEvent::CaughtUp { .. } => Some(FollowerReport::Read {
                 follower: self.number,
             }),
-            FollowEvent::Unsubscribed { .. }
+            FollowEvent::Accepted { .. }
+            | FollowEvent::Unsubscribed { .. }
             | FollowEvent::Missing { .. }
             | FollowEvent::CodesUnavailable { .. } => None,
         }

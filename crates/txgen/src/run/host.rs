@@ -106,9 +106,6 @@ fn plan_document(plan: &Plan) -> serde_json::Value {
         "profile": plan.profiling.as_ref().map(ToString::to_string),
         "thresholds": plan.thresholds.iter().map(ToString::to_string).collect::<Vec<_>>(),
     });
-    if let Some(acceptance) = plan.target.facts().acceptance {
-        document["acceptance"] = acceptance.into();
-    }
     if let Some(workload) = plan.workload.bitcoin() {
         document["bitcoin"] = workload.document();
         document["batch"] = plan.batch.get().into();

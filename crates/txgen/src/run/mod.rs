@@ -156,7 +156,7 @@ impl TargetVisitor for Performance<'_> {
         let nodes = nodes.ok_or(RunError::Interrupted)?;
         let learnt = preflight::learn(&target, plan, &nodes)?;
         let plan = learnt.as_ref().unwrap_or(plan);
-        let target = probed(plan.target::<T>(), &nodes);
+        let target: T = plan.target();
         let slowest = nodes.iter().map(|node| node.round_trip).max();
         let plan = &plan.grown(slowest.unwrap_or_default(), nodes.len());
         allow_open_files(plan, nodes.len(), guest.is_some());
@@ -174,7 +174,7 @@ impl TargetVisitor for Performance<'_> {
             }
         })?;
         let mut run = Run::new(target, plan, &nodes, guest.is_some(), shutdown);
-        let observers = observers::<T::Observed>(plan, &run.clock, &folder, shutdown)?;
+        let observers = observers::<T>(plan, &run.clock, &folder, shutdown)?;
         run.samples = observers.as_ref().map(Observers::samples);
         display.begin(Scene {
             brief: words == Words::Few,
@@ -207,14 +207,6 @@ impl TargetVisitor for Performance<'_> {
         let settled = settled?.map(|settled| settled.lines).unwrap_or_default();
         display_result(display, words, &(settled + &observed.text()));
         trouble.map_or(Ok(outcome), Err)
-    }
-}
-
-/// The target with what its first node said.
-fn probed<T: Target>(target: T, nodes: &[preflight::Node]) -> T {
-    match nodes.first() {
-        Some(node) => target.probed(&node.probe),
-        None => target,
     }
 }
 

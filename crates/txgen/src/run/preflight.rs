@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
 use pacing::Nanos;
-use rpc::{ClientOptions, ConnectionOptions, Endpoint, PEER_NETWORKS};
+use rpc::{ClientOptions, ConnectionOptions, Endpoint};
 use sender::shard::Address;
 use sender::target::{Probe, Target};
 
@@ -113,7 +113,6 @@ async fn ask<T: Target>(
                 trust: plan.trust.clone(),
                 path: probe.path.clone(),
                 arrival_stamps: true,
-                magic: probe.network.unwrap_or(PEER_NETWORKS[0]).magic,
                 ..ConnectionOptions::default()
             }),
         },

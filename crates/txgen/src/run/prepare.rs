@@ -74,8 +74,8 @@ pub(super) fn prepare<T: Loaded>(
 /// As fast as answers come, over the run's own connections.
 fn preparation(plan: &Plan, workload: Workload, count: u64) -> Plan {
     let per_connection = match plan.nodes.transport() {
-        Transport::Http => 1,
-        Transport::Ws | Transport::P2p => IN_FLIGHT_PER_WEBSOCKET,
+        Transport::Ws => IN_FLIGHT_PER_WEBSOCKET,
+        Transport::Http | Transport::P2p => 1,
     };
     let slots = u64::from(plan.connections.get()) * per_connection;
     let slots = slots.min(count).min(plan.max_in_flight);

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, select};
 use measure::{
-    AcceptanceSeen, BlockSeen, Finished, LoadModel, MempoolSample, Recorder, RecorderConfig,
-    RunEnd, SourceId, judge,
+    BlockSeen, Finished, LoadModel, MempoolSample, Recorder, RecorderConfig, RunEnd, SourceId,
+    judge,
 };
 use pacing::Nanos;
 use parking_lot::Mutex;
@@ -30,9 +30,7 @@ use crate::threshold::ThresholdVerdict;
 pub(crate) enum FollowerReport {
     /// A block.
     Block(BlockSeen),
-    /// Transactions that were accepted without an answer.
-    Accepted(AcceptanceSeen),
-    /// No block or acceptance observed before this will come from this follower any more.
+    /// No block observed before this will come from this follower any more.
     Watermark { follower: u16, at: Nanos },
     /// A mempool's depth.
     Mempool(MempoolSample),
@@ -102,8 +100,6 @@ pub(crate) struct RecordChannels {
     pub(crate) shared: Arc<Shared>,
     /// How many followers report.
     pub(crate) followers: u16,
-    /// Whether the target answers requests.
-    pub(crate) answers: bool,
     /// Where sent transactions are told of that other nodes are asked for.
     pub(crate) samples: Option<Samples>,
     /// The addresses of the nodes, in their order.
@@ -153,7 +149,6 @@ impl<'a> Recording<'a> {
             ids: plan.target.facts().ids,
             endpoints: std::mem::take(&mut channels.endpoints),
             rows: plan.rows,
-            answers: channels.answers,
             checked: plan.is_checked(),
             waits_at: (plan.at_max_in_flight == AtMaxInFlight::Wait).then_some(plan.max_in_flight),
             block_gas: channels.block_gas,
@@ -267,10 +262,8 @@ impl<'a> Recording<'a> {
         match seen {
             // Seen before the origin, so it holds nothing of ours and belongs to no second.
             FollowerReport::Block(block) if block.observed.is_zero() => {}
-            FollowerReport::Accepted(seen) if seen.observed.is_zero() => {}
             FollowerReport::Mempool(sample) if sample.at.is_zero() => {}
             FollowerReport::Block(block) => self.recorder.block(block),
-            FollowerReport::Accepted(seen) => self.recorder.accepted_unanswered(seen),
             FollowerReport::Watermark { follower, at } => {
                 self.recorder
                     .watermark(SourceId(self.senders + follower), at);

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use pacing::Nanos;
-use rpc::Endpoint;
 use sender::workload::{Digest, Shape};
 use serde::Deserialize;
 
@@ -61,12 +60,6 @@ pub struct BitcoinSettings {
     #[arg(long, value_name = "N")]
     pub confirmations: Option<NonZeroU32>,
 
-    /// JSON-RPC of the first node of a bitcoin-p2p:// load, http://user:password@host:port: mines and checks the
-    /// coins, which peers cannot be asked for [default: none; the coins come from --wallet].
-    #[arg(long, value_name = "URL")]
-    #[serde(deserialize_with = "text::option")]
-    pub bitcoin_rpc: Option<Endpoint>,
-
     /// Have the first node mine a block this often while the load goes on, for nodes that mine only when
     /// they are asked to (btcd on its test networks) [default: never].
     #[arg(long, value_name = "DURATION")]
@@ -111,7 +104,7 @@ impl BitcoinSettings {
             settings: ;
             options:
                 wallet wallet_seed shape conflict_ratio orphan_ratio fee_rate digest batch confirmations
-                bitcoin_rpc mine_every admission validators;
+                mine_every admission validators;
             lists: ;
             flags: ;
         }
@@ -127,7 +120,6 @@ impl BitcoinSettings {
             ("--orphan-ratio", self.orphan_ratio.is_some()),
             ("--fee-rate", self.fee_rate.is_some()),
             ("--digest", self.digest.is_some()),
-            ("--bitcoin-rpc", self.bitcoin_rpc.is_some()),
             ("--mine-every", self.mine_every.is_some()),
         ];
         given

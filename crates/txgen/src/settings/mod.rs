@@ -70,7 +70,8 @@ pub struct Settings {
     /// name=URL,metrics=URL. May be given several times.
     /// Its height, mempool, blocks and first sights of transactions go into nodes.csv and sights.csv; what its
     /// process uses comes from PID on this machine, or from its Prometheus metrics, which for a CometBFT also say
-    /// which stage was at work.
+    /// which stage was at work. With name=bitcoin-p2p://HOST:PORT blocks and transactions are observed as the node
+    /// announces them to its peers.
     #[arg(long, value_name = "NODE")]
     #[serde(deserialize_with = "text::list")]
     pub observe: Vec<Observed>,
@@ -81,9 +82,8 @@ pub struct Settings {
     pub discover: Option<NonZeroU32>,
 
     /// What to speak to: cometbft (a node's RPC), bigchaindb (BigchainDB's HTTP API; commits come
-    /// from its event stream), bitcoin (the JSON-RPC of btcd, bchd or Bitcoin Core) or bitcoin-p2p (their
-    /// peer-to-peer protocol)
-    /// [default: cometbft; with --workload bitcoin: bitcoin; with bitcoin-p2p:// endpoints: bitcoin-p2p].
+    /// from its event stream) or bitcoin (the JSON-RPC of btcd, bchd or Bitcoin Core)
+    /// [default: cometbft; with --workload bitcoin: bitcoin].
     #[arg(long, value_enum, env = "TXGEN_TARGET", value_name = "KIND")]
     pub target: Option<TargetKind>,
 
@@ -303,16 +303,9 @@ impl Settings {
     /// The kind of node: the one given, else the one that the workload is for.
     pub fn target(&self) -> TargetKind {
         self.target.unwrap_or(match self.workload {
-            _ if self.is_of_peers() => TargetKind::BitcoinP2p,
             Some(WorkloadKind::Bitcoin) => TargetKind::Bitcoin,
             _ => TargetKind::default(),
         })
-    }
-
-    /// Whether the first endpoint is a Bitcoin node among peers.
-    fn is_of_peers(&self) -> bool {
-        let first = self.endpoints.first();
-        first.is_some_and(|endpoint| endpoint.transport() == Transport::P2p)
     }
 
     /// These settings where they are given, `base` elsewhere.

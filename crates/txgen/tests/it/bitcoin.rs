@@ -1,6 +1,6 @@
 //! Bitcoin loads from a wallet of their own, over JSON-RPC.
 
-pub(crate) mod peers;
+mod peers;
 
 use std::time::Duration;
 

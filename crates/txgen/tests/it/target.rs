@@ -51,15 +51,6 @@ impl Case {
         }
     }
 
-    fn bitcoin_among_peers() -> Self {
-        let (node, peers) = bitcoin::peers::peered(&Place::new(), |_| ());
-        Self {
-            name: "bitcoin-p2p",
-            endpoints: format!("{peers} --bitcoin-rpc {}", bitcoin::url(&node)),
-            _node: node,
-        }
-    }
-
     /// The flags that name the target and where it is.
     fn flags(&self) -> String {
         format!("--target {} --endpoints {}", self.name, self.endpoints)
@@ -153,14 +144,9 @@ fn every_command_loads_a_bitcoin_node() {
 }
 
 #[test]
-fn every_command_loads_a_bitcoin_node_among_its_peers() {
-    Case::bitcoin_among_peers().check_every_command();
-}
-
-#[test]
 fn every_command_starts_the_node_that_its_target_needs() {
     let place = Place::new();
-    for target in ["cometbft", "bigchaindb", "bitcoin", "bitcoin-p2p"] {
+    for target in ["cometbft", "bigchaindb", "bitcoin"] {
         let ended = place.txgen(&format!(
             "scan --target {target} --rates 20 --duration 1s --out {target}"
         ));

@@ -1,11 +1,8 @@
-//! Targets to come: several transactions in a request, no answers, and a connection for each answer.
+//! Several transactions in a request, and a connection for each answer.
 
 use std::num::NonZeroU32;
 
-use measure::{
-    AcceptanceSeen, BlockSeen, BlockTx, Codespace, Failure, Recorder, RecorderConfig, RunEnd,
-    RunFolderWriters, SchedulePlan, SourceId,
-};
+use measure::Failure;
 
 use super::*;
 use crate::target::Framing;
@@ -18,7 +15,6 @@ const BATCHES: Limits = Limits {
         between: b",",
         close: b"]",
     },
-    answers: true,
     on_demand: false,
 };
 
@@ -137,95 +133,6 @@ fn a_broken_connection_fails_all_of_its_requests() {
         assert_eq!(outcome.reply(index), timeout, "{index}");
     }
     assert_eq!(outcome.answered.len(), 16);
-}
-
-#[test]
-fn without_answers_a_transaction_is_done_with_once_it_is_sent() {
-    let limits = Limits {
-        answers: false,
-        ..Limits::default()
-    };
-    let react = |_, _: &str| Reaction::Silence;
-    let mut scenario = Scenario::open(1_000, ms(100), &[WS], Box::new(react));
-    scenario.target.limits = limits;
-    scenario.config.rules.max_in_flight = 1;
-    let outcome = scenario.run();
-    assert_eq!(outcome.caused_by(Cause::OnTime), indices(0..100));
-    assert_eq!(outcome.answered, []);
-    assert_eq!(outcome.ended, ms(100), "there is nothing to drain");
-    // A flood is as fast as the socket.
-    let react = |_, _: &str| Reaction::Silence;
-    let mut scenario = Scenario::flood(1_000, 5, &[WS], Box::new(react));
-    scenario.target.limits = limits;
-    assert_eq!(scenario.run().sent.len(), 1_000);
-}
-
-/// The recorder of a run without answers, given what the shard and a follower report.
-#[test]
-fn a_run_without_answers_ends_with_every_fate_known() {
-    let react = |_, _: &str| Reaction::Silence;
-    let mut scenario = Scenario::open(1_000, ms(100), &[WS], Box::new(react));
-    scenario.target.limits.answers = false;
-    let outcome = scenario.run();
-    let mut config = RecorderConfig::new(0, 1, 1);
-    config.answers = false;
-    let plan = SchedulePlan::new(Schedule::new(
-        Profile::constant(Rate::per_second(1_000).unwrap(), Some(ms(100))).unwrap(),
-        Arrivals::Even,
-    ));
-    let writers = RunFolderWriters {
-        txs: Vec::new(),
-        answers: Vec::new(),
-        series: Vec::new(),
-        steps: Vec::new(),
-        blocks: Vec::new(),
-        hlog: Vec::new(),
-    };
-    let mut recorder = Recorder::new(config, plan, writers);
-    recorder.accepted_unanswered(AcceptanceSeen {
-        observed: ms(150),
-        txs: (0..90).map(target::hash).collect(),
-    });
-    recorder.block(BlockSeen {
-        height: 1,
-        header_time_unix_ns: 0,
-        observed: ms(200),
-        resolution: None,
-        gas_wanted: None,
-        gas_used: None,
-        bytes: 0,
-        txs: (0..80)
-            .map(|index| BlockTx {
-                hash: target::hash(index),
-                code: 0,
-                space: Codespace::NONE,
-            })
-            .collect(),
-    });
-    recorder.watermark(SourceId(1), ms(300));
-    outcome.sent.iter().for_each(|sent| recorder.sent(sent));
-    recorder.retire(SourceId(0));
-    let summary = recorder
-        .finish(RunEnd {
-            planned: Some(100),
-            offered_until: ms(100),
-            ended: ms(300),
-            interrupted: false,
-        })
-        .summary;
-    assert!(summary.conservation.holds, "{:?}", summary.conservation);
-    let fate = &summary.fate;
-    assert_eq!((fate.sent, fate.accepted, fate.unanswered), (100, 90, 10));
-    assert_eq!((fate.committed, fate.pending), (80, 10));
-}
-
-#[test]
-fn a_socket_that_takes_nothing_holds_up_what_has_no_answers() {
-    let react = |_, _: &str| Reaction::Silence;
-    let mut scenario = Scenario::open(1_000, ms(100), &[WS], Box::new(react));
-    scenario.target.limits.answers = false;
-    scenario.take_nothing(50, 60);
-    assert_eq!(scenario.run().caused_by(Cause::Node), indices(50..59));
 }
 
 #[test]

@@ -50,7 +50,6 @@ pub(super) fn accepted(request: &str) -> String {
 
 impl Target for ScriptedTarget {
     type Queries = Client;
-    type Observed = Self;
 
     const FACTS: &'static Facts = &Facts {
         name: "scripted",
