@@ -13,13 +13,12 @@ fn a_node_is_observed_among_its_peers_while_its_rpc_takes_the_load() {
         config.bitcoin.trickle = Duration::from_millis(5);
     });
     let peers = format!("bitcoin-p2p://{}", node.peers_address().unwrap());
-    place
-        .txgen(&format!(
+    let ended = place.txgen(&format!(
             "constant --rate 50/s --duration 3s --workload bitcoin --endpoints {} --observe among={peers} --out run",
             url(&node)
-        ))
-        .expect(0);
+        ));
     let run = place.run("run");
+    ended.ends_as_judged(0, &run.summary());
     run.summary().assert_all_committed(150);
     let sights = run.text("sights.csv");
     assert!(sights.contains("among"), "{sights}");
