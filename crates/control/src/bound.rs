@@ -93,8 +93,6 @@ pub enum Hold {
     Refused,
     /// A connection broke, and it is not known yet which writes the node has.
     Recovery,
-    /// More connections are open, and the answers on those in use are awaited.
-    Widening,
     /// No write connection is up.
     Connecting,
 }
@@ -225,7 +223,6 @@ impl Hold {
         match self {
             Self::Refused => "a refusal: the node's mempool is full or being rechecked",
             Self::Recovery => "a broken connection: it is not known yet which writes the node has",
-            Self::Widening => "more connections to the node take over from those in use",
             Self::Connecting => "the connections: none to the node is up",
         }
     }

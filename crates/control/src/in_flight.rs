@@ -34,12 +34,9 @@ pub(crate) struct InFlight {
     /// The highest rate of answers in each of the last seconds, and when the newest of them began.
     best: VecDeque<f64>,
     second: Nanos,
-    /// Writes under way at most.
-    most: f64,
-    least_connections: usize,
-    most_connections: usize,
+    settings: PaceSettings,
     connections: usize,
-    probe: Probe,
+    trial: Option<Trial>,
     /// Blocks until the next trial may begin, and trials in a row that did not help.
     rest: usize,
     failures: u32,
@@ -48,19 +45,14 @@ pub(crate) struct InFlight {
     lines: VecDeque<usize>,
 }
 
-/// Whether more connections are being tried.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Probe {
-    None,
-    /// So many more were asked for; they are not all up yet, or the block under way began before.
-    Opening {
-        before: usize,
-        rate: f64,
-    },
-    Measuring {
-        before: usize,
-        rate: f64,
-    },
+/// More connections than `before`, as a trial.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    before: usize,
+    /// Answers a second with these.
+    rate: f64,
+    /// All are up since before the last block.
+    is_open: bool,
 }
 
 /// What was seen since the last block.
@@ -95,14 +87,12 @@ impl InFlight {
             unloaded: None,
             alone: None,
             mean: 0.0,
-            span: Span::from(now),
+            span: Span::new(now),
             best: VecDeque::new(),
             second: now,
-            most: (pace.in_flight as f64).max(LEAST),
-            least_connections: pace.connections,
-            most_connections: pace.most_connections(),
+            settings: *pace,
             connections: pace.connections,
-            probe: Probe::None,
+            trial: None,
             rest: 0,
             failures: 0,
             seen: Seen::default(),
@@ -147,7 +137,7 @@ impl InFlight {
     }
 
     fn end_span(&mut self) {
-        let next = Span::from(self.span.last);
+        let next = Span::new(self.span.last);
         let span = std::mem::replace(&mut self.span, next);
         self.mean = span.took.as_secs_f64() / f64::from(span.answers);
         let unloaded = self.unloaded.map_or(self.mean, Nanos::as_secs_f64);
@@ -174,7 +164,7 @@ impl InFlight {
             wanted = wanted.max(2.0 * self.limit);
         }
         let least = LEAST.max(self.connections as f64);
-        self.limit = wanted.min(self.most).max(least);
+        self.limit = wanted.min(self.settings.in_flight as f64).max(least);
     }
 
     /// A block: whether another number of connections is worth a try is looked at once a block.
@@ -185,46 +175,40 @@ impl InFlight {
         remember(&mut self.lines, seen.lines);
         let lines = self.lines.iter().copied().max().unwrap_or(0);
         self.rest = self.rest.saturating_sub(1);
-        self.probe = match self.probe {
-            // None => Opening
-            Probe::None if is_queue && self.is_worth_a_trial(lines) => {
+        let most = lines.min(self.settings.most_connections());
+        match self.trial.take() {
+            None if is_queue && self.rest == 0 && self.connections < most => {
                 let before = self.connections;
-                self.connections = (PROBE as usize * before)
-                    .min(lines)
-                    .min(self.most_connections);
-                Probe::Opening { before, rate }
+                self.connections = (PROBE as usize * before).min(most);
+                self.trial = Some(Trial {
+                    before,
+                    rate,
+                    is_open: false,
+                });
             }
-            Probe::None => {
-                if self.connections > self.least_connections.max(lines) {
-                    self.connections -= 1;
-                }
-                Probe::None
+            None if self.connections > self.settings.connections.max(lines) => {
+                self.connections -= 1;
             }
-            // Opening => Measuring
-            Probe::Opening { before, rate } if !seen.is_short_of_connections => {
-                Probe::Measuring { before, rate }
+            None => {}
+            Some(trial) if seen.is_short_of_connections => self.trial = Some(trial),
+            Some(trial) if !trial.is_open => {
+                self.trial = Some(Trial {
+                    is_open: true,
+                    ..trial
+                });
             }
-            Probe::Opening { .. } => self.probe,
-            // Measuring => None
-            Probe::Measuring {
-                before,
-                rate: without,
-            } => {
-                let more = self.connections as f64 / before as f64 - 1.0;
-                if !is_queue || rate >= without * (1.0 + (more / 4.0).min(STEP - 1.0)) {
+            Some(trial) => {
+                let more = self.connections as f64 / trial.before as f64 - 1.0;
+                let gain = (more / 4.0).min(STEP - 1.0);
+                if !is_queue || rate >= trial.rate * (1.0 + gain) {
                     self.failures = 0;
                 } else {
-                    self.connections = before;
+                    self.connections = trial.before;
                     self.rest = RECENT << self.failures.min(6);
                     self.failures += 1;
                 }
-                Probe::None
             }
-        };
-    }
-
-    fn is_worth_a_trial(&self, lines: usize) -> bool {
-        self.rest == 0 && self.connections < lines.min(self.most_connections)
+        }
     }
 
     /// Writes that may be under way, of at most `most`.
@@ -253,8 +237,8 @@ impl InFlight {
     }
 }
 
-impl From<Nanos> for Span {
-    fn from(began: Nanos) -> Self {
+impl Span {
+    fn new(began: Nanos) -> Self {
         Self {
             began,
             last: began,

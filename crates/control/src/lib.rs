@@ -34,12 +34,10 @@
 
 mod bound;
 mod breaks;
-mod demand;
 mod in_flight;
 mod load;
 mod mempool;
 mod pacer;
-mod probe;
 mod settings;
 mod throughput;
 mod window;
@@ -47,9 +45,8 @@ mod window;
 pub use self::{
     bound::{Bound, Hold},
     breaks::{BreakCause, BreakController, BreakEvent, BreakFacts, BreakState},
-    demand::{Demand, Grant, Refused},
     load::{Load, Unit},
-    pacer::Pacer,
+    pacer::{Demand, Grant, Pacer, Refused},
     settings::{PaceMode, PaceSettings, PauseAction, PauseMode, PauseSettings},
-    throughput::{BlockSeen, Counted, Throughput},
+    throughput::{BlockSeen, Throughput},
 };

@@ -1,6 +1,5 @@
 //! Amounts of transactions, in each unit that a chain may be short of.
 
-use std::iter::Sum;
 use std::ops::Add;
 
 /// What a chain is short of: the window is kept in this unit.
@@ -84,11 +83,5 @@ impl Add for Load {
             bytes: self.bytes.saturating_add(other.bytes),
             gas: self.gas.saturating_add(other.gas),
         }
-    }
-}
-
-impl Sum for Load {
-    fn sum<I: Iterator<Item = Self>>(loads: I) -> Self {
-        loads.fold(Self::ZERO, Self::add)
     }
 }

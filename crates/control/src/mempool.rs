@@ -1,8 +1,8 @@
 //! What the node's mempool holds beside what was sent from here.
 
-use std::collections::VecDeque;
-
 use pacing::Nanos;
+
+use crate::in_flight::AHEAD;
 
 /// Transactions of others at the node, and how many of the own ones the node may have dropped.
 ///
@@ -17,9 +17,8 @@ pub(crate) struct Mempool {
     /// Others' part of the last block, and what others held after it.
     others_in_block: u64,
     others_after_block: u64,
-    /// Own transactions ever sent, and what had been answered of them at recent instants.
+    /// Own transactions ever sent.
     sent: u64,
-    answered: VecDeque<(Nanos, u64)>,
     report: Option<Report>,
     last_block: Nanos,
     /// When anything was heard of the chain.
@@ -29,8 +28,8 @@ pub(crate) struct Mempool {
 #[derive(Clone, Copy, Debug)]
 struct Report {
     txs: u64,
-    /// Own transactions that had been answered when the node was asked.
-    answered: u64,
+    /// Own transactions of which it surely knows all that is to be known: those sent later count beside it.
+    sent: u64,
 }
 
 /// After so long without a block or a report neither can be relied on.
@@ -38,41 +37,19 @@ pub(crate) const SILENCE: Nanos = Nanos::from_secs(10);
 /// Part of what others had in the last block that is left for them: those who hold back
 /// come to equal shares, at an eighth of the difference a block.
 const LEFT_FOR_OTHERS: f64 = 0.75;
-/// Instants kept, which are milliseconds apart under load: a report is older than that never.
-const INSTANTS: usize = 1_024;
 
 impl Mempool {
-    pub(crate) const fn new(now: Nanos, size: Option<usize>) -> Self {
+    pub(crate) fn new(now: Nanos, size: Option<usize>) -> Self {
         Self {
-            size: match size {
-                Some(size) => Some(size as u64),
-                None => None,
-            },
+            size: size.map(|size| size as u64),
             others: 0,
             others_in_block: 0,
             others_after_block: 0,
             sent: 0,
-            answered: VecDeque::new(),
             report: None,
             last_block: Nanos::ZERO,
             heard: now,
         }
-    }
-
-    /// So many of what was sent are not answered.
-    pub(crate) fn under_way(&mut self, now: Nanos, count: usize) {
-        let answered = self.sent.saturating_sub(count as u64);
-        if self
-            .answered
-            .back()
-            .is_some_and(|(_, last)| *last == answered)
-        {
-            return;
-        }
-        if self.answered.len() == INSTANTS {
-            self.answered.pop_front();
-        }
-        self.answered.push_back((now, answered));
     }
 
     /// So many were sent.
@@ -85,18 +62,15 @@ impl Mempool {
         self.sent = self.sent.saturating_sub(count as u64);
     }
 
-    /// The node held so many when it was asked at `asked`; `own` are own. One that was asked before the
-    /// last block says nothing of what the block left.
-    pub(crate) fn reported(&mut self, asked: Nanos, txs: u64, own: u64) {
+    /// The node held so many when it was asked at `asked`; `own` are own, and of `unknown` of these the report may not
+    /// know. One that was asked before the last block says nothing of what the block left.
+    pub(crate) fn reported(&mut self, asked: Nanos, txs: u64, own: u64, unknown: u64) {
         self.heard = self.heard.max(asked);
-        if asked <= self.last_block {
-            return;
+        if asked > self.last_block {
+            self.others = txs.saturating_sub(own);
+            let sent = self.sent.saturating_sub(unknown);
+            self.report = Some(Report { txs, sent });
         }
-        let after = self.answered.partition_point(|(at, _)| *at <= asked);
-        let known = self.answered.get(after.saturating_sub(1));
-        let answered = known.map_or(self.sent, |(_, answered)| *answered);
-        self.others = txs.saturating_sub(own);
-        self.report = Some(Report { txs, answered });
     }
 
     /// The node refused a transaction because it holds `max`; `own` are own. Whether that is news.
@@ -120,13 +94,12 @@ impl Mempool {
 
     /// Of `own` transactions, `under_way` of them not answered, how many the node can still have.
     pub(crate) fn held(&self, own: u64, under_way: u64) -> u64 {
-        match self.report {
-            Some(report) => {
-                let later = self.sent.saturating_sub(report.answered);
-                own.min(report.txs.saturating_add(later)).max(under_way)
-            }
-            None => own,
-        }
+        let most = self.report.map_or(u64::MAX, |report| {
+            report
+                .txs
+                .saturating_add(self.sent.saturating_sub(report.sent))
+        });
+        own.min(most).max(under_way)
     }
 
     /// Transactions of others, as last reported and less those that blocks have taken since.
@@ -136,16 +109,45 @@ impl Mempool {
 
     /// The same at the next block, if others go on.
     pub(crate) fn others_at_next_block(&self, now: Nanos) -> u64 {
+        if self.is_blind(now) {
+            return 0;
+        }
         let coming = (LEFT_FOR_OTHERS * self.others_in_block as f64) as u64;
-        self.others(now).max(if self.is_blind(now) {
-            0
-        } else {
-            self.others_after_block + coming
-        })
+        self.others.max(self.others_after_block + coming)
     }
 
     /// Whether neither a block nor a report was seen for long.
     pub(crate) fn is_blind(&self, now: Nanos) -> bool {
         now.saturating_sub(self.heard) > SILENCE
+    }
+}
+
+/// Whether a full mempool is asked for room.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Probe {
+    None,
+    /// So many may be under way; twice as many after each 20 ms without an answer, so that some stand in the
+    /// node's sockets while it commits the block that makes room.
+    Asking {
+        count: usize,
+        since: Nanos,
+    },
+    /// It took one: a block has made room, which was not seen yet.
+    Answered,
+}
+
+impl Probe {
+    /// The same at `now`, while `most` writes may be under way.
+    pub(crate) fn at(self, now: Nanos, most: usize) -> Self {
+        match self {
+            Self::Asking { count, since } if since == Nanos::ZERO || most == 0 => {
+                Self::Asking { count, since: now }
+            }
+            Self::Asking { count, since } if now.saturating_sub(since) >= AHEAD => Self::Asking {
+                count: (2 * count).min(most),
+                since: now,
+            },
+            _ => self,
+        }
     }
 }

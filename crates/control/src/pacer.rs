@@ -6,34 +6,72 @@ use fairq::Gcra;
 use pacing::{Nanos, Rate};
 
 use crate::bound::Bound;
-use crate::demand::{Demand, Grant, Refused};
 use crate::in_flight::{AHEAD, InFlight};
 use crate::load::{Load, Unit};
-use crate::mempool::{Mempool, SILENCE};
-use crate::probe::Probe;
+use crate::mempool::{Mempool, Probe, SILENCE};
 use crate::settings::{PaceMode, PaceSettings};
-use crate::throughput::{BlockSeen, Counted, Throughput};
+use crate::throughput::{BlockSeen, Throughput};
 use crate::window::{Interval, Window};
 
+/// What waits, and what is at the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// Writes that wait.
+    pub waiting: usize,
+    /// Writes sent and not answered.
+    pub under_way: usize,
+    /// Everything sent and in no block yet, by hash: under way, accepted, or of unknown fate.
+    pub own: Load,
+    /// Writes that may be under way in any case; 0 while nothing can be sent.
+    pub most: usize,
+    /// Connections that are up.
+    pub connections: usize,
+    /// Lines of writes in order that wait or are under way: without a proxy each would have one under way.
+    pub lines: usize,
+}
+
+/// A permission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// So many writes may leave now; they count as sent.
+    pub now: usize,
+    /// No more than this in the window's unit; a write begun below it leaves whole.
+    pub amount: u64,
+    /// When to ask again, if time alone decides; else ask when something has happened: an answer, a
+    /// block, a depth, the end of a break.
+    pub next: Option<Nanos>,
+}
+
+/// Why the node did not take a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Its mempool is full; `max` is how many it holds, if the error contains it.
+    Full {
+        /// Transactions the mempool holds.
+        max: Option<usize>,
+    },
+    /// Its mempool is being rechecked after a block and counts as full for a moment.
+    Rechecking,
+    /// It did not answer in time.
+    TimedOut,
+}
+
 /// Hands out permissions to send: an exact emitter behind the window, the mempool's room and the
-/// in-flight cap (adaptive only), at the share of the rate that a break leaves.
+/// in-flight cap (adaptive only).
 ///
 /// In any window of w seconds at most `max_req` × w and one burst (20 ms at most) leave, unless the
 /// mode is off.
 #[derive(Clone, Debug)]
 pub struct Pacer {
-    mode: PaceMode,
     max: Rate,
     settings: PaceSettings,
     window: Window,
     mempool: Mempool,
     in_flight: InFlight,
-    throughput: Throughput,
+    committed: Throughput,
     emitter: Gcra,
     /// The rate the emitter was set to.
-    set: f64,
-    /// Share of the rate that a break leaves, 0 to 1.
-    factor: f64,
+    set: Rate,
     demand: Demand,
     since_block: SinceBlock,
     probe: Probe,
@@ -60,6 +98,15 @@ struct SinceBlock {
     was_full: bool,
 }
 
+impl SinceBlock {
+    fn new(began: Nanos) -> Self {
+        Self {
+            began,
+            ..Self::default()
+        }
+    }
+}
+
 /// Where no probe asks (*fixed*, *off*), a node that refused is asked again after so long.
 const REFUSED: Nanos = Nanos::from_millis(250);
 /// While writes wait they leave in groups of a tenth of the longest burst, to save wake-ups.
@@ -73,18 +120,16 @@ impl Pacer {
     pub fn new(now: Nanos, max_req: Rate, pace: &PaceSettings) -> Self {
         let burst = Nanos::from(pace.burst).min(AHEAD);
         Self {
-            mode: pace.mode,
             max: max_req,
             settings: *pace,
             window: Window::new(),
             mempool: Mempool::new(now, pace.mempool_size),
             in_flight: InFlight::new(now, pace),
-            throughput: Throughput::new(),
+            committed: Throughput::default(),
             emitter: Gcra::new(max_req, burst),
-            set: max_req.as_f64(),
-            factor: 1.0,
+            set: max_req,
             demand: Demand::default(),
-            since_block: SinceBlock::from(now),
+            since_block: SinceBlock::new(now),
             probe: Probe::None,
             free: f64::INFINITY,
             taken: 0.0,
@@ -98,7 +143,6 @@ impl Pacer {
     pub fn grant(&mut self, now: Nanos, demand: Demand) -> Grant {
         self.demand = demand;
         self.in_flight.note(demand.lines, demand.connections);
-        self.mempool.under_way(now, demand.under_way);
         self.probe = self.probe.at(now, demand.most);
         let (most, amount, bound) = self.room(now);
         // The tail of the room is not what a probe is after.
@@ -141,43 +185,28 @@ impl Pacer {
     /// How many more writes may leave whatever the rate is, how much of the window's unit, and what
     /// bounds them.
     fn room(&self, now: Nanos) -> (usize, f64, Bound) {
-        let (flying, flying_bound) = self.in_flight_room();
-        if self.mode != PaceMode::Adaptive {
-            return (flying, f64::INFINITY, flying_bound);
+        let (cap, cap_bound) = self.in_flight_room();
+        if self.settings.mode != PaceMode::Adaptive {
+            return (cap, f64::INFINITY, cap_bound);
         }
-        let unit = self.window.unit;
-        let mean = self.demand.own.mean(unit);
-        let (window, window_bound) = self.window_room(now);
-        let (mut mempool, mempool_bound) = self.mempool_room(now);
-        if let Probe::Asking { count, .. } = self.probe {
-            mempool = count.saturating_sub(self.demand.under_way) as f64;
-        }
-        let (amount, bound) = if mempool * mean < window {
-            (mempool * mean, mempool_bound)
-        } else {
-            (window, window_bound)
-        };
+        let (amount, bound) = self.node_room(now);
         // A write of unknown size may leave while there is room at all.
-        let most = match unit {
-            Unit::Transactions => amount as usize,
-            _ if amount < 1.0 => 0,
-            _ => ((amount / mean) as usize).max(1),
+        let writes = match amount {
+            ..1.0 => 0,
+            _ => ((amount / self.mean()) as usize).max(1),
         };
-        if flying < most {
-            (flying, amount, flying_bound)
+        if cap < writes {
+            (cap, amount, cap_bound)
         } else {
-            (most, amount, bound)
+            (writes, amount, bound)
         }
     }
 
     fn in_flight_room(&self) -> (usize, Bound) {
-        let Demand { under_way, .. } = self.demand;
-        let most = if self.factor > 0.0 {
-            self.demand.most
-        } else {
-            0
-        };
-        let limit = match self.mode {
+        let Demand {
+            under_way, most, ..
+        } = self.demand;
+        let limit = match self.settings.mode {
             PaceMode::Adaptive => self.in_flight.limit(most),
             _ => most,
         };
@@ -189,41 +218,58 @@ impl Pacer {
         };
         let room = limit.saturating_sub(under_way);
         // What answers make room for leaves in groups, too.
-        let group = if limit < most {
-            limit.min((self.in_flight.best() * GROUP) as usize)
-        } else {
-            0
-        };
-        let is_enough = room >= group.min(self.demand.waiting);
+        let group = limit.min((self.in_flight.best() * GROUP) as usize);
+        let is_enough = limit == most || room >= group.min(self.demand.waiting);
         (if is_enough { room } else { 0 }, bound)
+    }
+
+    /// What the window and the mempool leave, in the window's unit.
+    fn node_room(&self, now: Nanos) -> (f64, Bound) {
+        let (own, mean) = (self.own(now), self.mean());
+        let limit = self.window_size(now);
+        let window = (limit - own).max(0.0);
+        let others = self.mempool.others_at_next_block(now);
+        let mempool_limit = self.mempool_limit();
+        let mempool = match self.probe {
+            Probe::Asking { count, .. } => count.saturating_sub(self.demand.under_way) as f64,
+            _ => (mempool_limit - own / mean - others as f64).max(0.0),
+        };
+        if mempool * mean < window {
+            let bound = Bound::MempoolRoom {
+                own: (own / mean) as usize,
+                others: others as usize,
+                limit: mempool_limit as usize,
+            };
+            (mempool * mean, bound)
+        } else {
+            let bound = Bound::Window {
+                own: own as usize,
+                limit: limit as usize,
+                unit: self.window.unit,
+            };
+            (window, bound)
+        }
+    }
+
+    /// The mean of an own transaction at the node, in the window's unit.
+    fn mean(&self) -> f64 {
+        self.demand.own.mean(self.window.unit)
     }
 
     /// Own transactions at the node, in the window's unit. While neither blocks nor depths are known,
     /// only those that are not answered.
     fn own(&self, now: Nanos) -> f64 {
-        let own = self.demand.own;
         let under_way = self.demand.under_way as u64;
-        let held = if self.mempool.is_blind(now) {
-            under_way
-        } else {
-            self.mempool.held(own.txs, under_way)
+        let held = match self.mempool.is_blind(now) {
+            true => under_way,
+            false => self.mempool.held(self.demand.own.txs, under_way),
         };
-        let mean = own.mean(self.window.unit);
-        match self.probe {
-            // The block that made room took as much as the last one.
-            Probe::Answered => (held as f64 * mean - self.taken).max(under_way as f64 * mean),
-            _ => held as f64 * mean,
-        }
-    }
-
-    fn window_room(&self, now: Nanos) -> (f64, Bound) {
-        let (own, limit) = (self.own(now), self.window_size(now));
-        let bound = Bound::Window {
-            own: own as usize,
-            limit: limit as usize,
-            unit: self.window.unit,
+        // The block that made room took as much as the last one.
+        let taken = match self.probe {
+            Probe::Answered => self.taken,
+            _ => 0.0,
         };
-        ((limit - own).max(0.0), bound)
+        (held as f64 * self.mean() - taken).max(under_way as f64 * self.mean())
     }
 
     /// The window; half of it from a refusal to the next block, and no bound where the node has shown no
@@ -239,18 +285,6 @@ impl Pacer {
         }
     }
 
-    fn mempool_room(&self, now: Nanos) -> (f64, Bound) {
-        let own = self.own(now) / self.demand.own.mean(self.window.unit);
-        let others = self.mempool.others_at_next_block(now);
-        let limit = self.mempool_limit();
-        let bound = Bound::MempoolRoom {
-            own: own as usize,
-            others: others as usize,
-            limit: limit as usize,
-        };
-        ((limit - own - others as f64).max(0.0), bound)
-    }
-
     /// How many transactions the mempool may hold; infinite if that is unknown.
     fn mempool_limit(&self) -> f64 {
         let size = self.mempool.size.map_or(f64::INFINITY, |size| size as f64);
@@ -258,8 +292,8 @@ impl Pacer {
     }
 
     fn rate_bound(&self) -> Bound {
-        let per_second = self.set;
-        if per_second < self.max.as_f64() {
+        let per_second = self.set.as_f64();
+        if self.set < self.max {
             Bound::Pace { per_second }
         } else {
             Bound::Ceiling { per_second }
@@ -267,7 +301,7 @@ impl Pacer {
     }
 
     fn take(&mut self, now: Nanos, count: usize) -> usize {
-        if self.mode == PaceMode::Off {
+        if self.settings.mode == PaceMode::Off {
             return count;
         }
         let count = u32::try_from(count).unwrap_or(u32::MAX);
@@ -275,7 +309,7 @@ impl Pacer {
     }
 
     fn next(&self, now: Nanos, left: usize) -> Nanos {
-        let group = (self.set * GROUP).max(1.0) as u32;
+        let group = (self.set.as_f64() * GROUP).max(1.0) as u32;
         let group = group.min(u32::try_from(left).unwrap_or(u32::MAX));
         self.emitter.next_at(now, group)
     }
@@ -316,24 +350,23 @@ impl Pacer {
     }
 
     /// The node's mempool held so many transactions when it was asked at `asked`.
-    pub fn mempool(&mut self, asked: Nanos, txs: usize) {
-        self.mempool
-            .reported(asked, txs as u64, self.demand.own.txs);
+    pub fn mempool(&mut self, now: Nanos, asked: Nanos, txs: usize) {
+        // What may have been sent or answered since then is not in it.
+        let since = now.saturating_sub(asked).as_secs_f64() * self.set.as_f64();
+        let unknown = self.demand.under_way as u64 + since.ceil() as u64;
+        let own = self.demand.own.txs;
+        self.mempool.reported(asked, txs as u64, own, unknown);
     }
 
     /// A block, the unit that the chain is short of, and what is own and in no block after it.
     pub fn block(&mut self, now: Nanos, block: &BlockSeen, unit: Unit, left: Load) {
-        let counted = self.throughput.block(block);
-        if counted == Counted::Duplicate {
+        if !self.committed.block(block) {
             return;
         }
         self.demand.own = left;
         let others = block.all.less(block.ours);
         self.mempool.block(block.observed, others.txs);
-        if counted == Counted::Late {
-            return;
-        }
-        let since = std::mem::replace(&mut self.since_block, SinceBlock::from(now));
+        let since = std::mem::replace(&mut self.since_block, SinceBlock::new(now));
         let interval = Interval {
             observed: block.observed,
             unit,
@@ -353,10 +386,7 @@ impl Pacer {
         let is_served = !since.was_idle && since.sent > 0 && secs > 0.0;
         self.served = is_served.then(|| since.sent as f64 / secs);
         self.taken = block.ours.of(unit) as f64;
-        let (mempool_room, _) = self.mempool_room(now);
-        self.free = (self.window.size - left.of(unit) as f64)
-            .min(mempool_room * left.mean(unit))
-            .max(0.0);
+        (self.free, _) = self.node_room(now);
         self.follow(now, f64::INFINITY);
     }
 
@@ -370,27 +400,21 @@ impl Pacer {
         self.window.learn(history, limit);
     }
 
-    /// A break leaves this share of the rate, 0 to 1.
-    pub fn throttle(&mut self, now: Nanos, factor: f64) {
-        self.factor = factor.clamp(0.0, 1.0);
-        self.follow(now, f64::INFINITY);
-    }
-
     /// Another node takes the writes: its mempool may be of another size.
     pub fn node_changed(&mut self, now: Nanos) {
-        let mut next = Self::new(now, self.max, &self.settings);
-        next.throughput = std::mem::take(&mut self.throughput);
-        next.factor = self.factor;
-        next.emitter = self.emitter.clone();
-        next.set = self.set;
-        *self = next;
+        *self = Self {
+            committed: std::mem::take(&mut self.committed),
+            emitter: self.emitter.clone(),
+            set: self.set,
+            ..Self::new(now, self.max, &self.settings)
+        };
         self.follow(now, f64::INFINITY);
     }
 
     /// The node's chain was replaced by another: heights begin anew.
     pub fn chain_replaced(&mut self, now: Nanos) {
         self.node_changed(now);
-        self.throughput.restart();
+        self.committed = Throughput::default();
     }
 
     /// What held writes back when they were last asked for.
@@ -398,17 +422,17 @@ impl Pacer {
         self.bound
     }
 
-    /// Writes a second that may leave outside of breaks, while there is room.
+    /// Writes a second that may leave while there is room.
     pub fn rate(&self) -> Rate {
         self.rate_with(f64::INFINITY)
     }
 
     /// The same with so much room, in the window's unit.
     fn rate_with(&self, room: f64) -> Rate {
-        if self.mode != PaceMode::Adaptive {
+        if self.settings.mode != PaceMode::Adaptive {
             return self.max;
         }
-        let mean = self.demand.own.mean(self.window.unit);
+        let mean = self.mean();
         let mut pace = self.window.pace(self.free, self.taken) / mean;
         pace = pace.max(self.settings.min_req.as_f64());
         if !self.since_block.was_idle {
@@ -426,7 +450,7 @@ impl Pacer {
 
     /// Transactions a second that the chain commits, smoothed.
     pub fn committed_rate(&self, now: Nanos) -> f64 {
-        self.throughput.rate_at(now)
+        self.committed.rate_at(now)
     }
 
     /// Mean time between blocks before which own transactions waited; zero until one was seen.
@@ -441,7 +465,7 @@ impl Pacer {
 
     /// How long a node that refused is left alone, unless a block comes before.
     pub const fn ask_again_after(&self) -> Nanos {
-        match self.mode {
+        match self.settings.mode {
             PaceMode::Adaptive => AHEAD,
             PaceMode::Fixed | PaceMode::Off => REFUSED,
         }
@@ -454,7 +478,7 @@ impl Pacer {
 
     /// Connections over which writes should go.
     pub const fn connections(&self) -> usize {
-        match self.mode {
+        match self.settings.mode {
             PaceMode::Adaptive => self.in_flight.connections(),
             PaceMode::Fixed | PaceMode::Off => self.settings.connections,
         }
@@ -466,20 +490,10 @@ impl Pacer {
     }
 
     fn follow(&mut self, now: Nanos, room: f64) {
-        let wanted = self.rate_with(room).as_f64() * self.factor;
+        let wanted = self.rate_with(room);
         if wanted != self.set {
-            let rate = Rate::from_f64(wanted).unwrap_or(Rate::ZERO);
-            self.emitter.set_rate(now, rate.min(self.max));
+            self.emitter.set_rate(now, wanted);
             self.set = wanted;
-        }
-    }
-}
-
-impl From<Nanos> for SinceBlock {
-    fn from(began: Nanos) -> Self {
-        Self {
-            began,
-            ..Self::default()
         }
     }
 }

@@ -143,9 +143,9 @@ impl Window {
         {
             self.second.pop_front();
         }
-        let all = self.second.iter().map(|(_, all, _)| *all).sum();
-        let ours = self.second.iter().map(|(_, _, ours)| *ours).sum();
-        remember(&mut self.seconds, (all, ours));
+        let add = |(all, ours), &(_, more, more_ours): &_| (all + more, ours + more_ours);
+        let sums = self.second.iter().fold((Load::ZERO, Load::ZERO), add);
+        remember(&mut self.seconds, sums);
     }
 
     /// `own` were in no block until this one. What is too many leaves over some blocks, in which half as

@@ -83,9 +83,6 @@ impl Readiness {
         }
         match self.controller {
             BreakState::Running => "running".to_owned(),
-            BreakState::Ramping => {
-                "ramping: after a break the rate rises to the full rate".to_owned()
-            }
             state => format!(
                 "{}: writes are held and go out after the break",
                 state.name()
@@ -294,11 +291,6 @@ mod tests {
         };
         assert!(paused.is_ready());
         assert!(paused.why().starts_with("paused: writes are held"));
-        let ramping = Readiness {
-            controller: BreakState::Ramping,
-            ..ready()
-        };
-        assert!(!ramping.why().contains("held"), "{}", ramping.why());
         let mut down = ready();
         down.nodes[0].up = false;
         assert!(down.is_ready());

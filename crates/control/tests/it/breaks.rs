@@ -24,6 +24,8 @@ struct Chain {
     /// How long nothing was sent in all.
     closed: Nanos,
     events: Vec<(Nanos, BreakEvent)>,
+    /// Every state that was entered.
+    states: Vec<BreakState>,
 }
 
 impl Chain {
@@ -43,11 +45,11 @@ impl Chain {
             gathered: 0.0,
             closed: Nanos::ZERO,
             events: Vec::new(),
+            states: Vec::new(),
         }
     }
 
-    /// Until this second; `txs` is how many a second are committed, given the second and the share
-    /// of the rate that the gate leaves.
+    /// Until this second; `txs` is how many a second are committed, given the second, outside of breaks.
     fn run(&mut self, until: u64, txs: impl Fn(f64) -> f64) -> &mut Self {
         while self.now < Nanos::from_secs(until) {
             self.step(&txs);
@@ -62,7 +64,7 @@ impl Chain {
         }
         self.events
             .extend(events.into_iter().map(|event| (self.now, event)));
-        let share = self.breaks.factor();
+        let share = f64::from(u8::from(!self.breaks.is_closed()));
         // What is under way is answered at once when nothing new comes.
         let drained = self.breaks.state() == BreakState::Draining;
         self.facts.in_flight = if drained { 0 } else { self.facts.in_flight };
@@ -91,7 +93,7 @@ impl Chain {
         self.events
             .iter()
             .filter_map(|(at, event)| match event {
-                BreakEvent::Began { cause, .. } => Some((*at, *cause)),
+                BreakEvent::Began(cause) => Some((*at, *cause)),
                 _ => None,
             })
             .collect()
@@ -100,7 +102,7 @@ impl Chain {
     /// The gain measured last.
     fn gain(&self) -> Option<f64> {
         self.events.iter().rev().find_map(|(_, event)| match event {
-            BreakEvent::Measured { gain } => Some(*gain),
+            BreakEvent::Measured { gain, .. } => Some(*gain),
             _ => None,
         })
     }
@@ -118,17 +120,11 @@ impl Chain {
     fn tick(&mut self, in_flight: usize) -> Vec<BreakEvent> {
         self.now = self.now.saturating_add(TICK);
         self.facts.in_flight = in_flight;
-        self.breaks.tick(self.now, &self.facts)
-    }
-
-    fn states(&self) -> Vec<BreakState> {
-        self.events
-            .iter()
-            .filter_map(|(_, event)| match event {
-                BreakEvent::Entered(state) => Some(*state),
-                _ => None,
-            })
-            .collect()
+        let before = self.breaks.state();
+        let events = self.breaks.tick(self.now, &self.facts);
+        let after = self.breaks.state();
+        self.states.extend((after != before).then_some(after));
+        events
     }
 }
 
@@ -157,10 +153,9 @@ fn a_break_goes_through_its_states_and_lasts_as_long_as_configured() {
     let states = [
         BreakState::Draining,
         BreakState::Paused,
-        BreakState::Ramping,
         BreakState::Running,
     ];
-    assert_eq!(chain.states(), states);
+    assert_eq!(chain.states, states);
     let [(first, BreakCause::Interval)] = chain.began()[..] else {
         panic!("{:?}", chain.began());
     };
@@ -171,30 +166,14 @@ fn a_break_goes_through_its_states_and_lasts_as_long_as_configured() {
     assert!(
         chain
             .events
-            .contains(&(reopened, BreakEvent::Reopened { closed }))
+            .contains(&(reopened, BreakEvent::Reopened(closed)))
     );
     assert_eq!(chain.breaks.closed_until(chain.now), Nanos::ZERO);
-    // The next one comes an interval after the end of this one, ramp included.
+    // The next one comes an interval after the end of this one.
     chain.run(230, steady);
     let second = chain.began()[1].0;
     let after = second.saturating_sub(reopened).as_secs();
-    assert!((92..=112).contains(&after), "{after}");
-}
-
-#[test]
-fn the_rate_ramps_up_from_a_quarter() {
-    let mut chain = Chain::new(&pause(PauseMode::Interval));
-    chain.run_to_a_break();
-    let mut factors = Vec::new();
-    for _ in 0..80 {
-        chain.tick(0);
-        factors.push(chain.breaks.factor());
-    }
-    let open = |factor: &f64| *factor > 0.0 && *factor < 1.0;
-    let ramp: Vec<f64> = factors.iter().copied().filter(open).collect();
-    assert!((ramp[0] - 0.25).abs() < 1e-9, "{ramp:?}");
-    assert!(ramp.is_sorted() && ramp.len() == 40, "{ramp:?}");
-    assert_eq!(factors.last(), Some(&1.0));
+    assert!((90..=110).contains(&after), "{after}");
 }
 
 #[test]
@@ -228,7 +207,7 @@ fn a_reconnect_is_over_when_the_new_connections_are_up() {
     assert_eq!(chain.breaks.closed_until(chain.now), chain.now);
     chain.breaks.reconnected();
     chain.tick(0);
-    assert_eq!((chain.breaks.state(), reconnects), (BreakState::Ramping, 1));
+    assert_eq!((chain.breaks.state(), reconnects), (BreakState::Running, 1));
 
     // They never come up: the longest pause ends it.
     let mut chain = Chain::new(&settings);
@@ -236,7 +215,7 @@ fn a_reconnect_is_over_when_the_new_connections_are_up() {
     for _ in 0..650 {
         chain.tick(0);
         let open = chain.now.saturating_sub(began) >= Nanos::from_secs(30);
-        assert_eq!(chain.breaks.factor() > 0.0, open, "{}", chain.now);
+        assert_eq!(!chain.breaks.is_closed(), open, "{}", chain.now);
     }
 }
 
@@ -370,7 +349,7 @@ fn a_node_that_catches_up_gets_no_breaks() {
 fn controller_19_a_real_decline_triggers_once() {
     let mut chain = Chain::new(&pause(PauseMode::Threshold));
     chain.run(200, steady);
-    assert_eq!(chain.breaks.baseline(), Some(1_000.0));
+    assert!((chain.breaks.usual() - 1_000.0).abs() < 1e-6);
     chain.run(1_500, |_| 450.0);
     let began = chain.began();
     assert_eq!(began.len(), 1, "{began:?}");
@@ -378,7 +357,7 @@ fn controller_19_a_real_decline_triggers_once() {
     assert!((220..250).contains(&began[0].0.as_secs()), "{began:?}");
     assert_eq!(began[0].1, BreakCause::Threshold);
     // What is usual now has been learnt; a recovery arms it again.
-    assert!((chain.breaks.baseline().unwrap() - 450.0).abs() < 5.0);
+    assert!((chain.breaks.usual() - 450.0).abs() < 5.0);
     chain.run(1_700, steady).run(1_900, |_| 450.0);
     assert_eq!(chain.began().len(), 2);
 }
@@ -436,7 +415,12 @@ fn controller_20_breaks_that_do_not_help_back_off() {
     assert_eq!(chain.breaks.interval(), Nanos::from_secs(3_600));
     let gain = chain.gain().unwrap();
     assert!((0.8..0.95).contains(&gain), "{gain}");
-    let spread = |(_, event): &&(Nanos, BreakEvent)| matches!(event, BreakEvent::Spread { .. });
+    let spread = |(_, event): &&(Nanos, BreakEvent)| {
+        let BreakEvent::Measured { doubled, .. } = event else {
+            return false;
+        };
+        doubled.is_some()
+    };
     assert_eq!(chain.events.iter().filter(spread).count(), 6);
 }
 

@@ -112,11 +112,7 @@ fn pacing_15_never_more_than_max_req_and_a_burst_in_any_100_ms() {
         node.step(now);
         let second = now.as_secs();
         node.halted = (30..40).contains(&second);
-        if second >= 50 {
-            proxy
-                .pacer
-                .throttle(now, if second == 50 { 0.0 } else { 1.0 });
-        }
+        proxy.is_in_break = second == 50;
         proxy.step(now, &mut node);
         now = now.saturating_add(STEP);
     }
@@ -153,7 +149,7 @@ proptest! {
                 0 => pacer.accepted(),
                 1 => pacer.refused(Refused::Full { max: Some(number) }),
                 2 => pacer.refused(Refused::Full { max: None }),
-                3 => pacer.mempool(now, number),
+                3 => pacer.mempool(now, now, number),
                 4 => {
                     height += 1;
                     let unit = [Unit::Transactions, Unit::Bytes, Unit::Gas][number % 3];
@@ -161,7 +157,10 @@ proptest! {
                     let seen = BlockSeen { height, all, ours: Load::ZERO, observed: now };
                     pacer.block(now, &seen, unit, all);
                 }
-                5 => pacer.throttle(now, number as f64 / 3_000.0),
+                5 => {
+                    let demand = Demand { waiting: number, most: 0, ..many(3) };
+                    prop_assert_eq!(pacer.grant(now, demand).now, 0);
+                }
                 6 => pacer.node_changed(now),
                 7 => pacer.answered(now, now.saturating_sub(Nanos::from_micros(number as u64))),
                 _ => {
@@ -544,7 +543,7 @@ fn a_lost_mempool_does_not_close_the_window() {
     assert_eq!(world.fill(), 500);
     assert_eq!(world.pacer.grant(world.now, world.demand()).now, 0);
     world.now = world.now.saturating_add(Nanos::from_secs(1));
-    world.pacer.mempool(world.now, 0);
+    world.pacer.mempool(world.now, world.now, 0);
     assert_eq!(world.fill(), 500);
 }
 

@@ -58,7 +58,10 @@ const REMOVED: [(&str, &str); 5] = [
         "new connections are awaited for 30s at most now; use pause.for",
     ),
     ("pause.drain", "it is 2s now; remove it"),
-    ("pause.ramp", "it is 2s now; remove it"),
+    (
+        "pause.ramp",
+        "the pace bounds what follows a break; remove it",
+    ),
     ("pause.jitter", "it is 0.1 now; remove it"),
 ];
 
@@ -78,7 +81,10 @@ mod tests {
             "; did you mean fair.max_req or pace.min_req?"
         );
         assert_eq!(hint("pause.pause_for"), "; did you mean pause.for?");
-        assert_eq!(hint("pause.ramp"), "; it is 2s now; remove it");
+        assert_eq!(
+            hint("pause.ramp"),
+            "; the pace bounds what follows a break; remove it"
+        );
         assert!(hint("pause.min_run").contains("use pause.interval"));
         assert!(hint("limits.timeout").contains("[limits] has connections,"));
         assert!(hint("cache.bytes").contains("did you mean buffer.bytes?"));

@@ -12,7 +12,6 @@ mod acknowledged;
 mod answer;
 mod api;
 mod bound_log;
-mod breaks;
 mod commit_places;
 mod commits;
 mod explained;

@@ -191,7 +191,7 @@ fn totals(moment: &Moment) -> Totals {
 /// Whether writes may be sent in this state.
 const fn gate(state: BreakState) -> &'static str {
     match state {
-        BreakState::Running | BreakState::Ramping => "open",
+        BreakState::Running => "open",
         BreakState::Draining => "draining",
         BreakState::Paused | BreakState::Reconnecting => "paused",
     }

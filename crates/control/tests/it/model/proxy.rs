@@ -40,6 +40,7 @@ pub(crate) struct Proxy {
     /// Refused ones, which go first once the node is asked again.
     refused_writes: Vec<Request>,
     refused_until: Option<Nanos>,
+    pub(crate) is_in_break: bool,
     again: VecDeque<Request>,
     pub(crate) under_way: usize,
     seen: usize,
@@ -99,6 +100,7 @@ impl Proxy {
             is_floods_turn: false,
             refused_writes: Vec::new(),
             refused_until: None,
+            is_in_break: false,
             again: VecDeque::new(),
             under_way: 0,
             seen: 0,
@@ -128,7 +130,7 @@ impl Proxy {
         self.expire(now);
         self.ask_again(now);
         self.used = self.pacer.connections().min(CONNECTIONS);
-        let is_closed = self.refused_until.is_some() || node.catching_up;
+        let is_closed = self.refused_until.is_some() || self.is_in_break || node.catching_up;
         let most = if is_closed {
             0
         } else {
@@ -220,7 +222,8 @@ impl Proxy {
             self.refused_until = self.refused_until.map(|until| until.min(now));
         }
         if self.visible.depth && now.as_millis().is_multiple_of(ASK_EVERY_MS) {
-            self.pacer.mempool(now.saturating_sub(ASKED), node.depth());
+            self.pacer
+                .mempool(now, now.saturating_sub(ASKED), node.depth());
         }
     }
 

@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::Pacer;
+use control::{BreakController, Pacer};
 use fairq::{ClientKey, Popped};
 use pacing::Nanos;
 use tokio::sync::mpsc;
@@ -19,7 +19,6 @@ use tracing::{error, info, warn};
 
 use super::acknowledged::Acknowledged;
 use super::bound_log::BoundLog;
-use super::breaks::Breaks;
 use super::commits::Commits;
 use super::job::Job;
 use super::passive::PassiveBlocks;
@@ -53,7 +52,9 @@ pub struct Worker {
     /// What was accepted earlier than this is known to be at the node, if it is in no block.
     trusted_since: Nanos,
     pacer: Pacer,
-    breaks: Breaks,
+    breaks: BreakController,
+    /// Why the last break began.
+    break_cause: ReconnectCause,
     bound_log: BoundLog,
     commits: Commits,
     passive: PassiveBlocks,
@@ -90,7 +91,8 @@ impl Worker {
             lent: Vec::new(),
             trusted_since: now,
             pacer: Pacer::new(now, fair.max_req, &config.pacer()),
-            breaks: Breaks::new(now, &config.pause, jitter, Arc::clone(&metrics)),
+            breaks: BreakController::new(now, &config.pause, jitter),
+            break_cause: ReconnectCause::Interval,
             bound_log: BoundLog::default(),
             commits: Commits::new(fair.commit_waiters, fair.commit_timeout.into()),
             passive: PassiveBlocks::default(),
@@ -170,6 +172,7 @@ impl Worker {
                 self.connect_failed = false;
                 if renewed {
                     self.breaks.reconnected();
+                    self.metrics.reconnected(self.break_cause);
                 }
                 if self.pool.is_first() {
                     info!(node = self.active, "a write connection is up");

@@ -1,10 +1,10 @@
 //! What happens at the nodes and what time decides: blocks, depths, deadlines, breaks, and which
 //! node takes the writes.
 
-use control::{BlockSeen, Bound, BreakFacts, Hold, Load, Refused};
+use control::{BlockSeen, Bound, BreakCause, BreakEvent, BreakFacts, Hold, Load, Refused};
 use pacing::Nanos;
 use rpc::FollowedBlock;
-use tracing::info;
+use tracing::{debug, info, warn};
 
 use super::Worker;
 use crate::lane::pool::Broken;
@@ -24,7 +24,7 @@ impl Worker {
             }
             NodeEvent::Mempool { node, txs, at } if Some(node) == self.active => {
                 self.shared.lock().note_mempool(txs);
-                self.pacer.mempool(at, txs);
+                self.pacer.mempool(now, at, txs);
             }
             NodeEvent::Up { .. } | NodeEvent::Down { .. } | NodeEvent::CatchingUp { .. } => {
                 if matches!(event, NodeEvent::Down { node, .. } if Some(node) == self.active) {
@@ -194,10 +194,44 @@ impl Worker {
             catching_up: !self.active_takes_writes(),
             connected: self.pool.is_up(),
         };
-        if self.breaks.tick(now, &facts) {
-            self.pool.renew(now);
+        let before = self.breaks.state();
+        for event in self.breaks.tick(now, &facts) {
+            self.on_break(event, now);
         }
-        self.pacer.throttle(now, self.breaks.factor());
+        let state = self.breaks.state();
+        if state != before {
+            info!(state = state.name(), "break controller");
+            self.metrics.controller(state);
+        }
+    }
+
+    fn on_break(&mut self, event: BreakEvent, now: Nanos) {
+        match event {
+            BreakEvent::Began(cause) => {
+                let rate = self.pacer.committed_rate(now).round();
+                let usual = self.breaks.usual().round();
+                let cause_name = cause.name();
+                info!(
+                    cause = cause_name,
+                    rate, usual, "a break begins: no writes are sent"
+                );
+                self.metrics.paused(cause);
+                self.break_cause = match cause {
+                    BreakCause::Interval => ReconnectCause::Interval,
+                    BreakCause::Threshold => ReconnectCause::Threshold,
+                };
+            }
+            BreakEvent::Reconnect => self.pool.renew(now),
+            BreakEvent::Reopened(closed) => self.metrics.paused_for(closed),
+            BreakEvent::Skipped => debug!("a break is left out: no demand, or no blocks"),
+            BreakEvent::Measured { gain, doubled } => {
+                info!(gain, "the effect of the break was measured");
+                self.metrics.pause_gain(gain - 1.0);
+                if let Some(interval) = doubled {
+                    warn!(%interval, "breaks do not help; the time between them is doubled");
+                }
+            }
+        }
     }
 
     /// What holds the next write back, the node's own reasons first.
@@ -205,7 +239,7 @@ impl Worker {
         if let Some(since) = self.down_since {
             return Bound::NodeDown { since };
         }
-        if self.breaks.factor() == 0.0 {
+        if self.breaks.is_closed() {
             let state = self.breaks.state();
             return Bound::Break { state };
         }

@@ -72,7 +72,7 @@ impl Worker {
 
     /// Whether the node may get writes at all.
     fn may_send(&self) -> bool {
-        self.active_takes_writes() && self.breaks.factor() > 0.0 && self.hold().is_none()
+        self.active_takes_writes() && !self.breaks.is_closed() && self.hold().is_none()
     }
 
     /// Sends up to `count` writes, which shall not come to more than `amount` of what is scarce: first those that are

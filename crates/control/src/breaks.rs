@@ -1,0 +1,472 @@
+//! When the node is given a break, what a break is, and whether it helped.
+//!
+//! # Constants of the breaks
+//!
+//! Those of BEP-19 and of the user's card are settings ([`PauseSettings`]). The tests are in
+//! `tests/it/breaks.rs`.
+//!
+//! | constant | value | reason | test |
+//! |---|---|---|---|
+//! | `EASE` | 2 s | Answers are awaited for at most so long before a break. Writes that were seen within it are demand. | `draining_awaits_answers_but_not_for_ever` |
+//! | `MAX_PAUSE` | 30 s | New connections are awaited until so long after the break began: the default of `fair.queue_timeout`. | `a_reconnect_is_over_when_the_new_connections_are_up` |
+//! | `JITTER` | 0.1 | Random part of the interval. 20 proxies that start together break at 20 different times. | `jitter_keeps_proxies_apart_and_inside_its_bounds` |
+//! | `WINDOW` | 10 s | The memory of the committed rate ([`Throughput`]). A chain without a block for so long has halted. | `controller_16_block_periodic_stalls_do_not_trigger`, `controller_17_a_halted_chain_gets_no_breaks` |
+//! | `FEW` | 3 | Fewer blocks, windows or block intervals say nothing. | `a_single_slow_window_does_not_trigger`, `controller_16_…` |
+//! | `USUAL` | 600 s | In so long what is usual falls to a third, if less is committed. | `controller_19_a_real_decline_triggers_once`, `a_slow_decline_becomes_usual` |
+//! | `SPAN` | 60 s | The longest span of a measurement: the effect of a break lasts 20 to 40 s (`docs/experiments.md`). | `controller_20_breaks_that_help_go_on` |
+//! | `WORTH` | 1.05 | A break that gains less has not helped: 8 % was about the noise of one run (`docs/sentinel.md`). | `controller_20_breaks_that_do_not_help_back_off` |
+//! | `RAREST` | 1 h | Breaks that do not help are at most so far apart. | `controller_20_breaks_that_do_not_help_back_off` |
+
+use std::collections::VecDeque;
+
+use pacing::{Nanos, Random};
+
+use crate::settings::{PauseAction, PauseSettings};
+use crate::throughput::{BlockSeen, Throughput};
+
+const EASE: Nanos = Nanos::from_secs(2);
+const MAX_PAUSE: Nanos = Nanos::from_secs(30);
+const JITTER: f64 = 0.1;
+const WINDOW: Nanos = Nanos::from_secs(10);
+const FEW: usize = 3;
+const USUAL: f64 = 600.0;
+const SPAN: Nanos = Nanos::from_secs(60);
+const WORTH: f64 = 1.05;
+const RAREST: Nanos = Nanos::from_secs(3_600);
+
+/// What the controller has to know at a tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BreakFacts {
+    /// Writes wait.
+    pub backlogged: bool,
+    /// Writes sent and not answered.
+    pub in_flight: usize,
+    /// The node is down, or reads blocks that others made long ago.
+    pub catching_up: bool,
+    /// Connections for writes are up.
+    pub connected: bool,
+}
+
+pacing::named! {
+    /// Why there is a break.
+    pub enum BreakCause {
+        /// The clock.
+        Interval => "interval",
+        /// The committed rate.
+        Threshold => "threshold",
+    }
+}
+
+pacing::named! {
+    /// The states. Writes are sent in the first one only.
+    #[derive(Default)]
+    pub enum BreakState {
+        /// Writes are sent.
+        #[default]
+        Running => "running",
+        /// The answers to the writes under way are awaited.
+        Draining => "draining",
+        /// Nothing is sent.
+        Paused => "paused",
+        /// The pause is over, the new connections are not up yet.
+        Reconnecting => "reconnecting",
+    }
+}
+
+/// What has happened.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum BreakEvent {
+    /// A break began.
+    Began(BreakCause),
+    /// Open new connections now, then call [`BreakController::reconnected`], then close the old
+    /// ones.
+    Reconnect,
+    /// Writes are sent again, after so long without.
+    Reopened(Nanos),
+    /// A break by the clock was left out: there was no demand, or no blocks.
+    Skipped,
+    /// The gain of a break was measured.
+    Measured {
+        /// What was committed with the break, as a ratio to without: 1 is no effect.
+        gain: f64,
+        /// The new time between breaks, if it was doubled because they do not help.
+        doubled: Option<Nanos>,
+    },
+}
+
+/// Pauses and reconnects: Running → Draining → Paused → (Reconnecting) → Running.
+///
+/// Triggers are the clock (with jitter, so that several proxies do not break together), the committed
+/// rate, or both. The rate triggers when it is under a share of what is usual, or under `min_tx_rate`, for
+/// 30 s, writes waiting throughout. After such a break the next needs 30 s that are not slow, unless the
+/// last one was found to help. Low demand, empty blocks, a halted chain and a node that is catching up
+/// never trigger a break.
+///
+/// The gain of a break from b on is measured by three spans of equal length L: before, [b − L, b); with
+/// the break, [b, b + L), so that what the pause costs counts; after, [b + L, b + 2L). It is
+/// rate(with) / mean(rate(before), rate(after)): a node that slows down steadily has the same gain
+/// as one that does not, 1. All three need writes waiting throughout, some blocks each, and no
+/// other break; otherwise nothing is measured. Each two breaks that gain less than 5 % double the time
+/// between breaks, up to an hour, and each one that gains more halves it again, down to what is set.
+///
+/// The rate while sending must not decide: after a pause the queue is longer and the node rested.
+/// CometBFT 0.38 was measured to commit faster for 20 to 40 s after 20 s without load, which gained
+/// 8 % in all, the pause included (`docs/experiments.md`). After a break the window and the pace bound
+/// what is sent, as at any other time.
+#[derive(Clone, Debug)]
+pub struct BreakController {
+    settings: PauseSettings,
+    state: BreakState,
+    /// When the state was entered.
+    since: Nanos,
+    /// When the last break began.
+    began: Nanos,
+    /// When the next break by the clock is due.
+    due: Nanos,
+    /// The last instant at which writes waited or were under way.
+    demanded: Option<Nanos>,
+    /// The last instant outside breaks at which nothing waited, or the chain was not in order.
+    disturbed: Nanos,
+    /// New connections were asked for and are not up.
+    is_replacing: bool,
+    committed: Throughput,
+    /// What is usually committed a second while writes wait.
+    usual: f64,
+    /// Whether less is committed, or not, and since when without a disturbance.
+    slow: (bool, Nanos),
+    /// Whether that may trigger.
+    is_armed: bool,
+    curve: Curve,
+    /// When the break began that is being measured, and the length of the spans.
+    measured: Option<(Nanos, Nanos)>,
+    /// Breaks that did not help, less two for each that did.
+    poor: u32,
+    random: Random,
+    events: Vec<BreakEvent>,
+}
+
+impl BreakController {
+    /// Running; `seed` decides the jitter.
+    pub fn new(now: Nanos, pause: &PauseSettings, seed: u64) -> Self {
+        let mut controller = Self {
+            settings: pause.clone(),
+            state: BreakState::Running,
+            since: now,
+            began: now,
+            due: now,
+            demanded: None,
+            disturbed: now,
+            is_replacing: false,
+            committed: Throughput::default(),
+            usual: 0.0,
+            slow: (false, now),
+            is_armed: true,
+            curve: Curve::default(),
+            measured: None,
+            poor: 0,
+            random: Random::new(seed),
+            events: Vec::new(),
+        };
+        controller.schedule(now);
+        controller
+    }
+
+    /// A block.
+    pub fn block(&mut self, block: &BlockSeen) {
+        let last = self.committed.last_block().unwrap_or(block.observed);
+        if !self.committed.block(block) {
+            return;
+        }
+        self.curve.push(block.observed, block.all.txs);
+        if self.slow.1 < last {
+            let secs = block.observed.saturating_sub(last).as_secs_f64();
+            let faded = self.usual * (-secs / USUAL).exp();
+            self.usual = self.committed.rate().max(faded);
+        }
+        if let Some((began, span)) = self.measured
+            && block.observed >= began.saturating_add(span).saturating_add(span)
+        {
+            self.measured = None;
+            let is_quiet = self.state == BreakState::Running
+                && self.since < began.saturating_add(span)
+                && self.disturbed <= self.since;
+            let gain = self.curve.gain(began, span).filter(|_| is_quiet);
+            gain.into_iter().for_each(|gain| self.judge(gain));
+        }
+    }
+
+    /// The node's chain was replaced by another: heights begin anew, and nothing is known of it.
+    pub fn chain_replaced(&mut self, now: Nanos) {
+        self.committed = Throughput::default();
+        self.curve = Curve::default();
+        (self.usual, self.slow, self.is_armed) = (0.0, (false, now), true);
+        self.measured = None;
+    }
+
+    /// The new connections are up.
+    pub const fn reconnected(&mut self) {
+        self.is_replacing = false;
+    }
+
+    /// Moves on with the time: what has happened since the last call. To be called every
+    /// 50 ms or so, and when the last answer has come while the state is draining.
+    pub fn tick(&mut self, now: Nanos, facts: &BreakFacts) -> Vec<BreakEvent> {
+        self.note(now, facts);
+        let cause = self.cause(now, facts);
+        let next = self.next(now, facts, cause);
+        if next != self.state {
+            self.enter(next, now, cause);
+        } else if next == BreakState::Running && self.is_due(now) {
+            self.events.push(BreakEvent::Skipped);
+            self.schedule(now);
+        }
+        std::mem::take(&mut self.events)
+    }
+
+    fn note(&mut self, now: Nanos, facts: &BreakFacts) {
+        if facts.backlogged || facts.in_flight > 0 {
+            self.demanded = Some(now);
+        }
+        let is_quiet = facts.backlogged && facts.connected && !facts.catching_up;
+        if !is_quiet && !self.is_closed() {
+            self.disturbed = now;
+        }
+        let low = self.settings.min_tx_rate.map(|rate| rate.as_f64());
+        let low = low.unwrap_or(self.settings.min_fraction * self.usual);
+        let is_slow = self.committed.interval() > 0.0 && self.committed.rate() < low;
+        let (was_slow, since) = self.slow;
+        if !is_quiet || self.is_closed() || is_slow != was_slow {
+            self.slow = (is_slow, now);
+        } else if !is_slow && now.saturating_sub(since) >= self.patience() {
+            self.is_armed = true;
+        }
+    }
+
+    /// Why a break may begin now.
+    fn cause(&self, now: Nanos, facts: &BreakFacts) -> Option<BreakCause> {
+        let (is_slow, slow_since) = self.slow;
+        let last = self.committed.last_block().unwrap_or(now);
+        // If no block is ever seen, the clock may still trigger breaks.
+        let has_halted = now.saturating_sub(last) > self.window();
+        let since_demand = now.saturating_sub(self.demanded?);
+        if !facts.connected || facts.catching_up || has_halted || since_demand > EASE {
+            None
+        } else if self.is_due(now) {
+            Some(BreakCause::Interval)
+        } else {
+            let is_long = now.saturating_sub(slow_since) >= self.spread(self.patience());
+            let is_wanted = self.settings.mode.by_throughput() && self.is_armed;
+            (is_wanted && is_slow && is_long).then_some(BreakCause::Threshold)
+        }
+    }
+
+    /// The state that follows, or the same one.
+    fn next(&self, now: Nanos, facts: &BreakFacts, cause: Option<BreakCause>) -> BreakState {
+        let lasted = now.saturating_sub(self.since);
+        let is_over = lasted >= self.settings.length.into();
+        let is_late = now.saturating_sub(self.began) >= MAX_PAUSE;
+        match self.state {
+            BreakState::Running if cause.is_some() => BreakState::Draining,
+            BreakState::Draining if facts.in_flight == 0 || lasted >= EASE => BreakState::Paused,
+            BreakState::Paused if is_over && self.is_replacing => BreakState::Reconnecting,
+            BreakState::Paused if is_over => BreakState::Running,
+            BreakState::Reconnecting if !self.is_replacing || is_late => BreakState::Running,
+            same => same,
+        }
+    }
+
+    fn enter(&mut self, state: BreakState, now: Nanos, cause: Option<BreakCause>) {
+        match state {
+            BreakState::Draining => {
+                self.events.extend(cause.map(BreakEvent::Began));
+                self.is_armed &= cause != Some(BreakCause::Threshold);
+                let span = SPAN.min(Nanos::new(self.interval().as_nanos() / 3));
+                // What is still being measured would include this break.
+                self.measured = (self.disturbed < now.saturating_sub(span)).then_some((now, span));
+                self.began = now;
+            }
+            BreakState::Paused if self.settings.action == PauseAction::Reconnect => {
+                self.is_replacing = true;
+                self.events.push(BreakEvent::Reconnect);
+            }
+            BreakState::Running => {
+                let closed = now.saturating_sub(self.began);
+                self.events.push(BreakEvent::Reopened(closed));
+                self.schedule(now);
+            }
+            BreakState::Paused | BreakState::Reconnecting => {}
+        }
+        (self.state, self.since) = (state, now);
+    }
+
+    fn judge(&mut self, gain: f64) {
+        let before = self.interval();
+        if gain >= WORTH {
+            self.poor = self.poor.saturating_sub(2);
+            self.is_armed = true;
+        } else if before < RAREST {
+            self.poor += 1;
+        }
+        let interval = self.interval();
+        self.due = self.due.saturating_add(interval.saturating_sub(before));
+        let doubled = (interval > before).then_some(interval);
+        self.events.push(BreakEvent::Measured { gain, doubled });
+    }
+
+    /// The next break by the clock is due after interval × (1 ± jitter), at random.
+    fn schedule(&mut self, now: Nanos) {
+        let part = 1.0 + JITTER * (2.0 * self.random.unit() - 1.0);
+        let nanos = self.interval().as_nanos() as f64 * part;
+        self.due = now.saturating_add(Nanos::new(nanos as u64));
+    }
+
+    fn is_due(&self, now: Nanos) -> bool {
+        self.settings.mode.by_clock() && now >= self.due
+    }
+
+    /// A time between breaks, longer while they do not help.
+    fn spread(&self, time: Nanos) -> Nanos {
+        let times = 1_u64.checked_shl(self.poor / 2).unwrap_or(u64::MAX);
+        time.saturating_mul(times).min(time.max(RAREST))
+    }
+
+    /// A few intervals between blocks, and no less than the memory of the rate.
+    fn window(&self) -> Nanos {
+        let few = FEW as f64 * self.committed.interval();
+        WINDOW.max(Nanos::new((few * 1e9) as u64))
+    }
+
+    /// How long a rate counts.
+    fn patience(&self) -> Nanos {
+        self.window().saturating_mul(FEW as u64)
+    }
+
+    /// The time between breaks by the clock, as it is now.
+    pub fn interval(&self) -> Nanos {
+        self.spread(self.settings.interval.into())
+    }
+
+    /// Until when nothing is sent, as far as is known; zero while writes are sent.
+    pub fn closed_until(&self, now: Nanos) -> Nanos {
+        let length = self.settings.length.into();
+        match self.state {
+            BreakState::Running => Nanos::ZERO,
+            BreakState::Draining => now.saturating_add(length),
+            BreakState::Paused => self.since.saturating_add(length),
+            BreakState::Reconnecting => now,
+        }
+    }
+
+    /// The state it is in.
+    pub const fn state(&self) -> BreakState {
+        self.state
+    }
+
+    /// Whether nothing is to be sent.
+    pub fn is_closed(&self) -> bool {
+        self.state != BreakState::Running
+    }
+
+    /// What is usually committed a second while writes wait; 0 until that was learnt.
+    pub const fn usual(&self) -> f64 {
+        self.usual
+    }
+}
+
+/// Instants of blocks and the transactions committed up to each.
+#[derive(Clone, Debug, Default)]
+struct Curve(VecDeque<(Nanos, u64)>);
+
+/// Blocks kept: those of three spans of a minute, down to 0.2 s a block. With more of them long spans
+/// are not measured.
+const CURVE: usize = 1_024;
+
+impl Curve {
+    fn push(&mut self, observed: Nanos, txs: u64) {
+        let (at, total) = self.0.back().copied().unwrap_or_default();
+        if self.0.len() == CURVE {
+            self.0.pop_front();
+        }
+        self.0.push_back((at.max(observed), total + txs));
+    }
+
+    /// What was committed with a break, as a ratio to without.
+    fn gain(&self, began: Nanos, span: Nanos) -> Option<f64> {
+        let middle = began.saturating_add(span);
+        let before = self.rate(began.saturating_sub(span), began)?;
+        let with = self.rate(began, middle)?;
+        let without = (before + self.rate(middle, middle.saturating_add(span))?) / 2.0;
+        (without > 0.0).then(|| with / without)
+    }
+
+    /// Transactions a second between the last blocks up to two instants; none if too few blocks are known.
+    fn rate(&self, from: Nanos, to: Nanos) -> Option<f64> {
+        let [first, last] = [from, to].map(|at| self.0.partition_point(|(block, _)| *block <= at));
+        let (start, before) = self.0.get(first.checked_sub(1)?)?;
+        let (end, total) = self.0.get(last - 1)?;
+        let secs = end.saturating_sub(*start).as_secs_f64();
+        (last - first >= FEW).then(|| (total - before) as f64 / secs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Blocks of one second whose size is a function of the second, and a break of 30 s at 100.
+    fn gain(size: impl Fn(u64) -> u64) -> f64 {
+        let mut curve = Curve::default();
+        for second in 0..200 {
+            curve.push(Nanos::from_secs(second), size(second));
+        }
+        let at = [100, 30].map(Nanos::from_secs);
+        curve.gain(at[0], at[1]).unwrap()
+    }
+
+    #[test]
+    fn a_pause_without_effect_costs_its_length() {
+        let size = |second| {
+            if (101..=105).contains(&second) {
+                0
+            } else {
+                1_000
+            }
+        };
+        assert!((gain(size) - 25.0 / 30.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_steady_decline_is_not_the_fault_of_the_break() {
+        assert!((gain(|second| 10_000 - second * 20) - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn what_a_rested_node_commits_more_is_its_gain() {
+        let size = |second| match second {
+            101..=105 => 0,
+            106..=130 => 1_500,
+            _ => 1_000,
+        };
+        assert!((gain(size) - 1.25).abs() < 1e-9);
+    }
+
+    /// A chain whose blocks come so fast that those before the break are forgotten: a part of the
+    /// transactions must not pass for all of them.
+    #[test]
+    fn a_span_that_is_not_known_whole_is_not_measured() {
+        let mut curve = Curve::default();
+        for block in 0..40_000 {
+            curve.push(Nanos::from_millis(block * 5), 10);
+        }
+        let secs = Nanos::from_secs;
+        assert_eq!(curve.gain(secs(190), secs(3)), None);
+        assert_eq!(curve.gain(secs(198), Nanos::from_millis(500)), Some(1.0));
+        // Two blocks are too few.
+        let mut slow = Curve::default();
+        for block in 0..20 {
+            slow.push(secs(block * 5), 10);
+        }
+        assert_eq!(slow.gain(secs(50), secs(10)), None);
+        assert_eq!(slow.gain(secs(50), secs(15)), Some(1.0));
+    }
+}
