@@ -8,7 +8,6 @@ use crate::cli::{Cli, Command};
 use crate::output::{preview, print};
 use crate::plan::{Plan, Request, RequestedLoad, fresh_seed};
 use crate::run::{self, Words};
-use crate::search;
 use crate::settings::Settings;
 use crate::shutdown::Shutdown;
 
@@ -50,12 +49,8 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         }
         Command::Run(args) => crate::campaign::play(*args),
         Command::Search(args) => {
-            let seed = args.settings.seed.unwrap_or_else(fresh_seed);
-            search(|shutdown| search::search(args, seed, shutdown))
-        }
-        Command::Scan(args) => {
-            let seed = args.settings.seed.unwrap_or_else(fresh_seed);
-            search(|shutdown| search::scan(args, seed, shutdown))
+            let shutdown = Shutdown::on_signals().map_err(failed)?;
+            crate::search::execute(args, fresh_seed(), &shutdown)
         }
         Command::Report(args) => crate::report_command::show(&args),
         Command::TmBench(args) => crate::tm_bench::play(&args),
@@ -85,8 +80,4 @@ fn start(command: &str, load: RequestedLoad, settings: Settings) -> Result<u8, C
         return Ok(print(&preview(&plan)));
     }
     run::start_on_signals(&plan, Words::All).map(|outcome| outcome.exit_code())
-}
-
-fn search(search: impl FnOnce(&Shutdown) -> Result<u8, CommandError>) -> Result<u8, CommandError> {
-    search(&Shutdown::on_signals().map_err(failed)?)
 }

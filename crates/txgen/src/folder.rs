@@ -4,18 +4,16 @@
 //! [`measure::read`]; a summary that is missing is made from the rows that are there.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use measure::read::{HlogReader, ReadError, RowReader, TableRow, TxReader};
-use measure::{BlockRow, KeptRows, KilledRun, LatencySet, Manifest, SeriesRow, StepRow, Summary};
+use measure::{BlockRow, KilledRun, LatencySet, Manifest, SeriesRow, StepRow, Summary};
 
-use crate::parquet_rows::{self, Reading};
-
-/// A file of a run; the rows of transactions may be read from columns.
-pub type RunFile = BufReader<Box<dyn Read + Send>>;
+/// A file of a run.
+pub type RunFile = BufReader<File>;
 
 /// A run that lies in a folder.
 ///
@@ -123,7 +121,7 @@ impl RecordedRun {
     /// The transactions, one by one, in the memory of one.
     ///
     /// # Errors
-    /// When `txs.csv` or `txs.parquet` cannot be opened or lacks a column, or does not have all of them
+    /// When `txs.csv` cannot be opened or lacks a column, or does not have all of them
     /// (`--rows`).
     pub fn txs(&self) -> anyhow::Result<TxReader<RunFile>> {
         txs(&self.path, &self.manifest)
@@ -331,11 +329,7 @@ fn size(path: &Path) -> anyhow::Result<Option<u64>> {
 fn open(folder: &Path, name: &str) -> anyhow::Result<RunFile> {
     let path = folder.join(name);
     let file = File::open(&path).map_err(|source| unreadable(&path, source))?;
-    Ok(buffered(file))
-}
-
-fn buffered(file: impl Read + Send + 'static) -> RunFile {
-    BufReader::with_capacity(BUFFER, Box::new(file))
+    Ok(BufReader::with_capacity(BUFFER, file))
 }
 
 /// Whether a folder has a recording without a load, and no run.
@@ -370,23 +364,7 @@ fn txs(path: &Path, manifest: &Manifest) -> anyhow::Result<TxReader<RunFile>> {
             path.display()
         );
     }
-    let rows = match kept {
-        KeptRows::Parquet => columns(&path.join(parquet_rows::FILE))?,
-        _ => open(path, "txs.csv")?,
-    };
-    TxReader::new(rows).map_err(|source| unusable(path, source))
-}
-
-/// The rows from a file of columns, which has to be whole: its end says where everything is.
-fn columns(path: &Path) -> anyhow::Result<RunFile> {
-    let file = File::open(path).map_err(|source| unreadable(path, source))?;
-    let rows = Reading::open(file).with_context(|| {
-        format!(
-            "cannot read {}; of a run that was killed it has no end, and series.csv is what is left",
-            path.display()
-        )
-    })?;
-    Ok(buffered(rows))
+    TxReader::new(open(path, "txs.csv")?).map_err(|source| unusable(path, source))
 }
 
 /// All rows, and whether the last one was cut off.

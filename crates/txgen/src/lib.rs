@@ -23,7 +23,6 @@ pub mod merge_command;
 mod mesh;
 pub mod observe;
 pub mod output;
-mod parquet_rows;
 pub mod part;
 pub mod plan;
 pub mod profiler;

@@ -47,10 +47,7 @@ pub fn execute(args: MergeArgs) -> Result<u8, CommandError> {
     let unwritten = "cannot write the merged run; free some space or choose another --out";
     let written = manifest.write_to(&mut files.manifest);
     written.context(unwritten).map_err(failed)?;
-    let merged = merge(parts, &names, &manifest, files.rows.writers);
-    if let Some(columns) = files.rows.columns {
-        columns.finish().map_err(failed)?;
-    }
+    let merged = merge(parts, &names, &manifest, files.rows);
     let summary = merged.map_err(unmerged)?;
     let thresholds = recorded::verdicts(&manifest, &summary).into_iter();
     let thresholds: Result<Vec<_>, _> = thresholds.collect();

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::event::TxHash;
 
-/// Which transactions have a row in `txs.csv`, or in `txs.parquet`.
+/// Which transactions have a row in `txs.csv`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum KeptRows {
     /// Each.
@@ -15,8 +15,6 @@ pub enum KeptRows {
     /// One in so many, chosen by its hash: the same ones whoever sends them, and at random with regard to
     /// everything else, as a hash is.
     Sample(NonZeroU64),
-    /// Each, in `txs.parquet`.
-    Parquet,
     /// None; the file is not there.
     None,
 }
@@ -24,7 +22,7 @@ pub enum KeptRows {
 /// Why a text does not say which rows are kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} does not say which rows of transactions are kept: write all, sample:1/100, parquet or none"
+    "{text:?} does not say which rows of transactions are kept: write all, sample:1/100 or none"
 )]
 pub struct KeptRowsError {
     text: String,
@@ -34,14 +32,14 @@ impl KeptRows {
     /// Whether every transaction has one.
     #[must_use]
     pub const fn is_each(self) -> bool {
-        matches!(self, Self::All | Self::Parquet)
+        matches!(self, Self::All)
     }
 
     /// Whether the row of this transaction is kept.
     #[must_use]
     pub fn keeps(self, hash: &TxHash) -> bool {
         match self {
-            Self::All | Self::Parquet => true,
+            Self::All => true,
             Self::None => false,
             Self::Sample(one_in) => {
                 let [a, b, c, d, e, f, g, h, ..] = *hash;
@@ -61,7 +59,6 @@ impl FromStr for KeptRows {
         };
         match text {
             "all" => Ok(Self::All),
-            "parquet" => Ok(Self::Parquet),
             "none" => Ok(Self::None),
             text => sample().ok_or_else(|| KeptRowsError { text: text.into() }),
         }
@@ -73,7 +70,6 @@ impl fmt::Display for KeptRows {
         match self {
             Self::All => f.write_str("all"),
             Self::Sample(one_in) => write!(f, "sample:1/{one_in}"),
-            Self::Parquet => f.write_str("parquet"),
             Self::None => f.write_str("none"),
         }
     }
@@ -85,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_text_says_which_rows_are_kept() {
-        for text in ["all", "none", "parquet", "sample:1/1", "sample:1/1000"] {
+        for text in ["all", "none", "sample:1/1", "sample:1/1000"] {
             assert_eq!(text.parse::<KeptRows>().unwrap().to_string(), text);
         }
         for text in [
@@ -94,7 +90,7 @@ mod tests {
             "sample:1/0",
             "sample:2/3",
             "sample:1/-1",
-            "Parquet",
+            "parquet",
         ] {
             let error = text.parse::<KeptRows>().unwrap_err();
             assert!(error.to_string().contains("sample:1/100"), "{text}");

@@ -30,10 +30,7 @@ pub(super) const RUN: &str = examples![
 pub(super) const SEARCH: &str = examples![
     "txgen search --endpoints http://127.0.0.1:26657"
     "txgen search --slo 'commit.p95<5s' --precision 10% --endpoints http://127.0.0.1:26657"
-];
-pub(super) const SCAN: &str = examples![
-    "txgen scan --rates 500..4000:500"
-    "txgen scan --rates 100/s,200/s,400/s --endpoints http://127.0.0.1:26657"
+    "txgen search --rates 500..4000:500"
 ];
 pub(super) const REPORT: &str = examples![
     "txgen report runs/20261122T101515Z-ramp"

@@ -29,7 +29,7 @@ pub use mesh::{
     MeshArgs, MeshCommand, MeshCompareArgs, MeshConstantArgs, MeshMergeArgs, MeshNodeArgs,
     MeshRampArgs, MeshRunArgs, MeshSimulateArgs, MeshSquareArgs,
 };
-pub use search::{PointArgs, Rates, ScanArgs, SearchArgs};
+pub use search::{PointArgs, Rates, SearchArgs};
 pub use tm_bench::{TmBenchArgs, TmBenchFormat};
 
 /// Offers transactions to a CometBFT node on an exact open-loop schedule and follows each one from
@@ -84,9 +84,6 @@ pub enum Command {
     /// backlog does not grow, and every --slo holds. Under ten minutes with the defaults.
     #[command(before_long_help = examples::SEARCH)]
     Search(SearchArgs),
-    /// Measure a list of rates, one after the other, from rest to rest.
-    #[command(before_long_help = examples::SCAN)]
-    Scan(ScanArgs),
     /// Show a run folder again: as a page with plots, in Markdown, as JSON, or as the tables of
     /// tm-bench and BEP-23.
     ///

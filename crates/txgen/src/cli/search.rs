@@ -1,4 +1,4 @@
-//! `txgen search` and `txgen scan`: what the user typed.
+//! `txgen search`: what the user typed.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -31,26 +31,13 @@ pub struct SearchArgs {
     /// The search ends after this long with what it knows by then.
     #[arg(long, default_value = "9m30s", value_name = "DURATION")]
     pub time_limit: Nanos,
-    /// What every point has in common.
-    #[command(flatten)]
-    pub points: PointArgs,
-    /// What all load commands share.
-    #[command(flatten)]
-    pub settings: Settings,
-}
-
-/// `txgen scan`
-#[derive(Debug, Args)]
-pub struct ScanArgs {
-    /// The rates, in this order: 500,1000,2000 or 500..4000:500 or both.
-    #[arg(short, long, value_name = "RATES")]
-    pub rates: Rates,
-    /// How often the whole list is gone through.
-    #[arg(long, default_value = "1", value_name = "N")]
+    /// Measure these rates instead, in this order, each from rest to rest: 500,1000,2000 or
+    /// 500..4000:500 or both.
+    #[arg(short, long, value_name = "RATES", conflicts_with_all = ["from", "min", "max", "precision", "time_limit"])]
+    pub rates: Option<Rates>,
+    /// How often the list of --rates is measured.
+    #[arg(long, default_value = "1", value_name = "N", requires = "rates")]
     pub repeats: NonZeroU32,
-    /// How sure the interval around the knee is.
-    #[arg(long, default_value = "90%", value_name = "SHARE")]
-    pub confidence: Share,
     /// What every point has in common.
     #[command(flatten)]
     pub points: PointArgs,

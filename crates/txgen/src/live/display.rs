@@ -3,17 +3,14 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::Arc;
 
-use measure::judge::Onset;
-use measure::{Counters, LiveView, SeriesRow, StepRow};
 use ops::ListenAddress;
 use pacing::Nanos;
 use parking_lot::Mutex;
 
-use super::json::JsonLines;
-use super::lines::Lines;
 use super::metrics::MetricsServer;
+use super::state::{LiveState, Phase, RunInfo, Update};
 use super::terminal::{self, FullScreen};
-use super::track::{Phase, Scene, Track};
+use super::writers::{JsonLines, Lines};
 use crate::plan::Plan;
 use crate::settings::Settings;
 use crate::shutdown::Shutdown;
@@ -55,7 +52,7 @@ impl DisplaySettings {
 /// What must outlive a full-screen view (messages, results) is held back and printed by
 /// [`Display::close`], at the latest when the display is dropped.
 pub struct Display {
-    track: Arc<Mutex<Track>>,
+    state: Arc<Mutex<LiveState>>,
     shutdown: Shutdown,
     full_screen: bool,
     screen: Option<FullScreen>,
@@ -68,20 +65,6 @@ pub struct Display {
     held_results: String,
 }
 
-/// What is new of a run.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Moment {
-    pub(crate) live: LiveView,
-    pub(crate) counters: Counters,
-    /// Seconds and steps that closed since the last moment.
-    pub(crate) new_seconds: Vec<SeriesRow>,
-    pub(crate) new_steps: Vec<StepRow>,
-    /// What gave first, as far as it is known.
-    pub(crate) onsets: Vec<Onset>,
-    /// Whether offering has ended and the run drains.
-    pub(crate) draining: bool,
-}
-
 impl Display {
     /// Opens what needs opening ahead of a run: the listener for metrics. The terminal is taken when a
     /// run begins. `shutdown` is asked by its keys.
@@ -89,15 +72,15 @@ impl Display {
     /// # Errors
     /// When the metrics cannot be served.
     pub fn open(settings: &DisplaySettings, shutdown: &Shutdown) -> anyhow::Result<Self> {
-        let track = Arc::new(Mutex::new(Track::default()));
+        let state = Arc::new(Mutex::new(LiveState::default()));
         let metrics = settings
             .metrics
-            .map(|address| MetricsServer::start(address, Arc::clone(&track)))
+            .map(|address| MetricsServer::start(address, Arc::clone(&state)))
             .transpose()?;
         // JSON lines on the terminal and a picture on it would spoil each other.
         let json_there = settings.json_every.is_some() && io::stdout().is_terminal();
         Ok(Self {
-            track,
+            state,
             shutdown: shutdown.clone(),
             full_screen: settings.full_screen && !json_there && terminal::is_usable(),
             screen: None,
@@ -117,20 +100,20 @@ impl Display {
 
     /// What the runs from here on belong to, and which of them comes now.
     pub fn heading(&self, heading: impl Into<String>) {
-        let mut track = self.track.lock();
-        track.heading = Some(heading.into());
-        track.version += 1;
+        let mut state = self.state.lock();
+        state.heading = Some(heading.into());
+        state.version += 1;
     }
 
     /// A run begins.
-    pub fn begin(&mut self, scene: Scene) {
-        self.track.lock().begin(scene);
+    pub fn begin(&mut self, info: RunInfo) {
+        self.state.lock().begin(info);
         self.lines = Lines::default();
         if let Some(json) = &mut self.json {
             json.begin();
         }
         if self.full_screen && self.screen.is_none() {
-            match FullScreen::open(Arc::clone(&self.track), self.shutdown.clone()) {
+            match FullScreen::open(Arc::clone(&self.state), self.shutdown.clone()) {
                 Ok(screen) => self.screen = Some(screen),
                 Err(error) => {
                     self.full_screen = false;
@@ -144,7 +127,7 @@ impl Display {
 
     /// Says something that stays.
     pub fn message(&mut self, message: &str) {
-        self.track.lock().message(message.to_owned());
+        self.state.lock().message(message.to_owned());
         if self.on_screen() {
             if self.held_messages.len() < MAX_HELD_MESSAGES {
                 self.held_messages.push(message.to_owned());
@@ -165,41 +148,41 @@ impl Display {
     }
 
     /// Shows the state of the run at `now`.
-    pub(crate) fn update(&mut self, now: Nanos, moment: Moment) {
+    pub(crate) fn update(&mut self, now: Nanos, update: Update) {
         let shown = self.on_screen();
         if let Some(json) = &mut self.json {
-            json.update(now, &moment.live);
+            json.update(now, &update.live);
         }
-        let mut track = self.track.lock();
-        let quiet = track.scene.brief;
-        track.now = now;
-        let phase = if moment.draining {
+        let mut state = self.state.lock();
+        let quiet = state.info.brief;
+        state.now = now;
+        let phase = if update.draining {
             Phase::Draining
         } else {
             Phase::Offering
         };
-        let drain_begins = phase == Phase::Draining && track.phase != phase;
+        let drain_begins = phase == Phase::Draining && state.phase != phase;
         if drain_begins {
-            track.drain_since = now;
+            state.drain_since = now;
         }
-        track.phase = phase;
-        track.pending = moment.live.pending;
-        track.onsets = moment.onsets;
-        track.counters = moment.counters;
-        for second in &moment.new_seconds {
-            track.second(second.clone());
+        state.phase = phase;
+        state.pending = update.live.pending;
+        state.onsets = update.onsets;
+        state.counters = update.counters;
+        for second in &update.new_seconds {
+            state.second(second.clone());
         }
-        for step in moment.new_steps {
-            track.step(step);
+        for step in update.new_steps {
+            state.step(step);
         }
         if shown || quiet {
             return;
         }
         // A slow terminal holds no lock.
-        let unsent = track.counters.totals.unsent;
-        let (pending, at_most_s) = (track.pending, track.drain_left_s());
-        drop(track);
-        for second in &moment.new_seconds {
+        let unsent = state.counters.totals.unsent;
+        let (pending, at_most_s) = (state.pending, state.drain_left_s());
+        drop(state);
+        for second in &update.new_seconds {
             self.lines.second(second, unsent);
         }
         if drain_begins && pending > 0 {
@@ -207,26 +190,24 @@ impl Display {
         }
     }
 
-    /// Notes that people have asked for since the last call.
+    /// Names for the marks that were asked for since the last call.
     pub(crate) fn marks(&mut self) -> Vec<String> {
         let asked = self.shutdown.marks();
-        let plain = std::iter::repeat_n(None, asked.saturating_sub(self.marks_seen));
+        let fresh = asked.saturating_sub(self.marks_seen) as u64;
         self.marks_seen = asked;
-        let written = self.screen.iter().flat_map(FullScreen::marks).map(Some);
-        let asked_for: Vec<Option<String>> = plain.chain(written).collect();
-        let mut track = self.track.lock();
-        let mut name = |text: Option<String>| {
-            track.marks += 1;
-            text.unwrap_or_else(|| format!("mark {}", track.marks))
-        };
-        asked_for.into_iter().map(&mut name).collect()
+        let mut state = self.state.lock();
+        let first = state.marks + 1;
+        state.marks += fresh;
+        (first..first + fresh)
+            .map(|number| format!("mark {number}"))
+            .collect()
     }
 
     /// The run is over; the display waits for the next one.
     pub fn end(&mut self) {
-        let mut track = self.track.lock();
-        track.phase = Phase::Over;
-        track.version += 1;
+        let mut state = self.state.lock();
+        state.phase = Phase::Over;
+        state.version += 1;
     }
 
     /// Gives the terminal back and prints what was held back.

@@ -1,23 +1,20 @@
 //! What is shown of a run while it goes on: a full-screen view on a terminal, a line a second without
 //! one, JSON lines for programs, metrics for Prometheus.
 //!
-//! Read first: [`Track`] (the state that is shown), [`Display`] (passes it to every view). The run updates
+//! Read first: [`LiveState`] (the state that is shown), [`Display`] (passes it to every view). The run updates
 //! the display; nothing here changes the load. The full-screen view and the metrics have
 //! threads of their own, so a terminal that hangs or a slow scraper holds up nobody.
 
 mod display;
-mod json;
-mod lines;
 mod metrics;
-mod nodes;
 #[cfg(feature = "tui")]
 mod screen;
+mod state;
 #[cfg_attr(not(feature = "tui"), path = "no_terminal.rs")]
 mod terminal;
-mod track;
+mod writers;
 
-pub(crate) use display::Moment;
 pub use display::{Display, DisplaySettings};
-pub use nodes::{NodeBoard, NodeState};
+pub(crate) use state::Update;
+pub use state::{LiveState, Message, NodeBoard, NodeState, Phase, RunInfo};
 pub use terminal::LogWriter;
-pub use track::{Message, Phase, Scene, Track};

@@ -1,12 +1,11 @@
 //! In place of `terminal` in a build without the feature `tui`: no terminal can be drawn on.
 
 use std::io::{self, Write};
-use std::iter;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::track::Track;
+use super::state::LiveState;
 use crate::shutdown::Shutdown;
 
 pub(super) const fn is_usable() -> bool {
@@ -18,15 +17,11 @@ pub(super) const fn is_usable() -> bool {
 pub(super) enum FullScreen {}
 
 impl FullScreen {
-    pub(super) fn open(_: Arc<Mutex<Track>>, _: Shutdown) -> io::Result<Self> {
+    pub(super) fn open(_: Arc<Mutex<LiveState>>, _: Shutdown) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
     pub(super) const fn is_shown(&self) -> bool {
-        match *self {}
-    }
-
-    pub(super) fn marks(&self) -> iter::Empty<String> {
         match *self {}
     }
 }

@@ -18,8 +18,8 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 
-use super::screen::{Asked, View};
-use super::track::Track;
+use super::screen::{KeyRequest, View};
+use super::state::LiveState;
 use crate::shutdown::Shutdown;
 
 /// Whether stderr is a terminal that can be drawn on, with its keys on stdin, and is ours: a process in
@@ -36,29 +36,26 @@ pub(super) fn is_usable() -> bool {
 #[derive(Debug)]
 pub(super) struct FullScreen {
     stop: Arc<AtomicBool>,
-    marks: Receiver<String>,
     ended: Receiver<()>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl FullScreen {
-    /// Takes the terminal and shows `track` on it. Keys ask `shutdown`.
+    /// Takes the terminal and shows `state` on it. Keys ask `shutdown`.
     ///
     /// # Errors
     /// When the terminal refuses; it is as before then.
-    pub(super) fn open(track: Arc<Mutex<Track>>, shutdown: Shutdown) -> io::Result<Self> {
+    pub(super) fn open(state: Arc<Mutex<LiveState>>, shutdown: Shutdown) -> io::Result<Self> {
         guard();
         let terminal = take().inspect_err(|_| give_back())?;
         let stop = Arc::new(AtomicBool::new(false));
-        let (mark, marks) = mpsc::sync_channel(MARKS_WAITING);
         let (end, ended) = mpsc::sync_channel(1);
         let painter = Painter {
             terminal,
             view: View::default(),
-            track,
+            state,
             shutdown,
             stop: stop.clone(),
-            mark,
             end,
         };
         let thread = thread::Builder::new()
@@ -67,7 +64,6 @@ impl FullScreen {
             .inspect_err(|_| give_back())?;
         Ok(Self {
             stop,
-            marks,
             ended,
             thread: Some(thread),
         })
@@ -76,11 +72,6 @@ impl FullScreen {
     /// Whether the terminal still has the view.
     pub(super) fn is_shown(&self) -> bool {
         TAKEN.load(Ordering::Acquire)
-    }
-
-    /// Notes made by keys since the last call; an empty one leaves the text to the caller.
-    pub(super) fn marks(&self) -> impl Iterator<Item = String> + '_ {
-        self.marks.try_iter()
     }
 }
 
@@ -105,10 +96,9 @@ type Screen = Terminal<CrosstermBackend<BufWriter<Stderr>>>;
 struct Painter {
     terminal: Screen,
     view: View,
-    track: Arc<Mutex<Track>>,
+    state: Arc<Mutex<LiveState>>,
     shutdown: Shutdown,
     stop: Arc<AtomicBool>,
-    mark: SyncSender<String>,
     end: SyncSender<()>,
 }
 
@@ -123,7 +113,7 @@ impl Painter {
                 // The terminal has gone.
                 Err(_) => break,
             }
-            let version = self.lock(|track| track.version);
+            let version = self.state.lock().version;
             let now = Instant::now();
             if shown == Some(version) && now < next {
                 continue;
@@ -142,13 +132,13 @@ impl Painter {
         let Self {
             terminal,
             view,
-            track,
+            state,
             ..
         } = self;
         terminal.draw(|frame| {
             // Held while the picture is made in memory, not while it is written.
-            let track = track.lock();
-            view.draw(frame, &track);
+            let state = state.lock();
+            view.draw(frame, &state);
         })?;
         Ok(())
     }
@@ -162,25 +152,13 @@ impl Painter {
         let Event::Key(key) = event else {
             return Ok(matches!(event, Event::Resize(..)));
         };
-        let asked = {
-            let track = self.track.lock();
-            self.view.key(key, &track)
-        };
-        match asked {
-            Asked::Nothing => {}
-            Asked::Quit => self.shutdown.request(),
+        match self.view.key(key) {
+            KeyRequest::Nothing => {}
+            KeyRequest::Quit => self.shutdown.request(),
             // The display gives it its number.
-            Asked::Mark(None) => self.shutdown.mark(),
-            Asked::Mark(Some(text)) => {
-                // Without room the key is being held down.
-                let _ = self.mark.try_send(text);
-            }
+            KeyRequest::Mark => self.shutdown.mark(),
         }
         Ok(true)
-    }
-
-    fn lock<T>(&self, look: impl FnOnce(&Track) -> T) -> T {
-        look(&self.track.lock())
     }
 }
 
@@ -269,4 +247,3 @@ const CLOCK_INTERVAL: Duration = Duration::from_millis(500);
 const FAREWELL: Duration = Duration::from_secs(1);
 /// A large terminal, every cell in another colour.
 const PICTURE_BYTES: usize = 256 * 1024;
-const MARKS_WAITING: usize = 16;

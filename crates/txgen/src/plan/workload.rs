@@ -12,7 +12,6 @@ use sender::workload::{
 };
 
 use super::error::PlanError;
-use crate::parquet_rows;
 use crate::settings::{Admission, CosmosSettings, Settings, Share};
 
 /// Makes the workload that was asked for, for a load of `planned` transactions.
@@ -177,10 +176,6 @@ fn refuse_of_bitcoin(settings: &Settings, facts: &Facts, bitcoin: bool) -> Resul
         return Err(PlanError::of("--workload bitcoin", problem));
     }
     let rows = settings.rows.unwrap_or_default();
-    if rows == KeptRows::Parquet && !parquet_rows::IS_BUILT_IN {
-        let problem = "parquet is not part of this txgen; build it with --features parquet";
-        return Err(PlanError::of("--rows", problem));
-    }
     if bitcoin && rows != KeptRows::All {
         let problem =
             "has to be all with --workload bitcoin: the coins are accounted for from the rows";

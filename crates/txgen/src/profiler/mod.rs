@@ -1,13 +1,12 @@
-//! A sampler on a process while the load runs: Linux `perf`, folded and drawn by `inferno`.
+//! A sampler on a process while the load runs: Linux `perf`, or `py-spy` for a Python process; the stacks
+//! are drawn as a flame graph by `inferno`.
 //!
-//! `perf record` runs a small command of its own, which says when sampling has begun and ends when
-//! this program closes its input. So nothing has to be guessed about when it is attached, and it ends
-//! with the run however the run ends.
+//! A sampler runs until this program closes its standard input, so it ends with the run however the run
+//! ends, and its first line of output says that sampling has begun.
 
 #[cfg_attr(not(feature = "flame-graph"), path = "no_graph.rs")]
 mod graph;
-mod perf;
-mod shares;
+mod sampler;
 
 use std::fmt;
 use std::fs::{self, File};
@@ -19,8 +18,7 @@ use std::str::FromStr;
 
 use anyhow::anyhow;
 
-use perf::Script;
-pub use shares::{Share, Shares};
+use sampler::{Sampler, Stacks};
 
 /// What is sampled, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +40,7 @@ pub enum ProfiledProcess {
     Own,
 }
 
-/// How the callers of a sampled function are found.
+/// How `perf` finds the callers of a sampled function.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StackMethod {
     /// Frame pointers for programs made by Go, which have them; unwinding for all others.
@@ -60,14 +58,14 @@ pub struct Profiler {
     id: u32,
     name: String,
     frequency: NonZeroU32,
-    stacks: &'static str,
+    sampler: Sampler,
 }
 
 /// Sampling under way; dropping it ends it.
 #[derive(Debug)]
 pub struct Sampling {
     profiler: Profiler,
-    perf: Child,
+    process: Child,
     /// Sampling goes on until this is closed.
     hold: Option<ChildStdin>,
     data: PathBuf,
@@ -76,14 +74,14 @@ pub struct Sampling {
 /// A finished profile.
 #[derive(Debug, Clone)]
 pub struct Profile {
-    /// Which process.
+    /// The sampled process.
     pub id: u32,
     /// Its name.
     pub name: String,
-    /// How often it was looked at.
+    /// How many samples were taken.
     pub samples: u64,
-    /// Where the time went.
-    pub shares: Shares,
+    /// What the reader of the graph should know, if anything.
+    pub note: Option<&'static str>,
 }
 
 impl Profiler {
@@ -108,17 +106,11 @@ impl Profiler {
             })?
             .trim_end()
             .to_owned();
-        let stacks = match profiling.stacks {
-            StackMethod::FramePointers => perf::FRAME_POINTERS,
-            StackMethod::Unwinding => perf::UNWINDING,
-            StackMethod::Auto if perf::is_made_by_go(id) => perf::FRAME_POINTERS,
-            StackMethod::Auto => perf::UNWINDING,
-        };
         let profiler = Self {
             id,
             name,
             frequency: profiling.frequency,
-            stacks,
+            sampler: Sampler::choose(id, profiling.stacks),
         };
         // What it samples in this moment is of no interest; only that it may.
         let trial = profiler.attach_to(PathBuf::from("/dev/null"))?;
@@ -129,16 +121,16 @@ impl Profiler {
     /// Begins to sample; when it returns, samples are taken. Raw data goes to a file in `folder`.
     ///
     /// # Errors
-    /// When `perf` refuses, as in [`Profiler::check`].
+    /// When the sampler refuses, as in [`Profiler::check`].
     pub fn attach(&self, folder: &Path) -> anyhow::Result<Sampling> {
         self.attach_to(folder.join(RAW))
     }
 
     fn attach_to(&self, data: PathBuf) -> anyhow::Result<Sampling> {
-        let (perf, hold) = perf::record(self, &data)?;
+        let (process, hold) = self.sampler.start(self.id, self.frequency, &data)?;
         Ok(Sampling {
             profiler: self.clone(),
-            perf,
+            process,
             hold: Some(hold),
             data,
         })
@@ -146,37 +138,32 @@ impl Profiler {
 }
 
 impl Sampling {
-    /// Ends sampling and writes `profile.folded`, `flame.svg` and `profile.txt` into `folder`; the
-    /// raw data is removed.
+    /// Ends sampling and writes `profile.folded` and `flame.svg` into `folder`; the raw data is removed.
     ///
     /// # Errors
-    /// When `perf` fails, nothing was sampled, or a file cannot be written.
+    /// When the sampler fails, nothing was sampled, or a file cannot be written.
     pub fn finish(mut self, folder: &Path) -> anyhow::Result<Profile> {
         self.hold = None;
-        let ended = self
-            .perf
-            .wait()
-            .map_err(|source| failed("perf record", source))?;
-        let script = perf::script(&self.data);
+        let sampler = self.profiler.sampler;
+        let ended = self.process.wait();
+        let ended = ended.map_err(|source| failed(sampler.name(), source))?;
         let id = self.profiler.id;
-        let Script {
+        let Stacks {
             folded,
             samples,
             unit,
-        } = script.and_then(|script| {
-            if script.samples > 0 {
-                return Ok(script);
-            }
-            Err(refused(format!(
-                "perf took no sample of process {id}: it did not run ({ended})"
-            )))
-        })?;
-        let folded = shares::demangled(&folded);
+        } = sampler.stacks(&self.data)?;
+        if samples == 0 {
+            let sampler = sampler.name();
+            return Err(refused(format!(
+                "{sampler} took no sample of process {id}: it did not run ({ended})"
+            )));
+        }
         let profile = Profile {
             id,
             name: self.profiler.name.clone(),
             samples,
-            shares: Shares::of(&folded),
+            note: sampler.note(),
         };
         write(folder, "profile.folded", |out| {
             out.write_all(folded.as_bytes())
@@ -185,10 +172,7 @@ impl Sampling {
             let title = format!("{} (process {id})", profile.name);
             graph::draw(&folded, title, format!("{samples} samples"), unit, out)
         })?;
-        write(folder, "profile.txt", |out| {
-            out.write_all(profile.text(usize::MAX).as_bytes())
-        })?;
-        // Tens of megabytes that nobody reads; a file that stays is no failure of the run.
+        // Tens of megabytes that are not needed any more; a file that stays is no failure of the run.
         let _ = fs::remove_file(&self.data);
         Ok(profile)
     }
@@ -197,19 +181,18 @@ impl Sampling {
 impl Drop for Sampling {
     fn drop(&mut self) {
         self.hold = None;
-        // It ends by itself now; a child that was waited for already says so.
-        let _ = self.perf.wait();
+        // It ends by itself now; waiting for a child that has ended returns its status again.
+        let _ = self.process.wait();
     }
 }
 
-impl Profile {
-    /// The functions with the largest shares, at most `rows`, as a table.
-    pub fn text(&self, rows: usize) -> String {
-        let head = format!(
-            "profile      {} samples of process {} ({}); its own share of the time, and with what it calls\n",
-            self.samples, self.id, self.name
-        );
-        head + &self.shares.table(rows)
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            id, name, samples, ..
+        } = self;
+        write!(f, "{samples} samples of process {id} ({name}) in flame.svg")?;
+        self.note.map_or(Ok(()), |note| write!(f, "; {note}"))
     }
 }
 
@@ -279,7 +262,7 @@ impl fmt::Display for Profiling {
 /// round rate, falls into step. Half a minute of one busy core gives some 3,000 samples: a share of
 /// 1 % is then known to ± 0.2 %.
 pub const DEFAULT_FREQUENCY: NonZeroU32 = NonZeroU32::new(99).expect("not zero");
-const RAW: &str = "perf.data";
+const RAW: &str = "profile.raw";
 
 #[cfg(test)]
 mod tests {

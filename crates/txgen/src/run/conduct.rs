@@ -141,7 +141,7 @@ impl<'a, T: Loaded> Run<'a, T> {
             Ok(PlayedRun {
                 finished,
                 trouble: senders.trouble(),
-                broken: shared.glance().and_then(|glance| glance.broken),
+                broken: shared.snapshot().and_then(|snapshot| snapshot.broken),
             })
         })
     }
@@ -312,16 +312,16 @@ impl<'a, T: Loaded> Run<'a, T> {
                     causes.join("; ")
                 ));
             }
-            let Some(glance) = shared.glance() else {
+            let Some(snapshot) = shared.snapshot() else {
                 continue;
             };
-            if let Some(error) = &glance.write_error
+            if let Some(error) = &snapshot.write_error
                 && !warned
             {
                 warned = true;
                 display.message(&format!("warning: {error}; counting goes on"));
             }
-            if let Some(broken) = &glance.broken
+            if let Some(broken) = &snapshot.broken
                 && !stopping
             {
                 stopping = true;
@@ -333,10 +333,10 @@ impl<'a, T: Loaded> Run<'a, T> {
                 ));
             }
             if let Some(ramp) = ramp.as_mut().filter(|_| !stopping) {
-                let course = ramp.look(&glance.moment.new_steps, now);
+                let course = ramp.look(&snapshot.update.new_steps, now);
                 stopping |= self.go_on(course, display);
             }
-            display.update(now, glance.moment);
+            display.update(now, snapshot.update);
         }
     }
 

@@ -9,7 +9,6 @@ use measure::read::TableRow as _;
 use measure::{KeptRows, NodeRow, RunFolderWriters, SightRow};
 
 use crate::observe::Tables;
-use crate::parquet_rows::{self, Writing};
 
 /// Where a run is written.
 #[derive(Debug)]
@@ -46,9 +45,8 @@ impl RunFolder {
     /// When one cannot be created.
     pub(crate) fn open_all(&self, rows: KeptRows) -> anyhow::Result<Files> {
         let manifest = self.open("manifest.json")?;
-        let (txs, columns) = self.open_rows(rows)?;
-        let writers = RunFolderWriters {
-            txs,
+        let rows = RunFolderWriters {
+            txs: self.open_rows(rows)?,
             answers: self.open("answers.csv")?,
             series: self.open("series.csv")?,
             steps: self.open("steps.csv")?,
@@ -57,25 +55,19 @@ impl RunFolder {
         };
         Ok(Files {
             manifest,
-            rows: RowFiles { writers, columns },
+            rows,
             summary: self.open("summary.json")?,
         })
     }
 
-    /// What takes the rows of transactions as text, and who makes columns of them.
-    fn open_rows(&self, rows: KeptRows) -> anyhow::Result<(File, Option<Writing>)> {
+    /// The file for the rows of transactions; `/dev/null` where none are kept.
+    fn open_rows(&self, rows: KeptRows) -> anyhow::Result<File> {
         match rows {
-            KeptRows::All | KeptRows::Sample(_) => Ok((self.open("txs.csv")?, None)),
+            KeptRows::All | KeptRows::Sample(_) => self.open("txs.csv"),
             KeptRows::None => {
                 let path = Path::new("/dev/null");
                 let opened = File::options().write(true).open(path);
-                Ok((opened.with_context(|| unwritable(path))?, None))
-            }
-            KeptRows::Parquet => {
-                let started = Writing::start(self.open(parquet_rows::FILE)?);
-                let path = self.path.join(parquet_rows::FILE);
-                let (rows, columns) = started.with_context(|| unwritable(&path))?;
-                Ok((rows, Some(columns)))
+                opened.with_context(|| unwritable(path))
             }
         }
     }
@@ -115,12 +107,8 @@ fn unwritable(path: &Path) -> String {
     )
 }
 
-/// What the recorder writes on.
-pub(crate) struct RowFiles {
-    pub(crate) writers: RunFolderWriters<File>,
-    /// Makes columns of the transactions' rows.
-    pub(crate) columns: Option<Writing>,
-}
+/// The files that the recorder writes.
+pub(crate) type RowFiles = RunFolderWriters<File>;
 
 /// The tables of observed nodes.
 ///

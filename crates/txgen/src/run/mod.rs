@@ -34,7 +34,7 @@ pub use outcome::Outcome;
 
 use crate::coins::{self, Settled};
 use crate::folder::rows_if_any;
-use crate::live::{Display, DisplaySettings, Scene};
+use crate::live::{Display, DisplaySettings, RunInfo};
 use crate::observe::{self, Chosen, Observation, Observers};
 use crate::plan::{Guest, Nodes, Plan};
 use crate::profiler::{Profile, Profiler};
@@ -176,10 +176,10 @@ impl TargetVisitor for Performance<'_> {
         let mut run = Run::new(target, plan, &nodes, guest.is_some(), shutdown);
         let observers = observers::<T>(plan, &run.clock, &folder, shutdown)?;
         run.samples = observers.as_ref().map(Observers::samples);
-        display.begin(Scene {
+        display.begin(RunInfo {
             brief: words == Words::Few,
             limits: host::limits(plan, &nodes),
-            ..Scene::of(plan, Arc::clone(&run.board))
+            ..RunInfo::of(plan, Arc::clone(&run.board))
         });
         if let Some(start) = plan.start_at {
             await_start(start, OPENING_LEAD, shutdown)?;

@@ -15,7 +15,7 @@ use super::error::{RunError, record_error};
 use super::folder::RunFolder;
 use super::preflight;
 use super::words::Words;
-use crate::live::{Display, Scene};
+use crate::live::{Display, RunInfo};
 use crate::output::grouped;
 use crate::plan::{Guest, Load, Plan};
 use crate::shutdown::Shutdown;
@@ -44,9 +44,9 @@ pub(super) fn prepare<T: Loaded>(
     let folder = RunFolder::create(folder.path().join(FOLDER))?;
     let mut files = folder.open_all(plan.rows)?;
     let run = Run::new(target, &plan, &nodes, guest.is_some(), shutdown);
-    display.begin(Scene {
+    display.begin(RunInfo {
         brief: true,
-        ..Scene::of(&plan, Arc::clone(&run.board))
+        ..RunInfo::of(&plan, Arc::clone(&run.board))
     });
     let played = run.play(files.rows, files.manifest, display)?;
     let summary = played.finished.summary;

@@ -19,9 +19,8 @@ use sender::shard::{Orders, ShardBatch};
 
 use super::folder::RowFiles;
 use super::planned::RunPlan;
-use crate::live::Moment;
+use crate::live::Update;
 use crate::observe::Samples;
-use crate::parquet_rows::Writing;
 use crate::plan::{Load, Plan};
 use crate::threshold::ThresholdVerdict;
 
@@ -53,15 +52,15 @@ pub(crate) struct Shared {
 #[derive(Debug, Default)]
 struct SharedState {
     /// The run at the last publication.
-    glance: Option<Glance>,
+    snapshot: Option<Snapshot>,
     marks: Vec<(Nanos, String)>,
 }
 
 /// A look at the run from outside.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Glance {
-    /// What is shown; its new rows are those since the last glance.
-    pub(crate) moment: Moment,
+pub(crate) struct Snapshot {
+    /// What is shown; its new rows are those since the last snapshot.
+    pub(crate) update: Update,
     /// The first write error, if there was one.
     pub(crate) write_error: Option<String>,
     /// The condition of `--abort-on` that was broken, if one was.
@@ -70,13 +69,13 @@ pub(crate) struct Glance {
 
 impl Shared {
     /// The state at its last publication; `None` before the first.
-    pub(crate) fn glance(&self) -> Option<Glance> {
+    pub(crate) fn snapshot(&self) -> Option<Snapshot> {
         let mut state = self.state.lock();
-        let published = state.glance.as_mut()?;
-        let glance = published.clone();
-        published.moment.new_seconds.clear();
-        published.moment.new_steps.clear();
-        Some(glance)
+        let published = state.snapshot.as_mut()?;
+        let snapshot = published.clone();
+        published.update.new_seconds.clear();
+        published.update.new_steps.clear();
+        Some(snapshot)
     }
 
     /// Notes `text` at `at` in the record; false when there are too many notes at once.
@@ -114,7 +113,6 @@ pub(crate) struct Recording<'a> {
     orders: &'a Orders,
     origin: Origin,
     recorder: Recorder<File, RunPlan<'a>>,
-    columns: Option<Writing>,
     channels: RecordChannels,
     senders: u16,
     /// Per shard: whether nothing falls due any more, and whether it has left.
@@ -161,8 +159,7 @@ impl<'a> Recording<'a> {
             plan,
             orders,
             origin,
-            recorder: Recorder::new(config, RunPlan::new(plan, orders), rows.writers),
-            columns: rows.columns,
+            recorder: Recorder::new(config, RunPlan::new(plan, orders), rows),
             senders,
             offered: vec![false; usize::from(senders)],
             finished: vec![false; usize::from(senders)],
@@ -341,21 +338,21 @@ impl<'a> Recording<'a> {
         for (at, text) in state.marks.drain(..) {
             self.recorder.mark(at, &text);
         }
-        let glance = state.glance.get_or_insert_default();
-        let moment = &mut glance.moment;
-        moment.live = self.recorder.live();
-        moment.counters = self.recorder.counters();
+        let snapshot = state.snapshot.get_or_insert_default();
+        let update = &mut snapshot.update;
+        update.live = self.recorder.live();
+        update.counters = self.recorder.counters();
         let seconds = self.recorder.take_seconds();
         if !seconds.is_empty() && self.offered_until.is_none() {
-            moment.onsets = judge::onsets(&self.recorder.so_far().evidence);
+            update.onsets = judge::onsets(&self.recorder.so_far().evidence);
         }
-        moment.new_seconds.extend(seconds);
+        update.new_seconds.extend(seconds);
         let steps = &self.recorder.step_rows()[self.published_steps..];
-        moment.new_steps.extend_from_slice(steps);
+        update.new_steps.extend_from_slice(steps);
         self.published_steps += steps.len();
-        moment.draining = self.offered_until.is_some();
-        glance.broken.clone_from(&self.broken);
-        glance.write_error = self.recorder.write_error().map(|error| {
+        update.draining = self.offered_until.is_some();
+        snapshot.broken.clone_from(&self.broken);
+        snapshot.write_error = self.recorder.write_error().map(|error| {
             use std::error::Error as _;
             let cause = error.source().map(ToString::to_string).unwrap_or_default();
             format!("{error} ({cause})")
@@ -394,9 +391,6 @@ impl<'a> Recording<'a> {
             ended,
             interrupted,
         });
-        if let Some(columns) = self.columns {
-            columns.finish_into(&mut finished);
-        }
         let summary = &mut finished.summary;
         if let (Some(_), Some(ceiling)) = (&summary.knee, self.plan.nodes.ceiling()) {
             summary.knee_reason = format!("{}; {ceiling}", summary.knee_reason);

@@ -95,7 +95,7 @@ pub(super) fn conclude(
     if words == Words::All {
         let mut text = output::table(&summary, &thresholds, stopped_by.as_ref());
         if let Some(profile) = profile {
-            text.push_str(&profile.text(PROFILE_ROWS));
+            text.push_str(&format!("profile      {profile}\n"));
         }
         text.push_str(&format!("written to   {}\n", folder.path().display()));
         if let Some(error) = &record {
@@ -129,6 +129,3 @@ fn draw(folder: &RunFolder, words: Words, display: &mut Display) {
         )),
     }
 }
-
-/// The functions of a profile that are printed; all are in profile.txt.
-const PROFILE_ROWS: usize = 10;

@@ -21,8 +21,6 @@ pub(super) const SEARCH_FORMAT: &str = "tidegate.search/1";
 pub(super) struct Account {
     pub(super) format: &'static str,
     pub(super) version: &'static str,
-    /// `search` or `scan`.
-    pub(super) kind: &'static str,
     pub(super) command: Vec<String>,
     pub(super) started: String,
     pub(super) target: String,
@@ -44,13 +42,13 @@ pub(super) struct Limits {
     pub(super) slo: Vec<String>,
 }
 
-/// Why a search or scan is over.
+/// Why a search is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Ended {
     /// Not yet.
     Running,
-    /// The interval is as narrow as asked, or the list of a scan is done.
+    /// The interval is as narrow as asked, or the list of rates is done.
     Done,
     /// Everything held up to the highest rate allowed.
     NotReached,

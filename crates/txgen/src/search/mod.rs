@@ -1,4 +1,5 @@
-//! `txgen search` and `txgen scan`: many short runs at one rate each, and the knee they show.
+//! `txgen search`: many short runs at one rate each, and the knee they show. The rates are chosen from the
+//! points before, or given as a list (`--rates`).
 
 mod account;
 mod page;
@@ -15,16 +16,23 @@ use pacing::Nanos;
 use account::{Ended, because_words};
 use request::SearchRequest;
 use session::{PointEnd, Session};
-use words::{ending_words, scan_words};
+use words::{ending_words, list_words};
 
-use crate::cli::{ScanArgs, SearchArgs};
+use crate::cli::{Rates, SearchArgs};
 use crate::shutdown::Shutdown;
 
-/// Finds the knee; gives the exit code.
+/// Finds the knee, or measures a list of rates; gives the exit code.
 ///
 /// # Errors
 /// When the target, the folder or the points cannot be used, or a point fails.
-pub fn search(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, CommandError> {
+pub fn execute(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, CommandError> {
+    match args.rates.clone() {
+        Some(rates) => measure_list(args, &rates, seed, shutdown),
+        None => find_knee(args, seed, shutdown),
+    }
+}
+
+fn find_knee(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, CommandError> {
     if args.min > args.max {
         return Err(usage(anyhow!(
             "--min {} is above --max {}",
@@ -40,12 +48,7 @@ pub fn search(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Co
         confidence: args.confidence.as_f64(),
         ..KneeSettings::default()
     };
-    let request = SearchRequest {
-        kind: "search",
-        points: args.points,
-        settings: args.settings,
-        seed,
-    };
+    let request = SearchRequest::new(args.points, args.settings, seed);
     if request.is_dry() {
         return request.preview(args.from, &format!(
             "looks for the highest rate sustained from {} on, between {} and {}, for {} at most\n",
@@ -90,28 +93,21 @@ pub fn search(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Co
     session.conclude(&search)
 }
 
-/// Measures a list of rates; gives the exit code.
-///
-/// # Errors
-/// As [`search`].
-pub fn scan(args: ScanArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, CommandError> {
-    let rates = args.rates.as_slice();
+fn measure_list(
+    args: SearchArgs,
+    list: &Rates,
+    seed: u64,
+    shutdown: &Shutdown,
+) -> Result<u8, CommandError> {
+    let rates = list.as_slice();
     let first = rates[0];
-    let request = SearchRequest {
-        kind: "scan",
-        points: args.points,
-        settings: args.settings,
-        seed,
-    };
+    let request = SearchRequest::new(args.points, args.settings, seed);
     let count = rates.len() as u64 * u64::from(args.repeats.get());
     if request.is_dry() {
         let least = request.points.duration.saturating_mul(count);
         return request.preview(
             first,
-            &format!(
-                "offers {count} points one after the other, {least} at least: {}\n",
-                args.rates
-            ),
+            &format!("offers {count} points one after the other, {least} at least: {list}\n"),
         );
     }
     let mut session = Session::open(request, first, shutdown)?;
@@ -133,7 +129,7 @@ pub fn scan(args: ScanArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Comman
     let known = KneeSearch::of_trials(&trials, args.confidence.as_f64());
     if session.account.ended == Ended::Running {
         session.account.ended = Ended::Done;
-        session.account.reason = scan_words(&known);
+        session.account.reason = list_words(&known);
     }
     session.conclude(&known)
 }

@@ -9,7 +9,7 @@ use super::account::{Account, PointRow};
 use super::table;
 
 pub(super) fn page(account: &Account) -> String {
-    let title = format!("txgen {}: {}", account.kind, account.target);
+    let title = format!("txgen search: {}", account.target);
     let mut page = Page::new(&title);
     page.headline(&headline(account));
     page.paragraph(&format!(

@@ -12,15 +12,23 @@ use crate::output;
 use crate::plan::{Plan, Request, RequestedLoad};
 use crate::settings::{AccountSettings, CosmosSettings, Settings};
 
-/// What is asked for, whatever chooses the rates.
+/// What every point has in common.
 pub(super) struct SearchRequest {
-    pub(super) kind: &'static str,
     pub(super) points: PointArgs,
     pub(super) settings: Settings,
     pub(super) seed: u64,
 }
 
 impl SearchRequest {
+    /// `fresh_seed` serves where the settings name none.
+    pub(super) fn new(points: PointArgs, settings: Settings, fresh_seed: u64) -> Self {
+        Self {
+            seed: settings.seed.unwrap_or(fresh_seed),
+            points,
+            settings,
+        }
+    }
+
     pub(super) fn is_dry(&self) -> bool {
         self.settings.dry_run
     }
@@ -42,20 +50,17 @@ impl SearchRequest {
         let settings = &self.settings;
         if matches!(settings.workload, Some(WorkloadKind::File(_))) {
             return Err(usage(anyhow!(
-                "{} needs new transactions for each point, and a file would repeat its own; use another --workload",
-                self.kind
+                "search needs new transactions for each point, and a file would repeat its own; use another --workload"
             )));
         }
         if !settings.threshold.is_empty() {
             return Err(usage(anyhow!(
-                "{} takes its conditions from --slo; write --slo instead of --threshold",
-                self.kind
+                "search takes its conditions from --slo; write --slo instead of --threshold"
             )));
         }
         if settings.shard.is_some() || settings.start_at.is_some() {
             return Err(usage(anyhow!(
-                "{} decides each rate from the points before; --shard and --start-at are for single runs",
-                self.kind
+                "search decides each rate from the points before; --shard and --start-at are for single runs"
             )));
         }
         let quarter = Nanos::from_nanos(duration.as_nanos() / WARMUP_PART);
@@ -75,7 +80,7 @@ impl SearchRequest {
             ..settings.clone()
         };
         let request = Request {
-            command: self.kind.into(),
+            command: "search".into(),
             load: RequestedLoad::constant(rate, duration).map_err(usage)?,
             builtin: devnode::Config::default(),
         };

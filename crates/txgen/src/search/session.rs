@@ -65,7 +65,7 @@ impl<'a> Session<'a> {
         run::check_target(&plan, address, shutdown).map_err(usage)?;
         let endpoints = plan.nodes.endpoints(address);
         let folder = request.settings.out.clone();
-        let folder = folder.unwrap_or_else(|| run::default_folder(request.kind));
+        let folder = folder.unwrap_or_else(|| run::default_folder("search"));
         let folder = RunFolder::create(folder).map_err(usage)?;
         let target = output::describe_target(&plan);
         let mut display = Display::open(&DisplaySettings::of(&plan), shutdown).map_err(usage)?;
@@ -85,7 +85,6 @@ impl<'a> Session<'a> {
         let account = Account {
             format: SEARCH_FORMAT,
             version: env!("CARGO_PKG_VERSION"),
-            kind: request.kind,
             command: std::env::args().collect(),
             started: Timestamp::now().to_string(),
             target,
@@ -159,7 +158,7 @@ impl<'a> Session<'a> {
         let address = self.guest.as_ref().map(BuiltInNode::guest);
         let so_far = so_far(&self.account).map_or(String::new(), |text| format!(": {text}"));
         self.display
-            .heading(format!("{} point {number}{so_far}", self.request.kind));
+            .heading(format!("search point {number}{so_far}"));
         let played = run::perform(&plan, address, self.shutdown, Words::Few, &mut self.display);
         let outcome = match played {
             Ok(outcome) => outcome,

@@ -1,4 +1,4 @@
-//! Why a search or scan is over.
+//! Why a search is over.
 
 use measure::{Ending, KneeSearch};
 use pacing::Nanos;
@@ -92,7 +92,8 @@ pub(super) fn ending_words(
     }
 }
 
-pub(super) fn scan_words(known: &KneeSearch) -> String {
+/// What the points of a list of rates came to.
+pub(super) fn list_words(known: &KneeSearch) -> String {
     match (known.highest_held(), known.lowest_broken()) {
         (Some(held), Some(broken)) if held < broken => {
             format!("{held}/s held and {broken}/s did not; between them nothing was tried")
@@ -118,7 +119,6 @@ mod tests {
         let mut account = Account {
             format: "",
             version: "",
-            kind: "search",
             command: Vec::new(),
             started: String::new(),
             target: String::new(),

@@ -254,10 +254,9 @@ pub struct Settings {
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// Which transactions have a row of 151 to 177 bytes in txs.csv: all, sample:1/N (by their hash),
-    /// parquet (all, in a quarter of the space, in txs.parquet) or none. Counts, latencies, reports and comparisons are
-    /// the same; merging needs each row, and the figures of a run that was killed need txs.csv
-    /// [default: all].
+    /// Which transactions have a row of 151 to 177 bytes in txs.csv: all, sample:1/N (by their hash) or
+    /// none. Counts, latencies, reports and comparisons are the same; merging, and the summary of a run
+    /// that was killed, need each row [default: all].
     #[arg(long, value_name = "WHICH")]
     #[serde(deserialize_with = "text::option")]
     pub rows: Option<KeptRows>,
@@ -267,8 +266,9 @@ pub struct Settings {
     #[serde(deserialize_with = "text::option")]
     pub report_interval: Option<Nanos>,
 
-    /// Sample a process of this machine with Linux perf while the load runs, by its id; `self` is
-    /// txgen with the built-in node. flame.svg and the top shares go to the run folder.
+    /// Sample a process of this machine while the load runs, by its id, and draw flame.svg in the run
+    /// folder; `self` is txgen with the built-in node. Samples by Linux perf, or by py-spy where the
+    /// process is Python and py-spy is installed.
     #[arg(long, value_name = "PID")]
     #[serde(deserialize_with = "text::option")]
     pub profile_pid: Option<ProfiledProcess>,
@@ -277,8 +277,8 @@ pub struct Settings {
     #[arg(long, value_name = "HZ")]
     pub profile_frequency: Option<NonZeroU32>,
 
-    /// How --profile-pid finds callers: fp (frame pointers), dwarf (unwinding tables) or auto (fp for
-    /// programs made by Go, dwarf for all others) [default: auto].
+    /// How perf finds callers for --profile-pid: fp (frame pointers), dwarf (unwinding tables) or auto
+    /// (fp for programs made by Go, dwarf for all others) [default: auto].
     #[arg(long, value_name = "auto|fp|dwarf")]
     #[serde(deserialize_with = "text::option")]
     pub profile_stacks: Option<StackMethod>,

@@ -67,11 +67,40 @@ fn a_foreign_process_is_sampled_while_the_load_runs() {
     assert!(ended.printed("samples of process"), "{}", ended.out);
     let file = |name: &str| std::fs::read_to_string(place.path().join("run").join(name)).unwrap();
     assert!(file("flame.svg").contains("<svg"));
-    assert!(file("profile.txt").contains("function"));
     let weights = file("profile.folded");
     assert!(
         weights.lines().all(|line| line.starts_with("sh;")),
         "{weights}"
     );
-    assert!(!place.path().join("run/perf.data").exists());
+    assert!(!place.path().join("run/profile.raw").exists());
+}
+
+/// perf would show only frames of the interpreter.
+#[test]
+#[ignore = "needs py-spy"]
+fn a_python_process_is_sampled_by_py_spy() {
+    let node = Node::quick();
+    let place = Place::new();
+    place.write(
+        "busy.py",
+        "def busy_function():\n    while True:\n        sum(range(1000))\nbusy_function()\n",
+    );
+    let mut busy = Command::new("python3")
+        .arg(place.path().join("busy.py"))
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let ended = place.txgen(&format!(
+        "constant --rate 50 --duration 2s --profile-pid {} --out run --endpoints {}",
+        busy.id(),
+        node.url()
+    ));
+    busy.kill().unwrap();
+    busy.wait().unwrap();
+    ended.ends_as_judged(0, &place.run("run").summary());
+    assert!(ended.printed("samples of process"), "{}", ended.out);
+    let file = |name: &str| std::fs::read_to_string(place.path().join("run").join(name)).unwrap();
+    assert!(file("flame.svg").contains("busy_function"));
+    assert!(file("profile.folded").contains("busy_function"));
+    assert!(!place.path().join("run/profile.raw").exists());
 }

@@ -1,4 +1,4 @@
-//! Searches and scans as programs: their files, messages and endings. How exact a knee is does not
+//! Searches as programs: their files, messages and endings. How exact a knee is does not
 //! belong here, since it depends on the machine: `measure` tests it on a model of the target.
 
 use std::time::Duration;
@@ -58,11 +58,11 @@ fn check_ending(account: &Value, ended: &Ended) {
 }
 
 #[test]
-fn a_scan_goes_through_its_rates_in_order() {
+fn a_list_of_rates_is_measured_in_its_order() {
     let node = node_with(400.0);
     let place = Place::new();
     let ended = place.txgen(&format!(
-        "scan --rates 100,200..600:400 --duration 1s --slo commit.p50<30s --out scan --endpoints {}",
+        "search --rates 100,200..600:400 --duration 1s --slo commit.p50<30s --out scan --endpoints {}",
         node.url()
     ));
     let account = check(&place, "scan", &ended);
@@ -85,7 +85,7 @@ fn the_resolution_of_polled_commits_stands_beside_the_latencies_of_points() {
         let node = Node::start(config);
         let place = Place::new();
         let ended = place.txgen(&format!(
-            "scan --rates 50 --duration 1s --out scan --endpoints {}",
+            "search --rates 50 --duration 1s --out scan --endpoints {}",
             node.url()
         ));
         let said = ended.printed("Commits seen by polling (");
@@ -101,7 +101,7 @@ fn the_resolution_of_polled_commits_stands_beside_the_latencies_of_points() {
 #[test]
 fn beside_a_knee_of_the_built_in_node_stands_the_setting_that_is_its_limit() {
     let place = Place::new();
-    let ended = place.txgen("scan --rates 50 --duration 1s --out scan");
+    let ended = place.txgen("search --rates 50 --duration 1s --out scan");
     let account = account(&place, "scan");
     let limit = "the built-in node commits at most 5000/s: mempool size 5000 / block interval 1s";
     let reason = account["reason"].as_str().unwrap();
@@ -109,7 +109,7 @@ fn beside_a_knee_of_the_built_in_node_stands_the_setting_that_is_its_limit() {
     ended.prints(limit);
     let node = node_with(400.0);
     let ended = place.txgen(&format!(
-        "scan --rates 50 --duration 1s --out foreign --endpoints {}",
+        "search --rates 50 --duration 1s --out foreign --endpoints {}",
         node.url()
     ));
     assert!(!ended.printed("built-in"), "{ended}");
@@ -210,8 +210,9 @@ fn what_makes_no_search_is_refused_before_it_begins() {
             "search --endpoints http://127.0.0.1:1 --recover-timeout 60s",
             "127.0.0.1:1 cannot be reached",
         ),
-        ("scan", "--rates"),
-        ("scan --rates 10..1:2", "lower rate first"),
+        ("search --rates 10..1:2", "lower rate first"),
+        ("search --repeats 2", "--rates"),
+        ("search --rates 10 --precision 5%", "cannot be used with"),
     ] {
         place.txgen(line).expect(2).says(phrase);
     }

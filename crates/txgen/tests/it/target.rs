@@ -68,7 +68,7 @@ impl Case {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Ramp, scan, search and a campaign.
+    /// Ramp, search and a campaign.
     fn check_every_command(&self) {
         let place = Place::new();
         let flags = self.flags();
@@ -77,11 +77,13 @@ impl Case {
         ));
         assert_ne!(ended.code, Some(2), "{ended}");
         self.check_run(&place.run("ramp"));
-        for command in [
-            "scan --rates 20,40",
-            "search --from 20 --max 40 --min 10 --time-limit 30s",
+        for (name, command) in [
+            ("list", "search --rates 20,40"),
+            (
+                "search",
+                "search --from 20 --max 40 --min 10 --time-limit 30s",
+            ),
         ] {
-            let name = &command[..command.find(' ').unwrap()];
             let ended = place.txgen(&format!("{command} --duration 1s --out {name} {flags}"));
             self.check_points(&place, name, &ended);
         }
@@ -148,7 +150,7 @@ fn every_command_starts_the_node_that_its_target_needs() {
     let place = Place::new();
     for target in ["cometbft", "bigchaindb", "bitcoin"] {
         let ended = place.txgen(&format!(
-            "scan --target {target} --rates 20 --duration 1s --out {target}"
+            "search --target {target} --rates 20 --duration 1s --out {target}"
         ));
         let account = Case::document(&place, &format!("{target}/search.json"), &ended);
         let folder = account["points"][0]["folder"].as_str().unwrap();

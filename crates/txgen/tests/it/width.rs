@@ -19,7 +19,7 @@ fn what_commands_print_fits_80_columns() {
         "ramp --start 20/s --step 20/s --every 500ms --to 60/s --threshold commit.p99<1us --out ramp",
         "square --rate 50/s --on 200ms --off 100ms --cycles 2 --reconnect --dry-run",
         "flood --concurrency 4 --count 40 --out flood",
-        "scan --rates 50 --duration 1s --slo commit.p99<1us --out scan",
+        "search --rates 50 --duration 1s --slo commit.p99<1us --out scan",
         "search --from 50 --max 100 --dry-run",
         "run sweep.toml --dry-run",
         "compare one ramp",
@@ -34,7 +34,7 @@ fn what_commands_print_fits_80_columns() {
 
 /// Where to send, for what sends.
 fn endpoints(line: &str, url: &str) -> String {
-    let sends = ["constant", "ramp", "flood", "scan"];
+    let sends = ["constant", "ramp", "flood", "search --rates"];
     match sends.iter().any(|command| line.starts_with(command)) {
         true => format!(" --endpoints {url}"),
         false => String::new(),

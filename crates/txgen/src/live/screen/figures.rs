@@ -11,11 +11,11 @@ use report::text::{figure, grouped, narrow_millis, tenths};
 
 use super::panels::{mempool_limit, panel};
 use super::plots::{ACCEPTED, COMMITTED, PLAN, SENT};
-use crate::live::track::Track;
+use crate::live::state::LiveState;
 
 /// Counts of the last full second, and of all of them.
-pub(super) fn counts(frame: &mut Frame, area: Rect, track: &Track) {
-    let (all, last) = (&track.sums, track.last());
+pub(super) fn counts(frame: &mut Frame, area: Rect, state: &LiveState) {
+    let (all, last) = (&state.sums, state.last());
     let bad = |count: u64| if count > 0 { Color::Red } else { Color::Reset };
     let plain = Color::Reset;
     let counted = |name, color, of: fn(&Counts) -> u64| {
@@ -34,7 +34,7 @@ pub(super) fn counts(frame: &mut Frame, area: Rect, track: &Track) {
         counted("unsent", bad(all.unsent), |counts| counts.unsent),
         level("in flight", |row| Some(row.in_flight), None),
     ];
-    if track.scene.follows {
+    if state.info.follows {
         rows.insert(
             3,
             counted("committed", COMMITTED, |counts| counts.committed),
@@ -43,7 +43,7 @@ pub(super) fn counts(frame: &mut Frame, area: Rect, track: &Track) {
         rows.push(level(
             "mempool",
             |row| row.mempool_txs,
-            mempool_limit(track),
+            mempool_limit(state),
         ));
         rows.push(counted("blocks", plain, |counts| counts.blocks));
     }
@@ -64,8 +64,8 @@ fn counts_row(name: &str, color: Color, now: Option<u64>, all: String) -> Row<'_
 }
 
 /// Latencies of the last second.
-pub(super) fn quantiles(frame: &mut Frame, area: Rect, track: &Track) {
-    let of = track
+pub(super) fn quantiles(frame: &mut Frame, area: Rect, state: &LiveState) {
+    let of = state
         .last()
         .map(|row| row.latency.clone())
         .unwrap_or_default();
@@ -77,7 +77,7 @@ pub(super) fn quantiles(frame: &mut Frame, area: Rect, track: &Track) {
         quantiles_row("accept", ACCEPTED, accept),
         quantiles_row("  service", ACCEPTED, service),
     ];
-    if track.scene.follows {
+    if state.info.follows {
         let commit = [of.figure("commit_p50_ms"), of.figure("commit_p99_ms"), None];
         rows.push(quantiles_row("commit", COMMITTED, commit));
     }
@@ -91,11 +91,11 @@ fn quantiles_row(name: &str, color: Color, values: [impl Figure; 3]) -> Row<'_> 
 }
 
 /// The last steps, and whether they were sustained.
-pub(super) fn steps(frame: &mut Frame, area: Rect, track: &Track) {
-    let steps: Vec<StepRow> = track.steps.iter().cloned().collect();
-    let excesses = judge::excesses(&steps, track.scene.follows);
+pub(super) fn steps(frame: &mut Frame, area: Rect, state: &LiveState) {
+    let steps: Vec<StepRow> = state.steps.iter().cloned().collect();
+    let excesses = judge::excesses(&steps, state.info.follows);
     let room = usize::from(area.height.saturating_sub(3));
-    let (heading, p95) = match track.scene.follows {
+    let (heading, p95) = match state.info.follows {
         true => ("commit p95", "commit_p95_ms"),
         false => ("accept p95", "accept_p95_ms"),
     };

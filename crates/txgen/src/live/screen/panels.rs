@@ -10,58 +10,50 @@ use ratatui::widgets::{Block, Clear, LineGauge, Paragraph, Wrap};
 use report::text::{self, grouped, narrow_millis, or_dash, short};
 
 use super::plots::{MARK, PLAN};
-use crate::live::nodes::NodeState;
-use crate::live::track::{Phase, Track};
+use crate::live::state::{LiveState, NodeState, Phase};
 
-/// What runs, and where it stands.
-pub(super) fn head(frame: &mut Frame, area: Rect, track: &Track, paused: bool) {
+/// The load.
+pub(super) fn head(frame: &mut Frame, area: Rect, state: &LiveState) {
     let mut spans = vec![" txgen ".bold().reversed(), " ".into()];
-    if let Some(heading) = &track.heading {
+    if let Some(heading) = &state.heading {
         spans.push(heading.clone().bold());
         spans.push(" · ".into());
     }
-    spans.push(track.scene.title.clone().into());
-    if paused {
-        spans.push(
-            "  DISPLAY PAUSED, the run goes on (p shows it) "
-                .fg(Color::Black)
-                .bg(Color::Yellow),
-        );
-    }
+    spans.push(state.info.title.clone().into());
     frame.render_widget(Line::from(spans), area);
 }
 
 /// How far it is.
-pub(super) fn gauge(frame: &mut Frame, area: Rect, track: &Track) {
-    let (state, color) = (state(track), phase_color(track.phase));
-    match track.progress() {
+pub(super) fn gauge(frame: &mut Frame, area: Rect, state: &LiveState) {
+    let (text, color) = (progress(state), phase_color(state.phase));
+    match state.progress() {
         Some(share) => frame.render_widget(
             LineGauge::default()
                 .ratio(share)
-                .label(Span::styled(state, color))
+                .label(Span::styled(text, color))
                 .filled_symbol(line::THICK_HORIZONTAL)
                 .filled_style(Style::new().fg(color))
                 .unfilled_style(Style::new().fg(PLAN)),
             area,
         ),
-        None => frame.render_widget(Line::styled(state, color), area),
+        None => frame.render_widget(Line::styled(text, color), area),
     }
 }
 
 /// What the run shows by now.
-pub(super) fn finding(frame: &mut Frame, area: Rect, track: &Track) {
-    let color = match track.onsets.is_empty() {
+pub(super) fn finding(frame: &mut Frame, area: Rect, state: &LiveState) {
+    let color = match state.onsets.is_empty() {
         true => Color::Green,
         false => Color::Red,
     };
-    frame.render_widget(Line::styled(format!(" {}", track.finding()), color), area);
+    frame.render_widget(Line::styled(format!(" {}", state.finding()), color), area);
 }
 
 /// The phase, the step, the time and the time left in one line.
-fn state(track: &Track) -> String {
-    let elapsed = clock(track.now.as_secs_f64());
-    let step = step_of(track).map_or(String::new(), |step| format!(", {step}"));
-    match (track.phase, track.seconds_left()) {
+fn progress(state: &LiveState) -> String {
+    let elapsed = clock(state.now.as_secs_f64());
+    let step = step_of(state).map_or(String::new(), |step| format!(", {step}"));
+    match (state.phase, state.seconds_left()) {
         (Phase::Connecting, _) => " connecting ".into(),
         (Phase::Offering, Some(left)) => {
             format!(" offering{step}, {elapsed}, {} left ", clock(left.ceil()))
@@ -69,16 +61,16 @@ fn state(track: &Track) -> String {
         (Phase::Offering, None) => format!(" offering{step}, {elapsed}, no fixed end "),
         (Phase::Draining, _) => format!(
             " draining, {elapsed}, {} still to come, up to {:.0} s ",
-            grouped(track.pending),
-            track.drain_left_s()
+            grouped(state.pending),
+            state.drain_left_s()
         ),
         (Phase::Over, _) => format!(" over, {elapsed} "),
     }
 }
 
-fn step_of(track: &Track) -> Option<String> {
-    let profile = track.scene.profile.as_ref()?;
-    let step = profile.step_at(track.now);
+fn step_of(state: &LiveState) -> Option<String> {
+    let profile = state.info.profile.as_ref()?;
+    let step = profile.step_at(state.now);
     let (count, rate) = (profile.step_count(), step.rate);
     // Counted from 0, as in steps.csv and in the final table.
     match count {
@@ -101,7 +93,7 @@ const fn phase_color(phase: Phase) -> Color {
 }
 
 /// Every node in a line.
-pub(super) fn nodes(frame: &mut Frame, area: Rect, track: &Track, nodes: &[NodeState]) {
+pub(super) fn nodes(frame: &mut Frame, area: Rect, state: &LiveState, nodes: &[NodeState]) {
     let lines = nodes.iter().map(|node| {
         let name = node
             .name
@@ -117,7 +109,7 @@ pub(super) fn nodes(frame: &mut Frame, area: Rect, track: &Track, nodes: &[NodeS
             line.push_span(format!("  mempool {} ({bytes}B)", grouped(txs)));
         }
         if node.height > 0 {
-            let age = track.now.saturating_sub(node.block_at).as_secs_f64();
+            let age = state.now.saturating_sub(node.block_at).as_secs_f64();
             line.push_span(format!(
                 "  height {} ({} txs, {age:.0} s ago)",
                 grouped(node.height),
@@ -135,15 +127,15 @@ pub(super) fn nodes(frame: &mut Frame, area: Rect, track: &Track, nodes: &[NodeS
 }
 
 /// How many transactions a mempool takes, where it is known: `of 5,000`.
-pub(super) fn mempool_limit(track: &Track) -> Option<String> {
-    let limit = track.scene.limits.mempool_txs?;
+pub(super) fn mempool_limit(state: &LiveState) -> Option<String> {
+    let limit = state.info.limits.mempool_txs?;
     Some(format!("of {}", grouped(limit)))
 }
 
 /// What was said, the last first: a long message is read to its end.
-pub(super) fn messages(frame: &mut Frame, area: Rect, track: &Track) {
+pub(super) fn messages(frame: &mut Frame, area: Rect, state: &LiveState) {
     let room = usize::from(area.height.saturating_sub(2));
-    let lines = track.messages.iter().rev().take(room).map(|message| {
+    let lines = state.messages.iter().rev().take(room).map(|message| {
         let time = Span::styled(format!("{:>6} ", clock(message.at.as_secs_f64())), PLAN);
         let color = if message.text.starts_with("warning") {
             Color::Red
@@ -159,32 +151,18 @@ pub(super) fn messages(frame: &mut Frame, area: Rect, track: &Track) {
     frame.render_widget(text.block(panel(" messages ")), area);
 }
 
-/// The keys, or the mark that is being written.
-pub(super) fn foot(frame: &mut Frame, area: Rect, writing: Option<&str>, window_s: f64) {
-    let line = match writing {
-        Some(text) => Line::from(vec![
-            Span::styled(" mark: ", Style::new().fg(MARK).bold()),
-            text.to_owned().into(),
-            "▏".slow_blink(),
-            Span::styled("  Enter notes it, Esc forgets it", PLAN),
-        ]),
-        None => {
-            let key = |key: &'static str| Span::styled(key, Modifier::BOLD);
-            Line::from(vec![
-                key(" q"),
-                " quit  ".into(),
-                key("p"),
-                " pause  ".into(),
-                key("m M"),
-                " mark  ".into(),
-                key("+ -"),
-                format!(" last {}  ", clock(window_s)).into(),
-                key("?"),
-                " help".into(),
-            ])
-        }
-    };
-    frame.render_widget(line, area);
+/// The keys.
+pub(super) fn foot(frame: &mut Frame, area: Rect) {
+    let key = |key: &'static str| Span::styled(key, Modifier::BOLD);
+    let keys = [
+        key(" q"),
+        " quit  ".into(),
+        key("m"),
+        " mark  ".into(),
+        key("?"),
+        " help".into(),
+    ];
+    frame.render_widget(Line::from_iter(keys), area);
 }
 
 /// What the keys do.
@@ -192,10 +170,7 @@ pub(super) fn help(frame: &mut Frame, area: Rect) {
     let lines = [
         "q, Ctrl-C  stop offering and drain; again: leave at once.",
         "           Everything recorded is written either way.",
-        "p, space   hold the picture; the run goes on",
         "m          mark this moment (series.csv, column mark)",
-        "M          mark it with a text of your own",
-        "+ -        less or more of the past in the charts",
         "?, h       this help",
     ];
     let width = area.width.min(64);
@@ -212,9 +187,9 @@ pub(super) fn help(frame: &mut Frame, area: Rect) {
 }
 
 /// The run in a few lines, the most important first.
-pub(super) fn small(frame: &mut Frame, area: Rect, track: &Track, paused: bool) {
-    let last = track.last().cloned().unwrap_or_default();
-    let totals = &track.counters.totals;
+pub(super) fn small(frame: &mut Frame, area: Rect, state: &LiveState) {
+    let last = state.last().cloned().unwrap_or_default();
+    let totals = &state.counters.totals;
     let Counts {
         offered,
         sent,
@@ -223,18 +198,18 @@ pub(super) fn small(frame: &mut Frame, area: Rect, track: &Track, paused: bool) 
         ..
     } = last.counts;
     let mut lines = vec![
-        Line::styled(state(track), phase_color(track.phase)),
+        Line::styled(progress(state), phase_color(state.phase)),
         Line::from(format!("{offered} offered {sent} sent {accepted} accepted")),
     ];
-    if track.scene.follows {
+    if state.info.follows {
         let depth = last
             .mempool_txs
             .map_or("-".into(), |depth| depth.to_string());
         let text = format!("{committed} committed, mempool {depth}");
         lines.push(Line::from(text));
     }
-    if !track.onsets.is_empty() {
-        lines.push(Line::styled(track.finding(), Color::Red));
+    if !state.onsets.is_empty() {
+        lines.push(Line::styled(state.finding(), Color::Red));
     }
     let [accept_p50, accept_p99, commit_p50, commit_p99] = [
         "accept_p50_ms",
@@ -254,13 +229,10 @@ pub(super) fn small(frame: &mut Frame, area: Rect, track: &Track, paused: bool) 
         );
         lines.push(Line::styled(text, Color::Red));
     }
-    if paused {
-        lines.push(Line::styled("paused: p shows the run again", Color::Yellow));
-    }
-    if let Some(message) = track.messages.back() {
+    if let Some(message) = state.messages.back() {
         lines.push(Line::from(message.text.clone()));
     }
-    lines.push(Line::styled("q quit, p pause, m mark, ? help", PLAN));
+    lines.push(Line::styled("q quit, m mark, ? help", PLAN));
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), area);
 }
 

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use measure::SeriesRow;
+use measure::{Counts, SeriesRow};
+use pacing::{Nanos, Profile};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::style::{Color, Stylize as _};
@@ -12,8 +13,7 @@ use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType};
 use report::chart::round_up;
 use report::text::{clock, short, tick_millis};
 
-use super::chart::{SMOOTHED_S, Window, smoothed};
-use crate::live::track::Track;
+use crate::live::state::LiveState;
 
 pub(super) const PLAN: Color = Color::DarkGray;
 pub(super) const SENT: Color = Color::Yellow;
@@ -28,34 +28,87 @@ struct Curve {
     points: Vec<(f64, f64)>,
 }
 
+/// A stretch of the time line, in seconds since the origin.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    from: f64,
+    to: f64,
+}
+
+impl Window {
+    /// The last `length` seconds, with a little room for what is planned next.
+    fn new(state: &LiveState, length: f64) -> Self {
+        let to = (state.now.as_secs_f64() + length * AHEAD_SHARE).max(length);
+        let from = to - length;
+        Self { from, to }
+    }
+
+    /// A point for each second that has a value.
+    fn points(
+        self,
+        state: &LiveState,
+        value: impl Fn(usize, &SeriesRow) -> Option<f64>,
+    ) -> Vec<(f64, f64)> {
+        let rows = state.seconds.iter().enumerate();
+        let points = rows.filter_map(|(place, row)| {
+            let middle = row.second as f64 + row.span_s / 2.0;
+            Some((middle, value(place, row)?))
+        });
+        let shown = self.from..self.to;
+        points
+            .filter(|(middle, _)| shown.contains(middle))
+            .collect()
+    }
+
+    /// The rate of what is counted, over the last `seconds` seconds of each.
+    fn rate(self, state: &LiveState, seconds: usize, count: fn(&Counts) -> u64) -> Vec<(f64, f64)> {
+        self.points(state, |place, _| {
+            let rows = state
+                .seconds
+                .range((place + 1).saturating_sub(seconds)..=place);
+            let (sum, span_s) = rows.fold((0, 0.0), |(sum, span_s), row| {
+                (sum + count(&row.counts), span_s + row.span_s)
+            });
+            (span_s > 0.0).then(|| sum as f64 / span_s)
+        })
+    }
+
+    /// The planned rate of each second.
+    fn plan(self, profile: &Profile) -> Vec<(f64, f64)> {
+        let end = profile.duration().map_or(self.to, Nanos::as_secs_f64);
+        let due = |second: u64| profile.integral(Nanos::from_secs(second)).as_f64();
+        let seconds = self.from as u64..end.min(self.to).ceil() as u64;
+        let points = seconds.map(|second| (second as f64 + 0.5, due(second + 1) - due(second)));
+        points.collect()
+    }
+}
+
 /// Planned, sent, accepted and committed per second.
-pub(super) fn rates(frame: &mut Frame, area: Rect, track: &Track, length: f64) {
-    let window = Window::new(track.now.as_secs_f64(), length, area.width);
-    let per_second = |count: u64, row: &SeriesRow| Some(count as f64 / row.span_s);
+pub(super) fn rates(frame: &mut Frame, area: Rect, state: &LiveState, length: f64) {
+    let window = Window::new(state, length);
     let curve = |name, color, points| Curve {
         name,
         color,
         points,
     };
-    let rows = || track.seconds.iter();
     let mut curves = Vec::new();
-    if let Some(profile) = &track.scene.profile {
+    if let Some(profile) = &state.info.profile {
         curves.push(curve("plan", PLAN, window.plan(profile)));
     }
-    let sent = window.means(rows(), |row| per_second(row.counts.sent, row));
+    let sent = window.rate(state, 1, |counts| counts.sent);
     curves.push(curve("sent", SENT, sent));
-    let accepted = window.means(rows(), |row| per_second(row.counts.accepted, row));
+    let accepted = window.rate(state, 1, |counts| counts.accepted);
     curves.push(curve("accepted", ACCEPTED, accepted));
-    if track.scene.follows {
-        let smooth = smoothed(rows(), |row| row.counts.committed);
-        let committed = window.means(&smooth, |row| per_second(row.counts.committed, row));
+    if state.info.follows {
+        // A chain commits in blocks.
+        let committed = window.rate(state, SMOOTHED_S, |counts| counts.committed);
         curves.push(curve("committed", COMMITTED, committed));
     }
     let highest = curves.iter().flat_map(|curve| &curve.points);
     let highest = highest.map(|(_, rate)| *rate).fold(1.0, f64::max);
     let top = round_up(highest, &[1.0, 2.0, 2.5, 5.0]);
     let mut title = title(" /s ", &curves);
-    if track.scene.follows && area.width >= ROOMY {
+    if state.info.follows && area.width >= ROOMY {
         let mean = format!("({SMOOTHED_S} s mean) ");
         title.push_span(Span::styled(mean, COMMITTED));
     }
@@ -67,25 +120,25 @@ pub(super) fn rates(frame: &mut Frame, area: Rect, track: &Track, length: f64) {
         labels: [0.0, top / 2.0, top].map(short).into(),
         times: true,
     };
-    plot.draw(frame, area, track);
+    plot.draw(frame, area, state);
 }
 
 /// Latencies of each second on a logarithmic scale.
-pub(super) fn latencies(frame: &mut Frame, area: Rect, track: &Track, length: f64) {
-    let window = Window::new(track.now.as_secs_f64(), length, area.width);
+pub(super) fn latencies(frame: &mut Frame, area: Rect, state: &LiveState, length: f64) {
+    let window = Window::new(state, length);
     let curve = |name, color, value: fn(&SeriesRow) -> Option<f64>| {
-        let log = |row: &SeriesRow| value(row).map(|ms| ms.max(LOWEST_MS).log10());
+        let log = |_, row: &SeriesRow| value(row).map(|ms| ms.max(LOWEST_MS).log10());
         Curve {
             name,
             color,
-            points: window.means(&track.seconds, log),
+            points: window.points(state, log),
         }
     };
     let mut curves = vec![
         curve("lateness", SENT, |row| row.latency.lateness_p99_ms),
         curve("accept", ACCEPTED, |row| row.latency.accept_p99_ms),
     ];
-    if track.scene.follows {
+    if state.info.follows {
         curves.push(curve("commit", COMMITTED, |row| row.latency.commit_p99_ms));
     }
     let values = || curves.iter().flat_map(|curve| &curve.points);
@@ -105,7 +158,7 @@ pub(super) fn latencies(frame: &mut Frame, area: Rect, track: &Track, length: f6
         times: false,
         curves,
     };
-    plot.draw(frame, area, track);
+    plot.draw(frame, area, state);
 }
 
 /// What is drawn, and the lines by their colours.
@@ -127,9 +180,9 @@ struct Plot {
 }
 
 impl Plot {
-    fn draw(self, frame: &mut Frame, area: Rect, track: &Track) {
+    fn draw(self, frame: &mut Frame, area: Rect, state: &LiveState) {
         let (window, bounds) = (self.window, self.bounds);
-        let seconds = track.seconds.iter().rev();
+        let seconds = state.seconds.iter().rev();
         let marked = seconds.filter(|row| !row.mark.is_empty());
         let marks: Vec<[(f64, f64); 2]> = marked
             .take(MARKS_SHOWN)
@@ -174,3 +227,6 @@ const LOWEST_MS: f64 = 0.01;
 /// Wide enough for the whole legend.
 const ROOMY: u16 = 56;
 const MARKS_SHOWN: usize = 8;
+/// This share of a chart lies ahead of now.
+const AHEAD_SHARE: f64 = 0.1;
+const SMOOTHED_S: usize = 5;

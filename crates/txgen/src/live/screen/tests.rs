@@ -9,12 +9,11 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::{Asked, View};
-use crate::live::nodes::{NodeBoard, NodeState};
-use crate::live::track::{Phase, Scene, Track};
+use super::{KeyRequest, View};
+use crate::live::state::{LiveState, NodeBoard, NodeState, Phase, RunInfo};
 
 /// A ramp in its 91st second.
-fn track() -> Track {
+fn ninety_seconds() -> LiveState {
     let profile = Profile::steps(
         "1/s".parse().unwrap(),
         "500/s".parse().unwrap(),
@@ -30,7 +29,7 @@ fn track() -> Track {
     let nodes = NodeBoard::new(vec![node]);
     nodes.block(0, 1_234, 1_501, Nanos::from_millis(89_600));
     nodes.mempool(0, 812, 203_000, Nanos::from_secs(90));
-    let scene = Scene {
+    let info = RunInfo {
         title: "ramp 1/s +500/s every 30s to 2001/s, open loop".into(),
         duration: profile.duration(),
         planned: Some(150_150),
@@ -42,10 +41,10 @@ fn track() -> Track {
             ..NodeLimits::default()
         },
         nodes: Arc::new(nodes),
-        ..Scene::default()
+        ..RunInfo::default()
     };
-    let mut track = Track {
-        scene,
+    let mut state = LiveState {
+        info,
         phase: Phase::Offering,
         now: Nanos::from_millis(90_600),
         pending: 1_700,
@@ -61,11 +60,11 @@ fn track() -> Track {
             },
             ..Counters::default()
         },
-        ..Track::default()
+        ..LiveState::default()
     };
     for second in 0..90 {
         let rate = 1 + second / 30 * 500;
-        track.second(SeriesRow {
+        state.second(SeriesRow {
             second,
             span_s: 1.0,
             counts: Counts {
@@ -95,7 +94,7 @@ fn track() -> Track {
         });
     }
     for step in 0..3 {
-        track.step(StepRow {
+        state.step(StepRow {
             step,
             rate_tps: 1.0 + f64::from(step) * 500.0,
             counts: Counts {
@@ -112,18 +111,18 @@ fn track() -> Track {
             ..StepRow::default()
         });
     }
-    track.onsets.push(Onset {
+    state.onsets.push(Onset {
         at_s: 5.0,
         sign: "refusals".into(),
     });
-    track.message("warning: blocks of http://10.0.0.7:26657: lost: connection refused".into());
-    track
+    state.message("warning: blocks of http://10.0.0.7:26657: lost: connection refused".into());
+    state
 }
 
 /// The rows of a terminal of this size.
-fn picture(view: &View, track: &Track, width: u16, height: u16) -> Vec<String> {
+fn picture(view: &View, state: &LiveState, width: u16, height: u16) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| view.draw(frame, track)).unwrap();
+    terminal.draw(|frame| view.draw(frame, state)).unwrap();
     let buffer = terminal.backend().buffer();
     (0..height)
         .map(|y| (0..width).map(|x| buffer[(x, y)].symbol()).collect())
@@ -138,20 +137,14 @@ fn shows(rows: &[String], texts: &[&str]) {
     }
 }
 
-fn press(view: &mut View, track: &Track, keys: &str) -> Vec<Asked> {
-    let key = |c| match c {
-        '\n' => KeyCode::Enter,
-        '\x1b' => KeyCode::Esc,
-        '\x08' => KeyCode::Backspace,
-        c => KeyCode::Char(c),
-    };
-    let event = |c| KeyEvent::new(key(c), KeyModifiers::NONE);
-    keys.chars().map(|c| view.key(event(c), track)).collect()
+fn press(view: &mut View, keys: &str) -> Vec<KeyRequest> {
+    let event = |c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE);
+    keys.chars().map(|c| view.key(event(c))).collect()
 }
 
 #[test]
 fn a_usual_terminal_shows_everything_but_the_steps() {
-    let rows = picture(&View::default(), &track(), 80, 24);
+    let rows = picture(&View::default(), &ninety_seconds(), 80, 24);
     shows(
         &rows,
         &[
@@ -175,9 +168,9 @@ fn a_usual_terminal_shows_everything_but_the_steps() {
 
 #[test]
 fn a_search_says_its_interval_in_the_first_line() {
-    let mut track = track();
-    track.heading = Some("search point 12: knee 487/s, 470 to 512 with 90 %".into());
-    let rows = picture(&View::default(), &track, 80, 24);
+    let mut state = ninety_seconds();
+    state.heading = Some("search point 12: knee 487/s, 470 to 512 with 90 %".into());
+    let rows = picture(&View::default(), &state, 80, 24);
     assert!(
         rows[0].contains("search point 12: knee 487/s, 470 to 512 with 90 %"),
         "{}",
@@ -187,7 +180,7 @@ fn a_search_says_its_interval_in_the_first_line() {
 
 #[test]
 fn a_large_terminal_has_steps_and_their_verdicts() {
-    let rows = picture(&View::default(), &track(), 120, 40);
+    let rows = picture(&View::default(), &ninety_seconds(), 120, 40);
     shows(
         &rows,
         &[
@@ -203,12 +196,12 @@ fn a_large_terminal_has_steps_and_their_verdicts() {
 
 #[test]
 fn every_size_is_survived_and_a_small_one_says_the_most_important() {
-    let track = track();
+    let state = ninety_seconds();
     for (width, height) in [(1, 1), (3, 200), (200, 2), (69, 24), (70, 20), (300, 100)] {
-        picture(&View::default(), &track, width, height);
-        picture(&View::default(), &Track::default(), width, height);
+        picture(&View::default(), &state, width, height);
+        picture(&View::default(), &LiveState::default(), width, height);
     }
-    let rows = picture(&View::default(), &track, 40, 9);
+    let rows = picture(&View::default(), &state, 40, 9);
     shows(
         &rows,
         &[
@@ -222,11 +215,11 @@ fn every_size_is_survived_and_a_small_one_says_the_most_important() {
 
 #[test]
 fn a_flood_has_no_plan_and_a_target_without_blocks_no_commits() {
-    let mut track = track();
-    track.scene.profile = None;
-    track.scene.duration = None;
-    track.scene.follows = false;
-    let rows = picture(&View::default(), &track, 100, 30);
+    let mut state = ninety_seconds();
+    state.info.profile = None;
+    state.info.duration = None;
+    state.info.follows = false;
+    let rows = picture(&View::default(), &state, 100, 30);
     shows(&rows, &["─sent ─accepted", "left"]);
     for text in ["plan", "commit", "mempool "] {
         let found = rows
@@ -234,84 +227,49 @@ fn a_flood_has_no_plan_and_a_target_without_blocks_no_commits() {
             .any(|row| row.contains(text) && !row.contains("lost:"));
         assert!(!found || text == "mempool ", "{text}\n{}", rows.join("\n"));
     }
-    track.scene.planned = None;
+    state.info.planned = None;
     shows(
-        &picture(&View::default(), &track, 100, 30),
+        &picture(&View::default(), &state, 100, 30),
         &["no fixed end"],
     );
-    track.phase = Phase::Draining;
-    track.drain_since = Nanos::from_millis(82_600);
+    state.phase = Phase::Draining;
+    state.drain_since = Nanos::from_millis(82_600);
     shows(
-        &picture(&View::default(), &track, 100, 30),
+        &picture(&View::default(), &state, 100, 30),
         &["draining, 1:30, 1,700 still to come, up to 22 s"],
     );
 }
 
 #[test]
 fn a_healthy_run_says_so_and_an_overload_says_what_gave_first() {
-    let mut track = track();
+    let mut state = ninety_seconds();
     let full = Onset {
         at_s: 2.0,
         sign: "mempool full at 812".into(),
     };
-    track.onsets.insert(0, full);
+    state.onsets.insert(0, full);
     assert_eq!(
-        track.finding(),
+        state.finding(),
         "mempool full at 812 from 2 s → refusals from 5 s"
     );
-    let second = track.seconds.back().cloned().unwrap();
-    track.begin(track.scene.clone());
-    assert_eq!(track.finding(), "", "nothing is known yet");
-    track.second(second);
-    assert_eq!(track.finding(), "no sign of an overload so far");
-}
-
-#[test]
-fn a_paused_display_keeps_its_moment_while_the_run_goes_on() {
-    let (mut track, mut view) = (track(), View::default());
-    press(&mut view, &track, "p");
-    track.now = Nanos::from_secs(120);
-    track.sums.accepted = 99_999;
-    track.scene.nodes.block(0, 9_999, 1, track.now);
-    let rows = picture(&view, &track, 120, 40);
-    shows(&rows, &["DISPLAY PAUSED", "45,090", "height 1,234"]);
-    press(&mut view, &track, "p");
-    shows(
-        &picture(&view, &track, 120, 40),
-        &["99,999", "height 9,999"],
-    );
+    let second = state.seconds.back().cloned().unwrap();
+    state.begin(state.info.clone());
+    assert_eq!(state.finding(), "", "nothing is known yet");
+    state.second(second);
+    assert_eq!(state.finding(), "no sign of an overload so far");
 }
 
 #[test]
 fn keys_ask_and_nothing_else_does() {
-    let (track, mut view) = (track(), View::default());
-    assert_eq!(
-        press(&mut view, &track, "qx"),
-        [Asked::Quit, Asked::Nothing]
-    );
-    assert_eq!(press(&mut view, &track, "m"), [Asked::Mark(None)]);
+    let (state, mut view) = (ninety_seconds(), View::default());
+    let requests = press(&mut view, "qxm");
+    let expected = [KeyRequest::Quit, KeyRequest::Nothing, KeyRequest::Mark];
+    assert_eq!(requests, expected);
     let control = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(view.key(control, &track), Asked::Quit);
-    let asked = press(&mut view, &track, "Mnode qx\x08 down\n");
-    assert_eq!(asked.last(), Some(&Asked::Mark(Some("node q down".into()))));
-    assert!(!asked.contains(&Asked::Quit), "q is a letter of the text");
-    assert_eq!(
-        press(&mut view, &track, "Mab\x1bq").last(),
-        Some(&Asked::Quit)
-    );
-    assert_eq!(
-        press(&mut view, &track, "M \n").last(),
-        Some(&Asked::Mark(None))
-    );
-    press(&mut view, &track, "M");
-    shows(&picture(&view, &track, 80, 24), &["mark: "]);
-    press(&mut view, &track, "\x1b?");
-    shows(
-        &picture(&view, &track, 80, 24),
-        &["stop offering and drain"],
-    );
-    press(&mut view, &track, "?+++");
-    shows(&picture(&view, &track, 80, 24), &["last 0:30"]);
-    press(&mut view, &track, "-----");
-    shows(&picture(&view, &track, 80, 24), &["last 1:00:00"]);
+    assert_eq!(view.key(control), KeyRequest::Quit);
+    press(&mut view, "?");
+    for (width, height) in [(80, 24), (64, 18)] {
+        let rows = picture(&view, &state, width, height);
+        shows(&rows, &["stop offering and drain"]);
+    }
 }

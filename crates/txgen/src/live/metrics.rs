@@ -1,46 +1,132 @@
-//! The names, units and values of the metrics: what a scrape finds.
+//! A run's figures for Prometheus at `http://ADDRESS/metrics`: names, units and values, and the listener on a
+//! thread of its own.
 //!
 //! Counters run through all runs of a process (`txgen search` makes many), gauges and the state are
 //! those of the run under way. Labels are bounded: reasons, kinds and states are fixed lists, `node` is
 //! one of the endpoints that were given.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 
+use anyhow::Context as _;
+use hyper::{Request, StatusCode};
 use measure::{BUCKET_BOUNDS_S, Buckets, Counters, Failure, LatencyKind, UnsentReason};
+use ops::ListenAddress;
+use ops::listener::{self, Bounds};
+use ops::page;
+use pacing::{Nanos, Profile};
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
-use crate::live::nodes::NodeState;
-use crate::live::track::{Phase, Track};
+use super::state::{LiveState, NodeState, Phase};
 
-/// A registry that shows `track` at every scrape.
-pub(super) fn registry(track: Arc<Mutex<Track>>) -> Registry {
+/// Serves until it is dropped.
+pub(super) struct MetricsServer {
+    address: SocketAddr,
+    shutdown: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl MetricsServer {
+    /// Listens, and serves the figures of `state` from then on.
+    ///
+    /// # Errors
+    /// When the address is taken or is not ours.
+    pub(super) fn start(
+        address: ListenAddress,
+        state: Arc<Mutex<LiveState>>,
+    ) -> anyhow::Result<Self> {
+        let asked = address.0;
+        let failed = || {
+            format!(
+                "cannot serve metrics on {asked}; free it, or give --metrics another port (0 takes a free one)"
+            )
+        };
+        let runtime = crate::runtime::start().with_context(failed)?;
+        let bound = runtime.block_on(TcpListener::bind(asked));
+        let listener = bound.with_context(failed)?;
+        let address = listener.local_addr().with_context(failed)?;
+        let shutdown = CancellationToken::new();
+        let registry = Mutex::new(registry(state));
+        let pages = move |request: &Request<_>| page(request.uri().path(), &registry);
+        let serving = listener::serve(listener, Bounds::default(), pages, shutdown.clone());
+        let thread = thread::Builder::new()
+            .name("metrics".into())
+            .spawn(move || runtime.block_on(serving))
+            .with_context(failed)?;
+        Ok(Self {
+            address,
+            shutdown,
+            thread: Some(thread),
+        })
+    }
+
+    /// Where it listens.
+    pub(super) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for MetricsServer {
+    fn drop(&mut self) {
+        self.shutdown.cancel();
+        if let Some(thread) = self.thread.take() {
+            // A panic there was reported by its thread; the run does not depend on it.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn page(path: &str, registry: &Mutex<Registry>) -> page::Page {
+    match path {
+        "/metrics" => {
+            let mut text = String::with_capacity(EXPOSITION_BYTES);
+            let registry = registry.lock();
+            match encode(&mut text, &registry) {
+                Ok(()) => page::metrics(text),
+                Err(error) => page::text(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    format!("the metrics cannot be encoded: {error}\n"),
+                ),
+            }
+        }
+        "/" => page::text(StatusCode::OK, INDEX.into()),
+        _ => page::not_found(INDEX),
+    }
+}
+
+/// A registry that shows `state` at every scrape.
+fn registry(state: Arc<Mutex<LiveState>>) -> Registry {
     let mut registry = Registry::with_prefix("txgen");
-    registry.register_collector(Box::new(Figures { track }));
+    registry.register_collector(Box::new(Figures { state }));
     registry
 }
 
 #[derive(Debug)]
 struct Figures {
-    track: Arc<Mutex<Track>>,
+    state: Arc<Mutex<LiveState>>,
 }
 
 impl Collector for Figures {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         // The page is written to memory: a slow scrape holds no lock.
-        let track = self.track.lock();
-        let mut counters = track.before.clone();
-        counters.add(&track.counters);
+        let state = self.state.lock();
+        let mut counters = state.before.clone();
+        counters.add(&state.counters);
         let mut page = Page { encoder };
-        page.about(&track)?;
+        page.about(&state)?;
         page.counts(&counters)?;
         page.latencies(&counters)?;
-        page.present(&track)?;
-        page.nodes(&track.scene.nodes.all())
+        page.present(&state)?;
+        page.nodes(&state.info.nodes.all())
     }
 }
 
@@ -50,50 +136,71 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    fn about(&mut self, track: &Track) -> fmt::Result {
+    fn about(&mut self, state: &LiveState) -> fmt::Result {
         let mut build = self.metric("build", "The program", None, MetricType::Info)?;
         build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])?;
-        let mut state = self.metric(
+        let mut phases = self.metric(
             "run_state",
             "1 for the state of the run, 0 for the others",
             None,
             MetricType::Gauge,
         )?;
         for phase in Phase::ALL {
-            state
+            phases
                 .encode_family(&[("state", phase.name())])?
-                .encode_gauge(&u64::from(phase == track.phase))?;
+                .encode_gauge(&u64::from(phase == state.phase))?;
         }
         Ok(())
     }
 
     fn counts(&mut self, counters: &Counters) -> fmt::Result {
         let totals = &counters.totals;
-        self.counter(
-            "offered_txs",
-            "Transactions that fell due by the schedule, up to the last full second",
-            totals.offered,
-        )?;
-        self.counter(
-            "sent_txs",
-            "Transactions handed to a socket, up to their last byte",
-            totals.sent,
-        )?;
+        for (name, help, value) in [
+            (
+                "offered_txs",
+                "Transactions that fell due by the schedule, up to the last full second",
+                totals.offered,
+            ),
+            (
+                "sent_txs",
+                "Transactions handed to a socket, up to their last byte",
+                totals.sent,
+            ),
+            (
+                "accepted_txs",
+                "Transactions that the node's check accepted",
+                totals.accepted,
+            ),
+            (
+                "rejected_txs",
+                "Transactions answered with another code than 0 or a JSON-RPC error",
+                totals.rejected,
+            ),
+            (
+                "committed_txs",
+                "Own transactions seen in blocks and executed with code 0",
+                totals.committed,
+            ),
+            (
+                "commit_failed_txs",
+                "Own transactions seen in blocks and executed with another code",
+                totals.commit_failed,
+            ),
+            (
+                "unverified_txs",
+                "Own transactions seen in blocks whose results the node did not give",
+                totals.unverified,
+            ),
+            ("blocks", "Blocks seen, every height once", totals.blocks),
+        ] {
+            self.metric(name, help, None, MetricType::Counter)?
+                .encode_counter::<NoLabelSet, _, u64>(&value, None)?;
+        }
         self.counters(
             "unsent_txs",
             "Transactions that fell due and were never sent",
             "reason",
             UnsentReason::ALL.map(|reason| (reason.name(), counters.unsent[reason as usize])),
-        )?;
-        self.counter(
-            "accepted_txs",
-            "Transactions that the node's check accepted",
-            totals.accepted,
-        )?;
-        self.counter(
-            "rejected_txs",
-            "Transactions answered with another code than 0 or a JSON-RPC error",
-            totals.rejected,
         )?;
         self.counters(
             "error_txs",
@@ -101,22 +208,6 @@ impl Page<'_> {
             "kind",
             Failure::ALL.map(|kind| (kind.name(), counters.errors[kind as usize])),
         )?;
-        self.counter(
-            "committed_txs",
-            "Own transactions seen in blocks and executed with code 0",
-            totals.committed,
-        )?;
-        self.counter(
-            "commit_failed_txs",
-            "Own transactions seen in blocks and executed with another code",
-            totals.commit_failed,
-        )?;
-        self.counter(
-            "unverified_txs",
-            "Own transactions seen in blocks whose results the node did not give",
-            totals.unverified,
-        )?;
-        self.counter("blocks", "Blocks seen, every height once", totals.blocks)?;
         let reconnects = &counters.reconnects;
         self.counters(
             "reconnects",
@@ -141,66 +232,73 @@ impl Page<'_> {
         Ok(())
     }
 
-    fn present(&mut self, track: &Track) -> fmt::Result {
-        let last = track.last();
-        self.gauge(
-            "elapsed",
-            "Time since the run's origin",
-            Some(&Unit::Seconds),
-            track.now.as_secs_f64(),
-        )?;
-        // A load without an end has none of the two.
-        if let Some(duration) = track.scene.duration {
-            self.gauge(
+    fn present(&mut self, state: &LiveState) -> fmt::Result {
+        let last = state.last();
+        let info = &state.info;
+        let profile = info.profile.as_ref();
+        let offering = state.phase == Phase::Offering
+            && info.duration.is_none_or(|duration| state.now < duration);
+        let rate = |profile: &Profile| match offering {
+            true => profile.rate_at(state.now).as_f64(),
+            false => 0.0,
+        };
+        // A load without an end has no duration and no count, a closed loop no profile.
+        for (name, help, unit, value) in [
+            (
+                "elapsed",
+                "Time since the run's origin",
+                Some(&Unit::Seconds),
+                Some(state.now.as_secs_f64()),
+            ),
+            (
                 "planned_duration",
                 "How long the load is offered",
                 Some(&Unit::Seconds),
-                duration.as_secs_f64(),
-            )?;
-        }
-        if let Some(planned) = track.scene.planned {
-            self.gauge(
+                info.duration.map(Nanos::as_secs_f64),
+            ),
+            (
                 "planned_txs",
                 "Transactions that the whole run plans",
                 None,
-                planned as f64,
-            )?;
-        }
-        if let Some(profile) = &track.scene.profile {
-            let over = track.phase != Phase::Offering
-                || track.scene.duration.is_some_and(|end| track.now >= end);
-            let rate = if over {
-                0.0
-            } else {
-                profile.rate_at(track.now).as_f64()
-            };
-            self.gauge(
+                info.planned.map(|planned| planned as f64),
+            ),
+            (
                 "planned_rate_txs_per_second",
                 "The rate that the profile wants now",
                 None,
-                rate,
-            )?;
-            let step = f64::from(profile.step_at(track.now).index);
-            self.gauge("step", "The step of the profile, from 0", None, step)?;
+                profile.map(rate),
+            ),
+            (
+                "step",
+                "The step of the profile, from 0",
+                None,
+                profile.map(|profile| f64::from(profile.step_at(state.now).index)),
+            ),
+            (
+                "pending_txs",
+                "Transactions sent whose answer or block is awaited",
+                None,
+                Some(state.pending as f64),
+            ),
+            (
+                "in_flight_txs",
+                "Transactions sent and not answered, at the end of the last full second",
+                None,
+                Some(last.map_or(0.0, |row| row.in_flight as f64)),
+            ),
+            (
+                "backlog_txs",
+                "Transactions accepted and not in a block, at the end of the last full second",
+                None,
+                Some(last.map_or(0.0, |row| row.backlog as f64)),
+            ),
+        ] {
+            if let Some(value) = value {
+                self.metric(name, help, unit, MetricType::Gauge)?
+                    .encode_gauge(&value)?;
+            }
         }
-        self.gauge(
-            "pending_txs",
-            "Transactions sent whose answer or block is awaited",
-            None,
-            track.pending as f64,
-        )?;
-        self.gauge(
-            "in_flight_txs",
-            "Transactions sent and not answered, at the end of the last full second",
-            None,
-            last.map_or(0.0, |row| row.in_flight as f64),
-        )?;
-        self.gauge(
-            "backlog_txs",
-            "Transactions accepted and not in a block, at the end of the last full second",
-            None,
-            last.map_or(0.0, |row| row.backlog as f64),
-        )
+        Ok(())
     }
 
     fn nodes(&mut self, nodes: &[NodeState]) -> fmt::Result {
@@ -247,11 +345,6 @@ impl Page<'_> {
         Ok(())
     }
 
-    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        self.metric(name, help, None, MetricType::Counter)?
-            .encode_counter::<NoLabelSet, _, u64>(&value, None)
-    }
-
     fn counters<const N: usize>(
         &mut self,
         name: &str,
@@ -266,11 +359,6 @@ impl Page<'_> {
                 .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
         }
         Ok(())
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, unit: Option<&Unit>, value: f64) -> fmt::Result {
-        self.metric(name, help, unit, MetricType::Gauge)?
-            .encode_gauge(&value)
     }
 
     fn metric<'a>(
@@ -304,13 +392,16 @@ const LATENCIES: [(LatencyKind, &str, &str); 4] = [
     ),
 ];
 
+const INDEX: &str = "/metrics   the run under way, for Prometheus\n";
+const EXPOSITION_BYTES: usize = 16 << 10;
+
 #[cfg(test)]
 mod tests {
     use measure::{Recorder, RecorderConfig, RunFolderWriters, SchedulePlan, Sent, SourceId};
-    use pacing::{Arrivals, Nanos, Profile, Schedule};
+    use pacing::{Arrivals, Schedule};
 
     use super::*;
-    use crate::live::track::Scene;
+    use crate::live::state::RunInfo;
 
     /// What a run with one transaction, sent 3 ms late, has counted after its first second.
     fn counted() -> Counters {
@@ -342,15 +433,15 @@ mod tests {
 
     #[test]
     fn counters_run_on_through_runs_and_classes_are_cumulative() {
-        let mut track = Track {
+        let mut state = LiveState {
             counters: counted(),
-            ..Track::default()
+            ..LiveState::default()
         };
-        track.begin(Scene::default());
-        track.counters = counted();
-        let registry = registry(Arc::new(Mutex::new(track)));
+        state.begin(RunInfo::default());
+        state.counters = counted();
+        let registry = registry(Arc::new(Mutex::new(state)));
         let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        encode(&mut text, &registry).unwrap();
         for line in [
             "txgen_sent_txs_total 2",
             "txgen_unsent_txs_total{reason=\"max_in_flight\"} 0",

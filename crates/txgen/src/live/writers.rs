@@ -1,6 +1,9 @@
-//! A line a second, for logs and for terminals that cannot do more.
+//! A line a second for logs and for terminals that cannot do more; JSON lines for programs.
 
-use measure::SeriesRow;
+use std::io::{self, Write as _};
+
+use measure::{LiveView, SeriesRow};
+use pacing::Nanos;
 use report::Table;
 use report::text::{grouped, narrow_millis};
 
@@ -68,6 +71,50 @@ fn table(second: &SeriesRow) -> Table {
         .number("late", narrow_millis, |row| row.latency.lateness_p99_ms)
         .table()
         .at_least(&[6, 7, 7, 8, 7, 7, 7, 7, 7, 6])
+}
+
+/// Prints the live figures now and then.
+#[derive(Debug)]
+pub(super) struct JsonLines {
+    every: Nanos,
+    next: Nanos,
+}
+
+#[derive(serde::Serialize)]
+struct JsonLine<'a> {
+    at_s: f64,
+    #[serde(flatten)]
+    view: &'a LiveView,
+}
+
+impl JsonLines {
+    pub(super) const fn new(every: Nanos) -> Self {
+        Self {
+            every,
+            next: Nanos::ZERO,
+        }
+    }
+
+    /// Another run begins.
+    pub(super) const fn begin(&mut self) {
+        self.next = Nanos::ZERO;
+    }
+
+    /// Prints a line when it is time for one.
+    pub(super) fn update(&mut self, now: Nanos, view: &LiveView) {
+        if now < self.next {
+            return;
+        }
+        self.next = now.saturating_add(self.every);
+        let line = JsonLine {
+            at_s: now.as_secs_f64(),
+            view,
+        };
+        if let Ok(text) = serde_json::to_string(&line) {
+            // A reader that has gone does not end the measurement.
+            let _ = writeln!(io::stdout(), "{text}");
+        }
+    }
 }
 
 const LINES_PER_HEADER: u64 = 20;

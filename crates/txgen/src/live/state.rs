@@ -1,19 +1,19 @@
-//! What is known of the run under way.
+//! The state of the run under way, which every view shows.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use measure::judge::Onset;
-use measure::{Counters, Counts, NodeLimits, SeriesRow, StepRow};
+use measure::{Counters, Counts, LiveView, NodeLimits, SeriesRow, StepRow};
 use pacing::{Nanos, Profile};
+use parking_lot::Mutex;
 
-use super::nodes::NodeBoard;
 use crate::output::{describe_load, describe_target};
 use crate::plan::{Load, Plan};
 
-/// A run as it is about to be shown.
+/// What is known of a run before it begins.
 #[derive(Debug, Clone, Default)]
-pub struct Scene {
+pub struct RunInfo {
     /// The load in one line.
     pub title: String,
     /// The target in one line.
@@ -36,8 +36,8 @@ pub struct Scene {
     pub nodes: Arc<NodeBoard>,
 }
 
-impl Scene {
-    /// The scene of `plan`.
+impl RunInfo {
+    /// That of `plan`.
     pub fn of(plan: &Plan, nodes: Arc<NodeBoard>) -> Self {
         let profile = match &plan.load {
             Load::Open { schedule, .. } => Some(schedule.profile().clone()),
@@ -74,23 +74,93 @@ pacing::named! {
     }
 }
 
-/// Something that was said.
+/// A message of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// When, since the run's origin.
     pub at: Nanos,
-    /// What.
+    /// Its text.
     pub text: String,
+}
+
+/// The latest reports of the followers on each node. Shared in an `Arc`; writing and reading are short locks.
+#[derive(Debug, Default)]
+pub struct NodeBoard {
+    nodes: Mutex<Vec<NodeState>>,
+}
+
+/// One node.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NodeState {
+    /// Its endpoint.
+    pub name: String,
+    /// The version it reports.
+    pub version: String,
+    /// The last block seen of it; 0 before the first.
+    pub height: u64,
+    /// When that was seen.
+    pub block_at: Nanos,
+    /// Transactions in that block.
+    pub block_txs: u64,
+    /// Transactions and bytes in its mempool, and when it said so.
+    pub mempool: Option<(u64, u64, Nanos)>,
+    /// Why its blocks cannot be followed at the moment.
+    pub trouble: Option<String>,
+}
+
+impl NodeBoard {
+    /// A board of nodes that have not reported yet.
+    pub fn new(nodes: Vec<NodeState>) -> Self {
+        Self {
+            nodes: Mutex::new(nodes),
+        }
+    }
+
+    /// The state of all, in the order of the endpoints.
+    pub fn all(&self) -> Vec<NodeState> {
+        self.nodes.lock().clone()
+    }
+
+    /// A block was seen.
+    pub fn block(&self, node: u16, height: u64, txs: u64, at: Nanos) {
+        self.change(node, |state| {
+            if height > state.height {
+                (state.height, state.block_txs, state.block_at) = (height, txs, at);
+            }
+            state.trouble = None;
+        });
+    }
+
+    /// A node reported the depth of its mempool.
+    pub fn mempool(&self, node: u16, txs: u64, bytes: u64, at: Nanos) {
+        self.change(node, |state| state.mempool = Some((txs, bytes, at)));
+    }
+
+    /// Its blocks are followed, or follow again.
+    pub fn connected(&self, node: u16) {
+        self.change(node, |state| state.trouble = None);
+    }
+
+    /// Its blocks cannot be followed.
+    pub fn lost(&self, node: u16, reason: &str) {
+        self.change(node, |state| state.trouble = Some(reason.to_owned()));
+    }
+
+    fn change(&self, node: u16, change: impl FnOnce(&mut NodeState)) {
+        if let Some(state) = self.nodes.lock().get_mut(usize::from(node)) {
+            change(state);
+        }
+    }
 }
 
 /// Everything that views show. Its size is bounded: an hour of seconds, as many steps as
 /// a screen could show, the last messages.
 #[derive(Debug, Clone, Default)]
-pub struct Track {
+pub struct LiveState {
     /// What several runs belong to, and which of them this one is.
     pub heading: Option<String>,
     /// The run.
-    pub scene: Scene,
+    pub info: RunInfo,
     /// Where it stands.
     pub phase: Phase,
     /// The time, since the run's origin.
@@ -107,11 +177,11 @@ pub struct Track {
     pub sums: Counts,
     /// When the drain began.
     pub drain_since: Nanos,
-    /// What gave first, as far as it is known.
+    /// The signs of an overload so far, in the order of their beginnings.
     pub onsets: Vec<Onset>,
     /// Closed steps.
     pub steps: VecDeque<StepRow>,
-    /// What was said.
+    /// The last messages.
     pub messages: VecDeque<Message>,
     /// Notes made in this run.
     pub marks: u64,
@@ -119,12 +189,26 @@ pub struct Track {
     pub version: u64,
 }
 
-impl Track {
+/// What is new of a run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Update {
+    pub(crate) live: LiveView,
+    pub(crate) counters: Counters,
+    /// Seconds and steps that closed since the last update.
+    pub(crate) new_seconds: Vec<SeriesRow>,
+    pub(crate) new_steps: Vec<StepRow>,
+    /// The signs of an overload so far, in the order of their beginnings.
+    pub(crate) onsets: Vec<Onset>,
+    /// Whether offering has ended and the run drains.
+    pub(crate) draining: bool,
+}
+
+impl LiveState {
     /// Another run begins.
-    pub(super) fn begin(&mut self, scene: Scene) {
+    pub(super) fn begin(&mut self, info: RunInfo) {
         let counters = std::mem::take(&mut self.counters);
         self.before.add(&counters);
-        self.scene = scene;
+        self.info = info;
         self.phase = Phase::Connecting;
         self.now = Nanos::ZERO;
         self.pending = 0;
@@ -163,7 +247,7 @@ impl Track {
         if matches!(self.phase, Phase::Draining | Phase::Over) {
             return Some(1.0);
         }
-        let share = match (self.scene.duration, self.scene.planned) {
+        let share = match (self.info.duration, self.info.planned) {
             (Some(duration), _) => self.now.as_secs_f64() / duration.as_secs_f64(),
             (None, Some(planned)) => self.done() as f64 / planned as f64,
             (None, None) => return None,
@@ -181,10 +265,10 @@ impl Track {
         if self.phase != Phase::Offering {
             return None;
         }
-        if let Some(duration) = self.scene.duration {
+        if let Some(duration) = self.info.duration {
             return Some(duration.saturating_sub(self.now).as_secs_f64());
         }
-        let missing = self.scene.planned?.saturating_sub(self.done());
+        let missing = self.info.planned?.saturating_sub(self.done());
         let recent = self.seconds.iter().rev().take(RECENT_SECONDS);
         let (sent, span_s) = recent.fold((0, 0.0), |(sent, span_s), second| {
             (sent + second.counts.sent, span_s + second.span_s)
@@ -194,11 +278,11 @@ impl Track {
 
     /// How long the drain lasts at most from now, in seconds.
     pub fn drain_left_s(&self) -> f64 {
-        let end = self.drain_since.saturating_add(self.scene.drain_timeout);
+        let end = self.drain_since.saturating_add(self.info.drain_timeout);
         end.saturating_sub(self.now).as_secs_f64()
     }
 
-    /// What is to be said of the run by now.
+    /// The conclusion on the run by now, in one line.
     pub fn finding(&self) -> String {
         let signs: Vec<String> = self.onsets.iter().map(ToString::to_string).collect();
         match (signs.is_empty(), self.seconds.is_empty()) {
