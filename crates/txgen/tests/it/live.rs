@@ -233,9 +233,8 @@ fn a_terminal_gets_a_picture_and_is_given_back() {
     let text = || String::from_utf8_lossy(&seen.lock().unwrap()).into_owned();
     wait_until("the picture", || text().contains("\x1b[?1049h"));
     wait_until("the first second", || text().contains("accept"));
-    keys.write_all(b"Mhalf way\r").unwrap();
-    wait_until("the mark", || text().contains("half way"));
-    wait_until("the mark's message", || text().contains("s: half way"));
+    keys.write_all(b"m").unwrap();
+    wait_until("the mark's message", || text().contains("s: mark 1"));
     keys.write_all(b"q").unwrap();
     child.wait().unwrap();
     reader.join().unwrap();
@@ -253,7 +252,7 @@ fn a_terminal_gets_a_picture_and_is_given_back() {
     }
     let series = std::fs::read_to_string(place.path().join("run/series.csv")).unwrap();
     assert!(
-        series.lines().any(|line| line.contains(",half way,")),
+        series.lines().any(|line| line.contains(",mark 1,")),
         "{series}"
     );
 }
