@@ -1,9 +1,12 @@
-//! Bodies that are read piece by piece.
+//! Bodies that are read piece by piece, and bytes that are charged as long as they live.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+
+use super::UpstreamError;
+use crate::ledger::Reservation;
 
 /// A body read piece by piece.
 pub(crate) trait Pieces: Unpin + Send {
@@ -40,5 +43,67 @@ pub(crate) trait Pieces: Unpin + Send {
                 skipped += piece.len();
             }
         }
+    }
+}
+
+/// A whole body in memory. `charge` grows with it and is held until the last part of it is dropped.
+///
+/// # Errors
+/// Those of the body; [`UpstreamError::TooLarge`] for more than `limit` bytes, and [`UpstreamError::Memory`] where
+/// the account has no room.
+pub(super) async fn collected<B>(
+    mut body: B,
+    mut charge: Reservation,
+    limit: usize,
+) -> Result<Bytes, B::Error>
+where
+    B: Pieces<Error: From<UpstreamError>>,
+{
+    let mut bytes = Vec::with_capacity(charge.bytes());
+    while let Some(piece) = body.next().await {
+        let piece = piece?;
+        let len = bytes.len() + piece.len();
+        if len > limit {
+            return Err(UpstreamError::TooLarge(limit).into());
+        }
+        if !charge.grow(len.saturating_sub(charge.bytes())) {
+            return Err(UpstreamError::Memory.into());
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(charged(bytes, charge))
+}
+
+/// Bytes that stay charged until the last part of them is dropped.
+pub(crate) fn charged(bytes: impl AsRef<[u8]> + Send + 'static, charge: Reservation) -> Bytes {
+    struct Charged<B> {
+        bytes: B,
+        _charge: Reservation,
+    }
+    impl<B: AsRef<[u8]>> AsRef<[u8]> for Charged<B> {
+        fn as_ref(&self) -> &[u8] {
+            self.bytes.as_ref()
+        }
+    }
+    Bytes::from_owner(Charged {
+        bytes,
+        _charge: charge,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Ledger;
+
+    #[test]
+    fn bytes_stay_charged_until_the_last_part_is_gone() {
+        let ledger = Ledger::new(100);
+        let bytes = charged(b"hello".to_vec(), ledger.reserve(5).unwrap());
+        let part = bytes.slice(1..3);
+        drop(bytes);
+        assert_eq!(ledger.used(), 5);
+        drop(part);
+        assert_eq!(ledger.used(), 0);
     }
 }

@@ -12,9 +12,9 @@ use wire::json;
 use wire::json::write::{Int, Text, filled, internal_error};
 use wire::jsonrpc::{Request, RequestFault};
 
+use super::body::charged;
 use super::hub::{self, ALREADY, FeedEnd, FeedNews, Hub, Reader, canonical, event_head};
 use super::nodes::NodeIndex;
-use super::query::charged;
 use super::questions::{CallKind, Questions};
 use super::reads::Reads;
 use crate::jsonrpc::{KeptId, SubscriptionCall};
@@ -145,9 +145,10 @@ impl ClientLink {
             }
             SubscriptionCall::UnsubscribeAll => std::mem::take(&mut self.subscriptions),
         };
-        let text = match ended.is_empty() {
-            true => answer(&id, &internal_error("subscription not found")),
-            false => answer(&id, DONE),
+        let text = if ended.is_empty() {
+            answer(&id, &internal_error("subscription not found"))
+        } else {
+            answer(&id, DONE)
         };
         // Requests to subscribe that the node has not answered yet are answered first.
         let unanswered = |known: &Subscription| !known.reader.is_confirmed();
@@ -237,9 +238,10 @@ impl RelayLink for ClientLink {
                 self.questions.answered(text, tag)
             }
             None => {
-                let kind = match message.is_write {
-                    true => CallKind::Write,
-                    false => CallKind::Read,
+                let kind = if message.is_write {
+                    CallKind::Write
+                } else {
+                    CallKind::Read
                 };
                 let call = message.text.slice_ref(call);
                 self.questions.ask(call, kind, (tag, id))
@@ -290,9 +292,10 @@ impl Subscription {
     /// An event up to and with the query.
     fn head(&self, is_marked: bool) -> Vec<u8> {
         let id = self.id.as_str();
-        match is_marked {
-            true => event_head(&format!("\"{}#event\"", id.trim_matches('"')), &self.query),
-            false => event_head(id, &self.query),
+        if is_marked {
+            event_head(&format!("\"{}#event\"", id.trim_matches('"')), &self.query)
+        } else {
+            event_head(id, &self.query)
         }
     }
 

@@ -65,6 +65,21 @@ impl Dialer {
         self.0.limit
     }
 
+    /// The node did not answer within the limit.
+    pub(super) fn timeout(&self) -> UpstreamError {
+        UpstreamError::Timeout(self.0.endpoint.to_string())
+    }
+
+    /// The connection to the node broke.
+    pub(super) fn broken(&self, reason: &impl ToString) -> UpstreamError {
+        UpstreamError::Broken(self.0.endpoint.to_string(), reason.to_string())
+    }
+
+    /// The node answered something unreadable.
+    pub(super) fn garbage(&self, reason: &impl ToString) -> UpstreamError {
+        UpstreamError::Garbage(self.0.endpoint.to_string(), reason.to_string())
+    }
+
     async fn dial(&self) -> io::Result<Stream> {
         let Target { endpoint, tls, .. } = &*self.0;
         let tcp = TcpStream::connect((endpoint.host(), endpoint.port())).await?;
@@ -83,7 +98,7 @@ impl Connect for Dialer {
     type Stream = Stream;
 
     /// # Errors
-    /// [`UpstreamError::Connect`].
+    /// [`UpstreamError::Connect`] and [`UpstreamError::ConnectTimeout`].
     ///
     /// # Cancel safety
     /// Dropping the future gives the attempt up.
@@ -92,7 +107,7 @@ impl Connect for Dialer {
         match timeout(self.0.limit, self.dial()).await {
             Ok(result) => result.map_err(|error| failed(error.to_string())),
             // A full backlog looks like this: the node takes no more connections.
-            Err(_) => Err(failed("no connection within the limit".to_owned())),
+            Err(_) => Err(UpstreamError::ConnectTimeout(self.0.endpoint.to_string())),
         }
     }
 }

@@ -13,6 +13,9 @@ pub enum UpstreamError {
     /// No connection to this endpoint, and why: nothing was sent.
     #[error("{0} cannot be reached: {1}")]
     Connect(String, String),
+    /// No connection to this endpoint within the limit: nothing was sent.
+    #[error("{0} took no connection in time")]
+    ConnectTimeout(String),
     /// No answer of this endpoint within the limit; the node may have seen the request.
     #[error("{0} did not answer in time")]
     Timeout(String),
@@ -51,7 +54,7 @@ impl UpstreamError {
     pub fn refusal(&self) -> Refusal {
         let upstream = |text: &str| Refusal::new(Reason::Upstream, text);
         match self {
-            Self::Memory => Refusal::new(Reason::Bytes, self.to_string()).retry_after(SHORT_PAUSE),
+            Self::Memory => Refusal::buffers_full(),
             Self::Request(_) => Refusal::new(Reason::Parse, self.to_string()),
             Self::Timeout(_) => {
                 upstream("the node did not answer in time").retry_after(SHORT_PAUSE)
@@ -60,11 +63,17 @@ impl UpstreamError {
                 upstream("the node broke the connection off").retry_after(SHORT_PAUSE)
             }
             Self::Garbage(..) => upstream("the node answered something that cannot be read"),
-            Self::Setup(..) | Self::Connect(..) => {
+            Self::Setup(..) | Self::Connect(..) | Self::ConnectTimeout(_) => {
                 upstream("no node can be reached").retry_after(SHORT_PAUSE)
             }
             Self::TooLarge(_) | Self::Refused(_) => upstream(&self.to_string()),
         }
+    }
+}
+
+impl From<UpstreamError> for Refusal {
+    fn from(error: UpstreamError) -> Self {
+        error.refusal()
     }
 }
 

@@ -2,6 +2,8 @@
 
 use pacing::Nanos;
 
+use super::nodes::{NodeEvent, NodeIndex};
+
 /// What was seen of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Observation {
@@ -20,21 +22,11 @@ pub(super) enum Observation {
     Gone(String),
 }
 
-/// What follows from it, for whoever uses the node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Change {
-    /// It can be used, and is not catching up.
-    Up,
-    /// It cannot.
-    Down(String),
-    /// It is catching up, or no longer.
-    CatchingUp(bool),
-}
-
 /// Whether a node can be used.
 #[derive(Clone, Debug)]
 pub(super) struct Health {
-    state: Condition,
+    node: NodeIndex,
+    condition: Condition,
     /// How long a node that was up may be silent.
     patience: Nanos,
     answered_at: Nanos,
@@ -44,13 +36,17 @@ pub(super) struct Health {
     unanswered_since: Option<Nanos>,
 }
 
+/// Where a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Condition {
+pub(super) enum Condition {
     /// Nothing was seen yet.
     Unknown,
+    /// It can be used.
     Up {
+        /// Though it is fetching old blocks.
         catching_up: bool,
     },
+    /// It cannot be used.
     Down,
 }
 
@@ -58,9 +54,10 @@ impl Health {
     /// Nothing was seen yet. A node that was up counts as gone when it has not answered for
     /// `patience`. A node under load answers nothing while it commits a block, up to 12 s were
     /// seen: choose it longer.
-    pub(super) const fn new(patience: Nanos) -> Self {
+    pub(super) const fn new(node: NodeIndex, patience: Nanos) -> Self {
         Self {
-            state: Condition::Unknown,
+            node,
+            condition: Condition::Unknown,
             patience,
             answered_at: Nanos::ZERO,
             unusable_until: Nanos::ZERO,
@@ -78,22 +75,27 @@ impl Health {
         self.unanswered_since
     }
 
-    /// Takes in what was seen; at most two changes follow, in this order.
-    pub(super) fn see(&mut self, seen: Observation, now: Nanos) -> [Option<Change>; 2] {
+    /// Where the node is.
+    pub(super) const fn condition(&self) -> Condition {
+        self.condition
+    }
+
+    /// Takes in what was seen; at most two events follow, in this order.
+    pub(super) fn see(&mut self, seen: Observation, now: Nanos) -> [Option<NodeEvent>; 2] {
         match seen {
             Observation::Answer { catching_up } => {
                 (self.answered_at, self.unanswered_since) = (now, None);
-                match now < self.unusable_until {
-                    true => [None, None],
-                    false => self.answered(catching_up),
+                if now < self.unusable_until {
+                    return [None, None];
                 }
+                self.answered(catching_up)
             }
             Observation::Silent(reason) => {
                 let silent = now.saturating_sub(self.answered_at);
-                match self.state != Condition::Unknown && silent < self.patience {
-                    true => [None, None],
-                    false => self.down(reason),
+                if self.condition != Condition::Unknown && silent < self.patience {
+                    return [None, None];
                 }
+                self.down(reason)
             }
             Observation::Unusable(reason) => {
                 self.unusable_until = now.saturating_add(UNUSABLE_FOR);
@@ -107,24 +109,29 @@ impl Health {
         }
     }
 
-    fn answered(&mut self, catching_up: bool) -> [Option<Change>; 2] {
-        let before = std::mem::replace(&mut self.state, Condition::Up { catching_up });
-        let catching = catching_up.then_some(Change::CatchingUp(true));
+    fn answered(&mut self, catching_up: bool) -> [Option<NodeEvent>; 2] {
+        let node = self.node;
+        let before = std::mem::replace(&mut self.condition, Condition::Up { catching_up });
+        let catching = NodeEvent::CatchingUp { node, catching_up };
         match before {
             // Unknown, Down => Up
-            Condition::Unknown | Condition::Down => [Some(Change::Up), catching],
+            Condition::Unknown | Condition::Down => [
+                Some(NodeEvent::Up { node }),
+                catching_up.then_some(catching),
+            ],
             // Up => Up
-            Condition::Up { catching_up: known } if known == catching_up => [None, None],
-            Condition::Up { .. } => [Some(Change::CatchingUp(catching_up)), None],
+            Condition::Up { catching_up: known } => {
+                [(known != catching_up).then_some(catching), None]
+            }
         }
     }
 
-    fn down(&mut self, reason: String) -> [Option<Change>; 2] {
-        match std::mem::replace(&mut self.state, Condition::Down) {
-            // Unknown, Up => Down
-            Condition::Unknown | Condition::Up { .. } => [Some(Change::Down(reason)), None],
-            Condition::Down => [None, None],
-        }
+    fn down(&mut self, reason: String) -> [Option<NodeEvent>; 2] {
+        let node = self.node;
+        let before = std::mem::replace(&mut self.condition, Condition::Down);
+        // Unknown, Up => Down
+        let is_new = before != Condition::Down;
+        [is_new.then_some(NodeEvent::Down { node, reason }), None]
     }
 }
 
@@ -143,9 +150,11 @@ mod tests {
 
     const ANSWER: Observation = Observation::Answer { catching_up: false };
 
+    const UP: NodeEvent = NodeEvent::Up { node: 1 };
+
     /// What follows from what is seen, one a second.
-    fn changes(seen: impl IntoIterator<Item = Observation>) -> Vec<Change> {
-        let mut health = Health::new(Nanos::from_secs(3));
+    fn changes(seen: impl IntoIterator<Item = Observation>) -> Vec<NodeEvent> {
+        let mut health = Health::new(1, Nanos::from_secs(3));
         (0..)
             .map(Nanos::from_secs)
             .zip(seen)
@@ -154,8 +163,16 @@ mod tests {
             .collect()
     }
 
-    fn down(reason: &str) -> Change {
-        Change::Down(reason.to_owned())
+    fn down(reason: &str) -> NodeEvent {
+        let reason = reason.to_owned();
+        NodeEvent::Down { node: 1, reason }
+    }
+
+    fn catches_up(catching_up: bool) -> NodeEvent {
+        NodeEvent::CatchingUp {
+            node: 1,
+            catching_up,
+        }
     }
 
     #[test]
@@ -163,16 +180,16 @@ mod tests {
         let gone = || Observation::Gone("refused".to_owned());
         assert_eq!(
             changes([ANSWER, ANSWER, gone(), gone(), ANSWER]),
-            [Change::Up, down("refused"), Change::Up]
+            [UP, down("refused"), UP]
         );
         assert_eq!(changes([gone(), gone()]), [down("refused")]);
     }
 
     #[test]
     fn case_92_a_node_whose_blocks_cannot_be_read_is_left_alone_for_a_while() {
-        let mut health = Health::new(Nanos::from_secs(3));
+        let mut health = Health::new(1, Nanos::from_secs(3));
         let at = Nanos::from_secs;
-        assert_eq!(health.see(ANSWER, at(1)), [Some(Change::Up), None]);
+        assert_eq!(health.see(ANSWER, at(1)), [Some(UP), None]);
         let lying = Observation::Unusable("too long".to_owned());
         assert_eq!(health.see(lying, at(2)), [Some(down("too long")), None]);
         for second in 3..62 {
@@ -180,16 +197,13 @@ mod tests {
             assert_eq!(health.see(ANSWER, at(second)), [None, None]);
             assert_eq!(health.unanswered_since(), None);
         }
-        assert_eq!(health.see(ANSWER, at(62)), [Some(Change::Up), None]);
+        assert_eq!(health.see(ANSWER, at(62)), [Some(UP), None]);
     }
 
     #[test]
     fn a_break_is_told_even_if_the_node_is_back_at_once() {
         let broke = Observation::Gone("closed".to_owned());
-        assert_eq!(
-            changes([ANSWER, broke, ANSWER]),
-            [Change::Up, down("closed"), Change::Up]
-        );
+        assert_eq!(changes([ANSWER, broke, ANSWER]), [UP, down("closed"), UP]);
     }
 
     #[test]
@@ -197,11 +211,11 @@ mod tests {
         let silent = || Observation::Silent("late".to_owned());
         assert_eq!(
             changes([ANSWER, silent(), silent(), ANSWER, silent(), silent()]),
-            [Change::Up]
+            [UP]
         );
         assert_eq!(
             changes([ANSWER, silent(), silent(), silent(), silent()]),
-            [Change::Up, down("late")]
+            [UP, down("late")]
         );
         // A node that has never answered has no grace period.
         assert_eq!(changes([silent(), silent()]), [down("late")]);
@@ -209,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_node_owes_an_answer_from_its_first_question_until_one_comes() {
-        let mut health = Health::new(Nanos::from_secs(30));
+        let mut health = Health::new(1, Nanos::from_secs(30));
         let at = Nanos::from_secs;
         health.ask(at(1));
         assert_eq!(health.unanswered_since(), Some(at(1)));
@@ -232,12 +246,7 @@ mod tests {
         let behind = || Observation::Answer { catching_up: true };
         assert_eq!(
             changes([behind(), behind(), ANSWER, behind()]),
-            [
-                Change::Up,
-                Change::CatchingUp(true),
-                Change::CatchingUp(false),
-                Change::CatchingUp(true)
-            ]
+            [UP, catches_up(true), catches_up(false), catches_up(true)]
         );
     }
 }

@@ -15,23 +15,20 @@ mod nodes;
 mod query;
 mod questions;
 mod reads;
-mod reply;
 mod results;
-mod step;
 mod target;
 #[cfg(test)]
 mod tests;
 mod version;
 mod watch;
 
-pub(crate) use self::body::Pieces;
+pub(crate) use self::body::{Pieces, charged};
 pub use self::client_link::{ClientLink, RelayEvent, RelayLink, RelayMessage};
 pub use self::error::UpstreamError;
 pub(crate) use self::health::{ABSENT, SILENT};
 pub use self::hub::{Hub, HubCounters, HubWorker};
 pub use self::nodes::{BlockLimits, NodeEvent, NodeIndex, NodeState, Nodes};
 pub use self::reads::{ReadAnswer, ReadBody, ReadRequest, Reads};
-pub(crate) use self::reply::charged;
 pub use self::results::BlockResults;
 pub use self::version::Version;
 pub use self::watch::NodesWorker;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pacing::Nanos;
 use parking_lot::{Mutex, MutexGuard};
-use rpc::{Client, ClientOptions, Endpoint, FollowedBlock, Transport, Trust};
+use rpc::{Endpoint, FollowedBlock, Status};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
@@ -14,7 +14,7 @@ use super::UpstreamError;
 use super::dial::Dialer;
 use super::health::ABSENT;
 use super::http::{NodeHttp, PoolOptions};
-use super::query::{self, ANSWER_SHARE};
+use super::query::ANSWER_SHARE;
 use super::results::ResultsCache;
 use super::version::{Version, untested};
 use crate::ledger::Ledger;
@@ -31,7 +31,7 @@ struct Inner {
     nodes: Vec<Node>,
     surroundings: Surroundings,
     results: ResultsCache,
-    tracker: TaskTracker,
+    pool_options: PoolOptions,
 }
 
 /// What happens to a node.
@@ -160,13 +160,9 @@ impl BlockLimits {
 
 /// What is known of one node.
 pub(super) struct Node {
-    pub(super) endpoint: Endpoint,
-    /// What stands before every path: empty, or a gateway's prefix.
-    pub(super) base: String,
-    client: Client,
     /// Opens connections to it.
     pub(super) dialer: Dialer,
-    /// Asks it over kept-alive connections.
+    /// Asks it over kept-alive connections, for clients.
     pub(super) http: NodeHttp,
     state: Mutex<NodeState>,
 }
@@ -177,32 +173,39 @@ impl Nodes {
     /// # Errors
     /// [`UpstreamError::Setup`] when TLS is needed and cannot be set up.
     pub(super) fn new(surroundings: Surroundings) -> Result<Self, UpstreamError> {
-        let tracker = TaskTracker::new();
         let config = Arc::clone(&surroundings.config);
         let upstream = &config.upstream;
-        let options = PoolOptions {
+        let pool_options = PoolOptions {
             // The library holds a buffer and the piece that was cut off it.
             window_bytes: config.reads.window_bytes / 2,
-            tracker: tracker.clone(),
+            tracker: TaskTracker::new(),
             shutdown: surroundings.end.clone(),
         };
         let nodes = upstream.urls.iter().map(|url| {
             let dialer = Dialer::new(url, &surroundings.trust, upstream.connect_timeout)?;
-            let http = NodeHttp::new(dialer.clone(), options.clone(), upstream.read_timeout)?;
-            Node::new(dialer, http, &surroundings.trust)
+            let http = NodeHttp::new(dialer.clone(), pool_options.clone(), upstream.read_timeout)?;
+            let state = Mutex::new(NodeState {
+                endpoint: url.to_string(),
+                ..NodeState::default()
+            });
+            Ok(Node {
+                dialer,
+                http,
+                state,
+            })
         });
         Ok(Self(Arc::new(Inner {
-            nodes: nodes.collect::<Result<_, _>>()?,
+            nodes: nodes.collect::<Result<_, UpstreamError>>()?,
             surroundings,
             results: ResultsCache::default(),
-            tracker,
+            pool_options,
         })))
     }
 
     /// Waits until every connection of the upstream side has ended.
     pub(super) async fn closed(&self) {
-        self.0.tracker.close();
-        self.0.tracker.wait().await;
+        self.0.pool_options.tracker.close();
+        self.0.pool_options.tracker.wait().await;
     }
 
     /// How many there are, at least one.
@@ -221,14 +224,9 @@ impl Nodes {
         state.up && !state.catching_up
     }
 
-    /// Asks a node; calls of this client may take 10 s.
-    pub fn client(&self, node: NodeIndex) -> &Client {
-        &self.node(node).client
-    }
-
     /// A node's address.
     pub fn endpoint(&self, node: NodeIndex) -> &Endpoint {
-        &self.node(node).endpoint
+        self.node(node).dialer.endpoint()
     }
 
     /// The node itself if it is up and answers, else the first other one that does; itself if none does.
@@ -255,11 +253,8 @@ impl Nodes {
 
     /// Where every node stands.
     pub fn states(&self) -> Vec<NodeState> {
-        self.0
-            .nodes
-            .iter()
-            .map(|node| node.state().clone())
-            .collect()
+        let nodes = self.0.nodes.iter();
+        nodes.map(|node| node.state().clone()).collect()
     }
 
     pub(super) fn node(&self, node: NodeIndex) -> &Node {
@@ -284,6 +279,11 @@ impl Nodes {
         self.0.results.forget(node);
     }
 
+    /// For further clients of the nodes.
+    pub(super) fn pool_options(&self) -> &PoolOptions {
+        &self.0.pool_options
+    }
+
     pub(super) fn results_cache(&self) -> &ResultsCache {
         &self.0.results
     }
@@ -293,57 +293,9 @@ impl Nodes {
         self.node(node).state().block_limits
     }
 
-    /// Asks a node what its blocks may hold.
-    pub(super) async fn learn_block_limits(
-        &self,
-        node: NodeIndex,
-    ) -> Result<BlockLimits, UpstreamError> {
-        #[derive(serde::Deserialize)]
-        struct Answer {
-            consensus_params: Params,
-        }
-        #[derive(serde::Deserialize)]
-        struct Params {
-            block: Block,
-        }
-        #[derive(serde::Deserialize)]
-        struct Block {
-            max_bytes: String,
-            #[serde(default)]
-            max_gas: String,
-        }
-        let body = query::ask(self, node, "consensus_params", "{}").await?;
-        let Answer { consensus_params } = query::result(&body)?;
-        let Block { max_bytes, max_gas } = consensus_params.block;
-        let number = |text: &str| text.parse().unwrap_or(-1);
-        let limits = BlockLimits::new(number(&max_bytes), number(&max_gas));
-        self.node(node).state().block_limits = Some(limits);
-        Ok(limits)
-    }
-
     /// Transactions in the largest of the last blocks when the node was first asked; 0 while that is unknown.
     pub fn largest_block(&self, node: NodeIndex) -> u64 {
         self.node(node).state().largest_block
-    }
-
-    /// Asks a node what its last blocks held (20 of them, `blockchain`). One that does not say has shown nothing.
-    pub(super) async fn learn_largest_block(&self, node: NodeIndex) -> Result<(), UpstreamError> {
-        #[derive(serde::Deserialize)]
-        struct Answer {
-            block_metas: Vec<Meta>,
-        }
-        #[derive(serde::Deserialize)]
-        struct Meta {
-            #[serde(default)]
-            num_txs: String,
-        }
-        let body = query::ask(self, node, "blockchain", "{}").await?;
-        let Answer { block_metas } = query::result(&body)?;
-        let txs = block_metas
-            .iter()
-            .filter_map(|meta| meta.num_txs.parse().ok());
-        self.node(node).state().largest_block = txs.max().unwrap_or(0);
-        Ok(())
     }
 
     /// The version of a node, once it has told one.
@@ -359,11 +311,13 @@ impl Nodes {
     pub async fn check_versions(&self) -> Result<(), UpstreamError> {
         let any_version = self.0.surroundings.config.upstream.any_version;
         for node in &self.0.nodes {
-            let asked = timeout(VERSION_LIMIT, node.client.status()).await;
-            let Ok(Ok(status)) = asked else { continue };
+            let asking = node.http.call::<Status>("status", self.ledger());
+            let Ok(Ok(status)) = timeout(VERSION_LIMIT, asking).await else {
+                continue;
+            };
             let is_tested = Version::parse(&status.version).is_some_and(Version::is_tested);
             if !is_tested && !any_version {
-                return Err(setup(&node.endpoint, &untested(&status.version)));
+                return Err(setup(node.dialer.endpoint(), &untested(&status.version)));
             }
             node.state().version = status.version;
         }
@@ -372,29 +326,6 @@ impl Nodes {
 }
 
 impl Node {
-    fn new(dialer: Dialer, http: NodeHttp, trust: &Trust) -> Result<Self, UpstreamError> {
-        let endpoint = dialer.endpoint().clone();
-        let client_options = ClientOptions {
-            trust: trust.clone(),
-            ..ClientOptions::default()
-        };
-        let client = Client::with_options(&endpoint, client_options)
-            .map_err(|error| setup(&endpoint, &error))?;
-        let base = endpoint.with_transport(Transport::Http).path();
-        let state = Mutex::new(NodeState {
-            endpoint: endpoint.to_string(),
-            ..NodeState::default()
-        });
-        Ok(Self {
-            base: base.trim_end_matches('/').to_owned(),
-            http,
-            dialer,
-            client,
-            endpoint,
-            state,
-        })
-    }
-
     /// The node has this height, at least.
     pub(super) fn rise(&self, height: u64, now: Nanos) {
         let mut state = self.state();

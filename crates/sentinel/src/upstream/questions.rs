@@ -1,21 +1,22 @@
 //! What a client asks over a WebSocket, on its way through the read lane.
 
 use std::collections::VecDeque;
+use std::future::ready;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use fairq::ClientKey;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::{HeaderMap, Method};
+use futures_util::stream::{FuturesOrdered, StreamExt as _};
+use hyper::Method;
 
-use super::body::Pieces as _;
+use super::body::{charged, collected};
 use super::client_link::RelayEvent;
 use super::nodes::NodeIndex;
-use super::query::charged;
-use super::reads::{ReadAnswer, ReadBody, ReadRequest, Reads};
+use super::query::json_headers;
+use super::reads::{ReadRequest, Reads};
 use crate::jsonrpc::KeptId;
-use crate::ledger::{Ledger, Reservation};
+use crate::ledger::Ledger;
 use crate::refusal::{Reason, Refusal};
 
 /// The questions of one WebSocket. The node answers what comes over one in order, and so do these.
@@ -24,21 +25,12 @@ pub(super) struct Questions {
     client: ClientKey,
     node: NodeIndex,
     ledger: Ledger,
-    list: VecDeque<Question>,
+    /// Not begun.
+    waiting: VecDeque<Asking>,
+    under_way: FuturesOrdered<Asking>,
 }
 
-/// A question without an answer.
-struct Question {
-    tag: u64,
-    id: Option<KeptId>,
-    answer: Answer,
-}
-
-enum Answer {
-    /// Nothing is asked before the future is polled.
-    Awaited(Pin<Box<dyn Future<Output = Result<Bytes, Refusal>> + Send>>),
-    There(Result<Bytes, Refusal>),
-}
+type Asking = Pin<Box<dyn Future<Output = RelayEvent> + Send>>;
 
 /// How a call goes to the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,13 +53,14 @@ impl Questions {
             client,
             node,
             ledger: ledger.clone(),
-            list: VecDeque::new(),
+            waiting: VecDeque::new(),
+            under_way: FuturesOrdered::new(),
         }
     }
 
     /// Whether another one would be taken.
     pub(super) fn has_room(&self) -> bool {
-        self.list.len() < MOST_QUESTIONS
+        self.waiting.len() + self.under_way.len() < MOST_QUESTIONS
     }
 
     /// Takes one call in JSON-RPC. Its answer has this tag, a refusal this id as well.
@@ -90,15 +83,22 @@ impl Questions {
                 CallKind::Read => reads.forward(client, node, request(call)).await?,
                 CallKind::Write => reads.pass(client, node, request(call)).await?,
             };
-            let answer = collected(answer, room).await;
-            answer.map_err(|refusal| match kind {
+            let text = collected(answer.body, room, usize::MAX).await;
+            text.and_then(json_object).map_err(|refusal| match kind {
                 CallKind::Read => refusal,
                 CallKind::Write => refusal.maybe_forwarded(),
             })
         };
-        let answer = Answer::Awaited(Box::pin(asking));
-        let id = Some(id);
-        self.push(Question { tag, id, answer })
+        self.push(Box::pin(async move {
+            match asking.await {
+                Ok(text) => RelayEvent::Answer { tag, text },
+                Err(refusal) => RelayEvent::Failed {
+                    tag: Some(tag),
+                    id: Some(id),
+                    refusal,
+                },
+            }
+        }))
     }
 
     /// Takes one whose answer is there already.
@@ -108,81 +108,50 @@ impl Questions {
     pub(super) fn answered(&mut self, text: Vec<u8>, tag: u64) -> Result<(), Refusal> {
         let held = self.ledger.reserve(text.len());
         let text = charged(text, held.ok_or_else(Refusal::buffers_full)?);
-        let answer = Answer::There(Ok(text));
-        self.push(Question {
-            tag,
-            id: None,
-            answer,
-        })
+        self.push(Box::pin(ready(RelayEvent::Answer { tag, text })))
     }
 
-    fn push(&mut self, question: Question) -> Result<(), Refusal> {
+    fn push(&mut self, asking: Asking) -> Result<(), Refusal> {
         if !self.has_room() {
             let text = "too many messages are under way on this WebSocket";
             return Err(Refusal::new(Reason::QueueFull, text));
         }
-        self.list.push_back(question);
+        self.waiting.push_back(asking);
         Ok(())
     }
 
     /// What comes of the question that is the next to be answered.
     pub(super) fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<RelayEvent> {
-        for question in self.list.iter_mut().take(MOST_UNDER_WAY) {
-            if let Answer::Awaited(asking) = &mut question.answer
-                && let Poll::Ready(answer) = asking.as_mut().poll(context)
-            {
-                question.answer = Answer::There(answer);
-            }
+        while self.under_way.len() < MOST_UNDER_WAY
+            && let Some(asking) = self.waiting.pop_front()
+        {
+            self.under_way.push_back(asking);
         }
-        let is_there = |question: &mut Question| matches!(question.answer, Answer::There(_));
-        let Some(Question { tag, id, answer }) = self.list.pop_front_if(is_there) else {
-            return Poll::Pending;
-        };
-        match answer {
-            Answer::There(Ok(text)) => Poll::Ready(RelayEvent::Answer { tag, text }),
-            Answer::There(Err(refusal)) => Poll::Ready(RelayEvent::Failed {
-                tag: Some(tag),
-                id,
-                refusal,
-            }),
-            Answer::Awaited(_) => Poll::Pending,
+        match self.under_way.poll_next_unpin(context) {
+            Poll::Ready(Some(event)) => Poll::Ready(event),
+            Poll::Ready(None) | Poll::Pending => Poll::Pending,
         }
     }
+}
+
+/// An answer in JSON-RPC; anything else is a gateway's.
+fn json_object(text: Bytes) -> Result<Bytes, Refusal> {
+    if text.trim_ascii_start().starts_with(b"{") {
+        return Ok(text);
+    }
+    let detail = "the node answered something that cannot be read";
+    Err(Refusal::new(Reason::Upstream, detail))
 }
 
 /// A call as a request to the node. It was taken from the client's rate when it came.
 fn request(call: Bytes) -> ReadRequest {
-    let json = HeaderValue::from_static("application/json");
     ReadRequest {
         http_method: Method::POST,
         target: Bytes::from_static(b"/"),
-        headers: HeaderMap::from_iter([(CONTENT_TYPE, json)]),
+        headers: json_headers(),
         body: call,
         method: None,
         calls: 0,
-    }
-}
-
-/// An answer, complete.
-async fn collected(
-    mut answer: ReadAnswer<ReadBody>,
-    mut room: Reservation,
-) -> Result<Bytes, Refusal> {
-    let mut text = Vec::new();
-    while let Some(piece) = answer.body.next().await {
-        let piece = piece?;
-        if !room.grow(piece.len()) {
-            return Err(Refusal::buffers_full());
-        }
-        text.extend_from_slice(&piece);
-    }
-    // What is no JSON-RPC is a gateway's.
-    match text.trim_ascii_start().starts_with(b"{") {
-        true => Ok(charged(text, room)),
-        false => {
-            let told = "the node answered something that cannot be read";
-            Err(Refusal::new(Reason::Upstream, told))
-        }
     }
 }
 

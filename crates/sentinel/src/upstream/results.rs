@@ -3,15 +3,20 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use fairq::ClientKey;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::OnceCell;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
 
 use super::UpstreamError;
-use super::reply;
+use super::nodes::{NodeIndex, Nodes};
+use super::query::{garbage, result};
 
 /// The results of one block's transactions as the node wrote them.
 #[derive(Debug)]
@@ -26,13 +31,86 @@ pub struct BlockResults {
 #[derive(Debug, Default)]
 pub(super) struct ResultsCache(Mutex<VecDeque<CachedResults>>);
 
-pub(super) type Cell = Arc<OnceCell<Arc<BlockResults>>>;
+type Cell = Arc<OnceCell<Arc<BlockResults>>>;
 
 #[derive(Debug)]
 struct CachedResults {
     node: usize,
     height: u64,
     cell: Cell,
+}
+
+impl Nodes {
+    /// The results of a block's transactions. Those who ask for the same block share one fetch and
+    /// its memory, which is charged to the ledger.
+    ///
+    /// # Errors
+    /// [`UpstreamError`]: no answer, no room, or the node does not have them, after a second of
+    /// asking again (they are saved a moment after the block).
+    ///
+    /// # Cancel safety
+    /// When the one who fetches is dropped, another one who waits fetches.
+    pub async fn results(
+        &self,
+        node: NodeIndex,
+        height: u64,
+    ) -> Result<Arc<BlockResults>, UpstreamError> {
+        let params = format!(r#"{{"height":"{height}"}}"#);
+        let ask = || async {
+            let http = &self.node(node).http;
+            let body = http.ask(("block_results", &params), self.ledger()).await?;
+            BlockResults::decode(body).await
+        };
+        let fetch = || async { ask_again(|_| true, ask).await.map(Arc::new) };
+        let cell = self.results_cache().cell(node, height);
+        cell.get_or_try_init(fetch).await.cloned()
+    }
+
+    /// The result of one transaction that is in the block of this height, charged to a client. The transaction is
+    /// indexed a moment after its block.
+    ///
+    /// # Errors
+    /// [`UpstreamError`]: no answer, no room, or ([`UpstreamError::Refused`]) the node indexes no transactions, or
+    /// not this one.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the question.
+    pub async fn tx_result(
+        &self,
+        node: NodeIndex,
+        client: ClientKey,
+        (hash, height): (&[u8; 32], u64),
+    ) -> Result<BlockResults, UpstreamError> {
+        let hash = base64_simd::STANDARD.encode_to_string(hash);
+        let params = format!(r#"{{"hash":"{hash}","prove":false}}"#);
+        let account = self.ledger().of(client);
+        let ask = || async {
+            let body = self.node(node).http.ask(("tx", &params), &account).await?;
+            BlockResults::parse_tx(body, height)
+        };
+        ask_again(|text| text.ends_with("not found"), ask).await
+    }
+}
+
+/// Asks about a block that the node has. What belongs to it is saved a moment later, so a refusal that may be too
+/// early counts only after a second of asking again.
+async fn ask_again<T, F>(
+    is_early: fn(&str) -> bool,
+    ask: impl Fn() -> F,
+) -> Result<T, UpstreamError>
+where
+    F: Future<Output = Result<T, UpstreamError>>,
+{
+    let mut attempts = 1;
+    loop {
+        match ask().await {
+            Err(UpstreamError::Refused(text)) if attempts < ATTEMPTS && is_early(&text) => {
+                attempts += 1;
+                sleep(PAUSE).await;
+            }
+            answer => return answer,
+        }
+    }
 }
 
 impl BlockResults {
@@ -46,14 +124,14 @@ impl BlockResults {
     }
 
     /// Reads the answer to `tx`: the result of one transaction, if it is in the block of this height.
-    pub(super) fn parse_tx(body: Bytes, height: u64) -> Result<Self, UpstreamError> {
+    fn parse_tx(body: Bytes, height: u64) -> Result<Self, UpstreamError> {
         #[derive(Deserialize)]
         struct Answer<'a> {
             height: &'a str,
             #[serde(borrow)]
             tx_result: &'a RawValue,
         }
-        let answer: Answer<'_> = reply::result(&body)?;
+        let answer: Answer<'_> = result(&body)?;
         if answer.height.parse() != Ok(height) {
             let text = format!("the transaction is indexed in block {}", answer.height);
             return Err(UpstreamError::Refused(text));
@@ -62,7 +140,17 @@ impl BlockResults {
         Ok(Self { body, places })
     }
 
-    pub(super) fn parse(body: Bytes) -> Result<Self, UpstreamError> {
+    /// Reads the answer to `block_results`: a long one where it holds up nobody.
+    async fn decode(body: Bytes) -> Result<Self, UpstreamError> {
+        if body.len() < BLOCKING_BYTES {
+            return Self::parse(body);
+        }
+        let parsed = spawn_blocking(move || Self::parse(body)).await;
+        // It fails only by a panic, or when the runtime ends before it began.
+        parsed.unwrap_or_else(|error| Err(garbage(&error)))
+    }
+
+    fn parse(body: Bytes) -> Result<Self, UpstreamError> {
         #[derive(Deserialize)]
         struct Answer<'a> {
             #[serde(borrow, default)]
@@ -76,7 +164,7 @@ impl BlockResults {
             #[serde(borrow, default, rename = "DeliverTx", alias = "deliver_tx")]
             executed: Option<Vec<&'a RawValue>>,
         }
-        let answer: Answer<'_> = reply::result(&body)?;
+        let answer: Answer<'_> = result(&body)?;
         let old = answer.results.and_then(|old| old.executed);
         let results = answer.txs_results.or(old).unwrap_or_default();
         let places = results.into_iter().map(|result| place(&body, result));
@@ -123,6 +211,11 @@ impl ResultsCache {
 /// Blocks whose results are kept for others who ask. The one under way and the one before are
 /// enough; more would hold megabytes for nobody.
 const KEPT: usize = 2;
+/// So often a node is asked about a block before its refusal counts.
+const ATTEMPTS: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(25);
+/// Below this size decoding takes less than switching threads is worth (about 0.2 ms).
+const BLOCKING_BYTES: usize = 128 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -9,13 +9,17 @@ pub struct Version {
     minor: u16,
 }
 
-/// A version that was tested.
-struct Tested {
-    version: Version,
-    /// The release that it was tested with.
-    release: &'static str,
-    how: Test,
-}
+/// The releases that were tested: with the real node, or by its recorded answers alone. `docs/sentinel.md` has the
+/// table.
+const TESTED: [(&str, Test); 7] = [
+    ("0.31.5", Test::Recorded),
+    ("0.32.14", Test::Recorded),
+    ("0.33.9", Test::Recorded),
+    ("0.34.24", Test::Recorded),
+    ("0.37.15", Test::Recorded),
+    ("0.38.17", Test::Run),
+    ("1.0.1", Test::Recorded),
+];
 
 /// How a version was tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,27 +28,6 @@ enum Test {
     Recorded,
     /// The real node runs as well.
     Run,
-}
-
-/// What was tested. `docs/sentinel.md` has the table.
-const TESTED: [Tested; 7] = [
-    Tested::new(0, 31, "0.31.5", Test::Recorded),
-    Tested::new(0, 32, "0.32.14", Test::Recorded),
-    Tested::new(0, 33, "0.33.9", Test::Recorded),
-    Tested::new(0, 34, "0.34.24", Test::Recorded),
-    Tested::new(0, 37, "0.37.15", Test::Recorded),
-    Tested::new(0, 38, "0.38.17", Test::Run),
-    Tested::new(1, 0, "1.0.1", Test::Recorded),
-];
-
-impl Tested {
-    const fn new(major: u16, minor: u16, release: &'static str, how: Test) -> Self {
-        Self {
-            version: Version::new(major, minor),
-            release,
-            how,
-        }
-    }
 }
 
 impl Version {
@@ -61,7 +44,8 @@ impl Version {
 
     /// Whether it was tested.
     pub fn is_tested(self) -> bool {
-        TESTED.iter().any(|tested| tested.version == self)
+        let mut releases = TESTED.iter().map(|(release, _)| *release);
+        releases.any(|release| Self::parse(release) == Some(self))
     }
 
     /// Whether every route is also served under `/v1`.
@@ -109,8 +93,8 @@ impl fmt::Display for Version {
 /// Why a node of this version is not used.
 pub(super) fn untested(version: &str) -> String {
     let releases = |how| {
-        let tested = TESTED.iter().filter(move |tested| tested.how == how);
-        tested.map(|tested| tested.release).collect::<Vec<_>>()
+        let tested = TESTED.iter().filter(move |(_, test)| *test == how);
+        tested.map(|(release, _)| *release).collect::<Vec<_>>()
     };
     format!(
         "its version {version:?} was not tested (tested: the real node {}; recorded answers of {}); \
@@ -146,10 +130,7 @@ mod tests {
     #[test]
     fn versions_59_what_is_called_tested_is_what_answers_were_recorded_of_or_what_ran() {
         let recorded = testkit::Dialect::ALL.map(|dialect| dialect.version);
-        assert_eq!(recorded, TESTED.map(|tested| tested.release));
-        for tested in &TESTED {
-            assert_eq!(Version::parse(tested.release), Some(tested.version));
-        }
+        assert_eq!(recorded, TESTED.map(|(release, _)| release));
         let refused = untested("0.99.1");
         let tested = "(tested: the real node 0.38.17; recorded answers of 0.31.5, 0.32.14, 0.33.9, \
                       0.34.24, 0.37.15, 1.0.1)";
@@ -159,14 +140,14 @@ mod tests {
     #[test]
     fn versions_59_the_manual_says_of_each_version_how_it_was_tested() {
         let manual = include_str!("../../../../docs/sentinel.md");
-        for tested in &TESTED {
+        for (release, test) in TESTED {
             let rows = manual
                 .lines()
                 .filter(|line| line.contains("recorded answers of"));
-            let mut rows = rows.filter(|line| line.contains(tested.release));
+            let mut rows = rows.filter(|line| line.contains(release));
             let row = rows.next().expect("a row of the table");
             let is_run = row.contains("the real node");
-            assert_eq!(is_run, tested.how == Test::Run, "{row}");
+            assert_eq!(is_run, test == Test::Run, "{row}");
         }
     }
 }

@@ -1,26 +1,25 @@
 //! Watches the nodes: their health, their blocks, their mempools.
 
 use std::panic;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, FutureExt as _, OptionFuture, join_all};
 use pacing::Nanos;
-use rpc::{
-    AnswerLimit, Client, ClientError, ClientOptions, FollowEvent, FollowOptions, Follower, Status,
-    follow,
-};
+use rpc::{AnswerLimit, FollowEvent, FollowOptions, Follower, Mempool, Status, follow};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{debug, info, warn};
 
 use super::UpstreamError;
-use super::health::{Change, Health, Observation};
+use super::health::{Condition, Health, Observation};
+use super::http::NodeHttp;
 use super::nodes::{BlockLimits, Node, NodeEvent, NodeIndex, Nodes, setup};
 use super::version::{Version, untested};
 use crate::config::Config;
+use crate::ledger::Ledger;
 use crate::metrics::RestartedTask;
 use crate::supervise::keep_running;
 use crate::surroundings::Surroundings;
@@ -65,12 +64,8 @@ impl NodesWorker {
         let Surroundings { metrics, end, .. } = self.nodes.surroundings();
         let watches = self.watches.into_iter().map(|watch| {
             let run = move || watch.clone().run();
-            keep_running(
-                RestartedTask::NodeWatch,
-                Arc::clone(metrics),
-                end.clone(),
-                run,
-            )
+            let (metrics, end) = (Arc::clone(metrics), end.clone());
+            keep_running(RestartedTask::NodeWatch, metrics, end, run)
         });
         join_all(watches).await;
         self.nodes.closed().await;
@@ -88,14 +83,16 @@ pub(super) struct Watch {
     index: NodeIndex,
     events: mpsc::Sender<NodeEvent>,
     health: Health,
-    /// Short calls: health and mempool.
-    client: Client,
+    /// For short questions, over connections that no client uses.
+    http: NodeHttp,
+    /// What the answers to these are charged to: clients cannot fill it.
+    account: Ledger,
     /// Of the follower's questions for blocks.
     max_answer_bytes: AnswerLimit,
 }
 
 /// A health check under way.
-type Check = Pin<Box<dyn Future<Output = Result<Status, ClientError>> + Send>>;
+type Check = BoxFuture<'static, Result<Status, UpstreamError>>;
 
 impl Watch {
     /// Prepares.
@@ -107,23 +104,19 @@ impl Watch {
         index: NodeIndex,
         events: mpsc::Sender<NodeEvent>,
     ) -> Result<Self, UpstreamError> {
-        let endpoint = nodes.endpoint(index);
         let patience = nodes.surroundings().config.upstream.write_timeout;
-        let options = ClientOptions {
-            // An answer that is late is still one.
-            timeout: (patience / 3).clamp(SHORTEST_LIMIT, LONGEST_LIMIT),
-            max_answer_bytes: MAX_STATUS_BYTES.into(),
-            trust: nodes.surroundings().trust.clone(),
-        };
-        let client =
-            Client::with_options(endpoint, options).map_err(|error| setup(endpoint, &error))?;
+        // An answer that is late is still one.
+        let limit = (patience / 3).clamp(SHORTEST_LIMIT, LONGEST_LIMIT);
+        let dialer = nodes.node(index).dialer.clone();
+        let http = NodeHttp::new(dialer, nodes.pool_options().clone(), limit)?;
         let first_limit = BlockLimits::DEFAULT.answer_bytes(nodes.ledger().capacity());
         let watch = Self {
             nodes,
             index,
             events,
-            health: Health::new(patience.into()),
-            client,
+            health: Health::new(index, patience.into()),
+            http,
+            account: Ledger::new(ACCOUNT_BYTES),
             max_answer_bytes: first_limit.into(),
         };
         // What can go wrong with it goes wrong here and not while it runs.
@@ -138,60 +131,65 @@ impl Watch {
         tokio::select! {
             () = shutdown.cancelled() => {}
             () = mempool.poll_mempool() => {}
-            () = self.watch() => {}
+            error = self.watch() => warn!(%error, "the node cannot be followed"),
         }
     }
 
-    async fn watch(&mut self) {
+    /// Watches with one follower after another; why there is no further one.
+    async fn watch(&mut self) -> UpstreamError {
+        loop {
+            match self.follow() {
+                Ok((follower, worker)) => self.watch_with(follower, worker).await,
+                Err(error) => return error,
+            }
+        }
+    }
+
+    /// Watches as long as this follower lives.
+    async fn watch_with(
+        &mut self,
+        mut follower: Follower,
+        worker: impl Future<Output = ()> + Send + 'static,
+    ) {
+        // A task of its own, so that announcements are stamped while events wait for their reader.
+        let mut following = JoinSet::new();
+        following.spawn(worker);
         let mut checks = interval(self.config().upstream.health_interval);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut check: Option<Check> = None;
-        // A task of its own, so that announcements are stamped while events wait for their reader.
-        let mut following = JoinSet::new();
-        let mut follower = None;
         loop {
-            let followed = match &mut follower {
-                Some(follower) => follower,
-                None => match self.follow() {
-                    Ok((fresh, worker)) => {
-                        following.spawn(worker);
-                        follower.insert(fresh)
-                    }
-                    Err(error) => return warn!(%error, "the node cannot be followed"),
-                },
-            };
             tokio::select! {
                 biased;
-                event = followed.next() => match event {
+                event = follower.next() => match event {
                     Some(event) => if self.on_follow(event).await {
                         // What broke off is looked at without delay.
                         checks.reset_immediately();
                     },
-                    None => {
-                        if let Some(Err(error)) = following.join_next().await {
-                            // It is begun anew with the watch, after a pause.
-                            panic::resume_unwind(error.into_panic());
-                        }
-                        follower = None;
-                    }
+                    None => break,
                 },
-                result = settled(&mut check) => {
+                Some(result) = OptionFuture::from(check.as_mut()) => {
+                    check = None;
                     let seen = self.judge(result);
                     self.see(seen).await;
                 }
                 _ = checks.tick(), if check.is_none() => {
-                    self.health.ask(self.nodes.surroundings().clock.now());
-                    self.node().state().unanswered_since = self.health.unanswered_since();
-                    let client = self.client.clone();
-                    check = Some(Box::pin(async move { client.status().await }));
+                    self.health.ask(self.now());
+                    self.note_health();
+                    let (http, account) = (self.http.clone(), self.account.clone());
+                    let asking = async move { http.call("status", &account).await };
+                    check = Some(asking.boxed());
                 }
             }
+        }
+        if let Some(Err(error)) = following.join_next().await {
+            // It is begun anew with the watch, after a pause.
+            panic::resume_unwind(error.into_panic());
         }
     }
 
     /// Follows the chain from its next block on.
     fn follow(&self) -> Result<(Follower, impl Future<Output = ()> + Send + use<>), UpstreamError> {
-        let endpoint = &self.node().endpoint;
+        let endpoint = self.node().dialer.endpoint();
         let options = FollowOptions {
             codes: false,
             events: FOLLOW_EVENTS,
@@ -260,18 +258,17 @@ impl Watch {
         false
     }
 
-    /// What an answer, or none, says about the node.
-    fn judge(&self, result: Result<Status, ClientError>) -> Observation {
+    /// What an answer, or none, shows of the node.
+    fn judge(&self, result: Result<Status, UpstreamError>) -> Observation {
         let status = match result {
             Ok(status) => status,
-            Err(error @ ClientError::Unreachable { .. }) => {
+            Err(error @ UpstreamError::Connect(..)) => {
                 return Observation::Unreachable(error.to_string());
             }
             Err(error) => return Observation::Silent(error.to_string()),
         };
-        if !self.config().upstream.any_version
-            && !Version::parse(&status.version).is_some_and(Version::is_tested)
-        {
+        let is_tested = Version::parse(&status.version).is_some_and(Version::is_tested);
+        if !is_tested && !self.config().upstream.any_version {
             return Observation::Gone(untested(&status.version));
         }
         if let Some(chain) = self.other_chain(&status.chain_id) {
@@ -284,14 +281,12 @@ impl Watch {
             let mut known = self.node().state();
             (known.chain_id, known.version) = (status.chain_id, status.version);
         }
-        let now = self.nodes.surroundings().clock.now();
-        if self.is_stuck(status.latest_block_height, now) {
-            return Observation::Gone(format!(
-                "it stands at height {} while others go on",
-                status.latest_block_height
-            ));
+        let (height, now) = (status.latest_block_height, self.now());
+        if self.is_stuck(height, now) {
+            let text = format!("it stands at height {height} while others go on");
+            return Observation::Gone(text);
         }
-        self.node().rise(status.latest_block_height, now);
+        self.node().rise(height, now);
         Observation::Answer {
             catching_up: status.catching_up,
         }
@@ -322,44 +317,38 @@ impl Watch {
     }
 
     async fn see(&mut self, seen: Observation) {
-        let now = self.nodes.surroundings().clock.now();
-        let changes = self.health.see(seen, now);
-        self.node().state().unanswered_since = self.health.unanswered_since();
-        for change in changes.into_iter().flatten() {
-            let event = self.change(change);
+        let events = self.health.see(seen, self.now());
+        self.note_health();
+        for event in events.into_iter().flatten() {
+            self.log(&event);
             self.tell(event).await;
         }
     }
 
-    /// Notes a change of the node's health.
-    fn change(&self, change: Change) -> NodeEvent {
-        let node = self.index;
+    /// Lets everybody see the node's health.
+    fn note_health(&self) {
         let mut known = self.node().state();
-        match change {
-            Change::Up => {
-                (known.up, known.catching_up) = (true, false);
-                info!(
-                    node,
-                    endpoint = known.endpoint,
-                    version = known.version,
-                    "the node is up"
-                );
-                NodeEvent::Up { node }
-            }
-            Change::Down(reason) => {
-                known.up = false;
-                warn!(node, endpoint = known.endpoint, reason, "the node is down");
-                NodeEvent::Down { node, reason }
-            }
-            Change::CatchingUp(catching_up) => {
-                known.catching_up = catching_up;
+        known.unanswered_since = self.health.unanswered_since();
+        let condition = self.health.condition();
+        known.up = matches!(condition, Condition::Up { .. });
+        known.catching_up = condition == Condition::Up { catching_up: true };
+    }
+
+    fn log(&self, event: &NodeEvent) {
+        let known = self.node().state();
+        let (node, endpoint, version) = (self.index, &known.endpoint, &known.version);
+        match event {
+            NodeEvent::Up { .. } => info!(node, endpoint, version, "the node is up"),
+            NodeEvent::Down { reason, .. } => warn!(node, endpoint, reason, "the node is down"),
+            NodeEvent::CatchingUp { catching_up, .. } => {
                 info!(node, catching_up, "the node catches up, or no longer");
-                NodeEvent::CatchingUp { node, catching_up }
             }
+            _ => {}
         }
     }
 
-    /// Asks how full the mempool is, again and again while the node is up. Costs the node two loads each time.
+    /// Asks how full the mempool is, again and again while the node is up, which costs the node two loads each
+    /// time, and now and then what blocks may hold.
     async fn poll_mempool(&self) {
         let mut ticks = interval(self.config().pace.mempool_interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -373,36 +362,51 @@ impl Watch {
             if limits_due <= Instant::now() {
                 limits_due = Instant::now() + LIMITS_INTERVAL;
                 if self.nodes.largest_block(self.index) == 0 {
-                    // What a node does not tell, its next blocks show.
-                    let _ = self.nodes.learn_largest_block(self.index).await;
+                    self.learn_largest_block().await;
                 }
-                match self.nodes.learn_block_limits(self.index).await {
-                    Ok(limits) => {
-                        let buffers = self.nodes.ledger().capacity();
-                        self.max_answer_bytes.set(limits.answer_bytes(buffers));
-                    }
-                    Err(error) => {
-                        let reason = error.to_string();
-                        debug!(
-                            node = self.index,
-                            reason, "the limits of blocks are unknown"
-                        );
-                    }
-                }
+                self.learn_block_limits().await;
             }
         }
     }
 
     async fn ask_mempool(&self) {
-        let at = self.nodes.surroundings().clock.now();
-        let Ok(mempool) = self.client.num_unconfirmed_txs().await else {
+        let at = self.now();
+        let asked = self.http.call("num_unconfirmed_txs", &self.account).await;
+        let Ok(Mempool { txs, .. }) = asked else {
             return;
         };
-        let txs = usize::try_from(mempool.txs).unwrap_or(usize::MAX);
+        let txs = usize::try_from(txs).unwrap_or(usize::MAX);
         let node = self.index;
         // Should it be left out, the next one says the same, only newer.
         let _ = self.events.try_send(NodeEvent::Mempool { node, txs, at });
         self.node().state().mempool_txs = txs;
+    }
+
+    /// Asks what the last blocks held (20 of them, `blockchain`). What a node does not say, its next blocks show.
+    async fn learn_largest_block(&self) {
+        let asked = self.http.call::<Value>("blockchain", &self.account).await;
+        let Ok(last) = asked else { return };
+        let blocks = last["block_metas"].as_array().into_iter().flatten();
+        let txs = blocks.filter_map(|block| integer(&block["num_txs"]));
+        let most = txs.filter_map(|txs| u64::try_from(txs).ok()).max();
+        self.node().state().largest_block = most.unwrap_or(0);
+    }
+
+    /// Asks what blocks may hold, which bounds the answers with blocks.
+    async fn learn_block_limits(&self) {
+        let asked = self
+            .http
+            .call::<Value>("consensus_params", &self.account)
+            .await;
+        let Ok(params) = asked else { return };
+        let block = &params["consensus_params"]["block"];
+        if block["max_bytes"].is_string() {
+            let [bytes, gas] = ["max_bytes", "max_gas"].map(|key| integer(&block[key]));
+            let limits = BlockLimits::new(bytes.unwrap_or(-1), gas.unwrap_or(-1));
+            self.node().state().block_limits = Some(limits);
+            let buffers = self.nodes.ledger().capacity();
+            self.max_answer_bytes.set(limits.answer_bytes(buffers));
+        }
     }
 
     async fn tell(&self, event: NodeEvent) {
@@ -417,18 +421,15 @@ impl Watch {
     fn config(&self) -> &Config {
         &self.nodes.surroundings().config
     }
+
+    fn now(&self) -> Nanos {
+        self.nodes.surroundings().clock.now()
+    }
 }
 
-/// The result of the check under way; never while there is none.
-async fn settled(check: &mut Option<Check>) -> Result<Status, ClientError> {
-    match check {
-        Some(running) => {
-            let result = running.await;
-            *check = None;
-            result
-        }
-        None => std::future::pending().await,
-    }
+/// An integer as a node writes it: in a text.
+fn integer(value: &Value) -> Option<i64> {
+    value.as_str()?.parse().ok()
 }
 
 /// Blocks that a follower holds for us.
@@ -439,8 +440,8 @@ const SHORTEST_LIMIT: Duration = Duration::from_secs(1);
 const LONGEST_LIMIT: Duration = Duration::from_secs(10);
 /// Parameters of the chain change by votes that take days.
 const LIMITS_INTERVAL: Duration = Duration::from_secs(60);
-/// A status is 2 KB.
-const MAX_STATUS_BYTES: usize = 1 << 20;
+/// Room for two short answers, of which each takes a quarter at most: a status has 2 KB.
+const ACCOUNT_BYTES: usize = 4 << 20;
 /// A node so many blocks behind the others, and at the same height for so long, is stuck.
 const STUCK_BLOCKS: u64 = 20;
 const STUCK_AFTER: Nanos = Nanos::from_secs(30);

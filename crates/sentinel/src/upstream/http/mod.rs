@@ -14,16 +14,28 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::{HeaderMap, Method, Response, Uri};
-use tower::layer::layer_fn;
+use rpc::Transport;
 use tower::util::BoxCloneSyncService;
-use tower::{Service as _, ServiceBuilder, service_fn};
+use tower::{Service, ServiceBuilder, service_fn};
 
 pub(super) use self::pool::{Connect, PoolOptions};
 use self::pool::{Delivery, Failed, Pool, PooledBody};
 use self::progress::{ProgressBody, ProgressLimit};
 use super::UpstreamError;
 use super::dial::Dialer;
-use super::step::Step;
+
+/// A service that is cloned for each request and used from any thread: an async function over the
+/// service below it ([`service_fn`]). Nothing in the stacks waits in `poll_ready`; a layer refuses, or passes the
+/// request on.
+pub(super) trait Step<Request>:
+    Service<Request, Response: Send, Future: Send> + Clone + Send + Sync + 'static
+{
+}
+
+impl<S, Request> Step<Request> for S where
+    S: Service<Request, Response: Send, Future: Send> + Clone + Send + Sync + 'static
+{
+}
 
 /// One request, which can be made again.
 #[derive(Clone, Debug)]
@@ -56,9 +68,11 @@ enum Connection {
 /// The body of a node's answer.
 pub(super) type NodeBody = ProgressBody<PooledBody>;
 
-/// Asks one node.
-#[derive(Debug)]
+/// Asks one node. Cheap to clone; clones share the connections.
+#[derive(Clone, Debug)]
 pub(super) struct NodeHttp {
+    /// What stands before every path: empty, or a gateway's prefix.
+    pub(super) base: String,
     stack: BoxCloneSyncService<Arc<Outgoing>, Response<NodeBody>, UpstreamError>,
 }
 
@@ -74,24 +88,19 @@ impl NodeHttp {
         patience: Duration,
     ) -> Result<Self, UpstreamError> {
         let node = dialer.endpoint().clone();
+        let base = node.with_transport(Transport::Http).path();
         let limit = Arc::new(ProgressLimit::new(patience, &node));
         let pool = Arc::new(Pool::new(dialer, &node, options)?);
-        let (piece_limit, head_limit) = (Arc::clone(&limit), limit);
         let stack = ServiceBuilder::new()
-            .layer(layer_fn(move |below| {
-                minimum_progress(Arc::clone(&piece_limit), below)
-            }))
-            .layer(layer_fn(move |below| {
-                timeout(Arc::clone(&head_limit), below)
-            }))
-            .layer(layer_fn(retry))
-            .service(service_fn(
-                move |(request, over): (Arc<Outgoing>, Connection)| {
-                    let pool = Arc::clone(&pool);
-                    async move { pool.send(&request, over).await }
-                },
-            ));
+            .layer_fn(|below| minimum_progress(&limit, below))
+            .layer_fn(|below| timeout(&limit, below))
+            .layer_fn(retry)
+            .service_fn(move |(request, over): (Arc<Outgoing>, Connection)| {
+                let pool = Arc::clone(&pool);
+                async move { pool.send(&request, over).await }
+            });
         Ok(Self {
+            base: base.trim_end_matches('/').to_owned(),
             stack: BoxCloneSyncService::new(stack),
         })
     }
@@ -113,13 +122,14 @@ impl NodeHttp {
 
 /// The layer that gives each further piece of an answer its deadline.
 fn minimum_progress<S, B>(
-    limit: Arc<ProgressLimit>,
+    limit: &Arc<ProgressLimit>,
     below: S,
-) -> impl Step<Arc<Outgoing>, Response = Response<ProgressBody<B>>, Error = UpstreamError>
+) -> impl Step<Arc<Outgoing>, Response = Response<ProgressBody<B>>, Error = UpstreamError> + use<S, B>
 where
     S: Step<Arc<Outgoing>, Response = Response<B>, Error = UpstreamError>,
     B: Send,
 {
+    let limit = Arc::clone(limit);
     service_fn(move |request| {
         let (limit, answering) = (Arc::clone(&limit), below.clone().call(request));
         async move {
@@ -131,58 +141,53 @@ where
 
 /// The layer that gives the head of an answer its deadline.
 fn timeout<S>(
-    limit: Arc<ProgressLimit>,
+    limit: &Arc<ProgressLimit>,
     below: S,
-) -> impl Step<Arc<Outgoing>, Response = S::Response, Error = UpstreamError>
+) -> impl Step<Arc<Outgoing>, Response = S::Response, Error = UpstreamError> + use<S>
 where
     S: Step<Arc<Outgoing>, Error = UpstreamError>,
 {
+    let limit = Arc::clone(limit);
     service_fn(move |request| {
         let (limit, answering) = (Arc::clone(&limit), below.clone().call(request));
-        async move { head_in_time(&limit, answering).await }
+        async move {
+            let answered = tokio::time::timeout(limit.time, answering).await;
+            answered.unwrap_or_else(|_| Err(limit.exceeded()))
+        }
     })
 }
 
-/// The layer that sends a request once more, see [`attempt`].
-fn retry<S>(below: S) -> impl Step<Arc<Outgoing>, Response = S::Response, Error = UpstreamError>
+/// The layer that sends a request once more, over a new connection, if its kept connection turned out to be dead,
+/// as happens when the node closes it for being idle.
+fn retry<S>(
+    below: S,
+) -> impl Step<Arc<Outgoing>, Response = S::Response, Error = UpstreamError> + use<S>
 where
     S: Step<(Arc<Outgoing>, Connection), Error = Failed>,
 {
     service_fn(move |request: Arc<Outgoing>| {
-        let below = below.clone();
+        let mut below = below.clone();
         async move {
-            attempt(request.repeat, |over| {
-                below.clone().call((Arc::clone(&request), over))
-            })
-            .await
+            let over_kept = below.call((Arc::clone(&request), Connection::Kept)).await;
+            let sent = match over_kept {
+                Err(failed) if failed.may_be_repeated(request.repeat) => {
+                    below.call((request, Connection::New)).await
+                }
+                sent => sent,
+            };
+            sent.map_err(|failed| failed.error)
         }
     })
 }
 
-/// Sends a request once more, over a new connection, if its kept connection turned out to be dead,
-/// as happens when the node closes it for being idle.
-async fn attempt<T, F>(repeat: Repeat, send: impl Fn(Connection) -> F) -> Result<T, UpstreamError>
-where
-    F: Future<Output = Result<T, Failed>>,
-{
-    let sent = match send(Connection::Kept).await {
-        Err(Failed { delivery, .. })
-            if delivery == Delivery::Unwritten
-                || delivery == Delivery::Unanswered && repeat == Repeat::Always =>
-        {
-            send(Connection::New).await
+impl Failed {
+    fn may_be_repeated(&self, repeat: Repeat) -> bool {
+        match self.delivery {
+            Delivery::Unwritten => true,
+            Delivery::Unanswered => repeat == Repeat::Always,
+            Delivery::Final => false,
         }
-        sent => sent,
-    };
-    sent.map_err(|failed| failed.error)
-}
-
-async fn head_in_time<T>(
-    limit: &ProgressLimit,
-    answering: impl Future<Output = Result<T, UpstreamError>>,
-) -> Result<T, UpstreamError> {
-    let answered = tokio::time::timeout(limit.time, answering).await;
-    answered.unwrap_or_else(|_| Err(limit.exceeded()))
+    }
 }
 
 #[cfg(test)]
@@ -192,19 +197,20 @@ mod tests {
 
     use tokio::time::{Instant, sleep};
 
-    use super::testing::node;
+    use super::testing::{node, request};
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(30);
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_does_not_begin_in_time_is_an_error() {
-        let limit = ProgressLimit::new(LIMIT, &node());
+        let limit = Arc::new(ProgressLimit::new(LIMIT, &node()));
         let after = |delay: Duration| {
-            head_in_time(&limit, async move {
+            let below = service_fn(move |_| async move {
                 sleep(delay).await;
                 Ok(())
-            })
+            });
+            timeout(&limit, below).call(Arc::new(request(Repeat::Always)))
         };
         let start = Instant::now();
         let late = after(2 * LIMIT).await;
@@ -218,9 +224,10 @@ mod tests {
 
     /// The connections that a request goes over which always fails in this way on a kept one.
     async fn connections(delivery: Delivery, repeat: Repeat) -> Vec<Connection> {
-        let seen = Mutex::new(Vec::new());
-        let failing = |over| {
-            seen.lock().unwrap().push(over);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&seen);
+        let failing = service_fn(move |(_, over): (Arc<Outgoing>, Connection)| {
+            log.lock().unwrap().push(over);
             let delivery = match over {
                 Connection::Kept => delivery,
                 Connection::New => Delivery::Final,
@@ -229,9 +236,11 @@ mod tests {
                 error: UpstreamError::Memory,
                 delivery,
             }))
-        };
-        attempt(repeat, failing).await.unwrap_err();
-        seen.into_inner().unwrap()
+        });
+        let sent = retry(failing).call(Arc::new(request(repeat))).await;
+        sent.unwrap_err();
+        let seen = seen.lock().unwrap();
+        seen.clone()
     }
 
     #[tokio::test]

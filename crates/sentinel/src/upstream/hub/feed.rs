@@ -1,39 +1,40 @@
 //! One query at one node, and the clients that read its events.
 //!
 //! An event is held once, however many read it, until the last of them has taken it. What is held
-//! is in the account of a reader that is furthest behind: of whoever it waits for. Who is too far behind
+//! is in the account of a reader that is furthest behind: of whoever it waits for. A reader that is too far behind
 //! loses its subscription; the others lose nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use slab::Slab;
+use tokio::sync::Notify;
 
 use crate::budget::Held;
 use crate::ledger::{Ledger, Reservation};
 use crate::refusal::Refusal;
 use crate::upstream::nodes::NodeIndex;
 
-/// The node and the query.
-pub(super) type FeedKey = (NodeIndex, String);
-
 /// One query at one node.
 pub(super) struct Feed {
-    key: FeedKey,
+    pub(super) node: NodeIndex,
+    pub(super) query: String,
     state: Mutex<FeedState>,
     totals: Arc<FeedTotals>,
     /// Of the client that asked for it first.
-    _slot: Held,
+    _place: Held,
 }
 
+#[derive(Default)]
 struct FeedState {
-    phase: FeedPhase,
-    /// Whether the node has ever confirmed.
+    /// Whether the node has confirmed.
     is_confirmed: bool,
+    /// Why no more events come.
+    end: Option<FeedEnd>,
     /// The number of the first event that is held.
     first: u64,
     events: VecDeque<HeldEvent>,
@@ -52,17 +53,6 @@ struct ReaderState {
     waker: Option<Waker>,
     /// Its client's account.
     ledger: Ledger,
-}
-
-/// Where a feed is.
-#[derive(Clone, Debug)]
-enum FeedPhase {
-    /// The node is to be asked.
-    Wanted,
-    /// The node was asked.
-    Asked,
-    /// There will be no more events.
-    Ended(FeedEnd),
 }
 
 /// Why a feed has ended.
@@ -91,14 +81,14 @@ struct HeldEvent {
     unread: usize,
 }
 
-/// What holds for all feeds.
+/// What all feeds share.
 #[derive(Debug)]
 pub(super) struct FeedTotals {
     /// Bytes that a reader may be behind.
     max_lag_bytes: usize,
-    /// Subscriptions of clients.
-    pub(super) readers: AtomicUsize,
-    /// Those that ended because their client read too slowly.
+    /// A feed is new, or has lost its last reader.
+    pub(super) changed: Notify,
+    /// Subscriptions that ended because their client read too slowly.
     pub(super) slow: AtomicU64,
     /// And those that the node ended, or the end of a connection.
     pub(super) ended: AtomicU64,
@@ -109,7 +99,6 @@ pub(in crate::upstream) struct Reader {
     feed: Arc<Feed>,
     place: usize,
     is_confirmed: bool,
-    on_leave: Arc<tokio::sync::Notify>,
     _slot: Held,
 }
 
@@ -127,7 +116,7 @@ impl FeedTotals {
     pub(super) fn new(max_lag_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             max_lag_bytes,
-            readers: AtomicUsize::new(0),
+            changed: Notify::new(),
             slow: AtomicU64::new(0),
             ended: AtomicU64::new(0),
         })
@@ -135,80 +124,40 @@ impl FeedTotals {
 }
 
 impl Feed {
-    pub(super) fn new(key: FeedKey, totals: &Arc<FeedTotals>, slot: Held) -> Self {
-        Self {
-            key,
-            state: Mutex::new(FeedState {
-                phase: FeedPhase::Wanted,
-                is_confirmed: false,
-                first: 0,
-                events: VecDeque::new(),
-                bytes: 0,
-                readers: Slab::new(),
-                charge: None,
-            }),
+    pub(super) fn new(
+        (node, query): (NodeIndex, String),
+        totals: &Arc<FeedTotals>,
+        place: Held,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            node,
+            query,
+            state: Mutex::default(),
             totals: Arc::clone(totals),
-            _slot: slot,
-        }
+            _place: place,
+        })
     }
 
-    pub(super) const fn key(&self) -> &FeedKey {
-        &self.key
-    }
-
-    pub(super) const fn node(&self) -> NodeIndex {
-        self.key.0
-    }
-
-    pub(super) fn query(&self) -> &str {
-        &self.key.1
-    }
-
-    /// A reader of the events from now on; none if there will be no more.
-    pub(super) fn join(
-        self: &Arc<Self>,
-        slot: Held,
-        ledger: &Ledger,
-        on_leave: &Arc<tokio::sync::Notify>,
-    ) -> Result<Reader, Held> {
+    /// A reader of the events from now on.
+    pub(super) fn join(self: &Arc<Self>, slot: Held, ledger: &Ledger) -> Reader {
         let mut state = self.state.lock();
-        if matches!(state.phase, FeedPhase::Ended(_)) {
-            return Err(slot);
-        }
-        self.totals.readers.fetch_add(1, Ordering::Relaxed);
         let reader = ReaderState {
             next: state.first + state.events.len() as u64,
             is_slow: false,
             waker: None,
             ledger: ledger.clone(),
         };
-        Ok(Reader {
+        Reader {
             place: state.readers.insert(reader),
             feed: Arc::clone(self),
             is_confirmed: false,
-            on_leave: Arc::clone(on_leave),
             _slot: slot,
-        })
-    }
-
-    /// Whether the node is to be asked; from now on it was.
-    pub(super) fn ask(&self) -> bool {
-        let mut state = self.state.lock();
-        let is_wanted = matches!(state.phase, FeedPhase::Wanted);
-        if is_wanted {
-            state.phase = FeedPhase::Asked;
         }
-        is_wanted
     }
 
-    /// The node is to be asked once more.
-    pub(super) fn ask_again(&self) {
-        self.state.lock().phase = FeedPhase::Wanted;
-    }
-
-    /// Whether nobody reads it.
-    pub(super) fn is_deserted(&self) -> bool {
-        self.state.lock().readers.is_empty()
+    /// How many read it.
+    pub(super) fn readers(&self) -> usize {
+        self.state.lock().readers.len()
     }
 
     /// The node has confirmed.
@@ -225,11 +174,11 @@ impl Feed {
             let readers = state.readers.len() as u64;
             self.totals.ended.fetch_add(readers, Ordering::Relaxed);
         }
-        state.phase = FeedPhase::Ended(end);
+        state.end = Some(end);
         state.wake();
     }
 
-    /// An event for all readers. Who is too far behind to have it as well, or has no room in its account
+    /// An event for all readers. One that is too far behind to have it as well, or whose account has no room
     /// for what waits for it, has no more.
     pub(super) fn publish(&self, event: FeedEvent) {
         let mut state = self.state.lock();
@@ -240,8 +189,9 @@ impl Feed {
         }
         state.bytes += event.rest.len();
         state.events.push_back(HeldEvent { event, unread });
-        while !state.is_charged(self.totals.max_lag_bytes) {
-            state.end_slowest();
+        while let Some(place) = state.overdrawn(self.totals.max_lag_bytes) {
+            state.readers[place].is_slow = true;
+            state.leave_unread(place);
             self.totals.slow.fetch_add(1, Ordering::Relaxed);
         }
         state.wake();
@@ -250,45 +200,29 @@ impl Feed {
 
 impl FeedState {
     fn wake(&mut self) {
-        for (_, reader) in &mut self.readers {
-            if let Some(waker) = reader.waker.take() {
-                waker.wake();
-            }
-        }
+        let readers = self.readers.iter_mut();
+        readers
+            .filter_map(|(_, reader)| reader.waker.take())
+            .for_each(Waker::wake);
     }
 
-    /// Charges what is held to a reader that is furthest behind, of whom it is: whether it may be so far
-    /// behind. One event may always wait.
-    fn is_charged(&mut self, max_lag_bytes: usize) -> bool {
-        let Some(slowest) = self.slowest().filter(|_| self.events.len() > 1) else {
-            self.charge = None;
-            return true;
-        };
-        let charge = match &mut self.charge {
-            Some((place, charge)) if *place == slowest => charge,
-            other => {
-                let nothing = self.readers[slowest].ledger.nothing();
-                &mut other.insert((slowest, nothing)).1
-            }
-        };
-        self.bytes <= max_lag_bytes && charge.grow(self.bytes.saturating_sub(charge.bytes()))
-    }
-
-    /// A reader whose next event is the first that is held.
-    fn slowest(&self) -> Option<usize> {
-        let is_slowest = |reader: &ReaderState| !reader.is_slow && reader.next == self.first;
-        let known = self.charge.as_ref().map(|(place, _)| *place);
-        let known = known.filter(|place| self.readers.get(*place).is_some_and(is_slowest));
+    /// Charges what is held to a reader that is furthest behind, for which it waits: that reader if it may not be
+    /// so far behind. One event may always wait.
+    fn overdrawn(&mut self, max_lag_bytes: usize) -> Option<usize> {
         let mut readers = self.readers.iter();
-        known.or_else(|| Some(readers.find(|(_, reader)| is_slowest(reader))?.0))
-    }
-
-    /// A reader that is furthest behind has no more.
-    fn end_slowest(&mut self) {
-        if let Some((place, _)) = self.charge.take() {
-            self.readers[place].is_slow = true;
-            self.leave_unread(place);
+        let slowest = readers.find(|(_, reader)| !reader.is_slow && reader.next == self.first);
+        let Some((slowest, reader)) = slowest.filter(|_| self.events.len() > 1) else {
+            self.charge = None;
+            return None;
+        };
+        let known = self.charge.take().filter(|(place, _)| *place == slowest);
+        let mut charge = known.map_or_else(|| reader.ledger.nothing(), |(_, charge)| charge);
+        let more = self.bytes.saturating_sub(charge.bytes());
+        if self.bytes > max_lag_bytes || !charge.grow(more) {
+            return Some(slowest);
         }
+        self.charge = Some((slowest, charge));
+        None
     }
 
     /// What a reader has not taken does not wait for it.
@@ -301,7 +235,7 @@ impl FeedState {
         self.forget_read();
     }
 
-    /// Forgets what everyone has taken.
+    /// Forgets what all have taken.
     fn forget_read(&mut self) {
         while let Some(held) = self.events.pop_front_if(|held| held.unread == 0) {
             self.bytes -= held.event.rest.len();
@@ -337,7 +271,7 @@ impl Reader {
             state.forget_read();
             return Poll::Ready(FeedNews::Event(event));
         }
-        if let FeedPhase::Ended(end) = &state.phase {
+        if let Some(end) = &state.end {
             return Poll::Ready(FeedNews::Ended(end.clone()));
         }
         reader.waker = Some(context.waker().clone());
@@ -357,16 +291,9 @@ impl Drop for Reader {
             state.leave_unread(self.place);
         }
         state.readers.remove(self.place);
-        if state
-            .charge
-            .as_ref()
-            .is_some_and(|(place, _)| *place == self.place)
-        {
-            state.charge = None;
-        }
-        self.feed.totals.readers.fetch_sub(1, Ordering::Relaxed);
+        state.charge.take_if(|(place, _)| *place == self.place);
         if state.readers.is_empty() {
-            self.on_leave.notify_one();
+            self.feed.totals.changed.notify_one();
         }
     }
 }
@@ -400,12 +327,11 @@ mod tests {
             let limits = Budget::new(&Config::default(), [1, 2]);
             let place = limits.open_query(client(0), (10, 10)).unwrap();
             let totals = FeedTotals::new(most);
-            let feed = Arc::new(Feed::new((0, "q".to_owned()), &totals, place));
+            let feed = Feed::new((0, "q".to_owned()), &totals, place);
             let ledger = Ledger::new(64 * MIB);
             let join = |last| {
                 let slot = limits.subscribe(client(last)).unwrap();
-                let joined = feed.join(slot, &ledger.of(client(last)), &Arc::default());
-                let mut reader = joined.ok().unwrap();
+                let mut reader = feed.join(slot, &ledger.of(client(last)));
                 feed.confirm();
                 assert!(matches!(news(&mut reader), Some(FeedNews::Confirmed)));
                 reader
@@ -508,7 +434,7 @@ mod tests {
         assert_eq!(take_all(&mut bench.readers[9]), Some(20));
         drop((bench.readers, held));
         assert_eq!(bench.ledger.used(), 0);
-        assert!(bench.feed.is_deserted());
+        assert_eq!(bench.feed.readers(), 0);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Subscriptions of clients, shared: one at a node for each distinct query, whoever has it.
+//! Subscriptions of clients, shared: one at a node for each distinct query, however many clients have it.
 //!
 //! A node takes 100 subscribers with 5 queries each, in all. So the clients' subscriptions are
 //! sentinel's: [`Hub`] is what clients join, [`HubWorker`] keeps the few connections to the nodes
@@ -7,28 +7,28 @@
 mod feed;
 mod link;
 mod node_message;
-mod open;
-mod query;
 mod socket;
-mod worker;
 
-use std::collections::HashMap;
+use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use fairq::ClientKey;
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::mpsc;
+use tokio::task::JoinError;
+use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
+use wire::json::write::internal_error;
 
-use self::feed::{Feed, FeedKey, FeedTotals};
+use self::feed::{Feed, FeedTotals};
 pub(super) use self::feed::{FeedEnd, FeedNews, Reader};
 pub(super) use self::link::ALREADY;
-use self::link::QUERIES_PER_LINK;
-pub(super) use self::node_message::{cancelled, event_head};
-pub(super) use self::query::canonical;
-pub use self::worker::HubWorker;
+use self::link::{Connections, Link, QUERIES_PER_LINK};
+pub(super) use self::node_message::{cancelled, canonical, event_head};
+use super::UpstreamError;
 use super::nodes::{NodeIndex, Nodes};
 use super::reads::Reads;
 use crate::budget::Budget;
@@ -47,9 +47,8 @@ struct Inner {
     most_links: usize,
     /// How long a node may take to answer a request to subscribe, and to be reached for one.
     answer_limit: Duration,
-    board: Mutex<HashMap<FeedKey, Arc<Feed>>>,
-    /// A feed is to be looked at.
-    changed: Arc<Notify>,
+    /// The feeds that are read, of distinct queries.
+    board: Mutex<Vec<Arc<Feed>>>,
     totals: Arc<FeedTotals>,
     /// Connections to nodes that subscribe.
     links: AtomicUsize,
@@ -80,11 +79,16 @@ impl Hub {
             most_links: config.ws.subscribers,
             answer_limit: config.upstream.read_timeout,
             board: Mutex::default(),
-            changed: Arc::default(),
             totals: FeedTotals::new(nodes.ledger().capacity() / EVENT_SHARE),
             links: AtomicUsize::new(0),
         }));
-        let worker = HubWorker::new(hub.clone());
+        let (connections, messages) = Connections::new();
+        let worker = HubWorker {
+            hub: hub.clone(),
+            links: Vec::new(),
+            connections,
+            messages,
+        };
         (hub, worker)
     }
 
@@ -100,29 +104,24 @@ impl Hub {
         query: &str,
     ) -> Result<Reader, Refusal> {
         let inner = &*self.0;
-        let mut slot = inner.clients.subscribe(client)?;
-        let key = (node, query.to_owned());
-        let mut board = self.0.board.lock();
-        if let Some(feed) = board.get(&key) {
-            match feed.join(slot, ledger, &inner.changed) {
-                Ok(reader) => return Ok(reader),
-                Err(unused) => slot = unused,
-            }
+        let slot = inner.clients.subscribe(client)?;
+        let mut board = inner.board.lock();
+        let at_node = || board.iter().filter(|feed| feed.node == node);
+        if let Some(feed) = at_node().find(|feed| feed.query == query) {
+            return Ok(feed.join(slot, ledger));
         }
         let most = inner.most_links * QUERIES_PER_LINK;
-        let used = board.keys().filter(|(other, _)| *other == node).count();
-        let free = most.saturating_sub(used);
+        let free = most.saturating_sub(at_node().count());
         let place = inner.clients.open_query(client, (free, most))?;
         if free == 0 {
-            // The node's words, which it would say of connections.
-            let text = format!("max_subscription_clients {most} reached");
+            let text = too_many_subscribers(most);
             return Err(Refusal::new(Reason::Connections, text).retry_after(CROWDED_PAUSE));
         }
-        let feed = Arc::new(Feed::new(key.clone(), &inner.totals, place));
-        let reader = feed.join(slot, ledger, &inner.changed);
-        board.insert(key, feed);
-        inner.changed.notify_one();
-        reader.map_err(|_| Refusal::new(Reason::Shutdown, "the subscription ended at once"))
+        let feed = Feed::new((node, query.to_owned()), &inner.totals, place);
+        let reader = feed.join(slot, ledger);
+        board.push(feed);
+        inner.totals.changed.notify_one();
+        Ok(reader)
     }
 
     /// Cancelled when the proxy ends.
@@ -133,25 +132,126 @@ impl Hub {
     /// What the hub has and has done.
     pub fn counters(&self) -> HubCounters {
         let inner = &*self.0;
+        let board = inner.board.lock();
         HubCounters {
-            subscriptions: inner.totals.readers.load(Ordering::Relaxed),
-            queries: self.0.board.lock().len(),
+            subscriptions: board.iter().map(|feed| feed.readers()).sum(),
+            queries: board.len(),
             links: inner.links.load(Ordering::Relaxed),
             slow: inner.totals.slow.load(Ordering::Relaxed),
             ended: inner.totals.ended.load(Ordering::Relaxed),
         }
     }
 
-    /// Ends a feed, and takes it off the board, unless another has its place.
+    /// Ends a feed.
     fn end(&self, feed: &Arc<Feed>, end: FeedEnd) {
-        let mut board = self.0.board.lock();
-        let known = board.get(feed.key());
-        if known.is_some_and(|known| Arc::ptr_eq(known, feed)) {
-            board.remove(feed.key());
-        }
-        drop(board);
+        let is_other = |known: &Arc<Feed>| !Arc::ptr_eq(known, feed);
+        self.0.board.lock().retain(is_other);
         feed.end(end);
     }
+}
+
+/// Asks nodes for what clients subscribe to, and hands their events out: run it.
+pub struct HubWorker {
+    hub: Hub,
+    links: Vec<Link>,
+    connections: Connections,
+    messages: mpsc::Receiver<(u64, Bytes)>,
+}
+
+impl HubWorker {
+    /// Serves until shutdown.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends all subscriptions.
+    pub async fn run(mut self) {
+        let (totals, shutdown) = (Arc::clone(&self.hub.0.totals), self.hub.end_of_proxy());
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut batch = Vec::new();
+        loop {
+            tokio::select! {
+                // What a connection brought comes before its end.
+                biased;
+                () = shutdown.cancelled() => break,
+                () = totals.changed.notified() => self.review(),
+                _ = self.messages.recv_many(&mut batch, BATCH) => {
+                    for (number, message) in batch.drain(..) {
+                        if let Some(link) = self.link(number) {
+                            link.on_message(&message);
+                        }
+                    }
+                }
+                Some(ended) = self.connections.tasks.join_next() => self.on_end(ended),
+                now = ticks.tick(), if !self.links.is_empty() => {
+                    for link in &mut self.links {
+                        link.on_tick(now, &mut self.connections);
+                    }
+                }
+            }
+            self.links.retain(|link| !link.is_empty());
+            let links = &self.hub.0.links;
+            links.store(self.links.len(), Ordering::Relaxed);
+        }
+        self.connections.tasks.shutdown().await;
+    }
+
+    fn link(&mut self, number: u64) -> Option<&mut Link> {
+        self.links.iter_mut().find(|link| link.number == number)
+    }
+
+    /// A connection has ended.
+    fn on_end(&mut self, ended: Result<(u64, Result<(), UpstreamError>), JoinError>) {
+        match ended {
+            Ok((number, Err(error))) => {
+                if let Some(link) = self.link(number) {
+                    link.on_break(&error.to_string());
+                }
+            }
+            Ok((_, Ok(()))) => {}
+            // The end of this task is noticed.
+            Err(error) => panic::resume_unwind(error.into_panic()),
+        }
+    }
+
+    /// Ends what nobody reads, and asks for what is on no connection.
+    fn review(&mut self) {
+        let mut board = self.hub.0.board.lock();
+        let is_deserted = |feed: &mut Arc<Feed>| feed.readers() == 0;
+        let deserted: Vec<_> = board.extract_if(.., is_deserted).collect();
+        let feeds = board.clone();
+        drop(board);
+        for feed in deserted {
+            for link in &mut self.links {
+                link.unsubscribe(&feed);
+            }
+        }
+        for feed in feeds {
+            if !self.links.iter().any(|link| link.carries(&feed)) {
+                self.subscribe(feed);
+            }
+        }
+    }
+
+    fn subscribe(&mut self, feed: Arc<Feed>) {
+        let mut links = self.links.iter_mut();
+        if let Some(link) = links.find(|link| link.has_room(&feed)) {
+            return link.subscribe(feed);
+        }
+        let used = self.links.iter().filter(|link| link.home == feed.node);
+        let most = self.hub.0.most_links;
+        if used.count() >= most {
+            let error = internal_error(&too_many_subscribers(most));
+            return self.hub.end(&feed, FeedEnd::Refused(error.into()));
+        }
+        let mut link = Link::new(self.hub.clone(), feed.node, &mut self.connections);
+        link.subscribe(feed);
+        self.links.push(link);
+    }
+}
+
+/// The node's words, which it would say of connections.
+fn too_many_subscribers(most: usize) -> String {
+    format!("max_subscription_clients {most} reached")
 }
 
 /// A client may be behind by at most this part of all bytes: a block of transactions, whose events come at
@@ -159,3 +259,7 @@ impl Hub {
 const EVENT_SHARE: usize = 8;
 /// Retry-After of a refusal because all places are taken.
 const CROWDED_PAUSE: Duration = Duration::from_secs(5);
+/// How often deadlines are looked at, which are all much longer.
+const TICK: Duration = Duration::from_millis(50);
+/// Messages that are handed out before anything else is looked at.
+const BATCH: usize = 16;

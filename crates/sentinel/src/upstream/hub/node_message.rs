@@ -1,4 +1,4 @@
-//! The kinds of messages that a node sends to a subscriber.
+//! The kinds of messages that a node sends to a subscriber, and how spellings of a query are told to be the same.
 
 use std::borrow::Cow;
 
@@ -88,9 +88,10 @@ impl<'a> NodeMessage<'a> {
             }
             (id, Some(error), _) => Self::Answer {
                 id,
-                error: Some(match error.data.is_empty() {
-                    true => error.message.into_owned(),
-                    false => error.data.into_owned(),
+                error: Some(if error.data.is_empty() {
+                    error.message.into_owned()
+                } else {
+                    error.data.into_owned()
                 }),
             },
             (id, None, Some(_)) => Self::Answer { id, error: None },
@@ -156,6 +157,41 @@ fn scalar_len(text: &str) -> Option<usize> {
     Some(end + 2)
 }
 
+/// A query in the one spelling in which the node is asked for it: without spaces where none are
+/// needed, outside its quotes. A spelling that differs in these is never refused where this one is taken, so no
+/// client that shares it can be refused for another one's spelling.
+///
+/// The grammar of every version allows spaces around `=`, `<` and `>`, and wants some around words
+/// (`libs/pubsub/query`). Other white space has a meaning in some versions only, so it is left to the node.
+pub(in crate::upstream) fn canonical(query: &str) -> String {
+    let mut canonical = String::with_capacity(query.len());
+    let (mut is_quoted, mut is_spaced) = (false, false);
+    for letter in query.trim_matches(' ').chars() {
+        if letter == ' ' && !is_quoted {
+            is_spaced = true;
+            continue;
+        }
+        // Between two operators a space stays: `< =` is not `<=`.
+        let is_needed = is_operator(letter) == canonical.ends_with(is_operator);
+        if std::mem::take(&mut is_spaced) && is_needed {
+            canonical.push(' ');
+        }
+        is_quoted ^= letter == '\'';
+        canonical.push(letter);
+    }
+    canonical
+}
+
+/// A query without any white space: queries that the node may take for the same are equal in this form.
+pub(super) fn without_spaces(query: &str) -> String {
+    let letters = query.chars();
+    letters.filter(|letter| !letter.is_whitespace()).collect()
+}
+
+const fn is_operator(letter: char) -> bool {
+    matches!(letter, '=' | '<' | '>')
+}
+
 const SERVER_ERROR: i64 = -32_000;
 const CANCELLED: &str = "subscription was canceled (reason: ";
 /// How a node that stops answers a request to subscribe until its last connection is closed (`Subscribe` in
@@ -167,6 +203,34 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn spellings_of_a_query_are_one() {
+        for query in [
+            "tm.event='New  Block' AND block.height>=5",
+            " tm.event  = 'New  Block'  AND block.height >= 5 ",
+        ] {
+            let expected = "tm.event='New  Block' AND block.height>=5";
+            assert_eq!(canonical(query), expected);
+        }
+    }
+
+    #[test]
+    fn json_96_what_only_some_nodes_take_stays_a_query_of_its_own() {
+        for query in [
+            "tm. event='NewBlock'",
+            "tm.event=\u{a0}'NewBlock'",
+            "tm.event=\t'NewBlock'",
+            "block.height< =5",
+            "a.b='x' ANDc.d='y'",
+            "a.b='x",
+            "",
+        ] {
+            assert_eq!(canonical(query), query);
+        }
+        let spaced = without_spaces("tm.event =\u{a0}'NewBlock'\t");
+        assert_eq!(spaced, "tm.event='NewBlock'");
+    }
 
     #[test]
     fn events_are_told_from_answers() {

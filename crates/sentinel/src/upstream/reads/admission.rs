@@ -1,4 +1,4 @@
-//! The layers that admit a read to the node: which methods, and how many reads at a time.
+//! The layers that admit a read to the node: which ones, and how many at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,12 +7,13 @@ use fairq::ClientKey;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::service_fn;
 
+use super::ReadRequest;
 use super::methods::MethodList;
-use super::request::ReadRequest;
 use crate::budget::{Budget, Held};
+use crate::config::Config;
 use crate::refusal::{Reason, Refusal};
+use crate::upstream::http::Step;
 use crate::upstream::nodes::{NodeIndex, Nodes};
-use crate::upstream::step::Step;
 
 /// A read on its way through the layers.
 #[derive(Debug)]
@@ -39,84 +40,77 @@ impl Admitted {
     }
 }
 
-/// Refuses methods that are not served.
-pub(super) fn methods(methods: Arc<MethodList>) -> impl Check {
-    move |read: &mut Read| {
-        let method = read.request.method.as_deref();
-        method.map_or(Ok(()), |method| methods.check(method))
+/// What decides which reads are admitted.
+pub(super) struct Admission {
+    pub(super) methods: MethodList,
+    pub(super) clients: Budget,
+    nodes: Nodes,
+    /// Reads under way, of `all` at most.
+    places: Arc<Semaphore>,
+    all: usize,
+}
+
+impl Admission {
+    pub(super) fn new(config: &Config, nodes: &Nodes) -> Self {
+        let reads = &config.reads;
+        Self {
+            methods: MethodList::new(&reads.allow_methods, &reads.refuse_methods),
+            clients: nodes.surroundings().budget.clone(),
+            nodes: nodes.clone(),
+            places: Arc::new(Semaphore::new(reads.concurrency)),
+            all: reads.concurrency,
+        }
+    }
+
+    /// Refuses a read, or notes what it is admitted with. The order matters: a node that answers nothing costs no
+    /// client a place, and a read that is refused because others are under way costs nothing of the client's rate.
+    fn check(&self, read: &mut Read) -> Result<(), Refusal> {
+        if let Some(method) = &read.request.method {
+            self.methods.check(method)?;
+        }
+        let silent = || Refusal::new(Reason::Upstream, "no node answers").retry_after(ABSENT_PAUSE);
+        read.node = self.nodes.reading(read.node).ok_or_else(silent)?;
+        let free = self.places.available_permits();
+        read.admitted.client = Some(self.clients.read(read.client, (free, self.all))?);
+        self.clients.admit(read.client, read.request.calls)
     }
 }
 
-/// Finds the node that answers. It comes before all that counts, so that a node that answers nothing costs
-/// nobody a place, and whoever asks is told of the node and not of a limit.
-pub(super) fn answering(nodes: Nodes) -> impl Check {
-    move |read: &mut Read| {
-        read.node = nodes.reading(read.node).ok_or_else(|| {
-            Refusal::new(Reason::Upstream, "no node answers").retry_after(ABSENT_PAUSE)
-        })?;
-        Ok(())
-    }
-}
-
-/// Bounds each client's reads under way. It comes before the client's rate, so that a read that is
-/// refused because others are under way costs nothing of the rate.
-pub(super) fn client_concurrency(clients: Budget, places: Arc<Semaphore>) -> impl Check {
-    let all = places.available_permits();
-    move |read: &mut Read| {
-        let free = places.available_permits();
-        read.admitted.client = Some(clients.read(read.client, (free, all))?);
-        Ok(())
-    }
-}
-
-/// Bounds each client's calls a second.
-pub(super) fn client_rate(clients: Budget) -> impl Check {
-    move |read: &mut Read| clients.admit(read.client, read.request.calls)
-}
-
-/// What a layer decides at once: it refuses a read, or notes what the read is admitted with.
-pub(super) trait Check:
-    Fn(&mut Read) -> Result<(), Refusal> + Clone + Send + Sync + 'static
-{
-}
-
-impl<F: Fn(&mut Read) -> Result<(), Refusal> + Clone + Send + Sync + 'static> Check for F {}
-
-/// The layer of a check.
+/// The layer that refuses reads which may not go: by method, node, the client's reads under way, and its rate.
 pub(super) fn admit<S>(
-    check: impl Check,
+    admission: &Arc<Admission>,
     below: S,
-) -> impl Step<Read, Response = S::Response, Error = Refusal>
+) -> impl Step<Read, Response = S::Response, Error = Refusal> + use<S>
 where
     S: Step<Read, Error = Refusal>,
 {
+    let admission = Arc::clone(admission);
     service_fn(move |mut read: Read| {
-        let (admitted, mut below) = (check(&mut read), below.clone());
+        let (checked, mut below) = (admission.check(&mut read), below.clone());
         async move {
-            admitted?;
+            checked?;
             below.call(read).await
         }
     })
 }
 
-/// Bounds the reads under way in all. While all places are taken a read waits for [`PLACE_LIMIT`], in
-/// the order of arrival, and is then refused.
+/// The layer that bounds the reads under way in all. While all places are taken a read waits for [`PLACE_LIMIT`],
+/// in the order of arrival, and is then refused.
 pub(super) fn concurrency<S>(
-    places: Arc<Semaphore>,
+    admission: &Admission,
     below: S,
-) -> impl Step<Read, Response = S::Response, Error = Refusal>
+) -> impl Step<Read, Response = S::Response, Error = Refusal> + use<S>
 where
     S: Step<Read, Error = Refusal>,
 {
+    let places = Arc::clone(&admission.places);
     service_fn(move |mut read: Read| {
         let (place, mut below) = (Arc::clone(&places).acquire_owned(), below.clone());
         async move {
-            let place = tokio::time::timeout(PLACE_LIMIT, place)
-                .await
-                .map_err(|_| {
-                    Refusal::new(Reason::Rate, "too many reads are under way")
-                        .retry_after(PLACE_LIMIT)
-                })?;
+            let place = tokio::time::timeout(PLACE_LIMIT, place).await;
+            let place = place.map_err(|_| {
+                Refusal::new(Reason::Rate, "too many reads are under way").retry_after(PLACE_LIMIT)
+            })?;
             read.admitted.place = Some(place.map_err(|_| Refusal::going_down())?);
             below.call(read).await
         }
@@ -136,11 +130,12 @@ mod tests {
     use fairq::KeyScheme;
     use hyper::{HeaderMap, Method};
     use tokio::time::{Instant, sleep};
+    use tokio_util::sync::CancellationToken;
     use tower::Service as _;
     use tower::util::ServiceFn;
 
     use super::*;
-    use crate::config::Config;
+    use crate::surroundings::Surroundings;
 
     type Answering = Ready<Result<Admitted, Refusal>>;
 
@@ -149,14 +144,12 @@ mod tests {
         service_fn(|read| ready(Ok(read.admitted)))
     }
 
-    fn clients(change: impl FnOnce(&mut Config)) -> Budget {
+    fn admission(change: impl FnOnce(&mut Config)) -> Arc<Admission> {
         let mut config = Config::default();
         change(&mut config);
-        Budget::new(&config, [1, 2])
-    }
-
-    fn places() -> Arc<Semaphore> {
-        Arc::new(Semaphore::new(100))
+        let surroundings = Surroundings::new(config.clone(), CancellationToken::new());
+        let nodes = Nodes::new(surroundings).unwrap();
+        Arc::new(Admission::new(&config, &nodes))
     }
 
     fn client(last: u8) -> ClientKey {
@@ -164,8 +157,8 @@ mod tests {
     }
 
     /// Reads under way of two clients.
-    fn under_way(clients: &Budget) -> [usize; 2] {
-        [1, 2].map(|last| clients.reads_of(client(last)))
+    fn under_way(admission: &Admission) -> [usize; 2] {
+        [1, 2].map(|last| admission.clients.reads_of(client(last)))
     }
 
     fn read(last: u8, calls: u32) -> Read {
@@ -186,26 +179,26 @@ mod tests {
 
     #[tokio::test]
     async fn a_read_counts_until_its_body_is_dropped() {
-        let clients = clients(|config| config.reads.concurrency_per_client = 1);
-        let mut layer = admit(client_concurrency(clients.clone(), places()), node());
+        let admission = admission(|config| config.reads.concurrency_per_client = 1);
+        let mut layer = admit(&admission, node());
         let first = layer.call(read(1, 1)).await.unwrap();
         let second = layer.call(read(1, 1)).await;
         assert_eq!(second.unwrap_err().reason, Reason::Rate);
         let other = layer.call(read(2, 1)).await.unwrap();
-        assert_eq!(under_way(&clients), [1, 1]);
+        assert_eq!(under_way(&admission), [1, 1]);
         drop((first, other));
-        assert_eq!(under_way(&clients), [0, 0]);
+        assert_eq!(under_way(&admission), [0, 0]);
         layer.call(read(1, 1)).await.unwrap();
     }
 
     #[tokio::test]
     async fn each_client_has_a_rate_of_its_own_and_each_call_counts() {
         // Three calls at once, and the next one in a quarter of an hour.
-        let clients = clients(|config| {
+        let admission = admission(|config| {
             config.reads.rate_per_client = "0.001/s".parse().unwrap();
             config.reads.burst_per_client = Duration::from_secs(3_000);
         });
-        let mut layer = admit(client_rate(clients), node());
+        let mut layer = admit(&admission, node());
         layer.call(read(1, 2)).await.unwrap();
         let refused = layer.call(read(1, 2)).await.unwrap_err();
         assert_eq!(refused.reason, Reason::Rate);
@@ -215,7 +208,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_read_waits_a_second_for_a_body_to_be_dropped() {
-        let mut layer = concurrency(Arc::new(Semaphore::new(1)), node());
+        let admission = admission(|config| config.reads.concurrency = 1);
+        let mut layer = concurrency(&admission, node());
         let start = Instant::now();
         let first = layer.call(read(1, 1)).await.unwrap();
         let second = layer.call(read(1, 1)).await;
@@ -231,15 +225,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_refused_method_costs_nothing() {
-        let clients = clients(|config| config.reads.concurrency_per_client = 1);
-        let list = Arc::new(MethodList::new(&[], &["unsafe_*".to_owned()]));
-        let below = admit(client_concurrency(clients.clone(), places()), node());
-        let mut stack = admit(methods(list), below);
+        let admission = admission(|config| {
+            config.reads.concurrency_per_client = 1;
+            config.reads.refuse_methods = vec!["unsafe_*".to_owned()];
+        });
+        let mut layer = admit(&admission, node());
         let mut refused = read(1, 1);
         refused.request.method = Some("unsafe_flush_mempool".into());
-        let refused = stack.call(refused).await.unwrap_err();
+        let refused = layer.call(refused).await.unwrap_err();
         assert_eq!(refused.reason, Reason::Method);
-        assert_eq!(under_way(&clients), [0, 0]);
-        stack.call(read(1, 1)).await.unwrap();
+        assert_eq!(under_way(&admission), [0, 0]);
+        layer.call(read(1, 1)).await.unwrap();
     }
 }

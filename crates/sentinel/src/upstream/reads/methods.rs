@@ -46,9 +46,10 @@ impl MethodList {
             Some(method) => method == *changing,
             None => self.check(changing).is_ok(),
         };
-        match CHANGING.iter().any(changes) {
-            true => Repeat::IfUnwritten,
-            false => Repeat::Always,
+        if CHANGING.iter().any(changes) {
+            Repeat::IfUnwritten
+        } else {
+            Repeat::Always
         }
     }
 }

@@ -1,37 +1,30 @@
 //! The read lane: everything that is not a broadcast, passed on as it is and never behind writes.
 //!
-//! A stack of tower layers: [`admission`] has those that decide which reads may go, in the order methods,
-//! answering, client concurrency, client rate, concurrency; below them a read is sent over [`http`](super::http),
-//! whose own layers are minimum progress, timeout, retry and pool. What a read was admitted with is
-//! held by its answer's body, until that is dropped.
+//! A stack of tower layers: [`admission`] has those that decide which reads may go, `admit` and `concurrency`;
+//! below them a read is sent over [`http`](super::http), whose own layers are minimum progress, timeout, retry and
+//! pool. What a read was admitted with is held by its answer's body, until that is dropped.
 
 mod admission;
 mod headers;
 mod methods;
-mod request;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
 use fairq::ClientKey;
-use hyper::{Method, header};
-use tokio::sync::Semaphore;
-use tower::layer::layer_fn;
+use hyper::{HeaderMap, Method, header};
+use pacing::Nanos;
 use tower::util::BoxCloneSyncService;
-use tower::{Service as _, ServiceBuilder, service_fn};
+use tower::{Service as _, ServiceBuilder};
 
-use self::admission::{
-    Admitted, Read, admit, answering, client_concurrency, client_rate, concurrency, methods,
-};
+use self::admission::{Admission, Admitted, Read, admit, concurrency};
 pub(super) use self::headers::content_length;
-use self::methods::MethodList;
-pub use self::request::{ReadAnswer, ReadRequest};
 use super::body::Pieces;
 use super::http::{NodeBody, Outgoing, Repeat};
 use super::nodes::{NodeIndex, Nodes};
-use super::step::Step;
 use super::version::Version;
 use super::{UpstreamError, target};
 use crate::budget::Budget;
@@ -39,12 +32,43 @@ use crate::config::Config;
 use crate::ledger::Reservation;
 use crate::refusal::{Reason, Refusal};
 
+/// A request to pass on.
+#[derive(Clone, Debug)]
+pub struct ReadRequest {
+    /// Its HTTP method.
+    pub http_method: Method,
+    /// The target as the client wrote it, a path with its query.
+    pub target: Bytes,
+    /// Its headers, without those that belong to the connection or to the framing.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+    /// The JSON-RPC method it calls, if it is one call whose method is known.
+    pub method: Option<Box<str>>,
+    /// How many it takes from the client's rate: the calls in it, or 0 if that was done when they came.
+    pub calls: u32,
+}
+
+/// The node's answer, its body still to be read.
+#[derive(Debug)]
+pub struct ReadAnswer<B> {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers as a Go server spells them, without those of connection and framing.
+    pub headers: Vec<(Cow<'static, str>, Bytes)>,
+    /// `Content-Length`, if the node gave one. The answer to `HEAD` has one and no body.
+    pub length: Option<u64>,
+    /// From the moment it was sent to the head of the answer.
+    pub took: Nanos,
+    /// The body.
+    pub body: B,
+}
+
 /// The read lane. Cheap to clone; clones share everything.
 #[derive(Clone)]
 pub struct Reads {
     node_access: NodeAccess,
-    methods: Arc<MethodList>,
-    clients: Budget,
+    admission: Arc<Admission>,
     stack: BoxCloneSyncService<Read, ReadAnswer<ReadBody>, Refusal>,
 }
 
@@ -108,20 +132,27 @@ impl Pieces for ReadBody {
 impl Reads {
     /// The read lane to these nodes.
     pub fn new(config: &Config, nodes: &Nodes) -> Self {
-        let reads = &config.reads;
         let node_access = NodeAccess {
             nodes: nodes.clone(),
-            window_bytes: reads.window_bytes,
+            window_bytes: config.reads.window_bytes,
         };
-        let method_list = MethodList::new(&reads.allow_methods, &reads.refuse_methods);
-        let method_list = Arc::new(method_list);
-        let clients = nodes.surroundings().budget.clone();
-        let places = Arc::new(Semaphore::new(reads.concurrency));
+        let admission = Arc::new(Admission::new(config, nodes));
+        let (listed, access) = (Arc::clone(&admission), node_access.clone());
+        let stack = ServiceBuilder::new()
+            .layer_fn(|below| admit(&admission, below))
+            .layer_fn(|below| concurrency(&admission, below))
+            .service_fn(move |read: Read| {
+                let repeat = listed.methods.repeat(read.request.method.as_deref());
+                let access = access.clone();
+                async move {
+                    let (from, admitted) = ((read.client, read.node), Some(read.admitted));
+                    Ok(access.ask(from, read.request, repeat, admitted).await?)
+                }
+            });
         Self {
-            stack: BoxCloneSyncService::new(stack(&method_list, &clients, places, &node_access)),
+            stack: BoxCloneSyncService::new(stack),
             node_access,
-            methods: method_list,
-            clients,
+            admission,
         }
     }
 
@@ -131,7 +162,7 @@ impl Reads {
     /// # Errors
     /// A refusal with [`Reason::Method`].
     pub fn check_method(&self, method: &str) -> Result<(), Refusal> {
-        self.methods.check(method)
+        self.admission.methods.check(method)
     }
 
     /// Whether a node serves every route under `/v1` too; true until it has told its version.
@@ -147,7 +178,7 @@ impl Reads {
     /// A refusal with [`Reason::Rate`] that says when to try again;
     /// then nothing was taken.
     pub fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
-        self.clients.admit(client, calls)
+        self.clients().admit(client, calls)
     }
 
     /// Passes a read on and gives back the answer as soon as its head is there.
@@ -192,47 +223,19 @@ impl Reads {
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
         let access = &self.node_access;
         let asking = access.ask((client, node), request, Repeat::IfUnwritten, None);
-        asking.await.map_err(|error| match error.is_ambiguous() {
-            true => error.refusal().maybe_forwarded(),
-            false => error.refusal(),
+        asking.await.map_err(|error| {
+            if error.is_ambiguous() {
+                error.refusal().maybe_forwarded()
+            } else {
+                error.refusal()
+            }
         })
     }
 
     /// The limits that reads and subscriptions of a client share.
     pub(super) fn clients(&self) -> &Budget {
-        &self.clients
+        &self.admission.clients
     }
-}
-
-/// The layers of the read lane, the first one outermost.
-fn stack(
-    method_list: &Arc<MethodList>,
-    limits: &Budget,
-    places: Arc<Semaphore>,
-    node_access: &NodeAccess,
-) -> impl Step<Read, Response = ReadAnswer<ReadBody>, Error = Refusal> + use<> {
-    let (list, node_access) = (Arc::clone(method_list), node_access.clone());
-    let methods = methods(Arc::clone(method_list));
-    let answering = answering(node_access.nodes.clone());
-    let slots = client_concurrency(limits.clone(), Arc::clone(&places));
-    let rates = client_rate(limits.clone());
-    ServiceBuilder::new()
-        .layer(layer_fn(move |below| admit(methods.clone(), below)))
-        .layer(layer_fn(move |below| admit(answering.clone(), below)))
-        .layer(layer_fn(move |below| admit(slots.clone(), below)))
-        .layer(layer_fn(move |below| admit(rates.clone(), below)))
-        .layer(layer_fn(move |below| {
-            concurrency(Arc::clone(&places), below)
-        }))
-        .service(service_fn(move |read: Read| {
-            let access = node_access.clone();
-            let repeat = list.repeat(read.request.method.as_deref());
-            async move {
-                let (from, admitted) = ((read.client, read.node), Some(read.admitted));
-                let asking = access.ask(from, read.request, repeat, admitted);
-                asking.await.map_err(|error| error.refusal())
-            }
-        }))
 }
 
 impl NodeAccess {
@@ -247,7 +250,7 @@ impl NodeAccess {
     ) -> Result<ReadAnswer<ReadBody>, UpstreamError> {
         let node = self.nodes.node(node);
         let mut headers = request.headers;
-        if node.endpoint.is_tls() || !node.base.is_empty() {
+        if node.dialer.endpoint().is_tls() || !node.http.base.is_empty() {
             // A gateway chooses by the host. A node does not; its list of methods links to the
             // host that the client asked.
             headers.remove(header::HOST);
@@ -255,7 +258,7 @@ impl NodeAccess {
         let is_head = request.http_method == Method::HEAD;
         let outgoing = Outgoing {
             method: request.http_method,
-            uri: target::uri(&node.base, &request.target)?,
+            uri: target::uri(&node.http.base, &request.target)?,
             headers,
             body: request.body,
             repeat,

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::{
-    PATIENCE, Rig, ask, config, devnode, hear, height_of, message, of_chain, open, quick,
-    subscribe, text,
+    PATIENCE, Rig, ask, client_of, config, devnode, hear, height_of, message, of_chain, open,
+    quick, subscribe, text,
 };
 use crate::refusal::Reason;
 use crate::upstream::{RelayEvent, RelayLink as _};
@@ -337,10 +337,10 @@ async fn ws_95_all_events_of_a_block_reach_their_reader() {
     let mut link = open(&rig, 2);
     subscribe(&mut link, "1", "tm.event='Tx'").unwrap();
     assert!(text(&mut link).await.ends_with(r#""result":{}}"#));
+    let sender = client_of(&rig);
     for number in 0..TXS {
         let tx = format!("k{number}=1");
-        let sent = rig.nodes.client(0);
-        let sent = sent.broadcast(rpc::BroadcastMethod::Sync, tx.as_bytes());
+        let sent = sender.broadcast(rpc::BroadcastMethod::Sync, tx.as_bytes());
         assert_eq!(sent.await.unwrap().code, 0);
     }
     node.node.faults().resume();

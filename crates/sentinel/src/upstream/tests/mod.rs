@@ -172,6 +172,11 @@ impl Running {
     }
 }
 
+/// Asks the first node itself.
+pub(super) fn client_of(rig: &Rig) -> rpc::Client {
+    rpc::Client::new(rig.nodes.endpoint(0), PATIENCE).unwrap()
+}
+
 pub(super) fn client(last: u8) -> ClientKey {
     KeyScheme::default().key(std::net::IpAddr::from([127, 0, 0, last]))
 }

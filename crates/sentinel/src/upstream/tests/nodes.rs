@@ -6,7 +6,7 @@ use std::time::Duration;
 use pacing::Nanos;
 use testkit::{ScriptedServer, free_port, http_answer};
 
-use super::{NodeEvent, Rig, devnode, of_chain, quick};
+use super::{NodeEvent, Rig, client_of, devnode, of_chain, quick};
 use crate::upstream::nodes::LEAST_ANSWER;
 
 /// The answer of a node of a version that was not tested.
@@ -304,7 +304,7 @@ async fn the_mempool_is_told() {
     let mut rig = Rig::to(&[node.url()]);
     rig.until_up(0).await;
     for tx in ["a=1", "b=22"] {
-        let client = rig.nodes.client(0);
+        let client = client_of(&rig);
         let sent = client.broadcast(rpc::BroadcastMethod::Sync, tx.as_bytes());
         sent.await.unwrap();
     }

@@ -4,7 +4,7 @@ use rpc::BroadcastMethod;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
-use super::{Rig, client, devnode, quick};
+use super::{Rig, client, client_of, devnode, quick};
 use crate::upstream::UpstreamError;
 
 #[derive(serde::Deserialize)]
@@ -20,7 +20,7 @@ pub(super) async fn commit(rig: &Rig, tx: &str) -> (u64, String) {
         base64_simd::STANDARD.encode_to_string(tx)
     );
     let method = BroadcastMethod::Commit.name();
-    let answer: Committed = rig.nodes.client(0).call(method, &params).await.unwrap();
+    let answer: Committed = client_of(rig).call(method, &params).await.unwrap();
     let result = answer.tx_result.get().to_owned();
     (answer.height.parse().unwrap(), result)
 }
