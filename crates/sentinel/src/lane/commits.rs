@@ -234,16 +234,16 @@ impl Commits {
 /// Answers calls that a block shows, from their transactions' own results or else from those of the block.
 async fn answer_shown(nodes: Nodes, (node, height): (usize, u64), shown: Shown, is_alone: bool) {
     let version = nodes.version(node).unwrap_or_default();
+    let mut all = None;
     for (place, hash, waiters) in shown {
         let own = match waiters.first().filter(|_| is_alone) {
             Some(first) => nodes.tx_result(node, first.client, (&hash, height)).await,
             None => Err(UpstreamError::Refused(String::new())),
         };
-        let all = match own {
-            // The node indexes no transactions.
-            Err(UpstreamError::Refused(_)) => nodes.results(node, height).await.ok(),
-            _ => None,
-        };
+        // The node indexes no transactions.
+        if all.is_none() && matches!(own, Err(UpstreamError::Refused(_))) {
+            all = nodes.results(node, height).await.ok();
+        }
         let own = own.as_ref().ok().and_then(|own| own.tx_result(0));
         let result = own.or_else(|| all.as_ref()?.tx_result(place));
         for waiter in waiters {

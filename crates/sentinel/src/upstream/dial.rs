@@ -1,5 +1,6 @@
 //! From an endpoint to a stream of bytes.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,6 @@ use tokio_rustls::{TlsConnector, rustls::pki_types as rustls_pki_types};
 use tokio_util::either::Either;
 
 use super::UpstreamError;
-use super::http::Connect;
 
 /// A connection to a node, encrypted or not.
 pub(super) type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;
@@ -92,22 +92,28 @@ impl Dialer {
             }
         }
     }
-}
 
-impl Connect for Dialer {
-    type Stream = Stream;
-
+    /// Opens a connection.
+    ///
     /// # Errors
     /// [`UpstreamError::Connect`] and [`UpstreamError::ConnectTimeout`].
     ///
     /// # Cancel safety
     /// Dropping the future gives the attempt up.
-    async fn connect(&self) -> Result<Stream, UpstreamError> {
-        let failed = |reason: String| UpstreamError::Connect(self.0.endpoint.to_string(), reason);
+    pub(super) async fn connect(&self) -> Result<Stream, UpstreamError> {
+        let node = || self.0.endpoint.to_string();
         match timeout(self.0.limit, self.dial()).await {
-            Ok(result) => result.map_err(|error| failed(error.to_string())),
+            Ok(dialled) => {
+                dialled.map_err(|error| UpstreamError::Connect(node(), error.to_string()))
+            }
             // A full backlog looks like this: the node takes no more connections.
-            Err(_) => Err(UpstreamError::ConnectTimeout(self.0.endpoint.to_string())),
+            Err(_) => Err(UpstreamError::ConnectTimeout(node())),
         }
+    }
+}
+
+impl fmt::Debug for Dialer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Dialer").field(&self.0.endpoint).finish()
     }
 }

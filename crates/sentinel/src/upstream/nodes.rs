@@ -15,7 +15,6 @@ use super::dial::Dialer;
 use super::health::ABSENT;
 use super::http::{NodeHttp, PoolOptions};
 use super::query::ANSWER_SHARE;
-use super::results::ResultsCache;
 use super::version::{Version, untested};
 use crate::ledger::Ledger;
 use crate::surroundings::Surroundings;
@@ -30,7 +29,6 @@ pub struct Nodes(Arc<Inner>);
 struct Inner {
     nodes: Vec<Node>,
     surroundings: Surroundings,
-    results: ResultsCache,
     pool_options: PoolOptions,
 }
 
@@ -197,7 +195,6 @@ impl Nodes {
         Ok(Self(Arc::new(Inner {
             nodes: nodes.collect::<Result<_, UpstreamError>>()?,
             surroundings,
-            results: ResultsCache::default(),
             pool_options,
         })))
     }
@@ -275,17 +272,11 @@ impl Nodes {
         state.height = 0;
         state.chain_id.clear();
         state.version.clear();
-        drop(state);
-        self.0.results.forget(node);
     }
 
     /// For further clients of the nodes.
     pub(super) fn pool_options(&self) -> &PoolOptions {
         &self.0.pool_options
-    }
-
-    pub(super) fn results_cache(&self) -> &ResultsCache {
-        &self.0.results
     }
 
     /// What the blocks of a node's chain may hold, once it has told.

@@ -1,16 +1,12 @@
-//! What became of a block's transactions, kept for any number of waiters.
+//! What became of a block's transactions.
 
-use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use fairq::ClientKey;
-use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -26,44 +22,27 @@ pub struct BlockResults {
     places: Vec<Range<usize>>,
 }
 
-/// Results of the last few blocks, so that those who ask for the same block at the same time share
-/// one fetch.
-#[derive(Debug, Default)]
-pub(super) struct ResultsCache(Mutex<VecDeque<CachedResults>>);
-
-type Cell = Arc<OnceCell<Arc<BlockResults>>>;
-
-#[derive(Debug)]
-struct CachedResults {
-    node: usize,
-    height: u64,
-    cell: Cell,
-}
-
 impl Nodes {
-    /// The results of a block's transactions. Those who ask for the same block share one fetch and
-    /// its memory, which is charged to the ledger.
+    /// The results of a block's transactions, charged to the ledger.
     ///
     /// # Errors
     /// [`UpstreamError`]: no answer, no room, or the node does not have them, after a second of
     /// asking again (they are saved a moment after the block).
     ///
     /// # Cancel safety
-    /// When the one who fetches is dropped, another one who waits fetches.
+    /// Dropping the future drops the question.
     pub async fn results(
         &self,
         node: NodeIndex,
         height: u64,
-    ) -> Result<Arc<BlockResults>, UpstreamError> {
+    ) -> Result<BlockResults, UpstreamError> {
         let params = format!(r#"{{"height":"{height}"}}"#);
         let ask = || async {
             let http = &self.node(node).http;
             let body = http.ask(("block_results", &params), self.ledger()).await?;
             BlockResults::decode(body).await
         };
-        let fetch = || async { ask_again(|_| true, ask).await.map(Arc::new) };
-        let cell = self.results_cache().cell(node, height);
-        cell.get_or_try_init(fetch).await.cloned()
+        ask_again(|_| true, ask).await
     }
 
     /// The result of one transaction that is in the block of this height, charged to a client. The transaction is
@@ -179,38 +158,6 @@ fn place(body: &Bytes, part: &RawValue) -> Range<usize> {
     from..from + part.get().len()
 }
 
-impl ResultsCache {
-    /// Where the results of a block are, or are going to be.
-    pub(super) fn cell(&self, node: usize, height: u64) -> Cell {
-        let mut kept = self.0.lock();
-        let known = kept
-            .iter()
-            .find(|kept| (kept.node, kept.height) == (node, height));
-        if let Some(known) = known {
-            return Arc::clone(&known.cell);
-        }
-        if kept.len() == KEPT {
-            kept.pop_front();
-        }
-        let cell = Cell::default();
-        kept.push_back(CachedResults {
-            node,
-            height,
-            cell: Arc::clone(&cell),
-        });
-        cell
-    }
-
-    /// Forgets what a node's chain no longer has.
-    pub(super) fn forget(&self, node: usize) {
-        let mut kept = self.0.lock();
-        kept.retain(|kept| kept.node != node);
-    }
-}
-
-/// Blocks whose results are kept for others who ask. The one under way and the one before are
-/// enough; more would hold megabytes for nobody.
-const KEPT: usize = 2;
 /// So often a node is asked about a block before its refusal counts.
 const ATTEMPTS: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(25);

@@ -247,13 +247,7 @@ impl Watch {
                 self.tell(NodeEvent::ChainReplaced { node, reason }).await;
                 return true;
             }
-            FollowEvent::Connected { .. }
-            | FollowEvent::CaughtUp { .. }
-            | FollowEvent::Unsubscribed { .. }
-            | FollowEvent::Accepted { .. }
-            | FollowEvent::Reorganised { .. }
-            | FollowEvent::CodesUnavailable { .. }
-            | FollowEvent::Watermark(_) => {}
+            _ => {}
         }
         false
     }

@@ -18,9 +18,9 @@ use rpc::Transport;
 use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceBuilder, service_fn};
 
-pub(super) use self::pool::{Connect, PoolOptions};
+pub(super) use self::pool::PoolOptions;
 use self::pool::{Delivery, Failed, Pool, PooledBody};
-use self::progress::{ProgressBody, ProgressLimit};
+use self::progress::ProgressBody;
 use super::UpstreamError;
 use super::dial::Dialer;
 
@@ -87,16 +87,15 @@ impl NodeHttp {
         options: PoolOptions,
         patience: Duration,
     ) -> Result<Self, UpstreamError> {
-        let node = dialer.endpoint().clone();
-        let base = node.with_transport(Transport::Http).path();
-        let limit = Arc::new(ProgressLimit::new(patience, &node));
-        let pool = Arc::new(Pool::new(dialer, &node, options)?);
+        let base = dialer.endpoint().with_transport(Transport::Http).path();
+        let limit = (dialer.clone(), patience);
+        let pool = Pool::new(dialer, options)?;
         let stack = ServiceBuilder::new()
-            .layer_fn(|below| minimum_progress(&limit, below))
-            .layer_fn(|below| timeout(&limit, below))
+            .layer_fn(|below| minimum_progress(limit.clone(), below))
+            .layer_fn(|below| timeout(limit.clone(), below))
             .layer_fn(retry)
             .service_fn(move |(request, over): (Arc<Outgoing>, Connection)| {
-                let pool = Arc::clone(&pool);
+                let pool = pool.clone();
                 async move { pool.send(&request, over).await }
             });
         Ok(Self {
@@ -122,46 +121,42 @@ impl NodeHttp {
 
 /// The layer that gives each further piece of an answer its deadline.
 fn minimum_progress<S, B>(
-    limit: &Arc<ProgressLimit>,
+    limit: (Dialer, Duration),
     below: S,
-) -> impl Step<Arc<Outgoing>, Response = Response<ProgressBody<B>>, Error = UpstreamError> + use<S, B>
+) -> impl Step<Arc<Outgoing>, Response = Response<ProgressBody<B>>, Error = UpstreamError>
 where
     S: Step<Arc<Outgoing>, Response = Response<B>, Error = UpstreamError>,
     B: Send,
 {
-    let limit = Arc::clone(limit);
     service_fn(move |request| {
-        let (limit, answering) = (Arc::clone(&limit), below.clone().call(request));
+        let (limit, answering) = (limit.clone(), below.clone().call(request));
         async move {
             let answer = answering.await?;
-            Ok(answer.map(|body| ProgressBody::new(body, &limit)))
+            Ok(answer.map(|body| ProgressBody::new(body, limit)))
         }
     })
 }
 
 /// The layer that gives the head of an answer its deadline.
 fn timeout<S>(
-    limit: &Arc<ProgressLimit>,
+    limit: (Dialer, Duration),
     below: S,
-) -> impl Step<Arc<Outgoing>, Response = S::Response, Error = UpstreamError> + use<S>
+) -> impl Step<Arc<Outgoing>, Response = S::Response, Error = UpstreamError>
 where
     S: Step<Arc<Outgoing>, Error = UpstreamError>,
 {
-    let limit = Arc::clone(limit);
     service_fn(move |request| {
-        let (limit, answering) = (Arc::clone(&limit), below.clone().call(request));
+        let ((dialer, limit), answering) = (limit.clone(), below.clone().call(request));
         async move {
-            let answered = tokio::time::timeout(limit.time, answering).await;
-            answered.unwrap_or_else(|_| Err(limit.exceeded()))
+            let answered = tokio::time::timeout(limit, answering).await;
+            answered.unwrap_or_else(|_| Err(dialer.timeout()))
         }
     })
 }
 
 /// The layer that sends a request once more, over a new connection, if its kept connection turned out to be dead,
 /// as happens when the node closes it for being idle.
-fn retry<S>(
-    below: S,
-) -> impl Step<Arc<Outgoing>, Response = S::Response, Error = UpstreamError> + use<S>
+fn retry<S>(below: S) -> impl Step<Arc<Outgoing>, Response = S::Response, Error = UpstreamError>
 where
     S: Step<(Arc<Outgoing>, Connection), Error = Failed>,
 {
@@ -197,20 +192,19 @@ mod tests {
 
     use tokio::time::{Instant, sleep};
 
-    use super::testing::{node, request};
+    use super::testing::{dialer, request};
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(30);
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_does_not_begin_in_time_is_an_error() {
-        let limit = Arc::new(ProgressLimit::new(LIMIT, &node()));
         let after = |delay: Duration| {
             let below = service_fn(move |_| async move {
                 sleep(delay).await;
                 Ok(())
             });
-            timeout(&limit, below).call(Arc::new(request(Repeat::Always)))
+            timeout((dialer(), LIMIT), below).call(Arc::new(request(Repeat::Always)))
         };
         let start = Instant::now();
         let late = after(2 * LIMIT).await;

@@ -19,8 +19,6 @@ use hyper::header::{HOST, HeaderValue};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use rpc::Endpoint;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -28,28 +26,19 @@ use tokio_util::task::TaskTracker;
 use super::{Connection, Outgoing};
 use crate::upstream::UpstreamError;
 use crate::upstream::body::Pieces;
+use crate::upstream::dial::{Dialer, Stream};
 
-/// Opens connections to one node.
-pub(in crate::upstream) trait Connect: Send + Sync + 'static {
-    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
-
-    /// Opens a connection.
-    fn connect(&self) -> impl Future<Output = Result<Self::Stream, UpstreamError>> + Send;
-}
-
-/// Kept-alive connections to one node that wait for requests, and what is needed to open new ones.
-#[derive(Debug)]
-pub(super) struct Pool<C> {
-    connector: C,
-    idle: Arc<Idle>,
-}
+/// Kept-alive connections to one node that wait for requests, and what is needed to open new ones. Clones share
+/// them.
+#[derive(Clone, Debug)]
+pub(super) struct Pool(Arc<Inner>);
 
 #[derive(Debug)]
-struct Idle {
-    node: String,
+struct Inner {
+    dialer: Dialer,
     host: HeaderValue,
     options: PoolOptions,
-    connections: Mutex<Vec<(PooledConnection, Instant)>>,
+    idle: Mutex<Vec<(PooledConnection, Instant)>>,
 }
 
 /// Limits of a [`Pool`], and who owns its tasks.
@@ -93,31 +82,34 @@ pub(super) enum Delivery {
 pub(in crate::upstream) struct PooledBody {
     incoming: Incoming,
     connection: Option<PooledConnection>,
-    idle: Arc<Idle>,
+    pool: Pool,
 }
 
-impl<C: Connect> Pool<C> {
+impl Failed {
+    const fn last(error: UpstreamError) -> Self {
+        Self {
+            error,
+            delivery: Delivery::Final,
+        }
+    }
+}
+
+impl Pool {
     /// An empty pool.
     ///
     /// # Errors
     /// [`UpstreamError::Setup`] when the node's address is no `Host`.
-    pub(super) fn new(
-        connector: C,
-        node: &Endpoint,
-        options: PoolOptions,
-    ) -> Result<Self, UpstreamError> {
+    pub(super) fn new(dialer: Dialer, options: PoolOptions) -> Result<Self, UpstreamError> {
+        let node = dialer.endpoint();
         let host = HeaderValue::try_from(node.authority());
-        let idle = Idle {
-            node: node.to_string(),
-            host: host
-                .map_err(|error| UpstreamError::Setup(node.to_string(), error.to_string()))?,
+        let host =
+            host.map_err(|error| UpstreamError::Setup(node.to_string(), error.to_string()))?;
+        Ok(Self(Arc::new(Inner {
+            dialer,
+            host,
             options,
-            connections: Mutex::default(),
-        };
-        Ok(Self {
-            connector,
-            idle: Arc::new(idle),
-        })
+            idle: Mutex::default(),
+        })))
     }
 
     /// Sends a request, and waits for the head of the answer.
@@ -130,46 +122,35 @@ impl<C: Connect> Pool<C> {
         over: Connection,
     ) -> Result<Response<PooledBody>, Failed> {
         let kept = match over {
-            Connection::Kept => self.idle.take().await,
+            Connection::Kept => self.take().await,
             Connection::New => None,
         };
         if let Some(connection) = kept {
-            return send(&self.idle, connection, request).await;
+            return self.send_over(connection, request).await;
         }
-        let stream = self.connector.connect().await.map_err(Failed::last)?;
-        let connection = self.idle.open(stream).await.map_err(Failed::last)?;
-        let sent = send(&self.idle, connection, request).await;
+        let stream = self.0.dialer.connect().await.map_err(Failed::last)?;
+        let connection = self.open(stream).await.map_err(Failed::last)?;
+        let sent = self.send_over(connection, request).await;
         sent.map_err(|failed| Failed::last(failed.error))
     }
-}
 
-async fn send(
-    idle: &Arc<Idle>,
-    mut connection: PooledConnection,
-    request: &Outgoing,
-) -> Result<Response<PooledBody>, Failed> {
-    let mut message = Request::new(Full::new(request.body.clone()));
-    *message.method_mut() = request.method.clone();
-    *message.uri_mut() = request.uri.clone();
-    *message.headers_mut() = request.headers.clone();
-    let host = message.headers_mut().entry(HOST);
-    host.or_insert_with(|| idle.host.clone());
-    match connection.sender.try_send_request(message).await {
-        Ok(answer) => Ok(answer.map(|incoming| PooledBody::new(incoming, connection, idle))),
-        Err(failed) => Err(idle.classify(failed)),
-    }
-}
-
-impl Failed {
-    const fn last(error: UpstreamError) -> Self {
-        Self {
-            error,
-            delivery: Delivery::Final,
+    async fn send_over(
+        &self,
+        mut connection: PooledConnection,
+        request: &Outgoing,
+    ) -> Result<Response<PooledBody>, Failed> {
+        let mut message = Request::new(Full::new(request.body.clone()));
+        *message.method_mut() = request.method.clone();
+        *message.uri_mut() = request.uri.clone();
+        *message.headers_mut() = request.headers.clone();
+        let host = message.headers_mut().entry(HOST);
+        host.or_insert_with(|| self.0.host.clone());
+        match connection.sender.try_send_request(message).await {
+            Ok(answer) => Ok(answer.map(|incoming| PooledBody::new(incoming, connection, self))),
+            Err(failed) => Err(self.classify(failed)),
         }
     }
-}
 
-impl Idle {
     /// What a failed attempt means, on a connection that had been used before.
     fn classify(&self, mut failed: TrySendError<Request<Full<Bytes>>>) -> Failed {
         // The library hands the request back only if it has not begun to write it.
@@ -181,45 +162,47 @@ impl Idle {
             (false, true) => Delivery::Unanswered,
             (false, false) => Delivery::Final,
         };
-        Failed {
-            delivery,
-            error: self.fault(&error, is_unwritten),
-        }
+        let error = if is_unwritten {
+            self.unsent(&error)
+        } else {
+            self.fault(&error)
+        };
+        Failed { error, delivery }
     }
 
-    fn fault(&self, error: &hyper::Error, is_unwritten: bool) -> UpstreamError {
-        let (node, reason) = (self.node.clone(), innermost(error));
-        if is_unwritten {
-            UpstreamError::Connect(node, reason)
-        } else if error.is_parse() {
-            UpstreamError::Garbage(node, reason)
+    /// Nothing was sent.
+    fn unsent(&self, error: &hyper::Error) -> UpstreamError {
+        UpstreamError::Connect(self.0.dialer.endpoint().to_string(), innermost(error))
+    }
+
+    fn fault(&self, error: &hyper::Error) -> UpstreamError {
+        if error.is_parse() {
+            self.0.dialer.garbage(&innermost(error))
         } else {
-            UpstreamError::Broken(node, reason)
+            self.0.dialer.broken(&innermost(error))
         }
     }
 
     /// A kept connection that is still good, as far as one can tell.
     async fn take(&self) -> Option<PooledConnection> {
         loop {
-            let (mut connection, since) = self.connections.lock().pop()?;
+            let (mut connection, since) = self.0.idle.lock().pop()?;
             if since.elapsed() < IDLE_LIMIT && connection.sender.ready().await.is_ok() {
                 return Some(connection);
             }
         }
     }
 
-    async fn open<IO>(&self, stream: IO) -> Result<PooledConnection, UpstreamError>
-    where
-        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    async fn open(&self, stream: Stream) -> Result<PooledConnection, UpstreamError> {
+        let options = &self.0.options;
         let (sender, connection) = Builder::new()
-            .max_buf_size(self.options.window_bytes.max(SMALLEST_BUFFER))
+            .max_buf_size(options.window_bytes.max(SMALLEST_BUFFER))
             .handshake(TokioIo::new(stream))
             .await
-            .map_err(|error| self.fault(&error, true))?;
-        let closing = self.options.shutdown.child_token();
+            .map_err(|error| self.unsent(&error))?;
+        let closing = options.shutdown.child_token();
         let close = closing.clone().drop_guard();
-        self.options.tracker.spawn(async move {
+        options.tracker.spawn(async move {
             tokio::select! {
                 // Its error reaches whoever waits for the answer.
                 _ = connection => {}
@@ -233,7 +216,7 @@ impl Idle {
     }
 
     fn give_back(&self, connection: PooledConnection) {
-        let mut idle = self.connections.lock();
+        let mut idle = self.0.idle.lock();
         idle.retain(|(connection, _)| !connection.sender.is_closed());
         if idle.len() < MAX_IDLE && !connection.sender.is_closed() {
             idle.push((connection, Instant::now()));
@@ -244,11 +227,11 @@ impl Idle {
 impl PooledBody {
     /// The connection of an answer without a body serves the next request at once: nobody reads such a
     /// body to its end.
-    fn new(incoming: Incoming, connection: PooledConnection, idle: &Arc<Idle>) -> Self {
+    fn new(incoming: Incoming, connection: PooledConnection, pool: &Pool) -> Self {
         let mut body = Self {
             incoming,
             connection: Some(connection),
-            idle: Arc::clone(idle),
+            pool: pool.clone(),
         };
         if body.incoming.is_end_stream() {
             body.release();
@@ -264,7 +247,7 @@ impl PooledBody {
     /// The connection may serve the next request.
     fn release(&mut self) {
         if let Some(connection) = self.connection.take() {
-            self.idle.give_back(connection);
+            self.pool.give_back(connection);
         }
     }
 }
@@ -280,7 +263,7 @@ impl Pieces for PooledBody {
             let frame = ready!(Pin::new(&mut self.incoming).poll_frame(context));
             if let Some(Err(error)) = frame {
                 self.connection = None;
-                return Poll::Ready(Some(Err(self.idle.fault(&error, false))));
+                return Poll::Ready(Some(Err(self.pool.fault(&error))));
             }
             if frame.is_none() || self.incoming.is_end_stream() {
                 self.release();
@@ -321,45 +304,34 @@ const SMALLEST_BUFFER: usize = 8 << 10;
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
-    use tokio::sync::mpsc;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
     use tokio::task::JoinHandle;
 
     use super::super::Repeat;
-    use super::super::testing::{node, request};
+    use super::super::testing::{dialer_to, request};
     use super::*;
 
     const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
 
-    /// Opens connections in memory, whose other ends come out at the node's end.
-    struct Pipes(mpsc::UnboundedSender<DuplexStream>);
-
-    impl Connect for Pipes {
-        type Stream = DuplexStream;
-
-        async fn connect(&self) -> Result<DuplexStream, UpstreamError> {
-            let (ours, theirs) = duplex(1 << 16);
-            self.0.send(theirs).unwrap();
-            Ok(ours)
-        }
-    }
-
-    fn pool() -> (Arc<Pool<Pipes>>, mpsc::UnboundedReceiver<DuplexStream>) {
-        let (accepted, connections) = mpsc::unbounded_channel();
+    /// A pool, and the node's end of its connections.
+    async fn pool() -> (Pool, TcpListener) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
         let options = PoolOptions {
             window_bytes: 1 << 16,
             tracker: TaskTracker::new(),
             shutdown: CancellationToken::new(),
         };
-        let pool = Pool::new(Pipes(accepted), &node(), options);
-        (Arc::new(pool.unwrap()), connections)
+        (Pool::new(dialer_to(&url), options).unwrap(), listener)
     }
 
-    fn ask(
-        pool: &Arc<Pool<Pipes>>,
-        over: Connection,
-    ) -> JoinHandle<Result<Response<PooledBody>, Failed>> {
-        let pool = Arc::clone(pool);
+    async fn accept(listener: &TcpListener) -> TcpStream {
+        listener.accept().await.unwrap().0
+    }
+
+    fn ask(pool: &Pool, over: Connection) -> JoinHandle<Result<Response<PooledBody>, Failed>> {
+        let pool = pool.clone();
         tokio::spawn(async move { pool.send(&request(Repeat::Always), over).await })
     }
 
@@ -374,7 +346,7 @@ mod tests {
     }
 
     /// Reads one request at the node's end.
-    async fn read_request(stream: &mut DuplexStream) {
+    async fn read_request(stream: &mut TcpStream) {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             head.push(stream.read_u8().await.unwrap());
@@ -382,31 +354,31 @@ mod tests {
     }
 
     /// Answers one request at the node's end.
-    async fn serve(stream: &mut DuplexStream) {
+    async fn serve(stream: &mut TcpStream) {
         read_request(stream).await;
         stream.write_all(ANSWER.as_bytes()).await.unwrap();
     }
 
     #[tokio::test]
     async fn a_kept_connection_is_used_again_unless_a_new_one_is_wanted() {
-        let (pool, mut accepted) = pool();
+        let (pool, listener) = pool().await;
         let first = ask(&pool, Connection::Kept);
-        let mut stream = accepted.recv().await.unwrap();
+        let mut stream = accept(&listener).await;
         serve(&mut stream).await;
         assert_eq!(body(first).await, b"{}");
         let second = ask(&pool, Connection::Kept);
         serve(&mut stream).await;
         assert_eq!(body(second).await, b"{}");
         let third = ask(&pool, Connection::New);
-        serve(&mut accepted.recv().await.unwrap()).await;
+        serve(&mut accept(&listener).await).await;
         third.await.unwrap().unwrap();
     }
 
     #[tokio::test]
     async fn a_request_on_a_dead_connection_tells_how_far_it_came() {
-        let (pool, mut accepted) = pool();
+        let (pool, listener) = pool().await;
         let first = ask(&pool, Connection::Kept);
-        let mut stream = accepted.recv().await.unwrap();
+        let mut stream = accept(&listener).await;
         serve(&mut stream).await;
         body(first).await;
         let second = ask(&pool, Connection::Kept);
@@ -416,16 +388,16 @@ mod tests {
         assert_eq!(failed.delivery, Delivery::Unanswered);
         // On a new connection the same is final.
         let third = ask(&pool, Connection::Kept);
-        drop(accepted.recv().await.unwrap());
+        drop(accept(&listener).await);
         let failed = third.await.unwrap().map(|_| ()).unwrap_err();
         assert_eq!(failed.delivery, Delivery::Final);
     }
 
     #[tokio::test]
     async fn an_answer_that_nobody_takes_closes_its_connection() {
-        let (pool, mut accepted) = pool();
+        let (pool, listener) = pool().await;
         let asked = ask(&pool, Connection::Kept);
-        let mut stream = accepted.recv().await.unwrap();
+        let mut stream = accept(&listener).await;
         read_request(&mut stream).await;
         let half = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{";
         stream.write_all(half.as_bytes()).await.unwrap();
@@ -433,7 +405,7 @@ mod tests {
         assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
         // So does a request that is given up before its answer begins.
         let asked = ask(&pool, Connection::Kept);
-        let mut stream = accepted.recv().await.unwrap();
+        let mut stream = accept(&listener).await;
         read_request(&mut stream).await;
         asked.abort();
         assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);

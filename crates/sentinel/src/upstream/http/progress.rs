@@ -1,30 +1,23 @@
 //! Each further part of an answer comes in time.
 
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rpc::Endpoint;
 use tokio::time::Instant;
 
 use crate::timer::Timer;
 use crate::upstream::UpstreamError;
 use crate::upstream::body::Pieces;
-
-/// How long a node may be waited for while an answer is awaited.
-#[derive(Debug)]
-pub(super) struct ProgressLimit {
-    pub(super) time: Duration,
-    node: String,
-}
+use crate::upstream::dial::Dialer;
 
 /// A body whose pieces come in time, or an error: the limit's time is for each [`PART_BYTES`] of it. Only the
 /// time counts in which the node is waited for.
 #[derive(Debug)]
 pub(in crate::upstream) struct ProgressBody<B> {
     body: B,
-    limit: Arc<ProgressLimit>,
+    dialer: Dialer,
+    limit: Duration,
     timer: Timer,
     /// Bytes of the part that is being read.
     bytes: usize,
@@ -37,22 +30,13 @@ pub(in crate::upstream) struct ProgressBody<B> {
 /// A node has to send so much within the limit, as a client has to take so much.
 const PART_BYTES: usize = 64 << 10;
 
-impl ProgressLimit {
-    pub(super) fn new(time: Duration, node: &Endpoint) -> Self {
-        let node = node.to_string();
-        Self { time, node }
-    }
-
-    pub(super) fn exceeded(&self) -> UpstreamError {
-        UpstreamError::Timeout(self.node.clone())
-    }
-}
-
 impl<B> ProgressBody<B> {
-    pub(super) fn new(body: B, limit: &Arc<ProgressLimit>) -> Self {
+    /// `dialer` names the node in errors.
+    pub(super) fn new(body: B, (dialer, limit): (Dialer, Duration)) -> Self {
         Self {
             body,
-            limit: Arc::clone(limit),
+            dialer,
+            limit,
             timer: Timer::default(),
             bytes: 0,
             waited: Duration::ZERO,
@@ -67,7 +51,7 @@ impl<B> ProgressBody<B> {
     /// Whether the part that is being read is late.
     fn is_late(&mut self, context: &mut Context<'_>) -> bool {
         let since = *self.awaited_since.get_or_insert_with(Instant::now);
-        let deadline = since + self.limit.time.saturating_sub(self.waited);
+        let deadline = since + self.limit.saturating_sub(self.waited);
         self.timer.poll_until(deadline, context).is_ready()
     }
 
@@ -92,7 +76,7 @@ impl<B: Pieces<Error = UpstreamError>> Pieces for ProgressBody<B> {
         let polled = self.body.poll_next(context);
         match &polled {
             Poll::Pending if self.is_late(context) => {
-                return Poll::Ready(Some(Err(self.limit.exceeded())));
+                return Poll::Ready(Some(Err(self.dialer.timeout())));
             }
             Poll::Ready(Some(Ok(piece))) => self.on_piece(piece.len()),
             Poll::Pending | Poll::Ready(_) => {}
@@ -106,7 +90,7 @@ mod tests {
     use tokio::sync::mpsc;
     use tokio::time::advance;
 
-    use super::super::testing::node;
+    use super::super::testing::dialer;
     use super::*;
 
     const LIMIT: Duration = Duration::from_secs(30);
@@ -129,8 +113,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn case_90_an_answer_may_take_long_but_each_part_of_it_may_not() {
         let (pieces, body) = mpsc::unbounded_channel();
-        let limit = Arc::new(ProgressLimit::new(LIMIT, &node()));
-        let mut body = ProgressBody::new(Channel(body), &limit);
+        let mut body = ProgressBody::new(Channel(body), (dialer(), LIMIT));
         let part = Bytes::from(vec![b'x'; PART_BYTES]);
         for _ in 0..3 {
             let read = async { body.next().await.unwrap() };

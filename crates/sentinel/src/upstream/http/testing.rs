@@ -1,9 +1,13 @@
 //! Requests and answers for the tests.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use hyper::{HeaderMap, Method, Uri};
+use rpc::Trust;
 
 use super::{Outgoing, Repeat};
+use crate::upstream::dial::Dialer;
 
 /// A request for `/status`.
 pub(super) fn request(repeat: Repeat) -> Outgoing {
@@ -16,7 +20,12 @@ pub(super) fn request(repeat: Repeat) -> Outgoing {
     }
 }
 
-/// The node of a test.
-pub(super) fn node() -> rpc::Endpoint {
-    "http://127.0.0.1:26657".parse().unwrap()
+/// The way to a node that is not there.
+pub(super) fn dialer() -> Dialer {
+    dialer_to("http://127.0.0.1:26657")
+}
+
+pub(super) fn dialer_to(url: &str) -> Dialer {
+    let limit = Duration::from_secs(20);
+    Dialer::new(&url.parse().unwrap(), &Trust::native(), limit).unwrap()
 }

@@ -35,6 +35,8 @@ pub(super) struct Link {
     retry_at: Instant,
     backoff: Backoff,
     subscriptions: Vec<Subscription>,
+    /// Requests to unsubscribe that the node has not answered, and when they were made.
+    leaving: Vec<(u64, Instant)>,
     /// Queries that the node takes over this connection, as far as it has told.
     most: usize,
     /// Requests to subscribe over this connection.
@@ -83,6 +85,7 @@ impl Link {
             retry_at: Instant::now(),
             backoff: Backoff::new(LONGEST_PAUSE),
             subscriptions: Vec::new(),
+            leaving: Vec::new(),
             most: QUERIES_PER_LINK,
             asked: 0,
             last_id: 0,
@@ -125,12 +128,16 @@ impl Link {
         });
     }
 
-    /// Ends the subscription of a feed, if it is here.
+    /// Ends the subscription of a feed, if it is here. The connection is given up if the node does not answer, so
+    /// that none stays behind.
     pub(super) fn unsubscribe(&mut self, feed: &Arc<Feed>) {
         let is_it = |known: &mut Subscription| Arc::ptr_eq(&known.feed, feed);
         if self.subscriptions.extract_if(.., is_it).count() > 0 {
             self.last_id += 1;
             self.write(self.last_id, "unsubscribe", &feed.query);
+            if self.requests.is_some() {
+                self.leaving.push((self.last_id, Instant::now()));
+            }
         }
     }
 
@@ -167,6 +174,7 @@ impl Link {
         let node = self.home;
         debug!(node, reason, "no connection for subscriptions");
         (self.number, self.requests) = (0, None);
+        self.leaving.clear();
         self.retry_at = Instant::now() + self.backoff.pause();
         for known in self.subscriptions.extract_if(.., |known| known.is_live) {
             let end = FeedEnd::Cancelled(LOST.to_owned());
@@ -177,9 +185,11 @@ impl Link {
     /// Some time has passed.
     pub(super) fn on_tick(&mut self, now: Instant, connections: &mut Connections) {
         let limit = self.hub.0.answer_limit;
-        let is_late = |known: &mut Subscription| !known.is_live && now >= known.asked_at + limit;
-        let late: Vec<_> = self.subscriptions.extract_if(.., is_late).collect();
-        if !late.is_empty() && self.requests.is_some() {
+        let is_late = |asked_at: Instant| now >= asked_at + limit;
+        let late = |known: &mut Subscription| !known.is_live && is_late(known.asked_at);
+        let late: Vec<_> = self.subscriptions.extract_if(.., late).collect();
+        let stays = self.leaving.iter().any(|(_, asked_at)| is_late(*asked_at));
+        if stays || (!late.is_empty() && self.requests.is_some()) {
             self.on_break("no answer in time");
         }
         for known in late {
@@ -235,12 +245,13 @@ impl Link {
             // What the node cannot carry out, which it does in order.
             None | Some("-1") => {
                 let asked = self.subscriptions.iter().filter(|known| !known.is_live);
-                asked.map(|known| known.id).min()
+                let leaving = self.leaving.iter().map(|(id, _)| *id);
+                asked.map(|known| known.id).chain(leaving).min()
             }
             Some(id) => id.parse().ok(),
         };
         let Some(place) = self.place_of(id) else {
-            return;
+            return self.leaving.retain(|(leaving, _)| Some(*leaving) != id);
         };
         let Some(error) = error else {
             self.subscriptions[place].is_live = true;

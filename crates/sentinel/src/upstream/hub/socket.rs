@@ -18,7 +18,6 @@ use crate::ledger::{Ledger, Reservation};
 use crate::upstream::UpstreamError;
 use crate::upstream::body::charged;
 use crate::upstream::dial::{Dialer, Stream};
-use crate::upstream::http::Connect as _;
 
 /// Connects, and carries requests to the node and its messages back. It ends with the connection, or when
 /// `requests` does.

@@ -8,30 +8,23 @@ use crate::upstream::http::Repeat;
 /// Lists of names; a trailing `*` stands for any rest.
 #[derive(Clone, Debug, Default)]
 pub(super) struct MethodList {
-    allow: Vec<Pattern>,
-    refuse: Vec<Pattern>,
-}
-
-#[derive(Clone, Debug)]
-enum Pattern {
-    Exact(String),
-    Prefix(String),
+    allow: Vec<String>,
+    refuse: Vec<String>,
 }
 
 impl MethodList {
     /// `allow` empty means every method that is not refused; `refuse` wins over `allow`.
     pub(super) fn new(allow: &[String], refuse: &[String]) -> Self {
-        let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
         Self {
-            allow: patterns(allow),
-            refuse: patterns(refuse),
+            allow: allow.to_vec(),
+            refuse: refuse.to_vec(),
         }
     }
 
     /// Whether a method may be called. The node looks names up exactly, so does this. The list of
     /// allowed methods is one of reads: writes are allowed unless they are refused.
     pub(super) fn check(&self, method: &str) -> Result<(), Refusal> {
-        let listed = |list: &[Pattern]| list.iter().any(|pattern| pattern.matches(method));
+        let listed = |list: &[String]| list.iter().any(|pattern| matches(pattern, method));
         let is_write = || BroadcastMethod::of(method.as_bytes()).is_some();
         if !listed(&self.refuse) && (self.allow.is_empty() || listed(&self.allow) || is_write()) {
             return Ok(());
@@ -57,19 +50,10 @@ impl MethodList {
 /// What leaves something at the node, though it is no broadcast: a check in the application, evidence in the pool.
 const CHANGING: [&str; 2] = ["check_tx", "broadcast_evidence"];
 
-impl Pattern {
-    fn new(text: &str) -> Self {
-        match text.strip_suffix('*') {
-            Some(prefix) => Self::Prefix(prefix.to_owned()),
-            None => Self::Exact(text.to_owned()),
-        }
-    }
-
-    fn matches(&self, method: &str) -> bool {
-        match self {
-            Self::Exact(name) => name == method,
-            Self::Prefix(prefix) => method.starts_with(prefix.as_str()),
-        }
+fn matches(pattern: &str, method: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => method.starts_with(prefix),
+        None => method == pattern,
     }
 }
 
