@@ -69,7 +69,7 @@ pub enum NodeEvent {
         /// What gave it away.
         reason: String,
     },
-    /// How full its mempool is. Left out when nobody keeps up with events.
+    /// How full its mempool is. Left out when the reader of events falls behind.
     Mempool {
         /// Which.
         node: NodeIndex,
@@ -181,7 +181,7 @@ impl Nodes {
         };
         let nodes = upstream.urls.iter().map(|url| {
             let dialer = Dialer::new(url, &surroundings.trust, upstream.connect_timeout)?;
-            let http = NodeHttp::new(dialer.clone(), pool_options.clone(), upstream.read_timeout)?;
+            let http = NodeHttp::new(&dialer, pool_options.clone(), upstream.read_timeout)?;
             let state = Mutex::new(NodeState {
                 endpoint: url.to_string(),
                 ..NodeState::default()

@@ -28,7 +28,14 @@ impl NodeHttp {
         account: &Ledger,
     ) -> Result<Bytes, UpstreamError> {
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
-        let answer = self.send(post(&self.base, body.into())?).await?;
+        let request = Outgoing {
+            method: Method::POST,
+            uri: target::uri(&self.base, &Bytes::from_static(b"/"))?,
+            headers: json_headers(),
+            body: body.into(),
+            repeat: Repeat::Always,
+        };
+        let answer = self.send(request).await?;
         let limit = account.capacity() / ANSWER_SHARE;
         let announced = content_length(answer.headers()).unwrap_or(0);
         let announced = usize::try_from(announced).unwrap_or(usize::MAX);
@@ -50,16 +57,6 @@ impl NodeHttp {
     ) -> Result<T, UpstreamError> {
         result(&self.ask((method, "{}"), account).await?)
     }
-}
-
-fn post(base: &str, body: Bytes) -> Result<Outgoing, UpstreamError> {
-    Ok(Outgoing {
-        method: Method::POST,
-        uri: target::uri(base, &Bytes::from_static(b"/"))?,
-        headers: json_headers(),
-        body,
-        repeat: Repeat::Always,
-    })
 }
 
 /// The headers of a JSON-RPC request.

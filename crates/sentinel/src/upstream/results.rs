@@ -119,7 +119,7 @@ impl BlockResults {
         Ok(Self { body, places })
     }
 
-    /// Reads the answer to `block_results`: a long one where it holds up nobody.
+    /// Reads the answer to `block_results`: a long one on a thread for blocking work.
     async fn decode(body: Bytes) -> Result<Self, UpstreamError> {
         if body.len() < BLOCKING_BYTES {
             return Self::parse(body);

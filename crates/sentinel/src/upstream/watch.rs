@@ -107,7 +107,7 @@ impl Watch {
         let patience = nodes.surroundings().config.upstream.write_timeout;
         // An answer that is late is still one.
         let limit = (patience / 3).clamp(SHORTEST_LIMIT, LONGEST_LIMIT);
-        let dialer = nodes.node(index).dialer.clone();
+        let dialer = &nodes.node(index).dialer;
         let http = NodeHttp::new(dialer, nodes.pool_options().clone(), limit)?;
         let first_limit = BlockLimits::DEFAULT.answer_bytes(nodes.ledger().capacity());
         let watch = Self {
@@ -294,7 +294,7 @@ impl Watch {
     }
 
     /// Whether other nodes' chain has left this one's behind for a while. A chain that stands
-    /// still everywhere is nobody's fault.
+    /// still everywhere is no node's fault.
     fn is_stuck(&self, height: u64, now: Nanos) -> bool {
         let best = self.others().map(|other| other.state().height).max();
         let known = self.node().state();

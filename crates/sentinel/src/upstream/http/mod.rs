@@ -1,8 +1,8 @@
 //! HTTP requests to one node: a stack of tower layers over a pool of kept-alive connections.
 //!
-//! From the outside in: each further piece of an answer has a deadline ([`minimum_progress`]), so has
-//! its head ([`timeout`]), a request that was not carried out because its kept connection was dead is
-//! sent once more over a new one ([`retry`]), and the [`pool`] has the connections.
+//! From the outside in: the head of an answer has a deadline, and each further part of it ([`deadlines`]), a
+//! request that was not carried out because its kept connection was dead is sent once more over a new one
+//! ([`retry`]), and the [`pool`] has the connections.
 
 mod pool;
 mod progress;
@@ -83,16 +83,14 @@ impl NodeHttp {
     /// # Errors
     /// [`UpstreamError::Setup`] when the node's address is no `Host`.
     pub(super) fn new(
-        dialer: Dialer,
+        dialer: &Dialer,
         options: PoolOptions,
         patience: Duration,
     ) -> Result<Self, UpstreamError> {
         let base = dialer.endpoint().with_transport(Transport::Http).path();
-        let limit = (dialer.clone(), patience);
-        let pool = Pool::new(dialer, options)?;
+        let pool = Pool::new(dialer.clone(), options)?;
         let stack = ServiceBuilder::new()
-            .layer_fn(|below| minimum_progress(limit.clone(), below))
-            .layer_fn(|below| timeout(limit.clone(), below))
+            .layer_fn(|below| deadlines((dialer.clone(), patience), below))
             .layer_fn(retry)
             .service_fn(move |(request, over): (Arc<Outgoing>, Connection)| {
                 let pool = pool.clone();
@@ -119,9 +117,9 @@ impl NodeHttp {
     }
 }
 
-/// The layer that gives each further piece of an answer its deadline.
-fn minimum_progress<S, B>(
-    limit: (Dialer, Duration),
+/// The layer of deadlines: for the head of an answer, and for each further part of it.
+fn deadlines<S, B>(
+    (dialer, limit): (Dialer, Duration),
     below: S,
 ) -> impl Step<Arc<Outgoing>, Response = Response<ProgressBody<B>>, Error = UpstreamError>
 where
@@ -129,27 +127,13 @@ where
     B: Send,
 {
     service_fn(move |request| {
-        let (limit, answering) = (limit.clone(), below.clone().call(request));
+        let (dialer, answering) = (dialer.clone(), below.clone().call(request));
         async move {
-            let answer = answering.await?;
-            Ok(answer.map(|body| ProgressBody::new(body, limit)))
-        }
-    })
-}
-
-/// The layer that gives the head of an answer its deadline.
-fn timeout<S>(
-    limit: (Dialer, Duration),
-    below: S,
-) -> impl Step<Arc<Outgoing>, Response = S::Response, Error = UpstreamError>
-where
-    S: Step<Arc<Outgoing>, Error = UpstreamError>,
-{
-    service_fn(move |request| {
-        let ((dialer, limit), answering) = (limit.clone(), below.clone().call(request));
-        async move {
-            let answered = tokio::time::timeout(limit, answering).await;
-            answered.unwrap_or_else(|_| Err(dialer.timeout()))
+            let answer = match tokio::time::timeout(limit, answering).await {
+                Ok(answered) => answered?,
+                Err(_) => return Err(dialer.timeout()),
+            };
+            Ok(answer.map(|body| ProgressBody::new(body, (dialer, limit))))
         }
     })
 }
@@ -202,9 +186,9 @@ mod tests {
         let after = |delay: Duration| {
             let below = service_fn(move |_| async move {
                 sleep(delay).await;
-                Ok(())
+                Ok(Response::new(()))
             });
-            timeout((dialer(), LIMIT), below).call(Arc::new(request(Repeat::Always)))
+            deadlines((dialer(), LIMIT), below).call(Arc::new(request(Repeat::Always)))
         };
         let start = Instant::now();
         let late = after(2 * LIMIT).await;

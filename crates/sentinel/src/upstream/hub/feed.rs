@@ -1,7 +1,7 @@
 //! One query at one node, and the clients that read its events.
 //!
 //! An event is held once, however many read it, until the last of them has taken it. What is held
-//! is in the account of a reader that is furthest behind: of whoever it waits for. A reader that is too far behind
+//! is in the account of a reader that is furthest behind, for which it waits. A reader that is too far behind
 //! loses its subscription; the others lose nothing.
 
 use std::collections::VecDeque;

@@ -170,10 +170,15 @@ impl HubWorker {
         let mut batch = Vec::new();
         loop {
             tokio::select! {
-                // What a connection brought comes before its end.
                 biased;
                 () = shutdown.cancelled() => break,
                 () = totals.changed.notified() => self.review(),
+                now = ticks.tick(), if !self.links.is_empty() => {
+                    for link in &mut self.links {
+                        link.on_tick(now, &mut self.connections);
+                    }
+                }
+                // What a connection brought comes before its end.
                 _ = self.messages.recv_many(&mut batch, BATCH) => {
                     for (number, message) in batch.drain(..) {
                         if let Some(link) = self.link(number) {
@@ -182,11 +187,6 @@ impl HubWorker {
                     }
                 }
                 Some(ended) = self.connections.tasks.join_next() => self.on_end(ended),
-                now = ticks.tick(), if !self.links.is_empty() => {
-                    for link in &mut self.links {
-                        link.on_tick(now, &mut self.connections);
-                    }
-                }
             }
             self.links.retain(|link| !link.is_empty());
             let links = &self.hub.0.links;
@@ -213,7 +213,7 @@ impl HubWorker {
         }
     }
 
-    /// Ends what nobody reads, and asks for what is on no connection.
+    /// Ends the feeds without a reader, and asks for those that are on no connection.
     fn review(&mut self) {
         let mut board = self.hub.0.board.lock();
         let is_deserted = |feed: &mut Arc<Feed>| feed.readers() == 0;

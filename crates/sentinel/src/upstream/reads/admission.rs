@@ -44,7 +44,7 @@ impl Admitted {
 pub(super) struct Admission {
     pub(super) methods: MethodList,
     pub(super) clients: Budget,
-    nodes: Nodes,
+    pub(super) nodes: Nodes,
     /// Reads under way, of `all` at most.
     places: Arc<Semaphore>,
     all: usize,

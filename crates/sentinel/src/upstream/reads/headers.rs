@@ -58,9 +58,12 @@ fn go_name(name: &HeaderName) -> Cow<'static, str> {
         header::VARY => "Vary".into(),
         _ => {
             let mut is_first = true;
-            let spelt = |letter: char| match std::mem::replace(&mut is_first, letter == '-') {
-                true => letter.to_ascii_uppercase(),
-                false => letter,
+            let spelt = |letter: char| {
+                if std::mem::replace(&mut is_first, letter == '-') {
+                    letter.to_ascii_uppercase()
+                } else {
+                    letter
+                }
             };
             name.as_str().chars().map(spelt).collect::<String>().into()
         }

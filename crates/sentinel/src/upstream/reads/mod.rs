@@ -1,8 +1,7 @@
 //! The read lane: everything that is not a broadcast, passed on as it is and never behind writes.
 //!
 //! A stack of tower layers: [`admission`] has those that decide which reads may go, `admit` and `concurrency`;
-//! below them a read is sent over [`http`](super::http), whose own layers are minimum progress, timeout, retry and
-//! pool. What a read was admitted with is held by its answer's body, until that is dropped.
+//! below them a read is sent over [`http`](super::http), whose own layers are deadlines, retry and pool. What a read was admitted with is held by its answer's body, until that is dropped.
 
 mod admission;
 mod headers;
@@ -67,16 +66,8 @@ pub struct ReadAnswer<B> {
 /// The read lane. Cheap to clone; clones share everything.
 #[derive(Clone)]
 pub struct Reads {
-    node_access: NodeAccess,
     admission: Arc<Admission>,
     stack: BoxCloneSyncService<Read, ReadAnswer<ReadBody>, Refusal>,
-}
-
-/// Sends requests to the nodes, with what is read ahead of an answer charged to the ledger.
-#[derive(Clone)]
-struct NodeAccess {
-    nodes: Nodes,
-    window_bytes: usize,
 }
 
 /// An answer's body, read as it is taken. Holds its place in the read lane, and the bytes reserved
@@ -132,26 +123,22 @@ impl Pieces for ReadBody {
 impl Reads {
     /// The read lane to these nodes.
     pub fn new(config: &Config, nodes: &Nodes) -> Self {
-        let node_access = NodeAccess {
-            nodes: nodes.clone(),
-            window_bytes: config.reads.window_bytes,
-        };
         let admission = Arc::new(Admission::new(config, nodes));
-        let (listed, access) = (Arc::clone(&admission), node_access.clone());
+        let admitted = Arc::clone(&admission);
         let stack = ServiceBuilder::new()
             .layer_fn(|below| admit(&admission, below))
             .layer_fn(|below| concurrency(&admission, below))
             .service_fn(move |read: Read| {
-                let repeat = listed.methods.repeat(read.request.method.as_deref());
-                let access = access.clone();
+                let Admission { methods, nodes, .. } = &*admitted;
+                let repeat = methods.repeat(read.request.method.as_deref());
+                let nodes = nodes.clone();
                 async move {
                     let (from, admitted) = ((read.client, read.node), Some(read.admitted));
-                    Ok(access.ask(from, read.request, repeat, admitted).await?)
+                    Ok(ask(&nodes, from, read.request, (repeat, admitted)).await?)
                 }
             });
         Self {
             stack: BoxCloneSyncService::new(stack),
-            node_access,
             admission,
         }
     }
@@ -167,7 +154,7 @@ impl Reads {
 
     /// Whether a node serves every route under `/v1` too; true until it has told its version.
     pub fn has_v1_routes(&self, node: NodeIndex) -> bool {
-        let version = self.node_access.nodes.version(node);
+        let version = self.admission.nodes.version(node);
         version.is_none_or(Version::has_v1_routes)
     }
 
@@ -221,8 +208,8 @@ impl Reads {
         node: NodeIndex,
         request: ReadRequest,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
-        let access = &self.node_access;
-        let asking = access.ask((client, node), request, Repeat::IfUnwritten, None);
+        let (nodes, from) = (&self.admission.nodes, (client, node));
+        let asking = ask(nodes, from, request, (Repeat::IfUnwritten, None));
         asking.await.map_err(|error| {
             if error.is_ambiguous() {
                 error.refusal().maybe_forwarded()
@@ -238,60 +225,58 @@ impl Reads {
     }
 }
 
-impl NodeAccess {
-    /// Asks a node, and waits for the head of its answer. What is read ahead of the answer is
-    /// charged to the client.
-    async fn ask(
-        &self,
-        (client, node): (ClientKey, NodeIndex),
-        request: ReadRequest,
-        repeat: Repeat,
-        admitted: Option<Admitted>,
-    ) -> Result<ReadAnswer<ReadBody>, UpstreamError> {
-        let node = self.nodes.node(node);
-        let mut headers = request.headers;
-        if node.dialer.endpoint().is_tls() || !node.http.base.is_empty() {
-            // A gateway chooses by the host. A node does not; its list of methods links to the
-            // host that the client asked.
-            headers.remove(header::HOST);
-        }
-        let is_head = request.http_method == Method::HEAD;
-        let outgoing = Outgoing {
-            method: request.http_method,
-            uri: target::uri(&node.http.base, &request.target)?,
-            headers,
-            body: request.body,
-            repeat,
-        };
-        let first = HEAD_BYTES.min(self.window_bytes);
-        let ledger = self.nodes.ledger().of(client);
-        let mut window = ledger.reserve(first).ok_or(UpstreamError::Memory)?;
-        let started = Instant::now();
-        let (head, body) = node.http.send(outgoing).await?.into_parts();
-        let took = started.elapsed().into();
-        // What is framed otherwise than announced is framed anew, so that nothing of it can become the next
-        // answer on the client's connection (RFC 9112, section 6.3).
-        let length = match is_head {
-            true => content_length(&head.headers),
-            false => body.inner().framed_length(),
-        };
-        let wanted = usize::try_from(length.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-        if !window.grow(wanted.min(self.window_bytes).saturating_sub(first)) {
-            return Err(UpstreamError::Memory);
-        }
-        Ok(ReadAnswer {
-            status: head.status.as_u16(),
-            length,
-            headers: headers::end_to_end(&head.headers),
-            took,
-            body: ReadBody {
-                body,
-                announced: Announced(length.filter(|_| !is_head)),
-                _window: window,
-                admitted,
-            },
-        })
+/// Asks a node, and waits for the head of its answer. What is read ahead of the answer is charged to the client.
+async fn ask(
+    nodes: &Nodes,
+    (client, node): (ClientKey, NodeIndex),
+    request: ReadRequest,
+    (repeat, admitted): (Repeat, Option<Admitted>),
+) -> Result<ReadAnswer<ReadBody>, UpstreamError> {
+    let node = nodes.node(node);
+    let window_bytes = nodes.surroundings().config.reads.window_bytes;
+    let mut headers = request.headers;
+    if node.dialer.endpoint().is_tls() || !node.http.base.is_empty() {
+        // A gateway chooses by the host. A node does not; its list of methods links to the
+        // host that the client asked.
+        headers.remove(header::HOST);
     }
+    let is_head = request.http_method == Method::HEAD;
+    let outgoing = Outgoing {
+        method: request.http_method,
+        uri: target::uri(&node.http.base, &request.target)?,
+        headers,
+        body: request.body,
+        repeat,
+    };
+    let first = HEAD_BYTES.min(window_bytes);
+    let ledger = nodes.ledger().of(client);
+    let mut window = ledger.reserve(first).ok_or(UpstreamError::Memory)?;
+    let started = Instant::now();
+    let (head, body) = node.http.send(outgoing).await?.into_parts();
+    let took = started.elapsed().into();
+    // What is framed otherwise than announced is framed anew, so that nothing of it can become the next
+    // answer on the client's connection (RFC 9112, section 6.3).
+    let length = if is_head {
+        content_length(&head.headers)
+    } else {
+        body.inner().framed_length()
+    };
+    let wanted = usize::try_from(length.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+    if !window.grow(wanted.min(window_bytes).saturating_sub(first)) {
+        return Err(UpstreamError::Memory);
+    }
+    Ok(ReadAnswer {
+        status: head.status.as_u16(),
+        length,
+        headers: headers::end_to_end(&head.headers),
+        took,
+        body: ReadBody {
+            body,
+            announced: Announced(length.filter(|_| !is_head)),
+            _window: window,
+            admitted,
+        },
+    })
 }
 
 /// Set aside before anything is asked: the head of an answer and its first bytes.
