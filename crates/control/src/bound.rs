@@ -43,7 +43,7 @@ pub enum Bound {
         unit: Unit,
     },
     /// As many writes wait for the node's answers as keep it busy.
-    NodeTime {
+    InFlightCap {
         /// Writes sent and not answered.
         under_way: usize,
         /// How many may be.
@@ -54,7 +54,7 @@ pub enum Bound {
         unloaded: Duration,
     },
     /// The node's mempool is as full as it may be.
-    MempoolRoom {
+    Mempool {
         /// Own transactions in it.
         own: usize,
         /// Those of others in it.
@@ -105,8 +105,8 @@ impl Bound {
         "ceiling",
         "pace",
         "window",
-        "node_time",
-        "mempool_room",
+        "in_flight_cap",
+        "mempool",
         "held",
         "break",
         "node_silent",
@@ -121,8 +121,8 @@ impl Bound {
             Self::Ceiling { .. } => 2,
             Self::Pace { .. } => 3,
             Self::Window { .. } => 4,
-            Self::NodeTime { .. } => 5,
-            Self::MempoolRoom { .. } => 6,
+            Self::InFlightCap { .. } => 5,
+            Self::Mempool { .. } => 6,
             Self::Held { .. } => 7,
             Self::Break { .. } => 8,
             Self::NodeSilent { .. } => 9,
@@ -183,21 +183,21 @@ impl fmt::Display for Told {
                 "the window: {own} of {limit} own {} are in no block yet",
                 unit.name()
             ),
-            Bound::NodeTime {
+            Bound::InFlightCap {
                 under_way,
                 limit,
                 answers_take,
                 unloaded,
             } => write!(
                 f,
-                "the node's time: {under_way} of {limit} writes wait for its answers, which take {} \
+                "the in-flight cap: {under_way} of {limit} writes wait for the node's answers, which take {} \
                  ({} without load)",
                 Millis(answers_take),
                 Millis(unloaded)
             ),
-            Bound::MempoolRoom { own, others, limit } => write!(
+            Bound::Mempool { own, others, limit } => write!(
                 f,
-                "the mempool's room: it may hold {limit} and holds {own} own transactions and \
+                "the mempool: it may hold {limit} and holds {own} own transactions and \
                  {others} of others"
             ),
             Bound::Held { cause } => f.write_str(cause.text()),
@@ -260,13 +260,13 @@ mod tests {
                 limit: 1_000,
                 unit: Unit::Transactions,
             },
-            Bound::NodeTime {
+            Bound::InFlightCap {
                 under_way: 8,
                 limit: 8,
                 answers_take: Duration::from_millis(400),
                 unloaded: Duration::from_micros(1_500),
             },
-            Bound::MempoolRoom {
+            Bound::Mempool {
                 own: 4_000,
                 others: 950,
                 limit: 4_950,

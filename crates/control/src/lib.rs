@@ -3,8 +3,8 @@
 //! - [`Throughput`] counts committed transactions, every height once.
 //! - [`Pacer`] decides how many transactions may leave now: a window of own transactions in no block yet
 //!   (`window`, one pure function from a state and what was seen between two blocks to the next state), the
-//!   room of the mempool (`mempool`), a cap on what waits for the node's answers (`in_flight`), and an exact
-//!   emitter.
+//!   free places of the mempool (`mempool`), the in-flight cap on what waits for the node's answers (`in_flight`), and an
+//!   exact emitter.
 //! - [`Bound`] says what holds the next one back.
 //! - [`BreakController`] decides when nothing is sent for a while, and measures whether that helped.
 //!
@@ -23,9 +23,9 @@
 //! | `LEAST` | 8 transactions | The window, and the writes under way, are not below it: 8 kept a Cosmos SDK chain busy whose checks are serial. | `checks_of_3_ms`, `a_cosmos_sdk_chain` |
 //! | `SECOND` | 1 s | Blocks within it count together, because a transaction may travel longer than a short block lasts; the interval while none is known. The highest rate of answers is kept by the second. | `four_validators_with_fast_blocks`, `a_busy_machine` |
 //! | `RECENT` | 4 blocks | The largest of so many sums, the shortest of so many intervals, the highest rate of so many seconds and the most lines count; after a trial of more connections that did not help so many blocks pass, twice as many after each further one. | `variable_blocks`, `a_saturated_disk` |
-//! | `STEP` | 1.25 | The least lead of the pace over the blocks, and its growth; the gain that more connections must bring. | `blocks_of_a_fifth_of_a_second`, `concurrent_checks_of_30_ms` |
-//! | `PROBE` | 8 | The lead is at most so much, and so many times as many connections are tried. With a lead of 4 own clients had 0.86 of what they get directly beside a flood. | `a_foreign_flood_as_large_as_the_own`, `serial_answers_64_clients` |
-//! | `NEARLY` | 0.99 | Part of a room from which on it counts as filled; the lead falls by it with each block, so that few blocks are short. | `blocks_of_a_fifth_of_a_second` |
+//! | `STEP` | 1.25 | The least pacing gain (the pace over the blocks), and its growth; the gain that more connections must bring. | `blocks_of_a_fifth_of_a_second`, `concurrent_checks_of_30_ms` |
+//! | `PROBE` | 8 | The pacing gain is at most so much, and so many times as many connections are tried. With a gain of 4 own clients had 0.86 of what they get directly beside a flood. | `a_foreign_flood_as_large_as_the_own`, `serial_answers_64_clients` |
+//! | `NEARLY` | 0.99 | Part of a room from which on it counts as filled; the pacing gain falls by it with each block, so that few blocks are short. | `blocks_of_a_fifth_of_a_second` |
 //! | `TAIL` | 16 a block interval | The last sixteenth of the room leaves in proportion to what is left: p99 of a polite client 239 ms instead of 837. | `blocks_of_1_s` |
 //! | `LEFT_FOR_OTHERS` | 0.75 | Part of what others had in the last block that is left for them in a mempool that blocks empty: sentinels come to equal shares. With half of it two were at 0.67. | test `controller_27…`, `four_proxies` |
 //! | `AHEAD` | 20 ms | The longest burst, and the work that the node has ahead on each connection: some turns of a busy machine's scheduler. A full mempool is asked again after it; a tenth of it is the least group in which writes leave. | `checks_of_3_ms`, `mempool_of_100_000`, `a_foreign_flood_as_large_as_the_own` |

@@ -163,7 +163,7 @@ impl Pacer {
         };
         match self.bound {
             Bound::Nothing => self.since_block.was_idle = true,
-            Bound::NodeTime { .. } => self.in_flight.note_held(),
+            Bound::InFlightCap { .. } => self.in_flight.note_held(),
             Bound::Pace { .. } => self.since_block.was_paced = true,
             _ => {}
         }
@@ -210,7 +210,7 @@ impl Pacer {
             PaceMode::Adaptive => self.in_flight.limit(most),
             _ => most,
         };
-        let bound = Bound::NodeTime {
+        let bound = Bound::InFlightCap {
             under_way,
             limit,
             answers_take: self.in_flight.mean(),
@@ -235,7 +235,7 @@ impl Pacer {
             _ => (mempool_limit - own / mean - others as f64).max(0.0),
         };
         if mempool * mean < window {
-            let bound = Bound::MempoolRoom {
+            let bound = Bound::Mempool {
                 own: (own / mean) as usize,
                 others: others as usize,
                 limit: mempool_limit as usize,

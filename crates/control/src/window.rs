@@ -30,8 +30,8 @@ pub(crate) struct Window {
     intervals: VecDeque<f64>,
     /// What of ours was left after the last block; where there was any, the next one was due.
     left: f64,
-    /// The pace is faster than even by this factor.
-    lead: f64,
+    /// The pace is faster than even by this factor, the pacing gain.
+    gain: f64,
 }
 
 /// What was seen from one block to the next.
@@ -69,7 +69,7 @@ pub(crate) const RECENT: usize = 4;
 pub(crate) const STEP: f64 = 1.25;
 /// So much at most is tried at once: times the even pace, times the connections.
 pub(crate) const PROBE: f64 = 8.0;
-/// Part of a room from which on it counts as filled, and by which the lead falls with each block that is.
+/// Part of a room from which on it counts as filled, and by which the gain falls with each block that is.
 const NEARLY: f64 = 0.99;
 
 impl Window {
@@ -81,7 +81,7 @@ impl Window {
             seconds: VecDeque::new(),
             intervals: VecDeque::new(),
             left: 0.0,
-            lead: STEP,
+            gain: STEP,
         }
     }
 
@@ -108,23 +108,23 @@ impl Window {
             self.size = self.worth();
         }
         let own = (interval.left.of(unit) + interval.ours.of(unit)) as f64;
-        self.lead(interval, own);
+        self.adapt_gain(interval, own);
         self.count(interval);
         self.resize(interval, own);
         self.left = interval.left.of(unit) as f64;
         self
     }
 
-    /// The lead grows while writes waited and neither the block nor what was free for ours was filled; it
+    /// The gain grows while writes waited and neither the block nor what was free for ours was filled; it
     /// falls slowly.
-    fn lead(&mut self, interval: &Interval, own: f64) {
+    fn adapt_gain(&mut self, interval: &Interval, own: f64) {
         let block = interval.mempool_limit.min(self.size);
         let is_block_full = interval.all.of(self.unit) as f64 >= NEARLY * block;
         let is_room_used = own >= NEARLY * (self.left + interval.free);
         if is_block_full && is_room_used || own >= NEARLY * self.size {
-            self.lead = (self.lead * NEARLY).max(STEP);
+            self.gain = (self.gain * NEARLY).max(STEP);
         } else if interval.waited && interval.was_slow {
-            self.lead = (self.lead * STEP).min(PROBE);
+            self.gain = (self.gain * STEP).min(PROBE);
         }
     }
 
@@ -191,7 +191,7 @@ impl Window {
 
     /// What may leave a second, in the unit, until the next block; `ours` is what the last one took.
     pub(crate) fn pace(&self, room: f64, ours: f64) -> f64 {
-        self.lead * room.max(ours) / self.interval()
+        self.gain * room.max(ours) / self.interval()
     }
 }
 

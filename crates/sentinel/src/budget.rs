@@ -89,9 +89,11 @@ enum Kind {
     Read,
     Query,
     Subscription,
+    /// A `broadcast_tx_commit` that is under way or waits for its block.
+    Commit,
 }
 
-const KINDS: usize = 4;
+const KINDS: usize = 5;
 
 impl Kind {
     /// What a client is told that has so many of them.
@@ -113,10 +115,16 @@ impl Kind {
                 Reason::Connections,
                 format!("this client has {held} subscriptions already"),
             ),
+            Self::Commit => (
+                Reason::Rate,
+                format!(
+                    "{held} broadcast_tx_commit calls of this client wait for a block; use broadcast_tx_sync"
+                ),
+            ),
         };
         let refusal = Refusal::new(reason, text);
         match self {
-            Self::Connection | Self::Read => refusal.retry_after(BUSY_PAUSE),
+            Self::Connection | Self::Read | Self::Commit => refusal.retry_after(BUSY_PAUSE),
             Self::Query | Self::Subscription => refusal,
         }
     }
@@ -281,6 +289,15 @@ impl Budget {
         (free, all): (usize, usize),
     ) -> Result<Held, Refusal> {
         self.hold(client, Kind::Query, (free, all, all))
+    }
+
+    /// Counts a call that waits for a block; `free` and `all` are the places that all share.
+    pub(crate) fn commit(
+        &self,
+        client: ClientKey,
+        (free, all): (usize, usize),
+    ) -> Result<Held, Refusal> {
+        self.hold(client, Kind::Commit, (free, all, all))
     }
 
     /// Counts a subscription.

@@ -18,10 +18,10 @@ fn writes_queue_here_and_not_in_the_nodes_socket() {
     let (_, proxy) = run(kind, 10_000, 30, |_| 3_000.0);
     // 20 ms of work on each of the two connections that were tried.
     assert!(proxy.under_way <= 30, "{}", proxy.under_way);
-    assert_eq!(proxy.usual_bound(), "node_time");
+    assert_eq!(proxy.usual_bound(), "in_flight_cap");
     // A fast node has more under way, and nothing is held back by its time most of the time.
     let (_, proxy) = run(NodeKind::steady(), 10_000, 30, FLOOD);
-    assert_ne!(proxy.usual_bound(), "node_time");
+    assert_ne!(proxy.usual_bound(), "in_flight_cap");
 }
 
 /// Each write of a few was a write to the node's socket, and a wake-up of the node.
@@ -38,7 +38,7 @@ fn room_that_answers_make_is_given_out_in_groups_of_2_ms() {
         }
     }
     pacer.grant(now, many(512));
-    let Bound::NodeTime { limit, .. } = pacer.bound() else {
+    let Bound::InFlightCap { limit, .. } = pacer.bound() else {
         panic!("{:?}", pacer.bound());
     };
     assert!((100..512).contains(&limit), "{limit}");
@@ -60,7 +60,7 @@ fn stalls_of_the_node_do_not_look_like_a_queue_of_ours() {
     let limit = |pacer: &mut Pacer, now| {
         pacer.grant(now, many(10_000));
         match pacer.bound() {
-            Bound::NodeTime { limit, .. } => limit,
+            Bound::InFlightCap { limit, .. } => limit,
             other => panic!("{other:?}"),
         }
     };

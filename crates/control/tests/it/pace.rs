@@ -444,7 +444,7 @@ fn controller_22_the_size_of_the_mempool_is_learnt_from_the_first_refusal() {
     assert_eq!(world.pacer.mempool_size(), Some(15));
     world.block(15);
     assert_eq!(world.fill(), 14);
-    let room = Bound::MempoolRoom {
+    let room = Bound::Mempool {
         own: 14,
         others: 0,
         limit: 14,

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use fairq::ClientKey;
@@ -11,8 +12,9 @@ use tokio::task::JoinSet;
 
 use super::answer;
 use super::api::{Delivery, Outbox, WriteAnswer};
-use super::commit_places::{CommitPlace, CommitPlaces};
 use super::job::{Job, Recipient, TxHash};
+use crate::budget::{Budget, Held};
+use crate::refusal::{Reason, Refusal};
 use crate::upstream::{Nodes, UpstreamError};
 
 /// Calls that wait for a block with their transaction.
@@ -22,14 +24,24 @@ pub(super) struct Commits {
     /// When each call ends, in order: all wait equally long.
     deadlines: VecDeque<(Nanos, TxHash)>,
     count: usize,
-    places: CommitPlaces,
+    budget: Budget,
+    /// Places in all, and what each that is taken has a clone of.
+    capacity: usize,
+    taken: Arc<()>,
     timeout: Nanos,
     /// Blocks that came while writes sent before them had no answer, the oldest first.
     early: VecDeque<EarlyBlock>,
-    /// Calls whose transactions one of these blocks shows.
+    /// Calls whose transactions a block shows.
     due: Vec<(BlockPlace, TxHash)>,
     /// Answers on their way: the results of their blocks are being fetched.
     answering: JoinSet<()>,
+}
+
+/// A place to wait for a block, until it is dropped.
+#[derive(Debug)]
+pub(super) struct CommitPlace {
+    _held: Held,
+    _taken: Arc<()>,
 }
 
 /// One call that waits.
@@ -77,12 +89,14 @@ impl Waiter {
 
 impl Commits {
     /// At most `capacity` calls wait at once, each for `timeout`.
-    pub(super) fn new(capacity: usize, timeout: Nanos) -> Self {
+    pub(super) fn new(budget: Budget, capacity: usize, timeout: Nanos) -> Self {
         Self {
             waiting: HashMap::new(),
             deadlines: VecDeque::new(),
             count: 0,
-            places: CommitPlaces::new(capacity),
+            budget,
+            capacity,
+            taken: Arc::new(()),
             timeout,
             early: VecDeque::new(),
             due: Vec::new(),
@@ -90,15 +104,25 @@ impl Commits {
         }
     }
 
-    /// Gives a commit that is about to be sent its place to wait; false when its client may have no more. What the
-    /// node had accepted before waits for nobody.
-    pub(super) fn admit(&self, job: &Job) -> bool {
+    /// Gives a commit that is about to be sent its place to wait. What the node had accepted before waits for nobody.
+    ///
+    /// # Errors
+    /// There is no place, or the client may have no more.
+    pub(super) fn admit(&self, job: &Job) -> Result<(), Refusal> {
         let mut place = job.notes.commit_place.borrow_mut();
-        if place.is_none() && matches!(job.recipient, Recipient::Client { .. }) {
-            *place = self.places.take(job.client);
-            return place.is_some();
+        if place.is_some() || !matches!(job.recipient, Recipient::Client { .. }) {
+            return Ok(());
         }
-        true
+        let free = (self.capacity + 1).saturating_sub(Arc::strong_count(&self.taken));
+        if free == 0 {
+            let text = "too many broadcast_tx_commit calls wait for a block; use broadcast_tx_sync";
+            return Err(Refusal::new(Reason::Rate, text).retry_after(Duration::from_secs(1)));
+        }
+        *place = Some(CommitPlace {
+            _held: self.budget.commit(job.client, (free, self.capacity))?,
+            _taken: Arc::clone(&self.taken),
+        });
+        Ok(())
     }
 
     pub(super) const fn len(&self) -> usize {
@@ -143,9 +167,20 @@ impl Commits {
         })
     }
 
-    /// Keeps a block while writes sent before it have no answer; `oldest` is when the oldest write
+    /// A block. It is kept while writes sent before it have no answer; `oldest` is when the oldest write
     /// under way was sent.
-    pub(super) fn note(&mut self, block: &FollowedBlock, node: usize, oldest: Option<Nanos>) {
+    pub(super) fn block(&mut self, block: &FollowedBlock, node: usize, oldest: Option<Nanos>) {
+        let waiting = |(_, hash): &(usize, &TxHash)| self.waiting.contains_key(*hash);
+        let shown = block.hashes.iter().enumerate().filter(waiting);
+        self.due.extend(shown.map(|(place, hash)| {
+            let at = BlockPlace {
+                node,
+                height: block.height,
+                place,
+                txs: block.hashes.len(),
+            };
+            (at, *hash)
+        }));
         let early = |observed| oldest.is_some_and(|sent| sent <= observed);
         self.early.retain(|block| early(block.observed));
         if early(block.observed) {
@@ -161,39 +196,22 @@ impl Commits {
         }
     }
 
-    /// Answers the calls whose blocks came before the answers to their checks were read.
+    /// Answers the calls whose transactions blocks have shown. The results of a block are fetched once for all its calls;
+    /// where these are few, each asks for its own, which the node writes and sends without those of all others.
     pub(super) fn answer_due(&mut self, nodes: &Nodes) {
         let mut blocks: HashMap<(usize, u64, usize), Shown> = HashMap::new();
         for (at, hash) in std::mem::take(&mut self.due) {
-            let shown = (at.place, hash, self.take(&hash));
-            let block = blocks.entry((at.node, at.height, at.txs)).or_default();
-            block.push(shown);
+            let waiters = self.take(&hash);
+            if !waiters.is_empty() {
+                let block = blocks.entry((at.node, at.height, at.txs)).or_default();
+                block.push((at.place, hash, waiters));
+            }
         }
         for ((node, height, txs), shown) in blocks {
-            self.fetch(nodes, (node, height, txs), shown);
+            let is_alone = are_few(shown.len(), txs);
+            let answering = answer_shown(nodes.clone(), (node, height), shown, is_alone);
+            self.answering.spawn(answering);
         }
-    }
-
-    /// Answers the calls whose transactions a block shows.
-    pub(super) fn answer(&mut self, block: &FollowedBlock, nodes: &Nodes, node: usize) {
-        let shown: Shown = block
-            .hashes
-            .iter()
-            .enumerate()
-            .map(|(place, hash)| (place, *hash, self.take(hash)))
-            .filter(|(_, _, waiters)| !waiters.is_empty())
-            .collect();
-        if !shown.is_empty() {
-            self.fetch(nodes, (node, block.height, block.hashes.len()), shown);
-        }
-    }
-
-    /// The results of a block are fetched once for all its calls; where these are few, each asks for its own, which
-    /// the node writes and sends without those of all others.
-    fn fetch(&mut self, nodes: &Nodes, (node, height, txs): (usize, u64, usize), shown: Shown) {
-        let is_alone = are_few(shown.len(), txs);
-        let answering = answer_shown(nodes.clone(), (node, height), shown, is_alone);
-        self.answering.spawn(answering);
     }
 
     fn take(&mut self, hash: &TxHash) -> Vec<Waiter> {
@@ -290,6 +308,11 @@ mod tests {
         job
     }
 
+    fn commits(capacity: usize, timeout: Nanos) -> Commits {
+        let budget = Budget::new(&crate::config::Config::default(), [1, 2]);
+        Commits::new(budget, capacity, timeout)
+    }
+
     fn answers(outbox: &Outbox) -> Vec<(u64, String)> {
         let mut context = Context::from_waker(Waker::noop());
         let Poll::Ready(taken) = outbox.poll_take(&mut context) else {
@@ -308,16 +331,16 @@ mod tests {
     #[test]
     fn every_call_of_a_transaction_is_answered_once() {
         let outbox = Outbox::new();
-        let mut commits = Commits::new(8, Nanos::from_secs(10));
+        let mut commits = commits(8, Nanos::from_secs(10));
         let check = Bytes::from_static(br#""result":{"code":0,"hash":""}"#);
         let calls = [(1, 1, 0), (1, 2, 1), (2, 3, 2), (2, 4, 3)];
         for (tx, tag, secs) in calls {
             let job = job(tx, &outbox, tag);
             let now = Nanos::from_secs(secs);
-            assert!(commits.admit(&job));
+            assert!(commits.admit(&job).is_ok());
             commits.add(&job, check.clone(), now, now);
         }
-        assert!(!commits.admit(&job(3, &outbox, 5)));
+        assert!(commits.admit(&job(3, &outbox, 5)).is_err());
         let hash = job(1, &outbox, 0).hash().unwrap();
         assert_eq!(commits.take(&hash).len(), 2);
         assert_eq!((commits.take(&hash).len(), commits.len()), (0, 2));
@@ -330,7 +353,7 @@ mod tests {
             let text = "timed out waiting for tx to be included in a block";
             assert!(answered[0].1.contains(text));
         }
-        assert!(commits.admit(&job(3, &outbox, 5)) && commits.len() == 0);
+        assert!(commits.admit(&job(3, &outbox, 5)).is_ok() && commits.len() == 0);
     }
 
     /// At 2b52556 one WebSocket took all places: 40 of 44 commits of another client were refused.
@@ -338,7 +361,7 @@ mod tests {
     fn sharing_93_one_client_leaves_others_room_to_wait_for_their_blocks() {
         const ALL: usize = 200;
         let outbox = Outbox::new();
-        let mut commits = Commits::new(ALL, Nanos::from_secs(10));
+        let mut commits = commits(ALL, Nanos::from_secs(10));
         let of = |commits: &Commits, address: IpAddr, most: usize| {
             let commit = |tag| {
                 let mut job = job(1, &outbox, tag);
@@ -346,7 +369,7 @@ mod tests {
                 job
             };
             let jobs = (0..most as u64).map(commit);
-            jobs.take_while(|job| commits.admit(job))
+            jobs.take_while(|job| commits.admit(job).is_ok())
                 .collect::<Vec<_>>()
         };
         let client = |last: u8| IpAddr::from([192, 0, 2, last]);
@@ -392,7 +415,7 @@ mod tests {
     fn acknowledged_67_a_block_that_comes_before_the_answer_is_found() {
         let outbox = Outbox::new();
         let at = Nanos::from_secs;
-        let mut commits = Commits::new(4, at(60));
+        let mut commits = commits(4, at(60));
         let hash = job(1, &outbox, 0).hash().unwrap();
         let block = |height| FollowedBlock {
             height,
@@ -406,10 +429,10 @@ mod tests {
             std::mem::take(&mut commits.due)
         };
         // Nothing was under way that is older than the block.
-        commits.note(&block(5), 0, None);
-        commits.note(&block(6), 0, Some(at(7)));
+        commits.block(&block(5), 0, None);
+        commits.block(&block(6), 0, Some(at(7)));
         assert_eq!(sent_and_added(&mut commits, at(4)), []);
-        commits.note(&block(10), 2, Some(at(9)));
+        commits.block(&block(10), 2, Some(at(9)));
         let place = BlockPlace {
             node: 2,
             height: 10,
@@ -421,10 +444,10 @@ mod tests {
         // Sent after the block: a later one will show it.
         assert_eq!(sent_and_added(&mut commits, at(11)), []);
         // Everything older is answered: the block is forgotten.
-        commits.note(&block(20), 2, Some(at(21)));
+        commits.block(&block(20), 2, Some(at(21)));
         assert_eq!(commits.early.len(), 0);
         for height in 30..60 {
-            commits.note(&block(height), 2, Some(at(1)));
+            commits.block(&block(height), 2, Some(at(1)));
         }
         assert_eq!(commits.early.len(), EARLY);
     }

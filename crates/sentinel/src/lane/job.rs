@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cosmos::{Address, Outline, Place};
+use cosmos::{Outline, Place};
 use fairq::ClientKey;
 use pacing::Nanos;
 use rpc::BroadcastMethod;
@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::acknowledged::Acknowledged;
 use super::api::{Delivery, Outbox, Permit, WriteAnswer, WriteBody};
-use super::commit_places::CommitPlace;
+use super::commits::CommitPlace;
 use crate::config::WriteOrder;
 use crate::ledger::Reservation;
 use crate::metrics::MethodClass;
@@ -38,14 +38,6 @@ pub(super) struct Record {
     pub(super) reservation: Reservation,
 }
 
-/// An account, as one client names it. Whoever makes a transaction can write any signer into it, so that a signer orders
-/// the writes of the client that named it, and nobody else's, until the node has accepted one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct AccountKey {
-    pub(super) client: ClientKey,
-    pub(super) signer: Address,
-}
-
 /// Transactions of more bytes are hashed when they come: some 10 µs each.
 const HASHED_AT_ONCE: usize = 16 << 10;
 
@@ -56,8 +48,6 @@ pub(super) struct Notes {
     hash: OnceCell<TxHash>,
     /// What it says of itself as a Cosmos SDK's transaction, once that was needed.
     outline: OnceCell<Option<Box<Outline>>>,
-    /// Its number among the writes of its account, where these keep their order.
-    pub(super) number: Option<u64>,
     /// An application-side mempool refused it after its check had counted its sequence: until a block it is
     /// refused as used.
     pub(super) is_counted_by_check: bool,
@@ -171,13 +161,6 @@ impl Record {
     /// Its account and sequence, if it is a Cosmos SDK's transaction that has them.
     pub(super) fn place(&self) -> Option<Place> {
         self.outline()?.place
-    }
-
-    /// Its account as its client names it, if it has a place in the order of one.
-    pub(super) fn account(&self) -> Option<AccountKey> {
-        let (client, place) = (self.client, self.place()?);
-        let signer = place.signer;
-        Some(AccountKey { client, signer })
     }
 
     /// The gas that it may use, if it is a Cosmos SDK's transaction.

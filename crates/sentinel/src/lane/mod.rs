@@ -7,16 +7,11 @@
 //! (`uncommitted`), the pacer (`pace`), calls that wait for a block (`commits`), and breaks (`breaks`). None of these
 //! parts depends on the worker.
 
-mod accounts;
 mod acknowledged;
 mod answer;
 mod api;
-mod bound_log;
-mod commit_places;
 mod commits;
-mod explained;
 mod job;
-mod numbered;
 mod passive;
 mod pool;
 mod queue;
@@ -36,15 +31,13 @@ use fairq::{Backlog, ClientKey};
 use pacing::Nanos;
 use tokio::sync::mpsc;
 
-pub use self::accounts::Accounts;
 use self::acknowledged::Acknowledged;
 pub use self::api::{Delivery, Outbox, Permit, Write, WriteAnswer, WriteBody};
-pub use self::explained::{Explained, Tally};
 use self::job::{Job, Notes, Recipient, Record};
 use self::queue::WriteQueue;
 pub use self::scarcity::Shortage;
 use self::shared::Shared;
-pub use self::status::Status;
+pub use self::status::{Accounts, Explained, Status, Tally};
 pub use self::worker::{OWN_CONNECTIONS, Worker};
 use crate::config::{AsyncAck, WriteOrder};
 use crate::metrics::MethodClass;

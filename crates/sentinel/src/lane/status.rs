@@ -1,9 +1,14 @@
-//! The state of the lane in numbers, for metrics and the operator's pages.
+//! What the operator reads of the lane: its state in numbers, how writes end, what one client waits for, and which
+//! bound holds, in the log.
+
+use std::fmt;
+use std::time::Duration;
 
 use control::{Bound, BreakState};
-use pacing::Rate;
+use fairq::{Backlog, Neutral};
+use pacing::{Nanos, Rate};
+use tracing::info;
 
-use super::accounts::Accounts;
 use super::scarcity::Shortage;
 
 /// The state of the lane. Published by the worker twenty times a second.
@@ -47,4 +52,144 @@ pub struct Status {
     pub evictions: u64,
     /// How admitted writes ended.
     pub accounts: Accounts,
+}
+
+/// How every admitted write ended; the sum is what was admitted, less what is still here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Accounts {
+    /// Writes taken into the queue.
+    pub admitted: u64,
+    /// Writes that were not taken.
+    pub refused: u64,
+    /// Answered by the node, with a result or an error, or taken over by the front.
+    pub forwarded: u64,
+    /// Pushed out of the queue by the bound on the bytes or entries of all clients.
+    pub displaced: u64,
+    /// Waited longer than the deadline.
+    pub expired: u64,
+    /// Their client left.
+    pub cancelled: u64,
+    /// Still here when the proxy stopped.
+    pub lost: u64,
+    /// Acknowledged before, and then not accepted by the node, or in no block: some of all of these.
+    pub unkept: u64,
+}
+
+impl fmt::Display for Accounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "of {} writes taken {} were forwarded, {} displaced, {} expired, {} cancelled, {} lost \
+             ({} acknowledged and not carried out); {} refused",
+            self.admitted,
+            self.forwarded,
+            self.displaced,
+            self.expired,
+            self.cancelled,
+            self.lost,
+            self.unkept,
+            self.refused
+        )
+    }
+}
+
+/// What a client has had since it is in the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Writes that left the queue for the node.
+    pub dispatched: u64,
+    /// Writes that were not taken.
+    pub refused: u64,
+}
+
+impl Neutral for Tally {
+    /// Nothing is decided by it, so it may always be forgotten.
+    fn is_neutral(&self, _now: Nanos) -> bool {
+        true
+    }
+}
+
+/// Why a client waits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explained {
+    /// What it has had.
+    pub tally: Tally,
+    /// What it has in the queue.
+    pub backlog: Backlog,
+    /// Its weight.
+    pub weight: u32,
+    /// Writes a second it gets while all clients that wait now go on waiting.
+    pub share: f64,
+    /// How long its next write would wait.
+    pub wait: Duration,
+}
+
+/// The last bound that was logged, and the one that may be next. One is logged once it has held for a while, so that a
+/// load in which two of them take turns does not fill the log.
+#[derive(Debug, Default)]
+pub(super) struct BoundLog {
+    logged: usize,
+    /// Which, and since when it holds.
+    next: Option<(usize, Nanos)>,
+}
+
+impl BoundLog {
+    /// Looks at the bound that holds now, and logs it when it has held for long enough and another was
+    /// logged last: whether it did.
+    pub(super) fn look(&mut self, bound: &Bound, now: Nanos) -> bool {
+        let place = bound.place();
+        if self.logged == place {
+            self.next = None;
+            return false;
+        }
+        let since = match self.next {
+            Some((known, since)) if known == place => since,
+            _ => now,
+        };
+        self.next = Some((place, since));
+        let is_due = now.saturating_sub(since) >= HELD_FOR;
+        if is_due {
+            match bound {
+                Bound::Nothing => info!("nothing holds writes back"),
+                bound => info!(bound = bound.name(), "writes wait for {}", bound.told(now)),
+            }
+            self.logged = place;
+        }
+        is_due
+    }
+}
+
+/// A bound that holds for less is not logged.
+const HELD_FOR: Nanos = Nanos::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn explain_76_a_bound_is_logged_once_it_has_held_for_a_while() {
+        let mut log = BoundLog::default();
+        let ceiling = Bound::Ceiling {
+            per_second: 2_000.0,
+        };
+        let window = |own| Bound::Window {
+            own,
+            limit: 100,
+            unit: control::Unit::Transactions,
+        };
+        // Two that take turns are not logged.
+        for second in 0..20 {
+            let bound = if second % 2 == 0 {
+                ceiling
+            } else {
+                window(100)
+            };
+            assert!(!log.look(&bound, Nanos::from_secs(second)));
+        }
+        // One that stays is, once, whatever its numbers are.
+        let logged: Vec<u64> = (20..40)
+            .filter(|second| log.look(&window(*second as usize), Nanos::from_secs(*second)))
+            .collect();
+        assert_eq!(logged, [24]);
+    }
 }

@@ -1,7 +1,7 @@
 //! What was sent from here and is in no block yet, by hash.
 
 use control::Load;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use super::job::{Job, TxHash};
 
@@ -10,11 +10,13 @@ use super::job::{Job, TxHash};
 #[derive(Debug, Default)]
 pub(super) struct Uncommitted {
     by_hash: HashMap<TxHash, Sent>,
-    /// Those of the time after each block, while there are any.
-    eras: BTreeMap<u64, Era>,
+    /// No era with any of them is older.
+    oldest: u64,
+    /// The latest eras that blocks have shown, a block each, in order; no more than decide.
+    shown: Vec<u64>,
     /// Those whose hashes are unknown: the era and the bytes of each, the oldest first.
     unread: VecDeque<(u64, u64)>,
-    /// Blocks with transactions seen so far.
+    /// Blocks with transactions seen so far: those that are noted between two blocks have one era.
     era: u64,
     load: Load,
 }
@@ -25,14 +27,6 @@ struct Sent {
     era: u64,
     bytes: u64,
     gas: Option<u64>,
-}
-
-/// Those that were noted after the same block.
-#[derive(Clone, Copy, Debug, Default)]
-struct Era {
-    count: usize,
-    /// Blocks with own transactions of later eras.
-    overtaken: u8,
 }
 
 /// What a block says.
@@ -53,7 +47,6 @@ impl Uncommitted {
         let (bytes, gas) = (job.bytes() as u64, job.gas());
         self.remove(&hash);
         self.by_hash.insert(hash, Sent { era, bytes, gas });
-        self.eras.entry(era).or_default().count += 1;
         self.load.txs += 1;
         self.load.bytes += bytes;
         self.load.gas = self.load.gas.saturating_add(gas.unwrap_or(0));
@@ -74,12 +67,6 @@ impl Uncommitted {
 
     fn take(&mut self, hash: &TxHash) -> Option<Sent> {
         let sent = self.by_hash.remove(hash)?;
-        if let Some(era) = self.eras.get_mut(&sent.era) {
-            era.count -= 1;
-            if era.count == 0 {
-                self.eras.remove(&sent.era);
-            }
-        }
         self.load.txs -= 1;
         self.load.bytes -= sent.bytes;
         self.load.gas = self.load.gas.saturating_sub(sent.gas.unwrap_or(0));
@@ -114,24 +101,27 @@ impl Uncommitted {
 
     /// A block has shown one of the era `latest`: those that were overtaken often enough are forgotten.
     fn overtake(&mut self, latest: u64) -> Vec<TxHash> {
-        let mut is_over = false;
-        for (_, era) in self.eras.range_mut(..latest) {
-            era.overtaken += 1;
-            is_over |= era.overtaken >= OVERTAKEN;
+        self.shown.push(latest);
+        self.shown.sort_unstable();
+        if self.shown.len() > OVERTAKEN {
+            self.shown.remove(0);
         }
-        if !is_over {
+        let overtaken = match self.shown.first() {
+            Some(first) if self.shown.len() == OVERTAKEN => *first,
+            _ => 0,
+        };
+        if overtaken <= self.oldest {
             return Vec::new();
         }
-        let dropped = |sent: &Sent| {
-            let era = self.eras.get(&sent.era);
-            era.is_some_and(|era| era.overtaken >= OVERTAKEN)
-        };
+        let dropped = |sent: &Sent| sent.era < overtaken;
         let hashes: Vec<TxHash> = (self.by_hash.iter())
             .filter_map(|(hash, sent)| dropped(sent).then_some(*hash))
             .collect();
         for hash in &hashes {
             self.remove(hash);
         }
+        let left = self.by_hash.values().map(|sent| sent.era);
+        self.oldest = left.min().unwrap_or(self.era);
         hashes
     }
 
@@ -141,14 +131,14 @@ impl Uncommitted {
     }
 
     /// How many more may be counted.
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn free(&self) -> usize {
         MOST.saturating_sub(self.by_hash.len() + self.unread.len())
     }
 }
 
 /// Blocks with later own transactions after which one must have been dropped: with fewer, a mempool by
 /// priority may still hold it (`LOST` in `control` had the same number of blocks).
-const OVERTAKEN: u8 = 16;
+const OVERTAKEN: usize = 16;
 /// Blocks after which one that cannot be read here is taken for committed or dropped: the window is about two blocks' worth.
 const UNREAD: u64 = 2;
 /// Own transactions in no block: nothing more is sent beyond it, so that none has to be forgotten. Some 100 bytes
@@ -184,7 +174,7 @@ mod tests {
         assert_eq!(uncommitted.block(&[two]).ours, load(0, 0));
         uncommitted.remove(&one);
         assert_eq!(uncommitted.load(), load(0, 0));
-        assert_eq!(uncommitted.eras.len(), 0);
+        assert_eq!(uncommitted.by_hash.len(), 0);
     }
 
     /// At 2b52556 a flood of them filled the mempool: they were in no window.
@@ -209,7 +199,7 @@ mod tests {
         // One that was sent after the same block overtakes nobody.
         assert!(uncommitted.block(&[same_era]).overtaken.is_empty());
         for block in 1..=OVERTAKEN {
-            let later = add(&mut uncommitted, block);
+            let later = add(&mut uncommitted, block as u8);
             let overtaken = uncommitted.block(&[later]).overtaken;
             assert_eq!(overtaken == [lost], block == OVERTAKEN, "{block}");
         }

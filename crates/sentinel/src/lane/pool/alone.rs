@@ -12,8 +12,7 @@ use pacing::Nanos;
 use rpc::{BroadcastMethod, Endpoint, Transport};
 use tokio::time::timeout;
 
-use super::link::Link as _;
-use super::open::{OpenError, open};
+use super::link::{Link as _, OpenError, open};
 
 /// Requests of one write each, a connection for each.
 #[derive(Debug, Default)]
@@ -41,7 +40,7 @@ pub(in crate::lane) enum AloneError {
 
 impl Alone {
     /// Whether another one may be sent.
-    pub(super) fn has_room(&self) -> bool {
+    pub(super) fn has_place(&self) -> bool {
         self.under_way.len() < MOST
     }
 

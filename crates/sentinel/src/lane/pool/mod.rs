@@ -7,8 +7,8 @@
 
 mod alone;
 mod link;
-mod open;
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -20,11 +20,10 @@ use rpc::{ConnectionError, Endpoint, Transport};
 
 use self::alone::Alone;
 pub(super) use self::alone::{AloneError, MOST as MOST_ALONE};
-use self::link::{Link, WriteConnection};
-pub(super) use self::open::OpenError;
+pub(super) use self::link::OpenError;
+use self::link::{Link, WriteConnection, open};
 use super::answer::{self, AnswerKind};
 use super::job::Job;
-use super::numbered::Numbered;
 use super::writes::Carrier;
 
 /// The write connections to one node.
@@ -52,8 +51,9 @@ struct Slot<L> {
     same_since: Nanos,
     /// That of the connections that are replaced by this one.
     inherited: Option<Nanos>,
-    /// What is under way. The numbers are the ids of the requests.
-    under_way: Numbered<Sent>,
+    /// What is under way, by the ids of the requests, which count up.
+    under_way: VecDeque<Sent>,
+    next_id: u64,
     /// Why it cannot be written to.
     flush_error: Option<ConnectionError>,
 }
@@ -74,6 +74,7 @@ enum SlotState<L> {
 /// A write under way.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
+    id: u64,
     write: u64,
     at: Nanos,
 }
@@ -119,7 +120,7 @@ impl Pool {
     pub(super) fn new(count: usize, patience: [Duration; 2]) -> Self {
         let timeout = patience[0];
         let opener: Opener<WriteConnection> = Box::new(move |endpoint| {
-            Box::pin(open::open(endpoint.with_transport(Transport::Ws), timeout))
+            Box::pin(open(endpoint.with_transport(Transport::Ws), timeout))
         });
         Self::with(count, patience, opener)
     }
@@ -160,37 +161,30 @@ impl<L: Link> Pool<L> {
     pub(super) fn tend(&mut self, endpoint: &Endpoint, now: Nanos) -> Option<Nanos> {
         let mut next: Option<Nanos> = None;
         for slot in &mut self.slots {
-            match slot.state {
-                // Down => Opening
-                SlotState::Down { retry_at } if retry_at <= now => {
+            if let SlotState::Down { retry_at } = slot.state {
+                if retry_at <= now {
+                    // Down => Opening
                     slot.state = SlotState::Opening((self.opener)(endpoint));
-                }
-                SlotState::Down { retry_at } => {
+                } else {
                     next = Some(next.map_or(retry_at, |at| at.min(retry_at)));
                 }
-                _ => {}
             }
         }
         next
     }
 
-    /// Replaces all connections on which nothing is under way.
+    /// Replaces all connections on which nothing is under way, in a break.
     pub(super) fn renew(&mut self, now: Nanos) {
-        let same_since = self.same_since();
         self.is_renewing = true;
-        for slot in &mut self.slots {
-            if matches!(slot.state, SlotState::Up(_)) && slot.under_way.len() == 0 {
-                slot.inherited = same_since;
-                // Up => Down
-                slot.state = SlotState::Down { retry_at: now };
-            }
-        }
+        self.reopen_idle(self.same_since(), now);
     }
 
-    /// Closes those on which nothing is under way, because the node was gone: they may be dead without showing it.
-    pub(super) fn reopen_idle(&mut self, now: Nanos) {
+    /// Opens those anew on which nothing is under way: in a break, or because the node was gone and they may be dead
+    /// without showing it. The node is the same since `same_since`, if that is known.
+    pub(super) fn reopen_idle(&mut self, same_since: Option<Nanos>, now: Nanos) {
         for slot in &mut self.slots {
-            if matches!(slot.state, SlotState::Up(_)) && slot.under_way.len() == 0 {
+            if slot.is_up() && slot.under_way.is_empty() {
+                slot.inherited = same_since;
                 // Up => Down
                 slot.state = SlotState::Down { retry_at: now };
             }
@@ -214,20 +208,17 @@ impl<L: Link> Pool<L> {
     /// Gives up those whose oldest write has had no answer for longer than `limit`.
     pub(super) fn give_up_silent(&mut self, limit: Nanos, now: Nanos) -> Vec<Broken> {
         let is_silent = |slot: &&mut Slot<L>| {
-            let oldest = slot.under_way.oldest();
+            let oldest = slot.under_way.front();
             oldest.is_some_and(|sent| now.saturating_sub(sent.at) > limit)
         };
         let silent = self.slots.iter_mut().filter(is_silent);
-        let give_up = |slot: &mut Slot<L>| {
-            let under_way = slot.give_up();
-            slot.fail(now);
-            Broken {
+        silent
+            .map(|slot| Broken {
                 reason: "the node does not answer".to_owned(),
-                under_way,
+                under_way: slot.fail(now),
                 is_too_long: false,
-            }
-        };
-        silent.map(give_up).collect()
+            })
+            .collect()
     }
 
     /// Whether no other one than the last that was opened is up.
@@ -258,7 +249,7 @@ impl<L: Link> Pool<L> {
     /// The carrier of a write of whose line nothing is under way.
     pub(super) fn choose(&self, is_alone: bool, is_express: bool) -> Option<Carrier> {
         if is_alone {
-            return self.alone.has_room().then_some(Carrier::Alone);
+            return self.alone.has_place().then_some(Carrier::Alone);
         }
         if is_express && self.has_express() {
             return Some(EXPRESS);
@@ -304,15 +295,17 @@ impl<L: Link> Pool<L> {
             Carrier::Slot(place) => {
                 let slot = &mut self.slots[place];
                 if let SlotState::Up(link) = &mut slot.state {
-                    link.queue(slot.under_way.next_number(), method, tx);
-                    slot.under_way.push(Sent { write, at: now });
+                    let id = slot.next_id;
+                    slot.next_id += 1;
+                    link.queue(id, method, tx);
+                    slot.under_way.push_back(Sent { id, write, at: now });
                 }
             }
         }
     }
 
     /// Bytes that may be queued now. What a socket does not take waits in the queue, where it is fair.
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn writable(&self) -> usize {
         let unwritten = |slot: &Slot<L>| slot.link().map_or(0, Link::unwritten);
         MOST_UNWRITTEN.saturating_sub(self.slots.iter().map(unwritten).sum())
     }
@@ -331,7 +324,7 @@ impl<L: Link> Pool<L> {
 
     /// When the oldest write under way was sent.
     pub(super) fn oldest(&self) -> Option<Nanos> {
-        let of_slots = self.slots.iter().filter_map(|slot| slot.under_way.oldest());
+        let of_slots = self.slots.iter().filter_map(|slot| slot.under_way.front());
         let shared = of_slots.map(|sent| sent.at);
         shared.chain(self.alone.oldest()).min()
     }
@@ -353,21 +346,15 @@ impl<L: Link> Pool<L> {
     fn poll(&mut self, context: &mut Context<'_>, now: Nanos) -> Poll<PoolEvent> {
         let same_since = self.same_since();
         for slot in &mut self.slots {
-            match slot.poll(context, &mut self.answers, now) {
-                Poll::Ready(SlotEvent::Opened) => {
-                    let inherited = slot.inherited.take().filter(|_| same_since.is_none());
-                    slot.same_since = inherited.unwrap_or(now);
-                    let renewed = std::mem::take(&mut self.is_renewing);
-                    return Poll::Ready(PoolEvent::Opened { renewed });
-                }
-                Poll::Ready(SlotEvent::NotOpened(error)) => {
-                    return Poll::Ready(PoolEvent::NotOpened(error));
-                }
-                Poll::Ready(SlotEvent::Broken(broken)) => {
-                    return Poll::Ready(PoolEvent::Broken(broken));
-                }
-                Poll::Pending => {}
+            let Poll::Ready(mut event) = slot.poll(context, &mut self.answers, now) else {
+                continue;
+            };
+            if let PoolEvent::Opened { renewed } = &mut event {
+                let inherited = slot.inherited.take().filter(|_| same_since.is_none());
+                slot.same_since = inherited.unwrap_or(now);
+                *renewed = std::mem::take(&mut self.is_renewing);
             }
+            return Poll::Ready(event);
         }
         while let Poll::Ready((write, sent, outcome)) = self.alone.poll(context) {
             let body = match outcome {
@@ -395,13 +382,6 @@ impl<L: Link> Pool<L> {
     }
 }
 
-/// What happened to one of them.
-enum SlotEvent {
-    Opened,
-    NotOpened(OpenError),
-    Broken(Broken),
-}
-
 impl<L: Link> Slot<L> {
     fn new() -> Self {
         Self {
@@ -409,7 +389,8 @@ impl<L: Link> Slot<L> {
             failures: 0,
             same_since: Nanos::ZERO,
             inherited: None,
-            under_way: Numbered::new(),
+            under_way: VecDeque::new(),
+            next_id: 1,
             flush_error: None,
         }
     }
@@ -438,7 +419,7 @@ impl<L: Link> Slot<L> {
             (SlotState::Draining(link), true) => SlotState::Up(link),
             // Up => Draining => Closed
             (SlotState::Up(link) | SlotState::Draining(link), false)
-                if self.under_way.len() > 0 =>
+                if !self.under_way.is_empty() =>
             {
                 SlotState::Draining(link)
             }
@@ -447,8 +428,8 @@ impl<L: Link> Slot<L> {
         };
     }
 
-    /// The next attempt comes at once, then after pauses that double.
-    fn fail(&mut self, now: Nanos) {
+    /// The next attempt comes at once, then after pauses that double: what was under way.
+    fn fail(&mut self, now: Nanos) -> Vec<u64> {
         let pause = FIRST_PAUSE * (1 << self.failures.min(5)) * u32::from(self.failures > 0);
         self.failures += 1;
         self.flush_error = None;
@@ -460,10 +441,11 @@ impl<L: Link> Slot<L> {
                 retry_at: now.saturating_add(pause.into()),
             },
         };
+        self.give_up()
     }
 
     fn give_up(&mut self) -> Vec<u64> {
-        self.under_way.drain().map(|sent| sent.write).collect()
+        self.under_way.drain(..).map(|sent| sent.write).collect()
     }
 
     fn poll(
@@ -471,7 +453,7 @@ impl<L: Link> Slot<L> {
         context: &mut Context<'_>,
         answers: &mut Vec<NodeAnswer>,
         now: Nanos,
-    ) -> Poll<SlotEvent> {
+    ) -> Poll<PoolEvent> {
         match &mut self.state {
             SlotState::Closed | SlotState::Down { .. } => Poll::Pending,
             SlotState::Opening(opening) => match opening.as_mut().poll(context) {
@@ -479,11 +461,11 @@ impl<L: Link> Slot<L> {
                 // Opening => Up
                 Poll::Ready(Ok(link)) => {
                     self.state = SlotState::Up(link);
-                    Poll::Ready(SlotEvent::Opened)
+                    Poll::Ready(PoolEvent::Opened { renewed: false })
                 }
                 Poll::Ready(Err(error)) => {
                     self.fail(now);
-                    Poll::Ready(SlotEvent::NotOpened(error))
+                    Poll::Ready(PoolEvent::NotOpened(error))
                 }
             },
             SlotState::Up(link) | SlotState::Draining(link) => {
@@ -498,32 +480,30 @@ impl<L: Link> Slot<L> {
                     (Some(error), _) | (None, Poll::Ready(error)) => error,
                     (None, Poll::Pending) => return Poll::Pending,
                 };
-                let is_too_long = matches!(
-                    error,
-                    ConnectionError::CloseFrame {
-                        code: Some(1009),
-                        ..
-                    }
-                );
+                let code = match &error {
+                    ConnectionError::CloseFrame { code, .. } => *code,
+                    _ => None,
+                };
                 let broken = Broken {
                     reason: error.to_string(),
-                    under_way: self.give_up(),
-                    is_too_long,
+                    under_way: self.fail(now),
+                    is_too_long: code == Some(MESSAGE_TOO_BIG),
                 };
-                self.fail(now);
-                Poll::Ready(SlotEvent::Broken(broken))
+                Poll::Ready(PoolEvent::Broken(broken))
             }
         }
     }
 }
 
 /// The answer that a message is. One that names no request is that of the oldest under way.
-fn take_answer(under_way: &mut Numbered<Sent>, message: &[u8]) -> Option<NodeAnswer> {
+fn take_answer(under_way: &mut VecDeque<Sent>, message: &[u8]) -> Option<NodeAnswer> {
     let (id, member, kind) = answer::read(message)?;
-    let sent = match id {
-        Some(id) => under_way.take(id)?,
-        None => under_way.take_oldest()?,
+    // Nearly always the first, as a node answers a connection in order.
+    let place = match id {
+        Some(id) => under_way.binary_search_by_key(&id, |sent| sent.id).ok()?,
+        None => 0,
     };
+    let sent = under_way.remove(place)?;
     Some(NodeAnswer {
         write: sent.write,
         sent: sent.at,
@@ -537,6 +517,8 @@ const EXPRESS_PLACE: usize = 0;
 pub(super) const EXPRESS: Carrier = Carrier::Slot(EXPRESS_PLACE);
 /// Writes under way on it at most: with more it would be another long queue.
 const MOST_EXPRESS: usize = 64;
+/// The code of a close frame (RFC 6455, section 7.4.1).
+const MESSAGE_TOO_BIG: u16 = 1009;
 /// The pause before the second attempt to open a connection.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// Bytes that may wait for the sockets of all connections, and those of one turn: 700 common writes, or a

@@ -304,7 +304,7 @@ async fn what_replaces_connections_knows_the_node_as_long() {
     );
     assert_eq!(bench.pool.same_since(), same_since);
     // One that was given up because the node was gone does.
-    bench.pool.reopen_idle(bench.now());
+    bench.pool.reopen_idle(None, bench.now());
     bench.pass(OPENING + SLACK).await;
     assert!(bench.pool.same_since() > same_since);
 }

@@ -1,7 +1,5 @@
 //! The fair queue of writes, its bounds, and the sessions that wait for room in it.
 
-mod account_order;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +13,9 @@ use fairq::{
 use pacing::{Nanos, Rate};
 use tokio::sync::Notify;
 
-use self::account_order::{AccountOrder, TurnTaken};
-use super::accounts::Accounts;
-use super::explained::{Explained, Tally};
 use super::job::{Job, Recipient};
 use super::scarcity::{Content, QUANTUM, Scarcity, Shortage, units};
-use super::status::Status;
+use super::status::{Accounts, Explained, Status, Tally};
 use crate::config::{Config, WriteOrder};
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::BlockLimits;
@@ -29,8 +24,8 @@ use crate::upstream::BlockLimits;
 /// pops.
 pub(super) struct WriteQueue {
     queue: FairQueue<Job>,
-    /// Where accounts keep their order over the connections of a client.
-    order: Option<AccountOrder>,
+    /// What takes turns within a client, and stays in order.
+    order: WriteOrder,
     scarcity: Scarcity,
     weights: NetworkMap<Weight>,
     /// What each client has had, for the operator.
@@ -72,8 +67,7 @@ impl WriteQueue {
         }
         Ok(Self {
             queue: FairQueue::new(limits, lanes, seed)?,
-            order: (fair.order == WriteOrder::Account)
-                .then(|| AccountOrder::new(fair.queue_per_client)),
+            order: fair.order,
             scarcity: Scarcity::default(),
             weights,
             tallies: ClientTable::new(
@@ -108,7 +102,7 @@ impl WriteQueue {
         result
     }
 
-    fn try_admit(&mut self, mut job: Job, now: Nanos) -> Result<(), Refusal> {
+    fn try_admit(&mut self, job: Job, now: Nanos) -> Result<(), Refusal> {
         if self.stopping {
             return Err(Refusal::going_down());
         }
@@ -119,11 +113,8 @@ impl WriteQueue {
             return Err(Refusal::new(Reason::QueueTimeout, text)
                 .retry_after(wait.saturating_sub(self.timeout).into()));
         }
-        let connection = job.connection;
+        let line = self.line(&job);
         let weight = self.weight(client);
-        if let Some(order) = &mut self.order {
-            order.arrive(&mut job);
-        }
         let reserved = job.reservation.bytes();
         let item = Item {
             bytes: u32::try_from(reserved).unwrap_or(u32::MAX),
@@ -131,31 +122,31 @@ impl WriteQueue {
             cost: units(job.tx().map_or(reserved, Bytes::len)),
             value: job,
         };
-        match self.queue.push(client, connection, weight, item) {
+        match self.queue.push(client, line, weight, item) {
             Ok(pushed) => {
                 for displaced in pushed.displaced {
                     self.accounts.displaced += 1;
                     let share = self.drain_time(displaced.client);
                     let text = "the buffer is full and this client's backlog is the longest";
                     let job = displaced.item.value;
-                    self.leave(&job);
+                    self.offer_room(job.client);
                     job.refuse(Refusal::new(Reason::Bytes, text).retry_after(share));
                 }
                 Ok(())
             }
-            Err(error) => {
-                self.leave(&error.item.value);
-                Err(self.refusal(client, error.reason))
-            }
+            Err(error) => Err(self.refusal(client, error.reason)),
         }
     }
 
-    /// A write leaves the queue without having had its turn.
-    fn leave(&mut self, job: &Job) {
-        if let Some(order) = &mut self.order {
-            order.leave(job);
-        }
-        self.offer_room(job.client);
+    /// What a write stays in order with: the others of its connection, or those that its client brings of its
+    /// account. Accounts whose addresses begin alike share a line, which does no harm.
+    fn line(&self, job: &Job) -> u64 {
+        let is_by_account = self.order == WriteOrder::Account;
+        let place = is_by_account.then(|| job.place()).flatten();
+        place.map_or(job.connection, |place| {
+            let [a, b, c, d, e, f, g, h, ..] = place.signer.0;
+            u64::from_le_bytes([a, b, c, d, e, f, g, h])
+        })
     }
 
     fn refusal(&self, client: ClientKey, bound: Bound) -> Refusal {
@@ -216,13 +207,10 @@ impl WriteQueue {
         self.closed_until = closed_until;
     }
 
-    /// A block of the node that takes the writes, which says what the chain is short of.
-    pub(super) fn note_block(&mut self, block: &Content, limits: Option<BlockLimits>) {
+    /// A block of the node that takes the writes, which shows what the chain is short of: the unit of the window, which
+    /// is that one if all of the block is known in it.
+    pub(super) fn note_block(&mut self, block: &Content, limits: Option<BlockLimits>) -> Unit {
         self.scarcity.block(block, limits);
-    }
-
-    /// The unit in which the window is kept: the one that the chain is short of, if all of a block is known in it.
-    pub(super) fn window_unit(&self, block: &Content) -> Unit {
         match self.scarcity.shortage() {
             Shortage::Bytes { .. } => Unit::Bytes,
             Shortage::Gas { .. } if block.gas_txs == block.txs => Unit::Gas,
@@ -242,7 +230,7 @@ impl WriteQueue {
 
     /// Writes that wait for nothing but their turn.
     pub(super) fn len(&self) -> usize {
-        self.queue.len() + self.order.as_ref().map_or(0, AccountOrder::ready_len)
+        self.queue.len()
     }
 
     /// Clients of whom any waits.
@@ -275,7 +263,7 @@ impl WriteQueue {
     /// Adds the figures of the queue to the state of the lane.
     pub(super) fn fill(&self, status: &mut Status) {
         let table = self.tallies.counters();
-        status.queued = self.len() + self.order.as_ref().map_or(0, AccountOrder::aside_len);
+        status.queued = self.len();
         status.queued_bytes = self.queue.bytes() as usize;
         status.backlogged_clients = self.queue.backlogged_clients();
         status.shortage = self.scarcity.shortage();
@@ -286,51 +274,24 @@ impl WriteQueue {
 
     /// The next job; expired and cancelled ones end here.
     pub(super) fn next(&mut self, now: Nanos) -> Option<Popped<Job>> {
-        while let Some(popped) = self.next_turn() {
-            let job = &popped.item.value;
+        loop {
+            let shortage = self.scarcity.shortage();
+            let price = |item: &Item<Job>| shortage.price(item.cost, || item.value.gas());
+            let is_uneven = self.queue.is_uneven();
+            let mut popped = self.queue.pop_at(price)?;
+            self.offer_room(popped.client);
+            let job = &mut popped.item.value;
             if job.is_cancelled() {
                 self.accounts.cancelled += 1;
             } else if job.deadline <= now {
                 self.accounts.expired += 1;
                 job.refuse(expired());
             } else {
+                job.notes.is_from_short_queue = is_uneven && self.queue.is_short(&popped.client);
                 self.tallies.entry(popped.client, now).state.dispatched += 1;
                 return Some(popped);
             }
         }
-        None
-    }
-
-    /// The job whose turn it is and that need not wait for earlier ones of its account.
-    fn next_turn(&mut self) -> Option<Popped<Job>> {
-        for _ in 0..MOST_ASIDE_AT_ONCE {
-            if let Some(ready) = self.order.as_mut().and_then(AccountOrder::ready) {
-                return Some(ready);
-            }
-            let shortage = self.scarcity.shortage();
-            let price = |item: &Item<Job>| shortage.price(item.cost, || item.value.gas());
-            let is_uneven = self.queue.is_uneven();
-            let mut popped = self.queue.pop_at(price)?;
-            popped.item.value.notes.is_from_short_queue =
-                is_uneven && self.queue.is_short(&popped.client);
-            self.offer_room(popped.client);
-            let Some(order) = &mut self.order else {
-                return Some(popped);
-            };
-            match order.take_turn(popped) {
-                TurnTaken::Goes(popped) => return Some(popped),
-                TurnTaken::SteppedAside => {}
-                TurnTaken::TooMany(popped) => {
-                    self.accounts.displaced += 1;
-                    let text =
-                        "too many writes of this client wait for earlier ones of their accounts";
-                    let refusal = Refusal::new(Reason::QueueFull, text);
-                    let share = self.drain_time(popped.client);
-                    popped.item.value.refuse(refusal.retry_after(share));
-                }
-            }
-        }
-        None
     }
 
     /// Wakes the sessions of a client once its queue is down to half.
@@ -350,13 +311,8 @@ impl WriteQueue {
         let mut over = Vec::new();
         self.queue
             .remove_oldest_while(|job| job.deadline <= now, |_, item| over.push(item.value));
-        for job in &over {
-            self.leave(job);
-        }
-        if let Some(order) = &mut self.order {
-            over.append(&mut order.take_ready(|job| job.deadline <= now));
-        }
         for job in over {
+            self.offer_room(job.client);
             self.accounts.expired += 1;
             job.refuse(expired());
         }
@@ -365,18 +321,15 @@ impl WriteQueue {
     /// Takes out everything that waits.
     pub(super) fn take_all(&mut self) -> Vec<Job> {
         let queued = std::iter::from_fn(|| self.queue.pop());
-        let mut all: Vec<Job> = queued.map(|popped| popped.item.value).collect();
-        // Whoever stepped aside waits for one of these.
+        let all: Vec<Job> = queued.map(|popped| popped.item.value).collect();
         for job in &all {
-            self.leave(job);
-        }
-        if let Some(order) = &mut self.order {
-            all.append(&mut order.take_ready(|_| true));
+            self.offer_room(job.client);
         }
         all
     }
 
-    /// A connection is gone: its writes are dropped, but for those that were acknowledged.
+    /// A connection is gone: its writes are dropped, but for those that were acknowledged. Those that are in order with
+    /// others of their account end at their turn.
     pub(super) fn disconnect(&mut self, client: ClientKey, connection: u64) {
         let mut dropped = Vec::new();
         self.queue.remove_connection(
@@ -386,9 +339,6 @@ impl WriteQueue {
             |item| dropped.push(item.value),
         );
         self.accounts.cancelled += dropped.len() as u64;
-        for job in &dropped {
-            self.leave(job);
-        }
         self.offer_room(client);
     }
 }
@@ -403,8 +353,6 @@ pub(super) fn expired() -> Refusal {
 
 /// Bounds the queue's memory whatever a write's size; the ledger bounds the bytes.
 const MOST_ENTRIES: usize = 1 << 22;
-/// Bounds how long the lock is held; the rest steps aside at the next turn.
-const MOST_ASIDE_AT_ONCE: usize = 512;
 /// `Retry-After` has whole seconds.
 const SHORTEST_RETRY: Duration = Duration::from_secs(1);
 

@@ -18,13 +18,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use super::acknowledged::Acknowledged;
-use super::bound_log::BoundLog;
 use super::commits::Commits;
 use super::job::Job;
 use super::passive::PassiveBlocks;
 use super::pool::{Broken, NodeAnswer, Pool, PoolEvent};
 use super::queue::expired;
 use super::shared::Shared;
+use super::status::BoundLog;
 use super::writes::{Event, Known, Writes};
 use crate::config::Config;
 use crate::metrics::{Metrics, ReconnectCause, UpstreamError};
@@ -94,7 +94,11 @@ impl Worker {
             breaks: BreakController::new(now, &config.pause, jitter),
             break_cause: ReconnectCause::Interval,
             bound_log: BoundLog::default(),
-            commits: Commits::new(fair.commit_waiters, fair.commit_timeout.into()),
+            commits: Commits::new(
+                surroundings.budget.clone(),
+                fair.commit_waiters,
+                fair.commit_timeout.into(),
+            ),
             passive: PassiveBlocks::default(),
             acknowledged,
             shared,

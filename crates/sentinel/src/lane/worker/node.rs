@@ -28,7 +28,7 @@ impl Worker {
             }
             NodeEvent::Up { .. } | NodeEvent::Down { .. } | NodeEvent::CatchingUp { .. } => {
                 if matches!(event, NodeEvent::Down { node, .. } if Some(node) == self.active) {
-                    self.pool.reopen_idle(now);
+                    self.pool.reopen_idle(None, now);
                 }
                 self.choose(now);
             }
@@ -88,11 +88,7 @@ impl Worker {
             gas: committed.ours.gas,
         };
         let limits = self.nodes.block_limits(node);
-        let unit = {
-            let mut queue = self.shared.lock();
-            queue.note_block(&content, limits);
-            queue.window_unit(&content)
-        };
+        let unit = self.shared.lock().note_block(&content, limits);
         let seen = BlockSeen {
             height: block.height,
             observed: block.observed,
@@ -104,10 +100,7 @@ impl Worker {
         let last = self.last_block.replace(block.observed);
         let since_last = last.map(|last| block.observed.saturating_sub(last));
         self.metrics.block(all.txs, since_last);
-        self.commits.note(block, node, self.pool.oldest());
-        if self.commits.len() > 0 {
-            self.commits.answer(block, &self.nodes, node);
-        }
+        self.commits.block(block, node, self.pool.oldest());
     }
 
     /// Offers again what the node may not have after a broken connection, once that is known. If it may have been
@@ -148,7 +141,7 @@ impl Worker {
         for (node, block) in self.passive.take() {
             let shown = self.writes.passive_block(&block.hashes, now);
             self.answer_shown(shown, now);
-            self.commits.answer(&block, &self.nodes, node);
+            self.commits.block(&block, node, self.pool.oldest());
         }
     }
 

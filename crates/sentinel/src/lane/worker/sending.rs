@@ -67,7 +67,7 @@ impl Worker {
     fn most_under_way(&self) -> usize {
         let pace = &self.config.pace;
         let of_all = pace.inflight_per_connection * self.pool.in_use().max(1);
-        pace.inflight.min(of_all).min(self.writes.room())
+        pace.inflight.min(of_all).min(self.writes.free())
     }
 
     /// Whether the node may get writes at all.
@@ -79,14 +79,14 @@ impl Worker {
     /// here, then the queue's. False when the bytes of one turn, or those that wait for the sockets, are too many for
     /// more.
     fn send(&mut self, count: usize, amount: u64, now: Nanos) -> bool {
-        let bytes = self.pool.room();
+        let bytes = self.pool.writable();
         let mut budget = Budget {
             count,
             bytes,
             amount,
         };
         self.send_alone(&mut budget, now);
-        while budget.has_room()
+        while budget.is_left()
             && let Some(number) = self.writes.next_ready()
             && self.forward(number, &mut budget, now)
         {}
@@ -112,7 +112,7 @@ impl Worker {
         let mut left = Budget { ..*budget };
         let mut queue = self.shared.lock();
         while popped.len() < most
-            && left.has_room()
+            && left.is_left()
             && let Some(next) = queue.next(now)
         {
             left.spend(&next.item.value, self.pacer.unit());
@@ -150,8 +150,10 @@ impl Worker {
             return true;
         } else if job.tx().is_none() && !self.may_lend(job.client) {
             Some(too_many_unusual())
+        } else if is_commit {
+            self.commits.admit(job).err()
         } else {
-            (is_commit && !self.commits.admit(job)).then(too_many_commits)
+            None
         };
         if let Some(refusal) = refusal {
             if let Some(job) = self.writes.apply(number, Event::Over, now) {
@@ -172,7 +174,7 @@ impl Worker {
             }
             Err(event) => {
                 self.writes.apply(number, event, now);
-                event != Event::NoRoom
+                event != Event::NoSlot
             }
         }
     }
@@ -181,29 +183,25 @@ impl Worker {
     /// way. A write from a short queue waits once for its own on the usual connection, which are behind the long
     /// queues' there, and takes the express one from then on: at ten a second, one of its own is always under way.
     fn carrier(&self, number: u64) -> Result<Carrier, Event> {
+        let Some(job) = self.writes.job(number) else {
+            return Err(Event::LineBusy);
+        };
+        let is_unusual = job.tx().is_none();
         let is_alone = self.writes.is_alone(number);
-        let is_express = (self.writes.job(number))
-            .is_some_and(|job| job.notes.is_from_short_queue && !job.may_be_there());
+        let is_express = job.notes.is_from_short_queue && !job.may_be_there();
         match self.writes.position(number) {
             Position::Blocked => Err(Event::LineBusy),
-            Position::Free if self.is_unusual(number) => Ok(Carrier::Alone),
-            Position::Behind(_) if self.is_unusual(number) => Err(Event::LineBusy),
-            Position::Free => (self.pool.choose(is_alone, is_express)).ok_or(Event::NoRoom),
+            Position::Free if is_unusual => Ok(Carrier::Alone),
+            Position::Free => (self.pool.choose(is_alone, is_express)).ok_or(Event::NoSlot),
             Position::Behind(carrier) => {
                 let leaves = is_express && self.pool.has_express() && carrier != EXPRESS;
-                if is_alone || leaves || !self.pool.goes_on(carrier) {
+                if is_unusual || is_alone || leaves || !self.pool.goes_on(carrier) {
                     Err(Event::LineBusy)
                 } else {
                     Ok(carrier)
                 }
             }
         }
-    }
-
-    fn is_unusual(&self, number: u64) -> bool {
-        self.writes
-            .job(number)
-            .is_some_and(|job| job.tx().is_none())
     }
 
     /// Whether the front may forward another unusual write of this client: each takes a connection to the node, and
@@ -242,7 +240,7 @@ impl Worker {
 }
 
 impl Budget {
-    const fn has_room(&self) -> bool {
+    const fn is_left(&self) -> bool {
         self.count > 0 && self.bytes > 0 && self.amount > 0
     }
 
@@ -257,15 +255,6 @@ impl Budget {
         };
         self.amount = self.amount.saturating_sub(amount);
     }
-}
-
-/// The refusal of one commit too many.
-fn too_many_commits() -> Refusal {
-    Refusal::new(
-        Reason::Rate,
-        "too many broadcast_tx_commit calls wait for a block; use broadcast_tx_sync",
-    )
-    .retry_after(Duration::from_secs(1))
 }
 
 /// The refusal of one unusual write too many.

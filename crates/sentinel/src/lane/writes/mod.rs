@@ -31,8 +31,6 @@ pub(super) struct Writes {
     order: WriteOrder,
     /// The numbers of those in each state, the oldest first; only of states in which writes wait.
     waiting: [BTreeSet<u64>; WriteState::ALL.len()],
-    /// Those to be sent that go alone.
-    ready_alone: BTreeSet<u64>,
     /// How many are in each state.
     counts: [usize; WriteState::ALL.len()],
     lines: Lines,
@@ -61,17 +59,18 @@ struct Entry {
     is_alone: bool,
 }
 
-/// What keeps a write back that the node refuses because earlier ones of its account are missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What keeps a write back that the node refuses because earlier ones of its account are missing. Of several the last
+/// one counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Gap {
     /// The client left them out.
     OfClient,
+    /// The node had accepted them, and has lost them since.
+    Lost,
     /// They are on their way.
     OnTheWay,
     /// A block has to count them.
     AwaitsBlock,
-    /// The node had accepted them, and has lost them since.
-    Lost,
 }
 
 impl Writes {
@@ -82,7 +81,6 @@ impl Writes {
             next: 0,
             order,
             waiting: Default::default(),
-            ready_alone: BTreeSet::new(),
             counts: [0; WriteState::ALL.len()],
             lines: Lines::default(),
             by_hash: HashMap::new(),
@@ -153,27 +151,52 @@ impl Writes {
     pub(super) fn apply(&mut self, number: u64, event: Event, now: Nanos) -> Option<Job> {
         let entry = self.table.get_mut(&number)?;
         let from = entry.state;
-        match from.after(event) {
-            Next::Is(to) => {
-                entry.state = to;
-                entry.since = now;
-                self.moved(number, from, to, now);
-                None
-            }
-            Next::Ends => self.end(number, from, now),
+        let to = match from.after(event) {
+            Next::Is(to) => Some(to),
+            Next::Ends => None,
             Next::Impossible => {
                 debug_assert!(false, "{event:?} of a write that is {from:?}");
+                return None;
+            }
+        };
+        if let Some(to) = to {
+            entry.state = to;
+            entry.since = now;
+        }
+        if to == Some(from) {
+            return None;
+        }
+        let key = LineKey::of(self.order, &entry.job);
+        self.left(number, from);
+        let ended = match to {
+            Some(to) => {
+                self.entered(number, from, to);
                 None
             }
+            None => self.remove(number),
+        };
+        for freed in self.lines.change(key, number, [Some(from), to]) {
+            self.apply(freed, Event::LineFree, now);
+        }
+        ended
+    }
+
+    fn left(&mut self, number: u64, from: WriteState) {
+        self.counts[from as usize] -= 1;
+        if is_waiting(from) {
+            self.waiting[from as usize].remove(&number);
+        } else if from == WriteState::Accepted
+            && let Some(entry) = self.table.get(&number)
+        {
+            self.kept_bytes -= kept_bytes(&entry.job);
         }
     }
 
-    fn moved(&mut self, number: u64, from: WriteState, to: WriteState, now: Nanos) {
-        if from == to {
-            return;
-        }
-        self.unlist(number, from);
+    fn entered(&mut self, number: u64, from: WriteState, to: WriteState) {
         self.counts[to as usize] += 1;
+        if is_waiting(to) {
+            self.waiting[to as usize].insert(number);
+        }
         let Some(entry) = self.table.get_mut(&number) else {
             return;
         };
@@ -181,47 +204,38 @@ impl Writes {
             entry.job.notes.breaks += 1;
             entry.is_alone |= entry.job.notes.breaks >= MOST_BREAKS
                 || message_len(&entry.job) > self.longest_message;
+        } else if to == WriteState::Accepted {
+            self.kept_bytes += kept_bytes(&entry.job);
         }
-        if is_waiting(to) {
-            self.waiting[to as usize].insert(number);
+        let is_offered_again = to == WriteState::Ready
+            && matches!(from, WriteState::Accepted | WriteState::FateUnknown);
+        if from != WriteState::UnderWay && !is_offered_again {
+            return;
         }
-        if to == WriteState::Ready && entry.is_alone {
-            self.ready_alone.insert(number);
+        let Some(hash) = entry.job.hash() else {
+            return;
+        };
+        if is_offered_again {
+            return self.uncommitted.remove(&hash);
         }
-        if to == WriteState::Ready
-            && matches!(from, WriteState::Accepted | WriteState::FateUnknown)
-            && let Some(hash) = entry.job.hash()
-        {
-            self.uncommitted.remove(&hash);
+        let numbers = self.by_hash.entry(hash).or_default();
+        if !numbers.contains(&number) {
+            numbers.push(number);
         }
-        if from == WriteState::UnderWay
-            && let Some(hash) = entry.job.hash()
-        {
-            let numbers = self.by_hash.entry(hash).or_default();
-            if !numbers.contains(&number) {
-                numbers.push(number);
-            }
-            if matches!(
-                to,
-                WriteState::Accepted | WriteState::FateUnknown | WriteState::Confirming
-            ) {
-                self.uncommitted.add(hash, &entry.job);
-            }
+        if matches!(
+            to,
+            WriteState::Accepted | WriteState::FateUnknown | WriteState::Confirming
+        ) {
+            self.uncommitted.add(hash, &entry.job);
         }
-        let key = LineKey::of(self.order, &entry.job);
-        self.change_line(key, number, [Some(from), Some(to)], now);
     }
 
-    fn end(&mut self, number: u64, from: WriteState, now: Nanos) -> Option<Job> {
-        let entry = self.table.remove(&number)?;
-        self.unlist(number, from);
-        if from == WriteState::Accepted {
-            self.kept_bytes -= kept_bytes(&entry.job);
-        }
-        if let Some(place) = entry.job.place() {
+    fn remove(&mut self, number: u64) -> Option<Job> {
+        let job = self.table.remove(&number)?.job;
+        if let Some(place) = job.place() {
             self.by_place.remove(&(place, number));
         }
-        if let Some(hash) = entry.job.known_hash()
+        if let Some(hash) = job.known_hash()
             && let Some(numbers) = self.by_hash.get_mut(&hash)
         {
             numbers.retain(|one| *one != number);
@@ -229,31 +243,30 @@ impl Writes {
                 self.by_hash.remove(&hash);
             }
         }
-        let key = LineKey::of(self.order, &entry.job);
-        self.change_line(key, number, [Some(from), None], now);
-        Some(entry.job)
+        Some(job)
     }
 
-    fn unlist(&mut self, number: u64, from: WriteState) {
-        self.counts[from as usize] -= 1;
-        if is_waiting(from) {
-            self.waiting[from as usize].remove(&number);
-        }
-        if from == WriteState::Ready {
-            self.ready_alone.remove(&number);
-        }
-    }
-
-    fn change_line(
+    /// Something happens to those in a state that fit: how many.
+    fn apply_where(
         &mut self,
-        key: LineKey,
-        number: u64,
-        change: [Option<WriteState>; 2],
+        state: WriteState,
+        event: Event,
         now: Nanos,
-    ) {
-        for freed in self.lines.change(key, number, change) {
-            self.apply(freed, Event::LineFree, now);
+        fits: impl Fn(&Self, &Entry) -> bool,
+    ) -> usize {
+        let fits = |number: &&u64| (self.table.get(number)).is_some_and(|entry| fits(self, entry));
+        let all: Vec<u64> = match is_waiting(state) {
+            true => (self.waiting[state as usize].iter().filter(fits).copied()).collect(),
+            false => (self.table.keys())
+                .filter(|number| self.state(**number) == Some(state))
+                .filter(fits)
+                .copied()
+                .collect(),
+        };
+        for number in &all {
+            self.apply(*number, event, now);
         }
+        all.len()
     }
 
     /// The check of one under way has passed, and its client was told: it is kept until a block shows it, if there is
@@ -263,13 +276,11 @@ impl Writes {
         let Some(entry) = self.table.get_mut(&number) else {
             return;
         };
-        let bytes = kept_bytes(&entry.job);
-        let has_room = self.kept_bytes + bytes <= self.capacity;
-        self.kept_bytes += bytes;
+        entry.job.keep();
+        let has_room = self.kept_bytes <= self.capacity;
         let is_first = (entry.job.hash())
             .and_then(|hash| self.by_hash.get(&hash))
             .is_some_and(|numbers| numbers.first() == Some(&number));
-        entry.job.keep();
         if !has_room || !is_first {
             self.apply(number, Event::Answered, now);
         }
@@ -285,13 +296,17 @@ impl Writes {
 
     /// The next to be sent before anything from the queues.
     pub(super) fn next_ready(&self) -> Option<u64> {
-        let ready = &self.waiting[WriteState::Ready as usize];
-        ready.difference(&self.ready_alone).next().copied()
+        self.ready(false)
     }
 
     /// The next to be sent in a request of its own.
     pub(super) fn next_alone(&self) -> Option<u64> {
-        self.ready_alone.first().copied()
+        self.ready(true)
+    }
+
+    fn ready(&self, is_alone: bool) -> Option<u64> {
+        let mut ready = self.waiting[WriteState::Ready as usize].iter().copied();
+        ready.find(|number| self.is_alone(*number) == is_alone)
     }
 
     /// A mempool is full: nothing is sent before `until`, or before a block makes room.
@@ -317,15 +332,11 @@ impl Writes {
             return;
         }
         self.ask_again_at = None;
-        let refused = &self.waiting[WriteState::Refused as usize];
-        let is_idle = |number: &u64| {
-            let job = self.job(*number);
-            job.is_none_or(|job| !self.lines.is_under_way(&LineKey::of(self.order, job)))
+        let is_idle = |writes: &Self, entry: &Entry| {
+            let key = LineKey::of(writes.order, &entry.job);
+            !writes.lines.is_under_way(&key)
         };
-        let idle: Vec<u64> = refused.iter().copied().filter(is_idle).collect();
-        for number in idle {
-            self.apply(number, Event::AskAgain, now);
-        }
+        self.apply_where(WriteState::Refused, Event::AskAgain, now, is_idle);
     }
 
     /// A block of the node that takes the writes: what it says of own transactions, and the writes that it ends, to be
@@ -341,9 +352,7 @@ impl Writes {
                 self.apply(number, Event::Overtaken, now);
             }
         }
-        for number in self.list(WriteState::AwaitsBlock) {
-            self.apply(number, Event::Block, now);
-        }
+        self.apply_where(WriteState::AwaitsBlock, Event::Block, now, |_, _| true);
         self.ask_again_at = self.ask_again_at.map(|at| at.min(now));
         (committed, shown)
     }
@@ -366,59 +375,33 @@ impl Writes {
     /// Offers again whose fate blocks would have shown by now. The node is the same as `same_since`, and its last
     /// block is from `last_block`; where none comes, `hold` is enough.
     pub(super) fn offer_unknown(&mut self, now: Nanos, known: &Known) -> usize {
-        let unknown = self.list(WriteState::FateUnknown);
-        let is_known = |number: &u64| {
-            (self.table.get(number)).is_some_and(|entry| known.covers(entry.since, now))
-        };
-        let offered: Vec<u64> = unknown.into_iter().filter(is_known).collect();
-        for number in &offered {
-            self.apply(*number, Event::OfferAgain, now);
-        }
-        offered.len()
+        let is_known = |_: &Self, entry: &Entry| known.covers(entry.since, now);
+        self.apply_where(WriteState::FateUnknown, Event::OfferAgain, now, is_known)
     }
 
     /// Offers again what the node had accepted before `since`, as it may have been started again then.
     pub(super) fn offer_accepted(&mut self, since: Nanos, now: Nanos) -> usize {
-        let is_lost = |entry: &Entry| entry.state == WriteState::Accepted && entry.since < since;
-        let lost: Vec<u64> = (self.table.iter())
-            .filter_map(|(number, entry)| is_lost(entry).then_some(*number))
-            .collect();
-        for number in &lost {
-            self.offer_one(*number, now);
-        }
-        lost.len()
-    }
-
-    fn offer_one(&mut self, number: u64, now: Nanos) {
-        if let Some(entry) = self.table.get(&number) {
-            self.kept_bytes -= kept_bytes(&entry.job);
-            self.apply(number, Event::OfferAgain, now);
-        }
+        let is_lost = |_: &Self, entry: &Entry| entry.since < since;
+        self.apply_where(WriteState::Accepted, Event::OfferAgain, now, is_lost)
     }
 
     /// What is before a write of an account of which the node expects the sequence `expected`.
     pub(super) fn gap(&self, number: u64, expected: u64) -> Gap {
-        let states: Vec<WriteState> = self
-            .before(number, expected)
-            .map(|(_, state)| state)
-            .collect();
-        let any = |wanted: &[WriteState]| states.iter().any(|state| wanted.contains(state));
-        let is_behind_lost = || self.job(number).is_some_and(|job| job.notes.is_behind_lost);
-        if any(&[
-            WriteState::AwaitsBlock,
-            WriteState::FateUnknown,
-            WriteState::Confirming,
-        ]) {
-            Gap::AwaitsBlock
-        } else if states.iter().any(|state| *state != WriteState::Accepted) {
-            Gap::OnTheWay
-        } else if states.is_empty() {
-            Gap::OfClient
-        } else if is_behind_lost() {
+        let states = self.before(number, expected).map(|(_, state)| state);
+        let gaps = states.map(|state| match state {
+            WriteState::Accepted => Gap::Lost,
+            WriteState::AwaitsBlock | WriteState::FateUnknown | WriteState::Confirming => {
+                Gap::AwaitsBlock
+            }
+            _ => Gap::OnTheWay,
+        });
+        match gaps.max() {
+            None => Gap::OfClient,
             // The node has them, and its checks do not count them before a block (`mempool.recheck`).
-            Gap::AwaitsBlock
-        } else {
-            Gap::Lost
+            Some(Gap::Lost) if self.job(number).is_some_and(|job| job.notes.is_behind_lost) => {
+                Gap::AwaitsBlock
+            }
+            Some(gap) => gap,
         }
     }
 
@@ -426,7 +409,7 @@ impl Writes {
     pub(super) fn offer_before(&mut self, number: u64, expected: u64, now: Nanos) -> usize {
         let lost: Vec<u64> = self.before(number, expected).map(|(one, _)| one).collect();
         for one in &lost {
-            self.offer_one(*one, now);
+            self.apply(*one, Event::OfferAgain, now);
         }
         lost.len()
     }
@@ -453,13 +436,8 @@ impl Writes {
     /// Takes out those that wait and whose deadline is over.
     pub(super) fn take_expired(&mut self, now: Nanos) -> Vec<Job> {
         let is_over = |number: &u64| self.job(*number).is_some_and(|job| job.deadline <= now);
-        let over: Vec<u64> = self
-            .waiting
-            .iter()
-            .flatten()
-            .copied()
-            .filter(is_over)
-            .collect();
+        let waiting = self.waiting.iter().flatten().copied();
+        let over: Vec<u64> = waiting.filter(is_over).collect();
         let end = |number| self.apply(number, Event::Over, now);
         over.into_iter().filter_map(end).collect()
     }
@@ -477,10 +455,6 @@ impl Writes {
 
     fn state(&self, number: u64) -> Option<WriteState> {
         self.table.get(&number).map(|entry| entry.state)
-    }
-
-    fn list(&self, state: WriteState) -> Vec<u64> {
-        self.waiting[state as usize].iter().copied().collect()
     }
 
     /// How many are in a state.
@@ -509,8 +483,8 @@ impl Writes {
     }
 
     /// How many more may be sent before too much is in no block.
-    pub(super) fn room(&self) -> usize {
-        self.uncommitted.room()
+    pub(super) fn free(&self) -> usize {
+        self.uncommitted.free()
     }
 
     /// Bytes of accepted transactions that are kept.

@@ -31,7 +31,7 @@ pub(in crate::lane) enum Event {
     /// Its line is busy elsewhere.
     LineBusy,
     /// No connection takes it at the moment.
-    NoRoom,
+    NoSlot,
     /// Nothing of its line is under way any more, and no fate in it is open.
     LineFree,
     /// Its connection broke.
@@ -93,7 +93,7 @@ impl WriteState {
             // New | Ready => UnderWay | Parked | Ready
             (Self::New | Self::Ready, Event::Sent) => Next::Is(Self::UnderWay),
             (Self::New | Self::Ready, Event::LineBusy) => Next::Is(Self::Parked),
-            (Self::New | Self::Ready, Event::NoRoom) => Next::Is(Self::Ready),
+            (Self::New | Self::Ready, Event::NoSlot) => Next::Is(Self::Ready),
             // Parked => Ready
             (Self::Parked, Event::LineFree) => Next::Is(Self::Ready),
             // UnderWay => FateUnknown => Ready
@@ -140,7 +140,7 @@ mod tests {
     const EVENTS: [Event; 17] = [
         Event::Sent,
         Event::LineBusy,
-        Event::NoRoom,
+        Event::NoSlot,
         Event::LineFree,
         Event::Broke,
         Event::Full,
@@ -178,7 +178,7 @@ mod tests {
         let rows: Vec<String> = (WriteState::ALL.into_iter())
             .map(|state| String::from_iter(row(state)))
             .collect();
-        // Sent, LineBusy, NoRoom, LineFree, Broke, Full, AskAgain, Behind, BehindBlock, Block, Passed,
+        // Sent, LineBusy, NoSlot, LineFree, Broke, Full, AskAgain, Behind, BehindBlock, Block, Passed,
         // AlreadyThere, OfferAgain, Shown, Answered, Over, Overtaken
         let table = [
             "UPR------------.-",
