@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 
 use super::answer;
 use super::api::{Delivery, Outbox, WriteAnswer};
-use super::job::{Job, Recipient, TxHash};
-use crate::budget::{Budget, Held};
+use super::job::{CommitPlace, Job, Recipient, TxHash};
+use crate::budget::Budget;
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::{Nodes, UpstreamError};
 
@@ -35,13 +35,6 @@ pub(super) struct Commits {
     due: Vec<(BlockPlace, TxHash)>,
     /// Answers on their way: the results of their blocks are being fetched.
     answering: JoinSet<()>,
-}
-
-/// A place to wait for a block, until it is dropped.
-#[derive(Debug)]
-pub(super) struct CommitPlace {
-    _held: Held,
-    _taken: Arc<()>,
 }
 
 /// One call that waits.
@@ -118,10 +111,8 @@ impl Commits {
             let text = "too many broadcast_tx_commit calls wait for a block; use broadcast_tx_sync";
             return Err(Refusal::new(Reason::Rate, text).retry_after(Duration::from_secs(1)));
         }
-        *place = Some(CommitPlace {
-            _held: self.budget.commit(job.client, (free, self.capacity))?,
-            _taken: Arc::clone(&self.taken),
-        });
+        let held = self.budget.commit(job.client, (free, self.capacity))?;
+        *place = Some(CommitPlace(held, Arc::clone(&self.taken)));
         Ok(())
     }
 

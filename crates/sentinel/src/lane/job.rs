@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::acknowledged::Acknowledged;
 use super::api::{Delivery, Outbox, Permit, WriteAnswer, WriteBody};
-use super::commits::CommitPlace;
+use crate::budget::Held;
 use crate::config::WriteOrder;
 use crate::ledger::Reservation;
 use crate::metrics::MethodClass;
@@ -37,6 +37,11 @@ pub(super) struct Record {
     pub(super) recipient: Recipient,
     pub(super) reservation: Reservation,
 }
+
+/// A place to wait for a block, counted for its client and in all, until it is dropped.
+#[derive(Debug)]
+#[expect(dead_code, reason = "they count as long as they live")]
+pub(super) struct CommitPlace(pub(super) Held, pub(super) Arc<()>);
 
 /// Transactions of more bytes are hashed when they come: some 10 µs each.
 const HASHED_AT_ONCE: usize = 16 << 10;
