@@ -166,6 +166,9 @@ impl Writes {
         if to == Some(from) {
             return None;
         }
+        if from == WriteState::Accepted {
+            self.kept_bytes -= kept_bytes(&entry.job);
+        }
         let key = LineKey::of(self.order, &entry.job);
         self.left(number, from);
         let ended = match to {
@@ -185,10 +188,6 @@ impl Writes {
         self.counts[from as usize] -= 1;
         if is_waiting(from) {
             self.waiting[from as usize].remove(&number);
-        } else if from == WriteState::Accepted
-            && let Some(entry) = self.table.get(&number)
-        {
-            self.kept_bytes -= kept_bytes(&entry.job);
         }
     }
 
