@@ -299,24 +299,20 @@ impl Subscription {
         }
     }
 
-    /// What its client is told at its end.
+    /// What its client gets at its end. The node refuses or leaves unanswered only what it has not confirmed.
     fn ended(self, end: FeedEnd, was_confirmed: bool) -> RelayEvent {
         match end {
-            FeedEnd::Refused(member) if !was_confirmed => self.answered(&member),
-            FeedEnd::Failed(refusal) if !was_confirmed => RelayEvent::Failed {
+            FeedEnd::Refused(member) => self.answered(&member),
+            FeedEnd::Failed(refusal) => RelayEvent::Failed {
                 tag: Some(self.tag),
                 id: Some(self.id),
                 refusal,
             },
-            FeedEnd::Cancelled(reason) if !was_confirmed => self.answered(&internal_error(&reason)),
-            FeedEnd::Cancelled(reason) => self.cancelled(&reason),
-            FeedEnd::Failed(refusal) => self.cancelled(&refusal.detail),
-            FeedEnd::Refused(_) => self.cancelled("the node refused it"),
+            FeedEnd::Cancelled(reason) if was_confirmed => {
+                RelayEvent::Text(hub::cancelled(self.id.as_str(), &reason).into())
+            }
+            FeedEnd::Cancelled(reason) => self.answered(&internal_error(&reason)),
         }
-    }
-
-    fn cancelled(&self, reason: &str) -> RelayEvent {
-        RelayEvent::Text(hub::cancelled(self.id.as_str(), reason).into())
     }
 }
 

@@ -35,7 +35,7 @@ impl NodeHttp {
             body: body.into(),
             repeat: Repeat::Always,
         };
-        let answer = self.send(request).await?;
+        let answer = self.send(&request).await?;
         let limit = account.capacity() / ANSWER_SHARE;
         let announced = content_length(answer.headers()).unwrap_or(0);
         let announced = usize::try_from(announced).unwrap_or(usize::MAX);

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::{Connection, Outgoing};
+use super::{Outgoing, Repeat};
 use crate::upstream::UpstreamError;
 use crate::upstream::body::Pieces;
 use crate::upstream::dial::{Dialer, Stream};
@@ -59,22 +59,12 @@ struct PooledConnection {
     _close: DropGuard,
 }
 
-/// Why a request has no answer, and how far it came.
+/// Why a request has no answer.
 #[derive(Debug)]
-pub(super) struct Failed {
-    pub(super) error: UpstreamError,
-    pub(super) delivery: Delivery,
-}
-
-/// How far a request without an answer came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Delivery {
-    /// Nothing of it was written: the kept connection was dead.
-    Unwritten,
-    /// The kept connection broke before an answer came.
-    Unanswered,
-    /// Sending it once more would not help.
-    Final,
+struct Failed {
+    error: UpstreamError,
+    /// Whether it may be sent once more, if its connection was a kept one.
+    may_repeat: bool,
 }
 
 /// The body of an answer. Dropped before its end, it closes the connection.
@@ -83,15 +73,6 @@ pub(in crate::upstream) struct PooledBody {
     incoming: Incoming,
     connection: Option<PooledConnection>,
     pool: Pool,
-}
-
-impl Failed {
-    const fn last(error: UpstreamError) -> Self {
-        Self {
-            error,
-            delivery: Delivery::Final,
-        }
-    }
 }
 
 impl Pool {
@@ -112,26 +93,24 @@ impl Pool {
         })))
     }
 
-    /// Sends a request, and waits for the head of the answer.
+    /// Sends a request, and waits for the head of the answer. If the kept connection that it went over turns out to
+    /// be dead, as happens when the node closes it for being idle, it is sent once more over a new one.
     ///
     /// # Cancel safety
     /// Dropping the future closes the connection; the node may have seen the request.
     pub(super) async fn send(
         &self,
         request: &Outgoing,
-        over: Connection,
-    ) -> Result<Response<PooledBody>, Failed> {
-        let kept = match over {
-            Connection::Kept => self.take().await,
-            Connection::New => None,
-        };
-        if let Some(connection) = kept {
-            return self.send_over(connection, request).await;
+    ) -> Result<Response<PooledBody>, UpstreamError> {
+        if let Some(connection) = self.take().await {
+            match self.send_over(connection, request).await {
+                Err(failed) if failed.may_repeat => {}
+                sent => return sent.map_err(|failed| failed.error),
+            }
         }
-        let stream = self.0.dialer.connect().await.map_err(Failed::last)?;
-        let connection = self.open(stream).await.map_err(Failed::last)?;
-        let sent = self.send_over(connection, request).await;
-        sent.map_err(|failed| Failed::last(failed.error))
+        let stream = self.0.dialer.connect().await?;
+        let sent = self.send_over(self.open(stream).await?, request).await;
+        sent.map_err(|failed| failed.error)
     }
 
     async fn send_over(
@@ -147,27 +126,26 @@ impl Pool {
         host.or_insert_with(|| self.0.host.clone());
         match connection.sender.try_send_request(message).await {
             Ok(answer) => Ok(answer.map(|incoming| PooledBody::new(incoming, connection, self))),
-            Err(failed) => Err(self.classify(failed)),
+            Err(failed) => Err(self.classify(failed, request.repeat)),
         }
     }
 
-    /// What a failed attempt means, on a connection that had been used before.
-    fn classify(&self, mut failed: TrySendError<Request<Full<Bytes>>>) -> Failed {
+    /// What a failed attempt means.
+    fn classify(&self, mut failed: TrySendError<Request<Full<Bytes>>>, repeat: Repeat) -> Failed {
         // The library hands the request back only if it has not begun to write it.
         let is_unwritten = failed.take_message().is_some();
         let error = failed.into_error();
         let is_dead = error.is_incomplete_message() || error.is_closed() || is_io(&error);
-        let delivery = match (is_unwritten, is_dead) {
-            (true, _) => Delivery::Unwritten,
-            (false, true) => Delivery::Unanswered,
-            (false, false) => Delivery::Final,
-        };
-        let error = if is_unwritten {
-            self.unsent(&error)
-        } else {
-            self.fault(&error)
-        };
-        Failed { error, delivery }
+        if is_unwritten {
+            return Failed {
+                error: self.unsent(&error),
+                may_repeat: true,
+            };
+        }
+        Failed {
+            error: self.fault(&error),
+            may_repeat: is_dead && repeat == Repeat::Always,
+        }
     }
 
     /// Nothing was sent.
@@ -308,8 +286,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
     use tokio::task::JoinHandle;
 
-    use super::super::Repeat;
-    use super::super::testing::{dialer_to, request};
+    use super::super::testing::{dialer_to, options, request};
     use super::*;
 
     const ANSWER: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
@@ -317,26 +294,23 @@ mod tests {
     /// A pool, and the node's end of its connections.
     async fn pool() -> (Pool, TcpListener) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let options = PoolOptions {
-            window_bytes: 1 << 16,
-            tracker: TaskTracker::new(),
-            shutdown: CancellationToken::new(),
-        };
-        (Pool::new(dialer_to(&url), options).unwrap(), listener)
+        let dialer = dialer_to(&format!("http://{}", listener.local_addr().unwrap()));
+        (Pool::new(dialer, options()).unwrap(), listener)
     }
 
     async fn accept(listener: &TcpListener) -> TcpStream {
         listener.accept().await.unwrap().0
     }
 
-    fn ask(pool: &Pool, over: Connection) -> JoinHandle<Result<Response<PooledBody>, Failed>> {
+    type Asked = JoinHandle<Result<Response<PooledBody>, UpstreamError>>;
+
+    fn ask(pool: &Pool, repeat: Repeat) -> Asked {
         let pool = pool.clone();
-        tokio::spawn(async move { pool.send(&request(Repeat::Always), over).await })
+        tokio::spawn(async move { pool.send(&request(repeat)).await })
     }
 
     /// The body of an answer, read to its end.
-    async fn body(asked: JoinHandle<Result<Response<PooledBody>, Failed>>) -> Vec<u8> {
+    async fn body(asked: Asked) -> Vec<u8> {
         let mut answer = asked.await.unwrap().unwrap().into_body();
         let mut body = Vec::new();
         while let Some(piece) = answer.next().await {
@@ -359,44 +333,58 @@ mod tests {
         stream.write_all(ANSWER.as_bytes()).await.unwrap();
     }
 
-    #[tokio::test]
-    async fn a_kept_connection_is_used_again_unless_a_new_one_is_wanted() {
+    /// A pool with one kept connection.
+    async fn kept() -> (Pool, TcpListener, TcpStream) {
         let (pool, listener) = pool().await;
-        let first = ask(&pool, Connection::Kept);
+        let first = ask(&pool, Repeat::Always);
         let mut stream = accept(&listener).await;
         serve(&mut stream).await;
         assert_eq!(body(first).await, b"{}");
-        let second = ask(&pool, Connection::Kept);
-        serve(&mut stream).await;
-        assert_eq!(body(second).await, b"{}");
-        let third = ask(&pool, Connection::New);
-        serve(&mut accept(&listener).await).await;
-        third.await.unwrap().unwrap();
+        (pool, listener, stream)
     }
 
     #[tokio::test]
-    async fn a_request_on_a_dead_connection_tells_how_far_it_came() {
-        let (pool, listener) = pool().await;
-        let first = ask(&pool, Connection::Kept);
-        let mut stream = accept(&listener).await;
+    async fn a_kept_connection_is_used_again() {
+        let (pool, _listener, mut stream) = kept().await;
+        let second = ask(&pool, Repeat::Always);
         serve(&mut stream).await;
-        body(first).await;
-        let second = ask(&pool, Connection::Kept);
+        assert_eq!(body(second).await, b"{}");
+    }
+
+    #[tokio::test]
+    async fn the_second_attempt_goes_over_a_new_connection_and_is_the_last() {
+        for is_answered in [true, false] {
+            let (pool, listener, mut stream) = kept().await;
+            let second = ask(&pool, Repeat::Always);
+            read_request(&mut stream).await;
+            drop(stream);
+            let mut stream = accept(&listener).await;
+            if is_answered {
+                serve(&mut stream).await;
+                assert_eq!(body(second).await, b"{}");
+            } else {
+                read_request(&mut stream).await;
+                drop(stream);
+                let failed = second.await.unwrap().map(|_| ()).unwrap_err();
+                assert!(matches!(failed, UpstreamError::Broken(..)), "{failed:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_may_have_been_written_is_not_written_twice_unless_its_caller_says_so() {
+        let (pool, _listener, mut stream) = kept().await;
+        let second = ask(&pool, Repeat::IfUnwritten);
         read_request(&mut stream).await;
         drop(stream);
         let failed = second.await.unwrap().map(|_| ()).unwrap_err();
-        assert_eq!(failed.delivery, Delivery::Unanswered);
-        // On a new connection the same is final.
-        let third = ask(&pool, Connection::Kept);
-        drop(accept(&listener).await);
-        let failed = third.await.unwrap().map(|_| ()).unwrap_err();
-        assert_eq!(failed.delivery, Delivery::Final);
+        assert!(matches!(failed, UpstreamError::Broken(..)), "{failed:?}");
     }
 
     #[tokio::test]
     async fn an_answer_that_nobody_takes_closes_its_connection() {
         let (pool, listener) = pool().await;
-        let asked = ask(&pool, Connection::Kept);
+        let asked = ask(&pool, Repeat::Always);
         let mut stream = accept(&listener).await;
         read_request(&mut stream).await;
         let half = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{";
@@ -404,7 +392,7 @@ mod tests {
         drop(asked.await.unwrap().unwrap());
         assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
         // So does a request that is given up before its answer begins.
-        let asked = ask(&pool, Connection::Kept);
+        let asked = ask(&pool, Repeat::Always);
         let mut stream = accept(&listener).await;
         read_request(&mut stream).await;
         asked.abort();

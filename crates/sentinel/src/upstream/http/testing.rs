@@ -5,8 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::{HeaderMap, Method, Uri};
 use rpc::Trust;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use super::{Outgoing, Repeat};
+use super::{Outgoing, PoolOptions, Repeat};
 use crate::upstream::dial::Dialer;
 
 /// A request for `/status`.
@@ -17,6 +19,15 @@ pub(super) fn request(repeat: Repeat) -> Outgoing {
         headers: HeaderMap::new(),
         body: Bytes::new(),
         repeat,
+    }
+}
+
+/// A pool's options.
+pub(super) fn options() -> PoolOptions {
+    PoolOptions {
+        window_bytes: 1 << 16,
+        tracker: TaskTracker::new(),
+        shutdown: CancellationToken::new(),
     }
 }
 

@@ -260,14 +260,18 @@ impl Link {
         if error == EXITING {
             return self.on_break("the node stops");
         }
-        let feed = self.subscriptions.remove(place).feed;
+        let known = self.subscriptions.remove(place);
         // It takes fewer queries of one connection, or counts one that it has ended: another is used. Of a
         // fresh connection it is the node's last word.
-        if self.asked > 1 && (error.starts_with(TOO_MANY) || error == ALREADY) {
+        if known.is_live {
+            self.hub
+                .end(&known.feed, FeedEnd::Cancelled(error.to_owned()));
+        } else if self.asked > 1 && (error.starts_with(TOO_MANY) || error == ALREADY) {
             self.most = self.subscriptions.len();
             self.hub.0.totals.changed.notify_one();
         } else {
-            self.hub.end(&feed, FeedEnd::Refused(error_member(text)));
+            let end = FeedEnd::Refused(error_member(text));
+            self.hub.end(&known.feed, end);
         }
     }
 }

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use fairq::ClientKey;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tower::service_fn;
+use tower::{Service, service_fn};
 
 use super::ReadRequest;
 use super::methods::MethodList;
 use crate::budget::{Budget, Held};
 use crate::config::Config;
 use crate::refusal::{Reason, Refusal};
-use crate::upstream::http::Step;
 use crate::upstream::nodes::{NodeIndex, Nodes};
 
 /// A read on its way through the layers.
@@ -76,13 +75,25 @@ impl Admission {
     }
 }
 
+/// A service that is cloned for each read and used from any thread: an async function over the service below it
+/// ([`service_fn`]). Nothing in the stack waits in `poll_ready`; a layer refuses, or passes the read on.
+pub(super) trait Step:
+    Service<Read, Error = Refusal, Response: Send, Future: Send> + Clone + Send + Sync + 'static
+{
+}
+
+impl<S> Step for S where
+    S: Service<Read, Error = Refusal, Response: Send, Future: Send> + Clone + Send + Sync + 'static
+{
+}
+
 /// The layer that refuses reads which may not go: by method, node, the client's reads under way, and its rate.
 pub(super) fn admit<S>(
     admission: &Arc<Admission>,
     below: S,
-) -> impl Step<Read, Response = S::Response, Error = Refusal> + use<S>
+) -> impl Step<Response = S::Response> + use<S>
 where
-    S: Step<Read, Error = Refusal>,
+    S: Step,
 {
     let admission = Arc::clone(admission);
     service_fn(move |mut read: Read| {
@@ -99,9 +110,9 @@ where
 pub(super) fn concurrency<S>(
     admission: &Admission,
     below: S,
-) -> impl Step<Read, Response = S::Response, Error = Refusal> + use<S>
+) -> impl Step<Response = S::Response> + use<S>
 where
-    S: Step<Read, Error = Refusal>,
+    S: Step,
 {
     let places = Arc::clone(&admission.places);
     service_fn(move |mut read: Read| {
@@ -131,7 +142,6 @@ mod tests {
     use hyper::{HeaderMap, Method};
     use tokio::time::{Instant, sleep};
     use tokio_util::sync::CancellationToken;
-    use tower::Service as _;
     use tower::util::ServiceFn;
 
     use super::*;

@@ -1,7 +1,7 @@
 //! The read lane: everything that is not a broadcast, passed on as it is and never behind writes.
 //!
 //! A stack of tower layers: [`admission`] has those that decide which reads may go, `admit` and `concurrency`;
-//! below them a read is sent over [`http`](super::http), whose own layers are deadlines, retry and pool. What a read was admitted with is held by its answer's body, until that is dropped.
+//! below them a read is sent over [`http`](super::http). What a read was admitted with is held by its answer's body, until that is dropped.
 
 mod admission;
 mod headers;
@@ -252,7 +252,7 @@ async fn ask(
     let ledger = nodes.ledger().of(client);
     let mut window = ledger.reserve(first).ok_or(UpstreamError::Memory)?;
     let started = Instant::now();
-    let (head, body) = node.http.send(outgoing).await?.into_parts();
+    let (head, body) = node.http.send(&outgoing).await?.into_parts();
     let took = started.elapsed().into();
     // What is framed otherwise than announced is framed anew, so that nothing of it can become the next
     // answer on the client's connection (RFC 9112, section 6.3).
