@@ -86,15 +86,16 @@ pub enum Bound {
     },
 }
 
-/// Why nothing is sent although a node is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
-    /// The node refused a write because its mempool is full or being rechecked.
-    Refused,
-    /// A connection broke, and it is not known yet which writes the node has.
-    Recovery,
-    /// No write connection is up.
-    Connecting,
+pacing::named! {
+    /// Why nothing is sent although a node is there, with the text for people.
+    pub enum Hold {
+        /// The node refused a write because its mempool is full or being rechecked.
+        Refused => "a refusal: the node's mempool is full or being rechecked",
+        /// A connection broke, and it is not known yet which writes the node has.
+        Recovery => "a broken connection: it is not known yet which writes the node has",
+        /// No write connection is up.
+        Connecting => "the connections: none to the node is up",
+    }
 }
 
 impl Bound {
@@ -161,6 +162,7 @@ pub struct Told {
 
 impl fmt::Display for Told {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = |time: Duration| time.as_secs_f64() * 1e3;
         let for_seconds = |since| self.now.saturating_sub(since).as_secs_f64();
         match self.bound {
             Bound::Nothing => f.write_str("nothing"),
@@ -190,17 +192,17 @@ impl fmt::Display for Told {
                 unloaded,
             } => write!(
                 f,
-                "the in-flight cap: {under_way} of {limit} writes wait for the node's answers, which take {} \
-                 ({} without load)",
-                Millis(answers_take),
-                Millis(unloaded)
+                "the in-flight cap: {under_way} of {limit} writes wait for the node's answers, which take {:.1} ms \
+                 ({:.1} ms without load)",
+                millis(answers_take),
+                millis(unloaded)
             ),
             Bound::Mempool { own, others, limit } => write!(
                 f,
                 "the mempool: it may hold {limit} and holds {own} own transactions and \
                  {others} of others"
             ),
-            Bound::Held { cause } => f.write_str(cause.text()),
+            Bound::Held { cause } => f.write_str(cause.name()),
             Bound::Break { state } => write!(f, "a break of the node ({})", state.name()),
             Bound::NodeSilent { since, under_way } => write!(
                 f,
@@ -215,25 +217,6 @@ impl fmt::Display for Told {
                 for_seconds(since)
             ),
         }
-    }
-}
-
-impl Hold {
-    const fn text(self) -> &'static str {
-        match self {
-            Self::Refused => "a refusal: the node's mempool is full or being rechecked",
-            Self::Recovery => "a broken connection: it is not known yet which writes the node has",
-            Self::Connecting => "the connections: none to the node is up",
-        }
-    }
-}
-
-/// A duration for people.
-struct Millis(Duration);
-
-impl fmt::Display for Millis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:.1} ms", self.0.as_secs_f64() * 1e3)
     }
 }
 
