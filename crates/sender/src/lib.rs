@@ -1,17 +1,23 @@
-//! What a load is sent with: the kinds of node, the transactions, and the threads that make and send them.
+//! What is done for each transaction of a load on its way out: made ahead, encoded, sent, answered.
 //!
-//! Everything that is done for each transaction on its way out is compiled in this crate, so that
-//! `txgen`, which plans, conducts and reports, need not be optimised for speed. [`kind::Loaded`] is the seam:
-//! behind it everything is generic over the kind of node.
+//! Everything here is generic over [`Protocol`], which a chain's crate implements; behind [`Loader`] the threads are
+//! the same for every chain. The generic code is compiled in the crate of the chain, so those crates are optimised
+//! in full and `txgen` is not.
 //!
 //! What it is not: it has no say in when transactions are due (that is `pacing`), keeps no accounts
-//! (that is `measure`) and speaks no wire format (that is `rpc`).
+//! (that is `measure`) and speaks no wire format (that is a chain's).
 //!
-//! Read first: [`target::Target`], then [`shard`].
+//! Read first: [`Protocol`], then [`shard`].
 
 pub mod clock;
-pub mod kind;
+mod loader;
+mod protocol;
+mod sequences;
 pub mod shard;
 pub mod source;
-pub mod target;
-pub mod workload;
+mod stream;
+
+pub use loader::Loader;
+pub use protocol::{Closing, Framing, Limits, Protocol, ReplyTo};
+pub use sequences::{Expectation, OnGap, Sequences};
+pub use stream::{TxName, TxStream, WorkloadError};

@@ -15,8 +15,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use measure::TxHash;
 
-use crate::target::Target;
-use crate::workload::{TxStream, WorkloadError};
+use crate::protocol::Protocol;
+use crate::stream::{TxStream, WorkloadError};
 use worker::{Order, Worker};
 
 /// One transaction, ready to be sent.
@@ -104,7 +104,7 @@ struct Item {
 ///
 /// # Errors
 /// When no thread can be started.
-pub(crate) fn spawn<T: Target>(
+pub(crate) fn spawn<T: Protocol>(
     target: &T,
     config: SourceConfig,
 ) -> io::Result<(Ring, Vec<SourceThread>)> {
@@ -125,7 +125,7 @@ pub(crate) fn spawn<T: Target>(
 }
 
 /// The ring of a source and the work of its threads.
-fn assemble<T: Target>(target: &T, config: SourceConfig) -> (Ring, Vec<Worker<T>>) {
+fn assemble<T: Protocol>(target: &T, config: SourceConfig) -> (Ring, Vec<Worker<T>>) {
     let workers = config.streams.len().max(1);
     let order = Order {
         first: u64::from(config.first),
@@ -182,7 +182,7 @@ fn assemble<T: Target>(target: &T, config: SourceConfig) -> (Ring, Vec<Worker<T>
 pub(crate) struct SteppedSource<T>(Vec<Worker<T>>);
 
 #[cfg(test)]
-impl<T: Target> SteppedSource<T> {
+impl<T: Protocol> SteppedSource<T> {
     pub(crate) fn start(target: &T, config: SourceConfig) -> (Ring, Self) {
         let (ring, workers) = assemble(target, config);
         (ring, Self(workers))
@@ -267,33 +267,21 @@ const ENVELOPE_BYTES: usize = 256;
 
 #[cfg(test)]
 mod tests {
-    use rpc::BroadcastMethod;
-
     use super::*;
-    use crate::target::{Bigchaindb, Cometbft, TargetOptions};
-    use crate::workload::{BigchainWorkload, Content, KvStore, Metadata, bigchain_id};
+    use crate::shard::tests::target::{Numbers, ScriptedTarget, hash};
 
-    const OPTIONS: TargetOptions = TargetOptions {
-        method: BroadcastMethod::Sync,
-        follow: true,
-        sequences: None,
-        batch: NonZeroU32::MIN,
-        bitcoin: None,
-    };
-
-    fn kvstore(workers: usize) -> Vec<Box<dyn TxStream>> {
-        let stream = KvStore::new(1, 64).unwrap();
-        (0..workers).map(|_| Box::new(stream) as _).collect()
+    fn numbers(workers: usize) -> Vec<Box<dyn TxStream>> {
+        (0..workers).map(|_| Box::new(Numbers) as _).collect()
     }
 
     fn source(workers: usize, shard: u32, of: u32, end: u64) -> (Ring, Vec<SourceThread>) {
         let config = config(workers, shard, of, end);
-        spawn(&Cometbft::new(OPTIONS), config).unwrap()
+        spawn(&ScriptedTarget::default(), config).unwrap()
     }
 
     fn config(workers: usize, shard: u32, of: u32, end: u64) -> SourceConfig {
         SourceConfig {
-            streams: kvstore(workers),
+            streams: numbers(workers),
             shard,
             first: shard,
             stride: NonZeroU32::new(of).unwrap(),
@@ -325,10 +313,9 @@ mod tests {
         let all = (u64::from(shard)..until)
             .step_by(of as usize)
             .map(|index| {
-                let (hash, body) = ready(&mut ring, index);
-                let text = String::from_utf8(body).unwrap();
-                assert!(text.contains(&format!("\"id\":{index},")), "{text}");
-                (index, hash)
+                let (name, body) = ready(&mut ring, index);
+                assert_eq!((name, body), (hash(index), index.to_string().into_bytes()));
+                (index, name)
             })
             .collect();
         end((ring, threads));
@@ -367,7 +354,7 @@ mod tests {
                     ahead,
                     ..config(workers, 0, 1, u64::MAX)
                 };
-                let (ring, threads) = spawn(&Cometbft::new(OPTIONS), config).unwrap();
+                let (ring, threads) = spawn(&ScriptedTarget::default(), config).unwrap();
                 ring.await_full(&threads);
                 let batches: usize = ring.lanes.iter().map(|lane| lane.full.len()).sum();
                 let made = batches as u64 * BATCH_ITEMS;
@@ -389,38 +376,5 @@ mod tests {
             }
             assert!(matches!(ring.take(600), Take::Ended));
         }
-    }
-
-    #[test]
-    fn bigchaindb_is_given_the_text_and_names_it_by_its_id() {
-        let content = Content {
-            seed: 1,
-            signers: NonZeroU32::MIN,
-            asset_size: 0,
-            metadata: Metadata::default(),
-        };
-        let workload = BigchainWorkload::creates(content).unwrap();
-        let made = |workers: usize| {
-            let config = SourceConfig {
-                streams: (0..workers)
-                    .map(|_| Box::new(workload.open()) as _)
-                    .collect(),
-                shard: 0,
-                first: 0,
-                stride: NonZeroU32::MIN,
-                end: 300,
-                largest: workload.size(),
-                ahead: 0,
-            };
-            let (mut ring, threads) = spawn(&Bigchaindb::new(OPTIONS), config).unwrap();
-            let all: Vec<_> = (0..300).map(|index| ready(&mut ring, index)).collect();
-            end((ring, threads));
-            all
-        };
-        let all = made(1);
-        for (index, (id, text)) in all.iter().enumerate() {
-            assert_eq!(bigchain_id(index as u64, text).unwrap(), *id);
-        }
-        assert_eq!(made(3), all);
     }
 }

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
+use chain_cometbft::caught_up;
+use chain_cosmos::ChainClient;
 use cosmos::{Address, Coin, Draft, Fee, GasPrice, Key, Keys, Message, Prefix, Signer, Signing};
 use ops::command::{CommandError, failed};
 use rpc::{BroadcastMethod, Client, Endpoint};
-use sender::target::caught_up;
-use sender::workload::ChainClient;
 
 use crate::cli::{CosmosCommand, PrepareArgs, SweepArgs};
 use crate::output::print;

@@ -1,15 +1,16 @@
 //! Between two runs on one target: the wait until its nodes hold no more transactions.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use chain::NodeClient;
 use pacing::Nanos;
 use rpc::{ClientError, ClientOptions, Endpoint, Mempool, Trust};
-use sender::kind::{Loaded, TargetKind, TargetVisitor};
-use sender::target::Target;
 use tokio::runtime::Runtime;
 
+use crate::chains::TargetKind;
 use crate::shutdown::Shutdown;
 
 /// The nodes of a target, asked one after the other for what they hold.
@@ -18,7 +19,7 @@ pub(crate) struct Drain {
     runtime: Runtime,
 }
 
-type Asked = (Endpoint, Box<dyn AskPending>);
+type Asked = (Endpoint, Arc<dyn NodeClient>);
 
 /// How a wait ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,8 +40,13 @@ impl Drain {
         endpoints: &[Endpoint],
         trust: &Trust,
     ) -> anyhow::Result<Self> {
+        let connect = |endpoint: &Endpoint| {
+            let options = ClientOptions::new(QUERY_TIMEOUT, trust);
+            Ok((endpoint.clone(), kind.target().connect(endpoint, options)?))
+        };
+        let nodes: Result<_, ClientError> = endpoints.iter().map(connect).collect();
         Ok(Self {
-            nodes: kind.visit(Connect { endpoints, trust })?,
+            nodes: nodes?,
             runtime: crate::runtime::start().context("cannot ask the nodes")?,
         })
     }
@@ -67,52 +73,15 @@ impl Drain {
 
     /// What the first node that is not empty holds.
     fn obstacle(&self, own: &[String]) -> Option<String> {
-        self.nodes
-            .iter()
-            .find_map(|(endpoint, node)| match node.ask(&self.runtime, own) {
+        self.nodes.iter().find_map(|(endpoint, node)| {
+            match self.runtime.block_on(node.pending(own)) {
                 Ok(None | Some(Mempool { txs: 0, .. })) => None,
                 Ok(Some(Mempool { txs, .. })) => Some(format!(
                     "the mempool of {endpoint} still holds {txs} transactions"
                 )),
                 Err(error) => Some(error.to_string()),
-            })
-    }
-}
-
-/// A node's own interface, whatever the kind of target.
-trait AskPending {
-    fn ask(&self, runtime: &Runtime, own: &[String]) -> Result<Option<Mempool>, ClientError>;
-}
-
-struct Queries<T: Target>(T::Queries);
-
-impl<T: Target> AskPending for Queries<T> {
-    fn ask(&self, runtime: &Runtime, own: &[String]) -> Result<Option<Mempool>, ClientError> {
-        runtime.block_on(T::pending(&self.0, own))
-    }
-}
-
-struct Connect<'a> {
-    endpoints: &'a [Endpoint],
-    trust: &'a Trust,
-}
-
-impl Connect<'_> {
-    fn to<T: Target>(self) -> Result<Vec<Asked>, ClientError> {
-        let connect = |endpoint: &Endpoint| {
-            let options = ClientOptions::new(QUERY_TIMEOUT, self.trust);
-            let asked: Box<dyn AskPending> = Box::new(Queries::<T>(T::queries(endpoint, options)?));
-            Ok((endpoint.clone(), asked))
-        };
-        self.endpoints.iter().map(connect).collect()
-    }
-}
-
-impl TargetVisitor for Connect<'_> {
-    type Output = Result<Vec<Asked>, ClientError>;
-
-    fn visit<T: Loaded>(self) -> Self::Output {
-        self.to::<T>()
+            }
+        })
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod analyse;
 pub mod campaign;
+pub mod chains;
 pub mod cli;
 mod coins;
 pub mod command;

@@ -17,9 +17,8 @@ use self::decode::ResultsHash;
 use self::decode::held_back;
 pub(crate) use self::decode::{BlockAnswer, CodesAnswer, hash_of_successes};
 pub use self::error::ClientError;
-pub(crate) use self::types::number;
 pub use self::types::{
-    BlockCodes, BlockContent, BroadcastReply, Gas, HeaderTime, Mempool, Status, TimeError,
+    BlockCodes, BlockContent, BroadcastReply, Gas, HeaderTime, Mempool, Status, TimeError, number,
 };
 use crate::codec::encode_call;
 use crate::connection::{Connection, ConnectionError, ConnectionOptions, TaskConnection, Trust};
@@ -274,11 +273,10 @@ impl Client {
     }
 
     /// Posts a JSON-RPC batch and leaves the array of its answers in `body`.
-    pub(crate) async fn post_batch(
-        &self,
-        request: &[u8],
-        body: &mut Vec<u8>,
-    ) -> Result<(), ClientError> {
+    ///
+    /// # Errors
+    /// [`ClientError`] when the node does not answer with one.
+    pub async fn post_batch(&self, request: &[u8], body: &mut Vec<u8>) -> Result<(), ClientError> {
         self.post_for(b"[", request, body).await
     }
 
@@ -317,7 +315,10 @@ impl Client {
     }
 
     /// Leaves what stands at a path under the endpoint's in `body`; gives the HTTP status.
-    pub(crate) async fn get(&self, path: &str, body: &mut Vec<u8>) -> Result<u16, ClientError> {
+    ///
+    /// # Errors
+    /// [`ClientError`] when no answer comes.
+    pub async fn get(&self, path: &str, body: &mut Vec<u8>) -> Result<u16, ClientError> {
         let base = self.inner.http.path();
         self.get_at(&format!("{base}{path}"), body).await
     }
@@ -343,7 +344,11 @@ impl Client {
         }
     }
 
-    pub(crate) fn decode<'a, T: Deserialize<'a>>(
+    /// The result in the body of an answer to `method`.
+    ///
+    /// # Errors
+    /// [`ClientError`] when it is an error, or does not fit `T`.
+    pub fn decode<'a, T: Deserialize<'a>>(
         &self,
         method: &str,
         body: &'a [u8],
@@ -369,7 +374,8 @@ impl Client {
         }
     }
 
-    pub(crate) fn unexpected(&self, method: &str, reason: &str) -> ClientError {
+    /// An answer to `method` that does not fit.
+    pub fn unexpected(&self, method: &str, reason: &str) -> ClientError {
         let endpoint = self.inner.endpoint.to_string();
         ClientError::Unexpected {
             endpoint,
@@ -378,7 +384,8 @@ impl Client {
         }
     }
 
-    pub(crate) fn not_bigchaindb(&self, status: u16, body: &[u8]) -> ClientError {
+    /// An answer that is none of a BigchainDB.
+    pub fn not_bigchaindb(&self, status: u16, body: &[u8]) -> ClientError {
         ClientError::not_bigchaindb(&self.inner.endpoint, status, body)
     }
 
@@ -438,7 +445,10 @@ impl Inner {
 }
 
 /// Whether TLS to this endpoint can be set up.
-pub(crate) fn check_trust(endpoint: &Endpoint, trust: &Trust) -> Result<(), ClientError> {
+///
+/// # Errors
+/// [`ClientError::Setup`] when it cannot.
+pub fn check_trust(endpoint: &Endpoint, trust: &Trust) -> Result<(), ClientError> {
     if !endpoint.is_tls() {
         return Ok(());
     }

@@ -220,7 +220,10 @@ const NANOS: i128 = 1_000_000_000;
 
 /// A whole number as a string, which is how CometBFT writes 64 bits, or bare. A node's are signed (`int64`), so
 /// a larger one is none of its own, and the height behind one is a number as well.
-pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+///
+/// # Errors
+/// When it is something else.
+pub fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     struct NumberVisitor;
 
     impl Visitor<'_> for NumberVisitor {

@@ -21,7 +21,7 @@ pub use self::error::ConnectionError;
 use self::http::AnswerReader;
 pub use self::options::{ConnectionOptions, Trust, TrustError};
 use self::stream::Stream;
-pub(crate) use self::task::TaskConnection;
+pub use self::task::TaskConnection;
 use self::types::Limits;
 pub use self::types::{Counters, Flushed, Interest, Message, ReadProgress};
 use self::websocket::{MessageReader, mask_keys};

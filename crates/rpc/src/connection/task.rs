@@ -11,7 +11,8 @@ use super::{Connection, ConnectionOptions, Message, ReadProgress};
 use crate::endpoint::Endpoint;
 
 /// A [`Connection`] whose handshakes are done, woken by the runtime in place of an event loop.
-pub(crate) struct TaskConnection {
+#[derive(Debug)]
+pub struct TaskConnection {
     connection: Connection,
     /// The same socket, registered with the runtime, which waits for it and reads nothing.
     socket: TcpStream,
@@ -19,7 +20,10 @@ pub(crate) struct TaskConnection {
 
 impl TaskConnection {
     /// Looks the host up and connects to the first of its addresses that accepts.
-    pub(crate) async fn open(
+    ///
+    /// # Errors
+    /// [`ConnectionError`] of the last address.
+    pub async fn open(
         endpoint: &Endpoint,
         options: &ConnectionOptions,
     ) -> Result<Self, ConnectionError> {
@@ -39,7 +43,10 @@ impl TaskConnection {
     }
 
     /// Registers a connection with the runtime of the caller.
-    pub(crate) fn of(connection: Connection) -> Result<Self, ConnectionError> {
+    ///
+    /// # Errors
+    /// [`ConnectionError::Broken`] when the runtime does not take its socket.
+    pub fn of(connection: Connection) -> Result<Self, ConnectionError> {
         let socket = connection.stream.tcp().try_clone();
         let socket = socket.and_then(TcpStream::from_std);
         Ok(Self {
@@ -49,7 +56,7 @@ impl TaskConnection {
     }
 
     /// The connection, for another runtime or a later call.
-    pub(crate) fn into_connection(self) -> Connection {
+    pub fn into_connection(self) -> Connection {
         self.connection
     }
 
@@ -60,7 +67,7 @@ impl TaskConnection {
     }
 
     /// The connection itself: what is queued on it is sent by the next [`read`](Self::read).
-    pub(crate) const fn connection(&mut self) -> &mut Connection {
+    pub const fn connection(&mut self) -> &mut Connection {
         &mut self.connection
     }
 
@@ -69,7 +76,10 @@ impl TaskConnection {
     ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped: after a read it does not wait again.
-    pub(crate) async fn read(
+    ///
+    /// # Errors
+    /// [`ConnectionError`] when it ended.
+    pub async fn read(
         &mut self,
         mut on_message: impl FnMut(Message<'_>),
     ) -> Result<ReadProgress, ConnectionError> {

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::wake::Backoff;
 pub use self::worker::FollowerWorker;
-pub(crate) use self::worker::{Query, finished};
+pub use self::worker::{Query, finished};
 use crate::client::{AnswerLimit, Client, ClientError, ClientOptions, Gas, HeaderTime};
 use crate::connection::Trust;
 use crate::endpoint::Endpoint;
@@ -68,7 +68,7 @@ pacing::settings! {
 
 impl FollowOptions {
     /// The options of the client that makes the follower's queries.
-    pub(crate) fn client(&self) -> ClientOptions {
+    pub fn client(&self) -> ClientOptions {
         ClientOptions {
             timeout: self.timeout,
             max_answer_bytes: self.max_answer_bytes.clone(),
@@ -236,7 +236,8 @@ pub struct Follower {
 }
 
 impl Follower {
-    pub(crate) const fn new(events: mpsc::Receiver<FollowEvent>) -> Self {
+    /// The side that reads what a worker sends.
+    pub const fn new(events: mpsc::Receiver<FollowEvent>) -> Self {
         Self { events }
     }
 

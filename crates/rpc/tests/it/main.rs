@@ -3,8 +3,6 @@
 // Helpers outside of test functions fail a test by panicking as well.
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
-mod bigchaindb;
-mod bitcoin_peer;
 mod client;
 mod comet;
 mod dialects;

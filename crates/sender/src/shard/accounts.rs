@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use measure::{Code, Failure, Reply, code_title};
 
-use crate::workload::{OnGap, Sequences};
+use crate::sequences::{OnGap, Sequences};
 
 /// The accounts of one shard.
 #[derive(Debug)]
@@ -117,7 +117,7 @@ impl Accounts {
                 Reply::Failed(Failure::SequenceBroken)
             }
             Reply::Rejected { .. } | Reply::RpcError { .. } if !follows => {
-                // Used up by nobody else where this run gave it to one transaction alone.
+                // This run assigned the sequence to exactly one transaction, so no other sender used it.
                 let first_free = match sequence < own.used_again {
                     true => own.unused,
                     false => sequence,
@@ -168,7 +168,7 @@ fn cause(reply: Reply, expected: Option<u64>, first_free: u64) -> Cause {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Expectation;
+    use crate::sequences::Expectation;
 
     const FULL: Reply = Reply::RpcError { code: -32_603 };
     const MISMATCH: Reply = Reply::rejected(32);
@@ -176,7 +176,7 @@ mod tests {
 
     /// Two accounts that begin at 10 and 20; indices 0, 2, 4 … are the first one's.
     fn accounts(on_gap: OnGap) -> Accounts {
-        let sequences = Sequences::new([10, 20].into_iter(), on_gap);
+        let sequences = Sequences::new([10, 20].into_iter(), on_gap, |_| None);
         Accounts::new(Arc::new(sequences), 0, 1)
     }
 
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_shard_of_several_has_every_account_of_its_indices() {
-        let sequences = Sequences::new(0..6, OnGap::Resync);
+        let sequences = Sequences::new(0..6, OnGap::Resync, |_| None);
         let accounts = Accounts::new(Arc::new(sequences), 1, 3);
         // Its indices are 1, 4, 7, 10 …, its accounts 1 and 4.
         assert_eq!(accounts.own.len(), 2);

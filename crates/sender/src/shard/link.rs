@@ -8,7 +8,7 @@ use super::address::Address;
 use super::platform::{Platform, Socket};
 use super::reporter::Reporter;
 use super::requests::Requests;
-use crate::target::{ReplyTo, Target};
+use crate::protocol::{Protocol, ReplyTo};
 
 /// A connection that is opened again whenever it ends.
 pub(super) struct Link<S> {
@@ -308,7 +308,7 @@ impl<S: Socket> Link<S> {
 
     /// Reads what the socket holds and gives every reply to its transactions. `arrived` gives the instant
     /// of a message's stamp.
-    pub(super) fn read<T: Target>(
+    pub(super) fn read<T: Protocol>(
         &mut self,
         arrived: impl Fn(Option<u64>) -> Nanos,
         target: &T,

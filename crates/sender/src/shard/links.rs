@@ -12,7 +12,7 @@ use super::link::{Link, Need};
 use super::pauses::Pauses;
 use super::platform::{Platform, Ready};
 use super::reporter::Reporter;
-use crate::target::{Closing, Limits, Target};
+use crate::protocol::{Closing, Limits, Protocol};
 
 /// The connections of a shard and the platform they are made of.
 pub(super) struct Links<T, P: Platform> {
@@ -40,7 +40,7 @@ pub(super) struct Links<T, P: Platform> {
     open_error: Option<String>,
 }
 
-impl<T: Target, P: Platform> Links<T, P> {
+impl<T: Protocol, P: Platform> Links<T, P> {
     pub(super) fn new(
         platform: P,
         target: T,

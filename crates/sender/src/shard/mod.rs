@@ -25,7 +25,7 @@ mod requests;
 mod sender;
 mod system;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::io;
 use std::sync::Arc;
@@ -42,9 +42,10 @@ use self::reporter::Reporter;
 use self::sender::Sender;
 use self::system::System;
 use crate::clock::Origin;
+use crate::protocol::Protocol;
+use crate::sequences::Sequences;
 use crate::source::Ring;
-use crate::target::Target;
-use crate::workload::{Sequences, TxStream};
+use crate::stream::TxStream;
 
 pub use self::address::Address;
 pub use self::load::{AtMaxInFlight, Offering, Rules, ShardLoad};
@@ -98,7 +99,7 @@ pub struct ShardChannels {
 ///
 /// # Errors
 /// When the system refuses an epoll set, or no connection could be opened before the start.
-pub(crate) fn run<T: Target>(
+pub(crate) fn run<T: Protocol>(
     target: T,
     config: ShardConfig,
     ring: Ring,
@@ -123,7 +124,7 @@ pub(crate) fn run<T: Target>(
 }
 
 /// Puts the parts of a shard together.
-fn assemble<T: Target, P: platform::Platform>(
+fn assemble<T: Protocol, P: platform::Platform>(
     target: T,
     config: ShardConfig,
     platform: P,

@@ -2,9 +2,9 @@
 
 use measure::Sent;
 
+use crate::protocol::{Framing, Protocol};
 use crate::source::Prepared;
-use crate::target::{Framing, Target};
-use crate::workload::{TxStream, WorkloadError};
+use crate::stream::{TxStream, WorkloadError};
 
 /// The request that is being put together.
 #[derive(Default)]
@@ -22,7 +22,7 @@ pub(super) struct Resigner<T> {
     body: Vec<u8>,
 }
 
-impl<T: Target> Resigner<T> {
+impl<T: Protocol> Resigner<T> {
     pub(super) fn new(target: T, stream: Box<dyn TxStream>) -> Self {
         Self {
             target,

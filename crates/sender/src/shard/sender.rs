@@ -15,8 +15,8 @@ use super::outgoing::{Request, Resigner};
 use super::pace::{DueTx, Pace};
 use super::platform::Platform;
 use super::reporter::Reporter;
+use crate::protocol::Protocol;
 use crate::source::{Ring, Take};
-use crate::target::Target;
 
 /// A sender at work.
 pub(super) struct Sender<'a, T, P: Platform> {
@@ -43,7 +43,7 @@ pub(super) struct Sender<'a, T, P: Platform> {
     offered_until: Option<Nanos>,
 }
 
-impl<'a, T: Target, P: Platform> Sender<'a, T, P> {
+impl<'a, T: Protocol, P: Platform> Sender<'a, T, P> {
     pub(super) fn new(
         links: Links<T, P>,
         ring: Ring,

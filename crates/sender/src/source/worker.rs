@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_channel::{Receiver, Sender};
 
 use super::{BATCH_BYTES, Batch, Item};
-use crate::target::Target;
-use crate::workload::{TxName, TxStream, WorkloadError};
+use crate::protocol::Protocol;
+use crate::stream::{TxName, TxStream, WorkloadError};
 
 /// Which thread makes which transaction.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +56,7 @@ impl Order {
     }
 }
 
-impl<T: Target> Worker<T> {
+impl<T: Protocol> Worker<T> {
     /// Fills batches until the ring is dropped or the supply is used up.
     pub(super) fn run(mut self) -> Result<(), WorkloadError> {
         while self.fill()? {}

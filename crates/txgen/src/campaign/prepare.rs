@@ -1,9 +1,11 @@
 //! Every run of a script checked before the first one starts.
 
 use anyhow::Context as _;
+use chain::Chain as _;
+use chain_cosmos::COSMOS;
 use rpc::{Endpoint, Transport};
-use sender::workload::WorkloadKind;
 
+use crate::chains::WorkloadKind;
 use crate::managed::Stage;
 use crate::plan::{Plan, PlanError};
 use crate::scenario::{NodeKind, Script, ScriptRun};
@@ -56,7 +58,12 @@ pub(super) fn prepare<'a>(
                     "a btcd takes Bitcoin transactions; use workload = \"bitcoin\" and no target"
                 );
             }
-            let is_for_cosmos = matches!(made.settings.workload, Some(WorkloadKind::Cosmos(_)));
+            let chain = made
+                .settings
+                .workload
+                .as_ref()
+                .and_then(WorkloadKind::chain);
+            let is_for_cosmos = chain.is_some_and(|chain| chain.name() == COSMOS.name());
             if run.node.kind() == NodeKind::Simd && !is_for_cosmos {
                 anyhow::bail!(
                     "a simd takes transactions of a Cosmos SDK chain; use workload = \"cosmos-send\""

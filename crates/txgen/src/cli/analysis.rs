@@ -7,7 +7,8 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use pacing::Nanos;
 use rpc::Endpoint;
-use sender::kind::TargetKind;
+
+use crate::chains::TargetKind;
 
 use super::Share;
 use crate::settings::Observed;

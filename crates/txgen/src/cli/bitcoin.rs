@@ -3,10 +3,10 @@
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
+use chain_bitcoin::workload::Digest;
+use chain_bitcoin::workload::Network;
 use clap::{Args, Subcommand};
 use rpc::Endpoint;
-use sender::workload::Digest;
-use sender::workload::bitcoin::Network;
 
 use super::examples;
 

@@ -4,8 +4,8 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use chain_bitcoin::BitcoinAdmission;
 use measure::{Evidence, EvidenceKind, LimitedBy, Strength};
-use rpc::BitcoinAdmission;
 
 use super::client::Node;
 use crate::output::grouped;

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Transaction, Txid};
-use rpc::{
-    BitcoinClient, BitcoinOutput, BitcoinRefusal, ClientError, ClientOptions, Endpoint, Trust,
-};
-use sender::workload::bitcoin::{Spend, Wallet, hash_text, shown};
+use chain_bitcoin::workload::{Spend, Wallet, hash_text, shown};
+use chain_bitcoin::{BitcoinClient, BitcoinOutput, BitcoinRefusal};
+use rpc::{ClientError, ClientOptions, Endpoint, Trust};
 use tokio::runtime::Runtime;
 
 use super::error::CoinError;

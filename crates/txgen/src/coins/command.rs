@@ -6,12 +6,12 @@ use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
 use bitcoin::Transaction;
-use ops::command::{CommandError, failed, usage};
-use rpc::{Endpoint, Trust};
-use sender::workload::BitcoinWorkload;
-use sender::workload::bitcoin::{
+use chain_bitcoin::workload::BitcoinWorkload;
+use chain_bitcoin::workload::{
     Coin, CoinState, Keys, LEAST_OUTPUT, Settler, Spend, Wallet, read_coin, size,
 };
+use ops::command::{CommandError, failed, usage};
+use rpc::{Endpoint, Trust};
 
 use super::client::Node;
 use super::fund::{self, Order};

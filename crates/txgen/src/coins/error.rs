@@ -2,9 +2,10 @@
 
 use std::io;
 
+use chain::WorkloadError;
+use chain_bitcoin::workload::WalletError;
 use measure::read::ReadError;
 use rpc::ClientError;
-use sender::workload::{WalletError, WorkloadError};
 
 /// Why coins cannot be had, or were not conserved. What no caller tells apart is a message: what happened, and what
 /// to do.

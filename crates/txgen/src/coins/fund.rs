@@ -1,11 +1,11 @@
 //! Coins from blocks that the node mines for the wallet, split until there are enough.
 
 use bitcoin::{OutPoint, ScriptBuf, Transaction};
-use pacing::mix;
-use rpc::ClientError;
-use sender::workload::bitcoin::{
+use chain_bitcoin::workload::{
     Coin, CoinState, KEYS, Keys, LEAST_OUTPUT, Network, Spend, Wallet, hash_text, size,
 };
+use pacing::mix;
+use rpc::ClientError;
 
 use super::client::Node;
 use super::error::CoinError;

@@ -15,11 +15,11 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
+use chain_bitcoin::workload::BitcoinWorkload;
+use chain_bitcoin::workload::{Settlement, Settler, Wallet, WalletLock};
 use measure::Evidence;
 use measure::read::TxReader;
 use rpc::Endpoint;
-use sender::workload::BitcoinWorkload;
-use sender::workload::bitcoin::{Settlement, Settler, Wallet, WalletLock};
 use wire::encoding::decode_hash;
 
 use crate::output::grouped;
@@ -62,7 +62,7 @@ pub(crate) fn supply(
     shutdown: &Shutdown,
     say: &mut dyn FnMut(&str),
 ) -> Result<Option<Supplied>, CoinError> {
-    let Some(workload) = plan.workload.bitcoin() else {
+    let Some(workload) = BitcoinWorkload::of(plan.workload.as_ref()) else {
         return Ok(None);
     };
     let endpoint = plan.nodes.rpc(guest);

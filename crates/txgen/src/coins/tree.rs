@@ -1,6 +1,6 @@
 //! How one value is split into many coins, level by level.
 
-use sender::workload::bitcoin::size;
+use chain_bitcoin::workload::size;
 
 /// The values of the outputs of each transaction, level by level from the root on: transaction `i` of a
 /// level spends output `i` of the level before it.

@@ -9,14 +9,14 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use chain_bitcoin::workload::{DEFAULT_WALLET_SEED, Keys, Network};
 use pacing::Nanos;
 use rpc::{Client, Endpoint, Transport, Trust};
-use sender::kind::TargetKind;
-use sender::workload::bitcoin::{DEFAULT_WALLET_SEED, Keys, Network};
 use servers::{
     Btcd, BtcdOptions, CometBft, CometBftOptions, Process, Simd, SimdOptions, StartError, Wait,
 };
 
+use crate::chains::TargetKind;
 use crate::drain::Drain;
 use crate::plan;
 use crate::run::{BuiltInError, BuiltInNode};

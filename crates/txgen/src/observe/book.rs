@@ -4,12 +4,12 @@ use std::collections::{HashSet, VecDeque};
 use std::io::{self, Write};
 use std::num::NonZeroU64;
 
+use chain::Facts;
 use measure::read::TableRow;
 use measure::{IdText, KeptRows, NodeRow, SightRow, TxHash, write_row};
 use pacing::Nanos;
 use report::text::grouped;
 use rpc::{FollowedBlock, Mempool};
-use sender::target::Facts;
 
 use super::intake::Intake;
 use super::presence::Presence;

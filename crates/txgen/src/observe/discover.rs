@@ -4,8 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use chain::Target;
 use rpc::{ClientOptions, Endpoint, Trust};
-use sender::target::Target;
 
 use crate::settings::Observed;
 use crate::shutdown::Shutdown;
@@ -14,7 +14,8 @@ use crate::shutdown::Shutdown;
 ///
 /// # Errors
 /// When they do not within [`PATIENCE`].
-pub(crate) fn discover<T: Target>(
+pub(crate) fn discover(
+    target: &dyn Target,
     first: &Endpoint,
     wanted: usize,
     trust: &Trust,
@@ -23,7 +24,7 @@ pub(crate) fn discover<T: Target>(
     let runtime = crate::runtime::start().context("nodes cannot be observed")?;
     let begun = Instant::now();
     loop {
-        let nodes = runtime.block_on(answering::<T>(first, trust));
+        let nodes = runtime.block_on(answering(target, first, trust));
         if nodes.len() >= wanted {
             return Ok(nodes);
         }
@@ -32,7 +33,7 @@ pub(crate) fn discover<T: Target>(
             bail!(
                 "{} nodes of the network answer where {wanted} are wanted, after {waited_s} s{}",
                 nodes.len(),
-                T::PEERS_HINT
+                target.peers_hint()
             );
         }
         thread::sleep(PAUSE);
@@ -40,11 +41,11 @@ pub(crate) fn discover<T: Target>(
 }
 
 /// The first node and those of its peers that answer.
-async fn answering<T: Target>(first: &Endpoint, trust: &Trust) -> Vec<Observed> {
+async fn answering(target: &dyn Target, first: &Endpoint, trust: &Trust) -> Vec<Observed> {
     let options = || ClientOptions::new(QUERY_TIMEOUT, trust);
     let mut endpoints = vec![first.clone()];
-    if let Ok(queries) = T::queries(first, options()) {
-        let mut peers = T::peers(first, &queries).await.unwrap_or_default();
+    if let Ok(client) = target.connect(first, options()) {
+        let mut peers = client.peers().await.unwrap_or_default();
         peers.sort_by_key(ToString::to_string);
         peers.dedup();
         peers.retain(|peer| peer != first);
@@ -52,10 +53,10 @@ async fn answering<T: Target>(first: &Endpoint, trust: &Trust) -> Vec<Observed> 
     }
     let mut nodes = Vec::new();
     for endpoint in endpoints {
-        let Ok(queries) = T::queries(&endpoint, options()) else {
+        let Ok(client) = target.connect(&endpoint, options()) else {
             continue;
         };
-        if T::pending(&queries, &[]).await.is_ok() {
+        if client.pending(&[]).await.is_ok() {
             nodes.push(Observed {
                 name: format!("node-{}", nodes.len()),
                 endpoint,

@@ -17,12 +17,12 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use chain::Target;
 use measure::{KeptRows, TxHash};
 use pacing::Nanos;
 use parking_lot::Mutex;
 use rpc::{ClientOptions, Trust};
 use sender::clock::RunClock;
-use sender::target::Target;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -63,7 +63,8 @@ impl Observers {
     ///
     /// # Errors
     /// When a node does not answer, says nothing of what is observed, or has no such process.
-    pub(crate) fn start<T: Target>(
+    pub(crate) fn start(
+        target: &'static dyn Target,
         nodes: &[Observed],
         trust: &Trust,
         clock: &RunClock,
@@ -71,13 +72,19 @@ impl Observers {
         tables: Tables<File>,
     ) -> anyhow::Result<Self> {
         let runtime = crate::runtime::start().context("nodes cannot be observed")?;
-        let book = Arc::new(Mutex::new(Book::new(nodes, T::FACTS, tables)));
+        let book = Arc::new(Mutex::new(Book::new(nodes, target.facts(), tables)));
         let shutdown = CancellationToken::new();
         let options = || ClientOptions::new(QUERY_TIMEOUT, trust);
         let mut watches = Vec::new();
         for (number, node) in nodes.iter().enumerate() {
-            let mut watch =
-                NodeWatch::<T>::new(number, node, options(), clock.clone(), book.clone(), chosen)?;
+            let mut watch = NodeWatch::new(
+                (number, target),
+                node,
+                options(),
+                clock.clone(),
+                book.clone(),
+                chosen,
+            )?;
             runtime.block_on(watch.check())?;
             watches.push(watch);
         }

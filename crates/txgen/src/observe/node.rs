@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use chain::{FollowWith, NodeClient, Probe, Target};
 use measure::TxHash;
 use pacing::{Nanos, Random};
 use parking_lot::Mutex;
 use rpc::{Client, ClientOptions, FollowEvent, FollowOptions};
 use sender::clock::RunClock;
-use sender::target::{FollowWith, Probe, Target};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -21,13 +21,14 @@ use super::process::{Look, Watched};
 use crate::settings::Observed;
 
 /// What watches one node.
-pub(super) struct NodeWatch<T: Target> {
+pub(super) struct NodeWatch {
+    target: &'static dyn Target,
     /// Its place in the book.
     number: usize,
     node: Observed,
     /// What was learnt when it was checked.
     probe: Probe,
-    queries: T::Queries,
+    client: Arc<dyn NodeClient>,
     options: ClientOptions,
     resources: Resources,
     clock: RunClock,
@@ -42,9 +43,9 @@ struct Resources {
     metrics: Option<Client>,
 }
 
-impl<T: Target> NodeWatch<T> {
+impl NodeWatch {
     pub(super) fn new(
-        number: usize,
+        (number, target): (usize, &'static dyn Target),
         node: &Observed,
         options: ClientOptions,
         clock: RunClock,
@@ -66,12 +67,13 @@ impl<T: Target> NodeWatch<T> {
             process: node.pid.map(watched).transpose()?,
             metrics: node.metrics.as_ref().map(client).transpose()?,
         };
-        let queries = T::queries(&node.endpoint, options.clone());
+        let connected = target.connect(&node.endpoint, options.clone());
         Ok(Self {
             number,
             node: node.clone(),
             probe: Probe::default(),
-            queries: queries.with_context(|| silent(name))?,
+            client: connected.with_context(|| silent(name))?,
+            target,
             options,
             resources,
             clock,
@@ -82,7 +84,7 @@ impl<T: Target> NodeWatch<T> {
 
     /// Asks once.
     pub(super) async fn check(&mut self) -> anyhow::Result<()> {
-        let observable = T::observable(&self.queries).await;
+        let observable = self.client.observable().await;
         self.probe = observable.with_context(|| silent(&self.node.name))?;
         Ok(())
     }
@@ -107,7 +109,7 @@ impl<T: Target> NodeWatch<T> {
             clock: self.clock.clone(),
             shutdown,
         };
-        let Ok((mut follower, task)) = T::follow(&self.probe, with) else {
+        let Ok((mut follower, task)) = self.target.follow(&self.probe, with) else {
             return;
         };
         let read = async {
@@ -133,7 +135,7 @@ impl<T: Target> NodeWatch<T> {
         let mut asked = Nanos::ZERO;
         loop {
             sleep(mempool_pause(&mut random)).await;
-            let told = match T::pending(&self.queries, &[]).await {
+            let told = match self.client.pending(&[]).await {
                 // Peers are not told how many transactions wait.
                 Ok(None) => return,
                 told => told.ok().flatten(),
@@ -158,13 +160,13 @@ impl<T: Target> NodeWatch<T> {
     /// The sampled transactions that it has in its mempool; `None` where none is looked for, or it does not say.
     async fn held(&self) -> Option<Vec<TxHash>> {
         if self.chosen == Chosen::OfAll {
-            return T::listed(&self.queries).await.ok().flatten();
+            return self.client.listed().await.ok().flatten();
         }
         let awaited = self.book.lock().awaited(self.number);
         if awaited.is_empty() {
             return None;
         }
-        let held = T::holds(&self.queries, &awaited).await.ok().flatten()?;
+        let held = self.client.holds(&awaited).await.ok().flatten()?;
         let held = awaited.into_iter().zip(held);
         Some(
             held.filter_map(|(hash, held)| held.then_some(hash))

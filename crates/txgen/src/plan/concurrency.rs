@@ -2,10 +2,10 @@
 
 use std::num::NonZeroU32;
 
+use chain::Workload;
 use pacing::Nanos;
 use rpc::{BroadcastMethod, Transport};
 use sender::shard::{QUEUED_FACTOR, SLOW_ANSWER};
-use sender::workload::Workload;
 
 use super::Plan;
 use super::cosmos::fitting_threads;
@@ -30,7 +30,7 @@ impl Concurrency {
         settings: &Settings,
         load: &Load,
         transport: Transport,
-        workload: &Workload,
+        workload: &dyn Workload,
     ) -> Result<Self, PlanError> {
         let default = default_connections(load, transport);
         let connections = settings.connections.unwrap_or(default);
@@ -48,9 +48,9 @@ impl Concurrency {
         let spin = settings.spin.unwrap_or(Nanos::ZERO);
         at_most("--spin (in ns)", spin.as_nanos(), MAX_SPIN.as_nanos())?;
         let mut threads = resolve_threads(settings, load, connections)?;
-        if let Workload::Cosmos(transfers) = workload {
+        if let Some(accounts) = workload.accounts() {
             let generators = settings.shard.unwrap_or_default().of();
-            threads = fitting_threads(transfers.content().accounts, generators, threads);
+            threads = fitting_threads(accounts, generators, threads);
         }
         Ok(Self {
             connections,
@@ -134,7 +134,7 @@ fn resolve_threads(
 /// At least one for each sender; more only where making a transaction takes long.
 fn resolve_signing_threads(
     settings: &Settings,
-    workload: &Workload,
+    workload: &dyn Workload,
     threads: NonZeroU32,
 ) -> Result<NonZeroU32, PlanError> {
     if !workload.is_signed() {

@@ -5,8 +5,8 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::Path;
 
+use chain_cosmos::{CosmosContent, Payments, Wallet, write_genesis};
 use cosmos::{Coin, Key, Keys, MessageTypes, Prefix, Template};
-use sender::workload::{CosmosContent, Payments, Wallet, write_genesis};
 
 use super::error::{PlanError, at_most};
 use crate::settings::{AccountSettings, CosmosSettings, Settings};

@@ -1,6 +1,6 @@
 //! Why a plan cannot be made.
 
-use sender::workload::WorkloadError;
+use chain::WorkloadError;
 
 use std::path::PathBuf;
 

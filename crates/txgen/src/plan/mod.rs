@@ -8,15 +8,20 @@ mod nodes;
 mod part;
 mod workload;
 
+use std::any::Any;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use chain::{LoadOptions, Workload};
+use chain_cosmos::CosmosWorkload;
 use measure::KeptRows;
 use pacing::{Arrivals, CatchUp, Nanos};
 use rpc::{BroadcastMethod, Trust};
 
+use crate::chains::TargetKind;
 use crate::part::Part;
 use crate::profiler::{DEFAULT_FREQUENCY, Profiling};
 use crate::settings::{Observed, Settings};
@@ -24,10 +29,7 @@ use crate::start_at::StartAt;
 use crate::threshold::Threshold;
 use concurrency::Concurrency;
 use error::at_most;
-use sender::kind::TargetKind;
 use sender::shard::AtMaxInFlight;
-use sender::target::{Target, TargetOptions};
-use sender::workload::Workload;
 
 pub use error::PlanError;
 pub use load::{Load, RequestedLoad};
@@ -60,7 +62,7 @@ pub struct Plan {
     /// Whose certificates are accepted over https and wss.
     pub trust: Trust,
     /// What is sent.
-    pub workload: Workload,
+    pub workload: Arc<dyn Workload>,
     /// The wallet file of a Bitcoin load.
     pub wallet: Option<PathBuf>,
     /// Transactions in one request at most.
@@ -142,8 +144,8 @@ impl Plan {
         let load = load::resolve(request.load, arrivals, seed)?;
         let workload = workload::resolve(&settings, target, seed, load.planned())?;
         let mut nodes = nodes::resolve(&settings, target, request.builtin)?;
-        endow(&mut nodes, &workload)?;
-        let part = part::resolve(&settings, &load, &nodes, &workload)?;
+        endow(&mut nodes, workload.as_ref())?;
+        let part = part::resolve(&settings, &load, &nodes, workload.as_ref())?;
         let Concurrency {
             connections,
             most_connections,
@@ -152,9 +154,9 @@ impl Plan {
             signing_threads,
             signed_ahead,
             spin,
-        } = Concurrency::resolve(&settings, &load, nodes.transport(), &workload)?;
+        } = Concurrency::resolve(&settings, &load, nodes.transport(), workload.as_ref())?;
         if settings.no_follow {
-            followable(&settings, &workload)?;
+            followable(&settings, workload.as_ref())?;
         }
         let warmup = resolve_warmup(&settings, &load)?;
         Ok(Self {
@@ -201,15 +203,14 @@ impl Plan {
         })
     }
 
-    /// The target of this kind, as the plan's parts talk to it.
-    pub(crate) fn target<T: Target>(&self) -> T {
-        T::new(TargetOptions {
+    /// How the nodes are loaded.
+    pub(crate) fn load_options(&self) -> LoadOptions {
+        LoadOptions {
             method: self.method,
             follow: self.follow,
-            sequences: self.workload.sequences().cloned(),
             batch: self.batch,
-            bitcoin: self.workload.bitcoin().cloned(),
-        })
+            workload: Arc::clone(&self.workload),
+        }
     }
 
     /// Whether an answer says that the node has checked the transaction.
@@ -249,7 +250,7 @@ impl Plan {
 }
 
 /// Refuses to do without blocks where they are needed.
-fn followable(settings: &Settings, workload: &Workload) -> Result<(), PlanError> {
+fn followable(settings: &Settings, workload: &dyn Workload) -> Result<(), PlanError> {
     if workload.preparation().is_some() {
         let problem = format!(
             "cannot be used with {workload}: what it spends has to be seen in blocks first"
@@ -329,8 +330,9 @@ const MAX_PROFILE_FREQUENCY: u64 = 10_000;
 const MIN_REPORT_INTERVAL: Nanos = Nanos::from_millis(100);
 
 /// The accounts of a Cosmos load on the built-in node have their coins from the beginning.
-fn endow(nodes: &mut Nodes, workload: &Workload) -> Result<(), PlanError> {
-    let (Nodes::BuiltIn { config, .. }, Workload::Cosmos(transfers)) = (nodes, workload) else {
+fn endow(nodes: &mut Nodes, workload: &dyn Workload) -> Result<(), PlanError> {
+    let transfers = (workload as &dyn Any).downcast_ref::<CosmosWorkload>();
+    let (Nodes::BuiltIn { config, .. }, Some(transfers)) = (nodes, transfers) else {
         return Ok(());
     };
     cosmos::endow(config, transfers.content())

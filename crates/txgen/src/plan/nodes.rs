@@ -2,14 +2,14 @@
 
 use std::net::SocketAddr;
 
+use chain::BuiltIn;
+use chain_bigchaindb::{CREATE, TRANSFER};
+use chain_bitcoin::workload::{DEFAULT_WALLET_SEED, Keys, Network};
 use devnode::DevNode;
 use rpc::{Endpoint, Transport, Trust, TrustError};
-use sender::kind::TargetKind;
-use sender::target::BuiltIn;
-use sender::workload::WorkloadKind;
-use sender::workload::bitcoin::{DEFAULT_WALLET_SEED, Keys, Network};
 
 use super::error::PlanError;
+use crate::chains::{TargetKind, WorkloadKind};
 use crate::settings::{BitcoinSettings, Settings};
 
 /// Where transactions go.
@@ -153,10 +153,8 @@ pub(super) fn resolve(
 /// their usual limits, unless it was given others: a closed loop waits for answers, not for blocks, and
 /// fills a small mempool at once.
 pub(crate) fn fitting(builtin: devnode::Config, settings: &Settings) -> devnode::Config {
-    let signed = matches!(
-        settings.workload,
-        Some(WorkloadKind::BigchainCreate | WorkloadKind::BigchainTransfer)
-    );
+    let is_signed = |kind: &WorkloadKind| kind.is(CREATE) || kind.is(TRANSFER);
+    let signed = settings.workload.as_ref().is_some_and(is_signed);
     let facts = settings.target().facts();
     let usual = match facts.built_in {
         BuiltIn::BitcoinRpc => devnode::Config::bitcoin(),

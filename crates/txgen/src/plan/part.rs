@@ -1,6 +1,6 @@
 //! Which part of the load one of several generators sends.
 
-use sender::workload::Workload;
+use chain::Workload;
 
 use super::error::PlanError;
 use super::load::Load;
@@ -13,7 +13,7 @@ pub(super) fn resolve(
     settings: &Settings,
     load: &Load,
     nodes: &Nodes,
-    workload: &Workload,
+    workload: &dyn Workload,
 ) -> Result<Part, PlanError> {
     let part = settings.shard.unwrap_or_default();
     if part.is_whole() {

@@ -1,17 +1,21 @@
 //! Which workload the settings ask for, and whether it can be had.
 
 use std::num::{NonZeroU32, NonZeroU64};
+use std::sync::Arc;
 
-use measure::KeptRows;
-use sender::kind::TargetKind;
-use sender::target::Facts;
-use sender::workload::bitcoin::Wallet;
-use sender::workload::{
-    BigchainWorkload, BitcoinWorkload, Content, CosmosWorkload, FileFormat, FileWorkload, KvStore,
-    LIMIT_OF_BODIES, MAX_SIZE, Metadata, Spec, TRANSFER, Workload, WorkloadError, WorkloadKind,
+use chain::{
+    Facts, FileFormat, FileWorkload, LIMIT_OF_BODIES, MAX_SIZE, Workload, WorkloadError,
+    check_limit,
 };
+use chain_bigchaindb::{BigchainWorkload, CREATE, Content, Metadata, TRANSFER};
+use chain_bitcoin::workload::Wallet;
+use chain_bitcoin::workload::{BITCOIN_WORKLOAD, BitcoinWorkload, Spec};
+use chain_cometbft::KvStore;
+use chain_cosmos::{CosmosWorkload, Payments};
+use measure::KeptRows;
 
 use super::error::PlanError;
+use crate::chains::{TargetKind, WorkloadKind};
 use crate::settings::{Admission, CosmosSettings, Settings, Share};
 
 /// Makes the workload that was asked for, for a load of `planned` transactions.
@@ -20,43 +24,47 @@ pub(super) fn resolve(
     target: TargetKind,
     seed: u64,
     planned: Option<u64>,
-) -> Result<Workload, PlanError> {
+) -> Result<Arc<dyn Workload>, PlanError> {
     let facts = target.facts();
-    let kind = settings.workload.as_ref().unwrap_or(facts.workload).clone();
+    let usual = WorkloadKind::Named(facts.workload);
+    let kind = settings.workload.clone().unwrap_or(usual);
     refuse_meaningless(settings, facts, &kind)?;
-    match kind {
-        WorkloadKind::KvStore => {
-            let size = settings.size.unwrap_or(DEFAULT_SIZE);
-            Ok(Workload::KvStore(KvStore::new(seed, size)?))
-        }
+    let name = match &kind {
         WorkloadKind::File(path) => {
             let format = settings.file_format.unwrap_or(FileFormat::Auto);
-            let workload = Workload::File(FileWorkload::check(&path, format)?);
-            workload.check_limit(MAX_SIZE, LIMIT_OF_BODIES)?;
-            Ok(workload)
+            let workload = FileWorkload::check(path, format)?;
+            check_limit(&workload, MAX_SIZE, LIMIT_OF_BODIES)?;
+            return Ok(Arc::new(workload));
         }
-        WorkloadKind::BigchainCreate => {
+        WorkloadKind::Named(name) => *name,
+    };
+    match name {
+        CREATE => {
             let content = resolve_content(settings, seed)?;
-            Ok(Workload::Bigchain(BigchainWorkload::creates(content)?))
+            Ok(Arc::new(BigchainWorkload::creates(content)?))
         }
-        WorkloadKind::BigchainTransfer => {
+        TRANSFER => {
             let planned = planned.and_then(NonZeroU64::new);
             let endless = "needs to know how many transactions there will be, to make their outputs before; \
                            give the load an end (--duration, --to or --count)";
             let planned = planned.ok_or_else(|| PlanError::of(TRANSFER, endless))?;
             let content = resolve_content(settings, seed)?;
             let depth = settings.chain_depth.unwrap_or(NonZeroU32::MIN);
-            let transfers = BigchainWorkload::transfers(content, planned, depth)?;
-            Ok(Workload::Bigchain(transfers))
+            Ok(Arc::new(BigchainWorkload::transfers(
+                content, planned, depth,
+            )?))
         }
-        WorkloadKind::Cosmos(payments) => {
-            let content = super::cosmos::resolve(settings, payments, seed)?;
-            Ok(Workload::Cosmos(CosmosWorkload::new(content)))
-        }
-        WorkloadKind::Bitcoin => {
-            let workload = resolve_bitcoin(settings, seed, planned)?;
-            Ok(Workload::Bitcoin(workload))
-        }
+        BITCOIN_WORKLOAD => Ok(Arc::new(resolve_bitcoin(settings, seed, planned)?)),
+        _ => match Payments::of_name(name) {
+            Some(payments) => {
+                let content = super::cosmos::resolve(settings, payments, seed)?;
+                Ok(Arc::new(CosmosWorkload::new(content)))
+            }
+            None => {
+                let size = settings.size.unwrap_or(DEFAULT_SIZE);
+                Ok(Arc::new(KvStore::new(seed, size)?))
+            }
+        },
     }
 }
 
@@ -69,7 +77,11 @@ fn resolve_bitcoin(
     let given = &settings.bitcoin;
     let transactions = planned.unwrap_or(ENDLESS_BITCOIN);
     let info = match &given.wallet {
-        Some(path) => Some(Wallet::read(path).map_err(WorkloadError::Wallet)?.info),
+        Some(path) => Some(
+            Wallet::read(path)
+                .map_err(|error| WorkloadError::Chain(error.into()))?
+                .info,
+        ),
         None => None,
     };
     let usual_depth = transactions.div_ceil(USUAL_CHAINS).max(1) as u32;
@@ -106,20 +118,19 @@ fn refuse_meaningless(
     kind: &WorkloadKind,
 ) -> Result<(), PlanError> {
     let meaningless = |name, problem: &str| Err(PlanError::of(name, problem));
-    let bigchain = matches!(
-        kind,
-        WorkloadKind::BigchainCreate | WorkloadKind::BigchainTransfer
-    );
+    let bigchain = kind.is(CREATE) || kind.is(TRANSFER);
     if matches!(kind, WorkloadKind::File(_)) && settings.size.is_some() {
         return meaningless(
             "--size",
             "has no meaning for a file of transactions; leave it out",
         );
     }
-    if let Some(problem) = facts.no_kvstore.filter(|_| *kind == WorkloadKind::KvStore) {
+    if let Some(problem) = facts.no_kvstore.filter(|_| kind.is("kvstore")) {
         return meaningless("--workload kvstore", problem);
     }
-    let cosmos = matches!(kind, WorkloadKind::Cosmos(_));
+    let cosmos = [Payments::Send, Payments::MultiSend]
+        .iter()
+        .any(|payments| kind.is(payments.name()));
     for (name, given) in [
         ("--signers", settings.signers.is_some()),
         ("--metadata", settings.metadata.is_some()),
@@ -131,7 +142,7 @@ fn refuse_meaningless(
             );
         }
     }
-    if cosmos && facts.name != TargetKind::Cometbft.facts().name {
+    if cosmos && facts.name != "cometbft" {
         return meaningless("--workload cosmos-send", "needs --target cometbft");
     }
     if cosmos && settings.size.is_some() {
@@ -146,7 +157,7 @@ fn refuse_meaningless(
             "needs --workload cosmos-send or cosmos-multisend",
         );
     }
-    let bitcoin = *kind == WorkloadKind::Bitcoin;
+    let bitcoin = kind.is(BITCOIN_WORKLOAD);
     let signing = [
         ("--signing-threads", settings.signing_threads),
         ("--signed-ahead", settings.signed_ahead),
@@ -158,7 +169,7 @@ fn refuse_meaningless(
             "needs --workload bigchaindb-create, bigchaindb-transfer, cosmos-send, cosmos-multisend or bitcoin",
         );
     }
-    if settings.chain_depth.is_some() && *kind != WorkloadKind::BigchainTransfer && !bitcoin {
+    if settings.chain_depth.is_some() && !kind.is(TRANSFER) && !bitcoin {
         return meaningless(
             "--chain-depth",
             "needs --workload bigchaindb-transfer or bitcoin",

@@ -5,8 +5,8 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use devnode::{Config, DevNode, DevNodeError};
-use sender::kind::TargetKind;
 
+use crate::chains::TargetKind;
 use crate::plan::{self, Guest};
 
 /// A running built-in node.

@@ -7,11 +7,11 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
+use chain::Loader;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use measure::{Fate, Finished};
 use pacing::Nanos;
 use sender::clock::{Origin, RunClock};
-use sender::kind::Loaded;
 use sender::shard::{
     BATCHES_IN_FLIGHT, Orders, Revision, ShardBatch, ShardChannels, ShardConfig, StopReason,
 };
@@ -34,8 +34,8 @@ use crate::start_at::StartAt;
 use crate::threshold::ThresholdVerdict;
 
 /// A run in progress, seen from the thread that watches it.
-pub(super) struct Run<'a, T> {
-    pub(super) target: T,
+pub(super) struct Run<'a> {
+    loader: Arc<dyn Loader>,
     pub(super) plan: &'a Plan,
     pub(super) nodes: &'a [Node],
     pub(super) orders: Orders,
@@ -48,21 +48,20 @@ pub(super) struct Run<'a, T> {
     pub(super) samples: Option<Samples>,
 }
 
-impl<'a, T: Loaded> Run<'a, T> {
+impl<'a> Run<'a> {
     const fn division(&self) -> Division<'a> {
         Division::new(self.plan, self.nodes)
     }
 
     /// A run of this plan that has not begun.
     pub(super) fn new(
-        target: T,
         plan: &'a Plan,
         nodes: &'a [Node],
         built_in: bool,
         shutdown: &'a Shutdown,
     ) -> Self {
         Self {
-            target,
+            loader: plan.target.target().loader(&plan.load_options()),
             plan,
             nodes,
             orders: Orders::default(),
@@ -84,7 +83,7 @@ impl<'a, T: Loaded> Run<'a, T> {
     ) -> Result<PlayedRun, RunError> {
         let (batch_sender, batches) = bounded(BATCHES_IN_FLIGHT);
         let (seen_sender, seen) = bounded(SEEN_IN_FLIGHT);
-        let follow = follow::start::<T>(
+        let follow = follow::start(
             self.plan,
             self.nodes,
             &self.clock,
@@ -148,15 +147,15 @@ impl<'a, T: Loaded> Run<'a, T> {
 
     /// Adds what only the target and the workload know of refusals, and of what was no answer.
     fn tell_refusals(&self, fate: &mut Fate) {
-        if let Some(texts) = self.target.texts() {
+        if let Some(texts) = self.loader.texts() {
             let texts = texts.lock();
             fate.rejected_by_text = texts.counts().clone();
             fate.unusable_by_text = texts.unusable().clone();
         }
         if let Some(sequences) = self.plan.workload.sequences() {
             fate.sequence_gaps = sequences.gaps();
-            fate.rejected_by_text.extend(sequences.mismatches());
         }
+        fate.rejected_by_text.extend(self.plan.workload.refused());
     }
 
     /// How long it took to sign what is signed before the load begins.
@@ -211,7 +210,7 @@ impl<'a, T: Loaded> Run<'a, T> {
                 start,
             };
             let source = self.division().source(shard)?;
-            let (ring, source) = self.target.start_source(source).map_err(RunError::System)?;
+            let (ring, source) = self.loader.start_source(source).map_err(RunError::System)?;
             ring.await_full(&source);
             senders.sources.extend(source);
             let config = self.division().shard(shard)?;
@@ -250,7 +249,7 @@ impl<'a, T: Loaded> Run<'a, T> {
 
     /// Runs one shard; one that fails ends the run for all.
     fn send(&self, config: ShardConfig, ring: Ring, channels: ShardChannels) -> io::Result<()> {
-        let sent = self.target.run_shard(config, ring, channels, &self.orders);
+        let sent = self.loader.run_shard(config, ring, channels, &self.orders);
         if sent.is_err() {
             self.orders
                 .abort(self.clock.now().saturating_add(STOP_NOTICE));

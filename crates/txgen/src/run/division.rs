@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 
+use chain::WorkloadError;
 use pacing::{Arrivals, Nanos, Schedule};
 use sender::shard::{Address, Offering, Ordered, Rules, ShardConfig, ShardLoad};
 use sender::source::SourceConfig;
-use sender::workload::WorkloadError;
 
 use super::preflight::Node;
 use super::ramp::Ramp;

@@ -2,10 +2,10 @@
 
 use std::io;
 
+use chain::WorkloadError;
 use devnode::DevNodeError;
 use measure::{RecordError, Summary};
 use ops::command::CommandError;
-use sender::workload::WorkloadError;
 
 use super::builtin::BuiltInError;
 use crate::coins::CoinError;

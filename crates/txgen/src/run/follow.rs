@@ -5,6 +5,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use chain::{FollowWith, NodeClient};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use measure::{BlockSeen, BlockTx, Codespace, MempoolSample, UNKNOWN_CODE};
 use pacing::Random;
@@ -12,7 +13,6 @@ use rpc::{
     ClientError, ClientOptions, FollowEvent, FollowOptions, FollowedBlock, Follower, HeaderTime,
 };
 use sender::clock::RunClock;
-use sender::target::{FollowWith, Target};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -76,7 +76,7 @@ impl Follow {
 ///
 /// # Errors
 /// When a node does not say where its chain stands.
-pub(super) fn start<T: Target>(
+pub(super) fn start(
     plan: &Plan,
     nodes: &[Node],
     clock: &RunClock,
@@ -97,7 +97,7 @@ pub(super) fn start<T: Target>(
     let tasks = TaskTracker::new();
     let mut connecting = Vec::new();
     for node in nodes {
-        let poller = MempoolPoller::<T>::new(plan, node, clock, seen, board)?;
+        let poller = MempoolPoller::new(plan, node, clock, seen, board)?;
         let follower = spawn_tasks(
             plan,
             node,
@@ -134,11 +134,11 @@ pub(super) fn start<T: Target>(
 }
 
 /// Puts the follower and the mempool's poller of a node on the runtime; both end with `shutdown`.
-fn spawn_tasks<T: Target>(
+fn spawn_tasks(
     plan: &Plan,
     node: &Node,
     clock: &RunClock,
-    poller: MempoolPoller<T>,
+    poller: MempoolPoller,
     shutdown: &CancellationToken,
     tasks: &TaskTracker,
     runtime: &Runtime,
@@ -154,7 +154,7 @@ fn spawn_tasks<T: Target>(
         clock: clock.clone(),
         shutdown: shutdown.clone(),
     };
-    let (follower, task) = T::follow(&node.probe, with)?;
+    let (follower, task) = plan.target.target().follow(&node.probe, with)?;
     tasks.spawn_on(task, runtime.handle());
     let shutdown = shutdown.clone();
     tasks.spawn_on(
@@ -307,8 +307,8 @@ fn block_seen(block: &FollowedBlock, clock: &RunClock) -> BlockSeen {
 
 /// Asks for the mempool's depth at random instants, five times a second: at regular ones it would see a
 /// chain with regular blocks always just before, or always just after a block.
-struct MempoolPoller<T: Target> {
-    queries: T::Queries,
+struct MempoolPoller {
+    client: Arc<dyn NodeClient>,
     endpoint: u16,
     clock: RunClock,
     seen: Sender<FollowerReport>,
@@ -316,7 +316,7 @@ struct MempoolPoller<T: Target> {
     random: Random,
 }
 
-impl<T: Target> MempoolPoller<T> {
+impl MempoolPoller {
     fn new(
         plan: &Plan,
         node: &Node,
@@ -326,7 +326,10 @@ impl<T: Target> MempoolPoller<T> {
     ) -> Result<Self, ClientError> {
         let options = ClientOptions::new(MEMPOOL_TIMEOUT, &plan.trust);
         Ok(Self {
-            queries: T::queries(&node.address.endpoint, options)?,
+            client: plan
+                .target
+                .target()
+                .connect(&node.address.endpoint, options)?,
             endpoint: node.address.number,
             clock: clock.clone(),
             seen: seen.clone(),
@@ -340,7 +343,7 @@ impl<T: Target> MempoolPoller<T> {
             tokio::time::sleep(mempool_pause(&mut self.random)).await;
             // A node that does not answer now is asked again; the series shows the gap. One whose
             // interface does not tell is not.
-            let mempool = match T::pending(&self.queries, &[]).await {
+            let mempool = match self.client.pending(&[]).await {
                 Ok(Some(mempool)) => mempool,
                 Ok(None) => return,
                 Err(_) => continue,

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use chain_bitcoin::workload::BitcoinWorkload;
 use jiff::Timestamp;
 use measure::{ClockBound, EndpointInfo, FORMAT, Host, Manifest, NodeLimits};
 use pacing::{Arrivals, Nanos, Schedule};
@@ -106,7 +107,7 @@ fn plan_document(plan: &Plan) -> serde_json::Value {
         "profile": plan.profiling.as_ref().map(ToString::to_string),
         "thresholds": plan.thresholds.iter().map(ToString::to_string).collect::<Vec<_>>(),
     });
-    if let Some(workload) = plan.workload.bitcoin() {
+    if let Some(workload) = BitcoinWorkload::of(plan.workload.as_ref()) {
         document["bitcoin"] = workload.document();
         document["batch"] = plan.batch.get().into();
         document["confirmations"] = plan.confirmations.get().into();

@@ -23,9 +23,6 @@ use measure::{LimitedBy, NodeRow, ScheduleVerdict, Summary};
 use ops::command::{CommandError, failed};
 use pacing::Nanos;
 use sender::clock::{Origin, RunClock};
-use sender::kind::{Loaded, TargetVisitor};
-use sender::target::Target;
-use sender::workload::Workload;
 
 pub use builtin::BuiltInError;
 pub use error::RunError;
@@ -98,16 +95,7 @@ pub(crate) fn check_target(
     guest: Option<Guest>,
     shutdown: &Shutdown,
 ) -> anyhow::Result<()> {
-    struct Check<'a>(&'a Plan, Option<Guest>, &'a Shutdown);
-    impl TargetVisitor for Check<'_> {
-        type Output = anyhow::Result<()>;
-
-        fn visit<T: Loaded>(self) -> Self::Output {
-            let target = self.0.target::<T>();
-            preflight::check(&target, self.0, self.1, self.2).map(drop)
-        }
-    }
-    plan.target.visit(Check(plan, guest, shutdown))
+    preflight::check(plan, guest, shutdown).map(drop)
 }
 
 /// Plays a run; `guest` is the address of the plan's built-in node, if it has one.
@@ -118,96 +106,64 @@ pub(crate) fn perform(
     words: Words,
     display: &mut Display,
 ) -> Result<Outcome, RunError> {
-    plan.target.visit(Performance {
+    if let Some(start) = plan.start_at {
+        let checked = start.check(Origin::capture().unix_ns());
+        checked.context("--start-at")?;
+    }
+    let nodes = preflight::check(plan, guest, shutdown)?;
+    let nodes = nodes.ok_or(RunError::Interrupted)?;
+    let learnt = preflight::learn(plan, &nodes)?;
+    let plan = learnt.as_ref().unwrap_or(plan);
+    let slowest = nodes.iter().map(|node| node.round_trip).max();
+    let plan = &plan.grown(slowest.unwrap_or_default(), nodes.len());
+    allow_open_files(plan, nodes.len(), guest.is_some());
+    let profiler = plan.profiling.as_ref().map(Profiler::check).transpose()?;
+    let folder = open_folder(plan)?;
+    let files = folder.open_all(plan.rows)?;
+    if words == Words::All {
+        introduce(display, plan, &folder);
+    }
+    prepare::prepare(plan, guest, &folder, shutdown, words, display)?;
+    let chain = nodes.first().and_then(|node| node.probe.chain_id.clone());
+    let coins = coins::supply(plan, guest, chain, folder.path(), shutdown, &mut |text| {
+        if words == Words::All {
+            display.message(text);
+        }
+    })?;
+    let mut run = Run::new(plan, &nodes, guest.is_some(), shutdown);
+    let observers = observers(plan, &run.clock, &folder, shutdown)?;
+    run.samples = observers.as_ref().map(Observers::samples);
+    display.begin(RunInfo {
+        brief: words == Words::Few,
+        limits: host::limits(plan, &nodes),
+        ..RunInfo::of(plan, Arc::clone(&run.board))
+    });
+    if let Some(start) = plan.start_at {
+        await_start(start, OPENING_LEAD, shutdown)?;
+    }
+    let sampling = profiler.map(|profiler| profiler.attach(folder.path()));
+    let sampling = sampling.transpose()?;
+    let mut played = run.play(files.rows, files.manifest, display)?;
+    let observed = stop(observers, &run.clock);
+    take_in(&mut played.finished.summary, &observed, &folder);
+    let profile = sampling.map(|sampling| sampling.finish(folder.path()));
+    let settled = coins.map(|coins| coins.settle(folder.path())).transpose();
+    blame(&mut played.finished.summary, settled.as_ref().ok());
+    let (profile, unprofiled) = split(profile.transpose());
+    let trouble = played.trouble.take().or(unprofiled);
+    let trouble = trouble.or_else(|| foreign_use(plan));
+    let outcome = conclude(
         plan,
-        guest,
-        shutdown,
+        &folder,
+        files.summary,
+        played,
+        profile.as_ref(),
         words,
         display,
-    })
-}
-
-/// A run, before it is known what kind of target it has.
-struct Performance<'a> {
-    plan: &'a Plan,
-    guest: Option<Guest>,
-    shutdown: &'a Shutdown,
-    words: Words,
-    display: &'a mut Display,
-}
-
-impl TargetVisitor for Performance<'_> {
-    type Output = Result<Outcome, RunError>;
-
-    fn visit<T: Loaded>(self) -> Self::Output {
-        let Self {
-            plan,
-            guest,
-            shutdown,
-            words,
-            display,
-        } = self;
-        let target: T = plan.target();
-        if let Some(start) = plan.start_at {
-            let checked = start.check(Origin::capture().unix_ns());
-            checked.context("--start-at")?;
-        }
-        let nodes = preflight::check(&target, plan, guest, shutdown)?;
-        let nodes = nodes.ok_or(RunError::Interrupted)?;
-        let learnt = preflight::learn(&target, plan, &nodes)?;
-        let plan = learnt.as_ref().unwrap_or(plan);
-        let target: T = plan.target();
-        let slowest = nodes.iter().map(|node| node.round_trip).max();
-        let plan = &plan.grown(slowest.unwrap_or_default(), nodes.len());
-        allow_open_files(plan, nodes.len(), guest.is_some());
-        let profiler = plan.profiling.as_ref().map(Profiler::check).transpose()?;
-        let folder = open_folder(plan)?;
-        let files = folder.open_all(plan.rows)?;
-        if words == Words::All {
-            introduce(display, plan, &folder);
-        }
-        prepare::prepare::<T>(plan, guest, &folder, shutdown, words, display)?;
-        let chain = nodes.first().and_then(|node| node.probe.chain_id.clone());
-        let coins = coins::supply(plan, guest, chain, folder.path(), shutdown, &mut |text| {
-            if words == Words::All {
-                display.message(text);
-            }
-        })?;
-        let mut run = Run::new(target, plan, &nodes, guest.is_some(), shutdown);
-        let observers = observers::<T>(plan, &run.clock, &folder, shutdown)?;
-        run.samples = observers.as_ref().map(Observers::samples);
-        display.begin(RunInfo {
-            brief: words == Words::Few,
-            limits: host::limits(plan, &nodes),
-            ..RunInfo::of(plan, Arc::clone(&run.board))
-        });
-        if let Some(start) = plan.start_at {
-            await_start(start, OPENING_LEAD, shutdown)?;
-        }
-        let sampling = profiler.map(|profiler| profiler.attach(folder.path()));
-        let sampling = sampling.transpose()?;
-        let mut played = run.play(files.rows, files.manifest, display)?;
-        let observed = stop(observers, &run.clock);
-        take_in(&mut played.finished.summary, &observed, &folder);
-        let profile = sampling.map(|sampling| sampling.finish(folder.path()));
-        let settled = coins.map(|coins| coins.settle(folder.path())).transpose();
-        blame(&mut played.finished.summary, settled.as_ref().ok());
-        let (profile, unprofiled) = split(profile.transpose());
-        let trouble = played.trouble.take().or(unprofiled);
-        let trouble = trouble.or_else(|| foreign_use(plan));
-        let outcome = conclude(
-            plan,
-            &folder,
-            files.summary,
-            played,
-            profile.as_ref(),
-            words,
-            display,
-        )?;
-        let settled = settled?.map(|settled| settled.lines).unwrap_or_default();
-        display_result(display, words, &(settled + &observed.text()));
-        trouble.map_or(Ok(outcome), Err)
-    }
+    )?;
+    let settled = settled?.map(|settled| settled.lines).unwrap_or_default();
+    display_result(display, words, &(settled + &observed.text()));
+    trouble.map_or(Ok(outcome), Err)
 }
 
 /// The folder of the plan, or one that says when it began.
@@ -235,24 +191,25 @@ fn split(profile: anyhow::Result<Option<Profile>>) -> (Option<Profile>, Option<R
 }
 
 /// What watches the plan's nodes, if it names any, those of the first one's network included.
-fn observers<T: Target>(
+fn observers(
     plan: &Plan,
     clock: &RunClock,
     folder: &RunFolder,
     shutdown: &Shutdown,
 ) -> Result<Option<Observers>, RunError> {
+    let target = plan.target.target();
     let mut nodes = plan.observe.clone();
     if let (Some(wanted), Nodes::Endpoints(endpoints)) = (plan.discover, &plan.nodes)
         && let Some(first) = endpoints.first()
     {
-        let found = observe::discover::<T>(first, wanted.get() as usize, &plan.trust, shutdown);
+        let found = observe::discover(target, first, wanted.get() as usize, &plan.trust, shutdown);
         nodes.extend(found.map_err(RunError::Failed)?);
     }
     if nodes.is_empty() {
         return Ok(None);
     }
     let tables = observed_tables(folder)?;
-    let started = Observers::start::<T>(&nodes, &plan.trust, clock, Chosen::OfOurs, tables);
+    let started = Observers::start(target, &nodes, &plan.trust, clock, Chosen::OfOurs, tables);
     started.map(Some).map_err(RunError::Failed)
 }
 
@@ -286,10 +243,7 @@ fn blame(summary: &mut Summary, settled: Option<&Option<Settled>>) {
 
 /// What somebody else did with an account of the load while it ran.
 fn foreign_use(plan: &Plan) -> Option<RunError> {
-    let Workload::Cosmos(transfers) = &plan.workload else {
-        return None;
-    };
-    let account = transfers.foreign_use()?;
+    let account = plan.workload.foreign_use()?;
     Some(RunError::Failed(anyhow!(
         "the run is recorded, but somebody else used {account} while it went on: its figures are not those of this \
          load alone; give every generator accounts of its own (--shard, another --seed or --hd-path)"

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
+use chain::{Learning, NodeClient, Probe};
 use pacing::Nanos;
 use rpc::{ClientOptions, ConnectionOptions, Endpoint};
 use sender::shard::Address;
-use sender::target::{Probe, Target};
 
 use crate::live::NodeState;
 use crate::plan::{Guest, Plan};
@@ -43,8 +43,7 @@ impl Node {
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub(super) fn check<T: Target>(
-    target: &T,
+pub(super) fn check(
     plan: &Plan,
     guest: Option<Guest>,
     shutdown: &Shutdown,
@@ -55,7 +54,7 @@ pub(super) fn check<T: Target>(
     for (number, endpoint) in endpoints.into_iter().enumerate() {
         let node = runtime.block_on(async {
             tokio::select! {
-                node = ask(target, plan, number as u16, endpoint) => node.map(Some),
+                node = ask(plan, number as u16, endpoint) => node.map(Some),
                 () = shutdown.requested() => Ok(None),
             }
         });
@@ -72,37 +71,32 @@ pub(super) fn check<T: Target>(
 ///
 /// # Errors
 /// When the chain does not say it, or what it says makes the load impossible.
-pub(super) fn learn<T: Target>(
-    target: &T,
-    plan: &Plan,
-    nodes: &[Node],
-) -> anyhow::Result<Option<Plan>> {
+pub(super) fn learn(plan: &Plan, nodes: &[Node]) -> anyhow::Result<Option<Plan>> {
     let Some(node) = nodes.first() else {
         return Ok(None);
     };
-    let endpoint = &node.address.endpoint;
-    let queries = T::queries(endpoint, ClientOptions::new(QUERY_TIMEOUT, &plan.trust))?;
     let runtime = crate::runtime::start().context("cannot ask the nodes")?;
-    let (workload, planned) = (&plan.workload, plan.planned_by_all());
-    let learnt = runtime.block_on(target.learn(&queries, &node.probe, workload, planned))?;
+    let learnt = runtime.block_on(plan.workload.learn(Learning {
+        endpoint: &node.address.endpoint,
+        options: ClientOptions::new(QUERY_TIMEOUT, &plan.trust),
+        probe: &node.probe,
+        planned: plan.planned_by_all(),
+    }))?;
     Ok(learnt.map(|workload| Plan {
         workload,
         ..plan.clone()
     }))
 }
 
-async fn ask<T: Target>(
-    target: &T,
-    plan: &Plan,
-    number: u16,
-    endpoint: Endpoint,
-) -> anyhow::Result<Node> {
+async fn ask(plan: &Plan, number: u16, endpoint: Endpoint) -> anyhow::Result<Node> {
     let socket = resolve(&endpoint)?;
-    let queries = T::queries(&endpoint, ClientOptions::new(QUERY_TIMEOUT, &plan.trust))?;
-    let probe = target.probe(&endpoint, &queries, &plan.workload).await?;
-    let round_trip = match plan.most_connections > plan.connections {
-        true => round_trip::<T>(&queries).await,
-        false => Nanos::ZERO,
+    let options = ClientOptions::new(QUERY_TIMEOUT, &plan.trust);
+    let client = plan.target.target().connect(&endpoint, options)?;
+    let probe = client.probe(&plan.load_options()).await?;
+    let round_trip = if plan.most_connections > plan.connections {
+        round_trip(client.as_ref()).await
+    } else {
+        Nanos::ZERO
     };
     Ok(Node {
         address: Address {
@@ -122,12 +116,12 @@ async fn ask<T: Target>(
 }
 
 /// The shortest of some queries for the mempool's size.
-async fn round_trip<T: Target>(queries: &T::Queries) -> Nanos {
+async fn round_trip(client: &dyn NodeClient) -> Nanos {
     let mut shortest = Nanos::MAX;
     for _ in 0..ROUND_TRIPS {
         let asked = Instant::now();
         // An error has its round trip too.
-        let _ = T::pending(queries, &[]).await;
+        let _ = client.pending(&[]).await;
         shortest = shortest.min(asked.elapsed().into());
     }
     shortest

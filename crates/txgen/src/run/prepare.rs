@@ -5,10 +5,9 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use anyhow::anyhow;
+use chain::Workload;
 use pacing::{CatchUp, Nanos};
 use rpc::{BroadcastMethod, Transport};
-use sender::kind::Loaded;
-use sender::workload::Workload;
 
 use super::conduct::Run;
 use super::error::{RunError, record_error};
@@ -21,7 +20,7 @@ use crate::plan::{Guest, Load, Plan};
 use crate::shutdown::Shutdown;
 
 /// Commits what the plan's workload spends, if it spends something, and prints a line about it.
-pub(super) fn prepare<T: Loaded>(
+pub(super) fn prepare(
     plan: &Plan,
     guest: Option<Guest>,
     folder: &RunFolder,
@@ -39,11 +38,10 @@ pub(super) fn prepare<T: Loaded>(
         ));
     }
     let plan = preparation(plan, workload, wanted);
-    let target: T = plan.target();
-    let nodes = preflight::check(&target, &plan, guest, shutdown)?.ok_or(RunError::Interrupted)?;
+    let nodes = preflight::check(&plan, guest, shutdown)?.ok_or(RunError::Interrupted)?;
     let folder = RunFolder::create(folder.path().join(FOLDER))?;
     let mut files = folder.open_all(plan.rows)?;
-    let run = Run::new(target, &plan, &nodes, guest.is_some(), shutdown);
+    let run = Run::new(&plan, &nodes, guest.is_some(), shutdown);
     display.begin(RunInfo {
         brief: true,
         ..RunInfo::of(&plan, Arc::clone(&run.board))
@@ -72,7 +70,7 @@ pub(super) fn prepare<T: Loaded>(
 }
 
 /// As fast as answers come, over the run's own connections.
-fn preparation(plan: &Plan, workload: Workload, count: u64) -> Plan {
+fn preparation(plan: &Plan, workload: Arc<dyn Workload>, count: u64) -> Plan {
     let per_connection = match plan.nodes.transport() {
         Transport::Ws => IN_FLIGHT_PER_WEBSOCKET,
         Transport::Http | Transport::P2p => 1,

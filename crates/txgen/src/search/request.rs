@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use ops::command::{CommandError, usage};
 use pacing::{Nanos, Rate};
-use sender::workload::WorkloadKind;
 
+use crate::chains::WorkloadKind;
 use crate::cli::PointArgs;
 use crate::output;
 use crate::plan::{Plan, Request, RequestedLoad};

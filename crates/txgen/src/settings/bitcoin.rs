@@ -3,9 +3,9 @@
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
+use chain_bitcoin::workload::{Digest, Shape};
 use clap::{Args, ValueEnum};
 use pacing::Nanos;
-use sender::workload::{Digest, Shape};
 use serde::Deserialize;
 
 use super::{Share, text};

@@ -3,10 +3,11 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+use chain::OnGap;
+use chain_cosmos::{Gas, Recipients};
 use clap::Args;
 use cosmos::{Coin, GasPrice};
 use pacing::Nanos;
-use sender::workload::{Gas, OnGap, Recipients};
 use serde::Deserialize;
 
 use super::text;

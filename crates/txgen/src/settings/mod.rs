@@ -29,14 +29,13 @@ use std::net::IpAddr;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
+use chain::FileFormat;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use measure::KeptRows;
 use pacing::{Arrivals, CatchUp, Nanos};
 use rpc::{BroadcastMethod, Endpoint, Transport};
-use sender::kind::TargetKind;
 use sender::shard::AtMaxInFlight;
-use sender::workload::{FileFormat, WorkloadKind};
 use serde::Deserialize;
 
 pub use cosmos::{AccountSettings, CosmosSettings};
@@ -44,6 +43,7 @@ pub use cosmos::{AccountSettings, CosmosSettings};
 pub use self::bitcoin::{Admission, BitcoinSettings};
 pub use self::observed::{Observed, ObservedError};
 pub use self::share::Share;
+use crate::chains::{TargetKind, WorkloadKind};
 use crate::part::Part;
 use crate::profiler::{ProfiledProcess, StackMethod};
 use crate::start_at::StartAt;
@@ -85,6 +85,7 @@ pub struct Settings {
     /// from its event stream) or bitcoin (the JSON-RPC of btcd, bchd or Bitcoin Core)
     /// [default: cometbft; with --workload bitcoin: bitcoin].
     #[arg(long, value_enum, env = "TXGEN_TARGET", value_name = "KIND")]
+    #[serde(deserialize_with = "text::option")]
     pub target: Option<TargetKind>,
 
     /// Which broadcast call carries a transaction; for bigchaindb, which mode [default: sync].
@@ -302,10 +303,8 @@ pub struct Settings {
 impl Settings {
     /// The kind of node: the one given, else the one that the workload is for.
     pub fn target(&self) -> TargetKind {
-        self.target.unwrap_or(match self.workload {
-            Some(WorkloadKind::Bitcoin) => TargetKind::Bitcoin,
-            _ => TargetKind::default(),
-        })
+        let needed = self.workload.as_ref().and_then(WorkloadKind::target);
+        self.target.or(needed).unwrap_or_default()
     }
 
     /// These settings where they are given, `base` elsewhere.

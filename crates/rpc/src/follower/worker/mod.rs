@@ -68,7 +68,8 @@ pub struct FollowerWorker<C> {
     buffer: Vec<u8>,
 }
 
-pub(crate) type Query<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+/// A query under way.
+pub type Query<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 struct StatusAnswer {
     result: Result<Status, ClientError>,
@@ -413,7 +414,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
 }
 
 /// Waits for a query, if there is one. Cancel safe: the query stays where it is.
-pub(crate) async fn finished<T>(query: &mut Option<Query<T>>) -> T {
+pub async fn finished<T>(query: &mut Option<Query<T>>) -> T {
     let Some(running) = query else {
         return std::future::pending().await;
     };

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::sequences::{OnGap, Sequences};
 use crate::shard::Ordered;
-use crate::workload::{OnGap, Sequences, TxName, TxStream, WorkloadError};
+use crate::stream::{TxName, TxStream, WorkloadError};
 
 /// Transactions that are the text of their index and their sequence.
 struct Sequenced(Arc<Sequences>);
@@ -31,7 +32,7 @@ fn refuses(refused: u64) -> React {
 fn ordered(accounts: u64, links: &[&str], on_gap: OnGap, react: React) -> Scenario {
     let mut scenario = Scenario::open(1_000, ms(40), links, react);
     let starts = (0..accounts).map(|_| 0);
-    let sequences = Arc::new(Sequences::new(starts, on_gap));
+    let sequences = Arc::new(Sequences::new(starts, on_gap, |_| None));
     scenario.config.ordered = Some(Ordered {
         stream: Box::new(Sequenced(sequences.clone())),
         sequences,

@@ -7,7 +7,7 @@ mod lateness;
 mod requests;
 mod script;
 mod stamps;
-mod target;
+pub(crate) mod target;
 mod unsent;
 
 use std::collections::HashSet;
@@ -27,9 +27,9 @@ use self::target::{Numbers, ScriptedTarget};
 use super::{
     AtMaxInFlight, Offering, Orders, Reporter, Rules, ShardBatch, ShardConfig, ShardLoad, assemble,
 };
+use crate::protocol::Limits;
 use crate::shard::Address;
 use crate::source::{SourceConfig, SteppedSource};
-use crate::target::Limits;
 
 /// A shard, its node and its machine, as a test wants them.
 struct Scenario {

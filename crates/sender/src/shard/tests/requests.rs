@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use measure::Failure;
 
 use super::*;
-use crate::target::Framing;
+use crate::protocol::Framing;
 
 /// Up to four in a request, like a JSON-RPC batch.
 const BATCHES: Limits = Limits {

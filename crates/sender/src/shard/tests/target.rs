@@ -1,28 +1,25 @@
 //! A target whose transactions are their indices, and whose answers name them.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use measure::{Failure, IdText, RefusalTexts, Reply, TxHash};
+use measure::{Failure, RefusalTexts, Reply, TxHash};
 use parking_lot::Mutex;
-use rpc::{Client, ClientError, ClientOptions, ConnectionError, Endpoint, Mempool, Message};
+use rpc::{ConnectionError, Message};
 
-use crate::target::{
-    Closing, Facts, FollowWith, Followed, Limits, Probe, ReplyTo, Target, TargetOptions,
-};
-use crate::workload::{TxName, TxStream, Workload, WorkloadError};
+use crate::protocol::{Closing, Limits, Protocol, ReplyTo};
+use crate::stream::{TxName, TxStream, WorkloadError};
 
 /// A request is `7`, or `[7,8,9]`; an answer is `7=0,8=13`: a code for each.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ScriptedTarget {
-    pub(super) limits: Limits,
+pub(crate) struct ScriptedTarget {
+    pub(crate) limits: Limits,
     /// Whether a connection that ends without notice has ended as expected.
-    pub(super) closes: bool,
-    pub(super) texts: Arc<Mutex<RefusalTexts>>,
+    pub(crate) closes: bool,
+    pub(crate) texts: Arc<Mutex<RefusalTexts>>,
 }
 
 /// Transactions that are the text of their index.
-pub(super) struct Numbers;
+pub(crate) struct Numbers;
 
 impl TxStream for Numbers {
     fn write(&mut self, index: u64, out: &mut Vec<u8>) -> Result<TxName, WorkloadError> {
@@ -32,14 +29,14 @@ impl TxStream for Numbers {
 }
 
 /// The name of a transaction.
-pub(super) fn hash(index: u64) -> TxHash {
+pub(crate) fn hash(index: u64) -> TxHash {
     let mut hash = [0; 32];
     hash[..8].copy_from_slice(&index.to_be_bytes());
     hash
 }
 
 /// The answer that accepts all of a request.
-pub(super) fn accepted(request: &str) -> String {
+pub(crate) fn accepted(request: &str) -> String {
     let request = request.trim_matches(['[', ']']);
     let each: Vec<String> = request
         .split(',')
@@ -48,22 +45,7 @@ pub(super) fn accepted(request: &str) -> String {
     each.join(",")
 }
 
-impl Target for ScriptedTarget {
-    type Queries = Client;
-
-    const FACTS: &'static Facts = &Facts {
-        name: "scripted",
-        ids: IdText::LowerHex,
-        most_connections: NonZeroU32::MIN,
-        answers_unchecked: false,
-        method_prefix: "",
-        ..Facts::COMETBFT
-    };
-
-    fn new(_: TargetOptions) -> Self {
-        Self::default()
-    }
-
+impl Protocol for ScriptedTarget {
     fn encode(
         &self,
         index: u64,
@@ -105,21 +87,5 @@ impl Target for ScriptedTarget {
             _ if self.closes => Closing::Expected,
             _ => Closing::Outage(Failure::Closed),
         }
-    }
-
-    fn queries(endpoint: &Endpoint, options: ClientOptions) -> Result<Client, ClientError> {
-        Client::with_options(endpoint, options)
-    }
-
-    async fn probe(&self, _: &Endpoint, _: &Client, _: &Workload) -> anyhow::Result<Probe> {
-        unreachable!("a shard probes nothing")
-    }
-
-    fn follow(_: &Probe, _: FollowWith<'_>) -> Result<Followed, ClientError> {
-        unreachable!("a shard follows nothing")
-    }
-
-    async fn pending(_: &Client, _: &[String]) -> Result<Option<Mempool>, ClientError> {
-        unreachable!("a shard asks for nothing")
     }
 }

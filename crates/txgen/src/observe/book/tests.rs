@@ -1,7 +1,8 @@
 use rpc::HeaderTime;
 
 use super::*;
-use sender::target::{BitcoinNode, Target as _};
+use chain::Chain as _;
+use chain_bitcoin::BITCOIN;
 
 fn book() -> Book<Vec<u8>> {
     let tables = Tables {
@@ -9,7 +10,7 @@ fn book() -> Book<Vec<u8>> {
         sights: Vec::new(),
     };
     let nodes = ["a=http://a:1", "b=http://b:1"].map(|node| node.parse().unwrap());
-    Book::new(&nodes, BitcoinNode::FACTS, tables)
+    Book::new(&nodes, BITCOIN.target().unwrap().facts(), tables)
 }
 
 fn lines(bytes: &[u8]) -> Vec<String> {

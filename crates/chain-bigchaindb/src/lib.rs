@@ -1,0 +1,220 @@
+//! BigchainDB servers, loaded through their HTTP API and followed by their event stream.
+//!
+//! Read first: [`Bigchaindb`], which writes the requests of a load, then [`BIGCHAINDB`], which is what `txgen` lists.
+
+mod node;
+mod workload;
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use anyhow::bail;
+use chain::{
+    Asking, BuiltIn, Chain, Facts, FollowWith, Followed, Limits, LoadOptions, Loader, NodeClient,
+    Probe, Protocol, ReplyTo, Target, TxName, WorkloadError,
+};
+use measure::{Failure, IdText, RefusalTexts, Reply, TxHash};
+use parking_lot::Mutex;
+use rpc::{ClientError, ClientOptions, Endpoint, Mempool, Message};
+
+pub use self::node::{
+    BigchaindbAbout, BigchaindbClient, EventFollowerWorker, bigchaindb_transactions_path,
+    follow_bigchaindb,
+};
+pub use self::workload::{
+    BigchainWorkload, CREATE, Chains, Content, Metadata, TRANSFER, bigchain_id,
+};
+
+/// BigchainDB.
+pub static BIGCHAINDB: BigchaindbChain = BigchaindbChain;
+
+/// The chain of BigchainDB servers.
+#[derive(Debug)]
+pub struct BigchaindbChain;
+
+impl Chain for BigchaindbChain {
+    fn name(&self) -> &'static str {
+        "BigchainDB"
+    }
+
+    fn target(&self) -> Option<&'static dyn Target> {
+        Some(&BigchaindbTarget)
+    }
+
+    fn workloads(&self) -> &'static [&'static str] {
+        &[CREATE, TRANSFER]
+    }
+}
+
+/// The HTTP API of a server.
+#[derive(Debug)]
+pub struct BigchaindbTarget;
+
+/// A BigchainDB server, given transactions by `POST /api/v1/transactions`.
+#[derive(Debug, Clone, Default)]
+pub struct Bigchaindb {
+    /// Shared by the clones of all threads, and touched by what is no answer only.
+    texts: Arc<Mutex<RefusalTexts>>,
+}
+
+impl Protocol for Bigchaindb {
+    /// The body is the transaction's own text, and the chain calls it by the id in it.
+    fn encode(
+        &self,
+        index: u64,
+        tx: &[u8],
+        name: TxName,
+        out: &mut Vec<u8>,
+    ) -> Result<TxHash, WorkloadError> {
+        out.extend_from_slice(tx);
+        match name {
+            TxName::Known(id) => Ok(id),
+            TxName::Hash | TxName::Sequenced(_) => bigchain_id(index, tx),
+        }
+    }
+
+    /// The status says it: 202 with the transaction when it was taken, 400 when the server refuses it,
+    /// 500 when its Tendermint does, each with a JSON object. Anything else comes from somebody else.
+    fn read(&self, message: &Message<'_>, replies: &mut impl FnMut(ReplyTo, Reply)) {
+        let is_object = message.body.trim_ascii_start().starts_with(b"{");
+        let reply = match message.status {
+            202 if is_object => Reply::Accepted,
+            202 => Reply::Failed(Failure::Malformed),
+            status @ (400 | 500) if is_object => Reply::rejected(u32::from(status)),
+            _ => Reply::Failed(Failure::HttpStatus),
+        };
+        replies(ReplyTo::OldestRequest, reply);
+    }
+
+    fn texts(&self) -> Option<&Mutex<RefusalTexts>> {
+        Some(&self.texts)
+    }
+
+    /// A BigchainDB 2.2 is served by gunicorn with 2 x cores + 1 synchronous workers: each takes one
+    /// connection and waits there for a request, and it ends the connection after its answer.
+    fn limits(&self) -> Limits {
+        Limits {
+            on_demand: true,
+            ..Limits::default()
+        }
+    }
+}
+
+static FACTS: Facts = Facts {
+    ids: IdText::LowerHex,
+    no_kvstore: Some("means nothing to a BigchainDB; use bigchaindb-create or bigchaindb-transfer"),
+    no_websocket: Some(
+        "takes transactions over http or https, not over ws; its events are found from there",
+    ),
+    no_sentinel: Some(
+        "sentinel stands in front of a node's RPC; leave out target = \"bigchaindb\"",
+    ),
+    no_managed_cometbft: Some(
+        "BigchainDB runs on the built-in node; use --node builtin, or --endpoints of one",
+    ),
+    // Its server has a few workers, each of them busy with one connection.
+    most_connections: NonZeroU32::new(16).expect("not zero"),
+    method_prefix: "mode=",
+    interface: Some("its HTTP API"),
+    built_in: BuiltIn::BigchaindbApi,
+    ..Facts::new("bigchaindb", CREATE)
+};
+
+impl Target for BigchaindbTarget {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn connect(
+        &self,
+        endpoint: &Endpoint,
+        options: ClientOptions,
+    ) -> Result<Arc<dyn NodeClient>, ClientError> {
+        Ok(Arc::new(BigchaindbClient::new(endpoint, options)?))
+    }
+
+    fn follow(&self, probe: &Probe, with: FollowWith<'_>) -> Result<Followed, ClientError> {
+        let clock = move || with.clock.now();
+        // A probe of a node that is followed has found its events.
+        let events = probe.events.as_ref().unwrap_or(with.endpoint);
+        let (follower, worker) =
+            follow_bigchaindb(with.endpoint, events, with.options, clock, with.shutdown)?;
+        Ok((follower, Box::pin(worker.run())))
+    }
+
+    fn loader(&self, _: &LoadOptions) -> Arc<dyn Loader> {
+        Arc::new(Bigchaindb::default())
+    }
+}
+
+impl NodeClient for BigchaindbClient {
+    fn probe<'a>(&'a self, load: &'a LoadOptions) -> Asking<'a, anyhow::Result<Probe>> {
+        Box::pin(async move {
+            let endpoint = self.endpoint();
+            let about = self.about().await?;
+            let events = about.events_of(endpoint);
+            if events.is_none() && load.follow {
+                bail!(
+                    "{endpoint} says that its events are at {:?}, which is not a WebSocket; correct `wsserver` in its \
+                     configuration, or use --no-follow",
+                    about.streams
+                );
+            }
+            // Behind a gateway the API has a path before its own.
+            let base = endpoint.path();
+            let path = bigchaindb_transactions_path(load.method);
+            Ok(Probe {
+                version: format!("BigchainDB {}", about.version),
+                path: Some(format!("{}{path}", base.trim_end_matches('/'))),
+                events,
+                ..Probe::default()
+            })
+        })
+    }
+
+    /// The API does not tell how many transactions wait, but whether one has been committed.
+    fn pending<'a>(
+        &'a self,
+        own: &'a [String],
+    ) -> Asking<'a, Result<Option<Mempool>, ClientError>> {
+        Box::pin(async move {
+            let mut waiting = 0;
+            for id in own {
+                waiting += u64::from(!self.is_committed(id).await?);
+            }
+            Ok((!own.is_empty()).then_some(Mempool {
+                txs: waiting,
+                bytes: 0,
+            }))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chain::Workload as _;
+
+    use super::*;
+
+    #[test]
+    fn a_request_is_the_transaction_s_text_and_its_name_the_id_in_it() {
+        let workload = BigchainWorkload::creates(Content {
+            seed: 1,
+            signers: NonZeroU32::MIN,
+            asset_size: 0,
+            metadata: Metadata::default(),
+        })
+        .unwrap();
+        let [mut stream, mut other] = [workload.open().unwrap(), workload.open().unwrap()];
+        let protocol = Bigchaindb::default();
+        for index in 0..300 {
+            let (mut tx, mut again, mut request) = (Vec::new(), Vec::new(), Vec::new());
+            let name = stream.write(index, &mut tx).unwrap();
+            assert_eq!(other.write(index, &mut again).unwrap(), name);
+            let id = protocol.encode(index, &tx, name, &mut request).unwrap();
+            assert_eq!((&request, &again), (&tx, &tx));
+            let unnamed = protocol.encode(index, &tx, TxName::Hash, &mut request);
+            assert_eq!((unnamed.unwrap(), name), (id, TxName::Known(id)));
+        }
+    }
+}

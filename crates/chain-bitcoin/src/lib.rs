@@ -1,0 +1,343 @@
+//! Bitcoin nodes (btcd, bchd, Bitcoin Core), loaded through their JSON-RPC and observed over that or as a peer.
+//!
+//! Read first: [`BitcoinNode`], which writes the requests of a load, then [`BITCOIN`], which is what `txgen` lists, and
+//! [`workload`], the transactions and their wallet.
+
+mod node;
+mod peer;
+pub mod workload;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::bail;
+use chain::{
+    Asking, BuiltIn, Chain, Facts, FollowWith, Followed, Framing, Limits, LoadOptions, Loader,
+    NodeClient, Probe, Protocol, ReplyTo, Target, TxName, WorkloadError,
+};
+use measure::{Failure, IdText, RefusalTexts, Reply, TxHash};
+use parking_lot::Mutex;
+use rpc::{ClientError, ClientOptions, Endpoint, Mempool, Message, Transport};
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use wire::encoding::push_hex;
+
+pub use self::node::{
+    BitcoinAdmission, BitcoinBlock, BitcoinClient, BitcoinInfo, BitcoinOutput, BitcoinRefusal,
+    BitcoinScript, PeerInfo, follow_bitcoin, follow_bitcoin_peer, probe_peer,
+};
+pub use self::peer::{PEER_NETWORKS, PeerNetwork};
+use self::workload::{BITCOIN_WORKLOAD, BitcoinWorkload, bitcoin_id, hash_text};
+
+/// Bitcoin.
+pub static BITCOIN: BitcoinChain = BitcoinChain;
+
+/// The chain of Bitcoin nodes.
+#[derive(Debug)]
+pub struct BitcoinChain;
+
+impl Chain for BitcoinChain {
+    fn name(&self) -> &'static str {
+        "Bitcoin"
+    }
+
+    fn target(&self) -> Option<&'static dyn Target> {
+        Some(&BitcoinTarget)
+    }
+
+    fn is_exclusive(&self) -> bool {
+        true
+    }
+
+    fn workloads(&self) -> &'static [&'static str] {
+        &[BITCOIN_WORKLOAD]
+    }
+}
+
+/// A node, loaded through its JSON-RPC.
+#[derive(Debug)]
+pub struct BitcoinTarget;
+
+/// A Bitcoin node (btcd, bchd, Bitcoin Core), given transactions by `sendrawtransaction`.
+#[derive(Debug, Clone)]
+pub struct BitcoinNode {
+    batch: NonZeroU32,
+    /// Learns what was refused, and tells what is dead therefore.
+    workload: Option<BitcoinWorkload>,
+    /// Shared by the clones of all threads, and touched by refusals only.
+    refusals: Arc<Mutex<RefusalTexts>>,
+}
+
+impl Protocol for BitcoinNode {
+    fn encode(
+        &self,
+        index: u64,
+        tx: &[u8],
+        name: TxName,
+        out: &mut Vec<u8>,
+    ) -> Result<TxHash, WorkloadError> {
+        out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+        out.extend_from_slice(index.to_string().as_bytes());
+        out.extend_from_slice(b",\"method\":\"sendrawtransaction\",\"params\":[\"");
+        push_hex(out, tx);
+        out.extend_from_slice(b"\"]}");
+        match name {
+            TxName::Known(id) => Ok(id),
+            TxName::Hash | TxName::Sequenced(_) => bitcoin_id(index, tx),
+        }
+    }
+
+    fn read(&self, message: &Message<'_>, replies: &mut impl FnMut(ReplyTo, Reply)) {
+        let mut one = |answer: JsonRpcAnswer<'_>| {
+            let subject = answer.id.map_or(ReplyTo::OldestRequest, ReplyTo::Index);
+            replies(subject, self.reply(&answer));
+        };
+        let is_batch = message.body.trim_ascii_start().starts_with(b"[");
+        let read = match is_batch {
+            true => {
+                let mut body = serde_json::Deserializer::from_slice(message.body);
+                body.deserialize_seq(Each(&mut one))
+            }
+            false => serde_json::from_slice(message.body).map(one),
+        };
+        if read.is_err() {
+            let failure = match message.status {
+                HTTP_OK => Failure::Malformed,
+                _ => Failure::HttpStatus,
+            };
+            replies(ReplyTo::OldestRequest, Reply::Failed(failure));
+        }
+    }
+
+    /// btcd closes a connection after its answer, and one that says nothing for 10 s
+    /// (`rpcAuthTimeoutSeconds` in its `rpcserver.go`).
+    fn limits(&self) -> Limits {
+        Limits {
+            batch: self.batch,
+            framing: Framing {
+                open: b"[",
+                between: b",",
+                close: b"]",
+            },
+            on_demand: true,
+        }
+    }
+
+    fn texts(&self) -> Option<&Mutex<RefusalTexts>> {
+        Some(&self.refusals)
+    }
+}
+
+static FACTS: Facts = Facts {
+    ids: IdText::LowerHex,
+    has_coinbase: true,
+    no_kvstore: Some("means nothing to a Bitcoin node; use --workload bitcoin"),
+    no_websocket: Some("takes transactions over http or https, not over ws"),
+    no_sentinel: Some(
+        "sentinel stands in front of a CometBFT's RPC; leave out target = \"bitcoin\"",
+    ),
+    no_managed_cometbft: Some(
+        "Bitcoin runs on the built-in node; use --node builtin, or --endpoints of one",
+    ),
+    // btcd serves 10 clients by default (`--rpcmaxclients`), and followers are some of them.
+    most_connections: NonZeroU32::new(8).expect("not zero"),
+    method_prefix: "sendrawtransaction, ",
+    built_in: BuiltIn::BitcoinRpc,
+    ..Facts::new("bitcoin", BITCOIN_WORKLOAD)
+};
+
+impl Target for BitcoinTarget {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn connect(
+        &self,
+        endpoint: &Endpoint,
+        options: ClientOptions,
+    ) -> Result<Arc<dyn NodeClient>, ClientError> {
+        if endpoint.transport() == Transport::P2p {
+            return Ok(Arc::new(Peer {
+                endpoint: endpoint.clone(),
+                timeout: options.timeout,
+            }));
+        }
+        Ok(Arc::new(BitcoinClient::new(endpoint, options)?))
+    }
+
+    fn follow(&self, probe: &Probe, with: FollowWith<'_>) -> Result<Followed, ClientError> {
+        let clock = move || with.clock.now();
+        if with.endpoint.transport() == Transport::P2p {
+            let mut known = PEER_NETWORKS.into_iter();
+            let network = known.find(|network| probe.network.as_deref() == Some(network.name));
+            let network = network.unwrap_or(PEER_NETWORKS[0]);
+            let (options, shutdown) = (with.options, with.shutdown);
+            let (follower, task) =
+                follow_bitcoin_peer(with.endpoint, network, options, clock, shutdown);
+            return Ok((follower, Box::pin(task)));
+        }
+        let (follower, task) = follow_bitcoin(with.endpoint, with.options, clock, with.shutdown)?;
+        Ok((follower, Box::pin(task)))
+    }
+
+    fn loader(&self, options: &LoadOptions) -> Arc<dyn Loader> {
+        Arc::new(BitcoinNode {
+            batch: options.batch,
+            workload: BitcoinWorkload::of(options.workload.as_ref()).cloned(),
+            refusals: Arc::default(),
+        })
+    }
+
+    fn peers_hint(&self) -> &'static str {
+        "; a Bitcoin node does not say where its peers take requests, so the same port is asked: name those with another one by --observe"
+    }
+}
+
+impl NodeClient for BitcoinClient {
+    fn probe<'a>(&'a self, load: &'a LoadOptions) -> Asking<'a, anyhow::Result<Probe>> {
+        Box::pin(async move {
+            let info = self.info().await?;
+            if let Some(workload) = BitcoinWorkload::of(load.workload.as_ref()) {
+                let offered = workload.spec().fee_rate * 1_000;
+                if offered < info.relay_fee {
+                    bail!(
+                        "--fee-rate pays {offered} satoshi for 1,000 bytes, and the node relays from {} on; use --fee-rate {}",
+                        info.relay_fee,
+                        info.relay_fee.div_ceil(1_000)
+                    );
+                }
+            }
+            Ok(Probe {
+                chain_id: Some(hash_text(&info.genesis)),
+                version: format!("Bitcoin node {}", info.version),
+                ..Probe::default()
+            })
+        })
+    }
+
+    fn pending<'a>(&'a self, _: &'a [String]) -> Asking<'a, Result<Option<Mempool>, ClientError>> {
+        Box::pin(async move { self.mempool().await.map(Some) })
+    }
+
+    /// The first output is unspent in the mempool's view as long as nothing in the mempool, or in a block, spends it.
+    fn holds<'a>(
+        &'a self,
+        ids: &'a [TxHash],
+    ) -> Asking<'a, Result<Option<Vec<bool>>, ClientError>> {
+        Box::pin(async move {
+            let first: Vec<(TxHash, u32)> = ids.iter().map(|id| (*id, 0)).collect();
+            let outputs = self.outputs(&first).await?;
+            Ok(Some(outputs.iter().map(Option::is_some).collect()))
+        })
+    }
+
+    fn listed(&self) -> Asking<'_, Result<Option<Vec<TxHash>>, ClientError>> {
+        Box::pin(async move { self.mempool_ids().await.map(Some) })
+    }
+
+    /// Peers say where they listen for other nodes, not for requests: asked is the same port as here.
+    fn peers(&self) -> Asking<'_, Result<Vec<Endpoint>, ClientError>> {
+        Box::pin(async move {
+            let asked = self.endpoint();
+            let peers = Self::peers(self).await?;
+            let address = |peer: &String| peer.parse::<SocketAddr>().ok();
+            let endpoint =
+                |address: SocketAddr| asked.on(SocketAddr::new(address.ip(), asked.port()));
+            Ok(peers.iter().filter_map(address).map(endpoint).collect())
+        })
+    }
+}
+
+/// A node that is observed as one of its peers.
+struct Peer {
+    endpoint: Endpoint,
+    timeout: Duration,
+}
+
+impl NodeClient for Peer {
+    fn probe<'a>(&'a self, _: &'a LoadOptions) -> Asking<'a, anyhow::Result<Probe>> {
+        Box::pin(async move {
+            bail!("a load needs the node's JSON-RPC, http://user:password@host:port")
+        })
+    }
+
+    /// A peer is not told how many transactions wait.
+    fn pending<'a>(&'a self, _: &'a [String]) -> Asking<'a, Result<Option<Mempool>, ClientError>> {
+        Box::pin(async move { Ok(None) })
+    }
+
+    fn observable(&self) -> Asking<'_, anyhow::Result<Probe>> {
+        Box::pin(async move {
+            let info = probe_peer(&self.endpoint, self.timeout).await?;
+            Ok(Probe {
+                network: Some(info.network.name.to_owned()),
+                ..Probe::default()
+            })
+        })
+    }
+}
+
+impl BitcoinNode {
+    fn reply(&self, answer: &JsonRpcAnswer<'_>) -> Reply {
+        let Some(error) = &answer.error else {
+            let is_accepted = answer.result.is_some();
+            return match is_accepted {
+                true => Reply::Accepted,
+                false => Reply::Failed(Failure::Malformed),
+            };
+        };
+        let workload = self.workload.as_ref().zip(answer.id);
+        if let Some((workload, index)) = workload {
+            if workload.is_dead(index) {
+                // It is no refusal of the node's that it does not know what was refused before.
+                return Reply::Failed(Failure::Dead);
+            }
+            workload.refuse(index);
+        }
+        let code = error.code.to_string();
+        self.refusals.lock().count(&code, &error.message);
+        Reply::RpcError {
+            code: i32::try_from(error.code).unwrap_or(i32::MIN),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct JsonRpcAnswer<'a> {
+    id: Option<u64>,
+    #[serde(borrow)]
+    result: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    error: Option<JsonRpcError<'a>>,
+}
+
+#[derive(Deserialize)]
+struct JsonRpcError<'a> {
+    code: i64,
+    #[serde(borrow, default)]
+    message: Cow<'a, str>,
+}
+
+/// Hands over the answers of a batch one by one.
+struct Each<'f, F>(&'f mut F);
+
+impl<'de, F: FnMut(JsonRpcAnswer<'de>)> Visitor<'de> for Each<'_, F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of answers")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut answers: A) -> Result<(), A::Error> {
+        while let Some(answer) = answers.next_element()? {
+            (self.0)(answer);
+        }
+        Ok(())
+    }
+}
+
+const HTTP_OK: u16 = 200;

@@ -1,0 +1,472 @@
+//! Bitcoin transactions from a wallet of one's own, signed ahead: the same for one wallet and seed, whoever
+//! makes them.
+
+mod chains;
+mod keys;
+mod network;
+mod settle;
+mod shape;
+mod wallet;
+
+use std::any::Any;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bitcoin::consensus::Encodable as _;
+use bitcoin::hashes::Hash as _;
+use bitcoin::{OutPoint, Transaction, Txid};
+use sha2::{Digest as _, Sha256};
+
+use chains::{Chains, Role};
+pub use keys::Digest;
+pub use keys::{KEYS, Keys, Spend};
+pub use network::Network;
+pub use settle::{Settlement, Settler};
+pub use shape::Shape;
+pub use shape::{LEAST_OUTPUT, size};
+pub use wallet::WalletError;
+pub use wallet::{Coin, CoinState, Wallet, WalletLock, read_coin};
+
+use chain::{TxName, TxStream, Workload, WorkloadError};
+
+pacing::settings! {
+    /// What makes the transactions of a load.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Spec {
+        /// The run's seed.
+        pub seed: u64 = 0,
+        /// Inputs and outputs.
+        pub shape: Shape = Shape::default(),
+        /// Transactions of a chain, each of which spends the one before it.
+        pub depth: u32 = 1,
+        /// Share of transactions that spend what another one spends.
+        pub conflicts: f64 = 0.0,
+        /// Share of transactions that spend what no transaction makes.
+        pub orphans: f64 = 0.0,
+        /// Satoshi for each byte.
+        pub fee_rate: u64 = DEFAULT_FEE_RATE,
+        /// What the keys are derived from.
+        pub wallet_seed: u64 = DEFAULT_WALLET_SEED,
+        /// What signatures cover.
+        pub digest: Digest = Digest::default(),
+    }
+}
+
+impl Spec {
+    /// Satoshi that each transaction pays.
+    pub(crate) fn fee(&self) -> u64 {
+        self.fee_rate * self.shape.size() as u64
+    }
+
+    /// Satoshi that each coin of a chain needs at least.
+    pub fn coin_value(&self) -> u64 {
+        let inputs = self.shape.inputs() as u64;
+        // A conflicting one pays a satoshi more.
+        let a_link = self.fee() + self.shape.left_behind() + 1;
+        let chain = u64::from(self.depth) * a_link + inputs * LEAST_OUTPUT;
+        chain.div_ceil(inputs).max(LEAST_COIN)
+    }
+}
+
+/// Transactions of a wallet. The coins come later than the plan.
+#[derive(Debug, Clone)]
+pub struct BitcoinWorkload {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    spec: Spec,
+    chains: Chains,
+    keys: Keys,
+    wallet: OnceLock<Wallet>,
+    /// The coins that chains begin with, one chain's after the other's.
+    coins: OnceLock<Vec<Spend>>,
+    /// Of the transactions, as far as they are known: 40 bytes each.
+    ids: Box<[OnceLock<Txid>]>,
+    /// The lowest index of each chain that a node refused; [`u64::MAX`] for none.
+    refused: Box<[AtomicU64]>,
+}
+
+impl BitcoinWorkload {
+    /// So many transactions of this kind.
+    ///
+    /// # Errors
+    /// When there are more than 10,000,000, or the shares leave no chain to spend.
+    pub fn new(spec: Spec, transactions: u64) -> Result<Self, WorkloadError> {
+        if transactions > MOST_TRANSACTIONS {
+            return Err(WorkloadError::Unusable(format!(
+                "{transactions} Bitcoin transactions are more than the {MOST_TRANSACTIONS} whose ids can be kept; offer fewer"
+            )));
+        }
+        if !(0.0..=MOST_ODD).contains(&(spec.conflicts + spec.orphans)) {
+            return Err(WorkloadError::Unusable(format!(
+                "--conflict-ratio and --orphan-ratio are {} % of the transactions together; at most {} % are possible",
+                (spec.conflicts + spec.orphans) * 100.0,
+                MOST_ODD * 100.0
+            )));
+        }
+        let chains = Chains::new(transactions, spec.clone());
+        Ok(Self {
+            inner: Arc::new(Inner {
+                keys: Keys::new(spec.wallet_seed, spec.digest),
+                wallet: OnceLock::new(),
+                coins: OnceLock::new(),
+                ids: (0..transactions).map(|_| OnceLock::new()).collect(),
+                refused: (0..chains.width)
+                    .map(|_| AtomicU64::new(u64::MAX))
+                    .collect(),
+                chains,
+                spec,
+            }),
+        })
+    }
+
+    /// What makes its transactions.
+    pub fn spec(&self) -> &Spec {
+        &self.inner.spec
+    }
+
+    /// The keys of its wallet.
+    pub fn keys(&self) -> &Keys {
+        &self.inner.keys
+    }
+
+    /// What the manifest says of it: with the wallet file, all that makes its transactions.
+    pub fn document(&self) -> serde_json::Value {
+        let spec = self.spec();
+        serde_json::json!({
+            "transactions": self.transactions(),
+            "shape": spec.shape.to_string(),
+            "depth": spec.depth,
+            "conflicts": spec.conflicts,
+            "orphans": spec.orphans,
+            "fee_rate": spec.fee_rate,
+        })
+    }
+
+    /// The workload of a run again, from what its manifest says of it and its wallet.
+    ///
+    /// # Errors
+    /// When the document is of another kind, or the wallet is not the one that the run spent from.
+    pub fn of_document(
+        document: &serde_json::Value,
+        seed: u64,
+        wallet: Wallet,
+    ) -> Result<Self, WorkloadError> {
+        let missing = || {
+            let text = "the manifest does not say what made its transactions: it is no run of --workload bitcoin";
+            WorkloadError::Unusable(text.into())
+        };
+        let number = |name: &str| document[name].as_u64().ok_or_else(missing);
+        let share = |name: &str| document[name].as_f64().ok_or_else(missing);
+        let shape = document["shape"]
+            .as_str()
+            .and_then(|text| text.parse().ok());
+        let spec = Spec {
+            seed,
+            shape: shape.ok_or_else(missing)?,
+            depth: u32::try_from(number("depth")?).map_err(|_| missing())?,
+            conflicts: share("conflicts")?,
+            orphans: share("orphans")?,
+            fee_rate: number("fee_rate")?,
+            wallet_seed: wallet.info.seed,
+            digest: wallet.info.digest,
+        };
+        let workload = Self::new(spec, number("transactions")?)?;
+        workload.give(wallet)?;
+        Ok(workload)
+    }
+
+    /// The workload behind the trait, if it is this one.
+    pub fn of(workload: &dyn Workload) -> Option<&Self> {
+        (workload as &dyn Any).downcast_ref()
+    }
+
+    /// The number of transactions.
+    pub fn transactions(&self) -> u64 {
+        self.inner.chains.transactions
+    }
+
+    /// Coins that it needs.
+    pub fn needs(&self) -> usize {
+        self.inner.chains.width as usize * self.inner.spec.shape.inputs()
+    }
+
+    /// The wallet that it spends from, once given.
+    pub(crate) fn wallet(&self) -> Option<&Wallet> {
+        self.inner.wallet.get()
+    }
+
+    /// Gives it the wallet to spend from.
+    ///
+    /// # Errors
+    /// When the wallet has too few coins, or coins that are worth too little.
+    pub fn give(&self, wallet: Wallet) -> Result<(), WorkloadError> {
+        let (least, needs) = (self.inner.spec.coin_value(), self.needs());
+        let fit = wallet.spendable().filter(|coin| coin.value >= least);
+        let coins: Vec<Spend> = fit.take(needs).collect();
+        if coins.len() < needs {
+            let confirmed = wallet.spendable().count();
+            return Err(WorkloadError::Unusable(format!(
+                "the wallet has {} of the {needs} coins of at least {least} satoshi that the load spends ({confirmed} \
+                 confirmed ones in all); prepare more with `txgen bitcoin prepare --utxos {needs} --value {least}`, \
+                 or use a smaller load or a larger --chain-depth",
+                coins.len()
+            )));
+        }
+        let _ = self.inner.coins.set(coins);
+        let _ = self.inner.wallet.set(wallet);
+        Ok(())
+    }
+
+    /// A node refused this transaction: what spends its outputs is dead.
+    pub(crate) fn refuse(&self, index: u64) {
+        let inner = &self.inner;
+        if index < inner.chains.transactions && inner.chains.role(index) == Role::Link {
+            let refused = &inner.refused[inner.chains.chain(index) as usize];
+            refused.fetch_min(index, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the transaction spends, over others or not, an output of one that was refused.
+    pub(crate) fn is_dead(&self, index: u64) -> bool {
+        let inner = &self.inner;
+        let spends_as = match index < inner.chains.transactions {
+            false => return false,
+            true => match inner.chains.role(index) {
+                Role::Link => index,
+                Role::Conflict(with) => with,
+                Role::Orphan => return false,
+            },
+        };
+        let refused = &inner.refused[inner.chains.chain(spends_as) as usize];
+        refused.load(Ordering::Relaxed) < spends_as
+    }
+}
+
+impl Inner {
+    /// What the transaction spends.
+    fn spends(&self, index: u64) -> Vec<Spend> {
+        let spent_by = match self.chains.role(index) {
+            Role::Orphan => return self.unknown(index),
+            Role::Conflict(with) => with,
+            Role::Link => index,
+        };
+        match self.chains.previous(spent_by) {
+            Some(previous) => self.outputs_at(previous, self.id(previous)),
+            None => self.first_coins(self.chains.chain(spent_by)),
+        }
+    }
+
+    /// The coins that a chain begins with.
+    fn first_coins(&self, chain: u64) -> Vec<Spend> {
+        let inputs = self.spec.shape.inputs();
+        let coins = self.coins.get().map_or(&[][..], Vec::as_slice);
+        let from = chain as usize * inputs;
+        coins.get(from..from + inputs).unwrap_or_default().to_vec()
+    }
+
+    /// Outputs of nothing.
+    fn unknown(&self, index: u64) -> Vec<Spend> {
+        let spend = |vout: usize| {
+            let mut hasher = Sha256::new_with_prefix(b"tidegate bitcoin orphan ");
+            hasher.update(self.spec.seed.to_le_bytes());
+            hasher.update(index.to_le_bytes());
+            Spend {
+                outpoint: OutPoint {
+                    txid: Txid::from_byte_array(hasher.finalize().into()),
+                    vout: vout as u32,
+                },
+                key: self.chains.key(index, vout),
+                value: self.spec.coin_value(),
+            }
+        };
+        (0..self.spec.shape.inputs()).map(spend).collect()
+    }
+
+    /// The satoshi that a chain's link spends: its coins less what the links before it paid and left.
+    fn spent(&self, index: u64) -> u64 {
+        let coins = self.first_coins(self.chains.chain(index));
+        let mut value: u64 = coins.iter().map(|coin| coin.value).sum();
+        let mut at = index;
+        while let Some(previous) = self.chains.previous(at) {
+            value = value.saturating_sub(self.spec.fee() + self.spec.shape.left_behind());
+            at = previous;
+        }
+        value
+    }
+
+    /// Keys and values of the outputs.
+    fn pays(&self, index: u64) -> Vec<(u16, u64)> {
+        let (spent, fee) = match self.chains.role(index) {
+            Role::Link => (self.spent(index), self.spec.fee()),
+            // A satoshi more of fee, so that it is another transaction.
+            Role::Conflict(with) => (self.spent(with), self.spec.fee() + 1),
+            Role::Orphan => {
+                let inputs = self.spec.shape.inputs() as u64;
+                (self.spec.coin_value() * inputs, self.spec.fee())
+            }
+        };
+        let values = self.spec.shape.values(spent, fee);
+        let key = |(output, value)| (self.chains.key(index, output), value);
+        values.into_iter().enumerate().map(key).collect()
+    }
+
+    /// The outputs that the next link spends, of a link with this id.
+    fn outputs_at(&self, index: u64, txid: Txid) -> Vec<Spend> {
+        let inputs = self.spec.shape.inputs();
+        let mut outputs = self.all_outputs(index, txid);
+        outputs.truncate(inputs);
+        outputs
+    }
+
+    fn all_outputs(&self, index: u64, txid: Txid) -> Vec<Spend> {
+        let output = |(vout, (key, value))| Spend {
+            outpoint: OutPoint { txid, vout },
+            key,
+            value,
+        };
+        (0..).zip(self.pays(index)).map(output).collect()
+    }
+
+    /// The id of a link. What it spends is made first, in the order of the chain; two threads that need
+    /// the same make the same.
+    fn id(&self, index: u64) -> Txid {
+        let mut unknown = vec![index];
+        while let Some(previous) = unknown.last().and_then(|last| self.chains.previous(*last))
+            && self.known(previous).is_none()
+        {
+            unknown.push(previous);
+        }
+        let mut id = self.known(index);
+        for at in unknown.into_iter().rev() {
+            let slot = &self.ids[at as usize];
+            id = Some(*slot.get_or_init(|| self.sign(at).compute_txid()));
+        }
+        id.unwrap_or_else(Txid::all_zeros)
+    }
+
+    fn known(&self, index: u64) -> Option<Txid> {
+        self.ids.get(index as usize)?.get().copied()
+    }
+
+    /// Signs a transaction whose chain is known up to it.
+    fn sign(&self, index: u64) -> Transaction {
+        self.keys.pay(&self.spends(index), &self.pays(index))
+    }
+}
+
+impl Workload for BitcoinWorkload {
+    fn count(&self) -> Option<u64> {
+        Some(self.transactions())
+    }
+
+    fn largest(&self) -> usize {
+        self.inner.spec.shape.size()
+    }
+
+    fn open(&self) -> Result<Box<dyn TxStream>, WorkloadError> {
+        Ok(Box::new(BitcoinStream {
+            inner: Arc::clone(&self.inner),
+        }))
+    }
+
+    fn is_signed(&self) -> bool {
+        true
+    }
+}
+
+/// Makes transactions one after the other.
+#[derive(Debug)]
+struct BitcoinStream {
+    inner: Arc<Inner>,
+}
+
+impl TxStream for BitcoinStream {
+    fn write(&mut self, index: u64, out: &mut Vec<u8>) -> Result<TxName, WorkloadError> {
+        let inner = &self.inner;
+        if inner.coins.get().is_none() {
+            let text = "the wallet has not been prepared; this is a bug in txgen, please report it";
+            return Err(WorkloadError::Unusable(text.into()));
+        }
+        let tx = inner.sign(index);
+        // Vectors take everything.
+        let _ = tx.consensus_encode(out);
+        let txid = tx.compute_txid();
+        // Another thread that needed it has set the same.
+        let _ = inner.ids[index as usize].set(txid);
+        Ok(TxName::Known(shown(txid)))
+    }
+}
+
+/// The bytes of an id in the order in which they are shown.
+pub fn shown(txid: Txid) -> [u8; 32] {
+    let mut bytes = txid.to_byte_array();
+    bytes.reverse();
+    bytes
+}
+
+/// A hash as it is shown.
+pub fn hash_text(hash: &[u8; 32]) -> String {
+    let mut bytes = *hash;
+    bytes.reverse();
+    Txid::from_byte_array(bytes).to_string()
+}
+
+/// The id of a transaction that was not made here.
+///
+/// # Errors
+/// When the bytes are no transaction.
+pub(crate) fn bitcoin_id(index: u64, tx: &[u8]) -> Result<[u8; 32], WorkloadError> {
+    let read: Result<Transaction, _> = bitcoin::consensus::deserialize(tx);
+    let refused = |error| {
+        WorkloadError::Unusable(format!(
+            "transaction {index} is no Bitcoin transaction: {error}"
+        ))
+    };
+    read.map(|tx| shown(tx.compute_txid())).map_err(refused)
+}
+
+impl fmt::Display for BitcoinWorkload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Spec {
+            shape,
+            depth,
+            conflicts,
+            orphans,
+            ..
+        } = &self.inner.spec;
+        let chains = self.inner.chains.width;
+        write!(
+            f,
+            "{BITCOIN_WORKLOAD} {shape}, at most {} bytes each, fee {} satoshi, {chains} chains of {depth}",
+            self.largest(),
+            self.inner.spec.fee()
+        )?;
+        if *conflicts > 0.0 {
+            write!(f, ", {} % conflicts", conflicts * 100.0)?;
+        }
+        if *orphans > 0.0 {
+            write!(f, ", {} % orphans", orphans * 100.0)?;
+        }
+        Ok(())
+    }
+}
+
+/// What the workload is called on the command line.
+pub const BITCOIN_WORKLOAD: &str = "bitcoin";
+/// Twice the least fee that nodes relay.
+pub(crate) const DEFAULT_FEE_RATE: u64 = 2;
+/// What the keys of a wallet are derived from when nothing else is given.
+pub const DEFAULT_WALLET_SEED: u64 = 1;
+/// Coins that are not worth less to spend than they are.
+const LEAST_COIN: u64 = 10_000;
+/// Their ids are kept: 400 MB.
+const MOST_TRANSACTIONS: u64 = 10_000_000;
+/// Conflicts and orphans together: each conflict looks for a link before it.
+const MOST_ODD: f64 = 0.9;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,434 @@
+//! Transfers on a Cosmos SDK chain, signed ahead: transaction i is a pure function of the seed, i and
+//! what the chain knew of the accounts at the start.
+//!
+//! Transaction i is signed by account i mod N, so an account's transactions are N apart, and its
+//! sequences follow each other in the order of the schedule. [`Sequences`] says where they do not.
+
+mod client;
+mod content;
+mod genesis;
+mod learn;
+mod refusal;
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use cosmos::{Address, Coin, Draft, Fee, Filling, Key, Message, Prefix, Signer, Signing};
+use pacing::Nanos;
+use sha2::{Digest, Sha256};
+
+use chain::{Asking, Chain, Learning, Sequences, TxName, TxStream, Workload, WorkloadError};
+pub use client::{ChainClient, ChainError};
+pub use content::{CosmosContent, Gas, Payments, Recipients, Wallet};
+pub use genesis::write_genesis;
+use rpc::Client;
+use sender::clock::Origin;
+
+/// The chains of the Cosmos SDK.
+pub static COSMOS: CosmosChain = CosmosChain;
+
+/// Chains of the Cosmos SDK, whose nodes are CometBFT's.
+#[derive(Debug)]
+pub struct CosmosChain;
+
+impl Chain for CosmosChain {
+    fn name(&self) -> &'static str {
+        "Cosmos SDK"
+    }
+
+    fn workloads(&self) -> &'static [&'static str] {
+        const { &[Payments::Send.name(), Payments::MultiSend.name()] }
+    }
+}
+
+/// Transfers between the accounts of a wallet.
+#[derive(Debug, Clone)]
+pub struct CosmosWorkload {
+    content: Arc<CosmosContent>,
+    /// What the chain said, once it was asked.
+    ready: Option<Arc<Ready>>,
+}
+
+/// Everything that a transaction needs beside its index.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) chain_id: String,
+    pub(crate) prefix: Prefix,
+    pub(crate) coin: Coin,
+    pub(crate) fee: Fee,
+    pub(crate) signers: Vec<Account>,
+    pub(crate) sequences: Arc<Sequences>,
+    /// The size of transaction 0 in bytes.
+    pub(crate) size: usize,
+    /// When the first unordered transaction ends to be valid.
+    pub(crate) unordered_from_ns: Option<u64>,
+}
+
+impl Ready {
+    /// Names one of the accounts, by its number.
+    fn account(&self, number: usize) -> String {
+        let address = self.prefix.write(self.signers[number].key.address());
+        format!("account {number}, {address},")
+    }
+}
+
+/// One of the run's accounts.
+#[derive(Debug, Clone)]
+pub(crate) struct Account {
+    pub(crate) key: Key,
+    pub(crate) number: u64,
+}
+
+impl CosmosWorkload {
+    /// Transfers of this content; the chain is asked before the run.
+    pub fn new(content: CosmosContent) -> Self {
+        Self {
+            content: Arc::new(content),
+            ready: None,
+        }
+    }
+
+    /// What is sent.
+    pub fn content(&self) -> &CosmosContent {
+        &self.content
+    }
+}
+
+impl Workload for CosmosWorkload {
+    /// An estimate before the chain was asked.
+    fn largest(&self) -> usize {
+        match &self.ready {
+            // Sequences and indices grow, and amounts and addresses do not.
+            Some(ready) => {
+                let template = self.content.template.as_ref();
+                let growth = template.map_or(0, cosmos::Template::growth);
+                ready.size + SEQUENCE_BYTES + growth * self.content.messages.get() as usize
+            }
+            None => TYPICAL_BYTES + TYPICAL_MESSAGE_BYTES * self.content.messages.get() as usize,
+        }
+    }
+
+    fn open(&self) -> Result<Box<dyn TxStream>, WorkloadError> {
+        let ready = self.ready.clone().ok_or_else(|| {
+            WorkloadError::Unusable("the chain was not asked for its accounts yet".into())
+        })?;
+        Ok(Box::new(CosmosStream {
+            content: self.content.clone(),
+            ready,
+            signing: Signing::default(),
+        }))
+    }
+
+    fn is_signed(&self) -> bool {
+        true
+    }
+
+    fn accounts(&self) -> Option<NonZeroU32> {
+        Some(self.content.accounts)
+    }
+
+    fn sequences(&self) -> Option<&Arc<Sequences>> {
+        let ready = self.ready.as_ref()?;
+        ready
+            .unordered_from_ns
+            .is_none()
+            .then_some(&ready.sequences)
+    }
+
+    fn learn<'a>(
+        &'a self,
+        from: Learning<'a>,
+    ) -> Asking<'a, anyhow::Result<Option<Arc<dyn Workload>>>> {
+        Box::pin(async move {
+            let client = Client::with_options(from.endpoint, from.options)?;
+            let chain_id = from.probe.chain_id.as_deref().unwrap_or_default();
+            let ready: Self = self.ask_chain(&client, chain_id, from.planned).await?;
+            Ok(Some(Arc::new(ready) as _))
+        })
+    }
+
+    fn refused(&self) -> Option<(String, u64)> {
+        let count = self.sequences()?.mismatches();
+        (count > 0).then(|| (refusal::MISMATCH.to_owned(), count))
+    }
+
+    fn foreign_use(&self) -> Option<String> {
+        let ready = self.ready.as_ref()?;
+        Some(ready.account(ready.sequences.foreign()?))
+    }
+}
+
+/// Signs transactions one after the other.
+#[derive(Debug)]
+struct CosmosStream {
+    content: Arc<CosmosContent>,
+    ready: Arc<Ready>,
+    signing: Signing,
+}
+
+impl TxStream for CosmosStream {
+    fn write(&mut self, index: u64, out: &mut Vec<u8>) -> Result<TxName, WorkloadError> {
+        let sequence = self.ready.sequences.sequence(index);
+        sign(
+            &self.content,
+            &self.ready,
+            &mut self.signing,
+            (index, sequence),
+            out,
+        )?;
+        Ok(TxName::Sequenced(sequence))
+    }
+}
+
+/// Appends the transaction with this index and sequence.
+fn sign(
+    content: &CosmosContent,
+    ready: &Ready,
+    signing: &mut Signing,
+    (index, sequence): (u64, u64),
+    out: &mut Vec<u8>,
+) -> Result<(), WorkloadError> {
+    let account = ready.sequences.account(index);
+    let signer = &ready.signers[account];
+    let messages = messages(content, ready, index, account)?;
+    // A sequence may be used again, by a later transaction that pays the same: they must not be one.
+    let memo = index.to_string();
+    let draft = Draft {
+        memo: &memo,
+        unordered_until_ns: ready.unordered_from_ns.map(|first| first + index),
+        ..Draft::new(&messages, &ready.fee)
+    };
+    let signer = Signer {
+        key: &signer.key,
+        account_number: signer.number,
+        sequence,
+    };
+    signing.sign(&ready.chain_id, &draft, &signer, out);
+    Ok(())
+}
+
+fn messages(
+    content: &CosmosContent,
+    ready: &Ready,
+    index: u64,
+    account: usize,
+) -> Result<Vec<Message>, WorkloadError> {
+    let from = ready.signers[account].key.address();
+    let count = content.messages.get();
+    let recipient = |number: u32| match content.recipients {
+        Recipients::Warm => {
+            let next = (account + 1 + number as usize) % ready.signers.len();
+            ready.signers[next].key.address()
+        }
+        Recipients::Cold => unused_address(content.seed, index, number),
+    };
+    let (prefix, coin) = (&ready.prefix, &ready.coin);
+    if let Some(template) = &content.template {
+        let from = prefix.write(from);
+        let filled = (0..count).map(|number| {
+            let filling = Filling {
+                from: &from,
+                to: &prefix.write(recipient(number)),
+                index,
+            };
+            let message = template.message(&filling);
+            message.map_err(|error| WorkloadError::Unusable(error.to_string()))
+        });
+        return filled.collect();
+    }
+    Ok(match content.payments {
+        Payments::Send => (0..count)
+            .map(|number| Message::send(prefix, from, recipient(number), coin))
+            .collect(),
+        Payments::MultiSend => {
+            let to: Vec<Address> = (0..count).map(recipient).collect();
+            vec![Message::multi_send(prefix, from, &to, coin)]
+        }
+    })
+}
+
+/// An address that nobody has the key of and no other transaction pays.
+fn unused_address(seed: u64, index: u64, number: u32) -> Address {
+    let mut hasher = Sha256::new_with_prefix(b"tidegate cosmos recipient ");
+    hasher.update(seed.to_le_bytes());
+    hasher.update(index.to_le_bytes());
+    hasher.update(number.to_le_bytes());
+    let mut address = [0; 20];
+    address.copy_from_slice(&hasher.finalize()[..20]);
+    Address(address)
+}
+
+/// When unordered transactions of a run that begins now end to be valid.
+fn unordered_from(valid_for: Nanos) -> u64 {
+    let now_ns = Origin::capture().unix_ns();
+    now_ns.saturating_add(valid_for.as_nanos())
+}
+
+impl fmt::Display for CosmosWorkload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.content.fmt(f)?;
+        let Some(ready) = &self.ready else {
+            return Ok(());
+        };
+        write!(f, ", {} bytes each, gas {}", ready.size, ready.fee.gas)?;
+        match ready.fee.coins.first() {
+            Some(fee) => write!(f, ", fee {fee}"),
+            None => f.write_str(", no fee"),
+        }
+    }
+}
+
+/// Of a transaction without its messages.
+const TYPICAL_BYTES: usize = 256;
+/// Of a message.
+const TYPICAL_MESSAGE_BYTES: usize = 192;
+/// A sequence takes up to ten, the index in the memo up to twenty.
+const SEQUENCE_BYTES: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use chain::OnGap;
+    use cosmos::{Keys, MessageTypes, SignedTx};
+
+    use super::*;
+
+    fn workload(payments: Payments, recipients: Recipients, messages: u32) -> CosmosWorkload {
+        let keys = Keys::from_seed(3);
+        let content = CosmosContent {
+            seed: 3,
+            wallet: Wallet {
+                keys: keys.clone(),
+                name: "seed 3".into(),
+            },
+            accounts: NonZeroU32::new(3).unwrap(),
+            payments,
+            messages: NonZeroU32::new(messages).unwrap(),
+            template: None,
+            recipients,
+            amount: None,
+            gas: Gas::Auto,
+            gas_price: None,
+            fee: None,
+            prefix: None,
+            chain_id: None,
+            on_gap: OnGap::Resync,
+            unordered: None,
+        };
+        let signers = (0..3).map(|number| Account {
+            key: keys.key(number).unwrap(),
+            number: 10 + u64::from(number),
+        });
+        let mut ready = Ready {
+            chain_id: "tide-1".into(),
+            prefix: Prefix::new("cosmos").unwrap(),
+            coin: Coin::new(1, "stake"),
+            fee: Fee {
+                coins: Vec::new(),
+                gas: 100_000,
+            },
+            signers: signers.collect(),
+            sequences: Arc::new(Sequences::new(
+                [5, 5, 5].into_iter(),
+                OnGap::Resync,
+                refusal::expectation,
+            )),
+            size: 0,
+            unordered_from_ns: None,
+        };
+        let mut first = Vec::new();
+        sign(
+            &content,
+            &ready,
+            &mut Signing::default(),
+            (0, 5),
+            &mut first,
+        )
+        .unwrap();
+        ready.size = first.len();
+        CosmosWorkload {
+            content: Arc::new(content),
+            ready: Some(Arc::new(ready)),
+        }
+    }
+
+    fn made(workload: &CosmosWorkload, index: u64) -> Vec<u8> {
+        let mut tx = Vec::new();
+        workload.open().unwrap().write(index, &mut tx).unwrap();
+        tx
+    }
+
+    #[test]
+    fn each_transaction_is_signed_by_its_account_and_fits() {
+        for payments in [Payments::Send, Payments::MultiSend] {
+            for recipients in [Recipients::Warm, Recipients::Cold] {
+                let workload = workload(payments, recipients, 2);
+                for index in [0, 1, 2, 3, 3_000_000] {
+                    let tx = made(&workload, index);
+                    let read = SignedTx::read(&tx).unwrap();
+                    assert!(read.is_signed_for("tide-1", 10 + index % 3), "{index}");
+                    assert_eq!(read.signer.sequence, 5 + index / 3);
+                    assert!(tx.len() <= workload.largest());
+                    assert_eq!(tx, made(&workload, index), "whoever makes it");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn messages_of_another_type_are_signed_and_fit() {
+        let mut workload = workload(Payments::Send, Recipients::Warm, 2);
+        let json = r#"{"@type": "/x.v1.MsgDo", "1": "{from}", "2": {"1": "{to}"}, "3": "{index}"}"#;
+        let content = CosmosContent {
+            template: Some(cosmos::Template::parse(json, &MessageTypes::known()).unwrap()),
+            ..(*workload.content).clone()
+        };
+        workload.content = Arc::new(content);
+        assert!(
+            workload
+                .to_string()
+                .starts_with("/x.v1.MsgDo, 2 in a transaction")
+        );
+        for index in [0, 1, 3_000_000] {
+            let tx = made(&workload, index);
+            let read = SignedTx::read(&tx).unwrap();
+            assert!(read.is_signed_for("tide-1", 10 + index % 3), "{index}");
+            assert_eq!(read.messages.len(), 2);
+            assert_eq!(read.messages[0].type_url(), "/x.v1.MsgDo");
+            assert_ne!(read.messages[0], read.messages[1], "each its recipient");
+            assert!(tx.len() <= workload.largest());
+        }
+    }
+
+    #[test]
+    fn a_sequence_that_is_used_again_makes_another_transaction() {
+        let workload = workload(Payments::Send, Recipients::Warm, 1);
+        let refused = made(&workload, 0);
+        // The chain did not take it: the account's next one has its sequence, and pays the same.
+        workload.sequences().unwrap().go_on(3, 5);
+        let next = made(&workload, 3);
+        let sequences = [&refused, &next].map(|tx| SignedTx::read(tx).unwrap().signer.sequence);
+        assert_eq!(sequences, [5, 5]);
+        assert_ne!(refused, next, "their hashes would be one");
+    }
+
+    #[test]
+    fn cold_recipients_are_new_each_time_and_warm_ones_the_run_s_own() {
+        let paid = |recipients, index| {
+            let workload = workload(Payments::Send, recipients, 1);
+            let tx = made(&workload, index);
+            let message = SignedTx::read(&tx).unwrap().messages.remove(0);
+            message
+                .transfer()
+                .unwrap()
+                .unwrap()
+                .outputs
+                .remove(0)
+                .address
+        };
+        assert_eq!(paid(Recipients::Warm, 0), paid(Recipients::Warm, 3));
+        assert_ne!(paid(Recipients::Cold, 0), paid(Recipients::Cold, 3));
+    }
+}

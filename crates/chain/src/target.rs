@@ -1,0 +1,230 @@
+//! A kind of node, seen from everything that is not done for each transaction.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use measure::{IdText, NodeLimits, TxHash};
+use rpc::{
+    BroadcastMethod, ClientError, ClientOptions, Endpoint, FollowOptions, Follower, Mempool,
+};
+use sender::Loader;
+use sender::clock::RunClock;
+use tokio_util::sync::CancellationToken;
+
+use crate::workload::Workload;
+
+/// An answer to come.
+pub type Asking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A kind of node.
+pub trait Target: fmt::Debug + Send + Sync {
+    /// What it is called and what it takes.
+    fn facts(&self) -> &'static Facts;
+
+    /// A client for the node's own interface.
+    ///
+    /// # Errors
+    /// [`ClientError::Setup`] when TLS is needed and cannot be set up.
+    fn connect(
+        &self,
+        endpoint: &Endpoint,
+        options: ClientOptions,
+    ) -> Result<Arc<dyn NodeClient>, ClientError>;
+
+    /// Prepares to follow the node's commits: the events, and the task that brings them about. It
+    /// ends with `shutdown`.
+    ///
+    /// A follower of a chain with reorganisations reports a block once it is deep enough to be final,
+    /// as observed at that instant.
+    ///
+    /// # Errors
+    /// [`ClientError::Setup`] when TLS is needed and cannot be set up.
+    fn follow(&self, probe: &Probe, with: FollowWith<'_>) -> Result<Followed, ClientError>;
+
+    /// The threads that load nodes of this kind.
+    fn loader(&self, options: &LoadOptions) -> Arc<dyn Loader>;
+
+    /// What may be the matter when peers are not found.
+    fn peers_hint(&self) -> &'static str {
+        "; it does not say who its peers are: name each with --observe"
+    }
+}
+
+/// A node, asked through its own interface.
+pub trait NodeClient: Send + Sync {
+    /// Asks whether this is a node that can be loaded so. Sends no transaction.
+    ///
+    /// # Errors
+    /// When it cannot.
+    fn probe<'a>(&'a self, load: &'a LoadOptions) -> Asking<'a, anyhow::Result<Probe>>;
+
+    /// How many transactions the node holds that are in no block. `own` are the ids of transactions
+    /// that it accepted from us and no block has shown: an interface that cannot tell how many
+    /// transactions wait in all looks these up. `None` when it cannot tell anything.
+    ///
+    /// # Errors
+    /// [`ClientError`] when the node does not answer as it should.
+    fn pending<'a>(&'a self, own: &'a [String])
+    -> Asking<'a, Result<Option<Mempool>, ClientError>>;
+
+    /// Checks that the node can be observed, and gives what its follower has to know.
+    ///
+    /// # Errors
+    /// When it does not answer, or does not tell how many transactions wait.
+    fn observable(&self) -> Asking<'_, anyhow::Result<Probe>> {
+        Box::pin(async {
+            match self.pending(&[]).await? {
+                Some(_) => Ok(Probe::default()),
+                None => anyhow::bail!(
+                    "nodes of its kind cannot be observed: they do not tell how many transactions wait"
+                ),
+            }
+        })
+    }
+
+    /// Which of these transactions the node holds, in its mempool or in a block; `None` where its interface
+    /// cannot be asked for one that is in no block.
+    ///
+    /// # Errors
+    /// [`ClientError`] when the node does not answer as it should.
+    fn holds<'a>(
+        &'a self,
+        _ids: &'a [TxHash],
+    ) -> Asking<'a, Result<Option<Vec<bool>>, ClientError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Transactions that wait in the node's mempool, as far as it lists them; `None` where it lists none.
+    ///
+    /// # Errors
+    /// [`ClientError`] when the node does not answer as it should.
+    fn listed(&self) -> Asking<'_, Result<Option<Vec<TxHash>>, ClientError>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Where the nodes may be asked that this one is linked with.
+    ///
+    /// # Errors
+    /// [`ClientError`] when the node does not answer as it should.
+    fn peers(&self) -> Asking<'_, Result<Vec<Endpoint>, ClientError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+}
+
+/// How a node is loaded.
+#[derive(Debug, Clone)]
+pub struct LoadOptions {
+    /// Which broadcast call carries the transactions.
+    pub method: BroadcastMethod,
+    /// Whether blocks are followed.
+    pub follow: bool,
+    /// Transactions in one request at most.
+    pub batch: NonZeroU32,
+    /// What is sent.
+    pub workload: Arc<dyn Workload>,
+}
+
+/// What a follower works with.
+#[derive(Debug)]
+pub struct FollowWith<'a> {
+    /// The node.
+    pub endpoint: &'a Endpoint,
+    /// What is asked for, and how often.
+    pub options: FollowOptions,
+    /// Stamps what is observed.
+    pub clock: RunClock,
+    /// Ends it.
+    pub shutdown: CancellationToken,
+}
+
+/// The events of a follower, and the task that brings them about.
+pub type Followed = (Follower, Pin<Box<dyn Future<Output = ()> + Send>>);
+
+/// What a kind of target is called and what it takes.
+#[derive(Debug)]
+pub struct Facts {
+    /// Its name on the command line, in scenarios and in the manifest.
+    pub name: &'static str,
+    /// How it writes the ids of transactions.
+    pub ids: IdText,
+    /// Whether a block begins with a transaction that was in no mempool.
+    pub has_coinbase: bool,
+    /// The workload that is sent when nothing else is asked for.
+    pub workload: &'static str,
+    /// Why it does not take the kvstore's transactions, if it does not.
+    pub no_kvstore: Option<&'static str>,
+    /// Why it takes no transactions over WebSockets, if it takes none.
+    pub no_websocket: Option<&'static str>,
+    /// Why sentinel cannot stand in front of it, if it cannot.
+    pub no_sentinel: Option<&'static str>,
+    /// Why it does not run on a CometBFT that the run starts, if it does not.
+    pub no_managed_cometbft: Option<&'static str>,
+    /// Connections that are opened to a node without being asked for, at most.
+    pub most_connections: NonZeroU32,
+    /// Whether its answer to an `async` broadcast comes before any check of the transaction.
+    pub answers_unchecked: bool,
+    /// What stands before the name of the broadcast method in its requests.
+    pub method_prefix: &'static str,
+    /// What its requests go over, where the transport does not say it all.
+    pub interface: Option<&'static str>,
+    /// Where the built-in node listens for it.
+    pub built_in: BuiltIn,
+}
+
+impl Facts {
+    /// A kind of node without restrictions; others say what differs.
+    pub const fn new(name: &'static str, workload: &'static str) -> Self {
+        Self {
+            name,
+            ids: IdText::UpperHex,
+            has_coinbase: false,
+            workload,
+            no_kvstore: None,
+            no_websocket: None,
+            no_sentinel: None,
+            no_managed_cometbft: None,
+            most_connections: NonZeroU32::MIN,
+            answers_unchecked: false,
+            method_prefix: "",
+            interface: None,
+            built_in: BuiltIn::Rpc,
+        }
+    }
+}
+
+/// The interface of the built-in node that a target uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BuiltIn {
+    /// The node's RPC.
+    Rpc,
+    /// The HTTP API of its application, which is BigchainDB then.
+    BigchaindbApi,
+    /// btcd's JSON-RPC in place of the node's.
+    BitcoinRpc,
+}
+
+impl BuiltIn {
+    /// Whether its application is Bitcoin.
+    pub const fn is_bitcoin(self) -> bool {
+        matches!(self, Self::BitcoinRpc)
+    }
+}
+
+/// What is known of a node that can be loaded.
+#[derive(Debug, Clone, Default)]
+pub struct Probe {
+    /// `None` where the interface does not say.
+    pub chain_id: Option<String>,
+    /// The node's version, in its own words.
+    pub version: String,
+    /// The path, with its query, that requests are posted to; the endpoint's when `None`.
+    pub path: Option<String>,
+    /// Where the node tells what is committed, when that is not where it is asked.
+    pub events: Option<Endpoint>,
+    /// What it takes at most, as far as it says so.
+    pub limits: NodeLimits,
+    /// The name of its network, where a follower has to know it.
+    pub network: Option<String>,
+}

@@ -1,0 +1,123 @@
+//! What is sent: transactions as a pure function of the seed and the index.
+
+use std::any::Any;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use rpc::{ClientOptions, Endpoint};
+use sender::{Sequences, TxStream, WorkloadError};
+
+use crate::target::{Asking, Probe};
+
+/// A checked workload: opens one sequential stream of transactions per shard. Its text says what is sent.
+pub trait Workload: Any + fmt::Debug + fmt::Display + Send + Sync {
+    /// The number of transactions it can supply; `None` without end.
+    fn count(&self) -> Option<u64> {
+        None
+    }
+
+    /// The size of its largest transaction in bytes.
+    fn largest(&self) -> usize;
+
+    /// Opens a stream of its transactions from the first on.
+    ///
+    /// # Errors
+    /// When the transactions can no longer be made.
+    fn open(&self) -> Result<Box<dyn TxStream>, WorkloadError>;
+
+    /// Whether making a transaction takes long enough to be shared between threads, and can be.
+    fn is_signed(&self) -> bool {
+        false
+    }
+
+    /// How many accounts sign in turn, where each account belongs to one sender thread.
+    fn accounts(&self) -> Option<NonZeroU32> {
+        None
+    }
+
+    /// The sequences of the accounts that sign, where the chain executes an account's transactions in
+    /// their order only.
+    fn sequences(&self) -> Option<&Arc<Sequences>> {
+        None
+    }
+
+    /// What has to be committed before it can be offered, and how many transactions that is.
+    fn preparation(&self) -> Option<(Arc<dyn Workload>, u64)> {
+        None
+    }
+
+    /// Learns from a node what the workload needs to know of the chain, just before the load; `None` for one that
+    /// needs nothing.
+    ///
+    /// # Errors
+    /// When the chain does not say it, or what it says makes the load impossible.
+    fn learn<'a>(
+        &'a self,
+        _: Learning<'a>,
+    ) -> Asking<'a, anyhow::Result<Option<Arc<dyn Workload>>>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// Refusals that the workload tells apart from the node's own, with their text.
+    fn refused(&self) -> Option<(String, u64)> {
+        None
+    }
+
+    /// The first account of the load that another program used while the run went on.
+    fn foreign_use(&self) -> Option<String> {
+        None
+    }
+}
+
+/// What a workload learns from.
+#[derive(Debug)]
+pub struct Learning<'a> {
+    /// The node that is asked.
+    pub endpoint: &'a Endpoint,
+    /// How it is asked.
+    pub options: ClientOptions,
+    /// What its probe said.
+    pub probe: &'a Probe,
+    /// Transactions of the load; `None` without end.
+    pub planned: Option<u64>,
+}
+
+/// Refuses a workload with transactions over the node's limit.
+///
+/// # Errors
+/// [`WorkloadError::Unusable`] with the limit and where it comes from.
+pub fn check_limit(
+    workload: &dyn Workload,
+    limit: usize,
+    source_of_limit: &'static str,
+) -> Result<(), WorkloadError> {
+    check_size(workload.largest(), limit, source_of_limit)
+}
+
+/// Refuses a transaction above the node's limit; `source_of_limit` says where that comes from.
+///
+/// # Errors
+/// [`WorkloadError::Unusable`] with both.
+pub fn check_size(
+    size: usize,
+    limit: usize,
+    source_of_limit: &'static str,
+) -> Result<(), WorkloadError> {
+    if size > limit {
+        return Err(WorkloadError::Unusable(format!(
+            "a transaction of {size} bytes is above the node's limit of {limit} bytes ({source_of_limit}); use \
+             a smaller --size, or leave it out of the file"
+        )));
+    }
+    Ok(())
+}
+
+/// The largest transaction whose broadcast request fits CometBFT's default body limit of
+/// 1,000,000 bytes (`rpc.max_body_bytes`): base64 makes 4 bytes of 3, the envelope takes the rest.
+pub const MAX_SIZE: usize = (1_000_000 - ENVELOPE_BYTES) / 4 * 3;
+/// Where [`MAX_SIZE`] comes from, for messages.
+pub const LIMIT_OF_BODIES: &str =
+    "its RPC takes bodies of 1,000,000 bytes, and base64 adds a third";
+/// What a broadcast request needs beside the transaction's base64 text, rounded up.
+const ENVELOPE_BYTES: usize = 128;

@@ -1,0 +1,118 @@
+//! How transactions of a chain travel: requests are written and answers are read, for each transaction of a load.
+//!
+//! The senders and the sources are generic over [`Protocol`], so they pay nothing for the choice of the chain.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use measure::{Failure, RefusalTexts, Reply, TxHash};
+use parking_lot::Mutex;
+use rpc::{ConnectionError, Message};
+
+use crate::stream::{TxName, WorkloadError};
+
+/// Writes requests and reads answers.
+///
+/// One value serves a whole run and is cloned for every thread. [`encode`](Self::encode) and [`read`](Self::read)
+/// are called for every transaction: they neither wait nor allocate.
+pub trait Protocol: Clone + fmt::Debug + Send + Sync + 'static {
+    /// Appends the part of a request that carries one transaction to `out`, and gives the name that
+    /// the chain will call it by. A request of one transaction is this part alone; see
+    /// [`Limits::framing`] for more.
+    ///
+    /// # Errors
+    /// When the bytes are no transaction of this kind.
+    fn encode(
+        &self,
+        index: u64,
+        tx: &[u8],
+        name: TxName,
+        out: &mut Vec<u8>,
+    ) -> Result<TxHash, WorkloadError>;
+
+    /// Tells `replies` what a message says: one call for each transaction that it speaks of, none for
+    /// a message that speaks of none.
+    fn read(&self, message: &Message<'_>, replies: &mut impl FnMut(ReplyTo, Reply));
+
+    /// What a connection may carry.
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
+
+    /// What the end of a connection means. An expected one is no outage: the connection is opened
+    /// again at once (with [`Limits::on_demand`] for the next request), and nothing is recorded.
+    fn closing(&self, error: &ConnectionError) -> Closing {
+        match error {
+            ConnectionError::ClosedAfterAnswer => Closing::Expected,
+            ConnectionError::Malformed { .. }
+            | ConnectionError::TooLarge { .. }
+            | ConnectionError::Unsolicited => Closing::Outage(Failure::Malformed),
+            _ => Closing::Outage(Failure::Closed),
+        }
+    }
+
+    /// Where is counted what the node said when it refused, and what came in place of answers; the clones of all threads
+    /// share it.
+    fn texts(&self) -> Option<&Mutex<RefusalTexts>> {
+        None
+    }
+}
+
+pacing::settings! {
+    /// What a connection may carry.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Limits {
+        /// Transactions in one request at most. What is due when a connection has room goes together;
+        /// nothing waits for company.
+        pub batch: NonZeroU32 = NonZeroU32::MIN,
+        /// What makes one request of several transactions.
+        pub framing: Framing = Framing::NONE,
+        /// Whether a connection is opened only once there is a request for it: where an open connection that
+        /// says nothing holds a worker of the server, opening them ahead starves it.
+        pub on_demand: bool = false,
+    }
+}
+
+/// The bytes around and between the parts of a request of several transactions, for instance the
+/// brackets and commas of a JSON-RPC batch. A request of one transaction has none of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Framing {
+    /// Before the first part.
+    pub open: &'static [u8],
+    /// Between two parts.
+    pub between: &'static [u8],
+    /// After the last part.
+    pub close: &'static [u8],
+}
+
+/// Which transaction a reply is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyTo {
+    /// The one with this index. Over HTTP, where an answer belongs to the oldest request, an index
+    /// that is not in that request fails all of it with [`Failure::WrongId`]; elsewhere the answer is
+    /// counted as a stray.
+    Index(u64),
+    /// Every transaction of the connection's oldest request.
+    OldestRequest,
+    /// It has a name that was never given. Over HTTP it is about the oldest request; elsewhere it is
+    /// counted as a stray.
+    Unknown,
+}
+
+/// What the end of a connection means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closing {
+    /// The node ends its connections so; where requests are unanswered all the same, it is an outage.
+    Expected,
+    /// The oldest unanswered transaction failed in this way.
+    Outage(Failure),
+}
+
+impl Framing {
+    /// One part after the other.
+    pub const NONE: Self = Self {
+        open: b"",
+        between: b"",
+        close: b"",
+    };
+}
