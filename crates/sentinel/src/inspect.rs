@@ -9,13 +9,13 @@ use pacing::Nanos;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::Inspect;
+use crate::budget::Ledger;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::front::Front;
 use crate::identity::Identities;
 use crate::journal;
 use crate::lane::{Explained, Lane, Status};
-use crate::ledger::Ledger;
 use crate::metrics::{Gauges, Metrics};
 use crate::overview::{Event, Moment};
 use crate::refusal::Reason;

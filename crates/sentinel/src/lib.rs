@@ -22,7 +22,6 @@ mod inspect;
 pub mod journal;
 pub mod jsonrpc;
 pub mod lane;
-pub mod ledger;
 pub mod metrics;
 pub mod overview;
 pub mod refusal;

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use rpc::Trust;
 use tokio_util::sync::CancellationToken;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Ledger};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 
 /// What the parts of one proxy share. Clones share it.
@@ -22,7 +21,7 @@ pub struct Surroundings {
     pub metrics: Arc<Metrics>,
     /// The account of buffered bytes.
     pub ledger: Ledger,
-    /// What clients have taken of what they share beside bytes.
+    /// What clients have taken of all that they share.
     pub budget: Budget,
     /// Whose certificates are accepted of nodes.
     pub trust: Trust,
@@ -39,9 +38,10 @@ impl Surroundings {
     /// What surrounds a proxy of this configuration, which takes requests until `stop`.
     pub fn new(config: Config, stop: CancellationToken) -> Self {
         let seed = seed();
+        let budget = Budget::new(&config, seed);
         Self {
-            budget: Budget::new(&config, seed),
-            ledger: Ledger::new(config.buffer.bytes),
+            ledger: budget.ledger(),
+            budget,
             config: Arc::new(config),
             clock: Clock::start(),
             metrics: Arc::new(Metrics::new()),

@@ -3,9 +3,9 @@
 use fairq::ClientKey;
 
 use super::backend::Backend;
+use crate::budget::Ledger;
 use crate::config::Config;
 use crate::lane::{Lane, Write};
-use crate::ledger::Ledger;
 use crate::refusal::Refusal;
 use crate::upstream::{ClientLink, Hub, ReadAnswer, ReadBody, ReadRequest, Reads};
 

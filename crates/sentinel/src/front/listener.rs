@@ -25,7 +25,7 @@ where
 {
     let mut connections = JoinSet::new();
     let mut turns = JoinSet::new();
-    turns.spawn(front.turns.clone().hand_out());
+    turns.spawn(front.budget.clone().hand_out_turns());
     let mut acceptor = Acceptor::new(listener);
     let stop = front.stop.clone();
     let mut stopped = std::pin::pin!(stop.cancelled());

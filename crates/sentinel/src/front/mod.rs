@@ -23,7 +23,6 @@ mod refusals;
 mod socket;
 #[cfg(test)]
 mod testing;
-mod turns;
 mod websocket;
 
 use std::sync::Arc;
@@ -38,12 +37,10 @@ pub use self::lanes::Lanes;
 use self::origins::Origins;
 use self::overhead::Overhead;
 use self::refusals::RefusalLog;
-use self::turns::Turns;
-use crate::budget::Budget;
+use crate::budget::{Budget, Ledger};
 use crate::config::Config;
 use crate::identity::Identities;
 use crate::jsonrpc::JsonLimits;
-use crate::ledger::Ledger;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
 use crate::surroundings::Surroundings;
@@ -66,8 +63,6 @@ pub(crate) struct Shared<B> {
     json_limits: JsonLimits,
     refusals: RefusalLog,
     origins: Origins,
-    /// One for each thread.
-    turns: Turns,
     connections: AtomicU64,
     requests: AtomicU64,
 }
@@ -114,7 +109,6 @@ impl<B: Backend> Shared<B> {
             clock,
             metrics,
             stop,
-            seed,
             ..
         } = surroundings;
         let limits = &config.limits;
@@ -133,7 +127,6 @@ impl<B: Backend> Shared<B> {
             },
             refusals: RefusalLog::new(clock),
             origins: Origins::default(),
-            turns: Turns::new(config.listen.threads, seed)?,
             ledger,
             metrics,
             stop,

@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use fairq::ClientKey;
 
 use super::backend::Backend;
+use crate::budget::Reservation;
 use crate::lane::{Delivery, Outbox, Write, WriteBody};
-use crate::ledger::Reservation;
 use crate::refusal::Refusal;
 
 /// Submits the writes of one connection and takes their answers. Dropped with writes under way, it

@@ -13,8 +13,7 @@ use tokio::time::Instant;
 
 use super::backlog::Backlog;
 use super::buffer::{Buffer, READ_BYTES};
-use super::turns::{LONG_BYTES, Piece, Turn};
-use crate::ledger::{Ledger, Reservation};
+use crate::budget::{LONG_BYTES, Ledger, Piece, Reservation, Turn};
 use crate::timer::Timer;
 
 /// What a connection is made of.

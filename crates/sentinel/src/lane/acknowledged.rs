@@ -123,7 +123,7 @@ mod tests {
                 method: BroadcastMethod::Async,
                 tx: b"a=1".as_slice().into(),
             },
-            reservation: crate::ledger::Ledger::new(1_000).reserve(3).unwrap(),
+            reservation: crate::budget::Ledger::new(1_000).reserve(3).unwrap(),
             outbox: Arc::clone(&outbox),
         };
         lane.submit(write).unwrap();

@@ -11,7 +11,7 @@ use futures_util::task::AtomicWaker;
 use parking_lot::Mutex;
 use rpc::BroadcastMethod;
 
-use crate::ledger::Reservation;
+use crate::budget::Reservation;
 use crate::refusal::Refusal;
 
 /// One broadcast of a client, ready to wait its turn.

@@ -14,7 +14,7 @@ use super::acknowledged::Acknowledged;
 use super::api::{Delivery, Outbox, Permit, WriteAnswer, WriteBody};
 use crate::budget::Held;
 use crate::config::WriteOrder;
-use crate::ledger::Reservation;
+use crate::budget::Reservation;
 use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
 

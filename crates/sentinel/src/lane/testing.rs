@@ -5,7 +5,7 @@ use rpc::BroadcastMethod;
 
 use super::api::WriteBody;
 use super::job::{Job, Notes, Recipient, Record};
-use crate::ledger::Ledger;
+use crate::budget::Ledger;
 
 /// A sync of this transaction over a connection of 127.0.0.1 that nobody waits for, with a deadline of a minute.
 pub(super) fn write(tx: Vec<u8>) -> Job {

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 
 use super::UpstreamError;
-use crate::ledger::Reservation;
+use crate::budget::Reservation;
 
 /// A body read piece by piece.
 pub(crate) trait Pieces: Unpin + Send {
@@ -94,7 +94,7 @@ pub(crate) fn charged(bytes: impl AsRef<[u8]> + Send + 'static, charge: Reservat
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::Ledger;
+    use crate::budget::Ledger;
 
     #[test]
     fn bytes_stay_charged_until_the_last_part_is_gone() {

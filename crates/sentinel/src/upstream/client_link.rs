@@ -17,8 +17,8 @@ use super::hub::{self, ALREADY, FeedEnd, FeedNews, Hub, Reader, canonical, event
 use super::nodes::NodeIndex;
 use super::questions::{CallKind, Questions};
 use super::reads::Reads;
+use crate::budget::{Ledger, Reservation};
 use crate::jsonrpc::{KeptId, SubscriptionCall};
-use crate::ledger::{Ledger, Reservation};
 use crate::refusal::{Reason, Refusal};
 
 /// The way of one client's WebSocket to a node. Dropping it ends what the client has there.

@@ -16,7 +16,7 @@ use super::health::ABSENT;
 use super::http::{NodeHttp, PoolOptions};
 use super::query::ANSWER_SHARE;
 use super::version::{Version, untested};
-use crate::ledger::Ledger;
+use crate::budget::Ledger;
 use crate::surroundings::Surroundings;
 
 /// The place of a node in the configuration.

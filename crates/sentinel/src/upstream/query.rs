@@ -11,7 +11,7 @@ use super::body::collected;
 use super::http::{NodeHttp, Outgoing, Repeat};
 use super::reads::content_length;
 use super::{UpstreamError, target};
-use crate::ledger::Ledger;
+use crate::budget::Ledger;
 
 impl NodeHttp {
     /// Asks the node. `params` is a JSON object as text. The answer stays charged to the account until its last

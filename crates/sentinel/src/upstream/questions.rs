@@ -16,7 +16,7 @@ use super::nodes::NodeIndex;
 use super::query::json_headers;
 use super::reads::{ReadRequest, Reads};
 use crate::jsonrpc::KeptId;
-use crate::ledger::Ledger;
+use crate::budget::Ledger;
 use crate::refusal::{Reason, Refusal};
 
 /// The questions of one WebSocket. The node answers what comes over one in order, and so do these.

@@ -19,7 +19,7 @@ use super::http::NodeHttp;
 use super::nodes::{BlockLimits, Node, NodeEvent, NodeIndex, Nodes, setup};
 use super::version::{Version, untested};
 use crate::config::Config;
-use crate::ledger::Ledger;
+use crate::budget::Ledger;
 use crate::metrics::RestartedTask;
 use crate::supervise::keep_running;
 use crate::surroundings::Surroundings;

@@ -14,7 +14,7 @@ use super::date::with_date;
 use super::plan::Planner;
 use super::request::{NoRequest, RequestReader};
 use super::work::{CallInfo, Next, Plan};
-use crate::budget::{Held, work_of};
+use crate::budget::{Held, Ledger, Reservation, work_of};
 use crate::front::Shared;
 use crate::front::backend::Backend;
 use crate::front::origins::Page;
@@ -24,7 +24,6 @@ use crate::front::queue::Queue;
 use crate::front::socket::{Ended, Socket, Stream};
 use crate::identity::{FORWARDED_FOR, Identity};
 use crate::lane::{Delivery, WriteBody};
-use crate::ledger::{Ledger, Reservation};
 use crate::metrics::{MethodClass, Metrics, OutcomeLabel};
 use crate::refusal::Refusal;
 use crate::respond::{Asked, HttpAnswer};
@@ -76,7 +75,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
             slot: None,
         });
         Self {
-            socket: Socket::new(io, &ledger, front.turns.clone().of(peer.identity.client)),
+            socket: Socket::new(io, &ledger, front.budget.turn(peer.identity.client)),
             queue: Queue::new(front.backend.clone(), front.next_connection()),
             client: peer.identity.client,
             proxy: proxy.map(Box::new),

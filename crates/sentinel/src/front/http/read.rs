@@ -8,10 +8,10 @@ use wire::http::{BodyLength, LAST_CHUNK, Version, write_chunk_end, write_chunk_s
 
 use super::exchange::{Exchange, Room};
 use super::work::{CallInfo, Forward, Next, held_bytes};
+use crate::budget::Piece;
 use crate::front::backend::Backend;
 use crate::front::backlog::Backlog;
 use crate::front::socket::{Ended, Stream};
-use crate::front::turns::Piece;
 use crate::lane::Permit;
 use crate::metrics::OutcomeLabel;
 use crate::respond::Asked;

@@ -8,10 +8,10 @@ use std::task::Poll;
 use tokio::time::Instant;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
+use crate::budget::{LONG_BYTES, Piece};
 use crate::config::Config;
 use crate::front::Shared;
 use crate::front::socket::{Ended, Socket, Stream};
-use crate::front::turns::{LONG_BYTES, Piece};
 use crate::refusal::Refusal;
 use wire::http::{BodyReader, CONTINUE, Expect, Framing, Head, HeadLimits, HeadReader, HttpError};
 

@@ -1,7 +1,6 @@
 use tokio::io::duplex;
 
 use super::super::buffer::READ_BYTES;
-use super::super::turns::Turns;
 use super::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -11,9 +10,11 @@ fn socket(
     ledger: usize,
 ) -> (tokio::io::DuplexStream, Socket<tokio::io::DuplexStream>) {
     let (client, server) = duplex(capacity);
-    let turns = Turns::new(1, [1, 2]).unwrap();
-    let turn = turns.of(fairq::KeyScheme::default().key([192, 0, 2, 1].into()));
-    (client, Socket::new(server, &Ledger::new(ledger), turn))
+    let mut config = crate::config::Config::default();
+    config.buffer.bytes = ledger;
+    let budget = crate::budget::Budget::new(&config, [1, 2]);
+    let turn = budget.turn(fairq::KeyScheme::default().key([192, 0, 2, 1].into()));
+    (client, Socket::new(server, &budget.ledger(), turn))
 }
 
 #[tokio::test(start_paused = true)]

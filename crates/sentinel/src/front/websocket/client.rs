@@ -10,14 +10,13 @@ use rpc::BroadcastMethod;
 use slab::Slab;
 use wire::ws::write_text_head;
 
+use crate::budget::{LONG_BYTES, Reservation, Turn};
 use crate::front::Shared;
 use crate::front::backend::Backend;
 use crate::front::queue::{Queue, WRITE_OVERHEAD};
 use crate::front::socket::{Socket, Stream};
-use crate::front::turns::{LONG_BYTES, Turn};
 use crate::jsonrpc::KeptId;
 use crate::lane::{Delivery, Permit, WriteAnswer, WriteBody};
-use crate::ledger::Reservation;
 use crate::metrics::{MethodClass, OutcomeLabel, Transport};
 use crate::refusal::Refusal;
 use crate::respond::{write_ws_answer, write_ws_refused};

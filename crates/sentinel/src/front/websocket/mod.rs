@@ -36,8 +36,7 @@ use super::Shared;
 use super::backend::Backend;
 use super::queue::Queue;
 use super::socket::{Ended, Socket, Stream};
-use super::turns::Piece;
-use crate::budget::{Held, work_of};
+use crate::budget::{Held, Piece, work_of};
 use crate::metrics::{MethodClass, Metrics, OutcomeLabel};
 use crate::upstream::RelayEvent;
 

@@ -2,9 +2,9 @@ use fairq::KeyScheme;
 use rpc::BroadcastMethod;
 
 use super::*;
+use crate::budget::Ledger;
 use crate::lane::api::WriteBody;
 use crate::lane::testing::write;
-use crate::ledger::Ledger;
 
 fn job(client: ClientKey, ledger: &Ledger, bytes: usize) -> Option<Job> {
     job_of(client, ledger, bytes, 3)

@@ -1,10 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::budget::Ledger;
 use crate::lane::api::Outbox;
 use crate::lane::job::Recipient;
 use crate::lane::testing::write;
-use crate::ledger::Ledger;
 
 const AT: fn(u64) -> Nanos = Nanos::from_secs;
 const SLOT: Carrier = Carrier::Slot(1);

@@ -14,8 +14,7 @@ use parking_lot::Mutex;
 use slab::Slab;
 use tokio::sync::Notify;
 
-use crate::budget::Held;
-use crate::ledger::{Ledger, Reservation};
+use crate::budget::{Held, Ledger, Reservation};
 use crate::refusal::Refusal;
 use crate::upstream::nodes::NodeIndex;
 

@@ -31,9 +31,8 @@ pub(super) use self::node_message::{cancelled, canonical, event_head};
 use super::UpstreamError;
 use super::nodes::{NodeIndex, Nodes};
 use super::reads::Reads;
-use crate::budget::Budget;
+use crate::budget::{Budget, Ledger};
 use crate::config::Config;
-use crate::ledger::Ledger;
 use crate::refusal::{Reason, Refusal};
 
 /// The queries of all clients at all nodes. Clones share them.

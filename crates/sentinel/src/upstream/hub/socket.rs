@@ -14,7 +14,7 @@ use wire::ws::ClientHandshake;
 use wire::ws::frame::{FrameHead, MaskKeys, PONG, TEXT, Writer, write_masked};
 use wire::ws::{Event, FrameReader, Step, WsLimits};
 
-use crate::ledger::{Ledger, Reservation};
+use crate::budget::{Ledger, Reservation};
 use crate::upstream::UpstreamError;
 use crate::upstream::body::charged;
 use crate::upstream::dial::{Dialer, Stream};

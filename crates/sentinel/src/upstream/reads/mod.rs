@@ -26,9 +26,8 @@ use super::http::{NodeBody, Outgoing, Repeat};
 use super::nodes::{NodeIndex, Nodes};
 use super::version::Version;
 use super::{UpstreamError, target};
-use crate::budget::Budget;
+use crate::budget::{Budget, Reservation};
 use crate::config::Config;
-use crate::ledger::Reservation;
 use crate::refusal::{Reason, Refusal};
 
 /// A request to pass on.

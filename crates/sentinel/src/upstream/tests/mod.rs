@@ -21,9 +21,9 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{ClientLink, Hub, NodeEvent, Nodes, Reads, RelayEvent, RelayLink as _, RelayMessage};
+use crate::budget::Ledger;
 use crate::config::Config;
 use crate::jsonrpc::{Call, Classified, JsonLimits, KeptId, classify_message};
-use crate::ledger::Ledger;
 use crate::refusal::Refusal;
 use crate::surroundings::Surroundings;
 

@@ -1,12 +1,17 @@
 //! What each client has taken of all that clients share, in one table: connections, reads, queries and
-//! subscriptions while they last, and its rates of new connections, of reads and of work.
+//! subscriptions while they last, its buffered bytes, its turns at the processor, and its rates of new connections, of
+//! reads and of work.
 //!
-//! One rule shares what there is a number of, and the bytes of the [ledger](crate::ledger): a client may hold as much as
-//! is free besides, less a reserve of a sixteenth, and a little in any case. So it gets half if it is alone, of `n` who want as
+//! One rule ([`is_fair`]) shares what there is a number of, bytes included: a client may hold as much as
+//! is free besides, less a reserve of a sixteenth, and a little in any case. So it gets half if it is alone, of `n` that want as
 //! much each gets a part in `n + 1` (the dynamic thresholds of Choudhury and Hahne, 1998), and its share shrinks as
 //! others need some. An IPv6 /48 gets no more than a client, and a few clients' worth of what is bounded for each.
+//! Rates and turns are a client's virtual time, and that of the /48 around it.
 
-use std::sync::Arc;
+mod bytes;
+mod turns;
+
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use fairq::{ClientKey, ClientTable, GcraLimit, GcraState, Neutral, SlotId, TableLimits};
@@ -14,6 +19,10 @@ use pacing::{Nanos, Rate};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use self::bytes::{BytePool, Holder};
+pub use self::bytes::{Ledger, Reservation};
+pub(crate) use self::turns::{LONG_BYTES, Piece, Turn};
+use self::turns::{TurnQueue, WorkPool};
 use crate::config::Config;
 use crate::refusal::{Reason, Refusal};
 
@@ -31,6 +40,8 @@ struct Inner {
     arrivals: [GcraLimit; 2],
     read_rate: [GcraLimit; 2],
     started: Instant,
+    bytes: BytePool,
+    work: WorkPool,
     state: Mutex<State>,
 }
 
@@ -39,6 +50,7 @@ struct State {
     clients: ClientTable<Usage>,
     connections: usize,
     refusing: usize,
+    turns: TurnQueue,
 }
 
 /// What one client has taken, or the IPv6 /48 around it.
@@ -50,13 +62,18 @@ struct Usage {
     reads: Bucket,
     /// When all its work is paid for.
     paid_at: Nanos,
+    /// Its virtual time in the queue of turns, while it waits there.
+    next_turn: u64,
+    /// The holder of its bytes, while there is one.
+    bytes: Weak<Holder>,
 }
 
 impl Neutral for Usage {
     fn is_neutral(&self, now: Nanos) -> bool {
         let buckets = [self.arrivals.full_at, self.reads.full_at];
         let is_paid = self.paid_at.saturating_add(WORK_BURST) <= now;
-        self.held == [0; KINDS] && is_paid && buckets.iter().all(|full_at| *full_at <= now)
+        let holds_nothing = self.held == [0; KINDS] && self.bytes.strong_count() == 0;
+        holds_nothing && is_paid && buckets.iter().all(|full_at| *full_at <= now)
     }
 }
 
@@ -169,10 +186,13 @@ impl Budget {
             arrivals: rates(rate, burst),
             read_rate: rates(reads.rate_per_client, reads.burst_per_client),
             started: Instant::now(),
+            bytes: BytePool::new(config.buffer.bytes),
+            work: WorkPool::new(config.listen.threads),
             state: Mutex::new(State {
                 clients,
                 connections: 0,
                 refusing: 0,
+                turns: TurnQueue::default(),
             }),
         }))
     }
@@ -407,7 +427,7 @@ impl Drop for Held {
 }
 
 /// Whether one who holds `own` of `all` while so much is free keeps to its share; it may hold `least` in any case.
-pub(crate) const fn is_fair(own: usize, free: usize, all: usize, least: usize) -> bool {
+const fn is_fair(own: usize, free: usize, all: usize, least: usize) -> bool {
     own <= least || own.saturating_add(all / RESERVE) <= free
 }
 
@@ -428,7 +448,7 @@ fn rates(rate: Rate, burst: Duration) -> [GcraLimit; 2] {
 }
 
 /// The part of all there is, one in so many, that is left to clients that hold little.
-pub(crate) const RESERVE: usize = 16;
+const RESERVE: usize = 16;
 /// What a client may have while there is any.
 const LEAST: usize = 2;
 /// What is bounded for each client alone.

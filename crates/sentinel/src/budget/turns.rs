@@ -1,0 +1,391 @@
+//! Turns at the processor: so much work for each thread between two looks at the sockets.
+//!
+//! The runtime carries tasks out in the order in which they became ready, and looks at its sockets when all
+//! of them were carried out, or 61. So when hundreds of connections have something to do at the same moment,
+//! everybody else waits for all of it, two or three times for one write. At 128 sessions that each wrote a
+//! block of a megabyte that was half a second, at 512 that asked the node something some 10 ms. So every
+//! request and message takes a turn before it is looked at.
+//!
+//! While there is work left between two looks, a turn is a subtraction. Those that come later wait in the order of
+//! their clients' virtual time (start-time fair queueing: Goyal, Vin and Cheng, 1996), which is in the
+//! [table](super) of clients.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use fairq::{ClientKey, ClientTable};
+use pacing::Nanos;
+use tokio::sync::Notify;
+use tokio::task::yield_now;
+
+use super::{Budget, Usage};
+
+/// Requests, messages and answers of more bytes are long work: some 30 µs of copying, decoding and hashing.
+pub(crate) const LONG_BYTES: usize = 32 << 10;
+
+/// What is done in a turn, by what it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub(crate) struct Piece(i64);
+
+impl Piece {
+    /// Long work, or all that goes between a WebSocket and the node.
+    pub(crate) const LONG: Self = Self(BETWEEN_LOOKS);
+
+    /// For a request, message or part of an answer of so many bytes.
+    pub(crate) const fn of(bytes: usize) -> Self {
+        if bytes > LONG_BYTES {
+            Self::LONG
+        } else {
+            Self(1 + (bytes / UNIT_BYTES) as i64)
+        }
+    }
+}
+
+/// Units of work between two looks at the sockets: at a microsecond or less for each of the smallest messages
+/// that is some 0.1 ms, as for long work of the smallest size.
+const BETWEEN_LOOKS: i64 = 128;
+/// Bytes of one unit: another half of a microsecond.
+const UNIT_BYTES: usize = 512;
+
+/// The work that may be done before the sockets are looked at.
+#[derive(Debug)]
+pub(super) struct WorkPool {
+    at_once: i64,
+    /// Units that are left; the last turn may take more than there are.
+    free: AtomicI64,
+    /// None are left.
+    exhausted: Notify,
+}
+
+/// The connections that wait for a turn.
+#[derive(Debug, Default)]
+pub(super) struct TurnQueue {
+    /// Bounded by the connections: each waits for one turn.
+    waiters: BTreeMap<Place, Waiter>,
+    /// The virtual time: the place of the turn that was granted last.
+    clock: u64,
+    count: u64,
+}
+
+/// A place in the queue: the client's virtual time, and a number that no other place has.
+type Place = (u64, u64);
+
+#[derive(Debug)]
+struct Waiter {
+    waker: Waker,
+    piece: Piece,
+}
+
+/// One connection's turns.
+pub(crate) struct Turn {
+    budget: Budget,
+    client: ClientKey,
+    phase: TurnPhase,
+}
+
+#[derive(Clone, Copy)]
+enum TurnPhase {
+    Idle,
+    /// It waits, or was granted a turn at this piece and does not know yet.
+    Waiting(Place, Piece),
+    /// It has one at long work until its task has been carried out.
+    Held {
+        /// Units of it that are left; none once it was used.
+        left: i64,
+    },
+}
+
+impl WorkPool {
+    /// For so many threads.
+    pub(super) fn new(threads: usize) -> Self {
+        let at_once = i64::try_from(threads).unwrap_or(i64::MAX / BETWEEN_LOOKS) * BETWEEN_LOOKS;
+        Self {
+            at_once,
+            free: AtomicI64::new(at_once),
+            exhausted: Notify::new(),
+        }
+    }
+
+    /// Takes a turn at this piece, if any work is left.
+    fn take(&self, piece: Piece) -> bool {
+        let some_left = |free: i64| (free > 0).then(|| free - piece.0);
+        let taken = (self.free).fetch_update(Ordering::Relaxed, Ordering::Relaxed, some_left);
+        if taken.is_ok_and(|before| before <= piece.0) {
+            self.exhausted.notify_one();
+        }
+        taken.is_ok()
+    }
+}
+
+impl TurnQueue {
+    /// A place behind what the client, or the IPv6 /48 around it, waits for already.
+    fn push(
+        &mut self,
+        clients: &mut ClientTable<Usage>,
+        (client, now): (ClientKey, Nanos),
+        waiter: Waiter,
+    ) -> Place {
+        let prices = [
+            waiter.piece.0.cast_unsigned() * SITE_CLIENTS,
+            waiter.piece.0.cast_unsigned(),
+        ];
+        let mut start = self.clock;
+        for tier in client.tiers() {
+            start = start.max(clients.entry(tier, now).state.next_turn);
+        }
+        for (tier, price) in client.tiers().zip(prices) {
+            let next = &mut clients.entry(tier, now).state.next_turn;
+            *next = (*next).max(self.clock) + price;
+        }
+        self.count += 1;
+        let place = (start, self.count);
+        self.waiters.insert(place, waiter);
+        place
+    }
+
+    /// Grants turns while work is left: how much is left then.
+    fn grant(&mut self, mut free: i64) -> i64 {
+        while free > 0
+            && let Some((place, waiter)) = self.waiters.pop_first()
+        {
+            self.clock = place.0;
+            free -= waiter.piece.0;
+            waiter.waker.wake();
+        }
+        free
+    }
+}
+
+impl Budget {
+    /// The turns of one connection of a client.
+    pub(crate) fn turn(&self, client: ClientKey) -> Turn {
+        Turn {
+            budget: self.clone(),
+            client,
+            phase: TurnPhase::Idle,
+        }
+    }
+
+    /// Gives new turns when none are left and the runtime has looked at its sockets. Has to be a task of its own,
+    /// and never ends. One that is not used, because its connection has ended, is over with the next look.
+    pub(crate) async fn hand_out_turns(self) {
+        loop {
+            self.0.work.exhausted.notified().await;
+            loop {
+                // Unlike a waker by itself this waits for that look.
+                yield_now().await;
+                if !self.renew_turns() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The runtime has looked at its sockets: whether a connection waited.
+    fn renew_turns(&self) -> bool {
+        let pool = &self.0.work;
+        let mut state = self.0.state.lock();
+        let free = state.turns.grant(pool.at_once);
+        pool.free.store(free, Ordering::Relaxed);
+        free < pool.at_once
+    }
+}
+
+impl Turn {
+    /// Whether a piece may be done now, before the task waits for anything. If not, the task is woken for it. In
+    /// a turn at long work that was not yet [`used`](Self::used) any piece may be done.
+    pub(crate) fn poll_begin(&mut self, piece: Piece, context: &Context<'_>) -> Poll<()> {
+        let is_granted = match &mut self.phase {
+            TurnPhase::Held { left } if *left > 0 => {
+                if piece != Piece::LONG {
+                    *left -= piece.0;
+                }
+                return Poll::Ready(());
+            }
+            TurnPhase::Waiting(place, granted) => {
+                let mut state = self.budget.0.state.lock();
+                if let Some(waiter) = state.turns.waiters.get_mut(place) {
+                    *granted = piece;
+                    waiter.piece = piece;
+                    waiter.waker.clone_from(context.waker());
+                    return Poll::Pending;
+                }
+                // It may have a turn at less than what is to be done now.
+                *granted >= piece
+            }
+            TurnPhase::Idle | TurnPhase::Held { .. } => false,
+        };
+        if is_granted || self.budget.0.work.take(piece) {
+            self.phase = match piece {
+                Piece::LONG => TurnPhase::Held { left: piece.0 },
+                _ => TurnPhase::Idle,
+            };
+            return Poll::Ready(());
+        }
+        self.wait(piece, context.waker().clone());
+        Poll::Pending
+    }
+
+    fn wait(&mut self, piece: Piece, waker: Waker) {
+        let inner = &self.budget.0;
+        let mut state = inner.state.lock();
+        let super::State { clients, turns, .. } = &mut *state;
+        let whose = (self.client, self.budget.now());
+        let place = turns.push(clients, whose, Waiter { waker, piece });
+        self.phase = TurnPhase::Waiting(place, piece);
+        drop(state);
+        inner.work.exhausted.notify_one();
+    }
+
+    /// Waits for a turn; what is done before the next `await` is its piece.
+    pub(crate) async fn take(&mut self, piece: Piece) {
+        poll_fn(|context| self.poll_begin(piece, context)).await;
+        self.finish();
+    }
+
+    /// Its turns are this client's from now on: a connection of a trusted proxy serves one after the other.
+    pub(crate) fn bind(&mut self, client: ClientKey) {
+        if self.client != client {
+            self.leave();
+            self.client = client;
+        }
+    }
+
+    /// Whether it has a turn, used or not.
+    pub(crate) const fn is_held(&self) -> bool {
+        matches!(self.phase, TurnPhase::Held { .. })
+    }
+
+    /// A piece was done in the turn, if it has one.
+    pub(crate) const fn used(&mut self) {
+        if let TurnPhase::Held { left } = &mut self.phase {
+            *left = 0;
+        }
+    }
+
+    /// The task waits for something, so the turn is over.
+    pub(crate) const fn finish(&mut self) {
+        if self.is_held() {
+            self.phase = TurnPhase::Idle;
+        }
+    }
+
+    /// It waits no more, and has no turn.
+    fn leave(&mut self) {
+        if let TurnPhase::Waiting(place, _) = self.phase {
+            self.budget.0.state.lock().turns.waiters.remove(&place);
+        }
+        self.phase = TurnPhase::Idle;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// A turn of an IPv6 /48 is so much cheaper than one of a client.
+const SITE_CLIENTS: u64 = ClientKey::SITE_CLIENTS as u64;
+
+#[cfg(test)]
+mod tests {
+    use fairq::KeyScheme;
+
+    use super::*;
+    use crate::config::Config;
+
+    fn budget() -> Budget {
+        Budget::new(&Config::default(), [1, 2])
+    }
+
+    fn client(number: u8) -> ClientKey {
+        KeyScheme::default().key([192, 0, 2, number].into())
+    }
+
+    fn begin(turn: &mut Turn) -> bool {
+        begin_piece(turn, Piece::LONG)
+    }
+
+    fn begin_piece(turn: &mut Turn, piece: Piece) -> bool {
+        turn.poll_begin(piece, &Context::from_waker(Waker::noop()))
+            .is_ready()
+    }
+
+    /// At 5ff2818 128 subscribers that read nothing delayed everybody else's writes by half a second.
+    #[test]
+    fn sharing_71_long_work_is_done_one_piece_between_two_looks_at_the_sockets() {
+        let budget = budget();
+        let [mut first, mut second] = [(); 2].map(|()| budget.turn(client(1)));
+        assert!(begin(&mut first) && begin(&mut first));
+        first.used();
+        // Neither another one nor the same has a turn before the sockets were looked at.
+        assert!(!begin(&mut second) && !begin(&mut first));
+        assert!(budget.renew_turns());
+        assert!(!begin(&mut first) && begin(&mut second));
+        second.finish();
+        assert!(!begin(&mut second));
+        // A connection that has ended takes no turn from others, whether it was granted one or not.
+        assert!(budget.renew_turns());
+        drop((first, second));
+        assert!(!budget.renew_turns());
+        let mut third = budget.turn(client(1));
+        assert!(begin(&mut third));
+        assert!(budget.0.state.lock().turns.waiters.is_empty());
+    }
+
+    #[test]
+    fn sharing_69_a_clients_many_connections_do_not_delay_the_turn_of_another() {
+        let budget = budget();
+        let mut greedy: Vec<_> = (0..100).map(|_| budget.turn(client(1))).collect();
+        assert_eq!(
+            greedy
+                .iter_mut()
+                .filter_map(|turn| begin(turn).then_some(()))
+                .count(),
+            1
+        );
+        let mut other = budget.turn(client(2));
+        let mut looks = 0;
+        while !begin(&mut other) {
+            budget.renew_turns();
+            looks += 1;
+        }
+        assert!(looks <= 2, "{looks} turns of another client came first");
+    }
+
+    /// At 2b52556 only long work took turns: 50 sockets of small messages were served for as long as there were
+    /// any before another client's write was read.
+    #[test]
+    fn sharing_85_small_messages_take_turns_too() {
+        let budget = budget();
+        let short = |turn: &mut Turn| begin_piece(turn, Piece::of(100));
+        let mut greedy: Vec<_> = (0..50).map(|_| budget.turn(client(1))).collect();
+        let mut served = 0;
+        while greedy.iter_mut().any(|turn| {
+            let is_served = short(turn);
+            served += i64::from(is_served);
+            is_served
+        }) {}
+        assert_eq!(served, BETWEEN_LOOKS);
+        assert_eq!(
+            greedy
+                .iter_mut()
+                .filter_map(|turn| short(turn).then_some(()))
+                .count(),
+            0
+        );
+        // The next one is as much another client's as the first one's.
+        let mut other = budget.turn(client(2));
+        assert!(!short(&mut other));
+        budget.renew_turns();
+        assert!(short(&mut other));
+        // A turn that waits for one client is not another's: it begins again.
+        let mut moved = budget.turn(client(1));
+        while short(&mut moved) {}
+        moved.bind(client(3));
+        assert!(matches!(moved.phase, TurnPhase::Idle));
+    }
+}
