@@ -1,4 +1,4 @@
-//! The client's side of a session: its socket, its writes in the lane, and their answers.
+//! The client's side of a session: its socket, its calls, and their answers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -6,11 +6,10 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use fairq::ClientKey;
-use rpc::BroadcastMethod;
 use slab::Slab;
 use wire::ws::write_text_head;
 
-use crate::budget::{LONG_BYTES, Reservation, Turn};
+use crate::budget::{LONG_BYTES, Reservation};
 use crate::front::Shared;
 use crate::front::backend::Backend;
 use crate::front::queue::{Queue, WRITE_OVERHEAD};
@@ -20,31 +19,34 @@ use crate::lane::{Delivery, Permit, WriteAnswer, WriteBody};
 use crate::metrics::{MethodClass, OutcomeLabel, Transport};
 use crate::refusal::Refusal;
 use crate::respond::{write_ws_answer, write_ws_refused};
-use crate::upstream::charged;
+use crate::upstream::{RelayEvent, RelayLink as _, RelayMessage, charged};
 
-/// One client with its socket and its writes.
+/// One client with its socket and its calls.
 pub(super) struct Client<B: Backend, IO> {
-    front: Arc<Shared<B>>,
-    socket: Socket<IO>,
+    pub(super) front: Arc<Shared<B>>,
+    pub(super) socket: Socket<IO>,
+    pub(super) key: ClientKey,
     queue: Queue<B>,
-    key: ClientKey,
     /// The writes that have no answer yet, by the tags of their answers. Bounded by the writes under
     /// way, which the client's queue and the waiters for commits bound.
     pending: Slab<PendingCall>,
+    /// Where all other messages go; made for the first of them.
+    link: Option<Box<B::Relay>>,
+    /// Messages that the link has not answered.
+    unanswered: usize,
 }
 
 /// A write that has no answer yet.
 #[derive(Debug)]
-struct PendingCall {
-    id: KeptId,
-    class: MethodClass,
+pub(super) struct PendingCall {
+    pub(super) id: KeptId,
+    pub(super) class: MethodClass,
 }
 
 /// A write that is to go into the lane, and what it may hold there.
 pub(super) struct HeldWrite {
-    pub(super) id: KeptId,
-    pub(super) method: BroadcastMethod,
-    tx: Bytes,
+    pub(super) call: PendingCall,
+    body: WriteBody,
     room: Reservation,
 }
 
@@ -69,37 +71,17 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
         Self {
             front,
             socket,
-            queue,
             key,
+            queue,
             pending: Slab::new(),
+            link: None,
+            unanswered: 0,
         }
-    }
-
-    pub(super) fn front(&self) -> &Shared<B> {
-        &self.front
-    }
-
-    pub(super) const fn key(&self) -> ClientKey {
-        self.key
-    }
-
-    pub(super) const fn socket(&mut self) -> &mut Socket<IO> {
-        &mut self.socket
-    }
-
-    /// The session's turns at what takes long.
-    pub(super) fn turn(&mut self) -> &mut Turn {
-        self.socket.turn()
     }
 
     /// What the client is to get.
     pub(super) fn out(&mut self) -> &mut Vec<u8> {
         self.socket.output.tail()
-    }
-
-    /// How much the client has still to take.
-    pub(super) fn unsent(&self) -> usize {
-        self.socket.unsent()
     }
 
     /// Puts an event behind what the client is to get. A long one is written from the one copy that all its
@@ -115,14 +97,17 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
         }
     }
 
-    /// Whether the client has ended its side.
-    pub(super) fn is_hung_up(&self) -> bool {
-        self.socket.is_hung_up()
+    /// Whether the client has so much to take that nothing more is taken from the node.
+    pub(super) fn is_behind(&self) -> bool {
+        self.socket.is_sharing() || self.socket.unsent() > self.front.config.ws.out_bytes / 2
     }
 
-    /// Writes that have no answer yet.
-    pub(super) const fn writes_under_way(&self) -> usize {
-        self.queue.under_way()
+    /// Whether the client has so much to take, or so many questions open, that it is not asked for
+    /// more.
+    pub(super) fn is_backed_up(&self) -> bool {
+        let config = &self.front.config;
+        self.socket.unsent() > config.ws.out_bytes / 4
+            || self.unanswered >= config.reads.concurrency_per_client
     }
 
     /// Sets aside what a message of the client holds while it is kept; none is a refusal, which is answered.
@@ -152,52 +137,31 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     }
 
     /// A write that is kept until the lane takes it.
-    pub(super) fn hold(
-        &mut self,
-        id: KeptId,
-        method: BroadcastMethod,
-        tx: Bytes,
-    ) -> Option<HeldWrite> {
-        let class = MethodClass::of_broadcast(method);
-        let room = self.reserve(class, Some(&id), tx.len())?;
-        Some(HeldWrite {
-            id,
-            method,
-            tx,
-            room,
-        })
+    pub(super) fn hold(&mut self, call: PendingCall, body: WriteBody) -> Option<HeldWrite> {
+        let bytes = match &body {
+            WriteBody::Tx { tx, .. } => tx.len(),
+            WriteBody::Unusual => 0,
+        };
+        let room = self.reserve(call.class, Some(&call.id), bytes)?;
+        Some(HeldWrite { call, body, room })
     }
 
     /// Puts a write into the lane; false if it was refused, which is answered.
     pub(super) fn submit(&mut self, write: HeldWrite) -> bool {
-        let HeldWrite {
-            id,
-            method,
-            tx,
-            room,
-        } = write;
-        let class = MethodClass::of_broadcast(method);
-        let body = WriteBody::Tx { method, tx };
-        self.queue(PendingCall { id, class }, body, room)
-    }
-
-    /// Asks for the turn of an unusual write, which is then awaited; false if it was refused, which
-    /// is answered.
-    pub(super) fn ask_turn(&mut self, id: KeptId) -> bool {
-        let class = MethodClass::BroadcastUnusual;
-        let room = self.reserve(class, Some(&id), 0);
-        room.is_some_and(|room| self.queue(PendingCall { id, class }, WriteBody::Unusual, room))
-    }
-
-    fn queue(&mut self, call: PendingCall, body: WriteBody, room: Reservation) -> bool {
-        let class = call.class;
+        let HeldWrite { call, body, room } = write;
         let tag = self.pending.insert(call) as u64;
         let submitted = self.queue.submit(self.key, tag, body, room);
-        if let Err(refusal) = &submitted {
-            let id = self.take_pending(tag).map(|call| call.id);
-            self.reject(class, id.as_ref(), refusal);
+        if let Err(refusal) = &submitted
+            && let Some(PendingCall { id, class }) = self.take_pending(tag)
+        {
+            self.reject(class, Some(&id), refusal);
         }
         submitted.is_ok()
+    }
+
+    /// Writes that have no answer yet.
+    pub(super) const fn writes_under_way(&self) -> usize {
+        self.queue.under_way()
     }
 
     /// The answers to writes that are there, once one is.
@@ -207,20 +171,19 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
 
     /// Writes the answer to a write, or gives back what came of a turn.
     pub(super) fn deliver(&mut self, delivery: Delivery) -> Option<WriteTurn> {
-        let call = self.take_pending(delivery.tag)?;
+        let PendingCall { id, class } = self.take_pending(delivery.tag)?;
         match delivery.answer {
             WriteAnswer::Member(member) => {
-                write_ws_answer(self.out(), Some(call.id.as_str()), &member);
-                self.count(call.class, OutcomeLabel::Forwarded);
+                write_ws_answer(self.out(), Some(id.as_str()), &member);
+                self.count(class, OutcomeLabel::Forwarded);
                 None
             }
             WriteAnswer::Refused(refusal) => {
-                self.refuse(Some(&call.id), &refusal);
-                let outcome = OutcomeLabel::of_write(refusal.reason);
-                self.count(call.class, outcome);
-                (call.class == MethodClass::BroadcastUnusual).then_some(WriteTurn::Refused)
+                self.refuse(Some(&id), &refusal);
+                self.count(class, OutcomeLabel::of_write(refusal.reason));
+                (class == MethodClass::BroadcastUnusual).then_some(WriteTurn::Refused)
             }
-            WriteAnswer::Permit(permit) => Some(WriteTurn::Granted(permit, call.id)),
+            WriteAnswer::Permit(permit) => Some(WriteTurn::Granted(permit, id)),
         }
     }
 
@@ -230,6 +193,45 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
             self.pending = Slab::new();
         }
         call
+    }
+
+    /// Whether something may come from the node.
+    pub(super) const fn has_link(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// Whether the link takes another message. There is always room in one that is not made yet.
+    pub(super) fn link_has_room(&self) -> bool {
+        self.link.as_ref().is_none_or(|link| link.has_room())
+    }
+
+    /// Sends a message to the node; false if it was refused, which is answered. Its tag is its class: that is all that
+    /// has to be known of one that is answered.
+    pub(super) fn send(&mut self, message: &RelayMessage, class: MethodClass) -> bool {
+        let make = || Box::new(self.front.backend.relay(self.key));
+        let link = self.link.get_or_insert_with(make);
+        let sent = link.send(message, class as u64);
+        match &sent {
+            Ok(()) => self.unanswered += 1,
+            Err(refusal) => self.reject(class, message.id.as_ref(), refusal),
+        }
+        sent.is_ok()
+    }
+
+    /// What came from the node.
+    pub(super) fn poll_link(&mut self, context: &mut Context<'_>) -> Poll<RelayEvent> {
+        match &mut self.link {
+            Some(link) => link.poll_event(context),
+            None => Poll::Pending,
+        }
+    }
+
+    /// A message with this tag was answered: what it asked for.
+    pub(super) fn answered(&mut self, tag: u64, outcome: OutcomeLabel) -> MethodClass {
+        self.unanswered = self.unanswered.saturating_sub(1);
+        let class = class_of(tag);
+        self.count(class, outcome);
+        class
     }
 
     /// Answers a call with a refusal.
@@ -248,5 +250,24 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     pub(super) fn count(&self, class: MethodClass, outcome: OutcomeLabel) {
         let metrics = &self.front.metrics;
         metrics.request(Transport::Ws, class, outcome);
+    }
+}
+
+fn class_of(tag: u64) -> MethodClass {
+    let place = usize::try_from(tag).ok();
+    let class = place.and_then(|place| MethodClass::ALL.get(place).copied());
+    class.unwrap_or(MethodClass::Other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_tells_the_class() {
+        for class in MethodClass::ALL {
+            assert_eq!(class_of(class as u64), class);
+        }
+        assert_eq!(class_of(u64::MAX), MethodClass::Other);
     }
 }

@@ -1,13 +1,34 @@
-//! From a client's frame to what is to be done about it.
+//! From what a client sends to what is to be done about it, one frame after the other.
+
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use rpc::BroadcastMethod;
+use wire::ws::{Event, FrameReader, Step, WsLimits};
 
+use super::End;
+use crate::front::buffer::READ_BYTES;
+use crate::front::socket::{Ended, Socket, Stream};
 use crate::jsonrpc::{Call, Classified, JsonLimits, KeptId, classify_message};
 use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
 use crate::upstream::RelayMessage;
-use wire::ws::Event;
+
+/// Reads the frames of one client.
+pub(super) struct MessageReader {
+    frames: FrameReader,
+    json: JsonLimits,
+}
+
+/// What the input came to.
+pub(super) enum Input {
+    /// A frame was taken which asks for this; the bytes of it, or of the message that it ends.
+    Frame(Act, usize),
+    /// More was read.
+    Bytes,
+    /// Nothing is there.
+    Nothing,
+}
 
 /// What is to be done about a frame.
 pub(super) enum Act {
@@ -21,14 +42,14 @@ pub(super) enum Act {
         method: BroadcastMethod,
         tx: Bytes,
     },
-    /// To be relayed when its turn as a write has come.
+    /// To be sent to the node when its turn as a write has come.
     Unusual {
         id: KeptId,
         method: BroadcastMethod,
         text: Bytes,
     },
-    /// To be relayed.
-    Relay(Question),
+    /// To be sent to the node.
+    Ask(Question),
     /// To be refused.
     Refuse(Refusal),
     /// To be answered with a pong of this payload.
@@ -44,8 +65,68 @@ pub(super) struct Question {
     pub(super) message: RelayMessage,
 }
 
+/// Fragments of a message. Honest clients send few.
+const FRAGMENTS: usize = 1_024;
+
+impl MessageReader {
+    /// Nothing was read yet. Messages have at most so many bytes.
+    pub(super) fn new(message: usize, json: JsonLimits) -> Self {
+        let limits = WsLimits {
+            message,
+            fragments: FRAGMENTS,
+        };
+        Self {
+            frames: FrameReader::new(limits),
+            json,
+        }
+    }
+
+    /// Takes the next frame from what was read, or reads more.
+    pub(super) fn next<IO: Stream>(
+        &mut self,
+        socket: &mut Socket<IO>,
+        context: &mut Context<'_>,
+    ) -> Result<Input, End> {
+        let mut needed = 0;
+        if !socket.input.is_empty() {
+            let step = self.frames.next(socket.input.filled_mut());
+            match step.map_err(|error| End::Say(error.close_code(), error.to_string()))? {
+                Step::Incomplete { needed: more } => needed = more,
+                Step::Event { used, event } => {
+                    let act = act_on(&event, &self.json);
+                    let bytes = match event {
+                        Event::Text(message) | Event::Binary(message) => message.len(),
+                        _ => used,
+                    };
+                    self.take(used, socket)?;
+                    return Ok(Input::Frame(act, bytes));
+                }
+            }
+        }
+        if needed > READ_BYTES {
+            socket.input.grow_towards(needed);
+        }
+        match socket.poll_read(context) {
+            Poll::Ready(read) => Ok(read.map(|()| Input::Bytes)?),
+            Poll::Pending => Ok(Input::Nothing),
+        }
+    }
+
+    /// Takes a frame off the input; the fragments of a message that is not complete stay, and are charged.
+    fn take<IO: Stream>(&mut self, used: usize, socket: &mut Socket<IO>) -> Result<(), Ended> {
+        socket.input.consume(used);
+        self.frames.release();
+        let held = self.frames.held_bytes();
+        let is_more = held > std::mem::replace(&mut socket.apart, held);
+        match is_more && !socket.charge() {
+            true => Err(Ended::Full),
+            false => Ok(()),
+        }
+    }
+}
+
 /// Decides. The node makes no difference between text and binary messages.
-pub(super) fn act_on(event: &Event<'_>, limits: &JsonLimits) -> Act {
+fn act_on(event: &Event<'_>, limits: &JsonLimits) -> Act {
     match event {
         Event::Text(message) | Event::Binary(message) => act_on_message(message, limits),
         Event::Fragment => Act::Part,
@@ -56,8 +137,8 @@ pub(super) fn act_on(event: &Event<'_>, limits: &JsonLimits) -> Act {
 }
 
 fn act_on_message(text: &[u8], limits: &JsonLimits) -> Act {
-    let relay = |class, id, method| {
-        Act::Relay(Question {
+    let ask = |class, id, method| {
+        Act::Ask(Question {
             class,
             message: RelayMessage {
                 text: Bytes::copy_from_slice(text),
@@ -81,11 +162,11 @@ fn act_on_message(text: &[u8], limits: &JsonLimits) -> Act {
         }
         Ok(Classified::One(Call::Read { id, method })) => {
             let class = MethodClass::of(&method);
-            relay(class, Some(KeptId::from(&id)), Some(method.into()))
+            ask(class, Some(KeptId::from(&id)), Some(method.into()))
         }
         Ok(Classified::One(Call::Notification)) => Act::Nothing,
         // A batch is nothing that the node reads here: it answers with a parse error.
-        Ok(Classified::Batch(_) | Classified::Unparsable) => relay(MethodClass::Other, None, None),
+        Ok(Classified::Batch(_) | Classified::Unparsable) => ask(MethodClass::Other, None, None),
         Err(refusal) => Act::Refuse(refusal),
     }
 }

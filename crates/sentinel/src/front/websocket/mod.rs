@@ -2,14 +2,11 @@
 //!
 //! One task serves one session. Writes go into the lane, many at a time, and their answers are
 //! written in the order in which they come, everything that is there at a wake in one go. All
-//! other messages take the read lane. While the client's queue is full
+//! other messages go to the node by the client's link, in the read lane. While the client's queue is full
 //! nothing is read from it, so TCP holds the client back as the node itself would.
 
 mod client;
-mod clocks;
 mod message;
-mod reading;
-mod relay;
 #[cfg(test)]
 pub(super) mod tests;
 mod waiting;
@@ -26,17 +23,16 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use wire::ws::frame::{CLOSE, write_head};
 use wire::ws::{close_code, write_close, write_ping, write_pong, write_text};
 
-use self::client::{Client, HeldWrite};
-use self::clocks::Clocks;
-use self::message::{Act, Question};
-use self::reading::{Input, MessageReader};
-use self::relay::NodeLink;
-use self::waiting::Waiting;
+use self::client::{Client, HeldWrite, PendingCall};
+use self::message::{Act, Input, MessageReader, Question};
+use self::waiting::{Wait, Waiting};
 use super::Shared;
 use super::backend::Backend;
+use super::backlog::Backlog;
 use super::queue::Queue;
 use super::socket::{Ended, Socket, Stream};
 use crate::budget::{Held, Piece, work_of};
+use crate::lane::WriteBody;
 use crate::metrics::{MethodClass, Metrics, OutcomeLabel};
 use crate::upstream::RelayEvent;
 
@@ -46,9 +42,11 @@ pub(crate) struct Session<B: Backend, IO> {
     messages: MessageReader,
     /// What has to happen before the next message is read.
     waiting: Waiting,
-    /// The connection to the node for everything that is no write.
-    node: NodeLink<B::Relay>,
-    clocks: Clocks,
+    /// What the client has still to take.
+    backlog: Backlog,
+    ping_at: Instant,
+    /// When the client has sent something, or was read from again.
+    received_at: Instant,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
     is_leaving: bool,
     /// Whether nothing was read from the client when the clock was last looked at.
@@ -110,12 +108,13 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         client: ClientKey,
         slots: (Held, Option<Held>),
     ) -> Self {
-        let config = &front.config;
+        let (config, now) = (&front.config, Instant::now());
         Self {
             messages: MessageReader::new(config.limits.body_bytes, front.json_limits),
             waiting: Waiting::default(),
-            node: NodeLink::new(),
-            clocks: Clocks::new(&config.ws, config.limits.write_timeout),
+            backlog: Backlog::default(),
+            ping_at: now + config.ws.ping_interval,
+            received_at: now,
             stop: Box::pin(front.stop.clone().cancelled_owned()),
             is_leaving: false,
             was_held: false,
@@ -137,48 +136,44 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             End::Echo => write_head(out, CLOSE, 0, None),
             End::Gone => return,
         }
-        if self.client.socket().flush(CLOSE_PATIENCE).await.is_ok() {
-            self.client.socket().close().await;
+        let socket = &mut self.client.socket;
+        if socket.flush(CLOSE_PATIENCE).await.is_ok() {
+            socket.close().await;
         }
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<End> {
         loop {
-            match self.advance(context) {
+            let progress = match self.advance(context) {
+                Ok(false) => self.watch(context),
+                other => other,
+            };
+            match progress {
                 Ok(true) => {}
-                Ok(false) => match self.watch(context) {
-                    Ok(true) => {}
-                    Ok(false) => {
-                        self.client.turn().finish();
-                        // What was read stays while the session waits for something else.
-                        return match self.client.socket().charge() {
-                            true => Poll::Pending,
-                            false => Poll::Ready(Ended::Full.into()),
-                        };
-                    }
-                    Err(end) => return Poll::Ready(end),
-                },
+                Ok(false) => break,
                 Err(end) => return Poll::Ready(end),
             }
+        }
+        let socket = &mut self.client.socket;
+        socket.turn().finish();
+        // What was read stays while the session waits for something else.
+        match socket.charge() {
+            true => Poll::Pending,
+            false => Poll::Ready(Ended::Full.into()),
         }
     }
 
     /// Takes what is there, on all sides, and writes what came of it: whether there was anything.
     fn advance(&mut self, context: &mut Context<'_>) -> Result<bool, End> {
         let answered = self.take_answers(context);
-        let relayed = self.take_relayed(context)?;
+        let relayed = self.take_from_node(context)?;
         let received = self.take_messages(context)?;
-        let was_held = self.is_behind() || self.is_backed_up();
+        let is_full = |client: &Client<B, IO>| client.is_behind() || client.is_backed_up();
+        let was_full = is_full(&self.client);
         self.write(context)?;
         // While the client was behind, nothing was looked at that would wake the session.
-        let has_caught_up = was_held && !self.is_behind() && !self.is_backed_up();
+        let has_caught_up = was_full && !is_full(&self.client);
         Ok(answered || relayed || received || has_caught_up)
-    }
-
-    /// Whether the client has so much to take that nothing more is taken from the node.
-    fn is_behind(&mut self) -> bool {
-        self.client.socket().is_sharing()
-            || self.client.unsent() > self.client.front().config.ws.out_bytes / 2
     }
 
     fn take_answers(&mut self, context: &mut Context<'_>) -> bool {
@@ -195,24 +190,20 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
 
     /// Takes what came from the node, as long as the client keeps up: whether anything did. Questions are
     /// passed on, answers and events taken, in turns.
-    fn take_relayed(&mut self, context: &mut Context<'_>) -> Result<bool, End> {
-        let needs_turn = self.node.is_open() && !self.client.turn().is_held();
-        if needs_turn
-            && self
-                .client
-                .turn()
-                .poll_begin(Piece::LONG, context)
-                .is_pending()
-        {
+    fn take_from_node(&mut self, context: &mut Context<'_>) -> Result<bool, End> {
+        let has_link = self.client.has_link();
+        let turn = self.client.socket.turn();
+        let needs_turn = has_link && !turn.is_held();
+        if needs_turn && turn.poll_begin(Piece::LONG, context).is_pending() {
             return Ok(false);
         }
         let mut progress = false;
-        while !self.is_behind() {
-            let Poll::Ready(event) = self.node.poll_event(context) else {
+        while !self.client.is_behind() {
+            let Poll::Ready(event) = self.client.poll_link(context) else {
                 break;
             };
             progress = true;
-            self.client.turn().used();
+            self.client.socket.turn().used();
             match event {
                 RelayEvent::Text(text) => write_text(self.client.out(), &text),
                 RelayEvent::Event { head, rest } => self.client.event(&head, rest),
@@ -234,11 +225,9 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         Ok(progress)
     }
 
-    /// A relayed message was answered.
+    /// A message to the node was answered.
     fn answered(&mut self, tag: u64, outcome: OutcomeLabel) {
-        let class = self.node.answered(tag);
-        self.client.count(class, outcome);
-        if class.is_write() {
+        if self.client.answered(tag, outcome).is_write() {
             self.waiting.write_answered();
         }
     }
@@ -248,31 +237,28 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         let mut progress = false;
         loop {
             let was_waiting = self.waiting.is_some();
-            let goes_on = self
-                .waiting
-                .advance(&mut self.client, &mut self.node, context);
+            let goes_on = self.waiting.advance(&mut self.client, context);
             // What was waited for may be something to write.
             progress |= was_waiting && goes_on;
-            if !goes_on || self.is_backed_up() || self.is_leaving {
+            if !goes_on || self.client.is_backed_up() || self.is_leaving {
                 return Ok(progress);
             }
-            let piece = Piece::of(self.client.socket().input.len());
-            let has_turn = self.client.socket().input.is_empty()
-                || self.client.turn().poll_begin(piece, context).is_ready();
-            if !has_turn {
+            let socket = &mut self.client.socket;
+            let piece = Piece::of(socket.input.len());
+            if !socket.input.is_empty() && socket.turn().poll_begin(piece, context).is_pending() {
                 return Ok(progress);
             }
-            match self.messages.next(self.client.socket(), context)? {
+            match self.messages.next(socket, context)? {
                 Input::Nothing => return Ok(progress),
                 Input::Bytes => return Ok(true),
                 Input::Frame(act, bytes) => {
-                    self.clocks.received();
+                    self.received_at = Instant::now();
                     let is_paid = matches!(act, Act::Part) && bytes >= PAID_PART;
                     if !self.act(act)? && !is_paid {
                         self.pay(bytes);
                     }
                     if piece == Piece::LONG {
-                        self.client.turn().used();
+                        self.client.socket.turn().used();
                     }
                     progress = true;
                 }
@@ -282,16 +268,16 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
 
     /// Reads nothing more until the client's rate of work has room for a message that no lane bounds.
     fn pay(&mut self, bytes: usize) {
-        let budget = &self.client.front().budget;
-        if let Some(until) = budget.work(self.client.key(), work_of(bytes)) {
-            self.waiting.rest(until);
+        let budget = &self.client.front.budget;
+        if let Some(until) = budget.work(self.client.key, work_of(bytes)) {
+            self.waiting.begin(Wait::Pause(until));
         }
     }
 
     /// Does what a message asks for: whether a lane has admitted it, and bounds it.
     fn act(&mut self, act: Act) -> Result<bool, End> {
         if let Act::Write { id, method, .. } | Act::Unusual { id, method, .. } = &act
-            && let Err(refusal) = self.client.front().backend.check_method(method.name())
+            && let Err(refusal) = self.client.front.backend.check_method(method.name())
         {
             let class = MethodClass::of_broadcast(*method);
             self.client.reject(class, Some(id), &refusal);
@@ -300,18 +286,20 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         match act {
             Act::Nothing | Act::Part => {}
             Act::Write { id, method, tx } => {
-                let held = self.client.hold(id, method, tx);
+                let class = MethodClass::of_broadcast(method);
+                let (call, body) = (PendingCall { id, class }, WriteBody::Tx { method, tx });
+                let held = self.client.hold(call, body);
                 return Ok(held.is_some_and(|write| self.write_to_lane(write)));
             }
             Act::Unusual { id, text, .. } => {
-                let kept = (self.client).keep(MethodClass::BroadcastUnusual, Some(&id), text);
-                let is_kept = kept.is_some();
-                if let Some(text) = kept {
-                    self.waiting.for_unusual(id, text);
-                }
-                return Ok(is_kept);
+                let class = MethodClass::BroadcastUnusual;
+                let kept = self.client.keep(class, Some(&id), text);
+                return Ok(kept.is_some_and(|text| {
+                    self.waiting.begin(Wait::EarlierWrites { id, text });
+                    true
+                }));
             }
-            Act::Relay(question) => return Ok(self.relay(question)),
+            Act::Ask(question) => return Ok(self.ask(question)),
             Act::Refuse(refusal) => {
                 self.client.reject(MethodClass::Other, None, &refusal);
             }
@@ -324,25 +312,23 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
 
     /// Puts a write into the lane, or lets it wait for room there.
     fn write_to_lane(&mut self, write: HeldWrite) -> bool {
-        let (backend, key) = (&self.client.front().backend, self.client.key());
+        let (backend, key) = (&self.client.front.backend, self.client.key);
         if backend.has_room(key) {
             return self.client.submit(write);
         }
         let backend = backend.clone();
-        let room = async move { backend.room(key).await };
-        self.waiting.for_queue_room(room, write);
+        let room = Box::pin(async move { backend.room(key).await });
+        self.waiting.begin(Wait::QueueRoom { write, room });
         true
     }
 
-    /// Checks a message that is no write and lets it wait for the relay; false if it was refused.
-    fn relay(&mut self, mut question: Question) -> bool {
-        let backend = &self.client.front().backend;
-        let checked = match &question.message.method {
-            Some(method) => backend.check_method(method),
-            None => Ok(()),
-        };
+    /// Checks a message that is no write and lets it wait for the link; false if it was refused.
+    fn ask(&mut self, mut question: Question) -> bool {
+        let backend = &self.client.front.backend;
+        let method = question.message.method.as_deref();
+        let checked = method.map_or(Ok(()), |method| backend.check_method(method));
         let id = question.message.id.as_ref();
-        if let Err(refusal) = checked.and_then(|()| backend.admit(self.client.key(), 1)) {
+        if let Err(refusal) = checked.and_then(|()| backend.admit(self.client.key, 1)) {
             self.client.reject(question.class, id, &refusal);
             return false;
         }
@@ -351,37 +337,31 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             return false;
         };
         question.message.text = text;
-        self.waiting.for_relay(question);
+        self.waiting.begin(Wait::LinkRoom(question));
         true
     }
 
     /// Writes as much as the client takes, of large events as much as it is this session's turn to.
     fn write(&mut self, context: &mut Context<'_>) -> Result<(), End> {
-        let before = self.client.unsent();
+        let socket = &mut self.client.socket;
+        let before = socket.unsent();
         loop {
-            let is_sharing = self.client.socket().is_sharing();
-            if is_sharing
-                && self
-                    .client
-                    .turn()
-                    .poll_begin(Piece::LONG, context)
-                    .is_pending()
-            {
+            if socket.is_sharing() && socket.turn().poll_begin(Piece::LONG, context).is_pending() {
                 return Ok(());
             }
-            let is_piece = self.client.socket().shares_next();
-            match self.client.socket().poll_write(context) {
-                Poll::Ready(Ok(true)) if is_piece => self.client.turn().used(),
+            let is_piece = socket.shares_next();
+            match socket.poll_write(context) {
+                Poll::Ready(Ok(true)) if is_piece => socket.turn().used(),
                 Poll::Ready(Ok(true)) => {}
                 Poll::Ready(Ok(false)) => {
-                    self.clocks.backlog.written();
+                    self.backlog.written();
                     return Ok(());
                 }
                 Poll::Ready(Err(_)) => return Err(End::Gone),
                 Poll::Pending => {
-                    let waiting = self.client.unsent();
-                    let taken = before.saturating_sub(waiting);
-                    self.clocks.backlog.blocked(taken, waiting);
+                    let waiting = socket.unsent();
+                    self.backlog
+                        .blocked(before.saturating_sub(waiting), waiting);
                     return Ok(());
                 }
             }
@@ -400,50 +380,42 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         let now = Instant::now();
         let is_held = self.is_held();
         if std::mem::replace(&mut self.was_held, is_held) && !is_held {
-            self.clocks.received();
+            self.received_at = now;
         }
-        if self.clocks.overdue_at().is_some_and(|at| at <= now) {
-            return Err(End::Gone);
-        }
-        if is_held && self.client.is_hung_up() {
-            return Err(End::Gone);
-        }
-        if !is_held && self.clocks.silent_at() <= now {
+        let config = &self.client.front.config;
+        let overdue_at = self.backlog.overdue_at(config.limits.write_timeout);
+        let silent_at = self.received_at + config.ws.read_timeout;
+        let is_silent = match is_held {
+            true => self.client.socket.is_hung_up(),
+            false => silent_at <= now,
+        };
+        if is_silent || overdue_at.is_some_and(|at| at <= now) {
             return Err(End::Gone);
         }
         if self.waiting.give_up(now) {
             return Ok(true);
         }
-        if self.clocks.ping_at() <= now {
-            self.clocks.pinged(now);
+        if self.ping_at <= now {
+            self.ping_at = now + config.ws.ping_interval;
             // A client that has more to read than this does not need a ping to answer.
-            if self.client.unsent() == 0 {
+            if self.client.socket.unsent() == 0 {
                 write_ping(self.client.out());
                 return Ok(true);
             }
         }
-        let next = if is_held {
-            now + PROBE_INTERVAL
-        } else {
-            self.clocks.silent_at()
+        let next = match is_held {
+            true => now + PROBE_INTERVAL,
+            false => silent_at,
         };
-        let next = next.min(self.clocks.ping_at());
-        let next = self.waiting.until().map_or(next, |at| at.min(next));
-        let next = self.clocks.overdue_at().map_or(next, |at| at.min(next));
+        let others = [self.waiting.until(), overdue_at, Some(self.ping_at)];
+        let next = others.into_iter().flatten().fold(next, Instant::min);
         // Should it be late already, everything is looked at once more.
-        Ok(self.client.socket().poll_late(next, context).is_ready())
+        Ok(self.client.socket.poll_late(next, context).is_ready())
     }
 
     /// Whether nothing is read from the client.
     fn is_held(&self) -> bool {
-        self.waiting.is_some() || self.is_leaving || self.is_backed_up()
-    }
-
-    /// Whether the client has so much to take, or so many questions open, that it is not asked for
-    /// more.
-    fn is_backed_up(&self) -> bool {
-        self.client.unsent() > self.client.front().config.ws.out_bytes / 4
-            || self.node.unanswered() >= self.client.front().config.reads.concurrency_per_client
+        self.waiting.is_some() || self.is_leaving || self.client.is_backed_up()
     }
 
     /// Takes nothing more from the client; what is under way is still answered.
