@@ -186,7 +186,18 @@ impl<IO: Stream> Socket<IO> {
         }
     }
 
-    /// Reads more behind what is there, or is done when `stop` is.
+    /// Writes what it can of the output, before the socket waits for something else.
+    fn poll_rest(&mut self, context: &mut Context<'_>) -> Result<(), Ended> {
+        while self.unsent() > 0 {
+            match self.poll_write(context) {
+                Poll::Ready(written) => written?,
+                Poll::Pending => break,
+            };
+        }
+        Ok(())
+    }
+
+    /// Reads more behind what is there, or is done when `stop` is. Meanwhile the output is written.
     ///
     /// # Cancel safety
     /// As of [`fill`](Self::fill).
@@ -200,6 +211,7 @@ impl<IO: Stream> Socket<IO> {
     {
         let mut stop = stop;
         poll_fn(|context| {
+            self.poll_rest(context)?;
             if let Poll::Ready(read) = self.poll_read(context) {
                 return Poll::Ready(read);
             }
@@ -234,7 +246,7 @@ impl<IO: Stream> Socket<IO> {
         }
     }
 
-    /// Awaits something unless the client hangs up before.
+    /// Awaits something unless the client hangs up before. Meanwhile the output is written.
     pub(crate) async fn unless_gone<T>(
         &mut self,
         what: impl Future<Output = T>,
@@ -244,6 +256,7 @@ impl<IO: Stream> Socket<IO> {
             if let Poll::Ready(done) = what.as_mut().poll(context) {
                 return Poll::Ready(Ok(done));
             }
+            self.poll_rest(context)?;
             self.poll_gone(context).map(Err)
         })
         .await

@@ -335,10 +335,10 @@ pub(super) struct Bench {
 }
 
 /// The client's end of a connection. Dropped, it resets the connection.
-pub(super) struct Client(pub(super) DuplexStream, #[expect(dead_code)] Arc<()>);
+pub(super) struct Client(pub(super) DuplexStream, Arc<AtomicUsize>);
 
-/// The other end.
-pub(super) struct Pipe(DuplexStream, Weak<()>);
+/// The other end. It counts its writes.
+pub(super) struct Pipe(DuplexStream, Weak<AtomicUsize>);
 
 /// What fits between client and front.
 const PIPE: usize = 64 << 10;
@@ -378,12 +378,12 @@ impl Bench {
     /// Connects from an address.
     pub(super) fn connect_from(&self, address: [u8; 4]) -> Client {
         let (client, server) = duplex(PIPE);
-        let is_there = Arc::new(());
-        let server = Pipe(server, Arc::downgrade(&is_there));
+        let writes = Arc::default();
+        let server = Pipe(server, Arc::downgrade(&writes));
         self.connections
             .send((server, (address, 1).into()))
             .unwrap();
-        Client(client, is_there)
+        Client(client, writes)
     }
 
     /// Connects.
@@ -466,6 +466,9 @@ impl AsyncWrite for Pipe {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if let Some(writes) = self.1.upgrade() {
+            writes.fetch_add(1, Ordering::Relaxed);
+        }
         Pin::new(&mut self.0).poll_write(context, bytes)
     }
 
@@ -479,6 +482,11 @@ impl AsyncWrite for Pipe {
 }
 
 impl Client {
+    /// How often the front has written to it.
+    pub(super) fn writes(&self) -> usize {
+        self.1.load(Ordering::Relaxed)
+    }
+
     pub(super) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.0.write_all(bytes.as_ref()).await.unwrap();
     }

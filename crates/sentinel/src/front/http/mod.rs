@@ -67,6 +67,9 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
     async fn speak_http(&mut self) -> Option<Option<Held>> {
         loop {
             let next = self.one().await.ok()?;
+            if matches!(next, Next::Request) && self.exchange.gather() {
+                continue;
+            }
             if let Some(until) = self.exchange.pay() {
                 let pause = self.requests.pause(self.exchange.socket(), until);
                 Box::pin(pause).await.ok()?;
