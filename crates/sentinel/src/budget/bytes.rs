@@ -12,11 +12,11 @@ use super::{Budget, RESERVE, State, is_fair};
 /// The bytes of all holders have a bound. Clients share them as they share all else (see [`budget`](super)); a client
 /// that holds no more than 64 KiB may use the reserve as well. What the proxy holds is no client's share.
 #[derive(Clone, Debug)]
-pub struct Ledger(Arc<Holder>);
+pub struct Ledger(Arc<ByteUsage>);
 
 /// What one holder has reserved. A connection keeps it, so that no request looks its client up.
 #[derive(Debug)]
-pub(super) struct Holder {
+pub(super) struct ByteUsage {
     budget: Budget,
     bytes: AtomicUsize,
     /// Whether it may have a share only.
@@ -52,7 +52,7 @@ impl BytePool {
 impl Budget {
     /// The proxy's own account of buffered bytes.
     pub fn ledger(&self) -> Ledger {
-        Ledger(Arc::new(Holder::new(self, false, None)))
+        Ledger(Arc::new(ByteUsage::new(self, false, None)))
     }
 
     /// The holder of this client's bytes, or of those of the IPv6 /48 `client`: known as long as a clone of it lives.
@@ -60,18 +60,18 @@ impl Budget {
         &self,
         state: &mut State,
         client: ClientKey,
-        site: Option<Arc<Holder>>,
-    ) -> Arc<Holder> {
+        site: Option<Arc<ByteUsage>>,
+    ) -> Arc<ByteUsage> {
         let known = &mut state.clients.entry(client, self.now()).state.bytes;
         known.upgrade().unwrap_or_else(|| {
-            let holder = Arc::new(Holder::new(self, true, site));
+            let holder = Arc::new(ByteUsage::new(self, true, site));
             *known = Arc::downgrade(&holder);
             holder
         })
     }
 }
 
-impl Holder {
+impl ByteUsage {
     fn new(budget: &Budget, is_client: bool, site: Option<Arc<Self>>) -> Self {
         Self {
             budget: budget.clone(),

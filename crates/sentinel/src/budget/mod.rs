@@ -19,7 +19,7 @@ use pacing::{Nanos, Rate};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use self::bytes::{BytePool, Holder};
+use self::bytes::{BytePool, ByteUsage};
 pub use self::bytes::{Ledger, Reservation};
 pub(crate) use self::turns::{LONG_BYTES, Piece, Turn};
 use self::turns::{TurnQueue, WorkPool};
@@ -65,7 +65,7 @@ struct Usage {
     /// Its virtual time in the queue of turns, while it waits there.
     next_turn: u64,
     /// The holder of its bytes, while there is one.
-    bytes: Weak<Holder>,
+    bytes: Weak<ByteUsage>,
 }
 
 impl Neutral for Usage {

@@ -2,9 +2,13 @@
 
 use fairq::ClientKey;
 
-use crate::lane::Write;
+use crate::budget::Ledger;
+use crate::config::Config;
+use crate::lane::{Lane, Write};
 use crate::refusal::Refusal;
-use crate::upstream::{Pieces, ReadAnswer, ReadRequest, RelayLink};
+use crate::upstream::{
+    ClientLink, Hub, Pieces, ReadAnswer, ReadBody, ReadRequest, Reads, RelayLink,
+};
 
 /// The lanes, as the front sees them. Clones share them.
 pub(crate) trait Backend: Clone + Send + Sync + 'static {
@@ -50,4 +54,89 @@ pub(crate) trait Backend: Clone + Send + Sync + 'static {
 
     /// A WebSocket for one client, not yet connected.
     fn relay(&self, client: ClientKey) -> Self::Relay;
+}
+
+/// The write lane, the read lane and the clients' subscriptions.
+#[derive(Clone)]
+pub struct Lanes {
+    lane: Lane,
+    reads: Reads,
+    hub: Hub,
+    ledger: Ledger,
+    /// Subscriptions of one WebSocket.
+    subscriptions: usize,
+}
+
+impl Lanes {
+    /// The lanes of one proxy.
+    pub fn new(config: &Config, ledger: Ledger, (lane, reads): (Lane, Reads), hub: Hub) -> Self {
+        Self {
+            lane,
+            reads,
+            hub,
+            ledger,
+            subscriptions: config.ws.subscriptions,
+        }
+    }
+
+    /// The node that serves reads: the one that takes the writes, so that clients read what they
+    /// wrote.
+    fn node(&self) -> usize {
+        self.lane.node().unwrap_or(0)
+    }
+}
+
+impl Backend for Lanes {
+    type Body = ReadBody;
+    type Relay = ClientLink;
+
+    fn submit(&self, write: Write) -> Result<(), Refusal> {
+        self.lane.submit(write)
+    }
+
+    fn has_room(&self, client: ClientKey) -> bool {
+        self.lane.has_room(client)
+    }
+
+    async fn room(&self, client: ClientKey) {
+        self.lane.room(client).await;
+    }
+
+    fn disconnect(&self, client: ClientKey, connection: u64) {
+        self.lane.disconnect(client, connection);
+    }
+
+    fn check_method(&self, method: &str) -> Result<(), Refusal> {
+        self.reads.check_method(method)
+    }
+
+    fn has_v1_routes(&self) -> bool {
+        self.reads.has_v1_routes(self.node())
+    }
+
+    fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
+        self.reads.admit(client, calls)
+    }
+
+    async fn forward(
+        &self,
+        client: ClientKey,
+        request: ReadRequest,
+    ) -> Result<ReadAnswer<ReadBody>, Refusal> {
+        self.reads.forward(client, self.node(), request).await
+    }
+
+    async fn pass(
+        &self,
+        client: ClientKey,
+        request: ReadRequest,
+    ) -> Result<ReadAnswer<ReadBody>, Refusal> {
+        self.reads.pass(client, self.node(), request).await
+    }
+
+    fn relay(&self, client: ClientKey) -> ClientLink {
+        let ways = (&self.reads, &self.hub);
+        let whose = (client, self.node());
+        ClientLink::new(ways, &self.ledger, whose, self.subscriptions)
+    }
 }

@@ -1,6 +1,6 @@
 //! From a listener to connections, and to their end.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use tokio::task::{JoinError, JoinSet};
@@ -10,10 +10,20 @@ use super::Shared;
 use super::accept::{Accept, Acceptor};
 use super::backend::Backend;
 use super::http::Connection;
-use super::peer::Peer;
 use super::socket::Stream;
-use crate::identity::denied;
+use crate::identity::{Identity, denied};
 use crate::refusal::Refusal;
+
+/// The other end of a socket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    /// The socket's own address.
+    pub(crate) address: IpAddr,
+    /// Its client, headers unseen.
+    pub(crate) identity: Identity,
+    /// Whether it is a trusted proxy, whose headers say who the client is.
+    pub(crate) is_proxy: bool,
+}
 
 /// Serves until told to stop, then until the last connection has ended or the budget is used up.
 /// Returns how many connections were cut off.

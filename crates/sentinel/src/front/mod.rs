@@ -10,14 +10,11 @@
 
 mod accept;
 mod backend;
-mod backlog;
 mod buffer;
 mod http;
-mod lanes;
 mod listener;
 mod origins;
 mod overhead;
-mod peer;
 mod queue;
 mod refusals;
 mod socket;
@@ -33,7 +30,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use self::backend::Backend;
-pub use self::lanes::Lanes;
+pub use self::backend::Lanes;
 use self::origins::Origins;
 use self::overhead::Overhead;
 use self::refusals::RefusalLog;

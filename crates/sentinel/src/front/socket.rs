@@ -11,7 +11,6 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use super::backlog::Backlog;
 use super::buffer::{Buffer, READ_BYTES};
 use crate::budget::{LONG_BYTES, Ledger, Piece, Reservation, Turn};
 use crate::timer::Timer;
@@ -49,7 +48,7 @@ pub(crate) struct Socket<IO> {
     pub(crate) input: Buffer,
     /// What the client is to get.
     pub(crate) output: Buffer,
-    long: Box<Long>,
+    large: Box<LargeTransfer>,
     timer: Timer,
     /// Bytes of a request or message that is held apart from the input: what came in chunks or
     /// fragments.
@@ -61,7 +60,7 @@ pub(crate) struct Socket<IO> {
 }
 
 /// What only long requests, answers and events need.
-struct Long {
+struct LargeTransfer {
     turn: Turn,
     /// Something in the middle of the output which other sockets write too.
     shared: Option<SharedBytes>,
@@ -83,7 +82,7 @@ pub(crate) enum Ended {
     /// The client was too slow.
     Late,
     /// What it has sent, or does not take, does not fit the ledger.
-    Full,
+    OverBudget,
 }
 
 /// How long a connection that ends in the middle of a request is still read from, so that the
@@ -103,7 +102,7 @@ impl<IO: Stream> Socket<IO> {
             io,
             input: Buffer::new(),
             output: Buffer::new(),
-            long: Box::new(Long { turn, shared: None }),
+            large: Box::new(LargeTransfer { turn, shared: None }),
             timer: Timer::default(),
             apart: 0,
             has_ended: false,
@@ -118,7 +117,7 @@ impl<IO: Stream> Socket<IO> {
 
     /// Its turns at what takes long.
     pub(crate) fn turn(&mut self) -> &mut Turn {
-        &mut self.long.turn
+        &mut self.large.turn
     }
 
     /// What waits in its buffers, and its turns, are this client's from now on; false if that is more than the
@@ -172,7 +171,7 @@ impl<IO: Stream> Socket<IO> {
             }
             // What is large is charged as it comes; what is small, once it waits.
             Poll::Ready(Ok(_)) if self.input.capacity() > READ_BYTES && !self.charge() => {
-                Poll::Ready(Err(Ended::Full))
+                Poll::Ready(Err(Ended::OverBudget))
             }
             Poll::Ready(Ok(_)) => Poll::Ready(Ok(())),
             Poll::Pending => {
@@ -180,7 +179,7 @@ impl<IO: Stream> Socket<IO> {
                 if self.charge() {
                     Poll::Pending
                 } else {
-                    Poll::Ready(Err(Ended::Full))
+                    Poll::Ready(Err(Ended::OverBudget))
                 }
             }
         }
@@ -242,7 +241,7 @@ impl<IO: Stream> Socket<IO> {
         }
         match self.charge() {
             true => Poll::Pending,
-            false => Poll::Ready(Ended::Full),
+            false => Poll::Ready(Ended::OverBudget),
         }
     }
 
@@ -324,21 +323,21 @@ impl<IO: Stream> Socket<IO> {
     /// afterwards follows them. Only one such piece may wait at a time.
     pub(crate) fn share(&mut self, bytes: Bytes) {
         debug_assert!(
-            self.long.shared.is_none(),
+            self.large.shared.is_none(),
             "a second piece would lose the first"
         );
         let after = self.output.len();
-        self.long.shared = Some(SharedBytes { after, bytes });
+        self.large.shared = Some(SharedBytes { after, bytes });
     }
 
     /// Whether shared bytes wait.
     pub(crate) fn is_sharing(&self) -> bool {
-        self.long.shared.is_some()
+        self.large.shared.is_some()
     }
 
     /// Whether shared bytes are what is written next.
     pub(crate) fn shares_next(&self) -> bool {
-        self.long
+        self.large
             .shared
             .as_ref()
             .is_some_and(|shared| shared.after == 0)
@@ -346,13 +345,13 @@ impl<IO: Stream> Socket<IO> {
 
     /// How much the client has still to take.
     pub(crate) fn unsent(&self) -> usize {
-        let shared = self.long.shared.as_ref();
+        let shared = self.large.shared.as_ref();
         self.output.len() + shared.map_or(0, |shared| shared.bytes.len())
     }
 
     /// Writes some of `output` and of what is shared: whether there was anything to write.
     pub(crate) fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Ended>> {
-        let next = match &self.long.shared {
+        let next = match &self.large.shared {
             None => self.output.filled(),
             Some(shared) if shared.after > 0 => &self.output.filled()[..shared.after],
             Some(shared) => &shared.bytes[..shared.bytes.len().min(SHARED_AT_ONCE)],
@@ -368,12 +367,12 @@ impl<IO: Stream> Socket<IO> {
                 Poll::Ready(Ok(true))
             }
             Poll::Pending if self.charge() => Poll::Pending,
-            Poll::Pending => Poll::Ready(Err(Ended::Full)),
+            Poll::Pending => Poll::Ready(Err(Ended::OverBudget)),
         }
     }
 
     fn written(&mut self, count: usize) {
-        match &mut self.long.shared {
+        match &mut self.large.shared {
             None => self.output.consume(count),
             Some(shared) if shared.after > 0 => {
                 shared.after -= count;
@@ -382,7 +381,7 @@ impl<IO: Stream> Socket<IO> {
             Some(shared) => {
                 shared.bytes.advance(count);
                 if shared.bytes.is_empty() {
-                    self.long.shared = None;
+                    self.large.shared = None;
                 }
             }
         }
@@ -417,7 +416,7 @@ impl<IO: Stream> Socket<IO> {
             false => buffer.capacity(),
         };
         let shared = self
-            .long
+            .large
             .shared
             .as_ref()
             .map_or(0, |shared| shared.bytes.len());
@@ -428,6 +427,48 @@ impl<IO: Stream> Socket<IO> {
     fn hold(&mut self, bytes: usize) -> bool {
         self.held.shrink_to(bytes);
         self.held.grow(bytes - self.held.bytes())
+    }
+}
+
+/// What a client has still to take, judged by averages: one that takes a byte now and then could
+/// otherwise keep its answers waiting for ever.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog(Option<Unsent>);
+
+#[derive(Clone, Copy, Debug)]
+struct Unsent {
+    since: Instant,
+    taken: usize,
+    needed: usize,
+}
+
+/// What a client must take within the write timeout, in bytes, or all there is.
+const LEAST_TAKEN: usize = 64 << 10;
+
+impl Backlog {
+    /// Notes that `waiting` bytes could not be written, after `taken` were.
+    pub(crate) fn blocked(&mut self, taken: usize, waiting: usize) {
+        if let Some(open) = &mut self.0 {
+            open.taken += taken;
+            if open.taken < open.needed {
+                return;
+            }
+        }
+        self.0 = Some(Unsent {
+            since: Instant::now(),
+            taken: 0,
+            needed: waiting.clamp(1, LEAST_TAKEN),
+        });
+    }
+
+    /// Notes that everything was written.
+    pub(crate) const fn written(&mut self) {
+        self.0 = None;
+    }
+
+    /// When the client has taken too little for too long, if it has a backlog.
+    pub(crate) fn overdue_at(&self, patience: Duration) -> Option<Instant> {
+        self.0.map(|open| open.since + patience)
     }
 }
 

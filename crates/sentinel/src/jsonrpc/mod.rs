@@ -6,7 +6,6 @@
 //! every other form that the node would execute as a broadcast is a [`Call::Write`] without its
 //! transaction, whose bytes go to the node as they came.
 
-mod envelope;
 mod id;
 #[cfg(test)]
 mod real_node;
@@ -18,8 +17,8 @@ mod uri;
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use wire::json;
-use wire::jsonrpc::{BroadcastMethod, RequestId};
+use wire::json::{self, Bracket, Scanner};
+use wire::jsonrpc::{BroadcastMethod, PlainBroadcast, Request, RequestFault, RequestId};
 
 pub use self::id::KeptId;
 pub use self::subscriptions::SubscriptionCall;
@@ -82,13 +81,24 @@ pub enum Call<'a> {
     Notification,
 }
 
-/// Reads the body of a POST to `/`.
+/// Reads the body of a POST to `/`: one request, a batch, or something that is neither. One wrong element makes the whole
+/// batch an error, and nothing of it is executed.
 ///
 /// # Errors
 /// A refusal for nesting that is too deep ([`Reason::Parse`]) or a batch of too many elements
 /// ([`Reason::Batch`], with the node's own text).
 pub fn classify<'a>(body: &'a [u8], limits: &JsonLimits) -> Result<Classified<'a>, Refusal> {
-    judged(envelope::body(body, limits), limits)
+    let read = || -> Result<Classified<'a>, Fault> {
+        let mut scanner = scanner(body, limits);
+        let classified = if scanner.peek() == Some(b'[') {
+            Classified::Batch(batch(&mut scanner, limits.batch)?)
+        } else {
+            Classified::One(element(&mut scanner)?.call)
+        };
+        scanner.end()?;
+        Ok(classified)
+    };
+    read().or_else(|fault| fault.judged(limits))
 }
 
 /// Reads a WebSocket message, text or binary: the node decodes the first JSON value in it and
@@ -100,26 +110,119 @@ pub fn classify_message<'a>(
     message: &'a [u8],
     limits: &JsonLimits,
 ) -> Result<Classified<'a>, Refusal> {
-    judged(envelope::message(message, limits), limits)
+    match element(&mut scanner(message, limits)) {
+        Ok(element) => Ok(Classified::One(element.call)),
+        Err(fault) => fault.judged(limits),
+    }
 }
 
-fn judged<'a>(
-    read: Result<Classified<'a>, envelope::Fault>,
-    limits: &JsonLimits,
-) -> Result<Classified<'a>, Refusal> {
-    match read {
-        Ok(classified) => Ok(classified),
-        Err(envelope::Fault::Unparsable) => Ok(Classified::Unparsable),
-        Err(envelope::Fault::Depth) => Err(Refusal::new(
-            Reason::Parse,
-            format!("JSON is nested deeper than {} levels", limits.depth),
-        )),
-        Err(envelope::Fault::Batch) => Err(Refusal::new(
-            Reason::Batch,
-            format!(
-                "batch request exceeds maximum ({}) allowed number of requests",
-                limits.batch
+/// Why nothing was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// The node will answer with a parse error.
+    Unparsable,
+    /// Nested deeper than allowed.
+    Depth,
+    /// More elements than allowed.
+    Batch,
+}
+
+impl From<json::Fault> for Fault {
+    fn from(fault: json::Fault) -> Self {
+        match fault {
+            json::Fault::Depth => Self::Depth,
+            _ => Self::Unparsable,
+        }
+    }
+}
+
+impl From<RequestFault<'_>> for Fault {
+    fn from(fault: RequestFault<'_>) -> Self {
+        match fault {
+            RequestFault::Json(fault) => fault.into(),
+            _ => Self::Unparsable,
+        }
+    }
+}
+
+impl Fault {
+    fn judged<'a>(self, limits: &JsonLimits) -> Result<Classified<'a>, Refusal> {
+        let (reason, text) = match self {
+            Self::Unparsable => return Ok(Classified::Unparsable),
+            Self::Depth => (
+                Reason::Parse,
+                format!("JSON is nested deeper than {} levels", limits.depth),
             ),
-        )),
+            Self::Batch => (
+                Reason::Batch,
+                format!(
+                    "batch request exceeds maximum ({}) allowed number of requests",
+                    limits.batch
+                ),
+            ),
+        };
+        Err(Refusal::new(reason, text))
+    }
+}
+
+fn scanner<'a>(text: &'a [u8], limits: &JsonLimits) -> Scanner<'a> {
+    Scanner::new(text, limits.depth.min(MAX_DEPTH))
+}
+
+/// The elements of a batch. All of it is read before too many are refused, because the node
+/// complains about a wrong element first.
+fn batch<'a>(scanner: &mut Scanner<'a>, most: usize) -> Result<Vec<Element<'a>>, Fault> {
+    let (mut elements, mut count) = (Vec::new(), 0);
+    let mut more = scanner.enter(Bracket::Array)?;
+    while more {
+        let element = element(scanner)?;
+        count += 1;
+        if count <= most {
+            elements.push(element);
+        }
+        more = scanner.another(Bracket::Array)?;
+    }
+    if count > most {
+        scanner.end()?;
+        return Err(Fault::Batch);
+    }
+    Ok(elements)
+}
+
+fn element<'a>(scanner: &mut Scanner<'a>) -> Result<Element<'a>, Fault> {
+    scanner.peek();
+    let start = scanner.position();
+    let call = match write_at(scanner.rest()) {
+        Some((call, len)) => {
+            scanner.advance(len);
+            call
+        }
+        None => call_of(Request::read(scanner)?),
+    };
+    Ok(Element {
+        raw: scanner.since(start),
+        call,
+    })
+}
+
+/// The broadcast in plain form at the start of a text, and the bytes that it takes.
+fn write_at(text: &[u8]) -> Option<(Call<'_>, usize)> {
+    let (found, len) = PlainBroadcast::first(text)?;
+    // The most expensive part comes last, when nothing else can fail.
+    let tx = Some(Bytes::from(found.transaction()?));
+    let PlainBroadcast { id, method, .. } = found;
+    Some((Call::Write { id, method, tx }, len))
+}
+
+fn call_of(request: Request<'_>) -> Call<'_> {
+    let Request { id, method, .. } = request;
+    match (id, BroadcastMethod::of(method.as_bytes())) {
+        (None, _) => Call::Notification,
+        (Some(id), Some(method)) => Call::Write {
+            id,
+            method,
+            tx: None,
+        },
+        (Some(id), None) => Call::Read { id, method },
     }
 }

@@ -1,7 +1,6 @@
 //! HTTP/1.1 connections: requests are read, served and answered one after the other.
 
 mod batch;
-mod date;
 mod exchange;
 mod plan;
 mod read;
@@ -22,7 +21,7 @@ use self::request::{NoRequest, RequestReader};
 use self::work::{Next, Other, Plan};
 use super::Shared;
 use super::backend::Backend;
-use super::peer::Peer;
+use super::listener::Peer;
 use super::socket::{Ended, Stream};
 use super::websocket::Session;
 use crate::budget::Held;

@@ -7,7 +7,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};
 use rpc::BroadcastMethod;
 
-use super::date::unix_seconds;
+use super::replies::unix_seconds;
 use super::request::Request;
 use super::work::{Batch, Broadcast, CallInfo, Element, Forward, Other, Plan};
 use crate::front::Shared;
@@ -23,15 +23,11 @@ use wire::http::{Head, HeadView};
 use wire::ws::{HandshakeError, check_handshake};
 
 /// A request taken apart, nothing copied yet.
-struct Parts<'a> {
+struct Parts<'a, B> {
+    front: &'a Shared<B>,
     head: &'a Head,
     view: HeadView<'a>,
     body: &'a [u8],
-}
-
-/// Decides what is to be done with the requests of one connection.
-pub(super) struct Planner<'a, B> {
-    front: &'a Shared<B>,
 }
 
 /// A decision: what is to be done with a request, and how its answer is written.
@@ -42,82 +38,81 @@ pub(super) struct Planned {
     pub(super) page: Option<Box<Page>>,
 }
 
-impl<'a, B: Backend> Planner<'a, B> {
-    pub(super) const fn new(front: &'a Shared<B>) -> Self {
-        Self { front }
-    }
+/// Decides about a request of this client; `input` is what it was read from.
+pub(super) fn plan<B: Backend>(
+    front: &Shared<B>,
+    request: &Request,
+    input: &[u8],
+    identity: Identity,
+) -> Planned {
+    let bytes = request.bytes(input);
+    let (head_bytes, body) = bytes.split_at(request.head.len.min(bytes.len()));
+    let view = request.head.view(head_bytes);
+    let asked = Asked {
+        version: request.head.version,
+        keep_alive: request.head.keep_alive && !front.stop.is_cancelled(),
+        with_body: view.method != b"HEAD",
+        at: unix_seconds(),
+    };
+    let page = asking(&view).map(|asking| front.origins.page(asking));
+    let parts = Parts {
+        front,
+        head: &request.head,
+        view,
+        body,
+    };
+    let plan = match identity.allowed {
+        true => parts.by_target(),
+        false => other(Other::Deny(parts.unknown_call(), denied())),
+    };
+    Planned { plan, asked, page }
+}
 
-    /// Decides about a request of this client; `input` is what it was read from.
-    pub(super) fn plan(&self, request: &Request, input: &[u8], identity: Identity) -> Planned {
-        let bytes = request.bytes(input);
-        let (head_bytes, body) = bytes.split_at(request.head.len.min(bytes.len()));
-        let view = request.head.view(head_bytes);
-        let asked = Asked {
-            version: request.head.version,
-            keep_alive: request.head.keep_alive && !self.front.stop.is_cancelled(),
-            with_body: view.method != b"HEAD",
-            at: unix_seconds(),
-        };
-        let page = asking(&view).map(|asking| self.front.origins.page(asking));
-        let parts = Parts {
-            head: &request.head,
-            view,
-            body,
-        };
-        let plan = if identity.allowed {
-            self.by_target(&parts)
-        } else {
-            other(Other::Deny(parts.unknown_call(), denied()))
-        };
-        Planned { plan, asked, page }
-    }
-
-    fn by_target(&self, parts: &Parts<'_>) -> Plan {
-        let target = classify_uri(parts.view.target);
+impl<B: Backend> Parts<'_, B> {
+    fn by_target(&self) -> Plan {
+        let target = classify_uri(self.view.target);
         let method = target.method.as_ref();
         match target.kind {
             // A tunnel is nothing that the node offers.
-            _ if parts.view.method == b"CONNECT" => {
+            _ if self.view.method == b"CONNECT" => {
                 let refusal = Refusal::new(Reason::Parse, "CONNECT is not served here");
-                other(Other::Deny(parts.unknown_call(), refusal))
+                other(Other::Deny(self.unknown_call(), refusal))
             }
             // The node has no such route, and says so.
             _ if target.is_v1 && !self.front.backend.has_v1_routes() => {
-                parts.read(CallInfo::uri(MethodClass::Other), None)
+                self.read(CallInfo::uri(MethodClass::Other), None)
             }
-            UriRoute::Root if !parts.body.is_empty() => self.by_body(parts),
-            UriRoute::Root => parts.read(CallInfo::uri(MethodClass::Other), None),
+            UriRoute::Root if !self.body.is_empty() => self.by_body(),
+            UriRoute::Root => self.read(CallInfo::uri(MethodClass::Other), None),
             UriRoute::Write { method, tx } => {
-                let tx = tx.filter(|_| parts.is_plain(b"GET"));
+                let tx = tx.filter(|_| self.is_plain(b"GET"));
                 let call = CallInfo::uri(class_of(method, tx.as_ref()));
-                self.by_write(parts, call, method, tx)
+                self.by_write(call, method, tx)
             }
-            UriRoute::WebSocket => other(self.by_handshake(parts)),
+            UriRoute::WebSocket => other(self.by_handshake()),
             UriRoute::Read => {
                 let call = CallInfo::uri(MethodClass::of(method));
-                parts.read(call, Some(method.into()))
+                self.read(call, Some(method.into()))
             }
         }
     }
 
-    fn by_handshake(&self, parts: &Parts<'_>) -> Other {
-        if !parts.body.is_empty() {
+    fn by_handshake(&self) -> Other {
+        if !self.body.is_empty() {
             return Other::NotUpgraded(HandshakeError::Malformed);
         }
         let origins = &self.front.config.ws.origins;
-        match check_handshake(&parts.view, parts.head.version, origins) {
+        match check_handshake(&self.view, self.head.version, origins) {
             Ok(accept) => Other::Upgrade(accept),
             Err(error) => Other::NotUpgraded(error),
         }
     }
 
-    fn by_body(&self, parts: &Parts<'_>) -> Plan {
-        match jsonrpc::classify(parts.body, &self.front.json_limits) {
-            Ok(Classified::One(call)) => self.by_call(parts, call),
-            Ok(Classified::Batch(elements)) => self.by_elements(parts, elements),
-            Ok(Classified::Unparsable) => {
-                parts.read(CallInfo::post(MethodClass::Other, None), None)
-            }
+    fn by_body(&self) -> Plan {
+        match jsonrpc::classify(self.body, &self.front.json_limits) {
+            Ok(Classified::One(call)) => self.by_call(call),
+            Ok(Classified::Batch(elements)) => self.by_elements(elements),
+            Ok(Classified::Unparsable) => self.read(CallInfo::post(MethodClass::Other, None), None),
             Err(refusal) => other(Other::Refuse(
                 CallInfo::post(MethodClass::Other, None),
                 refusal,
@@ -125,33 +120,27 @@ impl<'a, B: Backend> Planner<'a, B> {
         }
     }
 
-    fn by_call(&self, parts: &Parts<'_>, call: Call<'_>) -> Plan {
+    fn by_call(&self, call: Call<'_>) -> Plan {
         match call {
             Call::Write { id, method, tx } => {
-                let tx = tx.filter(|_| parts.is_plain(b"POST"));
+                let tx = tx.filter(|_| self.is_plain(b"POST"));
                 let call = CallInfo::post(class_of(method, tx.as_ref()), Some(&id));
-                self.by_write(parts, call, method, tx)
+                self.by_write(call, method, tx)
             }
             Call::Read { id, method } => {
                 let call = CallInfo::post(MethodClass::of(&method), Some(&id));
-                parts.read(call, Some(method.into()))
+                self.read(call, Some(method.into()))
             }
             Call::Notification => other(Other::Notifications),
         }
     }
 
-    fn by_write(
-        &self,
-        parts: &Parts<'_>,
-        call: CallInfo,
-        method: BroadcastMethod,
-        tx: Option<Bytes>,
-    ) -> Plan {
+    fn by_write(&self, call: CallInfo, method: BroadcastMethod, tx: Option<Bytes>) -> Plan {
         match (self.front.backend.check_method(method.name()), tx) {
             (Err(refusal), _) => other(Other::Refuse(call, refusal)),
             (Ok(()), Some(tx)) => Plan::Broadcast(Broadcast { call, method, tx }),
             (Ok(()), None) => {
-                let request = parts.request(Bytes::copy_from_slice(parts.body), None, 1);
+                let request = self.request(Bytes::copy_from_slice(self.body), None, 1);
                 other(Other::Unusual(Forward { call, request }))
             }
         }
@@ -159,9 +148,9 @@ impl<'a, B: Backend> Planner<'a, B> {
 
     /// A batch is taken apart if a write is in it or a method that is refused; else it goes to the
     /// node as a whole.
-    fn by_elements(&self, parts: &Parts<'_>, elements: Vec<jsonrpc::Element<'_>>) -> Plan {
+    fn by_elements(&self, elements: Vec<jsonrpc::Element<'_>>) -> Plan {
         let backend = &self.front.backend;
-        let body = Bytes::copy_from_slice(parts.body);
+        let body = Bytes::copy_from_slice(self.body);
         let elements = elements.into_iter().map(|element| {
             let (id, method, class) = match &element.call {
                 Call::Write { id, method, tx } => {
@@ -171,7 +160,7 @@ impl<'a, B: Backend> Planner<'a, B> {
                 Call::Notification => return Element::Notification,
             };
             let call = CallInfo::post(class, Some(id));
-            let raw = body.slice(place(parts.body, element.raw));
+            let raw = body.slice(place(self.body, element.raw));
             match (backend.check_method(method), element.call) {
                 (Err(refusal), _) => Element::Refused { call, refusal },
                 (Ok(()), Call::Write { method, tx, .. }) => match tx {
@@ -186,16 +175,14 @@ impl<'a, B: Backend> Planner<'a, B> {
         let is_whole = reads.count() == elements.len();
         let calls = elements.iter().filter(|element| !element.is_notification());
         let calls = u32::try_from(calls.count()).unwrap_or(u32::MAX).max(1);
-        let request = parts.request(body, None, calls);
+        let request = self.request(body, None, calls);
         if is_whole {
             let call = CallInfo::post(MethodClass::Other, None);
             return other(Other::Read(Forward { call, request }));
         }
         other(Other::Batch(Batch { request, elements }))
     }
-}
 
-impl Parts<'_> {
     /// The call of a request that is refused before it is looked at.
     fn unknown_call(&self) -> CallInfo {
         if self.body.is_empty() {

@@ -1,18 +1,19 @@
 //! Answers that are made here.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use wire::http::{BodyLength, HttpError, ResponseHead, Version};
 
-use super::date::unix_seconds;
 use super::exchange::Exchange;
 use super::work::{CallInfo, Next};
 use crate::front::backend::Backend;
 use crate::front::socket::Stream;
 use crate::metrics::OutcomeLabel;
 use crate::refusal::{Reason, Refusal};
-use crate::respond::{Asked, Form, malformed};
+use crate::respond::{Asked, Form, HttpDate, malformed};
 
 /// A node's answer that is complete in memory.
 pub(super) struct WholeAnswer {
@@ -110,4 +111,24 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         }
         head.finish(length, asked.keep_alive);
     }
+}
+
+thread_local! {
+    /// The date of answers, written once a second for each thread.
+    static DATE: RefCell<HttpDate> = RefCell::new(HttpDate::new(0));
+}
+
+/// Seconds since the Unix epoch.
+pub(super) fn unix_seconds() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+/// Calls `write` with the date of now.
+pub(super) fn with_date<T>(write: impl FnOnce(&HttpDate) -> T) -> T {
+    DATE.with_borrow_mut(|date| {
+        date.set(unix_seconds());
+        write(date)
+    })
 }

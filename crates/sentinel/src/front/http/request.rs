@@ -274,7 +274,7 @@ impl RequestReader {
         socket.fill(until).await.map_err(|ended| match ended {
             Ended::Closed => NoRequest::End,
             Ended::Late => late.into(),
-            Ended::Full => no_room(),
+            Ended::OverBudget => no_room(),
         })
     }
 }

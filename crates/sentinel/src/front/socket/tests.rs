@@ -43,7 +43,10 @@ async fn half_requests_do_not_outgrow_the_ledger() {
     let (mut client, mut socket) = socket(1024, READ_BYTES - 1);
     client.write_all(b"GET").await.unwrap();
     assert_eq!(socket.fill(Instant::now() + MINUTE).await, Ok(()));
-    assert_eq!(socket.fill(Instant::now() + MINUTE).await, Err(Ended::Full));
+    assert_eq!(
+        socket.fill(Instant::now() + MINUTE).await,
+        Err(Ended::OverBudget)
+    );
 }
 
 #[tokio::test(start_paused = true)]

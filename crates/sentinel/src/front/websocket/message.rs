@@ -119,7 +119,7 @@ impl MessageReader {
         let held = self.frames.held_bytes();
         let is_more = held > std::mem::replace(&mut socket.apart, held);
         match is_more && !socket.charge() {
-            true => Err(Ended::Full),
+            true => Err(Ended::OverBudget),
             false => Ok(()),
         }
     }

@@ -28,9 +28,8 @@ use self::message::{Act, Input, MessageReader, Question};
 use self::waiting::{Wait, Waiting};
 use super::Shared;
 use super::backend::Backend;
-use super::backlog::Backlog;
 use super::queue::Queue;
-use super::socket::{Ended, Socket, Stream};
+use super::socket::{Backlog, Ended, Socket, Stream};
 use crate::budget::{Held, Piece, work_of};
 use crate::lane::WriteBody;
 use crate::metrics::{MethodClass, Metrics, OutcomeLabel};
@@ -69,7 +68,9 @@ enum End {
 impl From<Ended> for End {
     fn from(ended: Ended) -> Self {
         match ended {
-            Ended::Full => Self::Say(close_code::TRY_AGAIN, "the buffers are full".to_owned()),
+            Ended::OverBudget => {
+                Self::Say(close_code::TRY_AGAIN, "the buffers are full".to_owned())
+            }
             Ended::Closed | Ended::Late => Self::Gone,
         }
     }
@@ -159,7 +160,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         // What was read stays while the session waits for something else.
         match socket.charge() {
             true => Poll::Pending,
-            false => Poll::Ready(Ended::Full.into()),
+            false => Poll::Ready(Ended::OverBudget.into()),
         }
     }
 

@@ -184,7 +184,7 @@ fn json_96_the_last_of_all_spellings_of_params_counts() {
         r#"{"id":1,"method":"\u0073ubscribe","params":{"query":5,"query":"a.b='c'"}}"#,
         r#"{"id":1,"method":"status","METHOD":"subscribe","params":["a.b='c'"]}"#,
     ] {
-        let request = wire::jsonrpc::Request::decode(text.as_bytes()).unwrap();
+        let request = Request::decode(text.as_bytes()).unwrap();
         let expected = SubscriptionCall::Subscribe("a.b='c'".to_owned());
         assert_eq!(SubscriptionCall::of(&request), Some(Ok(expected)), "{text}");
         check_subscription(text);

@@ -183,7 +183,7 @@ fn go_subscription(text: &str) -> Option<Result<(String, Option<String>), ()>> {
 }
 
 fn check_subscription(text: &str) {
-    let request = wire::jsonrpc::Request::decode(text.as_bytes()).unwrap();
+    let request = Request::decode(text.as_bytes()).unwrap();
     let read = SubscriptionCall::of(&request).map(|call| {
         call.map_err(|_| ()).map(|call| match call {
             SubscriptionCall::Subscribe(query) => ("subscribe".to_owned(), Some(query)),
