@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use fairq::ClientKey;
 
 use super::{Budget, RESERVE, State, is_fair};
+use crate::config::Config;
 
 /// Reserves buffered bytes for one holder: a client, or the proxy itself. Clones are the same holder's.
 ///
@@ -34,6 +35,8 @@ pub(super) struct BytePool {
 
 /// Bytes that a client may hold of the reserve: some requests of common size.
 const SMALL: usize = 64 << 10;
+/// Holders with a state of their own in an account that no clients share.
+const FEW_HOLDERS: usize = 1_024;
 
 impl BytePool {
     pub(super) const fn new(capacity: usize) -> Self {
@@ -128,11 +131,11 @@ impl ByteUsage {
 }
 
 impl Ledger {
-    /// An empty account of `capacity` bytes.
-    #[cfg(test)]
-    pub(crate) fn new(capacity: usize) -> Self {
-        let mut config = crate::config::Config::default();
+    /// An empty account of `capacity` bytes beside the clients' one, for few holders.
+    pub fn new(capacity: usize) -> Self {
+        let mut config = Config::default();
         config.buffer.bytes = capacity;
+        config.fair.clients_max = FEW_HOLDERS;
         Budget::new(&config, [1, 2]).ledger()
     }
 

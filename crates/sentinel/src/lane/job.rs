@@ -12,9 +12,8 @@ use sha2::{Digest, Sha256};
 
 use super::acknowledged::Acknowledged;
 use super::api::{Delivery, Outbox, Permit, WriteAnswer, WriteBody};
-use crate::budget::Held;
+use crate::budget::{Held, Reservation};
 use crate::config::WriteOrder;
-use crate::budget::Reservation;
 use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
 

@@ -15,8 +15,8 @@ use super::client_link::RelayEvent;
 use super::nodes::NodeIndex;
 use super::query::json_headers;
 use super::reads::{ReadRequest, Reads};
-use crate::jsonrpc::KeptId;
 use crate::budget::Ledger;
+use crate::jsonrpc::KeptId;
 use crate::refusal::{Reason, Refusal};
 
 /// The questions of one WebSocket. The node answers what comes over one in order, and so do these.
