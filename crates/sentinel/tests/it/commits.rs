@@ -96,33 +96,35 @@ fn ten_thousand_commits_at_once_are_each_told_their_block() {
         // The adaptive pace takes up to 16 connections, and as many beside the old ones, from a slow node.
         config.pace.mode = PaceMode::Off;
     });
-    let mut sockets: Vec<WebSocket> = (0..CLIENTS)
-        .map(|client| {
-            let from = IpAddr::from([127, 0, 1, client + 1]);
-            let mut socket = WebSocket::connect_from(from, proxy.address);
-            for number in 0..EACH {
-                let tx = tx(client, number);
-                socket.send(&broadcast(number, BroadcastMethod::Commit, tx.as_bytes()));
-            }
-            socket
-        })
-        .collect();
-    for (client, socket) in sockets.iter_mut().enumerate() {
-        let mut answered = HashSet::new();
-        for _ in 0..EACH {
-            let Received::Text(text) = socket.receive(Duration::from_secs(90)) else {
-                panic!("client {client} has {} answers", answered.len());
-            };
-            assert!(text.contains(r#""height":""#), "{text}");
-            assert!(!text.contains(r#""height":"0""#), "{text}");
-            let answer = decode_answer(text.as_bytes()).unwrap();
-            assert!(
-                answered.insert(answer.id.as_u64()),
-                "answered twice: {text}"
-            );
+    let address = proxy.address;
+    // Each client has a thread: a socket that waits for its turn would be one that takes nothing.
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            scope.spawn(move || {
+                let from = IpAddr::from([127, 0, 1, client + 1]);
+                let mut socket = WebSocket::connect_from(from, address);
+                for number in 0..EACH {
+                    let tx = tx(client, number);
+                    socket.send(&broadcast(number, BroadcastMethod::Commit, tx.as_bytes()));
+                }
+                let mut answered = HashSet::new();
+                for _ in 0..EACH {
+                    let Received::Text(text) = socket.receive(Duration::from_secs(90)) else {
+                        panic!("client {client} has {} answers", answered.len());
+                    };
+                    assert!(text.contains(r#""height":""#), "{text}");
+                    assert!(!text.contains(r#""height":"0""#), "{text}");
+                    let answer = decode_answer(text.as_bytes()).unwrap();
+                    assert!(
+                        answered.insert(answer.id.as_u64()),
+                        "answered twice: {text}"
+                    );
+                }
+            });
         }
-    }
-    assert!(node.node.snapshot().connections <= 20);
+    });
+    // A hundredth of the calls that wait: none of them has a connection of its own.
+    assert!(node.node.snapshot().connections <= 100);
     let accounts = proxy.stop();
     assert_eq!(accounts.forwarded, u64::from(CLIENTS) * EACH);
 }
