@@ -32,21 +32,21 @@ FOREIGN_ADDRESS = "127.0.0.20"
 # sentinel's part of each variant; none means that the clients talk to the node.
 VARIANTS = {
     "direct": None,
-    "off": ["--pace", "off", "--pause-mode", "off"],
-    "fixed": ["--pace", "fixed", "--max-req", "4000", "--pause-mode", "off"],
-    "adaptive": ["--pace", "adaptive", "--max-req", "30000", "--pause-mode", "off"],
+    "off": ["--pace", "off"],
+    "fixed": ["--pace", "fixed", "--max-req", "4000"],
+    "adaptive": ["--pace", "adaptive", "--max-req", "30000"],
     # The same of another build.
-    "other": ["--pace", "adaptive", "--max-req", "30000", "--pause-mode", "off"],
+    "other": ["--pace", "adaptive", "--max-req", "30000"],
     "interval-pause": [
-        "--pace", "adaptive", "--max-req", "30000", "--pause-mode", "interval",
+        "--pace", "adaptive", "--max-req", "30000",
         "--pause-interval", "100s", "--pause-for", "1s", "--pause-action", "pause",
     ],
     "interval-reconnect": [
-        "--pace", "adaptive", "--max-req", "30000", "--pause-mode", "interval",
+        "--pace", "adaptive", "--max-req", "30000",
         "--pause-interval", "100s", "--pause-for", "1s", "--pause-action", "reconnect",
     ],
     "threshold": [
-        "--pace", "adaptive", "--max-req", "30000", "--pause-mode", "threshold",
+        "--pace", "adaptive", "--max-req", "30000", "--min-tx-rate", "learn",
         "--pause-for", "1s", "--pause-action", "pause",
     ],
 }  # fmt: skip

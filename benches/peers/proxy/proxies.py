@@ -89,7 +89,7 @@ class Proxies:
         port, admin = free_port(), free_port()
         command = [
             program, "--listen", f"127.0.0.1:{port}", "--admin", f"127.0.0.1:{admin}",
-            "--upstream", f"http://127.0.0.1:{self.sink.port}", "--pace", "fixed", "--pause-mode", "off",
+            "--upstream", f"http://127.0.0.1:{self.sink.port}", "--pace", "fixed",
             *flags,
         ]  # fmt: skip
         process = Child("sentinel", command, os.path.join(self.folder, "sentinel.log"))

@@ -38,7 +38,7 @@ pub fn execute(cli: Cli, environment: Vec<(OsString, OsString)>) -> Result<u8, C
             let sources = Sources {
                 file: cli.config.or_else(|| file_of(&environment)),
                 environment,
-                flags: cli.settings.into_values(),
+                flags: cli.settings.0,
             };
             let resolved = config::load(&sources).map_err(usage)?;
             if cli.print_config {

@@ -212,7 +212,7 @@ impl Operator {
         if explained.wait > self.config.fair.queue_timeout {
             let text = format!(
                 "its backlog takes longer than {} at its share (fair.queue_timeout)",
-                self.config.shown("fair.queue_timeout")
+                self.config.text("fair.queue_timeout")
             );
             add(Reason::QueueTimeout, text);
         }

@@ -191,7 +191,7 @@ pub async fn serve(
     info!(
         %address,
         nodes = %known_nodes,
-        pace = %config.shown("pace.mode"),
+        pace = %config.text("pace.mode"),
         ceiling = %config.fair.max_req,
         page = %page,
         explain = %explain,

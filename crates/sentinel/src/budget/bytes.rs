@@ -135,7 +135,7 @@ impl Ledger {
     pub fn new(capacity: usize) -> Self {
         let mut config = Config::default();
         config.buffer.bytes = capacity;
-        config.fair.clients_max = FEW_HOLDERS;
+        config.fixed.clients_max = FEW_HOLDERS;
         Budget::new(&config, [1, 2]).ledger()
     }
 

@@ -172,19 +172,19 @@ impl Budget {
     /// With more clients than can be told apart: the configuration refuses such a number.
     pub fn new(config: &Config, seed: [u64; 2]) -> Self {
         let (limits, reads) = (&config.limits, &config.reads);
-        let rate = limits.connect_rate_per_client;
+        let rate = config.fixed.connect_rate_per_client;
         let burst = limits.connections_per_client as f64 / rate.as_f64();
         let burst = Duration::from_secs_f64(burst.min(LONGEST_BURST));
         let table = TableLimits {
-            clients: config.fair.clients_max,
+            clients: config.fixed.clients_max,
             ..TableLimits::default()
         };
-        let clients = ClientTable::new(table, seed).expect("fair.clients_max was checked");
+        let clients = ClientTable::new(table, seed).expect("100,000 clients can be told apart");
         Self(Arc::new(Inner {
             connections: (limits.connections, limits.connections_per_client),
             reads: reads.concurrency_per_client,
             arrivals: rates(rate, burst),
-            read_rate: rates(reads.rate_per_client, reads.burst_per_client),
+            read_rate: rates(reads.rate_per_client, config.fixed.read_burst),
             started: Instant::now(),
             bytes: BytePool::new(config.buffer.bytes),
             work: WorkPool::new(config.listen.threads),
@@ -490,7 +490,7 @@ mod tests {
         let mut config = Config::default();
         config.limits.connections = connections;
         config.limits.connections_per_client = connections_per_client;
-        config.limits.connect_rate_per_client = rate.parse().unwrap();
+        config.fixed.connect_rate_per_client = rate.parse().unwrap();
         Budget::new(&config, [1, 2])
     }
 
@@ -614,7 +614,7 @@ mod tests {
         let mut config = Config::default();
         config.reads.concurrency_per_client = 8;
         config.reads.rate_per_client = "0.001/s".parse().unwrap();
-        config.reads.burst_per_client = Duration::from_secs(10_000);
+        config.fixed.read_burst = Duration::from_secs(10_000);
         let limits = Budget::new(&config, [1, 2]);
         let client =
             |net: u16| KeyScheme::default().key([0x2001, 0xdb8, 7, net, 0, 0, 0, 1].into());

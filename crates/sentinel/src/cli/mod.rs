@@ -88,11 +88,9 @@ const MORE: &str = "\
 Settings: a flag beats the environment, the environment the file, the file the default. Every key of \
 the file has a variable, SENTINEL_ and section and key with two underscores between them: \
 SENTINEL_FAIR__MAX_REQ=2000/s. A list replaces the one below it; in flags and variables commas \
-separate its elements. --pause-interval alone means --pause-mode interval, --min-tx-rate alone \
-threshold, both mean both.
+separate its elements.
 
-Values: rates 2000/s, 2000, 30k/m; times 100s, 1.5s, 20ms; sizes 64MiB, 100kB, 1000000; shares 0.85, \
-85%.
+Values: rates 2000/s, 2000, 30k/m; times 100s, 1.5s, 20ms; sizes 64MiB, 100kB, 1000000.
 
 Signals: SIGTERM and SIGINT stop taking requests, forward what is queued for shutdown.drain and end; \
 a second one ends at once.

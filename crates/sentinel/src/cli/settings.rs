@@ -3,29 +3,31 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 
-use crate::config::{Config, Flag, FlagValue, KEYS, Key};
+use crate::config::{Config, FlagValue, KEYS, Key};
 
-/// The settings on a command line, as they were typed.
+/// The settings on a command line, as they were typed: in the order of the keys, `--set` last.
 #[derive(Clone, Debug, Default)]
-pub struct SettingFlags(Vec<FlagValue>);
-
-impl SettingFlags {
-    /// In the order of the keys; `--set` last.
-    pub fn into_values(self) -> Vec<FlagValue> {
-        self.0
-    }
-}
+pub struct SettingFlags(pub Vec<FlagValue>);
 
 /// The flag for every key without one of its own.
 const SET: &str = "set";
 
+/// A flag that was removed, and the key that it set: it is answered with what holds instead.
+const REMOVED: (&str, &str) = ("pause-mode", "pause.mode");
+
 impl Args for SettingFlags {
     fn augment_args(command: Command) -> Command {
         let defaults = Config::default();
-        let flags = KEYS
-            .iter()
-            .filter_map(|key| Some(argument(key, key.flag?, &defaults)));
-        command.next_help_heading("Settings").args(flags).arg(set())
+        let flags = KEYS.iter().filter_map(|key| argument(key, &defaults));
+        let set = Arg::new(SET)
+            .long(SET)
+            .value_name("KEY=VALUE")
+            .help("Any key of the file, e.g. --set limits.batch=20; may be repeated")
+            .action(ArgAction::Append)
+            .value_parser(assignment);
+        let removed = Arg::new(REMOVED.0).long(REMOVED.0).hide(true);
+        let command = command.next_help_heading("Settings");
+        command.args(flags).arg(set).arg(removed)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -33,19 +35,17 @@ impl Args for SettingFlags {
     }
 }
 
-fn argument(key: &Key, flag: Flag, defaults: &Config) -> Arg {
-    let default = key.value(defaults).replace(['"', '[', ']'], "");
-    let default = match default.as_str() {
-        "" => "none",
+fn argument(key: &Key, defaults: &Config) -> Option<Arg> {
+    let (flag, value) = key.flag?;
+    let default = match key.toml(defaults).replace(['"', '[', ']'], "") {
+        none if none.is_empty() => "none".to_owned(),
         default => default,
     };
-    let argument = Arg::new(flag.name)
-        .long(flag.name)
-        .value_name(flag.value)
-        .help(format!(
-            "{} [default: {default}] [key: {}]",
-            key.help, key.name
-        ))
+    let (help, name) = (key.help, key.name);
+    let argument = Arg::new(flag)
+        .long(flag)
+        .value_name(value)
+        .help(format!("{help} [default: {default}] [key: {name}]"))
         .allow_negative_numbers(true)
         .action(if key.is_list {
             ArgAction::Append
@@ -53,25 +53,16 @@ fn argument(key: &Key, flag: Flag, defaults: &Config) -> Arg {
             ArgAction::Set
         });
     if key.words.is_empty() {
-        return argument;
+        return Some(argument);
     }
     let argument = argument
         .value_parser(PossibleValuesParser::new(key.words))
         .ignore_case(true);
-    match key.words {
+    Some(match key.words {
         // A switch: alone it means true.
         ["false", "true"] => argument.num_args(0..=1).default_missing_value("true"),
         _ => argument,
-    }
-}
-
-fn set() -> Arg {
-    Arg::new(SET)
-        .long(SET)
-        .value_name("KEY=VALUE")
-        .help("Any key of the file, e.g. --set limits.batch=20; may be repeated")
-        .action(ArgAction::Append)
-        .value_parser(assignment)
+    })
 }
 
 /// `key=value` in its two parts.
@@ -87,27 +78,23 @@ fn assignment(text: &str) -> Result<(String, String), String> {
 impl FromArgMatches for SettingFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let mut values = Vec::new();
-        for key in KEYS {
-            let Some(flag) = key.flag else { continue };
-            if let Some(given) = matches.get_many::<String>(flag.name) {
+        let mut add = |flag: &str, key: &str, value: String| {
+            values.push(FlagValue {
+                flag: flag.to_owned(),
+                key: key.to_owned(),
+                value,
+            });
+        };
+        let own = KEYS.iter().filter_map(|key| Some((key.flag?.0, key.name)));
+        for (flag, key) in own.chain([REMOVED]) {
+            if let Some(given) = matches.get_many::<String>(flag) {
                 let texts: Vec<&str> = given.map(String::as_str).collect();
-                values.push(FlagValue {
-                    flag: flag.name.to_owned(),
-                    key: key.name.to_owned(),
-                    value: texts.join(","),
-                });
+                add(flag, key, texts.join(","));
             }
         }
-        for (key, value) in matches
-            .get_many::<(String, String)>(SET)
-            .into_iter()
-            .flatten()
-        {
-            values.push(FlagValue {
-                flag: SET.to_owned(),
-                key: key.clone(),
-                value: value.clone(),
-            });
+        let set = matches.get_many::<(String, String)>(SET);
+        for (key, value) in set.into_iter().flatten() {
+            add(SET, key, value.clone());
         }
         Ok(Self(values))
     }
@@ -128,7 +115,7 @@ mod tests {
     fn typed(line: &str) -> Vec<(String, String, String)> {
         let words = std::iter::once("sentinel").chain(line.split_whitespace());
         let cli = Cli::try_parse_from(words).unwrap();
-        let values = cli.settings.into_values().into_iter();
+        let values = cli.settings.0.into_iter();
         values
             .map(|value| (value.flag, value.key, value.value))
             .collect()

@@ -1,44 +1,43 @@
-//! Rules inside a value and between values. Each error names the value, its origin and a remedy.
+//! What values mean together. Each error names the values, their origins and a remedy.
 
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use rpc::Endpoint;
 
-use super::error::ConfigError;
-use super::keys::{KEYS, find};
-use super::resolve::{PAIRS, Resolved};
-use super::value::plain_text;
-use super::{Config, PaceMode, PauseMode};
+use super::keys::Key;
+use super::layers::Origin;
+use super::{Config, MinTxRate, PaceMode, Resolved};
 
-/// What is wrong; what is odd goes to the notices.
-pub(super) fn check(resolved: &mut Resolved) -> Vec<ConfigError> {
-    let config = resolved.config.clone();
+/// What is wrong. Defaults give way to what was set; what is odd goes to the notices.
+pub(super) fn check(resolved: &mut Resolved) -> Vec<String> {
     let mut check = Check {
         resolved,
         errors: Vec::new(),
     };
-    check.ranges(&config);
-    check.orders(&config);
-    check.addresses(&config);
+    check.orders();
+    let config = check.resolved.config.clone();
     check.lists(&config);
+    check.addresses(&config);
+    check.breaks(&config);
     check.notices(&config);
     check.errors
 }
 
 struct Check<'a> {
     resolved: &'a mut Resolved,
-    errors: Vec<ConfigError>,
+    errors: Vec<String>,
 }
 
 impl Check<'_> {
-    fn value(&mut self, key: &'static str, reason: impl Display) {
-        let origin = self.resolved.origin_of(key);
-        self.errors.push(ConfigError::value(key, origin, reason));
+    fn wrong(&mut self, key: &'static str, reason: impl Display) {
+        let origin = self.resolved.origin(key);
+        self.errors.push(format!("{origin}: {key}: {reason}"));
     }
 
     fn conflict(&mut self, text: String) {
-        self.errors.push(ConfigError::conflict(text));
+        self.errors.push(text);
     }
 
     fn notice(&mut self, text: impl Into<String>) {
@@ -47,55 +46,74 @@ impl Check<'_> {
 
     /// A key with its value and where it comes from, for sentences.
     fn setting(&self, key: &'static str) -> String {
-        let toml = find(key).map(|place| KEYS[place].value(&self.resolved.config));
-        self.setting_of(key, plain_text(&toml.unwrap_or_default()))
+        self.setting_of(key, self.resolved.config.text(key))
     }
 
     /// The same with one value of a list.
     fn setting_of(&self, key: &str, value: impl Display) -> String {
-        format!("{key} = {value} ({})", self.resolved.origin_of(key))
+        format!("{key} = {value} ({})", self.resolved.origin(key))
     }
 
-    fn ranges(&mut self, c: &Config) {
-        for key in KEYS {
-            if let Err(reason) = (key.check)(c) {
-                self.value(key.name, reason);
+    fn orders(&mut self) {
+        self.order(["pace.min_req", "fair.max_req"], |c| {
+            (&mut c.pace.min_req, c.fair.max_req)
+        });
+        let connections = ["limits.connections_per_client", "limits.connections"];
+        self.order(connections, |c| {
+            let limits = &mut c.limits;
+            (&mut limits.connections_per_client, limits.connections)
+        });
+        self.order(["reads.concurrency_per_client", "reads.concurrency"], |c| {
+            let reads = &mut c.reads;
+            (&mut reads.concurrency_per_client, reads.concurrency)
+        });
+        self.order(["limits.body_bytes", "buffer.bytes"], |c| {
+            (&mut c.limits.body_bytes, c.buffer.bytes)
+        });
+    }
+
+    /// The lower value must not be above the upper one. A default is lowered: with `--max-req 10` the lowest rate
+    /// is 10/s instead of 50/s.
+    fn order<T: PartialOrd>(
+        &mut self,
+        [lower, upper]: [&'static str; 2],
+        values: fn(&mut Config) -> (&mut T, T),
+    ) {
+        let (low, high) = values(&mut self.resolved.config);
+        if *low <= high {
+            return;
+        }
+        match Key::find(lower) {
+            Some((place, _)) if !self.resolved.origins[place].is_given() => {
+                *low = high;
+                self.resolved.origins[place] = Origin::Follows(upper);
+            }
+            _ => {
+                let (low, high) = (self.setting(lower), self.setting(upper));
+                self.conflict(format!(
+                    "{low} is above {high}; lower {lower} or raise {upper}"
+                ));
             }
         }
-        if c.pace.mempool_size == Some(0) {
-            self.value(
-                "pace.mempool_size",
-                "0 would let nothing through; use 1 or more",
+    }
+
+    fn breaks(&mut self, c: &Config) {
+        if c.pause.interval == Some(Duration::ZERO) {
+            self.wrong(
+                "pause.interval",
+                "0s is out of range; use 1ms or more, or off",
             );
         }
-    }
-
-    /// The lower value must not be above the upper one.
-    fn order(&mut self, lower: &'static str, upper: &'static str, is_above: bool) {
-        if is_above {
-            let (low, high) = (self.setting(lower), self.setting(upper));
+        if let MinTxRate::Rate(rate) = c.pause.min_tx_rate
+            && rate > c.fair.max_req
+        {
+            let (low, high) = (
+                self.setting("pause.min_tx_rate"),
+                self.setting("fair.max_req"),
+            );
             self.conflict(format!(
-                "{low} is above {high}; lower {lower} or raise {upper}"
+                "{low} is above {high}; lower pause.min_tx_rate or raise fair.max_req"
             ));
-        }
-    }
-
-    fn orders(&mut self, c: &Config) {
-        for pair in PAIRS {
-            self.order(pair.lower, pair.upper, (pair.is_above)(c));
-        }
-        let (ws, pause) = (&c.ws, &c.pause);
-        self.order(
-            "ws.ping_interval",
-            "ws.read_timeout",
-            ws.ping_interval > ws.read_timeout,
-        );
-        if let Some(rate) = pause.min_tx_rate {
-            if rate.is_zero() {
-                let text = "throughput never falls below 0/s; use learn or a rate";
-                self.value("pause.min_tx_rate", text);
-            }
-            self.order("pause.min_tx_rate", "fair.max_req", rate > c.fair.max_req);
         }
     }
 
@@ -106,12 +124,9 @@ impl Check<'_> {
         ];
         for (key, patterns) in methods {
             for pattern in patterns {
-                let name = pattern.strip_suffix('*').unwrap_or(pattern);
-                if name.contains('*') || pattern.is_empty() {
-                    self.value(
-                        key,
-                        format!("{pattern:?} is no method; a * may stand at the end only"),
-                    );
+                if pattern.strip_suffix('*').unwrap_or(pattern).contains('*') {
+                    let reason = "is no method; a * may stand at the end only";
+                    self.wrong(key, format!("{pattern:?} {reason}"));
                 }
             }
         }
@@ -123,32 +138,18 @@ impl Check<'_> {
         ];
         for (key, count) in networks {
             if count > MAX_NETWORKS {
-                self.value(key, format!("more than {MAX_NETWORKS} networks"));
+                self.wrong(key, format!("more than {MAX_NETWORKS} networks"));
             }
         }
-        for (index, (network, weight)) in c.fair.weights.iter().enumerate() {
-            if !(1..=MAX_WEIGHT).contains(weight) {
-                self.value(
-                    "fair.weights",
-                    format!("{network} has weight {weight}; use 1 to {MAX_WEIGHT}"),
-                );
-            }
-            if c.fair.weights[..index]
-                .iter()
-                .any(|(other, _)| other == network)
-            {
-                self.value(
-                    "fair.weights",
-                    format!("{network} is given twice; keep one"),
-                );
+        for (index, (network, _)) in c.fair.weights.iter().enumerate() {
+            let mut before = c.fair.weights[..index].iter();
+            if before.any(|(other, _)| other == network) {
+                let reason = format!("{network} is given twice; keep one");
+                self.wrong("fair.weights", reason);
             }
         }
-        for network in c
-            .trust
-            .allow
-            .iter()
-            .filter(|network| c.trust.deny.contains(network))
-        {
+        let (allow, deny) = (&c.trust.allow, &c.trust.deny);
+        for network in allow.iter().filter(|network| deny.contains(network)) {
             let allowed = self.setting_of("trust.allow", network);
             let denied = self.setting_of("trust.deny", network);
             self.conflict(format!(
@@ -158,36 +159,28 @@ impl Check<'_> {
     }
 
     fn addresses(&mut self, c: &Config) {
-        if c.upstream.urls.is_empty() {
-            self.value(
-                "upstream.urls",
-                "name at least one node, for instance http://127.0.0.1:26657",
-            );
+        let (key, urls) = ("upstream.urls", &c.upstream.urls);
+        if urls.is_empty() {
+            let reason = "name at least one node, for instance http://127.0.0.1:26657";
+            self.wrong(key, reason);
         }
-        if c.upstream.urls.len() > MAX_NODES {
-            self.value("upstream.urls", format!("more than {MAX_NODES} nodes"));
+        if urls.len() > MAX_NODES {
+            self.wrong(key, format!("more than {MAX_NODES} nodes"));
         }
-        for (index, url) in c.upstream.urls.iter().enumerate() {
-            if c.upstream.urls[..index]
-                .iter()
-                .any(|other| other.same_node(url))
-            {
-                self.value("upstream.urls", format!("{url} is named twice; keep one"));
+        for (index, url) in urls.iter().enumerate() {
+            if urls[..index].iter().any(|other| other.same_node(url)) {
+                self.wrong(key, format!("{url} is named twice; keep one"));
             }
             if leads_to(url, c.listen.addr) {
                 let listener = self.setting("listen.addr");
-                self.value(
-                    "upstream.urls",
-                    format!(
-                        "{url} is this proxy itself, {listener}; name the node, or listen elsewhere"
-                    ),
+                let remedy = "name the node, or listen elsewhere";
+                self.wrong(
+                    key,
+                    format!("{url} is this proxy itself, {listener}; {remedy}"),
                 );
             }
         }
-        if c.admin
-            .addr
-            .is_some_and(|admin| clash(admin, c.listen.addr))
-        {
+        if (c.admin.addr).is_some_and(|admin| clash(admin, c.listen.addr)) {
             let (admin, listener) = (self.setting("admin.addr"), self.setting("listen.addr"));
             self.conflict(format!(
                 "{admin} clashes with {listener}; use another port, or admin.addr = \"off\""
@@ -203,24 +196,23 @@ impl Check<'_> {
                 self.setting("admin.addr")
             ));
         }
-        for proxy in c
-            .trust
-            .proxies
-            .iter()
-            .filter(|network| network.prefix() == 0)
-        {
+        let proxies = c.trust.proxies.iter();
+        for proxy in proxies.filter(|network| network.prefix() == 0) {
             self.notice(format!(
-                "{} believes X-Forwarded-For of everybody: any client can choose its own address",
+                "{} believes X-Forwarded-For of all hosts: any client can choose its own address",
                 self.setting_of("trust.proxies", proxy)
             ));
         }
-        if c.pace.mode != PaceMode::Adaptive && self.resolved.origin_of("pace.min_req").is_given() {
+        if c.pace.mode != PaceMode::Adaptive && self.resolved.origin("pace.min_req").is_given() {
             self.notice("pace.min_req has no effect unless pace.mode is adaptive");
         }
-        if c.pause.mode == PauseMode::Off && self.resolved.origin_of("pause.action").layer() > 1 {
-            self.notice("pause.action has no effect while pause.mode is off; add --pause-interval or --min-tx-rate");
+        let has_breaks = c.pause.interval.is_some() || c.pause.min_tx_rate != MinTxRate::Off;
+        if !has_breaks && self.resolved.origin("pause.action").is_given() {
+            self.notice(
+                "pause.action has no effect without breaks; add --pause-interval or --min-tx-rate",
+            );
         }
-        if c.pause.mode != PauseMode::Off && c.pause.length > c.fair.queue_timeout {
+        if has_breaks && c.pause.length > c.fair.queue_timeout {
             self.notice(format!(
                 "{} is longer than {}: clients will see errors in a break",
                 self.setting("pause.for"),
@@ -232,7 +224,6 @@ impl Check<'_> {
 
 /// Allow and deny share one table of 65,536; looking for doubles takes the square of this.
 const MAX_NETWORKS: usize = 10_000;
-const MAX_WEIGHT: u32 = 1_000;
 const MAX_NODES: usize = 64;
 
 /// Whether two listeners cannot both be opened.

@@ -1,21 +1,18 @@
-//! Every key that can be set: its type, default, kind of value, flag, help and range, in one table.
-//! `docs/sentinel.md` gives the reasons for the defaults.
+//! Every key that can be set: its type, default, flag, help and range, in one table. `docs/sentinel.md` gives the
+//! reasons for the defaults.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use control::PaceSettings;
-use fairq::Network;
+use control::{PaceMode, PaceSettings, PauseAction};
+use fairq::{Network, Weight};
 use pacing::Rate;
 use rpc::Endpoint;
 use tracing::Level;
 
-use super::value::{
-    ABOVE_ZERO, Address, Bits, Choice, Count, Given, Kind, Learn, List, Maybe, Off, Share, Size,
-    Span, Text, Weights, check,
-};
-use super::{AsyncAck, PaceMode, PauseAction, PauseMode, PauseSettings, WriteOrder};
+use super::value::{ABOVE_ZERO, MinTxRate, Size, Value, within};
+use super::{AsyncAck, Fixed, WriteOrder};
 
 /// One key of the configuration.
 pub struct Key {
@@ -23,50 +20,32 @@ pub struct Key {
     pub name: &'static str,
     /// What it does, for the help.
     pub help: &'static str,
-    /// Its flag, if it has one of its own.
-    pub flag: Option<Flag>,
+    /// Its flag with what stands for its value in the help, if it has a flag of its own.
+    pub flag: Option<(&'static str, &'static str)>,
     /// The words it takes, where these are few.
     pub words: &'static [&'static str],
     /// Whether it is a list: its flag may be given several times.
     pub is_list: bool,
-    /// Changes the configuration.
-    pub(super) set: fn(&mut Config, &Given) -> Result<(), String>,
-    /// Writes the value in TOML.
-    pub(super) show: fn(&Config) -> String,
-    /// Refuses a value outside of its range.
-    pub(super) check: fn(&Config) -> Result<(), String>,
-}
-
-/// A flag that sets a key.
-#[derive(Clone, Copy, Debug)]
-pub struct Flag {
-    /// Its name without the dashes.
-    pub name: &'static str,
-    /// What stands for its value in the help.
-    pub value: &'static str,
+    /// Sets the value from its text; the error names the fault and the correct form.
+    pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
+    /// The value as text, from which it reads back as the same; of a list, with commas.
+    pub(super) text: fn(&Config) -> String,
 }
 
 impl Key {
-    /// The part before the point.
-    pub fn section(&self) -> &'static str {
-        self.name.split_once('.').map_or("", |(section, _)| section)
+    /// The key of this name and its place in [`KEYS`].
+    pub(super) fn find(name: &str) -> Option<(usize, &'static Self)> {
+        KEYS.iter().enumerate().find(|(_, key)| key.name == name)
     }
 
-    /// The part behind the point.
-    pub fn leaf(&self) -> &'static str {
-        self.name
-            .split_once('.')
-            .map_or(self.name, |(_, leaf)| leaf)
-    }
-
-    /// The value in TOML.
-    pub fn value(&self, config: &Config) -> String {
-        (self.show)(config)
+    /// The parts before and behind the point.
+    pub fn parts(&self) -> (&'static str, &'static str) {
+        self.name.split_once('.').unwrap_or(("", self.name))
     }
 
     /// The variable that sets it: `SENTINEL_FAIR__MAX_REQ` for `fair.max_req`.
     pub fn variable(&self) -> String {
-        let (section, leaf) = (self.section(), self.leaf());
+        let (section, leaf) = self.parts();
         format!("{VARIABLE_PREFIX}{section}__{leaf}").to_ascii_uppercase()
     }
 }
@@ -74,99 +53,76 @@ impl Key {
 /// What the names of all variables begin with.
 pub(super) const VARIABLE_PREFIX: &str = "SENTINEL_";
 
-/// The key of this name and its place in [`KEYS`].
-pub(super) fn find(name: &str) -> Option<usize> {
-    KEYS.iter().position(|key| key.name == name)
-}
-
 /// The sections, in their order.
-pub(super) fn sections() -> impl Iterator<Item = &'static str> {
-    let mut last = "";
-    KEYS.iter().filter_map(move |key| {
-        let section = key.section();
-        (std::mem::replace(&mut last, section) != section).then_some(section)
-    })
+pub(super) fn sections() -> Vec<&'static str> {
+    let mut sections: Vec<_> = KEYS.iter().map(|key| key.parts().0).collect();
+    sections.dedup();
+    sections
 }
 
-/// A key whose value stands in one field, which has the key's name unless another is given: its
-/// field, kind, flag, help, and range if it has one.
-macro_rules! key {
-    ($section:ident . $field:ident, $($rest:tt)+) => {
-        key!($section.$field as concat!(stringify!($section), ".", stringify!($field)), $($rest)+)
-    };
-    ($section:ident . $field:ident as $name:expr, $kind:ty, $flag:expr, $help:literal $(, $range:expr)?) => {
-        Key {
-            name: $name,
-            help: $help,
-            flag: $flag,
-            words: <$kind as Kind>::WORDS,
-            is_list: <$kind as Kind>::IS_LIST,
-            set: |config, given| {
-                config.$section.$field = <$kind as Kind>::read(given)?;
-                Ok(())
-            },
-            show: |config| <$kind as Kind>::toml(&config.$section.$field),
-            check: |_config| {
-                $(check::<$kind>(&_config.$section.$field, $range)?;)?
-                Ok(())
-            },
-        }
-    };
-}
-
-/// A section: its fields with the values they have when they are not set. One whose fields have no
-/// types here is another crate's.
-macro_rules! section {
-    ($(#[$about:meta])* $name:ident { $($field:ident: $type:ty = $default:expr, $help:literal;)* }) => {
-        $(#[$about])*
-        #[derive(Clone, Debug, PartialEq)]
-        pub struct $name { $(#[doc = $help] pub $field: $type,)* }
-
-        impl Default for $name {
-            fn default() -> Self {
-                Self { $($field: $default,)* }
-            }
-        }
-    };
-    ($($of_another_crate:tt)*) => {};
-}
-
-/// Defines the sections, [`Config`] and [`KEYS`].
+/// Defines the sections, [`Config`] and [`KEYS`]: for each key its field, name unless that is the field's, type, kind
+/// of value unless that is the type, default, flag, help, and range if it has one.
 macro_rules! settings {
+    (@name $section:ident $field:ident) => {
+        concat!(stringify!($section), ".", stringify!($field))
+    };
+    (@name $section:ident $field:ident $name:literal) => { $name };
+    (@kind $type:ty) => { $type };
+    (@kind $type:ty, $kind:ty) => { $kind };
     ($(
         $(#[$about:meta])*
         $section:ident: $name:ident {$(
-            $field:ident $(as $key:literal)? $(: $type:ty = $default:expr)?;
-            $kind:ty, $flag:expr, $help:literal $(, $range:expr)?;
+            $field:ident $(as $key:literal)?: $type:ty $(as $kind:ty)? = $default:expr;
+            $flag:expr, $help:literal $(, $range:expr)?;
         )*}
     )*) => {
-        $(section! { $(#[$about])* $name { $($field $(: $type = $default)?, $help;)* } })*
+        $(
+            $(#[$about])*
+            #[derive(Clone, Debug, PartialEq)]
+            pub struct $name { $(#[doc = $help] pub $field: $type,)* }
+
+            impl Default for $name {
+                fn default() -> Self {
+                    Self { $($field: $default,)* }
+                }
+            }
+        )*
 
         /// The whole configuration, every default filled in.
         #[derive(Clone, Debug, Default, PartialEq)]
-        pub struct Config { $($(#[$about])* pub $section: $name,)* }
+        pub struct Config {
+            $($(#[$about])* pub $section: $name,)*
+            /// What no key sets.
+            pub fixed: Fixed,
+        }
 
         /// Every key, section by section.
-        pub const KEYS: &[Key] =
-            &[$($(key!($section.$field $(as $key)?, $kind, $flag, $help $(, $range)?),)*)*];
+        pub const KEYS: &[Key] = &[$($(Key {
+            name: settings!(@name $section $field $($key)?),
+            help: $help,
+            flag: $flag,
+            words: <settings!(@kind $type $(, $kind)?) as Value>::WORDS,
+            is_list: <settings!(@kind $type $(, $kind)?) as Value>::IS_LIST,
+            set: |config, text| {
+                let value = <settings!(@kind $type $(, $kind)?)>::read(text)?;
+                $(within(&value, $range)?;)?
+                config.$section.$field = value.into();
+                Ok(())
+            },
+            text: |config| <settings!(@kind $type $(, $kind)?)>::from(config.$section.$field.clone()).text(),
+        },)*)*];
     };
 }
 
-const fn flag(name: &'static str, value: &'static str) -> Option<Flag> {
-    Some(Flag { name, value })
+const fn flag(name: &'static str, value: &'static str) -> Option<(&'static str, &'static str)> {
+    Some((name, value))
 }
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 const GIB: usize = 1 << 30;
-const MILLISECOND: Duration = Duration::from_millis(1);
-const HOUR: Duration = Duration::from_hours(1);
-const DAY: Duration = Duration::from_hours(24);
 /// What must take some time and never takes more than an hour.
-const TIMEOUT: RangeInclusive<Duration> = MILLISECOND..=HOUR;
-const UP_TO_AN_HOUR: RangeInclusive<Duration> = Duration::ZERO..=HOUR;
-/// A longer burst would be a flood for the node.
-const BURST: RangeInclusive<Duration> = MILLISECOND..=Duration::from_millis(20);
+const TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_hours(1);
 
 fn per_second(rate: u64) -> Rate {
     Rate::per_second(rate).expect("the defaults are below the highest rate")
@@ -198,200 +154,156 @@ fn loopback(port: u16) -> SocketAddr {
 settings! {
     /// `[listen]` Where clients connect.
     listen: Listen {
-        addr: SocketAddr = loopback(26680); Address, flag("listen", "ADDR"),
+        addr: SocketAddr = loopback(26680); flag("listen", "ADDR"),
             "Where clients connect";
-        threads: usize = 1; Count, flag("threads", "N"),
+        threads: usize = 1; flag("threads", "N"),
             "Threads that serve clients; one forwards more than a node can take", 1..=64;
     }
 
     /// `[upstream]` The nodes behind.
     upstream: Upstream {
-        urls: Vec<Endpoint> = vec![default_node()]; List<Endpoint>, flag("upstream", "URL"),
+        urls: Vec<Endpoint> = vec![default_node()]; flag("upstream", "URL"),
             "The nodes; may be repeated. The writes of one client stay on one node while it is healthy";
-        connections: usize = 1; Count, None,
-            "Write connections to each node; --pace adaptive opens more, up to 16, where that raises the rate of answers", 1..=64;
-        health_interval: Duration = Duration::from_secs(1); Span, None,
-            "Interval of the health checks of each node", TIMEOUT;
-        connect_timeout: Duration = Duration::from_secs(5); Span, None,
-            "How long a connect to a node may take", TIMEOUT;
-        read_timeout: Duration = Duration::from_secs(20); Span, None,
+        connections: usize = 1; None,
+            "Write connections to each node; --pace adaptive opens more where that raises the rate of answers", 1..=64;
+        read_timeout: Duration = Duration::from_secs(20); None,
             "How long a node may take to begin the answer to a read", TIMEOUT;
         // A node under load answers nothing while it commits a block, up to 12 s were seen. Shorter than the
         // queue's deadline, so that writes which were under way have time to be offered again.
-        write_timeout: Duration = Duration::from_secs(20); Span, None,
+        write_timeout: Duration = Duration::from_secs(20); None,
             "How long a write may stay without an answer before its connection is given up", TIMEOUT;
-        any_version: bool = false; Choice<bool>, flag("any-version", "BOOL"),
+        any_version: bool = false; flag("any-version", "BOOL"),
             "Whether nodes of versions are used that were not tested; --any-version alone means true";
-        retain_bytes: usize = 32 * MIB; Size, None,
+        retain_bytes: usize as Size = 32 * MIB; None,
             "Accepted transactions kept until they are committed, to be offered again after a restart of the node; 0 keeps none";
     }
 
     /// `[trust]` Who a client is.
     trust: Trust {
-        proxies: Vec<Network> = Vec::new(); List<Network>, flag("trusted-proxy", "NETWORK"),
+        proxies: Vec<Network> = Vec::new(); flag("trusted-proxy", "NETWORK"),
             "Networks whose X-Forwarded-For is believed; may be repeated";
-        ipv4_prefix: u8 = 32; Bits<32>, None,
-            "Leading bits of an IPv4 address that make a client";
-        ipv6_prefix: u8 = 64; Bits<128>, flag("ipv6-prefix", "BITS"),
-            "Leading bits of an IPv6 address that make a client";
-        allow: Vec<Network> = Vec::new(); List<Network>, flag("allow", "NETWORK"),
+        ipv4_prefix: u8 = 32; None,
+            "Leading bits of an IPv4 address that make a client", 0..=32;
+        ipv6_prefix: u8 = 64; flag("ipv6-prefix", "BITS"),
+            "Leading bits of an IPv6 address that make a client", 0..=128;
+        allow: Vec<Network> = Vec::new(); flag("allow", "NETWORK"),
             "Networks that may connect, none for all; may be repeated";
-        deny: Vec<Network> = Vec::new(); List<Network>, flag("deny", "NETWORK"),
+        deny: Vec<Network> = Vec::new(); flag("deny", "NETWORK"),
             "Networks that may not, unless a longer prefix allows them; may be repeated";
     }
 
     /// `[limits]` Bounds on what a client may send.
     limits: Limits {
-        connections: usize = 20_000; Count, None,
+        connections: usize = 20_000; None,
             "Connections in all", 1..;
-        connections_per_client: usize = 1_000; Count, None,
+        connections_per_client: usize = 1_000; None,
             "Connections of one client", 1..;
-        connect_rate_per_client: Rate = per_second(500); Text<Rate>, None,
-            "New connections a second of one client; as many as it may have may come at once", ABOVE_ZERO;
-        // The node's own.
-        body_bytes: usize = 1_000_000; Size, None,
-            "Largest body or WebSocket message", KIB..=GIB;
-        header_bytes: usize = 32 * KIB; Size, None,
-            "Largest head of a request", KIB..=MIB;
-        headers: usize = 100; Count, None,
-            "Header lines of a request", 1..;
-        uri_bytes: usize = 16 * KIB; Size, None,
-            "Longest request target", 64..=MIB;
-        // The node's own.
-        batch: usize = 10; Count, None,
+        // This and the next are the node's own.
+        body_bytes: usize as Size = 1_000_000; None,
+            "Largest body or WebSocket message", Size(KIB)..=Size(GIB);
+        batch: usize = 10; None,
             "Calls in a batch", 1..;
-        depth: usize = 64; Count, None,
-            "Depth of JSON", 1..=1_000;
-        header_timeout: Duration = Duration::from_secs(10); Span, None,
-            "From the first byte of a head to its last", TIMEOUT;
-        body_timeout: Duration = Duration::from_secs(10); Span, None,
-            "From the end of the head to the last byte of the body", TIMEOUT;
-        idle_timeout: Duration = Duration::from_secs(60); Span, None,
+        idle_timeout: Duration = Duration::from_mins(1); None,
             "How long a connection may be idle between requests", TIMEOUT;
-        write_timeout: Duration = Duration::from_secs(10); Span, None,
-            "Within this a client has to take 64 KiB of its answer, or all of it", TIMEOUT;
     }
 
     /// `[reads]` The read lane.
     reads: Reads {
-        rate_per_client: Rate = per_second(200); Text<Rate>, None,
-            "Reads a second of one client", ABOVE_ZERO;
-        burst_per_client: Duration = Duration::from_secs(1); Span, None,
-            "How many reads may come at once, as time at that rate", TIMEOUT;
-        concurrency_per_client: usize = 32; Count, None,
+        rate_per_client: Rate = per_second(200); None,
+            "Reads a second of one client, as many of which may come at once", ABOVE_ZERO;
+        concurrency_per_client: usize = 32; None,
             "Reads of one client under way", 1..;
-        concurrency: usize = 256; Count, None,
+        concurrency: usize = 256; None,
             "Reads under way in all", 1..;
-        allow_methods: Vec<String> = Vec::new(); List<String>, None,
+        allow_methods: Vec<String> = Vec::new(); None,
             "Methods that may be called, none for every method that is not refused; a trailing * stands for any rest";
-        refuse_methods: Vec<String> = refused(); List<String>, None,
+        refuse_methods: Vec<String> = refused(); None,
             "Methods that are refused, writes among them; a trailing * stands for any rest";
-        window_bytes: usize = 256 * KIB; Size, None,
-            "Bytes of an answer held while a slow client takes them", 4 * KIB..=GIB;
     }
 
     /// `[fair]` How write capacity is shared.
     fair: Fair {
-        max_req: Rate = per_second(2_000); Text<Rate>, flag("max-req", "RATE"),
+        max_req: Rate = per_second(2_000); flag("max-req", "RATE"),
             "Most writes a second to all nodes together: the ceiling of --pace adaptive, the rate of --pace fixed, without effect in --pace off", ABOVE_ZERO;
-        queue_per_client: usize = 1_024; Count, flag("queue-per-client", "N"),
+        queue_per_client: usize = 1_024; flag("queue-per-client", "N"),
             "Writes of one client that may wait", 1..=1 << 20;
-        clients_max: usize = 100_000; Count, None,
-            "Clients with a state of their own; while so many have writes waiting, those of others are refused", 16..=10_000_000;
-        queue_timeout: Duration = Duration::from_secs(30); Span, flag("queue-timeout", "DURATION"),
+        queue_timeout: Duration = Duration::from_secs(30); flag("queue-timeout", "DURATION"),
             "How long a write may wait here before it is answered with an error", TIMEOUT;
-        order: WriteOrder = WriteOrder::Connection; Choice<WriteOrder>, None,
+        order: WriteOrder = WriteOrder::Connection; None,
             "Which writes stay in order: those of a connection, all of a client, or also those of a Cosmos SDK's account";
-        weights: Vec<(Network, u32)> = Vec::new(); Weights, None,
-            "Weights of networks; everybody else has 1";
-        async_ack: AsyncAck = AsyncAck::Buffered; Choice<AsyncAck>, flag("async-ack", "WHEN"),
+        weights: Vec<(Network, Weight)> = Vec::new(); None,
+            "Weights of networks, 1 to 1000 each; all others have 1";
+        async_ack: AsyncAck = AsyncAck::Buffered; flag("async-ack", "WHEN"),
             "When broadcast_tx_async is answered: once it waits here, or once the node has answered";
         // The node's own.
-        commit_timeout: Duration = Duration::from_secs(10); Span, None,
+        commit_timeout: Duration = Duration::from_secs(10); None,
             "How long broadcast_tx_commit waits for its block after the check", TIMEOUT;
-        commit_waiters: usize = 20_000; Count, None,
+        commit_waiters: usize = 20_000; None,
             "broadcast_tx_commit calls that may wait for a block", 1..;
     }
 
     /// `[buffer]` How much may be buffered.
     buffer: Buffer {
         // Requests read, waiting and under way, answers and events not yet taken.
-        bytes: usize = 256 * MIB; Size, flag("buffer-bytes", "SIZE"),
-            "Bytes of everything that is buffered", 64 * KIB..=1_024 * GIB;
+        bytes: usize as Size = 256 * MIB; flag("buffer-bytes", "SIZE"),
+            "Bytes of everything that is buffered", Size(64 * KIB)..=Size(1_024 * GIB);
     }
 
     /// `[pace]` How fast the node is fed.
     pace: Pace {
-        mode: PaceMode = PaceSettings::default().mode; Choice<PaceMode>, flag("pace", "MODE"),
+        mode: PaceMode = PaceSettings::default().mode; flag("pace", "MODE"),
             "What bounds the writes: what the node does, the rate --max-req, or nothing but pace.inflight";
-        min_req: Rate = PaceSettings::default().min_req; Text<Rate>, flag("min-req", "RATE"),
+        min_req: Rate = PaceSettings::default().min_req; flag("min-req", "RATE"),
             "The adaptive pace never falls below this", ABOVE_ZERO;
-        inflight_per_connection: usize = 256; Count, None,
-            "Writes under way on one connection to a node", 1..;
-        inflight: usize = 512; Count, None,
+        inflight: usize = PaceSettings::default().in_flight; None,
             "Writes under way in all", 1..;
-        burst: Duration = PaceSettings::default().burst; Span, None,
-            "How many writes may leave at once, as time at the current rate; at most 20ms", BURST;
-        mempool_size: Option<usize> = PaceSettings::default().mempool_size; Maybe<Count, Learn>, None,
-            "Transactions the node's mempool holds; learn takes it from the node's error when it is full";
-        mempool_fill: f64 = PaceSettings::default().mempool_fill; Share, None,
-            "Share of the mempool that may be filled", 0.05..=1.0;
-        mempool_interval: Duration = Duration::from_millis(500); Span, None,
-            "How often the depth of the mempool is asked for", TIMEOUT;
     }
 
     /// `[pause]` When the node is given a break.
-    pause: PauseSettings {
-        mode; Choice<PauseMode>, flag("pause-mode", "MODE"),
-            "What gives the node a break: nothing, the clock, fallen throughput, or either";
-        action; Choice<PauseAction>, flag("pause-action", "ACTION"),
-            "What a break does: nothing is sent, or the write connections are replaced as well";
-        interval; Span, flag("pause-interval", "DURATION"),
-            "Time between breaks of the clock; alone it means --pause-mode interval", MILLISECOND..=DAY;
-        length as "pause.for"; Span, flag("pause-for", "DURATION"),
+    pause: Pause {
+        interval: Option<Duration> = None; flag("pause-interval", "DURATION"),
+            "Time from one break of the clock to the next; off for none", ..=Some(Duration::from_hours(24));
+        min_tx_rate: MinTxRate = MinTxRate::Off; flag("min-tx-rate", "RATE"),
+            "A break comes when fewer transactions a second are committed under demand: a rate, a share of the rate the node was seen to sustain such as 60%, learn for 55%, or off";
+        length as "pause.for": Duration = Duration::from_secs(1); flag("pause-for", "DURATION"),
             "How long a break lasts", TIMEOUT;
-        min_tx_rate; Maybe<Text<Rate>, Learn>, flag("min-tx-rate", "RATE"),
-            "A break comes when fewer transactions a second are committed under demand; alone it means --pause-mode threshold. learn goes by pause.min_fraction";
-        min_fraction; Share, None,
-            "The same as a share of the rate the node was seen to sustain; alone it means --pause-mode threshold", 0.05..=0.85;
+        action: PauseAction = PauseAction::Pause; flag("pause-action", "ACTION"),
+            "What a break does: nothing is sent, or the write connections are replaced as well";
     }
 
     /// `[ws]` WebSockets of clients.
     ws: Ws {
-        // This and the next are the node's own. The second does not run while the client is not read.
-        ping_interval: Duration = Duration::from_secs(27); Span, None,
-            "How often a WebSocket client is pinged", TIMEOUT;
-        read_timeout: Duration = Duration::from_secs(30); Span, None,
-            "How long a WebSocket client may be silent, pongs included", TIMEOUT;
-        out_bytes: usize = MIB; Size, None,
-            "Answers and events that wait for one slow WebSocket client", 16 * KIB..=GIB;
         // The node's own `rpc.max_subscriptions_per_client`.
-        subscriptions: usize = 5; Count, None,
+        subscriptions: usize = 5; None,
             "Subscriptions of one WebSocket client", 1..;
-        // A node takes 100 by default, from everybody.
-        subscribers: usize = 20; Count, None,
+        // A node takes 100 by default (`rpc.max_subscription_clients`), from all its clients.
+        subscribers: usize = 20; None,
             "Connections to a node that subscribe for all clients, each to 5 distinct queries", 1..;
+    }
+
+    /// `[cors]` Web pages of other origins.
+    cors: Cors {
         // Empty as on the node.
-        origins: Vec<String> = Vec::new(); List<String>, None,
-            "Origins of web pages that may open a WebSocket, none for all";
+        origins: Vec<String> = Vec::new(); None,
+            "Origins whose pages may read answers written here and open a WebSocket, * for all; with none no page may read, any may open";
     }
 
     /// `[admin]` The operator's side.
     admin: Admin {
-        addr: Option<SocketAddr> = Some(loopback(26681)); Maybe<Address, Off>, flag("admin", "ADDR"),
+        addr: Option<SocketAddr> = Some(loopback(26681)); flag("admin", "ADDR"),
             "Where the operator connects: metrics, health, clients; off for nowhere";
     }
 
     /// `[log]` What is written to stderr.
     log: Log {
         // One line per change of state, never one per request.
-        level: Level = Level::INFO; Choice<Level>, flag("log", "LEVEL"),
+        level: Level = Level::INFO; flag("log", "LEVEL"),
             "Level of the log on stderr";
     }
 
     /// `[shutdown]` Shutdown.
     shutdown: Shutdown {
-        drain: Duration = Duration::from_secs(10); Span, None,
-            "How long queued writes may still be forwarded after SIGTERM", UP_TO_AN_HOUR;
+        drain: Duration = Duration::from_secs(10); None,
+            "How long queued writes may still be forwarded after SIGTERM", Duration::ZERO..=Duration::from_hours(1);
     }
 }

@@ -2,7 +2,7 @@
 //! sets and where; nothing is interpreted yet.
 
 use std::ffi::OsString;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,8 @@ use std::sync::Arc;
 
 use toml::de::{DeTable, DeValue};
 
-use super::error::{ConfigError, Origin};
-use super::keys::{self, KEYS, VARIABLE_PREFIX};
+use super::keys::{KEYS, Key, VARIABLE_PREFIX, sections};
 use super::suggest;
-use super::value::Given;
 
 /// What may set a configuration, from the lowest layer to the highest.
 #[derive(Clone, Debug, Default)]
@@ -37,43 +35,81 @@ pub struct FlagValue {
     pub value: String,
 }
 
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It is not set.
+    Default,
+    /// It is not set, and follows another key.
+    Follows(&'static str),
+    /// A line of a file, counted from 1.
+    File(Arc<PathBuf>, usize),
+    /// An environment variable.
+    Environment(String),
+    /// A flag.
+    Flag(String),
+}
+
+impl Origin {
+    /// Whether a layer set it.
+    pub(super) const fn is_given(&self) -> bool {
+        !matches!(self, Self::Default | Self::Follows(_))
+    }
+}
+
+impl Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::Follows(key) => write!(f, "follows {key}"),
+            Self::File(path, line) => write!(f, "{}:{line}", path.display()),
+            Self::Environment(name) => f.write_str(name),
+            Self::Flag(name) => write!(f, "--{name}"),
+        }
+    }
+}
+
 /// One value that a layer sets.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     /// The place of its key in [`KEYS`].
-    pub(super) key: usize,
-    pub(super) given: Given,
+    pub(super) place: usize,
+    pub(super) text: String,
     pub(super) origin: Origin,
 }
 
-/// What was found, and what is wrong with the rest.
+/// What a layer sets, and what is wrong with the rest of it.
 #[derive(Debug, Default)]
 pub(super) struct Layer {
     pub(super) entries: Vec<Entry>,
-    pub(super) errors: Vec<ConfigError>,
+    pub(super) errors: Vec<String>,
 }
 
 impl Layer {
-    fn set(&mut self, name: &str, given: Given, origin: Origin) {
-        match keys::find(name) {
-            Some(key) => self.entries.push(Entry { key, given, origin }),
-            None => self.unknown(name, origin),
+    fn set(&mut self, name: &str, text: Result<String, String>, origin: Origin) {
+        match (Key::find(name), text) {
+            (None, _) => self.unknown(name, &origin),
+            (_, Err(reason)) => self.wrong(&origin, format_args!("{name}: {reason}")),
+            (Some((place, _)), Ok(text)) => self.entries.push(Entry {
+                place,
+                text,
+                origin,
+            }),
         }
     }
 
-    fn unknown(&mut self, name: &str, origin: Origin) {
-        let hint = suggest::hint(name);
-        self.syntax(origin, format_args!("unknown key {name}{hint}"));
+    fn unknown(&mut self, name: &str, origin: &Origin) {
+        self.wrong(origin, suggest::unknown(name));
     }
 
-    fn syntax(&mut self, origin: Origin, reason: impl Display) {
-        self.errors.push(ConfigError::at(origin, reason));
+    fn wrong(&mut self, origin: &Origin, reason: impl Display) {
+        self.errors.push(format!("{origin}: {reason}"));
     }
 }
 
 /// The text of a file; larger ones than any configuration are refused.
-pub(super) fn read(path: &Path) -> Result<String, ConfigError> {
-    let unreadable = |error: &dyn Display| ConfigError::at(path.display(), error);
+pub(super) fn read(path: &Path) -> Result<String, String> {
+    let unreadable = |error: &dyn Display| format!("{}: {error}", path.display());
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text))
@@ -90,35 +126,36 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 pub(super) fn file(path: &Path, text: &str) -> Layer {
     let mut layer = Layer::default();
     let path = Arc::new(path.to_owned());
-    let origin = |offset| Origin::File(Arc::clone(&path), line_of(text, offset));
+    // The line of a place in the text, counted from 1.
+    let origin = |offset: usize| {
+        let before = text.as_bytes().iter().take(offset);
+        let line = 1 + before.filter(|byte| **byte == b'\n').count();
+        Origin::File(Arc::clone(&path), line)
+    };
     let (document, errors) = DeTable::parse_recoverable(text);
+    for error in errors.iter().take(MAX_SYNTAX_ERRORS) {
+        let offset = error.span().map_or(0, |span| span.start);
+        layer.wrong(&origin(offset), error.message());
+    }
     if !errors.is_empty() {
-        for error in errors.iter().take(MAX_SYNTAX_ERRORS) {
-            let offset = error.span().map_or(0, |span| span.start);
-            layer.syntax(origin(offset), error.message());
-        }
         return layer;
     }
     for (section, value) in document.get_ref() {
-        let at = || origin(section.span().start);
+        let at = origin(section.span().start);
         let name = section.get_ref().as_ref();
+        let is_known = sections().contains(&name);
         match value.get_ref() {
-            DeValue::Table(table) if keys::sections().any(|known| known == name) => {
+            DeValue::Table(table) if is_known => {
                 for (key, value) in table {
                     let full = format!("{name}.{}", key.get_ref());
-                    let at = origin(key.span().start);
-                    match given(value.get_ref()) {
-                        Ok(given) => layer.set(&full, given, at),
-                        Err(reason) => layer.syntax(at, format!("{full}: {reason}")),
-                    }
+                    layer.set(&full, text_of(value.get_ref()), origin(key.span().start));
                 }
             }
-            DeValue::Table(_) => layer.unknown(name, at()),
-            _ if keys::sections().any(|known| known == name) => layer.syntax(
-                at(),
-                format!("{name} is a section: write [{name}] and its keys below"),
-            ),
-            _ => layer.unknown(name, at()),
+            _ if is_known => {
+                let reason = format!("{name} is a section: write [{name}] and its keys below");
+                layer.wrong(&at, reason);
+            }
+            _ => layer.unknown(name, &at),
         }
     }
     layer
@@ -127,26 +164,17 @@ pub(super) fn file(path: &Path, text: &str) -> Layer {
 /// Errors after these are mostly consequences of them.
 const MAX_SYNTAX_ERRORS: usize = 3;
 
-/// The line of a place in a text, counted from 1.
-fn line_of(text: &str, offset: usize) -> usize {
-    let before = text.as_bytes().iter().take(offset);
-    1 + before.filter(|byte| **byte == b'\n').count()
-}
-
-fn given(value: &DeValue<'_>) -> Result<Given, String> {
-    match value {
-        DeValue::Array(array) => array
-            .iter()
-            .map(|element| scalar(element.get_ref()))
-            .collect::<Result<_, _>>()
-            .map(Given::List),
+/// A value as a flag would have it: elements between commas, pairs as `name=value`.
+fn text_of(value: &DeValue<'_>) -> Result<String, String> {
+    let elements: Result<Vec<String>, String> = match value {
+        DeValue::Array(array) => array.iter().map(|one| scalar(one.get_ref())).collect(),
         DeValue::Table(table) => table
             .iter()
-            .map(|(name, value)| Ok((name.get_ref().to_string(), scalar(value.get_ref())?)))
-            .collect::<Result<_, _>>()
-            .map(Given::Pairs),
-        value => scalar(value).map(Given::Text),
-    }
+            .map(|(name, one)| Ok(format!("{}={}", name.get_ref(), scalar(one.get_ref())?)))
+            .collect(),
+        value => return scalar(value),
+    };
+    elements.map(|elements| elements.join(","))
 }
 
 fn scalar(value: &DeValue<'_>) -> Result<String, String> {
@@ -175,45 +203,37 @@ pub(super) fn environment(variables: &[(OsString, OsString)]) -> Layer {
         let origin = Origin::Environment(name.to_owned());
         let Some((section, leaf)) = rest.split_once("__") else {
             if let Some(meant) = meant(name) {
-                layer.syntax(origin, format!("unknown variable; did you mean {meant}?"));
+                let reason = format!("unknown variable; did you mean {meant}?");
+                layer.wrong(&origin, reason);
             }
             continue;
         };
         let key = format!("{section}.{leaf}").to_ascii_lowercase();
-        match value.to_str() {
-            Some(value) => layer.set(&key, Given::Text(value.to_owned()), origin),
-            None => layer.syntax(origin, "not UTF-8"),
-        }
+        let text = value.to_str().map(str::to_owned);
+        layer.set(&key, text.ok_or_else(|| "not UTF-8".to_owned()), origin);
     }
     layer
 }
 
 /// The variable that was meant when one of the two underscores, or the key, is missing.
 fn meant(name: &str) -> Option<String> {
-    let slip = |key: &&keys::Key| {
-        let variable = key.variable();
+    let mut variables = KEYS.iter().map(Key::variable);
+    variables.find(|variable| {
         let section = variable.split("__").next().unwrap_or_default();
         strsim::damerau_levenshtein(name, &variable.replace("__", "_")) <= 1 || name == section
-    };
-    KEYS.iter().find(slip).map(keys::Key::variable)
+    })
 }
 
 /// What the flags set.
 pub(super) fn flags(flags: &[FlagValue]) -> Layer {
     let mut layer = Layer::default();
-    for FlagValue { flag, key, value } in flags {
-        let origin = Origin::Flag(flag.clone());
-        let earlier = layer
-            .entries
-            .iter()
-            .find(|entry| KEYS[entry.key].name == key)
-            .map(|entry| entry.origin.clone());
-        if let Some(earlier) = earlier {
-            let text = format!("{key} is set twice, by {earlier} and by {origin}; keep one");
-            layer.errors.push(ConfigError::conflict(text));
-            continue;
+    for (index, FlagValue { flag, key, value }) in flags.iter().enumerate() {
+        match flags[..index].iter().find(|earlier| earlier.key == *key) {
+            Some(FlagValue { flag: earlier, .. }) => layer.errors.push(format!(
+                "{key} is set twice, by --{earlier} and by --{flag}; keep one"
+            )),
+            None => layer.set(key, Ok(value.clone()), Origin::Flag(flag.clone())),
         }
-        layer.set(key, Given::Text(value.clone()), origin);
     }
     layer
 }

@@ -1,26 +1,31 @@
 //! Everything that can be set, resolved: nothing behind this module parses text.
 
 mod check;
-mod error;
+mod fixed;
 mod keys;
 mod layers;
-mod resolve;
 mod suggest;
 #[cfg(test)]
 mod tests;
 mod value;
 
-use control::PaceSettings;
+use std::fmt::{self, Write as _};
+use std::path::Path;
 
-pub use control::{PaceMode, PauseAction, PauseMode, PauseSettings};
+use bytes::Bytes;
+use control::{PaceSettings, PauseMode, PauseSettings};
 
-pub use self::error::{ConfigError, ConfigErrors, Origin};
+pub use control::{PaceMode, PauseAction};
+
+pub use self::fixed::Fixed;
 pub use self::keys::{
-    Admin, Buffer, Config, Fair, Flag, KEYS, Key, Limits, Listen, Log, Pace, Reads, Shutdown,
-    Trust, Upstream, Ws,
+    Admin, Buffer, Config, Cors, Fair, KEYS, Key, Limits, Listen, Log, Pace, Pause, Reads,
+    Shutdown, Trust, Upstream, Ws,
 };
-pub use self::layers::{FlagValue, Sources};
-pub use self::resolve::{Resolved, load, parse};
+pub use self::layers::{FlagValue, Origin, Sources};
+pub use self::value::MinTxRate;
+
+use self::layers::Layer;
 
 /// Which writes stay in the order in which they came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,25 +47,187 @@ pub enum AsyncAck {
     Forwarded,
 }
 
+impl Cors {
+    /// The origins of pages that may open a WebSocket; none for all.
+    pub fn sockets(&self) -> &[String] {
+        if self.origins.iter().any(|allowed| allowed == "*") {
+            return &[];
+        }
+        &self.origins
+    }
+
+    /// The `Access-Control-Allow-Origin` of an answer to a page of this origin, if the page may read it.
+    pub fn allows(&self, origin: &[u8]) -> Option<Bytes> {
+        let allows =
+            |allowed: &&String| *allowed == "*" || origin.eq_ignore_ascii_case(allowed.as_bytes());
+        let allowed = self.origins.iter().find(allows)?;
+        Some(match allowed.as_str() {
+            "*" => Bytes::from_static(b"*"),
+            _ => Bytes::copy_from_slice(origin),
+        })
+    }
+}
+
 impl Config {
-    /// The value of a key, as people write it; empty if there is no such key.
-    pub fn shown(&self, key: &str) -> String {
-        let known = KEYS.iter().find(|known| known.name == key);
-        let value = known.map(|known| known.value(self)).unwrap_or_default();
-        value.trim_matches('"').to_owned()
+    /// The value of a key as text; empty if there is no such key.
+    pub fn text(&self, name: &str) -> String {
+        Key::find(name).map_or_else(String::new, |(_, key)| (key.text)(self))
     }
 
     /// The settings of the pacer.
-    pub const fn pacer(&self) -> PaceSettings {
-        let pace = &self.pace;
+    pub fn pacer(&self) -> PaceSettings {
         PaceSettings {
-            mode: pace.mode,
-            min_req: pace.min_req,
-            burst: pace.burst,
-            in_flight: pace.inflight,
+            mode: self.pace.mode,
+            min_req: self.pace.min_req,
+            in_flight: self.pace.inflight,
             connections: self.upstream.connections,
-            mempool_size: pace.mempool_size,
-            mempool_fill: pace.mempool_fill,
+            ..PaceSettings::default()
         }
     }
+
+    /// The settings of the break controller.
+    pub fn breaks(&self) -> PauseSettings {
+        let Pause {
+            interval,
+            min_tx_rate,
+            length,
+            action,
+        } = self.pause;
+        let mut settings = PauseSettings {
+            mode: match (interval, min_tx_rate) {
+                (None, MinTxRate::Off) => PauseMode::Off,
+                (Some(_), MinTxRate::Off) => PauseMode::Interval,
+                (None, _) => PauseMode::Threshold,
+                (Some(_), _) => PauseMode::Both,
+            },
+            action,
+            length,
+            ..PauseSettings::default()
+        };
+        settings.interval = interval.unwrap_or(settings.interval);
+        match min_tx_rate {
+            MinTxRate::Off => {}
+            MinTxRate::Rate(rate) => settings.min_tx_rate = Some(rate),
+            MinTxRate::Percent(percent) => settings.min_fraction = f64::from(percent) / 100.0,
+        }
+        settings
+    }
 }
+
+/// Everything that is wrong with a configuration: for each thing where it was set, what is wrong, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.join("\n"))]
+pub struct ConfigErrors(pub Vec<String>);
+
+/// A configuration, where each of its values comes from, and what is odd about it.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// The configuration.
+    pub config: Config,
+    /// The origins, in the order of [`KEYS`].
+    origins: Vec<Origin>,
+    /// What is legal but probably not meant: one sentence each.
+    pub notices: Vec<String>,
+}
+
+/// Resolves default < file < environment < flag. A list in a higher layer replaces the one below.
+///
+/// # Errors
+/// Everything that is wrong, in all layers.
+pub fn load(sources: &Sources) -> Result<Resolved, ConfigErrors> {
+    let file = match &sources.file {
+        Some(path) => {
+            let text = layers::read(path).map_err(|error| ConfigErrors(vec![error]))?;
+            layers::file(path, &text)
+        }
+        None => Layer::default(),
+    };
+    resolve([
+        file,
+        layers::environment(&sources.environment),
+        layers::flags(&sources.flags),
+    ])
+}
+
+/// The configuration of a file's text alone; `path` is only shown.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn parse(path: &Path, text: &str) -> Result<Resolved, ConfigErrors> {
+    resolve([layers::file(path, text)])
+}
+
+fn resolve(layers: impl IntoIterator<Item = Layer>) -> Result<Resolved, ConfigErrors> {
+    let mut errors = Vec::new();
+    let mut resolved = Resolved {
+        config: Config::default(),
+        origins: vec![Origin::Default; KEYS.len()],
+        notices: Vec::new(),
+    };
+    for layer in layers {
+        errors.extend(layer.errors);
+        for entry in layer.entries {
+            let (key, origin) = (&KEYS[entry.place], entry.origin);
+            match (key.set)(&mut resolved.config, entry.text.trim()) {
+                Ok(()) => resolved.origins[entry.place] = origin,
+                Err(reason) => errors.push(format!("{origin}: {}: {reason}", key.name)),
+            }
+        }
+    }
+    // What values mean together is checked only once every value could be read.
+    if errors.is_empty() {
+        errors = check::check(&mut resolved);
+    }
+    if errors.is_empty() {
+        Ok(resolved)
+    } else {
+        Err(ConfigErrors(errors))
+    }
+}
+
+impl Resolved {
+    /// Where the value of a key comes from; the default when there is no such key.
+    pub fn origin(&self, key: &str) -> &Origin {
+        Key::find(key).map_or(&Origin::Default, |(place, _)| &self.origins[place])
+    }
+}
+
+/// TOML that parses back to the same configuration, each value with its origin behind it.
+impl fmt::Display for Resolved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("# The effective configuration, with the origin of each value.\n")?;
+        let mut last = "";
+        for (key, origin) in KEYS.iter().zip(&self.origins) {
+            let (section, leaf) = key.parts();
+            if section != last {
+                last = section;
+                write!(f, "\n[{section}]\n")?;
+            }
+            let line = format!("{leaf} = {}", key.toml(&self.config));
+            // An origin names a file, and a file's name may hold anything.
+            let mut comment = String::new();
+            for c in origin.to_string().chars() {
+                write!(comment, "{}", if c.is_control() { '?' } else { c })?;
+            }
+            writeln!(f, "{line:<COMMENT_COLUMN$} # {comment}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Key {
+    /// The value in TOML.
+    pub fn toml(&self, config: &Config) -> String {
+        let text = (self.text)(config);
+        let quoted = |text: &str| toml::Value::from(text).to_string();
+        if self.is_list {
+            let elements = text.split(',').filter(|element| !element.is_empty());
+            return format!("[{}]", elements.map(quoted).collect::<Vec<_>>().join(", "));
+        }
+        let is_bare = text.parse::<u64>().is_ok() || text.parse::<bool>().is_ok();
+        if is_bare { text } else { quoted(&text) }
+    }
+}
+
+/// Where the origins stand, unless a value is longer.
+const COMMENT_COLUMN: usize = 40;

@@ -13,7 +13,6 @@ mod backend;
 mod buffer;
 mod http;
 mod listener;
-mod origins;
 mod overhead;
 mod queue;
 mod refusals;
@@ -31,7 +30,6 @@ use tokio_util::sync::CancellationToken;
 
 use self::backend::Backend;
 pub use self::backend::Lanes;
-use self::origins::Origins;
 use self::overhead::Overhead;
 use self::refusals::RefusalLog;
 use crate::budget::{Budget, Ledger};
@@ -59,7 +57,6 @@ pub(crate) struct Shared<B> {
     head_limits: HeadLimits,
     json_limits: JsonLimits,
     refusals: RefusalLog,
-    origins: Origins,
     connections: AtomicU64,
     requests: AtomicU64,
 }
@@ -108,22 +105,21 @@ impl<B: Backend> Shared<B> {
             stop,
             ..
         } = surroundings;
-        let limits = &config.limits;
+        let fixed = &config.fixed;
         Ok(Self {
             backend,
             identities: Identities::new(&config.trust)?,
             budget,
             head_limits: HeadLimits {
-                bytes: limits.header_bytes,
-                fields: limits.headers,
-                target: limits.uri_bytes,
+                bytes: fixed.header_bytes,
+                fields: fixed.headers,
+                target: fixed.uri_bytes,
             },
             json_limits: JsonLimits {
-                depth: limits.depth,
-                batch: limits.batch,
+                depth: fixed.depth,
+                batch: config.limits.batch,
             },
             refusals: RefusalLog::new(clock),
-            origins: Origins::default(),
             ledger,
             metrics,
             stop,

@@ -130,7 +130,7 @@ pub(super) fn write_malformed(answer: HttpAnswer<'_>, error: HttpError) {
         _ => refusal_member(&refusal),
     };
     // No web page asked for it.
-    let mut answer = answer.cross_origin(None);
+    let mut answer = answer.allowing(None);
     answer.asked.keep_alive = false;
     let status = malformed_status(error);
     write(answer, Form::Post(None), (status, &refusal), &member);

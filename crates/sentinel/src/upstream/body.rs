@@ -28,22 +28,6 @@ pub(crate) trait Pieces: Unpin + Send {
     fn next(&mut self) -> impl Future<Output = Option<Result<Bytes, Self::Error>>> + Send {
         poll_fn(|context| self.poll_next(context))
     }
-
-    /// Reads what is left, up to about so many bytes: the connection of a body that was read to its end serves
-    /// the next request.
-    ///
-    /// # Cancel safety
-    /// The rest stays unread when the future is dropped.
-    fn skip(&mut self, most: usize) -> impl Future<Output = ()> + Send {
-        async move {
-            let mut skipped = 0;
-            while skipped <= most
-                && let Some(Ok(piece)) = self.next().await
-            {
-                skipped += piece.len();
-            }
-        }
-    }
 }
 
 /// A whole body in memory. `charge` grows with it and is held until the last part of it is dropped.

@@ -175,12 +175,12 @@ impl Nodes {
         let upstream = &config.upstream;
         let pool_options = PoolOptions {
             // The library holds a buffer and the piece that was cut off it.
-            window_bytes: config.reads.window_bytes / 2,
+            window_bytes: config.fixed.window_bytes / 2,
             tracker: TaskTracker::new(),
             shutdown: surroundings.end.clone(),
         };
         let nodes = upstream.urls.iter().map(|url| {
-            let dialer = Dialer::new(url, &surroundings.trust, upstream.connect_timeout)?;
+            let dialer = Dialer::new(url, &surroundings.trust, config.fixed.connect_timeout)?;
             let http = NodeHttp::new(&dialer, pool_options.clone(), upstream.read_timeout)?;
             let state = Mutex::new(NodeState {
                 endpoint: url.to_string(),

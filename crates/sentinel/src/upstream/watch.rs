@@ -154,7 +154,7 @@ impl Watch {
         // A task of its own, so that announcements are stamped while events wait for their reader.
         let mut following = JoinSet::new();
         following.spawn(worker);
-        let mut checks = interval(self.config().upstream.health_interval);
+        let mut checks = interval(self.config().fixed.health_interval);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut check: Option<Check> = None;
         loop {
@@ -344,7 +344,7 @@ impl Watch {
     /// Asks how full the mempool is, again and again while the node is up, which costs the node two loads each
     /// time, and now and then what blocks may hold.
     async fn poll_mempool(&self) {
-        let mut ticks = interval(self.config().pace.mempool_interval);
+        let mut ticks = interval(self.config().fixed.mempool_interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut limits_due = Instant::now();
         loop {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sentinel::config::{PauseAction, PauseMode};
+use sentinel::config::PauseAction;
 
 use crate::support::load::{Progress, Written, committed_at_least, places, tx, wait_for, write};
 use crate::support::websocket::{Received, WebSocket};
@@ -24,9 +24,8 @@ fn breaks(action: PauseAction, count: u64) -> Seen {
     let node = Node::start();
     let proxy = Proxy::with(&node.url(), |config| {
         config.fair.max_req = pacing::Rate::per_second(500).unwrap();
-        config.pause.mode = PauseMode::Interval;
         config.pause.action = action;
-        config.pause.interval = Duration::from_secs(1);
+        config.pause.interval = Some(Duration::from_secs(1));
         config.pause.length = BREAK;
     });
     let (progress, end) = (Progress::default(), AtomicBool::new(false));

@@ -150,7 +150,10 @@ fn what_is_not_understood_ends_with_exit_code_2() {
         ("--max-rek 5", "--max-req"),
         ("--max-req fast", "--max-req: fair.max_req:"),
         ("--max-req -5", "-5"),
-        ("--pause-mode never", "off, interval, threshold, both"),
+        (
+            "--pause-mode off",
+            "--pause-mode: pause.mode was removed: set pause.interval",
+        ),
         ("--set fair.max_rq=5", "did you mean fair.max_req?"),
         ("--set max_req", "KEY=VALUE"),
         ("--max-req 10 --set fair.max_req=20", "set twice"),
@@ -226,7 +229,7 @@ fn the_effective_configuration_names_its_origins_and_is_a_configuration() {
         "queue_per_client = 60 # SENTINEL_FAIR__QUEUE_PER_CLIENT",
         "deny = [\"10.0.0.0/8\", \"192.0.2.0/24\"] # SENTINEL_TRUST__DENY",
         "urls = [\"http://a:1\", \"http://b:1\"] # --upstream",
-        "mode = \"interval\" # follows pause.interval",
+        "interval = \"100s\" # --pause-interval",
         "queue_timeout = \"30s\" # default",
     ] {
         assert!(words.contains(line), "no {line} in {printed}");

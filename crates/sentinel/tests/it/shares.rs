@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rpc::BroadcastMethod;
-use sentinel::config::{Config, PaceMode, PauseMode};
+use sentinel::config::{Config, PaceMode};
 
 use crate::support::load::{Progress, committed, places, tx, wait_for, write};
 use crate::support::websocket::WebSocket;
@@ -92,8 +92,7 @@ fn case_26_a_break_longer_than_the_deadline_is_a_clean_refusal() {
     let proxy = Proxy::with(&node.url(), |config| {
         paced(config, 500);
         config.fair.queue_timeout = Duration::from_secs(1);
-        config.pause.mode = PauseMode::Interval;
-        config.pause.interval = Duration::from_millis(500);
+        config.pause.interval = Some(Duration::from_millis(500));
         config.pause.length = Duration::from_secs(6);
     });
     let progress = Progress::default();

@@ -94,7 +94,7 @@ fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
     assert_eq!(fair.max_req, rate(300));
     assert_eq!(fair.queue_per_client, 20);
     assert_eq!(fair.queue_timeout, Duration::from_secs(1));
-    let origin = |key| resolved.origin(key).unwrap().to_string();
+    let origin = |key| resolved.origin(key).to_string();
     assert_eq!(origin("fair.max_req"), "--max-req");
     assert_eq!(
         origin("fair.queue_per_client"),
@@ -102,13 +102,12 @@ fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
     );
     assert!(origin("fair.queue_timeout").ends_with("sentinel.toml:4"));
     assert_eq!(origin("fair.order"), "default");
-    assert!(resolved.origin("fair.nonsense").is_none());
 }
 
 #[test]
 fn values_of_a_file_may_be_bare_numbers_or_texts_with_units() {
     let resolved = file(
-        "fair.max_req = 2_500\nbuffer.bytes = 0x4000000\npace.mempool_fill = 0.5\n\
+        "fair.max_req = 2_500\nbuffer.bytes = 0x4000000\n\
          [fair.weights]\n\"10.0.0.0/8\" = 4\n[trust]\nproxies = \"10.0.0.0/8,::1\"\n\
          [pause]\nfor = \"1500ms\"\n[admin]\naddr = \"off\"\n",
     )
@@ -116,8 +115,10 @@ fn values_of_a_file_may_be_bare_numbers_or_texts_with_units() {
     let config = resolved.config;
     assert_eq!(config.fair.max_req, rate(2_500));
     assert_eq!(config.buffer.bytes, 64 << 20);
-    assert_eq!(config.pace.mempool_fill, 0.5);
-    assert_eq!(config.fair.weights, [("10.0.0.0/8".parse().unwrap(), 4)]);
+    assert_eq!(
+        config.fair.weights,
+        [("10.0.0.0/8".parse().unwrap(), "4".parse().unwrap())]
+    );
     assert_eq!(config.trust.proxies.len(), 2);
     assert_eq!(config.pause.length, Duration::from_millis(1_500));
     assert_eq!(config.admin.addr, None);
@@ -133,7 +134,7 @@ fn an_unknown_key_is_named_with_its_file_its_line_and_the_near_ones() {
     assert!(problem("[fare]\nmax_req = 5\n").contains("sentinel.toml:1: unknown key fare;"));
     assert!(problem("[shadow]\nmode = 1\n").contains("the sections are listen,"));
     assert!(problem("fair = 5\n").contains("write [fair] and its keys below"));
-    assert!(problem("[fair.max_req]\nx = 5\n").contains("fair.max_req: one value is wanted"));
+    assert!(problem("[fair.max_req]\nx = 5\n").contains("fair.max_req: `x=5`"));
     assert!(problem("[trust]\nallow = [[\"::1\"]]\n").contains("nested too deeply"));
     assert!(problem("[fair]\nmax_req = 2026-11-20\n").contains("a date is never wanted"));
 }
@@ -148,11 +149,11 @@ fn what_is_not_toml_is_located() {
 
 #[test]
 fn everything_that_is_wrong_is_told_at_once() {
-    let text = problem("[fair]\nmax_req = \"fast\"\nqueue = 3\n[pause]\nmode = \"sometimes\"\n");
+    let text = problem("[fair]\nmax_req = \"fast\"\nqueue = 3\n[pause]\naction = \"sometimes\"\n");
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 3, "{text}");
     assert!(text.contains("sentinel.toml:2: fair.max_req:"), "{text}");
-    assert!(text.contains("off, interval, threshold, both"), "{text}");
+    assert!(text.contains("pause, reconnect"), "{text}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use fairq::ClientKey;
 use tokio::time::Instant;
 use wire::http::Head;
@@ -18,7 +19,6 @@ use crate::budget::{Held, Ledger, Reservation, work_of};
 use crate::front::Shared;
 use crate::front::backend::Backend;
 use crate::front::listener::Peer;
-use crate::front::origins::Page;
 use crate::front::overhead::Overhead;
 use crate::front::queue::Queue;
 use crate::front::socket::{Ended, Socket, Stream};
@@ -27,7 +27,7 @@ use crate::lane::{Delivery, WriteBody};
 use crate::metrics::{MethodClass, Metrics, OutcomeLabel};
 use crate::refusal::Refusal;
 use crate::respond::{Asked, HttpAnswer};
-use crate::upstream::{Pieces as _, ReadAnswer, ReadRequest};
+use crate::upstream::{ReadAnswer, ReadRequest};
 
 /// One connection while it speaks HTTP.
 pub(super) struct Exchange<B: Backend, IO> {
@@ -43,8 +43,8 @@ pub(super) struct Exchange<B: Backend, IO> {
     work: u64,
     /// The work of earlier requests whose answers are gathered in the output.
     gathered_work: u64,
-    /// The web page that asks, if one does.
-    page: Option<Box<Page>>,
+    /// The `Access-Control-Allow-Origin` of the answer, if a web page asks that may read it.
+    allowed_origin: Option<Box<Bytes>>,
 }
 
 /// A trusted proxy's connection.
@@ -57,9 +57,6 @@ struct Proxy {
 
 /// Bytes around a chunk: its length, and two line ends.
 const CHUNK_FRAME: usize = 32;
-
-/// Bytes of an answer that is not passed on; of a longer one the connection is closed.
-const MOST_SKIPPED: usize = 64 << 10;
 
 /// Work whose answers are written together: some 30 µs of it, and 5 KiB of answers.
 const MOST_GATHERED: u64 = 32;
@@ -86,7 +83,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
             proxy: proxy.map(Box::new),
             work: 0,
             gathered_work: 0,
-            page: None,
+            allowed_origin: None,
             peer,
             front,
         }
@@ -120,12 +117,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         self.socket.input.consume(request.in_place());
         self.socket.apart = 0;
         self.work = work_of(request.len());
-        self.page = planned.page;
-        if self.is_page_unknown() && planned.plan.is_answered_here() {
-            // Seldom, and so not a part of the connection's task.
-            let asked = Box::pin(self.ask_for_page()).await;
-            asked.map_err(|_| NoRequest::End)?;
-        }
+        self.allowed_origin = planned.allowed_origin;
         Ok((planned.plan, planned.asked, overhead))
     }
 
@@ -225,47 +217,23 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         if let Ok(answer) = &answer {
             self.work = 0;
             self.front.metrics.upstream_request(class, answer.took);
-            if let Some(page) = &mut self.page {
-                let learnt = self.front.origins.learn(&page.asking, &answer.headers);
-                page.headers = Some(learnt);
-            }
         }
         Ok(answer)
-    }
-
-    /// Whether a web page asks of which the node has not said what it may read.
-    fn is_page_unknown(&self) -> bool {
-        (self.page.as_ref()).is_some_and(|page| page.headers.is_none())
-    }
-
-    /// Asks the node what lets the web page that asks read an answer of sentinel's own. The question
-    /// counts as one of the client's.
-    async fn ask_for_page(&mut self) -> Result<(), Ended> {
-        let page = self.page.as_ref();
-        if let Some(request) = page.and_then(|page| page.asking.preflight()) {
-            // What the node does not answer now it will be asked again.
-            if let Ok(mut answer) = self.forward(MethodClass::Other, request).await? {
-                let skipping = answer.body.skip(MOST_SKIPPED);
-                self.socket.unless_gone(skipping).await?;
-            }
-        }
-        Ok(())
     }
 
     /// Writes an answer behind those that are still to be sent.
     pub(super) fn answer(&mut self, asked: Asked, write: impl FnOnce(HttpAnswer<'_>)) -> Next {
         let out = self.socket.output.tail();
-        let page = self.page.as_ref();
-        let cross_origin = page.and_then(|page| page.headers.as_deref());
+        let origin = self.allowed_origin.as_deref().map(Bytes::as_ref);
         with_date(|date| {
-            write(HttpAnswer::new(out, asked, date).cross_origin(cross_origin));
+            write(HttpAnswer::new(out, asked, date).allowing(origin));
         });
         Next::after(asked.keep_alive)
     }
 
     /// Sends what is to be sent.
     pub(super) async fn flush(&mut self) -> Result<(), Ended> {
-        let patience = self.front.config.limits.write_timeout;
+        let patience = self.front.config.fixed.write_timeout;
         self.socket.flush(patience).await
     }
 
@@ -273,8 +241,8 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     pub(super) fn stream_limits(&self) -> (Duration, usize) {
         let config = &self.front.config;
         // Beside the piece stands the frame of a chunk.
-        let piece = config.reads.window_bytes + CHUNK_FRAME;
-        (config.limits.write_timeout, piece)
+        let piece = config.fixed.window_bytes + CHUNK_FRAME;
+        (config.fixed.write_timeout, piece)
     }
 
     /// Counts the end of a request.

@@ -12,7 +12,6 @@ use super::request::Request;
 use super::work::{Batch, Broadcast, CallInfo, Element, Forward, Other, Plan};
 use crate::front::Shared;
 use crate::front::backend::Backend;
-use crate::front::origins::{Asking, Page};
 use crate::identity::{Identity, denied};
 use crate::jsonrpc::{self, Call, Classified, UriRoute, classify_uri};
 use crate::metrics::MethodClass;
@@ -34,8 +33,8 @@ struct Parts<'a, B> {
 pub(super) struct Planned {
     pub(super) plan: Plan,
     pub(super) asked: Asked,
-    /// The web page that asks, if one does.
-    pub(super) page: Option<Box<Page>>,
+    /// The `Access-Control-Allow-Origin` of the answer, if a web page asks that may read it.
+    pub(super) allowed_origin: Option<Box<Bytes>>,
 }
 
 /// Decides about a request of this client; `input` is what it was read from.
@@ -54,7 +53,8 @@ pub(super) fn plan<B: Backend>(
         with_body: view.method != b"HEAD",
         at: unix_seconds(),
     };
-    let page = asking(&view).map(|asking| front.origins.page(asking));
+    let origin = view.first("origin");
+    let allowed_origin = origin.and_then(|origin| front.config.cors.allows(origin));
     let parts = Parts {
         front,
         head: &request.head,
@@ -65,7 +65,11 @@ pub(super) fn plan<B: Backend>(
         true => parts.by_target(),
         false => other(Other::Deny(parts.unknown_call(), denied())),
     };
-    Planned { plan, asked, page }
+    Planned {
+        plan,
+        asked,
+        allowed_origin: allowed_origin.map(Box::new),
+    }
 }
 
 impl<B: Backend> Parts<'_, B> {
@@ -101,7 +105,7 @@ impl<B: Backend> Parts<'_, B> {
         if !self.body.is_empty() {
             return Other::NotUpgraded(HandshakeError::Malformed);
         }
-        let origins = &self.front.config.ws.origins;
+        let origins = self.front.config.cors.sockets();
         match check_handshake(&self.view, self.head.version, origins) {
             Ok(accept) => Other::Upgrade(accept),
             Err(error) => Other::NotUpgraded(error),
@@ -234,15 +238,6 @@ const fn class_of(method: BroadcastMethod, tx: Option<&Bytes>) -> MethodClass {
 
 fn other(other: Other) -> Plan {
     Plan::Other(Box::new(other))
-}
-
-/// The web page that sent a request: a preflight is about the request that it announces.
-fn asking(view: &HeadView<'_>) -> Option<Asking> {
-    let origin = view.first("origin")?;
-    let announced = view.first("access-control-request-method");
-    let method = announced.filter(|_| view.method == b"OPTIONS");
-    let method = Method::from_bytes(method.unwrap_or(view.method)).ok()?;
-    Asking::new(origin, method)
 }
 
 /// The path and query of a target that may be a whole URL.

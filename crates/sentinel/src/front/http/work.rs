@@ -21,16 +21,6 @@ pub(super) enum Plan {
     Other(Box<Other>),
 }
 
-impl Plan {
-    /// Whether the answer is not the node's, but written by sentinel.
-    pub(super) fn is_answered_here(&self) -> bool {
-        match self {
-            Self::Broadcast(_) => true,
-            Self::Other(other) => matches!(**other, Other::Batch(_) | Other::Refuse(..)),
-        }
-    }
-}
-
 /// A broadcast that was decoded.
 pub(super) struct Broadcast {
     pub(super) call: CallInfo,

@@ -114,7 +114,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             messages: MessageReader::new(config.limits.body_bytes, front.json_limits),
             waiting: Waiting::default(),
             backlog: Backlog::default(),
-            ping_at: now + config.ws.ping_interval,
+            ping_at: now + config.fixed.ping_interval,
             received_at: now,
             stop: Box::pin(front.stop.clone().cancelled_owned()),
             is_leaving: false,
@@ -384,8 +384,8 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             self.received_at = now;
         }
         let config = &self.client.front.config;
-        let overdue_at = self.backlog.overdue_at(config.limits.write_timeout);
-        let silent_at = self.received_at + config.ws.read_timeout;
+        let overdue_at = self.backlog.overdue_at(config.fixed.write_timeout);
+        let silent_at = self.received_at + config.fixed.silence_limit;
         let is_silent = match is_held {
             true => self.client.socket.is_hung_up(),
             false => silent_at <= now,
@@ -397,7 +397,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             return Ok(true);
         }
         if self.ping_at <= now {
-            self.ping_at = now + config.ws.ping_interval;
+            self.ping_at = now + config.fixed.ping_interval;
             // A client that has more to read than this does not need a ping to answer.
             if self.client.socket.unsent() == 0 {
                 write_ping(self.client.out());

@@ -159,7 +159,7 @@ pub(in crate::lane) enum OpenError {
     Connection(#[from] ConnectionError),
     #[error("the address of {0} cannot be found: {1}")]
     Resolve(String, std::io::Error),
-    #[error("no connection within {} s (upstream.connect_timeout)", .0.as_secs_f64())]
+    #[error("no connection within {} s", .0.as_secs_f64())]
     Timeout(Duration),
 }
 

@@ -50,7 +50,7 @@ impl WriteQueue {
         // Less than the account of all bytes, so that the longest queue gives way before a newcomer
         // finds that account full.
         let limits = QueueLimits {
-            clients: fair.clients_max,
+            clients: config.fixed.clients_max,
             per_client: fair.queue_per_client,
             entries: MOST_ENTRIES,
             bytes: config.buffer.bytes / 4 * 3,
@@ -63,7 +63,7 @@ impl WriteQueue {
         };
         let mut weights = NetworkMap::new();
         for (network, weight) in &fair.weights {
-            weights.insert(*network, Weight::new(*weight)?)?;
+            weights.insert(*network, *weight)?;
         }
         Ok(Self {
             queue: FairQueue::new(limits, lanes, seed)?,
@@ -72,7 +72,7 @@ impl WriteQueue {
             weights,
             tallies: ClientTable::new(
                 TableLimits {
-                    clients: fair.clients_max,
+                    clients: config.fixed.clients_max,
                     ..TableLimits::default()
                 },
                 seed,

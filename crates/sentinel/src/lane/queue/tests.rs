@@ -314,12 +314,12 @@ fn sharing_84_an_empty_transaction_is_not_free() {
     assert_eq!(popped.iter().filter(|job| other(job)).count(), 30);
 }
 
-/// At 2b52556 a client beyond `fair.clients_max` shared the queue of others that a hash picked.
+/// At 2b52556 a client beyond `clients_max` shared the queue of others that a hash picked.
 #[test]
 fn fairness_09_who_finds_no_place_is_refused_with_a_reason() {
     let ledger = Ledger::new(1 << 20);
     let mut config = Config::default();
-    config.fair.clients_max = 2;
+    config.fixed.clients_max = 2;
     let mut queue = WriteQueue::new(&config, [1, 2]).unwrap();
     let mut admit = |client| queue.admit(job_by(client, 1, vec![1], &ledger), Nanos::ZERO);
     assert!(admit(1).is_ok() && admit(2).is_ok());

@@ -83,7 +83,7 @@ impl Worker {
         let now = shared.clock.now();
         let (fair, upstream) = (&config.fair, &config.upstream);
         let jitter = surroundings.seed[0] ^ surroundings.seed[1];
-        let patience = [upstream.connect_timeout, upstream.write_timeout];
+        let patience = [config.fixed.connect_timeout, upstream.write_timeout];
         Self {
             pool: Pool::new(upstream.connections, patience),
             connect_failed: false,
@@ -91,7 +91,7 @@ impl Worker {
             lent: Vec::new(),
             trusted_since: now,
             pacer: Pacer::new(now, fair.max_req, &config.pacer()),
-            breaks: BreakController::new(now, &config.pause, jitter),
+            breaks: BreakController::new(now, &config.breaks(), jitter),
             break_cause: ReconnectCause::Interval,
             bound_log: BoundLog::default(),
             commits: Commits::new(

@@ -65,9 +65,9 @@ impl Worker {
 
     /// Writes that may be under way at once, whatever the pace says.
     fn most_under_way(&self) -> usize {
-        let pace = &self.config.pace;
-        let of_all = pace.inflight_per_connection * self.pool.in_use().max(1);
-        pace.inflight.min(of_all).min(self.writes.free())
+        let config = &self.config;
+        let of_all = config.fixed.inflight_per_connection * self.pool.in_use().max(1);
+        config.pace.inflight.min(of_all).min(self.writes.free())
     }
 
     /// Whether the node may get writes at all.

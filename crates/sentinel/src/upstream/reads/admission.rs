@@ -206,7 +206,7 @@ mod tests {
         // Three calls at once, and the next one in a quarter of an hour.
         let admission = admission(|config| {
             config.reads.rate_per_client = "0.001/s".parse().unwrap();
-            config.reads.burst_per_client = Duration::from_secs(3_000);
+            config.fixed.read_burst = Duration::from_secs(3_000);
         });
         let mut layer = admit(&admission, node());
         layer.call(read(1, 2)).await.unwrap();

@@ -44,8 +44,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 pub(super) fn config(urls: &[String]) -> Config {
     let mut config = Config::default();
     config.upstream.urls = urls.iter().map(|url| url.parse().unwrap()).collect();
-    config.upstream.health_interval = Duration::from_millis(50);
-    config.pace.mempool_interval = Duration::from_millis(20);
+    config.fixed.health_interval = Duration::from_millis(50);
+    config.fixed.mempool_interval = Duration::from_millis(20);
     config
 }
 

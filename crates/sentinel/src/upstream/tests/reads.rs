@@ -227,7 +227,7 @@ async fn one_client_cannot_take_the_lane() {
     settings.reads.concurrency_per_client = 1;
     // Slow enough that no time that the test takes matters.
     settings.reads.rate_per_client = "0.001/s".parse().unwrap();
-    settings.reads.burst_per_client = Duration::from_secs(3_000);
+    settings.fixed.read_burst = Duration::from_secs(3_000);
     let rig = Rig::start(&settings);
     let reads = rig.reads.clone();
     let waiting = tokio::spawn(async move { reads.forward(client(2), 0, post("wait")).await });
@@ -266,7 +266,7 @@ async fn a_large_answer_needs_no_more_than_its_window() {
         }
     });
     let mut settings = config(&[server.http_url()]);
-    settings.reads.window_bytes = 64 << 10;
+    settings.fixed.window_bytes = 64 << 10;
     settings.buffer.bytes = 160 << 10;
     let rig = Rig::start(&settings);
     let mut answer = rig.reads.forward(client(2), 0, post("{}")).await.unwrap();

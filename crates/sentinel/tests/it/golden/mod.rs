@@ -86,11 +86,11 @@ const INTENDED: &[Intended] = &[
         },
     },
     Intended {
-        why: "depth: JSON deeper than limits.depth is refused",
+        why: "depth: JSON deeper than 64 levels is refused",
         is: |_, through| refused(through, "400", "parse") && through.contains("deep"),
     },
     Intended {
-        why: "target: one longer than limits.uri_bytes is refused",
+        why: "target: one longer than 16 KiB is refused",
         is: |_, through| refused(through, "414", "body"),
     },
 ];

@@ -5,8 +5,8 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn http_28_slow_heads_bodies_and_idle_connections_end() {
     let bench = Bench::with(|config| {
-        config.limits.header_timeout = Duration::from_secs(10);
-        config.limits.body_timeout = Duration::from_secs(20);
+        config.fixed.header_timeout = Duration::from_secs(10);
+        config.fixed.body_timeout = Duration::from_secs(20);
         config.limits.idle_timeout = Duration::from_secs(60);
     });
     let start = Instant::now();

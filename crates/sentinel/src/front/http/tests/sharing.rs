@@ -115,7 +115,7 @@ async fn sharing_65_a_slow_reader_holds_its_own_bytes_and_no_place() {
 async fn sharing_65_beyond_its_share_a_slow_reader_holds_the_node_back() {
     let bench = Bench::with(|config| {
         config.buffer.bytes = 1 << 20;
-        config.reads.window_bytes = 64 << 10;
+        config.fixed.window_bytes = 64 << 10;
     });
     let (first, place) = long_answer();
     bench.will_answer(first);
@@ -202,7 +202,7 @@ async fn sharing_63_a_long_body_in_chunks_is_taken_in_turns() {
 async fn sharing_88_an_answer_that_its_client_holds_back_gives_its_place_up_when_others_need_it() {
     let bench = Bench::with(|config| {
         config.buffer.bytes = 1 << 20;
-        config.reads.window_bytes = 64 << 10;
+        config.fixed.window_bytes = 64 << 10;
     });
     let (first, place) = long_answer();
     let is_wanted = Arc::clone(&first.body.2);

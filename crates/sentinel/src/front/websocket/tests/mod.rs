@@ -360,7 +360,7 @@ async fn ws_43_messages_come_in_fragments_and_byte_by_byte() {
 
 #[tokio::test(start_paused = true)]
 async fn ws_47_pages_of_other_origins_may_be_kept_out() {
-    let bench = Bench::with(|config| config.ws.origins = vec!["https://good".to_owned()]);
+    let bench = Bench::with(|config| config.cors.origins = vec!["https://good".to_owned()]);
     let with =
         |origin: &str| HANDSHAKE.replace("\r\n\r\n", &format!("\r\nOrigin: {origin}\r\n\r\n"));
     let mut bad = bench.connect();

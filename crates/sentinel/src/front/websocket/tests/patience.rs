@@ -216,7 +216,7 @@ async fn lifecycle_52_a_held_client_that_hangs_up_is_noticed_behind_what_it_sent
 /// At be368fd its next message waited until the clock was looked at, up to a second.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_has_caught_up_is_read_from_again() {
-    let bench = Bench::with(|config| config.ws.out_bytes = 128 << 10);
+    let bench = Bench::with(|config| config.fixed.out_bytes = 128 << 10);
     let mut client = Client::open(&bench).await;
     client.send(text(&call(1, "subscribe"))).await;
     assert_eq!(client.text().await, "relayed 1");

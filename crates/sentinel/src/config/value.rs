@@ -1,0 +1,358 @@
+//! Values as texts: how each type is read from a file, a variable or a flag, and written so that it reads back as the
+//! same.
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::ops::{Bound, RangeBounds};
+use std::str::FromStr;
+use std::time::Duration;
+
+use control::{PaceMode, PauseAction};
+use fairq::{Network, Weight};
+use pacing::{Nanos, Rate};
+use rpc::Endpoint;
+use tracing::Level;
+
+use super::{AsyncAck, WriteOrder};
+
+/// A type of setting.
+pub(super) trait Value: Sized {
+    /// The words it takes, where these are few.
+    const WORDS: &'static [&'static str] = &[];
+    /// Whether it has several elements, separated by commas.
+    const IS_LIST: bool = false;
+
+    /// Reads a value; the error names the fault and the correct form.
+    fn read(text: &str) -> Result<Self, String>;
+
+    /// Writes a value.
+    fn text(&self) -> String;
+}
+
+/// Any rate but zero.
+pub(super) const ABOVE_ZERO: (Bound<Rate>, Bound<Rate>) =
+    (Bound::Excluded(Rate::ZERO), Bound::Unbounded);
+
+/// Refuses a value outside of its range.
+pub(super) fn within<T: Value + PartialOrd>(
+    value: &T,
+    range: impl RangeBounds<T>,
+) -> Result<(), String> {
+    if range.contains(value) {
+        return Ok(());
+    }
+    let value = value.text();
+    Err(match (range.start_bound(), range.end_bound()) {
+        (Bound::Included(low), Bound::Included(high)) => {
+            let (low, high) = (low.text(), high.text());
+            format!("{value} is out of range; use {low} to {high}")
+        }
+        (Bound::Included(low), _) => {
+            let low = low.text();
+            format!("{value} would let nothing through; use {low} or more")
+        }
+        (_, Bound::Included(high)) => format!("{value} is too much; use at most {}", high.text()),
+        _ => format!("{value} would let nothing through"),
+    })
+}
+
+fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|error: T::Err| {
+        let reason = error.to_string();
+        if reason.contains(text) && !text.is_empty() {
+            reason
+        } else {
+            format!("{text:?}: {reason}")
+        }
+    })
+}
+
+/// Types that read and write themselves.
+macro_rules! texts {
+    ($($type:ty)+) => {$(
+        impl Value for $type {
+            fn read(text: &str) -> Result<Self, String> {
+                parsed(text)
+            }
+
+            fn text(&self) -> String {
+                self.to_string()
+            }
+        }
+    )+};
+}
+
+texts! { Rate Endpoint Network String u8 }
+
+/// Types with a few values, each of which is a word.
+macro_rules! words {
+    ($($type:ty: $($value:expr => $word:literal),+;)+) => {$(
+        impl Value for $type {
+            const WORDS: &'static [&'static str] = &[$($word),+];
+
+            fn read(text: &str) -> Result<Self, String> {
+                let known = [$($value),+].into_iter().zip(Self::WORDS);
+                let mut named = known.filter(|(_, word)| word.eq_ignore_ascii_case(text));
+                let found = named.next().map(|(value, _)| value);
+                found.ok_or_else(|| format!("{text:?} is none of {}", Self::WORDS.join(", ")))
+            }
+
+            fn text(&self) -> String {
+                let mut known = [$($value),+].into_iter().zip(Self::WORDS);
+                let word = known.find_map(|(value, word)| (value == *self).then_some(*word));
+                word.unwrap_or_default().to_owned()
+            }
+        }
+    )+};
+}
+
+words! {
+    bool: false => "false", true => "true";
+    WriteOrder: Self::Connection => "connection", Self::Client => "client", Self::Account => "account";
+    AsyncAck: Self::Buffered => "buffered", Self::Forwarded => "forwarded";
+    PaceMode: Self::Adaptive => "adaptive", Self::Fixed => "fixed", Self::Off => "off";
+    PauseAction: Self::Pause => "pause", Self::Reconnect => "reconnect";
+    Level: Self::ERROR => "error", Self::WARN => "warn", Self::INFO => "info", Self::DEBUG => "debug", Self::TRACE => "trace";
+}
+
+impl Value for SocketAddr {
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse().map_err(|_| {
+            format!("{text:?} is not an address and a port; write for instance 127.0.0.1:26680")
+        })
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for usize {
+    fn read(text: &str) -> Result<Self, String> {
+        let digits = text.replace('_', "");
+        digits.parse().map_err(|_| {
+            format!("{text:?} is not a whole number or too large; write for instance 100")
+        })
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for Duration {
+    fn read(text: &str) -> Result<Self, String> {
+        parsed::<Nanos>(text).map(Self::from)
+    }
+
+    fn text(&self) -> String {
+        Nanos::from(*self).to_string()
+    }
+}
+
+/// A number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Size(pub(super) usize);
+
+impl From<usize> for Size {
+    fn from(bytes: usize) -> Self {
+        Self(bytes)
+    }
+}
+
+impl From<Size> for usize {
+    fn from(size: Size) -> Self {
+        size.0
+    }
+}
+
+impl Value for Size {
+    fn read(text: &str) -> Result<Self, String> {
+        let is_number = |c: char| c.is_ascii_digit() || c == '_';
+        let unit = text.trim_start_matches(is_number);
+        let number = text[..text.len() - unit.len()].replace('_', "");
+        let known = UNITS.iter().find(|(name, _)| *name == unit.trim());
+        let bytes = known.and_then(|(_, bytes)| number.parse::<usize>().ok()?.checked_mul(*bytes));
+        let refusal = || format!("{text:?} is not a size; write for instance 64MiB or 1000000");
+        bytes.map(Self).ok_or_else(refusal)
+    }
+
+    fn text(&self) -> String {
+        let fits = |(name, unit): &&(&str, usize)| {
+            name.ends_with("iB") && self.0 >= *unit && self.0.is_multiple_of(*unit)
+        };
+        match UNITS.iter().rev().find(fits) {
+            Some((name, unit)) => format!("{}{name}", self.0 / unit),
+            None => self.0.to_string(),
+        }
+    }
+}
+
+const UNITS: [(&str, usize); 8] = [
+    ("", 1),
+    ("B", 1),
+    ("kB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+];
+
+/// Below which throughput the node is given a break.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MinTxRate {
+    /// Throughput brings no breaks.
+    Off,
+    /// Committed transactions a second.
+    Rate(Rate),
+    /// Percent of the rate that the node was seen to sustain.
+    Percent(u8),
+}
+
+impl Value for MinTxRate {
+    fn read(text: &str) -> Result<Self, String> {
+        let percent = match text {
+            "learn" => Some("55"),
+            _ => text.strip_suffix('%'),
+        };
+        match percent.map(str::parse) {
+            Some(Ok(percent @ 5..=85)) => Ok(Self::Percent(percent)),
+            Some(_) => Err(format!("{text:?} is out of range; use 5% to 85%")),
+            None if text == OFF => Ok(Self::Off),
+            None => {
+                let rate = parsed(text).map_err(|reason| {
+                    format!("{reason} (or a share such as 60%, \"learn\", \"off\")")
+                })?;
+                within(&rate, ABOVE_ZERO)?;
+                Ok(Self::Rate(rate))
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Off => OFF.to_owned(),
+            Self::Rate(rate) => rate.to_string(),
+            Self::Percent(percent) => format!("{percent}%"),
+        }
+    }
+}
+
+/// The word for no value.
+const OFF: &str = "off";
+
+impl<T: Value> Value for Option<T> {
+    fn read(text: &str) -> Result<Self, String> {
+        if text.eq_ignore_ascii_case(OFF) {
+            return Ok(None);
+        }
+        let value = T::read(text);
+        value
+            .map(Some)
+            .map_err(|reason| format!("{reason} (or \"off\")"))
+    }
+
+    fn text(&self) -> String {
+        self.as_ref().map_or_else(|| OFF.to_owned(), T::text)
+    }
+}
+
+impl<T: Value> Value for Vec<T> {
+    const IS_LIST: bool = true;
+
+    fn read(text: &str) -> Result<Self, String> {
+        let elements = text.split(',').map(str::trim);
+        elements
+            .filter(|text| !text.is_empty())
+            .map(T::read)
+            .collect()
+    }
+
+    fn text(&self) -> String {
+        self.iter().map(T::text).collect::<Vec<_>>().join(",")
+    }
+}
+
+impl Value for (Network, Weight) {
+    fn read(text: &str) -> Result<Self, String> {
+        let pair = text.split_once('=');
+        let (network, weight) =
+            pair.ok_or_else(|| format!("{text:?} is not of the form NETWORK=WEIGHT"))?;
+        Ok((parsed(network.trim())?, parsed(weight)?))
+    }
+
+    fn text(&self) -> String {
+        format!("{}={}", self.0, self.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn refusal<T: Value + std::fmt::Debug>(text: &str) -> String {
+        T::read(text).unwrap_err()
+    }
+
+    #[test]
+    fn values_carry_their_units() {
+        assert_eq!(Size::read("64MiB"), Ok(Size(64 << 20)));
+        assert_eq!(Size::read("1_000_000"), Ok(Size(1_000_000)));
+        assert_eq!(Size::read("5 kB"), Ok(Size(5_000)));
+        assert_eq!(Duration::read("100s"), Ok(Duration::from_secs(100)));
+        let rate = Rate::per_second(2_000).unwrap();
+        assert_eq!(Rate::read("2000/s"), Ok(rate));
+        assert_eq!(Rate::read("2000"), Ok(rate));
+        assert_eq!(MinTxRate::read("2000"), Ok(MinTxRate::Rate(rate)));
+        assert_eq!(MinTxRate::read("60%"), Ok(MinTxRate::Percent(60)));
+        assert_eq!(MinTxRate::read("learn"), Ok(MinTxRate::Percent(55)));
+        assert_eq!(Option::<usize>::read("off"), Ok(None));
+        assert_eq!(Option::<usize>::read("5000"), Ok(Some(5_000)));
+        assert_eq!(PaceMode::read("Fixed"), Ok(PaceMode::Fixed));
+    }
+
+    #[test]
+    fn a_refusal_names_the_correct_form() {
+        assert!(refusal::<Size>("64 megs").contains("64MiB"));
+        assert!(refusal::<Size>("99999999999999999999").contains("size"));
+        assert!(refusal::<Size>("").contains("size"));
+        assert!(refusal::<Duration>("100").contains("such as 30s"));
+        assert!(refusal::<Rate>("fast").contains("such as 1000/s"));
+        assert!(refusal::<Rate>("-1").contains("-1"));
+        assert!(refusal::<SocketAddr>("localhost:1").contains("127.0.0.1:26680"));
+        assert!(refusal::<usize>("-1").contains("whole number"));
+        assert!(refusal::<Option<usize>>("x").contains("\"off\""));
+        assert!(refusal::<MinTxRate>("90%").contains("5% to 85%"));
+        assert!(refusal::<MinTxRate>("0/s").contains("nothing through"));
+        assert!(refusal::<PaceMode>("never").contains("adaptive, fixed, off"));
+        assert!(refusal::<(Network, Weight)>("10.0.0.0/8").contains("NETWORK=WEIGHT"));
+        assert!(refusal::<(Network, Weight)>("10.0.0.0/8=0").contains("1 to 1000"));
+        assert!(refusal::<Vec<Network>>("10.0.0.1/8").contains("10.0.0.0/8"));
+    }
+
+    #[test]
+    fn sizes_are_written_in_the_largest_unit_that_fits() {
+        assert_eq!(Size(64 << 20).text(), "64MiB");
+        assert_eq!(Size(1_000_000).text(), "1000000");
+        assert_eq!(Size(0).text(), "0");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_reads_back(
+            bytes: u32, nanos in 0..u64::MAX / 2, micros in 1_u64..10_000_000_000_000, percent in 5_u8..=85
+        ) {
+            let size = Size(bytes as usize);
+            prop_assert_eq!(Size::read(&size.text()), Ok(size));
+            let span = Duration::from_nanos(nanos);
+            prop_assert_eq!(Duration::read(&span.text()), Ok(span));
+            let rate = Rate::from_micros(micros).unwrap();
+            for least in [MinTxRate::Rate(rate), MinTxRate::Percent(percent)] {
+                prop_assert_eq!(MinTxRate::read(&least.text()), Ok(least));
+            }
+        }
+    }
+}
