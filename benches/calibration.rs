@@ -6,7 +6,7 @@
 //! before (the percentile bootstrap over runs) or could be used for a single run (the block
 //! bootstrap). The output is the tables of `docs/calibration.md`; it is the same on every machine.
 
-use measure::{CompareTerms, Difference, Ending, Meaning};
+use measure::{CompareTerms, ComparisonVerdict, Difference, Ending};
 use pacing::Random;
 
 #[path = "../crates/measure/tests/it/models.rs"]
@@ -39,7 +39,10 @@ fn percent(count: u32, mut draw: impl FnMut() -> bool) -> f64 {
 }
 
 fn is_verdict(difference: &Difference) -> bool {
-    matches!(difference.meaning, Meaning::Better | Meaning::Worse)
+    matches!(
+        difference.meaning,
+        ComparisonVerdict::Better | ComparisonVerdict::Worse
+    )
 }
 
 /// Nine metrics of equal sides.
@@ -62,8 +65,8 @@ fn false_alarms() -> String {
                 alarms += each * f64::from(u8::from(differences.iter().any(is_verdict)));
                 let failed = differences.iter().any(|it| it.is_regression(0.05));
                 exits += each * f64::from(u8::from(failed));
-                same += share(&|it| it.meaning == Meaning::Same);
-                open += share(&|it| matches!(it.meaning, Meaning::CannotTell(_)));
+                same += share(&|it| it.meaning == ComparisonVerdict::Same);
+                open += share(&|it| matches!(it.meaning, ComparisonVerdict::CannotTell(_)));
             }
             table += &format!(
                 "| {name} | {runs} | {alarms:.1} % | {exits:.1} % | {same:.0} % | {open:.0} % |\n"
@@ -87,7 +90,7 @@ fn power() -> String {
                     let differences = repeats.compared(runs, worse_by, &TERMS, &mut random);
                     differences.iter().any(|it| match limit {
                         Some(limit) => it.is_regression(limit),
-                        None => it.meaning == Meaning::Worse,
+                        None => it.meaning == ComparisonVerdict::Worse,
                     })
                 })
             };

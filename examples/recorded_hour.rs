@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use measure::{
     Answered, BlockSeen, BlockTx, Cause, Codespace, EndpointInfo, FORMAT, Host, Manifest,
-    NodeLimits, Recorder, RecorderConfig, Reply, RunEnd, RunFolderWriters, SchedulePlan, Sent,
-    SourceId, TxHash, hash_prefix,
+    NodeLimits, PlanDocument, Recorder, RecorderConfig, Reply, RunEnd, RunFolderWriters,
+    SchedulePlan, Sent, SourceId, TxHash, hash_prefix,
 };
 use pacing::{Arrivals, Nanos, Profile, Schedule};
 
@@ -181,7 +181,10 @@ fn manifest(transactions: u64) -> Manifest {
         origin_unix_ns: ORIGIN_UNIX_NS,
         origin_error_ns: 0,
         started: "2026-11-20T00:00:00Z".into(),
-        plan: serde_json::json!({ "arrivals": "even", "warmup": "0s" }),
+        plan: PlanDocument {
+            arrivals: Some("even".into()),
+            ..PlanDocument::default()
+        },
         profile: format!("a simulated hour with {transactions} transactions"),
         planned: Some(transactions),
         seed: 1,

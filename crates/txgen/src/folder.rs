@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use measure::read::{HlogReader, ReadError, RowReader, TableRow, TxReader};
-use measure::{BlockRow, KilledRun, LatencySet, Manifest, SeriesRow, StepRow, Summary};
+use measure::{BlockRow, Manifest, MergePart, SeriesRow, StepRow, Summary, rebuild};
 
 /// A file of a run.
 pub type RunFile = BufReader<File>;
@@ -66,7 +66,11 @@ impl RecordedRun {
                 }
                 summary
             }
-            None => Rebuild::new(&path, &manifest).summary(&mut notes)?,
+            None => {
+                let (summary, killed_notes) = rebuilt(&path, &manifest)?;
+                notes = killed_notes;
+                summary
+            }
         };
         Ok(Self {
             path,
@@ -183,76 +187,38 @@ impl RecordedRun {
     }
 }
 
-/// Reads what a killed run left.
-struct Rebuild<'a> {
-    path: &'a Path,
-    manifest: &'a Manifest,
-    torn: Vec<&'static str>,
-}
-
-impl<'a> Rebuild<'a> {
-    const fn new(path: &'a Path, manifest: &'a Manifest) -> Self {
-        Self {
-            path,
-            manifest,
-            torn: Vec::new(),
-        }
-    }
-
-    fn summary(mut self, notes: &mut Vec<String>) -> anyhow::Result<Summary> {
-        let series: Vec<SeriesRow> = self.all()?;
-        let steps: Vec<StepRow> = self.all()?;
-        let blocks: Vec<BlockRow> = self.all()?;
-        let mut killed = KilledRun::new(self.manifest, &series, steps, &blocks);
-        self.count(&mut killed)?;
-        let latencies = self.latencies(killed.warmup().as_secs_f64())?;
-        let summary = killed.summary(&latencies);
+/// The summary of a run that was killed, from the rows it left, and what to note about it.
+fn rebuilt(path: &Path, manifest: &Manifest) -> anyhow::Result<(Summary, Vec<String>)> {
+    let mut killed = MergePart {
+        manifest: manifest.clone(),
+        summary: None,
+        series: rows(path)?,
+        steps: rows(path)?,
+        blocks: rows(path)?,
+        hlog: HlogReader::new(open(path, "latency.hlog")?),
+        txs: txs(path, manifest)?,
+    };
+    let summary = rebuild(&mut killed).map_err(|source| unusable(path, source))?;
+    let mut notes = vec![format!(
+        "summary.json is missing or cut off: the run was killed after {:.0} s; its figures were made from the rows it left",
+        summary.time.ended_s
+    )];
+    let files = [
+        (SeriesRow::FILE, killed.series.is_torn()),
+        (StepRow::FILE, killed.steps.is_torn()),
+        (BlockRow::FILE, killed.blocks.is_torn()),
+        ("txs.csv", killed.txs.is_torn()),
+        ("latency.hlog", killed.hlog.is_torn()),
+    ];
+    let torn = files.iter().filter(|(_, is_torn)| *is_torn);
+    let torn: Vec<&str> = torn.map(|(file, _)| *file).collect();
+    if !torn.is_empty() {
         notes.push(format!(
-            "summary.json is missing or cut off: the run was killed after {:.0} s; its figures were made from the rows it left",
-            summary.time.ended_s
+            "the last row of {} was cut off and is left out",
+            torn.join(", ")
         ));
-        if !self.torn.is_empty() {
-            notes.push(format!(
-                "the last row of {} was cut off and is left out",
-                self.torn.join(", ")
-            ));
-        }
-        Ok(summary)
     }
-
-    fn all<T: TableRow>(&mut self) -> anyhow::Result<Vec<T>> {
-        let (rows, torn) = all(self.path, rows::<T>(self.path)?)?;
-        if torn {
-            self.torn.push(T::FILE);
-        }
-        Ok(rows)
-    }
-
-    fn count(&mut self, killed: &mut KilledRun<'_>) -> anyhow::Result<()> {
-        let mut txs = txs(self.path, self.manifest)?;
-        loop {
-            match txs.next_row() {
-                Ok(Some(row)) => killed.tx(&row),
-                Ok(None) => break,
-                Err(source) => return Err(unusable(self.path, source)),
-            }
-        }
-        if txs.is_torn() {
-            self.torn.push("txs.csv");
-        }
-        Ok(())
-    }
-
-    fn latencies(&mut self, from_s: f64) -> anyhow::Result<LatencySet> {
-        let mut log = HlogReader::new(open(self.path, "latency.hlog")?);
-        let latencies = log
-            .sum(from_s)
-            .map_err(|source| unusable(self.path, source))?;
-        if log.is_torn() {
-            self.torn.push("latency.hlog");
-        }
-        Ok(latencies)
-    }
+    Ok((summary, notes))
 }
 
 /// The manifest of a run folder.
@@ -356,7 +322,7 @@ fn rows<T: TableRow>(path: &Path) -> anyhow::Result<RowReader<RunFile, T>> {
 }
 
 fn txs(path: &Path, manifest: &Manifest) -> anyhow::Result<TxReader<RunFile>> {
-    let kept = manifest.rows();
+    let kept = manifest.plan.rows;
     if !kept.is_each() {
         bail!(
             "this needs the row of each transaction, and the run in {} was played with --rows {kept}: play it \

@@ -43,7 +43,7 @@ pub fn execute(args: MergeArgs) -> Result<u8, CommandError> {
     note_clocks(&mut manifest, &offsets, limit_ms).map_err(unmerged)?;
     let folder = RunFolder::create(args.out).map_err(usage)?;
     let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
-    let mut files = folder.open_all(manifest.rows()).map_err(usage)?;
+    let mut files = folder.open_all(manifest.plan.rows).map_err(usage)?;
     let unwritten = "cannot write the merged run; free some space or choose another --out";
     let written = manifest.write_to(&mut files.manifest);
     written.context(unwritten).map_err(failed)?;
@@ -92,7 +92,7 @@ fn unmerged(error: MergeError) -> CommandError {
 fn part(run: &RecordedRun) -> anyhow::Result<MergePart<RunFile>> {
     Ok(MergePart {
         manifest: run.manifest().clone(),
-        summary: run.summary().clone(),
+        summary: Some(run.summary().clone()),
         series: run.rows()?,
         steps: run.rows()?,
         blocks: run.rows()?,

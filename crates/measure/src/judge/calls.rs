@@ -1,12 +1,11 @@
 //! Which stage of a node was at work most of the time, by its own metrics: the calls of its application that it times.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
-use crate::evidence::{Evidence, EvidenceKind, LimitedBy, Strength};
-use crate::rows::NodeRow;
-use crate::stages::{BUSY_SHARE, ONE};
-use crate::summary::Summary;
+use crate::format::evidence::{Evidence, EvidenceKind, LimitedBy, Stage, StageEvidence, Strength};
+use crate::format::rows::NodeRow;
+use crate::format::summary::Summary;
+use crate::judge::stages::{BUSY_SHARE, ONE};
 
 /// Names the stage that held the load back from what the nodes' rows say of it, where the node did: that is measured,
 /// and takes the place of what answers and blocks let suppose.
@@ -25,59 +24,59 @@ pub fn name_stage(summary: &mut Summary, rows: &[NodeRow]) {
     let Some(shares) = busiest.filter(|_| summary.limited_by == LimitedBy::Node) else {
         return;
     };
-    let supposed = |it: &Evidence| it.kind == EvidenceKind::SerialStage;
+    let supposed = |it: &Evidence| matches!(it.kind, EvidenceKind::SerialStage(_));
     let place = summary.evidence.iter().position(supposed);
     let found = place.map(|at| summary.evidence.remove(at));
     // A stage is at work also because blocks take no more, and says nothing of what was lost or stood still.
-    let is_plainer = |it: &Evidence| it.strength >= Strength::Strong && is_plainer(it.kind);
+    let is_plainer = |it: &Evidence| it.strength >= Strength::Strong && is_plainer(&it.kind);
     let plainest = summary.evidence.iter().rposition(is_plainer);
     let behind = plainest.map_or(0, |last| last + 1);
     let place = behind.min(place.unwrap_or(behind));
     let txs = summary.evidence.first().map_or(0, |it| it.txs);
-    let evidence = |strength, text| Evidence {
-        kind: EvidenceKind::SerialStage,
+    let (share, busiest) = shares.busiest();
+    let (knows_check, is_busy) = (shares.check.is_some(), share >= BUSY_SHARE);
+    let evidence = Evidence {
+        kind: EvidenceKind::SerialStage(StageEvidence::Metrics {
+            node: shares.node,
+            stage: is_busy.then_some(busiest),
+            check: shares.check,
+            execution: shares.execution,
+            recheck: shares.recheck,
+        }),
         points_to: LimitedBy::Node,
-        strength,
+        strength: if is_busy {
+            Strength::Strong
+        } else {
+            Strength::Remark
+        },
         txs,
         from_s: None,
         until_s: None,
-        limit: None,
-        endpoint: None,
-        text,
     };
-    let (share, stage) = shares.busiest();
-    if share >= BUSY_SHARE {
-        let text = format!(
-            "{stage} was at work {:.0} % of the time: {shares}",
-            share * 100.0
-        );
-        summary
-            .evidence
-            .insert(place, evidence(Strength::Strong, text));
+    if is_busy {
+        summary.evidence.insert(place, evidence);
     } else if let Some(found) = found {
-        match shares.check {
-            None => summary.evidence.insert(place, found),
-            Some(_) => {
-                let text = format!("no stage of the node was at work most of the time: {shares}");
-                summary.evidence.push(evidence(Strength::Remark, text));
-            }
+        if knows_check {
+            summary.evidence.push(evidence);
+        } else {
+            summary.evidence.insert(place, found);
         }
     }
 }
 
 /// What names a cause by itself, whatever stage was at work beside it.
-const fn is_plainer(kind: EvidenceKind) -> bool {
+const fn is_plainer(kind: &EvidenceKind) -> bool {
     use EvidenceKind::{
         BlocksFull, BlocksOutOfGas, EndpointSilent, FailedInBlocks, LostAfterAccept, NoAnswers,
         NoBlocks,
     };
     matches!(
         kind,
-        BlocksFull
-            | BlocksOutOfGas
-            | EndpointSilent
+        BlocksFull { .. }
+            | BlocksOutOfGas { .. }
+            | EndpointSilent { .. }
             | FailedInBlocks
-            | LostAfterAccept
+            | LostAfterAccept { .. }
             | NoAnswers
             | NoBlocks
     )
@@ -120,21 +119,17 @@ impl Shares {
         })
     }
 
-    /// The largest share, and whose it is.
-    fn busiest(&self) -> (f64, &'static str) {
+    /// The largest share, and the stage.
+    fn busiest(&self) -> (f64, Stage) {
         let stages = [
-            (self.execution, "execution (FinalizeBlock and Commit)"),
-            (
-                self.recheck,
-                "recheck (CheckTx of what a block left in the mempool)",
-            ),
-            (
-                self.check.unwrap_or_default(),
-                "CheckTx, which takes one transaction at a time,",
-            ),
+            (self.execution, Stage::Execution),
+            (self.recheck, Stage::Recheck),
+            (self.check.unwrap_or_default(), Stage::Check),
         ];
-        let busier = |one: (f64, _), other: (f64, _)| if other.0 > one.0 { other } else { one };
-        stages.into_iter().fold((0.0, ""), busier)
+        let busier = |one: (f64, Stage), other: (f64, Stage)| {
+            if other.0 > one.0 { other } else { one }
+        };
+        stages.into_iter().fold((0.0, Stage::Execution), busier)
     }
 }
 
@@ -146,21 +141,6 @@ fn alone_s(rows: &[&NodeRow]) -> Option<f64> {
         Some(row.checking_s? / checks as f64)
     });
     means.min_by(f64::total_cmp)
-}
-
-impl fmt::Display for Shares {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [execution, recheck] = [self.execution, self.recheck].map(|share| share * 100.0);
-        match self.check {
-            Some(check) => write!(f, "CheckTx {:.0} %", check * 100.0),
-            None => f.write_str("CheckTx unknown, as its calls waited for each other all the time"),
-        }?;
-        let node = &self.node;
-        write!(
-            f,
-            ", execution {execution:.0} %, recheck {recheck:.0} %, by the metrics of {node}"
-        )
-    }
 }
 
 /// Two seconds are chance.

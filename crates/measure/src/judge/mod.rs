@@ -5,44 +5,75 @@
 //! thresholds in [`limits`](crate::limits), for the run that goes on, its summary, its report and a search.
 
 mod calls;
-mod limited_by;
+mod collector;
+mod endpoints;
+mod header_clock;
 mod onsets;
 mod point;
 mod schedule;
+mod signals;
+mod stages;
 mod steps;
 
 pub use calls::name_stage;
+pub(crate) use endpoints::{EndpointParts, EndpointWatch};
+pub use header_clock::HeaderClock;
 pub use onsets::{Onset, onsets};
-pub(crate) use point::lost;
 pub use point::{BrokenLimit, Point, PointJudgement, capacity_tps, growth_finding};
-pub use steps::{Excess, RampJudgement, Shortfall, excesses, ramp};
+pub(crate) use signals::OverloadSignals;
+pub use steps::{RampJudgement, excesses, ramp};
 
-use crate::plan::LoadModel;
-use crate::signs::Signs;
-use crate::summary::Summary;
+pub use crate::format::evidence::{Excess, Shortfall};
+use crate::format::plan_document::PlanDocument;
+use crate::format::summary::{LoadModel, Summary};
 
 /// What a plan says that no figure shows.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms {
+pub(crate) struct JudgeContext {
     /// Whether the target answers only after it has checked a transaction.
     pub(crate) checked: bool,
     /// How many may be in flight, where what is due beyond waits for them.
     pub(crate) waits_at: Option<u64>,
 }
 
+impl JudgeContext {
+    pub(crate) fn of(plan: &PlanDocument) -> Self {
+        Self {
+            checked: plan.checked,
+            waits_at: plan.waits_at(),
+        }
+    }
+}
+
+/// Everything that conclusions on a whole run are drawn from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts<'a> {
+    /// The figures, complete.
+    pub(crate) summary: &'a Summary,
+    /// What the course of the run showed.
+    pub(crate) signals: &'a OverloadSignals,
+    /// What the plan says.
+    pub(crate) context: JudgeContext,
+}
+
 /// Draws the conclusions of a summary whose figures are complete.
-pub(crate) fn conclude(summary: &mut Summary, signs: &Signs, terms: Terms) {
-    summary.verdict = schedule::verdict(summary, terms);
-    summary
-        .verdict
-        .reasons
-        .extend(signs.header_clock.set_words());
-    (summary.limited_by, summary.evidence) = limited_by::limited_by(summary, signs, terms);
-    (summary.knee, summary.knee_reason) = match summary.model {
+pub(crate) fn conclude(summary: &mut Summary, signals: &OverloadSignals, context: JudgeContext) {
+    let facts = Facts {
+        summary,
+        signals,
+        context,
+    };
+    let mut verdict = schedule::verdict(&facts);
+    verdict.reasons.extend(signals.header_clock.set_words());
+    let (limited_by, evidence) = collector::limited_by(facts);
+    let (knee, knee_reason) = match facts.summary.model {
         LoadModel::Closed => (None, "a closed loop has no offered rate".into()),
         LoadModel::Open => {
-            let judgement = ramp(&summary.steps, summary.followed);
+            let judgement = ramp(&facts.summary.steps, facts.summary.followed);
             (judgement.knee, judgement.reason)
         }
     };
+    summary.verdict = verdict;
+    (summary.limited_by, summary.evidence) = (limited_by, evidence);
+    (summary.knee, summary.knee_reason) = (knee, knee_reason);
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::evidence::{Evidence, EvidenceKind, Strength};
+use crate::format::evidence::{Evidence, EvidenceKind, Strength};
 
 /// A sign of an overload and when it began.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,11 +23,16 @@ impl fmt::Display for Onset {
 pub fn onsets(evidence: &[Evidence]) -> Vec<Onset> {
     // A mempool that is full decides nothing by itself, but it explains the refusals; an endpoint that gives
     // no answers may hold nothing up, but is broken.
-    let explains = [EvidenceKind::MempoolFull, EvidenceKind::EndpointSilent];
-    let tells = |it: &&Evidence| it.strength >= Strength::Strong || explains.contains(&it.kind);
+    let explains = |kind: &EvidenceKind| {
+        matches!(
+            kind,
+            EvidenceKind::MempoolFull { .. } | EvidenceKind::EndpointSilent { .. }
+        )
+    };
+    let tells = |it: &&Evidence| it.strength >= Strength::Strong || explains(&it.kind);
     let onset = |it: &Evidence| {
         let (at_s, sign) = (it.from_s?, sign(it)?);
-        Some((order(it.kind), Onset { at_s, sign }))
+        Some((order(&it.kind), Onset { at_s, sign }))
     };
     let told = evidence.iter().filter(tells);
     let mut onsets: Vec<(u8, Onset)> = told.filter_map(onset).collect();
@@ -41,42 +46,39 @@ pub fn onsets(evidence: &[Evidence]) -> Vec<Onset> {
 
 /// What began; nothing for what a run ends with.
 fn sign(evidence: &Evidence) -> Option<String> {
-    let at = |what: &str| match evidence.limit {
-        Some(limit) => format!("{what} at {limit}"),
-        None => what.to_owned(),
-    };
     let for_s = |what: &str| {
         let until_s = evidence.until_s.or(evidence.from_s).unwrap_or(0.0);
         let span_s = until_s - evidence.from_s.unwrap_or(0.0);
         format!("{what} for {span_s:.1} s")
     };
-    Some(match evidence.kind {
-        EvidenceKind::BlocksFull => at("blocks full"),
-        EvidenceKind::BlocksOutOfGas => at("blocks out of gas"),
+    Some(match &evidence.kind {
+        EvidenceKind::BlocksFull { limit } => format!("blocks full at {limit}"),
+        EvidenceKind::BlocksOutOfGas { limit, .. } => format!("blocks out of gas at {limit}"),
         EvidenceKind::NoBlocks => for_s("no block"),
         EvidenceKind::Backlog => "backlog".to_owned(),
-        EvidenceKind::MempoolFull => at("mempool full"),
+        EvidenceKind::MempoolFull { limit } => format!("mempool full at {limit}"),
         EvidenceKind::Refused => "refusals".to_owned(),
         EvidenceKind::NoAnswers => for_s("no answer"),
-        EvidenceKind::EndpointSilent => for_s(&format!("no answer of {}", host(evidence))),
+        EvidenceKind::EndpointSilent { endpoint } => {
+            for_s(&format!("no answer of {}", host(endpoint)))
+        }
         _ => return None,
     })
 }
 
-/// Host and port of the endpoint that it is about.
-fn host(evidence: &Evidence) -> &str {
-    let url = evidence.endpoint.as_deref().unwrap_or("an endpoint");
+/// Host and port of an endpoint.
+fn host(url: &str) -> &str {
     let behind_scheme = url.split_once("://").map_or(url, |(_, rest)| rest);
     behind_scheme.split('/').next().unwrap_or(behind_scheme)
 }
 
 /// Causes before effects.
-const fn order(kind: EvidenceKind) -> u8 {
+const fn order(kind: &EvidenceKind) -> u8 {
     match kind {
-        EvidenceKind::BlocksFull | EvidenceKind::BlocksOutOfGas => 0,
+        EvidenceKind::BlocksFull { .. } | EvidenceKind::BlocksOutOfGas { .. } => 0,
         EvidenceKind::NoBlocks => 1,
         EvidenceKind::Backlog => 2,
-        EvidenceKind::MempoolFull => 3,
+        EvidenceKind::MempoolFull { .. } => 3,
         EvidenceKind::Refused => 4,
         _ => 5,
     }
@@ -85,34 +87,40 @@ const fn order(kind: EvidenceKind) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::LimitedBy;
+    use crate::format::evidence::{Excess, LimitedBy, Shortfall};
 
-    fn evidence(kind: EvidenceKind, from_s: f64, limit: Option<u64>) -> Evidence {
+    fn evidence(kind: EvidenceKind, from_s: f64) -> Evidence {
         Evidence {
-            kind,
             points_to: LimitedBy::Node,
             strength: match kind {
-                EvidenceKind::MempoolFull => Strength::Remark,
+                EvidenceKind::MempoolFull { .. } => Strength::Remark,
                 _ => Strength::Strong,
             },
+            kind,
             txs: 1_000,
             from_s: Some(from_s),
             until_s: Some(from_s + 9.0),
-            limit,
-            endpoint: None,
-            text: String::new(),
         }
     }
 
     #[test]
     fn an_overload_is_told_from_its_first_sign_to_the_refusals() {
+        let steps_failed = EvidenceKind::StepsFailed {
+            failed: 2,
+            steps: 5,
+            rate_tps: 500.0,
+            excess: Excess {
+                shortfall: Shortfall::Accepted(0.5),
+                stall_s: None,
+            },
+        };
         // As evidence is ranked: by weight, not by time.
         let ranked = [
-            evidence(EvidenceKind::Refused, 24.1, None),
-            evidence(EvidenceKind::StepsFailed, 20.0, None),
-            evidence(EvidenceKind::Backlog, 15.0, None),
-            evidence(EvidenceKind::BlocksFull, 13.2, Some(600)),
-            evidence(EvidenceKind::MempoolFull, 24.4, Some(2_000)),
+            evidence(EvidenceKind::Refused, 24.1),
+            evidence(steps_failed, 20.0),
+            evidence(EvidenceKind::Backlog, 15.0),
+            evidence(EvidenceKind::BlocksFull { limit: 600 }, 13.2),
+            evidence(EvidenceKind::MempoolFull { limit: 2_000 }, 24.4),
         ];
         let told: Vec<String> = onsets(&ranked).iter().map(ToString::to_string).collect();
         assert_eq!(
@@ -128,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_silence_has_a_length_and_a_remark_is_no_sign() {
-        let mut silence = evidence(EvidenceKind::NoAnswers, 8.0, None);
+        let mut silence = evidence(EvidenceKind::NoAnswers, 8.0);
         let told = onsets(std::slice::from_ref(&silence));
         assert_eq!(told[0].to_string(), "no answer for 9.0 s from 8 s");
         silence.strength = Strength::Remark;

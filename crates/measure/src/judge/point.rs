@@ -2,14 +2,14 @@
 
 use pacing::{Nanos, Schedule};
 
-use super::steps;
-use crate::counts::{Counts, sum};
-use crate::knee::{BacklogGrowth, BlockMark, Finding, Trial, backlog_growth};
+use super::{Excess, steps};
+use crate::format::counts::{Counts, sum};
+use crate::format::summary::Summary;
 use crate::limits::{
     BEHIND_LIMIT, GROWTH_CONFIDENCE, GROWTH_LIMIT, LATE_SHARE_INVALID, LOST_LIMIT,
     MIN_TREND_BLOCKS, OWN_LATENESS_LIMIT, UNSEEN_GROWTH_LIMIT, WAITING_LIMIT,
 };
-use crate::summary::Summary;
+use crate::stats::knee::{BacklogGrowth, BlockMark, Finding, Trial, backlog_growth};
 
 /// What a point came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,7 +66,7 @@ pub struct BrokenLimit {
 impl Point<'_> {
     /// Whether the target sustained the rate.
     pub fn judge(&self) -> PointJudgement {
-        let lost_share = lost(self.summary, self.followed);
+        let lost_share = self.summary.lost_share(self.followed);
         let growth = growth(self);
         let mut broken = Vec::new();
         if lost_share > LOST_LIMIT {
@@ -167,21 +167,6 @@ fn own_lateness(point: &Point<'_>) -> Option<String> {
             )
         })
     })
-}
-
-/// Not accepted, or accepted and not committed by the end, as a share of planned. What was not sent
-/// because the run was ended early is not lost.
-pub(crate) fn lost(summary: &Summary, followed: bool) -> f64 {
-    let (offered, fate) = (&summary.offered, &summary.fate);
-    let kept = if followed {
-        fate.accepted
-            .saturating_sub(fate.pending + fate.commit_failed + fate.unverified)
-    } else {
-        fate.accepted
-    };
-    let planned = offered.planned.saturating_sub(offered.unsent_by_the_end());
-    let planned = planned.max(1);
-    (1.0 - kept as f64 / planned as f64).max(0.0)
 }
 
 fn lost_words(summary: &Summary, share: f64) -> String {
@@ -305,6 +290,6 @@ pub fn capacity_tps(growth: &BacklogGrowth, rate: f64) -> Option<f64> {
 fn excess(point: &Point<'_>) -> Option<String> {
     let excesses = steps::excesses(&point.summary.steps, point.followed);
     let mut excesses = excesses.into_iter().flatten();
-    let excess = excesses.find(steps::Excess::is_the_nodes)?;
+    let excess = excesses.find(Excess::is_the_nodes)?;
     Some(excess.to_string())
 }

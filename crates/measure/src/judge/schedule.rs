@@ -5,20 +5,21 @@
 //! latency counts from the due time. What the generator did not send, or sent late by its own fault
 //! or for lack of connections, does.
 
-use super::Terms;
-use crate::event::UnsentReason;
-use crate::fate::Offered;
+use super::{Facts, JudgeContext};
+use crate::format::event::UnsentReason;
+use crate::format::fate::Offered;
+use crate::format::summary::LoadModel;
+use crate::format::summary::{ScheduleVerdict, Summary, Verdict};
 use crate::limits::{
     LATE_SHARE_DEGRADED, LATE_SHARE_INVALID, STALL_DEGRADED_MS, UNSENT_SHARE_INVALID,
 };
-use crate::plan::LoadModel;
-use crate::summary::{ScheduleVerdict, Summary, Verdict};
 
-pub(super) fn verdict(summary: &Summary, terms: Terms) -> Verdict {
+pub(super) fn verdict(facts: &Facts<'_>) -> Verdict {
+    let summary = facts.summary;
     let mut findings = Findings::default();
     judge_conservation(summary, &mut findings);
     judge_records(summary, &mut findings);
-    judge_coverage(summary, terms, &mut findings);
+    judge_coverage(summary, facts.context, &mut findings);
     match summary.model {
         LoadModel::Open => {
             judge_unsent(&summary.offered, &mut findings);
@@ -102,7 +103,7 @@ fn judge_records(summary: &Summary, findings: &mut Findings) {
 }
 
 /// What the figures do not cover.
-fn judge_coverage(summary: &Summary, terms: Terms, findings: &mut Findings) {
+fn judge_coverage(summary: &Summary, context: JudgeContext, findings: &mut Findings) {
     let time = &summary.time;
     if summary.offered.sent > 0 && time.warmup_s > 0.0 && time.offered_s <= time.warmup_s {
         findings.add(
@@ -128,13 +129,13 @@ fn judge_coverage(summary: &Summary, terms: Terms, findings: &mut Findings) {
         );
     }
     let held_up = summary.late.causes.node;
-    if let Some(limit) = terms.waits_at.filter(|_| held_up > 0) {
+    if let Some(limit) = context.waits_at.filter(|_| held_up > 0) {
         findings.reasons.push(format!(
             "what fell due while {limit} transactions were in flight waited and left later, in its order \
              (--at-max-in-flight wait): {held_up} left more than 1 ms late because of the node"
         ));
     }
-    if !terms.checked && !summary.followed {
+    if !context.checked && !summary.followed {
         findings.reasons.push(
             "accepted means received: broadcast_tx_async answers before the node checks a transaction, and blocks \
              were not followed, so nothing says that one was valid"

@@ -1,53 +1,13 @@
 //! Which steps a target sustained, and when a ramp has saturated it.
 
-use std::fmt;
-
+use crate::format::evidence::{Excess, Shortfall};
+use crate::format::rows::StepRow;
+use crate::format::summary::Knee;
 use crate::limits::{
     BACKLOG_BLOCKS, LEFT_BEHIND_BLOCKS, LEFT_BEHIND_S, MIN_OFFERED, SATURATED_STEPS, STALLED_STEPS,
     SUSTAINED_SHARE,
 };
-use crate::rows::StepRow;
-use crate::silence;
-use crate::summary::Knee;
-
-/// Why a step was not sustained.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Excess {
-    /// What fell short.
-    pub shortfall: Shortfall,
-    /// How long the node gave no sign, if that is why: the rest of the step kept up.
-    pub stall_s: Option<f64>,
-}
-
-/// What fell short, as a share of the transactions due in a step.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Shortfall {
-    /// Only these were sent, or on time: the generator could not offer the step.
-    Offered(f64),
-    /// Only these were accepted.
-    Accepted(f64),
-    /// Only these were committed with code 0.
-    Committed(f64),
-    /// These failed in their blocks.
-    FailedInBlocks(f64),
-    /// These were sent late because of the node.
-    Late(f64),
-}
-
-impl Excess {
-    /// Whether the step was offered, so that it says something about the node.
-    pub const fn is_the_nodes(&self) -> bool {
-        !matches!(self.shortfall, Shortfall::Offered(_))
-    }
-
-    /// What became of the step, in two words.
-    pub const fn label(&self) -> &'static str {
-        match self.is_the_nodes() {
-            true => "not sustained",
-            false => "not offered",
-        }
-    }
-}
+use crate::stats::silence;
 
 /// What the steps of a ramp say together.
 #[derive(Debug, Clone, PartialEq)]
@@ -328,27 +288,6 @@ fn exceptions(judged: &[Judged<'_>]) -> String {
     match &failed[..] {
         [] => String::new(),
         failed => format!(", except {}", failed.join(", ")),
-    }
-}
-
-impl fmt::Display for Excess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (only, share, fate) = match self.shortfall {
-            Shortfall::Offered(share) => (
-                "only ",
-                share,
-                "sent on time: the generator could not offer it",
-            ),
-            Shortfall::Accepted(share) => ("only ", share, "accepted"),
-            Shortfall::Committed(share) => ("only ", share, "committed"),
-            Shortfall::FailedInBlocks(share) => ("", share, "committed with an error code"),
-            Shortfall::Late(share) => ("", share, "sent late because of the node"),
-        };
-        write!(f, "{only}{:.1} % of offered was {fate}", share * 100.0)?;
-        match self.stall_s {
-            Some(stall_s) => write!(f, " (stall of {stall_s:.1} s)"),
-            None => Ok(()),
-        }
     }
 }
 

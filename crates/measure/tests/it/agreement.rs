@@ -3,9 +3,9 @@
 
 use measure::read::{HlogReader, RowReader, TxReader};
 use measure::{
-    AnswerRow, Answered, Answers, BlockRow, BlockSeen, Cause, Codespace, EndpointInfo, Evidence,
-    EvidenceKind, Failure, KilledRun, Manifest, MergePart, Plan, Quantiles, RecorderConfig, Reply,
-    SchedulePlan, Sent, SeriesRow, StepRow, Summary, Unsent, UnsentReason, merge,
+    AnswerRow, Answered, Answers, BlockSeen, Cause, Codespace, EndpointInfo, Evidence,
+    EvidenceKind, Failure, Manifest, MergePart, Plan, Quantiles, RecorderConfig, Reply,
+    SchedulePlan, Sent, Summary, Unsent, UnsentReason, merge,
 };
 use pacing::{Nanos, Step};
 use proptest::prelude::*;
@@ -194,17 +194,7 @@ fn two_endpoints() -> Manifest {
 }
 
 fn rebuilt(folder: &Folder) -> Summary {
-    let manifest = two_endpoints();
-    let series: Vec<SeriesRow> = crate::reading::rows(&folder.series.bytes());
-    let steps: Vec<StepRow> = crate::reading::rows(&folder.steps.bytes());
-    let blocks: Vec<BlockRow> = crate::reading::rows(&folder.blocks.bytes());
-    let mut killed = KilledRun::new(&manifest, &series, steps, &blocks);
-    let txs = folder.txs.bytes();
-    let mut reader = TxReader::new(&txs[..]).unwrap();
-    while let Some(row) = reader.next_row().unwrap() {
-        killed.tx(&row);
-    }
-    killed.summary(&HlogReader::new(&folder.hlog.bytes()[..]).sum(0.0).unwrap())
+    crate::reading::rebuilt(folder, two_endpoints(), usize::MAX)
 }
 
 fn merged(load: &[Transaction]) -> (Summary, Vec<AnswerRow>) {
@@ -227,7 +217,7 @@ fn merged(load: &[Transaction]) -> (Summary, Vec<AnswerRow>) {
         let [txs, series, steps, blocks, hlog] = files.each_ref().map(|bytes| &bytes[..]);
         MergePart {
             manifest: two_endpoints(),
-            summary: summary.clone(),
+            summary: Some(summary.clone()),
             series: RowReader::new(series).unwrap(),
             steps: RowReader::new(steps).unwrap(),
             blocks: RowReader::new(blocks).unwrap(),
@@ -269,7 +259,7 @@ fn counts(rows: &[AnswerRow]) -> Vec<(u64, u64, u16, &str, u64)> {
 
 fn silent_endpoint(summary: &Summary) -> Option<&Evidence> {
     let mut evidence = summary.evidence.iter();
-    evidence.find(|it| it.kind == EvidenceKind::EndpointSilent)
+    evidence.find(|it| matches!(it.kind, EvidenceKind::EndpointSilent { .. }))
 }
 
 fn agree(load: &[Transaction]) -> Result<(), TestCaseError> {
@@ -397,7 +387,8 @@ fn an_endpoint_that_freezes_is_named_alike_live_rebuilt_and_merged() {
         assert_eq!(silent_endpoint(&other), silent_endpoint(&live));
     }
     let silent = silent_endpoint(&live).unwrap();
-    assert_eq!(silent.endpoint.as_deref(), Some("http://b:2"));
+    let endpoint = "http://b:2".to_owned();
+    assert_eq!(silent.kind, EvidenceKind::EndpointSilent { endpoint });
     assert_eq!((silent.from_s, silent.until_s), (Some(1.5), Some(6.0)));
     let column = folder.series.column("silent");
     assert_eq!(column[0], "");

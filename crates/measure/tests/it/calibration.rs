@@ -3,7 +3,9 @@
 //! (`cargo bench --bench calibration`).
 
 use measure::judge::growth_finding;
-use measure::{BacklogGrowth, CompareTerms, Ending, Finding, Ignorance, Meaning, backlog_growth};
+use measure::{
+    BacklogGrowth, CompareTerms, ComparisonVerdict, Ending, Finding, Uncertainty, backlog_growth,
+};
 use pacing::{Nanos, Random};
 
 use crate::models::{Chain, Repeats};
@@ -163,9 +165,12 @@ fn verdicts(repeats: Repeats, runs: usize, worse_by: f64) -> u32 {
     let mut random = Random::new(7);
     let compared = (0..100).filter(|_| {
         let differences = repeats.compared(runs, worse_by, &TERMS, &mut random);
-        differences
-            .iter()
-            .any(|it| matches!(it.meaning, Meaning::Better | Meaning::Worse))
+        differences.iter().any(|it| {
+            matches!(
+                it.meaning,
+                ComparisonVerdict::Better | ComparisonVerdict::Worse
+            )
+        })
     });
     compared.count() as u32
 }
@@ -193,13 +198,17 @@ fn a_difference_is_found_with_as_many_runs_as_were_said_to_be_needed() {
     assert!(verdicts(repeats, 3, 0.5) >= 95);
     let mut random = Random::new(3);
     let differences = repeats.compared(30, 0.0, &TERMS, &mut random);
-    assert!(differences.iter().all(|it| it.meaning == Meaning::Same));
+    assert!(
+        differences
+            .iter()
+            .all(|it| it.meaning == ComparisonVerdict::Same)
+    );
     // With 3 % from run to run, 5 % is found with about 13 runs a side.
     let few = repeats.compared(4, 0.0, &TERMS, &mut random);
     let needed: Vec<u32> = few
         .iter()
         .filter_map(|it| match it.meaning {
-            Meaning::CannotTell(Ignorance::Runs { needed }) => Some(needed),
+            ComparisonVerdict::CannotTell(Uncertainty::Runs { needed }) => Some(needed),
             _ => None,
         })
         .collect();

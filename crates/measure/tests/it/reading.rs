@@ -4,8 +4,8 @@ use std::io::BufRead;
 
 use measure::read::{HlogReader, ReadError, RowReader, TableRow, TxFate, TxReader};
 use measure::{
-    BlockRow, EndpointInfo, FORMAT, Host, KilledRun, LatencyKind, LimitedBy, Manifest, NodeLimits,
-    ScheduleVerdict, SeriesRow, StepRow, Summary,
+    BlockRow, EndpointInfo, EvidenceKind, FORMAT, Host, LatencyKind, LimitedBy, Manifest,
+    MergePart, NodeLimits, PlanDocument, ScheduleVerdict, SeriesRow, StepRow, Summary, rebuild,
 };
 use proptest::prelude::*;
 
@@ -23,7 +23,10 @@ pub(crate) fn manifest() -> Manifest {
         origin_unix_ns: ORIGIN_UNIX_NS,
         origin_error_ns: 0,
         started: "2026-11-20T00:00:00.123456789Z".into(),
-        plan: serde_json::json!({ "warmup": "0s", "arrivals": "even" }),
+        plan: PlanDocument {
+            arrivals: Some("even".into()),
+            ..PlanDocument::default()
+        },
         profile: "1000/s for 3s".into(),
         planned: Some(3_000),
         seed: 1,
@@ -136,18 +139,9 @@ fn the_log_adds_up_to_the_latencies_of_the_summary() {
 fn a_killed_run_is_summed_up_from_its_rows() {
     let folder = Folder::new();
     let whole = steady_run(&folder).summary;
-    let series: Vec<SeriesRow> = rows(&folder.series.bytes());
-    let blocks: Vec<BlockRow> = rows(&folder.blocks.bytes());
-    let manifest = manifest();
     // Killed after two of its three seconds: no step had ended.
-    let mut killed = KilledRun::new(&manifest, &series[..2], Vec::new(), &blocks);
-    let txs = folder.txs.bytes();
-    let mut reader = TxReader::new(&txs[..]).unwrap();
-    while let Some(row) = reader.next_row().unwrap() {
-        killed.tx(&row);
-    }
-    let latencies = HlogReader::new(&folder.hlog.bytes()[..]).sum(0.0).unwrap();
-    let summary = killed.summary(&latencies);
+    folder.steps.cut(1);
+    let summary = rebuilt(&folder, manifest(), 2);
     assert_eq!(summary.verdict.schedule, ScheduleVerdict::Degraded);
     assert!(summary.verdict.reasons[0].contains("killed"));
     assert!(summary.conservation.holds, "{:?}", summary.conservation);
@@ -171,14 +165,39 @@ fn a_killed_run_is_summed_up_from_its_rows() {
 fn what_the_rows_of_a_killed_run_show_is_not_unknown() {
     let folder = Folder::new();
     steady_run(&folder);
-    let mut series: Vec<SeriesRow> = rows(&folder.series.bytes());
-    let blocks: Vec<BlockRow> = rows(&folder.blocks.bytes());
-    let manifest = manifest();
-    let counts = &mut series[1].counts;
-    (counts.accepted, counts.rejected) = (counts.accepted / 2, counts.accepted / 2);
-    let killed = KilledRun::new(&manifest, &series[..2], Vec::new(), &blocks);
-    let latencies = HlogReader::new(&folder.hlog.bytes()[..]).sum(0.0).unwrap();
-    assert_eq!(killed.summary(&latencies).limited_by, LimitedBy::Node);
+    folder.steps.cut(1);
+    // Half of the second second's answers were refusals.
+    let text = folder.series.text();
+    let changed = text.replacen("1000,1000,0,1000,0,0", "1000,1000,0,500,500,0", 2);
+    assert_ne!(text, changed);
+    folder.series.set(&changed);
+    let summary = rebuilt(&folder, manifest(), 2);
+    assert_eq!(summary.limited_by, LimitedBy::Node);
+}
+
+/// The summary of a run that was killed after so many seconds.
+pub(crate) fn rebuilt(folder: &Folder, manifest: Manifest, seconds: usize) -> Summary {
+    folder.series.cut(seconds.saturating_add(1));
+    let Folder {
+        txs,
+        series,
+        steps,
+        blocks,
+        hlog,
+        ..
+    } = folder;
+    let files = [txs, series, steps, blocks, hlog].map(|file| file.bytes());
+    let [txs, series, steps, blocks, hlog] = files.each_ref().map(|bytes| &bytes[..]);
+    let mut killed = MergePart {
+        manifest,
+        summary: None,
+        series: RowReader::new(series).unwrap(),
+        steps: RowReader::new(steps).unwrap(),
+        blocks: RowReader::new(blocks).unwrap(),
+        hlog: HlogReader::new(hlog),
+        txs: TxReader::new(txs).unwrap(),
+    };
+    rebuild(&mut killed).unwrap()
 }
 
 fn read_all<T: TableRow>(bytes: impl BufRead) -> Result<(usize, bool), ReadError> {
@@ -261,8 +280,8 @@ fn errors_name_file_line_and_column() {
     );
     let error = read_all::<BlockRow>(&b"height,size\n1,2\n"[..]).unwrap_err();
     assert!(message(error).starts_with("blocks.csv has no column \"header_time_ns\""));
-    let error = Summary::read_from(&mut &br#"{"format":"tidegate.run/2"}"#[..]).unwrap_err();
-    assert!(message(error).contains("summary.json is of format \"tidegate.run/2\""));
+    let error = Summary::read_from(&mut &br#"{"format":"tidegate.run/3"}"#[..]).unwrap_err();
+    assert!(message(error).contains("summary.json is of format \"tidegate.run/3\""));
 }
 
 /// Sums of them panicked, or wrapped where nothing checks: a table of tm-bench with 0 transactions.
@@ -328,4 +347,22 @@ fn a_code_keeps_its_name_space_and_folders_without_them_are_still_read() {
         assert_eq!(row.code().unwrap().to_string(), code);
         assert_eq!(row.step, 0);
     }
+}
+
+/// A summary of the version before, whose evidence is in words.
+#[test]
+fn evidence_of_the_version_before_is_read_as_its_sentence() {
+    let summary = steady_run(&Folder::new()).summary;
+    let mut document = serde_json::to_value(&summary).unwrap();
+    document["format"] = "tidegate.run/1".into();
+    document["evidence"] = serde_json::json!([{
+        "kind": "blocks_full", "points_to": "node", "strength": "strong", "txs": 9, "from_s": 1.0, "until_s": 2.0,
+        "limit": 600, "endpoint": null, "text": "blocks were full"
+    }]);
+    let read = Summary::read_from(&mut document.to_string().as_bytes()).unwrap();
+    let worded = EvidenceKind::Worded {
+        was: "blocks_full".into(),
+        text: "blocks were full".into(),
+    };
+    assert_eq!((&read.evidence[0].kind, read.evidence[0].txs), (&worded, 9));
 }

@@ -33,6 +33,17 @@ impl File {
         String::from_utf8(self.bytes()).unwrap()
     }
 
+    /// Keeps the first lines only, the header being one.
+    pub(crate) fn cut(&self, lines: usize) {
+        let text = self.text();
+        let kept: String = text.split_inclusive('\n').take(lines).collect();
+        self.set(&kept);
+    }
+
+    pub(crate) fn set(&self, text: &str) {
+        *self.bytes.borrow_mut() = text.as_bytes().to_vec();
+    }
+
     /// The rows after the header, split into fields.
     pub(crate) fn rows(&self) -> Vec<Vec<String>> {
         let text = self.text();

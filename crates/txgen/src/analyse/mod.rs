@@ -3,7 +3,7 @@
 mod machines;
 mod nodes;
 
-use measure::{Bend, BendFound, SeriesRow, bend};
+use measure::{Breakpoint, BreakpointFound, SeriesRow, breakpoint};
 use ops::command::{CommandError, usage};
 
 use crate::cli::{AnalyseArgs, BitRate};
@@ -33,13 +33,19 @@ pub(crate) fn show(args: &AnalyseArgs) -> Result<u8, CommandError> {
     let mut text = String::new();
     for stage in &STAGES {
         let points = points(rows, stage);
-        text.push_str(&line(stage.name, &points, bend(&points, seed)));
+        text.push_str(&line(stage.name, &points, breakpoint(&points, seed)));
     }
     text.push_str(&nodes.text());
     let summary = run.summary();
-    text.push_str(&format!("limited by  {}\n", summary.limited_by.explain()));
+    text.push_str(&format!(
+        "limited by  {}\n",
+        report::limit_text(summary.limited_by)
+    ));
     for evidence in &summary.evidence {
-        text.push_str(&format!("            - {}\n", evidence.text));
+        text.push_str(&format!(
+            "            - {}\n",
+            report::evidence_text(summary, evidence)
+        ));
     }
     Ok(print(&text))
 }
@@ -138,10 +144,10 @@ fn points(rows: &[SeriesRow], stage: &Stage) -> Vec<(f64, f64)> {
         .collect()
 }
 
-fn line(name: &str, points: &[(f64, f64)], found: BendFound) -> String {
+fn line(name: &str, points: &[(f64, f64)], found: BreakpointFound) -> String {
     let rate = |rate: f64| grouped(rate.max(0.0).round() as u64);
     let what = match found {
-        BendFound::Bend(Bend {
+        BreakpointFound::Breakpoint(Breakpoint {
             at,
             low,
             high,
@@ -153,8 +159,8 @@ fn line(name: &str, points: &[(f64, f64)], found: BendFound) -> String {
             rate(low),
             rate(high)
         ),
-        BendFound::NoneSeen { up_to } => format!("no knee seen up to {}/s", rate(up_to)),
-        BendFound::TooFew => format!(
+        BreakpointFound::NoneSeen { up_to } => format!("no knee seen up to {}/s", rate(up_to)),
+        BreakpointFound::TooFew => format!(
             "{} points are too few, or all at one rate: offer a rising load for longer",
             points.len()
         ),
@@ -192,7 +198,7 @@ mod tests {
     fn lines() -> Vec<String> {
         let found = |stage: &Stage| {
             let points = points(&rows(), stage);
-            line(stage.name, &points, bend(&points, 1))
+            line(stage.name, &points, breakpoint(&points, 1))
         };
         STAGES.iter().map(found).collect()
     }
@@ -214,7 +220,7 @@ mod tests {
     fn a_load_of_one_rate_says_nothing() {
         let rows = vec![rows()[10].clone(); 30];
         let points = points(&rows, &STAGES[1]);
-        let text = line(STAGES[1].name, &points, bend(&points, 1));
+        let text = line(STAGES[1].name, &points, breakpoint(&points, 1));
         assert!(text.contains("offer a rising load"), "{text}");
     }
 }

@@ -1,8 +1,8 @@
 //! What the observed nodes of a run show: knees, block propagation, what a transaction costs, what was busy.
 
 use measure::{
-    Attribution, BendFound, Estimate, Line, LineFit, Load, NodeRow, SightRow, admitted, bend,
-    propagations, skews,
+    Attribution, BreakpointFound, Estimate, Line, LineFit, Load, NodeRow, SightRow, admitted,
+    breakpoint, propagations, skews,
 };
 
 use super::line;
@@ -66,12 +66,12 @@ impl Nodes {
         let admitted = admitted(&rows);
         let point = |(second, rate): &(u64, f64)| Some((self.offered_in(*second)?, *rate));
         let points: Vec<(f64, f64)> = admitted.iter().filter_map(point).collect();
-        let found = bend(&points, self.seed);
+        let found = breakpoint(&points, self.seed);
         let mut text = line(&format!("admitted by {name}"), &points, found);
         let mut up_to = f64::INFINITY;
-        if let BendFound::Bend(bend) = found {
-            up_to = bend.at;
-            for (kind, why) in self.load(&rows, bend.low).attribution() {
+        if let BreakpointFound::Breakpoint(found) = found {
+            up_to = found.at;
+            for (kind, why) in self.load(&rows, found.low).attribution() {
                 text.push_str(&format!("            - {}: {why}\n", word(kind)));
             }
         }

@@ -5,7 +5,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use chain_bitcoin::BitcoinAdmission;
-use measure::{Evidence, EvidenceKind, LimitedBy, Strength};
+use measure::{Evidence, EvidenceKind, LimitedBy, StageEvidence, Strength};
 
 use super::client::Node;
 use crate::output::grouped;
@@ -112,22 +112,16 @@ impl Busiest {
     pub(super) fn evidence(&self) -> Option<Evidence> {
         let is_limit = self.validators == 1 && self.share >= BUSY;
         is_limit.then(|| Evidence {
-            kind: EvidenceKind::SerialStage,
+            kind: EvidenceKind::SerialStage(StageEvidence::Admission {
+                mode: self.mode.clone(),
+                share: self.share,
+                rate_tps: self.rate,
+            }),
             points_to: LimitedBy::Node,
             strength: Strength::Strong,
             txs: 0,
             from_s: None,
             until_s: None,
-            limit: None,
-            endpoint: None,
-            text: format!(
-                "{} admission checks one transaction at a time, and did so for {:.0} % of its busiest second, at {}/s: a \
-                 serial stage. It is the built-in node's, which is a fixture; --admission parallel checks on several \
-                 threads",
-                self.mode,
-                self.share * 100.0,
-                grouped(self.rate as u64)
-            ),
         })
     }
 }
@@ -177,17 +171,17 @@ mod tests {
             "{busy:?}"
         );
         let evidence = busy.evidence().unwrap();
-        assert_eq!(evidence.kind, EvidenceKind::SerialStage);
-        assert!(
-            evidence
-                .text
-                .contains("96 % of its busiest second, at 9,600/s"),
-            "{evidence:?}"
-        );
-        assert!(
-            evidence
-                .text
-                .contains("built-in node's, which is a fixture")
+        let EvidenceKind::SerialStage(StageEvidence::Admission {
+            mode,
+            share,
+            rate_tps,
+        }) = &evidence.kind
+        else {
+            panic!("{evidence:?}");
+        };
+        assert_eq!(
+            (&**mode, *share, *rate_tps),
+            ("serial", busy.share, busy.rate)
         );
     }
 

@@ -153,7 +153,11 @@ fn rebuild(args: &BitcoinRebuildArgs) -> Result<u8, CommandError> {
     let run = RecordedRun::open(&args.run).map_err(usage)?;
     let before = Wallet::read(&args.run.join(WALLET)).map_err(|error| coin_error(error.into()))?;
     let manifest = run.manifest();
-    let document = &manifest.plan["bitcoin"];
+    let document = manifest
+        .plan
+        .other
+        .get("bitcoin")
+        .unwrap_or(&serde_json::Value::Null);
     let workload = BitcoinWorkload::of_document(document, manifest.seed, before);
     let workload = workload.map_err(usage)?;
     let settler = Settler::of_all(&workload).context("the workload has no wallet");

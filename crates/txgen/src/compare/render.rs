@@ -1,6 +1,8 @@
 //! A comparison as text, Markdown and JSON.
 
-use measure::{Difference, Figure, Ignorance, MANY_RUNS, Meaning, Metric, ScheduleVerdict};
+use measure::{
+    ComparisonVerdict, Difference, Figure, MANY_RUNS, Metric, ScheduleVerdict, Uncertainty,
+};
 use report::chart::{ForestRow, Tone};
 use report::text::{grouped, percent};
 use report::{Entries, Table};
@@ -127,7 +129,7 @@ fn difference_json(
         "high": interval.map(|(_, high)| high).filter(|high| high.is_finite()),
         "meaning": meaning_name(difference.meaning),
         "runs_needed": match difference.meaning {
-            Meaning::CannotTell(Ignorance::Runs { needed }) => Some(needed),
+            ComparisonVerdict::CannotTell(Uncertainty::Runs { needed }) => Some(needed),
             _ => None,
         },
         "regression": comparison.is_regression(difference),
@@ -218,7 +220,7 @@ pub(super) fn verdict(comparison: &Comparison) -> String {
 /// How much cannot be told; nothing when all can.
 fn open(comparison: &Comparison) -> String {
     let all = || comparison.others().flat_map(|(_, differences)| differences);
-    let open = all().filter(|it| matches!(it.meaning, Meaning::CannotTell(_)));
+    let open = all().filter(|it| matches!(it.meaning, ComparisonVerdict::CannotTell(_)));
     match open.count() {
         0 => String::new(),
         open => format!("; cannot tell for {open} of {} metrics", all().count()),
@@ -231,7 +233,7 @@ pub(super) fn headline(comparison: &Comparison) -> String {
         return verdict(comparison);
     }
     let sides = comparison.others().filter_map(|(side, differences)| {
-        let of = |meaning: Meaning, word: &str| {
+        let of = |meaning: ComparisonVerdict, word: &str| {
             let found = differences.iter().filter(|it| it.meaning == meaning);
             let names: Vec<&str> = found.map(|it| it.metric.name()).collect();
             let more = match names.len().saturating_sub(NAMED) {
@@ -241,7 +243,10 @@ pub(super) fn headline(comparison: &Comparison) -> String {
             let named = names[..names.len().min(NAMED)].join(", ");
             (!names.is_empty()).then(|| format!("**{word}** in {named}{more}"))
         };
-        let found = [of(Meaning::Worse, "worse"), of(Meaning::Better, "better")];
+        let found = [
+            of(ComparisonVerdict::Worse, "worse"),
+            of(ComparisonVerdict::Better, "better"),
+        ];
         let found = found.into_iter().flatten().collect::<Vec<_>>().join(", ");
         (!found.is_empty()).then(|| format!("{} is {found}", side.name))
     });
@@ -269,9 +274,9 @@ pub(super) fn forest_row(difference: &Difference) -> Option<ForestRow> {
         low,
         high,
         tone: match meaning {
-            Meaning::Better => Tone::Accepted,
-            Meaning::Worse => Tone::Bad,
-            Meaning::Same | Meaning::CannotTell(_) => Tone::Plan,
+            ComparisonVerdict::Better => Tone::Accepted,
+            ComparisonVerdict::Worse => Tone::Bad,
+            ComparisonVerdict::Same | ComparisonVerdict::CannotTell(_) => Tone::Plan,
         },
         text: meaning_words(meaning),
     })
@@ -317,20 +322,20 @@ fn signed(metric: Metric, change: f64) -> String {
     format!("{percent:+.1} {unit}")
 }
 
-fn meaning_name(meaning: Meaning) -> &'static str {
+fn meaning_name(meaning: ComparisonVerdict) -> &'static str {
     match meaning {
-        Meaning::Better => "better",
-        Meaning::Worse => "worse",
-        Meaning::Same => "same",
-        Meaning::CannotTell(_) => "cannot tell",
+        ComparisonVerdict::Better => "better",
+        ComparisonVerdict::Worse => "worse",
+        ComparisonVerdict::Same => "same",
+        ComparisonVerdict::CannotTell(_) => "cannot tell",
     }
 }
 
-fn meaning_words(meaning: Meaning) -> String {
+fn meaning_words(meaning: ComparisonVerdict) -> String {
     let why = match meaning {
-        Meaning::CannotTell(Ignorance::NoFigure) => ": a run has no figure".into(),
-        Meaning::CannotTell(Ignorance::LowerBounds) => ": both are lower bounds".into(),
-        Meaning::CannotTell(Ignorance::Runs { needed }) => {
+        ComparisonVerdict::CannotTell(Uncertainty::NoFigure) => ": a run has no figure".into(),
+        ComparisonVerdict::CannotTell(Uncertainty::LowerBounds) => ": both are lower bounds".into(),
+        ComparisonVerdict::CannotTell(Uncertainty::Runs { needed }) => {
             format!(": needs {} a side", runs(needed))
         }
         _ => String::new(),

@@ -145,11 +145,7 @@ fn ended_early(run: &RecordedRun) -> Option<String> {
     let planned = manifest
         .planned
         .filter(|planned| summary.offered.planned < *planned)?;
-    let by_itself = manifest
-        .plan
-        .get("stop_when_saturated")
-        .and_then(|it| it.as_bool());
-    (by_itself != Some(true)).then(|| {
+    (manifest.plan.stop_when_saturated != Some(true)).then(|| {
         format!(
             "it ended after {:.1} s, when {} of {planned} transactions had been due",
             summary.time.offered_s, summary.offered.planned

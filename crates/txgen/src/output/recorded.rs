@@ -149,7 +149,7 @@ pub fn assemble(run: &RecordedRun, max_txs: u64) -> anyhow::Result<RunReport> {
     let summary = run.summary().clone();
     let manifest = run.manifest().clone();
     let (series, blocks) = (series(run)?, blocks(run)?);
-    let all = summary.fate.sent <= max_txs && manifest.rows().is_each();
+    let all = summary.fate.sent <= max_txs && manifest.plan.rows.is_each();
     let of_bep23 = manifest.command.iter().any(|word| word.contains("bep23"));
     Ok(RunReport {
         thresholds: thresholds(run),
@@ -228,15 +228,12 @@ pub(crate) fn verdicts(
     manifest: &Manifest,
     summary: &Summary,
 ) -> Vec<Result<ThresholdVerdict, String>> {
-    let texts = manifest.plan.get("thresholds");
-    let texts = texts.and_then(|texts| texts.as_array());
     let document = serde_json::to_value(summary).unwrap_or_default();
-    let check = |text: &str| match text.parse::<Threshold>() {
+    let check = |text: &String| match text.parse::<Threshold>() {
         Ok(threshold) => Ok(threshold.check(&document)),
         Err(reason) => Err(format!("{text} (cannot be checked: {reason})")),
     };
-    let texts = texts.into_iter().flatten();
-    texts.filter_map(|text| text.as_str()).map(check).collect()
+    manifest.plan.thresholds.iter().map(check).collect()
 }
 
 fn each_tx(

@@ -244,14 +244,17 @@ fn ending(entries: &mut Entries, summary: &Summary) {
         };
         entries.add("knee", format!("{knee}: {}", summary.knee_reason));
     }
-    entries.add("limited by", summary.limited_by.explain());
+    entries.add("limited by", report::limit_text(summary.limited_by));
     for evidence in summary.evidence.iter().take(MAX_EVIDENCE_SHOWN) {
         let strength = match evidence.strength {
             Strength::Decisive => "! ",
             Strength::Strong => "- ",
             Strength::Remark => "  ",
         };
-        entries.add("", format!("{strength}{}", evidence.text));
+        entries.add(
+            "",
+            format!("{strength}{}", report::evidence_text(summary, evidence)),
+        );
     }
 }
 

@@ -7,7 +7,9 @@ use std::process::Command;
 
 use chain_bitcoin::workload::BitcoinWorkload;
 use jiff::Timestamp;
-use measure::{ClockBound, EndpointInfo, FORMAT, Host, Manifest, NodeLimits};
+use measure::{
+    ClockBound, EndpointInfo, FORMAT, Host, Manifest, NodeLimits, PlanDocument, ShardName,
+};
 use pacing::{Arrivals, Nanos, Schedule};
 use rtime_clock::adjtime::{Timex, adjtimex};
 use sender::clock::Origin;
@@ -16,6 +18,7 @@ use sha2::{Digest, Sha256};
 use super::preflight::Node;
 use crate::output;
 use crate::plan::{Load, Nodes, Plan};
+use crate::threshold::Threshold;
 
 /// Makes `runs/<utc>-<shape>`, with a number behind it where another run began in the same second. What
 /// cannot be made is named all the same: taking it as a run folder says why.
@@ -78,39 +81,45 @@ pub(super) fn limits(plan: &Plan, nodes: &[Node]) -> NodeLimits {
 }
 
 /// The resolved plan under the names of the flags.
-fn plan_document(plan: &Plan) -> serde_json::Value {
-    let mut document = serde_json::json!({
-        "command": plan.command,
-        "target": plan.target.facts().name,
-        "method": plan.method.to_string(),
-        "connections": plan.connections,
-        "source_address": plan.sources,
-        "workload": plan.workload.to_string(),
-        "catch_up": plan.catch_up.to_string(),
-        "warmup": plan.warmup.to_string(),
-        "drain_timeout": plan.drain_timeout.to_string(),
-        "max_in_flight": plan.max_in_flight,
-        "at_max_in_flight": plan.at_max_in_flight.name(),
-        "answer_timeout": plan.answer_timeout.to_string(),
-        "threads": plan.threads,
-        "signing_threads": plan.signing_threads,
-        "signed_ahead": plan.signed_ahead,
-        "observe": plan.observe.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "spin": plan.spin.to_string(),
-        "follow": plan.follow,
-        "rows": plan.rows.to_string(),
-        "checked": plan.is_checked(),
-        "shard": plan.part.to_string(),
-        "start_at": plan.start_at.map(|start| start.to_string()),
-        "planned_by_all": plan.planned_by_all(),
-        "abort_on": plan.abort_on.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "profile": plan.profiling.as_ref().map(ToString::to_string),
-        "thresholds": plan.thresholds.iter().map(ToString::to_string).collect::<Vec<_>>(),
-    });
+fn plan_document(plan: &Plan) -> PlanDocument {
+    let texts = |conditions: &[Threshold]| conditions.iter().map(ToString::to_string).collect();
+    let mut document = PlanDocument {
+        command: plan.command.clone(),
+        target: plan.target.facts().name.into(),
+        method: plan.method.to_string(),
+        connections: plan.connections.get(),
+        source_address: plan.sources.iter().map(ToString::to_string).collect(),
+        workload: plan.workload.to_string(),
+        catch_up: plan.catch_up.to_string(),
+        warmup: plan.warmup,
+        drain_timeout: plan.drain_timeout.to_string(),
+        max_in_flight: plan.max_in_flight,
+        at_max_in_flight: plan.at_max_in_flight.name().into(),
+        answer_timeout: plan.answer_timeout.to_string(),
+        threads: plan.threads.get(),
+        signing_threads: plan.signing_threads.get(),
+        signed_ahead: plan.signed_ahead,
+        observe: plan.observe.iter().map(ToString::to_string).collect(),
+        spin: plan.spin.to_string(),
+        follow: plan.follow,
+        rows: plan.rows,
+        checked: plan.is_checked(),
+        shard: ShardName {
+            number: plan.part.number(),
+            of: plan.part.of().get(),
+        },
+        start_at: plan.start_at.map(|start| start.to_string()),
+        planned_by_all: plan.planned_by_all(),
+        abort_on: texts(&plan.abort_on),
+        profile: plan.profiling.as_ref().map(ToString::to_string),
+        thresholds: texts(&plan.thresholds),
+        ..PlanDocument::default()
+    };
+    let other = &mut document.other;
     if let Some(workload) = BitcoinWorkload::of(plan.workload.as_ref()) {
-        document["bitcoin"] = workload.document();
-        document["batch"] = plan.batch.get().into();
-        document["confirmations"] = plan.confirmations.get().into();
+        other.insert("bitcoin".into(), workload.document());
+        other.insert("batch".into(), plan.batch.get().into());
+        other.insert("confirmations".into(), plan.confirmations.get().into());
     }
     if let Load::Open {
         schedule,
@@ -118,10 +127,10 @@ fn plan_document(plan: &Plan) -> serde_json::Value {
         reconnect_in_pauses,
     } = &plan.load
     {
-        document["schedule"] = fingerprint(schedule).into();
-        document["arrivals"] = schedule.arrivals().to_string().into();
-        document["stop_when_saturated"] = (*stop_when_saturated).into();
-        document["reconnect_in_pauses"] = (*reconnect_in_pauses).into();
+        document.schedule = Some(fingerprint(schedule));
+        document.arrivals = Some(schedule.arrivals().to_string());
+        document.stop_when_saturated = Some(*stop_when_saturated);
+        document.reconnect_in_pauses = Some(*reconnect_in_pauses);
     }
     document
 }

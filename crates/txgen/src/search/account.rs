@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use measure::judge::PointJudgement;
 use measure::limits::GROWTH_CONFIDENCE;
-use measure::{Because, Finding, KneeEstimate, LatencyFigure};
+use measure::{Finding, KneeEstimate, LatencyFigure, Rationale};
 use serde::Serialize;
 
 use crate::run::Outcome;
@@ -176,14 +176,14 @@ pub(super) fn finding_name(finding: Finding) -> &'static str {
 }
 
 /// Why a rate is tried, for people.
-pub(super) fn because_words(because: Because) -> String {
+pub(super) fn because_words(because: Rationale) -> String {
     match because {
-        Because::First => "the first".into(),
-        Because::Higher => "everything held so far".into(),
-        Because::Lower => "nothing held so far".into(),
-        Because::Again => "once more, to be sure".into(),
-        Because::Longer => "longer, as the point before was undecided".into(),
-        Because::Middle { held, broken } => match (held, broken) {
+        Rationale::First => "the first".into(),
+        Rationale::Higher => "everything held so far".into(),
+        Rationale::Lower => "nothing held so far".into(),
+        Rationale::Again => "once more, to be sure".into(),
+        Rationale::Longer => "longer, as the point before was undecided".into(),
+        Rationale::Middle { held, broken } => match (held, broken) {
             (Some(held), Some(broken)) => {
                 format!("the middle of what is open; {held} held and {broken} did not")
             }

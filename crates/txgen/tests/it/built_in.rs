@@ -59,7 +59,7 @@ fn names(run: &RunFolder) -> Vec<String> {
 }
 
 fn check_manifest(manifest: &Value) {
-    assert_eq!(manifest["format"], "tidegate.run/1");
+    assert_eq!(manifest["format"], "tidegate.run/2");
     assert_eq!(manifest["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(manifest["command"][1], "ramp");
     assert_eq!(manifest["planned"], PLANNED);

@@ -35,7 +35,7 @@ fn a_killed_run_leaves_a_readable_folder() {
     assert_eq!(ended.code, None, "{ended}");
     let run = place.run("run");
     let manifest = run.manifest();
-    assert_eq!(manifest["format"], "tidegate.run/1");
+    assert_eq!(manifest["format"], "tidegate.run/2");
     assert_eq!(manifest["planned"], 18_000);
     let txs = run.table("txs.csv");
     assert!(txs.rows.len() >= 300);

@@ -127,7 +127,7 @@ fn what_is_no_run_is_refused_with_a_hint() {
         .txgen("report runs/a")
         .expect(2)
         .says("cannot read the run in runs/a")
-        .says("manifest.json is of format \"tidegate.run/9\"; this program reads tidegate.run/1");
+        .says("manifest.json is of format \"tidegate.run/9\"; this program reads tidegate.run/2");
     place.write("runs/b/manifest.json", "{\"format\":");
     place
         .txgen("report runs/b")

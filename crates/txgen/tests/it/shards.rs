@@ -236,7 +236,7 @@ fn refuse_what_does_not_belong_together(place: &Place) {
             "\"2/3\"",
             "the number of generators is 2 in the first and 3",
         ),
-        ("tidegate.run/1", "tidegate.run/2", "tidegate.run/2"),
+        ("tidegate.run/2", "tidegate.run/3", "tidegate.run/3"),
         (
             "\"origin_unix_ns\": 1",
             "\"origin_unix_ns\": 2",

@@ -1,6 +1,6 @@
 use super::*;
-use crate::cohort::Cohort;
-use crate::counts::Counts;
+use crate::format::cohort::Cohort;
+use crate::format::counts::Counts;
 
 fn excess(step: &StepRow) -> Option<Shortfall> {
     excesses(std::slice::from_ref(step), true)[0].map(|excess| excess.shortfall)

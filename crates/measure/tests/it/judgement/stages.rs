@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 
-use measure::{Cause, EvidenceKind, LimitedBy, NodeRow, Reply, Strength, Summary, judge};
+use measure::{
+    Cause, EvidenceKind, LimitedBy, NodeRow, Reply, Stage, StageEvidence, Strength, Summary, judge,
+};
 
 use super::full_blocks::{blocks_of_100, full_and_refusing};
 use super::losses::{crashing, left_in_the_mempool};
 use super::silences::standing_still;
-use super::story::{Course, Story, accepted_at, every_second, found, healthy, ramp};
+use super::story::{Course, Story, accepted_at, every_second, first, found, healthy, kind, ramp};
 use crate::support::constant;
 
 /// A ramp to 1,200/s on a chain that takes a fifth of a second from block to block, and so much more for each
@@ -68,19 +70,23 @@ fn a_clock_that_is_set_while_a_run_goes_on_names_no_stage_and_is_told() {
 #[test]
 fn a_chain_whose_blocks_take_longer_the_more_they_hold_is_limited_by_execution() {
     let summary = slow_blocks(1, |txs, _| txs);
-    let found = found(&summary, EvidenceKind::SerialStage).unwrap();
-    assert!(
-        found
-            .text
-            .starts_with("execution (FinalizeBlock) takes the time between blocks")
-            && found
-                .text
-                .contains("costs 1.00 ms in its block and 0.00 ms"),
-        "{}",
-        found.text
+    let Some(StageEvidence::Blocks {
+        stage,
+        execution_ms,
+        recheck_ms,
+        ..
+    }) = found_stage(&summary)
+    else {
+        panic!("{:?}", summary.evidence);
+    };
+    assert_eq!(*stage, Some(Stage::Execution));
+    let hundredths = |ms: &f64| (ms * 100.0).round();
+    assert_eq!(
+        (hundredths(execution_ms), hundredths(recheck_ms)),
+        (100.0, 0.0)
     );
     assert_eq!(summary.limited_by, LimitedBy::Node);
-    assert_eq!(summary.evidence[0].kind, EvidenceKind::SerialStage);
+    assert_eq!(first(&summary), "serial_stage");
     // The same blocks, as late as before, whose transactions cost nothing: something else keeps them waiting.
     let idle = slow_blocks(1, |txs, _| 5 + txs % 3);
     assert_eq!(found_stage(&idle), None);
@@ -89,8 +95,11 @@ fn a_chain_whose_blocks_take_longer_the_more_they_hold_is_limited_by_execution()
     assert_eq!(found_stage(&kept_up), None);
 }
 
-fn found_stage(summary: &Summary) -> Option<&str> {
-    found(summary, EvidenceKind::SerialStage).map(|it| &*it.text)
+fn found_stage(summary: &Summary) -> Option<&StageEvidence> {
+    match &found(summary, "serial_stage")?.kind {
+        EvidenceKind::SerialStage(stage) => Some(stage),
+        _ => None,
+    }
 }
 
 /// 300 in a block, and a third of a second from one to the next, longer by a tenth of a millisecond for each transaction
@@ -120,11 +129,17 @@ fn left_behind(is_recheck: bool) -> Summary {
 #[test]
 fn a_chain_that_checks_again_what_its_blocks_leave_is_limited_by_recheck() {
     let summary = left_behind(true);
-    let text = found_stage(&summary).unwrap();
-    assert!(
-        text.starts_with("recheck (CheckTx of what a block left"),
-        "{text}"
-    );
+    let stage = found_stage(&summary).unwrap();
+    let is_recheck = |it: &StageEvidence| {
+        matches!(
+            it,
+            StageEvidence::Blocks {
+                stage: Some(Stage::Recheck),
+                ..
+            }
+        )
+    };
+    assert!(is_recheck(stage), "{stage:?}");
     assert_eq!(found_stage(&left_behind(false)), None);
 }
 
@@ -151,11 +166,10 @@ fn checking(servers: usize, each_ms: u64) -> Summary {
 #[test]
 fn a_node_that_checks_one_transaction_at_a_time_is_told_from_one_that_checks_several() {
     let serial = checking(1, 2);
-    let text = found_stage(&serial).unwrap();
-    assert!(
-        text.starts_with("CheckTx takes one transaction at a time: 500/s were answered at most"),
-        "{text}"
-    );
+    let Some(StageEvidence::Answers { most_tps, .. }) = found_stage(&serial) else {
+        panic!("{:?}", serial.evidence);
+    };
+    assert_eq!(*most_tps, 500.0);
     assert_eq!(serial.limited_by, LimitedBy::Node);
     // As many a second, four at a time.
     let parallel = checking(4, 8);
@@ -197,28 +211,44 @@ fn busy(execute: u64, check: u64, recheck: u64) -> NodeRow {
 
 #[test]
 fn the_stage_that_a_node_s_own_metrics_show_at_work_takes_the_place_of_the_supposed_one() {
-    for (row, text) in [
-        (
-            busy(80, 10, 5),
-            "execution (FinalizeBlock and Commit) was at work 80 % of the time: CheckTx 10 %",
-        ),
-        (
-            busy(10, 10, 70),
-            "recheck (CheckTx of what a block left in the mempool) was at work 70 % of the time",
-        ),
-        (
-            busy(20, 75, 5),
-            "CheckTx, which takes one transaction at a time, was at work 75 % of the time",
-        ),
+    for (row, busiest) in [
+        (busy(80, 10, 5), Stage::Execution),
+        (busy(10, 10, 70), Stage::Recheck),
+        (busy(20, 75, 5), Stage::Check),
     ] {
         let summary = by_metrics(&row, 0..60);
         assert_eq!(summary.limited_by, LimitedBy::Node);
-        assert_eq!(summary.evidence[0].kind, EvidenceKind::SerialStage);
-        assert!(
-            found_stage(&summary).unwrap().starts_with(text),
-            "{:?}",
-            found_stage(&summary)
-        );
+        assert_eq!(first(&summary), "serial_stage");
+        assert_eq!(measured(&summary), Some(busiest));
+    }
+}
+
+/// The stage that the node's metrics name.
+fn measured(summary: &Summary) -> Option<Stage> {
+    match found_stage(summary)? {
+        StageEvidence::Metrics { stage, .. } => *stage,
+        _ => None,
+    }
+}
+
+/// Shares to a thousandth.
+fn rounded(stage: Option<&StageEvidence>) -> Option<StageEvidence> {
+    let thousandths = |share: f64| (share * 1e3).round() / 1e3;
+    match stage?.clone() {
+        StageEvidence::Metrics {
+            node,
+            stage,
+            check,
+            execution,
+            recheck,
+        } => Some(StageEvidence::Metrics {
+            node,
+            stage,
+            check: check.map(thousandths),
+            execution: thousandths(execution),
+            recheck: thousandths(recheck),
+        }),
+        other => Some(other),
     }
 }
 
@@ -237,63 +267,68 @@ fn beside(mut summary: Summary, row: &NodeRow) -> Summary {
 
 /// Whether the stage that the node's metrics show at work comes after a finding of this kind, which was the first.
 #[track_caller]
-fn is_named_before_the_stage(kind: EvidenceKind, summary: Summary) -> bool {
+fn is_named_before_the_stage(before: &str, summary: Summary) -> bool {
     assert_eq!(summary.limited_by, LimitedBy::Node);
     assert_eq!(found_stage(&summary), None);
-    assert!(found(&summary, kind).is_some(), "{:?}", summary.evidence);
+    assert!(found(&summary, before).is_some(), "{:?}", summary.evidence);
     let summary = beside(summary, &busy(10, 10, 70));
-    let text = found_stage(&summary).unwrap();
-    assert!(text.starts_with("recheck"), "{text}");
-    let place = |kind| summary.evidence.iter().position(|it| it.kind == kind);
-    place(kind) < place(EvidenceKind::SerialStage)
+    assert_eq!(measured(&summary), Some(Stage::Recheck));
+    let place = |wanted| summary.evidence.iter().position(|it| kind(it) == wanted);
+    place(before) < place("serial_stage")
 }
 
 /// Rechecks take most of the time also because what full blocks leave is checked again after each.
 #[test]
 fn blocks_that_are_full_are_named_before_the_stage_that_a_node_s_own_metrics_show_at_work() {
-    let full = EvidenceKind::BlocksFull;
+    let full = "blocks_full";
     assert!(is_named_before_the_stage(full, blocks_of_100(false)));
     // Also where refusals, which follow from it, touched more.
     let refusing = full_and_refusing();
-    assert_ne!(refusing.evidence[0].kind, full);
+    assert_ne!(first(&refusing), full);
     assert!(is_named_before_the_stage(full, refusing));
 }
 
 /// A loss is decisive, and what is decisive did not count: the stage stood before it.
 #[test]
 fn lost_transactions_are_named_before_the_stage_that_a_node_s_own_metrics_show_at_work() {
-    let lost = EvidenceKind::LostAfterAccept;
+    let lost = "lost_after_accept";
     assert!(is_named_before_the_stage(lost, crashing(true)));
     // What only waits may wait for that stage.
     let waiting = left_in_the_mempool();
-    assert_eq!(waiting.evidence[0].kind, EvidenceKind::Pending);
-    assert!(!is_named_before_the_stage(EvidenceKind::Pending, waiting));
+    assert_eq!(first(&waiting), "pending");
+    assert!(!is_named_before_the_stage("pending", waiting));
 }
 
 #[test]
 fn silences_are_named_before_the_stage_that_a_node_s_own_metrics_show_at_work() {
-    for (answers, silence) in [
-        (true, EvidenceKind::NoBlocks),
-        (false, EvidenceKind::NoAnswers),
-    ] {
+    for (answers, silence) in [(true, "no_blocks"), (false, "no_answers")] {
         assert!(is_named_before_the_stage(silence, standing_still(answers)));
     }
     // Blocks that take ever longer are no silence.
     let slow = beside(slow_blocks(1, |txs, _| 5 + txs % 3), &busy(10, 10, 70));
-    assert_eq!(found(&slow, EvidenceKind::NoBlocks), None);
-    assert_eq!(slow.evidence[0].kind, EvidenceKind::SerialStage);
+    assert_eq!(found(&slow, "no_blocks"), None);
+    assert_eq!(first(&slow), "serial_stage");
 }
 
 #[test]
 fn a_stage_that_was_supposed_and_is_idle_by_the_node_s_own_metrics_is_named_no_more() {
     let idle = by_metrics(&busy(10, 10, 10), 0..60);
-    let remark = found(&idle, EvidenceKind::SerialStage).unwrap();
+    let remark = found(&idle, "serial_stage").unwrap();
     assert_eq!(remark.strength, Strength::Remark);
-    let text = "no stage of the node was at work most of the time: CheckTx 10 %, execution 10 %, recheck 10 %, by the metrics of a";
-    assert_eq!(remark.text, text);
-    assert_ne!(idle.evidence[0].kind, EvidenceKind::SerialStage);
+    let shares = StageEvidence::Metrics {
+        node: "a".into(),
+        stage: None,
+        check: Some(0.1),
+        execution: 0.1,
+        recheck: 0.1,
+    };
+    assert_eq!(
+        format!("{:?}", rounded(found_stage(&idle))),
+        format!("{:?}", Some(shares))
+    );
+    assert_ne!(first(&idle), "serial_stage");
     // Neither are seconds after the offering, too few of them, or a node that has no metrics.
-    let supposed = found_stage(&slow_blocks(1, |txs, _| txs)).map(str::to_owned);
+    let supposed = found_stage(&slow_blocks(1, |txs, _| txs)).cloned();
     for (row, seconds) in [
         (busy(10, 10, 10), 500..600),
         (busy(10, 10, 10), 0..2),
@@ -302,7 +337,7 @@ fn a_stage_that_was_supposed_and_is_idle_by_the_node_s_own_metrics_is_named_no_m
         (busy(10, 900, 0), 0..60),
     ] {
         let summary = by_metrics(&row, seconds);
-        assert_eq!(found_stage(&summary).map(str::to_owned), supposed);
+        assert_eq!(found_stage(&summary).cloned(), supposed);
     }
     // A node that kept up is limited by nothing, however busy.
     let mut kept_up = slow_blocks(0, |txs, _| txs);

@@ -89,13 +89,9 @@ fn steps_beyond_a_chains_capacity_are_not_sustained_although_all_is_committed_in
         summary.knee_reason
     );
     assert_eq!(summary.limited_by, LimitedBy::Node);
-    assert!(strong(&summary).contains(&EvidenceKind::StepsFailed));
-    let full = found(&summary, EvidenceKind::BlocksFull).unwrap();
-    assert!(
-        full.text.contains("full at 300 transactions"),
-        "{}",
-        full.text
-    );
+    assert!(strong(&summary).contains(&"steps_failed".to_owned()));
+    let full = found(&summary, "blocks_full").unwrap();
+    assert_eq!(full.kind, EvidenceKind::BlocksFull { limit: 300 });
 }
 
 /// A ramp of 50/s more every five seconds, on a chain that takes so many transactions into its block a second,
@@ -152,7 +148,7 @@ fn a_node_that_fails_every_transaction_in_its_block_did_not_keep_up() {
         failing.knee_reason,
         "already the first step (200/s) was not sustained: 100.0 % of offered was committed with an error code"
     );
-    let found = found(&failing, EvidenceKind::FailedInBlocks).unwrap();
+    let found = found(&failing, "failed_in_blocks").unwrap();
     assert_eq!((found.txs, found.strength), (2_000, Strength::Strong));
     let healthy = healthy().summary();
     assert_eq!(healthy.limited_by, LimitedBy::Nothing);

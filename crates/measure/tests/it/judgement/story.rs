@@ -1,9 +1,8 @@
 //! A run told by what happened, and the conclusions that were drawn from it.
 
 use measure::{
-    BlockSeen, BlockTx, Cause, ClosedLoop, Codespace, Evidence, EvidenceKind, LoadModel,
-    MempoolSample, Plan, RecorderConfig, Reply, RunEnd, SchedulePlan, Sent, Strength, Summary,
-    Unsent, UnsentReason,
+    BlockSeen, BlockTx, Cause, ClosedLoop, Codespace, Evidence, LoadModel, MempoolSample, Plan,
+    RecorderConfig, Reply, RunEnd, SchedulePlan, Sent, Strength, Summary, Unsent, UnsentReason,
 };
 use pacing::{Arrivals, Nanos, Profile, Schedule, Step};
 
@@ -291,17 +290,25 @@ pub(super) fn ramp(steps: u64) -> Schedule {
     Schedule::new(profile.unwrap(), Arrivals::Even)
 }
 
-pub(super) fn found(summary: &Summary, kind: EvidenceKind) -> Option<&Evidence> {
-    summary
-        .evidence
-        .iter()
-        .find(|evidence| evidence.kind == kind)
+/// The kind of a piece of evidence, as `summary.json` has it.
+pub(super) fn kind(evidence: &Evidence) -> String {
+    let document = serde_json::to_value(evidence).unwrap();
+    document["kind"].as_str().unwrap().to_owned()
 }
 
-pub(super) fn strong(summary: &Summary) -> Vec<EvidenceKind> {
+pub(super) fn found<'a>(summary: &'a Summary, wanted: &str) -> Option<&'a Evidence> {
+    summary.evidence.iter().find(|it| kind(it) == wanted)
+}
+
+/// The kind of the first finding.
+pub(super) fn first(summary: &Summary) -> String {
+    summary.evidence.first().map(kind).unwrap_or_default()
+}
+
+pub(super) fn strong(summary: &Summary) -> Vec<String> {
     let strong = summary
         .evidence
         .iter()
         .filter(|evidence| evidence.strength >= Strength::Strong);
-    strong.map(|evidence| evidence.kind).collect()
+    strong.map(kind).collect()
 }

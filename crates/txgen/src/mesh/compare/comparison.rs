@@ -1,6 +1,6 @@
 //! What differs between the sides, and by how much.
 
-use measure::{Change, Ignorance, Meaning, ValueDifference, Values, compare_values};
+use measure::{Change, ComparisonVerdict, Uncertainty, ValueDifference, Values, compare_values};
 use report::text::{number, percent_tenths};
 use report::{Page, Table};
 use serde_json::json;
@@ -231,15 +231,15 @@ fn interval(change: Option<Change>) -> String {
 /// From the lower to the upper end of an interval, as a factor: a wider one says nothing.
 const MAX_SPAN: f64 = 100.0;
 
-fn words(meaning: Meaning) -> String {
+fn words(meaning: ComparisonVerdict) -> String {
     match meaning {
-        Meaning::Better => "better".into(),
-        Meaning::Worse => "worse".into(),
-        Meaning::Same => "same".into(),
-        Meaning::CannotTell(Ignorance::Runs { needed }) => {
+        ComparisonVerdict::Better => "better".into(),
+        ComparisonVerdict::Worse => "worse".into(),
+        ComparisonVerdict::Same => "same".into(),
+        ComparisonVerdict::CannotTell(Uncertainty::Runs { needed }) => {
             format!("cannot tell ({})", runs(needed))
         }
-        Meaning::CannotTell(_) => "cannot tell".into(),
+        ComparisonVerdict::CannotTell(_) => "cannot tell".into(),
     }
 }
 
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn the_greatest_number_of_runs_that_is_computed_stands_for_any_larger_one() {
-        let of = |needed| words(Meaning::CannotTell(Ignorance::Runs { needed }));
+        let of = |needed| words(ComparisonVerdict::CannotTell(Uncertainty::Runs { needed }));
         assert_eq!(of(40), "cannot tell (40 runs)");
         assert_eq!(of(measure::MANY_RUNS), "cannot tell (over 10,000 runs)");
     }

@@ -147,7 +147,7 @@ impl Side {
 
 #[cfg(test)]
 mod tests {
-    use measure::{Meaning, Quantiles};
+    use measure::{ComparisonVerdict, Quantiles};
     use serde_json::json;
 
     use super::*;
@@ -222,7 +222,10 @@ mod tests {
         let comparison = Comparison::of(&sides, 0.05);
         assert_eq!(sides[1].valid().count(), 0);
         let meaning = comparison.others[0][0].meaning;
-        assert!(matches!(meaning, Meaning::CannotTell(_)), "{meaning:?}");
+        assert!(
+            matches!(meaning, ComparisonVerdict::CannotTell(_)),
+            "{meaning:?}"
+        );
         assert_eq!(comparison.remarks().len(), 1);
         assert!(comparison.remarks()[0].starts_with("b: 3 of 3 runs are invalid and left out"));
     }

@@ -1,0 +1,137 @@
+//! The one way to a summary: from what a recorder counted, from the rows that a killed run left, or
+//! from the parts of a load that several generators sent.
+
+use std::ops::Range;
+
+use pacing::Nanos;
+
+use crate::format::SECOND;
+use crate::format::conservation::Conservation;
+use crate::format::document::FORMAT;
+use crate::format::evidence::LimitedBy;
+use crate::format::fate::{Fate, Offered};
+use crate::format::latency::Latencies;
+use crate::format::rates::{PerSecond, RateStats};
+use crate::format::rows::{BlockRow, SeriesRow, StepRow};
+use crate::format::summary::LoadModel;
+use crate::format::summary::{
+    Blocks, LateCauses, Rates, Reconnects, RecorderHealth, Summary, TimeSpans, Verdict,
+};
+use crate::format::windows::WorstWindows;
+use crate::judge::{self, JudgeContext, OverloadSignals};
+use crate::stats::block_span::BlockSpan;
+
+/// The figures of a load, from which everything else in its summary follows.
+#[derive(Debug)]
+pub(crate) struct Account<'a> {
+    pub(crate) model: LoadModel,
+    pub(crate) interrupted: bool,
+    /// Whether blocks were watched.
+    pub(crate) followed: bool,
+    pub(crate) context: JudgeContext,
+    pub(crate) time: TimeSpans,
+    pub(crate) offered: Offered,
+    pub(crate) fate: Fate,
+    pub(crate) late: LateCauses,
+    pub(crate) latency_ms: Latencies,
+    pub(crate) seconds: &'a Seconds,
+    /// Without the statistics of the seconds.
+    pub(crate) blocks: Blocks,
+    /// The blocks between the end of the warm-up and the end of offering.
+    pub(crate) steady_blocks: BlockSpan,
+    pub(crate) windows: WorstWindows,
+    pub(crate) steps: Vec<StepRow>,
+    pub(crate) reconnects: Reconnects,
+    pub(crate) recorder: RecorderHealth,
+}
+
+/// What was counted in each second of a load.
+#[derive(Debug, Default)]
+pub(crate) struct Seconds {
+    accepted: PerSecond,
+    committed: PerSecond,
+    blocks: PerSecond,
+    signals: OverloadSignals,
+}
+
+impl Seconds {
+    /// Takes the next block, before the second it was observed in; `gas` is what a block may have.
+    pub(crate) fn block(&mut self, row: &BlockRow, gas: Option<u64>) {
+        self.signals.block(row, gas);
+    }
+
+    /// Counts the next second.
+    pub(crate) fn push(&mut self, row: &SeriesRow) {
+        self.signals.second(row);
+        self.accepted.push(row.counts.accepted);
+        self.committed.push(row.counts.committed);
+        self.blocks.push(row.counts.blocks);
+    }
+}
+
+impl Account<'_> {
+    /// Works out the rates and the laws, and draws the conclusions.
+    pub(crate) fn summary(self) -> Summary {
+        let steady = steady_seconds(&self.time);
+        let conservation = Conservation::of(&self.offered, &self.fate, self.blocks.own_txs);
+        let offered_s = self.time.offered_s;
+        let over_offering = |count: u64| (offered_s > 0.0).then(|| count as f64 / offered_s);
+        // Seconds cut blocks in two; between two blocks the rate is exact.
+        let (signals, at) = (&self.seconds.signals, |seconds: f64| {
+            Nanos::from_nanos((seconds * 1e9) as u64)
+        });
+        let next_block = signals.next_block.unwrap_or(at(self.time.ended_s));
+        let committed = match signals.backlog_offered {
+            0 => self.steady_blocks.rate(),
+            _ => self.steady_blocks.rate_until(at(offered_s), next_block),
+        };
+        let committed_tps = committed.and_then(|mean| {
+            let of_seconds = self.seconds.committed.stats(steady.clone())?;
+            Some(RateStats { mean, ..of_seconds })
+        });
+        let mut summary = Summary {
+            format: FORMAT.to_owned(),
+            model: self.model,
+            interrupted: self.interrupted,
+            followed: self.followed,
+            time: self.time,
+            verdict: Verdict::default(),
+            conservation,
+            rate: Rates {
+                planned_tps: over_offering(self.offered.planned),
+                sent_tps: over_offering(self.offered.sent_while_offering),
+                accepted_tps: self.seconds.accepted.stats(steady.clone()),
+                committed_tps,
+            },
+            offered: self.offered,
+            fate: self.fate,
+            latency_ms: self.latency_ms,
+            late: self.late,
+            windows: self.windows,
+            blocks: Blocks {
+                per_s: self.seconds.blocks.stats(steady),
+                ..self.blocks
+            },
+            steps: self.steps,
+            knee: None,
+            knee_reason: String::new(),
+            limited_by: LimitedBy::Nothing,
+            evidence: Vec::new(),
+            reconnects: self.reconnects,
+            recorder: self.recorder,
+        };
+        judge::conclude(&mut summary, &self.seconds.signals, self.context);
+        summary
+    }
+}
+
+/// Whole seconds after the warm-up and before offering ended.
+fn steady_seconds(time: &TimeSpans) -> Range<usize> {
+    let first = time.warmup_s.ceil() as usize;
+    let nanos = (time.offered_s.min(time.ended_s) * 1e9).round() as u64;
+    let last = (nanos / SECOND.as_nanos()) as usize;
+    first..last.max(first)
+}
+
+/// Step rows kept in memory and in the summary; the file has them all.
+pub(crate) const MAX_STEP_ROWS: usize = 10_000;

@@ -1,0 +1,321 @@
+//! Closing windows, segments, seconds and steps once every source is past them.
+
+use std::collections::VecDeque;
+use std::io::Write;
+
+use pacing::{Nanos, Step};
+
+use super::{Recorder, SecondBegin};
+use crate::format::SECOND;
+use crate::format::buckets::LatencyBuckets;
+use crate::format::cohort::{self, Cohorts};
+use crate::format::counts::{AddUp as _, Counts, Late};
+use crate::format::latency::LatencySet;
+use crate::format::rows::{SeriesRow, StepRow};
+use crate::format::summary::Blocks;
+use crate::record::account::{MAX_STEP_ROWS, Seconds};
+use crate::record::plan::Plan;
+use crate::record::segments::Segment;
+use crate::record::span::Span;
+use crate::stats::block_span::BlockSpan;
+use crate::stats::silence::Silence;
+
+/// What the whole run adds up to, as far as its segments are closed.
+#[derive(Debug, Default)]
+pub(super) struct RunTotals {
+    /// Counts of every closed segment.
+    pub(super) counts: Counts,
+    pub(super) late: Late,
+    /// Latencies of every closed segment after the warm-up.
+    pub(super) latencies: LatencySet,
+    /// Ages of what had not ended when it was last looked at, after the warm-up.
+    pub(super) censored: LatencySet,
+    pub(super) seconds: Seconds,
+    pub(super) blocks: Blocks,
+    /// The blocks after the warm-up, while transactions were offered.
+    pub(super) steady_blocks: BlockSpan,
+    pub(super) sent_while_offering: u64,
+    pub(super) generator_late_max: Nanos,
+    /// Latencies of every closed second, the warm-up included.
+    pub(super) buckets: LatencyBuckets,
+}
+
+/// The step that is being put together.
+#[derive(Debug, Default)]
+pub(super) struct StepUnderway {
+    pub(super) span: Span,
+    step: Option<Step>,
+    end: Nanos,
+    in_flight_before: u64,
+    backlog_before: u64,
+    answer_gap: Nanos,
+    block_gap: Nanos,
+}
+
+/// The steps that have ended and whose transactions are still awaited.
+#[derive(Debug, Default)]
+pub(super) struct EndedSteps {
+    cohorts: Cohorts,
+    /// Each with the instant until which its transactions are awaited.
+    waiting: VecDeque<(StepRow, Nanos)>,
+    answers: Silence,
+    blocks: Silence,
+}
+
+impl<W: Write, P: Plan> Recorder<W, P> {
+    /// Every source is past `low`.
+    pub(super) fn advance(&mut self, low: Nanos) {
+        if low <= self.low {
+            return;
+        }
+        self.low = low;
+        self.take_observations(low);
+        self.close_until(low);
+    }
+
+    /// Closes every window and segment that ends by `t`, in the order of their ends: the plan is
+    /// only ever asked forwards.
+    pub(super) fn close_until(&mut self, t: Nanos) {
+        loop {
+            let window_end = self.windows.next_end();
+            let segment_end = self.segments.next_end();
+            let end = window_end.min(segment_end);
+            if end > t {
+                return;
+            }
+            let due_before = self.plan.due_before(self.segments.offering_until(end));
+            if window_end == end {
+                self.windows.close(due_before);
+            }
+            if segment_end == end {
+                self.close_segment(due_before);
+            }
+        }
+    }
+
+    fn close_segment(&mut self, due_before: Option<u64>) {
+        let mut segment = self.segments.close(&mut self.plan);
+        self.waiting.add(&segment.span.waiting);
+        let counts = &mut segment.span.counts;
+        counts.offered = match due_before {
+            Some(due_before) => due_before.saturating_sub(self.run.counts.offered),
+            None => counts.sent + counts.unsent,
+        };
+        self.run.counts.add_up(counts);
+        self.run.late.add_up(&segment.span.late);
+        self.ended_steps.cohorts.add(&segment.span.cohorts);
+        let offering = segment.step.is_some();
+        if offering {
+            self.run.sent_while_offering += counts.sent;
+        }
+        if segment.start >= self.config.warmup {
+            self.run.latencies.merge(&segment.span.latencies);
+            if offering {
+                self.run.steady_blocks.add(&segment.span.blocks);
+            }
+        }
+        self.endpoints
+            .pass(segment.start, segment.end, &segment.span.endpoints);
+        self.add_to_second(&segment);
+        self.add_to_step(&segment);
+        self.judge_steps(segment.end);
+        let second_ends = segment.end.as_nanos().is_multiple_of(SECOND.as_nanos());
+        self.segments.recycle(segment.span);
+        if second_ends {
+            self.close_second(segment.end);
+        }
+    }
+
+    fn add_to_second(&mut self, segment: &Segment) {
+        if self.second_begin.fresh {
+            self.second_begin = SecondBegin {
+                start: segment.start,
+                step: segment.step.as_ref().map(|step| step.index),
+                fresh: false,
+            };
+        }
+        self.second.add(&segment.span);
+    }
+
+    fn add_to_step(&mut self, segment: &Segment) {
+        let Segment {
+            start, end, span, ..
+        } = segment;
+        let (total, ended) = (&self.run.counts, &mut self.ended_steps);
+        let waiting = total.in_flight() + total.unsent_yet();
+        let answer_gap = ended.answers.pass(*start, *end, span.answers, waiting);
+        let block_gap = ended
+            .blocks
+            .pass(*start, *end, span.block_times, total.backlog());
+        let Some(step) = &segment.step else {
+            self.close_step();
+            return;
+        };
+        if self
+            .step
+            .step
+            .as_ref()
+            .is_some_and(|underway| underway.index != step.index)
+        {
+            self.close_step();
+        }
+        if self.step.step.is_none() {
+            self.step.step = Some(*step);
+        }
+        self.step.end = segment.end;
+        self.step.span.add(&segment.span);
+        self.step.answer_gap = self.step.answer_gap.max(answer_gap);
+        self.step.block_gap = self.step.block_gap.max(block_gap);
+        if step.end == Some(segment.end) {
+            self.close_step();
+        }
+    }
+
+    /// Writes the row of the second that ends at `end`, and everything gathered so far.
+    pub(super) fn close_second(&mut self, end: Nanos) {
+        let begin = self.second_begin;
+        if begin.fresh || end <= begin.start {
+            return;
+        }
+        let mut row = self.series_row(begin, end);
+        if self.config.answers {
+            row.silent = self.endpoints.take(end, &self.config.endpoints);
+        }
+        self.files.series.push(&row);
+        self.run.seconds.push(&row);
+        self.show_second(row);
+        self.interval.merge(&self.second.latencies);
+        self.run.buckets.add(&self.second.latencies);
+        self.second.clear();
+        self.second_begin.fresh = true;
+
+        let seconds = u64::from(self.config.hlog_interval_s.get());
+        let length = SECOND.saturating_mul(seconds).as_nanos();
+        if end.as_nanos().is_multiple_of(length) {
+            self.close_interval(end);
+        }
+        self.files.flush();
+        self.health.pending_bytes_peak = self
+            .health
+            .pending_bytes_peak
+            .max(self.pending.bytes() as u64);
+    }
+
+    pub(super) fn close_interval(&mut self, end: Nanos) {
+        self.hlog.write(
+            &self.interval,
+            self.interval_start,
+            end,
+            &mut self.files.hlog.rows,
+        );
+        self.interval.clear();
+        self.interval_start = end;
+    }
+
+    fn series_row(&self, begin: SecondBegin, end: Nanos) -> SeriesRow {
+        let span = &self.second;
+        SeriesRow {
+            second: begin.start.as_nanos() / SECOND.as_nanos(),
+            span_s: end.saturating_sub(begin.start).as_secs_f64(),
+            step: begin.step,
+            counts: span.counts,
+            in_flight: self.run.counts.in_flight(),
+            backlog: self.run.counts.backlog(),
+            mempool_txs: span.depth.map(|depth| depth.last.txs),
+            mempool_bytes: span.depth.map(|depth| depth.last.bytes),
+            latency: self.waiting.columns(&span.latencies, end),
+            mark: span.marks.join("; "),
+            generator_cpu: span.processor.map(|used| {
+                let length = end.saturating_sub(begin.start).as_secs_f64();
+                used.as_secs_f64() / length.max(1e-9)
+            }),
+            mempool_min: span.depth.map(|depth| depth.min),
+            mempool_max: span.depth.map(|depth| depth.max),
+            silent: String::new(),
+        }
+    }
+
+    /// Ends the step under way, if there is one. Its row is written when its transactions are judged.
+    pub(super) fn close_step(&mut self) {
+        let Some(step) = self.step.step.take() else {
+            return;
+        };
+        let row = self.step_row(&step);
+        self.step.in_flight_before = row.in_flight;
+        self.step.backlog_before = row.backlog;
+        self.step.span.clear();
+        (self.step.answer_gap, self.step.block_gap) = Default::default();
+        let end = self.step.end;
+        let awaited = cohort::awaited(end, self.run.counts.blocks, !self.is_unfollowed());
+        let until = end.saturating_add(awaited);
+        self.ended_steps.waiting.push_back((row, until));
+    }
+
+    /// Writes the rows of the steps whose transactions have their fates, or had long enough for that, in
+    /// order. `now` is the end of a segment, so the order in which sources report does not matter.
+    fn judge_steps(&mut self, now: Nanos) {
+        let followed = !self.is_unfollowed();
+        while let Some((row, until)) = self.ended_steps.waiting.front() {
+            let cohort = self.ended_steps.cohorts.of(row.step);
+            let is_ripe = now >= *until || cohort.is_settled(row.counts.offered, followed);
+            if !is_ripe && self.ended_steps.waiting.len() <= cohort::MAX_OPEN {
+                return;
+            }
+            let awaited_s = (now.as_secs_f64() - row.end_s).max(0.0);
+            self.write_step(is_ripe.then_some(awaited_s));
+        }
+    }
+
+    /// Writes the rows of all steps that have ended.
+    pub(super) fn write_steps(&mut self, now: Nanos) {
+        self.judge_steps(now);
+        while !self.ended_steps.waiting.is_empty() {
+            self.write_step(None);
+        }
+    }
+
+    fn write_step(&mut self, awaited_s: Option<f64>) {
+        let Some((mut row, _)) = self.ended_steps.waiting.pop_front() else {
+            return;
+        };
+        row.cohort = self.ended_steps.cohorts.take(row.step);
+        row.awaited_s = awaited_s;
+        self.files.steps.push(&row);
+        if self.step_rows.len() < MAX_STEP_ROWS {
+            self.step_rows.push(row);
+        } else {
+            self.health.steps_omitted += 1;
+        }
+    }
+
+    fn step_row(&self, step: &Step) -> StepRow {
+        let span = &self.step.span;
+        let in_flight = self.run.counts.in_flight();
+        let backlog = self.run.counts.backlog();
+        let row = StepRow {
+            step: step.index,
+            start_s: step.start.as_secs_f64(),
+            end_s: self.step.end.as_secs_f64(),
+            rate_tps: step.rate.as_f64(),
+            pause: step.pause,
+            again_of: step.again_of,
+            counts: span.counts,
+            late: span.late,
+            in_flight,
+            in_flight_growth: growth(in_flight, self.step.in_flight_before),
+            backlog,
+            backlog_growth: growth(backlog, self.step.backlog_before),
+            mempool_txs: span.depth.map(|depth| depth.last.txs),
+            latency: self.waiting.columns(&span.latencies, self.step.end),
+            answer_gap_s: self.step.answer_gap.as_secs_f64(),
+            block_gap_s: self.step.block_gap.as_secs_f64(),
+            ..StepRow::default()
+        };
+        row.with_rates(span.blocks.rate())
+    }
+}
+
+/// By how much a number has grown.
+pub(crate) fn growth(now: u64, before: u64) -> i64 {
+    now.cast_signed().wrapping_sub(before.cast_signed())
+}

@@ -1,0 +1,425 @@
+//! The recorder: one owner of every count, fed by every source.
+
+mod close;
+mod commit;
+mod finish;
+mod settle;
+mod watch;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::Write;
+use std::num::NonZeroU32;
+
+use pacing::Nanos;
+
+pub use self::finish::{Finished, RunEnd};
+pub use self::watch::{MAX_FRESH_SECONDS, MAX_MARK_CHARS, MAX_MARKS};
+
+pub(crate) use self::close::growth;
+
+use self::close::{EndedSteps, RunTotals, StepUnderway};
+use crate::format::code::Codespace;
+use crate::format::event::{
+    AcceptanceSeen, Answered, BlockSeen, Cause, Failure, MempoolSample, ReconnectReason,
+    Reconnected, Reply, Sent, SourceId, TxHash, Unsent,
+};
+use crate::format::hlog::{self, HlogWriter};
+use crate::format::latency::{LatencyKind, LatencySet};
+use crate::format::rows::{IdText, KeptRows, SeriesRow, StepRow};
+use crate::format::summary::LoadModel;
+use crate::format::summary::{Reconnects, RecorderHealth};
+use crate::format::windows::Windows;
+use crate::judge::EndpointWatch;
+use crate::record::answers::Answers;
+use crate::record::blocks::WaitingBlocks;
+use crate::record::files::{Files, RecordError, RunFolderWriters};
+use crate::record::pending::{Pending, RecordState};
+use crate::record::plan::Plan;
+use crate::record::segments::{Segment, Segments};
+use crate::record::span::{Depth, Depths, Span, add_depths};
+use crate::record::tally::Tally;
+use crate::record::tx_writer::TxWriter;
+use crate::record::waiting::Waiting;
+use crate::record::watermarks::Watermarks;
+
+/// How a run is recorded.
+#[derive(Debug, Clone)]
+pub struct RecorderConfig {
+    /// The run's origin, nanoseconds since the Unix epoch: the only wall-clock time there is.
+    pub origin_unix_ns: u64,
+    /// Open or closed loop.
+    pub model: LoadModel,
+    /// Number of senders: the sources `0..senders`.
+    pub senders: u16,
+    /// Number of followers: the sources after the senders.
+    pub followers: u16,
+    /// What happens before this is left out of the summary's rates and latencies.
+    pub warmup: Nanos,
+    /// Most transactions with an open fate. A full table settles one early for each new one, and
+    /// counts it. Choose it above `--max-in-flight` plus what the node may accept and not commit;
+    /// each takes 107 to 112 bytes.
+    pub max_pending: usize,
+    /// How long a source that lags behind is waited for before rows close without it. Longer than
+    /// any batch; each second of lag costs 1.6 MB.
+    pub max_lag: Nanos,
+    /// Seconds in one interval of `latency.hlog`. One is right up to a day; a week of seconds
+    /// makes a file of gigabytes.
+    pub hlog_interval_s: NonZeroU32,
+    /// Whether the target answers requests. Without answers, followers report what was accepted
+    /// (see [`Recorder::accepted_unanswered`]), and a transaction that a block shows before that is
+    /// accepted then.
+    pub answers: bool,
+    /// Whether an answer says that the node has checked the transaction.
+    pub checked: bool,
+    /// How many may be in flight, where what is due beyond waits for them instead of being given up.
+    pub waits_at: Option<u64>,
+    /// Gas that a block may have, where that is limited and known.
+    pub block_gas: Option<u64>,
+    /// How ids are written in `txs.csv`.
+    pub ids: IdText,
+    /// The addresses of the endpoints, in the order of their positions.
+    pub endpoints: Vec<String>,
+    /// Which transactions have a row there.
+    pub rows: KeptRows,
+}
+
+impl RecorderConfig {
+    /// An open-loop run without warm-up: 2,097,152 pending, ten seconds of lag, intervals of one
+    /// second.
+    pub const fn new(origin_unix_ns: u64, senders: u16, followers: u16) -> Self {
+        Self {
+            origin_unix_ns,
+            model: LoadModel::Open,
+            senders,
+            followers,
+            warmup: Nanos::ZERO,
+            max_pending: 1 << 21,
+            max_lag: Nanos::from_nanos(10_000_000_000),
+            hlog_interval_s: NonZeroU32::MIN,
+            answers: true,
+            checked: true,
+            waits_at: None,
+            block_gas: None,
+            ids: IdText::UpperHex,
+            endpoints: Vec::new(),
+            rows: KeptRows::All,
+        }
+    }
+}
+
+/// Takes every event of a run and keeps its account.
+///
+/// Each source reports its own events in the order of their stamps, a `Sent` before its
+/// `Answered`, and raises its watermark after them. Sources are independent of each other.
+pub struct Recorder<W, P> {
+    config: RecorderConfig,
+    plan: P,
+    files: Files<W>,
+    tx_writer: TxWriter,
+    answers: Answers,
+    hlog: HlogWriter,
+    pending: Pending,
+    waiting: Waiting,
+    tally: Tally,
+    watermarks: Watermarks,
+    low: Nanos,
+    /// The latest stamp of all events.
+    latest: Nanos,
+    blocks: WaitingBlocks,
+    /// Acceptances that wait like blocks, by the instant of their observation.
+    acceptances: BTreeMap<Nanos, Vec<TxHash>>,
+    segments: Segments,
+    windows: Windows,
+    /// The second, the step and the interval of the log that are being put together.
+    second: Span,
+    second_begin: SecondBegin,
+    endpoints: EndpointWatch,
+    step: StepUnderway,
+    ended_steps: EndedSteps,
+    interval: LatencySet,
+    interval_start: Nanos,
+    run: RunTotals,
+    /// Latest sample of each endpoint.
+    mempools: Vec<Option<Depth>>,
+    reconnects: Reconnects,
+    health: RecorderHealth,
+    step_rows: Vec<StepRow>,
+    last_second: Option<SeriesRow>,
+    /// Seconds that were not taken yet.
+    fresh_seconds: VecDeque<SeriesRow>,
+    /// Commit latencies of the block under way.
+    scratch: Vec<u64>,
+}
+
+/// Where the second under way began.
+#[derive(Debug, Clone, Copy, Default)]
+struct SecondBegin {
+    start: Nanos,
+    step: Option<u32>,
+    fresh: bool,
+}
+
+impl<W: Write, P: Plan> Recorder<W, P> {
+    /// Writes the header of each file. A writer that fails is remembered, see
+    /// [`Recorder::write_error`].
+    pub fn new(config: RecorderConfig, mut plan: P, writers: RunFolderWriters<W>) -> Self {
+        let sources = usize::from(config.senders) + usize::from(config.followers);
+        Self {
+            files: Files::new(writers, &hlog::header(config.origin_unix_ns)),
+            tx_writer: TxWriter::new(config.origin_unix_ns, config.ids),
+            answers: Answers::default(),
+            hlog: HlogWriter::new(),
+            pending: Pending::new(config.max_pending),
+            waiting: Waiting::default(),
+            tally: Tally::default(),
+            watermarks: Watermarks::new(sources, config.max_lag),
+            low: Nanos::ZERO,
+            latest: Nanos::ZERO,
+            blocks: WaitingBlocks::default(),
+            acceptances: BTreeMap::new(),
+            segments: Segments::new(config.warmup, &mut plan),
+            windows: Windows::default(),
+            second: Span::default(),
+            second_begin: SecondBegin {
+                fresh: true,
+                ..SecondBegin::default()
+            },
+            endpoints: EndpointWatch::default(),
+            step: StepUnderway::default(),
+            ended_steps: EndedSteps::default(),
+            interval: LatencySet::new(),
+            interval_start: Nanos::ZERO,
+            run: RunTotals::default(),
+            mempools: Vec::new(),
+            reconnects: Reconnects::default(),
+            health: RecorderHealth::default(),
+            step_rows: Vec::new(),
+            last_second: None,
+            fresh_seconds: VecDeque::new(),
+            scratch: Vec::new(),
+            config,
+            plan,
+        }
+    }
+
+    /// A transaction left.
+    pub fn sent(&mut self, sent: &Sent) {
+        if self.pending.is_full() {
+            self.settle_one_early();
+        }
+        let slot = self.pending.insert(sent);
+        self.health.pending_peak = self.health.pending_peak.max(self.pending.len() as u64);
+        self.tally.fate.sent += 1;
+        self.windows.sent(sent.sent);
+        let lateness = sent.sent.saturating_sub(sent.due);
+        if sent.cause == Cause::Source {
+            self.run.generator_late_max = self.run.generator_late_max.max(lateness);
+        }
+        let span = &mut self.segment(sent.sent).span;
+        span.counts.sent += 1;
+        span.waiting.begin(sent.due);
+        span.late.count(sent);
+        span.endpoints.sent(sent.endpoint);
+        span.latencies.record(LatencyKind::Lateness, lateness);
+        span.cohorts.of(sent.step).due_sent += 1;
+        if !self.config.answers && self.is_unfollowed() {
+            // Neither an answer nor a follower will report on it.
+            self.settle(slot, sent.sent);
+        }
+    }
+
+    /// A request ended.
+    pub fn answered(&mut self, answered: &Answered) {
+        let found = self
+            .pending
+            .find_answered(answered.hash_prefix, answered.index)
+            .filter(|&slot| self.pending.at(slot).state == RecordState::Unanswered);
+        let Some(slot) = found else {
+            self.health.stray_answers += 1;
+            return;
+        };
+        self.tally.answer(answered.reply);
+        match answered.reply {
+            Reply::Accepted => self.accepted(slot, answered.at),
+            Reply::Rejected { code, space } => {
+                self.refused(slot, answered.at, RecordState::Rejected, (code, space));
+            }
+            Reply::RpcError { code } => {
+                let code = (code.cast_unsigned(), Codespace::NONE);
+                self.refused(slot, answered.at, RecordState::RpcError, code);
+            }
+            Reply::Failed(failure) => {
+                let (record, span) = self.ended(slot, answered.at, RecordState::Failed(failure));
+                let (due, sent, is_committed) = (record.due, record.sent, record.is_committed());
+                span.counts.errors += 1;
+                span.cohorts.of(record.step).due_refused += 1;
+                match failure {
+                    Failure::Closed | Failure::Timeout => span.endpoints.gave_up(record.endpoint),
+                    // An unusable answer is a sign, too.
+                    _ => span.endpoints.answered(record.endpoint, answered.at),
+                }
+                self.censor(LatencyKind::AcceptResponse, due, answered.at);
+                self.censor(LatencyKind::AcceptService, sent, answered.at);
+                // It may be in the node all the same: the record waits for a block.
+                if is_committed || self.is_unfollowed() {
+                    self.settle(slot, answered.at);
+                }
+            }
+        }
+    }
+
+    /// A sender got answers that belong to none of its requests.
+    pub const fn stray_answers(&mut self, count: u64) {
+        self.health.stray_answers += count;
+    }
+
+    /// A sender got answers to requests that it had given up.
+    pub const fn late_answers(&mut self, count: u64) {
+        self.health.late_answers += count;
+    }
+
+    /// A sender's loop had its turn this long after it was due.
+    pub fn stalled(&mut self, span: Nanos) {
+        self.run.generator_late_max = self.run.generator_late_max.max(span);
+    }
+
+    /// A due transaction was given up.
+    pub fn unsent(&mut self, unsent: &Unsent) {
+        self.tally.unsent[unsent.reason as usize] += 1;
+        let span = &mut self.segment(unsent.at).span;
+        span.counts.unsent += 1;
+        span.cohorts.of(unsent.step).due_unsent += 1;
+        self.censor(LatencyKind::Lateness, unsent.due, unsent.at);
+        self.censor(LatencyKind::AcceptResponse, unsent.due, unsent.at);
+        if !self.is_unfollowed() {
+            self.censor(LatencyKind::CommitFromDue, unsent.due, unsent.at);
+        }
+    }
+
+    /// A follower saw a block. It counts once every source is past `observed`.
+    pub fn block(&mut self, block: BlockSeen) {
+        self.blocks.insert(block);
+    }
+
+    /// A follower saw transactions accepted whose requests have no answers. They count once every
+    /// source is past `observed`.
+    pub fn accepted_unanswered(&mut self, seen: AcceptanceSeen) {
+        let waiting = self.acceptances.entry(seen.observed).or_default();
+        waiting.extend(seen.txs);
+    }
+
+    /// The depth of one node's mempool.
+    pub fn mempool(&mut self, sample: &MempoolSample) {
+        let endpoint = usize::from(sample.endpoint);
+        if endpoint >= self.mempools.len() {
+            self.mempools.resize(endpoint + 1, None);
+        }
+        self.mempools[endpoint] = Some(Depth {
+            txs: sample.txs,
+            bytes: sample.bytes,
+        });
+        let fullest = self.mempools.iter().flatten().max_by_key(|depth| depth.txs);
+        let fullest = fullest.copied().map(Depths::one);
+        add_depths(&mut self.segment(sample.at).span.depth, fullest);
+    }
+
+    /// The generator's process used so much processor time since the last call.
+    pub fn processor(&mut self, at: Nanos, used: Nanos) {
+        let span = &mut self.segment(at).span;
+        let before = span.processor.unwrap_or(Nanos::ZERO);
+        span.processor = Some(before.saturating_add(used));
+    }
+
+    /// A connection is usable again.
+    pub const fn reconnected(&mut self, reconnected: &Reconnected) {
+        let cost = &mut self.reconnects;
+        match reconnected.reason {
+            ReconnectReason::Planned => cost.planned += 1,
+            ReconnectReason::Broken => cost.broken += 1,
+            ReconnectReason::NotBack => cost.not_back += 1,
+        }
+        cost.failed_attempts += reconnected.failed_attempts as u64;
+        let down_ms = reconnected.down.as_nanos() as f64 / 1e6;
+        cost.down_ms_total += down_ms;
+        cost.down_ms_max = cost.down_ms_max.max(down_ms);
+    }
+
+    /// Nothing stamped before `t` will come from `source` any more. Blocks and acceptances observed
+    /// and rows that end by the time all sources are past are taken over and written.
+    pub fn watermark(&mut self, source: SourceId, t: Nanos) {
+        let low = self.watermarks.raise(source, t);
+        self.advance(low);
+    }
+
+    /// Nothing more will come from `source`: it is not waited for.
+    pub fn retire(&mut self, source: SourceId) {
+        self.watermark(source, Nanos::MAX);
+    }
+
+    /// A follower cannot go on: it is not waited for, and the verdict names commits that may be missing.
+    pub fn follower_failed(&mut self, source: SourceId) {
+        self.health.failed_followers += 1;
+        self.retire(source);
+    }
+
+    /// So many blocks that had been reported left the best chain, with so many transactions that the new
+    /// one does not have yet: the verdict names them, because they stay committed in the account.
+    pub fn reorganised(&mut self, blocks: u64, taken_back: u64) {
+        self.health.reorganised_blocks += blocks;
+        self.health.taken_back += taken_back;
+    }
+
+    /// Offering ends at `at`, earlier than the profile: what is due later was not planned, and
+    /// belongs to no step. To be called before the senders' watermarks pass `at`.
+    pub fn offering_ended(&mut self, at: Nanos) {
+        self.segments.cut(at);
+    }
+
+    /// The closed steps; of a profile with more than 10,000 of them, the first 10,000.
+    pub fn step_rows(&self) -> &[StepRow] {
+        &self.step_rows
+    }
+
+    /// The instant that every source is past.
+    pub const fn low_watermark(&self) -> Nanos {
+        self.low
+    }
+
+    /// The first write error, if there was one. Counting goes on.
+    pub const fn write_error(&self) -> Option<&RecordError> {
+        self.files.error()
+    }
+
+    /// Bytes held: pending records and their table, and the histograms.
+    pub fn bytes(&self) -> usize {
+        self.pending.bytes()
+            + self.segments.bytes()
+            + self.second.latencies.bytes()
+            + self.step.span.latencies.bytes()
+            + self.interval.bytes()
+            + self.run.latencies.bytes()
+            + self.run.censored.bytes()
+            + self.files.bytes()
+    }
+
+    /// The open segment of `t`.
+    fn segment(&mut self, t: Nanos) -> &mut Segment {
+        self.reach(t);
+        self.segments.at(t)
+    }
+
+    /// Opens the time line up to `t`.
+    fn reach(&mut self, t: Nanos) {
+        self.latest = self.latest.max(t);
+        while !self.segments.reaches(t) {
+            if self.segments.is_crowded() {
+                let end = self.segments.next_end();
+                self.close_until(end);
+            }
+            self.segments.extend(&mut self.plan);
+        }
+        if self.segments.has_closed(t) {
+            self.health.late_events += 1;
+        }
+    }
+}

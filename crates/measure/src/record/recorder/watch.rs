@@ -1,0 +1,99 @@
+//! What is shown of the run while it goes on, and what people note about it.
+
+use std::io::Write;
+
+use pacing::Nanos;
+
+use super::Recorder;
+use crate::format::counts::Counts;
+use crate::format::rows::SeriesRow;
+use crate::record::live::{Counters, LiveView};
+use crate::record::plan::Plan;
+
+impl<W: Write, P: Plan> Recorder<W, P> {
+    /// Notes `text` in the second of `at`, or in the first one that is not written yet.
+    ///
+    /// Control characters become spaces; what is longer than [`MAX_MARK_CHARS`] is cut, and of more
+    /// than [`MAX_MARKS`] in one second the rest is left out. Returns whether anything was noted.
+    pub fn mark(&mut self, at: Nanos, text: &str) -> bool {
+        let text: String = text
+            .trim()
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .take(MAX_MARK_CHARS)
+            .collect();
+        // An open segment: a note that comes late blurs no count.
+        let at = at.max(self.segments.first().start);
+        let marks = &mut self.segment(at).span.marks;
+        let noted = !text.is_empty() && marks.len() < MAX_MARKS;
+        if noted {
+            marks.push(text);
+        }
+        noted
+    }
+
+    /// What a progress line shows.
+    pub fn live(&self) -> LiveView {
+        LiveView {
+            second: self.last_second.clone(),
+            totals: self.totals(),
+            pending: self.pending.len() as u64,
+        }
+    }
+
+    /// Everything that is counted.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            totals: self.totals(),
+            unsent: self.tally.unsent,
+            errors: self.tally.errors,
+            reconnects: self.reconnects,
+            latencies: self.run.buckets,
+        }
+    }
+
+    fn totals(&self) -> Counts {
+        let Counts {
+            commit_failed,
+            unverified,
+            ..
+        } = self.run.counts;
+        Counts {
+            offered: self.run.counts.offered,
+            sent: self.tally.fate.sent,
+            unsent: self.tally.unsent.iter().sum(),
+            accepted: self.tally.fate.accepted,
+            rejected: self.tally.fate.rejected,
+            errors: self.tally.fate.errors,
+            committed: self
+                .run
+                .blocks
+                .own_txs
+                .saturating_sub(commit_failed + unverified),
+            commit_failed,
+            unverified,
+            blocks: self.run.blocks.count,
+        }
+    }
+
+    /// The seconds that closed since the last call, in order. Of more than [`MAX_FRESH_SECONDS`] the
+    /// latest are kept; `series.csv` has them all.
+    pub fn take_seconds(&mut self) -> Vec<SeriesRow> {
+        self.fresh_seconds.drain(..).collect()
+    }
+
+    pub(super) fn show_second(&mut self, row: SeriesRow) {
+        if self.fresh_seconds.len() == MAX_FRESH_SECONDS {
+            self.fresh_seconds.pop_front();
+        }
+        self.fresh_seconds.push_back(row.clone());
+        self.last_second = Some(row);
+    }
+}
+
+/// A mark is a label beside a line of a chart.
+pub const MAX_MARK_CHARS: usize = 120;
+/// More than a person can press in a second.
+pub const MAX_MARKS: usize = 16;
+/// As many as a chart has columns; a viewer looks much more often.
+pub const MAX_FRESH_SECONDS: usize = 600;

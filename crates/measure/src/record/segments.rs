@@ -1,0 +1,183 @@
+//! The open part of the time line, cut at every second and at every step.
+//!
+//! Events of several sources overlap in time, so more than one segment may be open; each event is
+//! recorded in exactly one of them. When every source is past a segment it is closed and added to
+//! its second, its step and the run.
+
+use std::collections::VecDeque;
+
+use pacing::{Nanos, Step};
+
+use crate::format::SECOND;
+use crate::record::plan::Plan;
+use crate::record::span::Span;
+
+/// Segments open at once. A segment takes 1.6 MB; ten seconds of lag and a few short steps fit.
+pub(crate) const MAX_OPEN: usize = 32;
+
+/// A stretch of time inside one second and one step.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) start: Nanos,
+    pub(crate) end: Nanos,
+    /// `None` after the profile's end.
+    pub(crate) step: Option<Step>,
+    pub(crate) span: Span,
+}
+
+/// The open segments, in order and without gaps.
+#[derive(Debug)]
+pub(crate) struct Segments {
+    open: VecDeque<Segment>,
+    spare: Vec<Span>,
+    /// End of the last open segment.
+    end: Nanos,
+    warmup: Nanos,
+    /// Where offering ended, once known.
+    cut: Option<Nanos>,
+}
+
+impl Segments {
+    pub(crate) fn new(warmup: Nanos, plan: &mut impl Plan) -> Self {
+        let mut segments = Self {
+            open: VecDeque::new(),
+            spare: Vec::new(),
+            end: Nanos::ZERO,
+            warmup,
+            cut: None,
+        };
+        segments.extend(plan);
+        segments
+    }
+
+    /// Whether `t` lies before the end of the open part.
+    pub(crate) fn reaches(&self, t: Nanos) -> bool {
+        t < self.end
+    }
+
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.open.len() >= MAX_OPEN
+    }
+
+    /// Whether `t` lies in what is closed already.
+    pub(crate) fn has_closed(&self, t: Nanos) -> bool {
+        t < self.first().start
+    }
+
+    /// End of the first open segment.
+    pub(crate) fn next_end(&self) -> Nanos {
+        self.first().end
+    }
+
+    /// The segment of `t`: the first when `t` lies before it. `t` must be reached.
+    pub(crate) fn at(&mut self, t: Nanos) -> &mut Segment {
+        let position = self.open.iter().position(|segment| t < segment.end);
+        let last = self.open.len() - 1;
+        &mut self.open[position.unwrap_or(last)]
+    }
+
+    /// Opens one more segment at the end.
+    pub(crate) fn extend(&mut self, plan: &mut impl Plan) {
+        let start = self.end;
+        let offering = self.cut.is_none_or(|cut| start < cut);
+        let step = offering.then(|| plan.step_at(start)).flatten();
+        let mut end = next_second(start);
+        if let Some(step_end) = step.as_ref().and_then(|step| step.end) {
+            end = end.min(step_end);
+        }
+        for edge in [Some(self.warmup), self.cut].into_iter().flatten() {
+            if start < edge {
+                end = end.min(edge);
+            }
+        }
+        let end = end.max(start.saturating_add(Nanos::from_nanos(1)));
+        let span = self.spare.pop().unwrap_or_default();
+        self.open.push_back(Segment {
+            start,
+            end,
+            step,
+            span,
+        });
+        self.end = end;
+    }
+
+    /// Takes the first open segment out; there is always another one to open.
+    pub(crate) fn close(&mut self, plan: &mut impl Plan) -> Segment {
+        if self.open.len() == 1 {
+            self.extend(plan);
+        }
+        self.open
+            .pop_front()
+            .expect("at least two segments are open here")
+    }
+
+    /// Keeps the memory of a closed segment for the next one.
+    pub(crate) fn recycle(&mut self, mut span: Span) {
+        if self.spare.len() < MAX_SPARE {
+            span.clear();
+            self.spare.push(span);
+        }
+    }
+
+    /// Offering ends at `at`: what begins later belongs to no step. Segments that lie behind are
+    /// changed; the one that contains `at` is cut there, and what it counted stays before the cut.
+    pub(crate) fn cut(&mut self, at: Nanos) {
+        let at = self.cut.map_or(at, |earlier| earlier.min(at));
+        self.cut = Some(at);
+        for segment in &mut self.open {
+            if segment.start >= at {
+                segment.step = None;
+            }
+        }
+        let Some(position) = self
+            .open
+            .iter()
+            .position(|segment| segment.start < at && at < segment.end)
+        else {
+            return;
+        };
+        let end = std::mem::replace(&mut self.open[position].end, at);
+        let rest = Segment {
+            start: at,
+            end,
+            step: None,
+            span: self.spare.pop().unwrap_or_default(),
+        };
+        self.open.insert(position + 1, rest);
+    }
+
+    /// Where offering ended, or `t` when that is not known or later.
+    pub(crate) fn offering_until(&self, t: Nanos) -> Nanos {
+        self.cut.map_or(t, |cut| cut.min(t))
+    }
+
+    /// Ends the first open segment at `at`, which lies inside it.
+    pub(crate) fn shorten_first(&mut self, at: Nanos) {
+        if let Some(first) = self.open.front_mut() {
+            first.end = at;
+        }
+        if self.open.len() == 1 {
+            self.end = at;
+        }
+    }
+
+    /// Bytes held by histograms.
+    pub(crate) fn bytes(&self) -> usize {
+        let open = self.open.iter().map(|segment| &segment.span);
+        open.chain(&self.spare)
+            .map(|span| span.latencies.bytes())
+            .sum()
+    }
+
+    /// The first open segment.
+    pub(crate) fn first(&self) -> &Segment {
+        self.open.front().expect("one segment is always open")
+    }
+}
+
+fn next_second(t: Nanos) -> Nanos {
+    let seconds = t.as_nanos() / SECOND.as_nanos() + 1;
+    Nanos::from_nanos(seconds.saturating_mul(SECOND.as_nanos()))
+}
+
+const MAX_SPARE: usize = 4;

@@ -1,0 +1,76 @@
+//! What one run contributes to a comparison: one figure for each metric.
+
+use super::metric::{METRICS, Metric, Quantile};
+use crate::format::latency::Quantiles;
+use crate::format::summary::Summary;
+
+/// The figures of one run.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RunFigures {
+    figures: [Option<Figure>; METRICS.len()],
+    /// What its blocks were seen to: 0 where events announced them, else what the polling leaves open.
+    pub block_resolution_ms: f64,
+}
+
+/// One of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figure {
+    /// The value, in the metric's unit.
+    pub value: f64,
+    /// Whether transactions that had not ended could raise it.
+    pub is_lower_bound: bool,
+}
+
+impl RunFigures {
+    /// Of a run with this summary.
+    pub fn of(summary: &Summary) -> Self {
+        let latencies = &summary.latency_ms;
+        let followed = summary.rate.committed_tps.is_some();
+        let none = Self {
+            block_resolution_ms: summary.blocks.resolution_ms_max.unwrap_or(0.0),
+            ..Self::default()
+        };
+        Metric::all().fold(none, |figures, metric| {
+            let figure = match metric {
+                Metric::Committed => summary.rate.committed_tps.map(|rate| exact(rate.mean)),
+                Metric::Accepted => summary.rate.accepted_tps.map(|rate| exact(rate.mean)),
+                Metric::Lost => Some(exact(summary.lost_share(followed))),
+                Metric::Accept(quantile) => of_quantile(&latencies.accept_response, quantile),
+                Metric::Commit(quantile) => of_quantile(&latencies.commit_from_due, quantile),
+            };
+            figures.with(metric, figure)
+        })
+    }
+
+    /// With another figure for one metric.
+    #[must_use]
+    pub fn with(mut self, metric: Metric, figure: Option<Figure>) -> Self {
+        self.figures[metric.place()] = figure;
+        self
+    }
+
+    /// The figure for one metric; `None` when the run has none.
+    pub fn figure(&self, metric: Metric) -> Option<Figure> {
+        self.figures[metric.place()]
+    }
+}
+
+const fn exact(value: f64) -> Figure {
+    Figure {
+        value,
+        is_lower_bound: false,
+    }
+}
+
+/// A quantile; a lower bound where transactions that had not ended can raise it.
+pub(super) fn of_quantile(latency: &Quantiles, quantile: Quantile) -> Option<Figure> {
+    let name = match quantile {
+        Quantile::P50 => "p50",
+        Quantile::P95 => "p95",
+        Quantile::P99 => "p99",
+    };
+    latency.figure(name).map(|figure| Figure {
+        value: figure.millis,
+        is_lower_bound: figure.is_lower_bound(),
+    })
+}

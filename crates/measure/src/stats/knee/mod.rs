@@ -1,0 +1,402 @@
+//! The knee of a target: the highest rate it sustains, found one trial at a time.
+//!
+//! A trial offers one rate for a while and shows whether it held. Where the next trial belongs, when
+//! enough is known, and how sure that is, is decided here; offering and judging are the caller's.
+
+mod growth;
+mod posterior;
+mod spread;
+
+pub use growth::{BacklogGrowth, BlockMark, backlog_growth};
+
+use posterior::Posterior;
+use spread::Spread;
+
+/// What a trial showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finding {
+    /// The target sustained the rate.
+    Held,
+    /// It did not.
+    Broken,
+    /// What was seen fits a target that sustains the rate and one that does not: a longer trial may
+    /// tell.
+    Undecided,
+    /// The generator could not offer the rate: the trial is no result about the target.
+    Unusable,
+}
+
+/// One rate, offered once.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Trial {
+    /// Transactions per second.
+    pub rate: f64,
+    /// What it showed.
+    pub finding: Finding,
+    /// What the target committed per second while its backlog grew; `None` when it did not grow or blocks
+    /// are not watched.
+    pub capacity_tps: Option<f64>,
+}
+
+pacing::settings! {
+    /// What a search looks for, and how hard.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct KneeSettings {
+        /// The first rate, per second.
+        pub from: f64 = 250.0,
+        /// No lower rate is tried.
+        pub min: f64 = 1.0,
+        /// No higher rate is tried.
+        pub max: f64 = 1e6,
+        /// The search ends when the interval reaches no further than this share from its middle.
+        pub precision: f64 = 0.05,
+        /// How sure the interval is, for example 0.9.
+        pub confidence: f64 = 0.9,
+        /// Trials at most.
+        pub max_trials: usize = 40,
+    }
+}
+
+/// What to do next.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Next {
+    /// Offer this rate.
+    Try {
+        /// Transactions per second, in three significant digits where that is fine enough.
+        rate: f64,
+        /// Why this one.
+        because: Rationale,
+        /// For how long, in parts of a trial's usual length.
+        length: f64,
+    },
+    /// Nothing more is to be learnt.
+    Done(Ending),
+}
+
+/// Why a rate is tried.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rationale {
+    /// It is the first.
+    First,
+    /// Everything held so far.
+    Higher,
+    /// Nothing held so far.
+    Lower,
+    /// The knee is as likely above it as below.
+    Middle {
+        /// The nearest lower rate that held.
+        held: Option<f64>,
+        /// The nearest higher rate that broke.
+        broken: Option<f64>,
+    },
+    /// The trial before was not usable, or one trial is not enough to end on.
+    Again,
+    /// The trial before was undecided: this one has to take longer.
+    Longer,
+}
+
+/// Why the search ends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Ending {
+    /// The interval is as narrow as asked.
+    Found,
+    /// The highest rate allowed still held.
+    NotReached {
+        /// That rate.
+        rate: f64,
+    },
+    /// The lowest rate allowed did not hold.
+    BelowMin {
+        /// That rate.
+        rate: f64,
+    },
+    /// The generator could not offer more, and everything it could offer held.
+    GeneratorLimit {
+        /// The highest rate that held; `None` when none did.
+        held: Option<f64>,
+        /// The rate it could not offer.
+        rate: f64,
+    },
+    /// Trials at one rate stayed undecided, however long they took.
+    Undecided {
+        /// That rate.
+        rate: f64,
+    },
+    /// The number of trials is used up.
+    TrialsUsed,
+}
+
+/// An estimate of the knee.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct KneeEstimate {
+    /// As likely above it as below.
+    pub rate: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// How sure the interval is.
+    pub confidence: f64,
+}
+
+/// Looks for the highest rate that a target sustains.
+///
+/// It doubles the rate until a trial breaks (or quarters it until one holds), then always tries the
+/// median of the distribution: with a quiet target that is bisection, with a noisy one the same
+/// region is tried again until the noise is outvoted. The belief is a distribution over the knee and
+/// the noise of the trials, as in adaptive psychometrics (Kontsevich, Tyler: "Bayesian adaptive
+/// estimation of psychometric slope and threshold", Vision Research 39, 1999): a trial below the knee
+/// holds, above it breaks, near it either, and now and then one ends by chance. How noisy the trials are
+/// is also seen in how far what was committed in the broken ones differs ([`Trial::capacity_tps`]). Where
+/// the knee is follows from held and broken alone: nothing is assumed about how much is committed above
+/// it, so a throughput that falls there does not mislead the search.
+///
+/// ```
+/// use measure::{Finding, KneeSearch, KneeSettings, Next, Trial};
+///
+/// let mut search = KneeSearch::new(KneeSettings::default());
+/// while let Next::Try { rate, .. } = search.next() {
+///     let finding = if rate <= 2137.0 { Finding::Held } else { Finding::Broken };
+///     search.add(Trial { rate, finding, capacity_tps: None });
+/// }
+/// let knee = search.estimate().expect("it lies in the allowed range");
+/// assert!((knee.rate / 2137.0 - 1.0).abs() < 0.03);
+/// ```
+#[derive(Debug, Clone)]
+pub struct KneeSearch {
+    settings: KneeSettings,
+    trials: Vec<Trial>,
+    /// Undecided trials double the next one's length, decided ones halve it again.
+    stretch: f64,
+    posterior: Posterior,
+}
+
+impl KneeSearch {
+    /// Rates are made to fit: `min` above zero, `from` between `min` and `max`, at least one trial.
+    pub fn new(settings: KneeSettings) -> Self {
+        let min = settings.min.max(MIN_RATE);
+        let max = settings.max.max(min);
+        let settings = KneeSettings {
+            min,
+            max,
+            from: settings.from.clamp(min, max),
+            precision: settings.precision.max(MIN_PRECISION),
+            confidence: settings.confidence.clamp(0.5, 0.999),
+            max_trials: settings.max_trials.max(1),
+        };
+        Self {
+            settings,
+            trials: Vec::new(),
+            stretch: 1.0,
+            posterior: Posterior::new(min, max),
+        }
+    }
+
+    /// What is known from trials whose rates were chosen by others.
+    pub fn of_trials(trials: &[Trial], confidence: f64) -> Self {
+        let rates = || trials.iter().map(|trial| trial.rate);
+        let defaults = KneeSettings::default();
+        let mut search = Self::new(KneeSettings {
+            min: rates().reduce(f64::min).unwrap_or(defaults.min),
+            max: rates().reduce(f64::max).unwrap_or(defaults.max),
+            confidence,
+            ..defaults
+        });
+        for trial in trials {
+            search.add(*trial);
+        }
+        search
+    }
+
+    /// Takes the result of a trial.
+    pub fn add(&mut self, trial: Trial) {
+        match trial.finding {
+            Finding::Held => self.posterior.add(trial.rate, true),
+            Finding::Broken => self.posterior.add(trial.rate, false),
+            Finding::Undecided | Finding::Unusable => {}
+        }
+        self.stretch = match trial.finding {
+            Finding::Undecided => (self.stretch * 2.0).min(LONGEST),
+            _ => (self.stretch / 2.0).max(1.0),
+        };
+        self.trials.push(trial);
+    }
+
+    /// All trials, in order.
+    pub fn trials(&self) -> &[Trial] {
+        &self.trials
+    }
+
+    /// The highest rate that held.
+    pub fn highest_held(&self) -> Option<f64> {
+        self.rates(Finding::Held).reduce(f64::max)
+    }
+
+    /// The lowest rate that broke.
+    pub fn lowest_broken(&self) -> Option<f64> {
+        self.rates(Finding::Broken).reduce(f64::min)
+    }
+
+    /// The estimate of the knee; `None` until one trial held and one broke.
+    pub fn estimate(&self) -> Option<KneeEstimate> {
+        self.highest_held()?;
+        self.lowest_broken()?;
+        let tail = (1.0 - self.settings.confidence) / 2.0;
+        let [low, rate, high] = self
+            .posterior
+            .quantiles([tail, 0.5, 1.0 - tail], &Spread::of(&self.trials));
+        Some(KneeEstimate {
+            rate,
+            low,
+            high,
+            confidence: self.settings.confidence,
+        })
+    }
+
+    /// Which rate to try next, or why the search is over.
+    pub fn next(&self) -> Next {
+        let KneeSettings { from, max, .. } = self.settings;
+        let Some(last) = self.trials.last() else {
+            return self.offer(rounded(from), Rationale::First);
+        };
+        if self.trials.len() >= self.settings.max_trials {
+            return Next::Done(Ending::TrialsUsed);
+        }
+        match last.finding {
+            Finding::Unusable => return self.after_unusable(last.rate),
+            Finding::Undecided => return self.after_undecided(last.rate),
+            Finding::Held | Finding::Broken => {}
+        }
+        match (self.highest_held(), self.lowest_broken(), self.estimate()) {
+            (Some(held), None, _) if held >= max => {
+                self.at_edge(max, Ending::NotReached { rate: max })
+            }
+            (Some(held), None, _) => self.offer(rounded(held * GROWTH).min(max), Rationale::Higher),
+            (None, Some(broken), _) => self.lower(broken),
+            (_, _, Some(estimate)) => self.middle(&estimate),
+            _ => Next::Done(Ending::TrialsUsed),
+        }
+    }
+
+    /// A rate far from the knee shows in half the time.
+    fn offer(&self, rate: f64, because: Rationale) -> Next {
+        let far = matches!(
+            because,
+            Rationale::First | Rationale::Higher | Rationale::Lower
+        );
+        Next::Try {
+            rate,
+            because,
+            length: self.stretch * if far { 0.5 } else { 1.0 },
+        }
+    }
+
+    fn rates(&self, finding: Finding) -> impl Iterator<Item = f64> + '_ {
+        self.trials
+            .iter()
+            .filter(move |trial| trial.finding == finding)
+            .map(|trial| trial.rate)
+    }
+
+    fn lower(&self, broken: f64) -> Next {
+        let min = self.settings.min;
+        if broken <= min {
+            return self.at_edge(min, Ending::BelowMin { rate: min });
+        }
+        self.offer(rounded(broken / RETREAT).max(min), Rationale::Lower)
+    }
+
+    /// One trial at the edge of what is allowed may be chance; two end the search.
+    fn at_edge(&self, edge: f64, ending: Ending) -> Next {
+        let there = self.trials.iter().filter(|trial| trial.rate == edge);
+        if there.count() >= TRIALS_TO_END_ON {
+            return Next::Done(ending);
+        }
+        self.offer(edge, Rationale::Again)
+    }
+
+    /// One unusable trial may be a disturbance; two in a row, or many in all, mean that the generator
+    /// is the limit.
+    fn after_unusable(&self, rate: f64) -> Next {
+        let in_a_row = self.in_a_row(Finding::Unusable);
+        let in_all = self.rates(Finding::Unusable).count();
+        if in_a_row < TRIALS_TO_END_ON && in_all < MAX_UNUSABLE {
+            return self.offer(rate, Rationale::Again);
+        }
+        Next::Done(Ending::GeneratorLimit {
+            held: self.highest_held(),
+            rate,
+        })
+    }
+
+    /// Undecided trials are repeated, each twice as long as the one before, up to [`LONGEST`].
+    fn after_undecided(&self, rate: f64) -> Next {
+        if self.in_a_row(Finding::Undecided) < MAX_UNDECIDED {
+            return self.offer(rate, Rationale::Longer);
+        }
+        Next::Done(Ending::Undecided { rate })
+    }
+
+    /// How many of the last trials showed the same.
+    fn in_a_row(&self, finding: Finding) -> usize {
+        let trials = self.trials.iter().rev();
+        trials.take_while(|trial| trial.finding == finding).count()
+    }
+
+    fn middle(&self, estimate: &KneeEstimate) -> Next {
+        let narrow = (estimate.high / estimate.low).sqrt() <= 1.0 + self.settings.precision;
+        let near = |finding| {
+            self.rates(finding)
+                .filter(|rate| (rate / estimate.rate).ln().abs() <= NEAR.ln())
+                .count()
+        };
+        let settled = [Finding::Held, Finding::Broken]
+            .into_iter()
+            .all(|finding| near(finding) >= NEAR_TRIALS);
+        if narrow && settled {
+            return Next::Done(Ending::Found);
+        }
+        let KneeSettings { min, max, .. } = self.settings;
+        // Never far beyond what held: if everything below a broken rate holds, that one is tried again.
+        let held = self.highest_held().unwrap_or(max);
+        let next_broken = self.rates(Finding::Broken).filter(|broken| *broken > held);
+        let ceiling = next_broken.reduce(f64::min).unwrap_or(held * GROWTH);
+        let rate = rounded(estimate.rate).min(ceiling).clamp(min, max);
+        let held = self.rates(Finding::Held).filter(|held| *held < rate);
+        let broken = self.rates(Finding::Broken).filter(|broken| *broken > rate);
+        let because = Rationale::Middle {
+            held: held.reduce(f64::max),
+            broken: broken.reduce(f64::min),
+        };
+        self.offer(rate, because)
+    }
+}
+
+/// Three significant digits up to 10,000, whole transactions above: finer than any knee is known.
+fn rounded(rate: f64) -> f64 {
+    let digit = 10_f64.powf(rate.log10().floor() - 2.0).min(1.0);
+    (rate / digit).round() * digit
+}
+
+const GROWTH: f64 = 2.0;
+const RETREAT: f64 = 4.0;
+/// A trial at the edge of what is allowed, or one that the generator could not offer, may be chance; as many
+/// end the search.
+const TRIALS_TO_END_ON: usize = 2;
+/// As many must have held, and broken, near the knee before the search ends: with fewer a noisy target looks
+/// quiet too often.
+const NEAR_TRIALS: usize = 3;
+/// More unusable trials than this are no chance.
+const MAX_UNUSABLE: usize = 6;
+/// Parts of a trial's usual length that it takes at most.
+const LONGEST: f64 = 4.0;
+/// A trial and three longer ones: twice, four times as long, and once more.
+const MAX_UNDECIDED: usize = 4;
+/// What counts as near: within this factor.
+const NEAR: f64 = 1.25;
+const MIN_RATE: f64 = 1e-3;
+/// Below it the grid of the belief would be too coarse.
+const MIN_PRECISION: f64 = 0.01;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,333 @@
+//! What the rows of observed nodes show: how fast each admitted, how long blocks took to reach them, what a
+//! transaction a second costs, and what was busy where a stage gave.
+
+use std::collections::BTreeMap;
+
+use crate::format::rows::{NodeRow, SightRow};
+
+/// How long a block took from the first observed node to another one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Propagation {
+    /// The block's height.
+    pub height: String,
+    /// The node that had it later.
+    pub node: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Seconds after the first node.
+    pub delay_s: f64,
+}
+
+/// The delay of each block at every node that did not have it first. Blocks that only one node showed say
+/// nothing.
+pub fn propagations(sights: &[SightRow]) -> Vec<Propagation> {
+    let mut blocks: BTreeMap<&str, Vec<&SightRow>> = BTreeMap::new();
+    for sight in sights.iter().filter(|sight| sight.kind == SightRow::BLOCK) {
+        blocks.entry(&sight.id).or_default().push(sight);
+    }
+    let later = |mut sights: Vec<&SightRow>| {
+        sights.sort_by_key(|sight| sight.seen_ns);
+        let first = sights[0].seen_ns;
+        let delay = move |sight: &SightRow| Propagation {
+            height: sight.id.clone(),
+            node: sight.node.clone(),
+            bytes: sight.bytes.unwrap_or_default(),
+            delay_s: (sight.seen_ns - first) as f64 / 1e9,
+        };
+        sights[1..]
+            .iter()
+            .map(|sight| delay(sight))
+            .collect::<Vec<_>>()
+    };
+    blocks.into_values().flat_map(later).collect()
+}
+
+/// How much later than the first node each node had the blocks and the sampled transactions: of each (kind,
+/// node), the median, the largest and the number, in seconds. A node that had them first counts with 0.
+pub fn skews(sights: &[SightRow]) -> BTreeMap<(String, String), Skew> {
+    let mut first: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for sight in sights {
+        let seen = first.entry((&sight.kind, &sight.id)).or_insert(u64::MAX);
+        *seen = sight.seen_ns.min(*seen);
+    }
+    let mut delays: BTreeMap<(String, String), Vec<u64>> = BTreeMap::new();
+    for sight in sights {
+        let delay = sight.seen_ns - first[&(&*sight.kind, &*sight.id)];
+        let key = (sight.kind.clone(), sight.node.clone());
+        delays.entry(key).or_default().push(delay);
+    }
+    let skew = |mut delays: Vec<u64>| {
+        delays.sort_unstable();
+        Skew {
+            seen: delays.len() as u64,
+            median_s: delays[delays.len() / 2] as f64 / 1e9,
+            largest_s: delays[delays.len() - 1] as f64 / 1e9,
+        }
+    };
+    delays
+        .into_iter()
+        .map(|(key, delays)| (key, skew(delays)))
+        .collect()
+}
+
+/// How much later than the first node one had what was seen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Skew {
+    /// How much was seen of it.
+    pub seen: u64,
+    /// The median, in seconds.
+    pub median_s: f64,
+    /// The largest.
+    pub largest_s: f64,
+}
+
+/// Transactions a second that a node took into its mempool, of the seconds in which that is known.
+pub fn admitted(rows: &[&NodeRow]) -> Vec<(u64, f64)> {
+    rows.iter()
+        .filter_map(|row| Some((row.second, row.admitted_tps?)))
+        .collect()
+}
+
+/// What was busy at a node while a stage gave, in means over those seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Load {
+    /// Cores of the machine.
+    pub cores: f64,
+    /// Cores that were busy, with everything on the machine.
+    pub machine: f64,
+    /// Cores that the node's process used.
+    pub node: f64,
+    /// Of that, its busiest thread.
+    pub busiest_thread: f64,
+    /// Cores that the generator used.
+    pub generator: f64,
+    /// Transactions by which the mempool grew in a second.
+    pub queue_growth: f64,
+    /// Bits a second over its interfaces, in the busier direction; with the link's capacity, where that is known.
+    pub link: f64,
+    /// What the link carries, in bits a second.
+    pub link_capacity: Option<f64>,
+    /// Bytes a second to and from disk.
+    pub disk: f64,
+    /// Share of transactions that left late by the generator's own fault.
+    pub own_late: f64,
+}
+
+/// What held a stage back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attribution {
+    /// The generator did not offer what it should have.
+    Generator,
+    /// One thread, or one core's worth of threads that take turns, was at work nearly all the time while cores
+    /// were idle.
+    SerialStage,
+    /// All cores of the machine were busy.
+    Processors,
+    /// The link was nearly full.
+    Link,
+    /// Nothing was busy, and the queue grew: it waits for something that is not measured (a lock, a timer, a disk).
+    Queue,
+    /// Nothing that was measured.
+    Unknown,
+}
+
+impl Load {
+    /// What the figures point to, the most telling first, each with the figures in words.
+    pub fn attribution(&self) -> Vec<(Attribution, String)> {
+        let idle = self.cores - self.machine;
+        let mut found = Vec::new();
+        if self.own_late > OWN_LATE {
+            let share = self.own_late * 100.0;
+            found.push((
+                Attribution::Generator,
+                format!("{share:.1} % left late by the generator's own fault"),
+            ));
+        }
+        if self.busiest_thread >= THREAD_BUSY && idle >= IDLE_CORES {
+            let text = format!(
+                "one thread of the node at {:.0} % of a core while {idle:.1} of {} cores were idle",
+                self.busiest_thread * 100.0,
+                self.cores
+            );
+            found.push((Attribution::SerialStage, text));
+        } else if (THREAD_BUSY..ABOUT_ONE).contains(&self.node) && idle >= IDLE_CORES {
+            let text = format!(
+                "the node's threads use {:.2} cores together, about one in turns, while {idle:.1} of {} cores were idle",
+                self.node, self.cores
+            );
+            found.push((Attribution::SerialStage, text));
+        }
+        if idle < FULL * self.cores {
+            let text = format!(
+                "{:.2} of {} cores busy, {:.2} of them by the node and {:.2} by the generator: what gave may be the \
+                 machine that they share",
+                self.machine, self.cores, self.node, self.generator
+            );
+            found.push((Attribution::Processors, text));
+        }
+        if let Some(capacity) = self
+            .link_capacity
+            .filter(|capacity| self.link >= LINK_FULL * capacity)
+        {
+            let (link, capacity) = (self.link / 1e6, capacity / 1e6);
+            found.push((
+                Attribution::Link,
+                format!("{link:.1} of {capacity:.1} Mbit/s in the busier direction"),
+            ));
+        }
+        if found.is_empty() && self.queue_growth > 0.0 {
+            let text = format!(
+                "its mempool grew by {:.0} transactions a second while {idle:.1} of {} cores were idle: it waits for what \
+                 is not measured here (a lock, a timer, its disk at {:.1} MB/s)",
+                self.queue_growth,
+                self.cores,
+                self.disk / 1e6
+            );
+            found.push((Attribution::Queue, text));
+        }
+        if found.is_empty() {
+            found.push((
+                Attribution::Unknown,
+                "nothing that was measured was busy".into(),
+            ));
+        }
+        found
+    }
+}
+
+/// As degraded runs (`judge::limits`).
+const OWN_LATE: f64 = 0.01;
+/// A sampled second has its edges in others.
+const THREAD_BUSY: f64 = 0.9;
+/// Threads that take turns at one lock do a little besides.
+const ABOUT_ONE: f64 = 1.35;
+/// More than the jitter of an idle machine.
+const IDLE_CORES: f64 = 0.3;
+/// Less than a tenth of the machine left.
+const FULL: f64 = 0.1;
+const LINK_FULL: f64 = 0.9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sight(kind: &str, id: &str, node: &str, seen_ms: u64) -> SightRow {
+        SightRow {
+            kind: kind.into(),
+            id: id.into(),
+            node: node.into(),
+            seen_ns: seen_ms * 1_000_000,
+            bytes: Some(500_000),
+            ..SightRow::default()
+        }
+    }
+
+    #[test]
+    fn a_blocks_delay_counts_from_the_node_that_had_it_first_whichever_that_is() {
+        let sights = [
+            sight("block", "7", "b", 1_000),
+            sight("block", "7", "a", 1_250),
+            sight("block", "8", "a", 2_000),
+            sight("block", "8", "b", 2_100),
+            sight("block", "9", "a", 3_000),
+            sight("tx", "ff", "a", 0),
+        ];
+        let found = propagations(&sights);
+        let short: Vec<_> = found
+            .iter()
+            .map(|it| (&*it.height, &*it.node, it.delay_s))
+            .collect();
+        assert_eq!(short, [("7", "a", 0.25), ("8", "b", 0.1)]);
+        let skews = skews(&sights);
+        let of = |kind: &str, node: &str| skews[&(kind.to_owned(), node.to_owned())];
+        assert_eq!(
+            (of("block", "a").seen, of("block", "a").largest_s),
+            (3, 0.25)
+        );
+        assert_eq!(of("tx", "a").median_s, 0.0);
+    }
+
+    fn kinds(load: Load) -> Vec<Attribution> {
+        load.attribution()
+            .into_iter()
+            .map(|(kind, _)| kind)
+            .collect()
+    }
+
+    #[test]
+    fn one_busy_thread_on_an_idle_machine_is_a_serial_stage_and_on_a_full_one_it_is_not() {
+        let four = Load {
+            cores: 4.0,
+            machine: 1.3,
+            node: 1.0,
+            busiest_thread: 0.99,
+            ..Load::default()
+        };
+        assert_eq!(kinds(four), [Attribution::SerialStage]);
+        assert!(
+            four.attribution()[0]
+                .1
+                .contains("99 % of a core while 2.7 of 4 cores")
+        );
+        // Go's scheduler moves the work among threads: none is at 100 %, all together are.
+        let moved = Load {
+            busiest_thread: 0.4,
+            node: 1.1,
+            ..four
+        };
+        assert_eq!(kinds(moved), [Attribution::SerialStage]);
+        let full = Load {
+            cores: 2.0,
+            machine: 1.95,
+            ..four
+        };
+        assert_eq!(kinds(full), [Attribution::Processors]);
+        let several = Load {
+            node: 2.5,
+            busiest_thread: 0.7,
+            machine: 3.0,
+            ..four
+        };
+        assert_eq!(kinds(several), [Attribution::Unknown]);
+    }
+
+    #[test]
+    fn a_generator_that_is_late_comes_before_what_the_node_may_be() {
+        let load = Load {
+            cores: 4.0,
+            machine: 1.5,
+            busiest_thread: 1.0,
+            own_late: 0.2,
+            ..Load::default()
+        };
+        assert_eq!(
+            kinds(load),
+            [Attribution::Generator, Attribution::SerialStage]
+        );
+    }
+
+    #[test]
+    fn a_full_link_is_named_and_an_idle_node_with_a_growing_queue_waits_for_something() {
+        let idle = Load {
+            cores: 4.0,
+            machine: 0.4,
+            link: 28.5e6,
+            link_capacity: Some(30e6),
+            ..Load::default()
+        };
+        assert_eq!(kinds(idle), [Attribution::Link]);
+        let half = Load {
+            link: 15e6,
+            queue_growth: 300.0,
+            ..idle
+        };
+        assert_eq!(kinds(half), [Attribution::Queue]);
+        assert_eq!(
+            kinds(Load {
+                queue_growth: 0.0,
+                ..half
+            }),
+            [Attribution::Unknown]
+        );
+    }
+}
