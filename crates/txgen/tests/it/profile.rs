@@ -1,5 +1,6 @@
 //! `--profile-pid`: refused before anything is sent, or a flame graph in the run folder.
 
+use std::io::Read as _;
 use std::process::{Command, Stdio};
 
 use crate::support::{Node, Place};
@@ -83,13 +84,17 @@ fn a_python_process_is_sampled_by_py_spy() {
     let place = Place::new();
     place.write(
         "busy.py",
-        "def busy_function():\n    while True:\n        sum(range(1000))\nbusy_function()\n",
+        "def busy_function():\n    while True:\n        sum(range(1000))\nprint('up', flush=True)\nbusy_function()\n",
     );
     let mut busy = Command::new("python3")
         .arg(place.path().join("busy.py"))
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
         .spawn()
         .unwrap();
+    // `python3` may be a script that becomes the interpreter.
+    let mut up = [0; 2];
+    busy.stdout.take().unwrap().read_exact(&mut up).unwrap();
     let ended = place.txgen(&format!(
         "constant --rate 50 --duration 2s --profile-pid {} --out run --endpoints {}",
         busy.id(),

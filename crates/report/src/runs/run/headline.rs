@@ -8,7 +8,7 @@ use measure::{
 
 use super::{RunReport, account};
 use crate::html::tag;
-use crate::runs::list;
+use crate::runs::{evidence_text, limit_text, list};
 use crate::text::{self, escape, grouped};
 
 /// When, against what, with which program.
@@ -85,7 +85,7 @@ fn achieved(report: &RunReport) -> String {
 
 fn limited(report: &RunReport) -> String {
     let limit = report.summary.limited_by;
-    let explained = limit.explain();
+    let explained = limit_text(limit);
     let (what, why) = explained.split_once(": ").unwrap_or((explained, ""));
     let strongest = report.summary.evidence.first();
     let strongest = strongest.filter(|it| it.strength >= Strength::Strong);
@@ -132,9 +132,9 @@ pub(super) fn evidence(report: &RunReport) -> String {
 
 /// A piece of evidence in words; of refusals also the node's.
 pub(super) fn words(report: &RunReport, evidence: &Evidence) -> String {
-    let text = &evidence.text;
+    let text = evidence_text(&report.summary, evidence);
     if evidence.kind != EvidenceKind::Refused {
-        return text.clone();
+        return text;
     }
     let causes = account::refusals(report);
     let mut causes: Vec<(&String, &u64)> = causes.iter().collect();

@@ -24,7 +24,8 @@ pub(super) fn section(report: &RunReport) -> String {
         ];
         entries.add("endpoint", joined(parts));
     }
-    for (name, value) in manifest.plan.as_object().into_iter().flatten() {
+    let plan = serde_json::to_value(&manifest.plan).unwrap_or_default();
+    for (name, value) in plan.as_object().into_iter().flatten() {
         if let Some(value) = plain(value) {
             entries.add(&name.replace('_', " "), value);
         }
