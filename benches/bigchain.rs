@@ -15,16 +15,20 @@
 //! - `block_of_512`: the signatures of 512 CREATEs of 512 signers, one by one and together.
 //! - `text`: the canonical text and the id of the CREATE of 765 bytes; `hash` is SHA3-256 alone.
 
+#[path = "bigchain/route.rs"]
+mod route;
+
 use std::hint::black_box;
 
 use bigchain::json::{Object, Value, canonical, parse};
-use bigchain::schema::{JsonSchema, accepts};
+use bigchain::schema::accepts;
 use bigchain::{
-    Create, CreateTemplate, Fulfillment, Id, KeyPair, MemoryLedger, Mode, Output, SignatureBatch,
+    Create, CreateTemplate, Fulfillment, Id, KeyPair, MemoryLedger, Output, SignatureBatch,
     Transaction,
 };
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use ed25519_dalek::{Signer, SigningKey};
+use route::JsonSchema;
 use sha3::{Digest, Sha3_256};
 
 const EXTERNAL: &str = include_str!("../crates/bigchain/tests/vectors/external.json");
@@ -56,7 +60,7 @@ fn create_text(signer: &KeyPair, index: u64) -> String {
 }
 
 fn read(text: &str) -> Transaction {
-    Transaction::from_text(text.as_bytes(), Mode::Compatible).expect("a valid transaction")
+    Transaction::from_text(text.as_bytes()).expect("a valid transaction")
 }
 
 fn fulfillment(c: &mut Criterion) {
@@ -67,14 +71,12 @@ fn fulfillment(c: &mut Criterion) {
     let text = text.expect("the transaction is signed");
     let mut group = c.benchmark_group("fulfillment");
     group.throughput(Throughput::Elements(1));
-    for (name, mode) in [("compatible", Mode::Compatible), ("strict", Mode::Strict)] {
-        group.bench_function(name, |b| {
-            b.iter(|| {
-                let read = Fulfillment::from_uri(black_box(text), mode);
-                read.expect("a fulfillment").to_uri()
-            });
+    group.bench_function("compatible", |b| {
+        b.iter(|| {
+            let read = Fulfillment::from_uri(black_box(text));
+            read.expect("a fulfillment").to_uri()
         });
-    }
+    });
     group.finish();
 }
 
@@ -91,7 +93,7 @@ fn schema(c: &mut Criterion) {
     group.bench_function("jsonschema_from_text", |b| {
         b.iter(|| {
             let body = serde_json::from_str(black_box(&text)).expect("JSON");
-            schema.accepts_serde(&body)
+            schema.accepts(&body)
         });
     });
     group.finish();
@@ -137,14 +139,12 @@ fn validate(c: &mut Criterion) {
     group.bench_function("raw", |b| {
         b.iter(|| verifying.verify_strict(black_box(&[7; 32]), &signature));
     });
-    for (name, mode) in [("compatible", Mode::Compatible), ("strict", Mode::Strict)] {
-        group.bench_function(name, |b| {
-            b.iter(|| {
-                let read = Transaction::from_text(black_box(text.as_bytes()), mode);
-                read.expect("a valid transaction").validate(&ledger)
-            });
+    group.bench_function("compatible", |b| {
+        b.iter(|| {
+            let read = Transaction::from_text(black_box(text.as_bytes()));
+            read.expect("a valid transaction").validate(&ledger)
         });
-    }
+    });
     group.bench_function("without_signature", |b| b.iter(|| read(black_box(&text))));
     group.finish();
 }

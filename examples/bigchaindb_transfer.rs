@@ -15,7 +15,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use anyhow::{Context as _, Result, ensure};
 use bigchain::json::Object;
-use bigchain::{Create, KeyPair, MemoryLedger, Mode, Output, PublicKey, Transaction, Transfer};
+use bigchain::{Create, KeyPair, MemoryLedger, Output, PublicKey, Transaction, Transfer};
 use devnode::{Application, Config, DevNode};
 use futures_util::StreamExt as _;
 use serde_json::Value;
@@ -63,7 +63,7 @@ async fn main() -> Result<()> {
         // What the node hands out is believed as little as what comes in.
         let path = format!("/api/v1/transactions/{}", transaction.id());
         let (_, text) = get(api, &path).await?;
-        let fetched = Transaction::from_text(text.as_bytes(), Mode::Strict)?;
+        let fetched = Transaction::from_text(text.as_bytes())?;
         fetched.validate(&ledger)?;
         ensure!(ledger.apply(&fetched), "the ledger is full");
         println!("{:<10} fetched again, every check passed", "verify");
@@ -98,7 +98,7 @@ async fn shares(api: SocketAddr, key: PublicKey) -> Result<u64> {
     for output in outputs {
         let id = output["transaction_id"].as_str().context("no id")?;
         let (_, text) = get(api, &format!("/api/v1/transactions/{id}")).await?;
-        let transaction = Transaction::from_text(text.as_bytes(), Mode::Compatible)?;
+        let transaction = Transaction::from_text(text.as_bytes())?;
         let index = usize::try_from(output["output_index"].as_u64().context("no index")?)?;
         sum += transaction
             .outputs()

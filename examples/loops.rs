@@ -3,16 +3,18 @@
 //!
 //! `loops LOOP FILE SECONDS THREADS`; FILE is the text of a fulfillment or of a CREATE.
 
+#[path = "../benches/bigchain/route.rs"]
+mod route;
+
 use std::hint::black_box;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use bigchain::json::{Object, parse};
-use bigchain::schema::{JsonSchema, accepts};
-use bigchain::{
-    CreateTemplate, Fulfillment, KeyPair, MemoryLedger, Mode, SignatureBatch, Transaction,
-};
+use bigchain::schema::accepts;
+use bigchain::{CreateTemplate, Fulfillment, KeyPair, MemoryLedger, SignatureBatch, Transaction};
 use ed25519_dalek::{Signer, SigningKey};
+use route::JsonSchema;
 use rustix::time::{ClockId, clock_gettime};
 
 fn main() -> Result<()> {
@@ -67,8 +69,7 @@ fn round(name: &str, text: &str, thread: u64) -> Result<Round> {
     let text = text.to_owned();
     let round: Box<dyn FnMut() -> bool + Send> = match name {
         "fulfillment" => Box::new(move || {
-            Fulfillment::from_uri(black_box(&text), Mode::Compatible)
-                .is_ok_and(|read| read.to_uri() == text)
+            Fulfillment::from_uri(black_box(&text)).is_ok_and(|read| read.to_uri() == text)
         }),
         "schema-typed" => {
             Box::new(move || parse(black_box(text.as_bytes())).is_ok_and(|body| accepts(&body)))
@@ -76,7 +77,7 @@ fn round(name: &str, text: &str, thread: u64) -> Result<Round> {
         "schema-jsonschema" => {
             let schema = JsonSchema::new();
             Box::new(move || {
-                serde_json::from_str(black_box(&text)).is_ok_and(|body| schema.accepts_serde(&body))
+                serde_json::from_str(black_box(&text)).is_ok_and(|body| schema.accepts(&body))
             })
         }
         "sign-raw" => {
@@ -100,7 +101,7 @@ fn round(name: &str, text: &str, thread: u64) -> Result<Round> {
             let text = create(1)?;
             let ledger = MemoryLedger::default();
             Box::new(move || {
-                Transaction::from_text(black_box(text.as_bytes()), Mode::Compatible)
+                Transaction::from_text(black_box(text.as_bytes()))
                     .is_ok_and(|read| read.validate(&ledger).is_ok())
             })
         }
@@ -127,12 +128,7 @@ fn round(name: &str, text: &str, thread: u64) -> Result<Round> {
 
 fn block() -> Result<Vec<Transaction>> {
     (0..BLOCK)
-        .map(|seed| {
-            Ok(Transaction::from_text(
-                create(seed)?.as_bytes(),
-                Mode::Compatible,
-            )?)
-        })
+        .map(|seed| Ok(Transaction::from_text(create(seed)?.as_bytes())?))
         .collect()
 }
 

@@ -2,7 +2,6 @@
 
 use base64_simd::URL_SAFE_NO_PAD;
 
-use crate::Mode;
 use crate::error::Error;
 
 /// Writes bytes as base64url.
@@ -12,20 +11,17 @@ pub fn encode(bytes: &[u8]) -> String {
 
 /// Reads base64url.
 ///
-/// In compatible mode the unused bits of the last character may be set, as Python allows.
+/// The unused bits of the last character may be set, as Python allows.
 ///
 /// # Errors
-/// [`Error::Base64`] on any other character, on a length of 4n + 1, and, in strict mode, on unused
-/// bits that are set.
-pub fn decode(text: &str, mode: Mode) -> Result<Vec<u8>, Error> {
+/// [`Error::Base64`] on any other character, and on a length of 4n + 1.
+pub fn decode(text: &str) -> Result<Vec<u8>, Error> {
     if text.len() % 4 == 1 {
         return Err(Error::Base64("no text has this length"));
     }
-    match URL_SAFE_NO_PAD.decode_to_vec(text) {
-        Ok(bytes) => Ok(bytes),
-        Err(_) if mode == Mode::Compatible => decode_loosely(text),
-        Err(_) => Err(Error::Base64("not canonical base64url without padding")),
-    }
+    URL_SAFE_NO_PAD
+        .decode_to_vec(text)
+        .or_else(|_| decode_loosely(text))
 }
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -52,12 +48,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unused_bits_are_refused_in_strict_mode_only() {
-        assert_eq!(decode("AB", Mode::Compatible).unwrap(), [0]);
-        assert!(decode("AB", Mode::Strict).is_err());
-        assert_eq!(decode("AA", Mode::Strict).unwrap(), [0]);
+    fn unused_bits_may_be_set() {
+        assert_eq!(decode("AB").unwrap(), [0]);
+        assert_eq!(decode("AA").unwrap(), [0]);
         for text in ["A", "AAAAA", "A=", "A+", "A/A", "AA==", "Ä", "A B"] {
-            assert!(decode(text, Mode::Compatible).is_err(), "{text}");
+            assert!(decode(text).is_err(), "{text}");
         }
     }
 }

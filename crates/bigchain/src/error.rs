@@ -1,4 +1,4 @@
-//! What can go wrong: errors of the parts, and refusals of transactions in the original's words.
+//! What can go wrong: errors of the parts, and refusals of transactions by the original's classes.
 
 use std::fmt;
 

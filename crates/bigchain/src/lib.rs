@@ -1,5 +1,5 @@
 //! BigchainDB transactions: crypto-conditions, canonical JSON, CREATE and TRANSFER of version 2.0,
-//! and every check of BigchainDB 2.2.2 in its order and with its words.
+//! and every check of BigchainDB 2.2.2 in its order and with its classes of refusal.
 //!
 //! It is pure: bytes in, verdicts out. It has no network, no files, no clock, no threads and no
 //! randomness, and it is not a node: what is committed is asked from a [`Ledger`].
@@ -8,7 +8,7 @@
 //! ledger; [`Create`] and [`Transfer`], which build one; [`Fulfillment`], what its signatures are.
 //!
 //! ```
-//! use bigchain::{Create, KeyPair, MemoryLedger, Mode, Output, Transaction, Transfer};
+//! use bigchain::{Create, KeyPair, MemoryLedger, Output, Transaction, Transfer};
 //!
 //! let (alice, bob) = (KeyPair::from_seed([1; 32]), KeyPair::from_seed([2; 32]));
 //! let created = Create::new()
@@ -22,11 +22,11 @@
 //!
 //! let mut ledger = MemoryLedger::default();
 //! for text in [created.text(), given.text()] {
-//!     let received = Transaction::from_text(text.as_bytes(), Mode::Compatible)?;
+//!     let received = Transaction::from_text(text.as_bytes())?;
 //!     received.validate(&ledger)?;
 //!     assert!(ledger.apply(&received));
 //! }
-//! let again = Transaction::from_text(given.text().as_bytes(), Mode::Strict)?;
+//! let again = Transaction::from_text(given.text().as_bytes())?;
 //! assert!(again.validate(&ledger).unwrap_err().to_string().ends_with("was already spent"));
 //! # Ok::<(), bigchain::Error>(())
 //! ```
@@ -51,9 +51,7 @@
 //! Elections and votes pass the original's schema and belong to validators; they are refused with
 //! `ValidationError`.
 //!
-//! What the original forgets to check is not checked in [`Mode::Compatible`]. [`Mode::Strict`]
-//! checks it, with class `ValidationError` and a text that begins with `strict:`; the list is at
-//! [`Mode::Strict`].
+//! What the original forgets to check is not checked.
 
 pub mod base64url;
 pub mod block;
@@ -72,23 +70,3 @@ pub use transaction::{
     MAX_THRESHOLDS, Made, MemoryLedger, Operation, Output, Proof, SignatureBatch, Transaction,
     Transfer, TransferTemplate,
 };
-
-/// How much is forgiven.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub enum Mode {
-    /// As the original: what it admits is admitted.
-    #[default]
-    Compatible,
-    /// The original's checks, and those it forgets:
-    ///
-    /// - fulfillments and URIs only in their one encoding, fulfillments only of Ed25519 and
-    ///   thresholds;
-    /// - at least one owner before for each input, each a key of 32 bytes; on CREATE the
-    ///   fulfillment must be one of all owners before (BEP-13), on TRANSFER every key that signs
-    ///   must be an owner before;
-    /// - at least one output; amounts without leading zeros; `condition.uri` and `public_keys`
-    ///   those of `condition.details`; no threshold above the number of its conditions;
-    /// - ids of 64 hexadecimal digits and nothing else;
-    /// - no integer beyond 64 bits in asset and metadata, which would stop an original node.
-    Strict,
-}

@@ -38,7 +38,6 @@ mod coin;
 mod key;
 mod message;
 mod outline;
-pub mod proto;
 mod public_key;
 pub mod query;
 #[cfg(feature = "wallet")]
@@ -61,6 +60,13 @@ pub use read::{Signed, SignedTx};
 pub use sign::{Draft, Fee, Signer, Signing};
 #[cfg(feature = "messages")]
 pub use template::{Filling, MessageTypes, Template};
+pub use wire::proto;
+
+impl From<proto::Malformed> for Error {
+    fn from(proto::Malformed(what): proto::Malformed) -> Self {
+        Self::Malformed(what)
+    }
+}
 
 /// Why something cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

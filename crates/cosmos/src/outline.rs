@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use crate::message::read_any;
 use crate::proto::{Fields, Value};
-use crate::{Address, Error, PublicKey};
+use crate::{Address, PublicKey};
 
 /// What a transaction says of its place among those of its first signer, and of its gas. Nothing of it is
 /// verified: who makes a transaction can write any signer into it.
@@ -117,8 +117,7 @@ fn each<'a>(message: &'a [u8], mut show: impl FnMut(u32, Value<'a>)) -> Option<(
         let (field, value) = field.ok()?;
         show(field, value);
     }
-    let rest: Option<Result<_, Error>> = fields.next();
-    rest.is_none().then_some(())
+    fields.next().is_none().then_some(())
 }
 
 /// The longest text of an address: bech32's 90, and those of contracts.

@@ -154,7 +154,7 @@ pub fn read_bond_denom(reply: &[u8]) -> Result<&str, Error> {
 pub fn read_gas_used(reply: &[u8]) -> Result<u64, Error> {
     for field in Fields::of(bytes_of(reply, 1, REPLY)?, REPLY) {
         if let (2, value) = field? {
-            return value.number(REPLY);
+            return Ok(value.number(REPLY)?);
         }
     }
     Ok(0)

@@ -1,31 +1,20 @@
 //! The control endpoint: faults over HTTP, for a node that runs as a program of its own.
 //!
-//! `GET /` lists the commands, `GET /state` shows counters and levels, and each fault is a POST with
-//! a JSON object:
-//!
-//! ```text
-//! curl -d '{"for":"1400ms"}'        localhost:PORT/stall
-//! curl -d '{"for":"2s"}'            localhost:PORT/refuse
-//! curl -d '{"on":true}'             localhost:PORT/mempool-full
-//! curl -d '{}'                      localhost:PORT/drop-connections
-//! curl -d '{"delay":"50ms"}'        localhost:PORT/slow
-//! curl -d '{}'                      localhost:PORT/halt
-//! curl -d '{}'                      localhost:PORT/resume
-//! curl -d '{"down":"1s"}'           localhost:PORT/restart
-//! curl -d '{"kind":"half"}'         localhost:PORT/garbage
-//! curl -d '{"prefix":"k","code":7}' localhost:PORT/fail-execution
-//! curl -d '{}'                      localhost:PORT/clear
-//! ```
+//! `GET /` lists the commands, `GET /state` shows counters and levels, and each fault is a POST with a JSON object.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use tokio::net::TcpStream;
 
 use crate::duration;
 use crate::faults::{FailedExecution, Faults, Garbage};
-use crate::http::{Request, Response};
-use crate::node::Node;
+use crate::host::{Chain, Host, Work};
+use crate::http::{self, Handler, Limits, Request, Response};
+use crate::server::Endpoint;
 use crate::snapshot::Snapshot;
 
 const HELP: &str = "\
@@ -44,10 +33,51 @@ control endpoint of a devnode. POST a JSON object to
 GET /state for counters and levels.
 ";
 
-/// Largest body of a command.
-pub(crate) const MAX_BODY: usize = 64 << 10;
-/// How long a connection may be idle.
-pub(crate) const IDLE: Duration = Duration::from_secs(60);
+/// Bounds of a connection.
+const LIMITS: Limits = Limits {
+    idle: Duration::from_secs(60),
+    body: 64 << 10,
+};
+/// Connections at a time.
+const CONNECTIONS: usize = 64;
+
+/// The endpoint.
+pub(crate) struct Control {
+    host: Arc<Host>,
+    chain: Arc<dyn Chain>,
+}
+
+impl Control {
+    pub(crate) fn new(host: &Arc<Host>, chain: &Arc<dyn Chain>) -> Self {
+        Self {
+            host: Arc::clone(host),
+            chain: Arc::clone(chain),
+        }
+    }
+}
+
+impl Endpoint for Control {
+    fn connections(&self) -> usize {
+        CONNECTIONS
+    }
+
+    fn is_of_the_node(&self) -> bool {
+        false
+    }
+
+    fn serve(self: Arc<Self>, stream: TcpStream, _peer: SocketAddr) -> Work<'static, ()> {
+        Box::pin(async move {
+            // A broken connection needs no action of the node.
+            let _ = http::serve(stream, LIMITS, &*self).await;
+        })
+    }
+}
+
+impl Handler for Control {
+    async fn answer(&self, request: &Request) -> Response {
+        answer(self, request)
+    }
+}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -83,19 +113,22 @@ struct Kind {
 }
 
 /// Answers one command.
-pub(crate) fn answer(node: &Node, request: &Request) -> Response {
+fn answer(control: &Control, request: &Request) -> Response {
     let path = request.path();
     if request.method() == "GET" {
         return match path {
             "/" => Response::text(200, HELP),
-            "/state" => json(serde_json::to_string(&Snapshot::of(node)).unwrap_or_default()),
+            "/state" => {
+                let state = Snapshot::of(&control.host, &*control.chain);
+                json(serde_json::to_string(&state).unwrap_or_default())
+            }
             _ => unknown(path),
         };
     }
     if let Some(broken) = request.broken_body {
         return Response::text(400, format!("the body cannot be read: {broken}\n"));
     }
-    match command(&node.faults, path, &request.body) {
+    match command(&control.host.faults, path, &request.body) {
         Some(Ok(())) => json("{\"ok\":true}\n".to_owned()),
         Some(Err(error)) => {
             Response::text(400, format!("{error}; GET / shows what {path} takes\n"))

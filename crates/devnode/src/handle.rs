@@ -5,16 +5,17 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use bitcoin::hashes::Hash as _;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::config::{Application, BigchaindbConfig, Config, ConfigError};
+use crate::config::{Config, ConfigError};
+use crate::control::Control;
 use crate::faults::Faults;
-use crate::node::{Addresses, Node};
-use crate::server::{self, Service};
+use crate::host::{Chain, Host, Kind, RPC, Setup};
+use crate::kinds;
+use crate::server::{self, Endpoint};
 use crate::snapshot::Snapshot;
 
 /// Why a node could not be started.
@@ -34,10 +35,9 @@ pub enum DevNodeError {
 }
 
 /// A node. Dropping it shuts the node down.
-#[derive(Debug)]
 pub struct DevNode {
-    node: Arc<Node>,
-    stop: CancellationToken,
+    host: Arc<Host>,
+    chain: Arc<dyn Chain>,
     _shutdown: DropGuard,
 }
 
@@ -64,41 +64,61 @@ impl DevNode {
     /// [`DevNodeError::Config`] for values out of range, [`DevNodeError::Listen`] for an address
     /// that cannot be listened on.
     pub async fn bind(config: Config) -> Result<(Self, Worker), DevNodeError> {
+        let kind = kinds::of(&config);
+        Self::bind_kind(config, &*kind).await
+    }
+
+    /// The same with a kind of node that the configuration does not name.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub async fn bind_kind(
+        config: Config,
+        kind: &dyn Kind,
+    ) -> Result<(Self, Worker), DevNodeError> {
         config.validate()?;
-        let mut listeners = Listeners::default();
-        let rpc = listeners.open(Service::Rpc, config.listen).await?;
-        let mut addresses = Addresses {
-            rpc,
-            api: None,
-            events: None,
-            control: None,
-            peers: None,
-        };
-        if let Some(address) = config.control {
-            addresses.control = Some(listeners.open(Service::Control, address).await?);
-        }
-        if config.app == Application::Bigchaindb {
-            let BigchaindbConfig { listen, events, .. } = config.bigchaindb;
-            addresses.api = Some(listeners.open(Service::Api, listen).await?);
-            addresses.events = Some(listeners.open(Service::Events, events).await?);
-        }
-        if let (Application::Bitcoin, Some(address)) = (config.app, config.bitcoin.p2p_listen) {
-            addresses.peers = Some(listeners.open(Service::Peers, address).await?);
+        let mut services = vec![(RPC, config.listen)];
+        services.extend(config.control.map(|address| (CONTROL, address)));
+        services.extend(kind.listens(&config));
+        let mut listeners = Vec::new();
+        let mut addresses = Vec::new();
+        for (name, address) in services {
+            let failed = |source| DevNodeError::Listen { address, source };
+            let listener = TcpListener::bind(address).await.map_err(failed)?;
+            addresses.push((name, listener.local_addr().map_err(failed)?));
+            listeners.push((name, listener));
         }
         let stop = CancellationToken::new();
-        let node = Arc::new(Node::new(config, addresses, stop.clone()));
-        let worker: Worker = Box::pin(work(Arc::clone(&node), listeners, stop.clone()));
+        let host = Arc::new(Host::new(config, addresses, stop.clone()));
+        let Setup {
+            chain,
+            mut endpoints,
+        } = kind.build(&host);
+        let control = Control::new(&host, &chain);
+        endpoints.push((CONTROL, Arc::new(control)));
+        let pair = |(name, listener)| {
+            let found = endpoints.iter().find(|(of, _)| *of == name);
+            found.map(|(_, endpoint)| (Arc::clone(endpoint), listener))
+        };
+        let served = listeners.into_iter().filter_map(pair).collect();
+        let worker: Worker = Box::pin(work(Arc::clone(&host), Arc::clone(&chain), served));
         let handle = Self {
-            node,
-            stop: stop.clone(),
+            host,
+            chain,
             _shutdown: stop.drop_guard(),
         };
         Ok((handle, worker))
     }
 
+    /// Where a service listens, if the node has it; its name is one of its kind's.
+    pub fn address(&self, service: &str) -> Option<SocketAddr> {
+        self.host.address(service)
+    }
+
     /// Where the RPC listens.
     pub fn rpc_address(&self) -> SocketAddr {
-        self.node.addresses.rpc
+        let bound = self.address(RPC);
+        bound.expect("every node listens for its RPC")
     }
 
     /// `http://HOST:PORT`.
@@ -113,94 +133,59 @@ impl DevNode {
 
     /// Where BigchainDB's HTTP API listens, if it is the application.
     pub fn api_address(&self) -> Option<SocketAddr> {
-        self.node.addresses.api
+        self.address("api")
     }
 
     /// Where BigchainDB's event stream listens, if it is the application; its path is
     /// `/api/v1/streams/valid_transactions`.
     pub fn events_address(&self) -> Option<SocketAddr> {
-        self.node.addresses.events
+        self.address("events")
     }
 
     /// Where the control endpoint listens, if there is one.
     pub fn control_address(&self) -> Option<SocketAddr> {
-        self.node.addresses.control
+        self.address(CONTROL)
     }
 
     /// Where Bitcoin's peers connect to, if it is the application and listens for them.
     pub fn peers_address(&self) -> Option<SocketAddr> {
-        self.node.addresses.peers
+        self.address("peers")
     }
 
     /// The faults that can be injected.
     pub fn faults(&self) -> &Faults {
-        &self.node.faults
+        &self.host.faults
     }
 
     /// Counters and levels.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::of(&self.node)
+        Snapshot::of(&self.host, &*self.chain)
     }
 
     /// A committed block; none if the height is not kept.
     pub fn block(&self, height: u64) -> Option<BlockSummary> {
-        if let Some(bitcoin) = &self.node.bitcoin {
-            let ids = bitcoin.block_ids(height)?.into_iter();
-            let txs = ids.map(|id| (id.to_byte_array(), 0)).collect();
-            return Some(BlockSummary { height, txs });
-        }
-        let block = self.node.store().block(height).cloned()?;
-        let txs = block
-            .txs
-            .iter()
-            .enumerate()
-            .map(|(index, tx)| (tx.hash, block.code(index)))
-            .collect();
-        Some(BlockSummary { height, txs })
+        self.chain.block(height)
     }
 
     /// Stops accepting, closes every connection, and lets the worker end. Returns at once.
     pub fn shutdown(&self) {
-        self.stop.cancel();
+        self.host.stop.cancel();
     }
 }
 
-#[derive(Debug, Default)]
-struct Listeners(Vec<(Service, TcpListener)>);
-
-impl Listeners {
-    /// Listens on an address. Returns the bound address, which port 0 leaves to the system.
-    async fn open(
-        &mut self,
-        service: Service,
-        address: SocketAddr,
-    ) -> Result<SocketAddr, DevNodeError> {
-        let failed = |source| DevNodeError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let bound = listener.local_addr().map_err(failed)?;
-        self.0.push((service, listener));
-        Ok(bound)
-    }
-}
-
-async fn work(node: Arc<Node>, listeners: Listeners, stop: CancellationToken) {
+async fn work(
+    host: Arc<Host>,
+    chain: Arc<dyn Chain>,
+    served: Vec<(Arc<dyn Endpoint>, TcpListener)>,
+) {
     let mut tasks = JoinSet::new();
-    for (service, listener) in listeners.0 {
-        tasks.spawn(server::serve(
-            Arc::clone(&node),
-            service,
-            listener,
-            stop.clone(),
-        ));
+    for (endpoint, listener) in served {
+        tasks.spawn(server::serve(Arc::clone(&host), endpoint, listener));
     }
-    tasks.spawn(Arc::clone(&node).produce(stop.clone()));
-    tasks.spawn(Arc::clone(&node).clear_mempool_on_restart(stop));
+    tasks.spawn(Arc::clone(&host).drive(Arc::clone(&chain)));
     tasks.join_all().await;
-    node.finished().await;
-    if let Some(app) = node.app.bigchaindb() {
-        app.stop();
-    }
-    if let Some(bitcoin) = &node.bitcoin {
-        bitcoin.stop();
-    }
+    chain.stop().await;
 }
+
+/// The control endpoint among the services.
+const CONTROL: &str = "control";

@@ -1,35 +1,30 @@
-//! A built-in node that serves the RPC of CometBFT 0.38.17.
+//! A node in one process that serves the RPC of CometBFT 0.38: the target of a first run and the fixture of tests.
 //!
-//! It has a real mempool, makes a block each interval, executes the key-value application with the
-//! original's rules, and answers over POST, URI and WebSocket as the original does. Its hashes,
-//! signatures and proofs are genuine: a light client can follow its chain. A test double for
-//! overload, too: it can be given the cost of checks, a capacity that sinks, and scripted faults.
+//! It has a real mempool, makes a block each interval and executes it on an [`App`](app::App). For overload it can
+//! be given the cost of checks, a capacity that sinks, and scripted faults. With the application `bitcoin` it is a node
+//! of Bitcoin's regression-test network instead, behind the JSON-RPC of btcd.
 //!
-//! With the application `bitcoin` it is a node of Bitcoin's regression-test network instead, behind the
-//! JSON-RPC of btcd.
+//! It is no consensus engine: no peers, no votes, no signatures of blocks, nothing on disk. `docs/devnode.md` is its
+//! contract.
 //!
-//! It is no consensus engine: one validator, no peers, no votes over a network, nothing on disk.
-//! `docs/devnode.md` lists where it differs from the original.
-//!
-//! Read first: [`Config`], [`DevNode`], [`Faults`].
+//! Read first: [`Config`], [`DevNode`], [`Faults`], [`Kind`].
 
-mod api;
-mod app;
+pub mod app;
 mod bitcoin;
 mod capacity;
 mod chain;
 mod config;
 mod control;
-mod dialect;
 mod duration;
 mod events;
 mod faults;
 mod handle;
+mod host;
 mod http;
 mod jsonrpc;
+mod kinds;
 mod mempool;
 mod node;
-mod results;
 mod rpc;
 mod server;
 mod snapshot;
@@ -39,7 +34,9 @@ pub use config::{
     AdmissionConfig, AdmissionMode, Application, BankAccount, BankConfig, BigchaindbConfig,
     BitcoinConfig, Config, ConfigError, MempoolConfig, RpcConfig, Validation,
 };
-pub use dialect::Dialect;
 pub use faults::{FailedExecution, Faults, Garbage};
 pub use handle::{BlockSummary, DevNode, DevNodeError, Worker};
+pub use host::{Chain, Host, Kind, RPC, Setup, Work};
+pub use node::Node;
+pub use server::Endpoint;
 pub use snapshot::{AdmissionCounts, Snapshot};

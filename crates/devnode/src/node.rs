@@ -1,110 +1,77 @@
-//! The node's shared state and the making of blocks.
+//! The node of a CometBFT chain: its mempool, its blocks, and the application that executes them.
 
-use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use wire::encoding::hex_text;
 
-use crate::app::{App, Execution, Finalized};
-use crate::bitcoin::Bitcoin;
-use crate::capacity::Capacity;
-use crate::chain::block::{Block, Proposal, Tx};
+use crate::app::{App, Execution, Finalized, Tx};
+use crate::chain::block::{Block, Proposal};
 use crate::chain::genesis::Genesis;
-use crate::chain::merkle::sha256;
+use crate::chain::hash::sha256;
 use crate::chain::store::{Retention, Store};
 use crate::chain::time::BlockTime;
-use crate::chain::validator::{POWER, address};
-use crate::config::{Application, Config};
-use crate::events::bus::Bus;
-use crate::events::publish::publish;
-use crate::faults::{FailedExecution, Faults};
+use crate::events::Bus;
+use crate::faults::FailedExecution;
+use crate::handle::BlockSummary;
+use crate::host::{Chain, Host, RPC, Setup, Work};
 use crate::mempool::{Limits, Mempool};
+use crate::rpc;
+use crate::snapshot::{AdmissionCounts, Snapshot, read};
 
-/// What a node has done since it started; for tests and the control endpoint.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) connections: AtomicU64,
-    pub(crate) open_connections: AtomicU64,
-    pub(crate) requests: AtomicU64,
-    pub(crate) broadcasts: AtomicU64,
-    pub(crate) refused: AtomicU64,
-    pub(crate) committed: AtomicU64,
-}
-
-/// Where the node listens: BigchainDB's two servers if it is the application, the control endpoint if
-/// it was asked for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Addresses {
-    pub(crate) rpc: SocketAddr,
-    pub(crate) api: Option<SocketAddr>,
-    pub(crate) events: Option<SocketAddr>,
-    pub(crate) control: Option<SocketAddr>,
-    pub(crate) peers: Option<SocketAddr>,
-}
-
-/// Everything the parts of a node share.
+/// Everything the parts of the node share.
 #[derive(Debug)]
-pub(crate) struct Node {
-    pub(crate) config: Config,
+pub struct Node {
+    pub(crate) host: Arc<Host>,
     pub(crate) genesis: Genesis,
     pub(crate) node_id: String,
-    pub(crate) addresses: Addresses,
     pub(crate) mempool: Mempool,
     pub(crate) bus: Bus,
-    pub(crate) faults: Faults,
-    pub(crate) counters: Counters,
-    pub(crate) app: App,
-    /// The node of Bitcoin that is served in place of this one, if it is the application.
-    pub(crate) bitcoin: Option<Arc<Bitcoin>>,
+    pub(crate) app: Arc<dyn App>,
     store: RwLock<Store>,
     /// Places for checks under way. Each begins for an open connection, but outlives one that is
     /// closed, so that connections alone bound them no longer.
     checks: Arc<Semaphore>,
     tasks: TaskTracker,
-    stop: CancellationToken,
 }
 
 impl Node {
-    pub(crate) fn new(config: Config, addresses: Addresses, stop: CancellationToken) -> Self {
-        let genesis = Genesis::new(&config, BlockTime::now());
+    /// A node whose blocks are executed on this application.
+    pub fn new(host: &Arc<Host>, app: Arc<dyn App>) -> Arc<Self> {
+        let config = &host.config;
+        let genesis = Genesis::new(config, BlockTime::now());
         let limits = Limits {
             config: config.mempool.clone(),
             max_data_bytes: genesis.max_data_bytes(),
             check_cost: config.check_cost,
             recheck_cost: config.recheck_cost,
         };
-        let id = address(&sha256(
-            format!("devnode {} of {}", config.moniker, config.chain_id).as_bytes(),
-        ));
-        Self {
-            node_id: hex_text(&id).to_lowercase(),
+        let retention = Retention {
+            blocks: config.retain_blocks,
+            bytes: config.retain_bytes,
+        };
+        let id = sha256(format!("devnode {} of {}", config.moniker, config.chain_id).as_bytes());
+        Arc::new(Self {
+            node_id: hex_text(&id[..20]).to_lowercase(),
             mempool: Mempool::new(limits),
             bus: Bus::new(config.rpc.clone()),
-            faults: Faults::new(),
-            counters: Counters::default(),
-            app: App::new(&config, (&genesis.validator.public, POWER)),
-            bitcoin: (config.app == Application::Bitcoin).then(|| Arc::new(Bitcoin::new(&config))),
-            store: RwLock::new(Store::new(
-                Retention {
-                    blocks: config.retain_blocks,
-                    bytes: config.retain_bytes,
-                },
-                config.tx_index,
-            )),
+            app,
+            store: RwLock::new(Store::new(retention, config.tx_index)),
             genesis,
-            addresses,
             checks: Arc::new(Semaphore::new(config.rpc.max_open_connections)),
             tasks: TaskTracker::new(),
-            stop,
-            config,
+            host: Arc::clone(host),
+        })
+    }
+
+    /// The node behind CometBFT's RPC alone.
+    pub fn setup(self: Arc<Self>) -> Setup {
+        Setup {
+            endpoints: vec![(RPC, Arc::new(rpc::Rpc(Arc::clone(&self))))],
+            chain: self,
         }
     }
 
@@ -117,7 +84,7 @@ impl Node {
         check: impl Future<Output = T> + Send + 'static,
     ) -> T {
         let place = Arc::clone(&self.checks).acquire_owned().await;
-        let stop = self.stop.clone();
+        let stop = self.host.stop.clone();
         let task = self.tasks.spawn(async move {
             let _place = place;
             stop.run_until_cancelled(check).await
@@ -128,12 +95,6 @@ impl Node {
             Ok(None) => std::future::pending().await,
             Err(error) => resume_unwind(error.into_panic()),
         }
-    }
-
-    /// Waits for the checks under way to end with the node.
-    pub(crate) async fn finished(&self) {
-        self.tasks.close();
-        self.tasks.wait().await;
     }
 
     /// Reads what may take many milliseconds, such as a whole block, on another thread than those
@@ -152,149 +113,51 @@ impl Node {
         self.store.read()
     }
 
-    fn store_mut(&self) -> RwLockWriteGuard<'_, Store> {
-        self.store.write()
-    }
-
-    /// Makes blocks until the node stops.
-    pub(crate) async fn produce(self: Arc<Self>, stop: CancellationToken) {
-        tokio::select! {
-            () = stop.cancelled() => {}
-            () = self.produce_forever() => {}
-        }
-    }
-
-    /// Empties the mempool whenever the node starts again.
-    pub(crate) async fn clear_mempool_on_restart(self: Arc<Self>, stop: CancellationToken) {
-        let mut faults = self.faults.watch();
-        let mut restarts = 0;
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                changed = faults.wait_for(|state| state.restarts != restarts) => {
-                    let Ok(state) = changed else { return };
-                    restarts = state.restarts;
-                }
-            }
-            self.mempool.clear();
-            if let Some(bitcoin) = &self.bitcoin {
-                bitcoin.clear_mempool();
-            }
-        }
-    }
-
-    async fn produce_forever(self: &Arc<Self>) {
-        let mut capacity = self.config.capacity.clone().map(Capacity::new);
-        let mut last_block_at = Instant::now();
-        if self.bitcoin.is_some() {
-            // A chain that a client generates by itself begins with the client's first block.
-            tokio::time::sleep(self.config.block_interval).await;
-        }
-        loop {
-            self.wait_for_turn().await;
-            let txs = match &self.bitcoin {
-                Some(bitcoin) => self.mine(bitcoin).await,
-                None => self.commit_block().await,
-            };
-            let since = last_block_at.elapsed();
-            last_block_at = Instant::now();
-            let busy = capacity
-                .as_mut()
-                .map_or(Duration::ZERO, |capacity| capacity.commit(txs, since));
-            tokio::time::sleep_until(last_block_at + self.config.block_interval.max(busy)).await;
-        }
-    }
-
-    /// Waits until no fault prevents a block.
-    async fn wait_for_turn(&self) {
-        let mut faults = self.faults.watch();
-        loop {
-            let waits = !self.config.create_empty_blocks && self.bitcoin.is_none();
-            if waits && !self.needs_proof_block() {
-                self.mempool.available().await;
-            }
-            let state = faults.borrow_and_update().clone();
-            let until = state
-                .stalled_until
-                .max(state.down_until)
-                .filter(|until| *until > Instant::now());
-            if until.is_none() && !state.halted {
-                return;
-            }
-            tokio::select! {
-                () = tokio::time::sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {}
-                changed = faults.changed() => if changed.is_err() { return },
-            }
-        }
-    }
-
     /// Whether the next block is due for the proof of what the last one did (`needProofBlock` in
     /// `consensus/state.go`): the first is, and one after a change of the application.
-    pub(crate) fn needs_proof_block(&self) -> bool {
+    fn needs_proof_block(&self) -> bool {
         self.store()
             .latest()
             .is_none_or(|block| block.header.app_hash != block.app_hash)
     }
 
-    /// Mines one block of Bitcoin. Returns the number of its transactions beside the coinbase.
-    async fn mine(&self, bitcoin: &Arc<Bitcoin>) -> usize {
-        let bitcoin = Arc::clone(bitcoin);
-        let wants_empty = self.config.create_empty_blocks;
-        // Connecting a large block takes many milliseconds.
-        let mined = tokio::task::spawn_blocking(move || {
-            let has_txs = || bitcoin.depth().txs > 0;
-            (wants_empty || has_txs()).then(|| bitcoin.mine().1)
-        });
-        let txs = mined.await.ok().flatten().unwrap_or_default();
-        self.counters
-            .committed
-            .fetch_add(txs as u64, Ordering::Relaxed);
-        txs
-    }
-
-    /// Makes, signs, executes and publishes one block. Returns the number of its transactions.
-    async fn commit_block(self: &Arc<Self>) -> usize {
-        let mut reaped = self.mempool.reap(
-            self.genesis.max_data_bytes(),
-            self.config.max_block_txs.unwrap_or(usize::MAX),
-        );
-        if let Some(most) = self.config.max_block_gas {
-            self.app.fit_gas(&mut reaped, most);
+    /// Makes, executes and publishes one block. Returns the number of its transactions.
+    async fn commit_block(self: Arc<Self>) -> usize {
+        let config = &self.host.config;
+        let most = config.max_block_txs.unwrap_or(usize::MAX);
+        let mut reaped = self.mempool.reap(self.genesis.max_data_bytes(), most);
+        if let Some(most) = config.max_block_gas {
+            fit_gas(&*self.app, &mut reaped, most);
         }
-        let failing = self.faults.now().failing;
-        let node = Arc::clone(self);
+        let failing = self.host.faults.now().failing;
+        let node = Arc::clone(&self);
         // Hashing a large block takes many milliseconds, too long for a thread that serves clients.
-        let Ok((block, finalized)) =
-            tokio::task::spawn_blocking(move || node.execute(&reaped, failing.as_ref())).await
+        let Ok((block, commit)) =
+            tokio::task::spawn_blocking(move || node.execute(reaped, failing.as_ref())).await
         else {
             return 0;
         };
         let block = Arc::new(block);
         let txs = u32::try_from(block.txs.len()).unwrap_or(u32::MAX);
-        tokio::time::sleep(self.config.execute_cost.saturating_mul(txs)).await;
+        tokio::time::sleep(config.execute_cost.saturating_mul(txs)).await;
         let update = self.mempool.update().await;
-        let node = Arc::clone(self);
         // So is adding ten thousand transactions to a ledger.
-        let Ok(news) = tokio::task::spawn_blocking(move || node.app.commit(finalized)).await else {
+        let Ok(publish) = tokio::task::spawn_blocking(commit).await else {
             return 0;
         };
-        self.store_mut().push(Arc::clone(&block));
+        self.store.write().push(Arc::clone(&block));
         update.remove_committed(&block.txs, |index| block.code(index) == 0);
-        update.recheck(&self.app).await;
-        update.show_to(&self.app);
+        update.recheck(&*self.app).await;
+        update.show_to(&*self.app);
         drop(update);
-        self.counters
-            .committed
-            .fetch_add(block.txs.len() as u64, Ordering::Relaxed);
-        self.app.publish(news);
-        publish(&self.bus, &block).await;
+        if let Some(publish) = publish {
+            publish();
+        }
+        self.bus.publish(&*self.app, &block).await;
         block.txs.len()
     }
 
-    fn execute(&self, reaped: &[Tx], failing: Option<&FailedExecution>) -> (Block, Finalized) {
-        // The key-value application rewrites `:` to `=`, which gives the transaction another hash:
-        // the original then stays in the mempool, as it does in CometBFT 0.38.
-        let txs: Vec<Tx> = reaped.iter().map(|tx| self.app.prepared(tx)).collect();
+    fn execute(&self, txs: Vec<Tx>, failing: Option<&FailedExecution>) -> (Block, Commit) {
         let failing: Vec<(u32, u32)> = failing.map_or_else(Vec::new, |failing| {
             let fails = |(index, tx): (u32, &Tx)| {
                 tx.bytes
@@ -306,26 +169,87 @@ impl Node {
         let proposal = {
             let store = self.store();
             Proposal {
-                app: self.app.kind(),
                 height: store.height() + 1,
                 txs,
                 previous: store.previous(&self.app.app_hash()),
             }
         };
         let mut block = Block::new(&self.genesis, proposal, BlockTime::now());
-        let mut finalized = self.app.finalize(Execution {
+        let Finalized {
+            failed,
+            outcomes,
+            app_hash,
+            commit,
+        } = self.app.finalize(Execution {
             height: block.header.height,
             txs: &block.txs,
             failing,
         });
         for tx in &mut block.txs {
-            tx.effect = None;
+            tx.learnt = None;
         }
-        block.failed = std::mem::take(&mut finalized.failed);
-        block.outcomes = std::mem::take(&mut finalized.outcomes);
-        block.app_hash = finalized.app_hash.clone();
-        block.validator_updates = finalized.validator_updates.clone();
-        (block, finalized)
+        (block.failed, block.outcomes, block.app_hash) = (failed, outcomes, app_hash);
+        (block, commit)
+    }
+}
+
+type Commit = Box<dyn FnOnce() -> crate::app::Publish + Send>;
+
+/// Leaves the first transactions that want at most so much gas together.
+fn fit_gas(app: &dyn App, txs: &mut Vec<Tx>, most: u64) {
+    let mut wanted = 0_u64;
+    let too_much = txs.iter().position(|tx| {
+        wanted = wanted.saturating_add(app.gas_wanted(tx));
+        wanted > most
+    });
+    txs.truncate(too_much.unwrap_or(txs.len()));
+}
+
+impl Chain for Node {
+    fn wants_block(&self) -> Work<'_, ()> {
+        Box::pin(async {
+            if !self.host.config.create_empty_blocks && !self.needs_proof_block() {
+                self.mempool.available().await;
+            }
+        })
+    }
+
+    fn make_block(self: Arc<Self>) -> Work<'static, usize> {
+        Box::pin(self.commit_block())
+    }
+
+    fn clear_mempool(&self) {
+        self.mempool.clear();
+    }
+
+    fn describe(&self, now: &mut Snapshot) {
+        {
+            let store = self.store();
+            (now.height, now.base) = (store.height(), store.base());
+        }
+        let depth = self.mempool.depth();
+        (now.mempool_txs, now.mempool_bytes) = (depth.txs, depth.bytes);
+        now.broadcasts = read(&self.host.counters.broadcasts);
+        now.refused = read(&self.host.counters.refused);
+        now.admission = self.app.admission().map(AdmissionCounts::from);
+    }
+
+    fn block(&self, height: u64) -> Option<BlockSummary> {
+        let block = self.store().block(height).cloned()?;
+        let txs = block.txs.iter().enumerate();
+        let txs = txs.map(|(index, tx)| (tx.hash, block.code(index)));
+        Some(BlockSummary {
+            height,
+            txs: txs.collect(),
+        })
+    }
+
+    fn stop(&self) -> Work<'_, ()> {
+        Box::pin(async {
+            self.tasks.close();
+            self.tasks.wait().await;
+            self.app.stop();
+        })
     }
 }
 

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use admission::Counters;
 use serde::Serialize;
 
-use crate::bitcoin::Bitcoin;
-use crate::node::Node;
+use crate::host::{Chain, Host};
 
 /// What a node has done and where it stands.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -78,45 +77,22 @@ impl From<Counters> for AdmissionCounts {
 
 impl Snapshot {
     /// What they are now.
-    pub(crate) fn of(node: &Node) -> Self {
-        let counters = &node.counters;
+    pub(crate) fn of(host: &Host, chain: &dyn Chain) -> Self {
+        let counters = &host.counters;
         let mut now = Self {
-            committed: of(&counters.committed),
-            requests: of(&counters.requests),
-            connections: of(&counters.connections),
-            open_connections: of(&counters.open_connections),
-            restarts: node.faults.now().restarts,
+            committed: read(&counters.committed),
+            requests: read(&counters.requests),
+            connections: read(&counters.connections),
+            open_connections: read(&counters.open_connections),
+            restarts: host.faults.now().restarts,
             ..Self::default()
         };
-        match &node.bitcoin {
-            Some(bitcoin) => now.add_bitcoin(bitcoin),
-            None => now.add_chain(node),
-        }
+        chain.describe(&mut now);
         now
-    }
-
-    fn add_chain(&mut self, node: &Node) {
-        {
-            let store = node.store();
-            (self.height, self.base) = (store.height(), store.base());
-        }
-        let depth = node.mempool.depth();
-        (self.mempool_txs, self.mempool_bytes) = (depth.txs, depth.bytes);
-        self.broadcasts = of(&node.counters.broadcasts);
-        self.refused = of(&node.counters.refused);
-        self.admission = node.app.admission().map(AdmissionCounts::from);
-    }
-
-    fn add_bitcoin(&mut self, bitcoin: &Bitcoin) {
-        (self.height, self.base) = bitcoin.heights();
-        let depth = bitcoin.depth();
-        (self.mempool_txs, self.mempool_bytes) = (depth.txs, depth.bytes);
-        self.broadcasts = of(&bitcoin.broadcasts);
-        self.refused = of(&bitcoin.refused);
-        self.admission = Some(bitcoin.admission().into());
     }
 }
 
-fn of(counter: &AtomicU64) -> u64 {
+/// The value of a counter.
+pub(crate) fn read(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }

@@ -85,10 +85,6 @@ fn configure(args: &DevnodeArgs) -> anyhow::Result<Config> {
     if let Some(app) = args.app {
         table.insert("app".into(), app.name().into());
     }
-    if let Some(dialect) = &args.dialect {
-        let dialect = toml::Value::String(dialect.clone());
-        assign(&mut table, "rpc.dialect", dialect).context("--dialect")?;
-    }
     match table.get("app").and_then(toml::Value::as_str) {
         Some("bigchaindb") => {
             prefer(&mut table, &Config::bigchaindb());
@@ -191,8 +187,6 @@ const SIGNAL_POLL: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {
-    use devnode::Dialect;
-
     use super::*;
     use crate::cli::{Admission, DevnodeApp};
 
@@ -207,7 +201,6 @@ mod tests {
             workers: None,
             admission: None,
             validators: None,
-            dialect: None,
             control: None,
             config: None,
             set: set.iter().map(ToString::to_string).collect(),
@@ -251,17 +244,12 @@ mod tests {
     }
 
     #[test]
-    fn the_originals_server_and_dialect_are_flags() {
+    fn the_originals_server_is_a_flag() {
         let mut given = args(&[]);
         given.app = Some(DevnodeApp::Bigchaindb);
         given.workers = Some(5);
-        given.dialect = Some("0.31".into());
         let config = configure(&given).unwrap();
         assert_eq!(config.bigchaindb.server_workers, 5);
-        assert_eq!(config.rpc.dialect, Dialect::Tendermint031);
-        given.dialect = Some("0.32".into());
-        let error = format!("{:#}", configure(&given).unwrap_err());
-        assert!(error.contains("0.31"), "{error}");
     }
 
     #[test]

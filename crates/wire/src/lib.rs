@@ -3,7 +3,7 @@
 //! One implementation for the senders of `rpc`, the built-in node, the proxy and the sink of the
 //! benches: heads and bodies in [`http`], frames in [`ws`], Go's JSON in [`json`], requests in
 //! [`jsonrpc`], messages of Bitcoin nodes among themselves in [`p2p`]; beside them hex and base64
-//! ([`encoding`]), queries ([`query`]) and dates ([`date`]).
+//! ([`encoding`]), protobuf ([`proto`]), queries ([`query`]) and dates ([`date`]).
 //!
 //! It is not a client or a server: nothing here owns a socket or reads a clock. Input is refused
 //! rather than repaired: a message whose limits two readers could understand differently is an
@@ -17,5 +17,6 @@ pub mod http;
 pub mod json;
 pub mod jsonrpc;
 pub mod p2p;
+pub mod proto;
 pub mod query;
 pub mod ws;

@@ -2,7 +2,7 @@
 #![no_main]
 
 use bigchain::json::{Value, parse};
-use bigchain::{Id, MemoryLedger, Mode, Transaction};
+use bigchain::{Id, MemoryLedger, Transaction};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -11,10 +11,8 @@ fuzz_target!(|bytes: &[u8]| {
         let id = Id::of(object);
         object.insert("id", id.to_string());
     }
-    for mode in [Mode::Compatible, Mode::Strict] {
-        if let Ok(transaction) = Transaction::from_value(body.clone(), mode) {
-            let _ = transaction.validate(&MemoryLedger::default());
-            assert!(Transaction::from_text(transaction.text().as_bytes(), mode).is_ok());
-        }
+    if let Ok(transaction) = Transaction::from_value(body) {
+        let _ = transaction.validate(&MemoryLedger::default());
+        assert!(Transaction::from_text(transaction.text().as_bytes()).is_ok());
     }
 });

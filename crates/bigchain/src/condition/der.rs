@@ -1,6 +1,5 @@
 //! The little DER that crypto-conditions need: one-byte tags, definite lengths, small integers.
 
-use crate::Mode;
 use crate::error::Error;
 
 /// Appends a value of any content.
@@ -49,25 +48,15 @@ fn write_length(length: usize, out: &mut Vec<u8>) {
 /// Reads one value after another.
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
-    mode: Mode,
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) const fn new(bytes: &'a [u8], mode: Mode) -> Self {
-        Self { bytes, mode }
-    }
-
-    pub(crate) const fn mode(&self) -> Mode {
-        self.mode
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
-    }
-
-    /// The bytes not yet read.
-    pub(crate) const fn rest(&self) -> &'a [u8] {
-        self.bytes
     }
 
     /// The next value's tag and content.
@@ -83,9 +72,6 @@ impl<'a> Reader<'a> {
                 return Err(Error::Der("a length that cannot be"));
             }
             let (digits, after) = rest.split_at_checked(count).ok_or(ENDS)?;
-            if self.mode == Mode::Strict && (digits[0] == 0 || (count == 1 && digits[0] < 0x80)) {
-                return Err(Error::Der("a length in more bytes than it takes"));
-            }
             let number = digits
                 .iter()
                 .fold(0_u64, |number, &digit| number << 8 | u64::from(digit));
@@ -100,7 +86,7 @@ impl<'a> Reader<'a> {
     /// The next value's tag, and a reader of its content.
     pub(crate) fn nested(&mut self) -> Result<(u8, Self), Error> {
         let (tag, content) = self.next()?;
-        Ok((tag, Self::new(content, self.mode)))
+        Ok((tag, Self::new(content)))
     }
 
     /// The content of the next value, which must have this tag.
@@ -117,9 +103,6 @@ impl<'a> Reader<'a> {
         match content {
             [] => return Err(Error::Der("an integer without bytes")),
             [0x80..=0xff, ..] => return Err(Error::Der("a negative integer")),
-            [0, next, ..] if *next < 0x80 && self.mode == Mode::Strict => {
-                return Err(Error::Der("an integer in more bytes than it takes"));
-            }
             _ => {}
         }
         let start = content.iter().position(|&byte| byte != 0);
@@ -140,14 +123,6 @@ impl<'a> Reader<'a> {
             Err(Error::Der("bytes after the last field"))
         }
     }
-
-    /// As [`Self::end`], but in compatible mode anything may follow: the original ignores it.
-    pub(crate) fn end_of_text(&self) -> Result<(), Error> {
-        match self.mode {
-            Mode::Strict => self.end(),
-            Mode::Compatible => Ok(()),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -158,12 +133,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn integers_come_back_in_both_modes(number: u64) {
+        fn integers_come_back(number: u64) {
             let mut bytes = Vec::new();
             write_integer(0x80, number, &mut bytes);
-            for mode in [Mode::Strict, Mode::Compatible] {
-                prop_assert_eq!(Reader::new(&bytes, mode).integer(0x80), Ok(number));
-            }
+            prop_assert_eq!(Reader::new(&bytes).integer(0x80), Ok(number));
         }
     }
 
@@ -174,8 +147,7 @@ mod tests {
             &[0x80, 2, 0, 5],
             &[0x80, 0x82, 0, 1, 5],
         ] {
-            assert_eq!(Reader::new(bytes, Mode::Compatible).integer(0x80), Ok(5));
-            assert!(Reader::new(bytes, Mode::Strict).integer(0x80).is_err());
+            assert_eq!(Reader::new(bytes).integer(0x80), Ok(5));
         }
         for bytes in [
             &[0x80, 0x80, 5, 0, 0][..],
@@ -184,7 +156,7 @@ mod tests {
             &[0x80, 9],
             &[],
         ] {
-            assert!(Reader::new(bytes, Mode::Compatible).integer(0x80).is_err());
+            assert!(Reader::new(bytes).integer(0x80).is_err());
         }
     }
 }

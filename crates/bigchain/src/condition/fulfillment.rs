@@ -1,7 +1,5 @@
 //! Fulfillments: what they are, what they cost, how they are written and checked.
 
-#[cfg(feature = "rsa")]
-use super::Rsa;
 use super::{Batch, Condition, Ed25519, Kind, Kinds, der, ed25519, hash};
 use crate::base64url;
 
@@ -14,9 +12,6 @@ pub enum Fulfillment {
     Prefix(Box<Prefix>),
     /// Several fulfillments, and the conditions that were not needed.
     Threshold(Threshold),
-    /// An RSA signature.
-    #[cfg(feature = "rsa")]
-    Rsa(Box<Rsa>),
     /// An Ed25519 signature.
     Ed25519(Ed25519),
 }
@@ -107,8 +102,6 @@ impl Fulfillment {
             Self::Preimage(_) => Kind::Preimage,
             Self::Prefix(_) => Kind::Prefix,
             Self::Threshold(_) => Kind::Threshold,
-            #[cfg(feature = "rsa")]
-            Self::Rsa(_) => Kind::Rsa,
             Self::Ed25519(_) => Kind::Ed25519,
         }
     }
@@ -123,8 +116,6 @@ impl Fulfillment {
         };
         match self {
             Self::Preimage(preimage) => simple(preimage.len() as u64),
-            #[cfg(feature = "rsa")]
-            Self::Rsa(rsa) => simple(rsa.cost()),
             Self::Ed25519(ed25519) => ed25519::condition(&ed25519.public_key),
             Self::Prefix(prefix) => {
                 let inner = prefix.fulfillment.condition();
@@ -148,8 +139,6 @@ impl Fulfillment {
     pub fn fingerprint_contents(&self) -> Vec<u8> {
         match self {
             Self::Preimage(preimage) => preimage.clone(),
-            #[cfg(feature = "rsa")]
-            Self::Rsa(rsa) => der::wrapped(0x30, &der::wrapped(0x80, rsa.modulus())),
             Self::Ed25519(ed25519) => ed25519::fingerprint_contents(&ed25519.public_key).to_vec(),
             Self::Prefix(prefix) => prefix.fingerprint_contents(&prefix.fulfillment.condition()),
             Self::Threshold(threshold) => {
@@ -175,11 +164,6 @@ impl Fulfillment {
                 let conditions = threshold.conditions.iter().map(Condition::to_der);
                 der::write_set(0xa1, conditions.collect(), &mut content);
             }
-            #[cfg(feature = "rsa")]
-            Self::Rsa(rsa) => {
-                der::write(0x80, rsa.modulus(), &mut content);
-                der::write(0x81, rsa.signature(), &mut content);
-            }
         }
         der::wrapped(self.kind().tag(), &content)
     }
@@ -201,8 +185,6 @@ impl Fulfillment {
                 .fulfillments
                 .iter()
                 .all(|fulfillment| fulfillment.verify(message)),
-            #[cfg(feature = "rsa")]
-            Self::Rsa(rsa) => rsa.verify(message),
             Self::Ed25519(ed25519) => ed25519.verify(message),
         }
     }

@@ -2,15 +2,13 @@
 //! fulfillments show it.
 //!
 //! Five kinds: preimage, prefix, threshold, RSA and Ed25519. BigchainDB uses Ed25519 and threshold;
-//! fulfillments of kind RSA need the feature `rsa` and are refused without it.
+//! a fulfillment of kind RSA is refused.
 
 mod batch;
 pub(crate) mod der;
 mod ed25519;
 mod fulfillment;
 mod parse;
-#[cfg(feature = "rsa")]
-mod rsa;
 mod uri;
 
 use sha2::{Digest, Sha256};
@@ -19,10 +17,7 @@ pub use batch::Batch;
 pub use ed25519::Ed25519;
 pub use fulfillment::{Fulfillment, Prefix, Threshold, ThresholdDraft};
 pub use parse::MAX_NESTING;
-#[cfg(feature = "rsa")]
-pub use rsa::Rsa;
 
-use crate::Mode;
 use crate::error::Error;
 
 /// The five kinds of conditions, numbered as in their encodings.
@@ -135,7 +130,7 @@ impl Kinds {
         [u8::try_from(unused).unwrap_or(0), bits]
     }
 
-    fn of_bit_string(content: &[u8], mode: Mode) -> Result<Self, Error> {
+    fn of_bit_string(content: &[u8]) -> Result<Self, Error> {
         let (unused, bits) = match content {
             [0] => return Ok(Self::EMPTY),
             [unused @ 0..=7, bits @ ..] => (*unused, bits),
@@ -148,9 +143,7 @@ impl Kinds {
         if kinds.0 >= 1 << Kind::ALL.len() {
             return Err(Error::Der("a kind that does not exist"));
         }
-        if bits & ((1_u16 << unused) - 1) as u8 != 0
-            || (mode == Mode::Strict && kinds.bit_string()[0] != unused)
-        {
+        if bits & ((1_u16 << unused) - 1) as u8 != 0 {
             return Err(Error::Der("wrong count of unused bits"));
         }
         Ok(kinds)
@@ -199,13 +192,9 @@ impl Condition {
     /// Reads a condition in DER.
     ///
     /// # Errors
-    /// [`Error::Der`] when the bytes are not a condition; in strict mode also when they are not
-    /// its one encoding.
-    pub fn from_der(bytes: &[u8], mode: Mode) -> Result<Self, Error> {
-        let mut reader = der::Reader::new(bytes, mode);
-        let condition = Self::read(&mut reader)?;
-        reader.end_of_text()?;
-        Ok(condition)
+    /// [`Error::Der`] when the bytes do not begin with a condition.
+    pub fn from_der(bytes: &[u8]) -> Result<Self, Error> {
+        Self::read(&mut der::Reader::new(bytes))
     }
 
     pub(crate) fn read(reader: &mut der::Reader<'_>) -> Result<Self, Error> {
@@ -217,7 +206,7 @@ impl Condition {
             .map_err(|_| Error::Der("a fingerprint has 32 bytes"))?;
         let cost = content.integer(0x81)?;
         let subtypes = if kind.is_compound() {
-            Kinds::of_bit_string(content.content(0x82)?, reader.mode())?
+            Kinds::of_bit_string(content.content(0x82)?)?
         } else {
             Kinds::EMPTY
         };

@@ -1,11 +1,9 @@
 //! Reading fulfillments.
 
-#[cfg(feature = "rsa")]
-use super::Rsa;
 use super::der::Reader;
 use super::{Condition, Ed25519, Fulfillment, Kind, Prefix, Threshold};
+use crate::base64url;
 use crate::error::Error;
-use crate::{Mode, base64url};
 
 /// Deepest nesting of prefixes and thresholds that is read; the bound of the recursion.
 pub const MAX_NESTING: usize = 100;
@@ -14,22 +12,18 @@ impl Fulfillment {
     /// Reads a fulfillment from its text.
     ///
     /// # Errors
-    /// [`Error::Base64`] or [`Error::Der`]. Strict mode admits only the one text of a fulfillment;
-    /// compatible mode what the original's decoder admits: bytes after the end, lengths in more
-    /// bytes than they take, sets in any order.
-    pub fn from_uri(text: &str, mode: Mode) -> Result<Self, Error> {
-        Self::from_der(&base64url::decode(text, mode)?, mode)
+    /// [`Error::Base64`] or [`Error::Der`]. It admits what the original's decoder admits: bytes after the end, lengths
+    /// in more bytes than they take, sets in any order.
+    pub fn from_uri(text: &str) -> Result<Self, Error> {
+        Self::from_der(&base64url::decode(text)?)
     }
 
     /// Reads a fulfillment in DER.
     ///
     /// # Errors
     /// [`Error::Der`], as [`Self::from_uri`].
-    pub fn from_der(bytes: &[u8], mode: Mode) -> Result<Self, Error> {
-        let mut reader = Reader::new(bytes, mode);
-        let fulfillment = read(&mut reader, MAX_NESTING)?;
-        reader.end_of_text()?;
-        Ok(fulfillment)
+    pub fn from_der(bytes: &[u8]) -> Result<Self, Error> {
+        read(&mut Reader::new(bytes), MAX_NESTING)
     }
 }
 
@@ -43,14 +37,7 @@ fn read(reader: &mut Reader<'_>, levels_left: usize) -> Result<Fulfillment, Erro
         Kind::Preimage => Fulfillment::Preimage(content.content(0x80)?.to_vec()),
         Kind::Prefix => Fulfillment::Prefix(Box::new(prefix(&mut content, levels_left)?)),
         Kind::Threshold => Fulfillment::Threshold(threshold(&mut content, levels_left)?),
-        #[cfg(feature = "rsa")]
-        Kind::Rsa => Fulfillment::Rsa(Box::new(rsa(&mut content)?)),
-        #[cfg(not(feature = "rsa"))]
-        Kind::Rsa => {
-            return Err(Error::Der(
-                "a kind that is left out: build with the feature `rsa`",
-            ));
-        }
+        Kind::Rsa => return Err(Error::Der("RSA, which no transaction carries")),
         Kind::Ed25519 => Fulfillment::Ed25519(ed25519(&mut content)?),
     };
     content.end()?;
@@ -60,7 +47,7 @@ fn read(reader: &mut Reader<'_>, levels_left: usize) -> Result<Fulfillment, Erro
 fn prefix(content: &mut Reader<'_>, levels_left: usize) -> Result<Prefix, Error> {
     let prefix = content.content(0x80)?.to_vec();
     let max_message_length = content.integer(0x81)?;
-    let mut inner = Reader::new(content.content(0xa2)?, content.mode());
+    let mut inner = Reader::new(content.content(0xa2)?);
     let fulfillment = read(&mut inner, levels_left)?;
     inner.end()?;
     Ok(Prefix {
@@ -71,41 +58,26 @@ fn prefix(content: &mut Reader<'_>, levels_left: usize) -> Result<Prefix, Error>
 }
 
 fn threshold(content: &mut Reader<'_>, levels_left: usize) -> Result<Threshold, Error> {
-    let mode = content.mode();
-    let fulfillments = set(Reader::new(content.content(0xa0)?, mode), |reader| {
+    let fulfillments = set(Reader::new(content.content(0xa0)?), |reader| {
         read(reader, levels_left)
     })?;
-    let conditions = set(Reader::new(content.content(0xa1)?, mode), Condition::read)?;
+    let conditions = set(Reader::new(content.content(0xa1)?), Condition::read)?;
     Ok(Threshold {
         fulfillments,
         conditions,
     })
 }
 
-/// The elements of a set; in strict mode they must be sorted.
+/// The elements of a set, in any order.
 fn set<T>(
     mut reader: Reader<'_>,
     mut read: impl FnMut(&mut Reader<'_>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
     let mut elements = Vec::new();
-    let mut previous: &[u8] = &[];
     while !reader.is_empty() {
-        let start = reader.rest();
         elements.push(read(&mut reader)?);
-        let element = &start[..start.len() - reader.rest().len()];
-        if reader.mode() == Mode::Strict && element < previous {
-            return Err(Error::Der("a set that is not sorted"));
-        }
-        previous = element;
     }
     Ok(elements)
-}
-
-#[cfg(feature = "rsa")]
-fn rsa(content: &mut Reader<'_>) -> Result<Rsa, Error> {
-    let modulus = content.content(0x80)?.to_vec();
-    let signature = content.content(0x81)?.to_vec();
-    Rsa::new(modulus, signature).ok_or(Error::Der("modulus or signature of a wrong size"))
 }
 
 fn ed25519(content: &mut Reader<'_>) -> Result<Ed25519, Error> {

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::{Condition, Kind, Kinds};
+use crate::base64url;
 use crate::error::Error;
-use crate::{Mode, base64url};
 
 const SCHEME: &str = "ni:///sha-256;";
 
@@ -28,29 +28,24 @@ impl fmt::Display for Condition {
 impl Condition {
     /// Reads a condition URI.
     ///
-    /// Strict mode admits only the one text that [`Display`](fmt::Display) writes; compatible mode
-    /// takes the parameters in any order.
+    /// The parameters may be in any order.
     ///
     /// # Errors
     /// [`Error::ConditionUri`] when the text is not a condition URI.
-    pub fn from_uri(text: &str, mode: Mode) -> Result<Self, Error> {
+    pub fn from_uri(text: &str) -> Result<Self, Error> {
         let rest = text
             .strip_prefix(SCHEME)
             .ok_or(Error::ConditionUri("it must begin with ni:///sha-256;"))?;
         let (fingerprint, query) = rest
             .split_once('?')
             .ok_or(Error::ConditionUri("it has no parameters"))?;
-        let fingerprint = base64url::decode(fingerprint, mode)
+        let fingerprint = base64url::decode(fingerprint)
             .ok()
             .and_then(|bytes| bytes.try_into().ok())
             .ok_or(Error::ConditionUri(
                 "the fingerprint must be 32 bytes in base64url",
             ))?;
-        let condition = parameters(query, fingerprint)?;
-        if mode == Mode::Strict && condition.to_string() != text {
-            return Err(Error::ConditionUri("not the one text of this condition"));
-        }
-        Ok(condition)
+        parameters(query, fingerprint)
     }
 }
 
@@ -108,28 +103,24 @@ mod tests {
     use crate::keys::KeyPair;
 
     #[test]
-    fn a_uri_comes_back_and_its_variants_pass_in_compatible_mode_only() {
+    fn a_uri_comes_back_and_its_variants_pass() {
         let key = Condition::of_key(KeyPair::from_seed([1; 32]).public());
         let condition = Condition::threshold(1, &[key]);
         let uri = condition.to_string();
-        assert_eq!(Condition::from_uri(&uri, Mode::Strict), Ok(condition));
+        assert_eq!(Condition::from_uri(&uri), Ok(condition));
         let swapped = uri.replace(
             "fpt=threshold-sha-256&cost=132096",
             "cost=132096&fpt=threshold-sha-256",
         );
         assert_ne!(swapped, uri);
-        assert_eq!(
-            Condition::from_uri(&swapped, Mode::Compatible),
-            Ok(condition)
-        );
-        assert!(Condition::from_uri(&swapped, Mode::Strict).is_err());
+        assert_eq!(Condition::from_uri(&swapped), Ok(condition));
         for bad in [
             "",
             "ni:///sha-256;",
             "ni:///sha-256;?fpt=x",
             "ni:///sha-256;AA?fpt=rsa-sha-256&cost=1",
         ] {
-            assert!(Condition::from_uri(bad, Mode::Compatible).is_err(), "{bad}");
+            assert!(Condition::from_uri(bad).is_err(), "{bad}");
         }
         for (from, to) in [
             ("cost=132096", "cost=+1"),
@@ -140,10 +131,7 @@ mod tests {
             ("fpt=threshold", "fpt=ed25519"),
         ] {
             let bad = uri.replace(from, to);
-            assert!(
-                Condition::from_uri(&bad, Mode::Compatible).is_err(),
-                "{bad}"
-            );
+            assert!(Condition::from_uri(&bad).is_err(), "{bad}");
         }
     }
 }

@@ -6,15 +6,13 @@
 mod float;
 mod members;
 mod parse;
-mod python;
 mod write;
 
 use std::borrow::Cow;
 
 pub(crate) use members::Member;
 use members::key_of;
-pub use parse::{Limits, parse, parse_within, python_error};
-pub use python::{repr, text};
+pub use parse::{Limits, parse, parse_within};
 pub(crate) use write::{Style, write_items, write_members, write_object, write_value, written};
 pub use write::{canonical, compact_text, default_text};
 

@@ -61,31 +61,6 @@ pub fn parse_within(text: &[u8], limits: Limits) -> Result<Value, Error> {
     })
 }
 
-/// The message of Python's reader (3.6) for a text that is not JSON, with the place in characters;
-/// nothing for a text that it can read, and for one nested deeper than the default [`Limits`], of
-/// which it says that its recursion is too deep.
-pub fn python_error(text: &str) -> Option<String> {
-    let mut reader = Reader {
-        text,
-        at: 0,
-        depth_left: Limits::default().depth,
-        lone_surrogate: Some(char::REPLACEMENT_CHARACTER),
-    };
-    let problem = reader.document().err()?;
-    if problem == JsonProblem::TooDeep {
-        return None;
-    }
-    // A place inside a character cannot be: the reader stops at ASCII bytes and starts only.
-    let before = text.get(..reader.at).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let characters = before.chars().count();
-    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    let column = before[start..].chars().count() + 1;
-    Some(format!(
-        "{problem}: line {line} column {column} (char {characters})"
-    ))
-}
-
 /// Where it stops is where Python's reader says that the text is wrong.
 struct Reader<'a> {
     text: &'a str,

@@ -1,9 +1,8 @@
-//! Writing JSON: the canonical text that is hashed, Python's default text, and Python's `repr`.
+//! Writing JSON: the canonical text that is hashed, and Python's default text.
 
 use std::fmt::Write;
 
 use super::float::write_float;
-use super::python::write_repr_of_text;
 use super::{Integer, Member, Object, Value};
 
 /// How a value is written.
@@ -15,8 +14,6 @@ pub(crate) enum Style {
     Default,
     /// Members in their order, no spaces, ASCII only.
     Compact,
-    /// Python's `repr` of the value as its JSON reader makes it: not JSON.
-    Repr,
 }
 
 /// The text that is hashed: keys sorted by code point, no spaces, raw UTF-8, control characters
@@ -51,17 +48,12 @@ pub(crate) fn written(value: &Value, style: Style) -> String {
 
 pub(crate) fn write_value(value: &Value, style: Style, out: &mut String) {
     match value {
-        Value::Null => out.push_str(style.word("null", "None")),
-        Value::Bool(true) => out.push_str(style.word("true", "True")),
-        Value::Bool(false) => out.push_str(style.word("false", "False")),
+        Value::Null => out.push_str("null"),
+        Value::Bool(truth) => out.push_str(if *truth { "true" } else { "false" }),
         Value::Integer(Integer::Small(number)) => {
             write!(out, "{number}").expect("a string takes any text");
         }
         Value::Integer(Integer::Big(digits)) => out.push_str(digits),
-        Value::Float(float) if style == Style::Repr && !float.is_finite() => {
-            // `nan`, `inf` and `-inf`, as Rust and Python both print them, but for the capital.
-            out.push_str(&float.to_string().to_lowercase());
-        }
         Value::Float(float) => write_float(*float, out),
         Value::String(text) => write_string(text, style, out),
         Value::Array(items) => write_items(items, style, out, |item, out| {
@@ -138,22 +130,15 @@ fn write_in_order<'a>(
 impl Style {
     pub(crate) const fn comma(self) -> &'static str {
         match self {
-            Self::Default | Self::Repr => ", ",
+            Self::Default => ", ",
             Self::Canonical | Self::Compact => ",",
         }
     }
 
     pub(crate) const fn colon(self) -> &'static str {
         match self {
-            Self::Default | Self::Repr => ": ",
+            Self::Default => ": ",
             Self::Canonical | Self::Compact => ":",
-        }
-    }
-
-    const fn word(self, json: &'static str, python: &'static str) -> &'static str {
-        match self {
-            Self::Repr => python,
-            _ => json,
         }
     }
 
@@ -164,9 +149,6 @@ impl Style {
 }
 
 fn write_string(text: &str, style: Style, out: &mut String) {
-    if style == Style::Repr {
-        return write_repr_of_text(text, out);
-    }
     out.push('"');
     if text.bytes().all(|byte| style.keeps(byte)) {
         out.push_str(text);

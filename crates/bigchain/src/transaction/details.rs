@@ -70,20 +70,6 @@ impl Details {
         }
     }
 
-    /// Whether every threshold can be reached.
-    pub(super) fn is_spendable(&self) -> bool {
-        match self {
-            Self::Key(_) => true,
-            Self::Threshold {
-                threshold,
-                subconditions,
-            } => {
-                subconditions.len() >= usize::try_from(*threshold).unwrap_or(usize::MAX)
-                    && subconditions.iter().all(Self::is_spendable)
-            }
-        }
-    }
-
     /// Signs a digest with the pairs at hand; nothing if they do not suffice.
     pub(super) fn fulfil(&self, digest: &[u8], pairs: &[&KeyPair]) -> Option<Fulfillment> {
         match self {

@@ -7,7 +7,6 @@ mod hash;
 mod ledger;
 mod names;
 mod read;
-mod strict;
 mod template;
 mod validate;
 

@@ -1,7 +1,7 @@
 //! What the original's database cannot hold: some keys, and languages it does not know.
 
 use crate::error::{Class, Refusal};
-use crate::json::{Object, Value, text};
+use crate::json::{Object, Value};
 
 /// The languages of MongoDB's text search.
 const LANGUAGES: &str = "danish dutch english finnish french german hungarian italian norwegian \
@@ -59,12 +59,7 @@ fn check_languages(value: &Value) -> Result<(), Refusal> {
             }
             Err(Refusal::new(
                 Class::ValidationError,
-                format!(
-                    "MongoDB does not support text search for the language \"{}\". If you do not \
-                     understand this error message then please rename key/field \"language\" to \
-                     something else like \"lang\".",
-                    text(value)
-                ),
+                "a member `language` must name a language of MongoDB's text search",
             ))
         }),
         Value::Array(items) => items.iter().try_for_each(check_languages),

@@ -256,7 +256,7 @@ const ANY_TEXT: &str = "a string takes any text";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MemoryLedger, Mode};
+    use crate::MemoryLedger;
 
     fn pairs(first: u8, count: u8) -> Vec<KeyPair> {
         (first..first + count)
@@ -287,7 +287,7 @@ mod tests {
             let template = CreateTemplate::with_signers(owners.clone(), Some(asset)).unwrap();
             let mut text = String::new();
             let id = template.sign(&metadata, &mut text);
-            let read = |text: &str| Transaction::from_text(text.as_bytes(), Mode::Strict).unwrap();
+            let read = |text: &str| Transaction::from_text(text.as_bytes()).unwrap();
             assert_eq!((id, read(&text).body()), (created.id(), created.body()));
             let mut ledger = MemoryLedger::default();
             read(&text).validate(&ledger).unwrap();

@@ -5,7 +5,6 @@
 
 mod conditions;
 mod laws;
-mod strict;
 mod transactions;
 mod vectors;
 mod verdicts;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use bigchain::json::{Limits, Value, parse_within};
-use bigchain::{KeyPair, MemoryLedger, Mode, Transaction};
+use bigchain::{KeyPair, MemoryLedger, Transaction};
 
 pub(crate) fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/vectors")
@@ -50,8 +50,7 @@ pub(crate) fn transactions() -> HashMap<String, Transaction> {
     valid()
         .iter()
         .map(|vector| {
-            let transaction =
-                Transaction::from_value(vector.get("tx").unwrap().clone(), Mode::Compatible);
+            let transaction = Transaction::from_value(vector.get("tx").unwrap().clone());
             (str_of(vector, "name").to_owned(), transaction.unwrap())
         })
         .collect()

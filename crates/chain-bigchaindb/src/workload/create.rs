@@ -37,7 +37,7 @@ impl Sign for Creates {
 mod tests {
     use std::num::NonZeroU32;
 
-    use bigchain::{MemoryLedger, Mode, Transaction};
+    use bigchain::{MemoryLedger, Transaction};
 
     use super::super::{BigchainWorkload, Metadata};
     use super::*;
@@ -66,7 +66,7 @@ mod tests {
                 let mut tx = Vec::new();
                 let name = stream.write(index, &mut tx).unwrap();
                 assert_eq!(tx.len(), workload.largest());
-                let read = Transaction::from_text(&tx, Mode::Strict).unwrap();
+                let read = Transaction::from_text(&tx).unwrap();
                 assert_eq!(name, TxName::Known(read.id().0));
                 read.validate(&ledger).unwrap();
                 assert!(ledger.apply(&read), "each is new");

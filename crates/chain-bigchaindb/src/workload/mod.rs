@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bigchain::json::{Object, Value, default_text, parse};
-use bigchain::{Id, KeyPair, Mode, Transaction};
+use bigchain::{Id, KeyPair, Transaction};
 use pacing::mix;
 use sha2::{Digest, Sha256};
 
@@ -259,7 +259,7 @@ fn uuid(seed: u64, index: u64) -> String {
 /// Checks that a BigchainDB takes transactions like this one and a body can carry it; gives its size.
 fn check(text: &str) -> Result<usize, WorkloadError> {
     check_size(text.len(), MAX_SIZE, LIMIT_OF_BODIES)?;
-    Transaction::from_text(text.as_bytes(), Mode::Compatible).map_err(|error| {
+    Transaction::from_text(text.as_bytes()).map_err(|error| {
         WorkloadError::Unusable(format!(
             "--metadata makes transactions that a BigchainDB refuses: {error}"
         ))

@@ -150,7 +150,7 @@ const MAX_TRANSFERS: u64 = 10_000_000;
 
 #[cfg(test)]
 mod tests {
-    use bigchain::{MemoryLedger, Mode, Transaction};
+    use bigchain::{MemoryLedger, Transaction};
 
     use super::super::{BigchainWorkload, Metadata};
     use super::*;
@@ -181,7 +181,7 @@ mod tests {
             assert_eq!(chains, transactions.div_ceil(u64::from(depth)));
             let mut ledger = MemoryLedger::default();
             let mut commit = |tx: &[u8]| {
-                let read = Transaction::from_text(tx, Mode::Strict).unwrap();
+                let read = Transaction::from_text(tx).unwrap();
                 read.validate(&ledger).unwrap();
                 assert!(ledger.apply(&read));
             };

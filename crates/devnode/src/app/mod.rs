@@ -1,304 +1,192 @@
-//! The application that blocks are executed on: one of three.
+//! Applications: what blocks are executed on. [`App`] is all that the node knows of one.
 
 pub(crate) mod admission;
 pub(crate) mod bank;
 pub(crate) mod bigchaindb;
-pub(crate) mod events;
 pub(crate) mod kvstore;
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
 
 use ::admission::Counters;
 use bytes::Bytes;
-use parking_lot::{RwLock, RwLockReadGuard};
 
-use crate::chain::block::{Outcome, Tx};
-use crate::chain::merkle::Hash;
-use crate::config::{Application, Config};
-use bank::Bank;
-use bigchaindb::{Bigchaindb, ValidTransactions};
-use events::Event;
-use kvstore::KvStore;
+pub use crate::chain::hash::Hash;
+use crate::chain::hash::sha256;
 
-/// The application of a node.
-#[derive(Debug)]
-pub(crate) enum App {
-    /// CometBFT's own example.
-    KvStore(RwLock<KvStore>),
-    /// BigchainDB.
-    Bigchaindb(Bigchaindb),
-    /// Transfers of a Cosmos SDK chain.
-    Bank(Box<Bank>),
+/// An application. A transaction is checked before it enters the mempool and executed in a block; after each
+/// block what the mempool still holds is checked again.
+pub trait App: fmt::Debug + Send + Sync {
+    /// The code of `CheckTx`; none if the check takes time and [`App::check_later`] has to be awaited.
+    fn check(&self, tx: &Tx) -> Option<u32>;
+
+    /// The code of `CheckTx`. What the check learnt for the block stays with the transaction.
+    fn check_later<'a>(&'a self, tx: &'a mut Tx) -> Pin<Box<dyn Future<Output = u32> + Send + 'a>> {
+        Box::pin(std::future::ready(self.check(tx).unwrap_or_default()))
+    }
+
+    /// Whether it is a process of its own beside a real node: `broadcast_tx_async` does not wait for its check.
+    fn is_behind_socket(&self) -> bool {
+        false
+    }
+
+    /// Log, name space and gas of a check that ended with this code.
+    fn checked(&self, _tx: &Tx, _code: u32) -> Outcome {
+        Outcome::default()
+    }
+
+    /// Log and name space with which it refused a transaction lately.
+    fn refused(&self, _hash: &Hash) -> Outcome {
+        Outcome::default()
+    }
+
+    /// Whether a transaction that passed its check may fail it after a block.
+    fn rechecks(&self) -> bool {
+        false
+    }
+
+    /// The code of the check after a block, of a transaction that passed before.
+    fn recheck(&self, _tx: &Tx) -> u32 {
+        0
+    }
+
+    /// Takes note of what the mempool holds after a block.
+    fn mempool_is(&self, _txs: &mut dyn Iterator<Item = &Tx>) {}
+
+    /// What admission has counted, if the configuration has one.
+    fn admission(&self) -> Option<Counters> {
+        None
+    }
+
+    /// The gas that a transaction may use at most, which `max_block_gas` bounds.
+    fn gas_wanted(&self, _tx: &Tx) -> u64 {
+        0
+    }
+
+    /// The hash of the committed state.
+    fn app_hash(&self) -> Vec<u8>;
+
+    /// Executes a block; nothing of it is visible before [`Finalized::commit`].
+    fn finalize(&self, block: Execution<'_>) -> Finalized;
+
+    /// The events of an executed transaction.
+    fn events<'a>(&self, _tx: &'a [u8], _code: u32, _outcome: &Outcome) -> Vec<Event<'a>> {
+        Vec::new()
+    }
+
+    /// Answers `abci_query`.
+    fn query(&self, _path: &str, _data: &[u8]) -> QueryAnswer {
+        QueryAnswer::default()
+    }
+
+    /// Ends its threads.
+    fn stop(&self) {}
 }
 
-/// What a block does to the application; nothing is visible before [`App::commit`].
-#[derive(Debug)]
-pub(crate) struct Finalized {
-    /// Result codes of transactions that failed, by index in ascending order.
-    pub(crate) failed: Vec<(u32, u32)>,
-    /// Of every transaction, by an application that gives any; else none.
-    pub(crate) outcomes: Vec<Outcome>,
-    pub(crate) app_hash: Vec<u8>,
-    pub(crate) validator_updates: Vec<(Vec<u8>, i64)>,
-    effects: Effects,
+/// A transaction with its hash.
+#[derive(Debug, Clone)]
+pub struct Tx {
+    /// As it was broadcast.
+    pub bytes: Bytes,
+    /// SHA-256 of the bytes.
+    pub hash: Hash,
+    /// What its check learnt for the block. None of a transaction in a committed block.
+    pub learnt: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-#[derive(Debug)]
-enum Effects {
-    KvStore(kvstore::Finalized),
-    Bigchaindb(bigchaindb::Finalized),
-    Bank(bank::Finalized),
+impl Tx {
+    /// A transaction that was not checked.
+    pub fn new(bytes: Bytes) -> Self {
+        let hash = sha256(&bytes);
+        Self {
+            bytes,
+            hash,
+            learnt: None,
+        }
+    }
 }
 
-/// What is published to the application's listeners after a block is committed.
-#[derive(Debug)]
-#[must_use]
-pub(crate) struct News(Option<ValidTransactions>);
+/// What a check or an execution gave beside its code.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The responses.
+    pub data: Vec<u8>,
+    /// Why it failed.
+    pub log: String,
+    /// The name space of the code.
+    pub codespace: &'static str,
+    /// The gas limit.
+    pub gas_wanted: u64,
+    /// The gas used.
+    pub gas_used: u64,
+    /// Whether it paid its fee, of an application that takes one.
+    pub paid: bool,
+}
+
+impl Outcome {
+    /// Of applications that give none.
+    pub(crate) const NONE: &Self = &Self {
+        data: Vec::new(),
+        log: String::new(),
+        codespace: "",
+        gas_wanted: 0,
+        gas_used: 0,
+        paid: false,
+    };
+}
+
+/// An event: its attributes by their names in queries, `type.key`, with their values.
+pub type Event<'a> = Vec<(&'static str, Cow<'a, str>)>;
+
+/// The answer of a query.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct QueryAnswer {
+    /// 0, or why there is no value.
+    pub code: u32,
+    /// The name space of the code.
+    pub codespace: &'static str,
+    /// Why there is no value.
+    pub log: String,
+    /// The value.
+    pub value: Option<Vec<u8>>,
+    /// The height whose state was asked.
+    pub height: u64,
+}
 
 /// A block's transactions as they are executed.
 #[derive(Debug)]
-pub(crate) struct Execution<'a> {
-    pub(crate) height: u64,
-    pub(crate) txs: &'a [Tx],
+pub struct Execution<'a> {
+    /// The block's height.
+    pub height: u64,
+    /// The transactions in order.
+    pub txs: &'a [Tx],
     /// Codes of transactions that fail whatever the application's result, by index in ascending order.
-    pub(crate) failing: Vec<(u32, u32)>,
-}
-
-impl App {
-    pub(crate) fn new(config: &Config, validator: (&[u8], i64)) -> Self {
-        match config.app {
-            // A node of Bitcoin executes its blocks itself; this application stays empty.
-            Application::Kvstore | Application::Bitcoin => {
-                Self::KvStore(RwLock::new(KvStore::new(config.retain_keys, validator)))
-            }
-            Application::Bigchaindb => {
-                Self::Bigchaindb(Bigchaindb::new(&config.bigchaindb, &config.admission))
-            }
-            Application::Bank => Self::Bank(Box::new(Bank::new(config))),
-        }
-    }
-
-    pub(crate) fn kind(&self) -> Application {
-        match self {
-            Self::KvStore(_) => Application::Kvstore,
-            Self::Bigchaindb(_) => Application::Bigchaindb,
-            Self::Bank(_) => Application::Bank,
-        }
-    }
-
-    /// The key-value application, if it is the one.
-    pub(crate) fn kvstore(&self) -> Option<RwLockReadGuard<'_, KvStore>> {
-        match self {
-            Self::KvStore(app) => Some(app.read()),
-            Self::Bigchaindb(_) | Self::Bank(_) => None,
-        }
-    }
-
-    /// The transfers of a Cosmos SDK chain, if they are the one.
-    pub(crate) fn bank(&self) -> Option<&Bank> {
-        match self {
-            Self::Bank(app) => Some(app),
-            Self::KvStore(_) | Self::Bigchaindb(_) => None,
-        }
-    }
-
-    /// Why the application refused a transaction lately, where it gives reasons.
-    pub(crate) fn refusal(&self, hash: &Hash) -> Option<bank::Refusal> {
-        self.bank()?.refusal(hash)
-    }
-
-    /// BigchainDB, if it is the one.
-    pub(crate) fn bigchaindb(&self) -> Option<&Bigchaindb> {
-        match self {
-            Self::KvStore(_) | Self::Bank(_) => None,
-            Self::Bigchaindb(app) => Some(app),
-        }
-    }
-
-    /// Whether the application is a process of its own, which is asked over a socket.
-    pub(crate) fn is_behind_socket(&self) -> bool {
-        matches!(self, Self::Bigchaindb(_))
-    }
-
-    /// The code of `CheckTx`. What the check learnt for the block stays with the transaction.
-    pub(crate) async fn check(&self, tx: &mut Tx) -> u32 {
-        match self {
-            Self::KvStore(_) => kvstore::check(&tx.bytes),
-            Self::Bigchaindb(app) => app.check(tx).await,
-            Self::Bank(app) => app.check(tx),
-        }
-    }
-
-    /// The same for an application that needs no time and no state for it.
-    pub(crate) fn check_at_once(&self, tx: &Tx) -> Option<u32> {
-        match self {
-            Self::KvStore(_) => Some(kvstore::check(&tx.bytes)),
-            Self::Bank(app) => Some(app.check(tx)),
-            Self::Bigchaindb(_) => None,
-        }
-    }
-
-    /// Whether a transaction that passed `CheckTx` may fail it after a block.
-    pub(crate) fn rechecks_can_fail(&self) -> bool {
-        matches!(self, Self::Bigchaindb(_) | Self::Bank(_))
-    }
-
-    /// The code of `CheckTx` after a block, for a transaction that passed it before.
-    pub(crate) fn recheck(&self, tx: &Tx) -> u32 {
-        match self {
-            Self::KvStore(_) => kvstore::check(&tx.bytes),
-            Self::Bigchaindb(app) => app.recheck(tx),
-            Self::Bank(app) => app.recheck(tx),
-        }
-    }
-
-    /// Tells the application what the mempool holds after a block.
-    pub(crate) fn mempool_is<'a>(&self, txs: impl Iterator<Item = &'a Tx>) {
-        if let Self::Bigchaindb(app) = self {
-            app.mempool_is(txs);
-        }
-    }
-
-    /// What admission has counted, if the configuration has one.
-    pub(crate) fn admission(&self) -> Option<Counters> {
-        match self {
-            Self::KvStore(_) | Self::Bank(_) => None,
-            Self::Bigchaindb(app) => app.admission(),
-        }
-    }
-
-    /// What a check that ended with this code gave beside it.
-    pub(crate) fn checked(&self, tx: &Tx, code: u32) -> Outcome {
-        match self {
-            Self::KvStore(_) if code == 0 => Outcome {
-                gas_wanted: kvstore::GAS_WANTED,
-                ..Outcome::default()
-            },
-            Self::Bank(app) => app.checked(tx, code),
-            Self::KvStore(_) | Self::Bigchaindb(_) => Outcome::default(),
-        }
-    }
-
-    /// Leaves the first ones that want at most so much gas together.
-    pub(crate) fn fit_gas(&self, txs: &mut Vec<Tx>, most: u64) {
-        if self.bank().is_none() {
-            return;
-        }
-        let mut wanted = 0_u64;
-        let too_much = txs.iter().position(|tx| {
-            wanted = wanted.saturating_add(bank::gas_wanted(tx));
-            wanted > most
-        });
-        txs.truncate(too_much.unwrap_or(txs.len()));
-    }
-
-    /// What the application makes of a transaction in a proposal.
-    pub(crate) fn prepared(&self, tx: &Tx) -> Tx {
-        match self {
-            Self::KvStore(_) => {
-                let prepared: Bytes = kvstore::prepared(&tx.bytes);
-                if prepared == tx.bytes {
-                    tx.clone()
-                } else {
-                    Tx::new(prepared)
-                }
-            }
-            Self::Bigchaindb(_) | Self::Bank(_) => tx.clone(),
-        }
-    }
-
-    pub(crate) fn app_hash(&self) -> Vec<u8> {
-        match self {
-            Self::KvStore(app) => app.read().app_hash(),
-            Self::Bigchaindb(app) => app.app_hash(),
-            Self::Bank(app) => app.app_hash(),
-        }
-    }
-
-    /// Executes a block.
-    pub(crate) fn finalize(&self, execution: Execution<'_>) -> Finalized {
-        match self {
-            Self::KvStore(app) => {
-                let raw: Vec<Bytes> = execution.txs.iter().map(|tx| tx.bytes.clone()).collect();
-                let succeeds = |index| !execution.fails(index);
-                let effects = app.read().finalize(execution.height, &raw, succeeds);
-                Finalized {
-                    failed: execution.failing,
-                    outcomes: Vec::new(),
-                    app_hash: effects.app_hash.clone(),
-                    validator_updates: effects.validator_updates.clone(),
-                    effects: Effects::KvStore(effects),
-                }
-            }
-            Self::Bigchaindb(app) => {
-                let effects = app.finalize(&execution);
-                let mut failed = execution.failing;
-                failed.extend(effects.refused.iter().map(|at| (*at, bigchaindb::REFUSED)));
-                failed.sort_unstable();
-                Finalized {
-                    failed,
-                    outcomes: Vec::new(),
-                    app_hash: effects.app_hash.as_str().as_bytes().to_vec(),
-                    validator_updates: Vec::new(),
-                    effects: Effects::Bigchaindb(effects),
-                }
-            }
-            Self::Bank(app) => {
-                let mut effects = app.finalize(&execution);
-                Finalized {
-                    failed: std::mem::take(&mut effects.failed),
-                    outcomes: std::mem::take(&mut effects.outcomes),
-                    app_hash: effects.app_hash.clone(),
-                    validator_updates: Vec::new(),
-                    effects: Effects::Bank(effects),
-                }
-            }
-        }
-    }
-
-    /// Makes a block's effects visible. Returns what is to be published of them.
-    pub(crate) fn commit(&self, finalized: Finalized) -> News {
-        match (self, finalized.effects) {
-            (Self::KvStore(app), Effects::KvStore(effects)) => {
-                app.write().commit(effects);
-                News(None)
-            }
-            (Self::Bigchaindb(app), Effects::Bigchaindb(effects)) => {
-                News(Some(app.commit(effects)))
-            }
-            (Self::Bank(app), Effects::Bank(effects)) => {
-                app.commit(effects);
-                News(None)
-            }
-            // The effects of another application do not apply to this one.
-            _ => News(None),
-        }
-    }
-
-    /// Publishes to the listeners of the application itself.
-    pub(crate) fn publish(&self, news: News) {
-        if let (Self::Bigchaindb(app), News(Some(events))) = (self, news) {
-            app.publish(events);
-        }
-    }
-}
-
-/// The events of a transaction that was executed with this code and outcome.
-pub(crate) fn events_of<'a>(
-    app: Application,
-    tx: &'a [u8],
-    (code, outcome): (u32, &Outcome),
-) -> Vec<Event<'a>> {
-    match app {
-        Application::Kvstore if code == 0 => kvstore::events(tx),
-        Application::Bank if outcome.paid => bank::events::of_paid(tx, code == 0),
-        _ => Vec::new(),
-    }
+    pub failing: Vec<(u32, u32)>,
 }
 
 impl Execution<'_> {
     /// Whether a transaction fails whatever the application's result.
-    pub(crate) fn fails(&self, index: usize) -> bool {
+    pub fn fails(&self, index: usize) -> bool {
         self.failing
             .binary_search_by_key(&index, |(failing, _)| *failing as usize)
             .is_ok()
     }
 }
+
+/// What a block does to the application.
+pub struct Finalized {
+    /// Result codes of transactions that failed, by index in ascending order.
+    pub failed: Vec<(u32, u32)>,
+    /// Of every transaction, by an application that gives any; else none.
+    pub outcomes: Vec<Outcome>,
+    /// The hash of the state after the block.
+    pub app_hash: Vec<u8>,
+    /// Makes the block's effects visible.
+    pub commit: Box<dyn FnOnce() -> Publish + Send>,
+}
+
+/// Publishes a committed block to the listeners of the application itself, where it has any.
+pub type Publish = Option<Box<dyn FnOnce() + Send>>;

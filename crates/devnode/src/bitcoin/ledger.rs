@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bitcoin::{Amount, Block, OutPoint, Transaction, TxIn, TxOut, Txid};
+use bitcoin::{Amount, Block, OutPoint, Transaction, TxOut, Txid};
 
 /// An unspent output of the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,10 +36,6 @@ pub(super) struct Pooled {
     pub(super) txid: Txid,
     pub(super) bytes: usize,
     pub(super) fee: Amount,
-    /// Height and time when it was taken in, and the priority that it had at that height.
-    pub(super) height: u32,
-    pub(super) added: u64,
-    pub(super) priority: f64,
 }
 
 /// Transactions in the order in which they were accepted, parents before children.
@@ -75,7 +71,7 @@ impl Pool {
         self.txs.get(self.arrivals.get(txid)?)
     }
 
-    /// Who spends an output.
+    /// The transaction that spends an output.
     pub(super) fn spender(&self, output: &OutPoint) -> Option<&Txid> {
         self.spent.get(output)
     }
@@ -215,9 +211,6 @@ impl Ledger {
             let pooled = Pooled {
                 bytes: tx.total_size(),
                 fee: self.fee(&tx).unwrap_or(Amount::ZERO),
-                height,
-                added: now(),
-                priority: 0.0,
                 txid,
                 tx,
             };
@@ -269,24 +262,6 @@ impl Spendable<'_> {
             .map_or(0, |origin| height.saturating_sub(origin));
         !self.is_coinbase || age >= MATURITY
     }
-}
-
-/// Value times age of the inputs for each byte that is not an input's own (`mining.CalcPriority`).
-pub(super) fn priority(tx: &Transaction, coins: &[Spendable<'_>], next: u32) -> f64 {
-    let own = |input: &TxIn| 41 + input.script_sig.len().min(110);
-    let overhead: usize = tx.input.iter().map(own).sum();
-    let Some(bytes) = tx
-        .total_size()
-        .checked_sub(overhead)
-        .filter(|bytes| *bytes > 0)
-    else {
-        return 0.0;
-    };
-    let age = |coin: &Spendable<'_>| coin.height.map_or(0, |origin| next.saturating_sub(origin));
-    let aged = coins
-        .iter()
-        .map(|coin| coin.output.value.to_sat() as f64 * f64::from(age(coin)));
-    aged.sum::<f64>() / bytes as f64
 }
 
 /// Seconds since the Unix epoch.

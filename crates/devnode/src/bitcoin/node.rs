@@ -1,22 +1,51 @@
-//! The node: its chain, its mempool behind a gate, and what it tells its peers of.
+//! The node: its chain, its mempool behind a gate, and what it announces to its peers.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 
 use base64_simd::STANDARD;
+use bitcoin::hashes::Hash as _;
 use bitcoin::{BlockHash, ScriptBuf, Txid};
 use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::sync::broadcast;
 
-use super::block;
-use super::chain::Chain;
+use super::chain::{self, Chain};
 use super::ledger::{Depth, Ledger, now};
+use super::peers::Peers;
+use super::rpc::Rpc;
 use super::rules::{self, Rules};
 use crate::app::admission::Gate;
 use crate::config::{AdmissionMode, BitcoinConfig, Config, MempoolConfig, cores};
+use crate::handle::BlockSummary;
+use crate::host::{self, Host, Kind, RPC, Setup, Work};
+use crate::snapshot::{Snapshot, read};
 
-/// What a node tells its peers of.
+/// A node of Bitcoin's regression-test network.
+pub(crate) struct BitcoinNode;
+
+/// The name of the service that peers connect to.
+const PEERS: &str = "peers";
+
+impl Kind for BitcoinNode {
+    fn listens(&self, config: &Config) -> Vec<(&'static str, SocketAddr)> {
+        let peers = config.bitcoin.p2p_listen.map(|address| (PEERS, address));
+        peers.into_iter().collect()
+    }
+
+    fn build(&self, host: &Arc<Host>) -> Setup {
+        let node = Arc::new(Bitcoin::new(host));
+        Setup {
+            endpoints: vec![
+                (RPC, Arc::new(Rpc(Arc::clone(&node)))),
+                (PEERS, Arc::new(Peers(Arc::clone(&node)))),
+            ],
+            chain: node,
+        }
+    }
+}
+
+/// What a node announces to its peers.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Announcement {
     /// A transaction that was accepted, and the peer that sent it.
@@ -27,7 +56,8 @@ pub(super) enum Announcement {
 
 /// The node.
 #[derive(Debug)]
-pub(crate) struct Bitcoin {
+pub(super) struct Bitcoin {
+    pub(super) host: Arc<Host>,
     pub(super) gate: Arc<Gate<Rules>>,
     /// Threads that check transactions, and nanoseconds that all checks took.
     pub(super) validators: usize,
@@ -40,17 +70,13 @@ pub(crate) struct Bitcoin {
     pub(super) min_relay_fee: u64,
     /// The header that a client has to send.
     pub(super) authorization: String,
-    /// Transactions that clients sent, and those of them that were refused.
-    pub(crate) broadcasts: AtomicU64,
-    pub(crate) refused: AtomicU64,
     /// To the sessions of all peers.
     pub(super) announcements: broadcast::Sender<Announcement>,
-    /// How long what is accepted waits to be announced with others.
-    pub(super) trickle: Duration,
 }
 
 impl Bitcoin {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(super) fn new(host: &Arc<Host>) -> Self {
+        let config = &host.config;
         let BitcoinConfig {
             rpc_user,
             rpc_password,
@@ -75,6 +101,7 @@ impl Bitcoin {
         let gate = Gate::new(&config.admission, mode, rules, Ledger::default());
         let credentials = STANDARD.encode_to_string(format!("{rpc_user}:{rpc_password}"));
         Self {
+            host: Arc::clone(host),
             gate: Arc::new(gate),
             validators: match mode {
                 AdmissionMode::Serial => 1,
@@ -86,14 +113,11 @@ impl Bitcoin {
             max_block_bytes: config.bitcoin.largest_block(),
             min_relay_fee: *min_relay_fee,
             authorization: format!("Basic {credentials}"),
-            broadcasts: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
             announcements: broadcast::Sender::new(ANNOUNCEMENTS),
-            trickle: config.bitcoin.trickle,
         }
     }
 
-    /// Tells the peers. Without any there is nobody to hear it.
+    /// Announces to the peers, if there are any.
     pub(super) fn announce(&self, announcement: Announcement) {
         let _ = self.announcements.send(announcement);
     }
@@ -103,12 +127,12 @@ impl Bitcoin {
     }
 
     /// Mines a block of the oldest transactions. Returns its hash and how many it has beside the coinbase.
-    pub(crate) fn mine(&self) -> (BlockHash, usize) {
+    pub(super) fn mine(&self) -> (BlockHash, usize) {
         let mined = self.gate.pause(|ledger| {
             let mut chain = self.chain.write();
             let txs = ledger.take_for_block(self.max_block_bytes);
             let count = txs.len();
-            let block = block::mine(&chain, txs, self.payout.clone(), now());
+            let block = chain::mine(&chain, txs, self.payout.clone(), now());
             let undo = ledger.connect(&block, chain.height() + 1);
             (chain.push(block, undo), count)
         });
@@ -131,39 +155,62 @@ impl Bitcoin {
         })
     }
 
-    pub(crate) fn clear_mempool(&self) {
+    pub(super) fn depth(&self) -> Depth {
+        self.gate.pause(|ledger| ledger.pool().depth())
+    }
+}
+
+impl host::Chain for Bitcoin {
+    fn wants_block(&self) -> Work<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Mines one block. Returns the number of its transactions beside the coinbase.
+    fn make_block(self: Arc<Self>) -> Work<'static, usize> {
+        let wants_empty = self.host.config.create_empty_blocks;
+        // Connecting a large block takes many milliseconds.
+        let mined = tokio::task::spawn_blocking(move || {
+            let has_txs = || self.depth().txs > 0;
+            (wants_empty || has_txs()).then(|| self.mine().1)
+        });
+        Box::pin(async { mined.await.ok().flatten().unwrap_or_default() })
+    }
+
+    /// A chain that a client generates by itself begins with the client's first block.
+    fn begins_with_a_pause(&self) -> bool {
+        true
+    }
+
+    fn clear_mempool(&self) {
         self.gate.pause(Ledger::clear_pool);
     }
 
-    pub(crate) fn depth(&self) -> Depth {
-        self.gate.pause(|ledger| ledger.pool().depth())
+    fn describe(&self, now: &mut Snapshot) {
+        {
+            let chain = self.chain();
+            (now.height, now.base) = (chain.height().into(), chain.base().into());
+        }
+        let depth = self.depth();
+        (now.mempool_txs, now.mempool_bytes) = (depth.txs, depth.bytes);
+        now.broadcasts = read(&self.host.counters.broadcasts);
+        now.refused = read(&self.host.counters.refused);
+        now.admission = Some(self.gate.counters().into());
     }
 
-    /// Newest height, and the lowest whose block is kept.
-    pub(crate) fn heights(&self) -> (u64, u64) {
-        let chain = self.chain();
-        (chain.height().into(), chain.base().into())
-    }
-
-    /// Ids of a block's transactions, the coinbase first; none if the block is not kept.
-    pub(crate) fn block_ids(&self, height: u64) -> Option<Vec<Txid>> {
+    /// The ids of its transactions, the coinbase first.
+    fn block(&self, height: u64) -> Option<BlockSummary> {
         let chain = self.chain();
         let kept = chain.at(u32::try_from(height).ok()?)?;
-        Some(
-            kept.block
-                .txdata
-                .iter()
-                .map(|tx| tx.compute_txid())
-                .collect(),
-        )
+        let txs = kept.block.txdata.iter();
+        let txs = txs.map(|tx| (tx.compute_txid().to_byte_array(), 0));
+        Some(BlockSummary {
+            height,
+            txs: txs.collect(),
+        })
     }
 
-    pub(crate) fn admission(&self) -> admission::Counters {
-        self.gate.counters()
-    }
-
-    pub(crate) fn stop(&self) {
-        self.gate.stop();
+    fn stop(&self) -> Work<'_, ()> {
+        Box::pin(async { self.gate.stop() })
     }
 }
 

@@ -25,16 +25,16 @@ use tokio::time::{
 };
 use wire::p2p::Head;
 
-use super::error::{RpcError, TX_ERROR};
 use super::ledger::{Ledger, now};
 use super::methods;
 use super::node::{Announcement, Bitcoin};
-use crate::faults::Faults;
+use super::rpc::{RpcError, TX_ERROR};
+use crate::host::Work;
+use crate::server::Endpoint;
 
 /// A peer, as the node sees it.
 struct Session<'a, S> {
     app: &'a Arc<Bitcoin>,
-    faults: &'a Faults,
     number: u64,
     stream: S,
     /// The peer's address and ours.
@@ -54,29 +54,32 @@ struct Session<'a, S> {
 /// Why a session is over; the peer is told nothing more.
 struct Over;
 
-/// Serves a peer until it goes, or breaks the protocol.
-pub(crate) async fn serve(app: &Arc<Bitcoin>, faults: &Faults, stream: TcpStream) {
-    let peer = stream.peer_addr().unwrap_or(([0, 0, 0, 0], 0).into());
-    let own = stream.local_addr().unwrap_or(peer);
-    let session = Session::new(app, faults, stream, [peer, own]);
-    // Why it ended is the peer's business.
-    let Err(Over) = session.run().await;
+/// The peer-to-peer protocol of a node.
+pub(super) struct Peers(pub(super) Arc<Bitcoin>);
+
+impl Endpoint for Peers {
+    fn connections(&self) -> usize {
+        self.0.host.config.rpc.max_open_connections
+    }
+
+    fn serve(self: Arc<Self>, stream: TcpStream, peer: SocketAddr) -> Work<'static, ()> {
+        Box::pin(async move {
+            let own = stream.local_addr().unwrap_or(peer);
+            let session = Session::new(&self.0, stream, [peer, own]);
+            // Why it ended is the peer's business.
+            let Err(Over) = session.run().await;
+        })
+    }
 }
 
 /// Nothing.
 enum Never {}
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
-    fn new(
-        app: &'a Arc<Bitcoin>,
-        faults: &'a Faults,
-        stream: S,
-        addresses: [SocketAddr; 2],
-    ) -> Self {
+    fn new(app: &'a Arc<Bitcoin>, stream: S, addresses: [SocketAddr; 2]) -> Self {
         static SESSIONS: AtomicU64 = AtomicU64::new(0);
         Self {
             app,
-            faults,
             number: SESSIONS.fetch_add(1, Ordering::Relaxed),
             stream,
             addresses,
@@ -91,7 +94,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
 
     async fn run(mut self) -> Result<Never, Over> {
         let mut announcements = self.app.announcements.subscribe();
-        let mut trickle = late(interval(self.app.trickle.max(LEAST_TRICKLE)));
+        let mut trickle = late(interval(
+            self.app.host.config.bitcoin.trickle.max(LEAST_TRICKLE),
+        ));
         let mut pings = late(interval_at(Instant::now() + PING_INTERVAL, PING_INTERVAL));
         loop {
             tokio::select! {
@@ -225,7 +230,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             sender: Address::new(&own, ServiceFlags::NETWORK),
             nonce: self.number,
             user_agent: concat!("/devnode:", env!("CARGO_PKG_VERSION"), "/").into(),
-            start_height: self.app.heights().0 as i32,
+            start_height: self.app.chain().height() as i32,
             relay: true,
         }
     }
@@ -238,7 +243,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         let ids: Vec<Txid> = txs.iter().map(Transaction::compute_txid).collect();
         let txs = txs.into_iter().map(Ok).collect();
         let from = Some(self.number);
-        let answers = methods::admit(self.app, self.faults, txs, from).await;
+        let answers = methods::admit(self.app, txs, from).await;
         for (txid, answer) in ids.into_iter().zip(answers) {
             if let Err(error) = answer {
                 let (reason, text) = reason(&error);
@@ -362,7 +367,7 @@ fn reason(error: &RpcError) -> (RejectReason, String) {
     let is_about = |word: &str| text.contains(word);
     let reason = if is_about("already") {
         RejectReason::Duplicate
-    } else if is_about("insufficient priority") || is_about("fees which is under") {
+    } else if is_about("fees which is under") {
         RejectReason::Fee
     } else if error.code == TX_ERROR {
         RejectReason::Invalid

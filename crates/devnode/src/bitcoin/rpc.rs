@@ -1,16 +1,88 @@
 //! JSON-RPC over HTTP as btcd's server answers it: one answer for each connection, batches in one array,
 //! nothing for a request without an id.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 
-use super::error::RpcError;
 use super::methods::{self, BROADCAST};
 use super::node::Bitcoin;
-use crate::faults::Faults;
-use crate::http::{Request, Response};
+use crate::host::Work;
+use crate::http::{self, Handler, Limits, Request, Response};
+use crate::server::Endpoint;
+
+/// The RPC of a node.
+pub(super) struct Rpc(pub(super) Arc<Bitcoin>);
+
+impl Endpoint for Rpc {
+    fn connections(&self) -> usize {
+        self.0.host.config.rpc.max_open_connections
+    }
+
+    fn serve(self: Arc<Self>, stream: TcpStream, _peer: SocketAddr) -> Work<'static, ()> {
+        Box::pin(async move {
+            let limits = Limits::of_rpc(&self.0.host.config);
+            // A broken connection needs no action of the node.
+            let _ = http::serve(stream, limits, &*self).await;
+        })
+    }
+}
+
+impl Handler for Rpc {
+    async fn answer(&self, request: &Request) -> Response {
+        self.0.host.answered(handle(&self.0, request)).await
+    }
+}
+
+/// An error answer, with the codes of btcd 0.26.2 (`btcjson/jsonrpcerr.go`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RpcError {
+    pub(super) code: i32,
+    pub(super) message: String,
+}
+
+/// Breaks the chain's rules, or spends an output that is unknown.
+pub(super) const TX_ERROR: i32 = -25;
+/// Breaks the mempool's rules.
+pub(super) const TX_REJECTED: i32 = -26;
+/// Is in the chain.
+pub(super) const TX_ALREADY_IN_CHAIN: i32 = -27;
+/// Is not hexadecimal, or no transaction.
+pub(super) const NOT_DECODED: i32 = -22;
+/// Names an unknown block.
+pub(super) const NOT_FOUND: i32 = -5;
+/// Names a height that the chain does not have.
+pub(super) const OUT_OF_RANGE: i32 = -1;
+
+impl RpcError {
+    pub(super) fn new(code: i32, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { code, message }
+    }
+
+    fn parse(message: impl Into<String>) -> Self {
+        Self::new(-32_700, message)
+    }
+
+    fn invalid_request(message: impl Into<String>) -> Self {
+        Self::new(-32_600, message)
+    }
+
+    pub(super) fn method_not_found() -> Self {
+        Self::new(-32_601, "Method not found")
+    }
+
+    pub(super) fn invalid_params(message: impl Into<String>) -> Self {
+        Self::new(-32_602, message)
+    }
+
+    pub(super) fn internal(message: impl Into<String>) -> Self {
+        Self::new(-32_603, message)
+    }
+}
 
 /// A request; other members are ignored.
 #[derive(Debug, Deserialize)]
@@ -51,9 +123,9 @@ fn reply(version: &str, id: &Value, answer: Result<Value, RpcError>) -> Option<V
 }
 
 /// Answers one HTTP request; the connection ends with it.
-pub(crate) async fn handle(app: &Arc<Bitcoin>, faults: &Faults, request: &Request) -> Response {
+async fn handle(app: &Arc<Bitcoin>, request: &Request) -> Response {
     let mut response = if request.header("authorization") == app.authorization {
-        let mut body = answer(app, faults, request).await;
+        let mut body = answer(app, request).await;
         // As the reference has it.
         body.push(b'\n');
         Response::new(200, "application/json", body)
@@ -65,14 +137,14 @@ pub(crate) async fn handle(app: &Arc<Bitcoin>, faults: &Faults, request: &Reques
     response
 }
 
-async fn answer(app: &Arc<Bitcoin>, faults: &Faults, request: &Request) -> Vec<u8> {
+async fn answer(app: &Arc<Bitcoin>, request: &Request) -> Vec<u8> {
     if let Some(broken) = request.broken_body {
         let error = RpcError::parse(format!("Failed to parse request: {broken}"));
         return text(reply("1.0", &Value::Null, Err(error)));
     }
     if !request.body.starts_with(b"[") {
         return match serde_json::from_slice::<Call>(&request.body) {
-            Ok(call) => text(answer_all(app, faults, vec![call]).await.pop()),
+            Ok(call) => text(answer_all(app, vec![call]).await.pop()),
             Err(error) => {
                 let error = RpcError::parse(format!("Failed to parse request: {error}"));
                 text(reply("1.0", &Value::Null, Err(error)))
@@ -87,7 +159,7 @@ async fn answer(app: &Arc<Bitcoin>, faults: &Faults, request: &Request) -> Vec<u
             let calls = calls
                 .into_iter()
                 .filter_map(|call| Call::deserialize(call).ok());
-            let replies = answer_all(app, faults, calls.collect()).await;
+            let replies = answer_all(app, calls.collect()).await;
             return match replies.is_empty() {
                 true => Vec::new(),
                 false => text(Some(Value::from(replies))),
@@ -103,7 +175,7 @@ fn text(reply: Option<Value>) -> Vec<u8> {
 
 /// Answers requests in their order. Broadcasts that follow one another are handed over together, so that
 /// they can be checked on several threads.
-async fn answer_all(app: &Arc<Bitcoin>, faults: &Faults, calls: Vec<Call>) -> Vec<Value> {
+async fn answer_all(app: &Arc<Bitcoin>, calls: Vec<Call>) -> Vec<Value> {
     let calls: Vec<Call> = calls
         .into_iter()
         .filter(|call| !call.id.is_null())
@@ -112,7 +184,7 @@ async fn answer_all(app: &Arc<Bitcoin>, faults: &Faults, calls: Vec<Call>) -> Ve
     for run in calls.chunk_by(|one, next| one.method == BROADCAST && next.method == BROADCAST) {
         if run.first().is_some_and(|call| call.method == BROADCAST) {
             let params: Vec<&[Value]> = run.iter().map(Call::params).collect();
-            let answers = methods::broadcast(app, faults, &params).await;
+            let answers = methods::broadcast(app, &params).await;
             replies.extend(
                 run.iter()
                     .zip(answers)

@@ -8,16 +8,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use admission::{Admit, Outcome, OutputKey, Verdict};
-use bitcoin::hashes::Hash as _;
-use bitcoin::secp256k1::{Secp256k1, VerifyOnly};
+use bitcoin::hashes::{Hash as _, hash160};
+use bitcoin::script::Instruction;
+use bitcoin::secp256k1::{Message, PublicKey, Secp256k1, VerifyOnly, ecdsa};
 use bitcoin::sighash::SighashCache;
-use bitcoin::{Amount, OutPoint, Transaction, TxIn, Txid};
+use bitcoin::{Amount, OutPoint, Script, Transaction, TxIn, Txid};
 use tokio::sync::oneshot;
 
-use super::error::{RpcError, TX_ALREADY_IN_CHAIN, TX_ERROR, TX_REJECTED};
-use super::ledger::{self, Ledger, MATURITY, Pooled, Spendable, now};
-use super::render::go_float;
-use super::scripts::{check_p2pkh, hex};
+use super::ledger::{Ledger, MATURITY, Pooled, Spendable};
+use super::rpc::{RpcError, TX_ALREADY_IN_CHAIN, TX_ERROR, TX_REJECTED};
 
 /// A transaction that a client sent.
 #[derive(Debug)]
@@ -65,14 +64,6 @@ pub(super) struct Rules {
     checking: Arc<AtomicU64>,
 }
 
-/// What a check found.
-#[derive(Debug)]
-pub(super) struct Checked {
-    fee: Amount,
-    priority: f64,
-    added: u64,
-}
-
 /// Why a transaction is not accepted.
 enum Fault {
     Missing(Txid),
@@ -83,11 +74,6 @@ enum Fault {
 const LEAST_BYTES: usize = 65;
 /// Bytes of the largest: those of a block without witnesses.
 const MOST_BYTES: usize = 1_000_000;
-/// From here on no priority replaces the fee.
-const FREE_BYTES: usize = 49_000;
-/// The priority above which no fee is needed: a coin, a day old, in 250 bytes.
-const HIGH_PRIORITY: f64 = 57_600_000.0;
-
 fn rejected(text: impl Display) -> Fault {
     Fault::Refused(RpcError::new(TX_REJECTED, format!("TX rejected: {text}")))
 }
@@ -102,7 +88,8 @@ impl Admit for Rules {
     type Id = Txid;
     type Key = OutputKey;
     type View = Ledger;
-    type Checked = Checked;
+    /// The fee.
+    type Checked = Amount;
     type Rejection = RpcError;
 
     fn id(&self, offered: &Offered) -> Txid {
@@ -117,7 +104,7 @@ impl Admit for Rules {
         offered.tx.input.iter().map(key)
     }
 
-    fn check(&self, offered: &Offered, ledger: &Ledger) -> Verdict<Checked, Txid, RpcError> {
+    fn check(&self, offered: &Offered, ledger: &Ledger) -> Verdict<Amount, Txid, RpcError> {
         let began = Instant::now();
         let judged = self.judge(&offered.tx, offered.txid, ledger);
         let took = began.elapsed().as_nanos() as u64;
@@ -143,22 +130,18 @@ impl Admit for Rules {
             Outcome::Abandoned => Err(RpcError::internal("the node is stopping")),
         };
         if let Some(answer) = offered.answer.take() {
-            // Whoever waited may have gone.
+            // The client that waits may have gone.
             let _ = answer.send(verdict);
         }
     }
 
-    fn commit(&self, ledger: &mut Ledger, offered: Offered, checked: Checked) {
-        let pooled = Pooled {
+    fn commit(&self, ledger: &mut Ledger, offered: Offered, fee: Amount) {
+        ledger.add(Pooled {
             bytes: offered.tx.total_size(),
             txid: offered.txid,
             tx: offered.tx,
-            fee: checked.fee,
-            height: ledger.height(),
-            added: checked.added,
-            priority: checked.priority,
-        };
-        ledger.add(pooled);
+            fee,
+        });
     }
 }
 
@@ -172,7 +155,7 @@ impl Rules {
         }
     }
 
-    fn judge(&self, tx: &Transaction, txid: Txid, ledger: &Ledger) -> Result<Checked, Fault> {
+    fn judge(&self, tx: &Transaction, txid: Txid, ledger: &Ledger) -> Result<Amount, Fault> {
         if ledger.pool().get(&txid).is_some() {
             return Err(Fault::Refused(already_pooled(txid)));
         }
@@ -196,42 +179,21 @@ impl Rules {
         let coins: Vec<Spendable<'_>> = tx.input.iter().map(find).collect::<Result<_, _>>()?;
         let fee = check_inputs(tx, txid, &coins, ledger.height() + 1)?;
         check_locks(tx)?;
-        let priority = ledger::priority(tx, &coins, ledger.height() + 1);
-        self.check_fee(tx, txid, fee, priority)?;
+        self.check_fee(tx, txid, fee)?;
         self.check_room(tx, ledger)?;
         self.check_scripts(tx, txid, &coins)?;
-        Ok(Checked {
-            fee,
-            priority: ledger::priority(tx, &coins, ledger.height()),
-            added: now(),
-        })
+        Ok(fee)
     }
 
-    fn check_fee(
-        &self,
-        tx: &Transaction,
-        txid: Txid,
-        fee: Amount,
-        priority: f64,
-    ) -> Result<(), Fault> {
-        let bytes = tx.vsize();
-        let least = bytes as u64 * self.limits.fee_per_kilobyte / 1000;
+    fn check_fee(&self, tx: &Transaction, txid: Txid, fee: Amount) -> Result<(), Fault> {
+        let least = tx.vsize() as u64 * self.limits.fee_per_kilobyte / 1000;
         let fee = fee.to_sat();
         if fee >= least {
             return Ok(());
         }
-        if bytes >= FREE_BYTES {
-            return Err(rejected(format!(
-                "transaction {txid} has {fee} fees which is under the required amount of {least}"
-            )));
-        }
-        if priority <= HIGH_PRIORITY {
-            let (priority, least) = (go_float(priority), go_float(HIGH_PRIORITY));
-            return Err(rejected(format!(
-                "transaction {txid} has insufficient priority ({priority} <= {least})"
-            )));
-        }
-        Ok(())
+        Err(rejected(format!(
+            "transaction {txid} has {fee} fees which is under the required amount of {least}"
+        )))
     }
 
     /// Bounds that btcd does not have.
@@ -273,10 +235,8 @@ impl Rules {
             }
             if let Err(why) = check_p2pkh(&self.secp, &sighashes, tx, index, script) {
                 return Err(broken(format!(
-                    "failed to validate input {txid}:{index} which references output {} - {why} (input witness [], input script bytes {}, prev output script bytes {})",
-                    input.previous_output,
-                    hex(input.script_sig.as_bytes()),
-                    hex(script.as_bytes())
+                    "failed to validate input {txid}:{index} which references output {} - {why}",
+                    input.previous_output
                 )));
             }
         }
@@ -325,27 +285,18 @@ fn check_form(tx: &Transaction, txid: Txid) -> Result<(), Fault> {
 
 fn check_amounts(tx: &Transaction) -> Result<(), Fault> {
     let most = Amount::MAX_MONEY.to_sat();
-    // A constant of Go without a type, which is printed as a float.
-    let shown = go_float(most as f64);
     let mut total = 0_u64;
     for output in &tx.output {
         let value = output.value.to_sat();
-        if value > i64::MAX as u64 {
-            let value = value.cast_signed();
-            return Err(broken(format!(
-                "transaction output has negative value of {value}"
-            )));
-        }
         if value > most {
-            // btcd's text ends in a blank.
             return Err(broken(format!(
-                "transaction output value is higher than max allowed value: {value} > {shown} "
+                "transaction output value is higher than max allowed value: {value} > {most}"
             )));
         }
         total += value;
         if total > most {
             return Err(broken(format!(
-                "total value of all transaction outputs is {total} which is higher than max allowed value of {shown}"
+                "total value of all transaction outputs is {total} which is higher than max allowed value of {most}"
             )));
         }
     }
@@ -392,4 +343,38 @@ fn check_locks(tx: &Transaction) -> Result<(), Fault> {
         ));
     }
     Ok(())
+}
+
+/// Where the hash of the key stands in a P2PKH script.
+const KEY_HASH: std::ops::Range<usize> = 3..23;
+
+/// Why an input does not fulfil its output's script, in btcd's words.
+fn check_p2pkh(
+    secp: &Secp256k1<VerifyOnly>,
+    sighashes: &SighashCache<&Transaction>,
+    tx: &Transaction,
+    index: usize,
+    script: &Script,
+) -> Result<(), &'static str> {
+    let mut pushes = tx.input[index].script_sig.instructions();
+    let (Some(Ok(Instruction::PushBytes(signature))), Some(Ok(Instruction::PushBytes(key))), None) =
+        (pushes.next(), pushes.next(), pushes.next())
+    else {
+        return Err("the signature script is not a signature and a key");
+    };
+    if hash160::Hash::hash(key.as_bytes()).as_byte_array()[..] != script.as_bytes()[KEY_HASH] {
+        return Err("OP_EQUALVERIFY failed");
+    }
+    let (kind, der) = signature
+        .as_bytes()
+        .split_last()
+        .ok_or("false stack entry at end of script execution")?;
+    let signature = ecdsa::Signature::from_der(der).map_err(|_| "malformed signature")?;
+    let key = PublicKey::from_slice(key.as_bytes()).map_err(|_| "unsupported public key type")?;
+    let digest = sighashes
+        .legacy_signature_hash(index, script, u32::from(*kind))
+        .map_err(|_| "the input does not exist")?;
+    let message = Message::from_digest(digest.to_byte_array());
+    secp.verify_ecdsa(&message, &signature, &key)
+        .map_err(|_| "signature not empty on failed checksig")
 }

@@ -2,10 +2,8 @@
 
 use wire::json::write as json;
 
-use super::merkle::{Hash, sha256};
-use super::validator::{POWER, Validator};
-use crate::chain::proto;
-use crate::chain::time::BlockTime;
+use super::hash::sha256;
+use super::time::BlockTime;
 use crate::config::Config;
 
 /// Fixed properties of a chain.
@@ -15,31 +13,27 @@ pub(crate) struct Genesis {
     pub(crate) time: BlockTime,
     pub(crate) max_block_bytes: u64,
     pub(crate) max_block_gas: Option<u64>,
-    pub(crate) validator: Validator,
+    /// The public key of the one validator, which signs nothing.
+    pub(crate) validator: [u8; 32],
 }
 
 impl Genesis {
     pub(crate) fn new(config: &Config, time: BlockTime) -> Self {
+        let key = format!("devnode validator of {}", config.chain_id);
         Self {
             chain_id: config.chain_id.clone(),
             time,
             max_block_bytes: config.max_block_bytes,
             max_block_gas: config.max_block_gas,
-            validator: Validator::of_chain(&config.chain_id),
+            validator: sha256(key.as_bytes()),
         }
     }
 
-    /// SHA-256 over `HashedParams` (`types/params.go`): block size and gas.
-    pub(crate) fn consensus_hash(&self) -> Hash {
-        let mut params = Vec::with_capacity(16);
-        proto::int_field(&mut params, 1, self.max_block_bytes.cast_signed());
-        proto::int_field(&mut params, 2, self.max_gas());
-        sha256(&params)
-    }
-
-    /// `max_gas` of the consensus parameters: -1 where gas has no limit.
-    pub(crate) fn max_gas(&self) -> i64 {
-        self.max_block_gas.map_or(-1, u64::cast_signed)
+    /// The validator's address: the first 20 bytes of its key's SHA-256.
+    pub(crate) fn address(&self) -> [u8; ADDRESS_BYTES] {
+        let mut address = [0; ADDRESS_BYTES];
+        address.copy_from_slice(&sha256(&self.validator)[..ADDRESS_BYTES]);
+        address
     }
 
     /// Bytes that a block has for transactions (`MaxDataBytesNoEvidence` in `types/block.go`: the
@@ -61,21 +55,21 @@ impl Genesis {
                 &json::Text(&self.time.text()),
                 &json::Text(&self.chain_id),
                 &|out: &mut Vec<u8>| self.write_params_json(out),
-                &json::Hex(&self.validator.address),
+                &json::Hex(&self.address()),
                 &|out: &mut Vec<u8>| self.write_public_key_json(out),
                 &json::IntText(POWER),
             ],
         );
     }
 
-    /// Appends the consensus parameters.
+    /// Appends the consensus parameters. `max_gas` is -1 where gas has no limit.
     pub(crate) fn write_params_json(&self, out: &mut Vec<u8>) {
         json::fill(
             out,
             r#"{"block":{"max_bytes":?,"max_gas":?},"evidence":{"max_age_num_blocks":"100000","max_age_duration":"172800000000000","max_bytes":"1048576"},"validator":{"pub_key_types":["ed25519"]},"version":{"app":"0"},"abci":{"vote_extensions_enable_height":"0"}}"#,
             &[
                 &json::IntText(self.max_block_bytes),
-                &json::IntText(self.max_gas()),
+                &json::IntText(self.max_block_gas.map_or(-1, u64::cast_signed)),
             ],
         );
     }
@@ -83,6 +77,11 @@ impl Genesis {
     /// Appends the validator's public key.
     pub(crate) fn write_public_key_json(&self, out: &mut Vec<u8>) {
         let template = r#"{"type":"tendermint/PubKeyEd25519","value":?}"#;
-        json::fill(out, template, &[&json::Base64(&self.validator.public)]);
+        json::fill(out, template, &[&json::Base64(&self.validator)]);
     }
 }
+
+/// Voting power of the only validator, as `cometbft init` writes it.
+pub(crate) const POWER: i64 = 10;
+/// Bytes of a validator's address.
+const ADDRESS_BYTES: usize = 20;

@@ -1,11 +1,11 @@
-//! The blocks that are kept, newest last, with an index by block and transaction hash.
+//! The blocks that are kept, newest last, with an index by transaction hash.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::block::{Block, Previous, Tx};
-use super::header::{BlockId, Commit};
-use super::merkle::{Hash, root};
+use super::block::{Block, Previous};
+use super::hash::{Hash, root};
+use crate::app::Tx;
 
 /// Bounds of the history. The newest two blocks always stay.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,6 @@ pub(crate) struct Store {
     retention: Retention,
     blocks: VecDeque<Arc<Block>>,
     bytes: usize,
-    by_hash: HashMap<Hash, u64>,
     tx_places: Option<HashMap<Hash, TxPlace>>,
 }
 
@@ -46,7 +45,6 @@ impl Store {
             retention,
             blocks: VecDeque::new(),
             bytes: 0,
-            by_hash: HashMap::new(),
             tx_places: tx_index.then(HashMap::new),
         }
     }
@@ -74,16 +72,6 @@ impl Store {
         self.blocks.get(usize::try_from(offset).ok()?)
     }
 
-    pub(crate) fn block_by_hash(&self, hash: &[u8]) -> Option<&Arc<Block>> {
-        let height = self.by_hash.get(hash)?;
-        self.block(*height)
-    }
-
-    /// Kept blocks, oldest first.
-    pub(crate) fn blocks(&self) -> impl DoubleEndedIterator<Item = &Arc<Block>> {
-        self.blocks.iter()
-    }
-
     /// Whether transactions are indexed.
     pub(crate) fn has_tx_index(&self) -> bool {
         self.tx_places.is_some()
@@ -97,18 +85,16 @@ impl Store {
     pub(crate) fn previous(&self, first_app_hash: &[u8]) -> Previous {
         match self.latest() {
             Some(block) => Previous {
-                id: block.id,
-                commit: block.commit.clone(),
+                hash: Some(block.hash),
+                voted: Some(block.voted),
                 app_hash: block.app_hash.clone(),
                 results_hash: block.results_hash(),
-                total_txs: block.total_txs,
             },
             None => Previous {
-                id: BlockId::default(),
-                commit: Commit::default(),
+                hash: None,
+                voted: None,
                 app_hash: first_app_hash.to_vec(),
                 results_hash: root::<Hash>(&[]),
-                total_txs: 0,
             },
         }
     }
@@ -116,9 +102,6 @@ impl Store {
     /// Appends the next block and drops old ones past the bounds.
     pub(crate) fn push(&mut self, block: Arc<Block>) {
         let height = block.header.height;
-        if let Some(hash) = block.id.hash {
-            self.by_hash.insert(hash, height);
-        }
         if let Some(places) = &mut self.tx_places {
             for (index, tx) in (0_u32..).zip(&block.txs) {
                 places.insert(tx.hash, TxPlace { height, index });
@@ -151,9 +134,6 @@ impl Store {
             return;
         };
         self.bytes -= self.kept_bytes(&block);
-        if let Some(hash) = block.id.hash {
-            self.by_hash.remove(&hash);
-        }
         if let Some(places) = &mut self.tx_places {
             for tx in &block.txs {
                 // A transaction that was committed again later belongs to the later block.
@@ -173,10 +153,10 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::chain::block::{Proposal, Tx};
+    use crate::chain::block::Proposal;
     use crate::chain::genesis::Genesis;
     use crate::chain::time::BlockTime;
-    use crate::config::{Application, Config};
+    use crate::config::Config;
 
     fn chain(retention: Retention, heights: u64) -> Store {
         let genesis = Genesis::new(&Config::default(), BlockTime::from_unix_nanos(1));
@@ -185,7 +165,6 @@ mod tests {
             let txs = vec![Tx::new(Bytes::from(format!("k{height}=v")))];
             let previous = store.previous(&[0; 8]);
             let proposal = Proposal {
-                app: Application::Kvstore,
                 height,
                 txs,
                 previous,
@@ -217,7 +196,6 @@ mod tests {
                 index: 0
             })
         );
-        assert_eq!(store.by_hash.len(), 3);
     }
 
     /// What is counted is at least what the parts of a transaction take in memory, which is many times
@@ -236,7 +214,6 @@ mod tests {
         for height in 1..=60 {
             let tx = |number: u64| Tx::new(Bytes::from(format!("{height}={number}")));
             let proposal = Proposal {
-                app: Application::Kvstore,
                 height,
                 txs: (0..300).map(tx).collect(),
                 previous: store.previous(&[0; 8]),
@@ -244,7 +221,7 @@ mod tests {
             let now = BlockTime::from_unix_nanos(2);
             store.push(Arc::new(Block::new(&genesis, proposal, now)));
         }
-        let kept: usize = store.blocks().map(|block| block.txs.len()).sum();
+        let kept: usize = store.blocks.iter().map(|block| block.txs.len()).sum();
         let least_each = size_of::<Tx>() + size_of::<(Hash, TxPlace)>();
         assert!(kept * least_each <= bytes, "{kept} transactions are kept");
         assert!(store.blocks.len() > LEAST_BLOCKS);
@@ -271,7 +248,7 @@ mod tests {
             },
             4,
         );
-        let times: Vec<BlockTime> = store.blocks().map(|block| block.header.time).collect();
+        let times: Vec<BlockTime> = store.blocks.iter().map(|block| block.header.time).collect();
         assert!(times.is_sorted_by(|a, b| a < b));
     }
 }

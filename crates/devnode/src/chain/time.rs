@@ -4,10 +4,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 
-use super::proto;
-
-const NANOS: i64 = 1_000_000_000;
-
 /// A UTC instant with nanoseconds, as headers and votes carry it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BlockTime(i64);
@@ -32,25 +28,11 @@ impl BlockTime {
         Self(self.0 + 1_000_000)
     }
 
-    /// `google.protobuf.Timestamp`.
-    pub(crate) fn proto(self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(16);
-        proto::int_field(&mut out, 1, self.0.div_euclid(NANOS));
-        proto::int_field(&mut out, 2, self.0.rem_euclid(NANOS));
-        out
-    }
-
     /// RFC 3339 in UTC with the shortest fraction, as Go's `RFC3339Nano`.
     pub(crate) fn text(self) -> String {
         Timestamp::from_nanosecond(i128::from(self.0))
             .unwrap_or_default()
             .to_string()
-    }
-
-    /// Reads RFC 3339.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let time: Timestamp = text.parse().ok()?;
-        i64::try_from(time.as_nanosecond()).ok().map(Self)
     }
 }
 
@@ -69,21 +51,5 @@ mod tests {
             BlockTime::from_unix_nanos(951_782_400_500_000_000).text(),
             "2000-02-29T00:00:00.5Z"
         );
-    }
-
-    #[test]
-    fn written_times_are_read_back() {
-        for nanos in [
-            0,
-            1,
-            999_999_999,
-            951_782_400_500_000_000,
-            1_795_227_520_191_902_085,
-            4_102_444_799_000_000_001,
-        ] {
-            let time = BlockTime::from_unix_nanos(nanos);
-            assert_eq!(BlockTime::parse(&time.text()), Some(time));
-        }
-        assert_eq!(BlockTime::parse("yesterday"), None);
     }
 }

@@ -203,9 +203,6 @@ pacing::settings! {
         /// each serves one connection, one request, at a time, and one that is open and silent blocks it
         /// for 30 s. 0 for none: every connection is served. Default 0.
         pub server_workers: usize = 0,
-        /// Whether what the original forgets to check is checked too ([`bigchain::Mode::Strict`]).
-        /// Default false.
-        pub strict: bool = false,
         /// Transactions whose outputs and ids the ledger keeps, at least 1; the oldest go first, and
         /// what has gone can be spent no more. 500 to 700 bytes each. Default 1,000,000.
         pub retain_transactions: usize = 1_000_000,

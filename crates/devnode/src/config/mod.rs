@@ -17,7 +17,6 @@ pub use applications::{
 };
 
 use crate::capacity::CapacityModel;
-use crate::dialect::Dialect;
 use crate::duration;
 
 pacing::settings! {
@@ -65,7 +64,7 @@ pacing::settings! {
         pub capacity: Option<CapacityModel> = None,
         /// Where the control endpoint listens, if anywhere. Default none.
         pub control: Option<SocketAddr> = None,
-        /// Whether `tx` and `tx_search` work (`tx_index.indexer`). Default true.
+        /// Whether `tx` works (`tx_index.indexer`). Default true.
         pub tx_index: bool = true,
         /// Blocks that are kept; older heights are answered as a pruned node does. At least 2. Default 1,000.
         pub retain_blocks: usize = 1_000,
@@ -213,8 +212,6 @@ pacing::settings! {
         /// Answers that wait for a slow WebSocket client before nothing more is read from it
         /// (`experimental_websocket_write_buffer_size`). Default 200.
         pub websocket_write_buffer_size: usize = 200,
-        /// Whose answers it gives. Default `0.38`.
-        pub dialect: Dialect = Dialect::default(),
         /// How long `broadcast_tx_commit` waits for a block. Default `10s`.
         #[serde(with = "duration")]
         pub timeout_broadcast_tx_commit: Duration = Duration::from_secs(10),

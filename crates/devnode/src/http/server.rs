@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use wire::http::{BodyReader, CONTINUE, Expect, Framing, HeadLimits, HeadReader, HttpError};
 
 use super::message::{Request, Response};
+use crate::config::Config;
 
 /// Bounds of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +20,16 @@ pub(crate) struct Limits {
     pub(crate) idle: Duration,
     /// Largest body in bytes.
     pub(crate) body: usize,
+}
+
+impl Limits {
+    /// Those of the RPC's settings.
+    pub(crate) fn of_rpc(config: &Config) -> Self {
+        Self {
+            idle: config.rpc.idle_timeout,
+            body: config.rpc.max_body_bytes,
+        }
+    }
 }
 
 /// A connection that changes its protocol, and what was read of the new one already.

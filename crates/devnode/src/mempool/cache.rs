@@ -2,8 +2,8 @@
 
 use lru::LruCache;
 
-use crate::chain::merkle::Hash;
-use crate::chain::prefix::ByPrefix;
+use crate::app::Hash;
+use crate::chain::hash::ByPrefix;
 
 /// An LRU set of transaction hashes.
 #[derive(Debug)]

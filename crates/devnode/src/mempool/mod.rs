@@ -11,8 +11,8 @@ use thiserror::Error;
 use tokio::sync::{Notify, RwLock, RwLockWriteGuard};
 use tokio::time::Instant;
 
-use crate::app::App;
-use crate::chain::block::{Tx, data_bytes};
+use crate::app::{App, Tx};
+use crate::chain::block::data_bytes;
 use crate::config::MempoolConfig;
 use pool::Pool;
 
@@ -109,7 +109,7 @@ impl Mempool {
     }
 
     /// Whether [`Self::submit`] waits for nothing but the update after a block.
-    pub(crate) fn checks_at_once(&self, app: &App) -> bool {
+    pub(crate) fn checks_at_once(&self, app: &dyn App) -> bool {
         self.limits.check_cost.is_zero() && !app.is_behind_socket()
     }
 
@@ -122,7 +122,7 @@ impl Mempool {
     pub(crate) async fn submit(
         &self,
         mut tx: Tx,
-        app: &App,
+        app: &dyn App,
         queued: impl FnOnce() + Send,
     ) -> Result<u32, Refusal> {
         let _shared = match self.gate.try_read() {
@@ -131,7 +131,7 @@ impl Mempool {
         };
         let cost = self.limits.check_cost;
         if cost.is_zero()
-            && let Some(code) = app.check_at_once(&tx)
+            && let Some(code) = app.check(&tx)
         {
             // Under one lock: nothing can fill the pool between the two checks of its size.
             let mut inner = self.inner.lock();
@@ -151,7 +151,7 @@ impl Mempool {
         if let Some(done_at) = done_at {
             tokio::time::sleep_until(done_at).await;
         }
-        let code = app.check(&mut tx).await;
+        let code = app.check_later(&mut tx).await;
         self.finish(&mut self.inner.lock(), tx, code);
         Ok(code)
     }
@@ -286,13 +286,13 @@ impl Update<'_> {
     }
 
     /// Tells the application what is left.
-    pub(crate) fn show_to(&self, app: &App) {
-        app.mempool_is(self.pool.inner.lock().pool.iter());
+    pub(crate) fn show_to(&self, app: &dyn App) {
+        app.mempool_is(&mut self.pool.inner.lock().pool.iter());
     }
 
     /// Checks everything left again, at `recheck_cost` for each transaction, and drops what does
     /// not pass any more.
-    pub(crate) async fn recheck(&self, app: &App) {
+    pub(crate) async fn recheck(&self, app: &dyn App) {
         let limits = &self.pool.limits;
         if !limits.config.recheck {
             return;
@@ -301,7 +301,7 @@ impl Update<'_> {
             let txs = u32::try_from(self.pool.depth().txs).unwrap_or(u32::MAX);
             tokio::time::sleep(limits.recheck_cost.saturating_mul(txs)).await;
         }
-        if app.rechecks_can_fail() {
+        if app.rechecks() {
             let mut inner = self.pool.inner.lock();
             let inner = &mut *inner;
             for hash in inner.pool.failing(|tx| app.recheck(tx) == 0) {

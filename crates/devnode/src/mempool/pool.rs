@@ -3,9 +3,8 @@
 use lru::LruCache;
 
 use super::Depth;
-use crate::chain::block::Tx;
-use crate::chain::merkle::Hash;
-use crate::chain::prefix::ByPrefix;
+use crate::app::{Hash, Tx};
+use crate::chain::hash::ByPrefix;
 
 /// A queue from which any transaction can be taken: a map whose entries are linked in the order in
 /// which they came.

@@ -3,7 +3,7 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 
 use super::*;
-use crate::config::Config;
+use crate::app::kvstore::KvStore;
 
 fn limits() -> Limits {
     Limits {
@@ -14,9 +14,9 @@ fn limits() -> Limits {
     }
 }
 
-fn app() -> &'static App {
-    static APP: LazyLock<App> = LazyLock::new(|| App::new(&Config::default(), (b"key", 10)));
-    &APP
+fn app() -> &'static dyn App {
+    static APP: LazyLock<KvStore> = LazyLock::new(|| KvStore::new(10));
+    &*APP
 }
 
 fn tx(text: &str) -> Tx {

@@ -11,16 +11,15 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use wire::json;
-use wire::jsonrpc::{self, PlainBroadcast, RequestFault, RequestId};
+use wire::jsonrpc::{self, RequestFault};
 use wire::ws::{
     Event, HandshakeError, check_handshake, close_code, write_close, write_ping, write_pong,
     write_text,
 };
 
-use super::http::{TOO_FEW_ARGUMENTS, outcome, stamped};
-use super::methods::{self, Caller};
-use super::{params, table};
-use crate::events::bus::{Outbox, Outgoing};
+use super::http::stamped;
+use super::{Caller, answer, plain_broadcast};
+use crate::events::{Outbox, Outgoing};
 use crate::http::{Frames, Request, Response, Upgrade};
 use crate::jsonrpc::{RpcError, failure_body};
 use crate::node::Node;
@@ -75,8 +74,8 @@ enum Outbound {
 
 /// Serves an upgraded connection until it ends.
 pub(crate) async fn serve(node: &Arc<Node>, peer: SocketAddr, upgrade: Upgrade) {
-    let (frames, stream) = Frames::of(upgrade, node.config.rpc.max_body_bytes);
-    let (answers, answered) = mpsc::channel(node.config.rpc.websocket_write_buffer_size);
+    let (frames, stream) = Frames::of(upgrade, node.host.config.rpc.max_body_bytes);
+    let (answers, answered) = mpsc::channel(node.host.config.rpc.websocket_write_buffer_size);
     let (outbox, events) = mpsc::unbounded_channel();
     let subscriber = Subscriber { node, peer };
     tokio::select! {
@@ -149,62 +148,37 @@ async fn handle(
     text: &[u8],
     outbox: &Outbox,
 ) -> Option<Vec<u8>> {
-    node.counters.requests.fetch_add(1, Ordering::Relaxed);
-    node.faults.pass().await;
-    let answer = answer(node, peer, text, outbox).await?;
-    let mut answer = node.config.rpc.dialect.formatted(answer);
-    node.faults.spoil(&mut answer).await.then_some(answer)
+    node.host.counters.requests.fetch_add(1, Ordering::Relaxed);
+    node.host.faults.pass().await;
+    let mut answer = respond(node, peer, text, outbox).await?;
+    node.host.faults.spoil(&mut answer).await.then_some(answer)
 }
 
-async fn answer(
+async fn respond(
     node: &Arc<Node>,
     peer: SocketAddr,
     text: &[u8],
     outbox: &Outbox,
 ) -> Option<Vec<u8>> {
-    if let Some(found) = PlainBroadcast::whole(text)
-        && let Some(tx) = found.transaction()
-    {
-        let result = methods::broadcast(node, found.method, tx, peer).await;
-        return Some(outcome(&found.id, result));
+    if let Some(answer) = plain_broadcast(node, peer, text).await {
+        return Some(answer);
     }
-    let request = match json::first(text)
+    let request = json::first(text)
         .map_err(RequestFault::Json)
-        .and_then(jsonrpc::Request::decode)
-    {
-        Ok(request) => request,
+        .and_then(jsonrpc::Request::decode);
+    match request {
+        Ok(request) => {
+            let caller = Caller {
+                address: peer,
+                outbox: Some(outbox),
+            };
+            answer(node, caller, &request).await
+        }
         Err(fault) => {
             let error = RpcError::Parse(format!("error unmarshaling request: {fault}"));
-            return Some(failure_body(None, &error));
+            Some(failure_body(None, &error))
         }
-    };
-    let id = request.id?;
-    let Some(method) = table::find(&request.method) else {
-        return Some(failure_body(Some(&id), &RpcError::MethodNotFound));
-    };
-    let args = match request.params.map(|given| params::decode(method, given)) {
-        Some(Ok(args)) => args,
-        Some(Err(text)) => {
-            let word = node.config.rpc.dialect.error();
-            let error = RpcError::Internal(format!(
-                "{word} converting json params to arguments: {text}"
-            ));
-            return Some(failure_body(Some(&id), &error));
-        }
-        None if method.params.is_empty() => params::Args::none(),
-        None => {
-            let error = RpcError::Internal(format!("WSJSONRPC: {TOO_FEW_ARGUMENTS}"));
-            return Some(failure_body(Some(&RequestId::NONE), &error));
-        }
-    };
-    let caller = Caller {
-        address: peer,
-        events: Some((outbox, &id)),
-    };
-    Some(outcome(
-        &id,
-        methods::call(node, method.name, args, caller).await,
-    ))
+    }
 }
 
 async fn write(

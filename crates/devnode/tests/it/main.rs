@@ -5,10 +5,7 @@
 
 mod bigchaindb;
 mod bitcoin;
-mod compare;
-mod corpus;
 mod faults;
-mod light;
 mod limits;
 mod smoke;
 mod support;

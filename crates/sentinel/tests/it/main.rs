@@ -7,9 +7,7 @@ mod basics;
 mod breaks;
 mod command_line;
 mod commits;
-// The built-in node is held to the same requests.
 #[allow(dead_code)]
-#[path = "../../../devnode/tests/it/corpus/mod.rs"]
 mod corpus;
 mod foreign;
 mod golden;

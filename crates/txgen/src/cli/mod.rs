@@ -330,9 +330,6 @@ pub struct DevnodeArgs {
     /// Threads that check transactions with --admission parallel [default: one per core].
     #[arg(long, value_name = "N")]
     pub validators: Option<usize>,
-    /// Whose RPC it speaks: CometBFT's 0.38, or 0.31 for that of Tendermint 0.31.5 [default: 0.38].
-    #[arg(long, value_name = "VERSION")]
-    pub dialect: Option<String>,
     /// Where its control endpoint for scripted faults listens (none by default).
     #[arg(long)]
     pub control: Option<std::net::SocketAddr>,

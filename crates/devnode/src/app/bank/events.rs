@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use ::cosmos::{Address, Coin, Message, Prefix, Transfer};
 
 use super::{Decoded, coins_text};
-use crate::app::events::Event;
+use crate::app::Event;
 
 /// The events of a transaction that paid its fee; those of its messages only where they took effect.
 pub(crate) fn of_paid(tx: &[u8], took_effect: bool) -> Vec<Event<'static>> {

@@ -7,24 +7,23 @@
 
 mod ante;
 mod decoded;
-pub(crate) mod events;
+mod events;
 mod messages;
 mod query;
 mod refusal;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use ::cosmos::{Address, Coin, Outline, Prefix, PublicKey, SignedTx, proto};
 use lru::LruCache;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::app::Execution;
-use crate::chain::block::{Outcome, Tx};
-use crate::chain::merkle::{Hash, sha256};
+use super::{App, Event, Execution, Finalized, Hash, Outcome, QueryAnswer, Tx};
+use crate::chain::hash::sha256;
 use crate::config::{BankConfig, Config};
 use decoded::Decoded;
-pub(crate) use query::QueryAnswer;
-pub(crate) use refusal::Refusal;
+use refusal::Refusal;
 
 /// The application.
 #[derive(Debug)]
@@ -33,7 +32,7 @@ pub(crate) struct Bank {
     prefix: Prefix,
     config: BankConfig,
     max_block_gas: Option<u64>,
-    state: RwLock<BankState>,
+    state: Arc<RwLock<BankState>>,
 }
 
 #[derive(Debug)]
@@ -60,18 +59,6 @@ struct Account {
     sequence: u64,
     key: Option<PublicKey>,
     balance: u128,
-}
-
-/// What a block does; nothing is visible before [`Bank::commit`].
-#[derive(Debug)]
-pub(crate) struct Finalized {
-    /// Codes of transactions that failed, by index in ascending order.
-    pub(crate) failed: Vec<(u32, u32)>,
-    pub(crate) outcomes: Vec<Outcome>,
-    pub(crate) app_hash: Vec<u8>,
-    height: u64,
-    executed: u64,
-    changes: Ledger,
 }
 
 /// Accounts above others: what is changed here is not changed below.
@@ -135,13 +122,13 @@ impl Bank {
             max_block_gas,
             prefix,
             config: config.clone(),
-            state: RwLock::new(BankState {
+            state: Arc::new(RwLock::new(BankState {
                 height: 0,
                 executed: 0,
                 ledger,
                 checked: Ledger::default(),
                 refusals: LruCache::new(MOST_REFUSALS),
-            }),
+            })),
         }
     }
 
@@ -153,48 +140,6 @@ impl Bank {
         self.state.write()
     }
 
-    /// The code of `CheckTx`.
-    pub(crate) fn check(&self, tx: &Tx) -> u32 {
-        let read = Decoded::read(&tx.bytes);
-        let mut state = self.write();
-        let passed = read.and_then(|read| state.pass(self, &read, ante::Mode::Check));
-        passed.map_or_else(
-            |refusal| {
-                let code = refusal.code;
-                state.refusals.put(tx.hash, refusal);
-                code
-            },
-            |()| 0,
-        )
-    }
-
-    /// The code of `CheckTx` after a block.
-    pub(crate) fn recheck(&self, tx: &Tx) -> u32 {
-        let passed = Decoded::read(&tx.bytes)
-            .and_then(|read| self.write().pass(self, &read, ante::Mode::Recheck));
-        passed.map_or_else(|refusal| refusal.code, |()| 0)
-    }
-
-    /// Why a transaction was refused lately.
-    pub(crate) fn refusal(&self, hash: &Hash) -> Option<Refusal> {
-        self.read().refusals.peek(hash).cloned()
-    }
-
-    /// What its check gave beside the code.
-    pub(crate) fn checked(&self, tx: &Tx, code: u32) -> Outcome {
-        let wanted = gas_wanted(tx);
-        if let Some(refusal) = self.refusal(&tx.hash).filter(|_| code != 0) {
-            return refusal.outcome(wanted, 0).1;
-        }
-        let read = SignedTx::read(&tx.bytes).ok();
-        Outcome {
-            gas_wanted: wanted,
-            gas_used: read.map_or(0, |read| self.gas_of_check(&read)),
-            paid: code == 0,
-            ..Outcome::default()
-        }
-    }
-
     /// What the check of a transaction uses on the last block's state.
     fn gas_of_check(&self, tx: &SignedTx<'_>) -> u64 {
         let (state, mut above) = (self.read(), Ledger::default());
@@ -204,61 +149,6 @@ impl Bank {
             above: &mut above,
         };
         ante::gas_of_check(tx, &layer)
-    }
-
-    pub(crate) fn height(&self) -> u64 {
-        self.read().height
-    }
-
-    pub(crate) fn app_hash(&self) -> Vec<u8> {
-        let state = self.read();
-        app_hash(state.height, state.executed)
-    }
-
-    /// Executes a block.
-    pub(crate) fn finalize(&self, execution: &Execution<'_>) -> Finalized {
-        let state = self.read();
-        let mut changes = Ledger::default();
-        let mut failed = execution.failing.clone();
-        let mut outcomes = Vec::with_capacity(execution.txs.len());
-        let mut layer = Layer {
-            next_number: state.ledger.accounts.len() as u64,
-            below: [&state.ledger; 2],
-            above: &mut changes,
-        };
-        for (index, tx) in execution.txs.iter().enumerate() {
-            if execution.fails(index) {
-                outcomes.push(Outcome {
-                    codespace: Refusal::SDK,
-                    ..Outcome::default()
-                });
-                continue;
-            }
-            let (code, outcome) = self.outcome(&mut layer, tx);
-            outcomes.push(outcome);
-            if code != 0 {
-                failed.push((index as u32, code));
-            }
-        }
-        failed.sort_unstable();
-        let executed = state.executed + execution.txs.len() as u64;
-        Finalized {
-            failed,
-            outcomes,
-            app_hash: app_hash(execution.height, executed),
-            height: execution.height,
-            executed,
-            changes,
-        }
-    }
-
-    /// Makes a block's effects visible, and forgets what the mempool made of the state before it.
-    pub(crate) fn commit(&self, finalized: Finalized) {
-        let mut state = self.write();
-        state.height = finalized.height;
-        state.executed = finalized.executed;
-        state.ledger.accounts.extend(finalized.changes.accounts);
-        state.checked.accounts.clear();
     }
 
     /// Executes a transaction: its code, and what it gave beside it.
@@ -336,7 +226,121 @@ impl Bank {
     }
 }
 
+impl App for Bank {
+    fn check(&self, tx: &Tx) -> Option<u32> {
+        let read = Decoded::read(&tx.bytes);
+        let mut state = self.write();
+        let passed = read.and_then(|read| state.pass(self, &read, ante::Mode::Check));
+        Some(passed.map_or_else(
+            |refusal| {
+                let code = refusal.code;
+                state.refusals.put(tx.hash, refusal);
+                code
+            },
+            |()| 0,
+        ))
+    }
+
+    fn rechecks(&self) -> bool {
+        true
+    }
+
+    fn recheck(&self, tx: &Tx) -> u32 {
+        let passed = Decoded::read(&tx.bytes)
+            .and_then(|read| self.write().pass(self, &read, ante::Mode::Recheck));
+        passed.map_or_else(|refusal| refusal.code, |()| 0)
+    }
+
+    fn refused(&self, hash: &Hash) -> Outcome {
+        let refusal = self.read().refusals.peek(hash).cloned();
+        refusal.map_or_else(Outcome::default, |refusal| refusal.outcome(0, 0).1)
+    }
+
+    fn checked(&self, tx: &Tx, code: u32) -> Outcome {
+        let gas_wanted = self.gas_wanted(tx);
+        if code != 0 {
+            return Outcome {
+                gas_wanted,
+                ..self.refused(&tx.hash)
+            };
+        }
+        let read = SignedTx::read(&tx.bytes).ok();
+        Outcome {
+            gas_wanted,
+            gas_used: read.map_or(0, |read| self.gas_of_check(&read)),
+            paid: true,
+            ..Outcome::default()
+        }
+    }
+
+    fn gas_wanted(&self, tx: &Tx) -> u64 {
+        Outline::read(&tx.bytes).map_or(0, |outline| outline.gas)
+    }
+
+    fn app_hash(&self) -> Vec<u8> {
+        let state = self.read();
+        app_hash(state.height, state.executed)
+    }
+
+    fn finalize(&self, block: Execution<'_>) -> Finalized {
+        let state = self.read();
+        let mut changes = Ledger::default();
+        let mut failed = block.failing.clone();
+        let mut outcomes = Vec::with_capacity(block.txs.len());
+        let mut layer = Layer {
+            next_number: state.ledger.accounts.len() as u64,
+            below: [&state.ledger; 2],
+            above: &mut changes,
+        };
+        for (index, tx) in block.txs.iter().enumerate() {
+            if block.fails(index) {
+                outcomes.push(Outcome {
+                    codespace: Refusal::SDK,
+                    ..Outcome::default()
+                });
+                continue;
+            }
+            let (code, outcome) = self.outcome(&mut layer, tx);
+            outcomes.push(outcome);
+            if code != 0 {
+                failed.push((index as u32, code));
+            }
+        }
+        failed.sort_unstable();
+        let executed = state.executed + block.txs.len() as u64;
+        let (height, committed) = (block.height, Arc::clone(&self.state));
+        Finalized {
+            failed,
+            outcomes,
+            app_hash: app_hash(height, executed),
+            commit: Box::new(move || {
+                committed.write().commit(height, executed, changes);
+                None
+            }),
+        }
+    }
+
+    fn events<'a>(&self, tx: &'a [u8], code: u32, outcome: &Outcome) -> Vec<Event<'a>> {
+        if outcome.paid {
+            events::of_paid(tx, code == 0)
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn query(&self, path: &str, data: &[u8]) -> QueryAnswer {
+        self.answer(path, data)
+    }
+}
+
 impl BankState {
+    /// Makes a block's effects visible, and forgets what the mempool made of the state before it.
+    fn commit(&mut self, height: u64, executed: u64, changes: Ledger) {
+        (self.height, self.executed) = (height, executed);
+        self.ledger.accounts.extend(changes.accounts);
+        self.checked.accounts.clear();
+    }
+
     /// Passes the ante handler on the state of the mempool.
     fn pass(&mut self, bank: &Bank, tx: &Decoded<'_>, mode: ante::Mode) -> Result<(), Refusal> {
         let mut layer = Layer {
@@ -360,11 +364,6 @@ struct Failure {
 fn coins_text(coins: &[Coin]) -> String {
     let coins: Vec<String> = coins.iter().map(Coin::to_string).collect();
     coins.join(",")
-}
-
-/// The gas limit of a transaction's fee.
-pub(crate) fn gas_wanted(tx: &Tx) -> u64 {
-    Outline::read(&tx.bytes).map_or(0, |outline| outline.gas)
 }
 
 /// The responses of the messages, which are empty (`TxMsgData` of `cosmos/base/abci/v1beta1/abci.proto`).

@@ -2,21 +2,11 @@
 
 use ::cosmos::{Coin, proto, query};
 
-use super::{Bank, Decoded, Layer, Ledger, Refusal, ante};
-
-/// The answer of a query.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct QueryAnswer {
-    pub(crate) codespace: &'static str,
-    pub(crate) code: u32,
-    pub(crate) log: String,
-    pub(crate) value: Option<Vec<u8>>,
-    pub(crate) height: u64,
-}
+use super::{Bank, Decoded, Layer, Ledger, QueryAnswer, Refusal, ante};
 
 impl Bank {
     /// Answers a query of the services that transfers need.
-    pub(crate) fn query(&self, path: &str, request: &[u8]) -> QueryAnswer {
+    pub(super) fn answer(&self, path: &str, request: &[u8]) -> QueryAnswer {
         let answered = match path {
             query::BECH32_PREFIX => Ok(text(&self.prefix.to_string())),
             query::NODE_CONFIG => Ok(text(&self.config.min_gas_price)),
@@ -26,7 +16,7 @@ impl Bank {
             query::SIMULATE => self.simulate(request),
             _ => Err(Refusal::new(6, "unknown query path")),
         };
-        let height = self.height();
+        let height = self.read().height;
         match answered {
             Ok(value) => QueryAnswer {
                 height,

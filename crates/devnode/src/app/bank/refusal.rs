@@ -1,6 +1,6 @@
 //! Why a transaction or a question was refused.
 
-use crate::chain::block::Outcome;
+use crate::app::Outcome;
 
 /// Why a transaction was refused, in the words of the SDK.
 #[derive(Debug, Clone, PartialEq, Eq)]

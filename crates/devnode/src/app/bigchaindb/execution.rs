@@ -12,17 +12,13 @@ use std::sync::Arc;
 use bigchain::{Effect, Found, Id, Ledger};
 
 use super::state::{CommittedState, unspent};
-use crate::chain::prefix::ByPrefix;
+use crate::chain::hash::ByPrefix;
 
 /// A transaction of a block; none if it is to fail in any case.
-type Candidate<'a> = Option<&'a Arc<Effect>>;
+type Candidate = Option<Arc<Effect>>;
 
 /// Of each transaction whether it takes effect, checked by so many threads.
-pub(super) fn execute(
-    state: &CommittedState,
-    block: &[Candidate<'_>],
-    workers: usize,
-) -> Vec<bool> {
+pub(super) fn execute(state: &CommittedState, block: &[Candidate], workers: usize) -> Vec<bool> {
     let mut takes_effect = vec![false; block.len()];
     if workers <= 1 || block.len() <= 1 {
         for (index, good) in check_share(state, block, 0..block.len()) {
@@ -32,7 +28,7 @@ pub(super) fn execute(
     }
     let mut shares: Vec<Vec<usize>> = vec![Vec::new(); workers];
     for (index, effect) in block.iter().enumerate() {
-        if let Some(asset) = effect.and_then(|effect| effect.asset()) {
+        if let Some(asset) = effect.as_ref().and_then(|effect| effect.asset()) {
             shares[route(&asset, workers)].push(index);
         }
     }
@@ -59,7 +55,7 @@ fn route(asset: &Id, workers: usize) -> usize {
 
 fn check_share(
     state: &CommittedState,
-    block: &[Candidate<'_>],
+    block: &[Candidate],
     share: impl Iterator<Item = usize>,
 ) -> Vec<(usize, bool)> {
     let mut ledger = BlockLedger {
@@ -71,7 +67,9 @@ fn check_share(
         .map(|index| {
             (
                 index,
-                block[index].is_some_and(|effect| ledger.take(effect)),
+                block[index]
+                    .as_ref()
+                    .is_some_and(|effect| ledger.take(effect)),
             )
         })
         .collect()

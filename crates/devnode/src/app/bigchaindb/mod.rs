@@ -4,36 +4,76 @@
 //! it does to the ledger then travels with it. The ledger's side of the check, which may change
 //! with every block, is made again whenever the original makes it.
 
+mod api;
 mod execution;
 mod spends;
 mod state;
+mod stream;
 mod validators;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bigchain::block::AppHash;
-use bigchain::{Effect, Id, Mode};
+use bigchain::{Effect, Id};
 use bytes::Bytes;
 use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::sync::broadcast;
 use wire::ws::write_text;
 
-use super::Execution;
 use super::admission::Gate;
-use crate::chain::block::Tx;
-use crate::config::{AdmissionConfig, AdmissionMode, BigchaindbConfig, Validation, cores};
-
+use super::{App, Execution, Finalized, Tx};
+use crate::config::{AdmissionConfig, AdmissionMode, BigchaindbConfig, Config, Validation, cores};
+use crate::host::{Host, Kind, Setup, Work};
+use crate::node::Node;
+use api::Api;
 use spends::{Candidate, Pending, Spends};
-pub(crate) use state::{CommittedState, OutputFilter};
-pub(crate) use validators::{Checked, Rejection};
-use validators::{Needed, Validators};
+use state::CommittedState;
+use stream::Stream;
+use validators::{Checked, Needed, Rejection, Validators};
 
 /// Code of a transaction that is refused (`CodeTypeError` of the original).
-pub(crate) const REFUSED: u32 = 1;
+const REFUSED: u32 = 1;
 const ACCEPTED: u32 = 0;
 
 /// Blocks that a slow listener of the event stream may be behind before it is cut off.
 const EVENT_BLOCKS: usize = 16;
+
+/// The names of its services.
+const API: &str = "api";
+const EVENTS: &str = "events";
+
+/// A node with BigchainDB on it: the RPC, the HTTP API and the event stream.
+pub(crate) struct BigchaindbNode;
+
+impl Kind for BigchaindbNode {
+    fn listens(&self, config: &Config) -> Vec<(&'static str, SocketAddr)> {
+        let BigchaindbConfig { listen, events, .. } = config.bigchaindb;
+        vec![(API, listen), (EVENTS, events)]
+    }
+
+    fn build(&self, host: &Arc<Host>) -> Setup {
+        let Config {
+            bigchaindb,
+            admission,
+            ..
+        } = &host.config;
+        let app = Arc::new(Bigchaindb::new(bigchaindb, admission));
+        let node = Node::new(host, Arc::clone(&app) as Arc<dyn App>);
+        let api = Api {
+            node: Arc::clone(&node),
+            app: Arc::clone(&app),
+        };
+        let stream = Stream {
+            host: Arc::clone(host),
+            app,
+        };
+        let mut setup = node.setup();
+        setup.endpoints.push((API, Arc::new(api)));
+        setup.endpoints.push((EVENTS, Arc::new(stream)));
+        setup
+    }
+}
 
 /// The application.
 #[derive(Debug)]
@@ -49,20 +89,20 @@ pub(crate) struct Bigchaindb {
 
 /// The event stream's messages of a block.
 #[derive(Debug)]
-pub(crate) struct ValidTransactions {
+struct ValidTransactions {
     /// A WebSocket message for each transaction that took effect, as it goes to every client.
-    pub(crate) frames: Vec<u8>,
+    frames: Vec<u8>,
 }
 
 /// What a block does.
 #[derive(Debug)]
-pub(crate) struct Finalized {
+struct Executed {
     height: u64,
     /// Transactions that take effect, with their index in the block.
     valid: Vec<(u32, Arc<Effect>)>,
     /// Indices of those that the application refuses.
-    pub(super) refused: Vec<u32>,
-    pub(super) app_hash: AppHash,
+    refused: Vec<u32>,
+    app_hash: AppHash,
     events: ValidTransactions,
 }
 
@@ -74,11 +114,6 @@ impl Bigchaindb {
             (None, Validation::Parallel) => cores(config.workers),
         };
         let state = Arc::new(RwLock::new(CommittedState::new(config.retain_transactions)));
-        let mode = if config.strict {
-            Mode::Strict
-        } else {
-            Mode::Compatible
-        };
         let gate = admission.mode.map(|mode| {
             let committed = Arc::clone(&state);
             let gate = Gate::new(admission, mode, Spends { committed }, Pending::default());
@@ -86,104 +121,62 @@ impl Bigchaindb {
         });
         Self {
             workers,
-            validators: Validators::start(workers, mode, &state),
+            validators: Validators::start(workers, &state),
             gate,
             state,
             events: broadcast::Sender::new(EVENT_BLOCKS),
         }
     }
 
-    pub(crate) fn state(&self) -> RwLockReadGuard<'_, CommittedState> {
+    fn state(&self) -> RwLockReadGuard<'_, CommittedState> {
         self.state.read()
-    }
-
-    /// Ends the threads that check transactions and waits for them.
-    pub(crate) fn stop(&self) {
-        self.validators.stop();
-        if let Some(gate) = &self.gate {
-            gate.stop();
-        }
-    }
-
-    /// Subscribes to every block from now on.
-    pub(crate) fn listen(&self) -> broadcast::Receiver<Arc<ValidTransactions>> {
-        self.events.subscribe()
     }
 
     /// Checks a text completely, as the HTTP API does before it hands a transaction on.
     ///
     /// # Errors
     /// Why it is refused.
-    pub(crate) async fn validate(&self, text: Bytes) -> Result<Checked, Rejection> {
+    async fn validate(&self, text: Bytes) -> Result<Checked, Rejection> {
         self.validators.check(text, Needed::EffectAndText).await
     }
 
     /// `CheckTx`. What the HTTP API has checked already is only held against the ledger again.
-    pub(super) async fn check(&self, tx: &mut Tx) -> u32 {
-        if tx.effect.is_none() {
+    async fn check_effect(&self, tx: &mut Tx) -> u32 {
+        if tx.learnt.is_none() {
             let checked = self
                 .validators
                 .check(tx.bytes.clone(), Needed::Effect)
                 .await;
             let Ok(checked) = checked else { return REFUSED };
-            tx.effect = Some(checked.effect);
+            tx.learnt = Some(checked.effect);
             if self.gate.is_none() {
                 return ACCEPTED;
             }
         }
-        match (&self.gate, &tx.effect) {
-            (Some(gate), Some(effect)) => admit(gate, Arc::clone(effect)).await,
+        match (&self.gate, effect_of(tx)) {
+            (Some(gate), Some(effect)) => admit(gate, effect).await,
             _ => self.recheck(tx),
         }
     }
 
-    /// Tells admission what the mempool holds after a block; nothing else is admitted.
-    pub(super) fn mempool_is<'a>(&self, txs: impl Iterator<Item = &'a Tx>) {
-        if let Some(gate) = &self.gate {
-            let pending = Pending::of(txs.filter_map(|tx| tx.effect.as_ref()));
-            gate.pause(|view| *view = pending);
-        }
-    }
-
-    /// What admission has counted.
-    pub(super) fn admission(&self) -> Option<admission::Counters> {
-        self.gate.as_ref().map(|gate| gate.counters())
-    }
-
-    /// Holds a transaction that was checked before against the ledger as it is now.
-    pub(super) fn recheck(&self, tx: &Tx) -> u32 {
-        let passes = |effect: &Arc<Effect>| effect.check(&*self.state()).is_ok();
-        if tx.effect.as_ref().is_some_and(passes) {
-            ACCEPTED
-        } else {
-            REFUSED
-        }
-    }
-
-    pub(super) fn app_hash(&self) -> Vec<u8> {
-        self.state().app_hash().as_str().as_bytes().to_vec()
-    }
-
-    pub(super) fn finalize(&self, block: &Execution<'_>) -> Finalized {
-        let effects: Vec<Option<&Arc<Effect>>> = block
-            .txs
-            .iter()
-            .enumerate()
-            .map(|(index, tx)| tx.effect.as_ref().filter(|_| !block.fails(index)))
+    fn execute(&self, block: &Execution<'_>) -> Executed {
+        let txs = block.txs.iter().enumerate();
+        let effects: Vec<Option<Arc<Effect>>> = txs
+            .map(|(index, tx)| effect_of(tx).filter(|_| !block.fails(index)))
             .collect();
         let state = self.state();
         let takes_effect = execution::execute(&state, &effects, self.workers);
         let mut valid = Vec::with_capacity(effects.len());
         let mut refused = Vec::new();
-        for ((at, effect), takes_effect) in (0..).zip(&effects).zip(takes_effect) {
+        for ((at, effect), takes_effect) in (0..).zip(effects).zip(takes_effect) {
             match effect {
-                Some(effect) if takes_effect => valid.push((at, Arc::clone(effect))),
+                Some(effect) if takes_effect => valid.push((at, effect)),
                 _ if block.fails(at as usize) => {}
                 _ => refused.push(at),
             }
         }
         let ids: Vec<Id> = valid.iter().map(|(_, effect)| effect.id()).collect();
-        Finalized {
+        Executed {
             height: block.height,
             app_hash: state.app_hash().after(&ids),
             events: ValidTransactions::of(block.height, &valid),
@@ -191,21 +184,91 @@ impl Bigchaindb {
             refused,
         }
     }
+}
 
-    pub(super) fn commit(&self, block: Finalized) -> ValidTransactions {
-        self.state
-            .write()
-            .apply(block.height, &block.valid, block.app_hash);
-        block.events
+impl App for Bigchaindb {
+    fn check(&self, _tx: &Tx) -> Option<u32> {
+        None
     }
 
-    /// Publishes a committed block to the listeners of the event stream.
-    pub(super) fn publish(&self, events: ValidTransactions) {
-        if !events.frames.is_empty() {
-            // An error means that there are no listeners.
-            let _ = self.events.send(Arc::new(events));
+    fn check_later<'a>(&'a self, tx: &'a mut Tx) -> Work<'a, u32> {
+        Box::pin(self.check_effect(tx))
+    }
+
+    fn is_behind_socket(&self) -> bool {
+        true
+    }
+
+    fn rechecks(&self) -> bool {
+        true
+    }
+
+    /// Holds a transaction that was checked before against the ledger as it is now.
+    fn recheck(&self, tx: &Tx) -> u32 {
+        let passes = |effect: Arc<Effect>| effect.check(&*self.state()).is_ok();
+        if effect_of(tx).is_some_and(passes) {
+            ACCEPTED
+        } else {
+            REFUSED
         }
     }
+
+    /// Admission holds against the mempool what is spent; nothing else is admitted meanwhile.
+    fn mempool_is(&self, txs: &mut dyn Iterator<Item = &Tx>) {
+        if let Some(gate) = &self.gate {
+            let pending = Pending::of(txs.filter_map(effect_of));
+            gate.pause(|view| *view = pending);
+        }
+    }
+
+    fn admission(&self) -> Option<admission::Counters> {
+        self.gate.as_ref().map(|gate| gate.counters())
+    }
+
+    fn app_hash(&self) -> Vec<u8> {
+        self.state().app_hash().as_str().as_bytes().to_vec()
+    }
+
+    fn finalize(&self, block: Execution<'_>) -> Finalized {
+        let executed = self.execute(&block);
+        let mut failed = block.failing;
+        failed.extend(executed.refused.iter().map(|at| (*at, REFUSED)));
+        failed.sort_unstable();
+        let (state, listeners) = (Arc::clone(&self.state), self.events.clone());
+        Finalized {
+            failed,
+            outcomes: Vec::new(),
+            app_hash: executed.app_hash.as_str().as_bytes().to_vec(),
+            commit: Box::new(move || {
+                let Executed {
+                    height,
+                    valid,
+                    app_hash,
+                    events,
+                    ..
+                } = executed;
+                state.write().apply(height, &valid, app_hash);
+                if events.frames.is_empty() {
+                    return None;
+                }
+                // An error means that there are no listeners.
+                Some(Box::new(move || _ = listeners.send(Arc::new(events))))
+            }),
+        }
+    }
+
+    /// Ends the threads that check transactions and waits for them.
+    fn stop(&self) {
+        self.validators.stop();
+        if let Some(gate) = &self.gate {
+            gate.stop();
+        }
+    }
+}
+
+/// What a transaction does to the ledger, if its check found that.
+fn effect_of(tx: &Tx) -> Option<Arc<Effect>> {
+    tx.learnt.clone()?.downcast().ok()
 }
 
 async fn admit(gate: &Arc<Gate<Spends>>, effect: Arc<Effect>) -> u32 {

@@ -17,7 +17,7 @@ use super::CommittedState;
 #[derive(Debug)]
 pub(super) struct Candidate {
     effect: Arc<Effect>,
-    /// Told whether it is admitted.
+    /// Gets whether it is admitted.
     answer: Option<oneshot::Sender<bool>>,
 }
 
@@ -41,8 +41,11 @@ pub(super) struct Pending {
 
 impl Pending {
     /// What these transactions spend, and nothing else.
-    pub(super) fn of<'a>(effects: impl Iterator<Item = &'a Arc<Effect>>) -> Self {
-        let spent = effects.flat_map(|effect| effect.spends()).collect();
+    pub(super) fn of(effects: impl Iterator<Item = Arc<Effect>>) -> Self {
+        let mut spent = HashSet::new();
+        for effect in effects {
+            spent.extend(effect.spends());
+        }
         Self { spent }
     }
 }
@@ -103,7 +106,7 @@ impl Admit for Spends {
 
     fn decided(&self, tx: &mut Candidate, outcome: Outcome<'_, Self>) {
         if let Some(answer) = tx.answer.take() {
-            // Whoever waited may have gone.
+            // The client that waits may have gone.
             let _ = answer.send(matches!(outcome, Outcome::Accepted(())));
         }
     }

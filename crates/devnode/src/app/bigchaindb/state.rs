@@ -6,19 +6,19 @@ use std::sync::Arc;
 use bigchain::block::AppHash;
 use bigchain::{Coin, Effect, Found, Id, Ledger, Operation, PublicKey};
 
-use crate::chain::prefix::ByPrefix;
+use crate::chain::hash::ByPrefix;
 use crate::chain::store::TxPlace;
 
 /// A reference to an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct OutputRef {
-    pub(crate) transaction: Id,
-    pub(crate) index: u32,
+pub(super) struct OutputRef {
+    pub(super) transaction: Id,
+    pub(super) index: u32,
 }
 
 /// Which outputs a query selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum OutputFilter {
+pub(super) enum OutputFilter {
     All,
     Spent,
     Unspent,
@@ -29,7 +29,7 @@ pub(crate) enum OutputFilter {
 /// Its bound is a number of transactions: past it the oldest is forgotten with its outputs. What
 /// is forgotten cannot be spent any more, and is not known as a duplicate.
 #[derive(Debug)]
-pub(crate) struct CommittedState {
+pub(super) struct CommittedState {
     transactions: HashMap<Id, Entry, ByPrefix>,
     /// The transactions in the order of the chain.
     order: VecDeque<Id>,
@@ -51,7 +51,7 @@ struct Entry {
 
 impl CommittedState {
     /// A state of at most so many transactions, at least one.
-    pub(crate) fn new(retain: usize) -> Self {
+    pub(super) fn new(retain: usize) -> Self {
         Self {
             transactions: HashMap::default(),
             order: VecDeque::new(),
@@ -62,17 +62,17 @@ impl CommittedState {
         }
     }
 
-    pub(crate) fn app_hash(&self) -> &AppHash {
+    pub(super) fn app_hash(&self) -> &AppHash {
         &self.app_hash
     }
 
     /// Where a transaction is; none if it is unknown or forgotten.
-    pub(crate) fn place(&self, id: &Id) -> Option<TxPlace> {
+    pub(super) fn place(&self, id: &Id) -> Option<TxPlace> {
         self.transactions.get(id).map(|entry| entry.place)
     }
 
     /// The transactions of an asset in the order of the chain: its CREATE, then its TRANSFERs.
-    pub(crate) fn of_asset(&self, asset: &Id, operation: Option<Operation>) -> Vec<TxPlace> {
+    pub(super) fn of_asset(&self, asset: &Id, operation: Option<Operation>) -> Vec<TxPlace> {
         let create = (operation != Some(Operation::Transfer))
             .then(|| self.transactions.get(asset))
             .flatten()
@@ -92,7 +92,7 @@ impl CommittedState {
     }
 
     /// The outputs in which a key is, in the order of the chain.
-    pub(crate) fn outputs(&self, key: &PublicKey, filter: OutputFilter) -> Vec<OutputRef> {
+    pub(super) fn outputs(&self, key: &PublicKey, filter: OutputFilter) -> Vec<OutputRef> {
         let wanted = |output: &&OutputRef| match filter {
             OutputFilter::All => true,
             OutputFilter::Spent => self.is_spent(output),

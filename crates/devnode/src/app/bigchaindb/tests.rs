@@ -6,6 +6,7 @@ use bigchain::json::{self, Object, Value};
 use bigchain::{Create, KeyPair, Output, Transaction, Transfer};
 use proptest::prelude::*;
 
+use super::state::OutputFilter;
 use super::*;
 use crate::config::BigchaindbConfig;
 
@@ -23,7 +24,7 @@ fn app(validation: Validation, workers: usize) -> Bigchaindb {
 
 fn tx(effect: &Arc<Effect>) -> Tx {
     Tx {
-        effect: Some(Arc::clone(effect)),
+        learnt: Some(Arc::clone(effect) as Arc<_>),
         ..Tx::new(Bytes::new())
     }
 }
@@ -31,14 +32,16 @@ fn tx(effect: &Arc<Effect>) -> Tx {
 /// Executes a block and commits it; the indices that were refused, and the hash after it.
 fn run(app: &Bigchaindb, height: u64, effects: &[&Arc<Effect>]) -> (Vec<u32>, AppHash) {
     let txs: Vec<Tx> = effects.iter().map(|effect| tx(effect)).collect();
-    let finalized = app.finalize(&Execution {
+    let block = || Execution {
         height,
         txs: &txs,
         failing: Vec::new(),
-    });
-    let outcome = (finalized.refused.clone(), finalized.app_hash.clone());
-    app.publish(app.commit(finalized));
-    outcome
+    };
+    let Executed {
+        refused, app_hash, ..
+    } = app.execute(&block());
+    (app.finalize(block()).commit)();
+    (refused, app_hash)
 }
 
 fn file(text: &str) -> Value {
@@ -60,11 +63,7 @@ fn hashes_are_those_of_blocks_json() {
         let mut vectors = list(&valid, "vectors").iter();
         let vector = vectors.find(|vector| vector.get("id") == Some(id)).unwrap();
         let body = vector.get("tx").unwrap().clone();
-        Arc::new(
-            Transaction::from_value(body, Mode::Compatible)
-                .unwrap()
-                .effect(),
-        )
+        Arc::new(Transaction::from_value(body).unwrap().effect())
     };
     for validation in [Validation::Serial, Validation::Parallel] {
         let app = app(validation, 2);
@@ -106,12 +105,12 @@ async fn admission_holds_spends_against_the_mempool_and_the_original_does_not() 
         let mut admitted = Vec::new();
         for effect in UNIVERSE.iter() {
             let mut tx = tx(effect);
-            if app.check(&mut tx).await == ACCEPTED {
+            if app.check_later(&mut tx).await == ACCEPTED {
                 admitted.push(tx);
             }
         }
         let spends = |app_tx: &Tx, output: (Id, u64)| {
-            let effect = app_tx.effect.as_ref().unwrap();
+            let effect = effect_of(app_tx).unwrap();
             effect.spends().any(|spent| spent == output)
         };
         for create in &UNIVERSE[..3] {
@@ -120,7 +119,7 @@ async fn admission_holds_spends_against_the_mempool_and_the_original_does_not() 
         }
         let rival = tx(&UNIVERSE[4]);
         assert_eq!(
-            app.check(&mut rival.clone()).await,
+            app.check_later(&mut rival.clone()).await,
             if spends_of_each > 1 {
                 ACCEPTED
             } else {
@@ -128,8 +127,8 @@ async fn admission_holds_spends_against_the_mempool_and_the_original_does_not() 
             }
         );
         // The mempool has dropped everything: the outputs are free again.
-        app.mempool_is(std::iter::empty());
-        assert_eq!(app.check(&mut rival.clone()).await, ACCEPTED);
+        app.mempool_is(&mut std::iter::empty());
+        assert_eq!(app.check_later(&mut rival.clone()).await, ACCEPTED);
         app.stop();
     }
 }
@@ -139,7 +138,7 @@ async fn admission_holds_spends_against_the_mempool_and_the_original_does_not() 
 fn forced_failures_take_no_effect() {
     let app = app(Validation::Parallel, 2);
     let txs: Vec<Tx> = UNIVERSE[..2].iter().map(tx).collect();
-    let finalized = app.finalize(&Execution {
+    let finalized = app.execute(&Execution {
         height: 1,
         txs: &txs,
         failing: vec![(0, 7)],

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use bigchain::{Effect, Error, Mode, SignatureBatch, Transaction};
+use bigchain::{Effect, Error, SignatureBatch, Transaction};
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, RwLock};
 use thiserror::Error;
@@ -35,15 +35,15 @@ pub(super) enum Needed {
 
 /// A transaction that passed all checks.
 #[derive(Debug)]
-pub(crate) struct Checked {
-    pub(crate) effect: Arc<Effect>,
+pub(super) struct Checked {
+    pub(super) effect: Arc<Effect>,
     /// Its text in the original's form; empty unless it was requested.
-    pub(crate) text: Bytes,
+    pub(super) text: Bytes,
 }
 
 /// Why a transaction did not pass.
 #[derive(Debug, Error)]
-pub(crate) enum Rejection {
+pub(super) enum Rejection {
     /// It is refused, or is no JSON.
     #[error(transparent)]
     Refused(#[from] Error),
@@ -82,7 +82,7 @@ pub(super) struct Validators {
 
 impl Validators {
     /// Starts so many threads; a system that gives fewer gets by with what there is.
-    pub(super) fn start(workers: usize, mode: Mode, state: &Arc<RwLock<CommittedState>>) -> Self {
+    pub(super) fn start(workers: usize, state: &Arc<RwLock<CommittedState>>) -> Self {
         let queue = Arc::new(Queue::default());
         let batch = if workers > 1 { BATCH } else { 1 };
         let threads = (0..workers)
@@ -90,7 +90,6 @@ impl Validators {
                 let worker = Worker {
                     queue: Arc::clone(&queue),
                     state: Arc::clone(state),
-                    mode,
                     batch,
                     workers,
                 };
@@ -180,7 +179,6 @@ impl Queue {
 struct Worker {
     queue: Arc<Queue>,
     state: Arc<RwLock<CommittedState>>,
-    mode: Mode,
     batch: usize,
     workers: usize,
 }
@@ -223,7 +221,7 @@ impl Worker {
 
     /// All checks but that of the signatures, which join the batch.
     fn read(&self, job: &Job, signatures: &mut SignatureBatch) -> Result<Checked, Error> {
-        let transaction = Transaction::from_text(&job.text, self.mode)?;
+        let transaction = Transaction::from_text(&job.text)?;
         let effect = transaction.effect();
         let conditions = {
             let state = self.state.read();

@@ -3,9 +3,11 @@
 use bitcoin::consensus::Decodable as _;
 use tokio::io::{DuplexStream, duplex};
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::config::Config;
+use crate::host::Host;
 
 /// The peer's end of a connection with a node.
 struct Peer {
@@ -18,12 +20,13 @@ impl Peer {
     /// Room for so many bytes that neither side has read.
     fn connected(room: usize, config: &Config) -> Self {
         let (stream, own) = duplex(room);
-        let app = Arc::new(Bitcoin::new(config));
+        let stop = CancellationToken::new();
+        let host = Arc::new(Host::new(config.clone(), Vec::new(), stop));
+        let app = Arc::new(Bitcoin::new(&host));
         let served = Arc::clone(&app);
         let session = tokio::spawn(async move {
-            let faults = Faults::new();
             let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
-            let session = Session::new(&served, &faults, own, [nobody; 2]);
+            let session = Session::new(&served, own, [nobody; 2]);
             let Err(Over) = session.run().await;
         });
         Self {

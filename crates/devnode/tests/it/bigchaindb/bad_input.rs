@@ -68,10 +68,7 @@ async fn what_is_no_json_is_undecodable() {
     for (name, body) in bodies {
         let (status, message) = refusal(&running, body).await;
         assert_eq!(status, 400, "{name}");
-        assert!(
-            message.starts_with("Failed to decode JSON object: "),
-            "{name}: {message}"
-        );
+        assert!(message.starts_with("json: "), "{name}: {message}");
     }
     let (status, _) = post(&running, "commit", one().text().as_bytes()).await;
     assert_eq!(status, 202);
@@ -130,7 +127,7 @@ async fn the_last_of_two_equal_keys_counts() {
 }
 
 /// The original takes such a transaction and then stops for ever, because its database cannot hold
-/// the number. Here it is stored; strict validation refuses it.
+/// the number. Here it is stored.
 #[tokio::test(flavor = "multi_thread")]
 async fn integers_beyond_64_bits_stop_nobody() {
     let owner = pair(1);
@@ -146,33 +143,12 @@ async fn integers_beyond_64_bits_stop_nobody() {
         .output(Output::to(&[owner.public()], 1).unwrap())
         .sign(&[&owner])
         .unwrap();
-    let running = start(config(Validation::Parallel)).await;
+    let running = bigchaindb().await;
     let (status, _) = post(&running, "commit", large.text().as_bytes()).await;
     assert_eq!(status, 202);
     let path = format!("/api/v1/transactions/{}", large.id());
     let found = api(&running, "GET", &path, b"").await.text();
     assert!(found.contains(&format!("{digits}{digits}")), "{found}");
-    running.stop().await;
-    let mut config = config(Validation::Parallel);
-    config.bigchaindb.strict = true;
-    let running = start(config).await;
-    let (status, message) = refusal(&running, large.text().as_bytes()).await;
-    assert_eq!(status, 400);
-    assert!(
-        message.contains("strict: an integer beyond 64 bits"),
-        "{message}"
-    );
-    let index = vector("transfer-simple");
-    let index = with_id(&index.replace(
-        "\"output_index\": 0",
-        &format!("\"output_index\": {digits}0"),
-    ));
-    let (status, message) = refusal(&running, index.as_bytes()).await;
-    assert_eq!(
-        (status, message.starts_with("Invalid transaction")),
-        (400, true),
-        "{message}"
-    );
     running.stop().await;
 }
 
@@ -217,7 +193,7 @@ async fn a_hundred_thresholds_inside_each_other_are_too_deep() {
             "{answer}"
         );
     }
-    let mut proof = Fulfillment::from_uri(&fulfillment(), bigchain::Mode::Compatible).unwrap();
+    let mut proof = Fulfillment::from_uri(&fulfillment()).unwrap();
     for _ in 0..100 {
         proof = Fulfillment::Threshold(ThresholdDraft::new().fulfilled(proof).seal(1).unwrap());
     }

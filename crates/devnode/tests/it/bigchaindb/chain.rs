@@ -5,7 +5,7 @@ use devnode::Validation;
 use serde_json::json;
 
 use super::client::{
-    Events, api, bigchaindb, broadcast, config, create, double_spends, get, pair, post, vector,
+    Events, bigchaindb, broadcast, config, create, double_spends, get, pair, post, vector,
 };
 use crate::support::start;
 
@@ -134,19 +134,5 @@ async fn a_node_without_bigchaindb_has_no_api() {
     let running = start(crate::support::quick()).await;
     assert_eq!(running.node.api_address(), None);
     assert_eq!(running.node.events_address(), None);
-    running.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn pages_of_other_origins_may_post() {
-    let running = bigchaindb().await;
-    let answer = api(&running, "OPTIONS", "/api/v1/transactions", b"").await;
-    assert_eq!(answer.status, 200);
-    assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
-    assert!(answer.header("allow").unwrap().contains("POST"));
-    // What takes a MongoDB says so.
-    let answer = api(&running, "GET", "/api/v1/assets?search=bicycle", b"").await;
-    assert_eq!(answer.status, 501);
-    assert!(answer.text().contains("MongoDB"), "{}", answer.text());
     running.stop().await;
 }

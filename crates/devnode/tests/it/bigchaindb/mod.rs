@@ -4,7 +4,6 @@ mod answers;
 mod bad_input;
 mod chain;
 mod client;
-mod dialect;
 mod events;
 mod validation;
 mod workers;

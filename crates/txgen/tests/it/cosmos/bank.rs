@@ -1,12 +1,12 @@
 //! The built-in bank, beside what was recorded of a real chain of the Cosmos SDK.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use devnode::{Application, Config};
 use serde_json::{Map, Value, json};
 use testkit::Simd;
 
-use super::trials::{call, key, prefix, result_in_block, said, trials};
+use super::trials::{key, prefix, said};
 use crate::support::Node;
 
 /// A built-in node with the accounts of the chain.
@@ -70,33 +70,4 @@ fn the_built_in_bank_says_what_simd_says() {
         differences(&said(&bank().url()), &recorded()),
         BTreeMap::new()
     );
-}
-
-/// Readers of events find a transfer as on a chain.
-#[test]
-fn a_transfer_is_found_by_its_events() {
-    let node = bank();
-    let all: HashMap<_, _> = trials().into_iter().collect();
-    for name in ["a good one", "gas for its check", "the next"] {
-        let tx = base64_simd::STANDARD.encode_to_string(&all[name]);
-        call(&node.url(), "broadcast_tx_sync", &json!({"tx": tx}));
-        result_in_block(&node.url(), &all[name]);
-    }
-    let [from, to] = [2, 1].map(|number| prefix().write(key(number).address()));
-    let signature = cosmos::SignedTx::read(&all["the next"]).unwrap();
-    let signature = base64_simd::STANDARD.encode_to_string(signature.signature());
-    for (query, found) in [
-        (format!("transfer.recipient='{to}'"), "2"),
-        (format!("tx.acc_seq='{from}/2'"), "1"),
-        (
-            format!("tx.fee_payer='{from}' AND message.action='/cosmos.bank.v1beta1.MsgSend'"),
-            "2",
-        ),
-        (format!("tx.signature='{signature}'"), "1"),
-        ("tx.fee='2000stake'".to_owned(), "2"),
-        (format!("coin_spent.spender='{to}'"), "0"),
-    ] {
-        let answer = call(&node.url(), "tx_search", &json!({"query": query}));
-        assert_eq!(answer["total_count"], found, "{query}");
-    }
 }

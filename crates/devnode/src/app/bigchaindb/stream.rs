@@ -6,44 +6,83 @@
 //! can read what it missed from `/api/v1/blocks`.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use wire::ws::{Event, close_code, write_close, write_pong};
 
-use crate::app::bigchaindb::ValidTransactions;
-use crate::http::{Frames, Request, Response, Upgrade};
-use crate::node::Node;
+use super::{Bigchaindb, ValidTransactions};
+use crate::host::{Host, Work};
+use crate::http::{self, Frames, Handler, Limits, Request, Response, Upgrade};
 use crate::rpc;
+use crate::server::Endpoint;
 
 /// Where the stream is.
-pub(crate) const PATH: &str = "/api/v1/streams/valid_transactions";
+pub(super) const PATH: &str = "/api/v1/streams/valid_transactions";
 /// How long writing a block's messages may take.
 const WRITE_WAIT: Duration = Duration::from_secs(10);
 /// Largest message that a client may send; the stream has no use for any.
 const MAX_MESSAGE: usize = 64 << 10;
 
 /// Blocks as they are committed.
-pub(crate) type Listener = Receiver<Arc<ValidTransactions>>;
+type Listener = Receiver<Arc<ValidTransactions>>;
 
-/// The answer to a handshake, and the blocks committed from now on if it succeeds.
-pub(crate) fn handshake(node: &Node, request: &Request) -> (Response, Option<Listener>) {
-    let app = node.app.bigchaindb().filter(|_| request.path() == PATH);
-    let Some(app) = app else {
-        return (Response::text(404, "404: Not Found"), None);
-    };
-    let listener = app.listen();
-    let response = rpc::ws::handshake(request);
-    let listener = (response.status == 101).then_some(listener);
-    (response, listener)
+/// The event stream of a node.
+pub(super) struct Stream {
+    pub(super) host: Arc<Host>,
+    pub(super) app: Arc<Bigchaindb>,
+}
+
+impl Endpoint for Stream {
+    fn connections(&self) -> usize {
+        self.host.config.rpc.max_open_connections
+    }
+
+    fn serve(self: Arc<Self>, stream: TcpStream, _peer: SocketAddr) -> Work<'static, ()> {
+        Box::pin(async move {
+            let limits = Limits::of_rpc(&self.host.config);
+            let client = Client {
+                stream: &self,
+                listener: Mutex::default(),
+            };
+            // A broken connection needs no action of the node.
+            if let Ok(Some(upgrade)) = http::serve(stream, limits, &client).await
+                && let Some(listener) = client.listener.into_inner()
+            {
+                serve(&self.host, upgrade, listener).await;
+            }
+        })
+    }
+}
+
+struct Client<'a> {
+    stream: &'a Stream,
+    /// Subscribed to blocks since the handshake, so that none is missed before the first read.
+    listener: Mutex<Option<Listener>>,
+}
+
+impl Handler for Client<'_> {
+    async fn answer(&self, request: &Request) -> Response {
+        self.stream.host.faults.pass().await;
+        if request.path() != PATH {
+            return Response::text(404, "404: Not Found");
+        }
+        let listener = self.stream.app.events.subscribe();
+        let response = rpc::ws::handshake(request);
+        *self.listener.lock() = (response.status == 101).then_some(listener);
+        response
+    }
 }
 
 /// Serves an upgraded connection until it ends.
-pub(crate) async fn serve(node: &Node, upgrade: Upgrade, mut blocks: Listener) {
+async fn serve(host: &Host, upgrade: Upgrade, mut blocks: Listener) {
     let (mut frames, mut stream) = Frames::of(upgrade, MAX_MESSAGE);
     loop {
         let written = match frames.next() {
@@ -60,7 +99,7 @@ pub(crate) async fn serve(node: &Node, upgrade: Upgrade, mut blocks: Listener) {
                     Ok(false) | Err(_) => return,
                 },
                 block = blocks.recv() => {
-                    node.faults.pass().await;
+                    host.faults.pass().await;
                     match block {
                         Ok(block) => write(&mut stream, &block.frames).await,
                         Err(RecvError::Lagged(missed)) => return cut_off(&mut stream, missed).await,

@@ -1,9 +1,11 @@
-//! Protobuf's wire format, as far as the messages here need it.
+//! Protobuf's wire format, as far as the chains' messages need it.
 //!
-//! The Cosmos SDK signs the bytes as they are sent (ADR-027), so fields are written in ascending order
-//! and zero values are left out.
+//! Zero values are left out, as proto3 does. The Cosmos SDK signs the bytes as they are sent (ADR-027), so its callers
+//! write fields in ascending order.
 
-use crate::Error;
+/// A message that is cut off or not protobuf, named by what it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed(pub &'static str);
 
 /// Appends a varint.
 pub fn varint(out: &mut Vec<u8>, mut value: u64) {
@@ -57,6 +59,18 @@ pub fn any(out: &mut Vec<u8>, type_url: &str, write: impl FnOnce(&mut Vec<u8>)) 
         // An empty message is a zero value.
         out.truncate(before);
     }
+}
+
+/// Bytes that [`nested`] takes for a value of that length and a field number below 16.
+#[must_use]
+pub const fn nested_len(value: usize) -> usize {
+    let mut length_bytes = 1;
+    let mut rest = value >> 7;
+    while rest > 0 {
+        length_bytes += 1;
+        rest >>= 7;
+    }
+    1 + length_bytes + value
 }
 
 /// One field of a message.
@@ -124,7 +138,7 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u32, Value<'a>), Error>;
+    type Item = Result<(u32, Value<'a>), Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
@@ -134,7 +148,7 @@ impl<'a> Iterator for Fields<'a> {
         if field.is_none() {
             self.rest = &[];
         }
-        Some(field.ok_or(Error::Malformed(self.what)))
+        Some(field.ok_or(Malformed(self.what)))
     }
 }
 
@@ -142,30 +156,30 @@ impl<'a> Value<'a> {
     /// The bytes of a string, bytes or message.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when it is a number.
-    pub fn bytes(self, what: &'static str) -> Result<&'a [u8], Error> {
+    /// [`Malformed`] when it is a number.
+    pub fn bytes(self, what: &'static str) -> Result<&'a [u8], Malformed> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
-            Self::Number(_) => Err(Error::Malformed(what)),
+            Self::Number(_) => Err(Malformed(what)),
         }
     }
 
     /// The text of a string.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when it is none.
-    pub fn text(self, what: &'static str) -> Result<&'a str, Error> {
-        std::str::from_utf8(self.bytes(what)?).map_err(|_| Error::Malformed(what))
+    /// [`Malformed`] when it is none.
+    pub fn text(self, what: &'static str) -> Result<&'a str, Malformed> {
+        std::str::from_utf8(self.bytes(what)?).map_err(|_| Malformed(what))
     }
 
     /// The value of a number.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when it is none.
-    pub fn number(self, what: &'static str) -> Result<u64, Error> {
+    /// [`Malformed`] when it is none.
+    pub fn number(self, what: &'static str) -> Result<u64, Malformed> {
         match self {
             Self::Number(number) => Ok(number),
-            Self::Bytes(_) => Err(Error::Malformed(what)),
+            Self::Bytes(_) => Err(Malformed(what)),
         }
     }
 }
@@ -176,7 +190,13 @@ const LENGTH_DELIMITED: u8 = 2;
 mod tests {
     use proptest::prelude::{any, prop, prop_assert_eq, proptest};
 
-    use super::{Error, Fields, Value, bytes, nested, number};
+    use super::{Fields, Malformed, Value, bytes, nested, nested_len, number, varint};
+
+    fn varint_bytes(value: u64) -> usize {
+        let mut out = Vec::new();
+        varint(&mut out, value);
+        out.len()
+    }
 
     proptest! {
         #[test]
@@ -185,6 +205,7 @@ mod tests {
             number(&mut out, 3, value);
             nested(&mut out, 5, |out| out.extend_from_slice(&inner));
             let fields: Vec<_> = Fields::of(&out, "test").map(Result::unwrap).collect();
+            prop_assert_eq!(out.len() - usize::from(value > 0) * (1 + varint_bytes(value)), nested_len(inner.len()));
             let mut expected = vec![(5, Value::Bytes(&inner))];
             if value > 0 {
                 expected.insert(0, (3, Value::Number(value)));
@@ -206,6 +227,6 @@ mod tests {
         bytes(&mut out, 1, b"whole");
         out.pop();
         let fields: Vec<_> = Fields::of(&out, "half").collect();
-        assert_eq!(fields, [Err(Error::Malformed("half"))]);
+        assert_eq!(fields, [Err(Malformed("half"))]);
     }
 }
