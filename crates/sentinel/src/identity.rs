@@ -35,6 +35,17 @@ pub struct Identity {
     pub allowed: bool,
 }
 
+/// The other end of a socket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    /// The socket's own address.
+    pub(crate) address: IpAddr,
+    /// Its client, headers unseen.
+    pub(crate) identity: Identity,
+    /// Whether it is a trusted proxy, whose headers say who the client is.
+    pub(crate) is_proxy: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Allow,

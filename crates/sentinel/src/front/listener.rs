@@ -1,6 +1,6 @@
 //! From a listener to connections, and to their end.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::task::{JoinError, JoinSet};
@@ -11,19 +11,8 @@ use super::accept::{Accept, Acceptor};
 use super::backend::Backend;
 use super::http::Connection;
 use super::socket::Stream;
-use crate::identity::{Identity, denied};
+use crate::identity::{Peer, denied};
 use crate::refusal::Refusal;
-
-/// The other end of a socket.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer {
-    /// The socket's own address.
-    pub(crate) address: IpAddr,
-    /// Its client, headers unseen.
-    pub(crate) identity: Identity,
-    /// Whether it is a trusted proxy, whose headers say who the client is.
-    pub(crate) is_proxy: bool,
-}
 
 /// Serves until told to stop, then until the last connection has ended or the budget is used up.
 /// Returns how many connections were cut off.

@@ -21,10 +21,10 @@ use self::request::{NoRequest, RequestReader};
 use self::work::{Next, Other, Plan};
 use super::Shared;
 use super::backend::Backend;
-use super::listener::Peer;
 use super::socket::{Ended, Stream};
 use super::websocket::Session;
 use crate::budget::Held;
+use crate::identity::Peer;
 use crate::refusal::Refusal;
 use crate::respond::Asked;
 
