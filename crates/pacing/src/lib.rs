@@ -32,7 +32,6 @@ mod counters;
 mod cursor;
 mod decimal;
 mod error;
-mod float;
 mod named;
 mod nanos;
 mod profile;

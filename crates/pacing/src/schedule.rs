@@ -51,10 +51,8 @@ impl Schedule {
             }
             Arrivals::Poisson { seed } => self.poisson_area(seed, i)?,
         };
-        let piece = self.profile.piece(area)?;
-        Some(Nanos::new(
-            piece.start + piece.form.invert(area - piece.area_start),
-        ))
+        let piece = self.profile.piece(area, None)?;
+        Some(Nanos::new(piece.last_at(area)))
     }
 
     /// How many transactions are due before `t`.

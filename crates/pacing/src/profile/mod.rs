@@ -1,8 +1,5 @@
 //! Profiles: the rate as a function of time, and its integral.
 
-mod bisect;
-mod check;
-mod curve;
 mod error;
 mod exponential;
 mod linear;
@@ -11,33 +8,28 @@ mod phase;
 mod ramp;
 mod shape;
 mod sine;
-mod slope;
+mod smooth;
 mod square;
 mod stairs;
-mod step;
 mod trace;
 mod trace_csv;
 
 use std::{fmt, num::NonZeroU32, ops::Range, sync::Arc};
 
-pub use self::error::ProfileError;
-pub use self::step::Step;
+pub(crate) use self::shape::Piece;
+pub use self::{error::ProfileError, phase::Step};
 use self::{
-    check::{MAX_DURATION_NANOS, MAX_STEPS, check_duration},
+    error::{MAX_DURATION_NANOS, MAX_STEPS, check_duration},
     exponential::Exponential,
-    linear::linear,
+    linear::Linear,
     phase::Phase,
     ramp::Ramp,
     shape::Shape,
     sine::Sine,
+    smooth::{Law, Smooth},
     square::Square,
     stairs::{Staircase, Stairs},
     trace::{Point, Trace},
-};
-pub(crate) use self::{
-    curve::Curve,
-    shape::{Form, Piece},
-    slope::Slope,
 };
 use crate::{count::Count, nanos::Nanos, rate::Rate, rate::SignedRate};
 
@@ -47,9 +39,10 @@ use crate::{count::Count, nanos::Nanos, rate::Rate, rate::SignedRate};
 /// in sequence ([`Profile::phases`]). Its integral, in units of 10⁻¹⁵ transactions, is computed
 /// from the start of the shape in integers, so nothing adds up over time:
 ///
-/// - constant, ramp, square, trace and linear are exact (linear: rounded down to the unit);
-/// - exponential and sine are within 0.002 transactions and 10⁻¹⁴ of the true integral at every
-///   instant, which is always less than one transaction, and never fall. `profile/curve.rs` says how.
+/// - constant, ramp, square and trace are exact;
+/// - linear, exponential and sine are staircases of 1 ms: at each whole millisecond and at the end they are
+///   exact (linear: rounded down to the unit; the others: less than one transaction from the true integral,
+///   whatever the rates and the duration), and within a millisecond the rate is the mean one.
 #[derive(Debug, Clone)]
 pub struct Profile {
     phases: Arc<[Phase]>,
@@ -126,11 +119,8 @@ impl Profile {
     /// Both rates zero; a duration of zero or above [`Profile::MAX_DURATION`].
     pub fn linear(from: Rate, to: Rate, duration: Nanos) -> Result<Self, ProfileError> {
         let text = format!("linear {from} to {to} in {duration}");
-        Ok(Self::single(
-            &text,
-            from.max(to),
-            linear(from, to, duration)?,
-        ))
+        let law = Linear::new(from, to, duration)?;
+        Ok(Self::smooth(&text, from.max(to), law))
     }
 
     /// A rate that changes by the same factor in equal times: `from · (to / from)^(t / duration)`.
@@ -139,8 +129,8 @@ impl Profile {
     /// A rate of zero; a duration of zero or above [`Profile::MAX_DURATION`].
     pub fn exponential(from: Rate, to: Rate, duration: Nanos) -> Result<Self, ProfileError> {
         let text = format!("exponential {from} to {to} in {duration}");
-        let shape = Exponential::new(from, to, duration)?;
-        Ok(Self::single(&text, from.max(to), shape))
+        let law = Exponential::new(from, to, duration)?;
+        Ok(Self::smooth(&text, from.max(to), law))
     }
 
     /// `high` for `on`, then `low` for `off`, `cycles` times; ends with an off time.
@@ -175,7 +165,7 @@ impl Profile {
         // Also the peak of a sine that ends before its first crest.
         let crest = Rate::clamped(mean.as_micros() + amplitude.as_micros());
         let text = format!("sine {mean} ±{amplitude} with a period of {period} for {duration}");
-        Ok(Self::single(&text, crest, sine))
+        Ok(Self::smooth(&text, crest, sine))
     }
 
     /// A recorded rate: each point's rate holds until the next point. Times are since the origin,
@@ -289,6 +279,10 @@ impl Profile {
         Self::single(text, peak, Staircase(stairs))
     }
 
+    fn smooth(text: &str, peak: Rate, law: impl Law + 'static) -> Self {
+        Self::single(text, peak, Smooth(law))
+    }
+
     /// `text` begins with the shape's name.
     fn single(text: &str, peak: Rate, shape: impl Shape + 'static) -> Self {
         Self {
@@ -380,16 +374,18 @@ impl Profile {
         self.last().area_end
     }
 
-    /// The piece on which the area passes `area`, if it does.
-    pub(crate) fn piece(&self, area: u128) -> Option<Piece> {
+    /// The piece on which the area passes `area`, if it does; `near` is where to look first.
+    pub(crate) fn piece(&self, area: u128, near: Option<u64>) -> Option<Piece> {
         let index = self.phases.partition_point(|phase| phase.area_end <= area);
         let phase = self.phases.get(index)?;
-        let piece = phase.shape.piece(area - phase.area_start);
+        let near = near.map(|near| near.saturating_sub(phase.start));
+        let piece = phase.shape.piece(area - phase.area_start, near);
         Some(Piece {
             start: phase.start + piece.start,
+            end: phase.start + piece.end,
             area_start: phase.area_start + piece.area_start,
             area_end: phase.area_start + piece.area_end,
-            form: piece.form,
+            rate: piece.rate,
         })
     }
 

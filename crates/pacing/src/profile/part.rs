@@ -78,14 +78,16 @@ impl Shape for Part {
         }
     }
 
-    fn piece(&self, area: u128) -> Piece {
+    fn piece(&self, area: u128, near: Option<u64>) -> Piece {
         // Shapes of several steps have one piece a step, so it lies within these steps.
-        let piece = self.shape.piece(self.area_start + area);
+        let near = near.map(|near| near.saturating_add(self.start));
+        let piece = self.shape.piece(self.area_start + area, near);
         Piece {
             start: piece.start - self.start,
+            end: piece.end - self.start,
             area_start: piece.area_start - self.area_start,
             area_end: piece.area_end - self.area_start,
-            form: piece.form,
+            rate: piece.rate,
         }
     }
 }

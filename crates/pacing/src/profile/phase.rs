@@ -1,14 +1,29 @@
-//! A shape at its place in a profile.
+//! A shape at its place in a profile, and its steps: what a report has one row for.
 
 use std::sync::Arc;
 
-use super::error::ProfileError;
 use super::{
-    check::{check_duration, check_steps},
+    error::{ProfileError, check_duration, check_steps},
     shape::Shape,
-    step::Step,
 };
 use crate::{nanos::Nanos, rate::Rate};
+
+/// A stretch of a profile that is reported on its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// Which one, counted from 0 over the whole profile.
+    pub index: u32,
+    /// When it begins.
+    pub start: Nanos,
+    /// When it ends (the first instant that is no longer in it); nothing when it runs until stopped.
+    pub end: Option<Nanos>,
+    /// Its mean rate.
+    pub rate: Rate,
+    /// Whether it is a rest: a rate of zero, or the low half of a square wave.
+    pub pause: bool,
+    /// The step that it offers a second time, if it does (see [`crate::Profile::with_again`]).
+    pub again_of: Option<u32>,
+}
 
 /// A shape at its place in the profile.
 #[derive(Debug, Clone)]

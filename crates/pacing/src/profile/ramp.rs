@@ -1,8 +1,7 @@
 //! A ramp in steps: start + k · step every interval.
 
-use super::error::ProfileError;
 use super::{
-    check::{MAX_STEPS, check_duration, check_steps},
+    error::{MAX_STEPS, ProfileError, check_duration, check_steps},
     shape::ENDLESS,
     stairs::Stairs,
 };

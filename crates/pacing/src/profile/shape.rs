@@ -1,8 +1,7 @@
 //! What every shape of a profile can say about itself, in its own time (from 0).
 
-use std::{fmt::Debug, sync::Arc};
+use std::fmt::Debug;
 
-use super::{curve::Curve, slope::Slope};
 use crate::rate::Rate;
 
 /// One shape. Times are nanoseconds since the shape's own start, areas are in units of
@@ -36,8 +35,8 @@ pub(super) trait Shape: Debug + Send + Sync {
             pause: false,
         }
     }
-    /// The piece on which the area passes `area`, for `area < self.area(length)`.
-    fn piece(&self, area: u128) -> Piece;
+    /// The piece on which the area passes `area`, for `area < self.area(length)`; `near` is where to look first.
+    fn piece(&self, area: u128, near: Option<u64>) -> Piece;
 }
 
 /// A step in the time of its shape.
@@ -49,55 +48,35 @@ pub(super) struct LocalStep {
     pub(super) pause: bool,
 }
 
-/// A stretch of a profile along which one formula holds.
+/// A stretch of a profile with one rate.
 #[derive(Debug, Clone)]
 pub(crate) struct Piece {
     /// When it begins.
     pub(crate) start: u64,
+    /// When it ends; after its start.
+    pub(crate) end: u64,
     /// The area before it.
     pub(crate) area_start: u128,
-    /// The area up to its end; greater than `area_start`.
+    /// The area up to its end: at least what the rate amounts to; the rest falls on its last nanosecond.
     pub(crate) area_end: u128,
-    /// The formula, in time and area since the piece's start.
-    pub(crate) form: Form,
+    /// The rate, in millionths per second.
+    pub(crate) rate: u64,
 }
 
 impl Piece {
-    /// A shape that is one piece.
-    pub(super) const fn whole(area: u128, form: Form) -> Self {
-        Self {
-            start: 0,
-            area_start: 0,
-            area_end: area,
-            form,
-        }
+    /// The last instant in it by which the area is no more than `area`, for an area that is passed in it.
+    pub(crate) fn last_at(&self, area: u128) -> u64 {
+        let last = self.end - self.start - 1;
+        let at = (area - self.area_start).checked_div(u128::from(self.rate));
+        self.start + at.map_or(last, |at| at.min(u128::from(last)) as u64)
+    }
+
+    /// The area up to which the rate leads.
+    pub(crate) fn area_of_rate(&self) -> u128 {
+        self.area_start + u128::from(self.rate) * u128::from(self.end - self.start)
     }
 }
 
 /// How long an endless shape can be computed: 2^63 ns, 292 years. Together with
 /// [`crate::Profile::MAX_DURATION`] for what comes before it, every instant fits in 64 bits.
 pub(super) const ENDLESS: u64 = 1 << 63;
-
-/// The formula of a piece.
-#[derive(Debug, Clone)]
-pub(crate) enum Form {
-    /// One rate, in millionths per second.
-    Flat(u64),
-    /// A rate that changes evenly.
-    Linear(Slope),
-    /// A table of cubic arcs.
-    Curve(Arc<Curve>),
-}
-
-impl Form {
-    /// The last instant by which the piece's area is no more than `area`, for an area below the
-    /// piece's whole.
-    pub(crate) fn invert(&self, area: u128) -> u64 {
-        match self {
-            // Below the piece's area, so below rate * length: fits.
-            Self::Flat(rate) => (area / u128::from(*rate)) as u64,
-            Self::Linear(slope) => slope.invert(area),
-            Self::Curve(curve) => curve.invert(area),
-        }
-    }
-}

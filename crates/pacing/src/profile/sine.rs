@@ -1,32 +1,26 @@
 //! A rate that swings around a mean.
 
-use std::f64::consts::{PI, TAU};
-use std::sync::Arc;
+use std::f64::consts::TAU;
 
-use super::error::ProfileError;
 use super::{
-    check::check_duration,
-    curve::{Curve, Knot, segments_for},
-    shape::{Form, Piece, Shape},
+    error::{ProfileError, check_duration},
+    smooth::Law,
 };
-use crate::{count, nanos::Nanos, rate::Rate};
+use crate::{nanos::Nanos, rate::Rate};
 
-/// `rate(t) = mean + amplitude · sin(2π·t/P)`; the area up to t is
-/// `mean·t + amplitude·P/2π · (1 - cos(2π·t/P))`, of which only one period is kept: a whole one has
-/// exactly `mean·P`, so periods do not drift.
+/// `rate(t) = mean + amplitude · sin(2π·t/P)`. A whole period has exactly the area `mean·P`, so that periods
+/// do not drift.
+///
+/// The area is computed from the nearest trough: there rates and areas are small, and a float keeps the digits
+/// that the difference of two neighbours needs (tested: [`Law::area`] never falls).
 #[derive(Debug)]
 pub(super) struct Sine {
-    swing: Swing,
-    length: u64,
-    /// One period.
-    curve: Arc<Curve>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Swing {
     mean: u64,
     amplitude: u64,
     period: u64,
+    length: u64,
+    /// The area from a trough to the start, a quarter of a period later.
+    before: u128,
 }
 
 impl Sine {
@@ -51,77 +45,71 @@ impl Sine {
         }
         check_duration("the period of the sine", period)?;
         check_duration("the duration of the sine", duration)?;
-        let swing = Swing {
+        let mut sine = Self {
             mean: mean.as_micros(),
             amplitude: amplitude.as_micros(),
             period: period.as_nanos(),
-        };
-        let bits = swing.segment_bits();
-        let curve = Curve::new(swing.period, bits, |k| swing.knot(k, 1 << bits));
-        Ok(Self {
-            swing,
             length: duration.as_nanos(),
-            curve: Arc::new(curve),
-        })
+            before: 0,
+        };
+        sine.before = sine.after_trough(sine.period);
+        Ok(sine)
     }
 
     fn period_area(&self) -> u128 {
-        self.curve.total()
-    }
-}
-
-impl Swing {
-    fn segment_bits(&self) -> u32 {
-        let greatest_area = (self.mean + self.amplitude) as f64 * self.period as f64;
-        // The third derivative of the rate is at most amplitude · (2π / P)³.
-        let swing_area = self.amplitude as f64 * self.period as f64 / count::ONE as f64;
-        let whole_error = swing_area * TAU.powi(3) / 384.0;
-        segments_for(whole_error, greatest_area)
+        u128::from(self.mean) * u128::from(self.period)
     }
 
-    /// The rate at `part / whole` of the period, in millionths per second.
-    fn rate(&self, part: u64, whole: u64) -> f64 {
-        let angle = TAU * (part as f64 / whole as f64);
-        self.mean as f64 + self.amplitude as f64 * libm::sin(angle)
-    }
-
-    fn knot(&self, k: u64, knots: u64) -> Knot {
-        let mean_area = u128::from(self.mean) * u128::from(self.period);
-        // 1 - cos(2x) = 2·sin²(x) keeps its digits where the cosine is close to 1.
-        let sine = libm::sin(PI * (k as f64 / knots as f64));
-        let swing_area = self.amplitude as f64 * self.period as f64 / PI * sine * sine;
-        Knot {
-            // Below 2^116: the mean's part is exact, so that a whole period has no error at all.
-            area: mean_area * u128::from(k) / u128::from(knots) + swing_area as u128,
-            rate: self.rate(k, knots),
+    /// The area of the first `quarters` quarter nanoseconds after a trough, for at most two periods.
+    fn after_trough(&self, quarters: u64) -> u128 {
+        let period = 4 * self.period;
+        if quarters > period {
+            self.period_area() + self.after_trough(quarters - period)
+        } else if quarters > period / 2 {
+            self.period_area() - self.rise(period - quarters)
+        } else {
+            self.rise(quarters)
         }
     }
+
+    /// The same for at most half a period: `(mean - amplitude)·t + amplitude·(t - P/2π·sin(2π·t/P))`.
+    fn rise(&self, quarters: u64) -> u128 {
+        let steady = u128::from(self.mean - self.amplitude) * u128::from(quarters) / 4;
+        let angle = TAU * (quarters as f64 / (4 * self.period) as f64);
+        let swing = self.amplitude as f64 * (self.period as f64 / TAU) * minus_sine(angle);
+        (steady + swing as u128).min(self.period_area() / 2)
+    }
 }
 
-impl Shape for Sine {
+/// `x - sin(x)`, without the digits that the difference loses where x is small.
+fn minus_sine(x: f64) -> f64 {
+    if x > 1.0 {
+        return x - libm::sin(x);
+    }
+    // x³/3! · (1 - x²/(4·5) · (1 - x²/(6·7) · …)): what follows eight factors is below 10^-18.
+    let square = x * x;
+    let mut series = 1.0;
+    for even in (4..=18).rev().step_by(2) {
+        let even = f64::from(even);
+        series = 1.0 - square / (even * (even + 1.0)) * series;
+    }
+    x * square / 6.0 * series
+}
+
+impl Law for Sine {
     fn length(&self) -> u64 {
         self.length
     }
 
     fn area(&self, t: u64) -> u128 {
-        let (periods, rest) = (t / self.swing.period, t % self.swing.period);
-        u128::from(periods) * self.period_area() + self.curve.area(rest)
+        let (periods, rest) = (t / self.period, t % self.period);
+        let part = self.after_trough(self.period + 4 * rest) - self.before;
+        u128::from(periods) * self.period_area() + part
     }
 
-    fn rate_at(&self, t: u64) -> Rate {
-        let rate = self.swing.rate(t % self.swing.period, self.swing.period);
+    fn rate(&self, t: u64) -> Rate {
+        let angle = TAU * ((t % self.period) as f64 / self.period as f64);
+        let rate = self.mean as f64 + self.amplitude as f64 * libm::sin(angle);
         Rate::clamped(rate.round() as u64)
-    }
-
-    fn piece(&self, area: u128) -> Piece {
-        // The area is below that of all periods begun, which are at most 2^55.
-        let periods = (area / self.period_area()) as u64;
-        let area_start = u128::from(periods) * self.period_area();
-        Piece {
-            start: periods * self.swing.period,
-            area_start,
-            area_end: (area_start + self.period_area()).min(self.area(self.length)),
-            form: Form::Curve(Arc::clone(&self.curve)),
-        }
     }
 }

@@ -2,9 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use super::error::ProfileError;
 use super::{
-    check::{check_duration, check_steps},
+    error::{ProfileError, check_duration, check_steps},
     stairs::Stairs,
 };
 use crate::{nanos::Nanos, rate::Rate};

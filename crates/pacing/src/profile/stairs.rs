@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use super::shape::{Form, LocalStep, Piece, Shape};
+use super::shape::{LocalStep, Piece, Shape};
 use crate::rate::Rate;
 
 /// A shape made of flat steps, of which it can tell each one without walking the others.
@@ -79,15 +79,16 @@ impl<S: Stairs> Shape for Staircase<S> {
         }
     }
 
-    fn piece(&self, area: u128) -> Piece {
+    fn piece(&self, area: u128, _near: Option<u64>) -> Piece {
         // Of a step and the pauses before it, all with the same area before them, the last is the
         // one that offers something.
         let k = self.last_step(|k| self.0.area_before(k) <= area);
         Piece {
             start: self.0.start(k),
+            end: self.0.start(k + 1),
             area_start: self.0.area_before(k),
             area_end: self.0.area_before(k + 1),
-            form: Form::Flat(self.0.rate(k)),
+            rate: self.0.rate(k),
         }
     }
 }

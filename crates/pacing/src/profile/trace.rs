@@ -1,8 +1,7 @@
 //! A recorded rate: each row's rate holds until the next row. A constant rate is a trace of one row.
 
-use super::error::ProfileError;
 use super::{
-    check::{check_duration, check_steps},
+    error::{ProfileError, check_duration, check_steps},
     shape::ENDLESS,
     stairs::Stairs,
 };

@@ -155,6 +155,35 @@ impl Shape {
     pub(crate) fn slack(&self, count: f64) -> f64 {
         1e-6 + count * 1e-12
     }
+
+    /// How far a staircase of 1 ms may be off within a step: the error of linear interpolation.
+    pub(crate) fn within_step(&self) -> f64 {
+        let (swing, steepest, length) = match self {
+            Self::Linear { from, to, duration } => {
+                let duration = duration.as_secs_f64();
+                let change = (f(*from) - f(*to)).abs();
+                (change * duration, change / duration, duration)
+            }
+            Self::Exponential { from, to, duration } => {
+                let duration = duration.as_secs_f64();
+                let (high, folds) = (f(*from).max(f(*to)), (f(*from) / f(*to)).ln().abs());
+                (high * duration, high * folds / duration, duration)
+            }
+            Self::Sine {
+                amplitude,
+                period,
+                duration,
+                ..
+            } => {
+                let period = period.as_secs_f64();
+                let swing = f(*amplitude) * period;
+                let steepest = f(*amplitude) * TAU / period;
+                (swing, steepest, duration.as_secs_f64())
+            }
+            _ => return 0.0,
+        };
+        (steepest * length.min(1e-3).powi(2) / 8.0).min(swing)
+    }
 }
 
 /// 0.1/s to 1,000,000/s, evenly over the decades.

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use pacing::{Arrivals, Nanos, Profile, Rate, Schedule};
 use proptest::prelude::*;
 
-use crate::samples::{integral_of, micros, sequences, shapes};
+use crate::samples::{Shape, integral_of, micros, sequences, shapes};
 
 const SHORT: Nanos = Nanos::from_micros(10);
 const LONG: Nanos = Nanos::from_secs(3_600);
@@ -26,7 +26,7 @@ fn count_before(schedule: &Schedule, t: Nanos, above: u64) -> u64 {
 
 /// Checks the count of due times before `t` against the true integral.
 fn check_count(schedule: &Schedule, truth: f64, slack: f64, t: Nanos) -> Result<(), TestCaseError> {
-    let counted = count_before(schedule, t, truth as u64 + 10);
+    let counted = count_before(schedule, t, (truth + slack) as u64 + 10);
     prop_assert_eq!(counted, schedule.due_before(t));
     prop_assert_eq!(counted, schedule.profile().integral(t).rounded_up());
     let off = (counted as f64 - truth).abs();
@@ -49,8 +49,7 @@ proptest! {
         for part in parts.into_iter().chain([1.0]) {
             let t = Nanos::new((end.as_nanos() as f64 * part) as u64).min(end);
             let truth = shape.integral(t.as_secs_f64());
-            // Exponential and sine: 0.002 off the true integral at most.
-            check_count(&schedule, truth, 0.002 + shape.slack(truth), t)?;
+            check_count(&schedule, truth, shape.within_step() + shape.slack(truth), t)?;
         }
         prop_assert_eq!(schedule.planned(), Some(schedule.due_before(end)));
         prop_assert_eq!(schedule.due(schedule.planned().unwrap()), None);
@@ -69,7 +68,8 @@ proptest! {
         prop_assert_eq!(at, end);
         for t in seams {
             let truth = integral_of(&shapes, t);
-            let slack = shapes.len() as f64 * 0.002 + shapes[0].slack(truth);
+            let within_steps: f64 = shapes.iter().map(Shape::within_step).sum();
+            let slack = within_steps + shapes[0].slack(truth);
             check_count(&schedule, truth, slack, t)?;
         }
     }
