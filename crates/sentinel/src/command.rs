@@ -17,8 +17,8 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::cli::{Cli, Command};
 use crate::config::{self, Config, Resolved, Sources};
-use crate::journal;
 use crate::lane::OWN_CONNECTIONS;
+use crate::operator::journal;
 use crate::serve::{Listeners, ServeError, serve};
 use crate::systemd;
 use crate::top;

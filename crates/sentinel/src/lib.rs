@@ -10,7 +10,6 @@
 //!
 //! Read first: [`config::Config`], [`lane`], [`control::Pacer`].
 
-pub mod admin;
 pub mod budget;
 pub mod cli;
 pub mod clock;
@@ -18,12 +17,10 @@ pub mod command;
 pub mod config;
 pub mod front;
 pub mod identity;
-mod inspect;
-pub mod journal;
 pub mod jsonrpc;
 pub mod lane;
 pub mod metrics;
-pub mod overview;
+pub mod operator;
 pub mod refusal;
 pub mod respond;
 mod sampled;
@@ -34,4 +31,3 @@ mod systemd;
 mod timer;
 pub mod top;
 pub mod upstream;
-pub mod views;

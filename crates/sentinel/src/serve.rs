@@ -11,13 +11,12 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::admin;
 use crate::config::Config;
 use crate::front::{Front, Lanes};
 use crate::identity::Identities;
-use crate::inspect::Operator;
 use crate::lane::{Accounts, lane};
 use crate::metrics::RestartedTask;
+use crate::operator::{self, Operator};
 use crate::supervise::{Ended, Tasks, keep_running};
 use crate::surroundings::Surroundings;
 use crate::systemd;
@@ -279,7 +278,7 @@ async fn serve_operator(
             let (listener, operator) = (listener.try_clone(), Arc::clone(&operator));
             async move {
                 match listener.and_then(TcpListener::from_std) {
-                    Ok(listener) => admin::serve(listener, metrics, operator, end).await,
+                    Ok(listener) => operator::serve(listener, metrics, operator, end).await,
                     Err(error) => warn!(%error, "the operator cannot be served"),
                 }
             }

@@ -51,7 +51,7 @@ pub enum Command {
         /// The file (TOML).
         file: PathBuf,
     },
-    /// Show a running sentinel's figures in the terminal; as text when stdout is none. Keys: q ends it.
+    /// Print a running sentinel's figures every second; a terminal is cleared before each.
     #[command(before_long_help = examples![
         "sentinel top"
         "sentinel top --admin http://127.0.0.1:26681 --once"
@@ -60,7 +60,7 @@ pub enum Command {
         /// Its operator's listener: a URL, an address with a port, or a port of this machine.
         #[arg(long, value_name = "URL", default_value = "127.0.0.1:26681")]
         admin: crate::top::Address,
-        /// Print the figures once, as text, and end.
+        /// Print the figures once and end.
         #[arg(long)]
         once: bool,
     },

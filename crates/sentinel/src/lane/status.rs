@@ -7,6 +7,7 @@ use std::time::Duration;
 use control::{Bound, BreakState};
 use fairq::{Backlog, Neutral};
 use pacing::{Nanos, Rate};
+use serde::Serialize;
 use tracing::info;
 
 use super::scarcity::Shortage;
@@ -55,7 +56,7 @@ pub struct Status {
 }
 
 /// How every admitted write ended; the sum is what was admitted, less what is still here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Accounts {
     /// Writes taken into the queue.
     pub admitted: u64,

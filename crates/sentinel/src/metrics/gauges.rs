@@ -4,6 +4,7 @@ use control::Bound;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Metric, Registry, Unit};
+use serde::Serialize;
 
 use super::family;
 
@@ -12,10 +13,11 @@ use super::family;
 macro_rules! gauges {
     ($($field:ident: $type:ty, $name:literal $(in $unit:ident)?, $help:literal;)*) => {
         /// The state of the program at one moment. The owners of the state fill it in at each scrape.
-        #[derive(Clone, Copy, Debug, Default, PartialEq)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
         pub struct Gauges {
             $(#[doc = $help] pub $field: $type,)*
             /// What holds the next write back.
+            #[serde(skip)]
             pub bound: Bound,
             /// Write connections in use.
             pub upstream_open: usize,

@@ -23,6 +23,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
+use serde::Serialize;
 
 pub use gauges::Gauges;
 pub use labels::{
@@ -99,7 +100,7 @@ metrics! { r;
 }
 
 /// What was counted since the start, as far as the operator's page shows it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Counted {
     /// Reads that ended.
     pub reads: u64,

@@ -402,14 +402,14 @@ fn top_prints_the_figures_of_a_running_sentinel() {
             .sentinel(&format!("top --once --admin {page}"))
             .expect(0)
             .out;
-        if text.contains("version 0.1.0") && !text.contains("writes wait for nothing") {
+        if text.contains("sentinel 0.1.0") && !text.contains("writes wait for nothing") {
             break text;
         }
     };
     for part in [
         "gate not ready (no node was reached since the start)",
         "writes wait for a node: no node takes writes for",
-        "queue, writes",
+        "queue depth",
         "node http://127.0.0.1:1 down",
         "INFO  serving address=127.0.0.1:",
     ] {

@@ -12,14 +12,14 @@ use hyper::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Request, StatusCode};
-use ops::page::{self, Page, problem};
+use ops::page::{Page, problem};
 use sha2::{Digest as _, Sha256};
 
 pub(super) const PAGE: &str = include_str!("page.html");
 
 /// The page with its headers.
 pub(super) fn page() -> Page {
-    let mut page = page::page(StatusCode::OK, "text/html; charset=utf-8", PAGE);
+    let mut page = ops::page::page(StatusCode::OK, "text/html; charset=utf-8", PAGE);
     let headers = page.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, POLICY.clone());
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -5,16 +5,26 @@ use std::io;
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use serde::Serialize;
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::{MakeWriter, layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::overview::Event;
-
 /// The last lines of the log, oldest first. A process has one log, and so one of these.
 static LINES: Mutex<VecDeque<Entry>> = Mutex::new(VecDeque::new());
+
+/// One line of the log, as the operator sees it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Event {
+    /// How long ago.
+    pub ago_seconds: f64,
+    /// `INFO`, `WARN` or `ERROR`.
+    pub level: &'static str,
+    /// What happened.
+    pub text: String,
+}
 
 #[derive(Debug)]
 struct Entry {
@@ -43,7 +53,7 @@ pub fn recent() -> Vec<Event> {
     let lines = LINES.lock();
     let event = |entry: &Entry| Event {
         ago_seconds: entry.at.elapsed().as_secs() as f64,
-        level: entry.level.to_string(),
+        level: entry.level.as_str(),
         text: entry.text.clone(),
     };
     lines.iter().rev().map(event).collect()
@@ -116,7 +126,7 @@ mod tests {
         });
         let last = &recent()[0];
         assert_eq!(
-            (last.level.as_str(), last.text.as_str()),
+            (last.level, last.text.as_str()),
             ("INFO", "write connections are up node=1")
         );
     }

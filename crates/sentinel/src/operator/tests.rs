@@ -1,38 +1,70 @@
-//! The listener through real sockets, in front of a state that the tests choose.
+//! The listener through real sockets, in front of a state that the tests choose; and what a second look makes of the
+//! first, in times that the tests choose.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use control::BreakState;
+use pacing::Nanos;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
+use super::overview::{BREAKS, Keeper, SECONDS};
 use super::*;
-use crate::metrics::Metrics;
-use crate::overview::{BreakFigures, ClientFigures, Overview};
+use crate::lane::{Accounts, Status};
+use crate::metrics::{Counted, Gauges, Metrics};
 use crate::refusal::Reason;
-use crate::views::{ClientView, Limit, NodeView};
 
-struct Fake(Mutex<Readiness>);
+struct Fake(Mutex<Snapshot>);
+
+/// A name that would clear the terminal, and be a script in a page.
+const HOSTILE: &str = "\u{1b}[2J<script>x</script>";
+
+fn snapshot() -> Snapshot {
+    Snapshot {
+        answering: true,
+        nodes: vec![NodeView {
+            url: "http://127.0.0.1:26657".to_owned(),
+            up: true,
+            silent_ms: None,
+            catching_up: false,
+            height: Some(9),
+        }],
+        status: Status {
+            backlogged_clients: 3,
+            known_clients: 7,
+            ..Status::default()
+        },
+        gauges: Gauges {
+            queue_depth: 42,
+            ..Gauges::default()
+        },
+        ..Snapshot::default()
+    }
+}
+
+fn client() -> ClientView {
+    ClientView {
+        client: "127.0.0.2".to_owned(),
+        weight: 1,
+        connections: 2,
+        queued: 1_024,
+        queued_bytes: 256_000,
+        share_per_second: 995.0,
+        dispatched: 12,
+        refused: 34,
+        forwarded_per_second: None,
+    }
+}
 
 impl Inspect for Fake {
-    fn readiness(&self) -> Readiness {
+    fn snapshot(&self) -> Snapshot {
         self.0.lock().unwrap().clone()
     }
 
-    fn clients(&self, top: usize) -> ClientsView {
-        let client = ClientView {
-            client: "127.0.0.2".to_owned(),
-            weight: 1,
-            queued: 1_024,
-            ..ClientView::default()
-        };
-        ClientsView {
-            active: 3,
-            known: 7,
-            clients: vec![client; top.min(3)],
-        }
+    fn clients(&self, top: usize) -> Vec<ClientView> {
+        vec![client(); top.min(3)]
     }
 
     fn explain(&self, ip: IpAddr) -> Explanation {
@@ -40,16 +72,7 @@ impl Inspect for Fake {
             ip,
             allowed: true,
             rule: None,
-            client: ClientView {
-                client: "127.0.0.2".to_owned(),
-                weight: 1,
-                connections: 2,
-                queued: 1_024,
-                queued_bytes: 256_000,
-                share_per_second: 995.0,
-                dispatched: 12,
-                refused: 34,
-            },
+            client: client(),
             queue_limit: 1_024,
             pace_per_second: 2_000.0,
             sharing: 3,
@@ -63,29 +86,6 @@ impl Inspect for Fake {
             }],
         }
     }
-
-    fn gauges(&self) -> Gauges {
-        Gauges {
-            queue_depth: 42,
-            ..Gauges::default()
-        }
-    }
-
-    fn moment(&self) -> Moment {
-        Moment {
-            gauges: self.gauges(),
-            bound: "the window: 990 of 1000 own transactions are in no block yet".to_owned(),
-            ..Moment::default()
-        }
-    }
-
-    fn events(&self) -> Vec<Event> {
-        vec![Event {
-            ago_seconds: 3.0,
-            level: "INFO".to_owned(),
-            text: "serving".to_owned(),
-        }]
-    }
 }
 
 struct Served {
@@ -97,19 +97,7 @@ struct Served {
 async fn serve_pages() -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let fake = Arc::new(Fake(Mutex::new(Readiness {
-        draining: false,
-        reached: true,
-        answering: true,
-        controller: BreakState::Running,
-        nodes: vec![NodeView {
-            url: "http://127.0.0.1:26657".to_owned(),
-            up: true,
-            silent_ms: None,
-            catching_up: false,
-            height: Some(9),
-        }],
-    })));
+    let fake = Arc::new(Fake(Mutex::new(snapshot())));
     let shutdown = CancellationToken::new();
     let inspect = Arc::clone(&fake) as Arc<dyn Inspect>;
     let metrics = Arc::new(Metrics::new());
@@ -202,7 +190,7 @@ async fn a_node_that_was_stopped_is_not_shown_as_up() {
 #[tokio::test]
 async fn readiness_is_false_while_draining_and_true_while_paused() {
     let served = serve_pages().await;
-    served.fake.0.lock().unwrap().controller = BreakState::Paused;
+    served.fake.0.lock().unwrap().status.state = BreakState::Paused;
     let (status, ready) = served.json("/readyz").await;
     assert_eq!((status, &ready["controller"]), (200, &"paused".into()));
     served.fake.0.lock().unwrap().draining = true;
@@ -278,22 +266,30 @@ async fn an_explanation_in_json_and_for_people() {
 #[tokio::test]
 async fn the_overview_has_the_figures_the_clients_and_the_log() {
     let served = serve_pages().await;
-    // The first look is taken with the first turn of the listener.
+    // The clients are listed with the first turn of the listener.
     let overview = loop {
         let (status, overview) = served.json("/overview").await;
         assert_eq!(status, 200);
-        if overview["version"] != "" {
+        if !overview["clients"].as_array().unwrap().is_empty() {
             break overview;
         }
     };
-    assert_eq!(overview["now"]["queued"], 42);
+    assert_eq!(overview["now"]["queue_depth"], 42);
     assert_eq!(overview["history"]["queued"][0], 42);
     assert_eq!(overview["clients"][0]["client"], "127.0.0.2");
     assert_eq!(overview["bound"]["name"], "nothing");
     assert_eq!(overview["gate"], "open");
     assert_eq!(overview["nodes"][0]["height"], 9);
-    assert_eq!(overview["events"][0]["text"], "serving");
-    serde_json::from_value::<Overview>(overview).unwrap();
+    let (status, text) = served.get("/top").await;
+    assert_eq!(status, 200);
+    for part in [
+        "gate open (running)",
+        "queue depth",
+        "127.0.0.2",
+        "26657 up, height 9",
+    ] {
+        assert!(text.contains(part), "no {part} in\n{text}");
+    }
 }
 
 #[tokio::test]
@@ -312,7 +308,7 @@ async fn a_browser_gets_the_page_and_a_script_the_list_of_pages() {
     ] {
         assert!(head.contains(header), "no {header} in {head}");
     }
-    assert_eq!(body, operator_page::PAGE);
+    assert_eq!(body, page::PAGE);
     let curl = served.ask("GET", "/", "Accept: */*\r\n").await;
     assert!(curl.contains("/explain?ip=A"), "{curl}");
 }
@@ -321,7 +317,7 @@ async fn a_browser_gets_the_page_and_a_script_the_list_of_pages() {
 async fn pages_of_other_sites_get_no_figures() {
     let served = serve_pages().await;
     let ask = async |target: &str, header: &str| served.ask("GET", target, header).await;
-    for target in ["/overview", "/clients", "/explain?ip=127.0.0.2"] {
+    for target in ["/overview", "/top", "/clients", "/explain?ip=127.0.0.2"] {
         for site in ["cross-site", "same-site"] {
             let answer = ask(target, &format!("Sec-Fetch-Site: {site}\r\n")).await;
             assert!(answer.starts_with("HTTP/1.1 403 "), "{target}: {answer}");
@@ -370,53 +366,214 @@ async fn identity_94_figures_are_for_monitors_by_any_name_and_for_pages_by_the_o
 }
 
 #[test]
-fn the_page_shows_every_figure_of_the_overview() {
-    let overview = serde_json::to_value(Overview {
-        clients: vec![ClientFigures::default()],
-        breaks: vec![BreakFigures::default()],
-        events: vec![Event::default()],
-        ..Overview::default()
-    })
-    .unwrap();
-    let names = |part: &serde_json::Value| {
-        let part = part.as_object().unwrap().keys();
-        part.cloned().collect::<Vec<String>>()
+fn every_figure_of_the_page_is_in_the_overview() {
+    let mut keeper = Keeper::new(Snapshot::default());
+    let broken = Snapshot {
+        counted: Counted {
+            pauses: [1, 0],
+            ..Counted::default()
+        },
+        ..snapshot()
     };
-    let has = |text: String| assert!(operator_page::PAGE.contains(&text), "no {text}");
-    names(&overview["now"])
-        .iter()
-        .filter(|name| *name != "pace_is_blind")
-        .for_each(|name| {
-            has(format!("data-now=\"{name}\""));
-        });
-    names(&overview["totals"])
-        .iter()
-        .for_each(|name| has(format!("data-total=\"{name}\"")));
-    names(&overview["history"])
-        .iter()
-        .filter(|name| *name != "at_seconds")
-        .for_each(|name| {
-            has(format!("<path class=\"{name}\"/>"));
-        });
-    for list in ["clients", "breaks", "events"] {
-        names(&overview[list][0])
-            .iter()
-            .for_each(|name| has(format!("one.{name}")));
-    }
-    for name in ["url", "up", "silent_ms", "catching_up", "height"] {
-        has(format!("one.{name}"));
-    }
-    for name in [
-        "ready",
-        "why",
-        "gate",
-        "version",
-        "uptime_seconds",
-        "bound",
-        "counted_in",
-        "controller",
+    keeper.look(broken, vec![client()]);
+    let overview = serde_json::to_value(keeper.overview()).unwrap();
+    let values = |attribute: &str| {
+        let begin = format!("data-{attribute}=\"");
+        let rest = page::PAGE.split(&begin).skip(1);
+        let names = rest.map(|rest| rest.split('"').next().unwrap().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    for (attribute, part, least) in [
+        ("now", "now", 12),
+        ("rate", "rates", 4),
+        ("total", "totals", 9),
     ] {
-        has(format!("overview.{name}"));
+        let names = values(attribute);
+        assert!(names.len() >= least, "{names:?}");
+        for name in names {
+            assert!(overview[part][&name].is_number(), "{part}.{name}");
+        }
     }
-    has("overview.now.pace_is_blind".to_owned());
+    for column in values("columns")
+        .iter()
+        .flat_map(|columns| columns.split(' '))
+    {
+        assert!(overview["history"][column].is_array(), "{column}");
+        assert!(
+            page::PAGE.contains(&format!("<path class=\"{column}\"/>")),
+            "{column}"
+        );
+    }
+    // What the script reads by name.
+    for (reader, part) in [
+        ("one", &overview["clients"][0]),
+        ("one", &overview["breaks"][0]),
+        ("overview", &overview),
+    ] {
+        // The curves are read by column, which is above.
+        let names = part.as_object().unwrap().keys();
+        for name in names.filter(|name| *name != "history") {
+            assert!(
+                page::PAGE.contains(&format!("{reader}.{name}")),
+                "{reader}.{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_hostile_name_is_text_in_a_terminal() {
+    let mut keeper = Keeper::new(Snapshot::default());
+    let hostile = ClientView {
+        client: HOSTILE.to_owned(),
+        ..client()
+    };
+    keeper.look(snapshot(), vec![hostile]);
+    let text = printable(&keeper.overview().to_string());
+    assert!(text.contains("\u{fffd}[2J<script>"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text}");
+}
+
+fn counted_writes(ms: u64, admitted: u64, forwarded: u64) -> Snapshot {
+    let mut snapshot = snapshot();
+    snapshot.at = Nanos::from_millis(ms);
+    snapshot.status.accounts = Accounts {
+        admitted,
+        refused: 10,
+        forwarded,
+        ..Accounts::default()
+    };
+    snapshot
+}
+
+fn seen(keeper: &Keeper) -> serde_json::Value {
+    serde_json::to_value(keeper.overview()).unwrap()
+}
+
+#[test]
+fn rates_are_what_was_counted_between_two_looks_over_the_time_between_them() {
+    let mut keeper = Keeper::new(counted_writes(1_000, 100, 90));
+    assert_eq!(seen(&keeper)["rates"]["received"], 0.0);
+    // A look that came late: twice as many in twice the time is the same rate.
+    keeper.look(counted_writes(3_000, 4_100, 2_090), Vec::new());
+    let overview = seen(&keeper);
+    assert_eq!(overview["rates"]["received"], 2_000.0);
+    assert_eq!(overview["rates"]["forwarded"], 1_000.0);
+    assert_eq!(overview["rates"]["refused"], 0.0);
+    assert_eq!(overview["totals"]["admitted"], 4_100);
+    assert_eq!(overview["history"]["at_seconds"][0], 3.0);
+    assert_eq!(overview["history"]["received"][0], 2_000.0);
+}
+
+#[test]
+fn the_last_minutes_are_kept_and_no_more() {
+    let mut keeper = Keeper::new(counted_writes(0, 0, 0));
+    for second in 1..2 * SECONDS as u64 {
+        let mut now = counted_writes(second * 1_000, second * 50, second * 50);
+        now.gauges.queue_depth = second as usize;
+        keeper.look(now, Vec::new());
+    }
+    let history = &seen(&keeper)["history"];
+    assert_eq!(history["queued"][SECONDS - 1], 2 * SECONDS - 1);
+    assert_eq!(history["at_seconds"][0], SECONDS as f64);
+    for (name, column) in history.as_object().unwrap() {
+        assert_eq!(column.as_array().unwrap().len(), SECONDS, "{name}");
+    }
+    let rates = history["received"].as_array().unwrap();
+    assert!(rates.iter().all(|rate| *rate == 50.0));
+}
+
+#[test]
+fn a_break_has_its_cause_its_length_and_the_gain_that_is_judged_later() {
+    let counted = |ms, pauses, paused_seconds, pause_gain| Snapshot {
+        at: Nanos::from_millis(ms),
+        counted: Counted {
+            pauses,
+            paused_seconds,
+            pause_gain,
+            ..Counted::default()
+        },
+        ..Snapshot::default()
+    };
+    let mut keeper = Keeper::new(counted(10_000, [0, 0], 0.0, 0.0));
+    assert_eq!(seen(&keeper)["breaks"], serde_json::json!([]));
+    keeper.look(counted(11_000, [1, 0], 0.4, 0.0), Vec::new());
+    keeper.look(counted(12_000, [1, 0], 1.4, 0.0), Vec::new());
+    let one = &seen(&keeper)["breaks"][0];
+    assert_eq!(
+        *one,
+        serde_json::json!({ "at_seconds": 11.0, "cause": "interval", "paused_seconds": 1.4, "gain": null })
+    );
+    keeper.look(counted(90_000, [1, 0], 5.0, -0.12), Vec::new());
+    // The gain of the one before is not that of the next.
+    keeper.look(counted(91_000, [1, 1], 5.5, -0.12), Vec::new());
+    let breaks = &seen(&keeper)["breaks"];
+    assert_eq!(
+        (&breaks[0]["cause"], &breaks[0]["gain"]),
+        (&"threshold".into(), &serde_json::Value::Null)
+    );
+    assert_eq!(
+        (&breaks[1]["cause"], &breaks[1]["gain"]),
+        (&"interval".into(), &(-0.12).into())
+    );
+    assert_eq!(breaks[1]["paused_seconds"], 5.0);
+    for more in 0..2 * BREAKS as u64 {
+        keeper.look(
+            counted(100_000 + more, [2 + more, 1], 6.0, -0.12),
+            Vec::new(),
+        );
+    }
+    assert_eq!(seen(&keeper)["breaks"].as_array().unwrap().len(), BREAKS);
+}
+
+#[test]
+fn a_clients_rate_is_unknown_at_the_first_look_and_after_its_state_began_anew() {
+    let mut keeper = Keeper::new(Snapshot::default());
+    let mut rate_after = |ms, dispatched| {
+        let client = ClientView {
+            dispatched,
+            ..client()
+        };
+        let now = Snapshot {
+            at: Nanos::from_millis(ms),
+            ..Snapshot::default()
+        };
+        keeper.look(now, vec![client]);
+        seen(&keeper)["clients"][0]["forwarded_per_second"].as_f64()
+    };
+    assert_eq!(rate_after(1_000, 500), None);
+    assert_eq!(rate_after(2_000, 1_495), Some(995.0));
+    // Its entry in the table was given up and made again.
+    assert_eq!(rate_after(3_000, 20), None);
+    assert_eq!(rate_after(4_000, 20), Some(0.0));
+}
+
+#[test]
+fn the_gate_is_closed_from_the_draining_to_the_new_connections() {
+    let gate = |state| {
+        let mut now = snapshot();
+        now.status.state = state;
+        let keeper = Keeper::new(now);
+        seen(&keeper)["gate"].as_str().unwrap().to_owned()
+    };
+    let gates: Vec<String> = BreakState::ALL.map(gate).into();
+    assert_eq!(gates, ["open", "draining", "paused", "paused"]);
+}
+
+#[test]
+fn one_parameter_decoded() {
+    assert_eq!(only(None, "ip"), Ok(None));
+    assert_eq!(only(Some(""), "ip"), Ok(None));
+    assert_eq!(only(Some("ip=10.0.0.1"), "ip"), Ok(Some("10.0.0.1".into())));
+    assert_eq!(only(Some("ip=%3A%3a1"), "ip"), Ok(Some("::1".into())));
+}
+
+#[test]
+fn what_is_not_understood_is_named() {
+    let refused = |query| only(Some(query), "ip").unwrap_err();
+    assert!(refused("pi=1").contains("\"pi\""));
+    assert!(refused("ip=1&ip=2").contains("twice"));
+    assert!(refused("ip=%3").contains("percent"));
+    assert!(refused("ip=%zz").contains("percent"));
+    assert!(refused("ip=%ff").contains("UTF-8"));
 }

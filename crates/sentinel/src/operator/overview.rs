@@ -1,0 +1,349 @@
+//! The overview: what the page and `sentinel top` show. It keeps rates, the last minutes and the breaks from one look
+//! at the program to the next.
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt::{self, Write as _};
+
+use control::{BreakCause, BreakState};
+use pacing::Nanos;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use super::journal::{self, Event};
+use super::{ClientView, NodeView, Snapshot};
+use crate::lane::Accounts;
+use crate::metrics::{Counted, Gauges};
+
+/// Follows the program with one look a second. Pure: the time is in the snapshots.
+#[derive(Debug, Default)]
+pub(super) struct Keeper {
+    last: Snapshot,
+    rates: Rates,
+    history: History,
+    breaks: VecDeque<BreakFigures>,
+    clients: Vec<ClientView>,
+}
+
+/// Everything that is shown.
+#[derive(Debug, Serialize)]
+pub(super) struct Overview<'a> {
+    version: &'static str,
+    uptime_seconds: f64,
+    /// Whether clients may be sent here.
+    ready: bool,
+    why: String,
+    /// Whether writes may be sent: `open`, `draining` or `paused`.
+    gate: &'static str,
+    /// The state of the break controller.
+    controller: &'static str,
+    bound: Holding,
+    counted_in: String,
+    /// The gauges that metrics show, under their names here.
+    now: &'a Gauges,
+    rates: &'a Rates,
+    totals: Totals<'a>,
+    history: &'a History,
+    nodes: &'a [NodeView],
+    /// The clients with the longest queues, longest first.
+    clients: &'a [ClientView],
+    /// The last breaks, latest first.
+    breaks: &'a VecDeque<BreakFigures>,
+    /// The last lines of the log, latest first.
+    events: Vec<Event>,
+}
+
+/// What holds the next write back: its name as in metrics, and a sentence with its numbers.
+#[derive(Debug, Serialize)]
+struct Holding {
+    name: &'static str,
+    text: String,
+}
+
+/// Counts since the start.
+#[derive(Debug, Serialize)]
+struct Totals<'a> {
+    #[serde(flatten)]
+    accounts: &'a Accounts,
+    #[serde(flatten)]
+    counted: &'a Counted,
+}
+
+/// Means over the last second, a second: writes that came (taken or not), that a node answered, that were refused or
+/// given up while they waited; reads that ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Rates {
+    pub(super) received: f64,
+    pub(super) forwarded: f64,
+    pub(super) refused: f64,
+    pub(super) reads: f64,
+}
+
+/// The last minutes, oldest first, in columns of equal length.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct History {
+    pub(super) at_seconds: VecDeque<f64>,
+    pub(super) received: VecDeque<f64>,
+    forwarded: VecDeque<f64>,
+    committed: VecDeque<f64>,
+    pace: VecDeque<f64>,
+    pub(super) queued: VecDeque<usize>,
+    mempool: VecDeque<usize>,
+}
+
+/// One break.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct BreakFigures {
+    /// When it began: seconds since the start, to a second.
+    pub(super) at_seconds: f64,
+    /// Why: `interval` or `threshold`.
+    pub(super) cause: &'static str,
+    /// How long no writes were sent.
+    #[serde(serialize_with = "rounded")]
+    pub(super) paused_seconds: f64,
+    /// What it gained in committed transactions, its own time included: 0.05 is 5 % more. None until it is judged,
+    /// and when it cannot be.
+    pub(super) gain: Option<f64>,
+}
+
+impl Keeper {
+    /// With a first look.
+    pub(super) fn new(first: Snapshot) -> Self {
+        Self {
+            last: first,
+            ..Self::default()
+        }
+    }
+
+    /// Looks at the program, and at the clients with the longest queues.
+    pub(super) fn look(&mut self, now: Snapshot, clients: Vec<ClientView>) {
+        let seconds = now.at.saturating_sub(self.last.at).as_secs_f64();
+        let rate = |count: fn(&Snapshot) -> u64| {
+            per_second(count(&now), count(&self.last), seconds).unwrap_or_default()
+        };
+        self.rates = Rates {
+            received: rate(|one| one.status.accounts.admitted + one.status.accounts.refused),
+            forwarded: rate(|one| one.status.accounts.forwarded),
+            refused: rate(|one| {
+                let accounts = &one.status.accounts;
+                accounts.refused + accounts.displaced + accounts.expired
+            }),
+            reads: rate(|one| one.counted.reads),
+        };
+        self.list(clients, seconds);
+        self.note_breaks(now.at, &now.counted);
+        self.history.push(&now, &self.rates);
+        self.last = now;
+    }
+
+    /// Breaks that began since the last look, how long the last one lasts, and what it gained. A gain is always that
+    /// of the last break: when another begins, the measurement of the one before is dropped.
+    fn note_breaks(&mut self, now: Nanos, counted: &Counted) {
+        let before = self.last.counted;
+        for cause in BreakCause::ALL {
+            let place = cause as usize;
+            if counted.pauses[place] > before.pauses[place] {
+                self.breaks.truncate(BREAKS - 1);
+                self.breaks.push_front(BreakFigures {
+                    at_seconds: tenths(now.as_secs_f64()),
+                    cause: cause.name(),
+                    paused_seconds: 0.0,
+                    gain: None,
+                });
+            }
+        }
+        if let Some(last) = self.breaks.front_mut() {
+            last.paused_seconds += counted.paused_seconds - before.paused_seconds;
+            if counted.pause_gain != before.pause_gain {
+                last.gain = Some(counted.pause_gain);
+            }
+        }
+    }
+
+    /// Keeps these clients, and how fast their writes left in the `seconds` since the last look.
+    fn list(&mut self, mut clients: Vec<ClientView>, seconds: f64) {
+        let before = std::mem::take(&mut self.clients).into_iter();
+        let before: HashMap<_, _> = before.map(|one| (one.client, one.dispatched)).collect();
+        for one in &mut clients {
+            let dispatched = before.get(&one.client);
+            let rate = |before: &u64| per_second(one.dispatched, *before, seconds);
+            one.forwarded_per_second = dispatched.and_then(rate);
+        }
+        self.clients = clients;
+    }
+
+    /// Everything, with the log.
+    pub(super) fn overview(&self) -> Overview<'_> {
+        let Snapshot {
+            at, status, gauges, ..
+        } = &self.last;
+        let (ready, why) = self.last.readiness();
+        Overview {
+            version: env!("CARGO_PKG_VERSION"),
+            uptime_seconds: tenths(at.as_secs_f64()),
+            ready,
+            why,
+            gate: match status.state {
+                BreakState::Running => "open",
+                BreakState::Draining => "draining",
+                BreakState::Paused | BreakState::Reconnecting => "paused",
+            },
+            controller: status.state.name(),
+            bound: Holding {
+                name: gauges.bound.name(),
+                text: self.last.bound(),
+            },
+            counted_in: status.shortage.to_string(),
+            now: gauges,
+            rates: &self.rates,
+            totals: Totals {
+                accounts: &status.accounts,
+                counted: &self.last.counted,
+            },
+            history: &self.history,
+            nodes: &self.last.nodes,
+            clients: &self.clients,
+            breaks: &self.breaks,
+            events: journal::recent(),
+        }
+    }
+}
+
+impl History {
+    fn push(&mut self, now: &Snapshot, rates: &Rates) {
+        let gauges = &now.gauges;
+        push(&mut self.at_seconds, tenths(now.at.as_secs_f64()));
+        push(&mut self.received, rates.received);
+        push(&mut self.forwarded, rates.forwarded);
+        push(&mut self.committed, tenths(gauges.committed_tx_rate));
+        push(&mut self.pace, tenths(gauges.pace_rate));
+        push(&mut self.queued, gauges.queue_depth);
+        push(&mut self.mempool, gauges.upstream_mempool_txs);
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that serde calls"
+)]
+fn rounded<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(tenths(*value))
+}
+
+fn push<T>(column: &mut VecDeque<T>, value: T) {
+    if column.len() == SECONDS {
+        column.pop_front();
+    }
+    column.push_back(value);
+}
+
+/// What a count grew by, a second; none when it began anew, or no time has passed.
+fn per_second(now: u64, before: u64, seconds: f64) -> Option<f64> {
+    let grown = now.checked_sub(before)?;
+    (seconds > 0.0).then(|| tenths(grown as f64 / seconds))
+}
+
+/// To a tenth: what a person reads, and a third of the bytes.
+fn tenths(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+/// Five minutes: what an operator looks at after an alert has fired.
+pub(super) const SECONDS: usize = 300;
+/// A break an interval of minutes, so the last hour or so.
+pub(super) const BREAKS: usize = 20;
+
+/// The overview as text, for `sentinel top`.
+impl fmt::Display for Overview<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (version, up, why) = (self.version, self.uptime_seconds, &self.why);
+        let gate = if self.ready { self.gate } else { "not ready" };
+        writeln!(f, "sentinel {version}, up {up} s, gate {gate} ({why})")?;
+        writeln!(f, "writes wait for {}", self.bound.text)?;
+        writeln!(
+            f,
+            "shares are counted in {}; break controller: {}",
+            self.counted_in, self.controller
+        )?;
+        write_figures(f, "a second", self.rates)?;
+        write_figures(f, "now", self.now)?;
+        write_figures(f, "since the start", &self.totals)?;
+        writeln!(
+            f,
+            "\n{:<24}{:>8}{:>10}{:>10}{:>12}{:>10}{:>10}",
+            "client", "waiting", "out/s", "share/s", "connections", "out", "refused"
+        )?;
+        for one in self.clients {
+            let rate = one.forwarded_per_second.unwrap_or(f64::NAN);
+            writeln!(
+                f,
+                "{:<24}{:>8}{rate:>10.1}{:>10.1}{:>12}{:>10}{:>10}",
+                one.client,
+                one.queued,
+                one.share_per_second,
+                one.connections,
+                one.dispatched,
+                one.refused
+            )?;
+        }
+        for one in self.nodes {
+            let state = match (one.up, one.silent_ms, one.catching_up) {
+                (false, ..) => "down".to_owned(),
+                (true, Some(silent), _) => format!("answers nothing for {silent} ms"),
+                (true, None, true) => "catching up".to_owned(),
+                (true, None, false) => "up".to_owned(),
+            };
+            write!(f, "node {} {state}", one.url)?;
+            match one.height {
+                Some(height) => writeln!(f, ", height {height}")?,
+                None => writeln!(f)?,
+            }
+        }
+        for one in self.breaks {
+            let ago = up - one.at_seconds;
+            let gain = one.gain.map_or("not measured".to_owned(), |gain| {
+                format!("{:+.1} %", gain * 100.0)
+            });
+            let (cause, paused) = (one.cause, one.paused_seconds);
+            writeln!(
+                f,
+                "break {ago:.0} s ago ({cause}): no writes for {paused:.1} s, gain {gain}"
+            )?;
+        }
+        for Event {
+            ago_seconds,
+            level,
+            text,
+        } in &self.events
+        {
+            writeln!(f, "{ago_seconds:>6} s ago {level:<5} {text}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The figures of a part, two in a line, under the names that they have in JSON.
+fn write_figures(f: &mut fmt::Formatter<'_>, about: &str, part: &impl Serialize) -> fmt::Result {
+    writeln!(f, "\n{about}")?;
+    let Ok(Value::Object(figures)) = serde_json::to_value(part) else {
+        return Ok(());
+    };
+    let mut cells = Vec::new();
+    for (name, value) in &figures {
+        let mut cell = format!("{:<24}", name.replace('_', " "));
+        match value.as_f64() {
+            Some(number) if number.fract() != 0.0 => write!(cell, "{number:>14.1}")?,
+            _ => write!(cell, "{:>14}", value.to_string())?,
+        }
+        cells.push(cell);
+    }
+    cells
+        .chunks(2)
+        .try_for_each(|two| writeln!(f, "{}", two.join("  ")))
+}
+
+/// A text without control characters but the ends of its lines: what is shown in a terminal comes from elsewhere.
+pub fn printable(text: &str) -> String {
+    let is_hostile = |one: &char| one.is_control() && *one != '\n';
+    let shown = |one| if is_hostile(&one) { '\u{fffd}' } else { one };
+    text.chars().map(shown).collect()
+}

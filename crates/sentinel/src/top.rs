@@ -1,0 +1,128 @@
+//! `sentinel top`: the figures of a running sentinel in the terminal, as text.
+
+use std::fmt;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use hyper::Uri;
+use ops::command::{CommandError, exit, failed};
+use rpc::{Client, ClientError, ClientOptions, Endpoint, Trust};
+use tokio::runtime::Builder;
+
+use crate::operator::printable;
+
+/// Where an operator's listener is: host and port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address(String);
+
+/// Why a text is no such address.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{0:?} is no address of an operator's listener; write http://127.0.0.1:26681, 10.0.0.5:26681 or 26681"
+)]
+pub struct AddressError(String);
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = || AddressError(text.to_owned());
+        if let Ok(port) = text.parse::<u16>() {
+            return Ok(Self(format!("127.0.0.1:{port}")));
+        }
+        let url = if text.contains("://") {
+            text.to_owned()
+        } else {
+            format!("http://{text}")
+        };
+        let url: Uri = url.parse().map_err(|_| error())?;
+        let host = url.host().filter(|_| url.scheme_str() == Some("http"));
+        let host = host.ok_or_else(error)?;
+        Ok(Self(format!("{host}:{}", url.port_u16().unwrap_or(26681))))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Prints the figures of the sentinel whose operator's listener this is, every second until it is ended. A terminal
+/// is cleared before each.
+///
+/// # Errors
+/// An answer is missing or is not that of this listener.
+pub fn run(admin: &Address, once: bool) -> Result<u8, CommandError> {
+    let options = ClientOptions {
+        max_answer_bytes: MOST_BYTES.into(),
+        ..ClientOptions::new(PATIENCE, &Trust::native())
+    };
+    let endpoint = format!("http://{admin}/top").parse::<Endpoint>();
+    let client = Client::with_options(&endpoint.map_err(failed)?, options).map_err(failed)?;
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(failed)?;
+    let clear = if !once && io::stdout().is_terminal() {
+        "\x1b[H\x1b[2J"
+    } else {
+        ""
+    };
+    loop {
+        let text = runtime.block_on(client.text());
+        let text = text.map_err(|error| failed(explained(admin, error)))?;
+        if !text.starts_with("sentinel ") {
+            return Err(failed(strange(admin, "it answered another text")));
+        }
+        let text = format!("{clear}{}\n", printable(&text));
+        // A reader that has seen enough closes the pipe.
+        let mut out = io::stdout().lock();
+        let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+        if written.is_err() || once {
+            return Ok(exit::DONE);
+        }
+        std::thread::sleep(EVERY);
+    }
+}
+
+fn explained(admin: &Address, error: ClientError) -> anyhow::Error {
+    let reason = match error {
+        ClientError::Unreachable { reason, .. } => reason,
+        ClientError::Timeout { .. } => "timed out".to_owned(),
+        other => return strange(admin, &other.to_string()),
+    };
+    anyhow!("{admin} does not answer: {reason}; is sentinel running, and is this its --admin?")
+}
+
+fn strange(admin: &Address, reason: &str) -> anyhow::Error {
+    anyhow!("what answers at {admin} is not the operator's listener of this sentinel: {reason}")
+}
+
+/// The figures change no oftener.
+const EVERY: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The text has about 5 kB.
+const MOST_BYTES: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_is_named_by_url_address_or_port() {
+        let read = |text: &str| text.parse::<Address>().map(|address| address.to_string());
+        for (text, address) in [
+            ("26681", "127.0.0.1:26681"),
+            ("10.0.0.5:9000", "10.0.0.5:9000"),
+            ("http://localhost:26681/", "localhost:26681"),
+            ("http://sentinel", "sentinel:26681"),
+            ("[::1]:26681", "[::1]:26681"),
+        ] {
+            assert_eq!(read(text).unwrap(), address, "{text}");
+        }
+        for text in ["", "https://10.0.0.5", "http://", "a b"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}
