@@ -1,4 +1,4 @@
-// A node of a mesh on the Go library github.com/whosoup/factom-p2p, for `txgen mesh compare --external`.
+// A node of a mesh on the Go library github.com/whosoup/factom-p2p, for `txmesh compare --external`.
 // It is told what to do as docs/mesh.md describes: a configuration in JSON, then a line of JSON for each
 // order. The traffic is that of config/mesh/mix-app.toml, four workers share one table of what was seen,
 // as in the load generator of 2020; queues hold what --queue says.

@@ -1,5 +1,6 @@
 //! From the command line to the exit code.
 
+use anyhow::anyhow;
 use ops::command::{CommandError, failed, usage};
 use ops::command::{completions, manual};
 use pacing::Profile;
@@ -58,11 +59,13 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         Command::Analyse(args) => crate::analyse::show(&args),
         Command::Record(args) => crate::record_command::record(&args),
         Command::Merge(args) => crate::merge_command::execute(args),
-        Command::Mesh(args) => crate::mesh::execute(*args),
+        Command::Mesh { .. } => Err(usage(anyhow!(
+            "gossip networks have a program of their own: `txmesh` in place of `txgen mesh`"
+        ))),
         Command::Cosmos(args) => crate::cosmos_command::execute(args.command),
         Command::Bitcoin(args) => crate::coins::execute(args.command),
         Command::Devnode(args) => crate::devnode_command::serve(&args),
-        Command::Guard(args) => Err(failed(crate::managed::become_program(&args))),
+        Command::Guard(args) => Err(failed(harness::become_program(&args))),
         Command::Completions { shell } => Ok(completions::<Cli>(shell)),
         Command::Man => manual::<Cli>(),
     }

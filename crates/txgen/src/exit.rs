@@ -1,16 +1,12 @@
 //! Exit codes: a contract with scripts.
 
+pub use harness::exit::{DONE, FAILED, INTERRUPTED, INVALID, USAGE};
 use measure::{ScheduleVerdict, Summary};
-pub use ops::command::exit::{DONE, FAILED, USAGE};
 
 use crate::threshold::ThresholdVerdict;
 
-/// The run is invalid: the schedule was not kept.
-pub const INVALID: u8 = 98;
 /// A threshold was broken.
 pub const THRESHOLD: u8 = 99;
-/// Interrupted; everything recorded was still written.
-pub const INTERRUPTED: u8 = 130;
 
 /// What a run, or the whole of several, ends with: an interruption beats an invalid schedule, which beats a threshold.
 pub(crate) fn of_run(summary: &Summary, thresholds: &[ThresholdVerdict]) -> u8 {

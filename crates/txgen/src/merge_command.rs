@@ -9,7 +9,7 @@ use crate::cli::MergeArgs;
 use crate::exit;
 use crate::folder::{RecordedRun, RunFile};
 use crate::output::{print, recorded};
-use crate::run::RunFolder;
+use crate::run::{RunFolder, open_all};
 
 /// Joins the folders and prints what they come to together; gives the exit code.
 ///
@@ -43,7 +43,7 @@ pub fn execute(args: MergeArgs) -> Result<u8, CommandError> {
     note_clocks(&mut manifest, &offsets, limit_ms).map_err(unmerged)?;
     let folder = RunFolder::create(args.out).map_err(usage)?;
     let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
-    let mut files = folder.open_all(manifest.plan.rows).map_err(usage)?;
+    let mut files = open_all(&folder, manifest.plan.rows).map_err(usage)?;
     let unwritten = "cannot write the merged run; free some space or choose another --out";
     let written = manifest.write_to(&mut files.manifest);
     written.context(unwritten).map_err(failed)?;

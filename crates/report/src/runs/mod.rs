@@ -9,6 +9,7 @@ mod nodes;
 mod run;
 mod stretch;
 mod tm_bench;
+mod verdict;
 
 use std::collections::BTreeMap;
 
@@ -23,6 +24,7 @@ pub use self::nodes::Recording;
 pub use self::run::{RunReport, quantile_curve};
 pub use self::stretch::{Span, Stretch};
 pub use self::tm_bench::{PerSecondStats, TmBench, TmBenchSpan};
+pub use self::verdict::{verdict_name, verdict_words};
 use crate::html::tag;
 use crate::text::{Figure, escape};
 

@@ -56,38 +56,6 @@ pub(super) const MERGE: &str = examples![
     "txgen merge runs/one runs/two --out runs/both"
     "txgen merge runs/shard-1 runs/shard-2 runs/shard-3 runs/shard-4 --out runs/whole"
 ];
-pub(super) const MESH: &str = examples![
-    "txgen mesh constant --nodes 3 --rate 100/s --duration 10s"
-    "txgen mesh ramp --nodes 5 --protocol v11 --start 1 --step 500 --every 30s --to 7000"
-];
-pub(super) const MESH_CONSTANT: &str = examples![
-    "txgen mesh constant --nodes 3 --rate 100/s --duration 10s"
-    "txgen mesh constant --nodes 5 --rate 1500/s --batch --resend-filter"
-];
-pub(super) const MESH_RAMP: &str = examples![
-    "txgen mesh ramp --nodes 5 --protocol v11 --start 1 --step 500 --every 30s --to 7000"
-    "txgen mesh ramp --nodes 5 --step 250/s --every 5s --to 2000/s --cpu-quota 25%"
-];
-pub(super) const MESH_SQUARE: &str = examples![
-    "txgen mesh square --rate 1000/s --on 30s --off 10s --cycles 5"
-    "txgen mesh square --rate 800/s --low 100/s --isolation netns --link 30mbit,40ms,0.1%"
-];
-pub(super) const MESH_RUN: &str = examples![
-    "txgen mesh run config/mesh/article-ramp.toml"
-    "txgen mesh run config/mesh/article-ramp.toml --protocol v10 --out runs/v10"
-];
-pub(super) const MESH_COMPARE: &str = examples![
-    "txgen mesh compare v9 v10 v11 --rate 500/s"
-    "txgen mesh compare v11 v11+batch v11+announce --rate 1500/s --repeats 5"
-];
-pub(super) const MESH_MERGE: &str = examples![
-    "txgen mesh merge runs/a runs/b --out runs/whole"
-    "txgen mesh merge runs/machine-1 runs/machine-2 runs/machine-3"
-];
-pub(super) const MESH_SIMULATE: &str = examples![
-    "txgen mesh simulate --nodes 5,20,50 --rate 200/s"
-    "txgen mesh simulate --nodes 150 --rate 1000/s --cpu 25%,100% --link 100mbit,40ms"
-];
 pub(super) const COSMOS: &str = examples![
     "txgen cosmos prepare --seed 7 --amount 1000000stake --genesis ~/.simapp/config/genesis.json"
     "txgen cosmos sweep --seed 7 --to cosmos19rl4cm2hmr8afy4kldpxz3fka4jguq0auqdal4 --endpoints http://127.0.0.1:26657"

@@ -4,7 +4,6 @@ mod analysis;
 mod bitcoin;
 mod cosmos;
 mod examples;
-mod mesh;
 mod search;
 mod tm_bench;
 
@@ -13,6 +12,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use harness::GuardArgs;
 use pacing::{Nanos, Rate, SignedRate};
 
 use crate::scenario::{NodeKind, Scale};
@@ -25,10 +25,6 @@ pub use bitcoin::{
     BitcoinSweepArgs,
 };
 pub use cosmos::{CosmosArgs, CosmosCommand, PrepareArgs, SweepArgs, WalletArgs};
-pub use mesh::{
-    MeshArgs, MeshCommand, MeshCompareArgs, MeshConstantArgs, MeshMergeArgs, MeshNodeArgs,
-    MeshRampArgs, MeshRunArgs, MeshSimulateArgs, MeshSquareArgs,
-};
 pub use search::{PointArgs, Rates, SearchArgs};
 pub use tm_bench::{TmBenchArgs, TmBenchFormat};
 
@@ -111,15 +107,16 @@ pub enum Command {
     /// Join the run folders of several generators of one load (--shard) into one.
     #[command(before_long_help = examples::MERGE)]
     Merge(MergeArgs),
-    /// Run a gossip network of real processes (factom-p2p's protocols) under an exact load.
-    ///
-    /// Starts the nodes, waits until all are connected, offers transactions to one of them, counts
-    /// everything on every node, and draws it.
-    #[command(before_long_help = examples::MESH)]
-    Mesh(Box<MeshArgs>),
     /// Fund the accounts of a load on a Cosmos SDK chain, and give back what is left.
     #[command(before_long_help = examples::COSMOS)]
     Cosmos(CosmosArgs),
+    /// Moved to the program `txmesh`.
+    #[command(hide = true, disable_help_flag = true)]
+    Mesh {
+        /// What `txmesh` takes.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Keep the wallet of Bitcoin loads: prepare it, gather its coins, make a spent one again.
     Bitcoin(BitcoinArgs),
     /// Run the built-in node on its own: CometBFT 0.38's RPC, a real mempool, blocks on an interval.
@@ -283,17 +280,6 @@ pub struct ReportArgs {
     /// other forms to stdout.
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-}
-
-/// `txgen guard`
-#[derive(Debug, Args)]
-pub struct GuardArgs {
-    /// The process that it ends with.
-    #[arg(long)]
-    pub parent: i32,
-    /// The program and its arguments.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
-    pub command: Vec<OsString>,
 }
 
 /// `txgen devnode`

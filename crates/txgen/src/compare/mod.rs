@@ -15,7 +15,6 @@ use report::text::fit;
 use crate::cli::{CompareArgs, CompareFormat, Share};
 use crate::exit;
 
-pub(crate) use render::runs;
 use side::Side;
 
 /// What a comparison found.

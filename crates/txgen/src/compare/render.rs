@@ -1,11 +1,9 @@
 //! A comparison as text, Markdown and JSON.
 
-use measure::{
-    ComparisonVerdict, Difference, Figure, MANY_RUNS, Metric, ScheduleVerdict, Uncertainty,
-};
+use measure::{ComparisonVerdict, Difference, Figure, Metric, ScheduleVerdict, Uncertainty};
 use report::chart::{ForestRow, Tone};
-use report::text::{grouped, percent};
-use report::{Entries, Table};
+use report::text::percent;
+use report::{Entries, Table, verdict_name, verdict_words};
 use serde_json::json;
 
 use super::Comparison;
@@ -63,7 +61,7 @@ fn table(comparison: &Comparison, differences: &[Difference]) -> Table {
         .text("", |it| match is_regression(it) {
             true => "REGRESSION".into(),
             false if nobody => "cannot tell: a side has no valid run".into(),
-            false => meaning_words(it.meaning),
+            false => verdict_words(it.meaning),
         })
         .alarm(|it| is_regression(it))
         .table()
@@ -127,7 +125,7 @@ fn difference_json(
         "change": change.map(|change| change.by),
         "low": interval.map(|(low, _)| low),
         "high": interval.map(|(_, high)| high).filter(|high| high.is_finite()),
-        "meaning": meaning_name(difference.meaning),
+        "meaning": verdict_name(difference.meaning),
         "runs_needed": match difference.meaning {
             ComparisonVerdict::CannotTell(Uncertainty::Runs { needed }) => Some(needed),
             _ => None,
@@ -278,7 +276,7 @@ pub(super) fn forest_row(difference: &Difference) -> Option<ForestRow> {
             ComparisonVerdict::Worse => Tone::Bad,
             ComparisonVerdict::Same | ComparisonVerdict::CannotTell(_) => Tone::Plan,
         },
-        text: meaning_words(meaning),
+        text: verdict_words(meaning),
     })
 }
 
@@ -320,33 +318,4 @@ fn signed(metric: Metric, change: f64) -> String {
     // No minus before a zero.
     let percent = (change * 1000.0).round() / 10.0 + 0.0;
     format!("{percent:+.1} {unit}")
-}
-
-fn meaning_name(meaning: ComparisonVerdict) -> &'static str {
-    match meaning {
-        ComparisonVerdict::Better => "better",
-        ComparisonVerdict::Worse => "worse",
-        ComparisonVerdict::Same => "same",
-        ComparisonVerdict::CannotTell(_) => "cannot tell",
-    }
-}
-
-fn meaning_words(meaning: ComparisonVerdict) -> String {
-    let why = match meaning {
-        ComparisonVerdict::CannotTell(Uncertainty::NoFigure) => ": a run has no figure".into(),
-        ComparisonVerdict::CannotTell(Uncertainty::LowerBounds) => ": both are lower bounds".into(),
-        ComparisonVerdict::CannotTell(Uncertainty::Runs { needed }) => {
-            format!(": needs {} a side", runs(needed))
-        }
-        _ => String::new(),
-    };
-    meaning_name(meaning).to_owned() + &why
-}
-
-/// So many runs; the greatest number that is computed stands for any larger one.
-pub(crate) fn runs(needed: u32) -> String {
-    match needed {
-        MANY_RUNS.. => format!("over {} runs", grouped(u64::from(MANY_RUNS))),
-        _ => format!("{needed} runs"),
-    }
 }

@@ -1,7 +1,6 @@
 //! What a run starts beside itself: a node of its own and a sentinel in front of it, as processes that
 //! end with it.
 
-mod guard;
 mod sentinel;
 
 use std::fs;
@@ -24,8 +23,6 @@ use crate::scenario::{NodeKind, NodeSection, ScriptRun, SentinelSection};
 use crate::settings::{Observed, Settings};
 use crate::shutdown::Shutdown;
 use sentinel::Sentinel;
-
-pub(crate) use guard::become_program;
 
 /// Where the programs are, and where their homes may be.
 #[derive(Debug, Clone, Default)]

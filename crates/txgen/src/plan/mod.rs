@@ -9,7 +9,6 @@ mod part;
 mod workload;
 
 use std::any::Any;
-use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -32,6 +31,7 @@ use error::at_most;
 use sender::shard::AtMaxInFlight;
 
 pub use error::PlanError;
+pub(crate) use harness::fresh_seed;
 pub use load::{Load, RequestedLoad};
 pub use nodes::{Guest, Nodes};
 pub(crate) use nodes::{endpoint_of, fitting, listening};
@@ -315,12 +315,6 @@ fn resolve_profiling(settings: &Settings) -> Result<Option<Profiling>, PlanError
         frequency,
         stacks: settings.profile_stacks.unwrap_or_default(),
     }))
-}
-
-/// A seed nobody chose: the standard library's randomly keyed hasher is seeded by the system.
-pub(crate) fn fresh_seed() -> u64 {
-    // Seeds are typed and read by people; 32 bits are enough to keep runs apart.
-    RandomState::new().hash_one(std::process::id()) & u64::from(u32::MAX)
 }
 
 const DEFAULT_DRAIN_TIMEOUT: Nanos = Nanos::from_secs(30);

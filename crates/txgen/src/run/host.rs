@@ -1,8 +1,6 @@
 //! Who measures whom: the manifest, and the name of the run folder.
 
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use chain_bitcoin::workload::BitcoinWorkload;
@@ -19,27 +17,6 @@ use super::preflight::Node;
 use crate::output;
 use crate::plan::{Load, Nodes, Plan};
 use crate::threshold::Threshold;
-
-/// Makes `runs/<utc>-<shape>`, with a number behind it where another run began in the same second. What
-/// cannot be made is named all the same: taking it as a run folder says why.
-pub(crate) fn default_folder(shape: &str) -> PathBuf {
-    let stamp = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
-    free_folder(Path::new("runs"), &format!("{stamp}-{shape}"))
-}
-
-fn free_folder(parent: &Path, name: &str) -> PathBuf {
-    let first = parent.join(name);
-    if fs::create_dir_all(parent).is_err() {
-        return first;
-    }
-    let others = (2..=MOST_IN_A_SECOND).map(|number| parent.join(format!("{name}-{number}")));
-    let is_taken = |path: &PathBuf| {
-        let made = fs::create_dir(path);
-        made.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
-    };
-    let mut folders = std::iter::once(first.clone()).chain(others);
-    folders.find(|path| !is_taken(path)).unwrap_or(first)
-}
 
 pub(super) fn manifest(plan: &Plan, nodes: &[Node], built_in: bool, origin: Origin) -> Manifest {
     let started = Timestamp::from_nanosecond(i128::from(origin.unix_ns()))
@@ -249,7 +226,6 @@ pub(super) fn clock_set(by_ns: i64) -> Option<String> {
 const CLOCK_SET_NS: u64 = 100_000_000;
 const UNSYNCHRONISED_US: i64 = 16_000_000;
 const FINGERPRINT_SAMPLES: u64 = 256;
-const MOST_IN_A_SECOND: u32 = 1_000;
 
 /// The first `name: value` of a file of the kernel's.
 fn field(path: &str, name: &str) -> Option<String> {
@@ -261,16 +237,6 @@ fn field(path: &str, name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn runs_of_one_second_get_folders_of_their_own() {
-        let base = tempfile::tempdir().unwrap();
-        let runs = base.path().join("runs");
-        let made = [(); 3].map(|()| free_folder(&runs, "20261122T060000Z-constant"));
-        let names = made.map(|path| path.file_name().unwrap().to_owned());
-        let name = "20261122T060000Z-constant";
-        assert_eq!(names, [name, &format!("{name}-2"), &format!("{name}-3")]);
-    }
 
     #[test]
     fn a_clock_that_was_set_during_the_run_is_told_to_both_sides() {

@@ -26,7 +26,9 @@ use sender::clock::{Origin, RunClock};
 
 pub use builtin::BuiltInError;
 pub use error::RunError;
-pub use folder::RunFolder;
+pub(crate) use folder::open_all;
+pub use harness::RunFolder;
+pub(crate) use harness::default_folder;
 pub use outcome::Outcome;
 
 use crate::coins::{self, Settled};
@@ -39,7 +41,7 @@ use crate::shutdown::Shutdown;
 pub(crate) use builtin::BuiltInNode;
 use conduct::{Run, await_start};
 pub(crate) use folder::observed_tables;
-pub(crate) use host::{default_folder, host};
+pub(crate) use host::host;
 pub(crate) use words::Words;
 use words::{conclude, introduce};
 
@@ -119,7 +121,7 @@ pub(crate) fn perform(
     allow_open_files(plan, nodes.len(), guest.is_some());
     let profiler = plan.profiling.as_ref().map(Profiler::check).transpose()?;
     let folder = open_folder(plan)?;
-    let files = folder.open_all(plan.rows)?;
+    let files = open_all(&folder, plan.rows)?;
     if words == Words::All {
         introduce(display, plan, &folder);
     }

@@ -11,9 +11,9 @@ use rpc::{BroadcastMethod, Transport};
 
 use super::conduct::Run;
 use super::error::{RunError, record_error};
-use super::folder::RunFolder;
 use super::preflight;
 use super::words::Words;
+use super::{RunFolder, open_all};
 use crate::live::{Display, RunInfo};
 use crate::output::grouped;
 use crate::plan::{Guest, Load, Plan};
@@ -40,7 +40,7 @@ pub(super) fn prepare(
     let plan = preparation(plan, workload, wanted);
     let nodes = preflight::check(&plan, guest, shutdown)?.ok_or(RunError::Interrupted)?;
     let folder = RunFolder::create(folder.path().join(FOLDER))?;
-    let mut files = folder.open_all(plan.rows)?;
+    let mut files = open_all(&folder, plan.rows)?;
     let run = Run::new(&plan, &nodes, guest.is_some(), shutdown);
     display.begin(RunInfo {
         brief: true,

@@ -5,9 +5,9 @@ use std::fs::File;
 use rpc::BroadcastMethod;
 use sender::shard::AtMaxInFlight;
 
+use super::RunFolder;
 use super::conduct::PlayedRun;
 use super::error::{RunError, record_error};
-use super::folder::RunFolder;
 use super::outcome::Outcome;
 use crate::live::Display;
 use crate::output::{self, recorded};

@@ -5,11 +5,8 @@
 
 mod grid;
 mod node;
-mod phase;
 mod place;
-mod scale;
 mod script;
-mod suggestion;
 #[cfg(test)]
 mod tests;
 
@@ -24,14 +21,13 @@ use serde::Deserialize;
 use crate::plan::RequestedLoad;
 use crate::settings::Settings;
 use grid::{Axis, Case};
-pub(crate) use phase::Phase;
-pub(crate) use place::{of_phase as place_of_phase, point_at};
+use harness::Phase;
+pub use harness::Scale;
+pub(crate) use place::with_suggestion;
 
 pub use grid::{CampaignSection, Order, Parameter};
 pub use node::{NodeKind, NodeSection, SentinelSection};
-pub use scale::Scale;
 pub use script::{ScenarioOptions, Script, ScriptRun};
-pub(crate) use suggestion::with_suggestion;
 
 /// A scenario file as written, or one of its runs.
 #[derive(Debug, Deserialize)]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
+use harness::toml_errors::place_of_phase;
 use pacing::Nanos;
 use serde::Deserialize as _;
 use servers::{assign, nearest, parse_assignment};
@@ -10,7 +11,7 @@ use toml::Table;
 
 use super::grid::{self, Cell};
 use super::place;
-use super::suggestion::with_suggestion;
+use super::place::with_suggestion;
 use super::{
     CampaignSection, NodeKind, NodeSection, Parameter, Scale, Scenario, SentinelSection, read,
 };
@@ -156,7 +157,7 @@ fn name_of(path: &Path) -> String {
 /// The file as it is meant, with `--set`, beside its table.
 fn parse(text: &str, options: &ScenarioOptions) -> anyhow::Result<(Scenario, Table)> {
     // First as a whole: only then do messages name the line.
-    let placed = || place::of_phase(text).or_else(|| place::of_accounts(text));
+    let placed = || place_of_phase(text).or_else(|| place::of_accounts(text));
     let written: Scenario = toml::from_str(text).map_err(|error| match placed() {
         _ if is_of_sentinel(text) => anyhow!(
             "this is a configuration of sentinel, not a scenario of txgen; `sentinel --config FILE` starts the \

@@ -20,10 +20,7 @@ macro_rules! over {
 
 mod bitcoin;
 mod cosmos;
-pub mod mesh;
 mod observed;
-mod share;
-pub(crate) mod text;
 
 use std::net::IpAddr;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -32,6 +29,9 @@ use std::path::PathBuf;
 use chain::FileFormat;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+pub use harness::Share;
+pub(crate) use harness::text;
+use harness::{Part, StartAt};
 use measure::KeptRows;
 use pacing::{Arrivals, CatchUp, Nanos};
 use rpc::{BroadcastMethod, Endpoint, Transport};
@@ -42,11 +42,8 @@ pub use cosmos::{AccountSettings, CosmosSettings};
 
 pub use self::bitcoin::{Admission, BitcoinSettings};
 pub use self::observed::{Observed, ObservedError};
-pub use self::share::Share;
 use crate::chains::{TargetKind, WorkloadKind};
-use crate::part::Part;
 use crate::profiler::{ProfiledProcess, StackMethod};
-use crate::start_at::StartAt;
 use crate::threshold::Threshold;
 
 /// Every field is optional: a flag beats the environment, the environment a scenario file, the file

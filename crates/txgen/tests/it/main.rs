@@ -19,7 +19,6 @@ mod endings;
 mod few_workers;
 mod live;
 mod load;
-mod mesh;
 mod observe;
 mod profile;
 mod report;

@@ -9,4 +9,5 @@ mod program;
 pub(crate) use fake::{Behaviour, FakeNode, Identity, Relay};
 pub(crate) use folder::{RunFolder, Summary};
 pub(crate) use node::{Node, quick};
-pub(crate) use program::{Ended, Place, Running, wait_until};
+pub(crate) use program::Place;
+pub(crate) use testkit::{Ended, Running, wait_until};

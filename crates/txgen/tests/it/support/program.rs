@@ -1,309 +1,64 @@
-//! `txgen` as a program: started in a folder of its own, watched, signalled, judged by its end.
+//! `txgen` in a folder of its own.
 
-use std::fs;
-use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::ops::Deref;
 
-use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
+use testkit::Judged;
 
 use super::{RunFolder, Summary};
 
-/// A working folder; relative paths on command lines are inside it.
-pub(crate) struct Place {
-    folder: TempDir,
-}
+/// A working folder of `txgen`; relative paths on command lines are inside it.
+pub(crate) struct Place(testkit::Place);
 
 impl Place {
     pub(crate) fn new() -> Self {
-        Self {
-            folder: tempfile::tempdir().unwrap(),
-        }
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// The names of what is in the folder.
-    pub(crate) fn contents(&self) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(self.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-
-    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
-        let path = self.path().join(name);
-        fs::write(&path, text).unwrap();
-        path
+        let unset = &[
+            "TXGEN_ENDPOINTS",
+            "TXGEN_BROADCAST_TX_METHOD",
+            "TXGEN_LOG",
+            "TXGEN_SENTINEL",
+        ];
+        Self(testkit::Place::new(env!("CARGO_BIN_EXE_txgen"), unset))
     }
 
     /// Runs `txgen` with the words of `line` to its end.
-    pub(crate) fn txgen(&self, line: &str) -> Ended {
-        self.start(line).wait()
-    }
-
-    /// Starts `txgen` with the words of `line`.
-    pub(crate) fn start(&self, line: &str) -> Running {
-        let mut command = self.command(env!("CARGO_BIN_EXE_txgen"));
-        command.args(line.split_whitespace());
-        Running::start(command)
+    pub(crate) fn txgen(&self, line: &str) -> testkit::Ended {
+        self.run_to_end(line)
     }
 
     /// Runs `txgen` to its end with these variables in its environment.
-    pub(crate) fn txgen_with(&self, variables: &[(&str, &str)], line: &str) -> Ended {
-        let mut command = self.command(env!("CARGO_BIN_EXE_txgen"));
-        command.args(line.split_whitespace());
-        command.envs(variables.iter().copied());
-        Running::start(command).wait()
+    pub(crate) fn txgen_with(&self, variables: &[(&str, &str)], line: &str) -> testkit::Ended {
+        self.run_with(variables, line)
     }
 
     /// Runs a script of the shell to its end; `$TXGEN` is the program.
-    pub(crate) fn shell(&self, script: &str) -> Ended {
-        let mut command = self.command("sh");
-        command.args(["-c", script]);
-        command.env("TXGEN", env!("CARGO_BIN_EXE_txgen"));
-        Running::start(command).wait()
+    pub(crate) fn shell(&self, script: &str) -> testkit::Ended {
+        self.0.shell("TXGEN", script)
     }
 
     /// A folder that a run left here.
     pub(crate) fn run(&self, name: &str) -> RunFolder {
         RunFolder::new(self.path().join(name))
     }
+}
 
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command
-            .current_dir(self.path())
-            .env_remove("TXGEN_ENDPOINTS")
-            .env_remove("TXGEN_BROADCAST_TX_METHOD")
-            .env_remove("TXGEN_LOG")
-            .env_remove("TXGEN_SENTINEL")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command
+impl Deref for Place {
+    type Target = testkit::Place;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
     }
 }
 
-/// A program at work. Dropping it kills it.
-pub(crate) struct Running {
-    child: Child,
-    out: Captured,
-    err: Captured,
-}
-
-impl Running {
-    fn start(mut command: Command) -> Self {
-        let mut child = command.spawn().unwrap();
-        let out = Captured::start(child.stdout.take().unwrap());
-        let err = Captured::start(child.stderr.take().unwrap());
-        Self { child, out, err }
+impl Judged for Summary {
+    fn schedule(&self) -> &str {
+        self.text("verdict.schedule")
     }
 
-    pub(crate) fn signal(&self, signal: Signal) {
-        let id = Pid::from_child(&self.child);
-        kill_process(id, signal).unwrap();
+    fn reasons(&self) -> Vec<&str> {
+        self.list("verdict.reasons")
     }
 
-    /// What it has written to stdout so far.
-    pub(crate) fn out_so_far(&self) -> String {
-        self.out.text()
-    }
-
-    /// Its process id.
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
-    /// What it has written to stderr so far.
-    pub(crate) fn err_so_far(&self) -> String {
-        self.err.text()
-    }
-
-    /// Waits for its end; a panic in any of its threads fails the test.
-    pub(crate) fn wait(mut self) -> Ended {
-        let deadline = Instant::now() + LONGEST_RUN;
-        let status = loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                break status;
-            }
-            if Instant::now() >= deadline {
-                let err = self.err.text();
-                panic!("txgen has not ended after {LONGEST_RUN:?}; its stderr: {err}");
-            }
-            thread::sleep(LOOK_INTERVAL);
-        };
-        let ended = Ended {
-            code: status.code(),
-            out: self.out.finish(),
-            err: self.err.finish(),
-        };
-        assert!(!ended.err.contains("panicked"), "{}", ended.err);
-        ended
+    fn assert_conserved(&self) {
+        Self::assert_conserved(self);
     }
 }
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It has ended already unless the test failed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// A stream read to its end by a thread.
-struct Captured {
-    bytes: Arc<Mutex<Vec<u8>>>,
-    reader: Option<JoinHandle<()>>,
-}
-
-impl Captured {
-    fn start(mut stream: impl Read + Send + 'static) -> Self {
-        let bytes = Arc::new(Mutex::new(Vec::new()));
-        let target = bytes.clone();
-        let reader = thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(read @ 1..) = stream.read(&mut buffer) {
-                target.lock().unwrap().extend_from_slice(&buffer[..read]);
-            }
-        });
-        Self {
-            bytes,
-            reader: Some(reader),
-        }
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
-    }
-
-    fn finish(&mut self) -> String {
-        if let Some(reader) = self.reader.take() {
-            reader.join().unwrap();
-        }
-        self.text()
-    }
-}
-
-/// How a program ended.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    /// `None` when a signal ended it.
-    pub(crate) code: Option<i32>,
-    pub(crate) out: String,
-    pub(crate) err: String,
-}
-
-impl Ended {
-    #[track_caller]
-    pub(crate) fn expect(&self, code: i32) -> &Self {
-        assert_eq!(self.code, Some(code), "{self}");
-        self
-    }
-
-    /// Ended as its summary says: with this code, or with 98 where the schedule was not kept, which
-    /// depends on how busy the machine is. Nothing but lateness of the generator may have led to that,
-    /// the account is conserved, and the printed verdict is the summary's.
-    #[track_caller]
-    pub(crate) fn ends_as_judged(&self, code: i32, summary: &Summary) -> &Self {
-        summary.assert_conserved();
-        self.fits_a_terminal();
-        let schedule = summary.text("verdict.schedule");
-        let invalid = format!("{schedule}: ");
-        for reason in summary.list("verdict.reasons") {
-            let lateness = reason.contains("by the generator's fault")
-                || reason.contains("waited for a free connection");
-            assert!(
-                schedule != "invalid" || lateness || !reason.starts_with(&invalid),
-                "{reason}\n{self}"
-            );
-        }
-        let mut printed = self.out.lines().filter(|line| line.starts_with("verdict "));
-        assert!(printed.all(|line| line.contains(schedule)), "{self}");
-        self.expect(if schedule == "invalid" { 98 } else { code })
-    }
-
-    #[track_caller]
-    pub(crate) fn says(&self, phrase: &str) -> &Self {
-        assert!(has(&self.err, phrase), "no {phrase:?} in stderr\n{self}");
-        self
-    }
-
-    /// No line is wider than a terminal, unless it is for programs or a path that ends it is as wide.
-    #[track_caller]
-    pub(crate) fn fits_a_terminal(&self) -> &Self {
-        let is_wide = |line: &&str| {
-            let ends_with_path = line
-                .rsplit(' ')
-                .next()
-                .is_some_and(|word| word.contains('/'));
-            line.chars().count() > 80 && !ends_with_path && !line.starts_with('{')
-        };
-        let wide = self.out.lines().chain(self.err.lines()).find(is_wide);
-        assert_eq!(wide, None, "{self}");
-        self
-    }
-
-    /// Its message repeats none of its own parts.
-    #[track_caller]
-    pub(crate) fn says_it_once(&self) -> &Self {
-        let parts: Vec<&str> = self.err.trim_end().split(": ").collect();
-        for (place, part) in parts.iter().enumerate() {
-            let short = part.split_whitespace().count() < 3;
-            assert!(
-                short || !parts[..place].contains(part),
-                "{part:?} again\n{self}"
-            );
-        }
-        self
-    }
-
-    #[track_caller]
-    pub(crate) fn prints(&self, phrase: &str) -> &Self {
-        assert!(self.printed(phrase), "no {phrase:?} in stdout\n{self}");
-        self
-    }
-
-    /// Whether stdout has a phrase.
-    pub(crate) fn printed(&self, phrase: &str) -> bool {
-        has(&self.out, phrase)
-    }
-}
-
-impl std::fmt::Display for Ended {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { code, out, err } = self;
-        write!(f, "exit code {code:?}\n--- stdout\n{out}--- stderr\n{err}")
-    }
-}
-
-/// Whether a text has a phrase, in one line or where long lines go on below.
-fn has(text: &str, phrase: &str) -> bool {
-    let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    text.contains(phrase) || joined(text).contains(&joined(phrase))
-}
-
-/// Looks at something until it is as wanted; fails after 30 s.
-#[track_caller]
-pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + LONGEST_WAIT;
-    while !condition() {
-        assert!(
-            Instant::now() < deadline,
-            "not after {LONGEST_WAIT:?}: {what}"
-        );
-        thread::sleep(LOOK_INTERVAL);
-    }
-}
-
-const LONGEST_RUN: Duration = Duration::from_secs(300);
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
-const LOOK_INTERVAL: Duration = Duration::from_millis(5);

@@ -1,0 +1,60 @@
+//! What the load programs share around a run: the folder that it is written to, signals, a start common to several
+//! generators and the part of a schedule that each of them has, loads as files, and what a person reads of it.
+//!
+//! What it is not: it offers nothing and records nothing. What only one program needs belongs to that program.
+//!
+//! Read first: [`RunFolder`], [`Shutdown`], [`Phase`].
+
+mod folder;
+mod guard;
+pub mod part;
+mod phase;
+mod scale;
+mod share;
+pub mod shutdown;
+pub mod start_at;
+pub mod text;
+pub mod toml_errors;
+
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, Write as _};
+
+use report::text::fit;
+
+pub use self::{
+    folder::{RunFolder, default_folder},
+    guard::{GuardArgs, become_program},
+    part::Part,
+    phase::Phase,
+    scale::Scale,
+    share::Share,
+    shutdown::Shutdown,
+    start_at::{StartAt, StartAtError},
+};
+
+/// Exit codes of a load beside those that all programs have: a contract with scripts.
+pub mod exit {
+    pub use ops::command::exit::{DONE, FAILED, USAGE};
+
+    /// The run is invalid: the load was not the planned one.
+    pub const INVALID: u8 = 98;
+    /// Interrupted; everything recorded was still written.
+    pub const INTERRUPTED: u8 = 130;
+}
+
+/// Prints a result on stdout, no wider than a terminal; gives the exit code of what is done. A reader that has
+/// seen enough closes the pipe, which is no failure.
+pub fn print(text: &str) -> u8 {
+    ops::command::print(fit(text).as_bytes())
+}
+
+/// Prints a message on stderr, no wider than a terminal. A closed stderr ends nothing.
+pub fn note(line: &str) {
+    let _ = writeln!(io::stderr(), "{}", fit(line));
+}
+
+/// A random seed for a run that was given none: the standard library's randomly keyed hasher is seeded by the system.
+pub fn fresh_seed() -> u64 {
+    // Seeds are typed and read by people; 32 bits are enough to keep runs apart.
+    RandomState::new().hash_one(std::process::id()) & u64::from(u32::MAX)
+}

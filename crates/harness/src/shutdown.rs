@@ -1,0 +1,79 @@
+//! What signals ask for. Ctrl-C (SIGINT, or SIGTERM): once to stop offering and drain, twice to leave
+//! at once. SIGUSR1: note this moment in the record.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How often the user asked to stop, and to note the moment.
+#[derive(Debug, Clone, Default)]
+pub struct Shutdown {
+    requests: Arc<AtomicUsize>,
+    marks: Arc<AtomicUsize>,
+}
+
+impl Shutdown {
+    /// Listens to SIGINT, SIGTERM and SIGUSR1.
+    ///
+    /// # Errors
+    /// When the handlers cannot be installed.
+    pub fn on_signals() -> io::Result<Self> {
+        let shutdown = Self::default();
+        let listener = shutdown.clone();
+        let mut signals = signal_hook::iterator::Signals::new([
+            signal_hook::consts::SIGINT,
+            signal_hook::consts::SIGTERM,
+            signal_hook::consts::SIGUSR1,
+        ])?;
+        // The thread waits for signals as long as the process lives; it owns nothing else.
+        std::thread::Builder::new()
+            .name("signals".into())
+            .spawn(move || {
+                for signal in &mut signals {
+                    match signal {
+                        signal_hook::consts::SIGUSR1 => listener.mark(),
+                        _ => listener.request(),
+                    }
+                }
+            })?;
+        Ok(shutdown)
+    }
+
+    /// Asks to stop, as a signal would.
+    pub fn request(&self) {
+        self.requests.fetch_add(1, Ordering::Release);
+    }
+
+    /// Asks for a note, as SIGUSR1 would.
+    pub fn mark(&self) {
+        self.marks.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often a note was asked for.
+    pub fn marks(&self) -> usize {
+        self.marks.load(Ordering::Acquire)
+    }
+
+    /// Whether to stop offering.
+    pub fn is_requested(&self) -> bool {
+        self.requests.load(Ordering::Acquire) > 0
+    }
+
+    /// Waits until offering is to stop.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when it is dropped.
+    pub async fn requested(&self) {
+        while !self.is_requested() {
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+    }
+
+    /// Whether to leave at once.
+    pub fn is_urgent(&self) -> bool {
+        self.requests.load(Ordering::Acquire) > 1
+    }
+}
+
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);

@@ -1,0 +1,452 @@
+//! A mesh run from start to end: nodes up, mesh whole, load offered, mesh quiet, nodes asked for their
+//! last word.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use harness::RunFolder;
+use harness::Shutdown;
+use tokio::time::Instant;
+
+use super::account::Account;
+use super::control::{Order, Status, Word};
+use super::crew::{Crew, CrewEvent};
+use super::machine::MachineMeter;
+use super::part::PartFile;
+use super::plan::MeshPlan;
+use super::progress::Progress;
+use crate::settings::Topology;
+
+/// A run that has ended.
+pub(crate) struct PlayedMesh {
+    pub(crate) account: Account,
+    /// The origin, in nanoseconds since the Unix epoch.
+    pub(crate) origin_unix_ns: u64,
+    /// The user stopped it.
+    pub(crate) interrupted: bool,
+    /// What was still under way when the drain ended, if anything.
+    pub(crate) undrained: Option<String>,
+    /// With several machines, what the nodes of this one said.
+    pub(crate) part: Option<PartFile>,
+}
+
+/// Plays a plan.
+///
+/// # Errors
+/// When nodes do not start or do not find each other, or the user stops it before the load has begun.
+pub(crate) fn play(
+    plan: &MeshPlan,
+    program: &Path,
+    folder: &RunFolder,
+    progress: &mut Progress,
+    shutdown: &Shutdown,
+) -> anyhow::Result<PlayedMesh> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the control of the nodes")?;
+    let machines = plan.machines.as_ref();
+    let part = machines.map(|_| PartFile::create(folder)).transpose()?;
+    runtime.block_on(async {
+        let crew = Crew::start(plan, program, folder.path(), shutdown).await?;
+        let mut conductor = Conductor {
+            crew,
+            plan,
+            progress,
+            account: Account::new(plan.nodes, &plan.load),
+            links: BTreeMap::new(),
+            statuses: BTreeMap::new(),
+            offered: false,
+            is_offering: false,
+            origin: Instant::now(),
+            meter: MachineMeter::default(),
+            next_look: 0,
+            part,
+        };
+        conductor.conduct().await
+    })
+}
+
+struct Conductor<'a> {
+    crew: Crew,
+    plan: &'a MeshPlan,
+    progress: &'a mut Progress,
+    account: Account,
+    links: BTreeMap<u16, Vec<u16>>,
+    /// The last one of each node.
+    statuses: BTreeMap<u16, Status>,
+    /// The generator has said so.
+    offered: bool,
+    /// Between the start and the end of the load, or until the user stops it.
+    is_offering: bool,
+    origin: Instant,
+    meter: MachineMeter,
+    /// The next second at whose begin the machine is looked at.
+    next_look: u64,
+    part: Option<PartFile>,
+}
+
+/// What a stage of the run came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Came {
+    /// What it waits for.
+    There,
+    /// Too late.
+    Late,
+    /// The user asked to stop.
+    Interrupted,
+}
+
+impl Conductor<'_> {
+    async fn conduct(&mut self) -> anyhow::Result<PlayedMesh> {
+        self.progress.nodes(self.crew.members());
+        self.join().await?;
+        let origin_unix_ns = self.start().await?;
+        let interrupted = self.offer().await;
+        let undrained = self.drain().await;
+        self.finish().await;
+        Ok(PlayedMesh {
+            account: std::mem::replace(&mut self.account, Account::new(0, &self.plan.load)),
+            origin_unix_ns,
+            interrupted,
+            undrained,
+            part: self.part.take(),
+        })
+    }
+
+    /// Tells everybody where the others are and waits until the mesh is whole.
+    async fn join(&mut self) -> anyhow::Result<()> {
+        let peers = match &self.plan.machines {
+            None => self.crew.members().iter().map(|it| it.listen).collect(),
+            Some(_) => (0..self.plan.nodes)
+                .map(|node| self.plan.listens(node).into())
+                .collect(),
+        };
+        self.crew.tell(&Order::Join { peers }).await;
+        let timeout = self.plan.connect_timeout.as_duration();
+        let came = self
+            .until(Instant::now() + timeout, |it| it.is_whole())
+            .await?;
+        match came {
+            Came::There => Ok(()),
+            Came::Interrupted => bail!("interrupted before the mesh was whole"),
+            Came::Late => bail!(
+                "the mesh is not whole after {}: {}; give a longer --connect-timeout, or look into the \
+                 nodes' logs",
+                self.plan.connect_timeout,
+                self.missing()
+            ),
+        }
+    }
+
+    /// Sets the origin; gives it on the wall clock.
+    async fn start(&mut self) -> anyhow::Result<u64> {
+        let now_ns = harness::start_at::unix_now_ns();
+        let origin_unix_ns = match &self.plan.machines {
+            None => now_ns + NOTICE.as_nanos() as u64,
+            Some(machines) => {
+                let start_at = machines.start_at.context("--start-at is missing")?;
+                start_at.check(now_ns)?;
+                start_at.unix_ns()
+            }
+        };
+        self.origin = Instant::now() + Duration::from_nanos(origin_unix_ns - now_ns);
+        self.crew.tell(&Order::Start { origin_unix_ns }).await;
+        Ok(origin_unix_ns)
+    }
+
+    /// Waits until the generator has offered all; says whether the user stopped it.
+    async fn offer(&mut self) -> bool {
+        let end = self.origin + self.plan.load.duration.as_duration();
+        let last = end + GRACE;
+        let is_over = |it: &Self| Instant::now() >= end && (it.offered || !it.has_generator());
+        self.is_offering = true;
+        let came = self.until_running(last, is_over).await;
+        self.is_offering = false;
+        if came == Came::Interrupted {
+            self.crew.tell(&Order::Stop {}).await;
+        }
+        came == Came::Interrupted
+    }
+
+    fn has_generator(&self) -> bool {
+        self.crew
+            .alive()
+            .any(|node| node == super::account::GENERATOR)
+    }
+
+    /// Waits until nothing is under way: two rounds of counts that are equal, and in which all that was
+    /// written between living nodes was read (Mattern, "Algorithms for distributed termination
+    /// detection", 1987: the four-counter method). Says what was still under way when time was up.
+    async fn drain(&mut self) -> Option<String> {
+        let deadline = Instant::now() + self.plan.drain_timeout.as_duration();
+        let mut last: Option<Vec<(u16, Status)>> = None;
+        let elsewhere = self.plan.machines.is_some();
+        // What is on the way between machines nobody sees: then counts have to stay equal for a second.
+        let enough = if elsewhere { ROUNDS_OF_A_SECOND } else { 1 };
+        let (mut round, mut same) = (0, 0);
+        loop {
+            round += 1;
+            self.crew.tell(&Order::Status { round }).await;
+            let all_told = |it: &Self| {
+                let mut alive = it.crew.alive();
+                alive.all(|node| it.statuses.get(&node).is_some_and(|it| it.round == round))
+            };
+            let came = self.until_running(deadline, all_told).await;
+            let alive: Vec<u16> = self.crew.alive().collect();
+            let now: Vec<(u16, Status)> = alive
+                .iter()
+                .filter_map(|node| Some((*node, self.statuses.get(node)?.clone())))
+                .map(|(node, status)| (node, Status { round: 0, ..status }))
+                .collect();
+            let obstacle = under_way(&now, elsewhere);
+            let is_still = came == Came::There && obstacle.is_none() && last.as_ref() == Some(&now);
+            same = if is_still { same + 1 } else { 0 };
+            if same == enough {
+                return None;
+            }
+            if came == Came::Late || self.crew.is_urgent() {
+                return Some(obstacle.unwrap_or_else(|| "counts still change".into()));
+            }
+            if round == ROUNDS_BEFORE_A_WORD {
+                let what = obstacle.as_deref().unwrap_or("counts still change");
+                let left = deadline.saturating_duration_since(Instant::now());
+                let message = format!("draining: {what}; up to {} s more", left.as_secs());
+                self.progress.message(&message);
+            }
+            last = Some(now);
+            let pause = Instant::now() + STATUS_INTERVAL;
+            self.until_running(pause.min(deadline), |_| false).await;
+        }
+    }
+
+    /// Asks for the last words.
+    async fn finish(&mut self) {
+        self.crew.tell(&Order::Finish {}).await;
+        let deadline = Instant::now() + GRACE;
+        let all = |it: &Self| {
+            let mut alive = it.crew.alive();
+            alive.all(|node| it.account.nodes[usize::from(node)].status.is_some())
+        };
+        self.until_running(deadline, all).await;
+    }
+
+    /// Handles what comes until `is_there`. A node that ends is an error.
+    async fn until(
+        &mut self,
+        deadline: Instant,
+        is_there: impl Fn(&Self) -> bool,
+    ) -> anyhow::Result<Came> {
+        loop {
+            if is_there(self) {
+                return Ok(Came::There);
+            }
+            match self.crew.next(deadline).await {
+                CrewEvent::Word(node, word) => self.hear(node, *word),
+                CrewEvent::Ended(node, reason) => {
+                    bail!("node {node} ended before the load began: {reason}; see its log")
+                }
+                CrewEvent::Silence => return Ok(Came::Late),
+                CrewEvent::Interrupted => return Ok(Came::Interrupted),
+            }
+        }
+    }
+
+    /// The same while the load goes on, when a node that ends is part of the account.
+    async fn until_running(&mut self, deadline: Instant, is_there: impl Fn(&Self) -> bool) -> Came {
+        loop {
+            if is_there(self) {
+                return Came::There;
+            }
+            self.look_at_machine();
+            let next = self.origin + Duration::from_secs(self.next_look);
+            let next = next
+                .max(Instant::now() + Duration::from_millis(1))
+                .min(deadline);
+            // What comes after the offering is not interrupted again.
+            let event = match self.is_offering {
+                true => self.crew.next(next).await,
+                false => self.crew.next_in_the_end(next).await,
+            };
+            match event {
+                CrewEvent::Word(node, word) => self.hear(node, *word),
+                CrewEvent::Ended(node, reason) => self.bury(node, &reason),
+                CrewEvent::Silence if Instant::now() >= deadline => return Came::Late,
+                CrewEvent::Silence => {}
+                CrewEvent::Interrupted => return Came::Interrupted,
+            }
+        }
+    }
+
+    fn bury(&mut self, node: u16, reason: &str) {
+        let at_s = Instant::now().duration_since(self.origin).as_secs_f64();
+        let account = &mut self.account.nodes[usize::from(node)];
+        if account.status.is_none() {
+            account.ended_s = Some(at_s);
+            self.progress.ended();
+            self.progress
+                .message(&format!("node {node} ended at {at_s:.1} s: {reason}"));
+        }
+    }
+
+    fn hear(&mut self, node: u16, word: Word) {
+        if let Some(part) = &mut self.part {
+            part.word(node, &word);
+        }
+        match word {
+            Word::Hello { .. } => {}
+            Word::Links { peers } => drop(self.links.insert(node, peers)),
+            Word::Row(row) => {
+                let machine = self.account.machine.last().copied();
+                self.progress.row(self.account.row(node, row), machine);
+            }
+            Word::Status(status) => drop(self.statuses.insert(node, status)),
+            Word::Offered {} => self.offered = true,
+            Word::Done { row, status } => {
+                self.account.row(node, row);
+                self.account.nodes[usize::from(node)].status = Some(status);
+            }
+        }
+    }
+
+    fn look_at_machine(&mut self) {
+        let since = Instant::now().checked_duration_since(self.origin);
+        let Some(second) = since.map(|since| since.as_secs()) else {
+            return;
+        };
+        if second >= self.next_look {
+            // The first look begins a second; each further one ends the last.
+            let look = self.meter.look(second.saturating_sub(1));
+            self.account.machine.extend(look);
+            self.next_look = second + 1;
+        }
+    }
+
+    /// Whether everybody can be reached from everybody, in a full mesh over one link.
+    fn is_whole(&self) -> bool {
+        let own: Vec<u16> = self.crew.alive().collect();
+        let of = |node: u16| self.links.get(&node).map_or(&[][..], Vec::as_slice);
+        match self.plan.topology {
+            Topology::Full => {
+                let others = usize::from(self.plan.nodes) - 1;
+                own.iter().all(|node| of(*node).len() >= others)
+            }
+            Topology::Random(_) | Topology::Capped => {
+                let Some(first) = own.first() else {
+                    return false;
+                };
+                let mut reached = vec![*first];
+                let mut place = 0;
+                while let Some(node) = reached.get(place) {
+                    for peer in of(*node) {
+                        if !reached.contains(peer) {
+                            reached.push(*peer);
+                        }
+                    }
+                    place += 1;
+                }
+                own.iter().all(|node| reached.contains(node))
+            }
+        }
+    }
+
+    fn missing(&self) -> String {
+        let own = self.crew.alive();
+        let counts = own.map(|node| {
+            let links = self.links.get(&node).map_or(0, Vec::len);
+            format!("node {node} has {links}")
+        });
+        let counts: Vec<String> = counts.collect();
+        format!(
+            "of {} other nodes, {}",
+            self.plan.nodes - 1,
+            counts.join(", ")
+        )
+    }
+}
+
+/// What is not at its end between these nodes; with nodes elsewhere only queues can be judged.
+fn under_way(statuses: &[(u16, Status)], elsewhere: bool) -> Option<String> {
+    let queued: u64 = statuses.iter().map(|(_, status)| status.queued).sum();
+    if queued > 0 {
+        return Some(format!("{queued} parcels wait in queues"));
+    }
+    if elsewhere {
+        return None;
+    }
+    for (node, status) in statuses {
+        for link in &status.links {
+            let Some((_, other)) = statuses.iter().find(|(number, _)| *number == link.peer) else {
+                continue;
+            };
+            let back = other.links.iter().find(|back| back.peer == *node);
+            let read = back.map_or(0, |back| back.read);
+            let is_whole = link.broken == 0 && back.is_none_or(|back| back.broken == 0);
+            if is_whole && link.written != read {
+                let on_the_way = link.written.abs_diff(read);
+                return Some(format!(
+                    "{on_the_way} parcels are on the way from node {node} to node {}",
+                    link.peer
+                ));
+            }
+        }
+    }
+    None
+}
+
+/// Between setting the origin and the origin.
+const NOTICE: Duration = Duration::from_millis(500);
+/// For the last words of nodes that have no CPU.
+const GRACE: Duration = Duration::from_secs(10);
+/// A drain that lasts longer than these is told of.
+const ROUNDS_BEFORE_A_WORD: u64 = 5;
+const STATUS_INTERVAL: Duration = Duration::from_millis(50);
+const ROUNDS_OF_A_SECOND: u64 = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::LinkCount;
+
+    fn status(links: &[(u16, u64, u64, u64)]) -> Status {
+        let link = |&(peer, written, read, broken): &(u16, u64, u64, u64)| LinkCount {
+            peer,
+            written,
+            read,
+            broken,
+        };
+        Status {
+            links: links.iter().map(link).collect(),
+            ..Status::default()
+        }
+    }
+
+    #[test]
+    fn a_mesh_is_quiet_when_all_that_was_written_was_read() {
+        let quiet = [(0, status(&[(1, 7, 5, 0)])), (1, status(&[(0, 5, 7, 0)]))];
+        assert_eq!(under_way(&quiet, false), None);
+        let busy = [(0, status(&[(1, 9, 5, 0)])), (1, status(&[(0, 5, 7, 0)]))];
+        let words = under_way(&busy, false).unwrap();
+        assert!(
+            words.contains("2 parcels are on the way from node 0 to node 1"),
+            "{words}"
+        );
+    }
+
+    #[test]
+    fn a_broken_link_or_an_ended_node_keeps_no_mesh_busy_but_a_queue_does() {
+        let broken = [(0, status(&[(1, 9, 5, 1)])), (1, status(&[(0, 5, 7, 0)]))];
+        assert_eq!(under_way(&broken, false), None);
+        let alone = [(0, status(&[(1, 9, 5, 0)]))];
+        assert_eq!(under_way(&alone, false), None);
+        let mut waiting = alone;
+        waiting[0].1.queued = 3;
+        assert!(
+            under_way(&waiting, false)
+                .unwrap()
+                .contains("3 parcels wait")
+        );
+    }
+}

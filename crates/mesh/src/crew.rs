@@ -1,0 +1,295 @@
+//! The nodes of a mesh as processes, and the socket on which they are told what to do.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use harness::Shutdown;
+use servers::Process;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+use super::control::{Order, Word};
+use super::isolation::Rooms;
+use super::plan::MeshPlan;
+
+/// All nodes that this machine runs.
+pub(crate) struct Crew {
+    members: Vec<Member>,
+    words: Receiver<(u16, FromNode)>,
+    readers: JoinSet<()>,
+    shutdown: Shutdown,
+    // Dropped last: the processes are in them.
+    _rooms: Rooms,
+    _folder: tempfile::TempDir,
+}
+
+/// One node.
+pub(crate) struct Member {
+    pub(crate) node: u16,
+    pub(crate) listen: SocketAddr,
+    process: Process,
+    /// `None` once it has ended.
+    orders: Option<OwnedWriteHalf>,
+}
+
+/// What comes from a node's socket.
+enum FromNode {
+    Word(Box<Word>),
+    /// It is closed: the node has ended, or speaks what it should not.
+    Closed(Option<String>),
+}
+
+/// What a crew may have to tell.
+pub(crate) enum CrewEvent {
+    /// A node says something.
+    Word(u16, Box<Word>),
+    /// A node has ended; why.
+    Ended(u16, String),
+    /// Nothing until the deadline.
+    Silence,
+    /// The user asked to stop.
+    Interrupted,
+}
+
+impl Crew {
+    /// Starts the nodes and waits until each has said where it listens. Their logs go into `logs`.
+    ///
+    /// # Errors
+    /// Where one cannot be started, ends, or says nothing within the plan's time.
+    pub(crate) async fn start(
+        plan: &MeshPlan,
+        program: &Path,
+        logs: &Path,
+        shutdown: &Shutdown,
+    ) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir().context("cannot make a folder for the nodes' sockets")?;
+        let control = folder.path().join("control");
+        let listener = UnixListener::bind(&control)
+            .with_context(|| format!("cannot listen on {}", control.display()))?;
+        let rooms = Rooms::open(plan)?;
+        let mut processes = Vec::new();
+        for node in plan.own_nodes() {
+            let config = plan.node_config(node, &control);
+            let path = folder.path().join(format!("node-{node}.json"));
+            let file = File::create(&path).with_context(|| path.display().to_string())?;
+            serde_json::to_writer(BufWriter::new(file), &config)?;
+            let process = spawn(plan, node, &rooms, program, &path, logs)?;
+            rooms.admit(process.id())?;
+            processes.push((node, process));
+        }
+        let (sender, words) = mpsc::channel(WORDS_WAITING);
+        let mut crew = Self {
+            members: Vec::new(),
+            words,
+            readers: JoinSet::new(),
+            shutdown: shutdown.clone(),
+            _rooms: rooms,
+            _folder: folder,
+        };
+        let deadline = Instant::now() + plan.connect_timeout.as_duration();
+        while !processes.is_empty() {
+            crew.gather(&listener, &mut processes, &sender, deadline)
+                .await?;
+        }
+        crew.members.sort_by_key(|member| member.node);
+        Ok(crew)
+    }
+
+    /// Takes the next connection, or sees that one of the processes has ended.
+    async fn gather(
+        &mut self,
+        listener: &UnixListener,
+        processes: &mut Vec<(u16, Process)>,
+        sender: &Sender<(u16, FromNode)>,
+        deadline: Instant,
+    ) -> anyhow::Result<()> {
+        for (_, process) in &mut *processes {
+            if let Some(trouble) = process.trouble() {
+                bail!("{trouble}");
+            }
+        }
+        if self.shutdown.is_requested() {
+            bail!("interrupted before all nodes were up");
+        }
+        if Instant::now() >= deadline {
+            let late: Vec<String> = processes.iter().map(|(node, _)| node.to_string()).collect();
+            bail!(
+                "node {} did not come up within --connect-timeout",
+                late.join(", ")
+            );
+        }
+        let next = Instant::now() + LOOK_INTERVAL;
+        let Ok(accepted) = timeout_at(next.min(deadline), listener.accept()).await else {
+            return Ok(());
+        };
+        let (stream, _) = accepted.context("cannot accept a node's connection")?;
+        let (node, listen, lines, orders) = greet(stream, deadline).await?;
+        let place = processes.iter().position(|(number, _)| *number == node);
+        let Some(place) = place else {
+            bail!("a node says that it is number {node}, which was not started or is here already");
+        };
+        let (_, process) = processes.swap_remove(place);
+        self.readers.spawn(read(node, lines, sender.clone()));
+        self.members.push(Member {
+            node,
+            listen,
+            process,
+            orders: Some(orders),
+        });
+        Ok(())
+    }
+
+    /// The nodes, by number.
+    pub(crate) fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The numbers of the nodes that have not ended.
+    pub(crate) fn alive(&self) -> impl Iterator<Item = u16> {
+        let alive = self.members.iter().filter(|it| it.orders.is_some());
+        alive.map(|member| member.node)
+    }
+
+    /// Tells all nodes.
+    pub(crate) async fn tell(&mut self, order: &Order) {
+        let Ok(mut line) = serde_json::to_vec(order) else {
+            return;
+        };
+        line.push(b'\n');
+        for member in &mut self.members {
+            if let Some(orders) = &mut member.orders {
+                // One that has ended is told of by its reader.
+                let _ = orders.write_all(&line).await;
+            }
+        }
+    }
+
+    /// The next thing that a node says or that becomes of it, at the latest at the deadline.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when it is dropped.
+    pub(crate) async fn next(&mut self, deadline: Instant) -> CrewEvent {
+        loop {
+            if self.shutdown.is_requested() {
+                return CrewEvent::Interrupted;
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return CrewEvent::Silence;
+            }
+            let until = deadline.min(now + LOOK_INTERVAL);
+            match timeout_at(until, self.words.recv()).await {
+                Ok(Some((node, FromNode::Word(word)))) => return CrewEvent::Word(node, word),
+                Ok(Some((node, FromNode::Closed(problem)))) => {
+                    if let Some(reason) = self.bury(node, problem) {
+                        return CrewEvent::Ended(node, reason);
+                    }
+                }
+                Ok(None) => return CrewEvent::Silence,
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// As [`Crew::next`], also after the user asked to stop.
+    pub(crate) async fn next_in_the_end(&mut self, deadline: Instant) -> CrewEvent {
+        let shutdown = std::mem::take(&mut self.shutdown);
+        let event = self.next(deadline).await;
+        self.shutdown = shutdown;
+        event
+    }
+
+    /// Whether the user asked twice to stop.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.shutdown.is_urgent()
+    }
+
+    fn bury(&mut self, node: u16, problem: Option<String>) -> Option<String> {
+        let member = self.members.iter_mut().find(|member| member.node == node)?;
+        member.orders.take()?;
+        let ended = member.process.ended();
+        Some(match (problem, ended) {
+            (Some(problem), _) => problem,
+            (None, Some(status)) => status.to_string(),
+            (None, None) => "its control connection is closed".into(),
+        })
+    }
+}
+
+/// Where nodes are in the tables of the system.
+impl Member {
+    /// The process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+}
+
+fn spawn(
+    plan: &MeshPlan,
+    node: u16,
+    rooms: &Rooms,
+    own: &Path,
+    config: &Path,
+    logs: &Path,
+) -> anyhow::Result<Process> {
+    let (program, first): (&Path, &[&str]) = match &plan.program {
+        Some(program) => (program, &[]),
+        None => (own, &["node"]),
+    };
+    let mut line: Vec<OsString> = rooms.prefix(node);
+    line.push(program.into());
+    line.extend(first.iter().map(OsString::from));
+    line.extend(["--config".into(), config.into()]);
+    let program = PathBuf::from(line.remove(0));
+    let log = logs.join(format!("node-{node}.log"));
+    fs::create_dir_all(logs).with_context(|| logs.display().to_string())?;
+    Ok(Process::start("the node", &program, &line, log, Some(own))?)
+}
+
+type Lines = tokio::io::Lines<BufReader<OwnedReadHalf>>;
+
+async fn greet(
+    stream: UnixStream,
+    deadline: Instant,
+) -> anyhow::Result<(u16, SocketAddr, Lines, OwnedWriteHalf)> {
+    let (reading, writing) = stream.into_split();
+    let mut lines = BufReader::new(reading).lines();
+    let line = timeout_at(deadline, lines.next_line()).await;
+    let line = line.context("a node said nothing")??;
+    let line = line.ok_or_else(|| anyhow!("a node ended before it said who it is"))?;
+    match serde_json::from_str(&line) {
+        Ok(Word::Hello { node, listen }) => Ok((node, listen, lines, writing)),
+        _ => bail!("a node's first word is no greeting: {line}"),
+    }
+}
+
+async fn read(node: u16, mut lines: Lines, sender: Sender<(u16, FromNode)>) {
+    loop {
+        let spoken = match lines.next_line().await {
+            Ok(Some(line)) => match serde_json::from_str(&line) {
+                Ok(word) => FromNode::Word(Box::new(word)),
+                Err(error) => {
+                    FromNode::Closed(Some(format!("it says what cannot be read: {error}")))
+                }
+            },
+            Ok(None) | Err(_) => FromNode::Closed(None),
+        };
+        let is_last = matches!(spoken, FromNode::Closed(_));
+        if sender.send((node, spoken)).await.is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// A row a second and node is far below it.
+const WORDS_WAITING: usize = 1024;
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);

@@ -1,0 +1,299 @@
+use std::num::NonZeroU16;
+use std::path::Path;
+
+use harness::exit;
+use serde_json::json;
+
+use super::*;
+use crate::conduct::PlayedMesh;
+use crate::control::Row;
+use crate::counters::Counters;
+use crate::exit_code;
+use crate::load::MeshLoad;
+use crate::machine::MachineSecond;
+use crate::plan::MeshPlan;
+use crate::settings::MeshSettings;
+use crate::summary::MeshSummary;
+
+const BOUNDS: Bounds = Bounds {
+    node_cpus: 1.0,
+    link_bytes: Some(1e6),
+    entries: 1.0,
+    interrupted: false,
+};
+
+fn load() -> MeshLoad {
+    let phase = json!({"profile": "ramp", "start": "1000/s", "step": "1000/s", "every": "5s", "to": "2000/s"});
+    MeshLoad::new("ramp", vec![phase], Path::new("")).unwrap()
+}
+
+/// A ramp of 1,000/s and 2,000/s, five seconds each, in which the second step is as `change` makes
+/// the rows of the nodes 0 and 1.
+fn run(change: impl Fn(&mut Row, u16)) -> Account {
+    let mut account = Account::new(2, &load());
+    for second in 0..10 {
+        let rate = if second < 5 { 1000 } else { 2000 };
+        for node in 0..2 {
+            let mut row = Row {
+                second,
+                counters: Counters {
+                    offered: if node == 0 { rate } else { 0 },
+                    entries: rate,
+                    bytes_out: 500_000,
+                    cpu_ns: 400_000_000,
+                    ..Counters::default()
+                },
+                lateness_us: vec![(100, 1000)],
+                ..Row::default()
+            };
+            if second >= 5 {
+                change(&mut row, node);
+            }
+            account.row(node, row);
+        }
+        account.machine.push(machine(second, 0.9));
+    }
+    account
+}
+
+fn machine(second: u64, busy: f64) -> MachineSecond {
+    MachineSecond {
+        second,
+        busy,
+        stolen: 0.0,
+        cpus: 2.0,
+    }
+}
+
+fn slow(row: &mut Row) {
+    row.counters.entries = 1200;
+}
+
+fn cause(account: &Account) -> Option<Cause> {
+    judge(account, &BOUNDS).gave_first.map(|first| first.cause)
+}
+
+#[test]
+fn nothing_gives_in_a_mesh_that_returns_what_is_offered() {
+    let judgement = judge(&run(|_, _| {}), &BOUNDS);
+    assert_eq!(judgement.gave_first, None);
+    assert_eq!(judgement.schedule, ScheduleKept::Valid);
+    assert!(judgement.evidence.is_empty(), "{:?}", judgement.evidence);
+}
+
+#[test]
+fn a_full_cpu_is_no_cause_while_there_is_no_symptom() {
+    let account = run(|row, _| row.counters.cpu_ns = 990_000_000);
+    let judgement = judge(&account, &BOUNDS);
+    assert_eq!(judgement.gave_first, None);
+    assert_eq!(judgement.evidence.len(), 1, "but it is evidence");
+}
+
+#[test]
+fn the_cpu_of_a_node_gave_first_when_it_is_full_as_entries_stay_away() {
+    let account = run(|row, node| {
+        slow(row);
+        if node == 1 {
+            row.counters.cpu_ns = 990_000_000;
+        }
+    });
+    let judgement = judge(&account, &BOUNDS);
+    let first = judgement.gave_first.unwrap();
+    assert_eq!(
+        (first.cause, first.since_s, first.step),
+        (Cause::NodeCpu, 5, 1)
+    );
+    assert!(
+        first
+            .sentence
+            .contains("the CPU of node 1: 0.99 of the 1.00"),
+        "{}",
+        first.sentence
+    );
+}
+
+#[test]
+fn the_machine_gave_first_when_its_cpus_are_full_and_no_nodes_is() {
+    let mut account = run(|row, _| {
+        slow(row);
+        row.counters.cpu_ns = 930_000_000;
+    });
+    for second in &mut account.machine[5..] {
+        second.busy = 1.98;
+    }
+    assert_eq!(cause(&account), Some(Cause::MachineCpu));
+    for second in &mut account.machine[5..] {
+        second.busy = 1.5;
+    }
+    assert_eq!(
+        cause(&account),
+        Some(Cause::Unknown),
+        "with CPUs to spare it cannot tell"
+    );
+}
+
+/// A mesh of two nodes that use so much CPU time each on two full CPUs, and lose entries.
+fn full(cpu_ns_of_a_node: u64) -> Account {
+    let mut account = run(|row, _| {
+        slow(row);
+        row.counters.cpu_ns = cpu_ns_of_a_node;
+    });
+    for second in &mut account.machine[5..] {
+        second.busy = 1.98;
+    }
+    account
+}
+
+/// In a ramp on two CPUs a compiler had 0.8 of them: five nodes with 1.2 lost entries at 2,001/s and carried 2,501/s
+/// in the next step. The judge named "the CPUs of the machine" as the mesh's limit.
+#[test]
+fn cpus_that_other_programs_had_are_not_the_limit_of_the_mesh() {
+    let disturbed = judge(&full(600_000_000), &BOUNDS);
+    let first = disturbed.gave_first.unwrap();
+    assert_eq!(first.cause, Cause::OtherPrograms);
+    let expected = "1.98 of 2 busy, 0.78 of them by programs that are not of the mesh";
+    assert!(first.sentence.contains(expected), "{}", first.sentence);
+    assert_eq!(
+        cause(&full(900_000_000)),
+        Some(Cause::MachineCpu),
+        "0.18 CPUs are the kernel's work"
+    );
+}
+
+/// A script that reads the exit code alone must not take what other programs left over for the mesh's limit.
+#[test]
+fn a_disturbed_run_ends_with_98_and_one_that_found_its_own_limit_with_0() {
+    let settings = MeshSettings {
+        nodes: NonZeroU16::new(2),
+        ..MeshSettings::default()
+    };
+    let plan = MeshPlan::resolve(load(), settings).unwrap();
+    let code = |account| {
+        let played = PlayedMesh {
+            account,
+            origin_unix_ns: 0,
+            interrupted: false,
+            undrained: None,
+            part: None,
+        };
+        exit_code(&MeshSummary::of(&plan, &played))
+    };
+    assert_eq!(code(full(600_000_000)), exit::INVALID);
+    assert_eq!(code(full(900_000_000)), exit::DONE);
+    assert_eq!(code(run(|_, _| {})), exit::DONE);
+}
+
+/// The machine was full with other programs early on, when nothing gave; later it was full with the mesh.
+#[test]
+fn other_programs_are_no_cause_once_they_have_ended() {
+    let mut account = run(|row, _| {
+        slow(row);
+        row.counters.cpu_ns = 930_000_000;
+    });
+    for second in &mut account.machine {
+        second.busy = 1.98;
+    }
+    assert_eq!(cause(&account), Some(Cause::MachineCpu));
+}
+
+#[test]
+fn the_link_gave_first_when_it_is_full() {
+    let account = run(|row, _| {
+        slow(row);
+        row.counters.bytes_out = 950_000;
+    });
+    assert_eq!(cause(&account), Some(Cause::Link));
+}
+
+#[test]
+fn a_shortfall_of_the_generator_never_looks_like_the_network() {
+    let account = run(|row, node| {
+        if node == 0 {
+            row.counters.offered = 1500;
+            row.lateness_us = vec![(300_000, 1500)];
+        }
+        row.counters.entries = 1500;
+    });
+    let judgement = judge(&account, &BOUNDS);
+    assert_eq!(
+        judgement.gave_first.map(|it| it.cause),
+        Some(Cause::Generator)
+    );
+    assert_eq!(judgement.schedule, ScheduleKept::Invalid);
+}
+
+/// All of it came later, in rows of seconds after the load.
+#[test]
+fn a_generator_that_told_of_no_second_in_time_did_not_offer_as_planned() {
+    let phase = json!({"profile": "constant", "rate": "1000/s", "duration": "2s"});
+    let load = MeshLoad::new("constant", vec![phase], Path::new("")).unwrap();
+    let mut account = Account::new(2, &load);
+    let mut row = Row {
+        second: 3,
+        ..Row::default()
+    };
+    row.counters.offered = 2000;
+    account.row(0, row);
+    let judgement = judge(&account, &BOUNDS);
+    assert_eq!(judgement.schedule, ScheduleKept::Invalid);
+    let first = judgement.gave_first.unwrap();
+    assert_eq!(first.cause, Cause::Generator);
+    assert!(first.sentence.contains("0 of 2000"), "{}", first.sentence);
+    let stopped = Bounds {
+        interrupted: true,
+        ..BOUNDS
+    };
+    assert_eq!(judge(&account, &stopped).schedule, ScheduleKept::Valid);
+}
+
+#[test]
+fn a_generator_that_is_late_since_the_machine_is_full_is_not_the_cause() {
+    let mut account = run(|row, node| {
+        if node == 0 {
+            row.counters.offered = 1500;
+            row.lateness_us = vec![(300_000, 1500)];
+        }
+        row.counters.entries = 1200;
+        row.counters.cpu_ns = 930_000_000;
+    });
+    for second in &mut account.machine[5..] {
+        second.busy = 1.99;
+    }
+    let judgement = judge(&account, &BOUNDS);
+    assert_eq!(
+        judgement.gave_first.map(|it| it.cause),
+        Some(Cause::MachineCpu)
+    );
+    assert_eq!(judgement.schedule, ScheduleKept::Degraded);
+}
+
+#[test]
+fn a_queue_gave_first_when_it_drops_with_everything_else_to_spare() {
+    let account = run(|row, node| {
+        if node == 1 {
+            row.counters.dropped_full = 5000;
+        }
+    });
+    assert_eq!(cause(&account), Some(Cause::Queue));
+    let busy = run(|row, node| {
+        if node == 1 {
+            row.counters.dropped_full = 5000;
+            row.counters.cpu_ns = 1_000_000_000;
+        }
+    });
+    assert_eq!(
+        cause(&busy),
+        Some(Cause::NodeCpu),
+        "a full CPU explains the queue"
+    );
+}
+
+#[test]
+fn a_node_that_ended_gave_before_all_else() {
+    let mut account = run(|row, _| {
+        slow(row);
+        row.counters.cpu_ns = 990_000_000;
+    });
+    account.nodes[1].ended_s = Some(4.7);
+    assert_eq!(cause(&account), Some(Cause::NodeEnded));
+}

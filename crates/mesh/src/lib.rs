@@ -1,0 +1,163 @@
+//! `txmesh`: a gossip network of real processes over real sockets, an exact load, and an account of
+//! what every node did with it.
+//!
+//! What a node does is [`gossip::Node`]'s, and when transactions are due is `pacing`'s. Here the processes
+//! are started and told what to do (`crew`, `conduct`), each of them runs (`node`), and what they count
+//! is added up (`account`), checked (`laws`), judged (`judge`) and shown.
+
+mod account;
+pub mod cli;
+mod compare;
+mod conduct;
+mod control;
+mod counters;
+mod crew;
+mod figures;
+mod files;
+mod isolation;
+mod judge;
+mod laws;
+mod load;
+mod machine;
+mod mix_file;
+mod node;
+mod page;
+mod part;
+mod plan;
+mod progress;
+pub mod settings;
+mod simulate;
+mod summary;
+mod table;
+
+use harness::{RunFolder, Shutdown, default_folder, exit, print};
+use ops::command::{CommandError, completions, failed, manual, usage};
+
+use crate::cli::{Cli, Command, MergeArgs};
+use crate::settings::MeshSettings;
+use conduct::PlayedMesh;
+use load::MeshLoad;
+use plan::{Machines, MeshPlan};
+use progress::Progress;
+use summary::MeshSummary;
+
+/// Does what the command line says; gives the exit code.
+///
+/// # Errors
+/// With exit code 2 when the command line or a file is at fault, 1 otherwise.
+pub fn execute(cli: Cli) -> Result<u8, CommandError> {
+    match cli.command {
+        Command::Constant(args) => {
+            start(MeshLoad::constant(args.rate, args.duration), args.settings)
+        }
+        Command::Ramp(args) => start(MeshLoad::ramp(&args), args.settings),
+        Command::Square(args) => start(MeshLoad::square(&args), args.settings),
+        Command::Run(args) => {
+            let (load, settings) = plan::read_file(&args.file, args.settings).map_err(usage)?;
+            start(Ok(load), settings)
+        }
+        Command::Compare(args) => compare::execute(args),
+        Command::Merge(args) => merge(&args),
+        Command::Simulate(args) => simulate::execute(&args),
+        Command::Node(args) => node::run(&args).map_err(failed).map(|()| exit::DONE),
+        Command::Guard(args) => Err(failed(harness::become_program(&args))),
+        Command::Completions { shell } => Ok(completions::<Cli>(shell)),
+        Command::Man => manual::<Cli>(),
+    }
+}
+
+fn start(load: anyhow::Result<MeshLoad>, settings: MeshSettings) -> Result<u8, CommandError> {
+    let load = load.map_err(usage)?;
+    let plan = MeshPlan::resolve(load, settings).map_err(usage)?;
+    let shutdown = Shutdown::on_signals().map_err(failed)?;
+    if let Some(machines) = &plan.machines {
+        return play_part(&plan, machines, &shutdown);
+    }
+    let (summary, folder) = perform(&plan, &shutdown)?;
+    Ok(tell(&summary, &folder))
+}
+
+/// Prints what a run came to; gives the exit code.
+fn tell(summary: &MeshSummary, folder: &RunFolder) -> u8 {
+    let report = folder.path().join("report.html");
+    let text = format!("{}\nreport: {}\n", table::text(summary), report.display());
+    let _ = print(&text);
+    exit_code(summary)
+}
+
+/// Plays what this machine has of a mesh over several.
+fn play_part(
+    plan: &MeshPlan,
+    machines: &Machines,
+    shutdown: &Shutdown,
+) -> Result<u8, CommandError> {
+    let (mut played, folder) = play(plan, shutdown)?;
+    let interrupted = played.interrupted;
+    if let Some(part) = played.part.take() {
+        part.end(plan, &played).map_err(failed)?;
+    }
+    let text = format!(
+        "\npart {} of the mesh is in {}; with the folders of all machines on one of them: txmesh merge \
+         FOLDER... --out WHOLE\n",
+        machines.part,
+        folder.path().display()
+    );
+    let _ = print(&text);
+    Ok(match interrupted {
+        true => exit::INTERRUPTED,
+        false => exit::DONE,
+    })
+}
+
+/// Makes one run of the parts of all machines.
+fn merge(args: &MergeArgs) -> Result<u8, CommandError> {
+    let (plan, played) = part::merge(&args.folders).map_err(usage)?;
+    let path = args.out.clone();
+    let path = path.unwrap_or_else(|| default_folder(&format!("mesh-{}", plan.load.name)));
+    let folder = RunFolder::create(path).map_err(usage)?;
+    let summary = conclude(&plan, &played, &folder)?;
+    Ok(tell(&summary, &folder))
+}
+
+/// Plays a plan and writes its run folder.
+fn perform(plan: &MeshPlan, shutdown: &Shutdown) -> Result<(MeshSummary, RunFolder), CommandError> {
+    let (played, folder) = play(plan, shutdown)?;
+    Ok((conclude(plan, &played, &folder)?, folder))
+}
+
+fn play(plan: &MeshPlan, shutdown: &Shutdown) -> Result<(PlayedMesh, RunFolder), CommandError> {
+    let name = format!("mesh-{}", plan.load.name);
+    let path = plan.out.clone().unwrap_or_else(|| default_folder(&name));
+    let folder = RunFolder::create(path).map_err(usage)?;
+    let program = std::env::current_exe().map_err(failed)?;
+    let mut progress = Progress::new(plan.quiet);
+    let played = conduct::play(plan, &program, &folder, &mut progress, shutdown);
+    Ok((played.map_err(failed)?, folder))
+}
+
+/// Judges what was played and writes the run folder.
+fn conclude(
+    plan: &MeshPlan,
+    played: &PlayedMesh,
+    folder: &RunFolder,
+) -> Result<MeshSummary, CommandError> {
+    let summary = MeshSummary::of(plan, played);
+    let title = format!(
+        "{} of {} nodes, {}",
+        plan.load.profile,
+        plan.nodes,
+        plan.label()
+    );
+    let page = page::page(&title, &played.account, &summary);
+    files::write(folder, &played.account, &summary, &page).map_err(failed)?;
+    Ok(summary)
+}
+
+fn exit_code(summary: &MeshSummary) -> u8 {
+    match summary {
+        summary if !summary.conservation.violations.is_empty() => exit::FAILED,
+        summary if summary.interrupted => exit::INTERRUPTED,
+        summary if !summary.is_valid() => exit::INVALID,
+        _ => exit::DONE,
+    }
+}

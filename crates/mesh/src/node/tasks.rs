@@ -1,0 +1,96 @@
+//! What runs on the node's thread: the loop that hears what it is told and accepts connections, a task for
+//! each connection, and one for each endpoint that is dialled.
+
+use std::io;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use gossip::{Endpoint, Origin, PeerId};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use super::connection::{Connection, Wrote};
+use super::control::Orders;
+use super::dial::dial;
+use super::engine::{Engine, Errand};
+use crate::control::Order;
+
+/// Serves until it is told to finish, or until whoever tells it has gone.
+pub(super) async fn run(
+    engine: Rc<Engine>,
+    listener: TcpListener,
+    source: Option<IpAddr>,
+    mut orders: Orders,
+) {
+    let mut tasks = JoinSet::new();
+    engine.on_time();
+    loop {
+        let next = engine.next_timer();
+        tokio::select! {
+            accepted = listener.accept() => {
+                if let Ok((stream, from)) = accepted {
+                    engine.connected(stream, Origin::Accepted(from.ip().to_string()));
+                }
+            }
+            () = engine.woken() => {}
+            () = tokio::time::sleep_until(next) => engine.on_time(),
+            order = orders.next() => match order {
+                Some(Order::Finish {}) | None => break,
+                Some(order) => engine.obey(&order),
+            },
+            Some(_) = tasks.join_next() => {}
+        }
+        for errand in engine.errands() {
+            let engine = Rc::clone(&engine);
+            match errand {
+                Errand::Serve(peer, connection) => {
+                    tasks.spawn_local(serve(connection, peer, engine))
+                }
+                Errand::Dial(endpoint) => tasks.spawn_local(link(endpoint, source, engine)),
+            };
+        }
+    }
+    tasks.shutdown().await;
+    engine.finish().await;
+}
+
+/// Serves a connection until it ends.
+async fn serve(connection: Rc<Connection>, peer: PeerId, engine: Rc<Engine>) {
+    let mut buffer = vec![0; READ_BYTES];
+    while !connection.is_closed() {
+        let Some(ready) = connection.ready().await else {
+            continue;
+        };
+        let Ok(ready) = ready else {
+            break;
+        };
+        if connection.waits() && ready.is_writable() {
+            match connection.write_on() {
+                Wrote::All => engine.writable(peer),
+                Wrote::Part => {}
+                Wrote::Broken => break,
+            }
+        }
+        if ready.is_readable() || ready.is_read_closed() {
+            match connection.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(length) => engine.bytes(peer, &buffer[..length]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => break,
+            }
+        }
+    }
+    if !connection.is_closed() {
+        engine.closed(peer);
+    }
+}
+
+/// Dials once; the node orders it again by itself when that fails.
+async fn link(endpoint: Endpoint, source: Option<IpAddr>, engine: Rc<Engine>) {
+    if let Some(stream) = dial(&endpoint, source).await {
+        engine.connected(stream, Origin::Dialled(endpoint));
+    }
+}
+
+/// Some hundred parcels: more would keep the other connections waiting.
+const READ_BYTES: usize = 64 * 1024;

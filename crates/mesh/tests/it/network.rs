@@ -1,0 +1,446 @@
+//! `txmesh` from outside: small meshes of real processes, and what they leave.
+//!
+//! What depends on the machine's speed (rates, latencies, which of them gave first) is asserted nowhere:
+//! an exit with 98 is the generator's lateness on a busy machine.
+
+use std::fs;
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use testkit::{Ended, Place, Running, wait_until};
+
+/// The form of `summary.json`, as it is documented.
+const SCHEMA: &str = include_str!("../../../../docs/mesh-summary.schema.json");
+fn place() -> Place {
+    Place::new(env!("CARGO_BIN_EXE_txmesh"), &[])
+}
+
+const SMALL: &str = "--seed 1 --drain-timeout 60s --connect-timeout 60s";
+
+fn summary(place: &Place, run: &str) -> Value {
+    let text = fs::read_to_string(place.path().join(run).join("summary.json")).unwrap();
+    let value: Value = serde_json::from_str(&text).unwrap();
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let errors = validator.iter_errors(&value);
+    let errors: Vec<String> = errors
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert_eq!(errors, Vec::<String>::new());
+    value
+}
+
+fn assert_ended_well(ended: &Ended) {
+    ended.fits_a_terminal();
+    assert!(
+        matches!(ended.code, Some(0 | 98)),
+        "{:?}: {}{}",
+        ended.code,
+        ended.out,
+        ended.err
+    );
+}
+
+fn count(summary: &Value, pointer: &str) -> u64 {
+    let value = summary.pointer(pointer);
+    value
+        .and_then(Value::as_u64)
+        .unwrap_or_else(|| panic!("{pointer} in {summary}"))
+}
+
+#[test]
+fn a_small_mesh_sees_every_message_on_every_node_and_its_account_adds_up() {
+    let place = place();
+    for protocol in ["v9", "v10", "v11"] {
+        let line = format!(
+            "constant --nodes 3 --rate 20/s --duration 2s --protocol {protocol} --out {protocol} {SMALL}"
+        );
+        let ended = place.run_to_end(&line);
+        assert_ended_well(&ended);
+        assert!(ended.printed("EPS at the host"), "{}", ended.out);
+        let summary = summary(&place, protocol);
+        assert_eq!(summary["format"], "tidegate.mesh/1");
+        assert_eq!(summary["conservation"]["violations"], serde_json::json!([]));
+        assert_eq!(summary["verdict"]["undrained"], Value::Null, "{protocol}");
+        let due = count(&summary, "/conservation/sights_due");
+        assert_eq!(
+            count(&summary, "/conservation/sights"),
+            due,
+            "every node saw every message"
+        );
+        assert_eq!(count(&summary, "/offered/offered"), 40, "20/s for 2 s");
+        let written = count(&summary, "/conservation/written");
+        assert_eq!(written, count(&summary, "/conservation/read"));
+        assert_eq!(
+            count(&summary, "/reach/followed"),
+            count(&summary, "/reach/seen_by_all")
+        );
+        assert_eq!(
+            count(&summary, "/total/entries"),
+            3 * 40,
+            "each node counts each entry once"
+        );
+    }
+}
+
+/// On quiet links: each message goes to one random peer, and everybody tells everybody once.
+#[test]
+fn a_message_costs_1_plus_n_times_n_minus_1_transmissions() {
+    let place = place();
+    for nodes in [2, 4] {
+        let mix = place.write(
+            "one.toml",
+            "name = \"one\"\n[[messages]]\nname = \"note\"\ntype = 1\nsize = 64\nentries = 1\n\
+             [[transactions]]\nname = \"note\"\nweight = 1.0\nmessages = [\"note\"]\n",
+        );
+        let line = format!(
+            "constant --nodes {nodes} --rate 20/s --duration 1s --mix {} --out n{nodes} {SMALL}",
+            mix.display()
+        );
+        assert_ended_well(&place.run_to_end(&line));
+        let summary = summary(&place, &format!("n{nodes}"));
+        let (made, sent) = (
+            count(&summary, "/total/made"),
+            count(&summary, "/total/messages_out"),
+        );
+        assert_eq!(made, 20);
+        assert_eq!(sent, made * (1 + nodes * (nodes - 1)));
+        assert_eq!(count(&summary, "/total/first_seen"), made * nodes);
+    }
+}
+
+#[test]
+fn batches_and_announcements_lose_nothing_and_announcements_send_less() {
+    let place = place();
+    let run = |name: &str, flags: &str| {
+        let line =
+            format!("constant --nodes 4 --rate 20/s --duration 2s --out {name} {flags} {SMALL}");
+        assert_ended_well(&place.run_to_end(&line));
+        let summary = summary(&place, name);
+        assert_eq!(
+            summary["conservation"]["violations"],
+            serde_json::json!([]),
+            "{name}"
+        );
+        assert_eq!(count(&summary, "/total/entries"), 4 * 40, "{name}");
+        count(&summary, "/total/bytes_out")
+    };
+    let flooded = run("flood", "");
+    run("batch", "--batch");
+    run("filter", "--resend-filter");
+    let announced = run("announce", "--announce");
+    assert!(
+        announced * 2 < flooded,
+        "{announced} against {flooded} bytes"
+    );
+}
+
+#[test]
+fn the_run_folder_has_a_row_for_each_second_and_node_and_a_report() {
+    let place = place();
+    let line = format!("constant --nodes 2 --rate 10/s --duration 2s --out run {SMALL}");
+    assert_ended_well(&place.run_to_end(&line));
+    let folder = place.path().join("run");
+    let series = fs::read_to_string(folder.join("series.csv")).unwrap();
+    let mut lines = series.lines();
+    let heading: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let column = |name: &str| heading.iter().position(|it| *it == name).unwrap();
+    let (node, offered) = (column("node"), column("offered"));
+    let mut of_nodes = [0, 0];
+    for line in lines {
+        let fields: Vec<&str> = line.split(',').collect();
+        assert_eq!(fields.len(), heading.len(), "{line}");
+        let node: usize = fields[node].parse().unwrap();
+        of_nodes[node] += fields[offered].parse::<u64>().unwrap();
+    }
+    assert_eq!(of_nodes, [20, 0], "node 0 is the generator");
+    let page = fs::read_to_string(folder.join("report.html")).unwrap();
+    for part in [
+        "EPS by node",
+        "stacked",
+        "Parcels and write calls",
+        "Duplicates",
+        "Evidence",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(folder.join("node-1.log").exists());
+}
+
+#[test]
+fn a_node_that_is_killed_is_in_the_account_with_what_was_lost() {
+    let place = place();
+    let line =
+        "constant --nodes 3 --rate 50/s --duration 6s --out run --seed 1 --drain-timeout 60s";
+    let running = place.start(line);
+    // Its first row is there: the load has begun.
+    wait_until("a row", || running.err_so_far().contains("EPS host"));
+    let err = running.err_so_far();
+    let words = err
+        .lines()
+        .find(|line| line.starts_with("node 2: process "))
+        .unwrap();
+    let pid: i32 = words.split([' ', ',']).nth(3).unwrap().parse().unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    let ended = running.wait();
+    assert_ended_well(&ended);
+    assert!(ended.err.contains("node 2 ended at"), "{}", ended.err);
+    let summary = summary(&place, "run");
+    assert!(summary["nodes"][2]["ended_s"].is_number());
+    assert_eq!(summary["nodes"][1]["ended_s"], Value::Null);
+    assert!(
+        count(&summary, "/conservation/lost") > 0,
+        "what was written to it"
+    );
+    assert_eq!(summary["conservation"]["violations"], serde_json::json!([]));
+    assert_eq!(count(&summary, "/offered/offered"), 300, "the load goes on");
+}
+
+/// Where a node of a mesh that has begun to offer listens.
+fn address(running: &Running, node: usize) -> SocketAddr {
+    wait_until("a row", || running.err_so_far().contains("EPS host"));
+    let err = running.err_so_far();
+    let head = format!("node {node}: ");
+    let words = err.lines().find(|line| line.starts_with(&head)).unwrap();
+    words.rsplit(", ").next().unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn ten_thousand_connections_that_say_nonsense_or_nothing_do_not_disturb_a_mesh() {
+    let place = place();
+    let line = format!("constant --nodes 2 --rate 50/s --duration 6s --out run {SMALL}");
+    let running = place.start(&line);
+    let address = address(&running, 1);
+    let mut strangers = Vec::new();
+    for number in 0..10_000_u32 {
+        let Ok(mut stream) = TcpStream::connect(address) else {
+            continue;
+        };
+        // A length of 4 GiB, a truncated handshake, nothing at all.
+        let words: &[u8] = match number % 3 {
+            0 => b"pbuf\xff\xff\xff\xff",
+            1 => b"pbuf\0\0\0\x1b\x08",
+            _ => b"",
+        };
+        // The node may have closed it already.
+        let _ = stream.write_all(words);
+        // Some stay for as long as the node lets them.
+        if number < 300 {
+            strangers.push(stream);
+        }
+    }
+    let ended = running.wait();
+    assert_ended_well(&ended);
+    let summary = summary(&place, "run");
+    assert_eq!(summary["conservation"]["violations"], serde_json::json!([]));
+    assert_eq!(
+        count(&summary, "/total/entries"),
+        2 * 300,
+        "the mesh saw everything"
+    );
+    let refused = count(&summary, "/total/refused");
+    assert!(refused > 0, "only so many may be without a handshake");
+}
+
+#[test]
+fn a_peer_that_never_reads_costs_a_bounded_queue_and_nobody_else_misses_anything() {
+    let place = place();
+    let mix = place.write(
+        "large.toml",
+        "name = \"large\"\n[[messages]]\nname = \"page\"\ntype = 1\nsize = 65536\nentries = 1\n\
+         [[transactions]]\nname = \"page\"\nweight = 1.0\nmessages = [\"page\"]\n",
+    );
+    let line = format!(
+        "constant --nodes 2 --rate 60/s --duration 6s --queue 200 --mix {} --out run {SMALL}",
+        mix.display()
+    );
+    let running = place.start(&line);
+    let mut silent = TcpStream::connect(address(&running, 1)).unwrap();
+    // The handshake of a V11 node with number 99 that listens on 9211; then it only keeps the socket.
+    let handshake =
+        b"pbuf\0\0\0\x13\x08\x08\x10\xc7\x96\xc0\x07\x18\x0b\x20\x63\x2a\x049211\x30\x07";
+    silent.write_all(handshake).unwrap();
+    wait_until("the drain", || running.err_so_far().contains("draining: "));
+    drop(silent);
+    let ended = running.wait();
+    assert_ended_well(&ended);
+    let summary = summary(&place, "run");
+    assert_eq!(summary["conservation"]["violations"], serde_json::json!([]));
+    assert_eq!(count(&summary, "/total/entries"), 2 * 360);
+    // 360 pages of 64 KiB are 24 MB: more than sockets and a queue of 200 take. The other peer's queue has room for all
+    // that comes in 3 s, if it does not run for so long.
+    assert!(count(&summary, "/total/dropped_full") > 0);
+}
+
+/// The command line of each of two machines: addresses of 127.0.0.0/8 that no other test has.
+fn machines(rate: u32) -> [String; 2] {
+    let number = std::process::id();
+    let host = |last: u32| format!("127.{}.{}.{last}", 128 + number % 100, number / 100 % 250);
+    let start = std::time::SystemTime::now() + std::time::Duration::from_secs(8);
+    let start = start
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_secs();
+    [1, 2].map(|part| {
+        format!(
+            "constant --nodes 4 --rate {rate}/s --duration 2s --hosts {},{} --port 9200 --start-at {start} \
+             --shard {part}/2 --out part-{part} --drain-timeout 60s --connect-timeout 60s",
+            host(1),
+            host(2)
+        )
+    })
+}
+
+#[test]
+fn the_parts_of_two_machines_are_one_run_whose_account_adds_up() {
+    let place = place();
+    let parts = machines(20).map(|line| place.start(&line));
+    for (number, part) in (1..).zip(parts) {
+        let ended = part.wait();
+        assert_eq!(ended.code, Some(0), "{}", ended.err);
+        assert!(ended.printed("txmesh merge"), "{}", ended.out);
+        let folder = place.path().join(format!("part-{number}"));
+        assert!(
+            !folder.join("summary.json").exists(),
+            "a part does not know what became of its messages"
+        );
+    }
+    let once = place.run_to_end("merge part-1 part-1 --out twice");
+    assert_eq!(once.code, Some(2));
+    assert!(
+        once.err.contains("name the folder of each once"),
+        "{}",
+        once.err
+    );
+    assert_ended_well(&place.run_to_end("merge part-2 part-1 --out whole"));
+    let summary = summary(&place, "whole");
+    assert_eq!(summary["conservation"]["violations"], serde_json::json!([]));
+    assert_eq!(summary["nodes"].as_array().unwrap().len(), 4);
+    assert_eq!(summary["plan"]["shard"], "1/1");
+    assert_eq!(count(&summary, "/offered/offered"), 40, "20/s for 2 s");
+    assert_eq!(
+        count(&summary, "/total/entries"),
+        4 * 40,
+        "on both machines"
+    );
+    assert_eq!(
+        count(&summary, "/conservation/sights"),
+        count(&summary, "/conservation/sights_due")
+    );
+    assert_eq!(
+        count(&summary, "/reach/followed"),
+        count(&summary, "/reach/seen_by_all")
+    );
+    assert!(place.path().join("whole/report.html").exists());
+}
+
+#[test]
+fn parts_of_different_loads_and_runs_of_one_machine_are_not_merged() {
+    let place = place();
+    let line = format!("constant --nodes 2 --rate 10/s --duration 1s --out whole {SMALL}");
+    assert_ended_well(&place.run_to_end(&line));
+    let refused = place.run_to_end("merge whole whole --out twice");
+    assert_eq!(refused.code, Some(2));
+    assert!(
+        refused
+            .err
+            .contains("is no part of a mesh over several machines"),
+        "{}",
+        refused.err
+    );
+}
+
+#[test]
+fn a_wrong_mix_or_mesh_file_is_refused_with_the_place_and_the_name_that_was_meant() {
+    let place = place();
+    let wrong = |line: &str, parts: &[&str]| {
+        let ended = place.run_to_end(line);
+        assert_eq!(ended.code, Some(2), "{}", ended.err);
+        for part in parts {
+            assert!(ended.err.contains(part), "{part} in {}", ended.err);
+        }
+    };
+    place.write(
+        "mix.toml",
+        "name = \"x\"\n[[messages]]\nname = \"note\"\ntype = 1\nsise = 64\n",
+    );
+    wrong(
+        "constant --rate 1/s --mix mix.toml",
+        &["mix.toml", "line 5", "did you mean `size`?"],
+    );
+    place.write(
+        "mesh.toml",
+        "[mesh]\nnodess = 3\n[[phases]]\nprofile = \"pause\"\nduration = \"1s\"\n",
+    );
+    wrong("run mesh.toml", &["line 2", "did you mean `nodes`?"]);
+    place.write(
+        "phase.toml",
+        "[[phases]]\nprofile = \"constant\"\nrat = \"1/s\"\n",
+    );
+    wrong("run phase.toml", &["line 3", "did you mean `rate`?"]);
+    wrong(
+        "constant --rate 1/s --mix nowhere",
+        &["cannot read the mix nowhere", "app, article"],
+    );
+    wrong("constant --rate 1/s --nodes 1", &["2 to 64"]);
+    wrong("constant --rate 1/s --link 1mbit", &["--isolation netns"]);
+    wrong("constant --rate 1/s --shard 1/2", &["--hosts"]);
+    wrong("compare v11 v12", &["v9, v10 and v11"]);
+}
+
+#[test]
+fn a_mesh_file_is_played_and_an_interrupted_run_is_still_written() {
+    let place = place();
+    place.write(
+        "mesh.toml",
+        "name = \"two\"\n[mesh]\nnodes = 2\nprotocol = \"v10\"\nmix = \"article\"\n\
+         [[phases]]\nprofile = \"constant\"\nrate = \"10/s\"\nduration = \"10m\"\n",
+    );
+    let running = place.start("run mesh.toml --out run --seed 1");
+    wait_until("a row", || running.err_so_far().contains("EPS host"));
+    running.signal(Signal::INT);
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(130), "{}", ended.err);
+    let summary = summary(&place, "run");
+    assert_eq!(summary["interrupted"], true);
+    assert_eq!(summary["variant"], "v10");
+    assert_eq!(summary["plan"]["mix"], "article");
+    assert!(count(&summary, "/offered/missed") > 0);
+}
+
+#[test]
+fn a_comparison_of_single_runs_prints_figures_and_no_verdict() {
+    let place = place();
+    let line =
+        format!("compare v11 v9 --nodes 2 --rate 10/s --duration 1s --repeats 1 --out cmp {SMALL}");
+    let ended = place.run_to_end(&line);
+    assert!(ended.printed("v9 against v11"), "{}", ended.out);
+    let read = |file: &str| -> Value {
+        let text = fs::read_to_string(place.path().join("cmp").join(file)).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let document = read("compare.json");
+    assert_eq!(document["format"], "tidegate.mesh-compare/1");
+    // On a busy machine a run may be invalid: then it is no repeat, and there is nothing to compare.
+    let sides = document["sides"].as_array().unwrap();
+    let left_out = sides.iter().any(|side| side["left_out"] == 1);
+    assert_eq!(ended.code, Some(if left_out { 98 } else { 0 }), "{ended}");
+    let phrase = match left_out {
+        true => "1 of 1 runs are invalid and left out",
+        false => "cannot tell: needs",
+    };
+    assert!(ended.printed(phrase), "{}", ended.out);
+    // V9's header and tag are there whatever the machine's speed.
+    let overhead = |side: usize| {
+        let run = read(["v11-1/summary.json", "v9-1/summary.json"][side]);
+        run["figures"]["overhead_per_parcel"].as_f64().unwrap()
+    };
+    assert!(
+        overhead(1) > overhead(0) + 40.0,
+        "{} {}",
+        overhead(0),
+        overhead(1)
+    );
+}

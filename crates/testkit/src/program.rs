@@ -1,0 +1,328 @@
+//! A program: started in a folder of its own, watched, signalled, judged by its end.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests are tests too")]
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// A working folder of one program; relative paths on command lines are inside it.
+pub struct Place {
+    folder: TempDir,
+    program: &'static str,
+    unset: &'static [&'static str],
+}
+
+/// What a run's summary says, for [`Ended::ends_as_judged`].
+pub trait Judged {
+    /// The verdict on the schedule.
+    fn schedule(&self) -> &str;
+
+    /// The reasons of the verdict.
+    fn reasons(&self) -> Vec<&str>;
+
+    /// Panics when the account does not add up.
+    fn assert_conserved(&self);
+}
+
+impl Place {
+    /// An empty folder; `program` is the path of the program, `unset` are variables that it does not see.
+    pub fn new(program: &'static str, unset: &'static [&'static str]) -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            program,
+            unset,
+        }
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The names of what is in the folder.
+    pub fn contents(&self) -> Vec<String> {
+        let mut names: Vec<String> = fs::read_dir(self.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Writes a file of the folder; gives its path.
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Runs the program with the words of `line` to its end.
+    pub fn run_to_end(&self, line: &str) -> Ended {
+        self.start(line).wait()
+    }
+
+    /// Starts the program with the words of `line`.
+    pub fn start(&self, line: &str) -> Running {
+        let mut command = self.command(self.program);
+        command.args(line.split_whitespace());
+        Running::start(command)
+    }
+
+    /// Runs the program to its end with these variables in its environment.
+    pub fn run_with(&self, variables: &[(&str, &str)], line: &str) -> Ended {
+        let mut command = self.command(self.program);
+        command.args(line.split_whitespace());
+        command.envs(variables.iter().copied());
+        Running::start(command).wait()
+    }
+
+    /// Runs a script of the shell to its end, in which `variable` is the path of the program.
+    pub fn shell(&self, variable: &str, script: &str) -> Ended {
+        let mut command = self.command("sh");
+        command.args(["-c", script]);
+        command.env(variable, self.program);
+        Running::start(command).wait()
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command
+            .current_dir(self.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        for variable in self.unset {
+            command.env_remove(variable);
+        }
+        command
+    }
+}
+
+/// A program at work. Dropping it kills it.
+pub struct Running {
+    child: Child,
+    out: Captured,
+    err: Captured,
+}
+
+impl Running {
+    fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let out = Captured::start(child.stdout.take().unwrap());
+        let err = Captured::start(child.stderr.take().unwrap());
+        Self { child, out, err }
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        let id = Pid::from_child(&self.child);
+        kill_process(id, signal).unwrap();
+    }
+
+    /// What it has written to stdout so far.
+    pub fn out_so_far(&self) -> String {
+        self.out.text()
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it has written to stderr so far.
+    pub fn err_so_far(&self) -> String {
+        self.err.text()
+    }
+
+    /// Waits for its end; a panic in any of its threads fails the test.
+    pub fn wait(mut self) -> Ended {
+        let deadline = Instant::now() + LONGEST_RUN;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            if Instant::now() >= deadline {
+                let err = self.err.text();
+                panic!("the program has not ended after {LONGEST_RUN:?}; its stderr: {err}");
+            }
+            thread::sleep(LOOK_INTERVAL);
+        };
+        let ended = Ended {
+            code: status.code(),
+            out: self.out.finish(),
+            err: self.err.finish(),
+        };
+        assert!(!ended.err.contains("panicked"), "{}", ended.err);
+        ended
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended already unless the test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A stream read to its end by a thread.
+struct Captured {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Captured {
+    fn start(mut stream: impl Read + Send + 'static) -> Self {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let target = bytes.clone();
+        let reader = thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = stream.read(&mut buffer) {
+                target.lock().unwrap().extend_from_slice(&buffer[..read]);
+            }
+        });
+        Self {
+            bytes,
+            reader: Some(reader),
+        }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes.lock().unwrap()).into_owned()
+    }
+
+    fn finish(&mut self) -> String {
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        self.text()
+    }
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// Its stdout.
+    pub out: String,
+    /// Its stderr.
+    pub err: String,
+}
+
+impl Ended {
+    /// It ended with this code.
+    #[track_caller]
+    pub fn expect(&self, code: i32) -> &Self {
+        assert_eq!(self.code, Some(code), "{self}");
+        self
+    }
+
+    /// Ended as its summary says: with this code, or with 98 where the schedule was not kept, which
+    /// depends on how busy the machine is. Nothing but lateness of the generator may have led to that,
+    /// the account is conserved, and the printed verdict is the summary's.
+    #[track_caller]
+    pub fn ends_as_judged(&self, code: i32, summary: &impl Judged) -> &Self {
+        summary.assert_conserved();
+        self.fits_a_terminal();
+        let schedule = summary.schedule();
+        let invalid = format!("{schedule}: ");
+        for reason in summary.reasons() {
+            let lateness = reason.contains("by the generator's fault")
+                || reason.contains("waited for a free connection");
+            assert!(
+                schedule != "invalid" || lateness || !reason.starts_with(&invalid),
+                "{reason}\n{self}"
+            );
+        }
+        let mut printed = self.out.lines().filter(|line| line.starts_with("verdict "));
+        assert!(printed.all(|line| line.contains(schedule)), "{self}");
+        self.expect(if schedule == "invalid" { 98 } else { code })
+    }
+
+    /// A phrase is in stderr.
+    #[track_caller]
+    pub fn says(&self, phrase: &str) -> &Self {
+        assert!(has(&self.err, phrase), "no {phrase:?} in stderr\n{self}");
+        self
+    }
+
+    /// No line is wider than a terminal, unless it is for programs or a path that ends it is as wide.
+    #[track_caller]
+    pub fn fits_a_terminal(&self) -> &Self {
+        let is_wide = |line: &&str| {
+            let ends_with_path = line
+                .rsplit(' ')
+                .next()
+                .is_some_and(|word| word.contains('/'));
+            line.chars().count() > 80 && !ends_with_path && !line.starts_with('{')
+        };
+        let wide = self.out.lines().chain(self.err.lines()).find(is_wide);
+        assert_eq!(wide, None, "{self}");
+        self
+    }
+
+    /// Its message repeats none of its own parts.
+    #[track_caller]
+    pub fn says_it_once(&self) -> &Self {
+        let parts: Vec<&str> = self.err.trim_end().split(": ").collect();
+        for (place, part) in parts.iter().enumerate() {
+            let short = part.split_whitespace().count() < 3;
+            assert!(
+                short || !parts[..place].contains(part),
+                "{part:?} again\n{self}"
+            );
+        }
+        self
+    }
+
+    /// A phrase is in stdout.
+    #[track_caller]
+    pub fn prints(&self, phrase: &str) -> &Self {
+        assert!(self.printed(phrase), "no {phrase:?} in stdout\n{self}");
+        self
+    }
+
+    /// Whether stdout has a phrase.
+    pub fn printed(&self, phrase: &str) -> bool {
+        has(&self.out, phrase)
+    }
+}
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { code, out, err } = self;
+        write!(f, "exit code {code:?}\n--- stdout\n{out}--- stderr\n{err}")
+    }
+}
+
+/// Whether a text has a phrase, in one line or where long lines go on below.
+fn has(text: &str, phrase: &str) -> bool {
+    let joined = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.contains(phrase) || joined(text).contains(&joined(phrase))
+}
+
+/// Looks at something until it is as wanted; fails after 30 s.
+#[track_caller]
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONGEST_WAIT;
+    while !condition() {
+        assert!(
+            Instant::now() < deadline,
+            "not after {LONGEST_WAIT:?}: {what}"
+        );
+        thread::sleep(LOOK_INTERVAL);
+    }
+}
+
+const LONGEST_RUN: Duration = Duration::from_secs(300);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
