@@ -46,7 +46,6 @@ fn encoder(version: Version) -> (Encoder, Vec<u8>) {
         identity: IDENTITY,
         version,
         nonce: 1,
-        alternatives: Vec::new(),
         features: 0,
     };
     let (mut encoder, mut bytes) = (Encoder::new(version, IDENTITY), Vec::new());

@@ -33,7 +33,6 @@ type config struct {
 	Protocol     string
 	Fanout       uint
 	Queue        uint
-	ResendFilter bool `json:"resend_filter"`
 	Phases       []struct{ Profile, Rate, Duration string }
 	Seed         int64
 	Control      string
@@ -206,7 +205,6 @@ func (n *node) join(listen string, peers []string) {
 	conf.Fanout = n.conf.Fanout
 	conf.ChannelCapacity = n.conf.Queue
 	conf.EnablePrometheus = false
-	conf.PeerResendFilter = n.conf.ResendFilter
 	conf.Special = strings.Join(peers[:n.conf.Node], ",")
 	network, err := p2p.NewNetwork(conf)
 	check(err)

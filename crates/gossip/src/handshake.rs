@@ -1,9 +1,6 @@
 //! What each side of a link says first.
 
-use crate::{
-    endpoint::Endpoint,
-    parcel::{ParcelKind, Version},
-};
+use crate::parcel::{ParcelKind, Version};
 
 /// What every parcel or handshake of a node says about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,12 +26,10 @@ pub struct Handshake {
     /// The sender's random number, the same on all its links: a node that hears its own has dialled
     /// itself.
     pub nonce: u64,
-    /// Whom to dial instead; only with [`ParcelKind::Refusal`].
-    pub alternatives: Vec<Endpoint>,
     /// What the sender offers beyond factom-p2p, a bit each ([`FEATURE_ANNOUNCE`]). Only V11
     /// carries it, in a field that factom-p2p skips.
     pub features: u32,
 }
 
-/// The sender understands announcements in place of messages; see [`crate::Spread`].
+/// The sender understands announcements in place of messages; see [`crate::Settings::announce`].
 pub const FEATURE_ANNOUNCE: u32 = 1;

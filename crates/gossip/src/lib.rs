@@ -58,8 +58,8 @@ pub use self::{
     endpoint::{Endpoint, EndpointError},
     handshake::{FEATURE_ANNOUNCE, Handshake, Identity},
     node::{
-        CloseReason, Counts, Node, Origin, Output, Peer, PeerId, Peering, QueueLimits, Relayed,
-        Routing, Settings, Spread,
+        CloseReason, Counts, Node, Origin, Output, Peer, PeerId, QueueLimits, Relayed, Routing,
+        Settings,
     },
     parcel::{LONGEST_PARCEL, Parcel, ParcelKind, Version},
 };

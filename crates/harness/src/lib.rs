@@ -5,6 +5,7 @@
 //!
 //! Read first: [`RunFolder`], [`Shutdown`], [`Phase`].
 
+mod bit_rate;
 mod folder;
 mod guard;
 pub mod part;
@@ -22,6 +23,7 @@ use std::io::{self, Write as _};
 use report::text::fit;
 
 pub use self::{
+    bit_rate::BitRate,
     folder::{RunFolder, default_folder},
     guard::{GuardArgs, become_program},
     part::Part,

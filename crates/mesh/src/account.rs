@@ -6,8 +6,7 @@ use measure::{Latency, Quantiles};
 use pacing::{Arrivals, Nanos, Schedule, Step};
 use serde::Serialize;
 
-use super::control::{CodecTime, Row, Sample, Status};
-use super::counters::Counters;
+use super::control::{CodecTime, Counters, NodeMessage, Row, Sample, Status};
 use super::load::MeshLoad;
 use super::machine::MachineSecond;
 
@@ -52,7 +51,7 @@ pub(crate) struct NodeAccount {
     pub(crate) offering: Counters,
     pub(crate) latency: Latency,
     pub(crate) codec: CodecTime,
-    /// How far it was at its end; `None` when it did not come to one.
+    /// Its last report; `None` when it ended before one.
     pub(crate) status: Option<Status>,
     /// When it ended before it was asked to, in seconds since the origin.
     pub(crate) ended_s: Option<f64>,
@@ -71,7 +70,7 @@ pub(crate) struct StepAccount {
     pub(crate) lateness: Latency,
 }
 
-/// Followed messages: who saw them, and when the last one did.
+/// Followed messages: how many nodes saw each, and when the last one did.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reach {
     followed: HashMap<(u16, u64), Followed>,
@@ -113,6 +112,17 @@ pub(crate) struct Account {
     pub(crate) duration: Nanos,
 }
 
+/// A run that has ended.
+pub(crate) struct PlayedMesh {
+    pub(crate) account: Account,
+    /// The origin, in nanoseconds since the Unix epoch.
+    pub(crate) origin_unix_ns: u64,
+    /// The user stopped it.
+    pub(crate) interrupted: bool,
+    /// What was still under way when the drain ended, if anything.
+    pub(crate) undrained: Option<String>,
+}
+
 impl Account {
     /// An empty one.
     pub(crate) fn new(nodes: u16, load: &MeshLoad) -> Self {
@@ -148,7 +158,19 @@ impl Account {
         self.schedule.due_before(self.duration)
     }
 
-    /// Takes a row of a node; gives it as it stands in the series.
+    /// Adds what a message of a node counted.
+    pub(crate) fn message(&mut self, node: u16, message: NodeMessage) {
+        match message {
+            NodeMessage::Row(row) => drop(self.row(node, row)),
+            NodeMessage::Done { row, status } => {
+                self.row(node, row);
+                self.nodes[usize::from(node)].status = Some(status);
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds a row of a node; gives it as it stands in the series.
     pub(crate) fn row(&mut self, node: u16, row: Row) -> &NodeSecond {
         let latency = of_pairs(&row.latency_us);
         let lateness = of_pairs(&row.lateness_us);
@@ -261,7 +283,7 @@ impl Reach {
     }
 }
 
-/// The node that offers.
+/// The node that offers the load.
 pub(crate) const GENERATOR: u16 = 0;
 
 fn sum(counters: impl Iterator<Item = Counters>) -> Counters {

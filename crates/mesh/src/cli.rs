@@ -4,12 +4,12 @@ use std::num::{NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use harness::{GuardArgs, Share};
+use harness::{BitRate, GuardArgs, Share};
 use ops::command::Shell;
 use ops::examples;
 use pacing::{Nanos, Rate, SignedRate};
 
-use crate::settings::{CpuQuota, External, LinkShape, MeshSettings, Topology, Variant};
+use crate::settings::{CpuShare, External, MeshSettings, Topology, Variant};
 
 /// Runs a gossip network of real processes (factom-p2p's protocols) under an exact load.
 ///
@@ -71,7 +71,7 @@ pub enum Command {
     Man,
 }
 
-/// `txmesh constant`
+/// The flags of `txmesh constant`.
 #[derive(Debug, Args)]
 pub struct ConstantArgs {
     /// Transactions per second that the generator offers to the mesh (with the built-in mixes one
@@ -86,7 +86,7 @@ pub struct ConstantArgs {
     pub settings: MeshSettings,
 }
 
-/// `txmesh ramp`
+/// The flags of `txmesh ramp`.
 #[derive(Debug, Args)]
 pub struct RampArgs {
     /// Rate of the first step.
@@ -111,7 +111,7 @@ pub struct RampArgs {
     pub settings: MeshSettings,
 }
 
-/// `txmesh square`
+/// The flags of `txmesh square`.
 #[derive(Debug, Args)]
 pub struct SquareArgs {
     /// Rate of the high half.
@@ -134,7 +134,7 @@ pub struct SquareArgs {
     pub settings: MeshSettings,
 }
 
-/// `txmesh run`
+/// The flags of `txmesh run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
     /// The mesh file (TOML).
@@ -144,11 +144,11 @@ pub struct RunArgs {
     pub settings: MeshSettings,
 }
 
-/// `txmesh compare`
+/// The flags of `txmesh compare`.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// What is compared: a protocol and ways to send, e.g. v9, v10, v11, v11+batch, v11+announce,
-    /// v11+resend-filter. The first one is what the others are compared with.
+    /// What is compared: a protocol and ways to send, e.g. v9, v10, v11, v11+batch, v11+announce.
+    /// The first one is what the others are compared with.
     #[arg(required = true, num_args = 1.., value_name = "VARIANT")]
     pub variants: Vec<Variant>,
     /// Another implementation, as NAME=PROGRAM, in the protocol of the first variant; may be repeated.
@@ -172,7 +172,7 @@ pub struct CompareArgs {
     pub settings: MeshSettings,
 }
 
-/// `txmesh merge`
+/// The flags of `txmesh merge`.
 #[derive(Debug, Args)]
 pub struct MergeArgs {
     /// The folders of all machines, of a mesh that was played with --hosts and --shard.
@@ -183,7 +183,7 @@ pub struct MergeArgs {
     pub out: Option<PathBuf>,
 }
 
-/// `txmesh simulate`
+/// The flags of `txmesh simulate`.
 #[derive(Debug, Args)]
 pub struct SimulateArgs {
     /// Numbers of nodes, comma-separated: a point of the curve each.
@@ -206,7 +206,7 @@ pub struct SimulateArgs {
     /// The messages: app, article, or a file.
     #[arg(long, default_value = "app", value_name = "MIX")]
     pub mix: String,
-    /// Who is connected with whom: full, or random:K (each dials K others).
+    /// Which nodes are connected: full, or random:K (each dials K others).
     #[arg(long, default_value = "random:16", value_name = "TOPOLOGY")]
     pub topology: Topology,
     /// Peers that a node relays a message to.
@@ -215,9 +215,12 @@ pub struct SimulateArgs {
     /// Parcels that wait for a peer at most.
     #[arg(long, default_value = "10000", value_name = "N")]
     pub queue: u32,
-    /// Every link's rate and delay, e.g. 100mbit,40ms; nothing is lost [default: a loopback's].
-    #[arg(long, value_name = "SHAPE")]
-    pub link: Option<LinkShape>,
+    /// The rate of every link, e.g. 100Mbit/s [default: no limit].
+    #[arg(long, value_name = "RATE")]
+    pub link_rate: Option<BitRate>,
+    /// The delay of every link [default: a loopback's].
+    #[arg(long, value_name = "DELAY")]
+    pub delay: Option<Nanos>,
     /// CPU time of each node, as a share of the CPU that the prices of work were measured on,
     /// comma-separated: a curve each.
     #[arg(
@@ -226,7 +229,7 @@ pub struct SimulateArgs {
         default_value = "100%",
         value_name = "SHARE"
     )]
-    pub cpu: Vec<CpuQuota>,
+    pub cpu: Vec<CpuShare>,
     /// All nodes share so many CPUs, as processes on one machine do [default: a machine each].
     #[arg(long, value_name = "N")]
     pub shared_cpus: Option<usize>,
@@ -238,7 +241,7 @@ pub struct SimulateArgs {
     pub out: Option<PathBuf>,
 }
 
-/// `txmesh node`
+/// The flags of `txmesh node`.
 #[derive(Debug, Args)]
 pub struct NodeArgs {
     /// The node's configuration (JSON), as docs/mesh.md describes it.
@@ -252,15 +255,15 @@ const TXMESH: &str = examples![
 ];
 const CONSTANT: &str = examples![
     "txmesh constant --nodes 3 --rate 100/s --duration 10s"
-    "txmesh constant --nodes 5 --rate 1500/s --batch --resend-filter"
+    "txmesh constant --nodes 5 --rate 1500/s --batch --announce"
 ];
 const RAMP: &str = examples![
     "txmesh ramp --nodes 5 --protocol v11 --start 1 --step 500 --every 30s --to 7000"
-    "txmesh ramp --nodes 5 --step 250/s --every 5s --to 2000/s --cpu-quota 25%"
+    "txmesh ramp --nodes 5 --step 250/s --every 5s --to 2000/s --node-rate 30Mbit/s --delay 40ms"
 ];
 const SQUARE: &str = examples![
     "txmesh square --rate 1000/s --on 30s --off 10s --cycles 5"
-    "txmesh square --rate 800/s --low 100/s --isolation netns --link 30mbit,40ms,0.1%"
+    "txmesh square --rate 800/s --low 100/s --node-rate 30Mbit/s,2=5Mbit/s"
 ];
 const RUN: &str = examples![
     "txmesh run config/mesh/article-ramp.toml"
@@ -276,7 +279,7 @@ const MERGE: &str = examples![
 ];
 const SIMULATE: &str = examples![
     "txmesh simulate --nodes 5,20,50 --rate 200/s"
-    "txmesh simulate --nodes 150 --rate 1000/s --cpu 25%,100% --link 100mbit,40ms"
+    "txmesh simulate --nodes 150 --rate 1000/s --cpu 25%,100% --link-rate 100Mbit/s --delay 40ms"
 ];
 const COMPLETIONS: &str = examples![
     "txmesh completions bash > ~/.local/share/bash-completion/completions/txmesh"

@@ -1,36 +1,21 @@
-//! A mesh run from start to end: nodes up, mesh whole, load offered, mesh quiet, nodes asked for their
-//! last word.
+//! A mesh run from start to end: nodes started, all connected, load offered, network drained, nodes ended.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use harness::RunFolder;
-use harness::Shutdown;
+use harness::{RunFolder, Shutdown};
 use tokio::time::Instant;
 
-use super::account::Account;
-use super::control::{Order, Status, Word};
+use super::account::{Account, PlayedMesh};
+use super::control::{NodeMessage, Order, Status};
 use super::crew::{Crew, CrewEvent};
 use super::machine::MachineMeter;
 use super::part::PartFile;
 use super::plan::MeshPlan;
 use super::progress::Progress;
 use crate::settings::Topology;
-
-/// A run that has ended.
-pub(crate) struct PlayedMesh {
-    pub(crate) account: Account,
-    /// The origin, in nanoseconds since the Unix epoch.
-    pub(crate) origin_unix_ns: u64,
-    /// The user stopped it.
-    pub(crate) interrupted: bool,
-    /// What was still under way when the drain ended, if anything.
-    pub(crate) undrained: Option<String>,
-    /// With several machines, what the nodes of this one said.
-    pub(crate) part: Option<PartFile>,
-}
 
 /// Plays a plan.
 ///
@@ -42,20 +27,19 @@ pub(crate) fn play(
     folder: &RunFolder,
     progress: &mut Progress,
     shutdown: &Shutdown,
-) -> anyhow::Result<PlayedMesh> {
+) -> anyhow::Result<(PlayedMesh, Option<PartFile>)> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the control of the nodes")?;
-    let machines = plan.machines.as_ref();
-    let part = machines.map(|_| PartFile::create(folder)).transpose()?;
+    let part = plan.part.map(|_| PartFile::create(folder)).transpose()?;
     runtime.block_on(async {
         let crew = Crew::start(plan, program, folder.path(), shutdown).await?;
         let mut conductor = Conductor {
             crew,
             plan,
             progress,
-            account: Account::new(plan.nodes, &plan.load),
+            account: Account::new(plan.document.nodes, &plan.load),
             links: BTreeMap::new(),
             statuses: BTreeMap::new(),
             offered: false,
@@ -65,7 +49,8 @@ pub(crate) fn play(
             next_look: 0,
             part,
         };
-        conductor.conduct().await
+        let played = conductor.conduct().await?;
+        Ok((played, conductor.part.take()))
     })
 }
 
@@ -77,7 +62,7 @@ struct Conductor<'a> {
     links: BTreeMap<u16, Vec<u16>>,
     /// The last one of each node.
     statuses: BTreeMap<u16, Status>,
-    /// The generator has said so.
+    /// The generator has offered all.
     offered: bool,
     /// Between the start and the end of the load, or until the user stops it.
     is_offering: bool,
@@ -88,13 +73,13 @@ struct Conductor<'a> {
     part: Option<PartFile>,
 }
 
-/// What a stage of the run came to.
+/// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Came {
-    /// What it waits for.
-    There,
-    /// Too late.
-    Late,
+enum WaitOutcome {
+    /// The condition holds.
+    Reached,
+    /// The deadline has passed.
+    TimedOut,
     /// The user asked to stop.
     Interrupted,
 }
@@ -112,27 +97,26 @@ impl Conductor<'_> {
             origin_unix_ns,
             interrupted,
             undrained,
-            part: self.part.take(),
         })
     }
 
-    /// Tells everybody where the others are and waits until the mesh is whole.
+    /// Sends all addresses to the nodes and waits until they are connected.
     async fn join(&mut self) -> anyhow::Result<()> {
-        let peers = match &self.plan.machines {
+        let peers = match self.plan.part {
             None => self.crew.members().iter().map(|it| it.listen).collect(),
-            Some(_) => (0..self.plan.nodes)
+            Some(_) => (0..self.plan.document.nodes)
                 .map(|node| self.plan.listens(node).into())
                 .collect(),
         };
-        self.crew.tell(&Order::Join { peers }).await;
+        self.crew.send(&Order::Join { peers }).await;
         let timeout = self.plan.connect_timeout.as_duration();
-        let came = self
+        let outcome = self
             .until(Instant::now() + timeout, |it| it.is_whole())
             .await?;
-        match came {
-            Came::There => Ok(()),
-            Came::Interrupted => bail!("interrupted before the mesh was whole"),
-            Came::Late => bail!(
+        match outcome {
+            WaitOutcome::Reached => Ok(()),
+            WaitOutcome::Interrupted => bail!("interrupted before the mesh was whole"),
+            WaitOutcome::TimedOut => bail!(
                 "the mesh is not whole after {}: {}; give a longer --connect-timeout, or look into the \
                  nodes' logs",
                 self.plan.connect_timeout,
@@ -144,31 +128,30 @@ impl Conductor<'_> {
     /// Sets the origin; gives it on the wall clock.
     async fn start(&mut self) -> anyhow::Result<u64> {
         let now_ns = harness::start_at::unix_now_ns();
-        let origin_unix_ns = match &self.plan.machines {
+        let origin_unix_ns = match self.plan.start_at {
             None => now_ns + NOTICE.as_nanos() as u64,
-            Some(machines) => {
-                let start_at = machines.start_at.context("--start-at is missing")?;
+            Some(start_at) => {
                 start_at.check(now_ns)?;
                 start_at.unix_ns()
             }
         };
         self.origin = Instant::now() + Duration::from_nanos(origin_unix_ns - now_ns);
-        self.crew.tell(&Order::Start { origin_unix_ns }).await;
+        self.crew.send(&Order::Start { origin_unix_ns }).await;
         Ok(origin_unix_ns)
     }
 
-    /// Waits until the generator has offered all; says whether the user stopped it.
+    /// Waits until the generator has offered all; gives whether the user stopped it.
     async fn offer(&mut self) -> bool {
         let end = self.origin + self.plan.load.duration.as_duration();
         let last = end + GRACE;
         let is_over = |it: &Self| Instant::now() >= end && (it.offered || !it.has_generator());
         self.is_offering = true;
-        let came = self.until_running(last, is_over).await;
+        let outcome = self.until_running(last, is_over).await;
         self.is_offering = false;
-        if came == Came::Interrupted {
-            self.crew.tell(&Order::Stop {}).await;
+        if outcome == WaitOutcome::Interrupted {
+            self.crew.send(&Order::Stop {}).await;
         }
-        came == Came::Interrupted
+        outcome == WaitOutcome::Interrupted
     }
 
     fn has_generator(&self) -> bool {
@@ -179,22 +162,22 @@ impl Conductor<'_> {
 
     /// Waits until nothing is under way: two rounds of counts that are equal, and in which all that was
     /// written between living nodes was read (Mattern, "Algorithms for distributed termination
-    /// detection", 1987: the four-counter method). Says what was still under way when time was up.
+    /// detection", 1987: the four-counter method). Gives what was still under way at the deadline.
     async fn drain(&mut self) -> Option<String> {
         let deadline = Instant::now() + self.plan.drain_timeout.as_duration();
         let mut last: Option<Vec<(u16, Status)>> = None;
-        let elsewhere = self.plan.machines.is_some();
-        // What is on the way between machines nobody sees: then counts have to stay equal for a second.
+        let elsewhere = self.plan.part.is_some();
+        // What is on the way between machines is not counted here: then counts have to stay equal for a second.
         let enough = if elsewhere { ROUNDS_OF_A_SECOND } else { 1 };
         let (mut round, mut same) = (0, 0);
         loop {
             round += 1;
-            self.crew.tell(&Order::Status { round }).await;
+            self.crew.send(&Order::Status { round }).await;
             let all_told = |it: &Self| {
                 let mut alive = it.crew.alive();
                 alive.all(|node| it.statuses.get(&node).is_some_and(|it| it.round == round))
             };
-            let came = self.until_running(deadline, all_told).await;
+            let outcome = self.until_running(deadline, all_told).await;
             let alive: Vec<u16> = self.crew.alive().collect();
             let now: Vec<(u16, Status)> = alive
                 .iter()
@@ -202,15 +185,17 @@ impl Conductor<'_> {
                 .map(|(node, status)| (node, Status { round: 0, ..status }))
                 .collect();
             let obstacle = under_way(&now, elsewhere);
-            let is_still = came == Came::There && obstacle.is_none() && last.as_ref() == Some(&now);
+            let is_still = outcome == WaitOutcome::Reached
+                && obstacle.is_none()
+                && last.as_ref() == Some(&now);
             same = if is_still { same + 1 } else { 0 };
             if same == enough {
                 return None;
             }
-            if came == Came::Late || self.crew.is_urgent() {
+            if outcome == WaitOutcome::TimedOut || self.crew.is_urgent() {
                 return Some(obstacle.unwrap_or_else(|| "counts still change".into()));
             }
-            if round == ROUNDS_BEFORE_A_WORD {
+            if round == ROUNDS_BEFORE_A_MESSAGE {
                 let what = obstacle.as_deref().unwrap_or("counts still change");
                 let left = deadline.saturating_duration_since(Instant::now());
                 let message = format!("draining: {what}; up to {} s more", left.as_secs());
@@ -222,9 +207,9 @@ impl Conductor<'_> {
         }
     }
 
-    /// Asks for the last words.
+    /// Ends the nodes and waits for their last messages.
     async fn finish(&mut self) {
-        self.crew.tell(&Order::Finish {}).await;
+        self.crew.send(&Order::Finish {}).await;
         let deadline = Instant::now() + GRACE;
         let all = |it: &Self| {
             let mut alive = it.crew.alive();
@@ -233,32 +218,36 @@ impl Conductor<'_> {
         self.until_running(deadline, all).await;
     }
 
-    /// Handles what comes until `is_there`. A node that ends is an error.
+    /// Handles messages until `is_reached`. A node that ends is an error.
     async fn until(
         &mut self,
         deadline: Instant,
-        is_there: impl Fn(&Self) -> bool,
-    ) -> anyhow::Result<Came> {
+        is_reached: impl Fn(&Self) -> bool,
+    ) -> anyhow::Result<WaitOutcome> {
         loop {
-            if is_there(self) {
-                return Ok(Came::There);
+            if is_reached(self) {
+                return Ok(WaitOutcome::Reached);
             }
             match self.crew.next(deadline).await {
-                CrewEvent::Word(node, word) => self.hear(node, *word),
+                CrewEvent::Message(node, message) => self.on_message(node, *message),
                 CrewEvent::Ended(node, reason) => {
                     bail!("node {node} ended before the load began: {reason}; see its log")
                 }
-                CrewEvent::Silence => return Ok(Came::Late),
-                CrewEvent::Interrupted => return Ok(Came::Interrupted),
+                CrewEvent::Timeout => return Ok(WaitOutcome::TimedOut),
+                CrewEvent::Interrupted => return Ok(WaitOutcome::Interrupted),
             }
         }
     }
 
     /// The same while the load goes on, when a node that ends is part of the account.
-    async fn until_running(&mut self, deadline: Instant, is_there: impl Fn(&Self) -> bool) -> Came {
+    async fn until_running(
+        &mut self,
+        deadline: Instant,
+        is_reached: impl Fn(&Self) -> bool,
+    ) -> WaitOutcome {
         loop {
-            if is_there(self) {
-                return Came::There;
+            if is_reached(self) {
+                return WaitOutcome::Reached;
             }
             self.look_at_machine();
             let next = self.origin + Duration::from_secs(self.next_look);
@@ -268,19 +257,19 @@ impl Conductor<'_> {
             // What comes after the offering is not interrupted again.
             let event = match self.is_offering {
                 true => self.crew.next(next).await,
-                false => self.crew.next_in_the_end(next).await,
+                false => self.crew.next_uninterrupted(next).await,
             };
             match event {
-                CrewEvent::Word(node, word) => self.hear(node, *word),
-                CrewEvent::Ended(node, reason) => self.bury(node, &reason),
-                CrewEvent::Silence if Instant::now() >= deadline => return Came::Late,
-                CrewEvent::Silence => {}
-                CrewEvent::Interrupted => return Came::Interrupted,
+                CrewEvent::Message(node, message) => self.on_message(node, *message),
+                CrewEvent::Ended(node, reason) => self.mark_node_ended(node, &reason),
+                CrewEvent::Timeout if Instant::now() >= deadline => return WaitOutcome::TimedOut,
+                CrewEvent::Timeout => {}
+                CrewEvent::Interrupted => return WaitOutcome::Interrupted,
             }
         }
     }
 
-    fn bury(&mut self, node: u16, reason: &str) {
+    fn mark_node_ended(&mut self, node: u16, reason: &str) {
         let at_s = Instant::now().duration_since(self.origin).as_secs_f64();
         let account = &mut self.account.nodes[usize::from(node)];
         if account.status.is_none() {
@@ -291,23 +280,20 @@ impl Conductor<'_> {
         }
     }
 
-    fn hear(&mut self, node: u16, word: Word) {
+    fn on_message(&mut self, node: u16, message: NodeMessage) {
         if let Some(part) = &mut self.part {
-            part.word(node, &word);
+            part.message(node, &message);
         }
-        match word {
-            Word::Hello { .. } => {}
-            Word::Links { peers } => drop(self.links.insert(node, peers)),
-            Word::Row(row) => {
+        match message {
+            NodeMessage::Hello { .. } => {}
+            NodeMessage::Links { peers } => drop(self.links.insert(node, peers)),
+            NodeMessage::Row(row) => {
                 let machine = self.account.machine.last().copied();
                 self.progress.row(self.account.row(node, row), machine);
             }
-            Word::Status(status) => drop(self.statuses.insert(node, status)),
-            Word::Offered {} => self.offered = true,
-            Word::Done { row, status } => {
-                self.account.row(node, row);
-                self.account.nodes[usize::from(node)].status = Some(status);
-            }
+            NodeMessage::Status(status) => drop(self.statuses.insert(node, status)),
+            NodeMessage::Offered {} => self.offered = true,
+            done @ NodeMessage::Done { .. } => self.account.message(node, done),
         }
     }
 
@@ -324,16 +310,16 @@ impl Conductor<'_> {
         }
     }
 
-    /// Whether everybody can be reached from everybody, in a full mesh over one link.
+    /// Whether every node can be reached from every other, in a full mesh over one link.
     fn is_whole(&self) -> bool {
         let own: Vec<u16> = self.crew.alive().collect();
         let of = |node: u16| self.links.get(&node).map_or(&[][..], Vec::as_slice);
-        match self.plan.topology {
+        match self.plan.document.topology {
             Topology::Full => {
-                let others = usize::from(self.plan.nodes) - 1;
+                let others = usize::from(self.plan.document.nodes) - 1;
                 own.iter().all(|node| of(*node).len() >= others)
             }
-            Topology::Random(_) | Topology::Capped => {
+            Topology::Random(_) => {
                 let Some(first) = own.first() else {
                     return false;
                 };
@@ -361,7 +347,7 @@ impl Conductor<'_> {
         let counts: Vec<String> = counts.collect();
         format!(
             "of {} other nodes, {}",
-            self.plan.nodes - 1,
+            self.plan.document.nodes - 1,
             counts.join(", ")
         )
     }
@@ -398,10 +384,10 @@ fn under_way(statuses: &[(u16, Status)], elsewhere: bool) -> Option<String> {
 
 /// Between setting the origin and the origin.
 const NOTICE: Duration = Duration::from_millis(500);
-/// For the last words of nodes that have no CPU.
+/// For the last messages of nodes that have no CPU.
 const GRACE: Duration = Duration::from_secs(10);
-/// A drain that lasts longer than these is told of.
-const ROUNDS_BEFORE_A_WORD: u64 = 5;
+/// A drain that takes more rounds is reported.
+const ROUNDS_BEFORE_A_MESSAGE: u64 = 5;
 const STATUS_INTERVAL: Duration = Duration::from_millis(50);
 const ROUNDS_OF_A_SECOND: u64 = 20;
 

@@ -1,15 +1,14 @@
-//! What the program that runs a mesh and its nodes say to each other: a JSON document on each line of a
-//! Unix socket. `docs/mesh.md` describes it for nodes of other implementations.
+//! The protocol between the program that runs a mesh and its nodes: a JSON document on each line of a Unix socket.
+//! `docs/mesh.md` describes it for nodes of other implementations.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::counters::Counters;
 use crate::settings::{Topology, Variant};
 
-/// Everything a node has to know, as a file.
+/// The configuration of a node, as a file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct NodeConfig {
     /// Its number, from 0. Node 0 is the generator.
@@ -23,12 +22,16 @@ pub(crate) struct NodeConfig {
     /// The wire protocol and the ways to send.
     #[serde(flatten)]
     pub variant: Variant,
-    /// Whom it connects with.
+    /// Which nodes are connected.
     pub topology: Topology,
     /// Peers to relay to.
     pub fanout: u16,
     /// Parcels that may wait for a peer.
     pub queue: u32,
+    /// What it writes at most over all its links; `None` for no limit.
+    pub bits_per_s: Option<u64>,
+    /// How much later what it writes leaves it.
+    pub delay_us: u64,
     /// The mix, as the text of its file.
     pub mix: String,
     /// The load of the generator, as the phases of a scenario file.
@@ -37,17 +40,15 @@ pub(crate) struct NodeConfig {
     pub seed: u64,
     /// Every how many messages of its maker one is followed through the mesh.
     pub sample: u64,
-    /// The CPUs that it may run on; empty for all.
-    pub cpus: Vec<usize>,
-    /// The socket on which it is told what to do.
+    /// The Unix socket that the commands come from.
     pub control: PathBuf,
 }
 
-/// What a node is told.
+/// A command of the program to a node.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {
-    /// Connect; everybody's address, by number.
+    /// Connect to the other nodes; the addresses of all, by number.
     Join {
         /// The addresses.
         peers: Vec<SocketAddr>,
@@ -59,7 +60,7 @@ pub(crate) enum Order {
     },
     /// Stop offering now.
     Stop {},
-    /// Say how far you are.
+    /// Report the state of the links.
     Status {
         /// Is sent back.
         round: u64,
@@ -68,18 +69,18 @@ pub(crate) enum Order {
     Finish {},
 }
 
-/// What a node says.
+/// A message of a node to the program.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Word {
-    /// The first word.
+pub(crate) enum NodeMessage {
+    /// The first message.
     Hello {
         /// Its number.
         node: u16,
         /// Where it listens.
         listen: SocketAddr,
     },
-    /// With whom it has a link, whenever that changes.
+    /// The nodes that it has a link with, whenever that changes.
     Links {
         /// Their numbers.
         peers: Vec<u16>,
@@ -88,18 +89,18 @@ pub(crate) enum Word {
     Row(Row),
     /// The answer to [`Order::Status`].
     Status(Status),
-    /// All that was due is offered, or it was told to stop.
+    /// All that was due is offered, or the load was stopped.
     Offered {},
-    /// The last word: what was counted since the last row, and how far it is.
+    /// The last message: what was counted since the last row, and how far it is.
     Done {
         /// The rest of the last second.
         row: Row,
-        /// How far it is.
+        /// The state of its links.
         status: Status,
     },
 }
 
-/// How far a node is: cumulative counts of each link, whose sum tells whether anything is under way.
+/// Cumulative counts of each link, whose sums show whether anything is under way.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Status {
@@ -149,7 +150,7 @@ pub(crate) struct Row {
 /// A followed message was made, or seen for the first time by a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sample {
-    /// Who made it.
+    /// The node that made it.
     pub maker: u16,
     /// Which of the maker's messages it is.
     pub sequence: u64,
@@ -176,5 +177,91 @@ impl std::ops::AddAssign for CodecTime {
         self.parcels += other.parcels;
         self.encode_ns += other.encode_ns;
         self.decode_ns += other.decode_ns;
+    }
+}
+
+pacing::counters! {
+    /// What a node counts: of one second, or of a whole run. Its names are columns of `series.csv`.
+    #[derive(Serialize, Deserialize)]
+    #[serde(default)]
+    pub(crate) struct Counters {
+        /// Transactions that this node, as the generator, has offered to the mesh.
+        offered,
+        /// Messages that this node made: of transactions, periodic ones, requests and answers.
+        made,
+        /// Of those, such as every node relays.
+        made_for_all,
+        /// Of those, requests for missing messages.
+        requests,
+        /// Of those, answers to a peer.
+        answers,
+        /// Messages of the application seen for the first time.
+        first_seen,
+        /// Of those, such as every node relays.
+        first_seen_for_all,
+        /// Messages of the application received again.
+        duplicates,
+        /// Messages whose type the mix does not have.
+        unknown,
+        /// Transactions seen for the first time (TPS).
+        transactions,
+        /// Entries seen for the first time (EPS).
+        entries,
+        /// Parcels written, whole.
+        parcels_out,
+        /// Write calls that a socket took something of.
+        writes,
+        /// Bytes written.
+        bytes_out,
+        /// Parcels read.
+        parcels_in,
+        /// Read calls that gave something.
+        reads,
+        /// Bytes read.
+        bytes_in,
+        /// Of those, payload of the application's messages.
+        payload_in,
+        /// Messages of the application read, whether seen before or not.
+        messages_in,
+        /// Messages put into queues to peers.
+        queued_in,
+        /// Of those, written.
+        messages_out,
+        /// Parcels dropped at full queues to peers: the older half of a queue each time.
+        dropped_full,
+        /// Parcels dropped since their link broke before they were written.
+        dropped_link,
+        /// Messages made for a peer when there was none.
+        dropped_no_peer,
+        /// Links that ended without being asked to.
+        broken_links,
+        /// Connections refused or closed: too many, from one address, of a wrong network, malformed.
+        refused,
+        /// CPU time of the process, in nanoseconds.
+        cpu_ns,
+        /// Time that the process was ready to run and waited for a CPU, in nanoseconds.
+        wait_ns,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_and_a_sum_give_the_whole_again() {
+        let early = Counters {
+            reads: 2,
+            ..Counters::default()
+        };
+        let late = Counters {
+            reads: 5,
+            entries: 1,
+            ..Counters::default()
+        };
+        let mut sum = early;
+        sum += late.since(&early);
+        assert_eq!(sum, late);
+        assert_eq!(Counters::NAMES.len(), late.values().len());
     }
 }

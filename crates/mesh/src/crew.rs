@@ -1,10 +1,10 @@
-//! The nodes of a mesh as processes, and the socket on which they are told what to do.
+//! The nodes of a mesh as processes, and their control sockets.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
@@ -17,18 +17,15 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::control::{Order, Word};
-use super::isolation::Rooms;
+use super::control::{NodeMessage, Order};
 use super::plan::MeshPlan;
 
 /// All nodes that this machine runs.
 pub(crate) struct Crew {
     members: Vec<Member>,
-    words: Receiver<(u16, FromNode)>,
+    messages: Receiver<(u16, FromNode)>,
     readers: JoinSet<()>,
     shutdown: Shutdown,
-    // Dropped last: the processes are in them.
-    _rooms: Rooms,
     _folder: tempfile::TempDir,
 }
 
@@ -43,28 +40,28 @@ pub(crate) struct Member {
 
 /// What comes from a node's socket.
 enum FromNode {
-    Word(Box<Word>),
-    /// It is closed: the node has ended, or speaks what it should not.
+    Message(Box<NodeMessage>),
+    /// The socket is closed, or the node has sent what is no message.
     Closed(Option<String>),
 }
 
-/// What a crew may have to tell.
+/// What can happen to the nodes.
 pub(crate) enum CrewEvent {
-    /// A node says something.
-    Word(u16, Box<Word>),
+    /// A node has sent a message.
+    Message(u16, Box<NodeMessage>),
     /// A node has ended; why.
     Ended(u16, String),
-    /// Nothing until the deadline.
-    Silence,
+    /// The deadline has passed.
+    Timeout,
     /// The user asked to stop.
     Interrupted,
 }
 
 impl Crew {
-    /// Starts the nodes and waits until each has said where it listens. Their logs go into `logs`.
+    /// Starts the nodes and waits until each has sent where it listens. Their logs go into `logs`.
     ///
     /// # Errors
-    /// Where one cannot be started, ends, or says nothing within the plan's time.
+    /// Where one cannot be started, ends, or sends nothing within the plan's time.
     pub(crate) async fn start(
         plan: &MeshPlan,
         program: &Path,
@@ -75,37 +72,34 @@ impl Crew {
         let control = folder.path().join("control");
         let listener = UnixListener::bind(&control)
             .with_context(|| format!("cannot listen on {}", control.display()))?;
-        let rooms = Rooms::open(plan)?;
         let mut processes = Vec::new();
         for node in plan.own_nodes() {
             let config = plan.node_config(node, &control);
             let path = folder.path().join(format!("node-{node}.json"));
             let file = File::create(&path).with_context(|| path.display().to_string())?;
             serde_json::to_writer(BufWriter::new(file), &config)?;
-            let process = spawn(plan, node, &rooms, program, &path, logs)?;
-            rooms.admit(process.id())?;
+            let process = spawn(plan, node, program, &path, logs)?;
             processes.push((node, process));
         }
-        let (sender, words) = mpsc::channel(WORDS_WAITING);
+        let (sender, messages) = mpsc::channel(MESSAGES_WAITING);
         let mut crew = Self {
             members: Vec::new(),
-            words,
+            messages,
             readers: JoinSet::new(),
             shutdown: shutdown.clone(),
-            _rooms: rooms,
             _folder: folder,
         };
         let deadline = Instant::now() + plan.connect_timeout.as_duration();
         while !processes.is_empty() {
-            crew.gather(&listener, &mut processes, &sender, deadline)
+            crew.accept(&listener, &mut processes, &sender, deadline)
                 .await?;
         }
         crew.members.sort_by_key(|member| member.node);
         Ok(crew)
     }
 
-    /// Takes the next connection, or sees that one of the processes has ended.
-    async fn gather(
+    /// Accepts the next connection of a node, or notices that one of the processes has ended.
+    async fn accept(
         &mut self,
         listener: &UnixListener,
         processes: &mut Vec<(u16, Process)>,
@@ -135,7 +129,9 @@ impl Crew {
         let (node, listen, lines, orders) = greet(stream, deadline).await?;
         let place = processes.iter().position(|(number, _)| *number == node);
         let Some(place) = place else {
-            bail!("a node says that it is number {node}, which was not started or is here already");
+            bail!(
+                "a node calls itself number {node}, which was not started or is connected already"
+            );
         };
         let (_, process) = processes.swap_remove(place);
         self.readers.spawn(read(node, lines, sender.clone()));
@@ -159,21 +155,21 @@ impl Crew {
         alive.map(|member| member.node)
     }
 
-    /// Tells all nodes.
-    pub(crate) async fn tell(&mut self, order: &Order) {
+    /// Sends a command to all nodes.
+    pub(crate) async fn send(&mut self, order: &Order) {
         let Ok(mut line) = serde_json::to_vec(order) else {
             return;
         };
         line.push(b'\n');
         for member in &mut self.members {
             if let Some(orders) = &mut member.orders {
-                // One that has ended is told of by its reader.
+                // The reader notices a node that has ended.
                 let _ = orders.write_all(&line).await;
             }
         }
     }
 
-    /// The next thing that a node says or that becomes of it, at the latest at the deadline.
+    /// The next message or end of a node, at the latest at the deadline.
     ///
     /// # Cancel safety
     /// Nothing is lost when it is dropped.
@@ -184,24 +180,26 @@ impl Crew {
             }
             let now = Instant::now();
             if now >= deadline {
-                return CrewEvent::Silence;
+                return CrewEvent::Timeout;
             }
             let until = deadline.min(now + LOOK_INTERVAL);
-            match timeout_at(until, self.words.recv()).await {
-                Ok(Some((node, FromNode::Word(word)))) => return CrewEvent::Word(node, word),
+            match timeout_at(until, self.messages.recv()).await {
+                Ok(Some((node, FromNode::Message(message)))) => {
+                    return CrewEvent::Message(node, message);
+                }
                 Ok(Some((node, FromNode::Closed(problem)))) => {
-                    if let Some(reason) = self.bury(node, problem) {
+                    if let Some(reason) = self.mark_node_ended(node, problem) {
                         return CrewEvent::Ended(node, reason);
                     }
                 }
-                Ok(None) => return CrewEvent::Silence,
+                Ok(None) => return CrewEvent::Timeout,
                 Err(_) => {}
             }
         }
     }
 
     /// As [`Crew::next`], also after the user asked to stop.
-    pub(crate) async fn next_in_the_end(&mut self, deadline: Instant) -> CrewEvent {
+    pub(crate) async fn next_uninterrupted(&mut self, deadline: Instant) -> CrewEvent {
         let shutdown = std::mem::take(&mut self.shutdown);
         let event = self.next(deadline).await;
         self.shutdown = shutdown;
@@ -213,7 +211,7 @@ impl Crew {
         self.shutdown.is_urgent()
     }
 
-    fn bury(&mut self, node: u16, problem: Option<String>) -> Option<String> {
+    fn mark_node_ended(&mut self, node: u16, problem: Option<String>) -> Option<String> {
         let member = self.members.iter_mut().find(|member| member.node == node)?;
         member.orders.take()?;
         let ended = member.process.ended();
@@ -225,7 +223,6 @@ impl Crew {
     }
 }
 
-/// Where nodes are in the tables of the system.
 impl Member {
     /// The process id.
     pub(crate) fn pid(&self) -> u32 {
@@ -236,7 +233,6 @@ impl Member {
 fn spawn(
     plan: &MeshPlan,
     node: u16,
-    rooms: &Rooms,
     own: &Path,
     config: &Path,
     logs: &Path,
@@ -245,14 +241,17 @@ fn spawn(
         Some(program) => (program, &[]),
         None => (own, &["node"]),
     };
-    let mut line: Vec<OsString> = rooms.prefix(node);
-    line.push(program.into());
-    line.extend(first.iter().map(OsString::from));
-    line.extend(["--config".into(), config.into()]);
-    let program = PathBuf::from(line.remove(0));
+    let mut arguments: Vec<OsString> = first.iter().map(OsString::from).collect();
+    arguments.extend(["--config".into(), config.into()]);
     let log = logs.join(format!("node-{node}.log"));
     fs::create_dir_all(logs).with_context(|| logs.display().to_string())?;
-    Ok(Process::start("the node", &program, &line, log, Some(own))?)
+    Ok(Process::start(
+        "the node",
+        program,
+        &arguments,
+        log,
+        Some(own),
+    )?)
 }
 
 type Lines = tokio::io::Lines<BufReader<OwnedReadHalf>>;
@@ -264,32 +263,32 @@ async fn greet(
     let (reading, writing) = stream.into_split();
     let mut lines = BufReader::new(reading).lines();
     let line = timeout_at(deadline, lines.next_line()).await;
-    let line = line.context("a node said nothing")??;
-    let line = line.ok_or_else(|| anyhow!("a node ended before it said who it is"))?;
+    let line = line.context("a node sent nothing")??;
+    let line = line.ok_or_else(|| anyhow!("a node ended before its first message"))?;
     match serde_json::from_str(&line) {
-        Ok(Word::Hello { node, listen }) => Ok((node, listen, lines, writing)),
-        _ => bail!("a node's first word is no greeting: {line}"),
+        Ok(NodeMessage::Hello { node, listen }) => Ok((node, listen, lines, writing)),
+        _ => bail!("a node's first message is not `hello`: {line}"),
     }
 }
 
 async fn read(node: u16, mut lines: Lines, sender: Sender<(u16, FromNode)>) {
     loop {
-        let spoken = match lines.next_line().await {
+        let received = match lines.next_line().await {
             Ok(Some(line)) => match serde_json::from_str(&line) {
-                Ok(word) => FromNode::Word(Box::new(word)),
+                Ok(message) => FromNode::Message(Box::new(message)),
                 Err(error) => {
-                    FromNode::Closed(Some(format!("it says what cannot be read: {error}")))
+                    FromNode::Closed(Some(format!("it sent what is no message: {error}")))
                 }
             },
             Ok(None) | Err(_) => FromNode::Closed(None),
         };
-        let is_last = matches!(spoken, FromNode::Closed(_));
-        if sender.send((node, spoken)).await.is_err() || is_last {
+        let is_last = matches!(received, FromNode::Closed(_));
+        if sender.send((node, received)).await.is_err() || is_last {
             return;
         }
     }
 }
 
 /// A row a second and node is far below it.
-const WORDS_WAITING: usize = 1024;
+const MESSAGES_WAITING: usize = 1024;
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::account::{Account, GENERATOR};
 use super::control::CodecTime;
-use super::counters::Counters;
+use super::control::Counters;
 
 /// Figures of all nodes together while the load was offered, unless they say otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]

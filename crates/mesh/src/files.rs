@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use harness::RunFolder;
 
 use super::account::{Account, NodeSecond, Spread};
-use super::counters::Counters;
+use super::control::Counters;
 use super::summary::MeshSummary;
 
 /// Writes everything that a run leaves.

@@ -5,22 +5,22 @@
 
 use std::collections::BTreeMap;
 
+use harness::BitRate;
 use measure::limits::{SUSTAINED_SHARE, UNSENT_SHARE_INVALID};
 use serde::Serialize;
 
 use super::account::{Account, GENERATOR, NodeSecond};
 use super::machine::MachineSecond;
+use crate::settings::PerNode;
 
-/// What the judge has to know beside the account.
+/// What the judge needs beside the account.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
-    /// CPUs that one node can use at most: one, or its quota.
-    pub(crate) node_cpus: f64,
-    /// Bytes per second of a node's link, where it has a limit.
-    pub(crate) link_bytes: Option<f64>,
+pub(crate) struct Bounds<'a> {
+    /// The rates that the nodes write at most.
+    pub(crate) node_rate: &'a [PerNode<BitRate>],
     /// Entries per transaction: EPS that a transaction per second makes at every node.
     pub(crate) entries: f64,
-    /// The user stopped it: what was not offered by then says nothing.
+    /// The user stopped the run: what was not offered by then has no meaning.
     pub(crate) interrupted: bool,
 }
 
@@ -32,7 +32,7 @@ pub(crate) enum Cause {
     NodeEnded,
     /// The load was not offered as planned, with CPU to spare.
     Generator,
-    /// A node's link was full.
+    /// A node wrote as much as its rate allows.
     Link,
     /// A node had all the CPU that it may use.
     NodeCpu,
@@ -94,17 +94,15 @@ pub(crate) struct Judgement {
 }
 
 /// Judges a run.
-pub(crate) fn judge(account: &Account, bounds: &Bounds) -> Judgement {
+pub(crate) fn judge(account: &Account, bounds: &Bounds<'_>) -> Judgement {
     let offered_s = account.duration.as_secs();
     let seconds: Vec<&NodeSecond> = account
         .seconds
         .iter()
         .filter(|it| it.second < offered_s)
         .collect();
-    let shortfall = shortfall(&seconds).or_else(|| match bounds.interrupted {
-        true => None,
-        false => shortfall_in_all(&seconds, account),
-    });
+    let in_all = (!bounds.interrupted).then(|| shortfall_in_all(&seconds, account));
+    let shortfall = shortfall(&seconds).or(in_all.flatten());
     let mut symptoms = [
         missing_entries(&seconds, bounds),
         drops(&seconds),
@@ -119,7 +117,7 @@ pub(crate) fn judge(account: &Account, bounds: &Bounds) -> Judgement {
     let mut causes: Vec<Finding> = [
         ended(account),
         link(&seconds, bounds),
-        node_cpu(&seconds, bounds),
+        node_cpu(&seconds),
         machine_cpu(account, offered_s, first),
     ]
     .into_iter()
@@ -231,7 +229,7 @@ fn nodes(seconds: &[&NodeSecond]) -> u16 {
 }
 
 /// A node saw fewer entries than were offered.
-fn missing_entries(seconds: &[&NodeSecond], bounds: &Bounds) -> Option<Finding> {
+fn missing_entries(seconds: &[&NodeSecond], bounds: &Bounds<'_>) -> Option<Finding> {
     let host = of(seconds, GENERATOR).map(|row| (row.second, row.counters.offered));
     let offered: BTreeMap<u64, u64> = host.collect();
     let of_second = |second: u64| offered.get(&second).copied().unwrap_or_default();
@@ -315,15 +313,15 @@ fn ended(account: &Account) -> Option<Finding> {
     })
 }
 
-fn link(seconds: &[&NodeSecond], bounds: &Bounds) -> Option<Finding> {
-    let limit = bounds.link_bytes?;
+fn link(seconds: &[&NodeSecond], bounds: &Bounds<'_>) -> Option<Finding> {
     first_node(seconds, |row| {
-        let bytes = row.counters.bytes_out.max(row.counters.bytes_in) as f64;
+        let limit = PerNode::of(bounds.node_rate, row.node)?.bits_per_second() / 8.0;
+        let bytes = row.counters.bytes_out as f64;
         (bytes >= limit * FULL_LINK).then(|| Finding {
             since_s: row.second,
             cause: Some(Cause::Link),
             text: format!(
-                "the link of node {}: {:.2} of {:.2} MB/s in one direction",
+                "node {} wrote {:.2} MB/s of the {:.2} MB/s that it may write",
                 row.node,
                 bytes / 1e6,
                 limit / 1e6
@@ -332,15 +330,15 @@ fn link(seconds: &[&NodeSecond], bounds: &Bounds) -> Option<Finding> {
     })
 }
 
-fn node_cpu(seconds: &[&NodeSecond], bounds: &Bounds) -> Option<Finding> {
+fn node_cpu(seconds: &[&NodeSecond]) -> Option<Finding> {
     first_node(seconds, |row| {
         let cpus = row.counters.cpu_ns as f64 / 1e9;
-        (cpus >= bounds.node_cpus * FULL_CPU).then(|| Finding {
+        (cpus >= FULL_CPU).then(|| Finding {
             since_s: row.second,
             cause: Some(Cause::NodeCpu),
             text: format!(
-                "the CPU of node {}: {cpus:.2} of the {:.2} CPUs that it can use",
-                row.node, bounds.node_cpus
+                "the CPU of node {}: {cpus:.2} of the one CPU that it can use",
+                row.node
             ),
         })
     })
@@ -385,15 +383,17 @@ fn machine_cpu(account: &Account, offered_s: u64, first: Option<u64>) -> Option<
     let a_second = |sum: f64| sum / IN_A_ROW as f64;
     let others = a_second(busy - used as f64 / 1e9);
     let is_disturbed = others >= found.cpus * FOREIGN;
-    let whose = match is_disturbed {
-        true => format!("{others:.2} of them by programs that are not of the mesh, "),
-        false => String::new(),
+    let whose = if is_disturbed {
+        format!("{others:.2} of them by programs that are not of the mesh, ")
+    } else {
+        String::new()
     };
     Some(Finding {
         since_s,
-        cause: Some(match is_disturbed {
-            true => Cause::OtherPrograms,
-            false => Cause::MachineCpu,
+        cause: Some(if is_disturbed {
+            Cause::OtherPrograms
+        } else {
+            Cause::MachineCpu
         }),
         text: format!(
             "the CPUs of the machine: {:.2} of {:.0} busy, {whose}{:.2} stolen by other guests; the nodes \
@@ -415,7 +415,7 @@ const FULL_MACHINE: f64 = 0.95;
 /// Share of a full machine's CPUs with other programs, from which on the mesh is not what filled it. With nothing else
 /// running the kernel's own work came to 0.01 to 0.10 of two CPUs.
 const FOREIGN: f64 = 0.10;
-/// Headers of TCP and IP take the rest: 66 bytes of 1,514 in each full frame.
+/// Timers of a millisecond leave a little of the rate unused.
 const FULL_LINK: f64 = 0.90;
 /// A single second may be anything.
 const IN_A_ROW: u64 = 2;

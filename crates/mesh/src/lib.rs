@@ -2,21 +2,19 @@
 //! what every node did with it.
 //!
 //! What a node does is [`gossip::Node`]'s, and when transactions are due is `pacing`'s. Here the processes
-//! are started and told what to do (`crew`, `conduct`), each of them runs (`node`), and what they count
-//! is added up (`account`), checked (`laws`), judged (`judge`) and shown.
+//! are started and conducted (`crew`, `conduct`), each of them runs (`node`), and what they count is added up
+//! (`account`), checked (`conservation`), judged (`judge`) and shown (`table`, `page`).
 
 mod account;
 pub mod cli;
 mod compare;
 mod conduct;
+mod conservation;
 mod control;
-mod counters;
 mod crew;
 mod figures;
 mod files;
-mod isolation;
 mod judge;
-mod laws;
 mod load;
 mod machine;
 mod mix_file;
@@ -35,9 +33,10 @@ use ops::command::{CommandError, completions, failed, manual, usage};
 
 use crate::cli::{Cli, Command, MergeArgs};
 use crate::settings::MeshSettings;
-use conduct::PlayedMesh;
+use account::PlayedMesh;
 use load::MeshLoad;
-use plan::{Machines, MeshPlan};
+use part::PartFile;
+use plan::MeshPlan;
 use progress::Progress;
 use summary::MeshSummary;
 
@@ -70,42 +69,41 @@ fn start(load: anyhow::Result<MeshLoad>, settings: MeshSettings) -> Result<u8, C
     let load = load.map_err(usage)?;
     let plan = MeshPlan::resolve(load, settings).map_err(usage)?;
     let shutdown = Shutdown::on_signals().map_err(failed)?;
-    if let Some(machines) = &plan.machines {
-        return play_part(&plan, machines, &shutdown);
+    let (played, part, folder) = play(&plan, &shutdown)?;
+    if let Some(part) = part {
+        return end_part(&plan, part, &played, &folder);
     }
-    let (summary, folder) = perform(&plan, &shutdown)?;
-    Ok(tell(&summary, &folder))
+    let summary = conclude(&plan, &played, &folder)?;
+    Ok(print_summary(&summary, &folder))
 }
 
-/// Prints what a run came to; gives the exit code.
-fn tell(summary: &MeshSummary, folder: &RunFolder) -> u8 {
+/// Prints the summary of a run; gives the exit code.
+fn print_summary(summary: &MeshSummary, folder: &RunFolder) -> u8 {
     let report = folder.path().join("report.html");
     let text = format!("{}\nreport: {}\n", table::text(summary), report.display());
     let _ = print(&text);
     exit_code(summary)
 }
 
-/// Plays what this machine has of a mesh over several.
-fn play_part(
+/// Completes the record of one machine of several.
+fn end_part(
     plan: &MeshPlan,
-    machines: &Machines,
-    shutdown: &Shutdown,
+    part: PartFile,
+    played: &PlayedMesh,
+    folder: &RunFolder,
 ) -> Result<u8, CommandError> {
-    let (mut played, folder) = play(plan, shutdown)?;
-    let interrupted = played.interrupted;
-    if let Some(part) = played.part.take() {
-        part.end(plan, &played).map_err(failed)?;
-    }
+    part.end(plan, played).map_err(failed)?;
     let text = format!(
-        "\npart {} of the mesh is in {}; with the folders of all machines on one of them: txmesh merge \
-         FOLDER... --out WHOLE\n",
-        machines.part,
+        "\npart {} of the mesh is in {}; with the folders of all machines on one of them: txmesh merge FOLDER... \
+         --out WHOLE\n",
+        plan.part.unwrap_or_default(),
         folder.path().display()
     );
     let _ = print(&text);
-    Ok(match interrupted {
-        true => exit::INTERRUPTED,
-        false => exit::DONE,
+    Ok(if played.interrupted {
+        exit::INTERRUPTED
+    } else {
+        exit::DONE
     })
 }
 
@@ -116,23 +114,27 @@ fn merge(args: &MergeArgs) -> Result<u8, CommandError> {
     let path = path.unwrap_or_else(|| default_folder(&format!("mesh-{}", plan.load.name)));
     let folder = RunFolder::create(path).map_err(usage)?;
     let summary = conclude(&plan, &played, &folder)?;
-    Ok(tell(&summary, &folder))
+    Ok(print_summary(&summary, &folder))
 }
 
 /// Plays a plan and writes its run folder.
 fn perform(plan: &MeshPlan, shutdown: &Shutdown) -> Result<(MeshSummary, RunFolder), CommandError> {
-    let (played, folder) = play(plan, shutdown)?;
+    let (played, _, folder) = play(plan, shutdown)?;
     Ok((conclude(plan, &played, &folder)?, folder))
 }
 
-fn play(plan: &MeshPlan, shutdown: &Shutdown) -> Result<(PlayedMesh, RunFolder), CommandError> {
+fn play(
+    plan: &MeshPlan,
+    shutdown: &Shutdown,
+) -> Result<(PlayedMesh, Option<PartFile>, RunFolder), CommandError> {
     let name = format!("mesh-{}", plan.load.name);
     let path = plan.out.clone().unwrap_or_else(|| default_folder(&name));
     let folder = RunFolder::create(path).map_err(usage)?;
     let program = std::env::current_exe().map_err(failed)?;
     let mut progress = Progress::new(plan.quiet);
     let played = conduct::play(plan, &program, &folder, &mut progress, shutdown);
-    Ok((played.map_err(failed)?, folder))
+    let (played, part) = played.map_err(failed)?;
+    Ok((played, part, folder))
 }
 
 /// Judges what was played and writes the run folder.
@@ -145,7 +147,7 @@ fn conclude(
     let title = format!(
         "{} of {} nodes, {}",
         plan.load.profile,
-        plan.nodes,
+        plan.document.nodes,
         plan.label()
     );
     let page = page::page(&title, &played.account, &summary);

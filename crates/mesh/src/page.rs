@@ -4,7 +4,7 @@ use report::Page;
 use report::chart::{Axis, Chart, Tone, Unit};
 
 use super::account::{Account, GENERATOR, NodeSecond};
-use super::counters::Counters;
+use super::control::Counters;
 use super::summary::MeshSummary;
 use super::table;
 
@@ -31,14 +31,12 @@ pub(crate) fn page(title: &str, account: &Account, summary: &MeshSummary) -> Str
 
 fn plan(summary: &MeshSummary) -> String {
     let mut entries = report::Entries::default();
-    entries.add("seed", summary.seed.to_string());
-    if let Some(plan) = summary.plan.as_object() {
-        for (key, value) in plan.iter().filter(|(_, value)| !value.is_null()) {
-            let text = value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned);
-            entries.add(key, text);
-        }
+    let plan = serde_json::to_value(&summary.plan).unwrap_or_default();
+    for (key, value) in plan.as_object().into_iter().flatten() {
+        let text = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        entries.add(key, text);
     }
     entries.html()
 }

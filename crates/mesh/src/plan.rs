@@ -6,53 +6,58 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use gossip::app::Mix;
-use harness::Part;
-use harness::StartAt;
-use harness::fresh_seed;
 use harness::toml_errors::{place_of_phase, with_suggestion};
+use harness::{BitRate, Part, StartAt, fresh_seed};
 use pacing::Nanos;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 
 use super::control::NodeConfig;
 use super::load::MeshLoad;
 use super::mix_file;
-use crate::settings::MeshSettings;
-use crate::settings::{CpuQuota, Isolation, LinkShape, Topology, Variant};
+use crate::settings::{MeshSettings, PerNode, Topology, Variant};
 
 /// A mesh run, resolved.
 #[derive(Debug, Clone)]
 pub(crate) struct MeshPlan {
-    pub(crate) nodes: u16,
-    pub(crate) variant: Variant,
+    pub(crate) document: PlanDocument,
     /// Another implementation's program in place of our own nodes.
     pub(crate) program: Option<PathBuf>,
     pub(crate) load: MeshLoad,
     pub(crate) mix: Arc<Mix>,
-    pub(crate) mix_text: String,
-    pub(crate) topology: Topology,
-    pub(crate) fanout: u16,
-    pub(crate) queue: u32,
-    pub(crate) isolation: Isolation,
-    pub(crate) link: Option<LinkShape>,
-    pub(crate) pin: Vec<usize>,
-    pub(crate) cpu_quota: Option<CpuQuota>,
-    pub(crate) machines: Option<Machines>,
+    pub(crate) node_rate: Vec<PerNode<BitRate>>,
+    pub(crate) delay: Vec<PerNode<Nanos>>,
+    /// Which of several machines this is, where there are several.
+    pub(crate) part: Option<Part>,
+    /// With several machines, when the load begins.
+    pub(crate) start_at: Option<StartAt>,
     pub(crate) connect_timeout: Nanos,
     pub(crate) drain_timeout: Nanos,
-    pub(crate) seed: u64,
     pub(crate) out: Option<PathBuf>,
     pub(crate) quiet: bool,
 }
 
-/// A mesh over several machines.
-#[derive(Debug, Clone)]
-pub(crate) struct Machines {
+/// What has to be the same on all machines of a mesh, under the names of the flags: `plan` in `summary.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PlanDocument {
+    pub(crate) name: String,
+    /// The phases of the load.
+    pub(crate) load: Vec<serde_json::Value>,
+    pub(crate) nodes: u16,
+    #[serde(flatten)]
+    pub(crate) variant: Variant,
+    pub(crate) mix: String,
+    /// The text of the mix's file.
+    pub(crate) mix_text: String,
+    pub(crate) topology: Topology,
+    pub(crate) fanout: u16,
+    pub(crate) queue: u32,
+    pub(crate) loopback_ip: bool,
+    pub(crate) node_rate: Vec<String>,
+    pub(crate) delay: Vec<String>,
+    /// The addresses of all machines; empty for one machine.
     pub(crate) hosts: Vec<IpAddr>,
-    pub(crate) part: Part,
-    /// `None` where the parts of all are one again.
-    pub(crate) start_at: Option<StartAt>,
-    pub(crate) first_port: u16,
+    pub(crate) port: u16,
+    pub(crate) seed: u64,
 }
 
 impl MeshPlan {
@@ -61,109 +66,133 @@ impl MeshPlan {
     /// # Errors
     /// Where a value is out of range, or two contradict each other.
     pub(crate) fn resolve(load: MeshLoad, settings: MeshSettings) -> anyhow::Result<Self> {
+        check_machines(&settings)?;
         let origin = settings.mix.as_deref().unwrap_or("app");
         let mix_text = mix_file::text_of(origin)?;
-        let mix = Arc::new(mix_file::parse(&mix_text, origin)?);
+        let mix = mix_file::parse(&mix_text, origin)?;
         let nodes = settings.nodes.map_or(DEFAULT_NODES, Into::into);
         ensure!(
             (2..=MAX_NODES).contains(&nodes),
             "--nodes {nodes} is not possible; real nodes are 2 to {MAX_NODES} (for more: txmesh simulate)"
         );
-        let isolation = settings.isolation.unwrap_or_default();
-        ensure!(
-            settings.link.is_none() || isolation == Isolation::Netns,
-            "--link shapes the links of network namespaces; add --isolation netns"
-        );
-        let cpus = std::thread::available_parallelism().map_or(1, Into::into);
-        if let Some(cpu) = settings.pin.iter().find(|cpu| **cpu >= cpus) {
-            bail!(
-                "--pin {cpu}: there is no such CPU here; they are 0 to {}",
-                cpus - 1
-            );
-        }
-        Ok(Self {
+        // The same on all machines.
+        let common_seed = settings.start_at.map(StartAt::unix_ns);
+        let seed = settings.seed.or(common_seed).unwrap_or_else(fresh_seed);
+        let document = PlanDocument {
+            name: load.name.clone(),
+            load: load.phases.clone(),
             nodes,
             variant: Variant {
                 protocol: settings.protocol.unwrap_or(Variant::default().protocol),
                 batch: settings.batch,
                 announce: settings.announce,
-                resend_filter: settings.resend_filter,
             },
-            program: None,
-            machines: machines(&settings, isolation)?,
-            load,
-            mix,
+            mix: mix.name().to_owned(),
             mix_text,
             topology: settings.topology.unwrap_or(Topology::Full),
             fanout: settings.fanout.map_or(DEFAULT_FANOUT, Into::into),
             queue: settings.queue.map_or(DEFAULT_QUEUE, Into::into),
-            isolation,
-            link: settings.link,
-            pin: settings.pin,
-            cpu_quota: settings.cpu_quota,
+            loopback_ip: settings.loopback_ip,
+            node_rate: settings.node_rate.iter().map(ToString::to_string).collect(),
+            delay: settings.delay.iter().map(ToString::to_string).collect(),
+            hosts: settings.hosts,
+            port: settings.port.unwrap_or(DEFAULT_PORT),
+            seed,
+        };
+        Ok(Self {
+            document,
+            program: None,
+            load,
+            mix: Arc::new(mix),
+            node_rate: settings.node_rate,
+            delay: settings.delay,
+            part: settings.shard,
+            start_at: settings.start_at,
             connect_timeout: settings.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
             drain_timeout: settings.drain_timeout.unwrap_or(DEFAULT_DRAIN_TIMEOUT),
-            // The same on all machines.
-            seed: (settings.seed)
-                .or_else(|| Some(settings.start_at?.unix_ns()))
-                .unwrap_or_else(fresh_seed),
             out: settings.out,
             quiet: settings.quiet,
+        })
+    }
+
+    /// The plan of a whole mesh from what one of its machines recorded.
+    ///
+    /// # Errors
+    /// Where the record is not of this version.
+    pub(crate) fn of_document(document: PlanDocument) -> anyhow::Result<Self> {
+        let parsed = |text: &String| text.parse().map_err(|error: String| anyhow!(error));
+        let load = MeshLoad::new(&document.name, document.load.clone(), Path::new(""))?;
+        Ok(Self {
+            mix: Arc::new(mix_file::parse(&document.mix_text, "the mix")?),
+            node_rate: document
+                .node_rate
+                .iter()
+                .map(parsed)
+                .collect::<Result<_, _>>()?,
+            delay: Vec::new(),
+            program: None,
+            load,
+            part: None,
+            start_at: None,
+            connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+            drain_timeout: DEFAULT_DRAIN_TIMEOUT,
+            out: None,
+            quiet: false,
+            document,
         })
     }
 
     /// What is compared: the protocol and the ways to send, or the program of another implementation.
     pub(crate) fn label(&self) -> String {
         match &self.program {
-            Some(program) => format!("{} ({})", program.display(), self.variant),
-            None => self.variant.to_string(),
+            Some(program) => format!("{} ({})", program.display(), self.document.variant),
+            None => self.document.variant.to_string(),
         }
     }
 
     /// The nodes that this machine starts.
     pub(crate) fn own_nodes(&self) -> impl Iterator<Item = u16> {
-        let (first, step) = self.machines.as_ref().map_or((0, 1), |machines| {
-            (machines.part.number() - 1, machines.part.of().get())
-        });
-        (first as u16..self.nodes).step_by(step as usize)
+        let part = self.part.unwrap_or_default();
+        (part.number() as u16 - 1..self.document.nodes).step_by(part.of().get() as usize)
     }
 
     /// Where a node listens: its address and, when others have to know it in advance, its port.
     pub(crate) fn listens(&self, node: u16) -> (IpAddr, u16) {
-        if let Some(machines) = &self.machines {
-            let place = usize::from(node) % machines.hosts.len();
-            return (machines.hosts[place], machines.first_port + node);
+        let document = &self.document;
+        if !document.hosts.is_empty() {
+            let place = usize::from(node) % document.hosts.len();
+            return (document.hosts[place], document.port + node);
         }
         let [high, low] = node.to_be_bytes();
-        let address = match self.isolation {
-            Isolation::None => Ipv4Addr::LOCALHOST,
-            Isolation::LoopbackIp => Ipv4Addr::new(127, 1, high, low.saturating_add(1)),
-            Isolation::Netns => Ipv4Addr::new(10, 99, high, low.saturating_add(2)),
+        let address = match document.loopback_ip {
+            false => Ipv4Addr::LOCALHOST,
+            true => Ipv4Addr::new(127, 1, high, low.saturating_add(1)),
         };
         (address.into(), 0)
     }
 
-    /// What a node is told that is told what to do on this socket.
+    /// The configuration of a node that is controlled over this socket.
     pub(crate) fn node_config(&self, node: u16, control: &Path) -> NodeConfig {
         let (address, port) = self.listens(node);
-        let cpus = match self.pin.len() {
-            0 => Vec::new(),
-            many => vec![self.pin[usize::from(node) % many]],
-        };
+        let document = &self.document;
         NodeConfig {
             node,
-            nodes: self.nodes,
+            nodes: document.nodes,
             listen: SocketAddr::new(address, port),
             source: Some(address),
-            variant: self.variant,
-            topology: self.topology,
-            fanout: self.fanout,
-            queue: self.queue,
-            mix: self.mix_text.clone(),
-            phases: self.load.phases.clone(),
-            seed: self.seed,
+            variant: document.variant,
+            topology: document.topology,
+            fanout: document.fanout,
+            queue: document.queue,
+            bits_per_s: PerNode::of(&self.node_rate, node)
+                .map(|rate| rate.bits_per_second() as u64),
+            delay_us: PerNode::of(&self.delay, node)
+                .unwrap_or_default()
+                .as_micros(),
+            mix: document.mix_text.clone(),
+            phases: document.load.clone(),
+            seed: document.seed,
             sample: self.sample(),
-            cpus,
             control: control.to_owned(),
         }
     }
@@ -173,64 +202,31 @@ impl MeshPlan {
         let messages = self.load.profile.peak().as_f64() * MESSAGES_PER_TRANSACTION;
         ((messages / FOLLOWED_PER_SECOND) as u64).max(1)
     }
-
-    /// For the manifest: what was resolved, under the names of the flags.
-    pub(crate) fn document(&self) -> serde_json::Value {
-        json!({
-            "load": self.load.phases,
-            "nodes": self.nodes,
-            "protocol": self.variant.protocol,
-            "batch": self.variant.batch,
-            "announce": self.variant.announce,
-            "resend_filter": self.variant.resend_filter,
-            "program": self.program,
-            "mix": self.mix.name(),
-            "topology": self.topology,
-            "fanout": self.fanout,
-            "queue": self.queue,
-            "isolation": self.isolation,
-            "link": self.link,
-            "pin": self.pin,
-            "cpu_quota": self.cpu_quota,
-            "hosts": self.machines.as_ref().map(|machines| &machines.hosts),
-            "shard": self.machines.as_ref().map(|machines| machines.part.to_string()),
-            "drain_timeout": self.drain_timeout.to_string(),
-        })
-    }
 }
 
-fn machines(settings: &MeshSettings, isolation: Isolation) -> anyhow::Result<Option<Machines>> {
+fn check_machines(settings: &MeshSettings) -> anyhow::Result<()> {
     if settings.hosts.is_empty() {
         ensure!(
             settings.shard.is_none() && settings.start_at.is_none() && settings.port.is_none(),
             "--shard, --start-at and --port are for several machines; name all of them with --hosts"
         );
-        return Ok(None);
+        return Ok(());
     }
-    ensure!(
-        isolation == Isolation::None,
-        "--isolation {isolation} is for a mesh on one machine; leave it out with --hosts"
-    );
-    let (Some(part), Some(start_at)) = (settings.shard, settings.start_at) else {
+    let (Some(part), Some(_)) = (settings.shard, settings.start_at) else {
         bail!(
             "--hosts needs --shard I/N (which machine this is) and --start-at TIME (the same on all)"
         );
     };
     ensure!(
         part.of().get() as usize == settings.hosts.len(),
-        "--shard {part} speaks of {} machines, --hosts of {}",
+        "--shard {part} is of {} machines, --hosts names {}",
         part.of(),
         settings.hosts.len()
     );
-    Ok(Some(Machines {
-        hosts: settings.hosts.clone(),
-        part,
-        start_at: Some(start_at),
-        first_port: settings.port.unwrap_or(DEFAULT_PORT),
-    }))
+    Ok(())
 }
 
-/// A mesh file.
+/// A mesh file: the flags as the table `mesh`, and the phases of the load.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MeshFile {

@@ -7,7 +7,7 @@ use report::Table;
 use report::text::{narrow_millis, percent, short, tenths};
 
 use super::account::{GENERATOR, NodeSecond};
-use super::counters::Counters;
+use super::control::Counters;
 use super::crew::Member;
 use super::machine::MachineSecond;
 

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::mix_file;
 use crate::cli::SimulateArgs;
-use crate::settings::{CpuQuota, LinkShape, Topology};
+use crate::settings::{CpuShare, Topology};
 
 /// One point of the curve.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -81,18 +81,21 @@ pub(super) fn execute(args: &SimulateArgs) -> Result<u8, CommandError> {
     Ok(print(&text))
 }
 
-fn settings(args: &SimulateArgs, mix: &Mix, nodes: u16, cpu: CpuQuota, seed: u64) -> SimSettings {
+fn settings(args: &SimulateArgs, mix: &Mix, nodes: u16, cpu: CpuShare, seed: u64) -> SimSettings {
     let relayed = Relayed::kinds(&mix.relayed());
     let count = usize::from(nodes);
-    let link = args.link.unwrap_or_default();
     SimSettings {
         node: args.variant.node(args.fanout, args.queue, relayed),
         dials: match args.topology {
             Topology::Random(links) => topology::random(count, usize::from(links), seed),
-            Topology::Full | Topology::Capped => topology::full(count),
+            Topology::Full => topology::full(count),
         },
-        link: link_model(&link),
-        prices: Prices::default().scaled(1000.0 / f64::from(cpu.0)),
+        link: LinkModel {
+            delay: args.delay.unwrap_or(LinkModel::default().delay),
+            bits_per_s: args.link_rate.map(|rate| rate.bits_per_second() as u64),
+            ..LinkModel::default()
+        },
+        prices: Prices::default().scaled(1.0 / cpu.0),
         processors: args.shared_cpus.map_or(Processors::Own, Processors::Shared),
         breaks: Vec::new(),
         drain: DRAIN,
@@ -100,24 +103,15 @@ fn settings(args: &SimulateArgs, mix: &Mix, nodes: u16, cpu: CpuQuota, seed: u64
     }
 }
 
-fn link_model(shape: &LinkShape) -> LinkModel {
-    let default = LinkModel::default();
-    LinkModel {
-        delay: shape.delay.unwrap_or(default.delay),
-        bits_per_s: shape.rate_bits,
-        ..default
-    }
-}
-
 impl Point {
-    fn of(nodes: u16, cpu: CpuQuota, outcome: &Outcome) -> Self {
+    fn of(nodes: u16, cpu: CpuShare, outcome: &Outcome) -> Self {
         let seconds = outcome.duration.as_secs_f64();
         let per_s_node = |count: u64| count as f64 / seconds / f64::from(nodes);
         let ms = |share| outcome.latency.quantile(share).map(Nanos::as_millis_f64);
         let totals = &outcome.totals;
         Self {
             nodes,
-            cpu: f64::from(cpu.0) / 1000.0,
+            cpu: cpu.0,
             offered_per_s: outcome.offered as f64 / seconds,
             eps_host: outcome.eps_host(),
             eps_node: outcome.eps_sum() / f64::from(nodes),
@@ -169,8 +163,7 @@ fn page(args: &SimulateArgs, points: &[Point]) -> String {
             .iter()
             .enumerate()
             .fold(chart, |chart, (place, cpu)| {
-                let share = f64::from(cpu.0) / 1000.0;
-                let of_cpu = points.iter().filter(|it| (it.cpu - share).abs() < 1e-9);
+                let of_cpu = points.iter().filter(|it| (it.cpu - cpu.0).abs() < 1e-9);
                 let line = of_cpu.map(|it| (f64::from(it.nodes), value(it)));
                 chart.line(&format!("{cpu} of a CPU"), Tone::Nth(place), line)
             });

@@ -4,16 +4,15 @@ use measure::Quantiles;
 use measure::limits::SUSTAINED_SHARE;
 use serde::Serialize;
 
-use super::account::{Account, ReachSummary, StepAccount};
-use super::conduct::PlayedMesh;
-use super::counters::Counters;
+use super::account::{Account, PlayedMesh, ReachSummary, StepAccount};
+use super::conservation::Conservation;
+use super::control::Counters;
 use super::figures::Figures;
 use super::judge::{Bounds, Cause, Judgement, ScheduleKept, judge};
-use super::laws::Laws;
-use super::plan::MeshPlan;
+use super::plan::{MeshPlan, PlanDocument};
 
 /// The version of the files of a mesh run.
-pub(crate) const FORMAT: &str = "tidegate.mesh/1";
+pub(crate) const FORMAT: &str = "tidegate.mesh/2";
 
 /// The whole of `summary.json`.
 #[derive(Debug, Clone, Serialize)]
@@ -21,7 +20,7 @@ pub(crate) struct MeshSummary {
     pub(crate) format: &'static str,
     /// What is compared: `v11`, `v11+batch`, …
     pub(crate) variant: String,
-    pub(crate) plan: serde_json::Value,
+    pub(crate) plan: PlanDocument,
     pub(crate) seed: u64,
     pub(crate) origin_unix_ns: u64,
     pub(crate) duration_s: f64,
@@ -35,7 +34,7 @@ pub(crate) struct MeshSummary {
     pub(crate) total: Counters,
     pub(crate) nodes: Vec<NodeSummary>,
     pub(crate) steps: Vec<StepSummary>,
-    pub(crate) conservation: Laws,
+    pub(crate) conservation: Conservation,
 }
 
 /// What the generator did.
@@ -87,10 +86,7 @@ impl MeshSummary {
     pub(crate) fn of(plan: &MeshPlan, played: &PlayedMesh) -> Self {
         let account = &played.account;
         let bounds = Bounds {
-            node_cpus: plan
-                .cpu_quota
-                .map_or(1.0, |quota| f64::from(quota.0) / 1000.0),
-            link_bytes: plan.link.and_then(|link| link.bytes_per_second()),
+            node_rate: &plan.node_rate,
             entries: plan.mix.entries_per_transaction(),
             interrupted: played.interrupted,
         };
@@ -101,8 +97,8 @@ impl MeshSummary {
         Self {
             format: FORMAT,
             variant: plan.label(),
-            plan: plan.document(),
-            seed: plan.seed,
+            plan: plan.document.clone(),
+            seed: plan.document.seed,
             origin_unix_ns: played.origin_unix_ns,
             duration_s: account.duration.as_secs_f64(),
             interrupted: played.interrupted,
@@ -114,7 +110,7 @@ impl MeshSummary {
             figures: Figures::of(account),
             latency_ms: account.latency().quantiles(&censored),
             lateness_ms: account.lateness.quantiles(&censored),
-            reach: account.reach.summary(plan.nodes, plan.sample()),
+            reach: account.reach.summary(plan.document.nodes, plan.sample()),
             total: account.total(),
             nodes: nodes(account, plan),
             steps: account
@@ -122,7 +118,7 @@ impl MeshSummary {
                 .iter()
                 .map(|step| step_summary(step, account, &judgement))
                 .collect(),
-            conservation: Laws::of(account, plan.topology, plan.fanout),
+            conservation: Conservation::of(account, plan.document.topology, plan.document.fanout),
             verdict: Judgement {
                 undrained: played.undrained.clone(),
                 ..judgement

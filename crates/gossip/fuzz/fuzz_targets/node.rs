@@ -1,15 +1,14 @@
 //! A node survives whatever two peers send it, and its counters add up.
 #![no_main]
 
-use gossip::{Node, Origin, Output, PeerId, Peering, Settings, Spread};
+use gossip::{Node, Origin, Output, PeerId, Settings};
 use libfuzzer_sys::fuzz_target;
 use pacing::Nanos;
 
 fuzz_target!(|input: (Vec<(bool, Vec<u8>, u16)>, bool)| {
-    let (steps, tree) = input;
+    let (steps, announce) = input;
     let settings = Settings {
-        peering: Peering::fixed(Vec::new()),
-        spread: if tree { Spread::Tree } else { Spread::Flood },
+        announce,
         ..Settings::default()
     };
     let mut node = Node::new(settings, 1);

@@ -22,7 +22,6 @@ pub fn stream(version: Version, (bytes, cut, greeted): (Vec<u8>, u16, bool)) {
             identity,
             version,
             nonce: 1,
-            alternatives: Vec::new(),
             features: 0,
         };
         Encoder::new(version, identity).handshake(&handshake, &mut stream);

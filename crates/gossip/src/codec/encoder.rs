@@ -52,7 +52,8 @@ impl Encoder {
             (Version::V9, ParcelKind::Handshake) => ParcelKind::PeerRequest,
             (_, kind) => kind,
         };
-        let payload = v9::handshake_payload(handshake);
+        // The nonce with its lowest byte first.
+        let payload = handshake.nonce.to_le_bytes();
         self.message(handshake.version, &Parcel::new(kind, &payload), out);
     }
 

@@ -7,14 +7,12 @@ mod decoder;
 mod encoder;
 mod gob;
 mod protobuf;
-mod share;
 mod v11;
 mod v9;
 
 pub use self::{
     decoder::{Decoder, Event},
     encoder::Encoder,
-    share::{decode_share, encode_share},
 };
 use crate::parcel::ParcelKind;
 
@@ -63,7 +61,4 @@ pub enum CodecError {
     /// A handshake names the sender's port.
     #[error("the handshake's port {0:?} is not a number of 1 to 65535")]
     Port(String),
-    /// A refusal or a peer response with an entry that nobody can dial.
-    #[error("the list of endpoints is malformed: {0}")]
-    Share(String),
 }

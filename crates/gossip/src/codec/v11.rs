@@ -5,7 +5,6 @@ use super::{
     protobuf::{Fields, Value, put_bytes, put_number, text},
 };
 use crate::{
-    endpoint::Endpoint,
     handshake::{Handshake, Identity},
     parcel::{Parcel, ParcelKind},
 };
@@ -34,23 +33,12 @@ pub(super) fn put_handshake(out: &mut Vec<u8>, handshake: &Handshake) {
         let port = handshake.identity.listen_port.to_string();
         put_bytes(out, 5, port.as_bytes());
         put_number(out, 6, handshake.nonce);
-        put_endpoints(out, 7, &handshake.alternatives);
         put_number(out, FEATURES, u64::from(handshake.features));
     });
 }
 
 /// Our own field of the handshake; factom-p2p skips fields that it does not know.
 const FEATURES: u8 = 15;
-
-pub(super) fn put_endpoints(out: &mut Vec<u8>, field: u8, endpoints: &[Endpoint]) {
-    let mut entry = Vec::new();
-    for endpoint in endpoints {
-        entry.clear();
-        put_bytes(&mut entry, 1, endpoint.host().as_bytes());
-        put_bytes(&mut entry, 2, endpoint.port().to_string().as_bytes());
-        put_bytes(out, field, &entry);
-    }
-}
 
 /// A message behind its length, which is written last.
 fn framed(out: &mut Vec<u8>, message: impl FnOnce(&mut Vec<u8>)) {
@@ -79,14 +67,14 @@ pub(super) fn parcel(message: &[u8]) -> Result<(ParcelKind, &[u8]), CodecError> 
 }
 
 pub(super) fn handshake(message: &[u8]) -> Result<Handshake, CodecError> {
-    let (mut numbers, mut port, mut alternatives) = ([0; 16], "", Vec::new());
+    let (mut numbers, mut port) = ([0; 16], "");
     let mut fields = Fields::new(message);
     while let Some(field) = fields.next()? {
         match field {
             (number @ (1..=4 | 6 | 15), Value::Number(value)) => numbers[number as usize] = value,
             (5, Value::Bytes(bytes)) => port = text(bytes)?,
-            (7, Value::Bytes(bytes)) => alternatives.push(endpoint(bytes)?),
-            (1..=7, _) => return Err(CodecError::Protobuf("a field of another type")),
+            // 7 is the list of endpoints of a refusal.
+            (1..=6, _) => return Err(CodecError::Protobuf("a field of another type")),
             _ => {}
         }
     }
@@ -102,35 +90,9 @@ pub(super) fn handshake(message: &[u8]) -> Result<Handshake, CodecError> {
         },
         version: super::v9::version(numbers[3])?,
         nonce: numbers[6],
-        alternatives,
         // Whatever a stranger means by it, it is not ours.
         features: u32::try_from(numbers[usize::from(FEATURES)]).unwrap_or(0),
     })
-}
-
-/// A share's endpoints, field 1 of its message.
-pub(super) fn endpoints(message: &[u8]) -> Result<Vec<Endpoint>, CodecError> {
-    let mut found = Vec::new();
-    let mut fields = Fields::new(message);
-    while let Some(field) = fields.next()? {
-        if let (1, Value::Bytes(bytes)) = field {
-            found.push(endpoint(bytes)?);
-        }
-    }
-    Ok(found)
-}
-
-fn endpoint(message: &[u8]) -> Result<Endpoint, CodecError> {
-    let (mut host, mut port) = ("", "");
-    let mut fields = Fields::new(message);
-    while let Some(field) = fields.next()? {
-        match field {
-            (1, Value::Bytes(bytes)) => host = text(bytes)?,
-            (2, Value::Bytes(bytes)) => port = text(bytes)?,
-            _ => {}
-        }
-    }
-    Endpoint::from_texts(host, port).map_err(|error| CodecError::Share(error.to_string()))
 }
 
 /// The length at the beginning of a frame.

@@ -5,7 +5,6 @@ use crc::{Algorithm, Crc, Table};
 use super::{
     CodecError,
     gob::{Message, StructWriter, put_uint, uint_length},
-    share::{decode_json, encode_json},
 };
 use crate::{
     handshake::{Handshake, Identity},
@@ -114,23 +113,10 @@ const fn payload_length(payload: &[u8]) -> usize {
     }
 }
 
-/// A handshake's payload: the alternatives, or the nonce with its lowest byte first.
-pub(super) fn handshake_payload(handshake: &Handshake) -> Vec<u8> {
-    if handshake.alternatives.is_empty() {
-        handshake.nonce.to_le_bytes().to_vec()
-    } else {
-        encode_json(&handshake.alternatives)
-    }
-}
-
 pub(super) fn handshake(message: &Message<'_>) -> Result<Handshake, CodecError> {
     let kind = ParcelKind::from_code(message.kind).ok_or(CodecError::UnknownKind(message.kind))?;
+    // A refusal may have a list of endpoints in its place.
     let nonce = <[u8; 8]>::try_from(message.payload).map_or(0, u64::from_le_bytes);
-    let alternatives = match kind {
-        // A refusal without alternatives carries a nonce, as a handshake does.
-        ParcelKind::Refusal if message.payload.len() != 8 => decode_json(message.payload)?,
-        _ => Vec::new(),
-    };
     Ok(Handshake {
         kind,
         identity: Identity {
@@ -142,7 +128,6 @@ pub(super) fn handshake(message: &Message<'_>) -> Result<Handshake, CodecError> 
         },
         version: version(message.version)?,
         nonce,
-        alternatives,
         features: 0,
     })
 }

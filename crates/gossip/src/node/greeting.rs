@@ -1,56 +1,26 @@
-//! From a connection to a link: handshakes, refusals, duplicates.
+//! From a connection to a link: handshakes, versions, duplicates.
 
 use pacing::Nanos;
 
-use super::{CloseReason, Node, Origin, Spread, link::Stage};
+use super::{CloseReason, Node, Origin, link::Stage};
 use crate::{
-    endpoint::Endpoint,
     handshake::{FEATURE_ANNOUNCE, Handshake},
     parcel::{ParcelKind, Version},
-    topology::shuffle,
 };
 
 impl Node {
-    /// Whether a connection may try a handshake.
-    pub(super) fn may_connect(&mut self, origin: &Origin) -> Result<(), CloseReason> {
-        let Origin::Accepted(host) = origin else {
-            return Ok(());
-        };
-        if self.links.pending() >= self.settings.max_pending {
-            return Err(CloseReason::TooManyPending);
-        }
-        if !self
-            .directory
-            .may_accept(self.now, host, &self.settings.peering)
-        {
-            return Err(CloseReason::TooOften);
-        }
-        Ok(())
-    }
-
     /// Puts this node's handshake on a link.
     pub(super) fn greet(&mut self, slot: usize, version: Version) {
-        self.say(slot, version, ParcelKind::Handshake, Vec::new());
-    }
-
-    fn say(
-        &mut self,
-        slot: usize,
-        version: Version,
-        kind: ParcelKind,
-        alternatives: Vec<Endpoint>,
-    ) {
-        let features = match self.settings.spread {
-            Spread::Flood => 0,
-            Spread::Announce | Spread::Tree => FEATURE_ANNOUNCE,
-        };
         let handshake = Handshake {
-            kind,
+            kind: ParcelKind::Handshake,
             identity: self.settings.identity,
             version,
             nonce: self.nonce,
-            alternatives,
-            features,
+            features: if self.settings.announce {
+                FEATURE_ANNOUNCE
+            } else {
+                0
+            },
         };
         if let Some(link) = self.links.get_mut(slot) {
             link.encoder.speak(version);
@@ -71,29 +41,27 @@ impl Node {
             return Ok(version);
         };
         link.is_known_as(theirs.identity);
-        let (origin, endpoint) = (link.origin.clone(), link.endpoint.clone());
-        let accepted = matches!(origin, Origin::Accepted(_));
+        let origin = link.origin.clone();
         if let Origin::Dialled(endpoint) = &origin
             && theirs.nonce == self.nonce
         {
-            self.directory.ban(endpoint);
+            let dials = self
+                .dials
+                .iter_mut()
+                .filter(|dial| dial.endpoint == *endpoint);
+            dials.for_each(|dial| dial.is_self = true);
             return Err(CloseReason::SelfDial);
         }
         if theirs.kind == ParcelKind::Refusal {
-            for alternative in &theirs.alternatives {
-                self.directory.hear_of(alternative.clone());
-            }
             return Err(CloseReason::Refused);
         }
-        if accepted {
-            if self.is_full_for(slot) {
-                self.refuse(slot, version, endpoint.as_ref());
-                return Ok(version);
-            }
+        if matches!(origin, Origin::Accepted(_)) {
             self.greet(slot, version);
             if theirs.nonce == self.nonce {
                 // The dialling end, which is this node too, learns it from the answer.
-                self.leave(slot, CloseReason::SelfDial);
+                if let Some(link) = self.links.get_mut(slot) {
+                    link.stage = Stage::Leaving(CloseReason::SelfDial);
+                }
                 return Ok(version);
             }
         }
@@ -118,41 +86,6 @@ impl Node {
         }
     }
 
-    fn is_full_for(&self, slot: usize) -> bool {
-        let peering = &self.settings.peering;
-        self.links.up().len() >= peering.most
-            && !self.links.get(slot).is_some_and(|link| {
-                let is_the_host = |special: &Endpoint| special.host() == link.host();
-                peering.special.iter().any(is_the_host)
-            })
-    }
-
-    /// Names other nodes in place of a handshake, then closes.
-    fn refuse(&mut self, slot: usize, version: Version, endpoint: Option<&Endpoint>) {
-        self.counts.refused += 1;
-        let alternatives = self.some_endpoints(endpoint);
-        self.say(slot, version, ParcelKind::Refusal, alternatives);
-        self.leave(slot, CloseReason::Full);
-    }
-
-    /// Closes once what is to be said has been written.
-    fn leave(&mut self, slot: usize, reason: CloseReason) {
-        if let Some(link) = self.links.get_mut(slot) {
-            link.stage = Stage::Leaving(reason);
-        }
-    }
-
-    /// Endpoints of some random links, to be told to somebody.
-    pub(super) fn some_endpoints(&mut self, except: Option<&Endpoint>) -> Vec<Endpoint> {
-        let mut endpoints: Vec<_> = (self.links.up().iter())
-            .filter_map(|slot| self.links.get(*slot)?.endpoint.clone())
-            .filter(|endpoint| Some(endpoint) != except)
-            .collect();
-        shuffle(&mut endpoints, &mut self.random);
-        endpoints.truncate(self.settings.peering.shared);
-        endpoints
-    }
-
     fn come_up(
         &mut self,
         slot: usize,
@@ -171,16 +104,13 @@ impl Node {
         link.stage = Stage::Up;
         link.since = self.now;
         link.encoder.speak(version);
-        link.announces = self.settings.spread != Spread::Flood
+        link.announces = self.settings.announce
             && version == Version::V11
             && theirs.features & FEATURE_ANNOUNCE != 0;
-        link.special = (link.endpoint.as_ref())
-            .is_some_and(|endpoint| self.settings.peering.special.contains(endpoint));
+        link.is_dialled = (link.endpoint.as_ref())
+            .is_some_and(|endpoint| self.settings.dialled.contains(endpoint));
         self.links.came_up(slot);
         self.wake(slot);
-        if theirs.kind == ParcelKind::PeerRequest {
-            self.serve_peer_request(slot);
-        }
         Ok(version)
     }
 

@@ -1,6 +1,9 @@
-//! One connection, and what it carries.
+//! One connection and what it carries, and the table of all.
+
+use std::collections::BTreeMap;
 
 use pacing::Nanos;
+use slab::Slab;
 
 use super::{
     output::{CloseReason, Origin, PeerId},
@@ -11,7 +14,7 @@ use crate::{
     codec::{Decoder, Encoder},
     endpoint::Endpoint,
     handshake::Identity,
-    parcel::{Parcel, ParcelKind, Version},
+    parcel::{Parcel, Version},
 };
 
 /// Where a link is in its life.
@@ -34,11 +37,10 @@ pub(super) struct Link {
     /// Where the peer accepts connections, once it is known.
     pub(super) endpoint: Option<Endpoint>,
     pub(super) node_id: u32,
-    pub(super) special: bool,
+    /// Whether this node dials the peer.
+    pub(super) is_dialled: bool,
     /// Whether messages are announced on this link, and each begins with a byte of ours.
     pub(super) announces: bool,
-    /// Whether it is part of the spanning tree.
-    pub(super) eager: bool,
     pub(super) encoder: Encoder,
     pub(super) decoder: Decoder,
     /// Bytes that go before every parcel: the handshake.
@@ -47,19 +49,12 @@ pub(super) struct Link {
     /// Identifiers to announce, and to request.
     pub(super) announced: Vec<u128>,
     pub(super) requested: Vec<u128>,
-    /// The peer is to be told that the link is not part of the tree.
-    pub(super) prunes: bool,
     /// A write is with the driver.
     pub(super) writing: bool,
     /// It is in the node's list of links that have something to write.
     pub(super) ready: bool,
     pub(super) last_read: Nanos,
     pub(super) last_write: Nanos,
-    /// When the peer last asked for endpoints, and when it was last asked.
-    pub(super) request_served: Option<Nanos>,
-    pub(super) request_sent: Option<Nanos>,
-    /// A peer response is awaited.
-    pub(super) asked: bool,
     pub(super) parcels_written: u64,
     pub(super) parcels_read: u64,
 }
@@ -73,23 +68,18 @@ impl Link {
             since: now,
             endpoint: None,
             node_id: 0,
-            special: false,
+            is_dialled: false,
             announces: false,
-            eager: true,
             encoder: Encoder::new(settings.version, settings.identity),
             decoder: Decoder::new(settings.max_parcel),
             greeting: Vec::new(),
             queue: Queue::new(settings.queue),
             announced: Vec::new(),
             requested: Vec::new(),
-            prunes: false,
             writing: false,
             ready: false,
             last_read: now,
             last_write: now,
-            request_served: None,
-            request_sent: None,
-            asked: false,
             parcels_written: 0,
             parcels_read: 0,
         }
@@ -97,14 +87,6 @@ impl Link {
 
     pub(super) fn is_up(&self) -> bool {
         self.stage == Stage::Up
-    }
-
-    /// The host of the other end.
-    pub(super) fn host(&self) -> &str {
-        match &self.origin {
-            Origin::Dialled(endpoint) => endpoint.host(),
-            Origin::Accepted(host) => host,
-        }
     }
 
     /// What the link is up with, once its handshake has come.
@@ -121,8 +103,7 @@ impl Link {
             || (self.is_up()
                 && (self.queue.len() > 0
                     || !self.announced.is_empty()
-                    || !self.requested.is_empty()
-                    || self.prunes))
+                    || !self.requested.is_empty()))
     }
 
     /// Appends a parcel that waited.
@@ -158,11 +139,57 @@ impl Link {
     }
 }
 
-/// The payloads of parcels that have nothing to say but their kind.
-pub(super) const fn payload_of(kind: ParcelKind) -> &'static [u8] {
-    match kind {
-        ParcelKind::Ping => b"Ping",
-        ParcelKind::Pong => b"Pong",
-        _ => b"Peer Request",
+/// Links by the driver's number, each in a slot of its own as long as it lasts.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    slots: Slab<Link>,
+    by_id: BTreeMap<PeerId, usize>,
+    /// The slots of the links that are up, in the order in which they came up.
+    up: Vec<usize>,
+}
+
+impl Links {
+    pub(super) fn insert(&mut self, link: Link) -> usize {
+        let id = link.id;
+        let slot = self.slots.insert(link);
+        self.by_id.insert(id, slot);
+        slot
+    }
+
+    pub(super) fn remove(&mut self, slot: usize) -> Option<Link> {
+        let link = self.slots.try_remove(slot)?;
+        self.by_id.remove(&link.id);
+        self.up.retain(|up| *up != slot);
+        Some(link)
+    }
+
+    pub(super) fn slot(&self, id: PeerId) -> Option<usize> {
+        self.by_id.get(&id).copied()
+    }
+
+    pub(super) fn get(&self, slot: usize) -> Option<&Link> {
+        self.slots.get(slot)
+    }
+
+    pub(super) fn get_mut(&mut self, slot: usize) -> Option<&mut Link> {
+        self.slots.get_mut(slot)
+    }
+
+    pub(super) fn came_up(&mut self, slot: usize) {
+        self.up.push(slot);
+    }
+
+    /// The links that parcels can be queued for.
+    pub(super) fn up(&self) -> &[usize] {
+        &self.up
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Link)> {
+        self.slots.iter()
+    }
+
+    /// How many links have had no handshake.
+    pub(super) fn pending(&self) -> usize {
+        self.slots.len() - self.up.len()
     }
 }

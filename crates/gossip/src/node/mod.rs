@@ -1,12 +1,8 @@
 //! A node as a state machine: connections, bytes and instants in, bytes and orders out.
 
-mod bodies;
-mod counts;
-mod directory;
+mod announce;
 mod greeting;
-mod identifier;
 mod link;
-mod links;
 mod output;
 mod queue;
 mod routing;
@@ -19,17 +15,14 @@ use std::collections::VecDeque;
 use pacing::{Nanos, Random, mix};
 
 use self::{
-    bodies::Bodies,
-    directory::Directory,
-    identifier::Identifier,
-    link::{Link, Stage},
-    links::Links,
-    sightings::Sightings,
+    announce::Bodies,
+    link::{Link, Links, Stage},
+    sightings::{Naming, Sightings},
+    upkeep::Dial,
 };
 pub use self::{
-    counts::Counts,
-    output::{CloseReason, Origin, Output, PeerId, Routing},
-    settings::{Peering, QueueLimits, Relayed, Settings, Spread},
+    output::{CloseReason, Counts, Origin, Output, PeerId, Routing},
+    settings::{QueueLimits, Relayed, Settings},
 };
 use crate::{
     codec::{Decoder, Event},
@@ -42,22 +35,21 @@ use crate::{
 /// Its driver calls the `on_` functions as things happen, then takes every [`Output`]; and calls
 /// [`Node::on_timeout`] when [`Node::next_timeout`] has passed. All instants come from one clock and
 /// never go back. Which links a node has, whom it sends what, and every random choice follow from its
-/// settings, its seed and what it is told.
+/// settings, its seed and what it receives.
 #[derive(Debug)]
 pub struct Node {
     settings: Settings,
     /// Random, to recognise itself at the other end of a link.
     nonce: u64,
     random: Random,
-    /// The latest instant that the node was told.
+    /// The latest instant that the driver has given.
     now: Nanos,
     next_tick: Nanos,
-    next_round: Nanos,
     links: Links,
-    directory: Directory,
+    dials: Vec<Dial>,
     sightings: Sightings,
     bodies: Bodies,
-    identifier: Identifier,
+    naming: Naming,
     outputs: VecDeque<Output>,
     /// The slots of links that have something to write.
     ready: VecDeque<usize>,
@@ -94,12 +86,11 @@ impl Node {
             random: Random::new(seed),
             now: Nanos::ZERO,
             next_tick: Nanos::ZERO,
-            next_round: settings.peering.round,
             links: Links::default(),
-            directory: Directory::default(),
+            dials: settings.dialled.iter().cloned().map(Dial::new).collect(),
             sightings: Sightings::new(settings.remembered, mix(seed ^ 1)),
             bodies: Bodies::new(mix(seed ^ 2)),
-            identifier: Identifier::new(settings.spread, seed),
+            naming: Naming::new(settings.announce, seed),
             outputs: VecDeque::new(),
             ready: VecDeque::new(),
             counts: Counts::default(),
@@ -111,16 +102,17 @@ impl Node {
     /// A connection is there: one that was ordered, or one that the driver has accepted.
     pub fn on_connected(&mut self, now: Nanos, peer: PeerId, origin: Origin) {
         self.now = now;
-        if let Err(reason) = self.may_connect(&origin) {
+        let is_accepted = matches!(origin, Origin::Accepted(_));
+        if is_accepted && self.links.pending() >= self.settings.max_pending {
             self.counts.refused += 1;
+            let reason = CloseReason::TooManyPending;
             self.outputs.push_back(Output::Close { peer, reason });
             return;
         }
-        let greets = matches!(origin, Origin::Dialled(_));
         let slot = self
             .links
             .insert(Link::new(now, peer, origin, &self.settings));
-        if greets {
+        if !is_accepted {
             self.greet(slot, self.settings.version);
         }
     }
@@ -179,7 +171,7 @@ impl Node {
     /// Time has passed.
     pub fn on_timeout(&mut self, now: Nanos) {
         self.now = now;
-        self.request_overdue();
+        self.retry_requests();
         if now >= self.next_tick {
             self.tick();
             self.next_tick = now.saturating_add(Nanos::from_secs(1));
@@ -270,9 +262,6 @@ impl Node {
         let link = self.links.remove(slot)?;
         self.ready.retain(|ready| *ready != slot);
         self.counts.lost += link.queue.messages();
-        if link.node_id != 0 || link.endpoint.is_some() {
-            self.sightings.forget_slot(slot);
-        }
         Some(link.id)
     }
 }

@@ -1,4 +1,4 @@
-//! What goes into a node and what comes out of it.
+//! What goes into a node, what comes out of it, and what it counts.
 
 use bytes::Bytes;
 use pacing::Nanos;
@@ -21,7 +21,7 @@ pub enum Origin {
 /// Whom a message is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Routing {
-    /// The special peers and as many random others as the fan-out says.
+    /// The dialled peers and as many random others as the fan-out says.
     Broadcast,
     /// Every peer.
     FullBroadcast,
@@ -90,18 +90,12 @@ pub enum CloseReason {
     /// A gob stream whose handshake asks for V11.
     #[error("the handshake asks for a version that its own form cannot carry")]
     WrongForm,
-    /// This node has all the links it wants; the peer was told of others.
-    #[error("the node is full, and named other nodes to the peer")]
-    Full,
     /// The peer has all the links it wants.
     #[error("the peer is full")]
     Refused,
     /// Another connection leads to the same node.
     #[error("another connection leads to the same node")]
     Duplicate,
-    /// The host connects more often than [`super::Peering::accept_every`] allows.
-    #[error("the host connects too often")]
-    TooOften,
     /// [`super::Settings::max_pending`] connections have no handshake yet.
     #[error("too many connections are without a handshake")]
     TooManyPending,
@@ -111,7 +105,49 @@ pub enum CloseReason {
     /// Nothing was read, or a write did not end, within [`super::Settings::deadline`].
     #[error("the peer reads or writes nothing")]
     Stalled,
-    /// A round of [`super::Peering::round`] chose it.
-    #[error("the link was dropped so that the network mixes")]
-    Mixed,
+}
+
+pacing::counters! {
+    /// Counters since the node's beginning.
+    ///
+    /// Laws: `received` + the node's own that it saw = `first_seen` + `duplicates`; `queued` =
+    /// `messages_written` + `dropped` + `lost` + what still waits.
+    pub struct Counts {
+        /// Messages given to [`super::Node::publish`].
+        offered,
+        /// Messages of them for which there was no peer.
+        unroutable,
+        /// Messages put into peers' queues, one for each peer.
+        queued,
+        /// Parcels handed out in writes, messages and control parcels.
+        parcels_written,
+        /// Parcels of those that carry a message.
+        messages_written,
+        /// Writes handed out.
+        writes,
+        /// Bytes handed out.
+        bytes_written,
+        /// Parcels read.
+        parcels_read,
+        /// Bytes read.
+        bytes_read,
+        /// Bytes of the messages read.
+        payload_read,
+        /// Messages read, seen before or not.
+        received,
+        /// Messages seen for the first time, the node's own broadcasts among them.
+        first_seen,
+        /// Messages read that had been seen before.
+        duplicates,
+        /// Messages that a full queue gave up.
+        dropped,
+        /// Messages that waited for a peer when its link closed.
+        lost,
+        /// Identifiers of messages forgotten before their time, because more came than are remembered.
+        forgotten,
+        /// Announced or requested messages that there was no room to ask for, or that were gone.
+        unserved,
+        /// Connections that the node closed before a handshake.
+        refused,
+    }
 }

@@ -13,8 +13,6 @@ pub(super) struct Waiting {
     pub(super) kind: ParcelKind,
     pub(super) tag: Tag,
     pub(super) payload: Bytes,
-    /// The identifier of a broadcast message: a peer that turns out to have it does not need it.
-    pub(super) broadcast: Option<u128>,
 }
 
 /// How a parcel was routed, which V9 writes on it (factom-p2p, configuration.go).
@@ -94,7 +92,6 @@ mod tests {
             kind: ParcelKind::Message,
             tag: Tag::None,
             payload: Bytes::copy_from_slice(&[number]),
-            broadcast: None,
         }
     }
 

@@ -6,7 +6,7 @@ use crate::{endpoint::Endpoint, handshake::Identity, parcel::Version};
 
 pacing::settings! {
     /// A node's settings. The defaults are those of factom-p2p (configuration.go) where it has them, with
-    /// the app's channel capacity; what it has not (`batch_bytes`, `spread`) is off.
+    /// the app's channel capacity; what it has not (`batch_bytes`, `announce`) is off.
     #[derive(Debug, Clone)]
     pub struct Settings {
         /// Who the node is.
@@ -19,16 +19,17 @@ pacing::settings! {
         pub version: Version = Version::V11,
         /// Peers of older versions are refused.
         pub oldest_version: Version = Version::V9,
-        /// Whom to be linked with.
-        pub peering: Peering = Peering::default(),
-        /// How many random peers a broadcast goes to, beside the special ones.
+        /// The endpoints that this node keeps links to; it accepts all others. A broadcast always goes to them.
+        pub dialled: Vec<Endpoint> = Vec::new(),
+        /// How long after an attempt an endpoint may be dialled again.
+        pub redial: Nanos = Nanos::from_secs(1),
+        /// How many random peers a broadcast goes to, beside the dialled ones.
         pub fanout: usize = 16,
-        /// Whether a message is kept from peers that sent it within the last 40 to 60 s.
-        pub resend_filter: bool = false,
         /// Which messages a node broadcasts again when it first sees them.
         pub relayed: Relayed = Relayed::all(),
-        /// How messages that are broadcast reach the peers.
-        pub spread: Spread = Spread::Flood,
+        /// Whether identifiers of messages are sent in place of messages, which peers then request: on V11 links
+        /// whose other end does so too. On all other links messages are flooded.
+        pub announce: bool = false,
         /// All queued parcels of a peer in one write, until it has this many bytes; 0 for one parcel a
         /// write. The bytes on the wire are the same.
         pub batch_bytes: usize = 0,
@@ -49,60 +50,6 @@ pacing::settings! {
         pub deadline: Nanos = Nanos::from_secs(300),
         /// How many links without a handshake are kept; further ones are closed at once.
         pub max_pending: usize = 64,
-    }
-}
-
-pacing::settings! {
-    /// Whom a node is linked with: some it always dials, others as there is room.
-    #[derive(Debug, Clone)]
-    pub struct Peering {
-        /// Dialled whenever there is no link; never dropped to make room, and accepted when full (by
-        /// host). A broadcast always goes to them.
-        pub special: Vec<Endpoint> = Vec::new(),
-        /// Dialled while there are no more than `few` links.
-        pub seeds: Vec<Endpoint> = Vec::new(),
-        /// With so few links or fewer, seeds are dialled.
-        pub few: usize = 10,
-        /// With fewer links than this, peers are asked for others to dial.
-        pub target: usize = 32,
-        /// With so many links, further nodes are refused and told of others.
-        pub most: usize = 36,
-        /// What each round drops down to.
-        pub drop_to: usize = 30,
-        /// How many endpoints a peer response or a refusal names.
-        pub shared: usize = 3,
-        /// How often random links are dropped, so that the network mixes.
-        pub round: Nanos = Nanos::from_secs(15 * 60),
-        /// How often a peer may ask for endpoints, and is asked.
-        pub request_every: Nanos = Nanos::from_secs(5),
-        /// How long after an attempt an endpoint may be dialled again.
-        pub redial: Nanos = Nanos::from_secs(120),
-        /// How long after a connection a host may connect again; zero for no limit.
-        pub accept_every: Nanos = Nanos::from_secs(1),
-    }
-}
-
-impl Peering {
-    /// Links to exactly these endpoints, and from whoever dials: for meshes that somebody else lays
-    /// out ([`crate::topology`]). An endpoint that is not up yet is dialled again each second.
-    pub fn fixed(dialled: Vec<Endpoint>) -> Self {
-        Self {
-            special: dialled,
-            target: 0,
-            most: usize::MAX,
-            drop_to: usize::MAX,
-            redial: Nanos::from_secs(1),
-            accept_every: Nanos::ZERO,
-            ..Self::default()
-        }
-    }
-
-    /// As many links as its settings allow, found through `seeds`: factom-p2p's "CAT".
-    pub fn capped(seeds: Vec<Endpoint>) -> Self {
-        Self {
-            seeds,
-            ..Self::default()
-        }
     }
 }
 
@@ -142,21 +89,4 @@ impl Relayed {
             .first()
             .is_some_and(|byte| self.0[usize::from(byte / 64)] >> (byte % 64) & 1 == 1)
     }
-}
-
-/// How a message that is broadcast reaches the peers.
-///
-/// Only [`Spread::Flood`] is factom-p2p's. The others need V11 links between nodes that both have
-/// them; on other links they flood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Spread {
-    /// The message to every peer.
-    #[default]
-    Flood,
-    /// Its identifier to every peer; who has not seen the message requests it.
-    Announce,
-    /// The message along a spanning tree, its identifier on all other links: Leitão, Pereira and
-    /// Rodrigues, "Epidemic broadcast trees" (Plumtree), SRDS 2007. Who hears of a message that does
-    /// not come along the tree requests it, and the link becomes part of the tree.
-    Tree,
 }

@@ -1,23 +1,36 @@
-//! What a node does each second: dialling, asking for endpoints, pings, deadlines.
+//! What a node does each second: dialling, pings, deadlines.
 
-use bytes::Bytes;
 use pacing::Nanos;
 
 use super::{
-    CloseReason, Node, Output,
-    link::{Link, Stage, payload_of},
+    CloseReason, Node, Origin, Output,
+    link::{Link, Stage},
 };
-use crate::{
-    codec::encode_share,
-    endpoint::Endpoint,
-    parcel::ParcelKind,
-    topology::{below, shuffle},
-};
+use crate::{endpoint::Endpoint, parcel::ParcelKind};
+
+/// An endpoint that the node keeps a link to.
+#[derive(Debug)]
+pub(super) struct Dial {
+    pub(super) endpoint: Endpoint,
+    /// When it was dialled last.
+    attempt: Option<Nanos>,
+    /// It is this node itself, and never dialled again.
+    pub(super) is_self: bool,
+}
+
+impl Dial {
+    pub(super) const fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            attempt: None,
+            is_self: false,
+        }
+    }
+}
 
 impl Node {
     pub(super) fn tick(&mut self) {
         self.close_overdue();
-        self.mix();
         self.dial();
         self.ping();
     }
@@ -51,105 +64,26 @@ impl Node {
         }
     }
 
-    /// factom-p2p, controller_cat.go: each round drops random links, so that clusters dissolve.
-    fn mix(&mut self) {
-        if self.now < self.next_round {
-            return;
-        }
-        self.next_round = self.now.saturating_add(self.settings.peering.round);
-        let up = self.links.up();
-        let surplus = up.len().saturating_sub(self.settings.peering.drop_to);
-        let is_special = |slot: &usize| self.links.get(*slot).is_some_and(|link| link.special);
-        let mut regular: Vec<usize> = up
-            .iter()
-            .copied()
-            .filter(|slot| !is_special(slot))
-            .collect();
-        shuffle(&mut regular, &mut self.random);
-        for slot in regular.into_iter().take(surplus) {
-            self.close(slot, CloseReason::Mixed);
-        }
-    }
-
     fn dial(&mut self) {
-        for endpoint in self.settings.peering.special.clone() {
-            self.connect(endpoint);
-        }
-        let peering = &self.settings.peering;
-        let (target, seeds) = (peering.target, peering.seeds.clone());
-        let up = self.links.up().len();
-        if up >= target {
-            return;
-        }
-        if up <= peering.few {
-            for endpoint in seeds {
-                self.connect(endpoint);
+        for place in 0..self.dials.len() {
+            let dial = &self.dials[place];
+            let is_early = dial
+                .attempt
+                .is_some_and(|last| self.now.saturating_sub(last) < self.settings.redial);
+            if dial.is_self || is_early || self.is_linked(&dial.endpoint) {
+                continue;
             }
-        }
-        self.ask_for_endpoints();
-        for _ in up..target {
-            let Some(candidate) = self.directory.next_candidate() else {
-                break;
-            };
-            self.connect(candidate);
-        }
-    }
-
-    fn connect(&mut self, endpoint: Endpoint) {
-        let is_linked = self.links.iter().any(|(_, link)| {
-            link.endpoint.as_ref() == Some(&endpoint)
-                || link.origin == super::Origin::Dialled(endpoint.clone())
-        });
-        if !is_linked && (self.directory).may_dial(self.now, &endpoint, &self.settings.peering) {
+            self.dials[place].attempt = Some(self.now);
+            let endpoint = self.dials[place].endpoint.clone();
             self.outputs.push_back(Output::Connect { endpoint });
         }
     }
 
-    /// Asks one random peer that was not asked lately.
-    fn ask_for_endpoints(&mut self) {
-        let every = self.settings.peering.request_every;
-        let may_ask = |slot: &usize| {
-            self.links.get(*slot).is_some_and(|link| {
-                let since = |asked| self.now.saturating_sub(asked) >= every;
-                link.request_sent.is_none_or(since)
-            })
-        };
-        let askable: Vec<usize> = self.links.up().iter().copied().filter(may_ask).collect();
-        let Some(&slot) = askable.get(below(askable.len(), &mut self.random)) else {
-            return;
-        };
-        if let Some(link) = self.links.get_mut(slot) {
-            link.request_sent = Some(self.now);
-            link.asked = true;
-        }
-        let kind = ParcelKind::PeerRequest;
-        self.queue_control(slot, kind, Bytes::from_static(payload_of(kind)));
-    }
-
-    /// One random endpoint of a peer response is dialled.
-    pub(super) fn learn(&mut self, endpoints: Vec<Endpoint>) {
-        let chosen = below(endpoints.len(), &mut self.random);
-        if let Some(endpoint) = endpoints.into_iter().nth(chosen) {
-            self.directory.hear_of(endpoint);
-        }
-    }
-
-    pub(super) fn serve_peer_request(&mut self, slot: usize) {
-        let every = self.settings.peering.request_every;
-        let Some(link) = self.links.get_mut(slot) else {
-            return;
-        };
-        if (link.request_served).is_some_and(|last| self.now.saturating_sub(last) < every) {
-            self.counts.early_requests += 1;
-            return;
-        }
-        link.request_served = Some(self.now);
-        let (version, endpoint) = (link.encoder.version(), link.endpoint.clone());
-        let endpoints = self.some_endpoints(endpoint.as_ref());
-        let share = encode_share(version, self.settings.identity.network, &endpoints);
-        if !share.is_empty() {
-            self.queue_control(slot, ParcelKind::PeerResponse, share.into());
-        }
+    fn is_linked(&self, endpoint: &Endpoint) -> bool {
+        self.links.iter().any(|(_, link)| {
+            let is_dialled = matches!(&link.origin, Origin::Dialled(to) if to == endpoint);
+            is_dialled || link.endpoint.as_ref() == Some(endpoint)
+        })
     }
 
     fn ping(&mut self) {
@@ -160,9 +94,8 @@ impl Node {
             })
             .map(|(slot, _)| slot)
             .collect();
-        let kind = ParcelKind::Ping;
         for slot in silent {
-            self.queue_control(slot, kind, Bytes::from_static(payload_of(kind)));
+            self.queue_control(slot, ParcelKind::Ping, b"Ping");
         }
     }
 }

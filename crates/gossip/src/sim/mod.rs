@@ -7,8 +7,6 @@
 //! [`LinkModel::buffer`] are unread, as a socket does, so queues fill as they do in the real node.
 //! Packets, acknowledgements and TCP's slow start are not simulated.
 
-mod histogram;
-mod host;
 mod link;
 mod outcome;
 mod processors;
@@ -17,7 +15,7 @@ mod world;
 use pacing::Nanos;
 
 pub use self::{
-    histogram::Histogram,
+    link::Line,
     outcome::{Outcome, Second},
     processors::{Prices, Processors},
 };

@@ -1,8 +1,8 @@
 //! What came out.
 
+use measure::Latency;
 use pacing::Nanos;
 
-use super::Histogram;
 use crate::node::Counts;
 
 /// What the network did.
@@ -19,7 +19,7 @@ pub struct Outcome {
     /// First sights of them.
     pub sights: u64,
     /// From a message's due instant to its first sight, at each node.
-    pub latency: Histogram,
+    pub latency: Latency,
     /// The share of the load's time that each node worked.
     pub busy: Vec<f64>,
     /// Nodes.

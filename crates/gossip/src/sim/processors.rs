@@ -1,8 +1,13 @@
-//! What a node's work costs, and where it is done.
+//! What a node has to do, what that costs, and where it is done.
 
 use std::collections::VecDeque;
 
 use pacing::Nanos;
+
+use crate::{
+    app::{App, Timeline},
+    node::{Node, Origin},
+};
 
 pacing::settings! {
     /// What work costs a processor. The defaults are of the order of what a loopback costs on a virtual
@@ -56,16 +61,16 @@ pub enum Processors {
     Shared(usize),
 }
 
-/// Who works, and who waits for a processor.
+/// The free processors, and the hosts that wait for one.
 #[derive(Debug)]
-pub(super) struct Crew {
+pub(super) struct Pool {
     free: usize,
     /// How long a host keeps a processor while others wait for one.
     pub(super) slice: Nanos,
     waiting: VecDeque<usize>,
 }
 
-impl Crew {
+impl Pool {
     pub(super) fn new(processors: Processors, nodes: usize) -> Self {
         let free = match processors {
             Processors::Own => nodes,
@@ -97,5 +102,47 @@ impl Crew {
     /// A host has done what it got a processor for.
     pub(super) const fn done(&mut self) {
         self.free += 1;
+    }
+}
+
+/// Something that a node has to do, at the price of its kind.
+#[derive(Debug)]
+pub(super) enum Task {
+    Timer,
+    Offer,
+    Connected(usize, Origin),
+    /// Bytes wait on this connection.
+    Readable(usize),
+    Writable(usize),
+    Closed(usize),
+}
+
+#[derive(Debug)]
+pub(super) struct Host {
+    pub(super) node: Node,
+    pub(super) app: App,
+    pub(super) timeline: Option<Timeline>,
+    pub(super) tasks: VecDeque<Task>,
+    /// It works, or waits for a processor.
+    pub(super) engaged: bool,
+    /// Until when it keeps its processor while it has something to do.
+    pub(super) slice_end: Nanos,
+    /// The timer event that is in the heap.
+    pub(super) timer: Nanos,
+    pub(super) busy: Nanos,
+}
+
+impl Host {
+    pub(super) const fn new(node: Node, app: App, timeline: Option<Timeline>) -> Self {
+        Self {
+            node,
+            app,
+            timeline,
+            tasks: VecDeque::new(),
+            engaged: false,
+            slice_end: Nanos::ZERO,
+            timer: Nanos::MAX,
+            busy: Nanos::ZERO,
+        }
     }
 }

@@ -3,19 +3,19 @@
 use std::{cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 use bytes::Bytes;
+use measure::Latency;
 use pacing::{Nanos, Schedule};
 
 use super::{
     SimSettings,
-    host::{Host, Task},
     link::Direction,
     outcome::{Outcome, Second},
-    processors::Crew,
+    processors::{Host, Pool, Task},
 };
 use crate::{
     app::{App, KindId, Mix, Stamp, Timeline},
     endpoint::Endpoint,
-    node::{Counts, Node, Origin, Output, PeerId, Peering, Relayed},
+    node::{Counts, Node, Origin, Output, PeerId, Relayed},
 };
 
 pub(super) struct World<'a> {
@@ -25,7 +25,7 @@ pub(super) struct World<'a> {
     events: BinaryHeap<Reverse<Event>>,
     /// Events at one instant happen in the order in which they were planned.
     planned: u64,
-    crew: Crew,
+    pool: Pool,
     outcome: Outcome,
     /// The sum of all counters at the last whole second.
     counted: Counts,
@@ -78,9 +78,6 @@ impl<'a> World<'a> {
             own.identity.node_id = number as u32 + 1;
             own.identity.listen_port = port(number);
             own.relayed = Relayed::kinds(&mix.relayed());
-            if !settings.dials.iter().all(Vec::is_empty) {
-                own.peering = Peering::fixed(Vec::new());
-            }
             let node = Node::new(own, pacing::mix(settings.seed ^ (number as u64) << 32));
             let app = App::new(Arc::clone(&mix), number as u16, number == 0, settings.seed);
             let timeline = (number == 0).then(|| Timeline::new(schedule.iter(), &mix, duration));
@@ -92,14 +89,14 @@ impl<'a> World<'a> {
             connections: Vec::new(),
             events: BinaryHeap::new(),
             planned: 0,
-            crew: Crew::new(settings.processors, nodes),
+            pool: Pool::new(settings.processors, nodes),
             outcome: Outcome {
                 seconds: Vec::new(),
                 totals: Counts::default(),
                 offered: 0,
                 made: 0,
                 sights: 0,
-                latency: super::Histogram::default(),
+                latency: Latency::new(),
                 busy: Vec::new(),
                 nodes,
                 duration,
@@ -177,7 +174,7 @@ impl<'a> World<'a> {
                 if !it.tasks.is_empty() && now < it.slice_end {
                     self.next_task(host, now);
                 } else {
-                    self.crew.done();
+                    self.pool.done();
                     self.hosts[host].engaged = false;
                     self.engage(host);
                 }
@@ -266,14 +263,14 @@ impl<'a> World<'a> {
         let it = &mut self.hosts[host];
         if !it.engaged && !it.tasks.is_empty() {
             it.engaged = true;
-            self.crew.wants(host);
+            self.pool.wants(host);
         }
     }
 
-    /// Gives processors to whoever waits for one.
+    /// Gives free processors to the hosts that wait for one.
     fn assign(&mut self, now: Nanos) {
-        while let Some(host) = self.crew.next() {
-            self.hosts[host].slice_end = now.saturating_add(self.crew.slice);
+        while let Some(host) = self.pool.next() {
+            self.hosts[host].slice_end = now.saturating_add(self.pool.slice);
             self.next_task(host, now);
         }
     }

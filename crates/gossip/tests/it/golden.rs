@@ -1,8 +1,8 @@
 //! Bytes that factom-p2p of August 2020 wrote, and that it read.
 
 use gossip::{
-    Endpoint, Handshake, Identity, Parcel, ParcelKind, Version,
-    codec::{Decoder, Encoder, Event, encode_share},
+    Handshake, Identity, Parcel, ParcelKind, Version,
+    codec::{Decoder, Encoder, Event},
 };
 
 const NETWORK: u32 = 0x00f0_0b47;
@@ -29,7 +29,6 @@ fn handshake(version: Version, port: u16) -> Handshake {
         identity: identity(port),
         version,
         nonce: 0x1122_3344_5566_7788,
-        alternatives: Vec::new(),
         features: 0,
     }
 }
@@ -201,11 +200,4 @@ fn overheads_are_those_that_were_measured() {
         "{}",
         mean(Version::V9)
     );
-}
-
-#[test]
-fn a_share_of_v11_is_one_message_of_endpoints() {
-    let share = [Endpoint::new("10.0.0.1", 81).unwrap()];
-    let expected = "0a 0e 0a 08 31302e302e302e31 12 02 3831";
-    assert_eq!(encode_share(Version::V11, NETWORK, &share), hex(expected));
 }

@@ -1,8 +1,6 @@
 //! Who links with whom, in which version, and who does not.
 
-use gossip::{
-    CloseReason, Endpoint, Node, Origin, Output, PeerId, Peering, Routing, Settings, Version,
-};
+use gossip::{CloseReason, Endpoint, Node, Origin, Output, PeerId, Routing, Settings, Version};
 use pacing::Nanos;
 
 use crate::mesh::{Mesh, endpoint};
@@ -10,7 +8,6 @@ use crate::mesh::{Mesh, endpoint};
 fn settings(version: Version) -> Settings {
     Settings {
         version,
-        peering: Peering::fixed(Vec::new()),
         ..Settings::default()
     }
 }
@@ -80,7 +77,7 @@ fn versions_below_the_minimum_and_other_networks_are_refused() {
 fn a_node_that_dials_itself_notices_and_never_tries_again() {
     for version in [Version::V9, Version::V10, Version::V11] {
         let mut settings = settings(version);
-        settings.peering = Peering::fixed(vec![endpoint(0)]);
+        settings.dialled = vec![endpoint(0)];
         let mut mesh = Mesh::new(vec![settings]);
         mesh.until(30);
         // Both ends of the one connection.
@@ -88,43 +85,6 @@ fn a_node_that_dials_itself_notices_and_never_tries_again() {
         assert_eq!(mesh.closed, [noticed.clone(), noticed], "{version:?}");
         assert_eq!(mesh.nodes[0].peers().count(), 0);
     }
-}
-
-#[test]
-fn a_full_node_refuses_and_names_others_which_the_dialler_tries() {
-    for version in [Version::V9, Version::V10, Version::V11] {
-        let mut full = settings(version);
-        full.peering.most = 1;
-        let mut seeker = settings(version);
-        seeker.peering = Peering {
-            accept_every: Nanos::ZERO,
-            ..Peering::capped(vec![endpoint(0)])
-        };
-        let mut mesh = Mesh::new(vec![full, settings(version), seeker]);
-        mesh.connect(1, 0);
-        mesh.settle();
-        mesh.until(5);
-        assert!(
-            mesh.closed.contains(&(2, CloseReason::Refused)),
-            "{version:?}: {:?}",
-            mesh.closed
-        );
-        let linked: Vec<_> = mesh.nodes[2].peers().map(|peer| peer.endpoint).collect();
-        assert_eq!(linked, [Some(endpoint(1))], "the alternative, {version:?}");
-        // A special peer's host is let in all the same.
-        assert_eq!(mesh.nodes[0].peers_up(), 1);
-    }
-}
-
-#[test]
-fn a_v9_handshake_is_answered_with_endpoints_because_it_is_a_peer_request() {
-    let mut mesh = Mesh::new(vec![settings(Version::V9); 3]);
-    mesh.connect(0, 1);
-    mesh.settle();
-    mesh.connect(0, 2);
-    mesh.settle();
-    // Each side of each link serves the other's handshake once: null, or the endpoints it knows.
-    assert_eq!(mesh.sum(|counts| counts.parcels_read), 4);
 }
 
 #[test]
@@ -143,48 +103,6 @@ fn two_nodes_that_dial_each_other_at_once_keep_one_link_and_the_same_one() {
         mesh.settle();
         assert_eq!(mesh.delivered, [vec![&b"x"[..]], vec![b"x"]]);
     }
-}
-
-#[test]
-fn a_capped_network_finds_itself_through_one_seed_and_keeps_its_bounds() {
-    let peering = |number: usize| Peering {
-        target: 4,
-        most: 6,
-        drop_to: 3,
-        round: Nanos::from_secs(60),
-        redial: Nanos::from_secs(10),
-        accept_every: Nanos::ZERO,
-        few: 2,
-        request_every: Nanos::from_secs(2),
-        ..Peering::capped(if number == 0 {
-            Vec::new()
-        } else {
-            vec![endpoint(0)]
-        })
-    };
-    let nodes = (0..20).map(|number| Settings {
-        peering: peering(number),
-        ..settings(Version::V11)
-    });
-    let mut mesh = Mesh::new(nodes.collect());
-    mesh.until(50);
-    for (number, node) in mesh.nodes.iter().enumerate() {
-        assert!(
-            (3..=6).contains(&node.peers_up()),
-            "node {number}: {}",
-            node.peers_up()
-        );
-    }
-    mesh.publish(3, b"everybody", Routing::FullBroadcast);
-    mesh.until(51);
-    assert!(mesh.delivered.iter().all(|delivered| delivered.len() == 1));
-    // The round drops some links, and time finds others.
-    mesh.until(70);
-    assert!(
-        mesh.closed
-            .iter()
-            .any(|(_, reason)| *reason == CloseReason::Mixed)
-    );
 }
 
 #[test]
@@ -227,32 +145,6 @@ fn connections_without_a_handshake_are_bounded_and_short() {
 }
 
 #[test]
-fn a_host_that_connects_more_than_once_a_second_is_turned_away() {
-    let mut node = Node::new(
-        Settings {
-            peering: Peering::default(),
-            ..settings(Version::V11)
-        },
-        1,
-    );
-    let accept = |node: &mut Node, number, at, host: &str| {
-        node.on_connected(at, PeerId(number), Origin::Accepted(host.to_owned()));
-        match node.poll_output() {
-            Some(Output::Close { reason, .. }) => Some(reason),
-            _ => None,
-        }
-    };
-    let second = Nanos::from_secs(1);
-    assert_eq!(accept(&mut node, 1, Nanos::ZERO, "10.0.0.1"), None);
-    assert_eq!(
-        accept(&mut node, 2, Nanos::ZERO, "10.0.0.1"),
-        Some(CloseReason::TooOften)
-    );
-    assert_eq!(accept(&mut node, 3, Nanos::ZERO, "10.0.0.2"), None);
-    assert_eq!(accept(&mut node, 4, second, "10.0.0.1"), None);
-}
-
-#[test]
 fn a_garbled_link_is_closed_and_the_others_go_on() {
     let mut mesh = Mesh::full(3, &settings(Version::V11));
     let peer = mesh.nodes[0].peers().next().unwrap().id;
@@ -273,7 +165,7 @@ fn an_endpoint_that_is_not_up_yet_is_dialled_again_and_again() {
     let absent: Endpoint = "127.0.0.1:10999".parse().unwrap();
     let mut node = Node::new(
         Settings {
-            peering: Peering::fixed(vec![absent]),
+            dialled: vec![absent],
             ..settings(Version::V11)
         },
         1,

@@ -1,6 +1,6 @@
 //! What holds of every mesh.
 
-use gossip::{QueueLimits, Routing, Settings, Spread, Version};
+use gossip::{QueueLimits, Routing, Settings, Version};
 use proptest::prelude::*;
 
 use crate::mesh::Mesh;
@@ -8,7 +8,6 @@ use crate::mesh::Mesh;
 fn settings(version: Version) -> Settings {
     Settings {
         version,
-        peering: gossip::Peering::fixed(Vec::new()),
         ..Settings::default()
     }
 }
@@ -34,7 +33,7 @@ fn check_conserved(mesh: &Mesh) {
         let own = counts.first_seen + counts.duplicates - counts.received;
         assert!(own <= counts.offered, "{counts:?}");
         let waiting: u64 = node.peers().map(|peer| peer.queued as u64).sum();
-        let out = counts.messages_written + counts.dropped + counts.filtered + counts.lost;
+        let out = counts.messages_written + counts.dropped + counts.lost;
         assert!(counts.queued <= out + waiting, "{counts:?}");
         assert!(out <= counts.queued, "{counts:?}");
     }
@@ -67,45 +66,25 @@ fn a_message_costs_1_plus_n_times_n_minus_1_transmissions_in_a_quiet_full_mesh()
 }
 
 #[test]
-fn with_the_resend_filter_nothing_goes_back_to_where_it_came_from() {
-    let mut settings = settings(Version::V11);
-    settings.resend_filter = true;
-    let mut mesh = Mesh::full(5, &settings);
-    mesh.publish(0, b"message", Routing::RandomPeer);
-    mesh.settle();
-    check_whole(&mesh, 1);
-    let sent = mesh.sum(|counts| counts.messages_written);
-    assert!(sent < 21 - 4, "{sent} of 21");
-}
-
-#[test]
 fn announced_messages_travel_once_to_each_node_and_their_names_the_rest_of_the_way() {
-    for spread in [Spread::Announce, Spread::Tree] {
-        let settings = Settings {
-            spread,
-            ..settings(Version::V11)
-        };
-        let mut mesh = Mesh::full(5, &settings);
-        for number in 0..20 {
-            mesh.publish(usize::from(number) % 5, &[number; 300], Routing::RandomPeer);
-            mesh.until(mesh.now.as_secs() + 1);
-        }
-        check_whole(&mesh, 20);
-        let sent = mesh.sum(|counts| counts.messages_written);
-        // A tree is found by the first messages.
-        let most = if spread == Spread::Announce {
-            20 * 4
-        } else {
-            20 * 4 + 20
-        };
-        assert!(sent <= most, "{spread:?}: {sent} of {most}");
+    let settings = Settings {
+        announce: true,
+        ..settings(Version::V11)
+    };
+    let mut mesh = Mesh::full(5, &settings);
+    for number in 0..20 {
+        mesh.publish(usize::from(number) % 5, &[number; 300], Routing::RandomPeer);
+        mesh.until(mesh.now.as_secs() + 1);
     }
+    check_whole(&mesh, 20);
+    assert_eq!(mesh.sum(|counts| counts.messages_written), 20 * 4);
 }
 
+/// The peer that announced a message first ends before it has answered the request.
 #[test]
-fn a_tree_that_loses_a_node_is_mended_by_what_was_announced() {
+fn a_message_whose_announcer_is_gone_is_requested_from_another_peer() {
     let settings = Settings {
-        spread: Spread::Tree,
+        announce: true,
         ..settings(Version::V11)
     };
     let mut mesh = Mesh::full(5, &settings);
@@ -127,7 +106,7 @@ fn a_tree_that_loses_a_node_is_mended_by_what_was_announced() {
 #[test]
 fn nodes_that_announce_flood_to_nodes_that_do_not() {
     let announcing = Settings {
-        spread: Spread::Announce,
+        announce: true,
         ..settings(Version::V11)
     };
     let plain = settings(Version::V11);
@@ -202,43 +181,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn the_resend_filter_never_reduces_reach(
-        nodes in 2..9_usize,
-        links in 1..4_usize,
-        seed: u64,
-        publishers in prop::collection::vec(0..100_usize, 1..12),
-    ) {
-        let reach = |resend_filter| {
-            let settings = Settings { resend_filter, fanout: 100, ..settings(Version::V11) };
-            let mut mesh = Mesh::new(vec![settings; nodes]);
-            for (from, dialled) in gossip::topology::random(nodes, links, seed).into_iter().enumerate() {
-                dialled.into_iter().for_each(|to| mesh.connect(from, to));
-            }
-            mesh.settle();
-            for (number, publisher) in publishers.iter().enumerate() {
-                mesh.publish(publisher % nodes, &number.to_be_bytes(), Routing::Broadcast);
-                if number % 3 == 0 {
-                    mesh.settle();
-                }
-            }
-            mesh.settle();
-            check_conserved(&mesh);
-            mesh.delivered.iter().map(Vec::len).collect::<Vec<_>>()
-        };
-        let without = reach(false);
-        prop_assert_eq!(&without, &vec![publishers.len(); nodes]);
-        prop_assert_eq!(reach(true), without);
-    }
-
-    #[test]
     fn below_its_capacity_no_queue_loses_anything_and_the_counts_add_up(
         version in prop_oneof![Just(Version::V9), Just(Version::V10), Just(Version::V11)],
         nodes in 2..7_usize,
         batch_bytes in prop_oneof![Just(0_usize), Just(4_096)],
-        spread in prop_oneof![Just(Spread::Flood), Just(Spread::Announce), Just(Spread::Tree)],
+        announce: bool,
         messages in prop::collection::vec((0..100_usize, 1..2_000_usize), 1..30),
     ) {
-        let settings = Settings { batch_bytes, spread, ..settings(version) };
+        let settings = Settings { batch_bytes, announce, ..settings(version) };
         let mut mesh = Mesh::full(nodes, &settings);
         for (number, (publisher, length)) in messages.iter().enumerate() {
             let mut message = vec![number as u8; *length];

@@ -1,8 +1,8 @@
 //! Any parcels, cut anywhere, are read as they were written; and no bytes are too strange.
 
 use gossip::{
-    Endpoint, Handshake, Identity, Parcel, ParcelKind, Version,
-    codec::{CodecError, Decoder, Encoder, Event, decode_share, encode_share},
+    Handshake, Identity, Parcel, ParcelKind, Version,
+    codec::{CodecError, Decoder, Encoder, Event},
 };
 use proptest::prelude::*;
 
@@ -16,12 +16,6 @@ fn version() -> impl Strategy<Value = Version> {
     prop_oneof![Just(Version::V9), Just(Version::V10), Just(Version::V11)]
 }
 
-fn endpoints() -> impl Strategy<Value = Vec<Endpoint>> {
-    let endpoint = ("[a-z]{1,9}(\\.[a-z]{1,9})?", 1..u16::MAX)
-        .prop_map(|(host, port)| Endpoint::new(&host, port).expect("legal"));
-    prop::collection::vec(endpoint, 0..5)
-}
-
 fn parcels() -> impl Strategy<Value = Vec<(u64, Vec<u8>)>> {
     let length = prop_oneof![
         1..40_usize,
@@ -33,13 +27,12 @@ fn parcels() -> impl Strategy<Value = Vec<(u64, Vec<u8>)>> {
     prop::collection::vec((0..10_u64, payload), 0..12)
 }
 
-fn greeting(version: Version, kind: ParcelKind, alternatives: Vec<Endpoint>) -> Handshake {
+fn greeting(version: Version, kind: ParcelKind) -> Handshake {
     Handshake {
         kind,
         identity: IDENTITY,
         version,
         nonce: 0x0102_0304_0506_0708,
-        alternatives,
         features: 0,
     }
 }
@@ -77,7 +70,7 @@ proptest! {
         pieces in prop::collection::vec(1..2_000_usize, 1..20),
     ) {
         let (mut encoder, mut stream) = (Encoder::new(version, IDENTITY), Vec::new());
-        let mut sent = greeting(version, ParcelKind::Handshake, Vec::new());
+        let mut sent = greeting(version, ParcelKind::Handshake);
         encoder.handshake(&sent, &mut stream);
         if version == Version::V9 {
             sent.kind = ParcelKind::PeerRequest;
@@ -98,31 +91,13 @@ proptest! {
         parcels in parcels(),
     ) {
         let (mut encoder, mut stream) = (Encoder::new(Version::V10, IDENTITY), Vec::new());
-        encoder.handshake(&greeting(Version::V10, ParcelKind::Handshake, Vec::new()), &mut stream);
+        encoder.handshake(&greeting(Version::V10, ParcelKind::Handshake), &mut stream);
         encoder.speak(Version::V9);
         for (code, payload) in &parcels {
             encoder.parcel(&Parcel::new(ParcelKind::from_code(*code).unwrap(), payload), &mut stream);
         }
         let read = read(&stream, &[stream.len()], Version::V9).unwrap();
         prop_assert_eq!(read.len(), parcels.len() + 1);
-    }
-
-    #[test]
-    fn a_refusals_alternatives_arrive(version in version(), alternatives in endpoints()) {
-        let sent = greeting(version, ParcelKind::Refusal, alternatives);
-        let mut stream = Vec::new();
-        Encoder::new(version, IDENTITY).handshake(&sent, &mut stream);
-        let mut decoder = Decoder::new(1 << 20);
-        decoder.push(&stream);
-        let Ok(Some(Event::Handshake(heard))) = decoder.next() else {
-            return Err(TestCaseError::fail("no handshake"));
-        };
-        prop_assert_eq!((heard.kind, heard.alternatives), (ParcelKind::Refusal, sent.alternatives));
-    }
-
-    #[test]
-    fn a_share_arrives(version in version(), share in endpoints()) {
-        prop_assert_eq!(decode_share(version, &encode_share(version, 7, &share)), Ok(share));
     }
 
     #[test]
@@ -135,7 +110,7 @@ proptest! {
         let version = if protobuf { Version::V11 } else { Version::V10 };
         let mut stream = Vec::new();
         if greeted {
-            let sent = greeting(version, ParcelKind::Handshake, Vec::new());
+            let sent = greeting(version, ParcelKind::Handshake);
             Encoder::new(version, IDENTITY).handshake(&sent, &mut stream);
         } else if protobuf {
             stream.extend_from_slice(b"pbuf");
@@ -163,7 +138,7 @@ proptest! {
 /// A stream that has greeted, and then says this.
 fn after_greeting(version: Version, bytes: &[u8]) -> Result<Option<String>, CodecError> {
     let (mut stream, mut decoder) = (Vec::new(), Decoder::new(1_000));
-    let sent = greeting(version, ParcelKind::Handshake, Vec::new());
+    let sent = greeting(version, ParcelKind::Handshake);
     Encoder::new(version, IDENTITY).handshake(&sent, &mut stream);
     decoder.push(&stream);
     assert!(matches!(decoder.next(), Ok(Some(Event::Handshake(_)))));
@@ -222,7 +197,7 @@ fn a_v9_parcel_whose_header_lies_about_its_payload_ends_the_link() {
     let stream = |payload: &[u8]| {
         let (mut encoder, mut out) = (Encoder::new(Version::V9, IDENTITY), Vec::new());
         encoder.handshake(
-            &greeting(Version::V9, ParcelKind::Handshake, Vec::new()),
+            &greeting(Version::V9, ParcelKind::Handshake),
             &mut Vec::new(),
         );
         encoder.parcel(&Parcel::new(ParcelKind::Message, payload), &mut out);

@@ -5,9 +5,8 @@ use harness::exit;
 use serde_json::json;
 
 use super::*;
-use crate::conduct::PlayedMesh;
-use crate::control::Row;
-use crate::counters::Counters;
+use crate::account::PlayedMesh;
+use crate::control::{Counters, Row};
 use crate::exit_code;
 use crate::load::MeshLoad;
 use crate::machine::MachineSecond;
@@ -15,12 +14,16 @@ use crate::plan::MeshPlan;
 use crate::settings::MeshSettings;
 use crate::summary::MeshSummary;
 
-const BOUNDS: Bounds = Bounds {
-    node_cpus: 1.0,
-    link_bytes: Some(1e6),
-    entries: 1.0,
-    interrupted: false,
-};
+/// Every node may write 1 MB/s.
+fn judged(account: &Account, interrupted: bool) -> Judgement {
+    let node_rate = ["8Mbit/s".parse().unwrap()];
+    let bounds = Bounds {
+        node_rate: &node_rate,
+        entries: 1.0,
+        interrupted,
+    };
+    judge(account, &bounds)
+}
 
 fn load() -> MeshLoad {
     let phase = json!({"profile": "ramp", "start": "1000/s", "step": "1000/s", "every": "5s", "to": "2000/s"});
@@ -70,12 +73,12 @@ fn slow(row: &mut Row) {
 }
 
 fn cause(account: &Account) -> Option<Cause> {
-    judge(account, &BOUNDS).gave_first.map(|first| first.cause)
+    judged(account, false).gave_first.map(|first| first.cause)
 }
 
 #[test]
 fn nothing_gives_in_a_mesh_that_returns_what_is_offered() {
-    let judgement = judge(&run(|_, _| {}), &BOUNDS);
+    let judgement = judged(&run(|_, _| {}), false);
     assert_eq!(judgement.gave_first, None);
     assert_eq!(judgement.schedule, ScheduleKept::Valid);
     assert!(judgement.evidence.is_empty(), "{:?}", judgement.evidence);
@@ -84,7 +87,7 @@ fn nothing_gives_in_a_mesh_that_returns_what_is_offered() {
 #[test]
 fn a_full_cpu_is_no_cause_while_there_is_no_symptom() {
     let account = run(|row, _| row.counters.cpu_ns = 990_000_000);
-    let judgement = judge(&account, &BOUNDS);
+    let judgement = judged(&account, false);
     assert_eq!(judgement.gave_first, None);
     assert_eq!(judgement.evidence.len(), 1, "but it is evidence");
 }
@@ -97,7 +100,7 @@ fn the_cpu_of_a_node_gave_first_when_it_is_full_as_entries_stay_away() {
             row.counters.cpu_ns = 990_000_000;
         }
     });
-    let judgement = judge(&account, &BOUNDS);
+    let judgement = judged(&account, false);
     let first = judgement.gave_first.unwrap();
     assert_eq!(
         (first.cause, first.since_s, first.step),
@@ -106,7 +109,7 @@ fn the_cpu_of_a_node_gave_first_when_it_is_full_as_entries_stay_away() {
     assert!(
         first
             .sentence
-            .contains("the CPU of node 1: 0.99 of the 1.00"),
+            .contains("the CPU of node 1: 0.99 of the one"),
         "{}",
         first.sentence
     );
@@ -148,7 +151,7 @@ fn full(cpu_ns_of_a_node: u64) -> Account {
 /// in the next step. The judge named "the CPUs of the machine" as the mesh's limit.
 #[test]
 fn cpus_that_other_programs_had_are_not_the_limit_of_the_mesh() {
-    let disturbed = judge(&full(600_000_000), &BOUNDS);
+    let disturbed = judged(&full(600_000_000), false);
     let first = disturbed.gave_first.unwrap();
     assert_eq!(first.cause, Cause::OtherPrograms);
     let expected = "1.98 of 2 busy, 0.78 of them by programs that are not of the mesh";
@@ -174,7 +177,6 @@ fn a_disturbed_run_ends_with_98_and_one_that_found_its_own_limit_with_0() {
             origin_unix_ns: 0,
             interrupted: false,
             undrained: None,
-            part: None,
         };
         exit_code(&MeshSummary::of(&plan, &played))
     };
@@ -214,7 +216,7 @@ fn a_shortfall_of_the_generator_never_looks_like_the_network() {
         }
         row.counters.entries = 1500;
     });
-    let judgement = judge(&account, &BOUNDS);
+    let judgement = judged(&account, false);
     assert_eq!(
         judgement.gave_first.map(|it| it.cause),
         Some(Cause::Generator)
@@ -234,16 +236,12 @@ fn a_generator_that_told_of_no_second_in_time_did_not_offer_as_planned() {
     };
     row.counters.offered = 2000;
     account.row(0, row);
-    let judgement = judge(&account, &BOUNDS);
+    let judgement = judged(&account, false);
     assert_eq!(judgement.schedule, ScheduleKept::Invalid);
     let first = judgement.gave_first.unwrap();
     assert_eq!(first.cause, Cause::Generator);
     assert!(first.sentence.contains("0 of 2000"), "{}", first.sentence);
-    let stopped = Bounds {
-        interrupted: true,
-        ..BOUNDS
-    };
-    assert_eq!(judge(&account, &stopped).schedule, ScheduleKept::Valid);
+    assert_eq!(judged(&account, true).schedule, ScheduleKept::Valid);
 }
 
 #[test]
@@ -259,7 +257,7 @@ fn a_generator_that_is_late_since_the_machine_is_full_is_not_the_cause() {
     for second in &mut account.machine[5..] {
         second.busy = 1.99;
     }
-    let judgement = judge(&account, &BOUNDS);
+    let judgement = judged(&account, false);
     assert_eq!(
         judgement.gave_first.map(|it| it.cause),
         Some(Cause::MachineCpu)

@@ -23,9 +23,11 @@ pub(super) struct Connection {
     rest: RefCell<Option<(Vec<u8>, usize)>>,
     changed: Notify,
     closed: Cell<bool>,
+    /// The node waits for the socket to take the rest.
+    owes_writable: Cell<bool>,
 }
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wrote {
     /// The socket has all of it.
@@ -46,13 +48,28 @@ impl Connection {
             rest: RefCell::new(None),
             changed: Notify::new(),
             closed: Cell::new(false),
+            owes_writable: Cell::new(false),
         }
     }
 
-    /// Writes as much as the socket takes. There is no rest before.
+    /// Writes as much as the socket takes, behind the rest of earlier writes.
     pub(super) fn write(&self, bytes: Vec<u8>) -> Wrote {
+        if let Some((waiting, _)) = self.rest.borrow_mut().as_mut() {
+            waiting.extend_from_slice(&bytes);
+            return Wrote::Part;
+        }
         *self.rest.borrow_mut() = Some((bytes, 0));
         self.write_on()
+    }
+
+    /// Notes that the node is to be called when the rest is written.
+    pub(super) fn owe_writable(&self) {
+        self.owes_writable.set(true);
+    }
+
+    /// Whether the node is to be called; that is done then.
+    pub(super) fn take_owed(&self) -> bool {
+        self.owes_writable.take()
     }
 
     /// Writes as much of the rest as the socket takes.
@@ -81,7 +98,7 @@ impl Connection {
         Wrote::All
     }
 
-    /// Has its task end, without a word to the node.
+    /// Ends its task; the node is not called.
     pub(super) fn close(&self) {
         self.closed.set(true);
         self.changed.notify_one();
@@ -103,9 +120,10 @@ impl Connection {
     /// # Cancel safety
     /// Nothing is lost when it is dropped.
     pub(super) async fn ready(&self) -> Option<io::Result<Ready>> {
-        let interest = match self.waits() {
-            true => Interest::READABLE | Interest::WRITABLE,
-            false => Interest::READABLE,
+        let interest = if self.waits() {
+            Interest::READABLE | Interest::WRITABLE
+        } else {
+            Interest::READABLE
         };
         tokio::select! {
             ready = self.stream.ready(interest) => Some(ready),
@@ -119,5 +137,5 @@ impl Connection {
     }
 }
 
-/// Connections at once, whoever opened them: links, and what has not said who it is.
+/// Connections at once: links, and those without a handshake.
 pub(super) const MAX_CONNECTIONS: usize = 1024;

@@ -8,46 +8,46 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinHandle;
 
-use crate::control::{Order, Word};
+use crate::control::{NodeMessage, Order};
 
-/// What the node is told.
+/// The commands of the program.
 pub(super) struct Orders {
     lines: Lines<BufReader<OwnedReadHalf>>,
 }
 
-/// What the node says, in order.
-pub(super) struct Words {
-    /// `None` when all is said.
+/// The messages to the program, in order.
+pub(super) struct ControlWriter {
+    /// `None` after the last message.
     lines: Option<Sender<Vec<u8>>>,
     writer: Option<JoinHandle<()>>,
 }
 
-pub(super) fn open(stream: UnixStream) -> (Orders, Words) {
+pub(super) fn open(stream: UnixStream) -> (Orders, ControlWriter) {
     let (reading, writing) = stream.into_split();
     let (lines, waiting) = mpsc::channel(LINES_WAITING);
     let writer = tokio::task::spawn_local(write(writing, waiting));
     let orders = Orders {
         lines: BufReader::new(reading).lines(),
     };
-    let words = Words {
+    let writer_end = ControlWriter {
         lines: Some(lines),
         writer: Some(writer),
     };
-    (orders, words)
+    (orders, writer_end)
 }
 
 impl Orders {
-    /// The next order; `None` when nobody is there to give any.
+    /// The next command; `None` when the program has ended.
     ///
     /// # Cancel safety
     /// Nothing is lost when it is dropped.
     pub(super) async fn next(&mut self) -> Option<Order> {
         let line = self.lines.next_line().await.ok()??;
-        // An order that is not understood comes from another version: there is no way on.
+        // A command that cannot be read comes from another version: the node ends.
         serde_json::from_str(&line).ok()
     }
 
-    /// Everybody's address, as the first order says.
+    /// The addresses of all nodes, from the first command.
     pub(super) async fn join(&mut self) -> Option<Vec<SocketAddr>> {
         match self.next().await? {
             Order::Join { peers } => Some(peers),
@@ -56,16 +56,16 @@ impl Orders {
     }
 }
 
-impl Words {
-    /// Says something. What nobody takes for a quarter of an hour is not said.
-    pub(super) fn say(&self, word: &Word) {
-        if let (Some(lines), Ok(mut line)) = (&self.lines, serde_json::to_vec(word)) {
+impl ControlWriter {
+    /// Sends a message. It is dropped when those of a quarter of an hour wait.
+    pub(super) fn send(&self, message: &NodeMessage) {
+        if let (Some(lines), Ok(mut line)) = (&self.lines, serde_json::to_vec(message)) {
             line.push(b'\n');
             let _ = lines.try_send(line);
         }
     }
 
-    /// Says nothing more; what is given ends when everything is written.
+    /// Ends the messages; the task that is given ends when all are written.
     pub(super) fn close(&mut self) -> Option<JoinHandle<()>> {
         self.lines = None;
         self.writer.take()

@@ -1,4 +1,4 @@
-//! The node between its sockets: what comes in is given to it, what comes out is done at once.
+//! The node between its sockets: events go in, and what the node returns is carried out at once.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -14,16 +14,15 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::codec_timer::CodecTimer;
 use super::connection::{Connection, MAX_CONNECTIONS, Written, Wrote};
-use super::control::Words;
-use super::links::LinkBook;
-use super::meter::Meter;
-use super::settings::settings;
+use super::control::ControlWriter;
+use super::links::LinkCounts;
+use super::meter::{CodecTimer, Meter};
+use super::settings;
+use super::shaper::{Released, Shaper};
 use super::state::NodeParts;
 use crate::account::GENERATOR;
-use crate::control::{NodeConfig, Order, Row, Word};
-use crate::counters::Counters;
+use crate::control::{Counters, NodeConfig, NodeMessage, Order, Row};
 use crate::{load, mix_file};
 
 /// A node with its sockets.
@@ -32,16 +31,16 @@ pub(super) struct Engine {
     start: Instant,
     state: RefCell<NodeParts>,
     /// Tasks to start: connections to serve, endpoints to dial.
-    errands: RefCell<Vec<Errand>>,
+    tasks: RefCell<Vec<Task>>,
     wake: Notify,
-    /// When the node is looked at again, since the engine's start.
+    /// The next timer that the loop waits for, since the engine's start.
     planned: Cell<Nanos>,
     /// Of all connections.
     written: Rc<Written>,
 }
 
 /// A task to start.
-pub(super) enum Errand {
+pub(super) enum Task {
     Serve(PeerId, Rc<Connection>),
     Dial(Endpoint),
 }
@@ -51,20 +50,19 @@ impl Engine {
         config: NodeConfig,
         listen: SocketAddr,
         peers: &[SocketAddr],
-        words: Words,
+        control: ControlWriter,
     ) -> anyhow::Result<Self> {
         let mix = Arc::new(mix_file::parse(&config.mix, "the node's configuration")?);
         let relayed = Relayed::kinds(&mix.relayed());
         let settings = settings(&config, listen, peers, relayed)?;
         let is_generator = config.node == GENERATOR;
-        let timeline = match is_generator {
-            true => {
-                let profile = load::profile(&config.phases, Path::new(""))?;
-                let end = profile.duration().unwrap_or(Nanos::MAX);
-                let schedule = Schedule::new(profile, Arrivals::Even);
-                Some(Timeline::new(schedule.iter(), &mix, end))
-            }
-            false => None,
+        let timeline = if is_generator {
+            let profile = load::profile(&config.phases, Path::new(""))?;
+            let end = profile.duration().unwrap_or(Nanos::MAX);
+            let schedule = Schedule::new(profile, Arrivals::Even);
+            Some(Timeline::new(schedule.iter(), &mix, end))
+        } else {
+            None
         };
         let codec = CodecTimer::new(settings.version, settings.identity, settings.max_parcel);
         let own_seed = pacing::mix(config.seed ^ u64::from(config.node) << 32);
@@ -79,12 +77,13 @@ impl Engine {
                 next_peer: 0,
                 timeline,
                 origin: None,
-                links: LinkBook::default(),
+                links: LinkCounts::default(),
                 next_second: 0,
-                words,
+                control,
+                shaper: Shaper::new(config.bits_per_s, Nanos::from_micros(config.delay_us)),
                 reads: 0,
             }),
-            errands: RefCell::default(),
+            tasks: RefCell::default(),
             wake: Notify::new(),
             planned: Cell::new(Nanos::ZERO),
             written: Rc::default(),
@@ -92,7 +91,7 @@ impl Engine {
         })
     }
 
-    /// Waits until there are tasks to start, or the node has to be looked at earlier than was planned.
+    /// Waits until there are tasks to start, or a timer is earlier than was planned.
     ///
     /// # Cancel safety
     /// Nothing is lost when it is dropped.
@@ -101,24 +100,24 @@ impl Engine {
     }
 
     /// The tasks to start.
-    pub(super) fn errands(&self) -> Vec<Errand> {
-        self.errands.take()
+    pub(super) fn take_tasks(&self) -> Vec<Task> {
+        self.tasks.take()
     }
 
-    /// The last word, when nothing is served any more.
+    /// Sends the last message, when no connection is served any more.
     pub(super) async fn finish(&self) {
         let writer = {
             let mut state = self.state.borrow_mut();
             let now = self.now();
-            self.tell_second(&mut state, now);
+            self.report_second(&mut state, now);
             let second = state.since_origin(now).as_secs();
             let row = self.row(&mut state, second);
             let status = state.status(0);
-            state.words.say(&Word::Done { row, status });
-            state.words.close()
+            state.control.send(&NodeMessage::Done { row, status });
+            state.control.close()
         };
         if let Some(writer) = writer {
-            // It ends when all is written, or nobody reads any more.
+            // It ends when all is written, or the program has ended.
             let _ = writer.await;
         }
     }
@@ -138,12 +137,17 @@ impl Engine {
 
     /// A connection has taken all that was to be written.
     pub(super) fn writable(&self, peer: PeerId) {
-        self.with(|state, now| state.node.on_writable(now, peer));
+        self.with(|state, now| {
+            let connection = state.connections.get(&peer);
+            if connection.is_some_and(|connection| connection.take_owed()) {
+                state.node.on_writable(now, peer);
+            }
+        });
     }
 
     /// A connection has ended.
     pub(super) fn closed(&self, peer: PeerId) {
-        self.with(|state, now| state.lose(peer, now));
+        self.with(|state, now| state.on_closed(peer, now));
     }
 
     /// A connection is there.
@@ -159,9 +163,7 @@ impl Engine {
             let connection = Rc::new(Connection::new(stream, Rc::clone(&self.written)));
             state.connections.insert(peer, Rc::clone(&connection));
             state.node.on_connected(now, peer, origin);
-            self.errands
-                .borrow_mut()
-                .push(Errand::Serve(peer, connection));
+            self.tasks.borrow_mut().push(Task::Serve(peer, connection));
             self.wake.notify_one();
         });
     }
@@ -171,16 +173,17 @@ impl Engine {
         let mut state = self.state.borrow_mut();
         let now = self.now();
         act(&mut state, now);
-        self.tell_second(&mut state, now);
+        self.report_second(&mut state, now);
         self.offer(&mut state);
+        self.release(&mut state);
         self.pump(&mut state);
-        state.tell_links(&self.config);
-        if state.node.next_timeout() < self.planned.get() {
+        state.report_links(&self.config);
+        if next_timeout(&state) < self.planned.get() {
             self.wake.notify_one();
         }
     }
 
-    /// Takes what the node wants done until it wants nothing.
+    /// Carries out what the node returns until it returns nothing.
     fn pump(&self, state: &mut NodeParts) {
         while let Some(output) = state.node.poll_output() {
             match output {
@@ -189,25 +192,28 @@ impl Engine {
                     bytes,
                     parcels,
                 } => {
-                    let Some(connection) = state.connections.get(&peer).cloned() else {
+                    if !state.connections.contains_key(&peer) {
                         continue;
-                    };
+                    }
                     state.links.wrote(peer, parcels);
-                    match connection.write(bytes) {
-                        Wrote::All => state.node.on_writable(self.now(), peer),
-                        Wrote::Part => {}
-                        Wrote::Broken => {
-                            connection.close();
-                            state.lose(peer, self.now());
+                    let now = self.now();
+                    match &mut state.shaper {
+                        Some(shaper) => {
+                            shaper.write(now, peer, bytes);
+                            self.release(state);
+                        }
+                        None => {
+                            self.write(state, peer, bytes);
+                            self.on_sent(state, peer);
                         }
                     }
                 }
                 Output::Deliver { from, message, .. } => {
                     let now = self.now();
-                    state.deliver(from, &message, now);
+                    state.on_delivered(from, &message, now);
                 }
                 Output::Connect { endpoint } => {
-                    self.errands.borrow_mut().push(Errand::Dial(endpoint));
+                    self.tasks.borrow_mut().push(Task::Dial(endpoint));
                     self.wake.notify_one();
                 }
                 Output::Close { peer, .. } => {
@@ -220,7 +226,38 @@ impl Engine {
         }
     }
 
-    /// Hands out all that is due.
+    /// Carries out what the shaper releases by now.
+    fn release(&self, state: &mut NodeParts) {
+        let now = self.now();
+        while let Some(released) = state.shaper.as_mut().and_then(|it| it.release(now)) {
+            match released {
+                Released::Write(peer, bytes) => self.write(state, peer, bytes),
+                Released::Writable(peer) => self.on_sent(state, peer),
+            }
+        }
+    }
+
+    /// Gives bytes to a socket.
+    fn write(&self, state: &mut NodeParts, peer: PeerId, bytes: Vec<u8>) {
+        let Some(connection) = state.connections.get(&peer) else {
+            return;
+        };
+        if connection.write(bytes) == Wrote::Broken {
+            connection.close();
+            state.on_closed(peer, self.now());
+        }
+    }
+
+    /// The node may write to a peer again: at once, or when the socket has taken what waits for it.
+    fn on_sent(&self, state: &mut NodeParts, peer: PeerId) {
+        match state.connections.get(&peer) {
+            Some(connection) if connection.waits() => connection.owe_writable(),
+            Some(_) => state.node.on_writable(self.now(), peer),
+            None => {}
+        }
+    }
+
+    /// Publishes all that is due.
     fn offer(&self, state: &mut NodeParts) {
         let (Some(origin), true) = (state.origin, state.timeline.is_some()) else {
             return;
@@ -232,28 +269,28 @@ impl Engine {
             let Some(offer) = timeline.take(Nanos::new(now)) else {
                 if timeline.next_due().is_none() {
                     state.timeline = None;
-                    state.words.say(&Word::Offered {});
+                    state.control.send(&NodeMessage::Offered {});
                 }
                 return;
             };
-            state.meter.offered(offer.at, Nanos::new(now));
-            state.hand_out(offer.what, offer.at, self.now());
+            state.meter.count_offered(offer.at, Nanos::new(now));
+            state.publish_due(offer.what, offer.at, self.now());
             self.pump(state);
         }
     }
 
-    /// Tells what was counted in a second that is over.
-    fn tell_second(&self, state: &mut NodeParts, now: Nanos) {
+    /// Reports what was counted in a second that is over.
+    fn report_second(&self, state: &mut NodeParts, now: Nanos) {
         if let Some(second) = state.second_over(now) {
             let row = self.row(state, second);
-            state.words.say(&Word::Row(row));
+            state.control.send(&NodeMessage::Row(row));
         }
     }
 
     /// When [`Engine::on_time`] has something to do.
     pub(super) fn next_timer(&self) -> Instant {
         let state = self.state.borrow();
-        let mut next = state.node.next_timeout();
+        let mut next = next_timeout(&state);
         self.planned.set(next);
         if let Some(origin) = state.origin {
             let second = state.since_origin(self.now()).as_secs() + 1;
@@ -277,25 +314,25 @@ impl Engine {
         });
     }
 
-    /// Does as it is told.
-    pub(super) fn obey(&self, order: &Order) {
+    /// Carries out a command.
+    pub(super) fn on_order(&self, order: &Order) {
         self.with(|state, now| match order {
             &Order::Start { origin_unix_ns } => {
                 let ahead = origin_unix_ns.saturating_sub(harness::start_at::unix_now_ns());
                 state.origin = Some(now.saturating_add(Nanos::new(ahead)));
                 let counts = self.counts(state);
-                state.meter.begin(counts);
+                state.meter.reset(counts);
             }
             Order::Stop {} => {
                 if state.timeline.take().is_some() {
-                    state.words.say(&Word::Offered {});
+                    state.control.send(&NodeMessage::Offered {});
                 }
             }
             &Order::Status { round } => {
                 let status = state.status(round);
-                state.words.say(&Word::Status(status));
+                state.control.send(&NodeMessage::Status(status));
             }
-            // Said once, before the engine; the end is the loop's.
+            // `Join` comes before the engine, `Finish` ends the loop.
             Order::Join { .. } | Order::Finish {} => {}
         });
     }
@@ -326,7 +363,6 @@ impl Engine {
             dropped_full: node.dropped,
             dropped_link: node.lost,
             dropped_no_peer: node.unroutable,
-            filtered: node.filtered,
             broken_links: state.links.broken,
             refused: own.refused + node.refused,
             ..own
@@ -334,5 +370,14 @@ impl Engine {
     }
 }
 
-/// Timers are looked at again at the latest then.
+/// The next timer of the node or of its shaper, since the engine's start.
+fn next_timeout(state: &NodeParts) -> Nanos {
+    let released = state.shaper.as_ref().and_then(Shaper::next_due);
+    state
+        .node
+        .next_timeout()
+        .min(released.unwrap_or(Nanos::MAX))
+}
+
+/// The longest wait for a timer.
 const LONGEST_SLEEP: Nanos = Nanos::from_secs(60);

@@ -8,21 +8,21 @@ use crate::control::LinkCount;
 
 /// What was carried over each link, also over those that have ended.
 #[derive(Debug, Default)]
-pub(super) struct LinkBook {
+pub(super) struct LinkCounts {
     links: HashMap<PeerId, LinkCount>,
-    /// Links that ended without our doing.
+    /// Links that ended without being asked to.
     pub(super) broken: u64,
-    /// Links when the program was last told of them.
-    pub(super) told: usize,
+    /// How many links were last reported to the program.
+    pub(super) reported: usize,
 }
 
-impl LinkBook {
+impl LinkCounts {
     pub(super) fn wrote(&mut self, peer: PeerId, parcels: u32) {
         self.links.entry(peer).or_insert(UNKNOWN).written += u64::from(parcels);
     }
 
-    /// Takes what the node knows of its links.
-    pub(super) fn look(&mut self, node: &Node) {
+    /// Copies what the node counted on its links.
+    pub(super) fn update(&mut self, node: &Node) {
         for peer in node.peers() {
             if let Some(number) = number(peer.node_id) {
                 let link = self.links.entry(peer.id).or_insert(UNKNOWN);
@@ -31,7 +31,7 @@ impl LinkBook {
         }
     }
 
-    /// A link ended without our doing.
+    /// A link ended without being asked to.
     pub(super) fn broke(&mut self, peer: PeerId) {
         if self
             .links

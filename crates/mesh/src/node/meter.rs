@@ -1,20 +1,23 @@
 //! What a node counts beside what [`gossip::Node`] does, and the rows made of both.
 
 use std::fs;
+use std::time::Instant;
 
 use gossip::app::{Reaction, Stamp};
+use gossip::codec::{Decoder, Encoder};
+use gossip::{Handshake, Identity, Parcel, ParcelKind, Version};
 use measure::Latency;
 use pacing::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::control::{CodecTime, Row, Sample};
-use crate::counters::Counters;
+use crate::control::{CodecTime, Counters, Row, Sample};
 
-/// Counts of a node, and what of them was told.
+/// Counts of a node, and what of them was reported.
 pub(super) struct Meter {
-    /// Since the beginning, without what the node's own counts tell.
+    /// Since the beginning, without what the node counts itself.
     pub(super) counts: Counters,
-    told: Counters,
+    /// What the rows so far have reported.
+    reported: Counters,
     latency: Latency,
     lateness: Latency,
     sampled: Vec<Sample>,
@@ -27,7 +30,7 @@ impl Meter {
     pub(super) fn new(sample: u64) -> Self {
         Self {
             counts: Counters::default(),
-            told: Counters::default(),
+            reported: Counters::default(),
             latency: Latency::new(),
             lateness: Latency::new(),
             sampled: Vec::new(),
@@ -37,7 +40,7 @@ impl Meter {
     }
 
     /// A message was made.
-    pub(super) fn made(&mut self, message: &[u8], for_all: bool) {
+    pub(super) fn count_made(&mut self, message: &[u8], for_all: bool) {
         self.counts.made += 1;
         self.counts.made_for_all += u64::from(for_all);
         if for_all {
@@ -46,13 +49,13 @@ impl Meter {
     }
 
     /// A transaction, or what is periodic, was handed to the node.
-    pub(super) fn offered(&mut self, due: Nanos, now: Nanos) {
+    pub(super) fn count_offered(&mut self, due: Nanos, now: Nanos) {
         self.lateness.record(now.saturating_sub(due));
     }
 
     /// A message was seen for the first time at `now` since the origin; from a peer or, when
     /// messages are announced, as it was made here.
-    pub(super) fn seen(
+    pub(super) fn count_seen(
         &mut self,
         message: &[u8],
         reaction: &Reaction,
@@ -98,7 +101,7 @@ impl Meter {
         (counts.cpu_ns, counts.wait_ns) = (cpu_ns, wait_ns);
         let row = Row {
             second,
-            counters: counts.since(&self.told),
+            counters: counts.since(&self.reported),
             queued,
             links,
             latency_us: pairs(&self.latency),
@@ -106,14 +109,14 @@ impl Meter {
             sampled: std::mem::take(&mut self.sampled),
             codec: std::mem::take(&mut self.codec),
         };
-        self.told = counts;
+        self.reported = counts;
         self.latency.clear();
         self.lateness.clear();
         row
     }
 
     /// Forgets what was counted before the origin.
-    pub(super) fn begin(&mut self, counts: Counters) {
+    pub(super) fn reset(&mut self, counts: Counters) {
         self.row(0, counts, 0, 0);
     }
 }
@@ -142,5 +145,64 @@ fn cpu_times() -> (u64, u64) {
     )
 }
 
+/// Measures what encoding and decoding costs, on some of the messages of the run: an encoder and a decoder of its own.
+pub(super) struct CodecTimer {
+    encoder: Encoder,
+    decoder: Decoder,
+    bytes: Vec<u8>,
+    seen: u64,
+}
+
+impl CodecTimer {
+    pub(super) fn new(version: Version, identity: Identity, max_parcel: usize) -> Self {
+        let mut timer = Self {
+            encoder: Encoder::new(version, identity),
+            decoder: Decoder::new(max_parcel),
+            bytes: Vec::new(),
+            seen: 0,
+        };
+        let handshake = Handshake {
+            kind: ParcelKind::Handshake,
+            identity,
+            version,
+            nonce: 1,
+            features: 0,
+        };
+        timer.encoder.handshake(&handshake, &mut timer.bytes);
+        timer.decoder.push(&timer.bytes);
+        // Our own handshake is well-formed; were it not, every time below would be that of an error.
+        let _ = timer.decoder.next();
+        timer.decoder.speak(version);
+        timer
+    }
+
+    /// Times one in [`ONE_IN`] messages.
+    pub(super) fn message(&mut self, message: &[u8], time: &mut CodecTime) {
+        self.seen += 1;
+        if !self.seen.is_multiple_of(ONE_IN) {
+            return;
+        }
+        let parcel = Parcel {
+            kind: ParcelKind::Message,
+            target: "<BROADCAST>",
+            payload: message,
+        };
+        self.bytes.clear();
+        let start = Instant::now();
+        self.encoder.parcel(&parcel, &mut self.bytes);
+        let encoded = Instant::now();
+        self.decoder.push(&self.bytes);
+        let is_whole = matches!(self.decoder.next(), Ok(Some(_)));
+        let decoded = Instant::now();
+        if is_whole {
+            time.parcels += 1;
+            time.encode_ns += (encoded - start).as_nanos() as u64;
+            time.decode_ns += (decoded - encoded).as_nanos() as u64;
+        }
+    }
+}
+
 /// Followed messages in a second: many times what is asked for.
 const MAX_SAMPLED: usize = 10_000;
+/// Two looks at the clock cost as much as the coding itself.
+const ONE_IN: u64 = 256;

@@ -1,34 +1,34 @@
-//! `txmesh node`: one node of a mesh as a process. Sockets, timers and counting only: what the node
-//! does is [`gossip::Node`]'s, what it says is [`gossip::app::App`]'s.
+//! `txmesh node`: one node of a mesh as a process. Sockets, timers and counting only: the protocol is
+//! [`gossip::Node`]'s, the traffic is [`gossip::app::App`]'s.
 //!
-//! One thread, one task a connection. Whoever brings something to the node also takes what comes out of
-//! it and writes as much as the sockets take; a task waits only for its own socket.
+//! One thread, one task a connection. The task that brings an event to the node also carries out what the node
+//! returns, and writes as much as the sockets take; a task waits only for its own socket.
 
-mod codec_timer;
 mod connection;
 mod control;
-mod dial;
 mod engine;
 mod links;
 mod meter;
-mod settings;
+mod shaper;
 mod state;
 mod tasks;
 
 use std::fs::File;
 use std::io::BufReader;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use gossip::{Endpoint, Relayed, Settings, topology};
 use tokio::net::{TcpListener, UnixStream};
 use tokio::task::LocalSet;
 
-use super::control::{NodeConfig, Word};
+use super::control::{NodeConfig, NodeMessage};
 use crate::cli::NodeArgs;
+use crate::settings::Topology;
 use engine::Engine;
 
-/// Runs a node until it is told to end, or until whoever tells it has gone.
+/// Runs a node until the program ends it, or has ended itself.
 ///
 /// # Errors
 /// The configuration cannot be used, or a socket cannot be opened.
@@ -36,7 +36,6 @@ pub(super) fn run(args: &NodeArgs) -> anyhow::Result<()> {
     let of_file = || args.config.display().to_string();
     let file = File::open(&args.config).with_context(of_file)?;
     let config: NodeConfig = serde_json::from_reader(BufReader::new(file)).with_context(of_file)?;
-    pin(&config.cpus)?;
     // What cannot be raised shows when a connection is refused.
     let _ = ops::open_files::allow(connection::MAX_CONNECTIONS as u64);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -56,28 +55,50 @@ async fn serve(config: NodeConfig) -> anyhow::Result<()> {
     let control = UnixStream::connect(&config.control)
         .await
         .with_context(|| format!("cannot reach {}", config.control.display()))?;
-    let (mut orders, words) = control::open(control);
-    words.say(&Word::Hello {
+    let (mut orders, writer) = control::open(control);
+    writer.send(&NodeMessage::Hello {
         node: config.node,
         listen,
     });
     let Some(peers) = orders.join().await else {
-        bail!("was told to end before it was told to connect");
+        bail!("the program ended before it sent the addresses of the nodes");
     };
     let source = config.source;
-    let engine = Rc::new(Engine::new(config, listen, &peers, words)?);
+    let engine = Rc::new(Engine::new(config, listen, &peers, writer)?);
     tasks::run(engine, listener, source, orders).await;
     Ok(())
 }
 
-/// Keeps the process on these CPUs; on all when there are none.
-fn pin(cpus: &[usize]) -> anyhow::Result<()> {
-    if cpus.is_empty() {
-        return Ok(());
-    }
-    let mut set = CpuSet::new();
-    for cpu in cpus {
-        set.set(*cpu);
-    }
-    sched_setaffinity(None, &set).with_context(|| format!("cannot run on the CPUs {cpus:?}"))
+/// The settings of a node that listens there, with the addresses of all nodes.
+///
+/// # Errors
+/// When an address is none that can be dialled.
+fn settings(
+    config: &NodeConfig,
+    listen: SocketAddr,
+    peers: &[SocketAddr],
+    relayed: Relayed,
+) -> anyhow::Result<Settings> {
+    let endpoint = |node: usize| {
+        let address = peers
+            .get(node)
+            .map(|peer| (peer.ip().to_string(), peer.port()));
+        let (host, port) = address.unwrap_or_default();
+        Endpoint::new(&host, port)
+    };
+    let (own, nodes) = (usize::from(config.node), usize::from(config.nodes));
+    let dials = match config.topology {
+        Topology::Full => topology::full(nodes),
+        Topology::Random(links) => topology::random(nodes, usize::from(links), config.seed),
+    };
+    let dialled = dials.into_iter().nth(own).unwrap_or_default();
+    let dialled = dialled.into_iter().map(endpoint);
+    let node = config.variant.node(config.fanout, config.queue, relayed);
+    let mut settings = Settings {
+        dialled: dialled.collect::<Result<_, _>>()?,
+        ..node
+    };
+    settings.identity.node_id = u32::from(config.node) + 1;
+    settings.identity.listen_port = listen.port();
+    Ok(settings)
 }

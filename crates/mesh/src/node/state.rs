@@ -1,4 +1,4 @@
-//! What a node knows: the gossip node, its application, the load that it offers and what was counted.
+//! The state of a node: the gossip node, its application, the load that it offers, and the counts.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -8,12 +8,12 @@ use gossip::app::{App, KindId, Reaction, Source, Timeline};
 use gossip::{Node, PeerId};
 use pacing::Nanos;
 
-use super::codec_timer::CodecTimer;
 use super::connection::Connection;
-use super::control::Words;
-use super::links::{LinkBook, number};
-use super::meter::Meter;
-use crate::control::{NodeConfig, Status, Word};
+use super::control::ControlWriter;
+use super::links::{LinkCounts, number};
+use super::meter::{CodecTimer, Meter};
+use super::shaper::Shaper;
+use crate::control::{NodeConfig, NodeMessage, Status};
 
 /// Everything of a node but its sockets.
 pub(super) struct NodeParts {
@@ -26,10 +26,12 @@ pub(super) struct NodeParts {
     pub(super) timeline: Option<Timeline>,
     /// Since the engine's start; `None` before the load's is known.
     pub(super) origin: Option<Nanos>,
-    pub(super) links: LinkBook,
-    /// The first second that was not told of.
+    pub(super) links: LinkCounts,
+    /// The first second that was not reported.
     pub(super) next_second: u64,
-    pub(super) words: Words,
+    pub(super) control: ControlWriter,
+    /// `None` where neither a rate nor a delay is set.
+    pub(super) shaper: Option<Shaper>,
     pub(super) reads: u64,
 }
 
@@ -39,7 +41,7 @@ impl NodeParts {
             .map_or(Nanos::ZERO, |origin| now.saturating_sub(origin))
     }
 
-    /// The second that has ended and was not told of.
+    /// The second that has ended and was not reported.
     pub(super) fn second_over(&mut self, now: Nanos) -> Option<u64> {
         let second = self.since_origin(now).as_secs();
         let over = second.checked_sub(1)?;
@@ -53,60 +55,60 @@ impl NodeParts {
         self.node.peers().map(|peer| peer.queued as u64).sum()
     }
 
-    /// A transaction's messages, or periodic ones.
-    pub(super) fn hand_out(&mut self, what: Source, due: Nanos, now: Nanos) {
+    /// Publishes the messages of a transaction, or periodic ones.
+    pub(super) fn publish_due(&mut self, what: Source, due: Nanos, now: Nanos) {
         self.meter.counts.offered += u64::from(matches!(what, Source::Transaction(_)));
         for kind in self.app.messages(what) {
-            self.make(kind, due, None, now);
+            self.publish(kind, due, None, now);
         }
     }
 
-    /// Makes a message and gives it to the node.
-    pub(super) fn make(&mut self, kind: KindId, due: Nanos, to: Option<PeerId>, now: Nanos) {
+    /// Makes a message and publishes it.
+    fn publish(&mut self, kind: KindId, due: Nanos, to: Option<PeerId>, now: Nanos) {
         let message = self.app.message(kind, due);
-        self.meter.made(&message, self.app.mix().kind(kind).relay);
+        self.meter
+            .count_made(&message, self.app.mix().kind(kind).relay);
         let routing = self.app.routing(kind, to);
         self.node.publish(now, &Bytes::from(message), routing);
     }
 
-    pub(super) fn deliver(&mut self, from: Option<PeerId>, message: &Bytes, now: Nanos) {
+    /// The node has seen a message for the first time.
+    pub(super) fn on_delivered(&mut self, from: Option<PeerId>, message: &Bytes, now: Nanos) {
         let Some(reaction) = self.app.receive(message) else {
             self.meter.counts.unknown += 1;
             return;
         };
         let at = self.since_origin(now);
-        self.meter.seen(message, &reaction, from.is_some(), at);
+        self.meter
+            .count_seen(message, &reaction, from.is_some(), at);
         self.codec.message(message, &mut self.meter.codec);
         self.react(&reaction, from, at, now);
     }
 
-    pub(super) fn react(
-        &mut self,
-        reaction: &Reaction,
-        from: Option<PeerId>,
-        at: Nanos,
-        now: Nanos,
-    ) {
+    /// Answers a message, and requests one that is missing.
+    fn react(&mut self, reaction: &Reaction, from: Option<PeerId>, at: Nanos, now: Nanos) {
         if let (Some(kind), Some(peer)) = (reaction.answer, from) {
             self.meter.counts.answers += 1;
-            self.make(kind, at, Some(peer), now);
+            self.publish(kind, at, Some(peer), now);
         }
         if let Some(kind) = reaction.request {
             self.meter.counts.requests += 1;
-            self.make(kind, at, None, now);
+            self.publish(kind, at, None, now);
         }
     }
 
-    pub(super) fn lose(&mut self, peer: PeerId, now: Nanos) {
+    /// A connection is broken.
+    pub(super) fn on_closed(&mut self, peer: PeerId, now: Nanos) {
         if self.connections.remove(&peer).is_some() {
-            self.links.look(&self.node);
+            self.links.update(&self.node);
             self.links.broke(peer);
             self.node.on_closed(now, peer);
         }
     }
 
+    /// The counts of all links.
     pub(super) fn status(&mut self, round: u64) -> Status {
-        self.links.look(&self.node);
+        self.links.update(&self.node);
         Status {
             round,
             queued: self.queued(),
@@ -114,17 +116,18 @@ impl NodeParts {
         }
     }
 
-    pub(super) fn tell_links(&mut self, config: &NodeConfig) {
-        if self.links.told == self.node.peers_up() {
+    /// Reports the peers when their number has changed.
+    pub(super) fn report_links(&mut self, config: &NodeConfig) {
+        if self.links.reported == self.node.peers_up() {
             return;
         }
-        self.links.told = self.node.peers_up();
-        self.links.look(&self.node);
+        self.links.reported = self.node.peers_up();
+        self.links.update(&self.node);
         let up = self.node.peers().filter(|peer| peer.version.is_some());
         let mut peers: Vec<u16> = up.filter_map(|peer| number(peer.node_id)).collect();
         peers.sort_unstable();
         peers.dedup();
         peers.retain(|peer| *peer != config.node);
-        self.words.say(&Word::Links { peers });
+        self.control.send(&NodeMessage::Links { peers });
     }
 }

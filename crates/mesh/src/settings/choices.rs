@@ -4,8 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use gossip::{QueueLimits, Relayed, Settings, Spread, Version};
-use pacing::Nanos;
+use gossip::{QueueLimits, Relayed, Settings, Version};
 use serde::{Deserialize, Serialize};
 use servers::nearest;
 
@@ -32,16 +31,14 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// Who is connected with whom.
+/// Which nodes are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Topology {
-    /// Everybody with everybody.
+    /// Every node with every other.
     Full,
     /// Each node dials this many others, drawn at random.
     Random(u16),
-    /// Between a lower and an upper limit of peers each, as the library of 2020 does it.
-    Capped,
 }
 
 impl FromStr for Topology {
@@ -50,14 +47,13 @@ impl FromStr for Topology {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             None if text == "full" => Ok(Self::Full),
-            None if text == "capped" => Ok(Self::Capped),
             Some(("random", number)) => match number.parse() {
                 Ok(number @ 1..) => Ok(Self::Random(number)),
                 _ => Err(format!(
                     "{number:?} is not a number of peers; write for instance random:3"
                 )),
             },
-            _ => Err(unknown("topology", text, &["full", "random:K", "capped"])),
+            _ => Err(unknown("topology", text, &["full", "random:K"])),
         }
     }
 }
@@ -67,117 +63,65 @@ impl fmt::Display for Topology {
         match self {
             Self::Full => f.write_str("full"),
             Self::Random(number) => write!(f, "random:{number}"),
-            Self::Capped => f.write_str("capped"),
         }
     }
 }
 
-pacing::named! {
-    /// What keeps nodes apart beside being processes.
-    #[derive(Default, Serialize, Deserialize)]
-    #[serde(try_from = "String", into = "String")]
-    pub enum Isolation {
-        /// Nothing: all listen on 127.0.0.1.
-        #[default]
-        None => "none",
-        /// An address of 127.0.0.0/8 each.
-        LoopbackIp => "loopback-ip",
-        /// A network namespace each, on one bridge.
-        Netns => "netns",
+/// A setting of every node, or of one of them: `30Mbit/s`, `2=5Mbit/s`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PerNode<T> {
+    /// The node; `None` for all that have none of their own.
+    pub node: Option<u16>,
+    /// Its value.
+    pub value: T,
+}
+
+impl<T: Copy> PerNode<T> {
+    /// The value of a node.
+    #[must_use]
+    pub fn of(settings: &[Self], node: u16) -> Option<T> {
+        let found = |wanted| settings.iter().rev().find(|it| it.node == wanted);
+        found(Some(node)).or_else(|| found(None)).map(|it| it.value)
     }
 }
 
-impl FromStr for Isolation {
+impl<T: FromStr<Err: fmt::Display>> FromStr for PerNode<T> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let names = Self::ALL.map(Self::name);
-        Self::of_name(text).ok_or_else(|| unknown("isolation", text, &names))
+        let (node, value) = match text.split_once('=') {
+            Some((node, value)) => (Some(node), value),
+            None => (None, text),
+        };
+        let node = node.map(str::parse).transpose();
+        let node = node.map_err(|_| format!("cannot read the node of {text:?}; write N=VALUE"))?;
+        let value = value.parse().map_err(|error: T::Err| error.to_string())?;
+        Ok(Self { node, value })
     }
 }
 
-impl fmt::Display for Isolation {
+impl<T: fmt::Display> fmt::Display for PerNode<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// What a node's link is like, in both directions: `30mbit,40ms,0.1%`, each part optional.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct LinkShape {
-    /// Bits per second.
-    pub rate_bits: Option<u64>,
-    /// Added to every packet that leaves.
-    pub delay: Option<Nanos>,
-    /// The share of packets that are lost, 0 to 1.
-    pub loss: Option<f64>,
-}
-
-impl FromStr for LinkShape {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mut shape = Self::default();
-        for part in text.split(',').map(str::trim) {
-            let wrong = || {
-                format!(
-                    "cannot read {part:?} of the link {text:?}; write a rate, a delay and a loss, for \
-                     instance 30mbit,40ms,0.1%"
-                )
-            };
-            let number = |digits: &str| {
-                let number = digits.parse::<f64>().ok();
-                let number = number.filter(|number| number.is_finite() && *number >= 0.0);
-                number.ok_or_else(wrong)
-            };
-            let units = [("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)];
-            let rate = units
-                .into_iter()
-                .find_map(|(unit, factor)| Some((part.strip_suffix(unit)?, factor)));
-            match (rate, part.strip_suffix('%')) {
-                (Some((digits, factor)), _) => {
-                    let bits = number(digits)? * factor;
-                    shape.rate_bits = Some(bits as u64).filter(|bits| *bits >= MIN_BITS);
-                    shape.rate_bits.ok_or_else(wrong)?;
-                }
-                (_, Some(digits)) => {
-                    let loss = number(digits)? / 100.0;
-                    shape.loss = Some(loss).filter(|loss| *loss < 1.0);
-                    shape.loss.ok_or_else(wrong)?;
-                }
-                _ => shape.delay = Some(part.parse().map_err(|_| wrong())?),
-            }
+        if let Some(node) = self.node {
+            write!(f, "{node}=")?;
         }
-        Ok(shape)
+        self.value.fmt(f)
     }
 }
 
-impl fmt::Display for LinkShape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rate = self.rate_bits.map(|bits| format!("{}kbit", bits / 1000));
-        let delay = self.delay.map(|delay| delay.to_string());
-        let loss = self.loss.map(|loss| format!("{}%", loss * 100.0));
-        let parts: Vec<String> = [rate, delay, loss].into_iter().flatten().collect();
-        f.write_str(&parts.join(","))
-    }
-}
+/// The speed of a simulated CPU beside the one whose prices are simulated: `25%`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CpuShare(pub f64);
 
-/// CPU time that a node may use, in thousandths of one CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct CpuQuota(pub u32);
-
-impl FromStr for CpuQuota {
+impl FromStr for CpuShare {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let percent = text
             .strip_suffix('%')
             .and_then(|text| text.parse::<f64>().ok());
-        let permille = percent.map(|percent| percent * 10.0);
-        match permille {
-            Some(permille) if (10.0..=64_000.0).contains(&permille) => Ok(Self(permille as u32)),
+        match percent {
+            Some(percent) if (1.0..=6400.0).contains(&percent) => Ok(Self(percent / 100.0)),
             _ => Err(format!(
                 "{text:?} is not a share of a CPU; write 1% to 6400%, for instance 25%"
             )),
@@ -185,9 +129,9 @@ impl FromStr for CpuQuota {
     }
 }
 
-impl fmt::Display for CpuQuota {
+impl fmt::Display for CpuShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}%", f64::from(self.0) / 10.0)
+        write!(f, "{}%", self.0 * 100.0)
     }
 }
 
@@ -226,8 +170,6 @@ pacing::settings! {
         pub batch: bool = false,
         /// Hash first, message on demand.
         pub announce: bool = false,
-        /// Not back to who sent it.
-        pub resend_filter: bool = false,
     }
 }
 
@@ -237,12 +179,8 @@ impl Variant {
         Settings {
             version: self.protocol.0,
             fanout: usize::from(fanout),
-            resend_filter: self.resend_filter,
             relayed,
-            spread: match self.announce {
-                true => Spread::Tree,
-                false => Spread::Flood,
-            },
+            announce: self.announce,
             // In one call at most; 0 is one parcel a call.
             batch_bytes: if self.batch { BATCH_BYTES } else { 0 },
             queue: QueueLimits {
@@ -267,14 +205,7 @@ impl FromStr for Variant {
             match part {
                 "batch" => variant.batch = true,
                 "announce" => variant.announce = true,
-                "resend-filter" => variant.resend_filter = true,
-                _ => {
-                    return Err(unknown(
-                        "way to send",
-                        part,
-                        &["batch", "announce", "resend-filter"],
-                    ));
-                }
+                _ => return Err(unknown("way to send", part, &["batch", "announce"])),
             }
         }
         Ok(variant)
@@ -284,11 +215,7 @@ impl FromStr for Variant {
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.protocol.fmt(f)?;
-        let ways = [
-            (self.batch, "batch"),
-            (self.announce, "announce"),
-            (self.resend_filter, "resend-filter"),
-        ];
+        let ways = [(self.batch, "batch"), (self.announce, "announce")];
         let mut ways = ways.into_iter().filter(|(is_on, _)| *is_on);
         ways.try_for_each(|(_, way)| write!(f, "+{way}"))
     }
@@ -313,7 +240,7 @@ macro_rules! as_text {
     )*};
 }
 
-as_text!(Protocol, Topology, Isolation, LinkShape, CpuQuota);
+as_text!(Protocol, Topology);
 
 fn unknown(what: &str, text: &str, known: &[&str]) -> String {
     let hint = match nearest(text, known.iter().copied()) {
@@ -325,40 +252,32 @@ fn unknown(what: &str, text: &str, known: &[&str]) -> String {
 
 /// What a socket's buffer takes at once.
 const BATCH_BYTES: usize = 64 * 1024;
-/// Packets of one MTU would take more than ten seconds below it.
-const MIN_BITS: u64 = 1000;
-
-/// The mean rate of a link in bytes per second.
-impl LinkShape {
-    pub(crate) fn bytes_per_second(&self) -> Option<f64> {
-        self.rate_bits.map(|bits| bits as f64 / 8.0)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use pacing::Nanos;
+
     use super::*;
 
     #[test]
     fn what_is_written_is_read_again() {
-        for text in [
-            "v9",
-            "v10",
-            "v11",
-            "v11+batch",
-            "v11+batch+announce+resend-filter",
-        ] {
+        for text in ["v9", "v10", "v11", "v11+batch", "v11+batch+announce"] {
             assert_eq!(text.parse::<Variant>().unwrap().to_string(), text);
         }
-        for text in ["full", "random:3", "capped"] {
+        for text in ["full", "random:3"] {
             assert_eq!(text.parse::<Topology>().unwrap().to_string(), text);
         }
-        let link: LinkShape = "30mbit,40ms,0.1%".parse().unwrap();
-        assert_eq!(link.rate_bits, Some(30_000_000));
-        assert_eq!(link.delay, Some(Nanos::from_millis(40)));
-        assert!((link.loss.unwrap() - 0.001).abs() < 1e-12);
-        assert_eq!(link.to_string().parse::<LinkShape>().unwrap(), link);
-        assert_eq!("25%".parse::<CpuQuota>().unwrap(), CpuQuota(250));
+        for text in ["40ms", "2=5s"] {
+            assert_eq!(text.parse::<PerNode<Nanos>>().unwrap().to_string(), text);
+        }
+        assert_eq!("25%".parse::<CpuShare>().unwrap().to_string(), "25%");
+    }
+
+    #[test]
+    fn a_value_of_one_node_beats_that_of_all() {
+        let delays = ["40ms", "2=100ms"].map(|text| text.parse().unwrap());
+        assert_eq!(PerNode::of(&delays, 1), Some(Nanos::from_millis(40)));
+        assert_eq!(PerNode::of(&delays, 2), Some(Nanos::from_millis(100)));
+        assert_eq!(PerNode::<Nanos>::of(&[], 2), None);
     }
 
     #[test]
@@ -373,8 +292,7 @@ mod tests {
                 .contains("did you mean full?")
         );
         assert!("random:0".parse::<Topology>().is_err());
-        assert!("30,40ms".parse::<LinkShape>().is_err());
-        assert!("100%".parse::<LinkShape>().is_err(), "nothing would arrive");
-        assert!("25".parse::<CpuQuota>().is_err());
+        assert!("x=40ms".parse::<PerNode<Nanos>>().is_err());
+        assert!("25".parse::<CpuShare>().is_err());
     }
 }

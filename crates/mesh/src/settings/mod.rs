@@ -7,13 +7,11 @@ use std::num::{NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
 
 use clap::Args;
-use harness::Part;
-use harness::StartAt;
-use harness::text;
+use harness::{BitRate, Part, StartAt, text};
 use pacing::Nanos;
 use serde::Deserialize;
 
-pub use choices::{CpuQuota, External, Isolation, LinkShape, Protocol, Topology, Variant};
+pub use choices::{CpuShare, External, PerNode, Protocol, Topology, Variant};
 
 /// What all mesh commands share, as flags and as the `[mesh]` table of a mesh file.
 #[derive(Debug, Default, Clone, Args, Deserialize)]
@@ -34,8 +32,8 @@ pub struct MeshSettings {
     #[arg(long, value_name = "MIX")]
     pub mix: Option<String>,
 
-    /// Who is connected with whom: full, random:K (each dials K others) or capped (between 30 and 36
-    /// peers each) [default: full].
+    /// Which nodes are connected: full (all with all) or random:K (each dials K others)
+    /// [default: full].
     #[arg(long, value_name = "TOPOLOGY")]
     #[serde(deserialize_with = "text::option")]
     pub topology: Option<Topology>,
@@ -49,38 +47,29 @@ pub struct MeshSettings {
     #[arg(long, value_name = "N")]
     pub queue: Option<NonZeroU32>,
 
-    /// Do not send a message back to a peer that sent it (each peer's last minute is remembered).
-    #[arg(long)]
-    pub resend_filter: bool,
-
     /// Write all parcels that wait for a peer at once, instead of each in a call of its own.
     #[arg(long)]
     pub batch: bool,
 
-    /// Announce messages by their hash and send them to those who ask, instead of flooding them.
+    /// Announce messages by their hash and send them to the peers that request them, instead of flooding them.
     #[arg(long)]
     pub announce: bool,
 
-    /// What keeps the nodes apart beside being processes: none, loopback-ip (an address of 127.0.0.0/8
-    /// each) or netns (a network namespace each; needs root) [default: none].
-    #[arg(long, value_name = "ISOLATION")]
-    #[serde(deserialize_with = "text::option")]
-    pub isolation: Option<Isolation>,
+    /// An address of 127.0.0.0/8 for each node, in place of 127.0.0.1 for all.
+    #[arg(long)]
+    pub loopback_ip: bool,
 
-    /// What each node's link is like, with --isolation netns: rate, delay and loss, e.g.
-    /// 30mbit,40ms,0.1%.
-    #[arg(long, value_name = "SHAPE")]
-    #[serde(deserialize_with = "text::option")]
-    pub link: Option<LinkShape>,
+    /// What a node writes at most, over all its links: for all nodes, or N=RATE for one, e.g. 30Mbit/s,2=5Mbit/s
+    /// [default: no limit].
+    #[arg(long, value_delimiter = ',', value_name = "RATE")]
+    #[serde(deserialize_with = "text::list")]
+    pub node_rate: Vec<PerNode<BitRate>>,
 
-    /// CPUs that the nodes run on, comma-separated; they take them in turn, one each.
-    #[arg(long, value_delimiter = ',', value_name = "CPU")]
-    pub pin: Vec<usize>,
-
-    /// CPU time that each node may use, as a share of one CPU, to imitate weak machines, e.g. 25%.
-    #[arg(long, value_name = "SHARE")]
-    #[serde(deserialize_with = "text::option")]
-    pub cpu_quota: Option<CpuQuota>,
+    /// How much later what a node writes leaves it: for all nodes, or N=DELAY for one, e.g. 40ms,2=100ms
+    /// [default: not at all].
+    #[arg(long, value_delimiter = ',', value_name = "DELAY")]
+    #[serde(deserialize_with = "text::list")]
+    pub delay: Vec<PerNode<Nanos>>,
 
     /// With several machines: the addresses of all of them, comma-separated. Node I is on the machine
     /// whose place in the list is the remainder of I by their number, and listens on --port plus I.
@@ -123,11 +112,6 @@ pub struct MeshSettings {
     /// Print no line for each second.
     #[arg(short, long)]
     pub quiet: bool,
-
-    /// Print lines, which a mesh run always does; accepted so that scripts can pass it to all loads.
-    #[arg(long)]
-    #[serde(skip)]
-    pub no_tui: bool,
 }
 
 impl MeshSettings {
@@ -141,9 +125,6 @@ impl MeshSettings {
             topology: self.topology.or(file.topology),
             fanout: self.fanout.or(file.fanout),
             queue: self.queue.or(file.queue),
-            isolation: self.isolation.or(file.isolation),
-            link: self.link.or(file.link),
-            cpu_quota: self.cpu_quota.or(file.cpu_quota),
             shard: self.shard.or(file.shard),
             start_at: self.start_at.or(file.start_at),
             port: self.port.or(file.port),
@@ -151,21 +132,17 @@ impl MeshSettings {
             drain_timeout: self.drain_timeout.or(file.drain_timeout),
             seed: self.seed.or(file.seed),
             out: self.out.or(file.out),
-            pin: if self.pin.is_empty() {
-                file.pin
-            } else {
-                self.pin
-            },
-            hosts: if self.hosts.is_empty() {
-                file.hosts
-            } else {
-                self.hosts
-            },
-            resend_filter: self.resend_filter || file.resend_filter,
+            hosts: or_list(self.hosts, file.hosts),
+            node_rate: or_list(self.node_rate, file.node_rate),
+            delay: or_list(self.delay, file.delay),
+            loopback_ip: self.loopback_ip || file.loopback_ip,
             batch: self.batch || file.batch,
             announce: self.announce || file.announce,
             quiet: self.quiet || file.quiet,
-            no_tui: self.no_tui || file.no_tui,
         }
     }
+}
+
+fn or_list<T>(own: Vec<T>, file: Vec<T>) -> Vec<T> {
+    if own.is_empty() { file } else { own }
 }

@@ -2,9 +2,9 @@
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+pub use harness::BitRate;
 use pacing::Nanos;
 use rpc::Endpoint;
 
@@ -67,37 +67,6 @@ pub struct AnalyseArgs {
     /// how uncertain that may be.
     #[arg(long, value_name = "TIME", default_value = "100ms", requires = "with")]
     pub max_clock_offset: Nanos,
-}
-
-/// Bits a second, as they are written: a number and bit/s, kbit/s, Mbit/s or Gbit/s.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BitRate(f64);
-
-impl BitRate {
-    pub(crate) const fn bits_per_second(self) -> f64 {
-        self.0
-    }
-}
-
-impl FromStr for BitRate {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let units = [
-            ("kbit/s", 1e3),
-            ("Mbit/s", 1e6),
-            ("Gbit/s", 1e9),
-            ("bit/s", 1.0),
-        ];
-        let found = units.iter().find_map(|(unit, factor)| {
-            let number: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
-            Some(number * factor)
-        });
-        let rate = found.filter(|rate| rate.is_finite() && *rate > 0.0);
-        rate.map(Self).ok_or_else(|| {
-            "write a number above 0 and bit/s, kbit/s, Mbit/s or Gbit/s, as in 30Mbit/s".into()
-        })
-    }
 }
 
 /// `txgen record`

@@ -8,7 +8,7 @@ use crate::settings::Topology;
 
 /// How the account adds up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Laws {
+pub(crate) struct Conservation {
     /// What is broken of them; empty when the account adds up.
     pub violations: Vec<String>,
     /// Parcels written.
@@ -23,29 +23,25 @@ pub(crate) struct Laws {
     pub sights: u64,
 }
 
-impl Laws {
+impl Conservation {
     /// Checks an account.
     pub(crate) fn of(account: &Account, topology: Topology, fanout: u16) -> Self {
         let mut laws = Self::default();
         laws.parcels(account);
-        // There, requests for endpoints are dropped at full queues too, and are no messages.
-        if topology != Topology::Capped {
-            laws.queues(account);
-        }
+        laws.queues(account);
         laws.sights(account, topology, fanout);
         laws
     }
 
-    /// Every message put into a queue was written, dropped or filtered, or waits.
+    /// Every message put into a queue was written or dropped, or waits.
     fn queues(&mut self, account: &Account) {
         for (node, it) in account.nodes.iter().enumerate() {
             let Some(status) = &it.status else {
                 continue;
             };
             let total = &it.total;
-            let left =
-                total.messages_out + total.dropped_full + total.dropped_link + total.filtered;
-            // Control parcels may wait too, so what waits is an upper bound.
+            let left = total.messages_out + total.dropped_full + total.dropped_link;
+            // Pings may wait too, so what waits is an upper bound.
             if total.queued_in < left || total.queued_in > left + status.queued {
                 self.violations.push(format!(
                     "node {node} put {} messages into queues, but {left} left them and {} wait",
@@ -97,17 +93,17 @@ impl Laws {
             .sum();
         let explained =
             total.dropped_full + total.dropped_link + total.dropped_no_peer + self.lost + waiting;
-        let tells = |status: &Status| !status.links.is_empty();
+        let has_links = |status: &Status| !status.links.is_empty();
         let mut statuses = account.nodes.iter().map(|it| it.status.as_ref());
-        let everybody_tells = statuses.all(|status| status.is_some_and(tells));
+        let all_report = statuses.all(|status| status.is_some_and(has_links));
         let floods = topology == Topology::Full && u64::from(fanout) + 1 >= nodes;
-        if everybody_tells && floods && explained == 0 && self.sights != self.sights_due {
+        if all_report && floods && explained == 0 && self.sights != self.sights_due {
             self.violations.push(format!(
                 "{} first sights were due and there were {}, but nothing was dropped or lost",
                 self.sights_due, self.sights
             ));
         }
-        if self.sights > self.sights_due && everybody_tells {
+        if self.sights > self.sights_due && all_report {
             self.violations.push(format!(
                 "there were {} first sights, more than the {} that were due",
                 self.sights, self.sights_due
@@ -132,8 +128,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::control::Row;
-    use crate::counters::Counters;
+    use crate::control::{Counters, Row};
     use crate::load::MeshLoad;
 
     /// Two nodes, of which the first made 10 messages; `change` may spoil the account.
@@ -170,12 +165,12 @@ mod tests {
     }
 
     fn violations(account: &Account) -> Vec<String> {
-        Laws::of(account, Topology::Full, 16).violations
+        Conservation::of(account, Topology::Full, 16).violations
     }
 
     #[test]
     fn an_account_of_which_nothing_is_missing_adds_up() {
-        let laws = Laws::of(&account(|_, _| {}), Topology::Full, 16);
+        let laws = Conservation::of(&account(|_, _| {}), Topology::Full, 16);
         assert_eq!((laws.written, laws.read, laws.lost), (42, 42, 0));
         assert_eq!((laws.sights_due, laws.sights), (20, 20));
         assert!(laws.violations.is_empty(), "{:?}", laws.violations);
@@ -190,7 +185,7 @@ mod tests {
             statuses[1].links[0].broken = 1;
             rows[1].counters.first_seen_for_all = 9;
         });
-        let laws = Laws::of(&broken, Topology::Full, 16);
+        let laws = Conservation::of(&broken, Topology::Full, 16);
         assert_eq!(
             (laws.violations.len(), laws.lost),
             (0, 1),
@@ -227,7 +222,7 @@ mod tests {
         let mut account = account(|_, _| {});
         account.nodes[1].status = None;
         account.nodes[1].ended_s = Some(0.5);
-        let laws = Laws::of(&account, Topology::Full, 16);
+        let laws = Conservation::of(&account, Topology::Full, 16);
         assert_eq!((laws.written, laws.lost), (21, 21));
         assert!(laws.violations.is_empty(), "{:?}", laws.violations);
     }
