@@ -1,8 +1,8 @@
-//! What each side of a link says first.
+//! The first parcel of each side of a link.
 
 use crate::parcel::{ParcelKind, Version};
 
-/// What every parcel or handshake of a node says about it.
+/// The sender's part of every parcel or handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     /// Nodes of other networks are refused.
@@ -23,7 +23,7 @@ pub struct Handshake {
     pub identity: Identity,
     /// The version that the sender wants to speak, or that it agrees to.
     pub version: Version,
-    /// The sender's random number, the same on all its links: a node that hears its own has dialled
+    /// The sender's random number, the same on all its links: a node that reads its own has dialled
     /// itself.
     pub nonce: u64,
     /// What the sender offers beyond factom-p2p, a bit each ([`FEATURE_ANNOUNCE`]). Only V11

@@ -1,4 +1,4 @@
-//! Who dials whom.
+//! Which nodes dial which others.
 
 use pacing::Random;
 

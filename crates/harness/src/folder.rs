@@ -71,8 +71,8 @@ fn unwritable(path: &Path) -> String {
     )
 }
 
-/// Makes `runs/<utc>-<shape>`, with a number behind it where another run began in the same second. What
-/// cannot be made is named all the same: taking it as a run folder says why.
+/// Makes `runs/<utc>-<shape>`, with a number behind it where another run began in the same second. A folder that
+/// cannot be made is named all the same: the error comes from [`RunFolder::create`].
 pub fn default_folder(shape: &str) -> PathBuf {
     let stamp = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
     free_folder(Path::new("runs"), &format!("{stamp}-{shape}"))

@@ -1,6 +1,6 @@
 //! What is wrong in a TOML file: the line and column, and the key that was probably meant.
 //!
-//! The kinds of phases are told apart by one of their keys. Serde loses the places of values on the way through such
+//! The kinds of phases are distinguished by one of their keys. Serde loses the places of values on the way through such
 //! an enum, so they are looked up again.
 
 use std::collections::BTreeMap;

@@ -152,7 +152,7 @@ pub struct CompareArgs {
     #[arg(required = true, num_args = 1.., value_name = "VARIANT")]
     pub variants: Vec<Variant>,
     /// Another implementation, as NAME=PROGRAM, in the protocol of the first variant; may be repeated.
-    /// docs/mesh.md says what the program has to understand.
+    /// docs/mesh.md describes what the program has to understand.
     #[arg(long, value_name = "NAME=PROGRAM")]
     pub external: Vec<External>,
     /// Transactions per second.

@@ -6,7 +6,7 @@ use harness::{RunFolder, Shutdown, default_folder, exit, note, print};
 use measure::{Change, ValueDifference, Values, compare_values};
 use ops::command::{CommandError, failed, usage};
 use report::text::{number, or_dash, percent_tenths};
-use report::{Page, Table, meaning_name, meaning_words};
+use report::{Page, Table, verdict_name, verdict_words};
 use serde_json::{Map, Value, json};
 
 use super::judge::ScheduleKept;
@@ -280,7 +280,7 @@ impl<'a> Comparison<'a> {
                     "change": it.change.map(|change| change.by),
                     "low": interval.map(|(low, _)| low),
                     "high": interval.map(|(_, high)| high),
-                    "meaning": meaning_name(it.meaning),
+                    "meaning": verdict_name(it.meaning),
                 })
             };
             METRICS
@@ -319,7 +319,7 @@ fn table(differences: &[ValueDifference]) -> Table {
             None => "-".into(),
         })
         .figure("interval", |(_, it)| interval(it.change))
-        .text("", |(_, it)| meaning_words(it.meaning))
+        .text("", |(_, it)| verdict_words(it.meaning))
         .table()
 }
 
@@ -378,7 +378,7 @@ const METRICS: [Metric; 11] = [
 
 #[cfg(test)]
 mod tests {
-    use measure::Meaning;
+    use measure::ComparisonVerdict;
 
     use super::*;
     use crate::account::{Account, PlayedMesh};
@@ -434,7 +434,10 @@ mod tests {
         let comparison = Comparison::of(&sides, 0.05);
         assert_eq!(sides[1].valid().count(), 0);
         let meaning = comparison.differences[0][0].meaning;
-        assert!(matches!(meaning, Meaning::CannotTell(_)), "{meaning:?}");
+        assert!(
+            matches!(meaning, ComparisonVerdict::CannotTell(_)),
+            "{meaning:?}"
+        );
         assert_eq!(comparison.remarks().len(), 1);
         assert!(comparison.remarks()[0].starts_with("b: 3 of 3 runs are invalid and left out"));
     }

@@ -15,7 +15,7 @@ pub(crate) struct Conservation {
     pub written: u64,
     /// Of those, read.
     pub read: u64,
-    /// Of those, lost with links that broke, or on the way to a node that ended and could not tell.
+    /// Of those, lost with links that broke, or on the way to a node that ended without a report.
     pub lost: u64,
     /// First sights that are due: each message that every node relays, at every node.
     pub sights_due: u64,

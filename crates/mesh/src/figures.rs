@@ -6,7 +6,7 @@ use super::account::{Account, GENERATOR};
 use super::control::CodecTime;
 use super::control::Counters;
 
-/// Figures of all nodes together while the load was offered, unless they say otherwise.
+/// Figures of all nodes together while the load was offered, unless a figure names another span.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figures {
     /// Transactions offered per second.

@@ -38,7 +38,7 @@ pub(crate) fn write(
     folder.write("report.html", page)
 }
 
-/// A row a second and node, in the order in which nodes told of them.
+/// A row a second and node, in the order in which nodes reported them.
 fn series(account: &Account) -> impl Iterator<Item = String> {
     let heading = format!(
         "second,node,planned,{},queued,links,latency_p50_ms,latency_p99_ms,latency_max_ms,\

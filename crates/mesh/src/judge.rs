@@ -1,6 +1,6 @@
 //! The one place that judges a mesh run: whether the load was offered as planned, and what gave first.
 //!
-//! Evidence comes before conclusions: each piece says what was seen and when it began. A cause is
+//! Evidence comes before conclusions: each piece is something that was seen, and when it began. A cause is
 //! something that was at its limit when, or shortly before, the first symptom began.
 
 use std::collections::BTreeMap;
@@ -75,10 +75,10 @@ pub(crate) struct GaveFirst {
 pub(crate) enum ScheduleKept {
     /// Everything, in time.
     Valid,
-    /// Not everything in time, but only after something of the mesh had given: steps from there on say
-    /// nothing about higher rates.
+    /// Not everything in time, but only after something of the mesh had given: later steps are
+    /// no evidence for higher rates.
     Degraded,
-    /// The generator itself failed: the run says nothing about the mesh from there on.
+    /// The generator itself failed: the rest of the run is no evidence about the mesh.
     Invalid,
 }
 
@@ -287,7 +287,7 @@ fn shortfall(seconds: &[&NodeSecond]) -> Option<Finding> {
     })
 }
 
-/// The same over the whole load: a generator without a CPU tells of no second in time, and a load may be shorter
+/// The same over the whole load: a generator without a CPU reports no second in time, and a load may be shorter
 /// than the seconds in a row that are looked for.
 fn shortfall_in_all(seconds: &[&NodeSecond], account: &Account) -> Option<Finding> {
     let planned = account.planned();
@@ -360,7 +360,7 @@ fn first_node(
 }
 
 /// The machine had no CPU to spare. When programs that are not of the mesh had a part of its CPUs as the first
-/// symptom began, that says nothing about what the mesh can do.
+/// symptom began, that is no evidence of what the mesh can do.
 fn machine_cpu(account: &Account, offered_s: u64, first: Option<u64>) -> Option<Finding> {
     let during = || account.machine.iter().filter(|it| it.second < offered_s);
     let is_full = |it: &&MachineSecond| it.busy + it.stolen >= it.cpus * FULL_MACHINE;

@@ -40,7 +40,7 @@ use plan::MeshPlan;
 use progress::Progress;
 use summary::MeshSummary;
 
-/// Does what the command line says; gives the exit code.
+/// Executes a command line; gives the exit code.
 ///
 /// # Errors
 /// With exit code 2 when the command line or a file is at fault, 1 otherwise.

@@ -1,4 +1,4 @@
-//! What the generator of a mesh offers: phases as in a scenario file, which a node can be told.
+//! What the generator of a mesh offers: phases as in a scenario file, which are sent to the node.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::cli::{RampArgs, SquareArgs};
 pub(crate) struct MeshLoad {
     /// The word for it.
     pub(crate) name: String,
-    /// As a node is told.
+    /// As they are sent to a node.
     pub(crate) phases: Vec<Value>,
     /// The same, made.
     pub(crate) profile: Profile,

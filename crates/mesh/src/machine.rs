@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct MachineSecond {
     pub(crate) second: u64,
-    /// CPUs that were busy, whoever had them.
+    /// CPUs that were busy, with any program.
     pub(crate) busy: f64,
     /// CPUs that another guest of the host had (steal).
     pub(crate) stolen: f64,
@@ -31,7 +31,7 @@ struct Ticks {
 }
 
 impl MachineMeter {
-    /// What was done since the last look; `None` at the first one, and where the system does not tell.
+    /// The CPU time since the last call; `None` at the first one, and where the system has no `/proc/stat`.
     pub(crate) fn look(&mut self, second: u64) -> Option<MachineSecond> {
         let now = Ticks::of(&fs::read_to_string("/proc/stat").ok()?)?;
         let last = self.last.replace(now)?;

@@ -11,7 +11,7 @@ use super::control::Counters;
 use super::crew::Member;
 use super::machine::MachineSecond;
 
-/// Puts the rows of all nodes together and prints a line for each second that all have told of.
+/// Adds the rows of all nodes and prints a line for each second that all have reported.
 pub(crate) struct Progress {
     quiet: bool,
     /// Nodes of this machine that have not ended.
@@ -30,7 +30,7 @@ struct Second {
     all: Counters,
     p99_ms: Option<f64>,
     busy: Option<f64>,
-    /// Nodes that had not told of it when it was printed.
+    /// Nodes that had not reported it when it was printed.
     missing: usize,
 }
 
@@ -71,7 +71,7 @@ impl Progress {
         self.own_nodes = self.own_nodes.saturating_sub(1);
     }
 
-    /// Takes a row; prints the seconds that are complete, and those that nodes are too slow to tell of.
+    /// Adds a row; prints the seconds that are complete, and those that nodes are too slow to report.
     pub(crate) fn row(&mut self, row: &NodeSecond, machine: Option<MachineSecond>) {
         if self.quiet {
             return;
@@ -146,7 +146,7 @@ fn table(number: u64, second: &Second) -> Table {
 }
 
 const LINES_PER_HEADER: u64 = 20;
-/// A node that is slow to tell holds the lines up so long.
+/// A node that is slow to report holds the lines up so long.
 const SECONDS_TO_WAIT: u64 = 3;
 
 #[cfg(test)]
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// Each second with the entries of all nodes that had told of it, and how many had not.
+    /// Each second with the entries of all nodes that had reported it, and how many had not.
     fn lines(progress: &mut Progress, rows: &[(u16, u64)]) -> Vec<(u64, u64, usize)> {
         let over = |&(node, second): &(u16, u64)| progress.take(&row(node, second), None);
         let over = rows.iter().flat_map(over);

@@ -2,7 +2,7 @@
 
 use pacing::{Nanos, mix};
 
-/// What a message carries to be told from all others and to be timed: it takes the place of random
+/// What a message carries to be distinguished from all others and to be timed: it takes the place of random
 /// bytes, so the size is the kind's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stamp {

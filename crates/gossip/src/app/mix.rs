@@ -6,7 +6,7 @@ use pacing::Nanos;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KindId(usize);
 
-/// To whom the node that makes a message hands it.
+/// The peers that the node that makes a message sends it to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fan {
     /// One peer, drawn at random.
@@ -24,7 +24,7 @@ pub struct Kind {
     pub tag: u8,
     /// The size of every message of this kind, in bytes, type included.
     pub size: usize,
-    /// To whom its maker hands it.
+    /// The peers that its maker sends it to.
     pub fan: Fan,
     /// Whether a node that sees one for the first time broadcasts it.
     pub relay: bool,

@@ -7,7 +7,7 @@ use pacing::{Nanos, Random, mix};
 use super::{Fan, KindId, Mix, Source, Stamp, Transaction};
 use crate::node::{PeerId, Routing};
 
-/// One node's part: writes its messages, and knows what to do with those of others.
+/// One node's part: makes its messages, and gives the reaction to those of others.
 #[derive(Debug, Clone)]
 pub struct App {
     mix: Arc<Mix>,

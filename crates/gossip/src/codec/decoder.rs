@@ -12,7 +12,7 @@ use crate::{
     parcel::{Parcel, ParcelKind, Version},
 };
 
-/// What a link has said.
+/// What was read from a link.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// Once, before all parcels.
@@ -24,7 +24,7 @@ pub enum Event<'a> {
 /// One direction of a link, as its receiver sees it.
 ///
 /// Give it bytes as they arrive ([`Decoder::push`]) and take what they complete
-/// ([`Decoder::next`]). The form of the stream is told from its first four bytes. The buffer holds
+/// ([`Decoder::next`]). The first four bytes show the form of the stream. The buffer holds
 /// what has arrived and is not yet taken: a length is believed only as its bytes arrive.
 #[derive(Debug)]
 pub struct Decoder {

@@ -1,6 +1,6 @@
 //! The part of protobuf's encoding that V11 needs, on borrowed bytes.
 //!
-//! `prost` would copy each payload before a node knows whether it has seen it; three of four have
+//! `prost` would copy each payload before the node has looked up whether it has seen it; three of four have
 //! been seen. The encoding is protobuf.dev's "Encoding".
 
 use super::CodecError;

@@ -47,7 +47,7 @@ pub(super) const SLIM_TYPE: &[u8] = b"\
 const MESSAGE_ID: u64 = 128;
 const SLIM_ID: u64 = 132;
 
-/// Who sends a V9 message, as its header says it.
+/// The sender of a V9 message, as its header names it.
 pub(super) struct Sender<'a> {
     pub(super) identity: Identity,
     /// The identity's listen port as text.
@@ -132,7 +132,7 @@ pub(super) fn handshake(message: &Message<'_>) -> Result<Handshake, CodecError> 
     })
 }
 
-/// Checks what V9's header says of its payload.
+/// Checks the length and the checksum in V9's header.
 pub(super) fn check(message: &Message<'_>) -> Result<(), CodecError> {
     if message.version != u64::from(Version::V9.number()) {
         return Err(CodecError::UnknownVersion(message.version));

@@ -34,7 +34,7 @@ use crate::{
 ///
 /// Its driver calls the `on_` functions as things happen, then takes every [`Output`]; and calls
 /// [`Node::on_timeout`] when [`Node::next_timeout`] has passed. All instants come from one clock and
-/// never go back. Which links a node has, whom it sends what, and every random choice follow from its
+/// never go back. Its links, what it sends to which peer, and every random choice follow from its
 /// settings, its seed and what it receives.
 #[derive(Debug)]
 pub struct Node {

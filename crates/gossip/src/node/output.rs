@@ -21,7 +21,7 @@ pub enum Origin {
 /// Whom a message is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Routing {
-    /// The dialled peers and as many random others as the fan-out says.
+    /// The dialled peers and as many random others as the fan-out.
     Broadcast,
     /// Every peer.
     FullBroadcast,

@@ -1,4 +1,4 @@
-//! Parcels in, and to whom they go on.
+//! Parcels that come in, and the peers that messages go on to.
 
 use bytes::Bytes;
 use pacing::Nanos;
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Node {
-    /// Offers a message, and says for how many peers it was queued.
+    /// Offers a message; gives for how many peers it was queued.
     ///
     /// A message for one random peer is first seen here when it comes back, as in the original, where
     /// a message costs 1 + N(N − 1) transmissions in a full mesh of N nodes. One that is broadcast and
@@ -203,7 +203,7 @@ impl Node {
                 self.received_message(slot, parcel.payload);
             }
             ParcelKind::Ping => self.queue_control(slot, ParcelKind::Pong, b"Pong"),
-            // Requests for endpoints are not answered: who is linked with whom is laid out in advance.
+            // Requests for endpoints are not answered: the links are laid out in advance.
             _ => {}
         }
         Ok(())

@@ -57,7 +57,7 @@ impl Direction {
         }
     }
 
-    /// Takes a write, and says when it arrives; none when it has to wait for room.
+    /// Takes a write; gives when it arrives, none when it has to wait for room.
     pub(super) fn write(&mut self, now: Nanos, bytes: Vec<u8>) -> Option<(Nanos, Vec<u8>)> {
         if self.unread > 0 && self.unread + bytes.len() > self.buffer {
             self.blocked = Some(bytes);

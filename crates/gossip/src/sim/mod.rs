@@ -57,7 +57,7 @@ pacing::settings! {
 
 /// Runs a load of `duration` through the simulated network.
 ///
-/// `schedule` says when each transaction of `mix` is due at node 0, as in a real run.
+/// `schedule` has the instant at which each transaction of `mix` is due at node 0, as in a real run.
 pub fn run(
     settings: &SimSettings,
     mix: Mix,

@@ -285,7 +285,7 @@ impl<'a> World<'a> {
         self.plan(done, What::Done(host));
     }
 
-    /// Does a task, and says when it is done.
+    /// Does a task; gives when it is done.
     fn work(&mut self, host: usize, now: Nanos, task: Task) -> Nanos {
         let node = &mut self.hosts[host].node;
         let mut clock = now;

@@ -74,7 +74,7 @@ const UNKNOWN: LinkCount = LinkCount {
     broken: 0,
 };
 
-/// A node's number from what its handshake says, which counts from 1.
+/// A node's number from the id in its handshake, which counts from 1.
 pub(super) fn number(node_id: u32) -> Option<u16> {
     u16::try_from(node_id.checked_sub(1)?).ok()
 }

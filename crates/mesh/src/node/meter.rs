@@ -131,7 +131,7 @@ fn pairs(latency: &Latency) -> Vec<(u64, u64)> {
 
 /// CPU time of this process, and how long it was ready and waited for a CPU, in nanoseconds. The latter
 /// is that of the only thread, from `/proc/self/schedstat` (the kernel's sched-stats.rst); zero where
-/// the kernel does not tell.
+/// the kernel does not report it.
 fn cpu_times() -> (u64, u64) {
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     let cpu_ns = cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64;
