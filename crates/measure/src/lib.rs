@@ -24,9 +24,8 @@ pub use format::conservation::{Conservation, Law};
 pub use format::counts::{CommittedAnyway, Counts, Late};
 pub use format::document::FORMAT;
 pub use format::event::{
-    AcceptanceSeen, Answered, BlockSeen, BlockTx, Cause, Failure, LATE_LIMIT, MempoolSample,
-    ReconnectReason, Reconnected, Reply, Sent, SourceId, TxHash, UNKNOWN_CODE, Unsent,
-    UnsentReason, hash_prefix,
+    Answered, BlockSeen, BlockTx, Cause, Failure, LATE_LIMIT, MempoolSample, ReconnectReason,
+    Reconnected, Reply, Sent, SourceId, TxHash, UNKNOWN_CODE, Unsent, UnsentReason, hash_prefix,
 };
 pub use format::evidence::{
     Evidence, EvidenceKind, LateOrUnsent, LimitedBy, Stage, StageEvidence, Strength,

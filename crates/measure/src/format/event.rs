@@ -215,17 +215,6 @@ pub struct BlockSeen {
     pub txs: Vec<BlockTx>,
 }
 
-/// Transactions that a node accepted, seen by one follower: how acceptance is known where requests
-/// have no answers. Several followers may report the same transaction: the earliest observation
-/// counts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AcceptanceSeen {
-    /// When they were seen.
-    pub observed: Nanos,
-    /// Their ids.
-    pub txs: Vec<TxHash>,
-}
-
 /// The depth of one node's mempool at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MempoolSample {

@@ -169,26 +169,10 @@ impl Pending {
     /// The record that a transaction of a block observed at `observed` belongs to: of several with
     /// its hash, the first that had been sent by then.
     pub(crate) fn find_uncommitted(&self, hash: &TxHash, observed: Nanos) -> Option<Slot> {
-        self.find_observed(hash, observed, |record| !record.is_committed())
-    }
-
-    /// The record that a transaction accepted without an answer belongs to.
-    pub(crate) fn find_unanswered(&self, hash: &TxHash, observed: Nanos) -> Option<Slot> {
-        self.find_observed(hash, observed, |record| {
-            record.state == RecordState::Unanswered
-        })
-    }
-
-    fn find_observed(
-        &self,
-        hash: &TxHash,
-        observed: Nanos,
-        qualifies: impl Fn(&Record) -> bool,
-    ) -> Option<Slot> {
         self.table
             .iter_hash(hash_prefix(hash))
             .map(|&slot| (slot, record_at(&self.chunks, slot)))
-            .filter(|(_, record)| record.hash == *hash && qualifies(record))
+            .filter(|(_, record)| record.hash == *hash && !record.is_committed())
             // The stamp of sending is taken after it, so an observation may be slightly earlier.
             .min_by_key(|(_, record)| (record.sent > observed, record.index))
             .map(|(slot, _)| Slot(slot))

@@ -69,7 +69,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             return;
         }
         self.low = low;
-        self.take_observations(low);
+        self.take_blocks(low);
         self.close_until(low);
     }
 
@@ -178,9 +178,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             return;
         }
         let mut row = self.series_row(begin, end);
-        if self.config.answers {
-            row.silent = self.endpoints.take(end, &self.config.endpoints);
-        }
+        row.silent = self.endpoints.take(end, &self.config.endpoints);
         self.files.series.push(&row);
         self.run.seconds.push(&row);
         self.show_second(row);

@@ -1,11 +1,11 @@
-//! Taking over blocks and acceptances that followers saw.
+//! Taking over blocks that followers saw.
 
 use std::io::Write;
 
 use pacing::Nanos;
 
 use super::Recorder;
-use crate::format::event::{BlockSeen, BlockTx, Reply, UNKNOWN_CODE};
+use crate::format::event::{BlockSeen, BlockTx, UNKNOWN_CODE};
 use crate::format::latency::LatencyKind;
 use crate::format::rows::BlockRow;
 use crate::record::pending::RecordState;
@@ -14,26 +14,10 @@ use crate::record::waiting::Awaited;
 use crate::stats::block_span::BlockSpan;
 
 impl<W: Write, P: Plan> Recorder<W, P> {
-    /// Takes over the blocks and acceptances that were observed by `low`.
-    pub(super) fn take_observations(&mut self, low: Nanos) {
+    /// Takes over the blocks that were observed by `low`.
+    pub(super) fn take_blocks(&mut self, low: Nanos) {
         while let Some((block, interval_ns)) = self.blocks.take(low) {
-            self.take_acceptances(block.observed);
             self.take_block(&block, interval_ns);
-        }
-        self.take_acceptances(low);
-    }
-
-    fn take_acceptances(&mut self, low: Nanos) {
-        while let Some(entry) = self.acceptances.first_entry()
-            && *entry.key() <= low
-        {
-            let (observed, txs) = entry.remove_entry();
-            for tx in &txs {
-                if let Some(slot) = self.pending.find_unanswered(tx, observed) {
-                    self.tally.answer(Reply::Accepted);
-                    self.accepted(slot, observed);
-                }
-            }
         }
     }
 
@@ -83,11 +67,6 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             return false;
         };
         let at = block.observed;
-        if !self.config.answers && self.pending.at(slot).state == RecordState::Unanswered {
-            // No follower saw it accepted before: the block is the first sign of it.
-            self.tally.answer(Reply::Accepted);
-            self.accepted(slot, at);
-        }
         self.reach(at);
         let record = self.pending.at_mut(slot);
         record.committed = at;

@@ -42,7 +42,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     /// draws up the summary.
     pub fn finish(mut self, end: RunEnd) -> Finished {
         self.segments.cut(end.offered_until);
-        self.take_observations(Nanos::MAX);
+        self.take_blocks(Nanos::MAX);
         self.close_rest(end.ended);
         self.settle_rest(end.ended);
         self.hlog
@@ -99,10 +99,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             senders, followers, ..
         } = self.config;
         let blocks_until = self.watermarks.reached(senders..senders + followers);
-        let answers_until = match self.config.answers {
-            true => self.watermarks.reached(0..senders),
-            false => blocks_until,
-        };
+        let answers_until = self.watermarks.reached(0..senders);
         let [answers_until, blocks_until] = [answers_until, blocks_until].map(|at| at.min(ended));
         self.health.pending_bytes_peak = self
             .health

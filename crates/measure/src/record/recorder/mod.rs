@@ -6,7 +6,7 @@ mod finish;
 mod settle;
 mod watch;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::Write;
 use std::num::NonZeroU32;
 
@@ -20,8 +20,8 @@ pub(crate) use self::close::growth;
 use self::close::{EndedSteps, RunTotals, StepUnderway};
 use crate::format::code::Codespace;
 use crate::format::event::{
-    AcceptanceSeen, Answered, BlockSeen, Cause, Failure, MempoolSample, ReconnectReason,
-    Reconnected, Reply, Sent, SourceId, TxHash, Unsent,
+    Answered, BlockSeen, Cause, Failure, MempoolSample, ReconnectReason, Reconnected, Reply, Sent,
+    SourceId, Unsent,
 };
 use crate::format::hlog::{self, HlogWriter};
 use crate::format::latency::{LatencyKind, LatencySet};
@@ -65,10 +65,6 @@ pub struct RecorderConfig {
     /// Seconds in one interval of `latency.hlog`. One is right up to a day; a week of seconds
     /// makes a file of gigabytes.
     pub hlog_interval_s: NonZeroU32,
-    /// Whether the target answers requests. Without answers, followers report what was accepted
-    /// (see [`Recorder::accepted_unanswered`]), and a transaction that a block shows before that is
-    /// accepted then.
-    pub answers: bool,
     /// Whether an answer says that the node has checked the transaction.
     pub checked: bool,
     /// How many may be in flight, where what is due beyond waits for them instead of being given up.
@@ -96,7 +92,6 @@ impl RecorderConfig {
             max_pending: 1 << 21,
             max_lag: Nanos::from_nanos(10_000_000_000),
             hlog_interval_s: NonZeroU32::MIN,
-            answers: true,
             checked: true,
             waits_at: None,
             block_gas: None,
@@ -126,8 +121,6 @@ pub struct Recorder<W, P> {
     /// The latest stamp of all events.
     latest: Nanos,
     blocks: WaitingBlocks,
-    /// Acceptances that wait like blocks, by the instant of their observation.
-    acceptances: BTreeMap<Nanos, Vec<TxHash>>,
     segments: Segments,
     windows: Windows,
     /// The second, the step and the interval of the log that are being put together.
@@ -176,7 +169,6 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             low: Nanos::ZERO,
             latest: Nanos::ZERO,
             blocks: WaitingBlocks::default(),
-            acceptances: BTreeMap::new(),
             segments: Segments::new(config.warmup, &mut plan),
             windows: Windows::default(),
             second: Span::default(),
@@ -207,7 +199,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         if self.pending.is_full() {
             self.settle_one_early();
         }
-        let slot = self.pending.insert(sent);
+        self.pending.insert(sent);
         self.health.pending_peak = self.health.pending_peak.max(self.pending.len() as u64);
         self.tally.fate.sent += 1;
         self.windows.sent(sent.sent);
@@ -222,10 +214,6 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         span.endpoints.sent(sent.endpoint);
         span.latencies.record(LatencyKind::Lateness, lateness);
         span.cohorts.of(sent.step).due_sent += 1;
-        if !self.config.answers && self.is_unfollowed() {
-            // Neither an answer nor a follower will report on it.
-            self.settle(slot, sent.sent);
-        }
     }
 
     /// A request ended.
@@ -301,13 +289,6 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.blocks.insert(block);
     }
 
-    /// A follower saw transactions accepted whose requests have no answers. They count once every
-    /// source is past `observed`.
-    pub fn accepted_unanswered(&mut self, seen: AcceptanceSeen) {
-        let waiting = self.acceptances.entry(seen.observed).or_default();
-        waiting.extend(seen.txs);
-    }
-
     /// The depth of one node's mempool.
     pub fn mempool(&mut self, sample: &MempoolSample) {
         let endpoint = usize::from(sample.endpoint);
@@ -344,7 +325,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         cost.down_ms_max = cost.down_ms_max.max(down_ms);
     }
 
-    /// Nothing stamped before `t` will come from `source` any more. Blocks and acceptances observed
+    /// Nothing stamped before `t` will come from `source` any more. Blocks observed
     /// and rows that end by the time all sources are past are taken over and written.
     pub fn watermark(&mut self, source: SourceId, t: Nanos) {
         let low = self.watermarks.raise(source, t);
