@@ -18,6 +18,7 @@ mod devnode_command;
 mod drain;
 pub mod exit;
 pub mod folder;
+mod journal;
 pub mod live;
 pub mod managed;
 pub mod merge_command;

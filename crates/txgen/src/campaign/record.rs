@@ -1,12 +1,9 @@
 //! The files of a campaign, written again after every run, so that a campaign that was killed leaves
 //! what is done.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use jiff::Timestamp;
 
 use super::document::{CampaignState, Document, FORMAT, Run, RunState};
@@ -14,13 +11,15 @@ use super::figures::Figures;
 use super::html;
 use super::prepare::Prepared;
 use crate::exit;
+use crate::journal::Journal;
+use crate::output::recorded;
 use crate::run::host;
 use crate::scenario::Script;
 
 /// A campaign's document and where it is written.
 pub(super) struct Record {
     pub(super) document: Document,
-    folder: PathBuf,
+    journal: Journal,
 }
 
 /// How a run ended.
@@ -72,7 +71,7 @@ impl Record {
         };
         let record = Self {
             document,
-            folder: folder.into(),
+            journal: Journal::new(folder),
         };
         record.write()?;
         Ok(record)
@@ -80,7 +79,7 @@ impl Record {
 
     /// The run folder of a run.
     pub(super) fn place(&self, number: usize) -> PathBuf {
-        self.folder.join(&self.document.runs[number].folder)
+        self.journal.path(&self.document.runs[number].folder)
     }
 
     /// Notes that a run begins.
@@ -114,13 +113,12 @@ impl Record {
 
     /// Writes everything anew: the document, the bursts as CSV, the report.
     pub(super) fn write(&self) -> anyhow::Result<()> {
-        let mut text = serde_json::to_string_pretty(&self.document)?;
-        text.push('\n');
-        self.replace("campaign.json", text.as_bytes())?;
+        self.journal.document("campaign.json", &self.document)?;
         if self.has_bursts() {
-            self.replace("bursts.csv", self.bursts().as_bytes())?;
+            self.journal.text("bursts.csv", &self.bursts())?;
         }
-        self.replace("report.html", html::page(&self.document).as_bytes())
+        let page = html::page(&self.document);
+        self.journal.text(recorded::FILE, &page)
     }
 
     /// An interruption beats a failure, a failure an invalid run, that a broken threshold.
@@ -141,15 +139,6 @@ impl Record {
             .into_iter()
             .find(|code| codes().any(|other| other == *code))
             .unwrap_or(exit::DONE)
-    }
-
-    /// A reader sees the old text or the new one, never half of one.
-    fn replace(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
-        let place = self.folder.join(name);
-        let beside = self.folder.join(format!(".{name}.new"));
-        let replaced: io::Result<()> =
-            fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, &place));
-        replaced.with_context(|| format!("cannot write {}", place.display()))
     }
 
     fn has_bursts(&self) -> bool {

@@ -1,11 +1,6 @@
 //! `search.json`: every point, and what they say together. Written anew after each point, so that a
 //! search that is killed leaves what it knows.
 
-use std::fs;
-use std::io;
-use std::path::Path;
-
-use anyhow::Context as _;
 use measure::judge::PointJudgement;
 use measure::limits::GROWTH_CONFIDENCE;
 use measure::{Finding, KneeEstimate, LatencyFigure, Rationale};
@@ -189,23 +184,6 @@ pub(super) fn because_words(because: Rationale) -> String {
             }
             _ => "the middle of what is open, against the noise".into(),
         },
-    }
-}
-
-impl Account {
-    /// Replaces the file, whole or not at all.
-    pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
-        self.replace(folder).context(
-            "cannot write search.json; free some space or choose another folder with --out",
-        )
-    }
-
-    fn replace(&self, folder: &Path) -> io::Result<()> {
-        let mut text = serde_json::to_vec_pretty(self)?;
-        text.push(b'\n');
-        let fresh = folder.join("search.json.new");
-        fs::write(&fresh, text)?;
-        fs::rename(fresh, folder.join("search.json"))
     }
 }
 

@@ -1,10 +1,7 @@
 //! A target under measurement, and the folder of its points.
 
-use std::fs;
-use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::Context as _;
 use jiff::Timestamp;
 use measure::judge::{BrokenLimit, Point};
 use measure::limits::{GROWTH_LIMIT, LOST_LIMIT};
@@ -20,6 +17,7 @@ use super::{page, table};
 use crate::drain::Drain;
 use crate::exit;
 use crate::folder::RecordedRun;
+use crate::journal::Journal;
 use crate::live::{Display, DisplaySettings};
 use crate::output::{self, recorded};
 use crate::plan::{Load, Plan};
@@ -47,6 +45,7 @@ pub(super) struct Session<'a> {
     /// Accepted transactions of the last point that no block has shown.
     uncommitted: Vec<String>,
     folder: RunFolder,
+    journal: Journal,
     pub(super) account: Account,
     shutdown: &'a Shutdown,
     display: Display,
@@ -101,7 +100,8 @@ impl<'a> Session<'a> {
             reason: "not finished".into(),
             took_s: 0.0,
         };
-        account.write(folder.path()).map_err(failed)?;
+        let journal = Journal::new(folder.path());
+        journal.document(FILE, &account).map_err(failed)?;
         Ok(Self {
             drain: Drain::new(plan.target, &endpoints, &plan.trust).map_err(failed)?,
             uncommitted: Vec::new(),
@@ -109,6 +109,7 @@ impl<'a> Session<'a> {
             ceiling: plan.nodes.ceiling(),
             guest,
             folder,
+            journal,
             account,
             shutdown,
             display,
@@ -240,7 +241,7 @@ impl<'a> Session<'a> {
         self.account.ended = Ended::Failed;
         self.account.reason = format!("point {number} ({rate}/s) failed: {source}");
         self.account.took_s = self.elapsed().as_secs_f64();
-        let _ = self.account.write(self.folder.path());
+        let _ = self.journal.document(FILE, &self.account);
         if !self.account.points.is_empty() {
             self.display.result(&table::table(&self.account));
         }
@@ -263,17 +264,10 @@ impl<'a> Session<'a> {
         self.account.highest_held_tps = known.highest_held();
         self.account.lowest_broken_tps = known.lowest_broken();
         self.account.took_s = self.elapsed().as_secs_f64();
-        self.account.write(self.folder.path()).map_err(failed)?;
+        self.journal.document(FILE, &self.account).map_err(failed)?;
         // Each point's own report leads there.
-        fs::write(self.report(), page::page(&self.account))
-            .context(
-                "cannot write report.html; free some space or choose another folder with --out",
-            )
-            .map_err(failed)
-    }
-
-    fn report(&self) -> PathBuf {
-        self.folder.path().join(recorded::FILE)
+        let page = page::page(&self.account);
+        self.journal.text(recorded::FILE, &page).map_err(failed)
     }
 
     /// The last words, the file and the exit code.
@@ -284,7 +278,10 @@ impl<'a> Session<'a> {
         self.note(known)?;
         let mut written = Entries::default();
         written.add("written to", self.folder.path().display().to_string());
-        written.add("report", self.report().display().to_string());
+        written.add(
+            "report",
+            self.journal.path(recorded::FILE).display().to_string(),
+        );
         let text = table::table(&self.account) + &written.text();
         self.display.result(&text);
         Ok(match self.account.ended {
@@ -315,5 +312,7 @@ fn block_marks(outcome: &Outcome) -> Vec<BlockMark> {
     blocks.map_or_else(|_| Vec::new(), |blocks| blocks.iter().map(mark).collect())
 }
 
+/// The document of a search.
+const FILE: &str = "search.json";
 /// A rest that takes longer is worth a line.
 const SLOW_REST: Nanos = Nanos::from_secs(2);
