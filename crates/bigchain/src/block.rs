@@ -1,4 +1,4 @@
-//! Hashes of blocks: the chain of app hashes, and the Merkle root of unspent outputs.
+//! The chain of app hashes.
 
 use crate::transaction::{Id, sha3};
 
@@ -29,29 +29,12 @@ impl AppHash {
 }
 
 /// The hash of a block's transactions: SHA3-256 of their ids as text; empty without transactions.
-pub fn transactions_hash(transactions: &[Id]) -> String {
+fn transactions_hash(transactions: &[Id]) -> String {
     if transactions.is_empty() {
         return String::new();
     }
     let ids: String = transactions.iter().map(Id::to_string).collect();
     hex(&sha3(ids.as_bytes()))
-}
-
-/// The Merkle root of unspent outputs: leaves are the hashes of id and index, sorted; a layer of
-/// odd length repeats its last hash. Any order of the outputs gives the same root.
-pub fn unspent_root(outputs: &[(Id, u64)]) -> [u8; 32] {
-    let mut layer: Vec<[u8; 32]> = outputs
-        .iter()
-        .map(|(id, index)| sha3(format!("{id}{index}").as_bytes()))
-        .collect();
-    layer.sort_unstable();
-    while layer.len() > 1 {
-        layer = layer
-            .chunks(2)
-            .map(|pair| sha3(&[pair[0], *pair.last().unwrap_or(&pair[0])].concat()))
-            .collect();
-    }
-    layer.first().copied().unwrap_or_else(|| sha3(&[]))
 }
 
 fn hex(hash: &[u8; 32]) -> String {

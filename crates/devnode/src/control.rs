@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 use crate::duration;
 use crate::faults::{FailedExecution, Faults, Garbage};
-use crate::host::{Chain, Host, Work};
+use crate::host::{BlockMaker, Host, Work};
 use crate::http::{self, Handler, Limits, Request, Response};
 use crate::server::Endpoint;
 use crate::snapshot::Snapshot;
@@ -44,14 +44,14 @@ const CONNECTIONS: usize = 64;
 /// The endpoint.
 pub(crate) struct Control {
     host: Arc<Host>,
-    chain: Arc<dyn Chain>,
+    maker: Arc<dyn BlockMaker>,
 }
 
 impl Control {
-    pub(crate) fn new(host: &Arc<Host>, chain: &Arc<dyn Chain>) -> Self {
+    pub(crate) fn new(host: &Arc<Host>, maker: &Arc<dyn BlockMaker>) -> Self {
         Self {
             host: Arc::clone(host),
-            chain: Arc::clone(chain),
+            maker: Arc::clone(maker),
         }
     }
 }
@@ -66,10 +66,7 @@ impl Endpoint for Control {
     }
 
     fn serve(self: Arc<Self>, stream: TcpStream, _peer: SocketAddr) -> Work<'static, ()> {
-        Box::pin(async move {
-            // A broken connection needs no action of the node.
-            let _ = http::serve(stream, LIMITS, &*self).await;
-        })
+        http::serve_plainly(self, LIMITS, stream)
     }
 }
 
@@ -79,10 +76,11 @@ impl Handler for Control {
     }
 }
 
+/// A span of time; each command has a name of its own for it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Span {
-    #[serde(rename = "for", with = "duration")]
+    #[serde(alias = "for", alias = "delay", alias = "down", with = "duration")]
     span: Duration,
 }
 
@@ -90,20 +88,6 @@ struct Span {
 #[serde(deny_unknown_fields)]
 struct Switch {
     on: bool,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Delay {
-    #[serde(with = "duration")]
-    delay: Duration,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Down {
-    #[serde(with = "duration")]
-    down: Duration,
 }
 
 #[derive(Debug, Deserialize)]
@@ -119,7 +103,7 @@ fn answer(control: &Control, request: &Request) -> Response {
         return match path {
             "/" => Response::text(200, HELP),
             "/state" => {
-                let state = Snapshot::of(&control.host, &*control.chain);
+                let state = Snapshot::of(&control.host, &*control.maker);
                 json(serde_json::to_string(&state).unwrap_or_default())
             }
             _ => unknown(path),
@@ -143,8 +127,8 @@ fn command(faults: &Faults, path: &str, body: &[u8]) -> Option<Result<(), serde_
         "/stall" => read(body).map(|Span { span }| faults.stall(span)),
         "/refuse" => read(body).map(|Span { span }| faults.refuse_connections(span)),
         "/mempool-full" => read(body).map(|Switch { on }| faults.set_mempool_full(on)),
-        "/slow" => read(body).map(|Delay { delay }| faults.slow_answers(delay)),
-        "/restart" => read(body).map(|Down { down }| faults.restart(down)),
+        "/slow" => read(body).map(|Span { span }| faults.slow_answers(span)),
+        "/restart" => read(body).map(|Span { span }| faults.restart(span)),
         "/garbage" => read(body).map(|Kind { kind }| faults.answer_garbage(kind)),
         "/fail-execution" => read(body).map(|failing: FailedExecution| {
             faults.fail_execution((failing.code != 0).then_some(failing));

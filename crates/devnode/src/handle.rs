@@ -13,7 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::config::{Config, ConfigError};
 use crate::control::Control;
 use crate::faults::Faults;
-use crate::host::{Chain, Host, Kind, RPC, Setup};
+use crate::host::{BlockMaker, Host, Kind, RPC, Setup};
 use crate::kinds;
 use crate::server::{self, Endpoint};
 use crate::snapshot::Snapshot;
@@ -37,7 +37,7 @@ pub enum DevNodeError {
 /// A node. Dropping it shuts the node down.
 pub struct DevNode {
     host: Arc<Host>,
-    chain: Arc<dyn Chain>,
+    maker: Arc<dyn BlockMaker>,
     _shutdown: DropGuard,
 }
 
@@ -91,20 +91,20 @@ impl DevNode {
         let stop = CancellationToken::new();
         let host = Arc::new(Host::new(config, addresses, stop.clone()));
         let Setup {
-            chain,
+            maker,
             mut endpoints,
         } = kind.build(&host);
-        let control = Control::new(&host, &chain);
+        let control = Control::new(&host, &maker);
         endpoints.push((CONTROL, Arc::new(control)));
         let pair = |(name, listener)| {
             let found = endpoints.iter().find(|(of, _)| *of == name);
             found.map(|(_, endpoint)| (Arc::clone(endpoint), listener))
         };
         let served = listeners.into_iter().filter_map(pair).collect();
-        let worker: Worker = Box::pin(work(Arc::clone(&host), Arc::clone(&chain), served));
+        let worker: Worker = Box::pin(work(Arc::clone(&host), Arc::clone(&maker), served));
         let handle = Self {
             host,
-            chain,
+            maker,
             _shutdown: stop.drop_guard(),
         };
         Ok((handle, worker))
@@ -159,12 +159,12 @@ impl DevNode {
 
     /// Counters and levels.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::of(&self.host, &*self.chain)
+        Snapshot::of(&self.host, &*self.maker)
     }
 
     /// A committed block; none if the height is not kept.
     pub fn block(&self, height: u64) -> Option<BlockSummary> {
-        self.chain.block(height)
+        self.maker.block(height)
     }
 
     /// Stops accepting, closes every connection, and lets the worker end. Returns at once.
@@ -175,16 +175,16 @@ impl DevNode {
 
 async fn work(
     host: Arc<Host>,
-    chain: Arc<dyn Chain>,
+    maker: Arc<dyn BlockMaker>,
     served: Vec<(Arc<dyn Endpoint>, TcpListener)>,
 ) {
     let mut tasks = JoinSet::new();
     for (endpoint, listener) in served {
         tasks.spawn(server::serve(Arc::clone(&host), endpoint, listener));
     }
-    tasks.spawn(Arc::clone(&host).drive(Arc::clone(&chain)));
+    tasks.spawn(Arc::clone(&host).drive(Arc::clone(&maker)));
     tasks.join_all().await;
-    chain.stop().await;
+    maker.stop().await;
 }
 
 /// The control endpoint among the services.

@@ -63,14 +63,14 @@ pub const RPC: &str = "rpc";
 
 /// A built node.
 pub struct Setup {
-    /// Its chain and mempool.
-    pub chain: Arc<dyn Chain>,
+    /// Its blocks and mempool.
+    pub maker: Arc<dyn BlockMaker>,
     /// What serves the connections of each service.
     pub endpoints: Vec<(&'static str, Arc<dyn Endpoint>)>,
 }
 
-/// A chain with its mempool, as the host drives it.
-pub trait Chain: Send + Sync {
+/// What makes blocks, with its mempool, as the host drives it.
+pub trait BlockMaker: Send + Sync {
     /// Waits until the node wants a block: at once where empty ones are made.
     fn wants_block(&self) -> Work<'_, ()>;
 
@@ -91,7 +91,7 @@ pub trait Chain: Send + Sync {
     /// A committed block; none if the height is not kept.
     fn block(&self, height: u64) -> Option<BlockSummary>;
 
-    /// Ends what the chain has under way and its threads.
+    /// Ends what is under way, and its threads.
     fn stop(&self) -> Work<'_, ()>;
 }
 
@@ -110,6 +110,11 @@ impl Host {
         }
     }
 
+    /// How the node is set up.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// Where a service listens.
     pub fn address(&self, service: &str) -> Option<SocketAddr> {
         let mut addresses = self.addresses.iter();
@@ -119,34 +124,34 @@ impl Host {
     }
 
     /// Makes blocks, and empties the mempool with each restart, until the node stops.
-    pub(crate) async fn drive(self: Arc<Self>, chain: Arc<dyn Chain>) {
+    pub(crate) async fn drive(self: Arc<Self>, maker: Arc<dyn BlockMaker>) {
         tokio::select! {
             () = self.stop.cancelled() => {}
-            () = self.produce(&chain) => {}
-            () = self.clear_on_restart(&*chain) => {}
+            () = self.produce(&maker) => {}
+            () = self.clear_on_restart(&*maker) => {}
         }
     }
 
-    async fn clear_on_restart(&self, chain: &dyn Chain) {
+    async fn clear_on_restart(&self, maker: &dyn BlockMaker) {
         let mut faults = self.faults.watch();
         let mut restarts = 0;
         while let Ok(state) = faults.wait_for(|state| state.restarts != restarts).await {
             restarts = state.restarts;
             drop(state);
-            chain.clear_mempool();
+            maker.clear_mempool();
         }
     }
 
-    async fn produce(&self, chain: &Arc<dyn Chain>) {
+    async fn produce(&self, maker: &Arc<dyn BlockMaker>) {
         let interval = self.config.block_interval;
         let mut capacity = self.config.capacity.clone().map(Capacity::new);
         let mut last_block_at = Instant::now();
-        if chain.begins_with_a_pause() {
+        if maker.begins_with_a_pause() {
             tokio::time::sleep(interval).await;
         }
         loop {
-            self.wait_for_turn(&**chain).await;
-            let txs = Arc::clone(chain).make_block().await;
+            self.wait_for_turn(&**maker).await;
+            let txs = Arc::clone(maker).make_block().await;
             let since = last_block_at.elapsed();
             last_block_at = Instant::now();
             let committed = &self.counters.committed;
@@ -158,11 +163,11 @@ impl Host {
         }
     }
 
-    /// Waits until the chain wants a block and no fault prevents it.
-    async fn wait_for_turn(&self, chain: &dyn Chain) {
+    /// Waits until the maker wants a block and no fault prevents it.
+    async fn wait_for_turn(&self, maker: &dyn BlockMaker) {
         let mut faults = self.faults.watch();
         loop {
-            chain.wants_block().await;
+            maker.wants_block().await;
             let state = faults.borrow_and_update().clone();
             let until = state
                 .stalled_until

@@ -36,7 +36,7 @@ pub use config::{
 };
 pub use faults::{FailedExecution, Faults, Garbage};
 pub use handle::{BlockSummary, DevNode, DevNodeError, Worker};
-pub use host::{Chain, Host, Kind, RPC, Setup, Work};
+pub use host::{BlockMaker, Host, Kind, RPC, Setup, Work};
 pub use node::Node;
 pub use server::Endpoint;
-pub use snapshot::{AdmissionCounts, Snapshot};
+pub use snapshot::Snapshot;

@@ -17,10 +17,10 @@ use crate::chain::time::BlockTime;
 use crate::events::Bus;
 use crate::faults::FailedExecution;
 use crate::handle::BlockSummary;
-use crate::host::{Chain, Host, RPC, Setup, Work};
+use crate::host::{BlockMaker, Host, RPC, Setup, Work};
 use crate::mempool::{Limits, Mempool};
 use crate::rpc;
-use crate::snapshot::{AdmissionCounts, Snapshot, read};
+use crate::snapshot::{Snapshot, read};
 
 /// Everything the parts of the node share.
 #[derive(Debug)]
@@ -71,7 +71,7 @@ impl Node {
     pub fn setup(self: Arc<Self>) -> Setup {
         Setup {
             endpoints: vec![(RPC, Arc::new(rpc::Rpc(Arc::clone(&self))))],
-            chain: self,
+            maker: self,
         }
     }
 
@@ -205,7 +205,7 @@ fn fit_gas(app: &dyn App, txs: &mut Vec<Tx>, most: u64) {
     txs.truncate(too_much.unwrap_or(txs.len()));
 }
 
-impl Chain for Node {
+impl BlockMaker for Node {
     fn wants_block(&self) -> Work<'_, ()> {
         Box::pin(async {
             if !self.host.config.create_empty_blocks && !self.needs_proof_block() {
@@ -231,7 +231,7 @@ impl Chain for Node {
         (now.mempool_txs, now.mempool_bytes) = (depth.txs, depth.bytes);
         now.broadcasts = read(&self.host.counters.broadcasts);
         now.refused = read(&self.host.counters.refused);
-        now.admission = self.app.admission().map(AdmissionCounts::from);
+        now.admission = self.app.admission();
     }
 
     fn block(&self, height: u64) -> Option<BlockSummary> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use admission::Counters;
 use serde::Serialize;
 
-use crate::host::{Chain, Host};
+use crate::host::{BlockMaker, Host};
 
 /// What a node has done and where it stands.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -33,51 +33,12 @@ pub struct Snapshot {
     /// Times the node was restarted.
     pub restarts: u64,
     /// What admission did, if the configuration has one.
-    pub admission: Option<AdmissionCounts>,
-}
-
-/// What admission to the mempool has done since the start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct AdmissionCounts {
-    /// Transactions taken in to be checked.
-    pub submitted: u64,
-    /// Accepted.
-    pub accepted: u64,
-    /// Rejected.
-    pub rejected: u64,
-    /// Told that they are orphans.
-    pub orphaned: u64,
-    /// Refused because they were being checked already.
-    pub duplicates: u64,
-    /// Refused because too many were under way.
-    pub full: u64,
-    /// Times that one waited for the next epoch because of what it spends.
-    pub deferred: u64,
-    /// Times that one waited for its parent.
-    pub waited: u64,
-    /// Commits, each the end of an epoch.
-    pub commits: u64,
-}
-
-impl From<Counters> for AdmissionCounts {
-    fn from(counted: Counters) -> Self {
-        Self {
-            submitted: counted.submitted,
-            accepted: counted.accepted,
-            rejected: counted.rejected,
-            orphaned: counted.orphaned,
-            duplicates: counted.duplicates,
-            full: counted.full,
-            deferred: counted.deferred,
-            waited: counted.waited,
-            commits: counted.commits,
-        }
-    }
+    pub admission: Option<Counters>,
 }
 
 impl Snapshot {
     /// What they are now.
-    pub(crate) fn of(host: &Host, chain: &dyn Chain) -> Self {
+    pub(crate) fn of(host: &Host, maker: &dyn BlockMaker) -> Self {
         let counters = &host.counters;
         let mut now = Self {
             committed: read(&counters.committed),
@@ -87,7 +48,7 @@ impl Snapshot {
             restarts: host.faults.now().restarts,
             ..Self::default()
         };
-        chain.describe(&mut now);
+        maker.describe(&mut now);
         now
     }
 }

@@ -59,7 +59,7 @@ pub enum Orphans {
 }
 
 /// What a pipeline has counted since it began.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Counters {
     /// Transactions taken in.
     pub submitted: u64,

@@ -58,7 +58,7 @@ impl ThresholdDraft {
         self
     }
 
-    /// The draft with one more condition that nobody fulfills.
+    /// The draft with one more condition that is not fulfilled.
     #[must_use]
     pub fn unfulfilled(mut self, condition: Condition) -> Self {
         self.conditions.push(condition);

@@ -14,7 +14,7 @@ pub(crate) use members::Member;
 use members::key_of;
 pub use parse::{Limits, parse, parse_within};
 pub(crate) use write::{Style, write_items, write_members, write_object, write_value, written};
-pub use write::{canonical, compact_text, default_text};
+pub use write::{canonical, default_text};
 
 /// A JSON value.
 #[derive(Clone, Debug, PartialEq)]

@@ -61,7 +61,7 @@ pub fn parse_within(text: &[u8], limits: Limits) -> Result<Value, Error> {
     })
 }
 
-/// Where it stops is where Python's reader says that the text is wrong.
+/// It stops at the byte at which Python's reader finds the text wrong.
 struct Reader<'a> {
     text: &'a str,
     at: usize,

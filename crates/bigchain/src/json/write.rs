@@ -12,8 +12,6 @@ pub(crate) enum Style {
     Canonical,
     /// Members in their order, `", "` and `": "`, ASCII only.
     Default,
-    /// Members in their order, no spaces, ASCII only.
-    Compact,
 }
 
 /// The text that is hashed: keys sorted by code point, no spaces, raw UTF-8, control characters
@@ -33,11 +31,6 @@ pub fn canonical(value: &Value) -> String {
 /// The text the original hands to Tendermint: Python's `json.dumps` with its defaults.
 pub fn default_text(value: &Value) -> String {
     written(value, Style::Default)
-}
-
-/// Python's `json.dumps` with the separators `,` and `:`.
-pub fn compact_text(value: &Value) -> String {
-    written(value, Style::Compact)
 }
 
 pub(crate) fn written(value: &Value, style: Style) -> String {
@@ -131,14 +124,14 @@ impl Style {
     pub(crate) const fn comma(self) -> &'static str {
         match self {
             Self::Default => ", ",
-            Self::Canonical | Self::Compact => ",",
+            Self::Canonical => ",",
         }
     }
 
     pub(crate) const fn colon(self) -> &'static str {
         match self {
             Self::Default => ": ",
-            Self::Canonical | Self::Compact => ":",
+            Self::Canonical => ":",
         }
     }
 

@@ -60,12 +60,11 @@ impl FromStr for Id {
         let is_id = text.len() == 64
             && !text.bytes().any(|byte| byte.is_ascii_uppercase())
             && hex_simd::decode(text.as_bytes(), Out::from_slice(&mut id)).is_ok();
-        match is_id {
-            true => Ok(Self(id)),
-            false => Err(Error::Key(
-                "an id is 64 lower-case hexadecimal digits".to_owned(),
-            )),
+        if is_id {
+            return Ok(Self(id));
         }
+        let why = "an id is 64 lower-case hexadecimal digits";
+        Err(Error::Key(why.to_owned()))
     }
 }
 

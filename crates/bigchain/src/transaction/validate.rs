@@ -63,7 +63,7 @@ fn bad_signature() -> Refusal {
 
 /// The signatures of many transactions, checked together.
 ///
-/// What [`Batch`] says of crafted signatures holds here too.
+/// The caution at [`Batch`] about crafted signatures applies here too.
 #[derive(Clone, Debug, Default)]
 pub struct SignatureBatch {
     batch: Batch,

@@ -199,30 +199,18 @@ fn output(chain: &Chain, found: Spendable<'_>) -> Value {
     })
 }
 
-/// Admits transactions, each given by its parameters; the answers in their order.
+/// Admits transactions, each given by its parameters, and announces to the peers what is accepted; the answers in
+/// their order.
 pub(super) async fn broadcast(app: &Arc<Bitcoin>, calls: &[&[Value]]) -> Vec<Answer> {
-    let txs = calls.iter().map(|params| decode(params)).collect();
-    let answers = admit(app, txs, None).await;
-    let shown = |answer: Result<Txid, RpcError>| answer.map(|txid| Value::from(txid.to_string()));
-    answers.into_iter().map(shown).collect()
-}
-
-/// Admits transactions of a peer, or of a client of the RPC, and announces to the peers what is accepted; the answers
-/// in their order.
-pub(super) async fn admit(
-    app: &Arc<Bitcoin>,
-    txs: Vec<Result<Transaction, RpcError>>,
-    from: Option<u64>,
-) -> Vec<Result<Txid, RpcError>> {
-    let count = txs.len() as u64;
+    let count = calls.len() as u64;
     let (faults, counters) = (&app.host.faults, &app.host.counters);
     counters.broadcasts.fetch_add(count, Ordering::Relaxed);
     let is_full = !faults.untouched() && faults.now().mempool_full;
     let mut offered = Vec::new();
     let mut places = Vec::new();
-    let mut answers: Vec<Result<Txid, RpcError>> = Vec::with_capacity(txs.len());
-    for (at, tx) in txs.into_iter().enumerate() {
-        match tx {
+    let mut answers: Vec<Result<Txid, RpcError>> = Vec::with_capacity(calls.len());
+    for (at, params) in calls.iter().enumerate() {
+        match decode(params) {
             Ok(_) if is_full => answers.push(Err(RpcError::new(
                 TX_REJECTED,
                 "TX rejected: mempool is full",
@@ -256,7 +244,7 @@ pub(super) async fn admit(
         // A refused one has been dropped, and with it the sender.
         if let Ok(verdict) = verdict {
             if verdict.is_ok() {
-                app.announce(Announcement::Tx(txid, from));
+                app.announce(Announcement::Tx(txid));
             }
             answers[at] = verdict;
         }
@@ -265,7 +253,8 @@ pub(super) async fn admit(
     counters
         .refused
         .fetch_add(refused as u64, Ordering::Relaxed);
-    answers
+    let shown = |answer: Result<Txid, RpcError>| answer.map(|txid| Value::from(txid.to_string()));
+    answers.into_iter().map(shown).collect()
 }
 
 fn decode(params: &[Value]) -> Result<Transaction, RpcError> {

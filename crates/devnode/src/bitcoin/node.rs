@@ -18,7 +18,7 @@ use super::rules::{self, Rules};
 use crate::app::admission::Gate;
 use crate::config::{AdmissionMode, BitcoinConfig, Config, MempoolConfig, cores};
 use crate::handle::BlockSummary;
-use crate::host::{self, Host, Kind, RPC, Setup, Work};
+use crate::host::{BlockMaker, Host, Kind, RPC, Setup, Work};
 use crate::snapshot::{Snapshot, read};
 
 /// A node of Bitcoin's regression-test network.
@@ -40,7 +40,7 @@ impl Kind for BitcoinNode {
                 (RPC, Arc::new(Rpc(Arc::clone(&node)))),
                 (PEERS, Arc::new(Peers(Arc::clone(&node)))),
             ],
-            chain: node,
+            maker: node,
         }
     }
 }
@@ -48,8 +48,8 @@ impl Kind for BitcoinNode {
 /// What a node announces to its peers.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Announcement {
-    /// A transaction that was accepted, and the peer that sent it.
-    Tx(Txid, Option<u64>),
+    /// A transaction that was accepted.
+    Tx(Txid),
     /// A block.
     Block(BlockHash),
 }
@@ -160,7 +160,7 @@ impl Bitcoin {
     }
 }
 
-impl host::Chain for Bitcoin {
+impl BlockMaker for Bitcoin {
     fn wants_block(&self) -> Work<'_, ()> {
         Box::pin(std::future::ready(()))
     }
@@ -194,7 +194,7 @@ impl host::Chain for Bitcoin {
         (now.mempool_txs, now.mempool_bytes) = (depth.txs, depth.bytes);
         now.broadcasts = read(&self.host.counters.broadcasts);
         now.refused = read(&self.host.counters.refused);
-        now.admission = Some(self.gate.counters().into());
+        now.admission = Some(self.gate.counters());
     }
 
     /// The ids of its transactions, the coinbase first.

@@ -1,9 +1,9 @@
-//! The node among peers: what one may send it and ask of it, and what it announces, as btcd does.
+//! The node among peers, for observers: what it announces and serves, as btcd does.
 //!
-//! Transactions are taken unasked (btcd's `handleTxMsg` says why) and admitted as those of the RPC are; what is
-//! refused is answered with `reject` (BIP 61), what is accepted announced to every other peer, some at a time
-//! (`--trickleinterval` of btcd). Blocks are announced at once. It connects to nobody and keeps no orphans. A peer that
-//! breaks the protocol, says nothing for too long, or takes nothing is left; the limits are btcd's.
+//! Accepted transactions are announced some at a time (`--trickleinterval` of btcd), blocks at once; headers and blocks
+//! that are kept are served. What a peer sends beside that is ignored: transactions come in over the RPC. It connects
+//! to no other node. The session of a peer that breaks the protocol, sends nothing for too long, or takes nothing ends;
+//! the limits are btcd's.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -11,12 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bitcoin::consensus::{deserialize, serialize};
-use bitcoin::hashes::Hash as _;
 use bitcoin::p2p::message::{MAX_INV_SIZE, MAX_MSG_SIZE, NetworkMessage, RawNetworkMessage};
 use bitcoin::p2p::message_blockdata::{GetHeadersMessage, Inventory};
-use bitcoin::p2p::message_network::{Reject, RejectReason, VersionMessage};
+use bitcoin::p2p::message_network::VersionMessage;
 use bitcoin::p2p::{Address, Magic, ServiceFlags};
-use bitcoin::{BlockHash, Transaction, Txid};
+use bitcoin::{BlockHash, Txid};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::broadcast::error::RecvError;
@@ -25,10 +24,8 @@ use tokio::time::{
 };
 use wire::p2p::Head;
 
-use super::ledger::{Ledger, now};
-use super::methods;
+use super::ledger::now;
 use super::node::{Announcement, Bitcoin};
-use super::rpc::{RpcError, TX_ERROR};
 use crate::host::Work;
 use crate::server::Endpoint;
 
@@ -51,7 +48,7 @@ struct Session<'a, S> {
     queued: VecDeque<Txid>,
 }
 
-/// Why a session is over; the peer is told nothing more.
+/// The session is over, without a further message.
 struct Over;
 
 /// The peer-to-peer protocol of a node.
@@ -66,7 +63,6 @@ impl Endpoint for Peers {
         Box::pin(async move {
             let own = stream.local_addr().unwrap_or(peer);
             let session = Session::new(&self.0, stream, [peer, own]);
-            // Why it ended is the peer's business.
             let Err(Over) = session.run().await;
         })
     }
@@ -107,7 +103,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
                     }
                 }
                 announced = announcements.recv() => match announced {
-                    Ok(announcement) => self.hear(announcement).await?,
+                    Ok(announcement) => self.on_announcement(announcement).await?,
                     // A peer that reads too slowly misses some, as it would of a node that drops it.
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return Err(Over),
@@ -121,18 +117,18 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         }
     }
 
-    async fn hear(&mut self, announcement: Announcement) -> Result<(), Over> {
+    async fn on_announcement(&mut self, announcement: Announcement) -> Result<(), Over> {
         match announcement {
             Announcement::Block(hash) if self.is_open => {
                 let block = vec![Inventory::Block(hash)];
                 self.send(NetworkMessage::Inv(block)).await
             }
-            Announcement::Tx(txid, from) if self.wants_txs && from != Some(self.number) => {
+            Announcement::Tx(txid) if self.wants_txs => {
                 self.queued.push_back(txid);
-                match self.queued.len() >= MAX_INV_SIZE {
-                    true => self.announce().await,
-                    false => Ok(()),
+                if self.queued.len() >= MAX_INV_SIZE {
+                    return self.announce().await;
                 }
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -149,10 +145,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         Ok(())
     }
 
-    /// Takes every whole message. Transactions that follow one another are admitted together, so that they can
-    /// be checked on several threads.
+    /// Takes every whole message.
     async fn take_messages(&mut self) -> Result<(), Over> {
-        let mut txs = Vec::new();
         let mut taken = 0;
         loop {
             let rest = &self.input[taken..];
@@ -163,16 +157,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             };
             let message: RawNetworkMessage = deserialize(&rest[..head.bytes]).map_err(|_| Over)?;
             taken += head.bytes;
-            match message.into_payload() {
-                NetworkMessage::Tx(tx) if self.is_open => txs.push(tx),
-                other => {
-                    self.admit(std::mem::take(&mut txs)).await?;
-                    self.take(other).await?;
-                }
-            }
+            self.take(message.into_payload()).await?;
         }
         self.input.drain(..taken);
-        self.admit(txs).await?;
         if taken > 0 && self.is_open {
             self.deadline = Instant::now() + SILENCE_LIMIT;
         }
@@ -182,8 +169,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
     async fn take(&mut self, message: NetworkMessage) -> Result<(), Over> {
         if !self.has_version {
             let NetworkMessage::Version(version) = message else {
-                let text = "a version message must precede all others";
-                return self.end(&message, RejectReason::Malformed, text).await;
+                return Err(Over);
             };
             self.has_version = true;
             self.wants_txs = version.relay;
@@ -191,30 +177,18 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             return self.send(NetworkMessage::Verack).await;
         }
         match message {
-            NetworkMessage::Version(_) => {
-                let text = "duplicate version message";
-                self.end(&message, RejectReason::Duplicate, text).await?;
-            }
-            NetworkMessage::Verack if self.is_open => {
-                let text = "duplicate verack message";
-                self.end(&message, RejectReason::Duplicate, text).await?;
-            }
-            NetworkMessage::Verack => self.is_open = true,
+            NetworkMessage::Verack if !self.is_open => self.is_open = true,
+            NetworkMessage::Version(_) | NetworkMessage::Verack => return Err(Over),
             // Nothing else is taken before the handshake is done.
             _ if !self.is_open => return Err(Over),
             // Such a message is malformed to btcd.
-            NetworkMessage::GetData(items) | NetworkMessage::Inv(items)
-                if items.len() > MAX_INV_SIZE =>
-            {
-                return Err(Over);
-            }
+            NetworkMessage::GetData(items) if items.len() > MAX_INV_SIZE => return Err(Over),
             NetworkMessage::Ping(nonce) => self.send(NetworkMessage::Pong(nonce)).await?,
             NetworkMessage::GetHeaders(asked) => {
                 let headers = self.app.headers_after(&asked);
                 self.send(NetworkMessage::Headers(headers)).await?;
             }
             NetworkMessage::GetData(wanted) => self.give(wanted).await?,
-            NetworkMessage::Inv(announced) => self.want(&announced).await?,
             _ => {}
         }
         Ok(())
@@ -235,93 +209,28 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         }
     }
 
-    /// Admits transactions, tells of those that are refused, and announces the others.
-    async fn admit(&mut self, txs: Vec<Transaction>) -> Result<(), Over> {
-        if txs.is_empty() {
-            return Ok(());
-        }
-        let ids: Vec<Txid> = txs.iter().map(Transaction::compute_txid).collect();
-        let txs = txs.into_iter().map(Ok).collect();
-        let from = Some(self.number);
-        let answers = methods::admit(self.app, txs, from).await;
-        for (txid, answer) in ids.into_iter().zip(answers) {
-            if let Err(error) = answer {
-                let (reason, text) = reason(&error);
-                let reject = Reject {
-                    message: "tx".into(),
-                    ccode: reason,
-                    reason: text.into(),
-                    hash: txid.to_raw_hash(),
-                };
-                self.send(NetworkMessage::Reject(reject)).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends what is there of what is asked for.
+    /// Sends the blocks that are kept of what is requested.
     async fn give(&mut self, wanted: Vec<Inventory>) -> Result<(), Over> {
         let mut missing = Vec::new();
         for item in wanted {
             let found = match item {
-                Inventory::Block(hash) | Inventory::WitnessBlock(hash) => {
-                    self.app.block(&hash).map(NetworkMessage::Block)
-                }
-                Inventory::Transaction(txid) | Inventory::WitnessTransaction(txid) => {
-                    let find = |ledger: &mut Ledger| {
-                        ledger.pool().get(&txid).map(|pooled| pooled.tx.clone())
-                    };
-                    self.app.gate.pause(find).map(NetworkMessage::Tx)
-                }
+                Inventory::Block(hash) | Inventory::WitnessBlock(hash) => self.app.block(&hash),
                 _ => None,
             };
             match found {
-                Some(message) => self.send(message).await?,
+                Some(block) => self.send(NetworkMessage::Block(block)).await?,
                 None => missing.push(item),
             }
         }
-        match missing.is_empty() {
-            true => Ok(()),
-            false => self.send(NetworkMessage::NotFound(missing)).await,
+        if missing.is_empty() {
+            return Ok(());
         }
-    }
-
-    /// Asks for the transactions of an announcement that are not in the mempool.
-    async fn want(&mut self, announced: &[Inventory]) -> Result<(), Over> {
-        let unknown = |ledger: &mut Ledger| -> Vec<Inventory> {
-            let is_unknown = |item: &&Inventory| match item {
-                Inventory::Transaction(txid) => ledger.pool().get(txid).is_none(),
-                _ => false,
-            };
-            announced.iter().filter(is_unknown).copied().collect()
-        };
-        let wanted = self.app.gate.pause(unknown);
-        match wanted.is_empty() {
-            true => Ok(()),
-            false => self.send(NetworkMessage::GetData(wanted)).await,
-        }
-    }
-
-    /// Tells why, and ends the session.
-    async fn end(
-        &mut self,
-        refused: &NetworkMessage,
-        reason: RejectReason,
-        text: &'static str,
-    ) -> Result<(), Over> {
-        let reject = Reject {
-            message: refused.cmd().into(),
-            ccode: reason,
-            reason: text.into(),
-            hash: bitcoin::hashes::sha256d::Hash::all_zeros(),
-        };
-        self.send(NetworkMessage::Reject(reject)).await?;
-        Err(Over)
+        self.send(NetworkMessage::NotFound(missing)).await
     }
 
     async fn send(&mut self, message: NetworkMessage) -> Result<(), Over> {
         let message = serialize(&RawNetworkMessage::new(Magic::REGTEST, message));
-        // Who takes nothing holds up the session alone, and not for ever.
+        // A peer that reads nothing holds up its own session alone, and not for ever.
         match timeout(SILENCE_LIMIT, self.stream.write_all(&message)).await {
             Ok(Ok(())) => Ok(()),
             _ => Err(Over),
@@ -358,26 +267,7 @@ impl Bitcoin {
     }
 }
 
-/// What a refusal is to peers (`ErrToRejectErr` of btcd's `mempool/error.go`): the same text without the RPC's words.
-fn reason(error: &RpcError) -> (RejectReason, String) {
-    let text = error
-        .message
-        .strip_prefix("TX rejected: ")
-        .unwrap_or(&error.message);
-    let is_about = |word: &str| text.contains(word);
-    let reason = if is_about("already") {
-        RejectReason::Duplicate
-    } else if is_about("fees which is under") {
-        RejectReason::Fee
-    } else if error.code == TX_ERROR {
-        RejectReason::Invalid
-    } else {
-        RejectReason::NonStandard
-    };
-    (reason, text.to_owned())
-}
-
-/// With `reject`, `feefilter` and `sendheaders`, without compact blocks and witness ids.
+/// Without compact blocks and witness ids.
 const PROTOCOL_VERSION: u32 = 70_013;
 /// As `MaxBlockHeadersPerMsg` of btcd.
 const MOST_HEADERS: usize = 2_000;
@@ -388,7 +278,7 @@ const LEAST_TRICKLE: Duration = Duration::from_millis(1);
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
 /// As `idleTimeout` there.
 const SILENCE_LIMIT: Duration = Duration::from_secs(5 * 60);
-/// As `pingInterval` there: a peer that only listens answers, and is not left.
+/// As `pingInterval` there: the answer of a peer that only observes keeps its session.
 const PING_INTERVAL: Duration = Duration::from_secs(2 * 60);
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! JSON-RPC over HTTP as btcd's server answers it: one answer for each connection, batches in one array,
 //! nothing for a request without an id.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -23,11 +24,8 @@ impl Endpoint for Rpc {
     }
 
     fn serve(self: Arc<Self>, stream: TcpStream, _peer: SocketAddr) -> Work<'static, ()> {
-        Box::pin(async move {
-            let limits = Limits::of_rpc(&self.0.host.config);
-            // A broken connection needs no action of the node.
-            let _ = http::serve(stream, limits, &*self).await;
-        })
+        let limits = Limits::of_rpc(&self.0.host.config);
+        http::serve_plainly(self, limits, stream)
     }
 }
 
@@ -138,35 +136,42 @@ async fn handle(app: &Arc<Bitcoin>, request: &Request) -> Response {
 }
 
 async fn answer(app: &Arc<Bitcoin>, request: &Request) -> Vec<u8> {
-    if let Some(broken) = request.broken_body {
-        let error = RpcError::parse(format!("Failed to parse request: {broken}"));
-        return text(reply("1.0", &Value::Null, Err(error)));
-    }
-    if !request.body.starts_with(b"[") {
-        return match serde_json::from_slice::<Call>(&request.body) {
-            Ok(call) => text(answer_all(app, vec![call]).await.pop()),
-            Err(error) => {
-                let error = RpcError::parse(format!("Failed to parse request: {error}"));
-                text(reply("1.0", &Value::Null, Err(error)))
-            }
-        };
-    }
-    let error = match serde_json::from_slice::<Vec<Value>>(&request.body) {
-        Err(error) => RpcError::parse(format!("Failed to parse request: {error}")),
-        Ok(calls) if calls.is_empty() => RpcError::invalid_request("Invalid request: empty batch"),
-        Ok(calls) => {
-            // btcd has no answer for what is no request.
-            let calls = calls
-                .into_iter()
-                .filter_map(|call| Call::deserialize(call).ok());
-            let replies = answer_all(app, calls.collect()).await;
-            return match replies.is_empty() {
-                true => Vec::new(),
-                false => text(Some(Value::from(replies))),
-            };
-        }
+    let is_batch = request.body.starts_with(b"[");
+    let version = if is_batch { "2.0" } else { "1.0" };
+    let calls = match calls_of(request, is_batch) {
+        Ok(calls) => calls,
+        Err(error) => return text(reply(version, &Value::Null, Err(error))),
     };
-    text(reply("2.0", &Value::Null, Err(error)))
+    let mut replies = answer_all(app, calls).await;
+    match replies.len() {
+        0 => Vec::new(),
+        _ if is_batch => text(Some(Value::from(replies))),
+        _ => text(replies.pop()),
+    }
+}
+
+/// The calls of a request, as btcd reads them: what is no call in a batch has no answer.
+fn calls_of(request: &Request, is_batch: bool) -> Result<Vec<Call>, RpcError> {
+    let unreadable =
+        |why: &dyn fmt::Display| RpcError::parse(format!("Failed to parse request: {why}"));
+    if let Some(broken) = request.broken_body {
+        return Err(unreadable(&broken));
+    }
+    if !is_batch {
+        let call = serde_json::from_slice(&request.body);
+        return call
+            .map(|call| vec![call])
+            .map_err(|error| unreadable(&error));
+    }
+    let calls: Result<Vec<Value>, _> = serde_json::from_slice(&request.body);
+    let calls = calls.map_err(|error| unreadable(&error))?;
+    if calls.is_empty() {
+        return Err(RpcError::invalid_request("Invalid request: empty batch"));
+    }
+    let calls = calls.into_iter();
+    Ok(calls
+        .filter_map(|call| Call::deserialize(call).ok())
+        .collect())
 }
 
 fn text(reply: Option<Value>) -> Vec<u8> {

@@ -246,61 +246,32 @@ impl Rules {
 
 /// What needs no ledger (`CheckTransactionSanity`).
 fn check_form(tx: &Transaction, txid: Txid) -> Result<(), Fault> {
-    if tx.base_size() < LEAST_BYTES {
-        return Err(rejected(format!("tx {txid} is too small")));
+    let bytes = tx.base_size();
+    if bytes < LEAST_BYTES || tx.is_coinbase() {
+        let text = format!("transaction {txid} is too small, or an individual coinbase");
+        return Err(rejected(text));
     }
-    if tx.input.is_empty() {
-        return Err(broken("transaction has no inputs"));
-    }
-    if tx.output.is_empty() {
-        return Err(broken("transaction has no outputs"));
-    }
-    if tx.base_size() > MOST_BYTES {
-        return Err(broken(format!(
-            "serialized transaction is too big - got {}, max {MOST_BYTES}",
-            tx.base_size()
-        )));
-    }
-    check_amounts(tx)?;
     let mut spent: HashSet<&OutPoint> = HashSet::with_capacity(tx.input.len());
-    if !tx
-        .input
-        .iter()
-        .all(|input| spent.insert(&input.previous_output))
-    {
-        return Err(broken("transaction contains duplicate inputs"));
+    let mut inputs = tx.input.iter().map(|input| &input.previous_output);
+    let values = tx.output.iter().map(|output| output.value.to_sat());
+    let total: u128 = values.map(u128::from).sum();
+    let rules = [
+        (tx.input.is_empty(), "transaction has no inputs"),
+        (tx.output.is_empty(), "transaction has no outputs"),
+        (bytes > MOST_BYTES, "serialized transaction is too big"),
+        (
+            total > u128::from(Amount::MAX_MONEY.to_sat()),
+            "outputs are worth more than the max allowed value",
+        ),
+        (
+            !inputs.all(|output| !output.is_null() && spent.insert(output)),
+            "transaction contains duplicate inputs, or one that is null",
+        ),
+    ];
+    match rules.into_iter().find(|(is_broken, _)| *is_broken) {
+        Some((_, text)) => Err(broken(text)),
+        None => Ok(()),
     }
-    if tx.is_coinbase() {
-        return Err(rejected(format!(
-            "transaction is an individual coinbase {txid}"
-        )));
-    }
-    if tx.input.iter().any(|input| input.previous_output.is_null()) {
-        return Err(broken(
-            "transaction input refers to previous output that is null",
-        ));
-    }
-    Ok(())
-}
-
-fn check_amounts(tx: &Transaction) -> Result<(), Fault> {
-    let most = Amount::MAX_MONEY.to_sat();
-    let mut total = 0_u64;
-    for output in &tx.output {
-        let value = output.value.to_sat();
-        if value > most {
-            return Err(broken(format!(
-                "transaction output value is higher than max allowed value: {value} > {most}"
-            )));
-        }
-        total += value;
-        if total > most {
-            return Err(broken(format!(
-                "total value of all transaction outputs is {total} which is higher than max allowed value of {most}"
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// Maturity and sums (`CheckTransactionInputs`). Returns the fee.

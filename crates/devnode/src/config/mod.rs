@@ -127,7 +127,7 @@ impl Config {
 }
 
 impl Config {
-    /// What the node commits at most, and which of its settings says so, in words: a rate found on it
+    /// What the node commits at most, and the setting that bounds it, in words: a rate found on it
     /// is a property of these settings, not of a CometBFT.
     pub fn ceiling(&self) -> String {
         let most = self.max_block_txs.unwrap_or(usize::MAX);

@@ -120,9 +120,10 @@ impl Response {
             .unwrap_or_default()
             .as_secs();
         let is_chunked = version == Version::Http11 && self.body.len() > CHUNKED_ABOVE;
-        let length = match is_chunked {
-            true => BodyLength::Chunked,
-            false => BodyLength::Known(self.body.len() as u64),
+        let length = if is_chunked {
+            BodyLength::Chunked
+        } else {
+            BodyLength::Known(self.body.len() as u64)
         };
         head.field("Date", HttpDate::new(seconds).as_bytes())
             .finish(length, keep_alive);

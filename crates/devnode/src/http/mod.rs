@@ -8,5 +8,5 @@ mod server;
 mod websocket;
 
 pub(crate) use message::{Request, Response};
-pub(crate) use server::{Handler, Limits, Upgrade, serve};
+pub(crate) use server::{Handler, Limits, Upgrade, serve, serve_plainly};
 pub(crate) use websocket::Frames;

@@ -1,6 +1,7 @@
 //! Reads requests from a connection one after the other and writes their responses.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
@@ -12,6 +13,7 @@ use wire::http::{BodyReader, CONTINUE, Expect, Framing, HeadLimits, HeadReader, 
 
 use super::message::{Request, Response};
 use crate::config::Config;
+use crate::host::Work;
 
 /// Bounds of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -100,6 +102,18 @@ pub(crate) async fn serve(
             return connection.stream.shutdown().await.map(|()| None);
         }
     }
+}
+
+/// Serves a connection that keeps its protocol, for an endpoint.
+pub(crate) fn serve_plainly(
+    handler: Arc<impl Handler + Send + 'static>,
+    limits: Limits,
+    stream: TcpStream,
+) -> Work<'static, ()> {
+    Box::pin(async move {
+        // A broken connection needs no action of the node.
+        let _ = serve(stream, limits, &*handler).await;
+    })
 }
 
 #[derive(Debug)]

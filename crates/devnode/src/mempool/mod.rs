@@ -1,7 +1,6 @@
 //! Transactions between the check and a block: the rules and error texts of the flood mempool of
 //! CometBFT 0.38 (`mempool/clist_mempool.go`).
 
-mod cache;
 mod pool;
 
 use std::time::Duration;
@@ -14,7 +13,7 @@ use tokio::time::Instant;
 use crate::app::{App, Tx};
 use crate::chain::block::data_bytes;
 use crate::config::MempoolConfig;
-use pool::Pool;
+use pool::{Pool, SeenCache};
 
 /// Why a transaction was not taken. The texts are the wire's.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -81,7 +80,7 @@ pub(crate) struct Mempool {
 #[derive(Debug)]
 struct Inner {
     pool: Pool,
-    cache: cache::SeenCache,
+    cache: SeenCache,
     /// When the application is done with the checks it was given; it takes one at a time.
     app_free_at: Instant,
 }
@@ -97,7 +96,7 @@ impl Mempool {
     pub(crate) fn new(limits: Limits) -> Self {
         let inner = Inner {
             pool: Pool::default(),
-            cache: cache::SeenCache::new(limits.config.cache_size),
+            cache: SeenCache::new(limits.config.cache_size),
             app_free_at: Instant::now(),
         };
         Self {
@@ -285,7 +284,7 @@ impl Update<'_> {
         }
     }
 
-    /// Tells the application what is left.
+    /// Shows the application what is left.
     pub(crate) fn show_to(&self, app: &dyn App) {
         app.mempool_is(&mut self.pool.inner.lock().pool.iter());
     }

@@ -6,6 +6,7 @@
 mod bigchaindb;
 mod bitcoin;
 mod faults;
+mod kind;
 mod limits;
 mod smoke;
 mod support;

@@ -2,8 +2,8 @@
 //! far as `MsgSend` and `MsgMultiSend` need them.
 //!
 //! A transaction passes the ante handler (form, memo, gas, fee, sequence, signature) on a state that
-//! holds what the mempool has, and again on the committed state when its block is executed. Whoever passes
-//! pays the fee and uses the sequence, whatever becomes of the messages.
+//! holds what the mempool has, and again on the committed state when its block is executed. One that
+//! passes pays its fee and uses its sequence, also if its messages fail.
 
 mod ante;
 mod decoded;

@@ -1,4 +1,4 @@
-//! What the chain tells about itself through `abci_query`.
+//! The queries of `abci_query`: accounts, balances, prefix, coin, price of gas, simulation.
 
 use ::cosmos::{Coin, proto, query};
 

@@ -59,16 +59,13 @@ impl Endpoint for Api {
     }
 
     fn serve(self: Arc<Self>, stream: TcpStream, _peer: SocketAddr) -> Work<'static, ()> {
-        Box::pin(async move {
-            let config = &self.node.host.config;
-            let idle = match self.server_workers() {
-                0 => config.rpc.idle_timeout,
-                _ => WORKER_TIMEOUT,
-            };
-            let body = config.bigchaindb.max_body_bytes;
-            // A broken connection needs no action of the node.
-            let _ = http::serve(stream, Limits { idle, body }, &*self).await;
-        })
+        let config = &self.node.host.config;
+        let idle = match self.server_workers() {
+            0 => config.rpc.idle_timeout,
+            _ => WORKER_TIMEOUT,
+        };
+        let body = config.bigchaindb.max_body_bytes;
+        http::serve_plainly(self, Limits { idle, body }, stream)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Peers that are too slow, on a clock of the test's.
 
 use bitcoin::consensus::Decodable as _;
+use bitcoin::hashes::Hash as _;
 use tokio::io::{DuplexStream, duplex};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -25,8 +26,8 @@ impl Peer {
         let app = Arc::new(Bitcoin::new(&host));
         let served = Arc::clone(&app);
         let session = tokio::spawn(async move {
-            let nobody = SocketAddr::from(([127, 0, 0, 1], 1));
-            let session = Session::new(&served, own, [nobody; 2]);
+            let address = SocketAddr::from(([127, 0, 0, 1], 1));
+            let session = Session::new(&served, own, [address; 2]);
             let Err(Over) = session.run().await;
         });
         Self {
@@ -154,21 +155,21 @@ async fn what_waits_to_be_announced_is_bounded_whatever_the_interval() {
     // The first one waits for nothing; when it comes the handshake is over.
     peer.send(NetworkMessage::Ping(1)).await;
     assert_eq!(peer.receive().await, NetworkMessage::Pong(1));
-    peer.app.announce(Announcement::Tx(txid(0), None));
+    peer.app.announce(Announcement::Tx(txid(0)));
     let first = NetworkMessage::Inv(vec![Inventory::Transaction(txid(0))]);
     assert_eq!(peer.receive().await, first);
     let began = Instant::now();
     for number in 1..=MAX_INV_SIZE {
-        peer.app.announce(Announcement::Tx(txid(number), None));
+        peer.app.announce(Announcement::Tx(txid(number)));
     }
-    let mut told = 1;
-    while told <= MAX_INV_SIZE {
+    let mut announced = 1;
+    while announced <= MAX_INV_SIZE {
         let NetworkMessage::Inv(items) = peer.receive().await else {
             panic!("nothing but announcements is due");
         };
-        assert_eq!(items[0], Inventory::Transaction(txid(told)));
+        assert_eq!(items[0], Inventory::Transaction(txid(announced)));
         assert!(items.len() <= ANNOUNCED_TOGETHER);
-        told += items.len();
+        announced += items.len();
     }
     assert_eq!(began.elapsed(), Duration::ZERO, "it waited for no interval");
 }
