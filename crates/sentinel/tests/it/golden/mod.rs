@@ -374,10 +374,15 @@ fn ws_97_messages_are_answered_as_by_the_built_in_node() {
     let status = r#"{"id":0,"method":"status"}"#;
     while socket.ask(status).contains(r#""latest_block_height":"0""#) {}
     socket.ask(known);
-    for talk in corpus::conversations().iter().take(2) {
-        converse(node.node.rpc_address(), proxy.address, talk, &mut findings);
+    for mut talk in corpus::conversations().into_iter().take(2) {
+        // The built-in node words a parameter that it cannot read in its own way; the proxy answers as CometBFT does
+        // (`reads_and_errors_are_the_nodes_own`).
+        talk.messages.retain(|message| {
+            !message.contains(r#""query":5"#) && !message.ends_with(r#""method":"subscribe"}"#)
+        });
+        converse(node.node.rpc_address(), proxy.address, &talk, &mut findings);
     }
-    findings.report(&["parameters", "query", "unsubscribe"]);
+    findings.report(&["unsubscribe"]);
 }
 
 #[test]
