@@ -6,7 +6,6 @@
 mod decoder;
 mod encoder;
 mod gob;
-mod protobuf;
 mod v11;
 mod v9;
 

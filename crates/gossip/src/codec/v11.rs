@@ -1,9 +1,8 @@
 //! V11: a length of four bytes, then a protobuf message (factom-p2p, protocolV11.proto).
 
-use super::{
-    CodecError,
-    protobuf::{Fields, Value, put_bytes, put_number, text},
-};
+use wire::proto::{Fields, Malformed, Value, number, varint};
+
+use super::CodecError;
 use crate::{
     handshake::{Handshake, Identity},
     parcel::{Parcel, ParcelKind},
@@ -18,7 +17,7 @@ pub(super) const PREFIX: usize = 4;
 
 pub(super) fn put_parcel(out: &mut Vec<u8>, parcel: &Parcel<'_>) {
     framed(out, |out| {
-        put_number(out, 1, u64::from(parcel.kind.code()));
+        number(out, 1, u64::from(parcel.kind.code()));
         put_bytes(out, 2, parcel.payload);
     });
 }
@@ -26,14 +25,14 @@ pub(super) fn put_parcel(out: &mut Vec<u8>, parcel: &Parcel<'_>) {
 pub(super) fn put_handshake(out: &mut Vec<u8>, handshake: &Handshake) {
     out.extend_from_slice(&SIGNATURE);
     framed(out, |out| {
-        put_number(out, 1, u64::from(handshake.kind.code()));
-        put_number(out, 2, u64::from(handshake.identity.network));
-        put_number(out, 3, u64::from(handshake.version.number()));
-        put_number(out, 4, u64::from(handshake.identity.node_id));
+        number(out, 1, u64::from(handshake.kind.code()));
+        number(out, 2, u64::from(handshake.identity.network));
+        number(out, 3, u64::from(handshake.version.number()));
+        number(out, 4, u64::from(handshake.identity.node_id));
         let port = handshake.identity.listen_port.to_string();
         put_bytes(out, 5, port.as_bytes());
-        put_number(out, 6, handshake.nonce);
-        put_number(out, FEATURES, u64::from(handshake.features));
+        number(out, 6, handshake.nonce);
+        number(out, FEATURES, u64::from(handshake.features));
     });
 }
 
@@ -53,9 +52,8 @@ fn framed(out: &mut Vec<u8>, message: impl FnOnce(&mut Vec<u8>)) {
 /// A parcel's kind and its payload.
 pub(super) fn parcel(message: &[u8]) -> Result<(ParcelKind, &[u8]), CodecError> {
     let (mut code, mut payload) = (0, &[][..]);
-    let mut fields = Fields::new(message);
-    while let Some(field) = fields.next()? {
-        match field {
+    for field in Fields::of(message, "a parcel") {
+        match field? {
             (1, Value::Number(number)) => code = number,
             (2, Value::Bytes(bytes)) => payload = bytes,
             (1 | 2, _) => return Err(CodecError::Protobuf("a field of another type")),
@@ -68,11 +66,10 @@ pub(super) fn parcel(message: &[u8]) -> Result<(ParcelKind, &[u8]), CodecError> 
 
 pub(super) fn handshake(message: &[u8]) -> Result<Handshake, CodecError> {
     let (mut numbers, mut port) = ([0; 16], "");
-    let mut fields = Fields::new(message);
-    while let Some(field) = fields.next()? {
-        match field {
+    for field in Fields::of(message, "a handshake") {
+        match field? {
             (number @ (1..=4 | 6 | 15), Value::Number(value)) => numbers[number as usize] = value,
-            (5, Value::Bytes(bytes)) => port = text(bytes)?,
+            (5, port_text) => port = port_text.text("the port of a handshake")?,
             // 7 is the list of endpoints of a refusal.
             (1..=6, _) => return Err(CodecError::Protobuf("a field of another type")),
             _ => {}
@@ -93,6 +90,19 @@ pub(super) fn handshake(message: &[u8]) -> Result<Handshake, CodecError> {
         // Whatever a stranger means by it, it is not ours.
         features: u32::try_from(numbers[usize::from(FEATURES)]).unwrap_or(0),
     })
+}
+
+/// Appends a bytes field, which is copied once whatever its length.
+fn put_bytes(out: &mut Vec<u8>, field: u8, bytes: &[u8]) {
+    out.push(field << 3 | 2);
+    varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+impl From<Malformed> for CodecError {
+    fn from(Malformed(what): Malformed) -> Self {
+        Self::Protobuf(what)
+    }
 }
 
 /// The length at the beginning of a frame.
