@@ -255,9 +255,10 @@ impl Conductor<'_> {
                 .max(Instant::now() + Duration::from_millis(1))
                 .min(deadline);
             // What comes after the offering is not interrupted again.
-            let event = match self.is_offering {
-                true => self.crew.next(next).await,
-                false => self.crew.next_uninterrupted(next).await,
+            let event = if self.is_offering {
+                self.crew.next(next).await
+            } else {
+                self.crew.next_uninterrupted(next).await
             };
             match event {
                 CrewEvent::Message(node, message) => self.on_message(node, *message),

@@ -161,12 +161,13 @@ impl MeshPlan {
         let document = &self.document;
         if !document.hosts.is_empty() {
             let place = usize::from(node) % document.hosts.len();
-            return (document.hosts[place], document.port + node);
+            return (document.hosts[place], document.port.saturating_add(node));
         }
         let [high, low] = node.to_be_bytes();
-        let address = match document.loopback_ip {
-            false => Ipv4Addr::LOCALHOST,
-            true => Ipv4Addr::new(127, 1, high, low.saturating_add(1)),
+        let address = if document.loopback_ip {
+            Ipv4Addr::new(127, 1, high, low.saturating_add(1))
+        } else {
+            Ipv4Addr::LOCALHOST
         };
         (address.into(), 0)
     }

@@ -65,9 +65,10 @@ impl App {
             Source::Transaction(index) => self.transaction(index).messages.clone(),
             Source::Periodic(place, _) => {
                 let periodic = &self.mix.periodic()[place];
-                match self.random.unit() < periodic.probability {
-                    true => periodic.messages.clone(),
-                    false => Vec::new(),
+                if self.random.unit() < periodic.probability {
+                    periodic.messages.clone()
+                } else {
+                    Vec::new()
                 }
             }
         }
@@ -101,9 +102,10 @@ impl App {
         let (relay, transactions, entries) = (kind.relay, kind.transactions, kind.entries);
         let answer = kind.answer;
         let answer = answer.filter(|(_, probability)| self.random.unit() < *probability);
-        let request = match self.is_generator {
-            true => self.request(id),
-            false => None,
+        let request = if self.is_generator {
+            self.request(id)
+        } else {
+            None
         };
         Some(Reaction {
             kind: id,

@@ -382,9 +382,10 @@ impl<'a> World<'a> {
     fn wake_ns(&self, host: usize, peer: PeerId) -> u64 {
         let [one, other] = self.connections[peer.0 as usize].ends;
         let reader = if one == host { other } else { one };
-        match self.hosts[reader].engaged {
-            true => 0,
-            false => self.settings.prices.wake_ns,
+        if self.hosts[reader].engaged {
+            0
+        } else {
+            self.settings.prices.wake_ns
         }
     }
 
