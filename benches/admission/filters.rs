@@ -1,6 +1,8 @@
 //! Filters that the crate's own are compared with.
 
-use admission::{Filter, KeyBits};
+use std::sync::{Mutex, PoisonError};
+
+use admission::{FastFilter, Filter, Key as _, KeyBits};
 
 /// Without a filter: what the others are compared with. It lets both of two spends through.
 pub(crate) struct NoFilter;
@@ -95,5 +97,92 @@ impl Filter<KeyBits> for ModernBloom {
 
     fn clear(&mut self) {
         self.0.clear();
+    }
+}
+
+/// Two filters: new keys go into the younger, and when that holds a generation, the older is cleared and becomes
+/// the younger. It remembers at least the last `generation` keys.
+pub(crate) struct TwoGenerations {
+    younger: FastFilter,
+    older: FastFilter,
+    /// Keys in the younger.
+    held: usize,
+    generation: usize,
+}
+
+impl TwoGenerations {
+    pub(crate) fn new(empty: FastFilter, generation: usize) -> Self {
+        Self {
+            older: empty.clone(),
+            younger: empty,
+            held: 0,
+            generation,
+        }
+    }
+}
+
+impl Filter<KeyBits> for TwoGenerations {
+    fn claim(&mut self, key: &KeyBits) -> bool {
+        let known = self.contains(key);
+        if self.held == self.generation {
+            std::mem::swap(&mut self.younger, &mut self.older);
+            Filter::<KeyBits>::clear(&mut self.younger);
+            self.held = 0;
+        }
+        self.held += usize::from(self.younger.claim(key));
+        !known
+    }
+
+    fn contains(&self, key: &KeyBits) -> bool {
+        self.younger.contains(key) || self.older.contains(key)
+    }
+
+    fn clear(&mut self) {
+        Filter::<KeyBits>::clear(&mut self.younger);
+        Filter::<KeyBits>::clear(&mut self.older);
+        self.held = 0;
+    }
+}
+
+/// A set divided by key, each part behind a lock of its own.
+pub(crate) struct Sharded<F> {
+    shards: Box<[Mutex<F>]>,
+}
+
+impl<F> Sharded<F> {
+    pub(crate) fn new(shards: impl IntoIterator<Item = F>) -> Self {
+        Self {
+            shards: shards.into_iter().map(Mutex::new).collect(),
+        }
+    }
+
+    fn shard(&self, key: &KeyBits) -> &Mutex<F> {
+        let [.., last] = key.bits();
+        &self.shards[(last >> 16) as usize % self.shards.len()]
+    }
+}
+
+impl<F: Filter<KeyBits>> Filter<KeyBits> for Sharded<F> {
+    fn claim(&mut self, key: &KeyBits) -> bool {
+        let mut shard = self
+            .shard(key)
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        shard.claim(key)
+    }
+
+    fn contains(&self, key: &KeyBits) -> bool {
+        let shard = self
+            .shard(key)
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        shard.contains(key)
+    }
+
+    fn clear(&mut self) {
+        for shard in &mut self.shards {
+            let shard = shard.get_mut().unwrap_or_else(PoisonError::into_inner);
+            shard.clear();
+        }
     }
 }

@@ -23,6 +23,9 @@
 
 #![allow(clippy::print_stdout)]
 
+#[path = "../../crates/admission/tests/support/coins.rs"]
+#[allow(dead_code, reason = "the tests of admission use the rest")]
+mod coins;
 mod filters;
 mod gain;
 mod payments;
@@ -31,10 +34,11 @@ mod runs;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use admission::{ExactSet, Filter, KeyBits, Layout, RollingFilter, Sharded, TwoGenerationFilter};
+use admission::{Filter, KeyBits, Layout};
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
-use filters::{ClassicBloom, ModernBloom, NoFilter};
+use coins::ExactSet;
+use filters::{ClassicBloom, ModernBloom, NoFilter, Sharded, TwoGenerations};
 use payments::{Payment, Scheme, TRANSACTIONS, Wakes, key, payments};
 use runs::{EPOCH, Run, cores, fast, parallel, secret, serial, settings, validators};
 
@@ -51,12 +55,8 @@ fn claims(c: &mut Criterion) {
         ("fast-16", Box::new(fast(sixteen()))),
         ("fast-secret-16", Box::new(secret(16))),
         (
-            "rolling-16",
-            Box::new(RollingFilter::new(sixteen(), 0).expect("it is legal")),
-        ),
-        (
             "generations-16",
-            Box::new(TwoGenerationFilter::new(fast(sixteen()), 100_000)),
+            Box::new(TwoGenerations::new(fast(sixteen()), 100_000)),
         ),
         ("exact", Box::new(ExactSet::default())),
         (

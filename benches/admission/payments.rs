@@ -6,10 +6,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use admission::KeyBits;
-use admission::coins::{self, Coin, Coins, Fate, GENESIS, Witness};
 use bitcoin::secp256k1::{self, Message, Secp256k1, SecretKey, VerifyOnly};
 use ed25519_dalek::{Signer as _, SigningKey, VerifyingKey};
 use sha2::{Digest as _, Sha256};
+
+use crate::coins::{self, Coin, Coins, Fate, GENESIS, Witness};
 
 /// Transactions of a run.
 pub(crate) const TRANSACTIONS: u32 = 2_000;

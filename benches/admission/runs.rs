@@ -3,12 +3,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use admission::coins::{Ledger, Witness as _};
 use admission::{
     Counters, FastFilter, Filter, KeyBits, Layout, Pipeline, Secret, Serial, Settings,
 };
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::coins::{Ledger, Witness as _};
 use crate::payments::{Payment, Signatures, Wakes};
 
 /// What one run counted, with the times from submission to verdict in ascending order.

@@ -11,36 +11,34 @@
 //! [`Admit`] tells it what one spends and how it is checked.
 //!
 //! Read first: [`Admit`] (what an application provides), [`Pipeline`] and its [`Settings`], and
-//! [`Corral`] (the lock between checks, commits and pauses). [`Serial`] is the same admission
+//! [`PhaseLock`] (the lock between checks, commits and pauses). [`Serial`] is the same admission
 //! under one lock, one transaction at a time.
 //!
-//! # Which filter
-//!
-//! [`ExactSet`] has no false conflicts and costs a hash and a place in a table for each key.
-//! [`FastFilter`] costs a tenth of that and takes 512 KiB whatever it holds; a false conflict only
-//! delays a transaction by one epoch. [`TwoGenerationFilter`] remembers at least its last N keys.
-//! [`RollingFilter`] is there to be compared with: it forgets far earlier than its size suggests.
-//! `benches/admission` measures all of them beside the check of signatures.
+//! [`FastFilter`] takes 512 KiB whatever it holds, and a tenth of the time of a hash set; a false conflict only
+//! delays a transaction by one epoch. `benches/admission` measures it beside other filters and beside the check
+//! of signatures.
 
 mod admit;
-mod corral;
 mod filter;
 mod key;
+mod phase_lock;
 mod pipeline;
 mod serial;
 mod sync;
 
-#[cfg(any(test, feature = "coins"))]
-pub mod coins;
+#[cfg(test)]
+extern crate self as admission;
+#[cfg(test)]
+#[path = "../tests/support/coins.rs"]
+#[cfg_attr(any(loom, shuttle), allow(dead_code, reason = "for other tests"))]
+mod coins;
 #[cfg(test)]
 #[cfg(any(loom, shuttle))]
 mod model;
 
 pub use admit::{Admit, Outcome, Refused, Verdict, VerdictOf};
-pub use corral::{Corral, Inside, Region};
-pub use filter::{
-    ExactSet, FastFilter, Filter, Layout, RollingFilter, Secret, Sharded, TwoGenerationFilter,
-};
+pub use filter::{FastFilter, Filter, Layout, Secret};
 pub use key::{Key, KeyBits, OutputKey};
+pub use phase_lock::{Phase, PhaseGuard, PhaseLock};
 pub use pipeline::{Counters, Orphans, Pipeline, Settings};
 pub use serial::Serial;

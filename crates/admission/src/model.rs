@@ -1,11 +1,10 @@
-//! Models of the lock, of the filter's ownership and of the pipeline, checked by loom in every
+//! Models of the lock, of a filter's claims and of the pipeline, checked by loom in every
 //! interleaving up to a number of preemptions, and by shuttle in random ones. `.ci/model` runs them.
 
 use std::sync::Arc;
 
-use crate::coins::{Coins, Fate, GENESIS, Ledger, Narrow, payment};
-use crate::corral::{Corral, Region};
-use crate::filter::{ExactSet, Sharded};
+use crate::coins::{Coins, Fate, GENESIS, Ledger, payment};
+use crate::phase_lock::{Phase, PhaseLock};
 use crate::pipeline::Settings;
 use crate::sync::thread;
 
@@ -14,72 +13,56 @@ mod small {
     use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use super::*;
-    use crate::key::KeyBits;
+    use crate::coins::ExactSet;
     use crate::pipeline::Engine;
 
-    /// Three threads, two regions: never two at once, and every thread gets in.
+    /// Three threads, two phases: never two at once, and every thread gets in.
     #[test]
-    fn nobody_is_in_two_regions_at_once() {
+    fn no_thread_is_in_two_phases_at_once() {
         loom::model(|| {
-            let corral = Arc::new(Corral::default());
+            let lock = Arc::new(PhaseLock::default());
             let inside = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
-            let visit = |region: Region| {
-                let (corral, inside) = (Arc::clone(&corral), Arc::clone(&inside));
+            let visit = |phase: Phase| {
+                let (lock, inside) = (Arc::clone(&lock), Arc::clone(&inside));
                 move || {
-                    let stay = corral.enter(region);
-                    inside[region as usize].fetch_add(1, Ordering::SeqCst);
-                    assert_eq!(inside[1 - region as usize].load(Ordering::SeqCst), 0);
-                    inside[region as usize].fetch_sub(1, Ordering::SeqCst);
+                    let stay = lock.enter(phase);
+                    inside[phase as usize].fetch_add(1, Ordering::SeqCst);
+                    assert_eq!(inside[1 - phase as usize].load(Ordering::SeqCst), 0);
+                    inside[phase as usize].fetch_sub(1, Ordering::SeqCst);
                     drop(stay);
                 }
             };
             let threads = [
-                thread::spawn(visit(Region::Validate)),
-                thread::spawn(visit(Region::Commit)),
+                thread::spawn(visit(Phase::Validate)),
+                thread::spawn(visit(Phase::Commit)),
             ];
-            visit(Region::Validate)();
+            visit(Phase::Validate)();
             for thread in threads {
                 thread.join().unwrap();
             }
         });
     }
 
-    /// Who sees that a higher region is waited for, leaves, and comes back, finds that it was entered.
+    /// Who sees that a higher phase is waited for, leaves, and comes back, finds that it was entered.
     #[test]
-    fn a_waiting_higher_region_is_entered_before_the_next_lower_one() {
+    fn a_waiting_higher_phase_is_entered_before_the_next_lower_one() {
         loom::model(|| {
-            let corral = Arc::new(Corral::default());
+            let lock = Arc::new(PhaseLock::default());
             let committed = Arc::new(AtomicBool::new(false));
             let committer = {
-                let (corral, committed) = (Arc::clone(&corral), Arc::clone(&committed));
+                let (lock, committed) = (Arc::clone(&lock), Arc::clone(&committed));
                 thread::spawn(move || {
-                    let _inside = corral.enter(Region::Commit);
+                    let _inside = lock.enter(Phase::Commit);
                     committed.store(true, Ordering::SeqCst);
                 })
             };
-            let first = corral.enter(Region::Validate);
+            let first = lock.enter(Phase::Validate);
             let outranked = first.is_outranked();
             drop(first);
-            let second = corral.enter(Region::Validate);
+            let second = lock.enter(Phase::Validate);
             assert!(!outranked || committed.load(Ordering::SeqCst));
             drop(second);
             committer.join().unwrap();
-        });
-    }
-
-    #[test]
-    fn a_key_has_one_winner_among_threads_that_share_a_set() {
-        loom::model(|| {
-            let set = Arc::new(Sharded::new([Narrow::new(4), Narrow::new(4)]));
-            let claim = |key: KeyBits| {
-                let set = Arc::clone(&set);
-                move || usize::from(set.claim_shared(&key))
-            };
-            let threads = [thread::spawn(claim([1; 8])), thread::spawn(claim([2; 8]))];
-            let own = claim([1; 8])();
-            let [same, other] = threads.map(|thread| thread.join().unwrap());
-            assert_eq!(own + same, 1);
-            assert_eq!(other, 1);
         });
     }
 
@@ -167,7 +150,7 @@ mod small {
 #[cfg(shuttle)]
 mod large {
     use super::*;
-    use crate::filter::Filter as _;
+    use crate::coins::Narrow;
     use crate::pipeline::Pipeline;
 
     fn pipeline() {
@@ -228,45 +211,27 @@ mod large {
     }
 
     #[test]
-    fn many_threads_in_three_regions_never_meet_and_all_get_in() {
-        let regions = [Region::Validate, Region::Commit, Region::Pause];
+    fn many_threads_in_three_phases_never_meet_and_all_get_in() {
+        let phases = [Phase::Validate, Phase::Commit, Phase::Pause];
         shuttle::check_random(
             move || {
-                let corral = Arc::new(Corral::default());
+                let lock = Arc::new(PhaseLock::default());
                 let inside = Arc::new(std::sync::Mutex::new(Vec::new()));
                 let visits = (0..9).map(|number| {
-                    let (corral, inside) = (Arc::clone(&corral), Arc::clone(&inside));
+                    let (lock, inside) = (Arc::clone(&lock), Arc::clone(&inside));
                     thread::spawn(move || {
-                        let region = regions[number % 3];
-                        let _stay = corral.enter(region);
-                        inside.lock().unwrap().push(region);
+                        let phase = phases[number % 3];
+                        let _stay = lock.enter(phase);
+                        inside.lock().unwrap().push(phase);
                         thread::yield_now();
                         let mut inside = inside.lock().unwrap();
-                        assert!(inside.iter().all(|other| *other == region));
+                        assert!(inside.iter().all(|other| *other == phase));
                         inside.pop();
                     })
                 });
                 for thread in visits.collect::<Vec<_>>() {
                     thread.join().unwrap();
                 }
-            },
-            3_000,
-        );
-    }
-
-    #[test]
-    fn a_shared_set_has_one_winner_for_each_key() {
-        shuttle::check_random(
-            || {
-                let set = Arc::new(Sharded::new([ExactSet::default(), ExactSet::default()]));
-                let claims = (0..6_u32).map(|number| {
-                    let set = Arc::clone(&set);
-                    thread::spawn(move || u32::from(set.claim_shared(&[number % 2; 8])))
-                });
-                let claims: Vec<_> = claims.collect();
-                let wins: u32 = claims.into_iter().map(|claim| claim.join().unwrap()).sum();
-                assert_eq!(wins, 2);
-                assert!(set.contains(&[0; 8]) && set.contains(&[1; 8]) && !set.contains(&[3; 8]));
             },
             3_000,
         );

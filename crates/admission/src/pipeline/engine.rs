@@ -6,11 +6,11 @@ use std::sync::PoisonError;
 use super::queues::{Found, Queues, Work};
 use super::{Counters, Settings};
 use crate::admit::{Admit, Outcome, Refused, Verdict};
-use crate::corral::{Corral, Region};
 use crate::filter::Filter;
+use crate::phase_lock::{Phase, PhaseLock};
 use crate::sync::{Condvar, Mutex, RwLock, lock};
 
-/// Transactions that a validator checks in one stay in its region.
+/// Transactions that a validator checks in one stay in its phase.
 const ROUND: usize = 200;
 /// Transactions that a validator takes from the queue at once: a lock that is taken twice for each of them, with
 /// another thread that submits, costs a third of what the check of two signatures does. A commit waits for the end
@@ -26,8 +26,8 @@ pub(crate) struct Engine<A: Admit, F> {
     work: Condvar,
     /// Nothing more is taken in: who waits for the end of an epoch waits no longer.
     closed: Condvar,
-    corral: Corral,
-    /// Read in [`Region::Validate`], written in the others: the corral gives the order, the lock is never
+    lock: PhaseLock,
+    /// Read in [`Phase::Validate`], written in the others: the lock gives the order, the lock is never
     /// waited for.
     view: RwLock<A::View>,
 }
@@ -40,7 +40,7 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
             queues: Mutex::new(Queues::new(filter, settings)),
             work: Condvar::new(),
             closed: Condvar::new(),
-            corral: Corral::default(),
+            lock: PhaseLock::default(),
             view: RwLock::new(view),
         }
     }
@@ -95,7 +95,7 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
     /// One round of a validator: checks what waits, until nothing does, the round is full, or a commit or
     /// a pause waits. Returns how many were checked.
     pub(crate) fn validate(&self) -> usize {
-        let inside = self.corral.enter(Region::Validate);
+        let inside = self.lock.enter(Phase::Validate);
         let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
         let mut checked = 0;
         while checked < ROUND && !inside.is_outranked() {
@@ -130,16 +130,16 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
 
     /// Commits what was accepted and begins the next epoch.
     pub(crate) fn commit(&self) {
-        let _alone = self.corral.enter(Region::Commit);
+        let _alone = self.lock.enter(Phase::Commit);
         self.turn(|_| (), |_| ());
     }
 
     pub(crate) fn pause<R>(&self, change: impl FnOnce(&mut A::View) -> R) -> R {
-        let _alone = self.corral.enter(Region::Pause);
+        let _alone = self.lock.enter(Phase::Pause);
         self.turn(change, |queues| queues.retry_orphans(&self.admit))
     }
 
-    /// Changes the view, with nobody else in the corral.
+    /// Changes the view, with nobody else in the lock.
     fn turn<R>(
         &self,
         change: impl FnOnce(&mut A::View) -> R,

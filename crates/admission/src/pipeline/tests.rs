@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::{Engine, Orphans, Pipeline, Settings};
 use crate::admit::Refused;
-use crate::coins::{Coins, Fate, GENESIS, Ledger, Narrow, PANICS, Payment, payment};
-use crate::filter::{ExactSet, Filter};
+use crate::coins::{Coins, ExactSet, Fate, GENESIS, Ledger, Narrow, PANICS, Payment, payment};
+use crate::filter::Filter;
 use crate::key::KeyBits;
 use crate::serial::Serial;
 

@@ -53,6 +53,21 @@ fn phases_and_settings_are_read() {
     assert_eq!(run.request.command, "scenario");
 }
 
+/// The shapes that no file under `config/` has.
+#[test]
+fn smooth_shapes_are_read() {
+    let script = load(
+        "[[phases]]\nprofile = \"sine\"\nmean = \"100/s\"\namplitude = \"80/s\"\nperiod = \"2s\"\n\
+         duration = \"4s\"\n\
+         [[phases]]\nprofile = \"exponential\"\nfrom = \"50/s\"\nto = \"5000/s\"\nduration = \"30s\"\n",
+    );
+    let RequestedLoad::Open { schedule, .. } = &script.unwrap().runs[0].request.load else {
+        panic!("not an open loop");
+    };
+    // 400 and (5000 - 50) * 30 / ln(100).
+    assert_eq!(schedule.total().unwrap().whole(), 400 + 32_246);
+}
+
 #[test]
 fn an_unknown_key_is_named_with_its_nearest() {
     let text = problem("[[phases]]\nprofile = \"constant\"\nrate = 1\nduratoin = \"2s\"\n");

@@ -1,33 +1,31 @@
-//! A ledger of coins, small enough to be checked in every interleaving; for the tests and the bench.
+//! A ledger of coins, small enough to be checked in every interleaving; shared by the tests of `admission` and its bench.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-use crate::admit::{Admit, Outcome, Verdict};
-use crate::filter::Filter;
-use crate::key::{Key, KeyBits};
+use admission::{Admit, Filter, Key, KeyBits, Outcome, Verdict};
 
 /// A transaction and the number of one of its outputs.
-pub type Coin = (u32, u32);
+pub(crate) type Coin = (u32, u32);
 
 /// Outputs of each transaction, as keys tell them apart.
-pub const OUTPUTS: u32 = 2;
+pub(crate) const OUTPUTS: u32 = 2;
 /// The transaction that is in the ledger from the beginning.
-pub const GENESIS: u32 = 0;
+pub(crate) const GENESIS: u32 = 0;
 
 /// A transaction, with what shows that it may spend.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Payment<P = ()> {
+pub(crate) struct Payment<P = ()> {
     /// Its number.
-    pub id: u32,
+    pub(crate) id: u32,
     /// What it spends.
-    pub spends: Vec<Coin>,
+    pub(crate) spends: Vec<Coin>,
     /// What is checked beside that.
-    pub proof: P,
+    pub(crate) proof: P,
 }
 
 /// A payment without a proof.
-pub fn payment(id: u32, spends: &[Coin]) -> Payment {
+pub(crate) fn payment(id: u32, spends: &[Coin]) -> Payment {
     let spends = spends.to_vec();
     Payment {
         id,
@@ -38,16 +36,16 @@ pub fn payment(id: u32, spends: &[Coin]) -> Payment {
 
 /// What is committed, in order.
 #[derive(Debug, Clone)]
-pub struct Ledger<P = ()> {
+pub(crate) struct Ledger<P = ()> {
     /// The payments.
-    pub order: Vec<Payment<P>>,
+    pub(crate) order: Vec<Payment<P>>,
     made: HashSet<u32>,
     spent: HashSet<Coin>,
 }
 
 impl<P> Ledger<P> {
     /// With the first transaction alone.
-    pub fn genesis() -> Self {
+    pub(crate) fn genesis() -> Self {
         Self {
             order: Vec::new(),
             made: HashSet::from([GENESIS]),
@@ -55,27 +53,27 @@ impl<P> Ledger<P> {
         }
     }
 
-    /// As a block of somebody else's does.
-    pub fn spend(&mut self, coin: Coin) {
+    /// Marks a coin as spent, as a block from elsewhere does.
+    pub(crate) fn spend(&mut self, coin: Coin) {
         self.spent.insert(coin);
     }
 }
 
 /// What became of a payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// It is committed.
     Accepted,
     /// It is not, and why.
     Rejected(&'static str),
     /// It spends what this transaction did not make.
     Orphaned(u32),
-    /// Nobody decided.
+    /// It was not decided.
     Abandoned,
 }
 
-/// How payments are proved, and who hears of their fate.
-pub trait Witness: Send + Sync + 'static {
+/// Checks the proofs of payments and takes their fates.
+pub(crate) trait Witness: Send + Sync + 'static {
     /// What shows that a payment may spend.
     type Proof: Send + 'static;
 
@@ -93,11 +91,11 @@ pub trait Witness: Send + Sync + 'static {
 
 /// The application.
 #[derive(Debug, Default)]
-pub struct Coins<W = Book>(pub W);
+pub(crate) struct Coins<W = Book>(pub(crate) W);
 
 /// A witness that believes everything and writes down what was decided.
 #[derive(Debug, Default)]
-pub struct Book(pub Arc<Mutex<BTreeMap<u32, Vec<Fate>>>>);
+pub(crate) struct Book(pub(crate) Arc<Mutex<BTreeMap<u32, Vec<Fate>>>>);
 
 impl Witness for Book {
     type Proof = ();
@@ -118,7 +116,7 @@ impl Witness for Book {
 impl Coins {
     /// With the book that it writes to.
     #[expect(clippy::type_complexity, reason = "a test's book")]
-    pub fn new() -> (Self, Arc<Mutex<BTreeMap<u32, Vec<Fate>>>>) {
+    pub(crate) fn new() -> (Self, Arc<Mutex<BTreeMap<u32, Vec<Fate>>>>) {
         let fates = Arc::default();
         (Self(Book(Arc::clone(&fates))), fates)
     }
@@ -158,9 +156,10 @@ where
                 return Verdict::Rejected("spent");
             }
         }
-        match self.0.proves(tx) {
-            true => Verdict::Accepted(()),
-            false => Verdict::Rejected("not proved"),
+        if self.0.proves(tx) {
+            Verdict::Accepted(())
+        } else {
+            Verdict::Rejected("not proved")
         }
     }
 
@@ -182,15 +181,15 @@ where
 }
 
 /// A transaction whose check is a mistake of the application.
-pub const PANICS: u32 = 4_000_000_000;
+pub(crate) const PANICS: u32 = 4_000_000_000;
 
 /// A filter of a few bits: nearly everything conflicts, also the keys of one transaction.
 #[derive(Debug)]
-pub struct Narrow(Vec<bool>);
+pub(crate) struct Narrow(Vec<bool>);
 
 impl Narrow {
     /// Of so many bits.
-    pub fn new(bits: usize) -> Self {
+    pub(crate) fn new(bits: usize) -> Self {
         Self(vec![false; bits])
     }
 }
@@ -207,5 +206,34 @@ impl<K: Key> Filter<K> for Narrow {
 
     fn clear(&mut self) {
         self.0.fill(false);
+    }
+}
+
+/// Every key, exactly. It grows with the keys until it is cleared and keeps its memory then; the number
+/// of keys in an epoch bounds it.
+#[derive(Debug, Clone)]
+pub(crate) struct ExactSet<K> {
+    keys: HashSet<K>,
+}
+
+impl<K> Default for ExactSet<K> {
+    fn default() -> Self {
+        Self {
+            keys: HashSet::new(),
+        }
+    }
+}
+
+impl<K: Key> Filter<K> for ExactSet<K> {
+    fn claim(&mut self, key: &K) -> bool {
+        self.keys.insert(*key)
+    }
+
+    fn contains(&self, key: &K) -> bool {
+        self.keys.contains(key)
+    }
+
+    fn clear(&mut self) {
+        self.keys.clear();
     }
 }

@@ -1,16 +1,34 @@
+//! Sets of keys that answer one question: was this key claimed before?
+//!
 //! The fast filter: bit positions cut from the key itself, without hashing.
 //!
 //! The Gigablock testnet's daemon had it in two forms, of 2017 and of 2021, both of 2^22 bits.
 
 use pacing::mix;
 
-use super::Filter;
 use crate::key::{Key, KeyBits};
+
+/// A set of keys, perhaps an approximate one: it may take a new key for a known one.
+///
+/// Claiming needs exclusive access. That is what gives each key one winner: with bits that are set one
+/// by one through shared access, two threads that claim the same key can each find one of its bits
+/// unset.
+pub trait Filter<K>: Send {
+    /// Adds a key. True if it was not there: the caller is the first, or the first since the filter
+    /// forgot it.
+    fn claim(&mut self, key: &K) -> bool;
+
+    /// Whether a key seems to be there.
+    fn contains(&self, key: &K) -> bool;
+
+    /// Forgets every key.
+    fn clear(&mut self);
+}
 
 /// Bits of a filter.
 const BITS: usize = 1 << 22;
 /// Bytes of a filter: 512 KiB.
-pub(super) const BYTES: usize = BITS / 8;
+const BYTES: usize = BITS / 8;
 /// The low 22 bits of a word.
 const POSITION: u32 = (1 << 22) - 1;
 /// Most positions: two of each word.
@@ -86,7 +104,7 @@ impl FastFilter {
     }
 
     /// Sets the key's bits. True if one of them was not set.
-    pub(super) fn set(&mut self, key: &KeyBits) -> bool {
+    fn set(&mut self, key: &KeyBits) -> bool {
         let bytes = &mut self.bytes;
         let mut was_set = true;
         self.layout.each_position(key, |position| {
@@ -97,16 +115,12 @@ impl FastFilter {
         !was_set
     }
 
-    pub(super) fn is_set(&self, key: &KeyBits) -> bool {
+    fn is_set(&self, key: &KeyBits) -> bool {
         let mut is_set = true;
         self.layout.each_position(key, |position| {
             is_set &= self.bytes[position / 8] >> (position % 8) & 1 == 1;
         });
         is_set
-    }
-
-    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.bytes
     }
 }
 
