@@ -5,17 +5,22 @@
 mod node;
 mod workload;
 
-use std::num::NonZeroU32;
+use std::net::SocketAddr;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 
 use anyhow::bail;
 use chain::{
-    Asking, BuiltIn, Chain, Facts, FollowWith, Followed, Limits, LoadOptions, Loader, NodeClient,
-    Probe, Protocol, ReplyTo, Target, TxName, WorkloadError,
+    Asking, Chain, Facts, FollowWith, Followed, Limits, LoadOptions, Loader, NodeClient, Probe,
+    Protocol, ReplyTo, Settings, SettingsTable, Table, Target, TxName, Wanted, Workload,
+    WorkloadError, refuse,
 };
+use clap::Args;
+use devnode::DevNode;
 use measure::{Failure, IdText, RefusalTexts, Reply, TxHash};
 use parking_lot::Mutex;
 use rpc::{ClientError, ClientOptions, Endpoint, Mempool, Message};
+use serde::{Deserialize, Serialize};
 
 pub use self::node::{
     BigchaindbAbout, BigchaindbClient, EventFollowerWorker, bigchaindb_transactions_path,
@@ -44,7 +49,74 @@ impl Chain for BigchaindbChain {
     fn workloads(&self) -> &'static [&'static str] {
         &[CREATE, TRANSFER]
     }
+
+    fn workload(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn Workload>, WorkloadError> {
+        let settings = SETTINGS.read(wanted.settings)?;
+        let metadata = settings.metadata.as_deref().map(Metadata::read);
+        let content = Content {
+            seed: wanted.seed,
+            signers: settings.signers.unwrap_or(NonZeroU32::MIN),
+            asset_size: wanted.size.unwrap_or(0),
+            metadata: metadata.transpose()?.unwrap_or_default(),
+        };
+        if wanted.name == CREATE {
+            return Ok(Arc::new(BigchainWorkload::creates(content)?));
+        }
+        let planned = wanted.planned.and_then(NonZeroU64::new).ok_or_else(|| {
+            refuse(
+                TRANSFER,
+                "needs to know how many transactions there will be, to make their outputs before; give the load an \
+                 end (--duration, --to or --count)",
+            )
+        })?;
+        let depth = wanted.chain_depth.unwrap_or(NonZeroU32::MIN);
+        Ok(Arc::new(BigchainWorkload::transfers(
+            content, planned, depth,
+        )?))
+    }
+
+    fn settings(&self) -> Option<&'static dyn SettingsTable> {
+        Some(&SETTINGS)
+    }
+
+    /// It gets its usual limits, unless it was given others: a closed loop waits for answers, not for blocks, and
+    /// fills a small mempool at once.
+    fn built_in(
+        &self,
+        config: devnode::Config,
+        _: &Table,
+    ) -> Result<devnode::Config, WorkloadError> {
+        let usual = devnode::Config::bigchaindb();
+        let mut config = devnode::Config {
+            app: usual.app,
+            ..config
+        };
+        if config.mempool == devnode::MempoolConfig::default() {
+            config.mempool = usual.mempool;
+        }
+        if config.rpc == devnode::RpcConfig::default() {
+            config.rpc = usual.rpc;
+        }
+        Ok(config)
+    }
 }
+
+/// What only BigchainDB's transactions have.
+#[derive(Debug, Default, Clone, Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[command(next_help_heading = "BigchainDB (--workload bigchaindb-create, bigchaindb-transfer)")]
+pub struct BigchaindbSettings {
+    /// Who signs a transaction, together, and owns its output: 1 to 100 [default: 1].
+    #[arg(long, value_name = "N")]
+    pub signers: Option<NonZeroU32>,
+
+    /// A JSON object whose members join the unique one in the metadata of each transaction; @PATH for one in a
+    /// file.
+    #[arg(long, value_name = "JSON")]
+    pub metadata: Option<String>,
+}
+
+static SETTINGS: Settings<BigchaindbSettings> = Settings::named("bigchaindb");
 
 /// The HTTP API of a server.
 #[derive(Debug)]
@@ -116,7 +188,6 @@ static FACTS: Facts = Facts {
     most_connections: NonZeroU32::new(16).expect("not zero"),
     method_prefix: "mode=",
     interface: Some("its HTTP API"),
-    built_in: BuiltIn::BigchaindbApi,
     ..Facts::new("bigchaindb", CREATE)
 };
 
@@ -130,7 +201,7 @@ impl Target for BigchaindbTarget {
         endpoint: &Endpoint,
         options: ClientOptions,
     ) -> Result<Arc<dyn NodeClient>, ClientError> {
-        Ok(Arc::new(BigchaindbClient::new(endpoint, options)?))
+        Ok(Arc::new(BigchaindbClient::new(endpoint, &options)?))
     }
 
     fn follow(&self, probe: &Probe, with: FollowWith<'_>) -> Result<Followed, ClientError> {
@@ -144,6 +215,10 @@ impl Target for BigchaindbTarget {
 
     fn loader(&self, _: &LoadOptions) -> Arc<dyn Loader> {
         Arc::new(Bigchaindb::default())
+    }
+
+    fn built_in_address(&self, node: &DevNode) -> SocketAddr {
+        node.api_address().unwrap_or_else(|| node.rpc_address())
     }
 }
 
@@ -192,8 +267,6 @@ impl NodeClient for BigchaindbClient {
 
 #[cfg(test)]
 mod tests {
-    use chain::Workload as _;
-
     use super::*;
 
     #[test]

@@ -3,8 +3,12 @@
 //! Read first: [`BitcoinNode`], which writes the requests of a load, then [`BITCOIN`], which is what `txgen` lists, and
 //! [`workload`], the transactions and their wallet.
 
+mod command;
+mod load;
 mod node;
 mod peer;
+mod settings;
+mod supply;
 pub mod workload;
 
 use std::borrow::Cow;
@@ -16,9 +20,11 @@ use std::time::Duration;
 
 use anyhow::bail;
 use chain::{
-    Asking, BuiltIn, Chain, Facts, FollowWith, Followed, Framing, Limits, LoadOptions, Loader,
-    NodeClient, Probe, Protocol, ReplyTo, Target, TxName, WorkloadError,
+    Admission, Asking, Chain, ChainError, Facts, FollowWith, Followed, Framing, Limits,
+    LoadOptions, Loader, NodeClient, NodeOptions, Probe, Protocol, ReplyTo, SettingsTable, Share,
+    Table, Target, TxName, Wanted, Workload, WorkloadError, at_most, refuse,
 };
+use clap::CommandFactory as _;
 use measure::{Failure, IdText, RefusalTexts, Reply, TxHash};
 use parking_lot::Mutex;
 use rpc::{ClientError, ClientOptions, Endpoint, Mempool, Message, Transport};
@@ -31,7 +37,12 @@ pub use self::node::{
     BitcoinScript, PeerInfo, follow_bitcoin, follow_bitcoin_peer, probe_peer,
 };
 pub use self::peer::{PEER_NETWORKS, PeerNetwork};
-use self::workload::{BITCOIN_WORKLOAD, BitcoinWorkload, bitcoin_id, hash_text};
+pub use self::settings::BitcoinSettings;
+use self::settings::SETTINGS;
+use self::workload::{
+    BITCOIN_WORKLOAD, BitcoinWorkload, DEFAULT_WALLET_SEED, Keys, Network, Spec, Wallet,
+    bitcoin_id, hash_text,
+};
 
 /// Bitcoin.
 pub static BITCOIN: BitcoinChain = BitcoinChain;
@@ -56,7 +67,129 @@ impl Chain for BitcoinChain {
     fn workloads(&self) -> &'static [&'static str] {
         &[BITCOIN_WORKLOAD]
     }
+
+    fn workload(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn Workload>, WorkloadError> {
+        Ok(Arc::new(resolve(wanted)?))
+    }
+
+    fn settings(&self) -> Option<&'static dyn SettingsTable> {
+        Some(&SETTINGS)
+    }
+
+    fn node_options(&self, settings: &Table) -> Result<NodeOptions, WorkloadError> {
+        let given = SETTINGS.read(settings)?;
+        Ok(NodeOptions {
+            batch: given.batch.unwrap_or(NonZeroU32::MIN),
+            confirmations: given.confirmations.unwrap_or(NonZeroU32::MIN),
+        })
+    }
+
+    /// It gets its usual limits, unless it was given others: a closed loop waits for answers, not for blocks, and
+    /// fills a small mempool at once.
+    fn built_in(
+        &self,
+        mut config: devnode::Config,
+        settings: &Table,
+    ) -> Result<devnode::Config, WorkloadError> {
+        let given = SETTINGS.read(settings)?;
+        if given.validators.is_some() && given.admission != Some(Admission::Parallel) {
+            let problem = "needs parallel admission: add --admission parallel";
+            return Err(refuse("--validators", problem));
+        }
+        let usual = devnode::Config::bitcoin();
+        let address = config.bitcoin.mining_address.take();
+        config.bitcoin.mining_address = match address {
+            Some(address) => Some(address),
+            None => self.mining_address(settings)?,
+        };
+        config.admission.mode = given.admission.map(Into::into).or(config.admission.mode);
+        if let Some(validators) = given.validators {
+            config.admission.validators = validators.get() as usize;
+        }
+        config.app = usual.app;
+        if config.mempool == devnode::MempoolConfig::default() {
+            config.mempool = usual.mempool;
+        }
+        if config.rpc == devnode::RpcConfig::default() {
+            config.rpc = usual.rpc;
+        }
+        Ok(config)
+    }
+
+    fn mining_address(&self, settings: &Table) -> Result<Option<String>, WorkloadError> {
+        let given = SETTINGS.read(settings)?;
+        let seed = given.wallet_seed.unwrap_or(DEFAULT_WALLET_SEED);
+        let keys = Keys::new(seed, given.digest.unwrap_or_default());
+        Ok(Some(keys.address(Network::Regtest.version())))
+    }
+
+    fn command(&self) -> Option<clap::Command> {
+        Some(command::BitcoinArgs::command())
+    }
+
+    fn execute(
+        &self,
+        matches: &clap::ArgMatches,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<String, ChainError> {
+        command::execute(matches, is_cancelled)
+    }
 }
+
+/// A load without end gets as many transactions as ids are kept for without asking.
+fn resolve(wanted: &Wanted<'_>) -> Result<BitcoinWorkload, WorkloadError> {
+    let given = SETTINGS.read(wanted.settings)?;
+    for (name, clashing) in [
+        ("--wallet-seed", given.wallet_seed.is_some()),
+        ("--digest", given.digest.is_some()),
+    ] {
+        if clashing && given.wallet.is_some() {
+            return Err(refuse(name, "is said by the --wallet file; leave it out"));
+        }
+    }
+    if (given.admission.is_some() || given.validators.is_some()) && !wanted.built_in {
+        let problem = "applies to the built-in node with --workload bitcoin; leave out --endpoints";
+        return Err(refuse("--admission", problem));
+    }
+    let transactions = wanted.planned.unwrap_or(ENDLESS);
+    let info = match &given.wallet {
+        Some(path) => {
+            let wallet = Wallet::read(path).map_err(|error| WorkloadError::Chain(error.into()))?;
+            Some(wallet.info)
+        }
+        None => None,
+    };
+    let usual_depth = transactions.div_ceil(USUAL_CHAINS).max(1) as u32;
+    let depth = wanted.chain_depth.map_or(usual_depth, NonZeroU32::get);
+    at_most("--chain-depth", depth, MAX_CHAIN_DEPTH)?;
+    let share = |share: Option<Share>| share.map_or(0.0, Share::as_f64);
+    let usual = Spec::default();
+    let spec = Spec {
+        seed: wanted.seed,
+        shape: given.shape.unwrap_or_default(),
+        depth,
+        conflicts: share(given.conflict_ratio),
+        orphans: share(given.orphan_ratio),
+        fee_rate: given.fee_rate.map_or(usual.fee_rate, Into::into),
+        wallet_seed: match &info {
+            Some(info) => info.seed,
+            None => given.wallet_seed.unwrap_or(usual.wallet_seed),
+        },
+        digest: match &info {
+            Some(info) => info.digest,
+            None => given.digest.unwrap_or_default(),
+        },
+    };
+    let workload = BitcoinWorkload::new(spec, transactions)?;
+    Ok(workload.supplied_by(given.wallet, given.mine_every))
+}
+
+/// Of a load without end, in about a minute and 50 MB.
+const ENDLESS: u64 = 1_000_000;
+/// 200,000 coins of 2-in-2-out are mined and split in seconds.
+const USUAL_CHAINS: u64 = 100_000;
+/// The links of a chain are walked for each of its transactions.
+const MAX_CHAIN_DEPTH: u64 = 10_000;
 
 /// A node, loaded through its JSON-RPC.
 #[derive(Debug)]
@@ -135,6 +268,7 @@ impl Protocol for BitcoinNode {
 static FACTS: Facts = Facts {
     ids: IdText::LowerHex,
     has_coinbase: true,
+    accounts_from_rows: true,
     no_kvstore: Some("means nothing to a Bitcoin node; use --workload bitcoin"),
     no_websocket: Some("takes transactions over http or https, not over ws"),
     no_sentinel: Some(
@@ -146,7 +280,6 @@ static FACTS: Facts = Facts {
     // btcd serves 10 clients by default (`--rpcmaxclients`), and followers are some of them.
     most_connections: NonZeroU32::new(8).expect("not zero"),
     method_prefix: "sendrawtransaction, ",
-    built_in: BuiltIn::BitcoinRpc,
     ..Facts::new("bitcoin", BITCOIN_WORKLOAD)
 };
 
@@ -190,6 +323,10 @@ impl Target for BitcoinTarget {
             workload: BitcoinWorkload::of(options.workload.as_ref()).cloned(),
             refusals: Arc::default(),
         })
+    }
+
+    fn built_in_endpoint(&self, endpoint: Endpoint, config: &devnode::Config) -> Endpoint {
+        endpoint.with_credentials(&config.bitcoin.rpc_user, &config.bitcoin.rpc_password)
     }
 
     fn peers_hint(&self) -> &'static str {

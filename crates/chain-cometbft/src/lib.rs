@@ -11,7 +11,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use chain::{
     Asking, Chain, Facts, FollowWith, Followed, LoadOptions, Loader, NodeClient, Probe, Protocol,
-    ReplyTo, Sequences, Target, TxName, WorkloadError, check_limit,
+    ReplyTo, Sequences, Target, TxName, Wanted, Workload, WorkloadError, check_limit,
 };
 use measure::{Code, Codespace, Failure, NodeLimits, RefusalTexts, Reply, TxHash};
 use parking_lot::Mutex;
@@ -42,6 +42,11 @@ impl Chain for CometbftChain {
 
     fn workloads(&self) -> &'static [&'static str] {
         &["kvstore"]
+    }
+
+    fn workload(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn Workload>, WorkloadError> {
+        let size = wanted.size.unwrap_or(DEFAULT_SIZE);
+        Ok(Arc::new(KvStore::new(wanted.seed, size)?))
     }
 }
 
@@ -308,6 +313,8 @@ async fn block_limits(queries: &Client) -> NodeLimits {
     }
 }
 
+/// tm-bench's default transaction size in bytes.
+const DEFAULT_SIZE: usize = 250;
 /// Also the status of a WebSocket message.
 const HTTP_OK: u16 = 200;
 /// CometBFT 0.38, rpc/core/mempool.go, `BroadcastTxCommit`.

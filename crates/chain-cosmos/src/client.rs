@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 /// Why a chain cannot be loaded with transfers.
 #[derive(Debug, thiserror::Error)]
-pub enum ChainError {
+pub enum QueryError {
     /// It does not answer as a node does.
     #[error(transparent)]
     Query(#[from] ClientError),
@@ -66,7 +66,7 @@ impl ChainClient {
         &self,
         path: &str,
         request: &[u8],
-    ) -> Result<Result<Vec<u8>, String>, ChainError> {
+    ) -> Result<Result<Vec<u8>, String>, QueryError> {
         let params = query_hex(path, request);
         let answer: QueryAnswer = self.client.call("abci_query", &params).await?;
         let QueryResponse {
@@ -101,7 +101,7 @@ impl ChainClient {
     }
 
     /// The least price of gas that the node takes; none where it does not say.
-    pub async fn least_price(&self, denom: &str) -> Result<Option<GasPrice>, ChainError> {
+    pub async fn least_price(&self, denom: &str) -> Result<Option<GasPrice>, QueryError> {
         let Ok(reply) = self.ask(query::NODE_CONFIG, &[]).await? else {
             return Ok(None);
         };
@@ -113,7 +113,7 @@ impl ChainClient {
     }
 
     /// What addresses of the chain begin with.
-    pub async fn prefix(&self, given: Option<Prefix>) -> Result<Prefix, ChainError> {
+    pub async fn prefix(&self, given: Option<Prefix>) -> Result<Prefix, QueryError> {
         if let Some(prefix) = given {
             return Ok(prefix);
         }
@@ -132,7 +132,7 @@ impl ChainClient {
     }
 
     /// The denomination that is staked.
-    pub async fn bond_denom(&self) -> Result<String, ChainError> {
+    pub async fn bond_denom(&self) -> Result<String, QueryError> {
         match self.ask(query::STAKING_PARAMS, &[]).await? {
             Ok(reply) => Ok(query::read_bond_denom(&reply).map_err(unusable)?.to_owned()),
             Err(refusal) => Err(refused(format!(
@@ -142,7 +142,7 @@ impl ChainClient {
     }
 
     /// How much an account has.
-    pub async fn balance(&self, address: &str, denom: &str) -> Result<u128, ChainError> {
+    pub async fn balance(&self, address: &str, denom: &str) -> Result<u128, QueryError> {
         match self
             .ask(query::BALANCE, &query::balance_request(address, denom))
             .await?
@@ -153,7 +153,7 @@ impl ChainClient {
     }
 
     /// What the chain knows of an account; `None` when it knows nothing.
-    pub async fn account(&self, address: &str) -> Result<Option<query::Account>, ChainError> {
+    pub async fn account(&self, address: &str) -> Result<Option<query::Account>, QueryError> {
         let request = query::account_request(address);
         match self.ask(query::ACCOUNT, &request).await? {
             Ok(reply) => match query::Account::read(&reply) {
@@ -167,7 +167,7 @@ impl ChainClient {
     }
 
     /// The gas that a transaction uses.
-    pub(super) async fn simulate(&self, tx: &[u8]) -> Result<u64, ChainError> {
+    pub(super) async fn simulate(&self, tx: &[u8]) -> Result<u64, QueryError> {
         let request = query::simulate_request(tx);
         let refusal = match self.ask(query::SIMULATE, &request).await? {
             Ok(reply) => return query::read_gas_used(&reply).map_err(unusable),
@@ -188,15 +188,15 @@ impl ChainClient {
     }
 }
 
-pub(super) fn refused(text: String) -> ChainError {
-    ChainError::Refused(text)
+pub(super) fn refused(text: String) -> QueryError {
+    QueryError::Refused(text)
 }
 
 #[allow(
     clippy::needless_pass_by_value,
     reason = "a mapping of errors takes them by value"
 )]
-pub(super) fn unusable(error: cosmos::Error) -> ChainError {
+pub(super) fn unusable(error: cosmos::Error) -> QueryError {
     refused(error.to_string())
 }
 

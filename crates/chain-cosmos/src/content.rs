@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use clap::ValueEnum;
 use cosmos::{Coin, GasPrice, Keys, Prefix, Template};
 use pacing::Nanos;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use chain::OnGap;
 
@@ -65,7 +65,7 @@ pacing::named! {
 }
 
 /// Who is paid.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Recipients {
     /// The run's other accounts: the chain reads and writes the same few entries again and again.
@@ -83,6 +83,15 @@ pub enum Gas {
     Auto,
     /// This much.
     Fixed(u64),
+}
+
+impl fmt::Display for Gas {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Fixed(gas) => gas.fmt(f),
+        }
+    }
 }
 
 impl std::str::FromStr for Gas {

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use chain::Sequences;
 
-use super::client::{ChainClient, ChainError, refused, unusable};
+use super::client::{ChainClient, QueryError, refused, unusable};
 use super::refusal::{expectation, moved_on};
 use super::{Account, CosmosContent, CosmosWorkload, Gas, Ready, sign, unordered_from};
 
@@ -22,7 +22,7 @@ impl CosmosWorkload {
         client: &Client,
         chain_id: &str,
         planned: Option<u64>,
-    ) -> Result<Self, ChainError> {
+    ) -> Result<Self, QueryError> {
         let content = &self.content;
         let chain = ChainClient::new(client.clone());
         if let Some(wanted) = content
@@ -76,13 +76,13 @@ async fn cost(
     content: &CosmosContent,
     chain: &ChainClient,
     ready: &mut Ready,
-) -> Result<Fee, ChainError> {
+) -> Result<Fee, QueryError> {
     let least = chain.least_price(&ready.coin.denom).await?;
     let price = content.gas_price.as_ref().or(least.as_ref());
     // As large as the transaction will be: its bytes cost gas, too.
     ready.fee = fee(content, price, TYPICAL_GAS);
     let used = chain.simulate(&first(content, ready)?).await;
-    if let Err(ChainError::Refused(text)) = &used
+    if let Err(QueryError::Refused(text)) = &used
         && content.unordered.is_some()
         && NO_UNORDERED.iter().any(|words| text.contains(words))
     {
@@ -94,7 +94,7 @@ async fn cost(
     let gas = match content.gas {
         Gas::Auto => match used {
             Ok(used) => used + used / GAS_MARGIN,
-            Err(ChainError::Refused(text)) => {
+            Err(QueryError::Refused(text)) => {
                 let moved_on = expectation(&text).and_then(moved_on);
                 let said = moved_on.map(|moved_on| {
                     let account = ready.account(0);
@@ -131,7 +131,7 @@ async fn cost(
 }
 
 /// Transaction 0.
-fn first(content: &CosmosContent, ready: &Ready) -> Result<Vec<u8>, ChainError> {
+fn first(content: &CosmosContent, ready: &Ready) -> Result<Vec<u8>, QueryError> {
     let mut first = Vec::new();
     let sequence = ready.sequences.sequence(0);
     sign(
@@ -155,7 +155,7 @@ fn fee(content: &CosmosContent, price: Option<&GasPrice>, gas: u64) -> Fee {
 }
 
 /// All accounts with their keys, which as many threads make as there are cores.
-fn signers(content: &CosmosContent) -> Result<Vec<Account>, ChainError> {
+fn signers(content: &CosmosContent) -> Result<Vec<Account>, QueryError> {
     let count = content.accounts.get() as usize;
     let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let keys = &content.wallet.keys;
@@ -188,7 +188,7 @@ async fn sequences(
     prefix: &Prefix,
     signers: &mut [Account],
     chain_id: &str,
-) -> Result<Vec<u64>, ChainError> {
+) -> Result<Vec<u64>, QueryError> {
     let mut sequences = vec![0; signers.len()];
     let mut missing = Missing::default();
     let ask = |address: String| {
@@ -245,7 +245,7 @@ async fn check_funds(
     content: &CosmosContent,
     ready: &Ready,
     planned: Option<u64>,
-) -> Result<(), ChainError> {
+) -> Result<(), QueryError> {
     let denom = &ready.coin.denom;
     let paid = match content.template {
         None => ready.coin.amount * u128::from(content.messages.get()),
@@ -292,9 +292,9 @@ async fn each<T: Send + 'static, F>(
     of: impl Iterator<Item = String>,
     ask: impl Fn(String) -> F,
     mut put: impl FnMut(usize, T),
-) -> Result<(), ChainError>
+) -> Result<(), QueryError>
 where
-    F: Future<Output = Result<T, ChainError>> + Send + 'static,
+    F: Future<Output = Result<T, QueryError>> + Send + 'static,
 {
     let mut waiting = of.enumerate();
     let mut asking = JoinSet::new();

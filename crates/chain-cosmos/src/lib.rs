@@ -5,25 +5,34 @@
 //! sequences follow each other in the order of the schedule. [`Sequences`] says where they do not.
 
 mod client;
+mod command;
 mod content;
 mod genesis;
 mod learn;
 mod refusal;
+mod resolve;
+mod settings;
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::path::Path;
 use std::sync::Arc;
 
 use cosmos::{Address, Coin, Draft, Fee, Filling, Key, Message, Prefix, Signer, Signing};
 use pacing::Nanos;
 use sha2::{Digest, Sha256};
 
-use chain::{Asking, Chain, Learning, Sequences, TxName, TxStream, Workload, WorkloadError};
-pub use client::{ChainClient, ChainError};
+use chain::{
+    Asking, Chain, ChainError, Learning, Sequences, SettingsTable, TxName, TxStream, Wanted,
+    Workload, WorkloadError,
+};
+use clap::CommandFactory as _;
+pub use client::{ChainClient, QueryError};
 pub use content::{CosmosContent, Gas, Payments, Recipients, Wallet};
 pub use genesis::write_genesis;
 use rpc::Client;
 use sender::clock::Origin;
+pub use settings::{AccountSettings, CosmosSettings};
 
 /// The chains of the Cosmos SDK.
 pub static COSMOS: CosmosChain = CosmosChain;
@@ -39,6 +48,31 @@ impl Chain for CosmosChain {
 
     fn workloads(&self) -> &'static [&'static str] {
         const { &[Payments::Send.name(), Payments::MultiSend.name()] }
+    }
+
+    fn workload(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn Workload>, WorkloadError> {
+        let content = resolve::resolve(wanted)?;
+        Ok(Arc::new(CosmosWorkload::new(content)))
+    }
+
+    fn settings(&self) -> Option<&'static dyn SettingsTable> {
+        Some(&settings::SETTINGS)
+    }
+
+    fn write_genesis(&self, load: &Wanted<'_>, genesis: &Path) -> anyhow::Result<()> {
+        resolve::endow_genesis(load, genesis)
+    }
+
+    fn command(&self) -> Option<clap::Command> {
+        Some(command::CosmosArgs::command())
+    }
+
+    fn execute(
+        &self,
+        matches: &clap::ArgMatches,
+        _: &dyn Fn() -> bool,
+    ) -> Result<String, ChainError> {
+        command::execute(matches)
     }
 }
 
@@ -146,6 +180,11 @@ impl Workload for CosmosWorkload {
             let ready: Self = self.ask_chain(&client, chain_id, from.planned).await?;
             Ok(Some(Arc::new(ready) as _))
         })
+    }
+
+    /// The accounts have their coins from the beginning.
+    fn built_in(&self, config: &mut devnode::Config) -> Result<(), WorkloadError> {
+        resolve::endow(config, &self.content)
     }
 
     fn refused(&self) -> Option<(String, u64)> {

@@ -9,21 +9,32 @@
 //! Read first: [`Chain`], [`Target`], [`Workload`].
 
 mod file;
+mod http;
+mod probe;
+mod settings;
+mod supply;
 mod target;
 mod workload;
 
 use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
 
+pub use harness::{Share, text};
 pub use sender::{
     Closing, Expectation, Framing, Limits, Loader, OnGap, Protocol, ReplyTo, Sequences, TxName,
     TxStream, WorkloadError,
 };
 
 pub use self::file::{FileFormat, FileWorkload};
-pub use self::target::{
-    Asking, BuiltIn, Facts, FollowWith, Followed, LoadOptions, NodeClient, Probe, Target,
+pub use self::http::Http;
+pub use self::probe::{Asking, Probe};
+pub use self::settings::{Admission, Settings, SettingsTable, Table};
+pub use self::supply::{ChainError, Settled, Supplied, Supply};
+pub use self::target::{Facts, FollowWith, Followed, LoadOptions, NodeClient, NodeOptions, Target};
+pub use self::workload::{
+    LIMIT_OF_BODIES, Learning, MAX_SIZE, Wanted, Workload, at_most, check_limit, check_size, refuse,
 };
-pub use self::workload::{LIMIT_OF_BODIES, Learning, MAX_SIZE, Workload, check_limit, check_size};
 
 /// A chain, as a program lists it.
 pub trait Chain: fmt::Debug + Sync {
@@ -42,4 +53,68 @@ pub trait Chain: fmt::Debug + Sync {
 
     /// The names of its workloads on the command line.
     fn workloads(&self) -> &'static [&'static str];
+
+    /// Makes one of its workloads.
+    ///
+    /// # Errors
+    /// When what is wanted cannot be made: the setting, and what is possible.
+    fn workload(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn Workload>, WorkloadError>;
+
+    /// The settings that only its loads and nodes have.
+    fn settings(&self) -> Option<&'static dyn SettingsTable> {
+        None
+    }
+
+    /// How its nodes are spoken to, by its settings.
+    ///
+    /// # Errors
+    /// When the settings are illegal.
+    fn node_options(&self, _settings: &Table) -> Result<NodeOptions, WorkloadError> {
+        Ok(NodeOptions::default())
+    }
+
+    /// The built-in node as it serves the chain; what was configured stays.
+    ///
+    /// # Errors
+    /// When the settings are illegal.
+    fn built_in(
+        &self,
+        config: devnode::Config,
+        _settings: &Table,
+    ) -> Result<devnode::Config, WorkloadError> {
+        Ok(config)
+    }
+
+    /// The address that blocks of a node pay to which is started for a load; `None` where blocks pay nothing.
+    ///
+    /// # Errors
+    /// When the settings are illegal.
+    fn mining_address(&self, _settings: &Table) -> Result<Option<String>, WorkloadError> {
+        Ok(None)
+    }
+
+    /// Puts the accounts of a load into the genesis file of a chain that is to be started for it.
+    ///
+    /// # Errors
+    /// When the file cannot be used, or the settings are illegal.
+    fn write_genesis(&self, _load: &Wanted<'_>, _genesis: &Path) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// A command of its own, which prepares loads.
+    fn command(&self) -> Option<clap::Command> {
+        None
+    }
+
+    /// Does what its command says; gives the text to print.
+    ///
+    /// # Errors
+    /// When it cannot be done.
+    fn execute(
+        &self,
+        _matches: &clap::ArgMatches,
+        _is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<String, ChainError> {
+        Ok(String::new())
+    }
 }

@@ -1,11 +1,13 @@
 //! A kind of node, seen from everything that is not done for each transaction.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use measure::{IdText, NodeLimits, TxHash};
+use devnode::DevNode;
+use measure::{IdText, TxHash};
 use rpc::{
     BroadcastMethod, ClientError, ClientOptions, Endpoint, FollowOptions, Follower, Mempool,
 };
@@ -13,10 +15,8 @@ use sender::Loader;
 use sender::clock::RunClock;
 use tokio_util::sync::CancellationToken;
 
+use crate::probe::{Asking, Probe};
 use crate::workload::Workload;
-
-/// An answer to come.
-pub type Asking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A kind of node.
 pub trait Target: fmt::Debug + Send + Sync {
@@ -45,6 +45,16 @@ pub trait Target: fmt::Debug + Send + Sync {
 
     /// The threads that load nodes of this kind.
     fn loader(&self, options: &LoadOptions) -> Arc<dyn Loader>;
+
+    /// Where the built-in node listens for what loads of this kind speak.
+    fn built_in_address(&self, node: &DevNode) -> SocketAddr {
+        node.rpc_address()
+    }
+
+    /// The endpoint of a built-in node with this configuration, with the user that it asks for.
+    fn built_in_endpoint(&self, endpoint: Endpoint, _config: &devnode::Config) -> Endpoint {
+        endpoint
+    }
 
     /// What may be the matter when peers are not found.
     fn peers_hint(&self) -> &'static str {
@@ -113,6 +123,24 @@ pub trait NodeClient: Send + Sync {
     }
 }
 
+/// How nodes are spoken to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeOptions {
+    /// Transactions in one request at most.
+    pub batch: NonZeroU32,
+    /// Blocks that a committed transaction has, its own included.
+    pub confirmations: NonZeroU32,
+}
+
+impl Default for NodeOptions {
+    fn default() -> Self {
+        Self {
+            batch: NonZeroU32::MIN,
+            confirmations: NonZeroU32::MIN,
+        }
+    }
+}
+
 /// How a node is loaded.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
@@ -167,10 +195,10 @@ pub struct Facts {
     pub answers_unchecked: bool,
     /// What stands before the name of the broadcast method in its requests.
     pub method_prefix: &'static str,
+    /// Whether its usual workload is accounted for from the rows of all transactions.
+    pub accounts_from_rows: bool,
     /// What its requests go over, where the transport does not say it all.
     pub interface: Option<&'static str>,
-    /// Where the built-in node listens for it.
-    pub built_in: BuiltIn,
 }
 
 impl Facts {
@@ -188,43 +216,8 @@ impl Facts {
             most_connections: NonZeroU32::MIN,
             answers_unchecked: false,
             method_prefix: "",
+            accounts_from_rows: false,
             interface: None,
-            built_in: BuiltIn::Rpc,
         }
     }
-}
-
-/// The interface of the built-in node that a target uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BuiltIn {
-    /// The node's RPC.
-    Rpc,
-    /// The HTTP API of its application, which is BigchainDB then.
-    BigchaindbApi,
-    /// btcd's JSON-RPC in place of the node's.
-    BitcoinRpc,
-}
-
-impl BuiltIn {
-    /// Whether its application is Bitcoin.
-    pub const fn is_bitcoin(self) -> bool {
-        matches!(self, Self::BitcoinRpc)
-    }
-}
-
-/// What is known of a node that can be loaded.
-#[derive(Debug, Clone, Default)]
-pub struct Probe {
-    /// `None` where the interface does not say.
-    pub chain_id: Option<String>,
-    /// The node's version, in its own words.
-    pub version: String,
-    /// The path, with its query, that requests are posted to; the endpoint's when `None`.
-    pub path: Option<String>,
-    /// Where the node tells what is committed, when that is not where it is asked.
-    pub events: Option<Endpoint>,
-    /// What it takes at most, as far as it says so.
-    pub limits: NodeLimits,
-    /// The name of its network, where a follower has to know it.
-    pub network: Option<String>,
 }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use rpc::{ClientOptions, Endpoint};
 use sender::{Sequences, TxStream, WorkloadError};
 
-use crate::target::{Asking, Probe};
+use crate::probe::{Asking, Probe};
+use crate::settings::Table;
+use crate::supply::{ChainError, Supplied, Supply};
 
 /// A checked workload: opens one sequential stream of transactions per shard. Its text says what is sent.
 pub trait Workload: Any + fmt::Debug + fmt::Display + Send + Sync {
@@ -28,6 +30,11 @@ pub trait Workload: Any + fmt::Debug + fmt::Display + Send + Sync {
 
     /// Whether making a transaction takes long enough to be shared between threads, and can be.
     fn is_signed(&self) -> bool {
+        false
+    }
+
+    /// Whether its transactions may spend one another in chains of a given depth.
+    fn has_chains(&self) -> bool {
         false
     }
 
@@ -59,6 +66,27 @@ pub trait Workload: Any + fmt::Debug + fmt::Display + Send + Sync {
         Box::pin(async { Ok(None) })
     }
 
+    /// Prepares the built-in node for it.
+    ///
+    /// # Errors
+    /// When it cannot be had there.
+    fn built_in(&self, _config: &mut devnode::Config) -> Result<(), WorkloadError> {
+        Ok(())
+    }
+
+    /// Supplies it with what it needs just before the load, if it needs something.
+    ///
+    /// # Errors
+    /// When that cannot be had.
+    fn supply(&self, _: Supply<'_>) -> Result<Option<Box<dyn Supplied>>, ChainError> {
+        Ok(None)
+    }
+
+    /// What the manifest says of it beside its text.
+    fn document(&self) -> Option<serde_json::Value> {
+        None
+    }
+
     /// Refusals that the workload tells apart from the node's own, with their text.
     fn refused(&self) -> Option<(String, u64)> {
         None
@@ -81,6 +109,51 @@ pub struct Learning<'a> {
     pub probe: &'a Probe,
     /// Transactions of the load; `None` without end.
     pub planned: Option<u64>,
+}
+
+/// What a load wants of its workload.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The workload's name.
+    pub name: &'a str,
+    /// The chain's own settings.
+    pub settings: &'a Table,
+    /// The seed of the run.
+    pub seed: u64,
+    /// The seed that the user chose.
+    pub chosen_seed: Option<u64>,
+    /// The seed of accounts, where the runs of one command have seeds of their own.
+    pub accounts_seed: Option<u64>,
+    /// Transactions of the load; `None` without end.
+    pub planned: Option<u64>,
+    /// The size of each transaction, in the chain's way to count it.
+    pub size: Option<usize>,
+    /// Transactions that spend one another in turn.
+    pub chain_depth: Option<NonZeroU32>,
+    /// How many generators share the load.
+    pub generators: NonZeroU32,
+    /// Whether the load goes to the built-in node.
+    pub built_in: bool,
+}
+
+/// The value of a setting that cannot be used, and what can.
+pub fn refuse(setting: &str, problem: impl fmt::Display) -> WorkloadError {
+    WorkloadError::Unusable(format!("{setting} {problem}"))
+}
+
+/// Refuses a value above its limit.
+///
+/// # Errors
+/// [`WorkloadError::Unusable`] with both.
+pub fn at_most(setting: &str, value: impl Into<u64>, limit: u64) -> Result<(), WorkloadError> {
+    let value = value.into();
+    if value > limit {
+        return Err(refuse(
+            setting,
+            format!("is {value}; at most {limit} is possible"),
+        ));
+    }
+    Ok(())
 }
 
 /// Refuses a workload with transactions over the node's limit.

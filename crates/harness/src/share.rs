@@ -1,5 +1,6 @@
 //! A part of a whole.
 
+use std::fmt;
 use std::str::FromStr;
 
 /// A part of one: `5%` or `0.05`.
@@ -11,6 +12,12 @@ impl Share {
     #[must_use]
     pub fn as_f64(self) -> f64 {
         self.0
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -1,10 +1,42 @@
-//! Serde from the same texts that the flags take.
+//! Serde from, and to, the same texts that the flags take.
+//!
+//! `#[serde(with = "text")]` on an optional value does both.
 
 use std::fmt::Display;
 use std::str::FromStr;
 
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serializer};
+
+/// Writes an optional value as its flag's text.
+///
+/// # Errors
+/// The serializer's.
+pub fn serialize<S, T>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error>
+where
+    S: Serializer,
+    T: Display,
+{
+    match value {
+        Some(value) => serializer.collect_str(value),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// Reads an optional value from its flag's text, or from `null`.
+///
+/// # Errors
+/// When the text is none of its kind.
+pub fn deserialize<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr,
+    T::Err: Display,
+{
+    let text = Option::<Text>::deserialize(deserializer)?;
+    text.map(|text| text.into_string().parse().map_err(D::Error::custom))
+        .transpose()
+}
 
 /// An optional value written as its flag's text; plain numbers are taken as their text.
 ///

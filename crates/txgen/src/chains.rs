@@ -1,15 +1,18 @@
 //! The chains that a load can go to. A new one is a crate that implements [`chain::Chain`], and one line here.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
-use chain::{Chain, Facts, Target};
-use clap::ValueEnum;
+use chain::{Chain, ChainError, Facts, SettingsTable, Table, Target};
 use clap::builder::PossibleValue;
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueEnum};
+use parking_lot::Mutex;
+use serde::Deserialize;
 
-/// All chains; the first one's nodes are loaded when no other is asked for.
+/// The chains of this program; the first one's nodes are loaded when no other is asked for.
 static CHAINS: &[&dyn Chain] = &[
     &chain_cometbft::COMETBFT,
     &chain_bigchaindb::BIGCHAINDB,
@@ -17,12 +20,25 @@ static CHAINS: &[&dyn Chain] = &[
     &chain_bitcoin::BITCOIN,
 ];
 
+static ADDED: Mutex<Vec<&'static dyn Chain>> = Mutex::new(Vec::new());
+
+/// Adds a chain of another crate. To be called before anything else of this crate.
+pub fn add(chain: &'static dyn Chain) {
+    ADDED.lock().push(chain);
+}
+
+/// All chains.
+fn chains() -> impl Iterator<Item = &'static dyn Chain> {
+    let added = ADDED.lock().clone();
+    CHAINS.iter().copied().chain(added)
+}
+
 /// A kind of node, by its name on the command line.
 #[derive(Clone, Copy)]
 pub struct TargetKind(&'static dyn Target);
 
 static TARGETS: LazyLock<Vec<TargetKind>> = LazyLock::new(|| {
-    let targets = CHAINS.iter().filter_map(|chain| chain.target());
+    let targets = chains().filter_map(|chain| chain.target());
     targets.map(TargetKind).collect()
 });
 
@@ -35,6 +51,14 @@ impl TargetKind {
     /// The target itself.
     pub fn target(self) -> &'static dyn Target {
         self.0
+    }
+}
+
+impl TargetKind {
+    /// The chain that brings the kind.
+    pub(crate) fn chain(self) -> &'static dyn Chain {
+        let brings = |chain: &&dyn Chain| chain.target().map(TargetKind) == Some(self);
+        chains().find(brings).unwrap_or(CHAINS[0])
     }
 }
 
@@ -100,8 +124,7 @@ impl WorkloadKind {
         let Self::Named(name) = self else {
             return None;
         };
-        let mut chains = CHAINS.iter().copied();
-        chains.find(|chain| chain.workloads().contains(name))
+        chains().find(|chain| chain.workloads().contains(name))
     }
 
     /// The kind of node that alone takes it, if there is one.
@@ -115,7 +138,7 @@ impl FromStr for WorkloadKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let names = || CHAINS.iter().flat_map(|chain| chain.workloads()).copied();
+        let names = || chains().flat_map(|chain| chain.workloads()).copied();
         match text.split_once(':') {
             Some(("file", path)) if !path.is_empty() => Ok(Self::File(PathBuf::from(path))),
             _ => names()
@@ -138,5 +161,162 @@ impl fmt::Display for WorkloadKind {
             Self::File(path) => write!(f, "file:{}", path.display()),
             Self::Named(name) => f.write_str(name),
         }
+    }
+}
+
+/// The settings of all chains, each under the name of its table.
+#[derive(Debug, Default, Clone, PartialEq, Deserialize)]
+#[serde(transparent)]
+pub struct ChainSettings(BTreeMap<String, Table>);
+
+fn tables() -> impl Iterator<Item = (&'static dyn Chain, &'static dyn SettingsTable)> {
+    chains().filter_map(|chain| Some((chain, chain.settings()?)))
+}
+
+impl ChainSettings {
+    /// The settings of one chain.
+    pub(crate) fn of(&self, chain: &dyn Chain) -> &Table {
+        static NONE: LazyLock<Table> = LazyLock::new(Table::new);
+        let table = chain.settings().and_then(|table| self.0.get(table.name()));
+        table.unwrap_or(&NONE)
+    }
+
+    /// These settings where they are given, `base` elsewhere.
+    #[must_use]
+    pub(crate) fn over(self, base: Self) -> Self {
+        let mut all = base.0;
+        for (name, table) in self.0 {
+            all.entry(name).or_default().extend(table);
+        }
+        Self(all)
+    }
+
+    /// Whether a key of `[settings]` is a chain's table.
+    pub(crate) fn is_table(name: &str) -> bool {
+        tables().any(|(_, table)| table.name() == name)
+    }
+
+    /// What is wrong with a key of a chain's table, if something is.
+    pub(crate) fn check(name: &str, key: &str, value: &toml::Value) -> Option<String> {
+        let (_, table) = tables().find(|(_, table)| table.name() == name)?;
+        let value = serde_json::to_value(value).ok()?;
+        table
+            .check(&Table::from_iter([(key.to_owned(), value)]))
+            .err()
+    }
+
+    /// Takes the tables of chains out of the settings of a file.
+    pub(crate) fn take(settings: &mut toml::Table) -> Result<Self, String> {
+        let mut all = BTreeMap::new();
+        for (_, table) in tables() {
+            let Some(value) = settings.remove(table.name()) else {
+                continue;
+            };
+            let given: Table = value.try_into().map_err(|error| format!("{error}"))?;
+            table.check(&given)?;
+            all.insert(table.name().to_owned(), given);
+        }
+        Ok(Self(all))
+    }
+
+    /// The first setting that means nothing to a load of this workload on this kind of node, as a flag, and the
+    /// chain that it belongs to.
+    pub(crate) fn misplaced(
+        &self,
+        workload: Option<&'static dyn Chain>,
+        target: TargetKind,
+    ) -> Option<(String, &'static dyn Chain, bool)> {
+        let is = |chain: &dyn Chain, other: &dyn Chain| chain.name() == other.name();
+        tables().find_map(|(chain, table)| {
+            if workload.is_some_and(|own| is(own, chain)) {
+                return None;
+            }
+            let of_target = is(target.chain(), chain);
+            let mut given = self.of(chain).keys().map(String::as_str);
+            let key = given.find(|key| {
+                let of_node = table.of_target().contains(key);
+                !(table.ambient().contains(key) || of_node && of_target)
+            })?;
+            let flag = format!("--{}", key.replace('_', "-"));
+            Some((flag, chain, table.of_target().contains(&key)))
+        })
+    }
+}
+
+impl Args for ChainSettings {
+    fn augment_args(command: Command) -> Command {
+        tables().fold(command, |command, (_, table)| table.flags(command))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ChainSettings {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut all = BTreeMap::new();
+        for (_, table) in tables() {
+            let given = table.given(matches)?;
+            if !given.is_empty() {
+                all.insert(table.name().to_owned(), given);
+            }
+        }
+        Ok(Self(all))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// A chain's own command, as it was typed.
+#[derive(Debug)]
+pub struct ChainCommand {
+    chain: &'static dyn Chain,
+    matches: ArgMatches,
+}
+
+fn commands() -> impl Iterator<Item = (&'static dyn Chain, Command)> {
+    chains().filter_map(|chain| Some((chain, chain.command()?)))
+}
+
+impl ChainCommand {
+    /// Does what it says, until it is cancelled; gives the text to print.
+    pub(crate) fn execute(&self, is_cancelled: &dyn Fn() -> bool) -> Result<String, ChainError> {
+        self.chain.execute(&self.matches, is_cancelled)
+    }
+}
+
+impl Subcommand for ChainCommand {
+    fn augment_subcommands(command: Command) -> Command {
+        command.subcommands(commands().map(|(_, own)| own))
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        commands().any(|(_, own)| own.get_name() == name)
+    }
+}
+
+impl FromArgMatches for ChainCommand {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let unknown = || clap::Error::new(clap::error::ErrorKind::InvalidSubcommand);
+        let (name, matches) = matches.subcommand().ok_or_else(unknown)?;
+        let found = commands().find(|(_, own)| own.get_name() == name);
+        let (chain, _) = found.ok_or_else(unknown)?;
+        Ok(Self {
+            chain,
+            matches: matches.clone(),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
     }
 }

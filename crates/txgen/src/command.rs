@@ -1,11 +1,14 @@
 //! From the command line to the exit code.
 
 use anyhow::anyhow;
+use chain::ChainError;
 use ops::command::{CommandError, failed, usage};
 use ops::command::{completions, manual};
 use pacing::Profile;
 
+use crate::chains::ChainCommand;
 use crate::cli::{Cli, Command};
+use crate::exit;
 use crate::output::{preview, print};
 use crate::plan::{Plan, Request, RequestedLoad, fresh_seed};
 use crate::run::{self, Words};
@@ -62,8 +65,7 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         Command::Mesh { .. } => Err(usage(anyhow!(
             "gossip networks have a program of their own: `txmesh` in place of `txgen mesh`"
         ))),
-        Command::Cosmos(args) => crate::cosmos_command::execute(args.command),
-        Command::Bitcoin(args) => crate::coins::execute(args.command),
+        Command::Chain(command) => of_chain(&command),
         Command::Devnode(args) => crate::devnode_command::serve(&args),
         Command::Guard(args) => Err(failed(harness::become_program(&args))),
         Command::Completions { shell } => Ok(completions::<Cli>(shell)),
@@ -83,4 +85,17 @@ fn start(command: &str, load: RequestedLoad, settings: Settings) -> Result<u8, C
         return Ok(print(&preview(&plan)));
     }
     run::start_on_signals(&plan, Words::All).map(|outcome| outcome.exit_code())
+}
+
+fn of_chain(command: &ChainCommand) -> Result<u8, CommandError> {
+    let shutdown = Shutdown::on_signals().map_err(failed)?;
+    match command.execute(&|| shutdown.is_requested()) {
+        Ok(text) => Ok(print(&text)),
+        Err(ChainError::Unusable(error)) => Err(usage(error)),
+        Err(ChainError::Failed(error)) => Err(failed(error)),
+        Err(error @ ChainError::Interrupted(_)) => Err(CommandError {
+            code: exit::INTERRUPTED,
+            source: error.into(),
+        }),
+    }
 }

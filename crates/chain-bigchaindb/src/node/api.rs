@@ -5,13 +5,14 @@ use std::borrow::Cow;
 use serde::de::{self, Deserialize, Deserializer};
 use wire::encoding::decode_hash;
 
-use rpc::{Client, ClientError, ClientOptions, Endpoint, Transport};
+use chain::Http;
+use rpc::{ClientError, ClientOptions, Endpoint, Transport};
 use wire::jsonrpc::BroadcastMethod;
 
 /// Asks a BigchainDB server over its HTTP API. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct BigchaindbClient {
-    client: Client,
+    http: Http,
 }
 
 /// What a server says about itself.
@@ -33,13 +34,17 @@ impl BigchaindbClient {
     ///
     /// # Errors
     /// [`ClientError::Setup`] when TLS is needed and cannot be set up.
-    pub fn new(endpoint: &Endpoint, options: ClientOptions) -> Result<Self, ClientError> {
-        Client::with_options(endpoint, options).map(|client| Self { client })
+    pub fn new(endpoint: &Endpoint, options: &ClientOptions) -> Result<Self, ClientError> {
+        Http::new(endpoint, options).map(|http| Self { http })
     }
 
     /// Whom it asks.
     pub fn endpoint(&self) -> &Endpoint {
-        self.client.endpoint()
+        self.http.endpoint()
+    }
+
+    fn refused(&self, status: u16, body: &[u8]) -> ClientError {
+        ClientError::not_bigchaindb(self.endpoint(), status, body)
     }
 
     /// Who answers: the version, and where the events are.
@@ -61,14 +66,13 @@ impl BigchaindbClient {
         struct Links {
             streams: String,
         }
-        let mut body = Vec::new();
-        let status = self.client.get("", &mut body).await?;
+        let (status, body) = self.http.get("").await?;
         match serde_json::from_slice::<Root>(&body) {
             Ok(root) if root.software == "BigchainDB" => Ok(BigchaindbAbout {
                 version: root.version,
                 streams: root.api.v1.streams,
             }),
-            _ => Err(self.client.not_bigchaindb(status, &body)),
+            _ => Err(self.refused(status, &body)),
         }
     }
 
@@ -88,13 +92,12 @@ impl BigchaindbClient {
             #[serde(deserialize_with = "id")]
             id: [u8; 32],
         }
-        let mut body = Vec::new();
         let path = format!("api/v1/blocks/{height}");
-        let status = self.client.get(&path, &mut body).await?;
+        let (status, body) = self.http.get(&path).await?;
         if status == 404 {
             return Ok(None);
         }
-        let refused = || self.client.not_bigchaindb(status, &body);
+        let refused = || self.refused(status, &body);
         let block: Block = serde_json::from_slice(&body).map_err(|_| refused())?;
         if block.height != height {
             return Err(refused());
@@ -108,12 +111,11 @@ impl BigchaindbClient {
     /// # Errors
     /// [`ClientError`].
     pub async fn is_committed(&self, id: &str) -> Result<bool, ClientError> {
-        let mut body = Vec::new();
         let path = format!("api/v1/transactions/{id}");
-        match self.client.get(&path, &mut body).await? {
-            200 => Ok(true),
-            404 => Ok(false),
-            status => Err(self.client.not_bigchaindb(status, &body)),
+        match self.http.get(&path).await? {
+            (200, _) => Ok(true),
+            (404, _) => Ok(false),
+            (status, body) => Err(self.refused(status, &body)),
         }
     }
 

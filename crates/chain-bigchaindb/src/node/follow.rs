@@ -100,7 +100,7 @@ where
     check_trust(events, &options.trust)?;
     let (sender, receiver) = mpsc::channel(options.events.max(1));
     let worker = EventFollowerWorker {
-        client: BigchaindbClient::new(api, options.client())?,
+        client: BigchaindbClient::new(api, &options.client())?,
         events: events.clone(),
         backoff: Backoff::new(options.max_backoff),
         options,

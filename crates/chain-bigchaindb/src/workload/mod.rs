@@ -108,6 +108,10 @@ impl Workload for BigchainWorkload {
         true
     }
 
+    fn has_chains(&self) -> bool {
+        self.transfers.is_some()
+    }
+
     /// The CREATEs that have to be committed before.
     fn preparation(&self) -> Option<(Arc<dyn Workload>, u64)> {
         let transfers = self.transfers.as_ref()?;

@@ -228,7 +228,7 @@ async fn a_server_with_a_shorter_chain_is_another_one() {
 async fn the_api_says_who_it_is_and_where_its_events_are() {
     let api = api(&[], Arc::new(AtomicU64::new(13)));
     let endpoint: Endpoint = api.http_url().parse().unwrap();
-    let client = BigchaindbClient::new(&endpoint, ClientOptions::default()).unwrap();
+    let client = BigchaindbClient::new(&endpoint, &ClientOptions::default()).unwrap();
     let about = client.about().await.unwrap();
     assert_eq!(about.version, "2.2.2");
     let events = about.events_of(&endpoint).unwrap();
@@ -254,7 +254,7 @@ async fn whoever_is_no_bigchaindb_is_told_so() {
             },
         );
     let endpoint: Endpoint = other.http_url().parse().unwrap();
-    let client = BigchaindbClient::new(&endpoint, ClientOptions::default()).unwrap();
+    let client = BigchaindbClient::new(&endpoint, &ClientOptions::default()).unwrap();
     let error = client.about().await.unwrap_err();
     assert!(matches!(error, ClientError::NotBigchaindb { .. }));
     assert!(error.to_string().contains("9984"), "{error}");

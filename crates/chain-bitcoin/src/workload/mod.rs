@@ -10,6 +10,7 @@ mod wallet;
 
 use std::any::Any;
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -29,6 +30,7 @@ pub use wallet::WalletError;
 pub use wallet::{Coin, CoinState, Wallet, WalletLock, read_coin};
 
 use chain::{TxName, TxStream, Workload, WorkloadError};
+use pacing::Nanos;
 
 pacing::settings! {
     /// What makes the transactions of a load.
@@ -73,6 +75,8 @@ impl Spec {
 #[derive(Debug, Clone)]
 pub struct BitcoinWorkload {
     inner: Arc<Inner>,
+    wallet_file: Option<PathBuf>,
+    mine_every: Option<Nanos>,
 }
 
 #[derive(Debug)]
@@ -120,7 +124,29 @@ impl BitcoinWorkload {
                 chains,
                 spec,
             }),
+            wallet_file: None,
+            mine_every: None,
         })
+    }
+
+    /// With the wallet file that is spent, and how often the node is told to mine a block.
+    #[must_use]
+    pub fn supplied_by(self, wallet_file: Option<PathBuf>, mine_every: Option<Nanos>) -> Self {
+        Self {
+            wallet_file,
+            mine_every,
+            ..self
+        }
+    }
+
+    /// The wallet file that is spent.
+    pub fn wallet_file(&self) -> Option<&Path> {
+        self.wallet_file.as_deref()
+    }
+
+    /// How often the node is told to mine a block.
+    pub fn mine_every(&self) -> Option<Nanos> {
+        self.mine_every
     }
 
     /// What makes its transactions.
@@ -131,52 +157,6 @@ impl BitcoinWorkload {
     /// The keys of its wallet.
     pub fn keys(&self) -> &Keys {
         &self.inner.keys
-    }
-
-    /// What the manifest says of it: with the wallet file, all that makes its transactions.
-    pub fn document(&self) -> serde_json::Value {
-        let spec = self.spec();
-        serde_json::json!({
-            "transactions": self.transactions(),
-            "shape": spec.shape.to_string(),
-            "depth": spec.depth,
-            "conflicts": spec.conflicts,
-            "orphans": spec.orphans,
-            "fee_rate": spec.fee_rate,
-        })
-    }
-
-    /// The workload of a run again, from what its manifest says of it and its wallet.
-    ///
-    /// # Errors
-    /// When the document is of another kind, or the wallet is not the one that the run spent from.
-    pub fn of_document(
-        document: &serde_json::Value,
-        seed: u64,
-        wallet: Wallet,
-    ) -> Result<Self, WorkloadError> {
-        let missing = || {
-            let text = "the manifest does not say what made its transactions: it is no run of --workload bitcoin";
-            WorkloadError::Unusable(text.into())
-        };
-        let number = |name: &str| document[name].as_u64().ok_or_else(missing);
-        let share = |name: &str| document[name].as_f64().ok_or_else(missing);
-        let shape = document["shape"]
-            .as_str()
-            .and_then(|text| text.parse().ok());
-        let spec = Spec {
-            seed,
-            shape: shape.ok_or_else(missing)?,
-            depth: u32::try_from(number("depth")?).map_err(|_| missing())?,
-            conflicts: share("conflicts")?,
-            orphans: share("orphans")?,
-            fee_rate: number("fee_rate")?,
-            wallet_seed: wallet.info.seed,
-            digest: wallet.info.digest,
-        };
-        let workload = Self::new(spec, number("transactions")?)?;
-        workload.give(wallet)?;
-        Ok(workload)
     }
 
     /// The workload behind the trait, if it is this one.
@@ -358,29 +338,23 @@ impl Inner {
     }
 }
 
-impl Workload for BitcoinWorkload {
-    fn count(&self) -> Option<u64> {
-        Some(self.transactions())
-    }
-
-    fn largest(&self) -> usize {
-        self.inner.spec.shape.size()
-    }
-
-    fn open(&self) -> Result<Box<dyn TxStream>, WorkloadError> {
-        Ok(Box::new(BitcoinStream {
+impl BitcoinWorkload {
+    /// A stream of its transactions; any number may be open, on as many threads.
+    pub(crate) fn stream(&self) -> BitcoinStream {
+        BitcoinStream {
             inner: Arc::clone(&self.inner),
-        }))
+        }
     }
 
-    fn is_signed(&self) -> bool {
-        true
+    /// The largest size of a transaction in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.inner.spec.shape.size()
     }
 }
 
 /// Makes transactions one after the other.
 #[derive(Debug)]
-struct BitcoinStream {
+pub(crate) struct BitcoinStream {
     inner: Arc<Inner>,
 }
 
@@ -442,7 +416,7 @@ impl fmt::Display for BitcoinWorkload {
         write!(
             f,
             "{BITCOIN_WORKLOAD} {shape}, at most {} bytes each, fee {} satoshi, {chains} chains of {depth}",
-            self.largest(),
+            self.size(),
             self.inner.spec.fee()
         )?;
         if *conflicts > 0.0 {

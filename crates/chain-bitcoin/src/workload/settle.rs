@@ -46,7 +46,8 @@ impl<'a> Settler<'a> {
     }
 
     /// For all transactions: those that are not known are signed again.
-    pub fn of_all(workload: &'a BitcoinWorkload) -> Option<Self> {
+    #[cfg(test)]
+    fn of_all(workload: &'a BitcoinWorkload) -> Option<Self> {
         workload.wallet()?;
         for index in 0..workload.transactions() {
             let txid = || workload.inner.sign(index).compute_txid();

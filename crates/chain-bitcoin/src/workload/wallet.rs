@@ -119,8 +119,7 @@ impl Wallet {
         let read = File::open(path).and_then(|mut file| file.read_to_string(&mut text));
         read.map_err(WalletError::io(path, "read"))?;
         Self::from_text(&text).map_err(|problem| {
-            let again =
-                "`txgen bitcoin rebuild RUN` makes it again from the folder of its last run";
+            let again = "take wallet-after.csv of its last run, or prepare a new one";
             WalletError::of(path, format!("is damaged: {problem}; {again}"))
         })
     }

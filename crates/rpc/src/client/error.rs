@@ -162,7 +162,8 @@ impl ClientError {
         }
     }
 
-    pub(super) fn not_bigchaindb(endpoint: &Endpoint, status: u16, body: &[u8]) -> Self {
+    /// An answer that is none of a BigchainDB.
+    pub fn not_bigchaindb(endpoint: &Endpoint, status: u16, body: &[u8]) -> Self {
         Self::NotBigchaindb {
             endpoint: endpoint.to_string(),
             answer: quoted(Some(status), body),

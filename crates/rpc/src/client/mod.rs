@@ -314,15 +314,6 @@ impl Client {
         }
     }
 
-    /// Leaves what stands at a path under the endpoint's in `body`; gives the HTTP status.
-    ///
-    /// # Errors
-    /// [`ClientError`] when no answer comes.
-    pub async fn get(&self, path: &str, body: &mut Vec<u8>) -> Result<u16, ClientError> {
-        let base = self.inner.http.path();
-        self.get_at(&format!("{base}{path}"), body).await
-    }
-
     async fn get_at(&self, path: &str, body: &mut Vec<u8>) -> Result<u16, ClientError> {
         let host = self.inner.http.authority();
         let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
@@ -382,11 +373,6 @@ impl Client {
             method: method.into(),
             reason: reason.into(),
         }
-    }
-
-    /// An answer that is none of a BigchainDB.
-    pub fn not_bigchaindb(&self, status: u16, body: &[u8]) -> ClientError {
-        ClientError::not_bigchaindb(&self.inner.endpoint, status, body)
     }
 
     fn not_rpc(&self, status: Option<u16>, body: &[u8]) -> ClientError {

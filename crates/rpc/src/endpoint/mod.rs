@@ -115,7 +115,7 @@ impl Endpoint {
     }
 
     /// The value of the `Authorization` header, if the URL names a user.
-    pub(crate) fn authorization(&self) -> Option<String> {
+    pub fn authorization(&self) -> Option<String> {
         let Credentials(credentials) = self.credentials.as_ref()?;
         let encoded = base64_simd::STANDARD.encode_to_string(credentials);
         Some(format!("Basic {encoded}"))

@@ -1,8 +1,6 @@
 //! Every run of a script checked before the first one starts.
 
 use anyhow::Context as _;
-use chain::Chain as _;
-use chain_cosmos::COSMOS;
 use rpc::{Endpoint, Transport};
 
 use crate::chains::WorkloadKind;
@@ -53,7 +51,7 @@ pub(super) fn prepare<'a>(
             if let Some(problem) = facts.no_managed_cometbft.filter(|_| cometbft) {
                 anyhow::bail!(problem);
             }
-            if run.node.kind() == NodeKind::Btcd && !facts.built_in.is_bitcoin() {
+            if run.node.kind() == NodeKind::Btcd && facts.name != "bitcoin" {
                 anyhow::bail!(
                     "a btcd takes Bitcoin transactions; use workload = \"bitcoin\" and no target"
                 );
@@ -63,7 +61,7 @@ pub(super) fn prepare<'a>(
                 .workload
                 .as_ref()
                 .and_then(WorkloadKind::chain);
-            let is_for_cosmos = chain.is_some_and(|chain| chain.name() == COSMOS.name());
+            let is_for_cosmos = chain.is_some_and(|chain| chain.name() == "Cosmos SDK");
             if run.node.kind() == NodeKind::Simd && !is_for_cosmos {
                 anyhow::bail!(
                     "a simd takes transactions of a Cosmos SDK chain; use workload = \"cosmos-send\""
@@ -121,7 +119,7 @@ fn complete<'a>(
     };
     settings.seed = Some(seed);
     // Those of all runs are the same: they were funded.
-    settings.cosmos.of.seed = Some(base);
+    settings.accounts_seed = Some(base);
     Prepared {
         script: run,
         transport: settings

@@ -56,38 +56,6 @@ pub(super) const MERGE: &str = examples![
     "txgen merge runs/one runs/two --out runs/both"
     "txgen merge runs/shard-1 runs/shard-2 runs/shard-3 runs/shard-4 --out runs/whole"
 ];
-pub(super) const COSMOS: &str = examples![
-    "txgen cosmos prepare --seed 7 --amount 1000000stake --genesis ~/.simapp/config/genesis.json"
-    "txgen cosmos sweep --seed 7 --to cosmos19rl4cm2hmr8afy4kldpxz3fka4jguq0auqdal4 --endpoints http://127.0.0.1:26657"
-];
-pub(super) const COSMOS_PREPARE: &str = examples![
-    "txgen cosmos prepare --seed 7 --amount 1000000stake --genesis ~/.simapp/config/genesis.json"
-    "txgen cosmos prepare --seed 7 --accounts 1000 --amount 1000000stake --endpoints http://127.0.0.1:26657"
-];
-pub(super) const COSMOS_SWEEP: &str = examples![
-    "txgen cosmos sweep --seed 7 --to cosmos19rl4cm2hmr8afy4kldpxz3fka4jguq0auqdal4 --endpoints http://127.0.0.1:26657"
-    "txgen cosmos sweep --seed 7 --accounts 1000 --to cosmos19rl4cm2hmr8afy4kldpxz3fka4jguq0auqdal4 --endpoints http://127.0.0.1:26657"
-];
-pub(super) const BITCOIN: &str = examples![
-    "txgen bitcoin address --network simnet"
-    "txgen bitcoin prepare --endpoints http://user:password@127.0.0.1:18334 --utxos 20000 --wallet wallet.csv"
-];
-pub(super) const BITCOIN_ADDRESS: &str = examples![
-    "txgen bitcoin address"
-    "txgen bitcoin address --network simnet --wallet-seed 7"
-];
-pub(super) const BITCOIN_PREPARE: &str = examples![
-    "txgen bitcoin prepare --endpoints http://user:password@127.0.0.1:18334 --utxos 20000 --wallet wallet.csv"
-    "txgen bitcoin prepare --endpoints http://user:password@127.0.0.1:18334 --utxos 400 --value 50000 --coins coins.csv --wallet wallet.csv"
-];
-pub(super) const BITCOIN_SWEEP: &str = examples![
-    "txgen bitcoin sweep --endpoints http://user:password@127.0.0.1:18334 --wallet wallet.csv"
-    "txgen bitcoin sweep --endpoints http://user:password@127.0.0.1:18334 --wallet wallet.csv --fee-rate 5"
-];
-pub(super) const BITCOIN_REBUILD: &str = examples![
-    "txgen bitcoin rebuild runs/20261122T101515Z-ramp --wallet wallet.csv"
-    "txgen bitcoin rebuild runs/killed --wallet wallet-of-killed.csv"
-];
 pub(super) const DEVNODE: &str = examples![
     "txgen devnode"
     "txgen devnode --listen 127.0.0.1:26657 --set block_interval=500ms --set mempool.size=1000"

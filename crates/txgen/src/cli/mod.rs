@@ -1,8 +1,6 @@
 //! The command line: what the user typed, before anything is checked against the world.
 
 mod analysis;
-mod bitcoin;
-mod cosmos;
 mod examples;
 mod search;
 mod tm_bench;
@@ -15,16 +13,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use harness::GuardArgs;
 use pacing::{Nanos, Rate, SignedRate};
 
+use crate::chains::ChainCommand;
 use crate::scenario::{NodeKind, Scale};
 
 use crate::output::recorded::ReportFormat;
-pub use crate::settings::{Admission, Settings, Share};
+pub use crate::settings::{Settings, Share};
 pub use analysis::{AnalyseArgs, BitRate, CompareArgs, CompareFormat, MergeArgs, RecordArgs};
-pub use bitcoin::{
-    BitcoinAddressArgs, BitcoinArgs, BitcoinCommand, BitcoinPrepareArgs, BitcoinRebuildArgs,
-    BitcoinSweepArgs,
-};
-pub use cosmos::{CosmosArgs, CosmosCommand, PrepareArgs, SweepArgs, WalletArgs};
+pub use chain::Admission;
 pub use search::{PointArgs, Rates, SearchArgs};
 pub use tm_bench::{TmBenchArgs, TmBenchFormat};
 
@@ -107,9 +102,6 @@ pub enum Command {
     /// Join the run folders of several generators of one load (--shard) into one.
     #[command(before_long_help = examples::MERGE)]
     Merge(MergeArgs),
-    /// Fund the accounts of a load on a Cosmos SDK chain, and give back what is left.
-    #[command(before_long_help = examples::COSMOS)]
-    Cosmos(CosmosArgs),
     /// Moved to the program `txmesh`.
     #[command(hide = true, disable_help_flag = true)]
     Mesh {
@@ -117,8 +109,9 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// Keep the wallet of Bitcoin loads: prepare it, gather its coins, make a spent one again.
-    Bitcoin(BitcoinArgs),
+    /// A chain's own command.
+    #[command(flatten)]
+    Chain(ChainCommand),
     /// Run the built-in node on its own: CometBFT 0.38's RPC, a real mempool, blocks on an interval.
     ///
     /// It is not a consensus engine. It is the default target of the other commands and a fast

@@ -8,7 +8,6 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use chain_bitcoin::workload::{DEFAULT_WALLET_SEED, Keys, Network};
 use pacing::Nanos;
 use rpc::{Client, Endpoint, Transport, Trust};
 use servers::{
@@ -17,7 +16,7 @@ use servers::{
 
 use crate::chains::TargetKind;
 use crate::drain::Drain;
-use crate::plan;
+use crate::plan::{self, PlanError};
 use crate::run::{BuiltInError, BuiltInNode};
 use crate::scenario::{NodeKind, NodeSection, ScriptRun, SentinelSection};
 use crate::settings::{Observed, Settings};
@@ -62,6 +61,9 @@ pub enum ManagedError {
     /// The built-in node does not start.
     #[error(transparent)]
     BuiltIn(#[from] BuiltInError),
+    /// The settings do not fit what is to be started.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
 }
 
 /// What was started for a run, or for several.
@@ -85,10 +87,10 @@ enum Node {
 }
 
 impl Node {
-    fn endpoint(&self, transport: Transport) -> Endpoint {
+    fn endpoint(&self, target: TargetKind, transport: Transport) -> Endpoint {
         match self {
             Self::BuiltIn(node, config) => {
-                plan::endpoint_of(config, transport, node.guest().address)
+                plan::endpoint_of(target, config, transport, node.guest().address)
             }
             Self::CometBft(nodes) => {
                 let address = nodes.first().map_or(UNSPECIFIED, CometBft::address);
@@ -119,7 +121,7 @@ impl Stage {
             // The run starts it itself, with the rest of its clockwork.
             NodeKind::Builtin if run.node.is_fresh() && run.sentinel.is_none() => None,
             NodeKind::Builtin => {
-                let config = plan::fitting(run.request.builtin.clone(), settings);
+                let config = plan::fitting(run.request.builtin.clone(), settings)?;
                 let node = BuiltInNode::start(config.clone(), target)?;
                 Some(Node::BuiltIn(node, Box::new(config)))
             }
@@ -132,7 +134,7 @@ impl Stage {
             NodeKind::Btcd => Some(Node::Btcd(start_btcds(run, settings, programs, shutdown)?)),
         };
         let mut endpoints = match &node {
-            Some(node) => vec![node.endpoint(transport)],
+            Some(node) => vec![node.endpoint(target, transport)],
             None => settings.endpoints.clone(),
         };
         let sentinel = match &run.sentinel {
@@ -339,8 +341,9 @@ fn start_simd(
         guard: programs.guard.clone(),
     };
     let endow = |genesis: &Path| {
-        let endowed = plan::cosmos::endow_genesis(settings, genesis);
-        endowed.map_err(|error| format!("{error:#}"))
+        let wanted = plan::wanted(settings, "", settings.seed.unwrap_or_default(), None);
+        let written = settings.chain().write_genesis(&wanted, genesis);
+        written.map_err(|error| format!("{error:#}"))
     };
     // The node shows a block before its application answers for it.
     when_ready((2, section.start_timeout.into()), shutdown, |wait| {
@@ -366,12 +369,14 @@ fn start_btcds(
         variable: "BTCD_BIN",
         hint: "go install github.com/btcsuite/btcd@v0.26.2",
     })?;
-    let seed = settings.bitcoin.wallet_seed.unwrap_or(DEFAULT_WALLET_SEED);
-    let keys = Keys::new(seed, settings.bitcoin.digest.unwrap_or_default());
+    let chain = settings.chain();
+    let mining_address = chain
+        .mining_address(settings.chains.of(chain))
+        .map_err(PlanError::from)?;
     let mut options = BtcdOptions {
         binary,
         folder: Some(programs.folder.clone()),
-        mining_address: keys.address(Network::Regtest.version()),
+        mining_address: mining_address.unwrap_or_default(),
         connect: None,
         guard: programs.guard.clone(),
     };

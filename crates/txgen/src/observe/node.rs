@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use chain::{FollowWith, NodeClient, Probe, Target};
+use chain::{FollowWith, Http, NodeClient, Probe, Target};
 use measure::TxHash;
 use pacing::{Nanos, Random};
 use parking_lot::Mutex;
-use rpc::{Client, ClientOptions, FollowEvent, FollowOptions};
+use rpc::{ClientOptions, FollowEvent, FollowOptions};
 use sender::clock::RunClock;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -40,7 +40,7 @@ pub(super) struct NodeWatch {
 #[derive(Clone)]
 struct Resources {
     process: Option<Watched>,
-    metrics: Option<Client>,
+    metrics: Option<Http>,
 }
 
 impl NodeWatch {
@@ -61,8 +61,7 @@ impl NodeWatch {
                 )
             })
         };
-        let client =
-            |metrics| Client::with_options(metrics, options.clone()).with_context(|| silent(name));
+        let client = |metrics| Http::new(metrics, &options).with_context(|| silent(name));
         let resources = Resources {
             process: node.pid.map(watched).transpose()?,
             metrics: node.metrics.as_ref().map(client).transpose()?,
@@ -210,7 +209,7 @@ impl NodeWatch {
     /// or it is gone.
     async fn used(&self, resources: &mut Resources) -> Option<(Nanos, Counters, bool)> {
         let metrics = match &resources.metrics {
-            Some(client) => client.text().await.ok(),
+            Some(http) => http.text().await.ok(),
             None => None,
         };
         let told = metrics.as_deref().map(Counters::of_metrics);

@@ -73,7 +73,9 @@ pub fn describe_load(load: &Load) -> String {
 /// The target in one line.
 pub fn describe_target(plan: &Plan) -> String {
     match &plan.nodes {
-        Nodes::BuiltIn { transport, config } => format!(
+        Nodes::BuiltIn {
+            transport, config, ..
+        } => format!(
             "the built-in {} (a fast fixture, not a consensus engine) over {}, {}",
             match config.app {
                 Application::Kvstore => "node",

@@ -8,7 +8,6 @@ use rpc::{BroadcastMethod, Transport};
 use sender::shard::{QUEUED_FACTOR, SLOW_ANSWER};
 
 use super::Plan;
-use super::cosmos::fitting_threads;
 use super::error::{PlanError, at_most};
 use super::load::Load;
 use crate::settings::Settings;
@@ -143,6 +142,17 @@ fn resolve_signing_threads(
     let signing = settings.signing_threads.unwrap_or(half_the_cores());
     at_most("--signing-threads", signing.get(), MAX_THREADS)?;
     Ok(signing.max(threads))
+}
+
+/// The most sender threads, up to `wanted`, that share the accounts without a rest: each account belongs to
+/// one of them.
+fn fitting_threads(accounts: NonZeroU32, generators: NonZeroU32, wanted: NonZeroU32) -> NonZeroU32 {
+    let each = accounts.get() / generators.get();
+    (1..=wanted.get())
+        .rev()
+        .find(|threads| each.is_multiple_of(*threads))
+        .and_then(NonZeroU32::new)
+        .unwrap_or(NonZeroU32::MIN)
 }
 
 fn half_the_cores() -> NonZeroU32 {

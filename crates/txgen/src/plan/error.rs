@@ -1,8 +1,8 @@
 //! Why a plan cannot be made.
 
-use chain::WorkloadError;
-
 use std::path::PathBuf;
+
+use chain::WorkloadError;
 
 /// Why a plan cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +26,7 @@ pub enum PlanError {
     #[error("{name} {problem}")]
     OutOfRange {
         /// The flag.
-        name: &'static str,
+        name: String,
         /// What is wrong with it and what is allowed.
         problem: String,
     },
@@ -34,9 +34,9 @@ pub enum PlanError {
 
 impl PlanError {
     /// The value of a flag that cannot be used, and what can.
-    pub(super) fn of(name: &'static str, problem: impl Into<String>) -> Self {
+    pub(super) fn of(name: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::OutOfRange {
-            name,
+            name: name.into(),
             problem: problem.into(),
         }
     }

@@ -1,21 +1,18 @@
 //! A run as it was asked for, resolved once: every default is filled in, every value is legal.
 
 mod concurrency;
-pub(crate) mod cosmos;
 mod error;
 mod load;
 mod nodes;
 mod part;
 mod workload;
 
-use std::any::Any;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use chain::{LoadOptions, Workload};
-use chain_cosmos::CosmosWorkload;
+use chain::{Chain, LoadOptions, NodeOptions, Table, Workload};
 use measure::KeptRows;
 use pacing::{Arrivals, CatchUp, Nanos};
 use rpc::{BroadcastMethod, Trust};
@@ -34,7 +31,8 @@ pub use error::PlanError;
 pub(crate) use harness::fresh_seed;
 pub use load::{Load, RequestedLoad};
 pub use nodes::{Guest, Nodes};
-pub(crate) use nodes::{endpoint_of, fitting, listening};
+pub(crate) use nodes::{endpoint_of, fitting};
+pub(crate) use workload::wanted;
 
 /// Everything a run needs to know.
 #[derive(Debug, Clone)]
@@ -63,14 +61,10 @@ pub struct Plan {
     pub trust: Trust,
     /// What is sent.
     pub workload: Arc<dyn Workload>,
-    /// The wallet file of a Bitcoin load.
-    pub wallet: Option<PathBuf>,
-    /// Transactions in one request at most.
-    pub batch: NonZeroU32,
-    /// Blocks that a committed transaction has, its own included.
-    pub confirmations: NonZeroU32,
-    /// How often the first node is told to mine a block.
-    pub mine_every: Option<Nanos>,
+    /// The settings of the chain whose transactions are sent, as they were given.
+    pub chain: (&'static dyn Chain, Table),
+    /// How the nodes are spoken to.
+    pub node_options: NodeOptions,
     /// Threads that make transactions ahead, in all.
     pub signing_threads: NonZeroU32,
     /// Transactions that are made before the load begins, in all; at least what the rings hold.
@@ -144,7 +138,9 @@ impl Plan {
         let load = load::resolve(request.load, arrivals, seed)?;
         let workload = workload::resolve(&settings, target, seed, load.planned())?;
         let mut nodes = nodes::resolve(&settings, target, request.builtin)?;
-        endow(&mut nodes, workload.as_ref())?;
+        if let Nodes::BuiltIn { config, .. } = &mut nodes {
+            workload.built_in(config)?;
+        }
         let part = part::resolve(&settings, &load, &nodes, workload.as_ref())?;
         let Concurrency {
             connections,
@@ -164,10 +160,8 @@ impl Plan {
             method: settings
                 .broadcast_tx_method
                 .unwrap_or(BroadcastMethod::Sync),
-            wallet: settings.bitcoin.wallet.clone(),
-            mine_every: settings.bitcoin.mine_every,
-            batch: settings.bitcoin.batch.unwrap_or(NonZeroU32::MIN),
-            confirmations: settings.bitcoin.confirmations.unwrap_or(NonZeroU32::MIN),
+            chain: chain_of(&settings),
+            node_options: node_options(&settings, target)?,
             signing_threads,
             signed_ahead,
             threads,
@@ -208,7 +202,7 @@ impl Plan {
         LoadOptions {
             method: self.method,
             follow: self.follow,
-            batch: self.batch,
+            batch: self.node_options.batch,
             workload: Arc::clone(&self.workload),
         }
     }
@@ -247,6 +241,17 @@ impl Plan {
             Load::Flood { .. } => None,
         }
     }
+}
+
+/// The chain whose transactions are sent, with its settings.
+fn chain_of(settings: &Settings) -> (&'static dyn Chain, Table) {
+    let chain = settings.chain();
+    (chain, settings.chains.of(chain).clone())
+}
+
+fn node_options(settings: &Settings, target: TargetKind) -> Result<NodeOptions, PlanError> {
+    let chain = target.chain();
+    Ok(chain.node_options(settings.chains.of(chain))?)
 }
 
 /// Refuses to do without blocks where they are needed.
@@ -322,15 +327,6 @@ const DEFAULT_ANSWER_TIMEOUT: Nanos = Nanos::from_secs(60);
 /// The kernel's default limit is 100,000; at this one, unwinding copies 80 MB a second and core.
 const MAX_PROFILE_FREQUENCY: u64 = 10_000;
 const MIN_REPORT_INTERVAL: Nanos = Nanos::from_millis(100);
-
-/// The accounts of a Cosmos load on the built-in node have their coins from the beginning.
-fn endow(nodes: &mut Nodes, workload: &dyn Workload) -> Result<(), PlanError> {
-    let transfers = (workload as &dyn Any).downcast_ref::<CosmosWorkload>();
-    let (Nodes::BuiltIn { config, .. }, Some(transfers)) = (nodes, transfers) else {
-        return Ok(());
-    };
-    cosmos::endow(config, transfers.content())
-}
 
 /// The nodes to observe, each with a name of its own.
 pub(crate) fn observed(nodes: &[Observed]) -> Result<Vec<Observed>, PlanError> {

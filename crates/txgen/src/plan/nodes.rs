@@ -2,21 +2,19 @@
 
 use std::net::SocketAddr;
 
-use chain::BuiltIn;
-use chain_bigchaindb::{CREATE, TRANSFER};
-use chain_bitcoin::workload::{DEFAULT_WALLET_SEED, Keys, Network};
-use devnode::DevNode;
 use rpc::{Endpoint, Transport, Trust, TrustError};
 
 use super::error::PlanError;
-use crate::chains::{TargetKind, WorkloadKind};
-use crate::settings::{BitcoinSettings, Settings};
+use crate::chains::TargetKind;
+use crate::settings::Settings;
 
 /// Where transactions go.
 #[derive(Debug, Clone)]
 pub enum Nodes {
     /// A node that the run starts and stops.
     BuiltIn {
+        /// Its kind.
+        target: TargetKind,
         /// Its configuration; the address is chosen by the system.
         config: Box<devnode::Config>,
         /// How to speak to it.
@@ -39,8 +37,12 @@ impl Nodes {
     /// Where transactions go; a node that the run starts listens at `guest`.
     pub fn endpoints(&self, guest: Option<Guest>) -> Vec<Endpoint> {
         match self {
-            Self::BuiltIn { transport, config } => guest
-                .map(|guest| endpoint_of(config, *transport, guest.address))
+            Self::BuiltIn {
+                target,
+                transport,
+                config,
+            } => guest
+                .map(|guest| endpoint_of(*target, config, *transport, guest.address))
                 .into_iter()
                 .collect(),
             Self::Endpoints(endpoints) => endpoints.clone(),
@@ -50,8 +52,8 @@ impl Nodes {
     /// Where the first node answers JSON-RPC.
     pub(crate) fn rpc(&self, guest: Option<Guest>) -> Option<Endpoint> {
         match self {
-            Self::BuiltIn { config, .. } => {
-                guest.map(|guest| endpoint_of(config, Transport::Http, guest.rpc))
+            Self::BuiltIn { target, config, .. } => {
+                guest.map(|guest| endpoint_of(*target, config, Transport::Http, guest.rpc))
             }
             Self::Endpoints(endpoints) => endpoints.first().cloned(),
         }
@@ -83,22 +85,13 @@ impl Nodes {
 
 /// A built-in node at this address, with the user that it asks for.
 pub(crate) fn endpoint_of(
+    target: TargetKind,
     config: &devnode::Config,
     transport: Transport,
     address: SocketAddr,
 ) -> Endpoint {
     let endpoint = Endpoint::of(transport, address);
-    match config.app {
-        devnode::Application::Bitcoin => {
-            let devnode::BitcoinConfig {
-                rpc_user,
-                rpc_password,
-                ..
-            } = &config.bitcoin;
-            endpoint.with_credentials(rpc_user, rpc_password)
-        }
-        _ => endpoint,
-    }
+    target.target().built_in_endpoint(endpoint, config)
 }
 
 /// Chooses between endpoints and a built-in node, and refuses what the target does not speak.
@@ -131,7 +124,8 @@ pub(super) fn resolve(
     }
     if settings.endpoints.is_empty() {
         return Ok(Nodes::BuiltIn {
-            config: Box::new(fitting(builtin, settings)),
+            target,
+            config: Box::new(fitting(builtin, settings)?),
             transport: transport.unwrap_or(Transport::Http),
         });
     }
@@ -149,52 +143,13 @@ pub(super) fn resolve(
     Ok(Nodes::Endpoints(endpoints))
 }
 
-/// The built-in node with the application that understands what the settings send. BigchainDB and Bitcoin get
-/// their usual limits, unless it was given others: a closed loop waits for answers, not for blocks, and
-/// fills a small mempool at once.
-pub(crate) fn fitting(builtin: devnode::Config, settings: &Settings) -> devnode::Config {
-    let is_signed = |kind: &WorkloadKind| kind.is(CREATE) || kind.is(TRANSFER);
-    let signed = settings.workload.as_ref().is_some_and(is_signed);
-    let facts = settings.target().facts();
-    let usual = match facts.built_in {
-        BuiltIn::BitcoinRpc => devnode::Config::bitcoin(),
-        BuiltIn::Rpc if !signed => return builtin,
-        BuiltIn::Rpc | BuiltIn::BigchaindbApi => devnode::Config::bigchaindb(),
-    };
-    let mut config = builtin;
-    if usual.app == devnode::Application::Bitcoin {
-        let seed = settings.bitcoin.wallet_seed.unwrap_or(DEFAULT_WALLET_SEED);
-        let keys = Keys::new(seed, settings.bitcoin.digest.unwrap_or_default());
-        let address = config.bitcoin.mining_address.take();
-        config.bitcoin.mining_address =
-            address.or_else(|| Some(keys.address(Network::Regtest.version())));
-        let BitcoinSettings {
-            admission,
-            validators,
-            ..
-        } = settings.bitcoin;
-        config.admission.mode = admission.map(Into::into).or(config.admission.mode);
-        if let Some(validators) = validators {
-            config.admission.validators = validators.get() as usize;
-        }
-    }
-    config.app = usual.app;
-    if config.mempool == devnode::MempoolConfig::default() {
-        config.mempool = usual.mempool;
-    }
-    if config.rpc == devnode::RpcConfig::default() {
-        config.rpc = usual.rpc;
-    }
-    config
-}
-
-/// Where the built-in node listens for what this target speaks.
-pub(crate) fn listening(target: TargetKind, node: &DevNode) -> SocketAddr {
-    let own = match target.facts().built_in {
-        BuiltIn::BigchaindbApi => node.api_address(),
-        BuiltIn::Rpc | BuiltIn::BitcoinRpc => None,
-    };
-    own.unwrap_or_else(|| node.rpc_address())
+/// The built-in node with the application that understands what the settings send.
+pub(crate) fn fitting(
+    builtin: devnode::Config,
+    settings: &Settings,
+) -> Result<devnode::Config, PlanError> {
+    let chain = settings.chain();
+    Ok(chain.built_in(builtin, settings.chains.of(chain))?)
 }
 
 pub(super) fn resolve_trust(settings: &Settings) -> Result<Trust, PlanError> {

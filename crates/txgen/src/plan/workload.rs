@@ -1,22 +1,16 @@
 //! Which workload the settings ask for, and whether it can be had.
 
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use chain::{
-    Facts, FileFormat, FileWorkload, LIMIT_OF_BODIES, MAX_SIZE, Workload, WorkloadError,
-    check_limit,
+    Facts, FileFormat, FileWorkload, LIMIT_OF_BODIES, MAX_SIZE, Wanted, Workload, check_limit,
 };
-use chain_bigchaindb::{BigchainWorkload, CREATE, Content, Metadata, TRANSFER};
-use chain_bitcoin::workload::Wallet;
-use chain_bitcoin::workload::{BITCOIN_WORKLOAD, BitcoinWorkload, Spec};
-use chain_cometbft::KvStore;
-use chain_cosmos::{CosmosWorkload, Payments};
 use measure::KeptRows;
 
 use super::error::PlanError;
 use crate::chains::{TargetKind, WorkloadKind};
-use crate::settings::{Admission, CosmosSettings, Settings, Share};
+use crate::settings::Settings;
 
 /// Makes the workload that was asked for, for a load of `planned` transactions.
 pub(super) fn resolve(
@@ -28,220 +22,112 @@ pub(super) fn resolve(
     let facts = target.facts();
     let usual = WorkloadKind::Named(facts.workload);
     let kind = settings.workload.clone().unwrap_or(usual);
-    refuse_meaningless(settings, facts, &kind)?;
-    let name = match &kind {
+    refuse_misplaced(settings, target, &kind)?;
+    refuse_rows(settings, facts)?;
+    let workload: Arc<dyn Workload> = match &kind {
         WorkloadKind::File(path) => {
             let format = settings.file_format.unwrap_or(FileFormat::Auto);
             let workload = FileWorkload::check(path, format)?;
             check_limit(&workload, MAX_SIZE, LIMIT_OF_BODIES)?;
-            return Ok(Arc::new(workload));
+            Arc::new(workload)
         }
-        WorkloadKind::Named(name) => *name,
+        WorkloadKind::Named(name) => settings
+            .chain()
+            .workload(&wanted(settings, name, seed, planned))?,
     };
-    match name {
-        CREATE => {
-            let content = resolve_content(settings, seed)?;
-            Ok(Arc::new(BigchainWorkload::creates(content)?))
-        }
-        TRANSFER => {
-            let planned = planned.and_then(NonZeroU64::new);
-            let endless = "needs to know how many transactions there will be, to make their outputs before; \
-                           give the load an end (--duration, --to or --count)";
-            let planned = planned.ok_or_else(|| PlanError::of(TRANSFER, endless))?;
-            let content = resolve_content(settings, seed)?;
-            let depth = settings.chain_depth.unwrap_or(NonZeroU32::MIN);
-            Ok(Arc::new(BigchainWorkload::transfers(
-                content, planned, depth,
-            )?))
-        }
-        BITCOIN_WORKLOAD => Ok(Arc::new(resolve_bitcoin(settings, seed, planned)?)),
-        _ => match Payments::of_name(name) {
-            Some(payments) => {
-                let content = super::cosmos::resolve(settings, payments, seed)?;
-                Ok(Arc::new(CosmosWorkload::new(content)))
-            }
-            None => {
-                let size = settings.size.unwrap_or(DEFAULT_SIZE);
-                Ok(Arc::new(KvStore::new(seed, size)?))
-            }
-        },
+    refuse_meaningless(settings, workload.as_ref())?;
+    Ok(workload)
+}
+
+/// What the settings want of a chain's workload.
+pub(crate) fn wanted<'a>(
+    settings: &'a Settings,
+    name: &'a str,
+    seed: u64,
+    planned: Option<u64>,
+) -> Wanted<'a> {
+    Wanted {
+        name,
+        settings: settings.chains.of(settings.chain()),
+        seed,
+        chosen_seed: settings.seed,
+        accounts_seed: settings.accounts_seed,
+        planned,
+        size: settings.size,
+        chain_depth: settings.chain_depth,
+        generators: settings.shard.map_or(NonZeroU32::MIN, |part| part.of()),
+        built_in: settings.endpoints.is_empty(),
     }
 }
 
-/// A load without end gets as many transactions as ids are kept for without asking.
-fn resolve_bitcoin(
+/// Refuses a workload that the nodes do not take, and settings of other chains.
+fn refuse_misplaced(
     settings: &Settings,
-    seed: u64,
-    planned: Option<u64>,
-) -> Result<BitcoinWorkload, PlanError> {
-    let given = &settings.bitcoin;
-    let transactions = planned.unwrap_or(ENDLESS_BITCOIN);
-    let info = match &given.wallet {
-        Some(path) => Some(
-            Wallet::read(path)
-                .map_err(|error| WorkloadError::Chain(error.into()))?
-                .info,
-        ),
-        None => None,
-    };
-    let usual_depth = transactions.div_ceil(USUAL_CHAINS).max(1) as u32;
-    let share = |share: Option<Share>| share.map_or(0.0, Share::as_f64);
-    let usual = Spec::default();
-    let depth = settings.chain_depth.map_or(usual_depth, NonZeroU32::get);
-    if depth > MAX_CHAIN_DEPTH {
-        let problem = format!("is {depth}; at most {MAX_CHAIN_DEPTH} is possible");
-        return Err(PlanError::of("--chain-depth", problem));
+    target: TargetKind,
+    kind: &WorkloadKind,
+) -> Result<(), PlanError> {
+    let facts = target.facts();
+    if matches!(kind, WorkloadKind::File(_)) && settings.size.is_some() {
+        let problem = "has no meaning for a file of transactions; leave it out";
+        return Err(PlanError::of("--size", problem));
     }
-    let spec = Spec {
-        seed,
-        shape: given.shape.unwrap_or_default(),
-        depth,
-        conflicts: share(given.conflict_ratio),
-        orphans: share(given.orphan_ratio),
-        fee_rate: given.fee_rate.map_or(usual.fee_rate, Into::into),
-        wallet_seed: match &info {
-            Some(info) => info.seed,
-            None => given.wallet_seed.unwrap_or(usual.wallet_seed),
-        },
-        digest: match &info {
-            Some(info) => info.digest,
-            None => given.digest.unwrap_or_default(),
-        },
+    if let Some(problem) = facts.no_kvstore.filter(|_| kind.is("kvstore")) {
+        return Err(PlanError::of("--workload kvstore", problem));
+    }
+    if let Some(needed) = kind.target().filter(|needed| *needed != target) {
+        let problem = format!(
+            "means nothing to {}; leave out --target, or use --target {}",
+            facts.name,
+            needed.facts().name
+        );
+        return Err(PlanError::of(format!("--workload {kind}"), problem));
+    }
+    let chain = kind.chain();
+    if chain.is_some_and(|chain| chain.target().is_none()) && target != TargetKind::default() {
+        let problem = format!("needs --target {}", TargetKind::default().facts().name);
+        return Err(PlanError::of(format!("--workload {kind}"), problem));
+    }
+    let Some((flag, owner, of_target)) = settings.chains.misplaced(chain, target) else {
+        return Ok(());
     };
-    Ok(BitcoinWorkload::new(spec, transactions)?)
+    let problem = match owner.target().filter(|_| of_target) {
+        Some(target) => format!("needs --target {}", target.facts().name),
+        None => format!("needs --workload {}", owner.workloads().join(" or ")),
+    };
+    Err(PlanError::of(flag, problem))
+}
+
+fn refuse_rows(settings: &Settings, facts: &Facts) -> Result<(), PlanError> {
+    let rows = settings.rows.unwrap_or_default();
+    let from_rows = facts.accounts_from_rows
+        && settings
+            .workload
+            .as_ref()
+            .is_none_or(|kind| kind.is(facts.workload));
+    if from_rows && rows != KeptRows::All {
+        let problem = format!(
+            "has to be all with --workload {}: the coins are accounted for from the rows",
+            facts.workload
+        );
+        return Err(PlanError::of("--rows", problem));
+    }
+    Ok(())
 }
 
 /// Refuses settings that the workload would silently ignore.
-fn refuse_meaningless(
-    settings: &Settings,
-    facts: &Facts,
-    kind: &WorkloadKind,
-) -> Result<(), PlanError> {
-    let meaningless = |name, problem: &str| Err(PlanError::of(name, problem));
-    let bigchain = kind.is(CREATE) || kind.is(TRANSFER);
-    if matches!(kind, WorkloadKind::File(_)) && settings.size.is_some() {
-        return meaningless(
-            "--size",
-            "has no meaning for a file of transactions; leave it out",
-        );
-    }
-    if let Some(problem) = facts.no_kvstore.filter(|_| kind.is("kvstore")) {
-        return meaningless("--workload kvstore", problem);
-    }
-    let cosmos = [Payments::Send, Payments::MultiSend]
-        .iter()
-        .any(|payments| kind.is(payments.name()));
-    for (name, given) in [
-        ("--signers", settings.signers.is_some()),
-        ("--metadata", settings.metadata.is_some()),
-    ] {
-        if given && !bigchain {
-            return meaningless(
-                name,
-                "needs --workload bigchaindb-create or bigchaindb-transfer",
-            );
-        }
-    }
-    if cosmos && facts.name != "cometbft" {
-        return meaningless("--workload cosmos-send", "needs --target cometbft");
-    }
-    if cosmos && settings.size.is_some() {
-        return meaningless(
-            "--size",
-            "has no meaning for transfers; --messages makes larger transactions",
-        );
-    }
-    if !cosmos && settings.cosmos.clone().without_environment() != CosmosSettings::default() {
-        return meaningless(
-            "--accounts (and the other flags of Cosmos SDK chains)",
-            "needs --workload cosmos-send or cosmos-multisend",
-        );
-    }
-    let bitcoin = kind.is(BITCOIN_WORKLOAD);
+fn refuse_meaningless(settings: &Settings, workload: &dyn Workload) -> Result<(), PlanError> {
     let signing = [
         ("--signing-threads", settings.signing_threads),
         ("--signed-ahead", settings.signed_ahead),
     ];
     let given = signing.into_iter().find(|(_, given)| given.is_some());
-    if let Some((flag, _)) = given.filter(|_| !bigchain && !bitcoin && !cosmos) {
-        return meaningless(
-            flag,
-            "needs --workload bigchaindb-create, bigchaindb-transfer, cosmos-send, cosmos-multisend or bitcoin",
-        );
+    if let Some((flag, _)) = given.filter(|_| !workload.is_signed()) {
+        let problem = "applies to workloads whose transactions are signed; leave it out";
+        return Err(PlanError::of(flag, problem));
     }
-    if settings.chain_depth.is_some() && !kind.is(TRANSFER) && !bitcoin {
-        return meaningless(
-            "--chain-depth",
-            "needs --workload bigchaindb-transfer or bitcoin",
-        );
-    }
-    refuse_of_bitcoin(settings, facts, bitcoin)
-}
-
-/// Bitcoin's flags for something else, and the other way round.
-fn refuse_of_bitcoin(settings: &Settings, facts: &Facts, bitcoin: bool) -> Result<(), PlanError> {
-    let of_target = facts.built_in.is_bitcoin();
-    let given = &settings.bitcoin;
-    if bitcoin && !of_target {
-        let problem = format!("means nothing to {}; leave out --target", facts.name);
-        return Err(PlanError::of("--workload bitcoin", problem));
-    }
-    let rows = settings.rows.unwrap_or_default();
-    if bitcoin && rows != KeptRows::All {
-        let problem =
-            "has to be all with --workload bitcoin: the coins are accounted for from the rows";
-        return Err(PlanError::of("--rows", problem));
-    }
-    if let Some(name) = given.first_given().filter(|_| !bitcoin) {
-        return Err(PlanError::of(name, "needs --workload bitcoin"));
-    }
-    for (name, is_given) in [
-        ("--batch", given.batch.is_some()),
-        ("--confirmations", given.confirmations.is_some()),
-    ] {
-        if is_given && !of_target {
-            return Err(PlanError::of(name, "needs --target bitcoin"));
-        }
-    }
-    let of_builtin = given.admission.is_some() || given.validators.is_some();
-    if of_builtin && (!of_target || !settings.endpoints.is_empty()) {
-        let problem = "applies to the built-in node with --workload bitcoin; leave out --endpoints";
-        return Err(PlanError::of("--admission", problem));
-    }
-    let parallel = given.admission == Some(Admission::Parallel);
-    if given.validators.is_some() && !parallel {
-        let problem = "needs parallel admission: add --admission parallel";
-        return Err(PlanError::of("--validators", problem));
-    }
-    for (name, clashing) in [
-        ("--wallet-seed", given.wallet_seed.is_some()),
-        ("--digest", given.digest.is_some()),
-    ] {
-        if clashing && given.wallet.is_some() {
-            return Err(PlanError::of(
-                name,
-                "is said by the --wallet file; leave it out",
-            ));
-        }
+    if settings.chain_depth.is_some() && !workload.has_chains() {
+        let problem = "applies to workloads whose transactions spend one another; leave it out";
+        return Err(PlanError::of("--chain-depth", problem));
     }
     Ok(())
 }
-
-fn resolve_content(settings: &Settings, seed: u64) -> Result<Content, PlanError> {
-    let metadata = settings.metadata.as_deref().map(Metadata::read);
-    Ok(Content {
-        seed,
-        signers: settings.signers.unwrap_or(NonZeroU32::MIN),
-        asset_size: settings.size.unwrap_or(0),
-        metadata: metadata.transpose()?.unwrap_or_default(),
-    })
-}
-
-/// Of a Bitcoin load without end, in about a minute and 50 MB.
-const ENDLESS_BITCOIN: u64 = 1_000_000;
-/// 200,000 coins of 2-in-2-out are mined and split in seconds.
-const USUAL_CHAINS: u64 = 100_000;
-/// The links of a chain are walked for each of its transactions.
-const MAX_CHAIN_DEPTH: u32 = 10_000;
-/// tm-bench's default transaction size in bytes.
-const DEFAULT_SIZE: usize = 250;

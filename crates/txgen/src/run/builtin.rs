@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use devnode::{Config, DevNode, DevNodeError};
 
 use crate::chains::TargetKind;
-use crate::plan::{self, Guest};
+use crate::plan::Guest;
 
 /// A running built-in node.
 pub(crate) struct BuiltInNode {
@@ -56,7 +56,7 @@ impl BuiltInNode {
             .map_err(|_| io::Error::other("its thread ended early"))??;
         Ok(Self {
             guest: Guest {
-                address: plan::listening(target, &node),
+                address: target.target().built_in_address(&node),
                 rpc: node.rpc_address(),
             },
             node: Some(node),

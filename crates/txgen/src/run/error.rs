@@ -2,13 +2,12 @@
 
 use std::io;
 
-use chain::WorkloadError;
+use chain::{ChainError, WorkloadError};
 use devnode::DevNodeError;
 use measure::{RecordError, Summary};
 use ops::command::CommandError;
 
 use super::builtin::BuiltInError;
-use crate::coins::CoinError;
 use crate::exit;
 
 /// Why a run did not come to its end. What no caller tells apart is a message: what happened, and what to do.
@@ -24,9 +23,9 @@ pub enum RunError {
     /// The built-in node does not start.
     #[error(transparent)]
     BuiltIn(#[from] BuiltInError),
-    /// The coins of a Bitcoin load cannot be had, or were not conserved.
+    /// What the load needs of its chain cannot be had, or its account does not hold.
     #[error(transparent)]
-    Coins(#[from] CoinError),
+    Chain(#[from] ChainError),
     /// The workload cannot be opened.
     #[error("the workload failed")]
     Workload(#[from] WorkloadError),
@@ -60,9 +59,9 @@ impl RunError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Unusable(_)
-            | Self::Coins(CoinError::Workload(_) | CoinError::Wallet(_) | CoinError::NoMiner(_))
+            | Self::Chain(ChainError::Unusable(_))
             | Self::BuiltIn(BuiltInError::Node(DevNodeError::Config(_))) => exit::USAGE,
-            Self::Interrupted => exit::INTERRUPTED,
+            Self::Interrupted | Self::Chain(ChainError::Interrupted(_)) => exit::INTERRUPTED,
             _ => exit::FAILED,
         }
     }

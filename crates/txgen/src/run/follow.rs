@@ -145,7 +145,7 @@ fn spawn_tasks(
 ) -> anyhow::Result<Follower> {
     let options = FollowOptions {
         trust: plan.trust.clone(),
-        confirmations: plan.confirmations.get().into(),
+        confirmations: plan.node_options.confirmations.get().into(),
         ..FollowOptions::default()
     };
     let with = FollowWith {

@@ -3,13 +3,12 @@
 use std::fs;
 use std::process::Command;
 
-use chain_bitcoin::workload::BitcoinWorkload;
+use chain::NodeOptions;
 use jiff::Timestamp;
 use measure::{
     ClockBound, EndpointInfo, FORMAT, Host, Manifest, NodeLimits, PlanDocument, ShardName,
 };
 use pacing::{Arrivals, Nanos, Schedule};
-use rtime_clock::adjtime::{Timex, adjtimex};
 use sender::clock::Origin;
 use sha2::{Digest, Sha256};
 
@@ -93,10 +92,17 @@ fn plan_document(plan: &Plan) -> PlanDocument {
         ..PlanDocument::default()
     };
     let other = &mut document.other;
-    if let Some(workload) = BitcoinWorkload::of(plan.workload.as_ref()) {
-        other.insert("bitcoin".into(), workload.document());
-        other.insert("batch".into(), plan.batch.get().into());
-        other.insert("confirmations".into(), plan.confirmations.get().into());
+    if let Some(table) = plan.chain.0.settings() {
+        other.insert(table.name().into(), plan.chain.1.clone().into());
+    }
+    if let Some(workload) = plan.workload.document() {
+        let NodeOptions {
+            batch,
+            confirmations,
+        } = plan.node_options;
+        other.insert("transactions".into(), workload);
+        other.insert("batch".into(), batch.get().into());
+        other.insert("confirmations".into(), confirmations.get().into());
     }
     if let Load::Open {
         schedule,
@@ -157,8 +163,7 @@ pub(crate) fn host() -> Host {
     }
 }
 
-/// The bound of the wall clock's error, from the first that knows one: chrony, ntpd, the kernel. `None` where
-/// nobody keeps the clock.
+/// The bound of the wall clock's error, from chrony or else ntpd. `None` where neither runs, or neither has a source.
 fn clock_bound() -> Option<ClockBound> {
     let answer = |program: &str, args: &[&str]| {
         let answer = Command::new(program).args(args).output().ok()?;
@@ -166,12 +171,7 @@ fn clock_bound() -> Option<ClockBound> {
     };
     let chrony = || chrony_bound(&answer("chronyc", &["-c", "tracking"])?);
     let ntp = || ntp_bound(&answer("ntpq", &["-c", "rv"])?);
-    let kernel = || {
-        let mut clock = Timex::new();
-        adjtimex(&mut clock).ok()?;
-        kernel_bound(clock.0.maxerror)
-    };
-    chrony().or_else(ntp).or_else(kernel)
+    chrony().or_else(ntp)
 }
 
 fn bound(source: &str, error_ms: f64) -> ClockBound {
@@ -205,12 +205,6 @@ fn ntp_bound(variables: &str) -> Option<ClockBound> {
     (!alone).then(|| bound("ntpd", error_ms))
 }
 
-/// From `maxerror` of adjtimex(2), in microseconds. The kernel lets it grow by 500 ppm since it was last set and
-/// says at 16 s that nobody keeps the clock (`NTP_PHASE_LIMIT`; `STA_UNSYNC` also while chrony leaves it set).
-fn kernel_bound(error_us: i64) -> Option<ClockBound> {
-    (error_us < UNSYNCHRONISED_US).then(|| bound("kernel", error_us as f64 / 1e3))
-}
-
 /// That the wall clock was set while a run went on, by so much against the monotonic one; nothing where it was not.
 pub(super) fn clock_set(by_ns: i64) -> Option<String> {
     (by_ns.unsigned_abs() >= CLOCK_SET_NS).then(|| {
@@ -224,7 +218,6 @@ pub(super) fn clock_set(by_ns: i64) -> Option<String> {
 
 /// More than reading both clocks one after the other takes on a busy machine.
 const CLOCK_SET_NS: u64 = 100_000_000;
-const UNSYNCHRONISED_US: i64 = 16_000_000;
 const FINGERPRINT_SAMPLES: u64 = 256;
 
 /// The first `name: value` of a file of the kernel's.
@@ -272,11 +265,5 @@ mod tests {
         assert!((found.error_ms - 3.2).abs() < 1e-9, "{found:?}");
         assert_eq!(ntp_bound(&variables.replace("leap=00", "leap=11")), None);
         assert_eq!(ntp_bound("ntpq: read: Connection refused\n"), None);
-    }
-
-    #[test]
-    fn the_bound_of_the_clock_is_the_kernels_unless_nobody_keeps_it() {
-        assert_eq!(kernel_bound(15_500), Some(bound("kernel", 15.5)));
-        assert_eq!(kernel_bound(16_000_000), None);
     }
 }

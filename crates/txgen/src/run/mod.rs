@@ -18,6 +18,7 @@ mod words;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
+use chain::{ChainError, Settled, Supplied, Supply};
 use measure::judge::name_stage;
 use measure::{LimitedBy, NodeRow, ScheduleVerdict, Summary};
 use ops::command::{CommandError, failed};
@@ -31,7 +32,6 @@ pub use harness::RunFolder;
 pub(crate) use harness::default_folder;
 pub use outcome::Outcome;
 
-use crate::coins::{self, Settled};
 use crate::folder::rows_if_any;
 use crate::live::{Display, DisplaySettings, RunInfo};
 use crate::observe::{self, Chosen, Observation, Observers};
@@ -126,8 +126,7 @@ pub(crate) fn perform(
         introduce(display, plan, &folder);
     }
     prepare::prepare(plan, guest, &folder, shutdown, words, display)?;
-    let chain = nodes.first().and_then(|node| node.probe.chain_id.clone());
-    let coins = coins::supply(plan, guest, chain, folder.path(), shutdown, &mut |text| {
+    let supplied = supply(plan, guest, &nodes, &folder, shutdown, &mut |text| {
         if words == Words::All {
             display.message(text);
         }
@@ -149,7 +148,8 @@ pub(crate) fn perform(
     let observed = stop(observers, &run.clock);
     take_in(&mut played.finished.summary, &observed, &folder);
     let profile = sampling.map(|sampling| sampling.finish(folder.path()));
-    let settled = coins.map(|coins| coins.settle(folder.path())).transpose();
+    let settled = supplied.map(|supplied| supplied.settle(folder.path()));
+    let settled = settled.transpose();
     blame(&mut played.finished.summary, settled.as_ref().ok());
     let (profile, unprofiled) = split(profile.transpose());
     let trouble = played.trouble.take().or(unprofiled);
@@ -166,6 +166,28 @@ pub(crate) fn perform(
     let settled = settled?.map(|settled| settled.lines).unwrap_or_default();
     display_result(display, words, &(settled + &observed.text()));
     trouble.map_or(Ok(outcome), Err)
+}
+
+/// What the workload needs beside transactions.
+fn supply(
+    plan: &Plan,
+    guest: Option<Guest>,
+    nodes: &[preflight::Node],
+    folder: &RunFolder,
+    shutdown: &Shutdown,
+    say: &mut dyn FnMut(&str),
+) -> Result<Option<Box<dyn Supplied>>, ChainError> {
+    let chain_id = nodes
+        .first()
+        .and_then(|node| node.probe.chain_id.as_deref());
+    plan.workload.supply(Supply {
+        endpoint: plan.nodes.rpc(guest).as_ref(),
+        trust: &plan.trust,
+        chain_id,
+        folder: folder.path(),
+        is_cancelled: &|| shutdown.is_requested(),
+        say,
+    })
 }
 
 /// The folder of the plan, or one that says when it began.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use servers::leaves;
 use toml::{Table, Value};
 
-use crate::settings::text;
+use chain::text;
 
 pacing::settings! {
     /// How often, in which order, with which rests.

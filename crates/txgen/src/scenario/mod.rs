@@ -16,8 +16,11 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use pacing::Profile;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use toml::{Table, Value};
 
+use crate::chains::ChainSettings;
 use crate::plan::RequestedLoad;
 use crate::settings::Settings;
 use grid::{Axis, Case};
@@ -46,8 +49,8 @@ struct Scenario {
     /// Break all connections in every pause.
     #[serde(default)]
     reconnect: bool,
-    /// The common options.
-    #[serde(default)]
+    /// The common options, and tables of those that only some chains have.
+    #[serde(default, deserialize_with = "settings")]
     settings: Settings,
     /// The built-in node; the same as `node.builtin`.
     builtin: Option<devnode::Config>,
@@ -115,6 +118,15 @@ impl Scenario {
         }
         Ok(Profile::phases(profiles)?)
     }
+}
+
+/// The common options beside the tables of chains. What is wrong in them is placed by [`place::of_settings`].
+fn settings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Settings, D::Error> {
+    let mut table = Table::deserialize(deserializer)?;
+    let chains = ChainSettings::take(&mut table).map_err(D::Error::custom)?;
+    let common = Settings::deserialize(Value::Table(table));
+    let common = common.map_err(|error| D::Error::custom(error.message()))?;
+    Ok(Settings { chains, ..common })
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {

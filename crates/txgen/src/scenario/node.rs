@@ -8,7 +8,8 @@ use pacing::Nanos;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-use crate::settings::{Settings, text};
+use crate::settings::Settings;
+use chain::text;
 
 pacing::settings! {
     /// The node that a run starts, or that it finds.

@@ -157,7 +157,7 @@ fn name_of(path: &Path) -> String {
 /// The file as it is meant, with `--set`, beside its table.
 fn parse(text: &str, options: &ScenarioOptions) -> anyhow::Result<(Scenario, Table)> {
     // First as a whole: only then do messages name the line.
-    let placed = || place_of_phase(text).or_else(|| place::of_accounts(text));
+    let placed = || place_of_phase(text).or_else(|| place::of_settings(text));
     let written: Scenario = toml::from_str(text).map_err(|error| match placed() {
         _ if is_of_sentinel(text) => anyhow!(
             "this is a configuration of sentinel, not a scenario of txgen; `sentinel --config FILE` starts the \

@@ -10,7 +10,7 @@ use crate::chains::WorkloadKind;
 use crate::cli::PointArgs;
 use crate::output;
 use crate::plan::{Plan, Request, RequestedLoad};
-use crate::settings::{AccountSettings, CosmosSettings, Settings};
+use crate::settings::Settings;
 
 /// What every point has in common.
 pub(super) struct SearchRequest {
@@ -70,13 +70,7 @@ impl SearchRequest {
             threshold: self.points.slo.clone(),
             out,
             // Those of all points are the same: they were funded.
-            cosmos: CosmosSettings {
-                of: AccountSettings {
-                    seed: Some(self.seed),
-                    ..settings.cosmos.of.clone()
-                },
-                ..settings.cosmos.clone()
-            },
+            accounts_seed: Some(self.seed),
             ..settings.clone()
         };
         let request = Request {

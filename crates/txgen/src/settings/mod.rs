@@ -18,15 +18,13 @@ macro_rules! over {
     };
 }
 
-mod bitcoin;
-mod cosmos;
 mod observed;
 
 use std::net::IpAddr;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
-use chain::FileFormat;
+use chain::{Chain, FileFormat};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 pub use harness::Share;
@@ -38,11 +36,8 @@ use rpc::{BroadcastMethod, Endpoint, Transport};
 use sender::shard::AtMaxInFlight;
 use serde::Deserialize;
 
-pub use cosmos::{AccountSettings, CosmosSettings};
-
-pub use self::bitcoin::{Admission, BitcoinSettings};
 pub use self::observed::{Observed, ObservedError};
-use crate::chains::{TargetKind, WorkloadKind};
+use crate::chains::{ChainSettings, TargetKind, WorkloadKind};
 use crate::profiler::{ProfiledProcess, StackMethod};
 use crate::threshold::Threshold;
 
@@ -133,15 +128,6 @@ pub struct Settings {
     #[arg(short, long, value_name = "BYTES")]
     pub size: Option<usize>,
 
-    /// Who signs a bigchaindb transaction, together, and owns its output: 1 to 100 [default: 1].
-    #[arg(long, value_name = "N")]
-    pub signers: Option<NonZeroU32>,
-
-    /// A JSON object whose members join the unique one in the metadata of each bigchaindb
-    /// transaction; @PATH for one in a file.
-    #[arg(long, value_name = "JSON")]
-    pub metadata: Option<String>,
-
     /// Transactions that spend one another in turn, for bigchaindb-transfer and bitcoin. A BigchainDB
     /// refuses to spend what is not committed yet: a chain's next one comes after one of every other
     /// chain [default: 1; for bitcoin as many as 100,000 chains need].
@@ -160,13 +146,15 @@ pub struct Settings {
     #[arg(long, value_name = "N")]
     pub signed_ahead: Option<NonZeroU32>,
 
-    /// What only Cosmos SDK chains need.
+    /// What only loads on one chain have.
     #[command(flatten)]
-    pub cosmos: CosmosSettings,
+    #[serde(skip)]
+    pub chains: ChainSettings,
 
-    /// What concerns Bitcoin.
-    #[command(flatten)]
-    pub bitcoin: BitcoinSettings,
+    /// The seed that accounts follow from, where the runs of one command have seeds of their own.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub accounts_seed: Option<u64>,
 
     /// Makes transactions and random arrivals repeatable; a random seed is drawn and recorded
     /// otherwise.
@@ -304,15 +292,22 @@ impl Settings {
         self.target.or(needed).unwrap_or_default()
     }
 
+    /// The chain whose transactions are sent; that of the nodes for transactions of a file.
+    pub(crate) fn chain(&self) -> &'static dyn Chain {
+        let usual = || WorkloadKind::Named(self.target().facts().workload);
+        let kind = self.workload.clone().unwrap_or_else(usual);
+        kind.chain().unwrap_or_else(|| self.target().chain())
+    }
+
     /// These settings where they are given, `base` elsewhere.
     #[must_use]
     pub fn over(self, base: Self) -> Self {
         over! {
             self, base;
-            settings: cosmos bitcoin;
+            settings: chains;
             options:
                 target broadcast_tx_method connections transport ca_file
-                workload file_format size signers metadata chain_depth signing_threads signed_ahead seed
+                workload accounts_seed file_format size chain_depth signing_threads signed_ahead seed
                 discover arrivals catch_up warmup drain_timeout max_in_flight at_max_in_flight answer_timeout threads
                 spin shard start_at out rows report_interval metrics
                 profile_pid profile_frequency profile_stacks;

@@ -155,8 +155,8 @@ fn a_scenario_file_says_the_same() {
     place.write(
         "chains.toml",
         "[flood]\nconcurrency = 4\ncount = 40\n[settings]\ntarget = \"bigchaindb\"\n\
-         workload = \"bigchaindb-transfer\"\nchain_depth = 1\nsigners = 2\nsigning_threads = 2\nsize = 10\n\
-         metadata = '{\"a\": 1}'\nout = \"run\"\n",
+         workload = \"bigchaindb-transfer\"\nchain_depth = 1\nsigning_threads = 2\nsize = 10\n\
+         out = \"run\"\n[settings.bigchaindb]\nsigners = 2\nmetadata = '{\"a\": 1}'\n",
     );
     place.txgen("run chains.toml").expect(0);
     place.run("run").summary().assert_all_committed(40);
@@ -170,7 +170,7 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         ("--signers 2", "needs --workload bigchaindb-create"),
         (
             "--chain-depth 2 --workload bigchaindb-create",
-            "needs --workload bigchaindb-transfer",
+            "transactions spend one another",
         ),
         (
             "--target bigchaindb --workload kvstore",

@@ -1,8 +1,7 @@
 use rpc::HeaderTime;
 
 use super::*;
-use chain::Chain as _;
-use chain_bitcoin::BITCOIN;
+use crate::chains::TargetKind;
 
 fn book() -> Book<Vec<u8>> {
     let tables = Tables {
@@ -10,7 +9,11 @@ fn book() -> Book<Vec<u8>> {
         sights: Vec::new(),
     };
     let nodes = ["a=http://a:1", "b=http://b:1"].map(|node| node.parse().unwrap());
-    Book::new(&nodes, BITCOIN.target().unwrap().facts(), tables)
+    Book::new(
+        &nodes,
+        "bitcoin".parse::<TargetKind>().unwrap().facts(),
+        tables,
+    )
 }
 
 fn lines(bytes: &[u8]) -> Vec<String> {

@@ -4,15 +4,15 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use chain_bitcoin::BitcoinAdmission;
+use crate::BitcoinAdmission;
 use measure::{Evidence, EvidenceKind, LimitedBy, StageEvidence, Strength};
 
 use super::client::Node;
-use crate::output::grouped;
+use report::text::grouped;
 
 /// Asks a built-in node what its admission does, until it is told to stop.
 #[derive(Debug)]
-pub(super) struct AdmissionWatch {
+pub(crate) struct AdmissionWatch {
     /// Dropped to stop it.
     stop: Sender<()>,
     thread: JoinHandle<Vec<Sample>>,
@@ -27,7 +27,7 @@ struct Sample {
 
 /// Admission in the second in which it was busiest.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Busiest {
+pub(crate) struct Busiest {
     mode: String,
     validators: u64,
     /// Of the time of all its threads.
@@ -38,7 +38,7 @@ pub(super) struct Busiest {
 
 impl AdmissionWatch {
     /// `None` for a node that does not tell.
-    pub(super) fn start(node: Node) -> Option<Self> {
+    pub(crate) fn start(node: Node) -> Option<Self> {
         node.ask(|client| client.admission()).ok()?;
         let (stop, stopped) = mpsc::channel::<()>();
         let watch = move || {
@@ -60,7 +60,7 @@ impl AdmissionWatch {
     }
 
     /// What it saw, once the load is over.
-    pub(super) fn finish(self) -> Option<Busiest> {
+    pub(crate) fn finish(self) -> Option<Busiest> {
         drop(self.stop);
         busiest(&self.thread.join().ok()?)
     }
@@ -90,7 +90,7 @@ fn busiest(samples: &[Sample]) -> Option<Busiest> {
 
 impl Busiest {
     /// A line for people.
-    pub(super) fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let Self {
             mode,
             validators,
@@ -109,7 +109,7 @@ impl Busiest {
     }
 
     /// Evidence that it is what held the load back, if it is serial and was at work nearly all the time.
-    pub(super) fn evidence(&self) -> Option<Evidence> {
+    pub(crate) fn evidence(&self) -> Option<Evidence> {
         let is_limit = self.validators == 1 && self.share >= BUSY;
         is_limit.then(|| Evidence {
             kind: EvidenceKind::SerialStage(StageEvidence::Admission {

@@ -3,17 +3,20 @@
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use chain::OnGap;
-use chain_cosmos::{Gas, Recipients};
+use chain::{OnGap, Settings};
 use clap::Args;
 use cosmos::{Coin, GasPrice};
 use pacing::Nanos;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use super::text;
+use crate::content::{Gas, Recipients};
+
+/// The settings, by their table's name.
+pub(crate) static SETTINGS: Settings<CosmosSettings> =
+    Settings::named("cosmos").ambient(&["mnemonic"]);
 
 /// Which accounts, and what their chain wants: of a load, and of `txgen cosmos`.
-#[derive(Debug, Default, Clone, PartialEq, Args, Deserialize)]
+#[derive(Debug, Default, Clone, PartialEq, Args, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AccountSettings {
     /// How many accounts. They sign in turn; the transactions of one stay on one connection, in order
@@ -41,13 +44,8 @@ pub struct AccountSettings {
 
     /// The price of gas, for instance 0.025uatom [default: the least that the node takes].
     #[arg(long, value_name = "PRICE")]
-    #[serde(deserialize_with = "text::option")]
+    #[serde(with = "chain::text")]
     pub gas_price: Option<GasPrice>,
-
-    /// The number that the accounts follow from, where the runs of one command have seeds of their own.
-    #[arg(skip)]
-    #[serde(skip)]
-    pub(crate) seed: Option<u64>,
 }
 
 impl AccountSettings {
@@ -58,25 +56,12 @@ impl AccountSettings {
             None => DEFAULT_ACCOUNTS,
         }
     }
-
-    fn over(self, base: Self) -> Self {
-        Self {
-            accounts: self.accounts.or(base.accounts),
-            mnemonic: self.mnemonic.or(base.mnemonic),
-            hd_path: self.hd_path.or(base.hd_path),
-            prefix: self.prefix.or(base.prefix),
-            gas_price: self.gas_price.or(base.gas_price),
-            seed: self.seed.or(base.seed),
-        }
-    }
 }
 
-/// Every field is optional, as in [`Settings`](super::Settings).
-#[derive(Debug, Default, Clone, PartialEq, Args, Deserialize)]
+/// What only loads on Cosmos SDK chains have.
+#[derive(Debug, Default, Clone, PartialEq, Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-#[command(
-    next_help_heading = "Loads on Cosmos SDK chains (--workload cosmos-send, cosmos-multisend)"
-)]
+#[command(next_help_heading = "Cosmos SDK (--workload cosmos-send, cosmos-multisend)")]
 pub struct CosmosSettings {
     /// Which accounts.
     #[command(flatten)]
@@ -104,18 +89,18 @@ pub struct CosmosSettings {
 
     /// What each transfer pays [default: 1 of the coin that is staked].
     #[arg(long, value_name = "COIN")]
-    #[serde(deserialize_with = "text::option")]
+    #[serde(with = "chain::text")]
     pub amount: Option<Coin>,
 
     /// Most gas of a transaction; auto is what a simulation of the first one uses, and half as much again
     /// [default: auto].
     #[arg(long, value_name = "N|auto")]
-    #[serde(deserialize_with = "text::option")]
+    #[serde(with = "chain::text")]
     pub gas: Option<Gas>,
 
     /// The fee of a transaction, whatever its gas [default: its gas times --gas-price].
     #[arg(long, value_name = "COIN", conflicts_with = "gas_price")]
-    #[serde(deserialize_with = "text::option")]
+    #[serde(with = "chain::text")]
     pub fee: Option<Coin>,
 
     /// The chain that the node has to be on [default: whichever it is].
@@ -131,39 +116,8 @@ pub struct CosmosSettings {
     /// Send transactions without sequences, valid for so long (SDK 0.53 and later, where the chain allows
     /// it).
     #[arg(long, value_name = "DURATION")]
-    #[serde(deserialize_with = "text::option")]
+    #[serde(with = "chain::text")]
     pub unordered: Option<Nanos>,
-}
-
-impl CosmosSettings {
-    /// The settings that somebody gave for this command: the mnemonic may stand in the environment for
-    /// others, and the accounts' seed follows from the command.
-    pub(crate) fn without_environment(self) -> Self {
-        let of = AccountSettings {
-            mnemonic: None,
-            seed: None,
-            ..self.of
-        };
-        Self { of, ..self }
-    }
-
-    /// These settings where they are given, `base` elsewhere.
-    #[must_use]
-    pub fn over(self, base: Self) -> Self {
-        Self {
-            of: self.of.over(base.of),
-            messages: self.messages.or(base.messages),
-            message: self.message.or(base.message),
-            proto_descriptors: self.proto_descriptors.or(base.proto_descriptors),
-            recipients: self.recipients.or(base.recipients),
-            amount: self.amount.or(base.amount),
-            gas: self.gas.or(base.gas),
-            fee: self.fee.or(base.fee),
-            chain_id: self.chain_id.or(base.chain_id),
-            on_gap: self.on_gap.or(base.on_gap),
-            unordered: self.unordered.or(base.unordered),
-        }
-    }
 }
 
 const DEFAULT_ACCOUNTS: NonZeroU32 = NonZeroU32::new(200).expect("not zero");

@@ -1,26 +1,103 @@
 //! `txgen cosmos`: funds the accounts of a load and gives back what is left.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
+use chain::ChainError;
 use chain_cometbft::caught_up;
-use chain_cosmos::ChainClient;
+use clap::{ArgMatches, Args, FromArgMatches as _, Parser, Subcommand};
 use cosmos::{Address, Coin, Draft, Fee, GasPrice, Key, Keys, Message, Prefix, Signer, Signing};
-use ops::command::{CommandError, failed};
+use ops::examples;
 use rpc::{BroadcastMethod, Client, Endpoint};
 
-use crate::cli::{CosmosCommand, PrepareArgs, SweepArgs};
-use crate::output::print;
-use crate::plan::cosmos::{account_keys, write_accounts};
+use crate::client::ChainClient;
+use crate::resolve::{account_keys, write_accounts};
 use crate::settings::AccountSettings;
 
-/// Does what the command says; gives the exit code.
-pub(crate) fn execute(command: CosmosCommand) -> Result<u8, CommandError> {
-    let done = match command {
+/// `txgen cosmos`
+#[derive(Debug, Parser)]
+#[command(name = "cosmos", about = ABOUT, before_long_help = EXAMPLES)]
+pub(crate) struct CosmosArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: CosmosCommand,
+}
+
+/// The commands of `txgen cosmos`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CosmosCommand {
+    /// Fund the accounts: in a genesis file, or from one key in transfers of 100 accounts each.
+    #[command(before_long_help = EXAMPLES_OF_PREPARE)]
+    Prepare(PrepareArgs),
+    /// Send what the accounts still have to one address.
+    #[command(before_long_help = EXAMPLES_OF_SWEEP)]
+    Sweep(SweepArgs),
+}
+
+/// Which accounts; as for `--workload cosmos-send`.
+#[derive(Debug, Args)]
+pub(crate) struct WalletArgs {
+    /// The accounts follow from this number alone: for test chains only.
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Which of them.
+    #[command(flatten)]
+    pub(crate) of: AccountSettings,
+}
+
+/// `txgen cosmos prepare`
+#[derive(Debug, Args)]
+pub(crate) struct PrepareArgs {
+    /// Which accounts.
+    #[command(flatten)]
+    pub(crate) wallet: WalletArgs,
+    /// What each account gets, for instance 1000000stake.
+    #[arg(long, value_name = "COIN")]
+    pub(crate) amount: Coin,
+    /// Write the accounts into this genesis file of a chain that has not begun.
+    #[arg(long, value_name = "PATH", conflicts_with = "endpoints")]
+    pub(crate) genesis: Option<PathBuf>,
+    /// The node whose chain is used.
+    #[arg(long, value_name = "URL", required_unless_present = "genesis")]
+    pub(crate) endpoints: Option<Endpoint>,
+    /// The words of the wallet whose first account pays; better in the environment than on the command
+    /// line.
+    #[arg(
+        long,
+        value_name = "WORDS",
+        env = "TXGEN_FUNDER",
+        hide_env_values = true
+    )]
+    pub(crate) funder: Option<String>,
+}
+
+/// `txgen cosmos sweep`
+#[derive(Debug, Args)]
+pub(crate) struct SweepArgs {
+    /// Which accounts.
+    #[command(flatten)]
+    pub(crate) wallet: WalletArgs,
+    /// Who gets it.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) to: String,
+    /// The node whose chain is used.
+    #[arg(long, value_name = "URL")]
+    pub(crate) endpoints: Endpoint,
+    /// The coin that is sent back [default: the one that is staked].
+    #[arg(long, value_name = "DENOM")]
+    pub(crate) denom: Option<String>,
+}
+
+/// Does what the command line says; gives the text to print.
+pub(crate) fn execute(matches: &ArgMatches) -> Result<String, ChainError> {
+    let args = CosmosArgs::from_arg_matches(matches);
+    let args = args.map_err(|error| ChainError::Unusable(error.into()))?;
+    let done = match args.command {
         CosmosCommand::Prepare(args) => prepare(&args),
         CosmosCommand::Sweep(args) => sweep(&args),
     };
-    Ok(print(&done.map_err(failed)?))
+    done.map_err(ChainError::Failed)
 }
 
 fn prepare(args: &PrepareArgs) -> anyhow::Result<String> {
@@ -105,7 +182,9 @@ fn cost(fee: &Fee, denom: &str) -> u128 {
 }
 
 fn in_runtime<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    let runtime = crate::runtime::start()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(work)
 }
 
@@ -226,3 +305,17 @@ const GAS_OF_OUTPUT: u64 = 60_000;
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+const EXAMPLES: &str = examples![
+    "txgen cosmos prepare --seed 7 --amount 1000000stake --genesis ~/.simapp/config/genesis.json"
+    "txgen cosmos sweep --seed 7 --to cosmos19rl4cm2hmr8afy4kldpxz3fka4jguq0auqdal4 --endpoints http://127.0.0.1:26657"
+];
+const EXAMPLES_OF_PREPARE: &str = examples![
+    "txgen cosmos prepare --seed 7 --amount 1000000stake --genesis ~/.simapp/config/genesis.json"
+    "txgen cosmos prepare --seed 7 --accounts 1000 --amount 1000000stake --endpoints http://127.0.0.1:26657"
+];
+const EXAMPLES_OF_SWEEP: &str = examples![
+    "txgen cosmos sweep --seed 7 --to cosmos19rl4cm2hmr8afy4kldpxz3fka4jguq0auqdal4 --endpoints http://127.0.0.1:26657"
+    "txgen cosmos sweep --seed 7 --accounts 1000 --to cosmos19rl4cm2hmr8afy4kldpxz3fka4jguq0auqdal4 --endpoints http://127.0.0.1:26657"
+];
+const ABOUT: &str =
+    "Fund the accounts of a load on a Cosmos SDK chain, or send back what they have";

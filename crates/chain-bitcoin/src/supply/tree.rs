@@ -1,17 +1,17 @@
 //! How one value is split into many coins, level by level.
 
-use chain_bitcoin::workload::size;
+use crate::workload::size;
 
 /// The values of the outputs of each transaction, level by level from the root on: transaction `i` of a
 /// level spends output `i` of the level before it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Tree {
-    pub(super) levels: Vec<Vec<Vec<u64>>>,
+pub(crate) struct Tree {
+    pub(crate) levels: Vec<Vec<Vec<u64>>>,
 }
 
 impl Tree {
     /// So many coins of one value, with so many satoshi of fee for each byte.
-    pub(super) fn new(coins: usize, value: u64, fee_rate: u64) -> Self {
+    pub(crate) fn new(coins: usize, value: u64, fee_rate: u64) -> Self {
         let mut levels: Vec<Vec<Vec<u64>>> = Vec::new();
         let mut values = vec![value; coins.max(1)];
         loop {
@@ -30,7 +30,7 @@ impl Tree {
     }
 
     /// Satoshi of the root's outputs.
-    pub(super) fn root(&self) -> u64 {
+    pub(crate) fn root(&self) -> u64 {
         self.levels[0].iter().flatten().sum()
     }
 }

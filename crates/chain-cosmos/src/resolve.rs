@@ -5,45 +5,50 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use chain_cosmos::{CosmosContent, Payments, Wallet, write_genesis};
+use chain::{Wanted, WorkloadError, at_most, refuse};
 use cosmos::{Coin, Key, Keys, MessageTypes, Prefix, Template};
 
-use super::error::{PlanError, at_most};
-use crate::settings::{AccountSettings, CosmosSettings, Settings};
+use crate::content::{CosmosContent, Payments, Wallet};
+use crate::genesis::write_genesis;
+use crate::settings::{AccountSettings, CosmosSettings, SETTINGS};
 
 /// What was asked for, with the defaults filled in.
-pub(super) fn resolve(
-    settings: &Settings,
-    payments: Payments,
-    seed: u64,
-) -> Result<CosmosContent, PlanError> {
-    let given = settings.cosmos.clone();
-    let wallet = wallet(
-        &given.of,
-        settings.seed,
-        seed,
-        settings.endpoints.is_empty(),
-    )?;
+pub(crate) fn resolve(wanted: &Wanted<'_>) -> Result<CosmosContent, WorkloadError> {
+    let payments = Payments::of_name(wanted.name).unwrap_or(Payments::Send);
+    let given = SETTINGS.read(wanted.settings)?;
+    if wanted.size.is_some() {
+        return Err(refuse(
+            "--size",
+            "has no meaning for transfers; --messages makes larger transactions",
+        ));
+    }
+    let seeds = Seeds {
+        chosen: wanted.chosen_seed,
+        run: wanted.seed,
+        accounts: wanted.accounts_seed,
+        built_in: wanted.built_in,
+    };
+    let wallet = wallet(&given.of, seeds)?;
     let accounts = given.of.count();
     at_most("--accounts", accounts.get(), MAX_ACCOUNTS)?;
     let messages = given.messages.unwrap_or(NonZeroU32::MIN);
     at_most("--messages", messages.get(), MAX_MESSAGES)?;
     if given.message.is_some() && payments == Payments::MultiSend {
         let problem = "takes the place of MsgSend: use --workload cosmos-send".to_owned();
-        return Err(PlanError::of("--message", problem));
+        return Err(refuse("--message", problem));
     }
-    let of = settings.shard.unwrap_or_default().of();
+    let of = wanted.generators;
     if !accounts.get().is_multiple_of(of.get()) {
         let problem = format!(
             "is {accounts}, which {of} generators cannot share: give a multiple of {of}, so that each account belongs \
              to one of them"
         );
-        return Err(PlanError::of("--accounts", problem));
+        return Err(refuse("--accounts", problem));
     }
     let prefix = given.of.prefix.as_deref().map(Prefix::new).transpose();
-    let prefix = prefix.map_err(|error| PlanError::of("--prefix", error.to_string()))?;
+    let prefix = prefix.map_err(|error| refuse("--prefix", error.to_string()))?;
     Ok(CosmosContent {
-        seed,
+        seed: wanted.seed,
         wallet,
         accounts,
         payments,
@@ -62,7 +67,7 @@ pub(super) fn resolve(
 }
 
 /// The description of the messages that are sent in place of transfers.
-fn template(given: &CosmosSettings) -> Result<Option<Template>, PlanError> {
+fn template(given: &CosmosSettings) -> Result<Option<Template>, WorkloadError> {
     let Some(path) = &given.message else {
         return Ok(None);
     };
@@ -78,22 +83,22 @@ fn template(given: &CosmosSettings) -> Result<Option<Template>, PlanError> {
     Ok(Some(template))
 }
 
-fn unusable(option: &'static str, path: &Path, problem: &dyn fmt::Display) -> PlanError {
+fn unusable(option: &'static str, path: &Path, problem: &dyn fmt::Display) -> WorkloadError {
     let problem = format!("cannot use {}: {problem}", path.display());
-    PlanError::of(option, problem)
+    refuse(option, problem)
 }
 
 /// Puts the accounts of a load into the genesis of the built-in node, which runs the SDK's bank then.
-pub(super) fn endow(
+pub(crate) fn endow(
     config: &mut devnode::Config,
     content: &CosmosContent,
-) -> Result<(), PlanError> {
+) -> Result<(), WorkloadError> {
     config.app = devnode::Application::Bank;
     if let Some(prefix) = content.prefix {
         config.bank.prefix = prefix.to_string();
     }
     let prefix = Prefix::new(&config.bank.prefix);
-    let wrong = |error: cosmos::Error| PlanError::of("--prefix", error.to_string());
+    let wrong = |error: cosmos::Error| refuse("--prefix", error);
     let prefix = prefix.map_err(wrong)?;
     let account = |number| {
         let key = content.wallet.keys.key(number).map_err(wrong)?;
@@ -102,16 +107,21 @@ pub(super) fn endow(
             amount: ENDOWMENT,
         })
     };
-    let accounts: Result<Vec<_>, PlanError> = (0..content.accounts.get()).map(account).collect();
+    let accounts: Result<Vec<_>, WorkloadError> =
+        (0..content.accounts.get()).map(account).collect();
     config.bank.accounts = accounts?;
     Ok(())
 }
 
 /// Puts the accounts of a load into the genesis of a chain of the Cosmos SDK that is to be started.
-pub(crate) fn endow_genesis(settings: &Settings, genesis: &Path) -> anyhow::Result<()> {
-    let keys = account_keys(&settings.cosmos.of, settings.seed)?;
+pub(crate) fn endow_genesis(wanted: &Wanted<'_>, genesis: &Path) -> anyhow::Result<()> {
+    let given = SETTINGS.read(wanted.settings)?;
+    let seeds = Seeds {
+        accounts: wanted.accounts_seed,
+        ..Seeds::of(wanted.chosen_seed)
+    };
     let amount = Coin::new(u128::from(ENDOWMENT), "stake");
-    write_accounts(genesis, &settings.cosmos.of, &keys, &amount)
+    write_accounts(genesis, &given.of, &keys(&given.of, seeds)?, &amount)
 }
 
 /// Writes accounts that have so much into the genesis of a chain.
@@ -127,30 +137,53 @@ pub(crate) fn write_accounts(
 
 /// The keys of all accounts of a chain that is not the built-in node's.
 pub(crate) fn account_keys(given: &AccountSettings, seed: Option<u64>) -> anyhow::Result<Vec<Key>> {
-    let wallet = wallet(given, seed, seed.unwrap_or_default(), false)?;
+    keys(given, Seeds::of(seed))
+}
+
+fn keys(given: &AccountSettings, seeds: Seeds) -> anyhow::Result<Vec<Key>> {
+    let wallet = wallet(given, seeds)?;
     let keys = (0..given.count().get()).map(|number| wallet.keys.key(number));
     Ok(keys.collect::<Result<_, _>>()?)
 }
 
+/// What accounts without a mnemonic may follow from.
+#[derive(Debug, Clone, Copy)]
+struct Seeds {
+    /// The seed that the user chose.
+    chosen: Option<u64>,
+    /// The run's.
+    run: u64,
+    /// That of all runs of a command.
+    accounts: Option<u64>,
+    /// Whether the chain is made for the run.
+    built_in: bool,
+}
+
+impl Seeds {
+    fn of(seed: Option<u64>) -> Self {
+        Self {
+            chosen: seed,
+            run: seed.unwrap_or_default(),
+            accounts: None,
+            built_in: false,
+        }
+    }
+}
+
 /// The accounts' keys. Those of a seed that nobody chose would be unknown to every chain but the built-in
 /// node's.
-fn wallet(
-    given: &AccountSettings,
-    chosen_seed: Option<u64>,
-    seed: u64,
-    built_in: bool,
-) -> Result<Wallet, PlanError> {
+fn wallet(given: &AccountSettings, seeds: Seeds) -> Result<Wallet, WorkloadError> {
     let Some(mnemonic) = &given.mnemonic else {
         if given.hd_path.is_some() {
-            return Err(PlanError::of("--hd-path", "needs --mnemonic"));
+            return Err(refuse("--hd-path", "needs --mnemonic"));
         }
-        if chosen_seed.is_none() && !built_in {
-            return Err(PlanError::of(
+        if seeds.chosen.is_none() && !seeds.built_in {
+            return Err(refuse(
                 "--workload cosmos-send",
                 "needs --mnemonic or --seed: the accounts that `txgen cosmos prepare` funded",
             ));
         }
-        let seed = given.seed.unwrap_or(seed);
+        let seed = seeds.accounts.unwrap_or(seeds.run);
         return Ok(Wallet {
             keys: Keys::from_seed(seed),
             name: format!("seed {seed}"),
@@ -159,24 +192,9 @@ fn wallet(
     let path = given.hd_path.as_deref().unwrap_or(USUAL_PATH);
     let keys = Keys::from_mnemonic(mnemonic, path);
     Ok(Wallet {
-        keys: keys.map_err(|error| PlanError::of("--mnemonic", error.to_string()))?,
+        keys: keys.map_err(|error| refuse("--mnemonic", error.to_string()))?,
         name: format!("the mnemonic's {path}"),
     })
-}
-
-/// The most sender threads, up to `wanted`, that share the accounts without a rest: each account belongs to
-/// one of them.
-pub(super) fn fitting_threads(
-    accounts: NonZeroU32,
-    generators: NonZeroU32,
-    wanted: NonZeroU32,
-) -> NonZeroU32 {
-    let each = accounts.get() / generators.get();
-    (1..=wanted.get())
-        .rev()
-        .find(|threads| each.is_multiple_of(*threads))
-        .and_then(NonZeroU32::new)
-        .unwrap_or(NonZeroU32::MIN)
 }
 
 /// What each account has of a chain that is started for the load: enough for any load.

@@ -3,29 +3,31 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::workload::{Spend, Wallet, hash_text, shown};
+use crate::{BitcoinClient, BitcoinOutput, BitcoinRefusal};
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Transaction, Txid};
-use chain_bitcoin::workload::{Spend, Wallet, hash_text, shown};
-use chain_bitcoin::{BitcoinClient, BitcoinOutput, BitcoinRefusal};
 use rpc::{ClientError, ClientOptions, Endpoint, Trust};
 use tokio::runtime::Runtime;
 
-use super::error::CoinError;
-use crate::shutdown::Shutdown;
+use super::CoinError;
 
 /// A node that is asked for coins.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(crate) struct Node {
     client: BitcoinClient,
     runtime: Runtime,
 }
 
 impl Node {
-    pub(super) fn connect(endpoint: &Endpoint, trust: &Trust) -> Result<Self, CoinError> {
-        let runtime = crate::runtime::start().map_err(|source| CoinError::Io {
-            what: "the node cannot be asked".into(),
-            source,
-        });
+    pub(crate) fn connect(endpoint: &Endpoint, trust: &Trust) -> Result<Self, CoinError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|source| CoinError::Io {
+                what: "the node cannot be asked".into(),
+                source,
+            });
         Ok(Self {
             runtime: runtime?,
             client: BitcoinClient::new(endpoint, ClientOptions::new(TIMEOUT, trust))?,
@@ -33,7 +35,7 @@ impl Node {
     }
 
     /// Asks, and waits for the answer.
-    pub(super) fn ask<'a, T, F>(
+    pub(crate) fn ask<'a, T, F>(
         &'a self,
         question: impl FnOnce(&'a BitcoinClient) -> F,
     ) -> Result<T, ClientError>
@@ -44,18 +46,18 @@ impl Node {
     }
 
     /// An output that the chain has unspent.
-    pub(super) fn output(&self, coin: &Spend) -> Result<Option<BitcoinOutput>, CoinError> {
+    pub(crate) fn output(&self, coin: &Spend) -> Result<Option<BitcoinOutput>, CoinError> {
         let txid = shown(coin.outpoint.txid);
         Ok(self.ask(|client| client.output(&txid, coin.outpoint.vout))?)
     }
 
     /// The hash of the chain's first block.
-    pub(super) fn chain(&self) -> Result<String, CoinError> {
+    pub(crate) fn chain(&self) -> Result<String, CoinError> {
         Ok(hash_text(&self.ask(|client| client.block_hash(0))?))
     }
 
     /// Refuses a wallet of another chain, and one of whose coins some are spent.
-    pub(super) fn check(&self, path: &Path, wallet: &Wallet) -> Result<(), CoinError> {
+    pub(crate) fn check(&self, path: &Path, wallet: &Wallet) -> Result<(), CoinError> {
         check_chain(path, wallet, &self.chain()?)?;
         let coins: Vec<Spend> = wallet.spendable().collect();
         let stride = coins.len().div_ceil(SAMPLES).max(1);
@@ -63,8 +65,8 @@ impl Node {
             if self.output(coin)?.is_none() {
                 return Err(CoinError::Failed(format!(
                     "the coin {} of the wallet {} is not unspent on the node's chain: it was spent elsewhere, or \
-                     the chain was begun again; prepare a new wallet, or rebuild this one from the folder of the \
-                     run that spent it",
+                     the chain was begun again; prepare a new wallet, or take wallet-after.csv of the run that \
+                     spent it",
                     coin.outpoint,
                     path.display()
                 )));
@@ -74,7 +76,7 @@ impl Node {
     }
 
     /// Offers transactions in requests of bounded size; all have to be accepted.
-    pub(super) fn send(&self, txs: &[Transaction], doing: &'static str) -> Result<(), CoinError> {
+    pub(crate) fn send(&self, txs: &[Transaction], doing: &'static str) -> Result<(), CoinError> {
         let mut request: Vec<String> = Vec::new();
         let mut bytes = 0;
         for (place, tx) in txs.iter().enumerate() {
@@ -97,10 +99,10 @@ impl Node {
     }
 
     /// Waits until blocks have these transactions: they are mined, or come on the node's interval.
-    pub(super) fn confirm(
+    pub(crate) fn confirm(
         &self,
         txs: &[Transaction],
-        shutdown: &Shutdown,
+        is_cancelled: &dyn Fn() -> bool,
     ) -> Result<(), CoinError> {
         let mut open: Vec<Txid> = txs.iter().map(Transaction::compute_txid).collect();
         let mut tries = 0;
@@ -111,7 +113,7 @@ impl Node {
                 open.pop();
                 continue;
             }
-            if shutdown.is_requested() {
+            if is_cancelled() {
                 return Err(CoinError::Interrupted);
             }
             tries += 1;
@@ -130,7 +132,7 @@ impl Node {
 }
 
 /// Refuses a wallet of another chain than the one with this first block.
-pub(super) fn check_chain(path: &Path, wallet: &Wallet, genesis: &str) -> Result<(), CoinError> {
+pub(crate) fn check_chain(path: &Path, wallet: &Wallet, genesis: &str) -> Result<(), CoinError> {
     if genesis == wallet.info.chain {
         return Ok(());
     }

@@ -1,25 +1,24 @@
 //! Coins from blocks that the node mines for the wallet, split until there are enough.
 
-use bitcoin::{OutPoint, ScriptBuf, Transaction};
-use chain_bitcoin::workload::{
+use crate::workload::{
     Coin, CoinState, KEYS, Keys, LEAST_OUTPUT, Network, Spend, Wallet, hash_text, size,
 };
+use bitcoin::{OutPoint, ScriptBuf, Transaction};
 use pacing::mix;
 use rpc::ClientError;
 
+use super::CoinError;
 use super::client::Node;
-use super::error::CoinError;
 use super::tree::Tree;
-use crate::shutdown::Shutdown;
 
 /// How many coins, and what each is worth.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Order {
-    pub(super) coins: usize,
+pub(crate) struct Order {
+    pub(crate) coins: usize,
     /// In satoshi.
-    pub(super) value: u64,
+    pub(crate) value: u64,
     /// In satoshi for each byte.
-    pub(super) fee_rate: u64,
+    pub(crate) fee_rate: u64,
 }
 
 impl Order {
@@ -36,12 +35,12 @@ impl Order {
 }
 
 /// Makes the coins from outputs of blocks that pay to the wallet; blocks are mined until there are enough.
-pub(super) fn mine(
+pub(crate) fn mine(
     node: &Node,
     keys: &Keys,
     seed: u64,
     order: &Order,
-    shutdown: &Shutdown,
+    is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Wallet, CoinError> {
     let tree = order.tree();
     let mut sources: Vec<Spend> = Vec::new();
@@ -50,9 +49,9 @@ pub(super) fn mine(
     loop {
         let worth = value(&sources);
         if worth >= order.needs(&tree, sources.len()) {
-            return split(node, keys, seed, order, &sources, shutdown);
+            return split(node, keys, seed, order, &sources, is_cancelled);
         }
-        if shutdown.is_requested() {
+        if is_cancelled() {
             return Err(CoinError::Interrupted);
         }
         let tip = node.ask(|client| client.info())?.blocks;
@@ -101,13 +100,13 @@ fn coinbase(node: &Node, keys: &Keys, height: u64) -> Result<Option<Spend>, Coin
 
 /// Splits coins level by level, each in blocks before the next one, and gives the wallet of the last level
 /// and of what was left over.
-pub(super) fn split(
+pub(crate) fn split(
     node: &Node,
     keys: &Keys,
     seed: u64,
     order: &Order,
     sources: &[Spend],
-    shutdown: &Shutdown,
+    is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Wallet, CoinError> {
     let tree = order.tree();
     let needs = order.needs(&tree, sources.len());
@@ -134,7 +133,7 @@ pub(super) fn split(
         };
         let txs: Vec<Transaction> = level.iter().enumerate().map(pay).collect();
         node.send(&txs, "splits")?;
-        node.confirm(&txs, shutdown)?;
+        node.confirm(&txs, is_cancelled)?;
         funds = txs.iter().flat_map(|tx| outputs(tx, keys)).collect();
         if depth == 0 && funds.len() > level[0].len() {
             left_over = funds.pop();
@@ -148,7 +147,7 @@ pub(super) fn split(
 }
 
 /// The outputs of a transaction that pays to the wallet alone.
-pub(super) fn outputs(tx: &Transaction, keys: &Keys) -> Vec<Spend> {
+pub(crate) fn outputs(tx: &Transaction, keys: &Keys) -> Vec<Spend> {
     let txid = tx.compute_txid();
     let outputs = (0..).zip(&tx.output);
     let spend = |(vout, output): (u32, &bitcoin::TxOut)| {
@@ -161,7 +160,7 @@ pub(super) fn outputs(tx: &Transaction, keys: &Keys) -> Vec<Spend> {
     outputs.filter_map(spend).collect()
 }
 
-pub(super) fn value(coins: &[Spend]) -> u64 {
+pub(crate) fn value(coins: &[Spend]) -> u64 {
     coins.iter().map(|coin| coin.value).sum()
 }
 

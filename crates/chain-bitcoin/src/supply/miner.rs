@@ -8,14 +8,14 @@ use super::client::Node;
 
 /// Tells a node to mine until it is dropped.
 #[derive(Debug)]
-pub(super) struct Miner {
+pub(crate) struct Miner {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Miner {
     /// A block each interval; what a block takes longer is not made up for.
-    pub(super) fn start(node: Node, every: Duration) -> Self {
+    pub(crate) fn start(node: Node, every: Duration) -> Self {
         let (stop, stopped) = mpsc::channel::<()>();
         let mine = move || {
             let mut due = Instant::now() + every;
