@@ -12,10 +12,8 @@ use tokio::net::TcpStream;
 
 use crate::duration;
 use crate::faults::{FailedExecution, Faults, Garbage};
-use crate::host::{BlockMaker, Host, Work};
+use crate::host::{BlockMaker, Endpoint, Host, Work};
 use crate::http::{self, Handler, Limits, Request, Response};
-use crate::server::Endpoint;
-use crate::snapshot::Snapshot;
 
 const HELP: &str = "\
 control endpoint of a devnode. POST a JSON object to
@@ -66,7 +64,7 @@ impl Endpoint for Control {
     }
 
     fn serve(self: Arc<Self>, stream: TcpStream, _peer: SocketAddr) -> Work<'static, ()> {
-        http::serve_plainly(self, LIMITS, stream)
+        Box::pin(http::serve_plainly(self, LIMITS, stream))
     }
 }
 
@@ -103,7 +101,7 @@ fn answer(control: &Control, request: &Request) -> Response {
         return match path {
             "/" => Response::text(200, HELP),
             "/state" => {
-                let state = Snapshot::of(&control.host, &*control.maker);
+                let state = control.host.snapshot(&*control.maker);
                 json(serde_json::to_string(&state).unwrap_or_default())
             }
             _ => unknown(path),

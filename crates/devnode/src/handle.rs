@@ -13,10 +13,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::config::{Config, ConfigError};
 use crate::control::Control;
 use crate::faults::Faults;
-use crate::host::{BlockMaker, Host, Kind, RPC, Setup};
+use crate::host::{BlockMaker, BlockSummary, Endpoint, Host, Kind, RPC, Setup, Snapshot};
 use crate::kinds;
-use crate::server::{self, Endpoint};
-use crate::snapshot::Snapshot;
+use crate::server;
 
 /// Why a node could not be started.
 #[derive(Debug, Error)]
@@ -47,15 +46,6 @@ pub struct DevNode {
 /// # Cancel safety
 /// Dropping it stops the node at once.
 pub type Worker = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// A committed block, for tests that compare with what the chain holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BlockSummary {
-    /// Its height.
-    pub height: u64,
-    /// Hash and result code of each transaction, in order.
-    pub txs: Vec<([u8; 32], u32)>,
-}
 
 impl DevNode {
     /// Listens on the configured addresses. Nothing is served before the worker runs.
@@ -159,7 +149,7 @@ impl DevNode {
 
     /// Counters and levels.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::of(&self.host, &*self.maker)
+        self.host.snapshot(&*self.maker)
     }
 
     /// A committed block; none if the height is not kept.

@@ -7,17 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use serde::Serialize;
+use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::capacity::Capacity;
 use crate::config::Config;
 use crate::faults::Faults;
-use crate::handle::BlockSummary;
-use crate::server::Endpoint;
-use crate::snapshot::Snapshot;
 
-/// What a node has done since it started; for tests and the control endpoint.
+/// What a node has done since it started.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) connections: AtomicU64,
@@ -26,6 +25,35 @@ pub(crate) struct Counters {
     pub(crate) broadcasts: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) committed: AtomicU64,
+}
+
+/// What a node has done and where it stands; for tests and the control endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Snapshot {
+    /// Newest height.
+    pub height: u64,
+    /// Lowest height that is kept.
+    pub base: u64,
+    /// Transactions in the mempool.
+    pub mempool_txs: usize,
+    /// Their bytes.
+    pub mempool_bytes: u64,
+    /// Transactions in blocks since the start.
+    pub committed: u64,
+    /// Broadcasts received since the start.
+    pub broadcasts: u64,
+    /// Broadcasts that the mempool refused.
+    pub refused: u64,
+    /// Requests received since the start: HTTP requests and WebSocket messages.
+    pub requests: u64,
+    /// Connections accepted since the start.
+    pub connections: u64,
+    /// Connections open now.
+    pub open_connections: u64,
+    /// Times the node was restarted.
+    pub restarts: u64,
+    /// What admission did, if the configuration has one.
+    pub admission: Option<admission::Counters>,
 }
 
 /// The part of a node that does not depend on its kind.
@@ -69,6 +97,20 @@ pub struct Setup {
     pub endpoints: Vec<(&'static str, Arc<dyn Endpoint>)>,
 }
 
+/// What serves the connections of a listener.
+pub trait Endpoint: Send + Sync {
+    /// Most connections that are served at a time; more wait in the backlog.
+    fn connections(&self) -> usize;
+
+    /// Whether faults concern it and its connections are counted: not those of the control endpoint.
+    fn is_of_the_node(&self) -> bool {
+        true
+    }
+
+    /// Serves a connection until it ends; dropping the future ends it.
+    fn serve(self: Arc<Self>, stream: TcpStream, peer: SocketAddr) -> Work<'static, ()>;
+}
+
 /// What makes blocks, with its mempool, as the host drives it.
 pub trait BlockMaker: Send + Sync {
     /// Waits until the node wants a block: at once where empty ones are made.
@@ -85,7 +127,7 @@ pub trait BlockMaker: Send + Sync {
     /// Empties the mempool, as a crash does.
     fn clear_mempool(&self);
 
-    /// Adds heights, levels and counters.
+    /// Adds heights, levels and what admission counted.
     fn describe(&self, now: &mut Snapshot);
 
     /// A committed block; none if the height is not kept.
@@ -93,6 +135,15 @@ pub trait BlockMaker: Send + Sync {
 
     /// Ends what is under way, and its threads.
     fn stop(&self) -> Work<'_, ()>;
+}
+
+/// A committed block, for tests that compare with what the chain holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockSummary {
+    /// Its height.
+    pub height: u64,
+    /// Hash and result code of each transaction, in order.
+    pub txs: Vec<([u8; 32], u32)>,
 }
 
 impl Host {
@@ -121,6 +172,24 @@ impl Host {
         addresses
             .find(|(name, _)| *name == service)
             .map(|(_, address)| *address)
+    }
+
+    /// Counters and levels as they are now.
+    pub(crate) fn snapshot(&self, maker: &dyn BlockMaker) -> Snapshot {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.counters;
+        let mut now = Snapshot {
+            committed: read(&counters.committed),
+            broadcasts: read(&counters.broadcasts),
+            refused: read(&counters.refused),
+            requests: read(&counters.requests),
+            connections: read(&counters.connections),
+            open_connections: read(&counters.open_connections),
+            restarts: self.faults.now().restarts,
+            ..Snapshot::default()
+        };
+        maker.describe(&mut now);
+        now
     }
 
     /// Makes blocks, and empties the mempool with each restart, until the node stops.

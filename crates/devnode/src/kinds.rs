@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::app::bank::Bank;
-use crate::app::bigchaindb::BigchaindbNode;
 use crate::app::kvstore::KvStore;
+use crate::bigchaindb::BigchaindbNode;
 use crate::bitcoin::BitcoinNode;
 use crate::config::{Application, Config};
 use crate::host::{Host, Kind, Setup};

@@ -10,6 +10,7 @@
 //! Read first: [`Config`], [`DevNode`], [`Faults`], [`Kind`].
 
 pub mod app;
+mod bigchaindb;
 mod bitcoin;
 mod capacity;
 mod chain;
@@ -19,6 +20,7 @@ mod duration;
 mod events;
 mod faults;
 mod handle;
+mod hash;
 mod host;
 mod http;
 mod jsonrpc;
@@ -27,7 +29,6 @@ mod mempool;
 mod node;
 mod rpc;
 mod server;
-mod snapshot;
 
 pub use capacity::CapacityModel;
 pub use config::{
@@ -35,8 +36,6 @@ pub use config::{
     BitcoinConfig, Config, ConfigError, MempoolConfig, RpcConfig, Validation,
 };
 pub use faults::{FailedExecution, Faults, Garbage};
-pub use handle::{BlockSummary, DevNode, DevNodeError, Worker};
-pub use host::{BlockMaker, Host, Kind, RPC, Setup, Work};
+pub use handle::{DevNode, DevNodeError, Worker};
+pub use host::{BlockMaker, BlockSummary, Endpoint, Host, Kind, RPC, Setup, Snapshot, Work};
 pub use node::Node;
-pub use server::Endpoint;
-pub use snapshot::Snapshot;

@@ -11,16 +11,13 @@ use wire::encoding::hex_text;
 use crate::app::{App, Execution, Finalized, Tx};
 use crate::chain::block::{Block, Proposal};
 use crate::chain::genesis::Genesis;
-use crate::chain::hash::sha256;
 use crate::chain::store::{Retention, Store};
 use crate::chain::time::BlockTime;
 use crate::events::Bus;
 use crate::faults::FailedExecution;
-use crate::handle::BlockSummary;
-use crate::host::{BlockMaker, Host, RPC, Setup, Work};
+use crate::hash::sha256;
+use crate::host::{BlockMaker, BlockSummary, Host, Snapshot, Work};
 use crate::mempool::{Limits, Mempool};
-use crate::rpc;
-use crate::snapshot::{Snapshot, read};
 
 /// Everything the parts of the node share.
 #[derive(Debug)]
@@ -65,14 +62,6 @@ impl Node {
             tasks: TaskTracker::new(),
             host: Arc::clone(host),
         })
-    }
-
-    /// The node behind CometBFT's RPC alone.
-    pub fn setup(self: Arc<Self>) -> Setup {
-        Setup {
-            endpoints: vec![(RPC, Arc::new(rpc::Rpc(Arc::clone(&self))))],
-            maker: self,
-        }
     }
 
     /// Carries a check to its end, also if the client that waits for it goes, as a real node does.
@@ -229,8 +218,6 @@ impl BlockMaker for Node {
         }
         let depth = self.mempool.depth();
         (now.mempool_txs, now.mempool_bytes) = (depth.txs, depth.bytes);
-        now.broadcasts = read(&self.host.counters.broadcasts);
-        now.refused = read(&self.host.counters.refused);
         now.admission = self.app.admission();
     }
 

@@ -11,22 +11,8 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use crate::faults::{ActiveFaults, Faults};
-use crate::host::{Host, Work};
+use crate::host::{Endpoint, Host};
 use crate::http::Response;
-
-/// What serves the connections of a listener.
-pub trait Endpoint: Send + Sync {
-    /// Most connections that are served at a time; more wait in the backlog.
-    fn connections(&self) -> usize;
-
-    /// Whether faults concern it and its connections are counted: not those of the control endpoint.
-    fn is_of_the_node(&self) -> bool {
-        true
-    }
-
-    /// Serves a connection until it ends; dropping the future ends it.
-    fn serve(self: Arc<Self>, stream: TcpStream, peer: SocketAddr) -> Work<'static, ()>;
-}
 
 /// Pause before a failed accept or bind is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);

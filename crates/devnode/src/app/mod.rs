@@ -2,7 +2,6 @@
 
 pub(crate) mod admission;
 pub(crate) mod bank;
-pub(crate) mod bigchaindb;
 pub(crate) mod kvstore;
 
 use std::any::Any;
@@ -14,8 +13,8 @@ use std::sync::Arc;
 use ::admission::Counters;
 use bytes::Bytes;
 
-pub use crate::chain::hash::Hash;
-use crate::chain::hash::sha256;
+pub use crate::hash::Hash;
+use crate::hash::sha256;
 
 /// An application. A transaction is checked before it enters the mempool and executed in a block; after each
 /// block what the mempool still holds is checked again.

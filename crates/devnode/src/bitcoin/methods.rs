@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use wire::encoding::hex_text;
 
 use super::chain::{Chain, StoredBlock};
+use super::error::{NOT_DECODED, NOT_FOUND, OUT_OF_RANGE, RpcError, TX_REJECTED};
 use super::ledger::Spendable;
 use super::node::{Announcement, Bitcoin};
-use super::rpc::{NOT_DECODED, NOT_FOUND, OUT_OF_RANGE, RpcError, TX_REJECTED};
 use super::rules::{self, Offered};
 use crate::app::admission::Gate;
 

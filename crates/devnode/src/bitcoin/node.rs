@@ -1,6 +1,5 @@
 //! The node: its chain, its mempool behind a gate, and what it announces to its peers.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -12,38 +11,10 @@ use tokio::sync::broadcast;
 
 use super::chain::{self, Chain};
 use super::ledger::{Depth, Ledger, now};
-use super::peers::Peers;
-use super::rpc::Rpc;
 use super::rules::{self, Rules};
 use crate::app::admission::Gate;
-use crate::config::{AdmissionMode, BitcoinConfig, Config, MempoolConfig, cores};
-use crate::handle::BlockSummary;
-use crate::host::{BlockMaker, Host, Kind, RPC, Setup, Work};
-use crate::snapshot::{Snapshot, read};
-
-/// A node of Bitcoin's regression-test network.
-pub(crate) struct BitcoinNode;
-
-/// The name of the service that peers connect to.
-const PEERS: &str = "peers";
-
-impl Kind for BitcoinNode {
-    fn listens(&self, config: &Config) -> Vec<(&'static str, SocketAddr)> {
-        let peers = config.bitcoin.p2p_listen.map(|address| (PEERS, address));
-        peers.into_iter().collect()
-    }
-
-    fn build(&self, host: &Arc<Host>) -> Setup {
-        let node = Arc::new(Bitcoin::new(host));
-        Setup {
-            endpoints: vec![
-                (RPC, Arc::new(Rpc(Arc::clone(&node)))),
-                (PEERS, Arc::new(Peers(Arc::clone(&node)))),
-            ],
-            maker: node,
-        }
-    }
-}
+use crate::config::{AdmissionMode, BitcoinConfig, MempoolConfig, cores};
+use crate::host::{BlockMaker, BlockSummary, Host, Snapshot, Work};
 
 /// What a node announces to its peers.
 #[derive(Debug, Clone, Copy)]
@@ -192,8 +163,6 @@ impl BlockMaker for Bitcoin {
         }
         let depth = self.depth();
         (now.mempool_txs, now.mempool_bytes) = (depth.txs, depth.bytes);
-        now.broadcasts = read(&self.host.counters.broadcasts);
-        now.refused = read(&self.host.counters.refused);
         now.admission = Some(self.gate.counters());
     }
 

@@ -26,8 +26,7 @@ use wire::p2p::Head;
 
 use super::ledger::now;
 use super::node::{Announcement, Bitcoin};
-use crate::host::Work;
-use crate::server::Endpoint;
+use crate::host::{Endpoint, Work};
 
 /// A peer, as the node sees it.
 struct Session<'a, S> {

@@ -15,8 +15,8 @@ use bitcoin::sighash::SighashCache;
 use bitcoin::{Amount, OutPoint, Script, Transaction, TxIn, Txid};
 use tokio::sync::oneshot;
 
+use super::error::{RpcError, TX_ALREADY_IN_CHAIN, TX_ERROR, TX_REJECTED};
 use super::ledger::{Ledger, MATURITY, Pooled, Spendable};
-use super::rpc::{RpcError, TX_ALREADY_IN_CHAIN, TX_ERROR, TX_REJECTED};
 
 /// A transaction that a client sent.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 use wire::proto;
 
 use super::genesis::Genesis;
-use super::hash::{self, Hash, sha256};
 use super::render;
 use super::time::BlockTime;
 use crate::app::{Outcome, Tx};
+use crate::hash::{self, Hash, sha256};
 
 /// What a block's hash covers.
 #[derive(Debug, Clone, PartialEq, Eq)]

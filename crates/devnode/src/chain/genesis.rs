@@ -2,9 +2,9 @@
 
 use wire::json::write as json;
 
-use super::hash::sha256;
 use super::time::BlockTime;
 use crate::config::Config;
+use crate::hash::sha256;
 
 /// Fixed properties of a chain.
 #[derive(Debug, Clone)]

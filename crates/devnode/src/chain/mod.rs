@@ -2,7 +2,6 @@
 
 pub(crate) mod block;
 pub(crate) mod genesis;
-pub(crate) mod hash;
 pub(crate) mod render;
 pub(crate) mod store;
 pub(crate) mod time;

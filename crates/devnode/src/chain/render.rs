@@ -3,8 +3,8 @@
 use wire::json::write as json;
 
 use super::block::{Block, Header};
-use super::hash::Hash;
 use crate::app::{App, Event, Outcome, Tx};
+use crate::hash::Hash;
 
 /// Appends a block id; that of no block has no hash.
 pub(crate) fn block_id(out: &mut Vec<u8>, id: &Option<Hash>) {

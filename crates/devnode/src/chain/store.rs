@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::block::{Block, Previous};
-use super::hash::{Hash, root};
 use crate::app::Tx;
+use crate::hash::{Hash, root};
 
 /// Bounds of the history. The newest two blocks always stay.
 #[derive(Debug, Clone, Copy)]

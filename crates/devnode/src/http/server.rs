@@ -13,7 +13,6 @@ use wire::http::{BodyReader, CONTINUE, Expect, Framing, HeadLimits, HeadReader, 
 
 use super::message::{Request, Response};
 use crate::config::Config;
-use crate::host::Work;
 
 /// Bounds of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -105,15 +104,9 @@ pub(crate) async fn serve(
 }
 
 /// Serves a connection that keeps its protocol, for an endpoint.
-pub(crate) fn serve_plainly(
-    handler: Arc<impl Handler + Send + 'static>,
-    limits: Limits,
-    stream: TcpStream,
-) -> Work<'static, ()> {
-    Box::pin(async move {
-        // A broken connection needs no action of the node.
-        let _ = serve(stream, limits, &*handler).await;
-    })
+pub(crate) async fn serve_plainly(handler: Arc<impl Handler>, limits: Limits, stream: TcpStream) {
+    // A broken connection needs no action of the node.
+    let _ = serve(stream, limits, &*handler).await;
 }
 
 #[derive(Debug)]

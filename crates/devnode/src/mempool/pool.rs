@@ -4,7 +4,7 @@ use lru::LruCache;
 
 use super::Depth;
 use crate::app::{Hash, Tx};
-use crate::chain::hash::ByPrefix;
+use crate::hash::ByPrefix;
 
 /// A queue from which any transaction can be taken: a map whose entries are linked in the order in
 /// which they came.

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use wire::jsonrpc::BroadcastMethod;
 
 use super::*;
-use crate::app::bigchaindb::Bigchaindb;
 use crate::app::kvstore::KvStore;
+use crate::bigchaindb::Bigchaindb;
 use crate::config::{AdmissionConfig, BigchaindbConfig, Config};
 use crate::rpc::{broadcast, get};
 

@@ -8,7 +8,7 @@ use wire::json;
 use wire::jsonrpc::{self, RequestFault, RequestId};
 
 use super::args::{Args, parameters};
-use super::{Caller, answer, call, outcome, plain_broadcast};
+use super::calls::{Caller, answer, call, outcome, plain_broadcast};
 use crate::http::{Request, Response};
 use crate::jsonrpc::{RpcError, failure_body};
 use crate::node::Node;

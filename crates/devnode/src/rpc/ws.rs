@@ -17,8 +17,8 @@ use wire::ws::{
     write_text,
 };
 
+use super::calls::{Caller, answer, plain_broadcast};
 use super::http::stamped;
-use super::{Caller, answer, plain_broadcast};
 use crate::events::{Outbox, Outgoing};
 use crate::http::{Frames, Request, Response, Upgrade};
 use crate::jsonrpc::{RpcError, failure_body};

@@ -20,8 +20,8 @@ use lru::LruCache;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::{App, Event, Execution, Finalized, Hash, Outcome, QueryAnswer, Tx};
-use crate::chain::hash::sha256;
 use crate::config::{BankConfig, Config};
+use crate::hash::sha256;
 use decoded::Decoded;
 use refusal::Refusal;
 

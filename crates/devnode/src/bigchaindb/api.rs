@@ -13,20 +13,20 @@ use tokio::sync::oneshot;
 use wire::jsonrpc::BroadcastMethod;
 use wire::query::pairs;
 
+use super::application::Bigchaindb;
 use super::state::OutputFilter;
+use super::stream;
 use super::validators::Rejection;
-use super::{Bigchaindb, stream};
 use crate::app::Tx;
 use crate::chain::block::Block;
 use crate::chain::genesis::POWER;
 use crate::chain::store::TxPlace;
 use crate::events::Wait;
-use crate::host::Work;
+use crate::host::{Endpoint, Work};
 use crate::http::{self, Handler, Limits, Request, Response};
 use crate::mempool::Refusal;
 use crate::node::Node;
 use crate::rpc::take_in;
-use crate::server::Endpoint;
 
 /// The API of a node.
 pub(super) struct Api {
@@ -65,7 +65,7 @@ impl Endpoint for Api {
             _ => WORKER_TIMEOUT,
         };
         let body = config.bigchaindb.max_body_bytes;
-        http::serve_plainly(self, Limits { idle, body }, stream)
+        Box::pin(http::serve_plainly(self, Limits { idle, body }, stream))
     }
 }
 
@@ -118,7 +118,11 @@ impl Api {
     /// the client found it.
     fn stream_url(&self, request: &Request) -> String {
         let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
-        let address = self.node.host.address(super::EVENTS).unwrap_or(unspecified);
+        let address = self
+            .node
+            .host
+            .address(stream::SERVICE)
+            .unwrap_or(unspecified);
         let host = request.header("host");
         let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
         if address.ip().is_unspecified() && !host.is_empty() {

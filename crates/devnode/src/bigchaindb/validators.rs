@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-use super::CommittedState;
+use super::state::CommittedState;
 
 /// Most transactions whose signatures are checked together: past it the saving hardly grows, and
 /// the first one waits for the last.

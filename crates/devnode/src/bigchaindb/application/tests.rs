@@ -6,9 +6,8 @@ use bigchain::json::{self, Object, Value};
 use bigchain::{Create, KeyPair, Output, Transaction, Transfer};
 use proptest::prelude::*;
 
-use super::state::OutputFilter;
 use super::*;
-use crate::config::BigchaindbConfig;
+use crate::bigchaindb::state::OutputFilter;
 
 const BLOCKS: &str = include_str!("../../../../bigchain/tests/vectors/blocks.json");
 const VALID: &str = include_str!("../../../../bigchain/tests/vectors/valid.json");

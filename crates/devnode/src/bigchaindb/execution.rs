@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bigchain::{Effect, Found, Id, Ledger};
 
 use super::state::{CommittedState, unspent};
-use crate::chain::hash::ByPrefix;
+use crate::hash::ByPrefix;
 
 /// A transaction of a block; none if it is to fail in any case.
 type Candidate = Option<Arc<Effect>>;

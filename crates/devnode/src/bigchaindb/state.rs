@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bigchain::block::AppHash;
 use bigchain::{Coin, Effect, Found, Id, Ledger, Operation, PublicKey};
 
-use crate::chain::hash::ByPrefix;
 use crate::chain::store::TxPlace;
+use crate::hash::ByPrefix;
 
 /// A reference to an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,14 +4,6 @@
 //! it does to the ledger then travels with it. The ledger's side of the check, which may change
 //! with every block, is made again whenever the original makes it.
 
-mod api;
-mod execution;
-mod spends;
-mod state;
-mod stream;
-mod validators;
-
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bigchain::block::AppHash;
@@ -21,16 +13,14 @@ use parking_lot::{RwLock, RwLockReadGuard};
 use tokio::sync::broadcast;
 use wire::ws::write_text;
 
-use super::admission::Gate;
-use super::{App, Execution, Finalized, Tx};
-use crate::config::{AdmissionConfig, AdmissionMode, BigchaindbConfig, Config, Validation, cores};
-use crate::host::{Host, Kind, Setup, Work};
-use crate::node::Node;
-use api::Api;
-use spends::{Candidate, Pending, Spends};
-use state::CommittedState;
-use stream::Stream;
-use validators::{Checked, Needed, Rejection, Validators};
+use super::execution;
+use super::spends::{Candidate, Pending, Spends};
+use super::state::CommittedState;
+use super::validators::{Checked, Needed, Rejection, Validators};
+use crate::app::admission::Gate;
+use crate::app::{App, Execution, Finalized, Tx};
+use crate::config::{AdmissionConfig, AdmissionMode, BigchaindbConfig, Validation, cores};
+use crate::host::Work;
 
 /// Code of a transaction that is refused (`CodeTypeError` of the original).
 const REFUSED: u32 = 1;
@@ -38,42 +28,6 @@ const ACCEPTED: u32 = 0;
 
 /// Blocks that a slow listener of the event stream may be behind before it is cut off.
 const EVENT_BLOCKS: usize = 16;
-
-/// The names of its services.
-const API: &str = "api";
-const EVENTS: &str = "events";
-
-/// A node with BigchainDB on it: the RPC, the HTTP API and the event stream.
-pub(crate) struct BigchaindbNode;
-
-impl Kind for BigchaindbNode {
-    fn listens(&self, config: &Config) -> Vec<(&'static str, SocketAddr)> {
-        let BigchaindbConfig { listen, events, .. } = config.bigchaindb;
-        vec![(API, listen), (EVENTS, events)]
-    }
-
-    fn build(&self, host: &Arc<Host>) -> Setup {
-        let Config {
-            bigchaindb,
-            admission,
-            ..
-        } = &host.config;
-        let app = Arc::new(Bigchaindb::new(bigchaindb, admission));
-        let node = Node::new(host, Arc::clone(&app) as Arc<dyn App>);
-        let api = Api {
-            node: Arc::clone(&node),
-            app: Arc::clone(&app),
-        };
-        let stream = Stream {
-            host: Arc::clone(host),
-            app,
-        };
-        let mut setup = node.setup();
-        setup.endpoints.push((API, Arc::new(api)));
-        setup.endpoints.push((EVENTS, Arc::new(stream)));
-        setup
-    }
-}
 
 /// The application.
 #[derive(Debug)]
@@ -84,14 +38,14 @@ pub(crate) struct Bigchaindb {
     validators: Validators,
     /// What holds spends against the mempool too, if anything does.
     gate: Option<Arc<Gate<Spends>>>,
-    events: broadcast::Sender<Arc<ValidTransactions>>,
+    pub(super) events: broadcast::Sender<Arc<ValidTransactions>>,
 }
 
 /// The event stream's messages of a block.
 #[derive(Debug)]
-struct ValidTransactions {
+pub(super) struct ValidTransactions {
     /// A WebSocket message for each transaction that took effect, as it goes to every client.
-    frames: Vec<u8>,
+    pub(super) frames: Vec<u8>,
 }
 
 /// What a block does.
@@ -128,7 +82,7 @@ impl Bigchaindb {
         }
     }
 
-    fn state(&self) -> RwLockReadGuard<'_, CommittedState> {
+    pub(super) fn state(&self) -> RwLockReadGuard<'_, CommittedState> {
         self.state.read()
     }
 
@@ -136,7 +90,7 @@ impl Bigchaindb {
     ///
     /// # Errors
     /// Why it is refused.
-    async fn validate(&self, text: Bytes) -> Result<Checked, Rejection> {
+    pub(super) async fn validate(&self, text: Bytes) -> Result<Checked, Rejection> {
         self.validators.check(text, Needed::EffectAndText).await
     }
 

@@ -11,7 +11,7 @@ use bigchain::{Effect, Id};
 use parking_lot::RwLock;
 use tokio::sync::oneshot;
 
-use super::CommittedState;
+use super::state::CommittedState;
 
 /// A transaction whose text and signatures passed.
 #[derive(Debug)]

@@ -18,12 +18,13 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use wire::ws::{Event, close_code, write_close, write_pong};
 
-use super::{Bigchaindb, ValidTransactions};
-use crate::host::{Host, Work};
+use super::application::{Bigchaindb, ValidTransactions};
+use crate::host::{Endpoint, Host, Work};
 use crate::http::{self, Frames, Handler, Limits, Request, Response, Upgrade};
 use crate::rpc;
-use crate::server::Endpoint;
 
+/// Its name among the services.
+pub(super) const SERVICE: &str = "events";
 /// Where the stream is.
 pub(super) const PATH: &str = "/api/v1/streams/valid_transactions";
 /// How long writing a block's messages may take.
