@@ -17,8 +17,8 @@ use crate::identity::Identities;
 use crate::lane::{Accounts, lane};
 use crate::metrics::RestartedTask;
 use crate::operator::{self, Operator};
+use crate::shared_context::SharedContext;
 use crate::supervise::{Ended, Tasks, keep_running};
-use crate::surroundings::Surroundings;
 use crate::systemd;
 use crate::upstream::{self, Hub, NodeState, Nodes, Reads};
 
@@ -149,27 +149,27 @@ pub async fn serve(
     config: Config,
     shutdown: CancellationToken,
 ) -> Result<Accounts, ServeError> {
-    let surroundings = Surroundings::new(config, shutdown.clone());
-    let config = &surroundings.config;
-    let ending = surroundings.end.clone().drop_guard();
-    let (nodes, events, watching) = Nodes::start(surroundings.clone())?;
+    let shared_context = SharedContext::new(config, shutdown.clone());
+    let config = &shared_context.config;
+    let ending = shared_context.end.clone().drop_guard();
+    let (nodes, events, watching) = Nodes::start(shared_context.clone())?;
     nodes.check_versions().await?;
     let known_nodes = described(&nodes);
     let reads = Reads::new(config, &nodes);
-    let (lane, pump) = lane(&surroundings, nodes.clone(), events)?;
+    let (lane, pump) = lane(&shared_context, nodes.clone(), events)?;
     // Clients whose writes wait are answered by the pump, so the front ends after it.
     let (hub, subscribing) = Hub::new(config, &nodes, &reads);
-    let ledger = surroundings.ledger.clone();
+    let ledger = shared_context.ledger.clone();
     let lanes = Lanes::new(config, ledger, (lane.clone(), reads), hub.clone());
-    let front = Front::new(lanes, surroundings.clone())?;
+    let front = Front::new(lanes, shared_context.clone())?;
     let operator = Operator {
         identities: Identities::new(&config.trust)?,
         config: Arc::clone(config),
-        metrics: Arc::clone(&surroundings.metrics),
-        clock: surroundings.clock,
+        metrics: Arc::clone(&shared_context.metrics),
+        clock: shared_context.clock,
         lane: lane.clone(),
         nodes,
-        ledger: surroundings.ledger.clone(),
+        ledger: shared_context.ledger.clone(),
         front: front.clone(),
         hub,
         shutdown: shutdown.clone(),
@@ -182,7 +182,7 @@ pub async fn serve(
     tasks.spawn("the subscriptions", &watch, subscribing.run());
     if let Some(listener) = listeners.admin {
         let listener = listener.into_std().map_err(ServeError::System)?;
-        let serving = serve_operator(listener, Arc::new(operator), surroundings.clone());
+        let serving = serve_operator(listener, Arc::new(operator), shared_context.clone());
         tasks.spawn("the operator's listener", &watch, serving);
     }
 
@@ -267,9 +267,9 @@ async fn serve_clients(front: Front, listener: TcpListener) {
 async fn serve_operator(
     listener: std::net::TcpListener,
     operator: Arc<Operator>,
-    surroundings: Surroundings,
+    shared_context: SharedContext,
 ) {
-    let Surroundings { metrics, end, .. } = surroundings;
+    let SharedContext { metrics, end, .. } = shared_context;
     let counted = Arc::clone(&metrics);
     let serve = {
         let end = end.clone();

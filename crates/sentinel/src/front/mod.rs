@@ -38,7 +38,7 @@ use crate::identity::Identities;
 use crate::jsonrpc::JsonLimits;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
-use crate::surroundings::Surroundings;
+use crate::shared_context::SharedContext;
 use wire::http::HeadLimits;
 
 /// The clients' side. Clones share it.
@@ -66,8 +66,8 @@ impl Front {
     ///
     /// # Errors
     /// `[trust]` lists more networks than can be told apart.
-    pub fn new(lanes: Lanes, surroundings: Surroundings) -> Result<Self, fairq::Error> {
-        let shared = Shared::new(lanes, surroundings)?;
+    pub fn new(lanes: Lanes, shared_context: SharedContext) -> Result<Self, fairq::Error> {
+        let shared = Shared::new(lanes, shared_context)?;
         Ok(Self(Arc::new(shared)))
     }
 
@@ -95,8 +95,8 @@ impl Front {
 }
 
 impl<B: Backend> Shared<B> {
-    fn new(backend: B, surroundings: Surroundings) -> Result<Self, fairq::Error> {
-        let Surroundings {
+    fn new(backend: B, shared_context: SharedContext) -> Result<Self, fairq::Error> {
+        let SharedContext {
             config,
             budget,
             ledger,
@@ -104,7 +104,7 @@ impl<B: Backend> Shared<B> {
             metrics,
             stop,
             ..
-        } = surroundings;
+        } = shared_context;
         let fixed = &config.fixed;
         Ok(Self {
             backend,

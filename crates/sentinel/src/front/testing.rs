@@ -29,7 +29,7 @@ use crate::jsonrpc::KeptId;
 use crate::lane::{Delivery, Permit, Write, WriteAnswer, WriteBody};
 use crate::metrics::Gauges;
 use crate::refusal::{Reason, Refusal};
-use crate::surroundings::Surroundings;
+use crate::shared_context::SharedContext;
 use crate::upstream::{Pieces, ReadAnswer, ReadRequest, RelayEvent, RelayLink, RelayMessage};
 
 /// Lanes under a test's control.
@@ -359,9 +359,9 @@ impl Bench {
         let stop = CancellationToken::new();
         let shared = Shared::new(
             fake.clone(),
-            Surroundings {
+            SharedContext {
                 seed: [1, 2],
-                ..Surroundings::new(config, stop.clone())
+                ..SharedContext::new(config, stop.clone())
             },
         );
         let shared = Arc::new(shared.unwrap());

@@ -109,7 +109,7 @@ mod tests {
     use crate::lane::{Lane, Outbox, Write, WriteBody, lane};
     use crate::metrics::Gauges;
     use crate::refusal::Refusal;
-    use crate::surroundings::Surroundings;
+    use crate::shared_context::SharedContext;
     use crate::upstream::Nodes;
 
     /// Whether an async is answered when it comes.
@@ -134,9 +134,9 @@ mod tests {
     /// At 2b52556 90 writes were acknowledged while the node was stopped for 45 s, of which 31 expired.
     #[test]
     fn acknowledged_91_nothing_is_acknowledged_while_the_node_answers_nothing() {
-        let surroundings = Surroundings::new(Config::default(), CancellationToken::new());
-        let (nodes, events, _watching) = Nodes::start(surroundings.clone()).unwrap();
-        let (lane, _worker) = lane(&surroundings, nodes, events).unwrap();
+        let shared_context = SharedContext::new(Config::default(), CancellationToken::new());
+        let (nodes, events, _watching) = Nodes::start(shared_context.clone()).unwrap();
+        let (lane, _worker) = lane(&shared_context, nodes, events).unwrap();
         // Until the node has answered there is no promise to make either.
         assert!(!is_answered(&lane));
         lane.shared.set_answering(true);

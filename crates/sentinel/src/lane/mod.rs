@@ -42,7 +42,7 @@ pub use self::worker::{OWN_CONNECTIONS, Worker};
 use crate::config::{AsyncAck, WriteOrder};
 use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
-use crate::surroundings::Surroundings;
+use crate::shared_context::SharedContext;
 use crate::upstream::{NodeEvent, Nodes};
 
 /// The front's side of the write lane. Clones share it.
@@ -60,15 +60,15 @@ pub struct Lane {
 /// # Errors
 /// The limits of the queue contradict each other.
 pub fn lane(
-    surroundings: &Surroundings,
+    shared_context: &SharedContext,
     nodes: Nodes,
     events: mpsc::Receiver<NodeEvent>,
 ) -> Result<(Lane, Worker), fairq::Error> {
-    let config = &surroundings.config;
-    let queue = WriteQueue::new(config, surroundings.seed)?;
-    let shared = Arc::new(Shared::new(queue, surroundings.clock));
-    let metrics = Arc::clone(&surroundings.metrics);
-    let acknowledged = Arc::new(Acknowledged::new(metrics, surroundings.clock));
+    let config = &shared_context.config;
+    let queue = WriteQueue::new(config, shared_context.seed)?;
+    let shared = Arc::new(Shared::new(queue, shared_context.clock));
+    let metrics = Arc::clone(&shared_context.metrics);
+    let acknowledged = Arc::new(Acknowledged::new(metrics, shared_context.clock));
     let lane = Lane {
         shared: Arc::clone(&shared),
         acknowledged: Arc::clone(&acknowledged),
@@ -76,7 +76,7 @@ pub fn lane(
         order: config.fair.order,
         timeout: config.fair.queue_timeout.into(),
     };
-    let worker = Worker::new((shared, acknowledged), surroundings, nodes, events);
+    let worker = Worker::new((shared, acknowledged), shared_context, nodes, events);
     Ok((lane, worker))
 }
 

@@ -17,7 +17,7 @@ use super::http::{NodeHttp, PoolOptions};
 use super::query::ANSWER_SHARE;
 use super::version::{Version, untested};
 use crate::budget::Ledger;
-use crate::surroundings::Surroundings;
+use crate::shared_context::SharedContext;
 
 /// The place of a node in the configuration.
 pub type NodeIndex = usize;
@@ -28,7 +28,7 @@ pub struct Nodes(Arc<Inner>);
 
 struct Inner {
     nodes: Vec<Node>,
-    surroundings: Surroundings,
+    shared_context: SharedContext,
     pool_options: PoolOptions,
 }
 
@@ -170,17 +170,17 @@ impl Nodes {
     ///
     /// # Errors
     /// [`UpstreamError::Setup`] when TLS is needed and cannot be set up.
-    pub(super) fn new(surroundings: Surroundings) -> Result<Self, UpstreamError> {
-        let config = Arc::clone(&surroundings.config);
+    pub(super) fn new(shared_context: SharedContext) -> Result<Self, UpstreamError> {
+        let config = Arc::clone(&shared_context.config);
         let upstream = &config.upstream;
         let pool_options = PoolOptions {
             // The library holds a buffer and the piece that was cut off it.
             window_bytes: config.fixed.window_bytes / 2,
             tracker: TaskTracker::new(),
-            shutdown: surroundings.end.clone(),
+            shutdown: shared_context.end.clone(),
         };
         let nodes = upstream.urls.iter().map(|url| {
-            let dialer = Dialer::new(url, &surroundings.trust, config.fixed.connect_timeout)?;
+            let dialer = Dialer::new(url, &shared_context.trust, config.fixed.connect_timeout)?;
             let http = NodeHttp::new(&dialer, pool_options.clone(), upstream.read_timeout)?;
             let state = Mutex::new(NodeState {
                 endpoint: url.to_string(),
@@ -194,7 +194,7 @@ impl Nodes {
         });
         Ok(Self(Arc::new(Inner {
             nodes: nodes.collect::<Result<_, UpstreamError>>()?,
-            surroundings,
+            shared_context,
             pool_options,
         })))
     }
@@ -244,7 +244,7 @@ impl Nodes {
 
     /// Whether a node has owed an answer for so long.
     pub(crate) fn is_silent_for(&self, node: NodeIndex, time: Nanos) -> bool {
-        let now = self.0.surroundings.clock.now();
+        let now = self.0.shared_context.clock.now();
         self.node(node).state().is_silent_for(time, now)
     }
 
@@ -258,12 +258,12 @@ impl Nodes {
         &self.0.nodes[node]
     }
 
-    pub(super) fn surroundings(&self) -> &Surroundings {
-        &self.0.surroundings
+    pub(super) fn shared_context(&self) -> &SharedContext {
+        &self.0.shared_context
     }
 
     pub(super) fn ledger(&self) -> &Ledger {
-        &self.0.surroundings.ledger
+        &self.0.shared_context.ledger
     }
 
     /// Forgets what was known of a node's chain, which is another one now.
@@ -300,7 +300,7 @@ impl Nodes {
     /// [`UpstreamError::Setup`] when a node answers with a version that was not tested, unless any is
     /// served.
     pub async fn check_versions(&self) -> Result<(), UpstreamError> {
-        let any_version = self.0.surroundings.config.upstream.any_version;
+        let any_version = self.0.shared_context.config.upstream.any_version;
         for node in &self.0.nodes {
             let asking = node.http.call::<Status>("status", self.ledger());
             let Ok(Ok(status)) = timeout(VERSION_LIMIT, asking).await else {

@@ -21,8 +21,8 @@ use super::version::{Version, untested};
 use crate::budget::Ledger;
 use crate::config::Config;
 use crate::metrics::RestartedTask;
+use crate::shared_context::SharedContext;
 use crate::supervise::keep_running;
-use crate::surroundings::Surroundings;
 
 /// Watches the nodes: run it.
 pub struct NodesWorker {
@@ -40,9 +40,9 @@ impl Nodes {
     /// # Errors
     /// [`UpstreamError::Setup`] when TLS is needed and cannot be set up.
     pub fn start(
-        surroundings: Surroundings,
+        shared_context: SharedContext,
     ) -> Result<(Self, mpsc::Receiver<NodeEvent>, NodesWorker), UpstreamError> {
-        let nodes = Self::new(surroundings)?;
+        let nodes = Self::new(shared_context)?;
         let (events, receiver) = mpsc::channel(EVENTS);
         let watches = (0..nodes.count())
             .map(|index| Watch::new(nodes.clone(), index, events.clone()))
@@ -61,7 +61,7 @@ impl NodesWorker {
     /// # Cancel safety
     /// Dropping the future ends the watching.
     pub async fn run(self) {
-        let Surroundings { metrics, end, .. } = self.nodes.surroundings();
+        let SharedContext { metrics, end, .. } = self.nodes.shared_context();
         let watches = self.watches.into_iter().map(|watch| {
             let run = move || watch.clone().run();
             let (metrics, end) = (Arc::clone(metrics), end.clone());
@@ -104,7 +104,7 @@ impl Watch {
         index: NodeIndex,
         events: mpsc::Sender<NodeEvent>,
     ) -> Result<Self, UpstreamError> {
-        let patience = nodes.surroundings().config.upstream.write_timeout;
+        let patience = nodes.shared_context().config.upstream.write_timeout;
         // An answer that is late is still one.
         let limit = (patience / 3).clamp(SHORTEST_LIMIT, LONGEST_LIMIT);
         let dialer = &nodes.node(index).dialer;
@@ -126,7 +126,7 @@ impl Watch {
 
     /// Watches until shutdown.
     pub(super) async fn run(mut self) {
-        let shutdown = self.nodes.surroundings().end.clone();
+        let shutdown = self.nodes.shared_context().end.clone();
         let mempool = self.clone();
         tokio::select! {
             () = shutdown.cancelled() => {}
@@ -196,12 +196,12 @@ impl Watch {
             max_answer_bytes: self.max_answer_bytes.clone(),
             // Watermarks are not used here.
             watermark_interval: Duration::from_secs(60),
-            trust: self.nodes.surroundings().trust.clone(),
+            trust: self.nodes.shared_context().trust.clone(),
             ..FollowOptions::default()
         };
         let (clock, end) = (
-            self.nodes.surroundings().clock,
-            self.nodes.surroundings().end.clone(),
+            self.nodes.shared_context().clock,
+            self.nodes.shared_context().end.clone(),
         );
         let (follower, worker) = follow(endpoint, options, move || clock.now(), end)
             .map_err(|error| setup(endpoint, &error))?;
@@ -413,11 +413,11 @@ impl Watch {
     }
 
     fn config(&self) -> &Config {
-        &self.nodes.surroundings().config
+        &self.nodes.shared_context().config
     }
 
     fn now(&self) -> Nanos {
-        self.nodes.surroundings().clock.now()
+        self.nodes.shared_context().clock.now()
     }
 }
 

@@ -29,7 +29,7 @@ use super::writes::{Event, Known, Writes};
 use crate::config::Config;
 use crate::metrics::{Metrics, ReconnectCause, UpstreamError};
 use crate::refusal::Refusal;
-use crate::surroundings::Surroundings;
+use crate::shared_context::SharedContext;
 use crate::upstream::{NodeEvent, Nodes};
 
 /// The one task that sends writes to nodes. It passes events of the node and of the
@@ -74,15 +74,15 @@ pub struct Worker {
 impl Worker {
     pub(super) fn new(
         (shared, acknowledged): (Arc<Shared>, Arc<Acknowledged>),
-        surroundings: &Surroundings,
+        shared_context: &SharedContext,
         nodes: Nodes,
         events: mpsc::Receiver<NodeEvent>,
     ) -> Self {
-        let config = Arc::clone(&surroundings.config);
-        let metrics = Arc::clone(&surroundings.metrics);
+        let config = Arc::clone(&shared_context.config);
+        let metrics = Arc::clone(&shared_context.metrics);
         let now = shared.clock.now();
         let (fair, upstream) = (&config.fair, &config.upstream);
-        let jitter = surroundings.seed[0] ^ surroundings.seed[1];
+        let jitter = shared_context.seed[0] ^ shared_context.seed[1];
         let patience = [config.fixed.connect_timeout, upstream.write_timeout];
         Self {
             pool: Pool::new(upstream.connections, patience),
@@ -95,7 +95,7 @@ impl Worker {
             break_cause: ReconnectCause::Interval,
             bound_log: BoundLog::default(),
             commits: Commits::new(
-                surroundings.budget.clone(),
+                shared_context.budget.clone(),
                 fair.commit_waiters,
                 fair.commit_timeout.into(),
             ),

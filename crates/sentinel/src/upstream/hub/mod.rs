@@ -125,7 +125,7 @@ impl Hub {
 
     /// Cancelled when the proxy ends.
     pub(super) fn end_of_proxy(&self) -> CancellationToken {
-        self.0.nodes.surroundings().end.clone()
+        self.0.nodes.shared_context().end.clone()
     }
 
     /// What the hub has and has done.

@@ -54,7 +54,7 @@ impl Admission {
         let reads = &config.reads;
         Self {
             methods: MethodList::new(&reads.allow_methods, &reads.refuse_methods),
-            clients: nodes.surroundings().budget.clone(),
+            clients: nodes.shared_context().budget.clone(),
             nodes: nodes.clone(),
             places: Arc::new(Semaphore::new(reads.concurrency)),
             all: reads.concurrency,
@@ -145,7 +145,7 @@ mod tests {
     use tower::util::ServiceFn;
 
     use super::*;
-    use crate::surroundings::Surroundings;
+    use crate::shared_context::SharedContext;
 
     type Answering = Ready<Result<Admitted, Refusal>>;
 
@@ -157,8 +157,8 @@ mod tests {
     fn admission(change: impl FnOnce(&mut Config)) -> Arc<Admission> {
         let mut config = Config::default();
         change(&mut config);
-        let surroundings = Surroundings::new(config.clone(), CancellationToken::new());
-        let nodes = Nodes::new(surroundings).unwrap();
+        let shared_context = SharedContext::new(config.clone(), CancellationToken::new());
+        let nodes = Nodes::new(shared_context).unwrap();
         Arc::new(Admission::new(&config, &nodes))
     }
 

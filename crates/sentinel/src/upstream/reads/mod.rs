@@ -232,7 +232,7 @@ async fn ask(
     (repeat, admitted): (Repeat, Option<Admitted>),
 ) -> Result<ReadAnswer<ReadBody>, UpstreamError> {
     let node = nodes.node(node);
-    let window_bytes = nodes.surroundings().config.fixed.window_bytes;
+    let window_bytes = nodes.shared_context().config.fixed.window_bytes;
     let mut headers = request.headers;
     if node.dialer.endpoint().is_tls() || !node.http.base.is_empty() {
         // A gateway chooses by the host. A node does not; its list of methods links to the

@@ -25,7 +25,7 @@ use crate::budget::Ledger;
 use crate::config::Config;
 use crate::jsonrpc::{Call, Classified, JsonLimits, KeptId, classify_message};
 use crate::refusal::Refusal;
-use crate::surroundings::Surroundings;
+use crate::shared_context::SharedContext;
 
 /// The upstream side of a proxy, running.
 pub(super) struct Rig {
@@ -51,12 +51,12 @@ pub(super) fn config(urls: &[String]) -> Config {
 
 impl Rig {
     pub(super) fn start(config: &Config) -> Self {
-        let surroundings = Surroundings {
+        let shared_context = SharedContext {
             seed: [1, 2],
-            ..Surroundings::new(config.clone(), CancellationToken::new())
+            ..SharedContext::new(config.clone(), CancellationToken::new())
         };
-        let (ledger, shutdown) = (surroundings.ledger.clone(), surroundings.end.clone());
-        let (nodes, events, worker) = Nodes::start(surroundings).unwrap();
+        let (ledger, shutdown) = (shared_context.ledger.clone(), shared_context.end.clone());
+        let (nodes, events, worker) = Nodes::start(shared_context).unwrap();
         let reads = Reads::new(config, &nodes);
         let (hub, subscribing) = Hub::new(config, &nodes, &reads);
         let mut tasks = JoinSet::new();

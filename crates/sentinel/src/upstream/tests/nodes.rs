@@ -289,7 +289,7 @@ async fn a_node_that_stops_answering_owes_an_answer_long_before_it_counts_as_dow
     stopped.store(true, Ordering::Relaxed);
     let owed = || {
         let since = rig.nodes.states()[0].unanswered_since?;
-        Some(rig.nodes.surroundings().clock.now().saturating_sub(since))
+        Some(rig.nodes.shared_context().clock.now().saturating_sub(since))
     };
     while owed().is_none_or(|owed| owed < Nanos::from_millis(100)) {
         tokio::time::sleep(Duration::from_millis(5)).await;

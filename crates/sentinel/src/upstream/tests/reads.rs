@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{PATIENCE, Rig, client, config, quick};
 use crate::clock::Clock;
 use crate::refusal::{Forwarded, Reason, Refusal};
-use crate::surroundings::Surroundings;
+use crate::shared_context::SharedContext;
 use crate::upstream::{Nodes, Pieces as _, ReadAnswer, ReadBody, ReadRequest, Reads};
 
 fn get(target: &str) -> ReadRequest {
@@ -408,12 +408,12 @@ async fn case_90_the_length_that_a_client_is_told_is_the_one_of_the_framing() {
 async fn case_91_reads_are_refused_at_once_while_no_node_answers() {
     let servers = [(); 2].map(|()| forgetful(usize::MAX));
     let settings = config(&servers.each_ref().map(ScriptedServer::http_url));
-    let surroundings = Surroundings {
+    let shared_context = SharedContext {
         clock: Clock::started(Duration::from_secs(60)),
-        ..Surroundings::new(settings.clone(), CancellationToken::new())
+        ..SharedContext::new(settings.clone(), CancellationToken::new())
     };
     // Nobody watches the nodes: what is known of them is what stands here.
-    let (nodes, _events, _worker) = Nodes::start(surroundings).unwrap();
+    let (nodes, _events, _worker) = Nodes::start(shared_context).unwrap();
     let reads = Reads::new(&settings, &nodes);
     let know = |node: usize, owed: Option<Duration>| {
         let mut state = nodes.node(node).state();

@@ -12,7 +12,7 @@ use crate::metrics::Metrics;
 
 /// What the parts of one proxy share. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
+pub struct SharedContext {
     /// The configuration.
     pub config: Arc<Config>,
     /// The clock that stamps everything.
@@ -34,7 +34,7 @@ pub struct Surroundings {
     pub end: CancellationToken,
 }
 
-impl Surroundings {
+impl SharedContext {
     /// What surrounds a proxy of this configuration, which takes requests until `stop`.
     pub fn new(config: Config, stop: CancellationToken) -> Self {
         let seed = seed();
