@@ -2,7 +2,7 @@
 //! subscriptions while they last, its buffered bytes, its turns at the processor, and its rates of new connections, of
 //! reads and of work.
 //!
-//! One rule ([`is_fair`]) shares what there is a number of, bytes included: a client may hold as much as
+//! One rule (`is_fair`) shares what there is a number of, bytes included: a client may hold as much as
 //! is free besides, less a reserve of a sixteenth, and a little in any case. So it gets half if it is alone, of `n` that want as
 //! much each gets a part in `n + 1` (the dynamic thresholds of Choudhury and Hahne, 1998), and its share shrinks as
 //! others need some. An IPv6 /48 gets no more than a client, and a few clients' worth of what is bounded for each.
