@@ -65,6 +65,9 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         Command::Mesh { .. } => Err(usage(anyhow!(
             "gossip networks have a program of their own: `txmesh` in place of `txgen mesh`"
         ))),
+        Command::Scan { .. } => Err(usage(anyhow!(
+            "a list of rates is a search: `txgen search --rates 500..4000:500`"
+        ))),
         Command::Chain(command) => of_chain(&command),
         Command::Devnode(args) => crate::devnode_command::serve(&args),
         Command::Guard(args) => Err(failed(harness::become_program(&args))),

@@ -109,6 +109,13 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Replaced by `search --rates`.
+    #[command(hide = true, disable_help_flag = true)]
+    Scan {
+        /// What it took.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// A chain's own command.
     #[command(flatten)]
     Chain(ChainCommand),

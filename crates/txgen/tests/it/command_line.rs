@@ -32,6 +32,20 @@ fn the_help_names_commands_and_exit_codes() {
     }
 }
 
+/// A command that has moved names its new place, whatever follows it.
+#[test]
+fn a_command_that_went_is_answered_with_what_takes_its_place() {
+    let place = Place::new();
+    for (command, instead) in [
+        ("mesh ramp --nodes 5", "txmesh"),
+        ("scan --rates 500..4000:500", "search --rates"),
+    ] {
+        let ended = place.txgen(command);
+        ended.expect(2);
+        assert!(ended.err.contains(instead), "{command}: {ended}");
+    }
+}
+
 #[test]
 fn the_help_of_each_command_gives_units_and_defaults() {
     let own: [(&str, &[&str]); 6] = [
