@@ -93,8 +93,8 @@ fn a_python_process_is_sampled_by_py_spy() {
         .spawn()
         .unwrap();
     // `python3` may be a script that becomes the interpreter.
-    let mut up = [0; 2];
-    busy.stdout.take().unwrap().read_exact(&mut up).unwrap();
+    let mut up = [0; 3];
+    busy.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
     let ended = place.txgen(&format!(
         "constant --rate 50 --duration 2s --profile-pid {} --out run --endpoints {}",
         busy.id(),
