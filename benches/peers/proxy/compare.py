@@ -126,7 +126,8 @@ def arguments():
     parser.add_argument("--size", type=int, default=250, help="bytes of a transaction [250]")
     parser.add_argument("--polite-seconds", type=int, default=30, help="length of a run of the polite client [30]")
     parser.add_argument("--flat-seconds", type=int, default=60, help="how long memory is watched [60]")
-    parser.add_argument("--ws-count", type=int, default=500_000, help="transactions of a WebSocket flood [500000]")
+    # The sink makes no blocks, and sentinel keeps at most 131,072 own transactions that no block has shown.
+    parser.add_argument("--ws-count", type=int, default=100_000, help="transactions of a WebSocket flood [100000]")
     args = parser.parse_args()
     for proxy in args.proxies:
         if proxy != "direct" and not getattr(args, proxy):
