@@ -145,7 +145,7 @@ impl Sampling {
     pub fn finish(mut self, folder: &Path) -> anyhow::Result<Profile> {
         self.hold = None;
         let sampler = self.profiler.sampler;
-        let ended = self.process.wait();
+        let ended = sampler::end(&mut self.process);
         let ended = ended.map_err(|source| failed(sampler.name(), source))?;
         let id = self.profiler.id;
         let Stacks {
@@ -182,7 +182,7 @@ impl Drop for Sampling {
     fn drop(&mut self) {
         self.hold = None;
         // It ends by itself now; waiting for a child that has ended returns its status again.
-        let _ = self.process.wait();
+        let _ = sampler::end(&mut self.process);
     }
 }
 

@@ -1,13 +1,18 @@
 //! The programs that sample: `perf`, and `py-spy` for Python.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader, Read};
+use std::io::{self, BufReader, Read};
 use std::num::NonZeroU32;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use memchr::memmem;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{StackMethod, failed, graph, refused};
 
@@ -108,10 +113,7 @@ impl Sampler {
             .process_group(0)
             .spawn()
             .map_err(|source| failed(NO_PERF, source))?;
-        let mut line = Vec::new();
-        if let Some(stdout) = child.stdout.take() {
-            let _ = BufReader::new(stdout).read_until(b'\n', &mut line);
-        }
+        let line = child.stdout.take().map(first_line).unwrap_or_default();
         let began = match self {
             Self::Perf { .. } => !line.is_empty(),
             Self::PySpy => memmem::find(&line, b"Sampling process").is_some(),
@@ -124,12 +126,13 @@ impl Sampler {
 
     /// Why the program ended instead of sampling.
     fn refusal(self, id: u32, mut child: Child, output: &str) -> anyhow::Error {
+        let name = self.name();
+        // Its output is read after its end, which one that hangs reaches only so.
+        let _ = end(&mut child);
         let mut text = output.to_owned();
         if let Some(stderr) = child.stderr.take() {
             let _ = stderr.take(LONGEST_REASON_BYTES).read_to_string(&mut text);
         }
-        let _ = child.wait();
-        let name = self.name();
         let denied = ["paranoid", "ermission", "not permitted"];
         if denied.iter().any(|word| text.contains(word)) {
             let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
@@ -141,7 +144,10 @@ impl Sampler {
         }
         let lines = text.lines().map(str::trim);
         let reason = lines.filter(|line| !line.is_empty() && *line != "Error:");
-        let reason = reason.take(3).collect::<Vec<_>>().join("; ");
+        let mut reason = reason.take(3).collect::<Vec<_>>().join("; ");
+        if reason.is_empty() {
+            reason = format!("it did not begin within {LONGEST_START:?}");
+        }
         refused(format!("{name} cannot sample process {id}: {reason}"))
     }
 
@@ -158,6 +164,39 @@ impl Sampler {
                     folded,
                     unit: "samples",
                 })
+            }
+        }
+    }
+}
+
+/// The first line that a program prints, or what it printed of it before its end or within
+/// [`LONGEST_START`].
+fn first_line(mut output: ChildStdout) -> Vec<u8> {
+    let deadline = Instant::now() + LONGEST_START;
+    let mut line = Vec::new();
+    while line.last() != Some(&b'\n') {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).unwrap_or_default();
+        let mut byte = [0];
+        match poll(&mut [PollFd::new(&output, PollFlags::IN)], Some(&left)) {
+            Ok(1..) if matches!(output.read(&mut byte), Ok(1)) => line.push(byte[0]),
+            Err(Errno::INTR) => {}
+            _ => break,
+        }
+    }
+    line
+}
+
+/// Waits for a program that was asked to end; kills it, and what it started, after [`LONGEST_END`].
+pub(super) fn end(child: &mut Child) -> io::Result<ExitStatus> {
+    let deadline = Instant::now() + LONGEST_END;
+    loop {
+        match child.try_wait()? {
+            Some(status) => return Ok(status),
+            None if Instant::now() < deadline => thread::sleep(LOOK_INTERVAL),
+            None => {
+                kill_process_group(Pid::from_child(child), Signal::KILL)?;
+                return child.wait();
             }
         }
     }
@@ -275,14 +314,21 @@ fn is_made_by_go(id: u32) -> bool {
 
 const FRAME_POINTERS: &str = "fp";
 const UNWINDING: &str = "dwarf";
-/// py-spy ends with SIGINT, which is sent when standard input is closed. Its first line says that it
-/// samples, or why it does not; the others are discarded.
-const PY_SPY_UNTIL_CLOSED: &str = r#"{ py-spy record "$@" </dev/null 2>&1 & read -r _; kill -INT $!; wait $!; } |
+/// py-spy ends with SIGINT, which is sent when standard input is closed, and again until it has ended: it
+/// says that it samples before it listens to signals, and a shell's background process ignores SIGINT until
+/// it does. Its first line says that it samples, or why it does not; the others are discarded.
+const PY_SPY_UNTIL_CLOSED: &str = r#"{ py-spy record "$@" </dev/null 2>&1 & read -r _;
+while kill -INT $! 2>/dev/null; do sleep 0.1; done; wait $!; } |
 { read -r line; echo "$line"; exec cat >/dev/null; }"#;
 const NO_PERF: &str = "Linux perf is needed, and `perf` is not in the PATH; install it (Debian: linux-perf, \
                        Ubuntu: linux-tools-generic, Fedora: perf)";
 /// A disk is finite: perf stops at this size. Half an hour on two cores with copies of the stack.
 const LARGEST_DATA: &str = "4G";
+/// Longest wait for the first sample and, after the last, for the data: py-spy reads symbols at its start,
+/// and perf writes what it holds at its end.
+const LONGEST_START: Duration = Duration::from_secs(30);
+const LONGEST_END: Duration = Duration::from_secs(60);
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 const LONGEST_REASON_BYTES: u64 = 64 * 1024;
 const FIRST_BYTES: usize = 256;
 const WINDOW_BYTES: usize = 1 << 20;
