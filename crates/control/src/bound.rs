@@ -1,9 +1,9 @@
 //! What keeps the next write back.
 
-use std::fmt;
 use std::time::Duration;
 
 use pacing::Nanos;
+use strum::{IntoStaticStr, VariantNames};
 
 use crate::breaks::BreakState;
 use crate::load::Unit;
@@ -11,7 +11,8 @@ use crate::load::Unit;
 /// The bound that holds at a moment, with its numbers. The pacer names its own; those of one client
 /// ([`Share`](Self::Share)) and of the node ([`Held`](Self::Held), [`Break`](Self::Break),
 /// [`NodeSilent`](Self::NodeSilent), [`NodeDown`](Self::NodeDown)) are named by who knows them.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case")]
 pub enum Bound {
     /// Nothing: what comes leaves at once.
     #[default]
@@ -100,40 +101,11 @@ pacing::named! {
 
 impl Bound {
     /// The names of every kind of bound, as in metrics.
-    pub const NAMES: [&'static str; 11] = [
-        "nothing",
-        "share",
-        "ceiling",
-        "pace",
-        "window",
-        "in_flight_cap",
-        "mempool",
-        "held",
-        "break",
-        "node_silent",
-        "node_down",
-    ];
-
-    /// The place of this kind of bound in [`NAMES`](Self::NAMES).
-    pub const fn place(&self) -> usize {
-        match self {
-            Self::Nothing => 0,
-            Self::Share { .. } => 1,
-            Self::Ceiling { .. } => 2,
-            Self::Pace { .. } => 3,
-            Self::Window { .. } => 4,
-            Self::InFlightCap { .. } => 5,
-            Self::Mempool { .. } => 6,
-            Self::Held { .. } => 7,
-            Self::Break { .. } => 8,
-            Self::NodeSilent { .. } => 9,
-            Self::NodeDown { .. } => 10,
-        }
-    }
+    pub const NAMES: &[&str] = Self::VARIANTS;
 
     /// The name in metrics.
-    pub const fn name(&self) -> &'static str {
-        Self::NAMES[self.place()]
+    pub fn name(&self) -> &'static str {
+        self.into()
     }
 
     /// Whether nothing is sent, however little waits, until something happens at the node.
@@ -148,70 +120,47 @@ impl Bound {
     }
 
     /// The bound with its numbers, for people, as of `now`.
-    pub const fn told(self, now: Nanos) -> Told {
-        Told { bound: self, now }
-    }
-}
-
-/// A [`Bound`] with its numbers, for people.
-#[derive(Clone, Copy, Debug)]
-pub struct Told {
-    bound: Bound,
-    now: Nanos,
-}
-
-impl fmt::Display for Told {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    pub fn text(self, now: Nanos) -> String {
         let millis = |time: Duration| time.as_secs_f64() * 1e3;
-        let for_seconds = |since| self.now.saturating_sub(since).as_secs_f64();
-        match self.bound {
-            Bound::Nothing => f.write_str("nothing"),
-            Bound::Share {
+        let for_seconds = |since| now.saturating_sub(since).as_secs_f64();
+        match self {
+            Self::Nothing => "nothing".to_owned(),
+            Self::Share {
                 per_second,
                 clients,
-            } => write!(
-                f,
-                "its share: {per_second:.1} writes/s while {clients} clients wait"
-            ),
-            Bound::Ceiling { per_second } => {
-                write!(f, "the ceiling: {per_second:.1} writes/s (fair.max_req)")
+            } => format!("its share: {per_second:.1} writes/s while {clients} clients wait"),
+            Self::Ceiling { per_second } => {
+                format!("the ceiling: {per_second:.1} writes/s (fair.max_req)")
             }
-            Bound::Pace { per_second } => write!(
-                f,
+            Self::Pace { per_second } => format!(
                 "the pace: {per_second:.1} writes/s, the free room spread over the block interval"
             ),
-            Bound::Window { own, limit, unit } => write!(
-                f,
-                "the window: {own} of {limit} own {} are in no block yet",
-                unit.name()
-            ),
-            Bound::InFlightCap {
+            Self::Window { own, limit, unit } => {
+                let unit = unit.name();
+                format!("the window: {own} of {limit} own {unit} are in no block yet")
+            }
+            Self::InFlightCap {
                 under_way,
                 limit,
                 answers_take,
                 unloaded,
-            } => write!(
-                f,
+            } => format!(
                 "the in-flight cap: {under_way} of {limit} writes wait for the node's answers, which take {:.1} ms \
                  ({:.1} ms without load)",
                 millis(answers_take),
                 millis(unloaded)
             ),
-            Bound::Mempool { own, others, limit } => write!(
-                f,
-                "the mempool: it may hold {limit} and holds {own} own transactions and \
-                 {others} of others"
+            Self::Mempool { own, others, limit } => format!(
+                "the mempool: it may hold {limit} and holds {own} own transactions and {others} of others"
             ),
-            Bound::Held { cause } => f.write_str(cause.name()),
-            Bound::Break { state } => write!(f, "a break of the node ({})", state.name()),
-            Bound::NodeSilent { since, under_way } => write!(
-                f,
+            Self::Held { cause } => cause.name().to_owned(),
+            Self::Break { state } => format!("a break of the node ({})", state.name()),
+            Self::NodeSilent { since, under_way } => format!(
                 "the node: it has answered nothing for {:.1} s, {under_way} writes are under way \
                  (upstream.write_timeout)",
                 for_seconds(since)
             ),
-            Bound::NodeDown { since } => write!(
-                f,
+            Self::NodeDown { since } => format!(
                 "a node: no node takes writes for {:.1} s; they are held until their deadline \
                  (fair.queue_timeout)",
                 for_seconds(since)
@@ -269,8 +218,8 @@ mod tests {
             },
         ];
         let names = all.map(|bound| bound.name());
-        assert_eq!(names, Bound::NAMES);
-        let told = all.map(|bound| bound.told(Nanos::from_secs(13)).to_string());
+        assert_eq!(names[..], *Bound::NAMES);
+        let told = all.map(|bound| bound.text(Nanos::from_secs(13)));
         assert!(told[4].contains("990 of 1000"));
         assert!(told[5].contains("take 400.0 ms (1.5 ms without load)"));
         assert!(told[6].contains("950 of others"));

@@ -9,6 +9,7 @@
 //! |---|---|---|---|
 //! | `EASE` | 2 s | Answers are awaited for at most so long before a break. Writes that were seen within it are demand. | `draining_awaits_answers_but_not_for_ever` |
 //! | `MAX_PAUSE` | 30 s | New connections are awaited until so long after the break began: the default of `fair.queue_timeout`. | `a_reconnect_is_over_when_the_new_connections_are_up` |
+//! | `INTERVAL` | 100 s | Where the clock triggers no breaks, spans and backing off go by BEP-19's interval. | `controller_20_breaks_that_do_not_help_back_off` |
 //! | `JITTER` | 0.1 | Random part of the interval. 20 proxies that start together break at 20 different times. | `jitter_keeps_proxies_apart_and_inside_its_bounds` |
 //! | `WINDOW` | 10 s | The memory of the committed rate ([`Throughput`]). A chain without a block for so long has halted. | `controller_16_block_periodic_stalls_do_not_trigger`, `controller_17_a_halted_chain_gets_no_breaks` |
 //! | `FEW` | 3 | Fewer blocks, windows or block intervals say nothing. | `a_single_slow_window_does_not_trigger`, `controller_16_…` |
@@ -21,11 +22,13 @@ use std::collections::VecDeque;
 
 use pacing::{Nanos, Random};
 
-use crate::settings::{PauseAction, PauseSettings};
+use crate::settings::{MinTxRate, PauseAction, PauseSettings};
 use crate::throughput::{BlockSeen, Throughput};
+use crate::window::remember;
 
 const EASE: Nanos = Nanos::from_secs(2);
 const MAX_PAUSE: Nanos = Nanos::from_secs(30);
+const INTERVAL: Nanos = Nanos::from_secs(100);
 const JITTER: f64 = 0.1;
 const WINDOW: Nanos = Nanos::from_secs(10);
 const FEW: usize = 3;
@@ -41,10 +44,8 @@ pub struct BreakFacts {
     pub backlogged: bool,
     /// Writes sent and not answered.
     pub in_flight: usize,
-    /// The node is down, or reads blocks that others made long ago.
-    pub catching_up: bool,
-    /// Connections for writes are up.
-    pub connected: bool,
+    /// The node takes writes: it is up, reads no blocks that others made long ago, and connections to it are open.
+    pub takes_writes: bool,
 }
 
 pacing::named! {
@@ -113,7 +114,7 @@ pub enum BreakEvent {
 /// CometBFT 0.38 was measured to commit faster for 20 to 40 s after 20 s without load, which gained
 /// 8 % in all, the pause included (`docs/experiments.md`). After a break the window and the pace bound
 /// what is sent, as at any other time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct BreakController {
     settings: PauseSettings,
     state: BreakState,
@@ -129,78 +130,88 @@ pub struct BreakController {
     disturbed: Nanos,
     /// New connections were asked for and are not up.
     is_replacing: bool,
+    chain: Chain,
+    /// Breaks that did not help, less two for each that did.
+    poor: u32,
+    seed: u64,
+}
+
+/// What is known of the chain.
+#[derive(Clone, Debug, Default)]
+struct Chain {
     committed: Throughput,
     /// What is usually committed a second while writes wait.
     usual: f64,
     /// Whether less is committed, or not, and since when without a disturbance.
     slow: (bool, Nanos),
-    /// Whether that may trigger.
-    is_armed: bool,
+    /// The last break by the committed rate did not help, and no time has passed since in which the chain was not slow.
+    is_spent: bool,
     curve: Curve,
     /// When the break began that is being measured, and the length of the spans.
     measured: Option<(Nanos, Nanos)>,
-    /// Breaks that did not help, less two for each that did.
-    poor: u32,
-    random: Random,
-    events: Vec<BreakEvent>,
+}
+
+impl Chain {
+    fn new(now: Nanos) -> Self {
+        Self {
+            slow: (false, now),
+            ..Self::default()
+        }
+    }
 }
 
 impl BreakController {
     /// Running; `seed` decides the jitter.
     pub fn new(now: Nanos, pause: &PauseSettings, seed: u64) -> Self {
         let mut controller = Self {
-            settings: pause.clone(),
-            state: BreakState::Running,
+            settings: *pause,
             since: now,
-            began: now,
-            due: now,
-            demanded: None,
             disturbed: now,
-            is_replacing: false,
-            committed: Throughput::default(),
-            usual: 0.0,
-            slow: (false, now),
-            is_armed: true,
-            curve: Curve::default(),
-            measured: None,
-            poor: 0,
-            random: Random::new(seed),
-            events: Vec::new(),
+            chain: Chain::new(now),
+            seed,
+            ..Self::default()
         };
         controller.schedule(now);
         controller
     }
 
-    /// A block.
-    pub fn block(&mut self, block: &BlockSeen) {
-        let last = self.committed.last_block().unwrap_or(block.observed);
-        if !self.committed.block(block) {
-            return;
+    /// A block: whether the gain of a break is known with it.
+    pub fn block(&mut self, block: &BlockSeen) -> Option<BreakEvent> {
+        let chain = &mut self.chain;
+        let last = chain.committed.last_block().unwrap_or(block.observed);
+        if !chain.committed.block(block) {
+            return None;
         }
-        self.curve.push(block.observed, block.all.txs);
-        if self.slow.1 < last {
+        chain.curve.push(block.observed, block.all.txs);
+        if chain.slow.1 < last {
             let secs = block.observed.saturating_sub(last).as_secs_f64();
-            let faded = self.usual * (-secs / USUAL).exp();
-            self.usual = self.committed.rate().max(faded);
+            let faded = chain.usual * (-secs / USUAL).exp();
+            chain.usual = chain.committed.rate().max(faded);
         }
-        if let Some((began, span)) = self.measured
-            && block.observed >= began.saturating_add(span).saturating_add(span)
-        {
-            self.measured = None;
-            let is_quiet = self.state == BreakState::Running
-                && self.since < began.saturating_add(span)
-                && self.disturbed <= self.since;
-            let gain = self.curve.gain(began, span).filter(|_| is_quiet);
-            gain.into_iter().for_each(|gain| self.judge(gain));
+        let is_over = |(began, span): &mut (Nanos, Nanos)| {
+            block.observed >= began.saturating_add(*span).saturating_add(*span)
+        };
+        let (began, span) = chain.measured.take_if(is_over)?;
+        let is_quiet = self.state == BreakState::Running
+            && self.since < began.saturating_add(span)
+            && self.disturbed <= self.since;
+        let gain = chain.curve.gain(began, span).filter(|_| is_quiet)?;
+        let before = self.interval();
+        if gain >= WORTH {
+            self.poor = self.poor.saturating_sub(2);
+            self.chain.is_spent = false;
+        } else if before < RAREST {
+            self.poor += 1;
         }
+        let interval = self.interval();
+        self.due = self.due.saturating_add(interval.saturating_sub(before));
+        let doubled = (interval > before).then_some(interval);
+        Some(BreakEvent::Measured { gain, doubled })
     }
 
     /// The node's chain was replaced by another: heights begin anew, and nothing is known of it.
     pub fn chain_replaced(&mut self, now: Nanos) {
-        self.committed = Throughput::default();
-        self.curve = Curve::default();
-        (self.usual, self.slow, self.is_armed) = (0.0, (false, now), true);
-        self.measured = None;
+        self.chain = Chain::new(now);
     }
 
     /// The new connections are up.
@@ -208,120 +219,109 @@ impl BreakController {
         self.is_replacing = false;
     }
 
-    /// Moves on with the time: what has happened since the last call. To be called every
-    /// 50 ms or so, and when the last answer has come while the state is draining.
-    pub fn tick(&mut self, now: Nanos, facts: &BreakFacts) -> Vec<BreakEvent> {
+    /// Moves on with the time: what has happened. To be called every 50 ms or so, and when the last answer has come
+    /// while the state is draining.
+    pub fn tick(&mut self, now: Nanos, facts: &BreakFacts) -> Option<BreakEvent> {
         self.note(now, facts);
-        let cause = self.cause(now, facts);
-        let next = self.next(now, facts, cause);
-        if next != self.state {
-            self.enter(next, now, cause);
-        } else if next == BreakState::Running && self.is_due(now) {
-            self.events.push(BreakEvent::Skipped);
-            self.schedule(now);
+        let lasted = now.saturating_sub(self.since);
+        let is_over = lasted >= self.settings.length.into();
+        let is_late = now.saturating_sub(self.began) >= MAX_PAUSE;
+        match self.state {
+            BreakState::Running => match self.cause(now, facts) {
+                Some(cause) => Some(self.begin(now, cause)),
+                None => self.is_due(now).then(|| {
+                    self.schedule(now);
+                    BreakEvent::Skipped
+                }),
+            },
+            BreakState::Draining if facts.in_flight == 0 || lasted >= EASE => {
+                self.enter(BreakState::Paused, now);
+                self.is_replacing = self.settings.action == PauseAction::Reconnect;
+                self.is_replacing.then_some(BreakEvent::Reconnect)
+            }
+            BreakState::Paused if is_over && self.is_replacing => {
+                self.enter(BreakState::Reconnecting, now);
+                None
+            }
+            BreakState::Paused if is_over => Some(self.reopen(now)),
+            BreakState::Reconnecting if !self.is_replacing || is_late => Some(self.reopen(now)),
+            _ => None,
         }
-        std::mem::take(&mut self.events)
+    }
+
+    const fn enter(&mut self, state: BreakState, now: Nanos) {
+        (self.state, self.since) = (state, now);
+    }
+
+    fn reopen(&mut self, now: Nanos) -> BreakEvent {
+        self.enter(BreakState::Running, now);
+        self.schedule(now);
+        BreakEvent::Reopened(now.saturating_sub(self.began))
+    }
+
+    fn begin(&mut self, now: Nanos, cause: BreakCause) -> BreakEvent {
+        self.enter(BreakState::Draining, now);
+        self.began = now;
+        self.chain.is_spent |= cause == BreakCause::Threshold;
+        let span = SPAN.min(Nanos::new(self.interval().as_nanos() / 3));
+        // What is still being measured would include this break.
+        let is_known = self.disturbed < now.saturating_sub(span);
+        self.chain.measured = is_known.then_some((now, span));
+        BreakEvent::Began(cause)
     }
 
     fn note(&mut self, now: Nanos, facts: &BreakFacts) {
         if facts.backlogged || facts.in_flight > 0 {
             self.demanded = Some(now);
         }
-        let is_quiet = facts.backlogged && facts.connected && !facts.catching_up;
-        if !is_quiet && !self.is_closed() {
+        let is_closed = self.is_closed();
+        let is_quiet = facts.backlogged && facts.takes_writes;
+        if !is_quiet && !is_closed {
             self.disturbed = now;
         }
-        let low = self.settings.min_tx_rate.map(|rate| rate.as_f64());
-        let low = low.unwrap_or(self.settings.min_fraction * self.usual);
-        let is_slow = self.committed.interval() > 0.0 && self.committed.rate() < low;
-        let (was_slow, since) = self.slow;
-        if !is_quiet || self.is_closed() || is_slow != was_slow {
-            self.slow = (is_slow, now);
-        } else if !is_slow && now.saturating_sub(since) >= self.patience() {
-            self.is_armed = true;
+        let patience = self.patience();
+        let chain = &mut self.chain;
+        let low = match self.settings.min_tx_rate {
+            MinTxRate::Off => 0.0,
+            MinTxRate::Rate(rate) => rate.as_f64(),
+            MinTxRate::Percent(percent) => f64::from(percent) / 100.0 * chain.usual,
+        };
+        let is_slow = chain.committed.interval() > 0.0 && chain.committed.rate() < low;
+        let (was_slow, since) = chain.slow;
+        if !is_quiet || is_closed || is_slow != was_slow {
+            chain.slow = (is_slow, now);
+        } else if !is_slow && now.saturating_sub(since) >= patience {
+            chain.is_spent = false;
         }
     }
 
     /// Why a break may begin now.
     fn cause(&self, now: Nanos, facts: &BreakFacts) -> Option<BreakCause> {
-        let (is_slow, slow_since) = self.slow;
-        let last = self.committed.last_block().unwrap_or(now);
+        let (is_slow, slow_since) = self.chain.slow;
+        let last = self.chain.committed.last_block().unwrap_or(now);
         // If no block is ever seen, the clock may still trigger breaks.
         let has_halted = now.saturating_sub(last) > self.window();
         let since_demand = now.saturating_sub(self.demanded?);
-        if !facts.connected || facts.catching_up || has_halted || since_demand > EASE {
-            None
-        } else if self.is_due(now) {
-            Some(BreakCause::Interval)
-        } else {
-            let is_long = now.saturating_sub(slow_since) >= self.spread(self.patience());
-            let is_wanted = self.settings.mode.by_throughput() && self.is_armed;
-            (is_wanted && is_slow && is_long).then_some(BreakCause::Threshold)
+        if !facts.takes_writes || has_halted || since_demand > EASE {
+            return None;
         }
-    }
-
-    /// The state that follows, or the same one.
-    fn next(&self, now: Nanos, facts: &BreakFacts, cause: Option<BreakCause>) -> BreakState {
-        let lasted = now.saturating_sub(self.since);
-        let is_over = lasted >= self.settings.length.into();
-        let is_late = now.saturating_sub(self.began) >= MAX_PAUSE;
-        match self.state {
-            BreakState::Running if cause.is_some() => BreakState::Draining,
-            BreakState::Draining if facts.in_flight == 0 || lasted >= EASE => BreakState::Paused,
-            BreakState::Paused if is_over && self.is_replacing => BreakState::Reconnecting,
-            BreakState::Paused if is_over => BreakState::Running,
-            BreakState::Reconnecting if !self.is_replacing || is_late => BreakState::Running,
-            same => same,
+        if self.is_due(now) {
+            return Some(BreakCause::Interval);
         }
-    }
-
-    fn enter(&mut self, state: BreakState, now: Nanos, cause: Option<BreakCause>) {
-        match state {
-            BreakState::Draining => {
-                self.events.extend(cause.map(BreakEvent::Began));
-                self.is_armed &= cause != Some(BreakCause::Threshold);
-                let span = SPAN.min(Nanos::new(self.interval().as_nanos() / 3));
-                // What is still being measured would include this break.
-                self.measured = (self.disturbed < now.saturating_sub(span)).then_some((now, span));
-                self.began = now;
-            }
-            BreakState::Paused if self.settings.action == PauseAction::Reconnect => {
-                self.is_replacing = true;
-                self.events.push(BreakEvent::Reconnect);
-            }
-            BreakState::Running => {
-                let closed = now.saturating_sub(self.began);
-                self.events.push(BreakEvent::Reopened(closed));
-                self.schedule(now);
-            }
-            BreakState::Paused | BreakState::Reconnecting => {}
-        }
-        (self.state, self.since) = (state, now);
-    }
-
-    fn judge(&mut self, gain: f64) {
-        let before = self.interval();
-        if gain >= WORTH {
-            self.poor = self.poor.saturating_sub(2);
-            self.is_armed = true;
-        } else if before < RAREST {
-            self.poor += 1;
-        }
-        let interval = self.interval();
-        self.due = self.due.saturating_add(interval.saturating_sub(before));
-        let doubled = (interval > before).then_some(interval);
-        self.events.push(BreakEvent::Measured { gain, doubled });
+        let is_long = now.saturating_sub(slow_since) >= self.spread(self.patience());
+        (is_slow && is_long && !self.chain.is_spent).then_some(BreakCause::Threshold)
     }
 
     /// The next break by the clock is due after interval × (1 ± jitter), at random.
     fn schedule(&mut self, now: Nanos) {
-        let part = 1.0 + JITTER * (2.0 * self.random.unit() - 1.0);
+        let random = Random::new(self.seed ^ now.as_nanos()).unit();
+        let part = 1.0 + JITTER * (2.0 * random - 1.0);
         let nanos = self.interval().as_nanos() as f64 * part;
         self.due = now.saturating_add(Nanos::new(nanos as u64));
     }
 
     fn is_due(&self, now: Nanos) -> bool {
-        self.settings.mode.by_clock() && now >= self.due
+        self.settings.interval.is_some() && now >= self.due
     }
 
     /// A time between breaks, longer while they do not help.
@@ -332,7 +332,7 @@ impl BreakController {
 
     /// A few intervals between blocks, and no less than the memory of the rate.
     fn window(&self) -> Nanos {
-        let few = FEW as f64 * self.committed.interval();
+        let few = FEW as f64 * self.chain.committed.interval();
         WINDOW.max(Nanos::new((few * 1e9) as u64))
     }
 
@@ -343,7 +343,7 @@ impl BreakController {
 
     /// The time between breaks by the clock, as it is now.
     pub fn interval(&self) -> Nanos {
-        self.spread(self.settings.interval.into())
+        self.spread(self.settings.interval.map_or(INTERVAL, Nanos::from))
     }
 
     /// Until when nothing is sent, as far as is known; zero while writes are sent.
@@ -369,7 +369,7 @@ impl BreakController {
 
     /// What is usually committed a second while writes wait; 0 until that was learnt.
     pub const fn usual(&self) -> f64 {
-        self.usual
+        self.chain.usual
     }
 }
 
@@ -384,10 +384,7 @@ const CURVE: usize = 1_024;
 impl Curve {
     fn push(&mut self, observed: Nanos, txs: u64) {
         let (at, total) = self.0.back().copied().unwrap_or_default();
-        if self.0.len() == CURVE {
-            self.0.pop_front();
-        }
-        self.0.push_back((at.max(observed), total + txs));
+        remember(&mut self.0, CURVE, (at.max(observed), total + txs));
     }
 
     /// What was committed with a break, as a ratio to without.

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use pacing::Nanos;
 
-use crate::settings::PaceSettings;
+use crate::bound::Bound;
+use crate::pacer::{Demand, GROUP};
+use crate::settings::{PaceMode, PaceSettings};
 use crate::window::{LEAST, PROBE, RECENT, SECOND, STEP, remember};
 
 /// The in-flight cap and the number of connections, from the answers.
@@ -21,7 +23,7 @@ use crate::window::{LEAST, PROBE, RECENT, SECOND, STEP, remember};
 /// take long and its clients have several lines. When writes queue for answers, four times as many are
 /// tried; they stay if the rate of answers rises by a quarter, otherwise the next trial comes after
 /// ever more blocks. Connections that no line needs any more go, one a block.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct InFlight {
     limit: f64,
     /// Time to an answer when nothing else is under way: of the last write sent alone, or less.
@@ -84,38 +86,26 @@ impl InFlight {
     pub(crate) fn new(now: Nanos, pace: &PaceSettings) -> Self {
         Self {
             limit: LEAST,
-            unloaded: None,
-            alone: None,
-            mean: 0.0,
-            span: Span::new(now),
-            best: VecDeque::new(),
+            span: Span {
+                began: now,
+                last: now,
+                ..Span::default()
+            },
             second: now,
             settings: *pace,
             connections: pace.connections,
-            trial: None,
-            rest: 0,
-            failures: 0,
-            seen: Seen::default(),
-            lines: VecDeque::new(),
+            ..Self::default()
         }
     }
 
-    /// So many lines have writes that wait or are under way, and so many connections are up.
-    pub(crate) fn note(&mut self, lines: usize, connections: usize) {
-        self.seen.lines = self.seen.lines.max(lines);
-        self.seen.is_short_of_connections |= connections < self.connections;
-    }
-
-    /// Writes leave; `under_way` were before.
-    pub(crate) fn sent(&mut self, now: Nanos, count: usize, under_way: usize) {
-        if under_way == 0 && count == 1 {
+    /// So many writes leave; the cap holds others back, or does not.
+    pub(crate) fn sent(&mut self, now: Nanos, demand: &Demand, count: usize, is_held: bool) {
+        self.seen.lines = self.seen.lines.max(demand.lines);
+        self.seen.is_short_of_connections |= demand.connections < self.connections;
+        self.span.was_held |= is_held;
+        if demand.under_way == 0 && count == 1 {
             self.alone = Some(now);
         }
-    }
-
-    /// The cap holds writes back.
-    pub(crate) const fn note_held(&mut self) {
-        self.span.was_held = true;
     }
 
     /// An answer to a write that was sent at `sent`.
@@ -137,8 +127,8 @@ impl InFlight {
     }
 
     fn end_span(&mut self) {
-        let next = Span::new(self.span.last);
-        let span = std::mem::replace(&mut self.span, next);
+        let span = std::mem::take(&mut self.span);
+        (self.span.began, self.span.last) = (span.last, span.last);
         self.mean = span.took.as_secs_f64() / f64::from(span.answers);
         let unloaded = self.unloaded.map_or(self.mean, Nanos::as_secs_f64);
         let ahead = AHEAD.as_secs_f64();
@@ -156,7 +146,7 @@ impl InFlight {
             Some(best) if !is_second => *best = best.max(rate),
             _ => {
                 self.second = span.last;
-                remember(&mut self.best, rate);
+                remember(&mut self.best, RECENT, rate);
             }
         }
         let mut wanted = self.best() * (unloaded + self.connections as f64 * ahead);
@@ -172,11 +162,11 @@ impl InFlight {
         let seen = std::mem::take(&mut self.seen);
         let rate = f64::from(seen.queued_answers) / seen.queued_secs.max(f64::MIN_POSITIVE);
         let is_queue = 2 * seen.queued_answers > seen.answers;
-        remember(&mut self.lines, seen.lines);
+        remember(&mut self.lines, RECENT, seen.lines);
         let lines = self.lines.iter().copied().max().unwrap_or(0);
         self.rest = self.rest.saturating_sub(1);
         let most = lines.min(self.settings.most_connections());
-        match self.trial.take() {
+        match &mut self.trial {
             None if is_queue && self.rest == 0 && self.connections < most => {
                 let before = self.connections;
                 self.connections = (PROBE as usize * before).min(most);
@@ -190,13 +180,8 @@ impl InFlight {
                 self.connections -= 1;
             }
             None => {}
-            Some(trial) if seen.is_short_of_connections => self.trial = Some(trial),
-            Some(trial) if !trial.is_open => {
-                self.trial = Some(Trial {
-                    is_open: true,
-                    ..trial
-                });
-            }
+            Some(_) if seen.is_short_of_connections => {}
+            Some(trial) if !trial.is_open => trial.is_open = true,
             Some(trial) => {
                 let more = self.connections as f64 / trial.before as f64 - 1.0;
                 let gain = (more / 4.0).min(STEP - 1.0);
@@ -207,42 +192,41 @@ impl InFlight {
                     self.rest = RECENT << self.failures.min(6);
                     self.failures += 1;
                 }
+                self.trial = None;
             }
         }
     }
 
-    /// Writes that may be under way, of at most `most`.
-    pub(crate) fn limit(&self, most: usize) -> usize {
-        most.min((self.limit as usize).max(self.seen.lines))
+    /// How many more writes may be under way, and the bound that says so.
+    pub(crate) fn room(&self, demand: &Demand) -> (usize, Bound) {
+        let (under_way, most) = (demand.under_way, demand.most);
+        let limit = match self.settings.mode {
+            PaceMode::Adaptive => {
+                let lines = self.seen.lines.max(demand.lines);
+                most.min(lines.max(self.limit as usize))
+            }
+            PaceMode::Fixed | PaceMode::Off => most,
+        };
+        let bound = Bound::InFlightCap {
+            under_way,
+            limit,
+            answers_take: Duration::from_secs_f64(self.mean),
+            unloaded: self.unloaded.unwrap_or_default().into(),
+        };
+        let room = limit.saturating_sub(under_way);
+        // What answers make room for leaves in groups, too.
+        let group = limit.min((self.best() * GROUP) as usize);
+        let is_enough = limit == most || room >= group.min(demand.waiting);
+        (if is_enough { room } else { 0 }, bound)
     }
 
     /// The highest rate of answers of the last seconds.
-    pub(crate) fn best(&self) -> f64 {
+    fn best(&self) -> f64 {
         self.best.iter().copied().fold(0.0, f64::max)
     }
 
     /// Connections over which writes should go.
     pub(crate) const fn connections(&self) -> usize {
         self.connections
-    }
-
-    /// What answers took in the last span.
-    pub(crate) fn mean(&self) -> Duration {
-        Duration::from_secs_f64(self.mean)
-    }
-
-    /// What they take when nothing else is under way.
-    pub(crate) fn unloaded(&self) -> Duration {
-        self.unloaded.unwrap_or_default().into()
-    }
-}
-
-impl Span {
-    fn new(began: Nanos) -> Self {
-        Self {
-            began,
-            last: began,
-            ..Self::default()
-        }
     }
 }

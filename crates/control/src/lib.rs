@@ -47,6 +47,6 @@ pub use self::{
     breaks::{BreakCause, BreakController, BreakEvent, BreakFacts, BreakState},
     load::{Load, Unit},
     pacer::{Demand, Grant, Pacer, Refused},
-    settings::{PaceMode, PaceSettings, PauseAction, PauseMode, PauseSettings},
+    settings::{MinTxRate, PaceMode, PaceSettings, PauseAction, PauseSettings},
     throughput::{BlockSeen, Throughput},
 };

@@ -2,26 +2,17 @@
 
 use std::ops::Add;
 
-/// What a chain is short of: the window is kept in this unit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unit {
-    /// A block takes so many transactions, or the mempool holds so many.
-    #[default]
-    Transactions,
-    /// A block takes so many bytes of transactions.
-    Bytes,
-    /// A block takes so much gas.
-    Gas,
-}
-
-impl Unit {
-    /// What is counted in this unit, for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Transactions => "transactions",
-            Self::Bytes => "bytes",
-            Self::Gas => "gas",
-        }
+pacing::named! {
+    /// What a chain is short of: the window is kept in this unit.
+    #[derive(Default)]
+    pub enum Unit {
+        /// A block takes so many transactions, or the mempool holds so many.
+        #[default]
+        Transactions => "transactions",
+        /// A block takes so many bytes of transactions.
+        Bytes => "bytes",
+        /// A block takes so much gas.
+        Gas => "gas",
     }
 }
 
@@ -37,18 +28,6 @@ pub struct Load {
 }
 
 impl Load {
-    /// Nothing.
-    pub const ZERO: Self = Self::of_txs(0);
-
-    /// So many transactions whose bytes and gas do not matter.
-    pub const fn of_txs(txs: u64) -> Self {
-        Self {
-            txs,
-            bytes: 0,
-            gas: 0,
-        }
-    }
-
     /// The amount in a unit.
     pub const fn of(&self, unit: Unit) -> u64 {
         match unit {
@@ -60,11 +39,15 @@ impl Load {
 
     /// What is left after `other` is taken away, at least 0 of each.
     #[must_use]
-    pub const fn less(self, other: Self) -> Self {
+    pub fn less(self, other: Self) -> Self {
+        self.each(other, u64::saturating_sub)
+    }
+
+    fn each(self, other: Self, operation: fn(u64, u64) -> u64) -> Self {
         Self {
-            txs: self.txs.saturating_sub(other.txs),
-            bytes: self.bytes.saturating_sub(other.bytes),
-            gas: self.gas.saturating_sub(other.gas),
+            txs: operation(self.txs, other.txs),
+            bytes: operation(self.bytes, other.bytes),
+            gas: operation(self.gas, other.gas),
         }
     }
 
@@ -78,10 +61,6 @@ impl Add for Load {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self {
-            txs: self.txs.saturating_add(other.txs),
-            bytes: self.bytes.saturating_add(other.bytes),
-            gas: self.gas.saturating_add(other.gas),
-        }
+        self.each(other, u64::saturating_add)
     }
 }

@@ -9,11 +9,12 @@ use crate::in_flight::AHEAD;
 /// What is own is known by hash to the caller. The node reports how many transactions it holds: what
 /// is above the own ones is others'. What is below shows that it dropped own ones (a failed recheck, a
 /// restart), so that the report bounds the own ones until a block or a hash says more.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Mempool {
     /// How many it holds at most, as configured or as stated in a refusal.
     pub(crate) size: Option<u64>,
-    others: u64,
+    /// Transactions of others, as last reported and less those that blocks have taken since.
+    pub(crate) others: u64,
     /// Others' part of the last block, and what others held after it.
     others_in_block: u64,
     others_after_block: u64,
@@ -39,16 +40,10 @@ pub(crate) const SILENCE: Nanos = Nanos::from_secs(10);
 const LEFT_FOR_OTHERS: f64 = 0.75;
 
 impl Mempool {
-    pub(crate) fn new(now: Nanos, size: Option<usize>) -> Self {
+    pub(crate) fn new(now: Nanos) -> Self {
         Self {
-            size: size.map(|size| size as u64),
-            others: 0,
-            others_in_block: 0,
-            others_after_block: 0,
-            sent: 0,
-            report: None,
-            last_block: Nanos::ZERO,
             heard: now,
+            ..Self::default()
         }
     }
 
@@ -95,19 +90,13 @@ impl Mempool {
     /// Of `own` transactions, `under_way` of them not answered, how many the node can still have.
     pub(crate) fn held(&self, own: u64, under_way: u64) -> u64 {
         let most = self.report.map_or(u64::MAX, |report| {
-            report
-                .txs
-                .saturating_add(self.sent.saturating_sub(report.sent))
+            let since = self.sent.saturating_sub(report.sent);
+            report.txs.saturating_add(since)
         });
         own.min(most).max(under_way)
     }
 
-    /// Transactions of others, as last reported and less those that blocks have taken since.
-    pub(crate) fn others(&self, now: Nanos) -> u64 {
-        if self.is_blind(now) { 0 } else { self.others }
-    }
-
-    /// The same at the next block, if others go on.
+    /// Transactions of others at the next block, if they go on; 0 while nothing is known of them.
     pub(crate) fn others_at_next_block(&self, now: Nanos) -> u64 {
         if self.is_blind(now) {
             return 0;

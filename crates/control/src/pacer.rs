@@ -11,7 +11,7 @@ use crate::load::{Load, Unit};
 use crate::mempool::{Mempool, Probe, SILENCE};
 use crate::settings::{PaceMode, PaceSettings};
 use crate::throughput::{BlockSeen, Throughput};
-use crate::window::{Interval, Window};
+use crate::window::{Interval, NEARLY, Window};
 
 /// What waits, and what is at the node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub struct Pacer {
     free: f64,
     taken: f64,
     /// Writes a second that left before the last block, if some waited all the time.
-    served: Option<f64>,
+    served: Option<Rate>,
     bound: Bound,
 }
 
@@ -90,27 +90,16 @@ struct SinceBlock {
     sent: usize,
     /// At some instant nothing waited.
     was_idle: bool,
-    /// The pace held writes back.
-    was_paced: bool,
+    /// The pace held writes back, or the mempool was full when they came.
+    was_slow: bool,
     /// The node refused a write, or did not answer in time.
     was_refused: bool,
-    /// Its mempool was full.
-    was_full: bool,
-}
-
-impl SinceBlock {
-    fn new(began: Nanos) -> Self {
-        Self {
-            began,
-            ..Self::default()
-        }
-    }
 }
 
 /// Where no probe asks (*fixed*, *off*), a node that refused is asked again after so long.
 const REFUSED: Nanos = Nanos::from_millis(250);
 /// While writes wait they leave in groups of a tenth of the longest burst, to save wake-ups.
-const GROUP: f64 = 0.002;
+pub(crate) const GROUP: f64 = 0.002;
 /// The last of the room leaves at this many times the rate that would use it up in a block interval, so that
 /// there is nearly always a place for a client that asks for little.
 const TAIL: f64 = 16.0;
@@ -118,18 +107,20 @@ const TAIL: f64 = 16.0;
 impl Pacer {
     /// Feeds a node with at most `max_req`.
     pub fn new(now: Nanos, max_req: Rate, pace: &PaceSettings) -> Self {
-        let burst = Nanos::from(pace.burst).min(AHEAD);
         Self {
             max: max_req,
             settings: *pace,
             window: Window::new(),
-            mempool: Mempool::new(now, pace.mempool_size),
+            mempool: Mempool::new(now),
             in_flight: InFlight::new(now, pace),
             committed: Throughput::default(),
-            emitter: Gcra::new(max_req, burst),
+            emitter: Gcra::new(max_req, AHEAD),
             set: max_req,
             demand: Demand::default(),
-            since_block: SinceBlock::new(now),
+            since_block: SinceBlock {
+                began: now,
+                ..SinceBlock::default()
+            },
             probe: Probe::None,
             free: f64::INFINITY,
             taken: 0.0,
@@ -142,42 +133,34 @@ impl Pacer {
     /// nothing can be sent: whether writes waited decides how the window changes.
     pub fn grant(&mut self, now: Nanos, demand: Demand) -> Grant {
         self.demand = demand;
-        self.in_flight.note(demand.lines, demand.connections);
         self.probe = self.probe.at(now, demand.most);
         let (most, amount, bound) = self.room(now);
         // The tail of the room is not what a probe is after.
         let is_asking = matches!(self.probe, Probe::Asking { .. });
         self.follow(now, if is_asking { f64::INFINITY } else { amount });
         let taken = self.take(now, demand.waiting.min(most));
-        if taken > 0 {
-            self.mempool.sent(taken);
-            self.in_flight.sent(now, taken, demand.under_way);
-            self.since_block.sent += taken;
-        }
+        self.mempool.sent(taken);
+        self.since_block.sent += taken;
         let waiting = demand.waiting - taken;
         let left = waiting.min(most - taken);
+        let per_second = self.set.as_f64();
         self.bound = match (waiting, left) {
             (0, _) => Bound::Nothing,
             (_, 0) => bound,
-            _ => self.rate_bound(),
+            _ if self.set < self.max => Bound::Pace { per_second },
+            _ => Bound::Ceiling { per_second },
         };
-        match self.bound {
-            Bound::Nothing => self.since_block.was_idle = true,
-            Bound::InFlightCap { .. } => self.in_flight.note_held(),
-            Bound::Pace { .. } => self.since_block.was_paced = true,
-            _ => {}
-        }
+        self.since_block.was_idle |= self.bound == Bound::Nothing;
+        self.since_block.was_slow |= matches!(self.bound, Bound::Pace { .. });
+        let is_held = matches!(self.bound, Bound::InFlightCap { .. });
+        self.in_flight.sent(now, &demand, taken, is_held);
         let next = match self.probe {
             Probe::Asking { since, .. } if waiting > 0 => Some(since.saturating_add(AHEAD)),
             _ => (left > 0).then(|| self.next(now, left)),
         };
         Grant {
             now: taken,
-            amount: if amount.is_finite() {
-                amount as u64
-            } else {
-                u64::MAX
-            },
+            amount: amount as u64,
             next,
         }
     }
@@ -185,7 +168,7 @@ impl Pacer {
     /// How many more writes may leave whatever the rate is, how much of the window's unit, and what
     /// bounds them.
     fn room(&self, now: Nanos) -> (usize, f64, Bound) {
-        let (cap, cap_bound) = self.in_flight_room();
+        let (cap, cap_bound) = self.in_flight.room(&self.demand);
         if self.settings.mode != PaceMode::Adaptive {
             return (cap, f64::INFINITY, cap_bound);
         }
@@ -200,27 +183,6 @@ impl Pacer {
         } else {
             (writes, amount, bound)
         }
-    }
-
-    fn in_flight_room(&self) -> (usize, Bound) {
-        let Demand {
-            under_way, most, ..
-        } = self.demand;
-        let limit = match self.settings.mode {
-            PaceMode::Adaptive => self.in_flight.limit(most),
-            _ => most,
-        };
-        let bound = Bound::InFlightCap {
-            under_way,
-            limit,
-            answers_take: self.in_flight.mean(),
-            unloaded: self.in_flight.unloaded(),
-        };
-        let room = limit.saturating_sub(under_way);
-        // What answers make room for leaves in groups, too.
-        let group = limit.min((self.in_flight.best() * GROUP) as usize);
-        let is_enough = limit == most || room >= group.min(self.demand.waiting);
-        (if is_enough { room } else { 0 }, bound)
     }
 
     /// What the window and the mempool leave, in the window's unit.
@@ -288,16 +250,7 @@ impl Pacer {
     /// How many transactions the mempool may hold; infinite if that is unknown.
     fn mempool_limit(&self) -> f64 {
         let size = self.mempool.size.map_or(f64::INFINITY, |size| size as f64);
-        (self.settings.mempool_fill * size).floor()
-    }
-
-    fn rate_bound(&self) -> Bound {
-        let per_second = self.set.as_f64();
-        if self.set < self.max {
-            Bound::Pace { per_second }
-        } else {
-            Bound::Ceiling { per_second }
-        }
+        (NEARLY * size).floor()
     }
 
     fn take(&mut self, now: Nanos, count: usize) -> usize {
@@ -341,7 +294,7 @@ impl Pacer {
             };
         }
         if let Refused::Full { max: Some(max) } = why {
-            self.since_block.was_full = true;
+            self.since_block.was_slow = true;
             if self.mempool.full(max as u64, self.demand.own.txs) {
                 return;
             }
@@ -366,7 +319,8 @@ impl Pacer {
         self.demand.own = left;
         let others = block.all.less(block.ours);
         self.mempool.block(block.observed, others.txs);
-        let since = std::mem::replace(&mut self.since_block, SinceBlock::new(now));
+        let since = std::mem::take(&mut self.since_block);
+        self.since_block.began = now;
         let interval = Interval {
             observed: block.observed,
             unit,
@@ -374,17 +328,17 @@ impl Pacer {
             ours: block.ours,
             left,
             mempool_limit: self.mempool_limit() * left.mean(unit),
-            others: self.mempool.others(now) as f64,
+            others: self.mempool.others as f64,
             free: self.free,
             waited: !since.was_idle,
-            was_slow: since.was_paced || since.was_full,
+            was_slow: since.was_slow,
         };
         self.window = self.window.clone().next(&interval);
         self.in_flight.block();
         self.probe = Probe::None;
         let secs = now.saturating_sub(since.began).as_secs_f64();
-        let is_served = !since.was_idle && since.sent > 0 && secs > 0.0;
-        self.served = is_served.then(|| since.sent as f64 / secs);
+        let served = Rate::from_f64(since.sent as f64 / secs).ok();
+        self.served = served.filter(|_| !since.was_idle && since.sent > 0);
         self.taken = block.ours.of(unit) as f64;
         (self.free, _) = self.node_room(now);
         self.follow(now, f64::INFINITY);
@@ -444,8 +398,8 @@ impl Pacer {
     /// Writes a second that left before the last block, if some waited all the time; else those that
     /// may leave. What waits now can be reckoned with it.
     pub fn served(&self) -> Rate {
-        let served = self.served.and_then(|rate| Rate::from_f64(rate).ok());
-        served.map_or(self.rate(), |rate| rate.min(self.rate()))
+        self.served
+            .map_or(self.rate(), |rate| rate.min(self.rate()))
     }
 
     /// Transactions a second that the chain commits, smoothed.
@@ -471,17 +425,9 @@ impl Pacer {
         }
     }
 
-    /// What the mempool holds at most, as far as is known.
-    pub fn mempool_size(&self) -> Option<usize> {
-        self.mempool.size.map(|size| size as usize)
-    }
-
     /// Connections over which writes should go.
     pub const fn connections(&self) -> usize {
-        match self.settings.mode {
-            PaceMode::Adaptive => self.in_flight.connections(),
-            PaceMode::Fixed | PaceMode::Off => self.settings.connections,
-        }
+        self.in_flight.connections()
     }
 
     /// The unit of the window and of a grant's amount.

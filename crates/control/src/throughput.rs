@@ -94,8 +94,11 @@ mod tests {
     fn block(height: u64, txs: usize, observed: Nanos) -> BlockSeen {
         BlockSeen {
             height,
-            all: Load::of_txs(txs as u64),
-            ours: Load::ZERO,
+            all: Load {
+                txs: txs as u64,
+                ..Load::default()
+            },
+            ours: Load::default(),
             observed,
         }
     }

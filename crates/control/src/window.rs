@@ -18,7 +18,7 @@ use crate::load::{Load, Unit};
 ///
 /// **Pace**: what the last block left free is spread over the shortest recent interval, a little
 /// faster; faster still while writes that wait do not come to fill it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Window {
     pub(crate) unit: Unit,
     pub(crate) size: f64,
@@ -70,18 +70,14 @@ pub(crate) const STEP: f64 = 1.25;
 /// So much at most is tried at once: times the even pace, times the connections.
 pub(crate) const PROBE: f64 = 8.0;
 /// Part of a room from which on it counts as filled, and by which the gain falls with each block that is.
-const NEARLY: f64 = 0.99;
+pub(crate) const NEARLY: f64 = 0.99;
 
 impl Window {
     pub(crate) fn new() -> Self {
         Self {
-            unit: Unit::Transactions,
             size: FIRST,
-            second: VecDeque::new(),
-            seconds: VecDeque::new(),
-            intervals: VecDeque::new(),
-            left: 0.0,
             gain: STEP,
+            ..Self::default()
         }
     }
 
@@ -133,7 +129,7 @@ impl Window {
         if let Some((last, _, _)) = self.second.back() {
             let secs = at.saturating_sub(*last).as_secs_f64();
             if self.left > 0.0 && secs > 0.0 {
-                remember(&mut self.intervals, secs);
+                remember(&mut self.intervals, RECENT, secs);
             }
         }
         self.second.push_back((at, interval.all, interval.ours));
@@ -144,8 +140,8 @@ impl Window {
             self.second.pop_front();
         }
         let add = |(all, ours), &(_, more, more_ours): &_| (all + more, ours + more_ours);
-        let sums = self.second.iter().fold((Load::ZERO, Load::ZERO), add);
-        remember(&mut self.seconds, sums);
+        let sums = self.second.iter().fold(<(Load, Load)>::default(), add);
+        remember(&mut self.seconds, RECENT, sums);
     }
 
     /// `own` were in no block until this one. What is too many leaves over some blocks, in which half as
@@ -195,8 +191,9 @@ impl Window {
     }
 }
 
-pub(crate) fn remember<T>(recent: &mut VecDeque<T>, value: T) {
-    if recent.len() == RECENT {
+/// Adds a value to the last `most`.
+pub(crate) fn remember<T>(recent: &mut VecDeque<T>, most: usize, value: T) {
+    if recent.len() == most {
         recent.pop_front();
     }
     recent.push_back(value);

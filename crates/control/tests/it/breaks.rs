@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use control::{
-    BlockSeen, BreakCause, BreakController, BreakEvent, BreakFacts, BreakState, Load, PauseAction,
-    PauseMode, PauseSettings,
+    BlockSeen, BreakCause, BreakController, BreakEvent, BreakFacts, BreakState, MinTxRate,
+    PauseAction, PauseSettings,
 };
 use pacing::{Nanos, Rate};
+
+use crate::pace::of_txs;
 
 const TICK: Nanos = Nanos::from_millis(50);
 
@@ -37,8 +39,7 @@ impl Chain {
             facts: BreakFacts {
                 backlogged: true,
                 in_flight: 10,
-                catching_up: false,
-                connected: true,
+                takes_writes: true,
             },
             interval: Nanos::from_secs(1),
             next_block: Nanos::from_secs(1),
@@ -58,12 +59,11 @@ impl Chain {
     }
 
     fn step(&mut self, txs: impl Fn(f64) -> f64) {
-        let events = self.tick(self.facts.in_flight);
-        if events.contains(&BreakEvent::Reconnect) {
+        let event = self.tick(self.facts.in_flight);
+        if event == Some(BreakEvent::Reconnect) {
             self.breaks.reconnected();
         }
-        self.events
-            .extend(events.into_iter().map(|event| (self.now, event)));
+        self.events.extend(event.map(|event| (self.now, event)));
         let share = f64::from(u8::from(!self.breaks.is_closed()));
         // What is under way is answered at once when nothing new comes.
         let drained = self.breaks.state() == BreakState::Draining;
@@ -80,12 +80,13 @@ impl Chain {
 
     fn block(&mut self, txs: usize) {
         self.height += 1;
-        self.breaks.block(&BlockSeen {
+        let event = self.breaks.block(&BlockSeen {
             height: self.height,
-            all: Load::of_txs(txs as u64),
-            ours: Load::of_txs(txs as u64),
+            all: of_txs(txs as u64),
+            ours: of_txs(txs as u64),
             observed: self.now,
         });
+        self.events.extend(event.map(|event| (self.now, event)));
         self.next_block = self.now.saturating_add(self.interval);
     }
 
@@ -117,23 +118,35 @@ impl Chain {
     }
 
     /// A tick with so many writes under way.
-    fn tick(&mut self, in_flight: usize) -> Vec<BreakEvent> {
+    fn tick(&mut self, in_flight: usize) -> Option<BreakEvent> {
         self.now = self.now.saturating_add(TICK);
         self.facts.in_flight = in_flight;
         let before = self.breaks.state();
-        let events = self.breaks.tick(self.now, &self.facts);
+        let event = self.breaks.tick(self.now, &self.facts);
         let after = self.breaks.state();
         self.states.extend((after != before).then_some(after));
-        events
+        event
     }
 }
 
-fn pause(mode: PauseMode) -> PauseSettings {
-    PauseSettings {
-        mode,
-        ..PauseSettings::default()
-    }
-}
+const OFF: PauseSettings = PauseSettings {
+    interval: None,
+    min_tx_rate: MinTxRate::Off,
+    length: Duration::from_secs(1),
+    action: PauseAction::Pause,
+};
+const BY_CLOCK: PauseSettings = PauseSettings {
+    interval: Some(Duration::from_secs(100)),
+    ..OFF
+};
+const BY_THROUGHPUT: PauseSettings = PauseSettings {
+    min_tx_rate: MinTxRate::Percent(55),
+    ..OFF
+};
+const BY_BOTH: PauseSettings = PauseSettings {
+    min_tx_rate: MinTxRate::Percent(55),
+    ..BY_CLOCK
+};
 
 fn steady(_: f64) -> f64 {
     1_000.0
@@ -141,14 +154,14 @@ fn steady(_: f64) -> f64 {
 
 #[test]
 fn off_means_off() {
-    let mut chain = Chain::new(&pause(PauseMode::Off));
+    let mut chain = Chain::new(&OFF);
     chain.run(100, steady).run(1_000, |_| 10.0);
     assert!(chain.events.is_empty());
 }
 
 #[test]
 fn a_break_goes_through_its_states_and_lasts_as_long_as_configured() {
-    let mut chain = Chain::new(&pause(PauseMode::Interval));
+    let mut chain = Chain::new(&BY_CLOCK);
     chain.run(120, steady);
     let states = [
         BreakState::Draining,
@@ -178,7 +191,7 @@ fn a_break_goes_through_its_states_and_lasts_as_long_as_configured() {
 
 #[test]
 fn draining_awaits_answers_but_not_for_ever() {
-    let mut chain = Chain::new(&pause(PauseMode::Interval));
+    let mut chain = Chain::new(&BY_CLOCK);
     let began = chain.run_to_a_break();
     while chain.breaks.state() == BreakState::Draining {
         let until = chain.breaks.closed_until(chain.now);
@@ -193,14 +206,13 @@ fn draining_awaits_answers_but_not_for_ever() {
 fn a_reconnect_is_over_when_the_new_connections_are_up() {
     let settings = PauseSettings {
         action: PauseAction::Reconnect,
-        ..pause(PauseMode::Interval)
+        ..BY_CLOCK
     };
     let mut chain = Chain::new(&settings);
     chain.run_to_a_break();
     let mut reconnects = 0;
     for _ in 0..100 {
-        let events = chain.tick(0);
-        reconnects += usize::from(events.contains(&BreakEvent::Reconnect));
+        reconnects += usize::from(chain.tick(0) == Some(BreakEvent::Reconnect));
     }
     // The pause is over, the connections are not there.
     assert_eq!(chain.breaks.state(), BreakState::Reconnecting);
@@ -226,7 +238,7 @@ fn a_long_pause_is_not_cut_short() {
         let settings = PauseSettings {
             action,
             length: Duration::from_secs(60),
-            ..pause(PauseMode::Interval)
+            ..BY_CLOCK
         };
         let mut chain = Chain::new(&settings);
         chain.run_to_a_break();
@@ -239,11 +251,11 @@ fn a_long_pause_is_not_cut_short() {
 fn jitter_keeps_proxies_apart_and_inside_its_bounds() {
     let mut dues = Vec::new();
     for seed in 0..20 {
-        let settings = pause(PauseMode::Interval);
+        let settings = BY_CLOCK;
         let mut breaks = BreakController::new(Nanos::ZERO, &settings, seed);
         let facts = BreakFacts {
             backlogged: true,
-            connected: true,
+            takes_writes: true,
             ..BreakFacts::default()
         };
         let mut now = Nanos::ZERO;
@@ -262,7 +274,7 @@ fn jitter_keeps_proxies_apart_and_inside_its_bounds() {
 /// Case 16: a node that stalls now and then, or whose blocks come in clumps, is no slow node.
 #[test]
 fn controller_16_block_periodic_stalls_do_not_trigger() {
-    let mut chain = Chain::new(&pause(PauseMode::Threshold));
+    let mut chain = Chain::new(&BY_THROUGHPUT);
     for second in 1..=600 {
         // Every tenth block takes six seconds.
         chain.interval = Nanos::from_secs(if second % 10 == 0 { 6 } else { 1 });
@@ -283,7 +295,7 @@ fn controller_16_block_periodic_stalls_do_not_trigger() {
 /// Case 17.
 #[test]
 fn controller_17_a_halted_chain_gets_no_breaks() {
-    let mut chain = Chain::new(&pause(PauseMode::Both));
+    let mut chain = Chain::new(&BY_BOTH);
     chain.run(85, steady);
     chain.interval = Nanos::from_secs(100_000);
     chain.next_block = Nanos::from_secs(500);
@@ -307,10 +319,10 @@ fn controller_17_a_halted_chain_gets_no_breaks() {
 /// Case 18.
 #[test]
 fn controller_18_no_demand_no_breaks() {
-    let mut chain = Chain::new(&pause(PauseMode::Both));
+    let mut chain = Chain::new(&BY_BOTH);
     chain.run(90, steady);
     chain.facts = BreakFacts {
-        connected: true,
+        takes_writes: true,
         ..BreakFacts::default()
     };
     chain.run(1_000, |_| 0.0);
@@ -327,7 +339,7 @@ fn controller_18_no_demand_no_breaks() {
         }
     }
     assert_eq!(chain.breaks.state(), BreakState::Draining);
-    let mut chain = Chain::new(&pause(PauseMode::Threshold));
+    let mut chain = Chain::new(&BY_THROUGHPUT);
     chain.run(200, steady);
     chain.facts.backlogged = false;
     chain.run(1_000, |_| 50.0);
@@ -336,9 +348,9 @@ fn controller_18_no_demand_no_breaks() {
 
 #[test]
 fn a_node_that_catches_up_gets_no_breaks() {
-    let mut chain = Chain::new(&pause(PauseMode::Both));
+    let mut chain = Chain::new(&BY_BOTH);
     chain.run(95, steady);
-    chain.facts.catching_up = true;
+    chain.facts.takes_writes = false;
     chain.run(1_000, |_| 10.0);
     assert_eq!(chain.began(), []);
 }
@@ -347,7 +359,7 @@ fn a_node_that_catches_up_gets_no_breaks() {
 /// or evidence that breaks help.
 #[test]
 fn controller_19_a_real_decline_triggers_once() {
-    let mut chain = Chain::new(&pause(PauseMode::Threshold));
+    let mut chain = Chain::new(&BY_THROUGHPUT);
     chain.run(200, steady);
     assert!((chain.breaks.usual() - 1_000.0).abs() < 1e-6);
     chain.run(1_500, |_| 450.0);
@@ -365,7 +377,7 @@ fn controller_19_a_real_decline_triggers_once() {
 #[test]
 fn a_slow_decline_becomes_usual() {
     // The measured one: 41 % in 300 s.
-    let mut chain = Chain::new(&pause(PauseMode::Threshold));
+    let mut chain = Chain::new(&BY_THROUGHPUT);
     chain.run(600, |t| {
         4_167.0 - (4_167.0 - 2_438.0) * (t / 300.0).min(1.0)
     });
@@ -375,8 +387,8 @@ fn a_slow_decline_becomes_usual() {
 #[test]
 fn an_absolute_threshold_needs_no_learning() {
     let settings = PauseSettings {
-        min_tx_rate: Some(Rate::per_second(500).unwrap()),
-        ..pause(PauseMode::Threshold)
+        min_tx_rate: MinTxRate::Rate(Rate::per_second(500).unwrap()),
+        ..BY_THROUGHPUT
     };
     let mut chain = Chain::new(&settings);
     chain.run(300, |_| 400.0);
@@ -386,7 +398,7 @@ fn an_absolute_threshold_needs_no_learning() {
 
 #[test]
 fn a_single_slow_window_does_not_trigger() {
-    let mut chain = Chain::new(&pause(PauseMode::Threshold));
+    let mut chain = Chain::new(&BY_THROUGHPUT);
     chain.run(200, steady);
     for start in [200, 300, 400] {
         chain.run(start + 18, |_| 300.0).run(start + 100, steady);
@@ -399,7 +411,7 @@ fn a_single_slow_window_does_not_trigger() {
 fn controller_20_breaks_that_do_not_help_back_off() {
     let settings = PauseSettings {
         length: Duration::from_secs(5),
-        ..pause(PauseMode::Interval)
+        ..BY_CLOCK
     };
     let mut chain = Chain::new(&settings);
     chain.run(40_000, steady);
@@ -429,7 +441,7 @@ fn controller_20_breaks_that_do_not_help_back_off() {
 fn controller_20_breaks_that_help_go_on() {
     let settings = PauseSettings {
         length: Duration::from_secs(2),
-        ..pause(PauseMode::Interval)
+        ..BY_CLOCK
     };
     let mut chain = Chain::new(&settings);
     for second in 1..=1_000 {
@@ -446,7 +458,7 @@ fn controller_20_breaks_that_help_go_on() {
 /// restart is needed for it.
 #[test]
 fn controller_20_breaks_that_help_again_come_often_again() {
-    let mut chain = Chain::new(&pause(PauseMode::Interval));
+    let mut chain = Chain::new(&BY_CLOCK);
     chain.run(3_000, steady);
     assert!(chain.breaks.interval() > Nanos::from_secs(300));
     for second in 3_001..=9_000 {

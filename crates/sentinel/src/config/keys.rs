@@ -5,13 +5,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use control::{PaceMode, PaceSettings, PauseAction};
+use control::{MinTxRate, PaceMode, PaceSettings, PauseAction, PauseSettings};
 use fairq::{Network, Weight};
 use pacing::Rate;
 use rpc::Endpoint;
 use tracing::Level;
 
-use super::value::{ABOVE_ZERO, MinTxRate, Size, Value, within};
+use super::value::{ABOVE_ZERO, Size, Value, within};
 use super::{AsyncAck, Fixed, WriteOrder};
 
 /// One key of the configuration.
@@ -261,13 +261,13 @@ settings! {
 
     /// `[pause]` When the node is given a break.
     pause: Pause {
-        interval: Option<Duration> = None; flag("pause-interval", "DURATION"),
+        interval: Option<Duration> = PauseSettings::default().interval; flag("pause-interval", "DURATION"),
             "Time from one break of the clock to the next; off for none", ..=Some(Duration::from_hours(24));
-        min_tx_rate: MinTxRate = MinTxRate::Off; flag("min-tx-rate", "RATE"),
+        min_tx_rate: MinTxRate = PauseSettings::default().min_tx_rate; flag("min-tx-rate", "RATE"),
             "A break comes when fewer transactions a second are committed under demand: a rate, a share of the rate the node was seen to sustain such as 60%, learn for 55%, or off";
-        length as "pause.for": Duration = Duration::from_secs(1); flag("pause-for", "DURATION"),
+        length as "pause.for": Duration = PauseSettings::default().length; flag("pause-for", "DURATION"),
             "How long a break lasts", TIMEOUT;
-        action: PauseAction = PauseAction::Pause; flag("pause-action", "ACTION"),
+        action: PauseAction = PauseSettings::default().action; flag("pause-action", "ACTION"),
             "What a break does: nothing is sent, or the write connections are replaced as well";
     }
 

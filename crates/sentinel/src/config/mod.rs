@@ -13,9 +13,9 @@ use std::fmt::{self, Write as _};
 use std::path::Path;
 
 use bytes::Bytes;
-use control::{PaceSettings, PauseMode, PauseSettings};
+use control::{PaceSettings, PauseSettings};
 
-pub use control::{PaceMode, PauseAction};
+pub use control::{MinTxRate, PaceMode, PauseAction};
 
 pub use self::fixed::Fixed;
 pub use self::keys::{
@@ -23,7 +23,6 @@ pub use self::keys::{
     Shutdown, Trust, Upstream, Ws,
 };
 pub use self::layers::{FlagValue, Origin, Sources};
-pub use self::value::MinTxRate;
 
 use self::layers::Layer;
 
@@ -81,7 +80,6 @@ impl Config {
             min_req: self.pace.min_req,
             in_flight: self.pace.inflight,
             connections: self.upstream.connections,
-            ..PaceSettings::default()
         }
     }
 
@@ -93,24 +91,12 @@ impl Config {
             length,
             action,
         } = self.pause;
-        let mut settings = PauseSettings {
-            mode: match (interval, min_tx_rate) {
-                (None, MinTxRate::Off) => PauseMode::Off,
-                (Some(_), MinTxRate::Off) => PauseMode::Interval,
-                (None, _) => PauseMode::Threshold,
-                (Some(_), _) => PauseMode::Both,
-            },
-            action,
+        PauseSettings {
+            interval,
+            min_tx_rate,
             length,
-            ..PauseSettings::default()
-        };
-        settings.interval = interval.unwrap_or(settings.interval);
-        match min_tx_rate {
-            MinTxRate::Off => {}
-            MinTxRate::Rate(rate) => settings.min_tx_rate = Some(rate),
-            MinTxRate::Percent(percent) => settings.min_fraction = f64::from(percent) / 100.0,
+            action,
         }
-        settings
     }
 }
 

@@ -7,7 +7,7 @@ use std::ops::{Bound, RangeBounds};
 use std::str::FromStr;
 use std::time::Duration;
 
-use control::{PaceMode, PauseAction};
+use control::{MinTxRate, PaceMode, PauseAction};
 use fairq::{Network, Weight};
 use pacing::{Nanos, Rate};
 use rpc::Endpoint;
@@ -198,17 +198,6 @@ const UNITS: [(&str, usize); 8] = [
     ("MiB", 1 << 20),
     ("GiB", 1 << 30),
 ];
-
-/// Below which throughput the node is given a break.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum MinTxRate {
-    /// Throughput brings no breaks.
-    Off,
-    /// Committed transactions a second.
-    Rate(Rate),
-    /// Percent of the rate that the node was seen to sustain.
-    Percent(u8),
-}
 
 impl Value for MinTxRate {
     fn read(text: &str) -> Result<Self, String> {

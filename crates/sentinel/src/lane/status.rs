@@ -129,32 +129,33 @@ pub struct Explained {
 /// load in which two of them take turns does not fill the log.
 #[derive(Debug, Default)]
 pub(super) struct BoundLog {
-    logged: usize,
+    /// Its name; empty while none was.
+    logged: &'static str,
     /// Which, and since when it holds.
-    next: Option<(usize, Nanos)>,
+    next: Option<(&'static str, Nanos)>,
 }
 
 impl BoundLog {
     /// Looks at the bound that holds now, and logs it when it has held for long enough and another was
     /// logged last: whether it did.
     pub(super) fn look(&mut self, bound: &Bound, now: Nanos) -> bool {
-        let place = bound.place();
-        if self.logged == place {
+        let name = bound.name();
+        if self.logged == name || self.logged.is_empty() && *bound == Bound::Nothing {
             self.next = None;
             return false;
         }
         let since = match self.next {
-            Some((known, since)) if known == place => since,
+            Some((known, since)) if known == name => since,
             _ => now,
         };
-        self.next = Some((place, since));
+        self.next = Some((name, since));
         let is_due = now.saturating_sub(since) >= HELD_FOR;
         if is_due {
             match bound {
                 Bound::Nothing => info!("nothing holds writes back"),
-                bound => info!(bound = bound.name(), "writes wait for {}", bound.told(now)),
+                bound => info!(bound = name, "writes wait for {}", bound.text(now)),
             }
-            self.logged = place;
+            self.logged = name;
         }
         is_due
     }

@@ -2,11 +2,12 @@
 
 use control::Bound;
 use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::{Metric, Registry, Unit};
 use serde::Serialize;
 
-use super::family;
+use super::{Labels, family, metric};
 
 /// Defines [`Gauges`] and registers a metric for each of its fields: field and type, the metric's
 /// name, its unit if its name is to have one, and its help.
@@ -93,8 +94,11 @@ impl Gauges {
 
     fn register_bound(&self, registry: &mut Registry) {
         let help = "1 for what holds the next write back";
-        let gauges: [Gauge; _] = family(registry, "bound", help, "bound", Bound::NAMES);
-        gauges[self.bound.place()].set(1);
+        let bounds: Family<Labels<1>, Gauge> = metric(registry, "bound", help);
+        for name in Bound::NAMES {
+            let gauge = bounds.get_or_create_owned(&[("bound", *name)]);
+            gauge.set(i64::from(*name == self.bound.name()));
+        }
     }
 }
 

@@ -246,7 +246,7 @@ impl Operator {
 
 /// What holds back the writes of a client: what holds all back, or its share.
 fn holds(explained: &Explained, status: &Status, now: Nanos) -> Option<(Reason, String)> {
-    let of_all = status.bound.told(now).to_string();
+    let of_all = status.bound.text(now);
     let reason = match status.bound {
         Bound::NodeDown { .. } | Bound::NodeSilent { .. } => Reason::Upstream,
         _ => Reason::Rate,
@@ -266,7 +266,7 @@ fn holds(explained: &Explained, status: &Status, now: Nanos) -> Option<(Reason, 
     };
     Some((
         reason,
-        format!("{}; all wait for {of_all}", share.told(now)),
+        format!("{}; all wait for {of_all}", share.text(now)),
     ))
 }
 

@@ -93,7 +93,7 @@ impl Snapshot {
 
     /// What holds the next write back, in a sentence.
     pub fn bound(&self) -> String {
-        self.status.bound.told(self.at).to_string()
+        self.status.bound.text(self.at)
     }
 }
 

@@ -93,7 +93,7 @@ impl Proxy {
             passes: pace.mode != PaceMode::Off,
             used: 1,
             loads: vec![0; CONNECTIONS + 1],
-            own: Load::ZERO,
+            own: Load::default(),
             unit: Unit::Transactions,
             queue: VecDeque::new(),
             polite_queue: VecDeque::new(),
@@ -149,7 +149,8 @@ impl Proxy {
             lines: self.lines(),
         };
         let grant = self.pacer.grant(now, demand);
-        self.bounds[self.pacer.bound().place()] += 1;
+        let is_it = |name: &&str| *name == self.pacer.bound().name();
+        self.bounds[Bound::NAMES.iter().position(is_it).unwrap()] += 1;
         let mut amount = 0;
         for left in (0..grant.now).rev() {
             amount += self.send(now, node).of(self.pacer.unit());
@@ -174,7 +175,7 @@ impl Proxy {
         let next = self.again.pop_front().or_else(|| self.next_turn());
         let Some(mut request) = next else {
             self.pacer.unused(1);
-            return Load::ZERO;
+            return Load::default();
         };
         request.sent = now;
         let usual = (0..self.used).min_by_key(|place| self.loads[*place]);

@@ -2,30 +2,28 @@
 
 use super::*;
 
-fn mode(interval: &str, min_tx_rate: &str) -> PauseMode {
-    let text = format!("[pause]\ninterval = \"{interval}\"\nmin_tx_rate = \"{min_tx_rate}\"\n");
-    file(&text).unwrap().config.breaks().mode
-}
-
 #[test]
 fn breaks_come_by_what_is_set() {
-    assert_eq!(mode("off", "off"), PauseMode::Off);
-    assert_eq!(mode("100s", "off"), PauseMode::Interval);
-    assert_eq!(mode("off", "500"), PauseMode::Threshold);
-    assert_eq!(mode("100s", "learn"), PauseMode::Both);
-    let breaks = |least: &str| {
-        let text = format!("[pause]\nmin_tx_rate = \"{least}\"\n");
+    let breaks = |keys: &str| {
+        let text = format!("[pause]\n{keys}\n");
         file(&text).unwrap().config.breaks()
     };
-    assert_eq!(breaks("500").min_tx_rate, Some(rate(500)));
-    assert_eq!(breaks("60%").min_fraction, 0.6);
-    assert_eq!(
-        breaks("learn"),
-        PauseSettings {
-            mode: PauseMode::Threshold,
+    assert_eq!(breaks(""), PauseSettings::default());
+    let interval = breaks("interval = \"100s\"").interval;
+    assert_eq!(interval, Some(Duration::from_secs(100)));
+    for (text, least) in [
+        ("off", MinTxRate::Off),
+        ("500", MinTxRate::Rate(rate(500))),
+        ("60%", MinTxRate::Percent(60)),
+        ("learn", MinTxRate::Percent(55)),
+    ] {
+        let set = breaks(&format!("min_tx_rate = \"{text}\""));
+        let expected = PauseSettings {
+            min_tx_rate: least,
             ..PauseSettings::default()
-        }
-    );
+        };
+        assert_eq!(set, expected);
+    }
 }
 
 #[test]

@@ -96,7 +96,9 @@ impl Worker {
             ours: committed.ours,
         };
         self.pacer.block(now, &seen, unit, self.writes.own());
-        self.breaks.block(&seen);
+        if let Some(event) = self.breaks.block(&seen) {
+            self.on_break(event, now);
+        }
         let last = self.last_block.replace(block.observed);
         let since_last = last.map(|last| block.observed.saturating_sub(last));
         self.metrics.block(all.txs, since_last);
@@ -184,11 +186,10 @@ impl Worker {
         let facts = BreakFacts {
             backlogged: queued || self.writes.count(WriteState::Ready) > 0,
             in_flight: self.writes.count(WriteState::UnderWay),
-            catching_up: !self.active_takes_writes(),
-            connected: self.pool.is_up(),
+            takes_writes: self.active_takes_writes() && self.pool.is_up(),
         };
         let before = self.breaks.state();
-        for event in self.breaks.tick(now, &facts) {
+        if let Some(event) = self.breaks.tick(now, &facts) {
             self.on_break(event, now);
         }
         let state = self.breaks.state();
