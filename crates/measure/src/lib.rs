@@ -28,7 +28,7 @@ pub use format::event::{
     Reconnected, Reply, Sent, SourceId, TxHash, UNKNOWN_CODE, Unsent, UnsentReason, hash_prefix,
 };
 pub use format::evidence::{
-    Evidence, EvidenceKind, LateOrUnsent, LimitedBy, Stage, StageEvidence, Strength,
+    Evidence, EvidenceKind, LateOrUnsent, LimitedBy, MeshEvidence, Stage, StageEvidence, Strength,
 };
 pub use format::fate::{Fate, Offered};
 pub use format::latency::{

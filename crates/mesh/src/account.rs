@@ -217,6 +217,18 @@ impl Account {
         &self.seconds[self.seconds.len() - 1]
     }
 
+    /// The seconds of each node in which the load was offered; what comes later is a part of a second, while the
+    /// mesh drains. A machine of several has rows of its own nodes only.
+    pub(crate) fn offered_rows(&self) -> Vec<Vec<&NodeSecond>> {
+        let mut nodes: Vec<Vec<&NodeSecond>> = vec![Vec::new(); self.nodes.len()];
+        let rows = self.seconds.iter();
+        for row in rows.filter(|row| row.second < self.duration.as_secs()) {
+            nodes[usize::from(row.node)].push(row);
+        }
+        nodes.retain(|rows| !rows.is_empty());
+        nodes
+    }
+
     /// All nodes together.
     pub(crate) fn total(&self) -> Counters {
         sum(self.nodes.iter().map(|node| node.total))

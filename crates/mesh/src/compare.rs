@@ -3,16 +3,16 @@
 use std::path::Path;
 
 use harness::{RunFolder, Shutdown, default_folder, exit, note, print};
-use measure::{Change, ValueDifference, Values, compare_values};
+use measure::{Change, ScheduleVerdict, ValueDifference, Values, compare_values};
 use ops::command::{CommandError, failed, usage};
 use report::text::{number, or_dash, percent_tenths};
 use report::{Page, Table, verdict_name, verdict_words};
 use serde_json::{Map, Value, json};
 
-use super::judge::ScheduleKept;
 use super::load::MeshLoad;
 use super::plan::MeshPlan;
 use super::summary::MeshSummary;
+use super::table;
 use crate::cli::CompareArgs;
 
 /// One of the things that are compared, with its runs.
@@ -129,7 +129,7 @@ impl Side {
         let figures = &summary.figures;
         let problem = match (&summary.verdict.gave_first, summary.verdict.schedule) {
             _ if summary.is_disturbed() => "; other programs had CPUs that it lacked",
-            (_, ScheduleKept::Invalid) => "; the generator fell behind",
+            (_, ScheduleVerdict::Invalid) => "; the generator fell behind",
             (Some(_), _) => "; not sustained",
             (None, _) => "",
         };
@@ -182,7 +182,7 @@ impl Side {
             let count = gave.count();
             remarks.push(format!(
                 "{name}: not sustained in {count} of {valid} runs; {}",
-                first.sentence
+                table::gave_first(first)
             ));
         }
         remarks
@@ -223,7 +223,7 @@ impl<'a> Comparison<'a> {
                 "{} against {} ({} against {} runs)",
                 side.name, base.name, runs[0], runs[1]
             );
-            (heading, table(differences))
+            (heading, changes(differences))
         });
         tables.collect()
     }
@@ -309,7 +309,7 @@ fn means(side: &Side) -> Table {
         .table()
 }
 
-fn table(differences: &[ValueDifference]) -> Table {
+fn changes(differences: &[ValueDifference]) -> Table {
     Table::of(METRICS.iter().zip(differences))
         .text("figure", |(metric, _)| metric.name)
         .number("before", number, |(_, it)| it.base)
@@ -428,8 +428,8 @@ mod tests {
                 .to_vec(),
         };
         let sides = [
-            side("a", ScheduleKept::Valid, 1_000.0),
-            side("b", ScheduleKept::Invalid, 500.0),
+            side("a", ScheduleVerdict::Valid, 1_000.0),
+            side("b", ScheduleVerdict::Invalid, 500.0),
         ];
         let comparison = Comparison::of(&sides, 0.05);
         assert_eq!(sides[1].valid().count(), 0);

@@ -1,12 +1,13 @@
 //! The one place that judges a mesh run: whether the load was offered as planned, and what gave first.
 //!
 //! Evidence comes before conclusions: each piece is something that was seen, and when it began. A cause is
-//! something that was at its limit when, or shortly before, the first symptom began.
+//! something that was at its limit when, or shortly before, the first symptom began. `report` has the sentences.
 
 use std::collections::BTreeMap;
 
 use harness::BitRate;
 use measure::limits::{SUSTAINED_SHARE, UNSENT_SHARE_INVALID};
+use measure::{Evidence, EvidenceKind, LimitedBy, MeshEvidence, ScheduleVerdict, Strength};
 use serde::Serialize;
 
 use super::account::{Account, GENERATOR, NodeSecond};
@@ -24,386 +25,283 @@ pub(crate) struct Bounds<'a> {
     pub(crate) interrupted: bool,
 }
 
-/// What can give first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Cause {
-    /// A node ended.
-    NodeEnded,
-    /// The load was not offered as planned, with CPU to spare.
-    Generator,
-    /// A node wrote as much as its rate allows.
-    Link,
-    /// A node had all the CPU that it may use.
-    NodeCpu,
-    /// The machine had no CPU to spare, and programs that are not of the mesh had a part of it.
-    OtherPrograms,
-    /// The machine had no CPU to spare.
-    MachineCpu,
-    /// A queue was full with everything else to spare.
-    Queue,
-    /// Nothing that is measured was at its limit.
-    Unknown,
-}
-
-/// Something that was seen, and when it began.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Finding {
-    /// The second since the origin in which it began.
-    pub(crate) since_s: u64,
-    /// What it can be the cause of; `None` for a symptom.
-    pub(crate) cause: Option<Cause>,
-    /// What was seen, with its numbers.
-    pub(crate) text: String,
-}
-
 /// What gave first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct GaveFirst {
-    pub(crate) cause: Cause,
     /// The second in which the first symptom began.
     pub(crate) since_s: u64,
     /// The step of the profile, from 0.
     pub(crate) step: u32,
-    /// In one sentence.
-    pub(crate) sentence: String,
+    /// The first symptom.
+    pub(crate) symptom: Evidence,
+    /// What was at its limit then; `None` when nothing was that is measured.
+    pub(crate) cause: Option<Evidence>,
 }
 
-/// How well the load was offered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ScheduleKept {
-    /// Everything, in time.
-    Valid,
-    /// Not everything in time, but only after something of the mesh had given: later steps are
-    /// no evidence for higher rates.
-    Degraded,
-    /// The generator itself failed: the rest of the run is no evidence about the mesh.
-    Invalid,
+impl GaveFirst {
+    /// Whether the generator failed by itself.
+    pub(crate) fn is_generator(&self) -> bool {
+        let cause = self.cause.as_ref().map(|it| &it.kind);
+        matches!(
+            cause,
+            Some(EvidenceKind::Mesh(MeshEvidence::OfferShort { .. }))
+        )
+    }
+
+    /// Whether other programs had the CPUs that the mesh lacked.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        let cause = self.cause.as_ref();
+        cause.is_some_and(|it| it.points_to == LimitedBy::Unknown)
+    }
 }
 
 /// Everything that the judge concludes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Judgement {
-    pub(crate) schedule: ScheduleKept,
+    /// How well the load was offered. Degraded: not in time, but only after something of the mesh had given, so later
+    /// steps are no evidence for higher rates. Invalid: the run is no evidence about the mesh.
+    pub(crate) schedule: ScheduleVerdict,
     pub(crate) gave_first: Option<GaveFirst>,
     /// In the order of time.
-    pub(crate) evidence: Vec<Finding>,
+    pub(crate) evidence: Vec<Evidence>,
     /// What was still under way at the end; `None` when all had arrived.
     pub(crate) undrained: Option<String>,
 }
 
 /// Judges a run.
 pub(crate) fn judge(account: &Account, bounds: &Bounds<'_>) -> Judgement {
-    let offered_s = account.duration.as_secs();
-    let seconds: Vec<&NodeSecond> = account
-        .seconds
-        .iter()
-        .filter(|it| it.second < offered_s)
-        .collect();
-    let in_all = (!bounds.interrupted).then(|| shortfall_in_all(&seconds, account));
-    let shortfall = shortfall(&seconds).or(in_all.flatten());
-    let mut symptoms = [
-        missing_entries(&seconds, bounds),
-        drops(&seconds),
-        shortfall.clone(),
-    ];
-    symptoms.sort_by_key(|finding| finding.as_ref().map_or(u64::MAX, |it| it.since_s));
-    let first = symptoms
-        .iter()
+    let nodes = account.offered_rows();
+    let generator = nodes.iter().find(|rows| rows[0].node == GENERATOR);
+    let generator = generator.map_or(&[][..], Vec::as_slice);
+    let in_all = (!bounds.interrupted).then(|| shortfall_in_all(generator, account));
+    let shortfall = shortfall(generator).or(in_all.flatten());
+    let drops = drops(&nodes);
+    let missing = missing_entries(&nodes, generator, bounds.entries);
+    let mut symptoms: Vec<&Evidence> = [&missing, &drops, &shortfall]
+        .into_iter()
         .flatten()
-        .next()
-        .map(|finding| finding.since_s);
-    let mut causes: Vec<Finding> = [
+        .collect();
+    symptoms.sort_by_key(|it| since_s(it));
+    let first = symptoms.first().copied();
+    let causes = [
         ended(account),
-        link(&seconds, bounds),
-        node_cpu(&seconds),
-        machine_cpu(account, offered_s, first),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let is_early = |finding: &&Finding| first.is_some_and(|at| finding.since_s <= at + REACH_S);
-    // In the order of `causes`: what explains most comes first.
-    let cause = causes.iter().find(is_early).cloned();
-    let gave_first = first.map(|since_s| {
-        let symptom = symptoms.iter().flatten().next().map(|it| it.text.clone());
-        let step = account
-            .steps
-            .iter()
-            .rev()
-            .find(|it| it.step.start.as_secs() <= since_s);
-        let step = step.map_or(0, |it| it.step.index);
-        gave_first(
-            cause.as_ref(),
-            since_s,
-            step,
-            &symptom.unwrap_or_default(),
-            &symptoms,
-        )
+        at_limit(&nodes, |row| rate_reached(row, bounds.node_rate)),
+        at_limit(&nodes, cpu_full),
+        machine_full(account, first.map_or(0, since_s)),
+    ];
+    let gave_first = first.map(|symptom| {
+        let since = since_s(symptom);
+        // What explains most comes first.
+        let all = causes.iter().chain([&shortfall, &drops]).flatten();
+        let mut early = all.filter(|it| since_s(it) <= since + REACH_S);
+        let mut steps = account.steps.iter().rev();
+        GaveFirst {
+            since_s: since,
+            step: steps
+                .find(|it| it.step.start.as_secs() <= since)
+                .map_or(0, |it| it.step.index),
+            symptom: symptom.clone(),
+            cause: early.next().cloned(),
+        }
     });
     let schedule = match (&shortfall, &gave_first) {
-        (None, _) => ScheduleKept::Valid,
-        (Some(_), Some(first)) if first.cause != Cause::Generator => ScheduleKept::Degraded,
-        (Some(_), _) => ScheduleKept::Invalid,
+        (None, _) => ScheduleVerdict::Valid,
+        (Some(_), Some(first)) if !first.is_generator() => ScheduleVerdict::Degraded,
+        (Some(_), _) => ScheduleVerdict::Invalid,
     };
-    causes.extend(symptoms.into_iter().flatten());
-    causes.sort_by_key(|finding| finding.since_s);
+    let mut evidence: Vec<Evidence> = symptoms
+        .into_iter()
+        .chain(causes.iter().flatten())
+        .cloned()
+        .collect();
+    evidence.sort_by_key(since_s);
     Judgement {
         schedule,
         gave_first,
-        evidence: causes,
+        evidence,
         undrained: None,
     }
 }
 
-fn gave_first(
-    cause: Option<&Finding>,
-    since_s: u64,
-    step: u32,
-    symptom: &str,
-    symptoms: &[Option<Finding>],
-) -> GaveFirst {
-    let is_of = |wanted: Option<Cause>| {
-        let mut early = symptoms
-            .iter()
-            .flatten()
-            .filter(|it| it.since_s <= since_s + REACH_S);
-        early.any(|finding| finding.cause == wanted)
-    };
-    let (cause, why) = match cause {
-        Some(finding) => (
-            finding.cause.unwrap_or(Cause::Unknown),
-            finding.text.as_str(),
-        ),
-        None if is_of(Some(Cause::Generator)) => (
-            Cause::Generator,
-            "the generator itself, while no CPU and no link was at its limit",
-        ),
-        None if is_of(Some(Cause::Queue)) => (
-            Cause::Queue,
-            "a queue, while no CPU and no link was at its limit: it is short for the bursts, or a peer \
-             does not read",
-        ),
-        None => (
-            Cause::Unknown,
-            "cannot tell: no CPU, link, queue or generator was at its limit",
-        ),
-    };
-    GaveFirst {
-        cause,
-        since_s,
-        step,
-        sentence: format!("{why} (second {since_s}, step {}: {symptom})", step + 1),
+fn since_s(evidence: &Evidence) -> u64 {
+    evidence.from_s.unwrap_or_default().max(0.0) as u64
+}
+
+/// Evidence from a second on.
+fn evidence(found: MeshEvidence, points_to: LimitedBy, txs: u64, from_s: f64) -> Evidence {
+    Evidence {
+        kind: EvidenceKind::Mesh(found),
+        points_to,
+        strength: Strength::Strong,
+        txs,
+        from_s: Some(from_s),
+        until_s: None,
     }
 }
 
-/// Seconds of one node.
-fn of(seconds: &[&NodeSecond], node: u16) -> impl Iterator<Item = NodeSecond> {
-    let rows = seconds.iter().filter(move |it| it.node == node);
-    rows.map(|row| (*row).clone())
-        .collect::<Vec<_>>()
-        .into_iter()
-}
-
-/// The first second of the first [`IN_A_ROW`] in a row in which something holds.
-fn onset(rows: impl Iterator<Item = (u64, bool)>) -> Option<u64> {
-    let mut since = None;
-    for (second, holds) in rows {
-        match (holds, since) {
-            (true, None) => since = Some(second),
-            (true, Some(first)) if second + 1 >= first + IN_A_ROW => return since,
-            (true, Some(_)) => {}
-            (false, _) => since = None,
+/// What is found in the first of two rows in a row in which something is found: a single second may be anything.
+fn onset<'a, R, T>(
+    rows: impl IntoIterator<Item = &'a R>,
+    mut find: impl FnMut(&R) -> Option<T>,
+) -> Option<T>
+where
+    R: 'a,
+{
+    let mut first = None;
+    for row in rows {
+        let found = find(row);
+        if found.is_some() && first.is_some() {
+            return first;
         }
+        first = found;
     }
     None
 }
 
-fn nodes(seconds: &[&NodeSecond]) -> u16 {
-    seconds
+/// The earliest onset in the rows of any node.
+fn at_limit(
+    nodes: &[Vec<&NodeSecond>],
+    find: impl Fn(&NodeSecond) -> Option<Evidence>,
+) -> Option<Evidence> {
+    let onsets = nodes
         .iter()
-        .map(|it| it.node + 1)
-        .max()
-        .unwrap_or_default()
+        .filter_map(|rows| onset(rows.iter().copied(), &find));
+    onsets.min_by_key(since_s)
 }
 
-/// A node saw fewer entries than were offered.
-fn missing_entries(seconds: &[&NodeSecond], bounds: &Bounds<'_>) -> Option<Finding> {
-    let host = of(seconds, GENERATOR).map(|row| (row.second, row.counters.offered));
-    let offered: BTreeMap<u64, u64> = host.collect();
-    let of_second = |second: u64| offered.get(&second).copied().unwrap_or_default();
-    let onsets = (0..nodes(seconds)).filter_map(|node| {
-        let rows = of(seconds, node).map(|row| {
-            let due = of_second(row.second) as f64 * bounds.entries;
-            let seen = row.counters.entries as f64;
-            (row.second, seen < SUSTAINED_SHARE * due - SLACK)
-        });
-        Some((onset(rows)?, node))
-    });
-    let (since_s, node) = onsets.min()?;
-    let row = of(seconds, node).find(|row| row.second == since_s)?;
-    let (came, went) = (row.counters.entries, of_second(since_s));
-    Some(Finding {
-        since_s,
-        cause: None,
-        text: format!("node {node} saw {came} new entries, of {went} offered in that second"),
+/// A node saw fewer entries than were offered, with so many entries in a transaction.
+fn missing_entries(
+    nodes: &[Vec<&NodeSecond>],
+    generator: &[&NodeSecond],
+    entries: f64,
+) -> Option<Evidence> {
+    let offered: BTreeMap<u64, u64> = generator
+        .iter()
+        .map(|row| (row.second, row.counters.offered))
+        .collect();
+    at_limit(nodes, |row| {
+        let offered = offered.get(&row.second).copied().unwrap_or_default();
+        let (due, seen) = (offered as f64 * entries, row.counters.entries);
+        let found = MeshEvidence::EntriesMissing {
+            node: row.node,
+            seen,
+            offered,
+        };
+        let txs = offered.saturating_sub(seen);
+        ((seen as f64) < SUSTAINED_SHARE * due - SLACK)
+            .then(|| evidence(found, LimitedBy::Node, txs, row.second as f64))
     })
 }
 
-fn drops(seconds: &[&NodeSecond]) -> Option<Finding> {
-    let row = seconds.iter().find(|row| row.counters.dropped_full > 0)?;
-    let (node, dropped) = (row.node, row.counters.dropped_full);
-    Some(Finding {
-        since_s: row.second,
-        cause: Some(Cause::Queue),
-        text: format!("node {node} dropped {dropped} parcels at full queues"),
+fn drops(nodes: &[Vec<&NodeSecond>]) -> Option<Evidence> {
+    let rows = nodes.iter().flatten();
+    let dropped = rows.filter(|row| row.counters.dropped_full > 0);
+    dropped.min_by_key(|row| row.second).map(|row| {
+        let found = MeshEvidence::QueueFull { node: row.node };
+        let txs = row.counters.dropped_full;
+        evidence(found, LimitedBy::Node, txs, row.second as f64)
     })
 }
 
 /// The generator offered less than was due, or late.
-fn shortfall(seconds: &[&NodeSecond]) -> Option<Finding> {
+fn shortfall(generator: &[&NodeSecond]) -> Option<Evidence> {
     let (mut due, mut offered) = (0, 0);
-    let rows = of(seconds, GENERATOR).map(|row| {
+    onset(generator.iter().copied(), |row| {
         due += row.planned;
         offered += row.counters.offered;
         let behind = due.saturating_sub(offered) as f64;
-        let is_late = row.lateness.p99_ms.is_some_and(|late| late > LATE_MS);
-        (
-            row.second,
-            is_late || behind > row.planned as f64 * UNSENT_SHARE_INVALID + SLACK,
-        )
-    });
-    let since_s = onset(rows)?;
-    let row = of(seconds, GENERATOR).find(|row| row.second == since_s)?;
-    let late = row.lateness.p99_ms.unwrap_or_default();
-    Some(Finding {
-        since_s,
-        cause: Some(Cause::Generator),
-        text: format!(
-            "the generator offered {} of {} transactions in that second, p99 of the lateness {late:.0} ms",
-            row.counters.offered, row.planned
-        ),
+        let late_ms = row.lateness.p99_ms.unwrap_or_default();
+        let found = MeshEvidence::OfferShort {
+            offered: row.counters.offered,
+            planned: row.planned,
+            late_ms: Some(late_ms),
+        };
+        let is_short = behind > row.planned as f64 * UNSENT_SHARE_INVALID + SLACK;
+        (late_ms > LATE_MS || is_short).then(|| {
+            let txs = due.saturating_sub(offered);
+            evidence(found, LimitedBy::Schedule, txs, row.second as f64)
+        })
     })
 }
 
 /// The same over the whole load: a generator without a CPU reports no second in time, and a load may be shorter
 /// than the seconds in a row that are looked for.
-fn shortfall_in_all(seconds: &[&NodeSecond], account: &Account) -> Option<Finding> {
+fn shortfall_in_all(generator: &[&NodeSecond], account: &Account) -> Option<Evidence> {
     let planned = account.planned();
-    let offered: u64 = of(seconds, GENERATOR).map(|row| row.counters.offered).sum();
+    let offered: u64 = generator.iter().map(|row| row.counters.offered).sum();
     let is_short = (offered as f64) < SUSTAINED_SHARE * planned as f64 - SLACK;
-    is_short.then(|| Finding {
-        since_s: 0,
-        cause: Some(Cause::Generator),
-        text: format!(
-            "the generator had offered {offered} of {planned} transactions when the load was over"
-        ),
+    is_short.then(|| {
+        let found = MeshEvidence::OfferShort {
+            offered,
+            planned,
+            late_ms: None,
+        };
+        evidence(found, LimitedBy::Schedule, planned - offered, 0.0)
     })
 }
 
-fn ended(account: &Account) -> Option<Finding> {
-    let ends = account.nodes.iter().enumerate();
+fn ended(account: &Account) -> Option<Evidence> {
+    let ends = (0..).zip(&account.nodes);
     let ends = ends.filter_map(|(node, it)| Some((it.ended_s?, node)));
     let (at_s, node) = ends.min_by(|one, other| one.0.total_cmp(&other.0))?;
-    Some(Finding {
-        since_s: at_s.max(0.0) as u64,
-        cause: Some(Cause::NodeEnded),
-        text: format!("node {node} ended at {at_s:.1} s"),
-    })
+    let found = MeshEvidence::NodeEnded { node };
+    Some(evidence(found, LimitedBy::Node, 0, at_s))
 }
 
-fn link(seconds: &[&NodeSecond], bounds: &Bounds<'_>) -> Option<Finding> {
-    first_node(seconds, |row| {
-        let limit = PerNode::of(bounds.node_rate, row.node)?.bits_per_second() / 8.0;
-        let bytes = row.counters.bytes_out as f64;
-        (bytes >= limit * FULL_LINK).then(|| Finding {
-            since_s: row.second,
-            cause: Some(Cause::Link),
-            text: format!(
-                "node {} wrote {:.2} MB/s of the {:.2} MB/s that it may write",
-                row.node,
-                bytes / 1e6,
-                limit / 1e6
-            ),
-        })
-    })
+fn rate_reached(row: &NodeSecond, rates: &[PerNode<BitRate>]) -> Option<Evidence> {
+    let limit = PerNode::of(rates, row.node)?.bits_per_second() / 8.0;
+    let bytes = row.counters.bytes_out as f64;
+    let found = MeshEvidence::RateReached {
+        node: row.node,
+        bytes_per_s: bytes,
+        limit_bytes_per_s: limit,
+    };
+    (bytes >= limit * FULL_LINK).then(|| evidence(found, LimitedBy::Node, 0, row.second as f64))
 }
 
-fn node_cpu(seconds: &[&NodeSecond]) -> Option<Finding> {
-    first_node(seconds, |row| {
-        let cpus = row.counters.cpu_ns as f64 / 1e9;
-        (cpus >= FULL_CPU).then(|| Finding {
-            since_s: row.second,
-            cause: Some(Cause::NodeCpu),
-            text: format!(
-                "the CPU of node {}: {cpus:.2} of the one CPU that it can use",
-                row.node
-            ),
-        })
-    })
-}
-
-/// The earliest finding of any node that holds [`IN_A_ROW`].
-fn first_node(
-    seconds: &[&NodeSecond],
-    find: impl Fn(&NodeSecond) -> Option<Finding>,
-) -> Option<Finding> {
-    let onsets = (0..nodes(seconds)).filter_map(|node| {
-        let rows = of(seconds, node).map(|row| (row.second, find(&row).is_some()));
-        let since = onset(rows)?;
-        of(seconds, node)
-            .find(|row| row.second == since)
-            .and_then(|row| find(&row))
-    });
-    onsets.min_by_key(|finding| finding.since_s)
+fn cpu_full(row: &NodeSecond) -> Option<Evidence> {
+    let cpus = row.counters.cpu_ns as f64 / 1e9;
+    let node = row.node;
+    let found = MeshEvidence::CpuFull { node, cpus };
+    (cpus >= FULL_CPU).then(|| evidence(found, LimitedBy::Node, 0, row.second as f64))
 }
 
 /// The machine had no CPU to spare. When programs that are not of the mesh had a part of its CPUs as the first
 /// symptom began, that is no evidence of what the mesh can do.
-fn machine_cpu(account: &Account, offered_s: u64, first: Option<u64>) -> Option<Finding> {
+fn machine_full(account: &Account, first: u64) -> Option<Evidence> {
+    let offered_s = account.duration.as_secs();
     let during = || account.machine.iter().filter(|it| it.second < offered_s);
-    let is_full = |it: &&MachineSecond| it.busy + it.stolen >= it.cpus * FULL_MACHINE;
-    let since_s = onset(during().map(|it| (it.second, is_full(&it))))?;
-    let at_s = first.unwrap_or_default().max(since_s);
-    let found = during().find(|it| it.second == at_s)?;
-    let seconds = at_s..at_s + IN_A_ROW;
-    let rows = || {
-        account
-            .seconds
-            .iter()
-            .filter(|it| seconds.contains(&it.second))
-    };
-    let waited: u64 = rows().map(|row| row.counters.wait_ns).sum();
-    let used: u64 = rows().map(|row| row.counters.cpu_ns).sum();
+    let is_full = |it: &MachineSecond| it.busy + it.stolen >= it.cpus * FULL_MACHINE;
+    let since = onset(during(), |it| is_full(it).then_some(it.second))?;
+    let at = first.max(since);
+    let machine = during().find(|it| it.second == at)?;
+    // As many as an onset takes.
+    let seconds = at..at + 2;
+    let a_second = |sum: f64| sum / 2.0;
+    let rows = account.seconds.iter();
+    let rows = rows.filter(|it| seconds.contains(&it.second));
+    let (waited, used) = rows.fold((0, 0), |(waited, used), row| {
+        (waited + row.counters.wait_ns, used + row.counters.cpu_ns)
+    });
     let busy: f64 = during()
         .filter(|it| seconds.contains(&it.second))
         .map(|it| it.busy)
         .sum();
-    let a_second = |sum: f64| sum / IN_A_ROW as f64;
     let others = a_second(busy - used as f64 / 1e9);
-    let is_disturbed = others >= found.cpus * FOREIGN;
-    let whose = if is_disturbed {
-        format!("{others:.2} of them by programs that are not of the mesh, ")
-    } else {
-        String::new()
+    let others = Some(others).filter(|others| *others >= machine.cpus * FOREIGN);
+    let found = MeshEvidence::MachineFull {
+        cpus: machine.cpus,
+        busy: machine.busy,
+        others,
+        stolen: machine.stolen,
+        waited_s: a_second(waited as f64 / 1e9),
     };
-    Some(Finding {
-        since_s,
-        cause: Some(if is_disturbed {
-            Cause::OtherPrograms
-        } else {
-            Cause::MachineCpu
-        }),
-        text: format!(
-            "the CPUs of the machine: {:.2} of {:.0} busy, {whose}{:.2} stolen by other guests; the nodes \
-             together waited {:.2} s for a CPU in a second",
-            found.busy,
-            found.cpus,
-            found.stolen,
-            a_second(waited as f64 / 1e9)
-        ),
-    })
+    let points_to = if others.is_some() {
+        LimitedBy::Unknown
+    } else {
+        LimitedBy::Node
+    };
+    Some(evidence(found, points_to, 0, since as f64))
 }
 
 /// Counts that mean nothing at low rates.
@@ -417,8 +315,6 @@ const FULL_MACHINE: f64 = 0.95;
 const FOREIGN: f64 = 0.10;
 /// Timers of a millisecond leave a little of the rate unused.
 const FULL_LINK: f64 = 0.90;
-/// A single second may be anything.
-const IN_A_ROW: u64 = 2;
 /// What is at its limit up to so many seconds after the first symptom may be its cause: rows are whole
 /// seconds, and an onset is that of two in a row.
 const REACH_S: u64 = 1;

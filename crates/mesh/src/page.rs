@@ -1,7 +1,8 @@
 //! `report.html` of a mesh run.
 
-use report::Page;
 use report::chart::{Axis, Chart, Tone, Unit};
+use report::text::whole;
+use report::{Page, mesh_evidence_text};
 
 use super::account::{Account, GENERATOR, NodeSecond};
 use super::control::Counters;
@@ -12,7 +13,9 @@ use super::table;
 pub(crate) fn page(title: &str, account: &Account, summary: &MeshSummary) -> String {
     let mut page = Page::new(title);
     page.headline(&table::headline(summary));
-    let course = Course::of(account);
+    let course = Course {
+        nodes: account.offered_rows(),
+    };
     page.section("Entries per second", &Page::grid(course.entries()));
     page.section("On the wire", &Page::grid(course.wire()));
     page.section("Time and resources", &Page::grid(course.resources(account)));
@@ -22,8 +25,8 @@ pub(crate) fn page(title: &str, account: &Account, summary: &MeshSummary) -> Str
     page.section("Nodes", &table::nodes(&summary.nodes).html());
     page.section("Figures", &table::entries(summary).html());
     let evidence = report::Table::of(&summary.verdict.evidence)
-        .figure("since, s", |it| it.since_s.to_string())
-        .text("what was seen", |it| it.text.clone());
+        .number("since, s", whole, |it| it.from_s)
+        .text("what was seen", |it| mesh_evidence_text(it));
     page.section("Evidence, in the order of time", &evidence.table().html());
     page.fold("Plan", &plan(summary));
     page.html()
@@ -46,19 +49,7 @@ struct Course<'a> {
     nodes: Vec<Vec<&'a NodeSecond>>,
 }
 
-impl<'a> Course<'a> {
-    fn of(account: &'a Account) -> Self {
-        let mut nodes: Vec<Vec<&NodeSecond>> = vec![Vec::new(); account.nodes.len()];
-        // What comes later is a part of a second, while the mesh drains.
-        let offering = account.seconds.iter();
-        for row in offering.filter(|row| row.second < account.duration.as_secs()) {
-            nodes[usize::from(row.node)].push(row);
-        }
-        // A machine of several has rows of its own nodes only.
-        nodes.retain(|rows| !rows.is_empty());
-        Self { nodes }
-    }
-
+impl Course<'_> {
     /// A line for each node.
     fn by_node(&self, chart: Chart, value: impl Fn(&NodeSecond) -> f64) -> Chart {
         self.nodes

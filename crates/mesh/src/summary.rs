@@ -1,18 +1,20 @@
 //! `summary.json` of a mesh run. `docs/mesh.md` describes it.
 
-use measure::Quantiles;
+use std::cmp::Ordering;
+
 use measure::limits::SUSTAINED_SHARE;
+use measure::{Quantiles, ScheduleVerdict};
 use serde::Serialize;
 
 use super::account::{Account, PlayedMesh, ReachSummary, StepAccount};
 use super::conservation::Conservation;
 use super::control::Counters;
 use super::figures::Figures;
-use super::judge::{Bounds, Cause, Judgement, ScheduleKept, judge};
+use super::judge::{Bounds, GaveFirst, Judgement, judge};
 use super::plan::{MeshPlan, PlanDocument};
 
 /// The version of the files of a mesh run.
-pub(crate) const FORMAT: &str = "tidegate.mesh/2";
+pub(crate) const FORMAT: &str = "tidegate.mesh/3";
 
 /// The whole of `summary.json`.
 #[derive(Debug, Clone, Serialize)]
@@ -78,7 +80,25 @@ pub(crate) struct StepSummary {
     pub(crate) latency_p99_ms: Option<f64>,
     pub(crate) lateness_p99_ms: Option<f64>,
     pub(crate) cpus: f64,
-    pub(crate) remark: &'static str,
+    pub(crate) outcome: StepOutcome,
+}
+
+/// What became of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StepOutcome {
+    /// Nothing had given by its end.
+    KeptUp,
+    /// The mesh gave in it.
+    GaveHere,
+    /// The generator failed in it.
+    NotOffered,
+    /// Other programs had the CPUs that the mesh lacked.
+    Disturbed,
+    /// It came later, and some of it did not come back.
+    AfterItGave,
+    /// It came later, and all of it came back.
+    KeptUpAgain,
 }
 
 impl MeshSummary {
@@ -128,18 +148,21 @@ impl MeshSummary {
 
     /// Whether what was offered came as planned until something of the mesh gave.
     pub(crate) fn is_valid(&self) -> bool {
-        self.verdict.schedule != ScheduleKept::Invalid && !self.is_disturbed()
+        self.verdict.schedule != ScheduleVerdict::Invalid && !self.is_disturbed()
     }
 
     /// Whether other programs had the CPUs that the mesh lacked when it gave.
     pub(crate) fn is_disturbed(&self) -> bool {
         let first = self.verdict.gave_first.as_ref();
-        first.is_some_and(|it| it.cause == Cause::OtherPrograms)
+        first.is_some_and(GaveFirst::is_disturbed)
     }
 
     /// The step before the first one that was not sustained.
     pub(crate) fn last_sustained(&self) -> Option<&StepSummary> {
-        let first = self.steps.iter().position(|it| it.remark != KEPT_UP);
+        let first = self
+            .steps
+            .iter()
+            .position(|it| it.outcome != StepOutcome::KeptUp);
         let count = first.unwrap_or(self.steps.len());
         self.steps[..count].last()
     }
@@ -187,48 +210,58 @@ fn step_summary(step: &StepAccount, account: &Account, judgement: &Judgement) ->
         latency_p99_ms: ms(&step.latency, 0.99),
         lateness_p99_ms: ms(&step.lateness, 0.99),
         cpus: per_s(step.all.cpu_ns) / 1e9,
-        remark: remark(step, judgement),
+        outcome: outcome(step, judgement),
     }
 }
 
-fn remark(step: &StepAccount, judgement: &Judgement) -> &'static str {
-    let index = step.step.index;
+fn outcome(step: &StepAccount, judgement: &Judgement) -> StepOutcome {
+    let Some(first) = &judgement.gave_first else {
+        return StepOutcome::KeptUp;
+    };
     let came_back = step.host.entries as f64 >= SUSTAINED_SHARE * step.host.offered as f64;
-    match &judgement.gave_first {
-        Some(first) if index > first.step && came_back && step.all.dropped_full == 0 => {
-            "kept up again"
-        }
-        Some(first) if index > first.step => "after it gave",
-        Some(first) if index == first.step => match first.cause {
-            Cause::Generator => "not offered as planned",
-            Cause::OtherPrograms => "disturbed by other programs",
-            _ => "gave here",
-        },
-        _ => KEPT_UP,
+    match step.step.index.cmp(&first.step) {
+        Ordering::Less => StepOutcome::KeptUp,
+        Ordering::Equal if first.is_generator() => StepOutcome::NotOffered,
+        Ordering::Equal if first.is_disturbed() => StepOutcome::Disturbed,
+        Ordering::Equal => StepOutcome::GaveHere,
+        Ordering::Greater if came_back && step.all.dropped_full == 0 => StepOutcome::KeptUpAgain,
+        Ordering::Greater => StepOutcome::AfterItGave,
     }
 }
-
-/// The remark of a step before anything gave.
-pub(crate) const KEPT_UP: &str = "kept up";
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
+    use measure::{Evidence, EvidenceKind, LimitedBy, MeshEvidence, Strength};
     use serde_json::json;
 
     use super::*;
-    use crate::judge::GaveFirst;
     use crate::load::MeshLoad;
 
-    fn judgement(cause: Cause, step: u32) -> Judgement {
+    /// The machine was full in the second step.
+    fn gave(points_to: LimitedBy) -> Judgement {
+        let full = Evidence {
+            kind: EvidenceKind::Mesh(MeshEvidence::MachineFull {
+                cpus: 2.0,
+                busy: 2.0,
+                others: None,
+                stolen: 0.0,
+                waited_s: 0.0,
+            }),
+            points_to,
+            strength: Strength::Strong,
+            txs: 0,
+            from_s: Some(1.0),
+            until_s: None,
+        };
         Judgement {
-            schedule: ScheduleKept::Valid,
+            schedule: ScheduleVerdict::Valid,
             gave_first: Some(GaveFirst {
-                cause,
-                since_s: 0,
-                step,
-                sentence: String::new(),
+                since_s: 1,
+                step: 1,
+                symptom: full.clone(),
+                cause: Some(full),
             }),
             evidence: Vec::new(),
             undrained: None,
@@ -236,7 +269,7 @@ mod tests {
     }
 
     /// Each step of 1,000 offered with what came back to the host and what was dropped.
-    fn remarks(steps: [(u64, u64); 3], judgement: &Judgement) -> Vec<&'static str> {
+    fn outcomes(steps: [(u64, u64); 3], judgement: &Judgement) -> Vec<StepOutcome> {
         let phase = json!({"profile": "ramp", "start": "1000/s", "step": "1000/s", "every": "1s", "to": "3000/s"});
         let load = MeshLoad::new("ramp", vec![phase], Path::new("")).unwrap();
         let mut account = Account::new(2, &load);
@@ -247,26 +280,25 @@ mod tests {
         }
         assert_eq!(account.steps.len(), 3);
         let steps = account.steps.iter();
-        steps.map(|step| remark(step, judgement)).collect()
+        steps.map(|step| outcome(step, judgement)).collect()
     }
 
     #[test]
     fn a_step_after_the_first_symptom_is_judged_by_what_came_back_in_it() {
-        let gave = judgement(Cause::MachineCpu, 1);
-        let again = remarks([(1000, 0), (700, 9), (1000, 0)], &gave);
-        assert_eq!(again, ["kept up", "gave here", "kept up again"]);
-        let lost = remarks([(1000, 0), (700, 9), (900, 0)], &gave);
-        assert_eq!(lost[2], "after it gave");
-        let dropped = remarks([(1000, 0), (700, 9), (1000, 1)], &gave);
-        assert_eq!(dropped[2], "after it gave");
+        use StepOutcome::{AfterItGave, GaveHere, KeptUp, KeptUpAgain};
+        let gave = gave(LimitedBy::Node);
+        let again = outcomes([(1000, 0), (700, 9), (1000, 0)], &gave);
+        assert_eq!(again, [KeptUp, GaveHere, KeptUpAgain]);
+        let lost = outcomes([(1000, 0), (700, 9), (900, 0)], &gave);
+        assert_eq!(lost[2], AfterItGave);
+        let dropped = outcomes([(1000, 0), (700, 9), (1000, 1)], &gave);
+        assert_eq!(dropped[2], AfterItGave);
     }
 
     #[test]
     fn a_step_that_other_programs_disturbed_did_not_give() {
         let steps = [(1000, 0), (700, 9), (1000, 0)];
-        assert_eq!(
-            remarks(steps, &judgement(Cause::OtherPrograms, 1))[1],
-            "disturbed by other programs"
-        );
+        let disturbed = gave(LimitedBy::Unknown);
+        assert_eq!(outcomes(steps, &disturbed)[1], StepOutcome::Disturbed);
     }
 }

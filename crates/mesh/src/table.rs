@@ -1,10 +1,11 @@
 //! What a mesh run comes to, as tables for a terminal and for its report.
 
-use report::text::{millis, number, percent, percent_tenths, rate, whole};
-use report::{Entries, Table};
+use measure::ScheduleVerdict;
+use report::text::{millis, number, or_dash, percent, percent_tenths, rate, whole};
+use report::{Entries, Table, mesh_evidence_text, mesh_limit_text};
 
-use super::judge::ScheduleKept;
-use super::summary::{KEPT_UP, MeshSummary, NodeSummary, StepSummary};
+use super::judge::GaveFirst;
+use super::summary::{MeshSummary, NodeSummary, StepOutcome, StepSummary};
 
 /// The result of a run on a terminal.
 pub(crate) fn text(summary: &MeshSummary) -> String {
@@ -30,14 +31,28 @@ pub(crate) fn headline(summary: &MeshSummary) -> String {
     );
     let schedule = match summary.verdict.schedule {
         _ if summary.is_disturbed() => " (INVALID: other programs had CPUs that the mesh lacked)",
-        ScheduleKept::Valid => "",
-        ScheduleKept::Degraded => " (the generator fell behind after the mesh had)",
-        ScheduleKept::Invalid => " (INVALID: the generator did not offer as planned)",
+        ScheduleVerdict::Valid => "",
+        ScheduleVerdict::Degraded => " (the generator fell behind after the mesh had)",
+        ScheduleVerdict::Invalid => " (INVALID: the generator did not offer as planned)",
     };
     match &summary.verdict.gave_first {
-        Some(first) => format!("{what}{schedule}. What gave first: **{}**", first.sentence),
+        Some(first) => format!(
+            "{what}{schedule}. What gave first: **{}**",
+            gave_first(first)
+        ),
         None => format!("{what}{schedule}. Nothing gave: all that was offered came back"),
     }
+}
+
+/// What gave first, when, and how that showed.
+pub(crate) fn gave_first(first: &GaveFirst) -> String {
+    format!(
+        "{} (second {}, step {}: {})",
+        mesh_limit_text(first.cause.as_ref()),
+        first.since_s,
+        first.step + 1,
+        mesh_evidence_text(&first.symptom)
+    )
 }
 
 /// Of one rate what came back; of several the highest that was sustained.
@@ -89,9 +104,20 @@ pub(crate) fn steps(steps: &[StepSummary]) -> Table {
         .number("lateness p99", millis, |it| it.lateness_p99_ms)
         .on_page_if(true)
         .number("CPUs", number, |it| it.cpus)
-        .text("", |it| it.remark)
-        .alarm(|it| it.remark != KEPT_UP)
+        .text("", |it| outcome(it.outcome))
+        .alarm(|it| it.outcome != StepOutcome::KeptUp)
         .table()
+}
+
+const fn outcome(outcome: StepOutcome) -> &'static str {
+    match outcome {
+        StepOutcome::KeptUp => "kept up",
+        StepOutcome::GaveHere => "gave here",
+        StepOutcome::NotOffered => "not offered as planned",
+        StepOutcome::Disturbed => "disturbed by other programs",
+        StepOutcome::AfterItGave => "after it gave",
+        StepOutcome::KeptUpAgain => "kept up again",
+    }
 }
 
 /// One row a node.
@@ -124,8 +150,6 @@ pub(crate) fn nodes(nodes: &[NodeSummary]) -> Table {
 /// Figures of the whole run.
 pub(crate) fn entries(summary: &MeshSummary) -> Entries {
     let (figures, offered) = (&summary.figures, &summary.offered);
-    let or_dash =
-        |value: Option<f64>, write: fn(f64) -> String| report::text::or_dash(value, write);
     let mut entries = Entries::default();
     entries.add(
         "offered",
@@ -175,8 +199,8 @@ fn reach(summary: &MeshSummary) -> String {
         "{} of {} followed messages were seen by all nodes, the last one after p50 {}, p99 {}",
         reach.seen_by_all,
         reach.followed,
-        report::text::or_dash(reach.last_ms.p50, millis),
-        report::text::or_dash(reach.last_ms.p99, millis)
+        or_dash(reach.last_ms.p50, millis),
+        or_dash(reach.last_ms.p99, millis)
     )
 }
 

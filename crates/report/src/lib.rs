@@ -24,7 +24,8 @@ pub use page::Page;
 pub use runs::{
     AnswerCourse, Bep23, Bep23Collector, CommittedCourse, DelayFigures, LatencyCourse, MAX_COLUMNS,
     PerSecondStats, Recording, RunReport, SecondFigures, Span, Stretch, TmBench, TmBenchSpan,
-    evidence_text, limit_text, quantile_curve, titled, verdict_name, verdict_words,
+    evidence_text, limit_text, mesh_evidence_text, mesh_limit_text, quantile_curve, titled,
+    verdict_name, verdict_words,
 };
 pub use table::{Columns, Table};
 pub use text::Figure;

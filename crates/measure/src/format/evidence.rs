@@ -101,6 +101,8 @@ pub enum EvidenceKind {
     ClosedLoop,
     /// The run was ended before its plan was.
     EndedEarly,
+    /// Something in a gossip network.
+    Mesh(MeshEvidence),
     /// Evidence of a folder that an earlier version wrote, in its words.
     Worded {
         /// Its kind.
@@ -171,6 +173,69 @@ pub enum StageEvidence {
         share: f64,
         /// Transactions checked in that second.
         rate_tps: f64,
+    },
+}
+
+/// What was seen in a gossip network. What is of one second has the figures of its first one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "of", rename_all = "snake_case")]
+pub enum MeshEvidence {
+    /// A node saw fewer new entries than were offered.
+    EntriesMissing {
+        /// The node.
+        node: u16,
+        /// Entries that it saw.
+        seen: u64,
+        /// Transactions offered in the same second.
+        offered: u64,
+    },
+    /// A node dropped parcels at full queues.
+    QueueFull {
+        /// The node.
+        node: u16,
+    },
+    /// The generator offered less than was due, or late.
+    OfferShort {
+        /// Transactions offered.
+        offered: u64,
+        /// Transactions due.
+        planned: u64,
+        /// p99 of the lateness, in milliseconds; `None` of the whole load.
+        late_ms: Option<f64>,
+    },
+    /// A node ended.
+    NodeEnded {
+        /// The node.
+        node: u16,
+    },
+    /// A node wrote as much as its rate allows.
+    RateReached {
+        /// The node.
+        node: u16,
+        /// Bytes that it wrote in a second.
+        bytes_per_s: f64,
+        /// Bytes that it may write in a second.
+        limit_bytes_per_s: f64,
+    },
+    /// A node used all of the one CPU that it can use.
+    CpuFull {
+        /// The node.
+        node: u16,
+        /// CPUs that it used.
+        cpus: f64,
+    },
+    /// The machine had no CPU to spare.
+    MachineFull {
+        /// CPUs of the machine.
+        cpus: f64,
+        /// Of those, busy with any program.
+        busy: f64,
+        /// Of the busy ones, with programs that are not of the mesh, where they had a part that counts.
+        others: Option<f64>,
+        /// CPUs that other guests of the host had.
+        stolen: f64,
+        /// Time that all nodes together waited for a CPU in a second, in seconds.
+        waited_s: f64,
     },
 }
 

@@ -72,15 +72,33 @@ fn slow(row: &mut Row) {
     row.counters.entries = 1200;
 }
 
-fn cause(account: &Account) -> Option<Cause> {
-    judged(account, false).gave_first.map(|first| first.cause)
+/// What gave first; `None` where nothing was at its limit.
+fn cause(judgement: &Judgement) -> Option<MeshEvidence> {
+    match judgement.gave_first.as_ref()?.cause.as_ref()?.kind {
+        EvidenceKind::Mesh(found) => Some(found),
+        _ => None,
+    }
+}
+
+/// Whether the mesh itself filled the machine's CPUs as it gave.
+fn is_own_machine(account: &Account) -> bool {
+    matches!(
+        cause_of(account),
+        Some(MeshEvidence::MachineFull { others: None, .. })
+    )
+}
+
+fn cause_of(account: &Account) -> Option<MeshEvidence> {
+    let judgement = judged(account, false);
+    assert!(judgement.gave_first.is_some());
+    cause(&judgement)
 }
 
 #[test]
 fn nothing_gives_in_a_mesh_that_returns_what_is_offered() {
     let judgement = judged(&run(|_, _| {}), false);
     assert_eq!(judgement.gave_first, None);
-    assert_eq!(judgement.schedule, ScheduleKept::Valid);
+    assert_eq!(judgement.schedule, ScheduleVerdict::Valid);
     assert!(judgement.evidence.is_empty(), "{:?}", judgement.evidence);
 }
 
@@ -101,18 +119,13 @@ fn the_cpu_of_a_node_gave_first_when_it_is_full_as_entries_stay_away() {
         }
     });
     let judgement = judged(&account, false);
-    let first = judgement.gave_first.unwrap();
-    assert_eq!(
-        (first.cause, first.since_s, first.step),
-        (Cause::NodeCpu, 5, 1)
-    );
-    assert!(
-        first
-            .sentence
-            .contains("the CPU of node 1: 0.99 of the one"),
-        "{}",
-        first.sentence
-    );
+    let first = judgement.gave_first.as_ref().unwrap();
+    assert_eq!((first.since_s, first.step), (5, 1));
+    let expected = MeshEvidence::CpuFull {
+        node: 1,
+        cpus: 0.99,
+    };
+    assert_eq!(cause(&judgement), Some(expected));
 }
 
 #[test]
@@ -124,13 +137,13 @@ fn the_machine_gave_first_when_its_cpus_are_full_and_no_nodes_is() {
     for second in &mut account.machine[5..] {
         second.busy = 1.98;
     }
-    assert_eq!(cause(&account), Some(Cause::MachineCpu));
+    assert!(is_own_machine(&account));
     for second in &mut account.machine[5..] {
         second.busy = 1.5;
     }
     assert_eq!(
-        cause(&account),
-        Some(Cause::Unknown),
+        cause_of(&account),
+        None,
         "with CPUs to spare it cannot tell"
     );
 }
@@ -151,14 +164,13 @@ fn full(cpu_ns_of_a_node: u64) -> Account {
 /// in the next step. The judge named "the CPUs of the machine" as the mesh's limit.
 #[test]
 fn cpus_that_other_programs_had_are_not_the_limit_of_the_mesh() {
-    let disturbed = judged(&full(600_000_000), false);
-    let first = disturbed.gave_first.unwrap();
-    assert_eq!(first.cause, Cause::OtherPrograms);
-    let expected = "1.98 of 2 busy, 0.78 of them by programs that are not of the mesh";
-    assert!(first.sentence.contains(expected), "{}", first.sentence);
-    assert_eq!(
-        cause(&full(900_000_000)),
-        Some(Cause::MachineCpu),
+    let Some(MeshEvidence::MachineFull { busy, others, .. }) = cause_of(&full(600_000_000)) else {
+        panic!("the machine was full");
+    };
+    let others = others.expect("other programs had a part");
+    assert_eq!((busy, (others * 100.0).round()), (1.98, 78.0));
+    assert!(
+        is_own_machine(&full(900_000_000)),
         "0.18 CPUs are the kernel's work"
     );
 }
@@ -195,7 +207,7 @@ fn other_programs_are_no_cause_once_they_have_ended() {
     for second in &mut account.machine {
         second.busy = 1.98;
     }
-    assert_eq!(cause(&account), Some(Cause::MachineCpu));
+    assert!(is_own_machine(&account));
 }
 
 #[test]
@@ -204,7 +216,12 @@ fn the_link_gave_first_when_it_is_full() {
         slow(row);
         row.counters.bytes_out = 950_000;
     });
-    assert_eq!(cause(&account), Some(Cause::Link));
+    let expected = MeshEvidence::RateReached {
+        node: 0,
+        bytes_per_s: 950_000.0,
+        limit_bytes_per_s: 1_000_000.0,
+    };
+    assert_eq!(cause_of(&account), Some(expected));
 }
 
 #[test]
@@ -217,11 +234,13 @@ fn a_shortfall_of_the_generator_never_looks_like_the_network() {
         row.counters.entries = 1500;
     });
     let judgement = judged(&account, false);
-    assert_eq!(
-        judgement.gave_first.map(|it| it.cause),
-        Some(Cause::Generator)
-    );
-    assert_eq!(judgement.schedule, ScheduleKept::Invalid);
+    let expected = MeshEvidence::OfferShort {
+        offered: 1500,
+        planned: 2000,
+        late_ms: Some(300.0),
+    };
+    assert_eq!(cause(&judgement), Some(expected));
+    assert_eq!(judgement.schedule, ScheduleVerdict::Invalid);
 }
 
 /// All of it came later, in rows of seconds after the load.
@@ -237,11 +256,14 @@ fn a_generator_that_told_of_no_second_in_time_did_not_offer_as_planned() {
     row.counters.offered = 2000;
     account.row(0, row);
     let judgement = judged(&account, false);
-    assert_eq!(judgement.schedule, ScheduleKept::Invalid);
-    let first = judgement.gave_first.unwrap();
-    assert_eq!(first.cause, Cause::Generator);
-    assert!(first.sentence.contains("0 of 2000"), "{}", first.sentence);
-    assert_eq!(judged(&account, true).schedule, ScheduleKept::Valid);
+    assert_eq!(judgement.schedule, ScheduleVerdict::Invalid);
+    let expected = MeshEvidence::OfferShort {
+        offered: 0,
+        planned: 2000,
+        late_ms: None,
+    };
+    assert_eq!(cause(&judgement), Some(expected));
+    assert_eq!(judged(&account, true).schedule, ScheduleVerdict::Valid);
 }
 
 #[test]
@@ -258,11 +280,8 @@ fn a_generator_that_is_late_since_the_machine_is_full_is_not_the_cause() {
         second.busy = 1.99;
     }
     let judgement = judged(&account, false);
-    assert_eq!(
-        judgement.gave_first.map(|it| it.cause),
-        Some(Cause::MachineCpu)
-    );
-    assert_eq!(judgement.schedule, ScheduleKept::Degraded);
+    assert!(is_own_machine(&account));
+    assert_eq!(judgement.schedule, ScheduleVerdict::Degraded);
 }
 
 #[test]
@@ -272,7 +291,8 @@ fn a_queue_gave_first_when_it_drops_with_everything_else_to_spare() {
             row.counters.dropped_full = 5000;
         }
     });
-    assert_eq!(cause(&account), Some(Cause::Queue));
+    let expected = MeshEvidence::QueueFull { node: 1 };
+    assert_eq!(cause_of(&account), Some(expected));
     let busy = run(|row, node| {
         if node == 1 {
             row.counters.dropped_full = 5000;
@@ -280,8 +300,8 @@ fn a_queue_gave_first_when_it_drops_with_everything_else_to_spare() {
         }
     });
     assert_eq!(
-        cause(&busy),
-        Some(Cause::NodeCpu),
+        cause_of(&busy),
+        Some(MeshEvidence::CpuFull { node: 1, cpus: 1.0 }),
         "a full CPU explains the queue"
     );
 }
@@ -293,5 +313,6 @@ fn a_node_that_ended_gave_before_all_else() {
         row.counters.cpu_ns = 990_000_000;
     });
     account.nodes[1].ended_s = Some(4.7);
-    assert_eq!(cause(&account), Some(Cause::NodeEnded));
+    let expected = MeshEvidence::NodeEnded { node: 1 };
+    assert_eq!(cause_of(&account), Some(expected));
 }

@@ -4,6 +4,7 @@ use measure::{
     Evidence, EvidenceKind, LateOrUnsent, LimitedBy, Stage, StageEvidence, Summary, code_title,
 };
 
+use super::mesh::mesh_evidence_text;
 use crate::text::grouped;
 
 /// What held a load back: its name, a colon, and what that means.
@@ -128,6 +129,7 @@ fn of_counts(summary: &Summary, evidence: &Evidence) -> String {
             )
         }
         EvidenceKind::Worded { text, .. } => text.clone(),
+        EvidenceKind::Mesh(_) => mesh_evidence_text(evidence),
         other => format!("{other:?}"),
     }
 }

@@ -1,0 +1,159 @@
+//! What a judge found in a gossip network, in sentences.
+
+use measure::{Evidence, EvidenceKind, MeshEvidence};
+
+/// A piece of evidence in a sentence; empty where it is none of a gossip network.
+#[must_use]
+pub fn mesh_evidence_text(evidence: &Evidence) -> String {
+    let EvidenceKind::Mesh(found) = evidence.kind else {
+        return String::new();
+    };
+    match found {
+        MeshEvidence::EntriesMissing {
+            node,
+            seen,
+            offered,
+        } => format!("node {node} saw {seen} new entries, of {offered} offered in that second"),
+        MeshEvidence::QueueFull { node } => {
+            format!(
+                "node {node} dropped {} parcels at full queues",
+                evidence.txs
+            )
+        }
+        MeshEvidence::OfferShort {
+            offered,
+            planned,
+            late_ms: Some(late_ms),
+        } => format!(
+            "the generator offered {offered} of {planned} transactions in that second, p99 of the lateness \
+             {late_ms:.0} ms"
+        ),
+        MeshEvidence::OfferShort {
+            offered, planned, ..
+        } => format!(
+            "the generator had offered {offered} of {planned} transactions when the load was over"
+        ),
+        MeshEvidence::NodeEnded { node } => {
+            format!(
+                "node {node} ended at {:.1} s",
+                evidence.from_s.unwrap_or_default()
+            )
+        }
+        MeshEvidence::RateReached {
+            node,
+            bytes_per_s,
+            limit_bytes_per_s,
+        } => format!(
+            "node {node} wrote {:.2} MB/s of the {:.2} MB/s that it may write",
+            bytes_per_s / 1e6,
+            limit_bytes_per_s / 1e6
+        ),
+        MeshEvidence::CpuFull { node, cpus } => {
+            format!("the CPU of node {node}: {cpus:.2} of the one CPU that it can use")
+        }
+        MeshEvidence::MachineFull {
+            cpus,
+            busy,
+            others,
+            stolen,
+            waited_s,
+        } => {
+            let others = others.map_or_else(String::new, |others| {
+                format!("{others:.2} of them by programs that are not of the mesh, ")
+            });
+            format!(
+                "the CPUs of the machine: {busy:.2} of {cpus:.0} busy, {others}{stolen:.2} stolen by other guests; \
+                 the nodes together waited {waited_s:.2} s for a CPU in a second"
+            )
+        }
+    }
+}
+
+/// What gave first in a gossip network: what was at its limit when the first symptom began, if anything was.
+#[must_use]
+pub fn mesh_limit_text(cause: Option<&Evidence>) -> String {
+    let Some(cause) = cause else {
+        return "cannot tell: no CPU, link, queue or generator was at its limit".into();
+    };
+    match cause.kind {
+        EvidenceKind::Mesh(MeshEvidence::OfferShort { .. }) => {
+            "the generator itself, while no CPU and no link was at its limit".into()
+        }
+        EvidenceKind::Mesh(MeshEvidence::QueueFull { .. }) => {
+            "a queue, while no CPU and no link was at its limit: it is short for the bursts, or a peer does not read"
+                .into()
+        }
+        _ => mesh_evidence_text(cause),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use measure::{LimitedBy, Strength};
+
+    use super::*;
+
+    /// The one place that holds the wording.
+    #[test]
+    fn each_kind_of_evidence_has_its_sentence() {
+        let kinds = [
+            MeshEvidence::EntriesMissing {
+                node: 2,
+                seen: 900,
+                offered: 1000,
+            },
+            MeshEvidence::QueueFull { node: 2 },
+            MeshEvidence::OfferShort {
+                offered: 900,
+                planned: 1000,
+                late_ms: Some(120.4),
+            },
+            MeshEvidence::OfferShort {
+                offered: 900,
+                planned: 1000,
+                late_ms: None,
+            },
+            MeshEvidence::NodeEnded { node: 2 },
+            MeshEvidence::RateReached {
+                node: 2,
+                bytes_per_s: 950_000.0,
+                limit_bytes_per_s: 1e6,
+            },
+            MeshEvidence::CpuFull {
+                node: 2,
+                cpus: 0.99,
+            },
+            MeshEvidence::MachineFull {
+                cpus: 2.0,
+                busy: 1.98,
+                others: Some(0.78),
+                stolen: 0.0,
+                waited_s: 1.5,
+            },
+        ];
+        let sentences = kinds.map(|found| {
+            mesh_evidence_text(&Evidence {
+                kind: EvidenceKind::Mesh(found),
+                points_to: LimitedBy::Node,
+                strength: Strength::Strong,
+                txs: 7,
+                from_s: Some(4.7),
+                until_s: None,
+            })
+        });
+        assert_eq!(
+            sentences,
+            [
+                "node 2 saw 900 new entries, of 1000 offered in that second",
+                "node 2 dropped 7 parcels at full queues",
+                "the generator offered 900 of 1000 transactions in that second, p99 of the lateness 120 ms",
+                "the generator had offered 900 of 1000 transactions when the load was over",
+                "node 2 ended at 4.7 s",
+                "node 2 wrote 0.95 MB/s of the 1.00 MB/s that it may write",
+                "the CPU of node 2: 0.99 of the one CPU that it can use",
+                "the CPUs of the machine: 1.98 of 2 busy, 0.78 of them by programs that are not of the mesh, 0.00 \
+                 stolen by other guests; the nodes together waited 1.50 s for a CPU in a second",
+            ]
+        );
+    }
+}
