@@ -144,14 +144,12 @@ fn mean(values: &[f64]) -> f64 {
 fn welch_finds(base: &[f64], other: &[f64]) -> bool {
     let metric = measure::Metric::Commit(measure::Quantile::P50);
     let run = |value: &f64| {
-        let figure = measure::Figure {
-            value: value.exp(),
-            is_lower_bound: false,
-        };
+        let figure = measure::Figure::exact(value.exp());
         measure::RunFigures::default().with(metric, Some(figure))
     };
     let [base, other] = [base, other].map(|side| side.iter().map(run).collect::<Vec<_>>());
     measure::compare(
+        &[metric],
         &base,
         &other,
         &CompareTerms {

@@ -62,8 +62,8 @@ pub use record::recorder::{
 pub use record::refusals::RefusalTexts;
 pub use stats::breakpoint::{Breakpoint, BreakpointFound, breakpoint};
 pub use stats::compare::{
-    Change, CompareTerms, ComparisonVerdict, Difference, Figure, MANY_RUNS, Metric, Quantile,
-    RunFigures, Uncertainty, ValueDifference, Values, compare, compare_values,
+    Change, CompareTerms, ComparisonVerdict, Difference, Figure, MANY_RUNS, Metric, OtherMetric,
+    Quantile, RunFigures, Uncertainty, compare,
 };
 pub use stats::knee::{
     BacklogGrowth, BlockMark, Ending, Finding, KneeEstimate, KneeSearch, KneeSettings, Next,

@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use harness::{RunFolder, Shutdown, default_folder, exit, note, print};
-use measure::{Change, ScheduleVerdict, ValueDifference, Values, compare_values};
+use measure::{
+    CompareTerms, Difference, Figure, Metric, OtherMetric, RunFigures, ScheduleVerdict, compare,
+};
 use ops::command::{CommandError, failed, usage};
-use report::text::{number, or_dash, percent_tenths};
-use report::{Page, Table, verdict_name, verdict_words};
+use report::text::{number, or_dash};
+use report::{ComparedSide, Page, Table};
 use serde_json::{Map, Value, json};
 
 use super::load::MeshLoad;
@@ -22,19 +24,11 @@ struct Side {
     runs: Vec<MeshSummary>,
 }
 
-/// A figure that is compared.
-struct Metric {
-    name: &'static str,
-    /// More is better.
-    is_gain: bool,
-    of: fn(&MeshSummary) -> Option<f64>,
-}
-
 /// What was found.
 struct Comparison<'a> {
     sides: &'a [Side],
     /// For each side but the first, a difference for each metric.
-    differences: Vec<Vec<ValueDifference>>,
+    differences: Vec<Vec<Difference>>,
 }
 
 /// Plays all runs and prints what differs; gives the exit code.
@@ -154,8 +148,19 @@ impl Side {
         self.runs.iter().filter(|run| run.is_valid())
     }
 
-    fn values(&self, metric: &Metric) -> Vec<f64> {
-        self.valid().filter_map(metric.of).collect()
+    fn figures(&self) -> Vec<RunFigures> {
+        let none = RunFigures::default;
+        let of_run = |run| {
+            FIGURES.iter().fold(none(), |figures, (metric, of)| {
+                figures.with(Metric::Other(*metric), of(run).map(Figure::exact))
+            })
+        };
+        self.valid().map(of_run).collect()
+    }
+
+    /// The values of all runs that have one.
+    fn values(&self, (_, of): &FigureOf) -> Vec<f64> {
+        self.valid().filter_map(of).collect()
     }
 
     /// How many runs do not count.
@@ -191,24 +196,31 @@ impl Side {
 
 impl<'a> Comparison<'a> {
     fn of(sides: &'a [Side], margin: f64) -> Self {
-        let differences = sides.iter().skip(1).map(|other| {
-            let values = METRICS.iter().map(|metric| Values {
-                base: sides[0].values(metric),
-                other: other.values(metric),
-                is_gain: metric.is_gain,
-            });
-            compare_values(&values.collect::<Vec<_>>(), margin)
-        });
+        let metrics = FIGURES.map(|(metric, _)| Metric::Other(metric));
+        let terms = CompareTerms {
+            margin,
+            limit: None,
+        };
+        let base = sides[0].figures();
+        let others = sides.iter().skip(1);
+        let differences = others.map(|other| compare(&metrics, &base, &other.figures(), &terms));
         Self {
             sides,
             differences: differences.collect(),
         }
     }
 
-    /// Each side but the first with its differences.
-    fn others(&self) -> impl Iterator<Item = (&Side, &[ValueDifference])> {
-        let sides = self.sides.iter().skip(1);
-        sides.zip(self.differences.iter().map(Vec::as_slice))
+    /// The other sides beside the first one.
+    fn others(&self) -> impl Iterator<Item = ComparedSide<'_>> {
+        let base = &self.sides[0];
+        let others = self.sides.iter().skip(1).zip(&self.differences);
+        others.map(move |(side, differences)| ComparedSide {
+            base: &base.name,
+            name: &side.name,
+            runs: [base, side].map(|side| side.valid().count()),
+            differences,
+            limit: None,
+        })
     }
 
     /// A heading and a table for each of the other sides; the means alone when there is none.
@@ -217,15 +229,7 @@ impl<'a> Comparison<'a> {
         if self.differences.is_empty() {
             return vec![(base.name.clone(), means(base))];
         }
-        let tables = self.others().map(|(side, differences)| {
-            let runs = [side, base].map(|side| side.valid().count());
-            let heading = format!(
-                "{} against {} ({} against {} runs)",
-                side.name, base.name, runs[0], runs[1]
-            );
-            (heading, changes(differences))
-        });
-        tables.collect()
+        self.others().map(|it| (it.heading(), it.table())).collect()
     }
 
     fn remarks(&self) -> Vec<String> {
@@ -248,6 +252,9 @@ impl<'a> Comparison<'a> {
         for (heading, table) in self.tables() {
             page.section(&heading, &table.html());
         }
+        for side in self.others() {
+            page.push(&side.forest());
+        }
         let runs = self
             .sides
             .iter()
@@ -261,119 +268,82 @@ impl<'a> Comparison<'a> {
 
     fn json(&self) -> Value {
         let sides = self.sides.iter().map(|side| {
-            let figure = |metric: &Metric| (metric.name.to_owned(), json!(side.values(metric)));
+            let figures = FIGURES.iter();
+            let figures = figures.map(|it| (it.0.name.to_owned(), json!(side.values(it))));
             json!({
                 "name": side.name,
                 "runs": side.valid().count(),
                 "left_out": side.left_out(),
-                "figures": METRICS.iter().map(figure).collect::<Map<_, _>>(),
+                "figures": figures.collect::<Map<_, _>>(),
             })
         });
-        let differences = self.others().flat_map(|(side, differences)| {
-            let of_side = |(metric, it): (&Metric, &ValueDifference)| {
-                let interval = it.change.and_then(|change| change.interval);
-                json!({
-                    "side": side.name,
-                    "metric": metric.name,
-                    "before": it.base,
-                    "after": it.other,
-                    "change": it.change.map(|change| change.by),
-                    "low": interval.map(|(low, _)| low),
-                    "high": interval.map(|(_, high)| high),
-                    "meaning": verdict_name(it.meaning),
-                })
-            };
-            METRICS
-                .iter()
-                .zip(differences)
-                .map(of_side)
-                .collect::<Vec<_>>()
-        });
         json!({
-            "format": "tidegate.mesh-compare/1",
+            "format": "tidegate.mesh-compare/2",
             "sides": sides.collect::<Vec<_>>(),
-            "differences": differences.collect::<Vec<_>>(),
+            "differences": self.others().flat_map(|it| it.json().collect::<Vec<_>>()).collect::<Vec<_>>(),
             "remarks": self.remarks(),
         })
     }
 }
 
 fn means(side: &Side) -> Table {
-    let mean = |metric: &Metric| {
-        let values = side.values(metric);
+    let mean = |figure: &FigureOf| {
+        let values = side.values(figure);
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     };
-    Table::of(&METRICS)
-        .text("figure", |it| it.name)
+    Table::of(&FIGURES)
+        .text("metric", |(metric, _)| metric.name)
         .number("mean", number, |it| mean(it))
         .table()
 }
 
-fn changes(differences: &[ValueDifference]) -> Table {
-    Table::of(METRICS.iter().zip(differences))
-        .text("figure", |(metric, _)| metric.name)
-        .number("before", number, |(_, it)| it.base)
-        .number("after", number, |(_, it)| it.other)
-        .figure("change", |(_, it)| match it.change {
-            Some(change) => signed(change.by),
-            None => "-".into(),
-        })
-        .figure("interval", |(_, it)| interval(it.change))
-        .text("", |(_, it)| verdict_words(it.meaning))
-        .table()
-}
-
-/// Beyond a factor of a hundred a change is no figure any more.
-fn signed(change: f64) -> String {
-    if change > 99.0 {
-        return "over +9,900 %".to_owned();
-    }
-    let sign = if change < 0.0 { "-" } else { "+" };
-    format!("{sign}{}", percent_tenths(change.abs()))
-}
-
-fn interval(change: Option<Change>) -> String {
-    match change.and_then(|change| change.interval) {
-        None => "-".into(),
-        Some((low, high)) if 1.0 + high <= MAX_SPAN * (1.0 + low) => {
-            format!("{} to {}", signed(low), signed(high))
-        }
-        Some((low, _)) if low > 0.0 => format!("{} or more", signed(low)),
-        Some(_) => "runs differ too much".into(),
-    }
-}
-
-/// From the lower to the upper end of an interval, as a factor: a wider one has no meaning.
-const MAX_SPAN: f64 = 100.0;
+/// A figure that is compared.
+type FigureOf = (OtherMetric, fn(&MeshSummary) -> Option<f64>);
 
 /// More is better.
-const fn gain(name: &'static str, of: fn(&MeshSummary) -> Option<f64>) -> Metric {
+const fn gain(name: &'static str, unit: &'static str) -> OtherMetric {
     let is_gain = true;
-    Metric { name, is_gain, of }
+    OtherMetric {
+        name,
+        unit,
+        is_gain,
+    }
 }
 
 /// Less is better.
-const fn cost(name: &'static str, of: fn(&MeshSummary) -> Option<f64>) -> Metric {
+const fn cost(name: &'static str, unit: &'static str) -> OtherMetric {
     let is_gain = false;
-    Metric { name, is_gain, of }
+    OtherMetric {
+        name,
+        unit,
+        is_gain,
+    }
 }
 
-const METRICS: [Metric; 11] = [
-    gain("EPS host", |it| Some(it.figures.eps_host)),
-    gain("EPS of the slowest node", |it| Some(it.figures.eps_least)),
-    gain("EPS sum", |it| Some(it.figures.eps_sum)),
-    cost("bytes per message", |it| it.figures.bytes_per_message),
-    cost("parcels per message", |it| it.figures.parcels_per_message),
-    cost("bytes per parcel", |it| it.figures.bytes_per_parcel),
-    cost("overhead per parcel, bytes", |it| {
+const FIGURES: [FigureOf; 11] = [
+    (gain("EPS host", "/s"), |it| Some(it.figures.eps_host)),
+    (gain("EPS of the slowest node", "/s"), |it| {
+        Some(it.figures.eps_least)
+    }),
+    (gain("EPS sum", "/s"), |it| Some(it.figures.eps_sum)),
+    (cost("bytes per message", "B"), |it| {
+        it.figures.bytes_per_message
+    }),
+    (cost("parcels per message", ""), |it| {
+        it.figures.parcels_per_message
+    }),
+    (cost("bytes per parcel", "B"), |it| {
+        it.figures.bytes_per_parcel
+    }),
+    (cost("overhead per parcel", "B"), |it| {
         it.figures.overhead_per_parcel
     }),
-    cost("duplicates, share", |it| it.figures.duplicate_share),
-    cost("CPU ms per 1,000 parcels", |it| {
+    (cost("duplicate share", ""), |it| it.figures.duplicate_share),
+    (cost("CPU per 1,000 parcels", "ms"), |it| {
         it.figures.cpu_ms_per_1000_parcels
     }),
-    cost("latency p50, ms", |it| it.latency_ms.p50),
-    cost("latency p99, ms", |it| it.latency_ms.p99),
+    (cost("latency p50", "ms"), |it| it.latency_ms.p50),
+    (cost("latency p99", "ms"), |it| it.latency_ms.p99),
 ];
 
 #[cfg(test)]
@@ -383,25 +353,6 @@ mod tests {
     use super::*;
     use crate::account::{Account, PlayedMesh};
     use crate::settings::MeshSettings;
-
-    #[test]
-    fn an_interval_without_a_meaning_is_not_printed() {
-        let of = |low, high| {
-            interval(Some(Change {
-                by: 0.5,
-                interval: Some((low, high)),
-            }))
-        };
-        assert_eq!(of(-0.2, 0.1), "-20.0 % to +10.0 %");
-        assert_eq!(of(2.0, 120.0), "+200.0 % to over +9,900 %");
-        assert_eq!(of(-0.999, 80.0), "runs differ too much");
-        assert_eq!(
-            of(2.5, 900.0),
-            "+250.0 % or more",
-            "the nearer end is shown"
-        );
-        assert_eq!(interval(None), "-");
-    }
 
     /// Three runs at half the load, because the generator fell behind, were "worse", with exit code 0.
     #[test]

@@ -22,10 +22,10 @@ pub use entries::Entries;
 pub use page::Page;
 #[cfg(feature = "runs")]
 pub use runs::{
-    AnswerCourse, Bep23, Bep23Collector, CommittedCourse, DelayFigures, LatencyCourse, MAX_COLUMNS,
-    PerSecondStats, Recording, RunReport, SecondFigures, Span, Stretch, TmBench, TmBenchSpan,
-    evidence_text, limit_text, mesh_evidence_text, mesh_limit_text, quantile_curve, titled,
-    verdict_name, verdict_words,
+    AnswerCourse, Bep23, Bep23Collector, CommittedCourse, ComparedSide, DelayFigures,
+    LatencyCourse, MAX_COLUMNS, PerSecondStats, Recording, RunReport, SecondFigures, Span, Stretch,
+    TmBench, TmBenchSpan, evidence_text, limit_text, mesh_evidence_text, mesh_limit_text,
+    quantile_curve, titled,
 };
 pub use table::{Columns, Table};
 pub use text::Figure;

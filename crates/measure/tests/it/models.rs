@@ -126,19 +126,15 @@ impl Repeats {
         let outlier = random.unit() < self.outliers;
         let spread = self.spread * if outlier { 5.0 } else { 1.0 };
         let common = normal(random);
-        Metric::all().fold(RunFigures::default(), |figures, metric| {
+        let none = RunFigures::default();
+        Metric::OF_LOADS.into_iter().fold(none, |figures, metric| {
             let noise = spread * f64::midpoint(common, normal(random)) * std::f64::consts::SQRT_2;
             let value = match metric {
                 Metric::Lost => 0.0,
                 _ if metric.is_gain() => 1_000.0 * noise.exp() / (1.0 + worse_by),
                 _ => 500.0 * noise.exp() * (1.0 + worse_by),
             };
-            let is_lower_bound = false;
-            let figure = Figure {
-                value,
-                is_lower_bound,
-            };
-            figures.with(metric, Some(figure))
+            figures.with(metric, Some(Figure::exact(value)))
         })
     }
 
@@ -154,7 +150,7 @@ impl Repeats {
             (0..runs).map(|_| self.run(worse_by, random)).collect()
         };
         let (base, other) = (side(0.0), side(worse_by));
-        compare(&base, &other, terms)
+        compare(&Metric::OF_LOADS, &base, &other, terms)
     }
 }
 

@@ -454,7 +454,7 @@ fn a_comparison_of_single_runs_prints_figures_and_no_verdict() {
         serde_json::from_str(&text).unwrap()
     };
     let document = read("compare.json");
-    assert_eq!(document["format"], "tidegate.mesh-compare/1");
+    assert_eq!(document["format"], "tidegate.mesh-compare/2");
     // On a busy machine a run may be invalid: then it is no repeat, and there is nothing to compare.
     let sides = document["sides"].as_array().unwrap();
     let left_out = sides.iter().any(|side| side["left_out"] == 1);

@@ -3,6 +3,7 @@
 mod answers;
 mod bep23;
 mod committed;
+mod comparison;
 mod course;
 mod evidence;
 mod mesh;
@@ -10,7 +11,6 @@ mod nodes;
 mod run;
 mod stretch;
 mod tm_bench;
-mod verdict;
 
 use std::collections::BTreeMap;
 
@@ -19,6 +19,7 @@ use measure::LatencyFigure;
 pub use self::answers::AnswerCourse;
 pub use self::bep23::{Bep23, Bep23Collector, DelayFigures, SecondFigures};
 pub use self::committed::CommittedCourse;
+pub use self::comparison::ComparedSide;
 pub use self::course::{LatencyCourse, MAX_COLUMNS};
 pub use self::evidence::{evidence_text, limit_text};
 pub use self::mesh::{mesh_evidence_text, mesh_limit_text};
@@ -26,7 +27,6 @@ pub use self::nodes::Recording;
 pub use self::run::{RunReport, quantile_curve};
 pub use self::stretch::{Span, Stretch};
 pub use self::tm_bench::{PerSecondStats, TmBench, TmBenchSpan};
-pub use self::verdict::{verdict_name, verdict_words};
 use crate::html::tag;
 use crate::text::{Figure, escape};
 

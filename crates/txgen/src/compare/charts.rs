@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use measure::SeriesRow;
-use report::chart::{Axis, Chart, ForestRow, Tone, Unit, forest};
+use report::chart::{Axis, Chart, Tone, Unit};
 use report::{CommittedCourse, Page, Span, Stretch};
 
 use super::Comparison;
@@ -21,8 +21,8 @@ pub(super) fn page(comparison: &Comparison) -> String {
     page.headline(render::headline(comparison).trim());
     page.push(&render::preface(comparison).html());
     page.links(&links(comparison));
-    for (forest, (heading, table)) in forests(comparison).zip(render::tables(comparison)) {
-        page.section(&heading, &(forest + &table.html()));
+    for side in comparison.others() {
+        page.section(&side.heading(), &(side.forest() + &side.table().html()));
     }
     page.section("Over time", &Page::grid(over_time(comparison)));
     let curves: [(&str, Curve); 2] = [
@@ -64,19 +64,6 @@ fn from_folder(folder: &Path, file: &Path) -> String {
     let down = file.components().skip(common);
     let down = down.map(|part| part.as_os_str().to_string_lossy().into_owned());
     up.chain(down).collect::<Vec<String>>().join("/")
-}
-
-/// For each of the other sides its changes and their intervals.
-fn forests(comparison: &Comparison) -> impl Iterator<Item = String> {
-    comparison.others().map(|(_, differences)| {
-        let rows: Vec<ForestRow> = differences.iter().filter_map(render::forest_row).collect();
-        let about = "The dot is the change, the stroke its interval; where the stroke crosses the line in \
-                     the middle, no difference is shown.";
-        match rows.is_empty() {
-            true => String::new(),
-            false => forest("Changes and their intervals", about, &rows, WIDEST_CHANGE),
-        }
-    })
 }
 
 /// Two rates as steps, and two other courses; the drain is left out.
@@ -135,8 +122,6 @@ fn drawn(
     chart.html()
 }
 
-/// What changed by more than this has changed; how much is in the table.
-const WIDEST_CHANGE: f64 = 1.0;
 /// More than a screen has columns for.
 const MAX_POINTS: usize = 600;
 

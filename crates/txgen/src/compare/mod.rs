@@ -8,8 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use measure::{CompareTerms, Difference};
+use measure::{CompareTerms, Difference, Metric};
 use ops::command::{CommandError, failed, usage};
+use report::ComparedSide;
 use report::text::fit;
 
 use crate::cli::{CompareArgs, CompareFormat, Share};
@@ -29,15 +30,18 @@ struct Comparison {
 }
 
 impl Comparison {
-    /// The other sides with their differences.
-    fn others(&self) -> impl Iterator<Item = (&Side, &[Difference])> {
-        let sides = self.sides.iter().skip(1);
-        sides.zip(self.others.iter().map(Vec::as_slice))
-    }
-
-    fn is_regression(&self, difference: &Difference) -> bool {
-        let limit = self.terms.limit;
-        limit.is_some_and(|limit| difference.is_regression(limit))
+    /// The other sides beside the first one.
+    fn others(&self) -> Vec<ComparedSide<'_>> {
+        let base = &self.sides[0];
+        let others = self.sides.iter().skip(1).zip(&self.others);
+        let compared = others.map(|(side, differences)| ComparedSide {
+            base: &base.name,
+            name: &side.name,
+            runs: [base, side].map(|side| side.figures.len()),
+            differences,
+            limit: self.terms.limit,
+        });
+        compared.collect()
     }
 
     /// Whether a side has no run that counts.
@@ -47,7 +51,8 @@ impl Comparison {
 
     fn has_regression(&self) -> bool {
         let mut differences = self.others.iter().flatten();
-        differences.any(|difference| self.is_regression(difference))
+        let limit = self.terms.limit;
+        limit.is_some_and(|limit| differences.any(|it| it.is_regression(limit)))
     }
 }
 
@@ -68,7 +73,7 @@ pub fn execute(args: CompareArgs) -> Result<u8, CommandError> {
     };
     let others = sides.iter().skip(1);
     let others = others
-        .map(|other| measure::compare(&sides[0].figures, &other.figures, &terms))
+        .map(|other| measure::compare(&Metric::OF_LOADS, &sides[0].figures, &other.figures, &terms))
         .collect();
     let comparison = Comparison {
         sides,

@@ -1,9 +1,8 @@
 //! A comparison as text, Markdown and JSON.
 
-use measure::{ComparisonVerdict, Difference, Figure, Metric, ScheduleVerdict, Uncertainty};
-use report::chart::{ForestRow, Tone};
+use measure::{ComparisonVerdict, ScheduleVerdict};
 use report::text::percent;
-use report::{Entries, Table, verdict_name, verdict_words};
+use report::{ComparedSide, Entries};
 use serde_json::json;
 
 use super::Comparison;
@@ -12,8 +11,8 @@ use super::side::{Side, SideRun};
 /// Tables for a terminal.
 pub(super) fn text(comparison: &Comparison) -> String {
     let mut text = preface(comparison).text();
-    for (heading, table) in tables(comparison) {
-        text += &format!("\n{heading}\n{}", table.text());
+    for side in comparison.others() {
+        text += &format!("\n{}\n{}", side.heading(), side.table().text());
     }
     text + &verdict(comparison)
 }
@@ -23,48 +22,10 @@ pub(super) fn markdown(comparison: &Comparison) -> String {
     let preface = preface(comparison).text();
     let lines = preface.lines().map(|line| format!("{line}  \n"));
     let mut text: String = lines.collect();
-    for (heading, table) in tables(comparison) {
-        text += &format!("\n### {heading}\n\n{}", table.markdown());
+    for side in comparison.others() {
+        text += &format!("\n### {}\n\n{}", side.heading(), side.table().markdown());
     }
     text + "\n" + verdict(comparison).trim_start()
-}
-
-/// Each of the other sides against the first one: a heading and a table.
-pub(super) fn tables(comparison: &Comparison) -> impl Iterator<Item = (String, Table)> {
-    let base = &comparison.sides[0];
-    comparison.others().map(move |(side, differences)| {
-        let heading = format!(
-            "{} against {} ({} against {} runs)",
-            side.title(),
-            base.title(),
-            side.figures.len(),
-            base.figures.len()
-        );
-        (heading, table(comparison, differences))
-    })
-}
-
-/// One row a metric.
-fn table(comparison: &Comparison, differences: &[Difference]) -> Table {
-    let is_regression = |difference: &Difference| comparison.is_regression(difference);
-    let nobody = comparison.has_empty_side();
-    Table::of(differences)
-        .text("metric", |it| it.metric.name())
-        .code()
-        .figure("before", |it| value_text(it.metric, it.base))
-        .figure("after", |it| value_text(it.metric, it.other))
-        .figure("change", |it| match it.change {
-            Some(change) => signed(it.metric, change.by),
-            None => "-".into(),
-        })
-        .figure("interval", |it| interval_text(it))
-        .text("", |it| match is_regression(it) {
-            true => "REGRESSION".into(),
-            false if nobody => "cannot tell: a side has no valid run".into(),
-            false => verdict_words(it.meaning),
-        })
-        .alarm(|it| is_regression(it))
-        .table()
 }
 
 /// Everything for a program.
@@ -85,13 +46,8 @@ pub(super) fn json(comparison: &Comparison) -> String {
             })
         })
         .collect();
-    let differences: Vec<_> = comparison
-        .others()
-        .flat_map(|(side, differences)| {
-            let of_side = move |it| difference_json(comparison, side, it);
-            differences.iter().map(of_side)
-        })
-        .collect();
+    let others = comparison.others();
+    let differences: Vec<_> = others.iter().flat_map(ComparedSide::json).collect();
     let document = json!({
         "format": "tidegate.compare/2",
         "sides": sides,
@@ -101,37 +57,6 @@ pub(super) fn json(comparison: &Comparison) -> String {
         "regression": comparison.has_regression(),
     });
     format!("{document:#}\n")
-}
-
-fn difference_json(
-    comparison: &Comparison,
-    side: &Side,
-    difference: &Difference,
-) -> serde_json::Value {
-    let change = difference.change;
-    let interval = change.and_then(|change| change.interval);
-    let value = |figure: Option<Figure>| figure.map(|figure| figure.value);
-    let is_lower_bound =
-        |figure: Option<Figure>| figure.is_some_and(|figure| figure.is_lower_bound);
-    json!({
-        "side": side.name,
-        "runs": [comparison.sides[0].figures.len(), side.figures.len()],
-        "metric": difference.metric.name(),
-        "unit": difference.metric.unit(),
-        "before": value(difference.base),
-        "before_is_lower_bound": is_lower_bound(difference.base),
-        "after": value(difference.other),
-        "after_is_lower_bound": is_lower_bound(difference.other),
-        "change": change.map(|change| change.by),
-        "low": interval.map(|(low, _)| low),
-        "high": interval.map(|(_, high)| high).filter(|high| high.is_finite()),
-        "meaning": verdict_name(difference.meaning),
-        "runs_needed": match difference.meaning {
-            ComparisonVerdict::CannotTell(Uncertainty::Runs { needed }) => Some(needed),
-            _ => None,
-        },
-        "regression": comparison.is_regression(difference),
-    })
 }
 
 /// What is compared, and what a reader should know about it.
@@ -200,9 +125,10 @@ pub(super) fn verdict(comparison: &Comparison) -> String {
         return String::new();
     };
     let limit = percent(limit);
-    let found = comparison.others().flat_map(|(side, differences)| {
-        let found = differences.iter().filter(|it| comparison.is_regression(it));
-        found.map(move |it| format!("{} of {}", it.metric.name(), side.name))
+    let others = comparison.others();
+    let found = others.iter().flat_map(|side| {
+        let found = side.differences.iter().filter(|it| side.is_regression(it));
+        found.map(|it| format!("{} of {}", it.metric.name(), side.name))
     });
     let found: Vec<String> = found.collect();
     if !found.is_empty() {
@@ -217,7 +143,7 @@ pub(super) fn verdict(comparison: &Comparison) -> String {
 
 /// How much cannot be told; nothing when all can.
 fn open(comparison: &Comparison) -> String {
-    let all = || comparison.others().flat_map(|(_, differences)| differences);
+    let all = || comparison.others.iter().flatten();
     let open = all().filter(|it| matches!(it.meaning, ComparisonVerdict::CannotTell(_)));
     match open.count() {
         0 => String::new(),
@@ -230,9 +156,10 @@ pub(super) fn headline(comparison: &Comparison) -> String {
     if comparison.terms.limit.is_some() {
         return verdict(comparison);
     }
-    let sides = comparison.others().filter_map(|(side, differences)| {
+    let others = comparison.others();
+    let sides = others.iter().filter_map(|side| {
         let of = |meaning: ComparisonVerdict, word: &str| {
-            let found = differences.iter().filter(|it| it.meaning == meaning);
+            let found = side.differences.iter().filter(|it| it.meaning == meaning);
             let names: Vec<&str> = found.map(|it| it.metric.name()).collect();
             let more = match names.len().saturating_sub(NAMED) {
                 0 => String::new(),
@@ -259,63 +186,3 @@ pub(super) fn headline(comparison: &Comparison) -> String {
 
 /// Metrics that a headline names.
 const NAMED: usize = 3;
-
-/// A change and its interval in a forest plot; `None` where there is none.
-pub(super) fn forest_row(difference: &Difference) -> Option<ForestRow> {
-    let change = difference.change?;
-    let meaning = difference.meaning;
-    let everything = (f64::NEG_INFINITY, f64::INFINITY);
-    let (low, high) = change.interval.unwrap_or(everything);
-    Some(ForestRow {
-        name: difference.metric.name().to_owned(),
-        by: change.by,
-        low,
-        high,
-        tone: match meaning {
-            ComparisonVerdict::Better => Tone::Accepted,
-            ComparisonVerdict::Worse => Tone::Bad,
-            ComparisonVerdict::Same | ComparisonVerdict::CannotTell(_) => Tone::Plan,
-        },
-        text: verdict_words(meaning),
-    })
-}
-
-fn interval_text(difference: &Difference) -> String {
-    let signed = |end| signed(difference.metric, end);
-    match difference.change.and_then(|change| change.interval) {
-        Some((low, high)) if high.is_finite() => format!("{} to {}", signed(low), signed(high)),
-        Some((low, _)) => format!("{} or more", signed(low)),
-        None => "-".into(),
-    }
-}
-
-fn value_text(metric: Metric, figure: Option<Figure>) -> String {
-    let Some(Figure {
-        value,
-        is_lower_bound,
-    }) = figure
-    else {
-        return "-".into();
-    };
-    let value_text = match metric {
-        Metric::Lost => format!("{:.2} %", value * 100.0),
-        Metric::Committed | Metric::Accepted => format!("{value:.1}/s"),
-        Metric::Accept(_) | Metric::Commit(_) if value < 10.0 => format!("{value:.3} ms"),
-        Metric::Accept(_) | Metric::Commit(_) => format!("{value:.1} ms"),
-    };
-    match is_lower_bound {
-        true => format!("≥ {value_text}"),
-        false => value_text,
-    }
-}
-
-/// A change; of shares in percentage points.
-fn signed(metric: Metric, change: f64) -> String {
-    let unit = match metric {
-        Metric::Lost => "pp",
-        _ => "%",
-    };
-    // No minus before a zero.
-    let percent = (change * 1000.0).round() / 10.0 + 0.0;
-    format!("{percent:+.1} {unit}")
-}

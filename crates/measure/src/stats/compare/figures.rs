@@ -1,13 +1,13 @@
 //! What one run contributes to a comparison: one figure for each metric.
 
-use super::metric::{METRICS, Metric, Quantile};
+use super::metric::{Metric, Quantile};
 use crate::format::latency::Quantiles;
 use crate::format::summary::Summary;
 
 /// The figures of one run.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunFigures {
-    figures: [Option<Figure>; METRICS.len()],
+    figures: Vec<(Metric, Figure)>,
     /// What its blocks were seen to: 0 where events announced them, else what the polling leaves open.
     pub block_resolution_ms: f64,
 }
@@ -21,6 +21,17 @@ pub struct Figure {
     pub is_lower_bound: bool,
 }
 
+impl Figure {
+    /// A value that nothing can raise.
+    #[must_use]
+    pub const fn exact(value: f64) -> Self {
+        Self {
+            value,
+            is_lower_bound: false,
+        }
+    }
+}
+
 impl RunFigures {
     /// Of a run with this summary.
     pub fn of(summary: &Summary) -> Self {
@@ -30,35 +41,37 @@ impl RunFigures {
             block_resolution_ms: summary.blocks.resolution_ms_max.unwrap_or(0.0),
             ..Self::default()
         };
-        Metric::all().fold(none, |figures, metric| {
+        Metric::OF_LOADS.into_iter().fold(none, |figures, metric| {
             let figure = match metric {
-                Metric::Committed => summary.rate.committed_tps.map(|rate| exact(rate.mean)),
-                Metric::Accepted => summary.rate.accepted_tps.map(|rate| exact(rate.mean)),
-                Metric::Lost => Some(exact(summary.lost_share(followed))),
+                Metric::Committed => summary
+                    .rate
+                    .committed_tps
+                    .map(|rate| Figure::exact(rate.mean)),
+                Metric::Accepted => summary
+                    .rate
+                    .accepted_tps
+                    .map(|rate| Figure::exact(rate.mean)),
+                Metric::Lost => Some(Figure::exact(summary.lost_share(followed))),
                 Metric::Accept(quantile) => of_quantile(&latencies.accept_response, quantile),
                 Metric::Commit(quantile) => of_quantile(&latencies.commit_from_due, quantile),
+                Metric::Other(_) => None,
             };
             figures.with(metric, figure)
         })
     }
 
-    /// With another figure for one metric.
+    /// With the figure for one more metric.
     #[must_use]
     pub fn with(mut self, metric: Metric, figure: Option<Figure>) -> Self {
-        self.figures[metric.place()] = figure;
+        self.figures.extend(figure.map(|figure| (metric, figure)));
         self
     }
 
     /// The figure for one metric; `None` when the run has none.
     pub fn figure(&self, metric: Metric) -> Option<Figure> {
-        self.figures[metric.place()]
-    }
-}
-
-const fn exact(value: f64) -> Figure {
-    Figure {
-        value,
-        is_lower_bound: false,
+        let mut figures = self.figures.iter();
+        let (_, figure) = figures.find(|(of, _)| *of == metric)?;
+        Some(*figure)
     }
 }
 

@@ -13,6 +13,19 @@ pub enum Metric {
     Accept(Quantile),
     /// A quantile of committed − due, in milliseconds.
     Commit(Quantile),
+    /// A figure above zero of another kind of run.
+    Other(OtherMetric),
+}
+
+/// A figure of runs that are not a load on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OtherMetric {
+    /// Its name.
+    pub name: &'static str,
+    /// Its unit: `/s`, `ms`, or nothing.
+    pub unit: &'static str,
+    /// Whether more of it is better.
+    pub is_gain: bool,
 }
 
 /// Which part of the transactions took no longer.
@@ -26,49 +39,55 @@ pub enum Quantile {
     P99,
 }
 
-/// What is fixed about a metric: itself, as a condition would name it, its unit.
-type Row = (Metric, &'static str, &'static str);
-
-pub(super) const METRICS: [Row; 9] = [
-    (Metric::Committed, "rate.committed_tps", "/s"),
-    (Metric::Accepted, "rate.accepted_tps", "/s"),
-    (Metric::Lost, "lost.share", ""),
-    (Metric::Accept(Quantile::P50), "accept.p50", "ms"),
-    (Metric::Accept(Quantile::P95), "accept.p95", "ms"),
-    (Metric::Accept(Quantile::P99), "accept.p99", "ms"),
-    (Metric::Commit(Quantile::P50), "commit.p50", "ms"),
-    (Metric::Commit(Quantile::P95), "commit.p95", "ms"),
-    (Metric::Commit(Quantile::P99), "commit.p99", "ms"),
-];
-
 impl Metric {
-    /// All of them, in the order of a table.
-    pub fn all() -> impl ExactSizeIterator<Item = Self> {
-        METRICS.into_iter().map(|(metric, ..)| metric)
-    }
+    /// Those of a load on a node, in the order of a table.
+    pub const OF_LOADS: [Self; 9] = [
+        Self::Committed,
+        Self::Accepted,
+        Self::Lost,
+        Self::Accept(Quantile::P50),
+        Self::Accept(Quantile::P95),
+        Self::Accept(Quantile::P99),
+        Self::Commit(Quantile::P50),
+        Self::Commit(Quantile::P95),
+        Self::Commit(Quantile::P99),
+    ];
 
     /// As a condition would name it.
     #[must_use]
-    pub fn name(self) -> &'static str {
-        METRICS[self.place()].1
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Committed => "rate.committed_tps",
+            Self::Accepted => "rate.accepted_tps",
+            Self::Lost => "lost.share",
+            Self::Accept(Quantile::P50) => "accept.p50",
+            Self::Accept(Quantile::P95) => "accept.p95",
+            Self::Accept(Quantile::P99) => "accept.p99",
+            Self::Commit(Quantile::P50) => "commit.p50",
+            Self::Commit(Quantile::P95) => "commit.p95",
+            Self::Commit(Quantile::P99) => "commit.p99",
+            Self::Other(other) => other.name,
+        }
     }
 
     /// Its unit: `/s`, `ms`, or nothing for a share.
     #[must_use]
-    pub fn unit(self) -> &'static str {
-        METRICS[self.place()].2
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Self::Committed | Self::Accepted => "/s",
+            Self::Lost => "",
+            Self::Accept(_) | Self::Commit(_) => "ms",
+            Self::Other(other) => other.unit,
+        }
     }
 
     /// Whether more of it is better.
     #[must_use]
     pub const fn is_gain(self) -> bool {
-        matches!(self, Self::Committed | Self::Accepted)
-    }
-
-    /// Where it stands in [`METRICS`].
-    pub(super) fn place(self) -> usize {
-        let place = METRICS.iter().position(|(metric, ..)| *metric == self);
-        place.expect("every metric has a row")
+        match self {
+            Self::Other(other) => other.is_gain,
+            _ => matches!(self, Self::Committed | Self::Accepted),
+        }
     }
 
     /// What it is compared on.
@@ -85,7 +104,7 @@ impl Metric {
         let latency = |stamp_ms: f64| DIGITS.max((stamp_ms / value.max(stamp_ms)).ln_1p());
         match self {
             Self::Lost => SHARE_RESOLUTION,
-            Self::Committed | Self::Accepted => DIGITS,
+            Self::Committed | Self::Accepted | Self::Other(_) => DIGITS,
             Self::Accept(_) => latency(STAMP_MS),
             Self::Commit(_) => latency(block_ms.max(STAMP_MS)),
         }
@@ -152,7 +171,7 @@ impl Scale {
 /// Stands for zero where a logarithm is taken: far below every rate and latency that is measured.
 const SMALLEST: f64 = 1e-6;
 /// Three significant digits, as the histograms have ([`SIGNIFICANT_DIGITS`](crate::SIGNIFICANT_DIGITS)).
-pub(super) const DIGITS: f64 = 1e-3;
+const DIGITS: f64 = 1e-3;
 /// A sender wakes within 0.1 ms of what it waits for (`benches/peers/generate`): its stamps are no
 /// finer.
 const STAMP_MS: f64 = 0.1;

@@ -8,12 +8,10 @@
 
 mod figures;
 mod metric;
-mod values;
 mod welch;
 
 pub use figures::{Figure, RunFigures};
-pub use metric::{Metric, Quantile};
-pub use values::{ValueDifference, Values, compare_values};
+pub use metric::{Metric, OtherMetric, Quantile};
 pub use welch::MANY_RUNS;
 
 use metric::Scale;
@@ -94,17 +92,23 @@ impl Difference {
     }
 }
 
-/// Compares two sides, each of runs of the same load.
-pub fn compare(base: &[RunFigures], other: &[RunFigures], terms: &CompareTerms) -> Vec<Difference> {
-    let pair = |metric: Metric| Pair {
+/// Compares two sides, each of runs of the same load, in these metrics.
+pub fn compare(
+    metrics: &[Metric],
+    base: &[RunFigures],
+    other: &[RunFigures],
+    terms: &CompareTerms,
+) -> Vec<Difference> {
+    let pair = |metric: &Metric| Pair {
         scale: metric.scale(),
         margin: metric.margin(terms.margin),
-        base: Side::of_metric(metric, base),
-        other: Side::of_metric(metric, other),
+        base: Side::of(*metric, base),
+        other: Side::of(*metric, other),
     };
-    let pairs: Vec<Pair> = Metric::all().map(pair).collect();
+    let pairs: Vec<Pair> = metrics.iter().map(pair).collect();
     let found = judged(&pairs, terms.limit);
-    Metric::all()
+    let metrics = metrics.iter().copied();
+    metrics
         .zip(pairs)
         .zip(found)
         .map(|((metric, pair), (change, meaning))| Difference {
@@ -169,7 +173,7 @@ struct Side {
 }
 
 impl Side {
-    fn of_metric(metric: Metric, runs: &[RunFigures]) -> Option<Self> {
+    fn of(metric: Metric, runs: &[RunFigures]) -> Option<Self> {
         let figures: Option<Vec<Figure>> = runs.iter().map(|run| run.figure(metric)).collect();
         let figures = figures?;
         let scale = metric.scale();

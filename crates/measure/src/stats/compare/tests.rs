@@ -6,11 +6,7 @@ fn commits(values: &[f64]) -> Vec<RunFigures> {
 }
 
 fn runs(metric: Metric, values: &[f64]) -> Vec<RunFigures> {
-    let figure = |value: &f64| Figure {
-        value: *value,
-        is_lower_bound: false,
-    };
-    let run = |value| RunFigures::default().with(metric, Some(figure(value)));
+    let run = |value: &f64| RunFigures::default().with(metric, Some(Figure::exact(*value)));
     values.iter().map(run).collect()
 }
 
@@ -23,7 +19,7 @@ fn bounded(value: f64) -> Vec<RunFigures> {
 }
 
 fn compared(metric: Metric, base: &[RunFigures], other: &[RunFigures]) -> Difference {
-    compare(base, other, &TERMS)[metric.place()]
+    compare(&[metric], base, other, &TERMS)[0]
 }
 
 const COMMIT_P50: Metric = Metric::Commit(Quantile::P50);
@@ -225,6 +221,32 @@ fn a_figure_that_one_run_lacks_is_unknown() {
         );
         assert!(!difference.is_regression(0.05));
     }
+}
+
+/// A figure of another kind of run.
+fn other(is_gain: bool, base: &[f64], other: &[f64]) -> Difference {
+    let metric = Metric::Other(OtherMetric {
+        name: "parcels",
+        unit: "",
+        is_gain,
+    });
+    compared(metric, &runs(metric, base), &runs(metric, other))
+}
+
+#[test]
+fn twice_as_much_of_another_figure_is_better_or_worse_by_what_it_is() {
+    let (low, high) = ([100.0, 101.0, 99.0], [200.0, 202.0, 198.0]);
+    let difference = other(true, &low, &high);
+    assert_eq!(difference.meaning, ComparisonVerdict::Better);
+    let change = difference.change.unwrap();
+    assert!((change.by - 1.0).abs() < 0.01, "{change:?}");
+    let (from, to) = change.interval.unwrap();
+    assert!(from < 1.0 && to > 1.0 && from > 0.9, "{change:?}");
+    let meaning = |is_gain, base, than| other(is_gain, base, than).meaning;
+    assert_eq!(meaning(false, &low, &high), ComparisonVerdict::Worse);
+    assert_eq!(meaning(false, &high, &low), ComparisonVerdict::Better);
+    let same = meaning(true, &[10.0, 10.01, 9.99], &[10.0, 10.02, 9.98]);
+    assert_eq!(same, ComparisonVerdict::Same);
 }
 
 #[test]

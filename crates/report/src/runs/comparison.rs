@@ -1,0 +1,242 @@
+//! What differs between two sides of runs: a table, a plot, a document, words.
+
+use measure::{
+    Change, ComparisonVerdict, Difference, Figure, MANY_RUNS, Metric, OtherMetric, Uncertainty,
+};
+use serde_json::{Value, json};
+
+use crate::chart::{ForestRow, Tone, forest};
+use crate::table::Table;
+use crate::text::{grouped, number, rate};
+
+/// A side beside the first one.
+#[derive(Debug, Clone, Copy)]
+pub struct ComparedSide<'a> {
+    /// What tables call the first side.
+    pub base: &'a str,
+    /// What tables call this one.
+    pub name: &'a str,
+    /// How many runs count on the first side and on this one.
+    pub runs: [usize; 2],
+    /// How it differs.
+    pub differences: &'a [Difference],
+    /// Worse by more than this share is a regression.
+    pub limit: Option<f64>,
+}
+
+impl ComparedSide<'_> {
+    /// What is compared.
+    #[must_use]
+    pub fn heading(&self) -> String {
+        let (name, base, [before, after]) = (self.name, self.base, self.runs);
+        format!("{name} against {base} ({after} against {before} runs)")
+    }
+
+    /// One row a metric.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let has_empty_side = self.runs.contains(&0);
+        Table::of(self.differences)
+            .text("metric", |it| it.metric.name())
+            .code()
+            .figure("before", |it| value_text(it.metric, it.base))
+            .figure("after", |it| value_text(it.metric, it.other))
+            .figure("change", |it| match it.change {
+                Some(change) => signed(it.metric, change.by),
+                None => "-".into(),
+            })
+            .figure("interval", |it| interval_text(it.metric, it.change))
+            .text("", |it| {
+                if self.is_regression(it) {
+                    "REGRESSION".into()
+                } else if has_empty_side {
+                    "cannot tell: a side has no valid run".into()
+                } else {
+                    verdict_words(it.meaning)
+                }
+            })
+            .alarm(|it| self.is_regression(it))
+            .table()
+    }
+
+    /// The changes and their intervals as HTML; nothing where there are none.
+    #[must_use]
+    pub fn forest(&self) -> String {
+        let rows: Vec<ForestRow> = self.differences.iter().filter_map(forest_row).collect();
+        if rows.is_empty() {
+            return String::new();
+        }
+        let about = "The dot is the change, the stroke its interval; where the stroke crosses the line in \
+                     the middle, no difference is shown.";
+        forest("Changes and their intervals", about, &rows, WIDEST_CHANGE)
+    }
+
+    /// Each difference for a program.
+    pub fn json(&self) -> impl Iterator<Item = Value> {
+        let value = |figure: Option<Figure>| figure.map(|figure| figure.value);
+        let is_lower_bound =
+            |figure: Option<Figure>| figure.is_some_and(|figure| figure.is_lower_bound);
+        self.differences.iter().map(move |it| {
+            let interval = it.change.and_then(|change| change.interval);
+            json!({
+                "side": self.name,
+                "runs": self.runs,
+                "metric": it.metric.name(),
+                "unit": it.metric.unit(),
+                "before": value(it.base),
+                "before_is_lower_bound": is_lower_bound(it.base),
+                "after": value(it.other),
+                "after_is_lower_bound": is_lower_bound(it.other),
+                "change": it.change.map(|change| change.by),
+                "low": interval.map(|(low, _)| low),
+                "high": interval.map(|(_, high)| high).filter(|high| high.is_finite()),
+                "meaning": verdict_name(it.meaning),
+                "runs_needed": match it.meaning {
+                    ComparisonVerdict::CannotTell(Uncertainty::Runs { needed }) => Some(needed),
+                    _ => None,
+                },
+                "regression": self.is_regression(it),
+            })
+        })
+    }
+
+    /// Whether a difference is a regression.
+    #[must_use]
+    pub fn is_regression(&self, difference: &Difference) -> bool {
+        self.limit
+            .is_some_and(|limit| difference.is_regression(limit))
+    }
+}
+
+/// A change and its interval in a forest plot; `None` where there is none.
+fn forest_row(difference: &Difference) -> Option<ForestRow> {
+    let change = difference.change?;
+    let everything = (f64::NEG_INFINITY, f64::INFINITY);
+    let (low, high) = change.interval.unwrap_or(everything);
+    Some(ForestRow {
+        name: difference.metric.name().to_owned(),
+        by: change.by,
+        low,
+        high,
+        tone: match difference.meaning {
+            ComparisonVerdict::Better => Tone::Accepted,
+            ComparisonVerdict::Worse => Tone::Bad,
+            ComparisonVerdict::Same | ComparisonVerdict::CannotTell(_) => Tone::Plan,
+        },
+        text: verdict_words(difference.meaning),
+    })
+}
+
+fn value_text(metric: Metric, figure: Option<Figure>) -> String {
+    let Some(figure) = figure else {
+        return "-".into();
+    };
+    let value = figure.value;
+    let text = match metric {
+        Metric::Lost => format!("{:.2} %", value * 100.0),
+        Metric::Committed | Metric::Accepted => format!("{value:.1}/s"),
+        Metric::Accept(_) | Metric::Commit(_) if value < 10.0 => format!("{value:.3} ms"),
+        Metric::Accept(_) | Metric::Commit(_) => format!("{value:.1} ms"),
+        Metric::Other(OtherMetric { unit: "/s", .. }) => rate(value),
+        Metric::Other(OtherMetric { unit, .. }) => format!("{} {unit}", number(value)),
+    };
+    let bound = if figure.is_lower_bound { "≥ " } else { "" };
+    format!("{bound}{}", text.trim_end())
+}
+
+/// A change; of shares in percentage points. Beyond a factor of a hundred a change is no figure any more.
+fn signed(metric: Metric, change: f64) -> String {
+    if change > 99.0 {
+        return "over +9,900 %".to_owned();
+    }
+    // No minus before a zero.
+    let tenths = (change * 1e3).round() / 10.0 + 0.0;
+    let unit = if metric == Metric::Lost { "pp" } else { "%" };
+    format!("{tenths:+.1} {unit}")
+}
+
+fn interval_text(metric: Metric, change: Option<Change>) -> String {
+    let Some((low, high)) = change.and_then(|change| change.interval) else {
+        return "-".into();
+    };
+    let is_wide = high.is_finite() && 1.0 + high > MAX_SPAN * (1.0 + low);
+    if is_wide && low <= 0.0 {
+        "runs differ too much".into()
+    } else if is_wide || high.is_infinite() {
+        format!("{} or more", signed(metric, low))
+    } else {
+        format!("{} to {}", signed(metric, low), signed(metric, high))
+    }
+}
+
+/// The verdict on a difference, for programs.
+fn verdict_name(verdict: ComparisonVerdict) -> &'static str {
+    match verdict {
+        ComparisonVerdict::Better => "better",
+        ComparisonVerdict::Worse => "worse",
+        ComparisonVerdict::Same => "same",
+        ComparisonVerdict::CannotTell(_) => "cannot tell",
+    }
+}
+
+/// The verdict on a difference and, where there is none, the reason.
+fn verdict_words(verdict: ComparisonVerdict) -> String {
+    let why = match verdict {
+        ComparisonVerdict::CannotTell(Uncertainty::NoFigure) => ": a run has no figure".into(),
+        ComparisonVerdict::CannotTell(Uncertainty::LowerBounds) => ": both are lower bounds".into(),
+        ComparisonVerdict::CannotTell(Uncertainty::Runs { needed }) => {
+            format!(": needs {} a side", runs(needed))
+        }
+        _ => String::new(),
+    };
+    verdict_name(verdict).to_owned() + &why
+}
+
+/// So many runs; the greatest number that is computed stands for any larger one.
+fn runs(needed: u32) -> String {
+    match needed {
+        MANY_RUNS.. => format!("over {} runs", grouped(u64::from(MANY_RUNS))),
+        _ => format!("{needed} runs"),
+    }
+}
+
+/// What changed by more than this has changed; how much is in the table.
+const WIDEST_CHANGE: f64 = 1.0;
+/// From the lower to the upper end of an interval, as a factor: a wider one has no meaning.
+const MAX_SPAN: f64 = 100.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_greatest_number_of_runs_that_is_computed_stands_for_any_larger_one() {
+        let of =
+            |needed| verdict_words(ComparisonVerdict::CannotTell(Uncertainty::Runs { needed }));
+        assert_eq!(of(40), "cannot tell: needs 40 runs a side");
+        assert_eq!(of(MANY_RUNS), "cannot tell: needs over 10,000 runs a side");
+    }
+
+    #[test]
+    fn an_interval_without_a_meaning_is_not_printed() {
+        let of = |metric, low, high| {
+            let change = Change {
+                by: 0.5,
+                interval: Some((low, high)),
+            };
+            interval_text(metric, Some(change))
+        };
+        let rate = Metric::Committed;
+        assert_eq!(of(rate, -0.2, 0.1), "-20.0 % to +10.0 %");
+        assert_eq!(of(Metric::Lost, -0.2, 0.0), "-20.0 pp to +0.0 pp");
+        assert_eq!(of(rate, 2.0, 120.0), "+200.0 % to over +9,900 %");
+        assert_eq!(of(rate, -0.999, 80.0), "runs differ too much");
+        assert_eq!(
+            of(rate, 2.5, 900.0),
+            "+250.0 % or more",
+            "the nearer end is shown"
+        );
+        assert_eq!(of(rate, -0.1, f64::INFINITY), "-10.0 % or more");
+        assert_eq!(interval_text(rate, None), "-");
+    }
+}
