@@ -27,15 +27,15 @@ import (
 type object = map[string]interface{}
 
 type config struct {
-	Node         uint16
-	Nodes        int
-	Listen       string
-	Protocol     string
-	Fanout       uint
-	Queue        uint
-	Phases       []struct{ Profile, Rate, Duration string }
-	Seed         int64
-	Control      string
+	Node     uint16
+	Nodes    int
+	Listen   string
+	Protocol string
+	Fanout   uint
+	Queue    uint
+	Load     []struct{ Profile, Rate, Duration string }
+	Seed     int64
+	Control  string
 }
 
 // kind is a message of the mix: its size, whether it is relayed, what answers it, what it counts for.
@@ -253,9 +253,9 @@ func (n *node) start(origin time.Time) {
 
 // offer knows one profile: one rate.
 func (n *node) offer() {
-	rate, err := strconv.ParseFloat(strings.TrimSuffix(n.conf.Phases[0].Rate, "/s"), 64)
+	rate, err := strconv.ParseFloat(strings.TrimSuffix(n.conf.Load[0].Rate, "/s"), 64)
 	check(err)
-	duration, err := time.ParseDuration(n.conf.Phases[0].Duration)
+	duration, err := time.ParseDuration(n.conf.Load[0].Duration)
 	check(err)
 	end := uint64(rate * duration.Seconds())
 	for i := uint64(0); i < end; i++ {

@@ -20,6 +20,7 @@ pub mod toml_errors;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write as _};
 
+use report::Table;
 use report::text::fit;
 
 pub use self::{
@@ -54,6 +55,30 @@ pub fn print(text: &str) -> u8 {
 pub fn note(line: &str) {
     let _ = writeln!(io::stderr(), "{}", fit(line));
 }
+
+/// Lines on stderr, one for each second of a run, below headings that come again now and then.
+#[derive(Debug, Default)]
+pub struct SecondLines {
+    printed: u64,
+}
+
+impl SecondLines {
+    /// Prints the table of a second, which has one row; its columns have the widths of those of all other seconds.
+    pub fn print(&mut self, table: &Table) {
+        let text = table.text();
+        let headings = usize::from(!self.printed.is_multiple_of(LINES_PER_HEADER));
+        text.lines().skip(headings).for_each(note);
+        self.printed += 1;
+    }
+
+    /// Whether nothing was printed.
+    #[must_use]
+    pub const fn is_fresh(&self) -> bool {
+        self.printed == 0
+    }
+}
+
+const LINES_PER_HEADER: u64 = 20;
 
 /// A random seed for a run that was given none: the standard library's randomly keyed hasher is seeded by the system.
 pub fn fresh_seed() -> u64 {

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 
 use measure::{Latency, Quantiles};
-use pacing::{Arrivals, Nanos, Schedule, Step};
+use pacing::{Nanos, Schedule, Step};
 use serde::Serialize;
 
 use super::control::{CodecTime, Counters, NodeMessage, Row, Sample, Status};
-use super::load::MeshLoad;
 use super::machine::MachineSecond;
 
 /// One second of one node, as in `series.csv`.
@@ -125,11 +124,11 @@ pub(crate) struct PlayedMesh {
 
 impl Account {
     /// An empty one.
-    pub(crate) fn new(nodes: u16, load: &MeshLoad) -> Self {
-        let schedule = Schedule::new(load.profile.clone(), Arrivals::Even);
-        let steps = load.profile.iter_steps().take(MAX_STEPS);
+    pub(crate) fn new(nodes: u16, schedule: Schedule) -> Self {
+        let duration = schedule.profile().duration().unwrap_or(Nanos::MAX);
+        let steps = schedule.profile().iter_steps().take(MAX_STEPS);
         let planned = |step: &Step| {
-            let end = step.end.unwrap_or(load.duration);
+            let end = step.end.unwrap_or(duration);
             schedule.due_before(end) - schedule.due_before(step.start)
         };
         let steps = steps.map(|step| StepAccount {
@@ -148,7 +147,7 @@ impl Account {
             machine: Vec::new(),
             lateness: Latency::new(),
             reach: Reach::default(),
-            duration: load.duration,
+            duration,
             schedule,
         }
     }
@@ -322,14 +321,13 @@ const MAX_FOLLOWED: usize = 100_000;
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use std::path::Path;
 
     use super::*;
+    use crate::load::MeshLoad;
 
     fn account(nodes: u16) -> Account {
         let phase = json!({"profile": "ramp", "start": "10/s", "step": "10/s", "every": "2s", "to": "20/s"});
-        let load = MeshLoad::new("ramp", vec![phase], Path::new("")).unwrap();
-        Account::new(nodes, &load)
+        Account::new(nodes, MeshLoad::of(phase).schedule().unwrap())
     }
 
     fn row(second: u64, entries: u64) -> Row {

@@ -81,7 +81,7 @@ pub(super) fn execute(args: CompareArgs) -> Result<u8, CommandError> {
 }
 
 fn sides(args: CompareArgs) -> anyhow::Result<Vec<Side>> {
-    let load = MeshLoad::constant(args.rate, args.duration)?;
+    let load = MeshLoad::constant(args.rate, args.duration);
     let base = MeshPlan::resolve(load, args.settings)?;
     let first = args.variants[0];
     let own = args.variants.iter().map(|it| (it.to_string(), *it, None));
@@ -357,11 +357,11 @@ mod tests {
     /// Three runs at half the load, because the generator fell behind, were "worse", with exit code 0.
     #[test]
     fn runs_that_were_not_the_planned_load_are_no_repeats_of_it() {
-        let load = MeshLoad::constant("10/s".parse().unwrap(), "1s".parse().unwrap()).unwrap();
+        let load = MeshLoad::constant("10/s".parse().unwrap(), "1s".parse().unwrap());
         let plan = MeshPlan::resolve(load, MeshSettings::default()).unwrap();
         let run = |schedule, eps_host| {
             let played = PlayedMesh {
-                account: Account::new(plan.document.nodes, &plan.load),
+                account: Account::new(plan.document.nodes, plan.schedule.clone()),
                 origin_unix_ns: 0,
                 interrupted: true,
                 undrained: None,

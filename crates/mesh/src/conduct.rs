@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use harness::{RunFolder, Shutdown};
 use tokio::time::Instant;
 
-use super::account::{Account, PlayedMesh};
+use super::account::{Account, GENERATOR, PlayedMesh};
 use super::control::{NodeMessage, Order, Status};
 use super::crew::{Crew, CrewEvent};
 use super::machine::MachineMeter;
@@ -35,22 +35,20 @@ pub(crate) fn play(
     let part = plan.part.map(|_| PartFile::create(folder)).transpose()?;
     runtime.block_on(async {
         let crew = Crew::start(plan, program, folder.path(), shutdown).await?;
-        let mut conductor = Conductor {
+        let conductor = Conductor {
             crew,
             plan,
             progress,
-            account: Account::new(plan.document.nodes, &plan.load),
+            account: Account::new(plan.document.nodes, plan.schedule.clone()),
             links: BTreeMap::new(),
             statuses: BTreeMap::new(),
             offered: false,
-            is_offering: false,
-            origin: Instant::now(),
+            origin: None,
             meter: MachineMeter::default(),
             next_look: 0,
             part,
         };
-        let played = conductor.conduct().await?;
-        Ok((played, conductor.part.take()))
+        conductor.conduct().await
     })
 }
 
@@ -64,9 +62,8 @@ struct Conductor<'a> {
     statuses: BTreeMap<u16, Status>,
     /// The generator has offered all.
     offered: bool,
-    /// Between the start and the end of the load, or until the user stops it.
-    is_offering: bool,
-    origin: Instant,
+    /// When the load begins; `None` before that is known.
+    origin: Option<Instant>,
     meter: MachineMeter,
     /// The next second at whose begin the machine is looked at.
     next_look: u64,
@@ -74,7 +71,7 @@ struct Conductor<'a> {
 }
 
 /// How a wait ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum WaitOutcome {
     /// The condition holds.
     Reached,
@@ -82,22 +79,27 @@ enum WaitOutcome {
     TimedOut,
     /// The user asked to stop.
     Interrupted,
+    /// A node ended before the load began: which, and why.
+    Ended(u16, String),
 }
 
 impl Conductor<'_> {
-    async fn conduct(&mut self) -> anyhow::Result<PlayedMesh> {
+    async fn conduct(mut self) -> anyhow::Result<(PlayedMesh, Option<PartFile>)> {
         self.progress.nodes(self.crew.members());
         self.join().await?;
         let origin_unix_ns = self.start().await?;
         let interrupted = self.offer().await;
+        // What comes after the offering is not interrupted again.
+        self.crew.ignore_interrupts();
         let undrained = self.drain().await;
         self.finish().await;
-        Ok(PlayedMesh {
-            account: std::mem::replace(&mut self.account, Account::new(0, &self.plan.load)),
+        let played = PlayedMesh {
+            account: self.account,
             origin_unix_ns,
             interrupted,
             undrained,
-        })
+        };
+        Ok((played, self.part))
     }
 
     /// Sends all addresses to the nodes and waits until they are connected.
@@ -112,9 +114,12 @@ impl Conductor<'_> {
         let timeout = self.plan.connect_timeout.as_duration();
         let outcome = self
             .until(Instant::now() + timeout, |it| it.is_whole())
-            .await?;
+            .await;
         match outcome {
             WaitOutcome::Reached => Ok(()),
+            WaitOutcome::Ended(node, reason) => {
+                bail!("node {node} ended before the load began: {reason}; see its log")
+            }
             WaitOutcome::Interrupted => bail!("interrupted before the mesh was whole"),
             WaitOutcome::TimedOut => bail!(
                 "the mesh is not whole after {}: {}; give a longer --connect-timeout, or look into the \
@@ -135,29 +140,23 @@ impl Conductor<'_> {
                 start_at.unix_ns()
             }
         };
-        self.origin = Instant::now() + Duration::from_nanos(origin_unix_ns - now_ns);
+        self.origin = Some(Instant::now() + Duration::from_nanos(origin_unix_ns - now_ns));
         self.crew.send(&Order::Start { origin_unix_ns }).await;
         Ok(origin_unix_ns)
     }
 
     /// Waits until the generator has offered all; gives whether the user stopped it.
     async fn offer(&mut self) -> bool {
-        let end = self.origin + self.plan.load.duration.as_duration();
-        let last = end + GRACE;
-        let is_over = |it: &Self| Instant::now() >= end && (it.offered || !it.has_generator());
-        self.is_offering = true;
-        let outcome = self.until_running(last, is_over).await;
-        self.is_offering = false;
+        let origin = self.origin.unwrap_or_else(Instant::now);
+        let end = origin + self.account.duration.as_duration();
+        let is_over = |it: &Self| {
+            Instant::now() >= end && (it.offered || !it.crew.alive().any(|node| node == GENERATOR))
+        };
+        let outcome = self.until(end + GRACE, is_over).await;
         if outcome == WaitOutcome::Interrupted {
             self.crew.send(&Order::Stop {}).await;
         }
         outcome == WaitOutcome::Interrupted
-    }
-
-    fn has_generator(&self) -> bool {
-        self.crew
-            .alive()
-            .any(|node| node == super::account::GENERATOR)
     }
 
     /// Waits until nothing is under way: two rounds of counts that are equal, and in which all that was
@@ -177,7 +176,7 @@ impl Conductor<'_> {
                 let mut alive = it.crew.alive();
                 alive.all(|node| it.statuses.get(&node).is_some_and(|it| it.round == round))
             };
-            let outcome = self.until_running(deadline, all_told).await;
+            let outcome = self.until(deadline, all_told).await;
             let alive: Vec<u16> = self.crew.alive().collect();
             let now: Vec<(u16, Status)> = alive
                 .iter()
@@ -203,7 +202,7 @@ impl Conductor<'_> {
             }
             last = Some(now);
             let pause = Instant::now() + STATUS_INTERVAL;
-            self.until_running(pause.min(deadline), |_| false).await;
+            self.until(pause.min(deadline), |_| false).await;
         }
     }
 
@@ -215,32 +214,11 @@ impl Conductor<'_> {
             let mut alive = it.crew.alive();
             alive.all(|node| it.account.nodes[usize::from(node)].status.is_some())
         };
-        self.until_running(deadline, all).await;
+        self.until(deadline, all).await;
     }
 
-    /// Handles messages until `is_reached`. A node that ends is an error.
+    /// Handles messages until `is_reached`. A node that ends is part of the account once the load has begun.
     async fn until(
-        &mut self,
-        deadline: Instant,
-        is_reached: impl Fn(&Self) -> bool,
-    ) -> anyhow::Result<WaitOutcome> {
-        loop {
-            if is_reached(self) {
-                return Ok(WaitOutcome::Reached);
-            }
-            match self.crew.next(deadline).await {
-                CrewEvent::Message(node, message) => self.on_message(node, *message),
-                CrewEvent::Ended(node, reason) => {
-                    bail!("node {node} ended before the load began: {reason}; see its log")
-                }
-                CrewEvent::Timeout => return Ok(WaitOutcome::TimedOut),
-                CrewEvent::Interrupted => return Ok(WaitOutcome::Interrupted),
-            }
-        }
-    }
-
-    /// The same while the load goes on, when a node that ends is part of the account.
-    async fn until_running(
         &mut self,
         deadline: Instant,
         is_reached: impl Fn(&Self) -> bool,
@@ -249,20 +227,13 @@ impl Conductor<'_> {
             if is_reached(self) {
                 return WaitOutcome::Reached;
             }
-            self.look_at_machine();
-            let next = self.origin + Duration::from_secs(self.next_look);
-            let next = next
-                .max(Instant::now() + Duration::from_millis(1))
-                .min(deadline);
-            // What comes after the offering is not interrupted again.
-            let event = if self.is_offering {
-                self.crew.next(next).await
-            } else {
-                self.crew.next_uninterrupted(next).await
-            };
-            match event {
+            let next_look = self.look_at_machine().unwrap_or(deadline);
+            match self.crew.next(next_look.min(deadline)).await {
                 CrewEvent::Message(node, message) => self.on_message(node, *message),
-                CrewEvent::Ended(node, reason) => self.mark_node_ended(node, &reason),
+                CrewEvent::Ended(node, reason) => match self.origin {
+                    Some(origin) => self.mark_node_ended(node, origin, &reason),
+                    None => return WaitOutcome::Ended(node, reason),
+                },
                 CrewEvent::Timeout if Instant::now() >= deadline => return WaitOutcome::TimedOut,
                 CrewEvent::Timeout => {}
                 CrewEvent::Interrupted => return WaitOutcome::Interrupted,
@@ -270,8 +241,8 @@ impl Conductor<'_> {
         }
     }
 
-    fn mark_node_ended(&mut self, node: u16, reason: &str) {
-        let at_s = Instant::now().duration_since(self.origin).as_secs_f64();
+    fn mark_node_ended(&mut self, node: u16, origin: Instant, reason: &str) {
+        let at_s = origin.elapsed().as_secs_f64();
         let account = &mut self.account.nodes[usize::from(node)];
         if account.status.is_none() {
             account.ended_s = Some(at_s);
@@ -298,17 +269,18 @@ impl Conductor<'_> {
         }
     }
 
-    fn look_at_machine(&mut self) {
-        let since = Instant::now().checked_duration_since(self.origin);
-        let Some(second) = since.map(|since| since.as_secs()) else {
-            return;
-        };
-        if second >= self.next_look {
+    /// Looks at the machine as a second of the load begins; gives when the next one does.
+    fn look_at_machine(&mut self) -> Option<Instant> {
+        let origin = self.origin?;
+        if let Some(since) = Instant::now().checked_duration_since(origin)
+            && since.as_secs() >= self.next_look
+        {
             // The first look begins a second; each further one ends the last.
-            let look = self.meter.look(second.saturating_sub(1));
+            let look = self.meter.look(since.as_secs().saturating_sub(1));
             self.account.machine.extend(look);
-            self.next_look = second + 1;
+            self.next_look = since.as_secs() + 1;
         }
+        Some(origin + Duration::from_secs(self.next_look))
     }
 
     /// Whether every node can be reached from every other, in a full mesh over one link.

@@ -123,8 +123,6 @@ fn back(status: &Status, from: usize) -> LinkCount {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use serde_json::json;
 
     use super::*;
@@ -134,8 +132,7 @@ mod tests {
     /// Two nodes, of which the first made 10 messages; `change` may spoil the account.
     fn account(change: impl Fn(&mut [Row; 2], &mut [Status; 2])) -> Account {
         let phase = json!({"profile": "constant", "rate": "10/s", "duration": "1s"});
-        let load = MeshLoad::new("constant", vec![phase], Path::new("")).unwrap();
-        let mut account = Account::new(2, &load);
+        let mut account = Account::new(2, MeshLoad::of(phase).schedule().unwrap());
         let row = |made: u64| Row {
             counters: Counters {
                 made_for_all: made,

@@ -6,42 +6,28 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::settings::{Topology, Variant};
+use crate::plan::PlanDocument;
 
 /// The configuration of a node, as a file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct NodeConfig {
     /// Its number, from 0. Node 0 is the generator.
     pub node: u16,
-    /// How many there are.
-    pub nodes: u16,
     /// Where it listens; port 0 takes a free one.
     pub listen: SocketAddr,
     /// The address from which it dials.
     pub source: Option<IpAddr>,
-    /// The wire protocol and the ways to send.
-    #[serde(flatten)]
-    pub variant: Variant,
-    /// Which nodes are connected.
-    pub topology: Topology,
-    /// Peers to relay to.
-    pub fanout: u16,
-    /// Parcels that may wait for a peer.
-    pub queue: u32,
     /// What it writes at most over all its links; `None` for no limit.
     pub bits_per_s: Option<u64>,
     /// How much later what it writes leaves it.
     pub delay_us: u64,
-    /// The mix, as the text of its file.
-    pub mix: String,
-    /// The load of the generator, as the phases of a scenario file.
-    pub phases: Vec<serde_json::Value>,
-    /// The seed of everything random.
-    pub seed: u64,
     /// Every how many messages of its maker one is followed through the mesh.
     pub sample: u64,
     /// The Unix socket that the commands come from.
     pub control: PathBuf,
+    /// What all nodes share.
+    #[serde(flatten)]
+    pub plan: PlanDocument,
 }
 
 /// A command of the program to a node.

@@ -26,6 +26,8 @@ pub(crate) struct Crew {
     messages: Receiver<(u16, FromNode)>,
     readers: JoinSet<()>,
     shutdown: Shutdown,
+    /// The same, until it is ignored.
+    interrupts: Shutdown,
     _folder: tempfile::TempDir,
 }
 
@@ -87,6 +89,7 @@ impl Crew {
             messages,
             readers: JoinSet::new(),
             shutdown: shutdown.clone(),
+            interrupts: shutdown.clone(),
             _folder: folder,
         };
         let deadline = Instant::now() + plan.connect_timeout.as_duration();
@@ -175,7 +178,7 @@ impl Crew {
     /// Nothing is lost when it is dropped.
     pub(crate) async fn next(&mut self, deadline: Instant) -> CrewEvent {
         loop {
-            if self.shutdown.is_requested() {
+            if self.interrupts.is_requested() {
                 return CrewEvent::Interrupted;
             }
             let now = Instant::now();
@@ -198,12 +201,9 @@ impl Crew {
         }
     }
 
-    /// As [`Crew::next`], also after the user asked to stop.
-    pub(crate) async fn next_uninterrupted(&mut self, deadline: Instant) -> CrewEvent {
-        let shutdown = std::mem::take(&mut self.shutdown);
-        let event = self.next(deadline).await;
-        self.shutdown = shutdown;
-        event
+    /// From here on [`Crew::next`] goes on when the user asks to stop.
+    pub(crate) fn ignore_interrupts(&mut self) {
+        self.interrupts = Shutdown::default();
     }
 
     /// Whether the user asked twice to stop.

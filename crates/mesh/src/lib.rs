@@ -53,7 +53,7 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         Command::Square(args) => start(MeshLoad::square(&args), args.settings),
         Command::Run(args) => {
             let (load, settings) = plan::read_file(&args.file, args.settings).map_err(usage)?;
-            start(Ok(load), settings)
+            start(load, settings)
         }
         Command::Compare(args) => compare::execute(args),
         Command::Merge(args) => merge(&args),
@@ -65,8 +65,7 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
     }
 }
 
-fn start(load: anyhow::Result<MeshLoad>, settings: MeshSettings) -> Result<u8, CommandError> {
-    let load = load.map_err(usage)?;
+fn start(load: MeshLoad, settings: MeshSettings) -> Result<u8, CommandError> {
     let plan = MeshPlan::resolve(load, settings).map_err(usage)?;
     let shutdown = Shutdown::on_signals().map_err(failed)?;
     let (played, part, folder) = play(&plan, &shutdown)?;
@@ -111,7 +110,7 @@ fn end_part(
 fn merge(args: &MergeArgs) -> Result<u8, CommandError> {
     let (plan, played) = part::merge(&args.folders).map_err(usage)?;
     let path = args.out.clone();
-    let path = path.unwrap_or_else(|| default_folder(&format!("mesh-{}", plan.load.name)));
+    let path = path.unwrap_or_else(|| default_folder(&format!("mesh-{}", plan.document.load.name)));
     let folder = RunFolder::create(path).map_err(usage)?;
     let summary = conclude(&plan, &played, &folder)?;
     Ok(print_summary(&summary, &folder))
@@ -127,7 +126,7 @@ fn play(
     plan: &MeshPlan,
     shutdown: &Shutdown,
 ) -> Result<(PlayedMesh, Option<PartFile>, RunFolder), CommandError> {
-    let name = format!("mesh-{}", plan.load.name);
+    let name = format!("mesh-{}", plan.document.load.name);
     let path = plan.out.clone().unwrap_or_else(|| default_folder(&name));
     let folder = RunFolder::create(path).map_err(usage)?;
     let program = std::env::current_exe().map_err(failed)?;
@@ -146,7 +145,7 @@ fn conclude(
     let summary = MeshSummary::of(plan, played);
     let title = format!(
         "{} of {} nodes, {}",
-        plan.load.profile,
+        plan.schedule.profile(),
         plan.document.nodes,
         plan.label()
     );

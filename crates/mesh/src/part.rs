@@ -6,7 +6,8 @@ use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
-use harness::{Part, RunFolder};
+use harness::RunFolder;
+use measure::{ShardName, check_shards};
 use serde::{Deserialize, Serialize};
 
 use super::account::{Account, PlayedMesh};
@@ -115,7 +116,7 @@ pub(crate) fn merge(folders: &[PathBuf]) -> anyhow::Result<(MeshPlan, PlayedMesh
     let ends: Vec<End> = ends.collect::<anyhow::Result<_>>()?;
     check_parts(&ends, folders)?;
     let plan = MeshPlan::of_document(ends[0].plan.clone())?;
-    let mut account = Account::new(plan.document.nodes, &plan.load);
+    let mut account = Account::new(plan.document.nodes, plan.schedule.clone());
     let nodes = plan.document.nodes;
     for folder in folders {
         each_line(folder, |line| match line {
@@ -200,17 +201,12 @@ fn check_parts(ends: &[End], folders: &[PathBuf]) -> anyhow::Result<()> {
             folder.display()
         );
     }
-    let parts: Vec<Part> = ends.iter().filter_map(|it| it.shard.parse().ok()).collect();
-    let of = parts.first().copied().unwrap_or_default().of();
-    let has_once = |number: u32| parts.iter().filter(|part| part.number() == number).count() == 1;
-    let is_whole = ends.len() == of.get() as usize && (1..=of.get()).all(has_once);
-    let shards: Vec<&str> = ends.iter().map(|end| end.shard.as_str()).collect();
-    ensure!(
-        parts.len() == ends.len() && is_whole,
-        "there are {of} machines; name the folder of each once (they are of the shards {})",
-        shards.join(", ")
-    );
-    Ok(())
+    let parts = folders.iter().zip(ends).map(|(folder, end)| {
+        let shard = end.shard.parse().map_err(|error: String| anyhow!(error))?;
+        Ok((folder.display().to_string(), shard))
+    });
+    let parts: Vec<(String, ShardName)> = parts.collect::<anyhow::Result<_>>()?;
+    Ok(check_shards(&parts)?)
 }
 
 #[cfg(test)]

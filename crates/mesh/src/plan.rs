@@ -2,13 +2,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use gossip::app::Mix;
 use harness::toml_errors::{place_of_phase, with_suggestion};
 use harness::{BitRate, Part, StartAt, fresh_seed};
-use pacing::Nanos;
+use pacing::{Nanos, Schedule};
 use serde::{Deserialize, Serialize};
 
 use super::control::NodeConfig;
@@ -22,10 +21,9 @@ pub(crate) struct MeshPlan {
     pub(crate) document: PlanDocument,
     /// Another implementation's program in place of our own nodes.
     pub(crate) program: Option<PathBuf>,
-    pub(crate) load: MeshLoad,
-    pub(crate) mix: Arc<Mix>,
-    pub(crate) node_rate: Vec<PerNode<BitRate>>,
-    pub(crate) delay: Vec<PerNode<Nanos>>,
+    /// Of the load.
+    pub(crate) schedule: Schedule,
+    pub(crate) mix: Mix,
     /// Which of several machines this is, where there are several.
     pub(crate) part: Option<Part>,
     /// With several machines, when the load begins.
@@ -36,12 +34,12 @@ pub(crate) struct MeshPlan {
     pub(crate) quiet: bool,
 }
 
-/// What has to be the same on all machines of a mesh, under the names of the flags: `plan` in `summary.json`.
+/// What has to be the same on all machines of a mesh and at all of its nodes, under the names of the flags: `plan` in
+/// `summary.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PlanDocument {
-    pub(crate) name: String,
-    /// The phases of the load.
-    pub(crate) load: Vec<serde_json::Value>,
+    #[serde(flatten)]
+    pub(crate) load: MeshLoad,
     pub(crate) nodes: u16,
     #[serde(flatten)]
     pub(crate) variant: Variant,
@@ -52,8 +50,8 @@ pub(crate) struct PlanDocument {
     pub(crate) fanout: u16,
     pub(crate) queue: u32,
     pub(crate) loopback_ip: bool,
-    pub(crate) node_rate: Vec<String>,
-    pub(crate) delay: Vec<String>,
+    pub(crate) node_rate: Vec<PerNode<BitRate>>,
+    pub(crate) delay: Vec<PerNode<Nanos>>,
     /// The addresses of all machines; empty for one machine.
     pub(crate) hosts: Vec<IpAddr>,
     pub(crate) port: u16,
@@ -78,9 +76,8 @@ impl MeshPlan {
         // The same on all machines.
         let common_seed = settings.start_at.map(StartAt::unix_ns);
         let seed = settings.seed.or(common_seed).unwrap_or_else(fresh_seed);
-        let document = PlanDocument {
-            name: load.name.clone(),
-            load: load.phases.clone(),
+        let plan = Self::of_document(PlanDocument {
+            load,
             nodes,
             variant: Variant {
                 protocol: settings.protocol.unwrap_or(Variant::default().protocol),
@@ -93,25 +90,20 @@ impl MeshPlan {
             fanout: settings.fanout.map_or(DEFAULT_FANOUT, Into::into),
             queue: settings.queue.map_or(DEFAULT_QUEUE, Into::into),
             loopback_ip: settings.loopback_ip,
-            node_rate: settings.node_rate.iter().map(ToString::to_string).collect(),
-            delay: settings.delay.iter().map(ToString::to_string).collect(),
+            node_rate: settings.node_rate,
+            delay: settings.delay,
             hosts: settings.hosts,
             port: settings.port.unwrap_or(DEFAULT_PORT),
             seed,
-        };
+        })?;
         Ok(Self {
-            document,
-            program: None,
-            load,
-            mix: Arc::new(mix),
-            node_rate: settings.node_rate,
-            delay: settings.delay,
             part: settings.shard,
             start_at: settings.start_at,
-            connect_timeout: settings.connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
-            drain_timeout: settings.drain_timeout.unwrap_or(DEFAULT_DRAIN_TIMEOUT),
+            connect_timeout: settings.connect_timeout.unwrap_or(plan.connect_timeout),
+            drain_timeout: settings.drain_timeout.unwrap_or(plan.drain_timeout),
             out: settings.out,
             quiet: settings.quiet,
+            ..plan
         })
     }
 
@@ -120,18 +112,10 @@ impl MeshPlan {
     /// # Errors
     /// Where the record is not of this version.
     pub(crate) fn of_document(document: PlanDocument) -> anyhow::Result<Self> {
-        let parsed = |text: &String| text.parse().map_err(|error: String| anyhow!(error));
-        let load = MeshLoad::new(&document.name, document.load.clone(), Path::new(""))?;
         Ok(Self {
-            mix: Arc::new(mix_file::parse(&document.mix_text, "the mix")?),
-            node_rate: document
-                .node_rate
-                .iter()
-                .map(parsed)
-                .collect::<Result<_, _>>()?,
-            delay: Vec::new(),
+            schedule: document.load.schedule()?,
+            mix: mix_file::parse(&document.mix_text, "the mix")?,
             program: None,
-            load,
             part: None,
             start_at: None,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
@@ -176,31 +160,23 @@ impl MeshPlan {
     pub(crate) fn node_config(&self, node: u16, control: &Path) -> NodeConfig {
         let (address, port) = self.listens(node);
         let document = &self.document;
+        let rate = PerNode::of(&document.node_rate, node);
+        let delay = PerNode::of(&document.delay, node);
         NodeConfig {
             node,
-            nodes: document.nodes,
             listen: SocketAddr::new(address, port),
             source: Some(address),
-            variant: document.variant,
-            topology: document.topology,
-            fanout: document.fanout,
-            queue: document.queue,
-            bits_per_s: PerNode::of(&self.node_rate, node)
-                .map(|rate| rate.bits_per_second() as u64),
-            delay_us: PerNode::of(&self.delay, node)
-                .unwrap_or_default()
-                .as_micros(),
-            mix: document.mix_text.clone(),
-            phases: document.load.clone(),
-            seed: document.seed,
+            bits_per_s: rate.map(|rate| rate.bits_per_second() as u64),
+            delay_us: delay.unwrap_or_default().as_micros(),
             sample: self.sample(),
             control: control.to_owned(),
+            plan: document.clone(),
         }
     }
 
     /// Every how many messages of a maker one is followed: about [`FOLLOWED_PER_SECOND`] at the peak.
     pub(crate) fn sample(&self) -> u64 {
-        let messages = self.load.profile.peak().as_f64() * MESSAGES_PER_TRANSACTION;
+        let messages = self.schedule.profile().peak().as_f64() * MESSAGES_PER_TRANSACTION;
         ((messages / FOLLOWED_PER_SECOND) as u64).max(1)
     }
 }
@@ -259,15 +235,24 @@ pub(crate) fn read_file(
         .map(|stem| stem.to_string_lossy().into_owned());
     let name = file.name.or(stem).unwrap_or_else(|| "run".into());
     let mut settings = flags.over(file.mesh);
-    // A mix in a file is named relative to it, as traces are.
+    // A mix in a file is named relative to it.
     if let (Some(mix), Some(folder)) = (&settings.mix, path.parent())
         && mix.ends_with(".toml")
         && !Path::new(mix).exists()
     {
         settings.mix = Some(folder.join(mix).display().to_string());
     }
-    let load = MeshLoad::new(&name, file.phases, path).with_context(of_file)?;
-    Ok((load, settings))
+    let mut phases = file.phases;
+    // And so are traces.
+    for trace in phases.iter_mut().filter_map(|it| it.get_mut("path")) {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        *trace = folder
+            .join(trace.as_str().unwrap_or_default())
+            .display()
+            .to_string()
+            .into();
+    }
+    Ok((MeshLoad { name, phases }, settings))
 }
 
 const DEFAULT_NODES: u16 = 5;

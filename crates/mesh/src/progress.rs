@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use harness::note;
+use harness::{SecondLines, note};
 use report::Table;
 use report::text::{narrow_millis, percent, short, tenths};
 
@@ -19,7 +19,7 @@ pub(crate) struct Progress {
     open: BTreeMap<u64, Second>,
     /// The first second that was not printed.
     next: u64,
-    printed: u64,
+    lines: SecondLines,
 }
 
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ impl Progress {
             own_nodes: 0,
             open: BTreeMap::new(),
             next: 0,
-            printed: 0,
+            lines: SecondLines::default(),
         }
     }
 
@@ -77,7 +77,7 @@ impl Progress {
             return;
         }
         for (number, second) in self.take(row, machine) {
-            self.line(number, &second);
+            self.lines.print(&table(number, &second));
         }
     }
 
@@ -108,17 +108,6 @@ impl Progress {
         }
         over
     }
-
-    fn line(&mut self, number: u64, second: &Second) {
-        let text = table(number, second).text();
-        let mut lines = text.lines();
-        let heading = lines.next().unwrap_or_default();
-        if self.printed.is_multiple_of(LINES_PER_HEADER) {
-            self.message(heading);
-        }
-        self.printed += 1;
-        lines.for_each(|line| self.message(line));
-    }
 }
 
 fn table(number: u64, second: &Second) -> Table {
@@ -145,7 +134,6 @@ fn table(number: u64, second: &Second) -> Table {
         .at_least(&[6, 5, 7, 8, 7, 7, 6, 4, 6, 5, 4])
 }
 
-const LINES_PER_HEADER: u64 = 20;
 /// A node that is slow to report holds the lines up so long.
 const SECONDS_TO_WAIT: u64 = 3;
 

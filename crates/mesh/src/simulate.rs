@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use gossip::Relayed;
 use gossip::app::Mix;
 use gossip::sim::{LinkModel, Outcome, Prices, Processors, SimSettings, run};
-use gossip::{Relayed, topology};
 use harness::fresh_seed;
 use harness::{RunFolder, default_folder};
 use harness::{note, print};
@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use super::mix_file;
 use crate::cli::SimulateArgs;
-use crate::settings::{CpuShare, Topology};
+use crate::settings::CpuShare;
 
 /// One point of the curve.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -83,13 +83,9 @@ pub(super) fn execute(args: &SimulateArgs) -> Result<u8, CommandError> {
 
 fn settings(args: &SimulateArgs, mix: &Mix, nodes: u16, cpu: CpuShare, seed: u64) -> SimSettings {
     let relayed = Relayed::kinds(&mix.relayed());
-    let count = usize::from(nodes);
     SimSettings {
         node: args.variant.node(args.fanout, args.queue, relayed),
-        dials: match args.topology {
-            Topology::Random(links) => topology::random(count, usize::from(links), seed),
-            Topology::Full => topology::full(count),
-        },
+        dials: args.topology.dials(nodes, seed),
         link: LinkModel {
             delay: args.delay.unwrap_or(LinkModel::default().delay),
             bits_per_s: args.link_rate.map(|rate| rate.bits_per_second() as u64),

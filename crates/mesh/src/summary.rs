@@ -106,7 +106,7 @@ impl MeshSummary {
     pub(crate) fn of(plan: &MeshPlan, played: &PlayedMesh) -> Self {
         let account = &played.account;
         let bounds = Bounds {
-            node_rate: &plan.node_rate,
+            node_rate: &plan.document.node_rate,
             entries: plan.mix.entries_per_transaction(),
             interrupted: played.interrupted,
         };
@@ -231,8 +231,6 @@ fn outcome(step: &StepAccount, judgement: &Judgement) -> StepOutcome {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use measure::{Evidence, EvidenceKind, LimitedBy, MeshEvidence, Strength};
     use serde_json::json;
 
@@ -271,8 +269,7 @@ mod tests {
     /// Each step of 1,000 offered with what came back to the host and what was dropped.
     fn outcomes(steps: [(u64, u64); 3], judgement: &Judgement) -> Vec<StepOutcome> {
         let phase = json!({"profile": "ramp", "start": "1000/s", "step": "1000/s", "every": "1s", "to": "3000/s"});
-        let load = MeshLoad::new("ramp", vec![phase], Path::new("")).unwrap();
-        let mut account = Account::new(2, &load);
+        let mut account = Account::new(2, MeshLoad::of(phase).schedule().unwrap());
         for (step, (came, dropped)) in account.steps.iter_mut().zip(steps) {
             step.host.offered = 1000;
             step.host.entries = came;

@@ -1,5 +1,4 @@
 use std::num::NonZeroU16;
-use std::path::Path;
 
 use harness::exit;
 use serde_json::json;
@@ -27,13 +26,13 @@ fn judged(account: &Account, interrupted: bool) -> Judgement {
 
 fn load() -> MeshLoad {
     let phase = json!({"profile": "ramp", "start": "1000/s", "step": "1000/s", "every": "5s", "to": "2000/s"});
-    MeshLoad::new("ramp", vec![phase], Path::new("")).unwrap()
+    MeshLoad::of(phase)
 }
 
 /// A ramp of 1,000/s and 2,000/s, five seconds each, in which the second step is as `change` makes
 /// the rows of the nodes 0 and 1.
 fn run(change: impl Fn(&mut Row, u16)) -> Account {
-    let mut account = Account::new(2, &load());
+    let mut account = Account::new(2, load().schedule().unwrap());
     for second in 0..10 {
         let rate = if second < 5 { 1000 } else { 2000 };
         for node in 0..2 {
@@ -247,8 +246,7 @@ fn a_shortfall_of_the_generator_never_looks_like_the_network() {
 #[test]
 fn a_generator_that_told_of_no_second_in_time_did_not_offer_as_planned() {
     let phase = json!({"profile": "constant", "rate": "1000/s", "duration": "2s"});
-    let load = MeshLoad::new("constant", vec![phase], Path::new("")).unwrap();
-    let mut account = Account::new(2, &load);
+    let mut account = Account::new(2, MeshLoad::of(phase).schedule().unwrap());
     let mut row = Row {
         second: 3,
         ..Row::default()

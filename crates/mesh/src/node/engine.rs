@@ -3,13 +3,12 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use gossip::app::{App, Timeline};
 use gossip::{Endpoint, Node, Origin, Output, PeerId, Relayed};
-use pacing::{Arrivals, Nanos, Schedule};
+use pacing::Nanos;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -23,7 +22,7 @@ use super::shaper::{Released, Shaper};
 use super::state::NodeParts;
 use crate::account::GENERATOR;
 use crate::control::{Counters, NodeConfig, NodeMessage, Order, Row};
-use crate::{load, mix_file};
+use crate::mix_file;
 
 /// A node with its sockets.
 pub(super) struct Engine {
@@ -52,25 +51,27 @@ impl Engine {
         peers: &[SocketAddr],
         control: ControlWriter,
     ) -> anyhow::Result<Self> {
-        let mix = Arc::new(mix_file::parse(&config.mix, "the node's configuration")?);
+        let mix = Arc::new(mix_file::parse(
+            &config.plan.mix_text,
+            "the node's configuration",
+        )?);
         let relayed = Relayed::kinds(&mix.relayed());
         let settings = settings(&config, listen, peers, relayed)?;
         let is_generator = config.node == GENERATOR;
         let timeline = if is_generator {
-            let profile = load::profile(&config.phases, Path::new(""))?;
-            let end = profile.duration().unwrap_or(Nanos::MAX);
-            let schedule = Schedule::new(profile, Arrivals::Even);
+            let schedule = config.plan.load.schedule()?;
+            let end = schedule.profile().duration().unwrap_or(Nanos::MAX);
             Some(Timeline::new(schedule.iter(), &mix, end))
         } else {
             None
         };
         let codec = CodecTimer::new(settings.version, settings.identity, settings.max_parcel);
-        let own_seed = pacing::mix(config.seed ^ u64::from(config.node) << 32);
+        let own_seed = pacing::mix(config.plan.seed ^ u64::from(config.node) << 32);
         Ok(Self {
             start: Instant::now(),
             state: RefCell::new(NodeParts {
                 node: Node::new(settings, own_seed),
-                app: App::new(mix, config.node, is_generator, config.seed),
+                app: App::new(mix, config.node, is_generator, config.plan.seed),
                 meter: Meter::new(config.sample),
                 codec,
                 connections: HashMap::new(),

@@ -19,13 +19,12 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
-use gossip::{Endpoint, Relayed, Settings, topology};
+use gossip::{Endpoint, Relayed, Settings};
 use tokio::net::{TcpListener, UnixStream};
 use tokio::task::LocalSet;
 
 use super::control::{NodeConfig, NodeMessage};
 use crate::cli::NodeArgs;
-use crate::settings::Topology;
 use engine::Engine;
 
 /// Runs a node until the program ends it, or has ended itself.
@@ -86,14 +85,12 @@ fn settings(
         let (host, port) = address.unwrap_or_default();
         Endpoint::new(&host, port)
     };
-    let (own, nodes) = (usize::from(config.node), usize::from(config.nodes));
-    let dials = match config.topology {
-        Topology::Full => topology::full(nodes),
-        Topology::Random(links) => topology::random(nodes, usize::from(links), config.seed),
-    };
+    let plan = &config.plan;
+    let dials = plan.topology.dials(plan.nodes, plan.seed);
+    let own = usize::from(config.node);
     let dialled = dials.into_iter().nth(own).unwrap_or_default();
     let dialled = dialled.into_iter().map(endpoint);
-    let node = config.variant.node(config.fanout, config.queue, relayed);
+    let node = plan.variant.node(plan.fanout, plan.queue, relayed);
     let mut settings = Settings {
         dialled: dialled.collect::<Result<_, _>>()?,
         ..node

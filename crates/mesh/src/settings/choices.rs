@@ -4,8 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use gossip::{QueueLimits, Relayed, Settings, Version};
-use serde::{Deserialize, Serialize};
+use gossip::{QueueLimits, Relayed, Settings, Version, topology};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use servers::nearest;
 
 /// A wire protocol, by its number.
@@ -39,6 +40,16 @@ pub enum Topology {
     Full,
     /// Each node dials this many others, drawn at random.
     Random(u16),
+}
+
+impl Topology {
+    /// For each of so many nodes, those that it dials.
+    pub(crate) fn dials(self, nodes: u16, seed: u64) -> Vec<Vec<usize>> {
+        match self {
+            Self::Full => topology::full(usize::from(nodes)),
+            Self::Random(links) => topology::random(usize::from(nodes), usize::from(links), seed),
+        }
+    }
 }
 
 impl FromStr for Topology {
@@ -106,6 +117,19 @@ impl<T: fmt::Display> fmt::Display for PerNode<T> {
             write!(f, "{node}=")?;
         }
         self.value.fmt(f)
+    }
+}
+
+impl<T: fmt::Display> Serialize for PerNode<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for PerNode<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(D::Error::custom)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write as _};
 
+use harness::SecondLines;
 use measure::{LiveView, SeriesRow};
 use pacing::Nanos;
 use report::Table;
@@ -12,7 +13,7 @@ use crate::output::note;
 /// Writes lines to stderr.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    printed: u64,
+    lines: SecondLines,
     unsent: u64,
 }
 
@@ -24,17 +25,10 @@ impl Lines {
 
     /// Prints one second; `unsent` is the count of the whole run.
     pub(super) fn second(&mut self, second: &SeriesRow, unsent: u64) {
-        if self.printed == 0 {
+        if self.lines.is_fresh() {
             Self::message(LEGEND);
         }
-        let table = table(second).text();
-        let mut lines = table.lines();
-        let heading = lines.next().unwrap_or_default();
-        if self.printed.is_multiple_of(LINES_PER_HEADER) {
-            Self::message(heading);
-        }
-        self.printed += 1;
-        lines.for_each(Self::message);
+        self.lines.print(&table(second));
         if unsent > self.unsent {
             self.unsent = unsent;
             Self::message(&format!("{unsent} unsent so far"));
@@ -117,7 +111,6 @@ impl JsonLines {
     }
 }
 
-const LINES_PER_HEADER: u64 = 20;
 const LEGEND: &str = "per second since the origin, the instant of the first due time;
 due: when the schedule wanted it sent; accept, commit: p99 in ms from due;
 late: p99 of the lateness, from due to sent, in ms";

@@ -39,15 +39,18 @@ pub fn merged_manifest(parts: &[(String, Manifest)]) -> Result<Manifest, MergeEr
             )));
         }
     }
-    check_complete(parts)?;
+    let shards = parts.iter();
+    let shards = shards.map(|(name, manifest)| (name.clone(), manifest.plan.shard));
+    check_shards(&shards.collect::<Vec<_>>())?;
     Ok(joined(first, parts))
 }
 
-fn check_complete(parts: &[(String, Manifest)]) -> Result<(), MergeError> {
-    let numbers: Vec<ShardName> = parts
-        .iter()
-        .map(|(_, manifest)| manifest.plan.shard)
-        .collect();
+/// Refuses folders, by name, that are not all parts of one load, each once.
+///
+/// # Errors
+/// When one is missing, or comes twice.
+pub fn check_shards(parts: &[(String, ShardName)]) -> Result<(), MergeError> {
+    let numbers: Vec<ShardName> = parts.iter().map(|(_, shard)| *shard).collect();
     for (place, number) in numbers.iter().enumerate() {
         if let Some(twin) = numbers[..place]
             .iter()

@@ -16,7 +16,7 @@ use std::io::{self, BufRead, Write};
 
 use account::{Figures, Joined};
 pub use clocks::{clock_words, note_clocks};
-pub use manifest::merged_manifest;
+pub use manifest::{check_shards, merged_manifest};
 use unfinished::KILLED;
 
 use crate::format::evidence::LimitedBy;
