@@ -4,9 +4,11 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use rpc::BroadcastMethod;
+use wire::ws::frame::{FrameHead, Writer};
 use wire::ws::{Event, FrameReader, Step, WsLimits};
 
 use super::End;
+use crate::budget::Piece;
 use crate::front::buffer::READ_BYTES;
 use crate::front::socket::{Ended, Socket, Stream};
 use crate::jsonrpc::{Call, Classified, JsonLimits, KeptId, classify_message};
@@ -79,6 +81,20 @@ impl MessageReader {
             frames: FrameReader::new(limits),
             json,
         }
+    }
+
+    /// What the next frame costs, with the message that it ends; one that was not read completely costs little.
+    pub(super) fn next_piece<IO: Stream>(&self, socket: &Socket<IO>) -> Piece {
+        let input = socket.input.filled();
+        let bytes = match FrameHead::parse(input, Writer::Client) {
+            Ok(Ok(head)) if head.len + head.payload > input.len() => 0,
+            Ok(Ok(head)) if head.fin && !head.is_control() => {
+                head.payload + self.frames.held_bytes()
+            }
+            Ok(Ok(head)) => head.payload,
+            _ => 0,
+        };
+        Piece::of(bytes)
     }
 
     /// Takes the next frame from what was read, or reads more.

@@ -245,7 +245,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                 return Ok(progress);
             }
             let socket = &mut self.client.socket;
-            let piece = Piece::of(socket.input.len());
+            let piece = self.messages.next_piece(socket);
             if !socket.input.is_empty() && socket.turn().poll_begin(piece, context).is_pending() {
                 return Ok(progress);
             }

@@ -102,6 +102,20 @@ async fn ws_46_writes_are_many_under_way_and_answered_as_they_come() {
     assert_eq!(bench.shared.budget.connections(), 0);
 }
 
+/// Before, each message was charged for all that waited behind it: one read of small ones took six looks at the
+/// sockets, and their writes left in as many groups.
+#[tokio::test(start_paused = true)]
+async fn ws_85_a_message_takes_a_turn_for_itself_and_not_for_what_waits_behind_it() {
+    let bench = Bench::new();
+    let mut client = Client::open(&bench).await;
+    settle().await;
+    let left = bench.shared.budget.work_left();
+    let many: Vec<u8> = (0..60).flat_map(|id| text(&sync(id, "a"))).collect();
+    client.send(many).await;
+    settle().await;
+    assert_eq!(left - bench.shared.budget.work_left(), 60);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_client_whose_queue_is_full_is_held_and_not_refused() {
     let bench = Bench::new();
