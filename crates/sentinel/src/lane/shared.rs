@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 
 use super::queue::WriteQueue;
 use super::status::Status;
+use super::writes::WriteId;
 use crate::clock::Clock;
 
 /// The queue behind its lock, and what wakes the worker.
@@ -20,7 +21,7 @@ pub(super) struct Shared {
     /// Whether the node takes writes and answers: whoever is told that a write was taken may count on it.
     is_answering: AtomicBool,
     /// Unusual writes that the front has forwarded, by their numbers.
-    given_back: Mutex<Vec<u64>>,
+    given_back: Mutex<Vec<WriteId>>,
     /// Wakes the worker.
     pub(super) wake: Notify,
     pub(super) clock: Clock,
@@ -51,13 +52,13 @@ impl Shared {
     }
 
     /// The front has forwarded an unusual write.
-    pub(super) fn give_back(&self, number: u64) {
+    pub(super) fn give_back(&self, number: WriteId) {
         self.given_back.lock().push(number);
         self.wake.notify_one();
     }
 
     /// Those since the last call.
-    pub(super) fn given_back(&self) -> Vec<u64> {
+    pub(super) fn given_back(&self) -> Vec<WriteId> {
         std::mem::take(&mut self.given_back.lock())
     }
 

@@ -25,6 +25,8 @@ pub struct Status {
     pub in_flight: usize,
     /// Bytes of accepted transactions that no block has shown yet.
     pub retained_bytes: usize,
+    /// Own transactions that were forgotten, as too many were in no block.
+    pub forgotten: u64,
     /// `broadcast_tx_commit` calls that wait for a block.
     pub commits: usize,
     /// The state of the break controller.

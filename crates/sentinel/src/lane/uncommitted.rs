@@ -1,15 +1,25 @@
 //! What was sent from here and is in no block yet, by hash.
 
+use std::collections::VecDeque;
+
 use control::Load;
-use std::collections::{HashMap, VecDeque};
+use hashbrown::HashMap;
 
 use super::job::{Job, TxHash};
+use super::writes::WriteId;
 
-/// Transactions that the node accepted, or may have, until blocks say otherwise. Time alone removes none: a
-/// halted chain keeps all of its mempool.
+/// What the node was offered, by hash: the writes of each transaction that have not ended, and what is in no block yet.
+///
+/// The node has accepted those, or may have, until blocks say otherwise. Time alone removes none: a halted chain keeps
+/// all of its mempool. Of very many the oldest are forgotten, as a node may show no blocks at all.
 #[derive(Debug, Default)]
 pub(super) struct Uncommitted {
-    by_hash: HashMap<TxHash, Sent>,
+    /// Clients choose transactions: `hashbrown` mixes a secret of the map into its hashes.
+    by_hash: HashMap<TxHash, Known>,
+    /// Transactions that were added.
+    added: u64,
+    /// Transactions that were forgotten, as there were too many.
+    forgotten: u64,
     /// No era with any of them is older.
     oldest: u64,
     /// The latest eras that blocks have shown, a block each, in order; no more than decide.
@@ -21,12 +31,28 @@ pub(super) struct Uncommitted {
     load: Load,
 }
 
-/// One of them.
+/// What is known of one transaction.
+#[derive(Debug, Default)]
+struct Known {
+    /// Its writes, by their order: nearly always one.
+    first: Option<WriteId>,
+    others: Vec<WriteId>,
+    sent: Option<Sent>,
+}
+
+/// One that is in no block.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
+    number: u64,
     era: u64,
     bytes: u64,
     gas: Option<u64>,
+}
+
+impl Known {
+    const fn is_over(&self) -> bool {
+        self.first.is_none() && self.sent.is_none()
+    }
 }
 
 /// What a block says.
@@ -41,23 +67,68 @@ pub(super) struct Committed {
 }
 
 impl Uncommitted {
+    /// The node was offered a write of this transaction.
+    pub(super) fn offered(&mut self, hash: TxHash, write: WriteId) {
+        let known = self.by_hash.entry(hash).or_default();
+        let first = *known.first.get_or_insert(write);
+        if first != write && !known.others.contains(&write) {
+            known.others.push(write);
+        }
+    }
+
+    /// A write of this transaction has ended.
+    pub(super) fn ended(&mut self, hash: &TxHash, write: WriteId) {
+        if let Some(known) = self.by_hash.get_mut(hash) {
+            if known.first == Some(write) {
+                known.first = (!known.others.is_empty()).then(|| known.others.remove(0));
+            } else {
+                known.others.retain(|one| *one != write);
+            }
+            if known.is_over() {
+                self.by_hash.remove(hash);
+            }
+        }
+    }
+
+    /// The writes of this transaction that have not ended, in the order in which they were offered.
+    pub(super) fn writes(&self, hash: &TxHash) -> impl Iterator<Item = WriteId> {
+        let known = self.by_hash.get(hash).into_iter();
+        known.flat_map(|known| known.first.iter().chain(&known.others).copied())
+    }
+
     /// The node has this one, or may have it.
     pub(super) fn add(&mut self, hash: TxHash, job: &Job) {
-        let era = self.era;
-        let (bytes, gas) = (job.bytes() as u64, job.gas());
         self.remove(&hash);
-        self.by_hash.insert(hash, Sent { era, bytes, gas });
+        self.added += 1;
+        let sent = Sent {
+            number: self.added,
+            era: self.era,
+            bytes: job.bytes() as u64,
+            gas: job.gas(),
+        };
+        self.by_hash.entry(hash).or_default().sent = Some(sent);
         self.load.txs += 1;
-        self.load.bytes += bytes;
-        self.load.gas = self.load.gas.saturating_add(gas.unwrap_or(0));
+        self.load.bytes += sent.bytes;
+        self.load.gas = self.load.gas.saturating_add(sent.gas.unwrap_or(0));
     }
 
     /// The node may have one that cannot be read here. It counts for two blocks with transactions: as long as the window
     /// lets one wait.
     pub(super) fn add_unread(&mut self, bytes: u64) {
+        if self.unread.len() == MOST {
+            self.take_unread();
+            self.forgotten += 1;
+        }
         self.unread.push_back((self.era, bytes));
         self.load.txs += 1;
         self.load.bytes += bytes;
+    }
+
+    fn take_unread(&mut self) {
+        if let Some((_, bytes)) = self.unread.pop_front() {
+            self.load.txs -= 1;
+            self.load.bytes -= bytes;
+        }
     }
 
     /// It is offered again, or a block shows it.
@@ -66,7 +137,12 @@ impl Uncommitted {
     }
 
     fn take(&mut self, hash: &TxHash) -> Option<Sent> {
-        let sent = self.by_hash.remove(hash)?;
+        let known = self.by_hash.get_mut(hash)?;
+        let sent = known.sent.take();
+        if known.is_over() {
+            self.by_hash.remove(hash);
+        }
+        let sent = sent?;
         self.load.txs -= 1;
         self.load.bytes -= sent.bytes;
         self.load.gas = self.load.gas.saturating_sub(sent.gas.unwrap_or(0));
@@ -86,12 +162,10 @@ impl Uncommitted {
             ours.gas = ours.gas.saturating_add(sent.gas.unwrap_or(0));
         }
         self.era += u64::from(!hashes.is_empty());
-        while let Some((era, bytes)) = self.unread.front().copied()
-            && era + UNREAD <= self.era
-        {
-            self.unread.pop_front();
-            self.load.txs -= 1;
-            self.load.bytes -= bytes;
+        let latest_era = self.era;
+        let is_over = |(era, _): &(u64, u64)| era + UNREAD <= latest_era;
+        while self.unread.front().is_some_and(is_over) {
+            self.take_unread();
         }
         if let Some(latest) = latest {
             committed.overtaken = self.overtake(latest);
@@ -113,15 +187,37 @@ impl Uncommitted {
         if overtaken <= self.oldest {
             return Vec::new();
         }
-        let dropped = |sent: &Sent| sent.era < overtaken;
-        let hashes: Vec<TxHash> = (self.by_hash.iter())
-            .filter_map(|(hash, sent)| dropped(sent).then_some(*hash))
-            .collect();
+        let hashes = self.take_all(|sent| sent.era < overtaken);
+        let left = self.sent().map(|(_, sent)| sent.era);
+        self.oldest = left.min().unwrap_or(self.era);
+        hashes
+    }
+
+    /// Forgets the oldest if there are too many, some at a time: which.
+    pub(super) fn forget_oldest(&mut self) -> Vec<TxHash> {
+        let count = self.load.txs as usize - self.unread.len();
+        if count <= MOST {
+            return Vec::new();
+        }
+        let mut numbers: Vec<u64> = self.sent().map(|(_, sent)| sent.number).collect();
+        let (_, kept, _) = numbers.select_nth_unstable(count - MOST + FORGOTTEN_AT_ONCE);
+        let kept = *kept;
+        let hashes = self.take_all(|sent| sent.number < kept);
+        self.forgotten += hashes.len() as u64;
+        hashes
+    }
+
+    fn sent(&self) -> impl Iterator<Item = (&TxHash, &Sent)> {
+        let all = self.by_hash.iter();
+        all.filter_map(|(hash, known)| Some((hash, known.sent.as_ref()?)))
+    }
+
+    fn take_all(&mut self, is_over: impl Fn(&Sent) -> bool) -> Vec<TxHash> {
+        let over = self.sent().filter(|(_, sent)| is_over(sent));
+        let hashes: Vec<TxHash> = over.map(|(hash, _)| *hash).collect();
         for hash in &hashes {
             self.remove(hash);
         }
-        let left = self.by_hash.values().map(|sent| sent.era);
-        self.oldest = left.min().unwrap_or(self.era);
         hashes
     }
 
@@ -130,9 +226,9 @@ impl Uncommitted {
         self.load
     }
 
-    /// How many more may be counted.
-    pub(super) fn free(&self) -> usize {
-        MOST.saturating_sub(self.by_hash.len() + self.unread.len())
+    /// Transactions that were forgotten, as no block had shown them and there were too many.
+    pub(super) const fn forgotten(&self) -> u64 {
+        self.forgotten
     }
 }
 
@@ -141,9 +237,11 @@ impl Uncommitted {
 const OVERTAKEN: usize = 16;
 /// Blocks after which one that cannot be read here is taken for committed or dropped: the window is about two blocks' worth.
 const UNREAD: u64 = 2;
-/// Own transactions in no block: nothing more is sent beyond it, so that none has to be forgotten. Some 100 bytes
-/// each, 13 MB; 26 of CometBFT's default mempools.
+/// Own transactions in no block, and as many that cannot be read. Some 100 bytes each, 13 MB; 26 of CometBFT's default
+/// mempools: of more the node has dropped some, or it has shown no blocks since it took them.
 const MOST: usize = 1 << 17;
+/// Looking for the oldest takes a millisecond.
+const FORGOTTEN_AT_ONCE: usize = MOST / 16;
 
 #[cfg(test)]
 mod tests {
@@ -175,6 +273,40 @@ mod tests {
         uncommitted.remove(&one);
         assert_eq!(uncommitted.load(), load(0, 0));
         assert_eq!(uncommitted.by_hash.len(), 0);
+    }
+
+    /// Before, a node that shows no blocks got 131,072 writes and then none for ever.
+    #[test]
+    fn case_99_of_too_many_in_no_block_the_oldest_are_forgotten() {
+        let mut uncommitted = Uncommitted::default();
+        let name = |number: usize| {
+            let mut hash = [0; 32];
+            hash[..8].copy_from_slice(&number.to_le_bytes());
+            hash
+        };
+        let job = write(vec![1; 10]);
+        let mut forgotten = Vec::new();
+        for number in 0..2 * MOST {
+            uncommitted.add(name(number), &job);
+            forgotten.append(&mut uncommitted.forget_oldest());
+            assert!(uncommitted.load().txs as usize <= MOST);
+        }
+        assert_eq!(uncommitted.forgotten(), forgotten.len() as u64);
+        assert_eq!(uncommitted.load().txs as usize + forgotten.len(), 2 * MOST);
+        forgotten.sort_unstable();
+        let mut oldest: Vec<_> = (0..forgotten.len()).map(name).collect();
+        oldest.sort_unstable();
+        assert!(forgotten == oldest, "not the oldest are forgotten");
+        // What a block shows late is no longer own.
+        let committed = uncommitted.block(&[name(0), name(2 * MOST - 1)]);
+        assert_eq!(committed.ours.txs, 1);
+        // Those that cannot be read have as many places.
+        let before = uncommitted.load().txs as usize;
+        for _ in 0..MOST + 5 {
+            uncommitted.add_unread(1);
+        }
+        assert_eq!(uncommitted.load().txs as usize, before + MOST);
+        assert_eq!(uncommitted.forgotten(), forgotten.len() as u64 + 5);
     }
 
     /// At 2b52556 a flood of them filled the mempool: they were in no window.

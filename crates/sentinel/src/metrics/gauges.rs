@@ -72,6 +72,8 @@ gauges! {
     commit_waiters: usize, "commit_waiters", "broadcast_tx_commit calls waiting for their block";
     retained_bytes: usize, "retained" in Bytes,
         "Bytes of accepted transactions kept until they are committed";
+    uncommitted_forgotten: u64, "uncommitted_forgotten",
+        "Transactions accepted and forgotten, as too many were in no block";
     ws_subscriptions: usize, "ws_subscriptions", "Subscriptions of clients";
     ws_queries: usize, "ws_queries", "Distinct queries subscribed to at the nodes";
     ws_subscribers: usize, "ws_subscribers", "Connections to nodes that subscribe for the clients";

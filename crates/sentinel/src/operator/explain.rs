@@ -63,6 +63,8 @@ pub struct Explanation {
     pub bound: String,
     /// What shares are counted in, and why.
     pub counted_in: String,
+    /// Accepted transactions of all clients that were forgotten, as too many were in no block.
+    pub forgotten: u64,
     /// What limits it now; empty when nothing does.
     pub limits: Vec<Limit>,
 }
@@ -129,6 +131,10 @@ impl fmt::Display for Explanation {
                 format!("has a break ({})", self.controller.name()),
             ));
         }
+        if self.forgotten > 0 {
+            let text = "accepted transactions that no block has shown are forgotten";
+            lines.push(("the node", format!("{} {text}", self.forgotten)));
+        }
         if self.limits.is_empty() {
             lines.push(("limited by", "nothing".to_owned()));
         }
@@ -168,6 +174,7 @@ impl Operator {
             limits: self.limits(identity.allowed, &explained, &client, &status),
             bound,
             counted_in: status.shortage.to_string(),
+            forgotten: status.forgotten,
             client,
         }
     }

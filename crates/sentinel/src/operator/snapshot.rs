@@ -171,6 +171,7 @@ impl Operator {
             upstream_connecting: usize::from(is_connecting) * self.config.upstream.connections,
             commit_waiters: status.commits,
             retained_bytes: status.retained_bytes,
+            uncommitted_forgotten: status.forgotten,
             ws_subscriptions: hub.subscriptions,
             ws_queries: hub.queries,
             ws_subscribers: hub.links,

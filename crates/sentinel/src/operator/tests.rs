@@ -80,6 +80,7 @@ impl Inspect for Fake {
             controller: BreakState::Running,
             bound: "the window: 990 of 1000 own transactions are in no block yet".to_owned(),
             counted_in: "transactions: blocks have room".to_owned(),
+            forgotten: 0,
             limits: vec![Limit {
                 reason: Reason::QueueFull,
                 text: "1024 writes wait (fair.queue_per_client)".to_owned(),

@@ -13,16 +13,17 @@ use rpc::{BroadcastMethod, Endpoint, Transport};
 use tokio::time::timeout;
 
 use super::link::{Link as _, OpenError, open};
+use crate::lane::writes::WriteId;
 
 /// Requests of one write each, a connection for each.
 #[derive(Debug, Default)]
 pub(super) struct Alone {
     asking: FuturesUnordered<Asking>,
     /// Which, and when they were sent.
-    under_way: Vec<(u64, Nanos)>,
+    under_way: Vec<(WriteId, Nanos)>,
 }
 
-type Asking = Pin<Box<dyn Future<Output = (u64, Result<Bytes, AloneError>)> + Send>>;
+type Asking = Pin<Box<dyn Future<Output = (WriteId, Result<Bytes, AloneError>)> + Send>>;
 
 /// Why a write that was sent alone got no answer.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +54,7 @@ impl Alone {
     pub(super) fn send(
         &mut self,
         endpoint: &Endpoint,
-        (number, method, tx): (u64, BroadcastMethod, Bytes),
+        (number, method, tx): (WriteId, BroadcastMethod, Bytes),
         [connect, answer]: [Duration; 2],
         now: Nanos,
     ) {
@@ -90,7 +91,7 @@ impl Alone {
     pub(super) fn poll(
         &mut self,
         context: &mut Context<'_>,
-    ) -> Poll<(u64, Nanos, Result<Bytes, AloneError>)> {
+    ) -> Poll<(WriteId, Nanos, Result<Bytes, AloneError>)> {
         let Poll::Ready(Some((number, outcome))) = self.asking.poll_next_unpin(context) else {
             return Poll::Pending;
         };
@@ -100,7 +101,7 @@ impl Alone {
     }
 
     /// Gives all of them up: their numbers.
-    pub(super) fn give_up(&mut self) -> Vec<u64> {
+    pub(super) fn give_up(&mut self) -> Vec<WriteId> {
         self.asking = FuturesUnordered::new();
         let under_way = std::mem::take(&mut self.under_way);
         under_way.into_iter().map(|(number, _)| number).collect()

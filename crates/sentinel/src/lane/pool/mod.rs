@@ -24,7 +24,7 @@ pub(super) use self::link::OpenError;
 use self::link::{Link, WriteConnection, open};
 use super::answer::{self, AnswerKind};
 use super::job::Job;
-use super::writes::Carrier;
+use super::writes::{Carrier, WriteId};
 
 /// The write connections to one node.
 pub(super) struct Pool<L = WriteConnection> {
@@ -75,7 +75,7 @@ enum SlotState<L> {
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     id: u64,
-    write: u64,
+    write: WriteId,
     at: Nanos,
 }
 
@@ -83,7 +83,7 @@ struct Sent {
 #[derive(Debug)]
 pub(super) struct NodeAnswer {
     /// The write that it ends.
-    pub(super) write: u64,
+    pub(super) write: WriteId,
     /// When that was sent.
     pub(super) sent: Nanos,
     pub(super) member: Bytes,
@@ -102,7 +102,7 @@ pub(super) enum PoolEvent {
     /// One broke.
     Broken(Broken),
     /// A write that was sent alone has no answer.
-    AloneFailed(u64, AloneError),
+    AloneFailed(WriteId, AloneError),
 }
 
 /// A connection that broke.
@@ -110,7 +110,7 @@ pub(super) enum PoolEvent {
 pub(super) struct Broken {
     pub(super) reason: String,
     /// What was under way on it, in the order in which it was sent.
-    pub(super) under_way: Vec<u64>,
+    pub(super) under_way: Vec<WriteId>,
     /// Whether the node says that a message was too long for it.
     pub(super) is_too_long: bool,
 }
@@ -192,7 +192,7 @@ impl<L: Link> Pool<L> {
     }
 
     /// Closes everything: what was under way.
-    pub(super) fn give_up(&mut self, now: Nanos) -> Vec<u64> {
+    pub(super) fn give_up(&mut self, now: Nanos) -> Vec<WriteId> {
         let mut under_way = self.alone.give_up();
         for slot in &mut self.slots {
             under_way.append(&mut slot.give_up());
@@ -280,7 +280,7 @@ impl<L: Link> Pool<L> {
     pub(super) fn send(
         &mut self,
         carrier: Carrier,
-        (write, job): (u64, &Job),
+        (write, job): (WriteId, &Job),
         endpoint: &Endpoint,
         now: Nanos,
     ) {
@@ -429,7 +429,7 @@ impl<L: Link> Slot<L> {
     }
 
     /// The next attempt comes at once, then after pauses that double: what was under way.
-    fn fail(&mut self, now: Nanos) -> Vec<u64> {
+    fn fail(&mut self, now: Nanos) -> Vec<WriteId> {
         let pause = FIRST_PAUSE * (1 << self.failures.min(5)) * u32::from(self.failures > 0);
         self.failures += 1;
         self.flush_error = None;
@@ -444,7 +444,7 @@ impl<L: Link> Slot<L> {
         self.give_up()
     }
 
-    fn give_up(&mut self) -> Vec<u64> {
+    fn give_up(&mut self) -> Vec<WriteId> {
         self.under_way.drain(..).map(|sent| sent.write).collect()
     }
 

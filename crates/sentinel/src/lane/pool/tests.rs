@@ -113,16 +113,16 @@ impl Bench {
         }
     }
 
-    /// Sends a write of a line of its own: its number and carrier.
-    fn send(&mut self) -> (u64, Carrier) {
+    /// Sends a write of a line of its own: which, and its carrier.
+    fn send(&mut self) -> (WriteId, Carrier) {
         let number = self.sent.get();
         self.sent.set(number + 1);
+        let id = WriteId::of(number);
         let carrier = self.pool.choose(false, false).unwrap();
         let job = write(vec![1]);
         let endpoint = "http://node.test".parse().unwrap();
-        self.pool
-            .send(carrier, (number, &job), &endpoint, self.now());
-        (number, carrier)
+        self.pool.send(carrier, (id, &job), &endpoint, self.now());
+        (id, carrier)
     }
 
     fn in_flight(&self) -> usize {
@@ -199,7 +199,7 @@ async fn case_78_a_break_costs_the_writes_of_one_connection() {
     let lost = sent.iter().filter(|(_, one)| *one == Carrier::Slot(5));
     assert_eq!(
         broken.under_way,
-        lost.map(|(number, _)| *number).collect::<Vec<_>>()
+        lost.map(|(id, _)| *id).collect::<Vec<_>>()
     );
     assert_eq!((bench.pool.in_use(), bench.in_flight()), (15, 30));
     assert_eq!(bench.pool.same_since(), same_since);

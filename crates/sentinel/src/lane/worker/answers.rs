@@ -10,7 +10,7 @@ use crate::lane::answer::{self, AnswerKind};
 use crate::lane::commits::Commits;
 use crate::lane::job::{Job, Recipient};
 use crate::lane::pool::{AloneError, NodeAnswer};
-use crate::lane::writes::{Event, Gap};
+use crate::lane::writes::{Event, Gap, WriteId};
 use crate::metrics::UpstreamError;
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::Version;
@@ -32,6 +32,7 @@ impl Worker {
             self.settle_one(answer, now);
         }
         self.answers = answers;
+        self.writes.forget_oldest(now);
         self.commits.answer_due(&self.nodes);
     }
 
@@ -65,7 +66,7 @@ impl Worker {
     }
 
     /// CheckTx passed.
-    fn accepted(&mut self, write: u64, member: Bytes, sent: Nanos, now: Nanos) {
+    fn accepted(&mut self, write: WriteId, member: Bytes, sent: Nanos, now: Nanos) {
         self.pacer.accepted();
         let Some(job) = self.writes.job_mut(write) else {
             return;
@@ -81,7 +82,7 @@ impl Worker {
     }
 
     /// The mempool takes nothing: nothing more is sent until it does, and this one is offered again.
-    fn refused(&mut self, write: u64, why: Refused, now: Nanos) {
+    fn refused(&mut self, write: WriteId, why: Refused, now: Nanos) {
         self.metrics.upstream_error(match why {
             Refused::Full { .. } => UpstreamError::Full,
             Refused::Rechecking => UpstreamError::Rechecking,
@@ -97,7 +98,7 @@ impl Worker {
     /// The application's own mempool takes nothing. Its check has counted the transaction's sequence all
     /// the same (`runTx` in the SDK's `baseapp/baseapp.go` inserts after the check has taken effect), so the
     /// same transaction is refused as used until a block resets that.
-    fn refused_by_application(&mut self, write: u64, now: Nanos) {
+    fn refused_by_application(&mut self, write: WriteId, now: Nanos) {
         self.metrics.upstream_error(UpstreamError::Full);
         self.metrics.requeued(1);
         self.pacer.refused(Refused::Full { max: None });
@@ -107,7 +108,7 @@ impl Worker {
         self.hold_for_block(write, now);
     }
 
-    fn hold_for_block(&mut self, write: u64, now: Nanos) {
+    fn hold_for_block(&mut self, write: WriteId, now: Nanos) {
         let hold = self.known(None).hold;
         self.writes.hold_for_block(now.saturating_add(hold));
         self.writes.apply(write, Event::Full, now);
@@ -115,7 +116,7 @@ impl Worker {
 
     /// Earlier transactions of the account are missing at the node. Where they are here, this one waits
     /// behind them; otherwise the client left them out.
-    fn behind_a_gap(&mut self, write: u64, member: Bytes, expected: u64, now: Nanos) {
+    fn behind_a_gap(&mut self, write: WriteId, member: Bytes, expected: u64, now: Nanos) {
         let event = match self.writes.gap(write, expected) {
             Gap::OfClient => return self.pass_on(write, member, now),
             Gap::OnTheWay => Event::Behind,
@@ -136,7 +137,7 @@ impl Worker {
 
     /// The node has a transaction whose first answer was lost. Whether its check passed is certain
     /// only when a block shows it.
-    fn duplicate(&mut self, write: u64, now: Nanos) {
+    fn duplicate(&mut self, write: WriteId, now: Nanos) {
         self.metrics.upstream_error(UpstreamError::Duplicate);
         let Some(job) = self.writes.job_mut(write) else {
             return;
@@ -166,7 +167,7 @@ impl Worker {
     }
 
     /// Passes on whatever else the node answered.
-    fn pass_on(&mut self, write: u64, member: Bytes, now: Nanos) {
+    fn pass_on(&mut self, write: WriteId, member: Bytes, now: Nanos) {
         let version = self.version();
         let Some(mut job) = self.writes.apply(write, Event::Answered, now) else {
             return;
@@ -183,7 +184,7 @@ impl Worker {
     }
 
     /// A write in a request of its own has no answer of the node.
-    pub(super) fn failed_alone(&mut self, write: u64, error: &AloneError, now: Nanos) {
+    pub(super) fn failed_alone(&mut self, write: WriteId, error: &AloneError, now: Nanos) {
         self.metrics.upstream_error(match error {
             AloneError::NotSent(_) => UpstreamError::Connect,
             AloneError::Status(_) | AloneError::Unanswered(_) => UpstreamError::Broken,

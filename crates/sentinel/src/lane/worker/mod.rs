@@ -25,7 +25,7 @@ use super::pool::{Broken, NodeAnswer, Pool, PoolEvent};
 use super::queue::expired;
 use super::shared::Shared;
 use super::status::BoundLog;
-use super::writes::{Event, Known, Writes};
+use super::writes::{Event, Known, WriteId, Writes};
 use crate::config::Config;
 use crate::metrics::{Metrics, ReconnectCause, UpstreamError};
 use crate::refusal::Refusal;
@@ -48,7 +48,7 @@ pub struct Worker {
     connect_failed: bool,
     writes: Writes,
     /// Unusual writes that the front is forwarding, and whose they are.
-    lent: Vec<(u64, ClientKey)>,
+    lent: Vec<(WriteId, ClientKey)>,
     /// What was accepted earlier than this is known to be at the node, if it is in no block.
     trusted_since: Nanos,
     pacer: Pacer,

@@ -274,6 +274,7 @@ impl Worker {
             connections: self.pool.in_use(),
             in_flight: self.writes.count(WriteState::UnderWay),
             retained_bytes: self.writes.kept_bytes(),
+            forgotten: self.writes.forgotten(),
             commits: self.commits.len(),
             rate: self.pacer.rate(),
             state: self.breaks.state(),

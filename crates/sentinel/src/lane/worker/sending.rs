@@ -12,7 +12,7 @@ use crate::lane::api::Permit;
 use crate::lane::job::Job;
 use crate::lane::pool::{EXPRESS, MOST_ALONE};
 use crate::lane::shared::Shared;
-use crate::lane::writes::{Carrier, Event, Position, WriteState};
+use crate::lane::writes::{Carrier, Event, Position, WriteId, WriteState};
 use crate::refusal::{Reason, Refusal};
 
 /// What may still be sent in a turn. One begun below a bound is taken whole.
@@ -67,7 +67,7 @@ impl Worker {
     fn most_under_way(&self) -> usize {
         let config = &self.config;
         let of_all = config.fixed.inflight_per_connection * self.pool.in_use().max(1);
-        config.pace.inflight.min(of_all).min(self.writes.free())
+        config.pace.inflight.min(of_all)
     }
 
     /// Whether the node may get writes at all.
@@ -134,7 +134,7 @@ impl Worker {
 
     /// Hands a write to what carries it, unless its time is over or its client gone. Whether it does not wait for a
     /// carrier.
-    fn forward(&mut self, number: u64, budget: &mut Budget, now: Nanos) -> bool {
+    fn forward(&mut self, number: WriteId, budget: &mut Budget, now: Nanos) -> bool {
         let Some(job) = self.writes.job(number) else {
             return true;
         };
@@ -182,7 +182,7 @@ impl Worker {
     /// What carries a write: the same connection as those with which it stays in order, as long as one of them is under
     /// way. A write from a short queue waits once for its own on the usual connection, which are behind the long
     /// queues' there, and takes the express one from then on: at ten a second, one of its own is always under way.
-    fn carrier(&self, number: u64) -> Result<Carrier, Event> {
+    fn carrier(&self, number: WriteId) -> Result<Carrier, Event> {
         let Some(job) = self.writes.job(number) else {
             return Err(Event::LineBusy);
         };
@@ -212,7 +212,7 @@ impl Worker {
     }
 
     /// Has the front forward a write in an unusual form. It is under way until its answer was read.
-    fn lend(&mut self, number: u64) {
+    fn lend(&mut self, number: WriteId) {
         let Some(job) = self.writes.job_mut(number) else {
             return;
         };

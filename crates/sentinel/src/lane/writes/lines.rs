@@ -1,11 +1,13 @@
 //! Lines: the writes that stay in order among each other.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use cosmos::Address;
 use fairq::ClientKey;
+use hashbrown::HashMap;
 
 use super::state::WriteState;
+use super::table::WriteId;
 use crate::config::WriteOrder;
 use crate::lane::job::Job;
 
@@ -59,9 +61,9 @@ struct Line {
     carrier: Carrier,
     under_way: usize,
     /// Those that later ones wait for: to be sent, refused by a full mempool, or of unknown fate.
-    blockers: BTreeSet<u64>,
+    blockers: BTreeSet<WriteId>,
     /// Those that wait.
-    parked: BTreeSet<u64>,
+    parked: BTreeSet<WriteId>,
 }
 
 /// All lines.
@@ -74,11 +76,11 @@ impl Lines {
         self.0.len()
     }
 
-    pub(super) fn position(&self, key: &LineKey, number: u64) -> Position {
+    pub(super) fn position(&self, key: &LineKey, id: WriteId) -> Position {
         let Some(line) = self.0.get(key) else {
             return Position::Free;
         };
-        let is_before = |set: &BTreeSet<u64>| set.first().is_some_and(|first| *first < number);
+        let is_before = |set: &BTreeSet<WriteId>| set.first().is_some_and(|first| *first < id);
         if is_before(&line.blockers) || is_before(&line.parked) {
             Position::Blocked
         } else if line.under_way > 0 {
@@ -112,9 +114,9 @@ impl Lines {
     pub(super) fn change(
         &mut self,
         key: LineKey,
-        number: u64,
+        id: WriteId,
         [from, to]: [Option<WriteState>; 2],
-    ) -> BTreeSet<u64> {
+    ) -> BTreeSet<WriteId> {
         let [left, entered] = [from, to].map(|state| state.and_then(Role::of));
         if left.is_none() && entered.is_none() {
             return BTreeSet::new();
@@ -122,14 +124,14 @@ impl Lines {
         let line = self.entry(key, Carrier::Alone);
         match left {
             Some(Role::UnderWay) => line.under_way -= 1,
-            Some(Role::Blocker) => drop(line.blockers.remove(&number)),
-            Some(Role::Parked) => drop(line.parked.remove(&number)),
+            Some(Role::Blocker) => drop(line.blockers.remove(&id)),
+            Some(Role::Parked) => drop(line.parked.remove(&id)),
             None => {}
         }
         match entered {
             Some(Role::UnderWay) => line.under_way += 1,
-            Some(Role::Blocker) => drop(line.blockers.insert(number)),
-            Some(Role::Parked) => drop(line.parked.insert(number)),
+            Some(Role::Blocker) => drop(line.blockers.insert(id)),
+            Some(Role::Parked) => drop(line.parked.insert(id)),
             None => {}
         }
         if line.under_way > 0 || !line.blockers.is_empty() {

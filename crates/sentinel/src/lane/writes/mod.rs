@@ -7,8 +7,9 @@
 
 mod lines;
 mod state;
+mod table;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use control::Load;
 use cosmos::Place;
@@ -19,25 +20,24 @@ pub(super) use self::lines::{Carrier, Position};
 use self::lines::{LineKey, Lines};
 use self::state::Next;
 pub(super) use self::state::{Event, WriteState};
+use self::table::Table;
+pub(super) use self::table::WriteId;
 use super::job::{Job, TxHash};
 use super::uncommitted::{Committed, Uncommitted};
 use crate::config::WriteOrder;
 
-/// All writes from their clients' queues to their ends, by the order in which they left the queues.
+/// All writes from their clients' queues to their ends.
 #[derive(Debug)]
 pub(super) struct Writes {
-    table: BTreeMap<u64, Entry>,
-    next: u64,
+    table: Table,
     order: WriteOrder,
-    /// The numbers of those in each state, the oldest first; only of states in which writes wait.
-    waiting: [BTreeSet<u64>; WriteState::ALL.len()],
+    /// Those in each state, the oldest first; only of states in which writes wait.
+    waiting: [BTreeSet<WriteId>; WriteState::ALL.len()],
     /// How many are in each state.
     counts: [usize; WriteState::ALL.len()],
     lines: Lines,
-    /// Those that the node was offered before.
-    by_hash: HashMap<TxHash, Vec<u64>>,
     /// Those that have a place in the order of their account.
-    by_place: BTreeSet<(Place, u64)>,
+    by_place: BTreeSet<(Place, WriteId)>,
     uncommitted: Uncommitted,
     /// Bytes of those that were accepted, and the most that are kept.
     kept_bytes: usize,
@@ -77,13 +77,11 @@ impl Writes {
     /// Keeps at most `capacity` bytes of accepted transactions.
     pub(super) fn new(order: WriteOrder, capacity: usize) -> Self {
         Self {
-            table: BTreeMap::new(),
-            next: 0,
+            table: Table::default(),
             order,
             waiting: Default::default(),
             counts: [0; WriteState::ALL.len()],
             lines: Lines::default(),
-            by_hash: HashMap::new(),
             by_place: BTreeSet::new(),
             uncommitted: Uncommitted::default(),
             kept_bytes: 0,
@@ -93,63 +91,59 @@ impl Writes {
         }
     }
 
-    /// Takes one that has left its client's queue: its number.
-    pub(super) fn insert(&mut self, job: Job, now: Nanos) -> u64 {
-        let number = self.next;
-        self.next += 1;
-        if let Some(place) = job.place() {
-            self.by_place.insert((place, number));
-        }
+    /// Takes one that has left its client's queue.
+    pub(super) fn insert(&mut self, job: Job, now: Nanos) -> WriteId {
+        let place = job.place();
         self.counts[WriteState::New as usize] += 1;
         let is_alone = message_len(&job) > self.longest_message;
-        let entry = Entry {
+        let id = self.table.insert(Entry {
             job,
             state: WriteState::New,
             since: now,
             is_alone,
-        };
-        self.table.insert(number, entry);
-        number
+        });
+        self.by_place.extend(place.map(|place| (place, id)));
+        id
     }
 
     /// One that has not ended.
-    pub(super) fn job(&self, number: u64) -> Option<&Job> {
-        self.table.get(&number).map(|entry| &entry.job)
+    pub(super) fn job(&self, id: WriteId) -> Option<&Job> {
+        self.table.get(id).map(|entry| &entry.job)
     }
 
     /// One that has not ended, to be answered or noted on.
-    pub(super) fn job_mut(&mut self, number: u64) -> Option<&mut Job> {
-        self.table.get_mut(&number).map(|entry| &mut entry.job)
+    pub(super) fn job_mut(&mut self, id: WriteId) -> Option<&mut Job> {
+        self.table.get_mut(id).map(|entry| &mut entry.job)
     }
 
     /// Whether it is sent in a request of its own: it is longer than the node takes in a message, or was under way
     /// when two connections broke.
-    pub(super) fn is_alone(&self, number: u64) -> bool {
-        (self.table.get(&number)).is_some_and(|entry| entry.is_alone)
+    pub(super) fn is_alone(&self, id: WriteId) -> bool {
+        (self.table.get(id)).is_some_and(|entry| entry.is_alone)
     }
 
     /// How a write stands to the others of its line.
-    pub(super) fn position(&self, number: u64) -> Position {
-        let Some(entry) = self.table.get(&number) else {
+    pub(super) fn position(&self, id: WriteId) -> Position {
+        let Some(entry) = self.table.get(id) else {
             return Position::Blocked;
         };
         let key = LineKey::of(self.order, &entry.job);
-        self.lines.position(&key, number)
+        self.lines.position(&key, id)
     }
 
     /// A carrier takes a write.
-    pub(super) fn sent(&mut self, number: u64, carrier: Carrier, now: Nanos) {
-        let Some(entry) = self.table.get(&number) else {
+    pub(super) fn sent(&mut self, id: WriteId, carrier: Carrier, now: Nanos) {
+        let Some(entry) = self.table.get(id) else {
             return;
         };
         let key = LineKey::of(self.order, &entry.job);
         self.lines.carried(key, carrier);
-        self.apply(number, Event::Sent, now);
+        self.apply(id, Event::Sent, now);
     }
 
     /// Something happens to a write: the write, if that was its end.
-    pub(super) fn apply(&mut self, number: u64, event: Event, now: Nanos) -> Option<Job> {
-        let entry = self.table.get_mut(&number)?;
+    pub(super) fn apply(&mut self, id: WriteId, event: Event, now: Nanos) -> Option<Job> {
+        let entry = self.table.get_mut(id)?;
         let from = entry.state;
         let to = match from.after(event) {
             Next::Is(to) => Some(to),
@@ -170,33 +164,33 @@ impl Writes {
             self.kept_bytes -= kept_bytes(&entry.job);
         }
         let key = LineKey::of(self.order, &entry.job);
-        self.left(number, from);
+        self.left(id, from);
         let ended = match to {
             Some(to) => {
-                self.entered(number, from, to);
+                self.entered(id, from, to);
                 None
             }
-            None => self.remove(number),
+            None => self.remove(id),
         };
-        for freed in self.lines.change(key, number, [Some(from), to]) {
+        for freed in self.lines.change(key, id, [Some(from), to]) {
             self.apply(freed, Event::LineFree, now);
         }
         ended
     }
 
-    fn left(&mut self, number: u64, from: WriteState) {
+    fn left(&mut self, id: WriteId, from: WriteState) {
         self.counts[from as usize] -= 1;
         if is_waiting(from) {
-            self.waiting[from as usize].remove(&number);
+            self.waiting[from as usize].remove(&id);
         }
     }
 
-    fn entered(&mut self, number: u64, from: WriteState, to: WriteState) {
+    fn entered(&mut self, id: WriteId, from: WriteState, to: WriteState) {
         self.counts[to as usize] += 1;
         if is_waiting(to) {
-            self.waiting[to as usize].insert(number);
+            self.waiting[to as usize].insert(id);
         }
-        let Some(entry) = self.table.get_mut(&number) else {
+        let Some(entry) = self.table.get_mut(id) else {
             return;
         };
         if to == WriteState::FateUnknown {
@@ -217,10 +211,7 @@ impl Writes {
         if is_offered_again {
             return self.uncommitted.remove(&hash);
         }
-        let numbers = self.by_hash.entry(hash).or_default();
-        if !numbers.contains(&number) {
-            numbers.push(number);
-        }
+        self.uncommitted.offered(hash, id);
         if matches!(
             to,
             WriteState::Accepted | WriteState::FateUnknown | WriteState::Confirming
@@ -229,18 +220,13 @@ impl Writes {
         }
     }
 
-    fn remove(&mut self, number: u64) -> Option<Job> {
-        let job = self.table.remove(&number)?.job;
+    fn remove(&mut self, id: WriteId) -> Option<Job> {
+        let job = self.table.remove(id)?.job;
         if let Some(place) = job.place() {
-            self.by_place.remove(&(place, number));
+            self.by_place.remove(&(place, id));
         }
-        if let Some(hash) = job.known_hash()
-            && let Some(numbers) = self.by_hash.get_mut(&hash)
-        {
-            numbers.retain(|one| *one != number);
-            if numbers.is_empty() {
-                self.by_hash.remove(&hash);
-            }
+        if let Some(hash) = job.known_hash() {
+            self.uncommitted.ended(&hash, id);
         }
         Some(job)
     }
@@ -253,59 +239,60 @@ impl Writes {
         now: Nanos,
         fits: impl Fn(&Self, &Entry) -> bool,
     ) -> usize {
-        let fits = |number: &&u64| (self.table.get(number)).is_some_and(|entry| fits(self, entry));
-        let all: Vec<u64> = match is_waiting(state) {
-            true => (self.waiting[state as usize].iter().filter(fits).copied()).collect(),
-            false => (self.table.keys())
-                .filter(|number| self.state(**number) == Some(state))
-                .filter(fits)
-                .copied()
-                .collect(),
+        let fit = |(id, entry): (WriteId, &Entry)| fits(self, entry).then_some(id);
+        let all: Vec<WriteId> = if is_waiting(state) {
+            let waiting = self.waiting[state as usize].iter();
+            let entries = waiting.filter_map(|id| Some((*id, self.table.get(*id)?)));
+            entries.filter_map(fit).collect()
+        } else {
+            let entries = self.table.iter().filter(|(_, entry)| entry.state == state);
+            let mut all: Vec<_> = entries.filter_map(fit).collect();
+            all.sort_unstable();
+            all
         };
-        for number in &all {
-            self.apply(*number, event, now);
+        for id in &all {
+            self.apply(*id, event, now);
         }
         all.len()
     }
 
     /// The check of one under way has passed, and its client was told: it is kept until a block shows it, if there is
     /// room.
-    pub(super) fn accept(&mut self, number: u64, now: Nanos) {
-        self.apply(number, Event::Passed, now);
-        let Some(entry) = self.table.get_mut(&number) else {
+    pub(super) fn accept(&mut self, id: WriteId, now: Nanos) {
+        self.apply(id, Event::Passed, now);
+        let Some(entry) = self.table.get_mut(id) else {
             return;
         };
         entry.job.keep();
         let has_room = self.kept_bytes <= self.capacity;
-        let is_first = (entry.job.hash())
-            .and_then(|hash| self.by_hash.get(&hash))
-            .is_some_and(|numbers| numbers.first() == Some(&number));
+        let hash = entry.job.hash().unwrap_or_default();
+        let is_first = self.uncommitted.writes(&hash).next() == Some(id);
         if !has_room || !is_first {
-            self.apply(number, Event::Answered, now);
+            self.apply(id, Event::Answered, now);
         }
     }
 
     /// The node may have accepted one whose transaction cannot be read.
-    pub(super) fn count_unread(&mut self, number: u64) {
-        if let Some(entry) = self.table.get(&number) {
+    pub(super) fn count_unread(&mut self, id: WriteId) {
+        if let Some(entry) = self.table.get(id) {
             let bytes = entry.job.reservation.bytes() as u64;
             self.uncommitted.add_unread(bytes);
         }
     }
 
     /// The next to be sent before anything from the queues.
-    pub(super) fn next_ready(&self) -> Option<u64> {
+    pub(super) fn next_ready(&self) -> Option<WriteId> {
         self.ready(false)
     }
 
     /// The next to be sent in a request of its own.
-    pub(super) fn next_alone(&self) -> Option<u64> {
+    pub(super) fn next_alone(&self) -> Option<WriteId> {
         self.ready(true)
     }
 
-    fn ready(&self, is_alone: bool) -> Option<u64> {
+    fn ready(&self, is_alone: bool) -> Option<WriteId> {
         let mut ready = self.waiting[WriteState::Ready as usize].iter().copied();
-        ready.find(|number| self.is_alone(*number) == is_alone)
+        ready.find(|id| self.is_alone(*id) == is_alone)
     }
 
     /// A mempool is full: nothing is sent before `until`, or before a block makes room.
@@ -343,17 +330,33 @@ impl Writes {
     pub(super) fn block(&mut self, hashes: &[TxHash], now: Nanos) -> (Committed, Vec<Job>) {
         let shown = self.shown(hashes, now);
         let committed = self.uncommitted.block(hashes);
-        for hash in &committed.overtaken {
-            let kept = self.by_hash.get(hash).and_then(|all| all.first()).copied();
-            if let Some(number) = kept
-                && self.state(number) == Some(WriteState::Accepted)
-            {
-                self.apply(number, Event::Overtaken, now);
-            }
-        }
+        self.end_kept(&committed.overtaken, now);
         self.apply_where(WriteState::AwaitsBlock, Event::Block, now, |_, _| true);
         self.ask_again_at = self.ask_again_at.map(|at| at.min(now));
         (committed, shown)
+    }
+
+    /// Those that the node must have dropped, or that were forgotten, are kept no longer.
+    fn end_kept(&mut self, hashes: &[TxHash], now: Nanos) {
+        for hash in hashes {
+            let kept = self.uncommitted.writes(hash).next();
+            if let Some(id) = kept
+                && self.state(id) == Some(WriteState::Accepted)
+            {
+                self.apply(id, Event::Overtaken, now);
+            }
+        }
+    }
+
+    /// What is in no block does not grow without a bound.
+    pub(super) fn forget_oldest(&mut self, now: Nanos) {
+        let forgotten = self.uncommitted.forget_oldest();
+        self.end_kept(&forgotten, now);
+    }
+
+    /// Transactions in no block that were forgotten.
+    pub(super) const fn forgotten(&self) -> u64 {
+        self.uncommitted.forgotten()
     }
 
     /// What nodes made known while another took the writes is committed as well.
@@ -365,10 +368,10 @@ impl Writes {
     }
 
     fn shown(&mut self, hashes: &[TxHash], now: Nanos) -> Vec<Job> {
-        let numbers = hashes.iter().filter_map(|hash| self.by_hash.get(hash));
-        let numbers: Vec<u64> = numbers.flatten().copied().collect();
-        let end = |number| self.apply(number, Event::Shown, now);
-        numbers.into_iter().filter_map(end).collect()
+        let ids = hashes.iter().flat_map(|hash| self.uncommitted.writes(hash));
+        let ids: Vec<WriteId> = ids.collect();
+        let end = |id| self.apply(id, Event::Shown, now);
+        ids.into_iter().filter_map(end).collect()
     }
 
     /// Offers again whose fate blocks would have shown by now. The node is the same as `same_since`, and its last
@@ -385,8 +388,8 @@ impl Writes {
     }
 
     /// What is before a write of an account of which the node expects the sequence `expected`.
-    pub(super) fn gap(&self, number: u64, expected: u64) -> Gap {
-        let states = self.before(number, expected).map(|(_, state)| state);
+    pub(super) fn gap(&self, id: WriteId, expected: u64) -> Gap {
+        let states = self.before(id, expected).map(|(_, state)| state);
         let gaps = states.map(|state| match state {
             WriteState::Accepted => Gap::Lost,
             WriteState::AwaitsBlock | WriteState::FateUnknown | WriteState::Confirming => {
@@ -397,7 +400,7 @@ impl Writes {
         match gaps.max() {
             None => Gap::OfClient,
             // The node has them, and its checks do not count them before a block (`mempool.recheck`).
-            Some(Gap::Lost) if self.job(number).is_some_and(|job| job.notes.is_behind_lost) => {
+            Some(Gap::Lost) if self.job(id).is_some_and(|job| job.notes.is_behind_lost) => {
                 Gap::AwaitsBlock
             }
             Some(gap) => gap,
@@ -405,8 +408,8 @@ impl Writes {
     }
 
     /// Offers again what the node has lost before a write of the same account: how many.
-    pub(super) fn offer_before(&mut self, number: u64, expected: u64, now: Nanos) -> usize {
-        let lost: Vec<u64> = self.before(number, expected).map(|(one, _)| one).collect();
+    pub(super) fn offer_before(&mut self, id: WriteId, expected: u64, now: Nanos) -> usize {
+        let lost: Vec<WriteId> = self.before(id, expected).map(|(one, _)| one).collect();
         for one in &lost {
             self.apply(*one, Event::OfferAgain, now);
         }
@@ -414,15 +417,15 @@ impl Writes {
     }
 
     /// Those of the same client, and what the node has accepted: any other client's signer is a claim.
-    fn before(&self, number: u64, expected: u64) -> impl Iterator<Item = (u64, WriteState)> {
-        let client = self.job(number).map(|job| job.client);
-        let binds = move |one: u64, state: WriteState| {
+    fn before(&self, id: WriteId, expected: u64) -> impl Iterator<Item = (WriteId, WriteState)> {
+        let client = self.job(id).map(|job| job.client);
+        let binds = move |one: WriteId, state: WriteState| {
             state == WriteState::Accepted || self.job(one).map(|job| job.client) == client
         };
-        let place = self.job(number).and_then(|job| job.place());
+        let place = self.job(id).and_then(|job| job.place());
         let range = place.map(|later| {
             let sequence = expected.min(later.sequence);
-            (Place { sequence, ..later }, 0)..(later, 0)
+            (Place { sequence, ..later }, WriteId::FIRST)..(later, WriteId::FIRST)
         });
         let found = range
             .into_iter()
@@ -434,17 +437,17 @@ impl Writes {
 
     /// Takes out those that wait and whose deadline is over.
     pub(super) fn take_expired(&mut self, now: Nanos) -> Vec<Job> {
-        let is_over = |number: &u64| self.job(*number).is_some_and(|job| job.deadline <= now);
+        let is_over = |id: &WriteId| self.job(*id).is_some_and(|job| job.deadline <= now);
         let waiting = self.waiting.iter().flatten().copied();
-        let over: Vec<u64> = waiting.filter(is_over).collect();
-        let end = |number| self.apply(number, Event::Over, now);
+        let over: Vec<WriteId> = waiting.filter(is_over).collect();
+        let end = |id| self.apply(id, Event::Over, now);
         over.into_iter().filter_map(end).collect()
     }
 
     /// Takes out everything whose client was not answered, to be refused.
     pub(super) fn take_all(&mut self) -> Vec<Job> {
         let table = std::mem::take(&mut self.table);
-        let jobs = table.into_values().map(|mut entry| {
+        let jobs = table.into_entries().into_iter().map(|mut entry| {
             // The node may have it.
             entry.job.notes.breaks += u8::from(entry.state == WriteState::UnderWay);
             entry.job
@@ -452,8 +455,8 @@ impl Writes {
         jobs.collect()
     }
 
-    fn state(&self, number: u64) -> Option<WriteState> {
-        self.table.get(&number).map(|entry| entry.state)
+    fn state(&self, id: WriteId) -> Option<WriteState> {
+        self.table.get(id).map(|entry| entry.state)
     }
 
     /// How many are in a state.
@@ -481,11 +484,6 @@ impl Writes {
         self.uncommitted.load()
     }
 
-    /// How many more may be sent before too much is in no block.
-    pub(super) fn free(&self) -> usize {
-        self.uncommitted.free()
-    }
-
     /// Bytes of accepted transactions that are kept.
     pub(super) const fn kept_bytes(&self) -> usize {
         self.kept_bytes
@@ -493,8 +491,8 @@ impl Writes {
 
     /// The node closed a connection because a message was too long for it, with these under way: others as long as the
     /// longest of them go alone from now on.
-    pub(super) fn note_too_long(&mut self, under_way: &[u64]) {
-        let jobs = under_way.iter().filter_map(|number| self.job(*number));
+    pub(super) fn note_too_long(&mut self, under_way: &[WriteId]) {
+        let jobs = under_way.iter().filter_map(|id| self.job(*id));
         if let Some(longest) = jobs.map(message_len).max() {
             let limit = (longest - 1).max(SHORTEST_LIMIT);
             self.longest_message = self.longest_message.min(limit);

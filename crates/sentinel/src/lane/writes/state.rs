@@ -58,7 +58,8 @@ pub(in crate::lane) enum Event {
     Answered,
     /// Its deadline is over, its client is gone, or there is no place for it.
     Over,
-    /// So many later ones are in blocks that the node must have dropped it.
+    /// So many later ones are in blocks that the node must have dropped it, or no block has shown so many that the oldest
+    /// are forgotten.
     Overtaken,
 }
 

@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -33,8 +35,8 @@ fn names<'a>(jobs: impl IntoIterator<Item = &'a Job>) -> Vec<u8> {
     jobs.into_iter().map(|job| job.tx().unwrap()[0]).collect()
 }
 
-/// Sends one: its number.
-fn send(writes: &mut Writes, name: u8, connection: u64) -> u64 {
+/// Sends one.
+fn send(writes: &mut Writes, name: u8, connection: u64) -> WriteId {
     let number = writes.insert(job(name, connection), AT(0));
     writes.sent(number, SLOT, AT(0));
     number
@@ -55,7 +57,7 @@ fn send_ready(writes: &mut Writes, now: Nanos) -> Vec<u8> {
 }
 
 /// The check of one under way passes, and its client is told.
-fn accept(writes: &mut Writes, number: u64, now: Nanos) {
+fn accept(writes: &mut Writes, number: WriteId, now: Nanos) {
     writes.job_mut(number).unwrap().close();
     writes.accept(number, now);
 }
@@ -71,7 +73,7 @@ fn known(same_since: u64, last_block: Option<u64>, hold: u64) -> Known {
 #[test]
 fn case_99_what_broke_is_offered_again_in_its_order_once_a_block_could_have_shown_it() {
     let mut writes = writes();
-    let numbers: Vec<u64> = (1..=4).map(|name| send(&mut writes, name, 1)).collect();
+    let numbers: Vec<WriteId> = (1..=4).map(|name| send(&mut writes, name, 1)).collect();
     let other = send(&mut writes, 9, 2);
     accept(&mut writes, numbers[0], AT(1));
     writes.hold_until(AT(1));
@@ -110,7 +112,7 @@ fn case_99_what_broke_is_offered_again_in_its_order_once_a_block_could_have_show
 fn case_79_after_45_s_of_silence_and_a_restart_everything_is_offered_again_in_time() {
     let mut writes = writes();
     // Under way since second 45; the node is back at 46, its chain makes no empty blocks.
-    let numbers: Vec<u64> = (1..=20)
+    let numbers: Vec<WriteId> = (1..=20)
         .map(|name| {
             let mut job = job(name, name.into());
             job.deadline = AT(45 + 20);
@@ -383,8 +385,8 @@ proptest! {
         let (mut inserted, mut ended, mut now) = (0, 0, 0_u64);
         static HASHES: std::sync::LazyLock<Vec<TxHash>> = std::sync::LazyLock::new(|| (0..40).map(hash).collect());
         let mut unsent = std::collections::VecDeque::new();
-        let mut under_way: Vec<u64> = Vec::new();
-        let mut first_sent: HashMap<u64, u64> = HashMap::new();
+        let mut under_way: Vec<WriteId> = Vec::new();
+        let mut first_sent: HashMap<u64, WriteId> = HashMap::new();
         let mut steps = steps;
         // In the end everything is sent, answered and shown.
         for _ in 0..40 {
@@ -462,7 +464,7 @@ proptest! {
         prop_assert_eq!(ended, inserted);
         prop_assert!(writes.is_empty(), "{writes:?}");
         prop_assert_eq!(writes.lines(), 0);
-        let kept: usize = writes.table.values().map(|entry| kept_bytes(&entry.job)).sum();
+        let kept: usize = writes.table.iter().map(|(_, entry)| kept_bytes(&entry.job)).sum();
         prop_assert_eq!(kept, writes.kept_bytes());
     }
 }
