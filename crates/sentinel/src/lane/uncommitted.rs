@@ -240,8 +240,8 @@ const UNREAD: u64 = 2;
 /// Own transactions in no block, and as many that cannot be read. Some 100 bytes each, 13 MB; 26 of CometBFT's default
 /// mempools: of more the node has dropped some, or it has shown no blocks since it took them.
 const MOST: usize = 1 << 17;
-/// Looking for the oldest takes a millisecond.
-const FORGOTTEN_AT_ONCE: usize = MOST / 16;
+/// Looking for the oldest takes some milliseconds: it is done once in so many.
+const FORGOTTEN_AT_ONCE: usize = MOST / 4;
 
 #[cfg(test)]
 mod tests {
