@@ -14,12 +14,12 @@ mod scale;
 mod share;
 pub mod shutdown;
 pub mod start_at;
-pub mod text;
 pub mod toml_errors;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write as _};
 
+pub use base::text;
 use report::Table;
 use report::text::fit;
 

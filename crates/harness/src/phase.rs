@@ -19,60 +19,60 @@ pub struct Phase(Shape);
 #[serde(tag = "profile", rename_all = "lowercase", deny_unknown_fields)]
 enum Shape {
     Constant {
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         rate: Rate,
-        #[serde(default, deserialize_with = "text::option")]
+        #[serde(default, with = "text")]
         duration: Option<Nanos>,
     },
     Pause {
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         duration: Nanos,
     },
     Ramp {
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         start: Rate,
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         step: SignedRate,
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         every: Nanos,
-        #[serde(default, deserialize_with = "text::option")]
+        #[serde(default, with = "text")]
         to: Option<Rate>,
     },
     Linear {
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         from: Rate,
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         to: Rate,
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         duration: Nanos,
     },
     Exponential {
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         from: Rate,
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         to: Rate,
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         duration: Nanos,
     },
     Square {
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         rate: Rate,
-        #[serde(default, deserialize_with = "text::option")]
+        #[serde(default, with = "text")]
         low: Option<Rate>,
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         on: Nanos,
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         off: Nanos,
         cycles: NonZeroU32,
     },
     Sine {
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         mean: Rate,
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         amplitude: Rate,
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         period: Nanos,
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         duration: Nanos,
     },
     Trace {

@@ -90,6 +90,8 @@ pub fn with_suggestion(message: &str, flattened: &[&str]) -> String {
     let Some((unknown, expected)) = rest.split_once('`') else {
         return message.trim_end().into();
     };
+    // The next line names the table.
+    let expected = expected.lines().next().unwrap_or_default();
     let mut known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
     if known.is_empty() {
         known.extend(flattened);

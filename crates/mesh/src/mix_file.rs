@@ -77,7 +77,7 @@ struct RequestTable {
 #[serde(deny_unknown_fields)]
 struct PeriodicTable {
     messages: Vec<Spanned<String>>,
-    #[serde(deserialize_with = "text::value")]
+    #[serde(with = "text::value")]
     every: Nanos,
     #[serde(default = "one")]
     senders: u32,

@@ -24,7 +24,7 @@ pub struct MeshSettings {
 
     /// The wire protocol: v9, v10 or v11 [default: v11].
     #[arg(long, value_name = "VERSION")]
-    #[serde(deserialize_with = "text::option")]
+    #[serde(with = "text")]
     pub protocol: Option<Protocol>,
 
     /// The messages: app (as the load generator of 2020 made them), article (as its article describes
@@ -35,7 +35,7 @@ pub struct MeshSettings {
     /// Which nodes are connected: full (all with all) or random:K (each dials K others)
     /// [default: full].
     #[arg(long, value_name = "TOPOLOGY")]
-    #[serde(deserialize_with = "text::option")]
+    #[serde(with = "text")]
     pub topology: Option<Topology>,
 
     /// Peers that a node relays a message to [default: 16, as in the study; a full mesh of fewer
@@ -62,13 +62,13 @@ pub struct MeshSettings {
     /// What a node writes at most, over all its links: for all nodes, or N=RATE for one, e.g. 30Mbit/s,2=5Mbit/s
     /// [default: no limit].
     #[arg(long, value_delimiter = ',', value_name = "RATE")]
-    #[serde(deserialize_with = "text::list")]
+    #[serde(with = "text::list")]
     pub node_rate: Vec<PerNode<BitRate>>,
 
     /// How much later what a node writes leaves it: for all nodes, or N=DELAY for one, e.g. 40ms,2=100ms
     /// [default: not at all].
     #[arg(long, value_delimiter = ',', value_name = "DELAY")]
-    #[serde(deserialize_with = "text::list")]
+    #[serde(with = "text::list")]
     pub delay: Vec<PerNode<Nanos>>,
 
     /// With several machines: the addresses of all of them, comma-separated. Node I is on the machine
@@ -93,12 +93,12 @@ pub struct MeshSettings {
 
     /// How long to wait until all nodes are connected [default: 30s].
     #[arg(long, value_name = "DURATION")]
-    #[serde(deserialize_with = "text::option")]
+    #[serde(with = "text")]
     pub connect_timeout: Option<Nanos>,
 
     /// How long to wait after the load until nothing is under way [default: 10s].
     #[arg(long, value_name = "DURATION")]
-    #[serde(deserialize_with = "text::option")]
+    #[serde(with = "text")]
     pub drain_timeout: Option<Nanos>,
 
     /// Seed of everything random; by default a fresh one, which the summary names.

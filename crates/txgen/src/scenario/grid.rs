@@ -21,7 +21,7 @@ pacing::settings! {
         /// The order of repeated runs.
         pub order: Order = Order::default(),
         /// A rest between two runs.
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         pub pause: Nanos = Nanos::ZERO,
         /// Beside the true rates, those of this many newest blocks at the end of each burst, as tm-bench
         /// computed them (21).

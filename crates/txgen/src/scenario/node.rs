@@ -35,7 +35,7 @@ pacing::settings! {
         /// the first, and all are recorded.
         pub nodes: NonZeroU32 = NonZeroU32::MIN,
         /// How long it may take until its first block.
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         pub start_timeout: Nanos = Nanos::from_secs(60),
     }
 }
@@ -66,7 +66,7 @@ pacing::settings! {
         /// Its configuration file; where it listens and its upstream are filled in.
         pub config: Table = Table::new(),
         /// How long it may take until it answers for the node.
-        #[serde(deserialize_with = "text::value")]
+        #[serde(with = "text::value")]
         pub start_timeout: Nanos = Nanos::from_secs(30),
     }
 }
