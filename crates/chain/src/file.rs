@@ -12,8 +12,10 @@ use crate::workload::Workload;
 
 pacing::named! {
     /// How a line spells a transaction.
+    #[derive(Default)]
     pub enum FileFormat {
         /// The format of the first line: hex if it is hex, else base64 if it is base64, else raw.
+        #[default]
         Auto => "auto",
         /// Standard base64 with padding.
         Base64 => "base64",

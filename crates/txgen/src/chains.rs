@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use chain::{Chain, ChainError, Facts, SettingsTable, Table, Target};
 use clap::builder::PossibleValue;
-use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand, ValueEnum};
+use clap::{ArgMatches, Args, Command, FromArgMatches, Id, Subcommand, ValueEnum};
 use parking_lot::Mutex;
 use serde::Deserialize;
 
@@ -181,16 +181,6 @@ impl ChainSettings {
         table.unwrap_or(&NONE)
     }
 
-    /// These settings where they are given, `base` elsewhere.
-    #[must_use]
-    pub(crate) fn over(self, base: Self) -> Self {
-        let mut all = base.0;
-        for (name, table) in self.0 {
-            all.entry(name).or_default().extend(table);
-        }
-        Self(all)
-    }
-
     /// Whether a key of `[settings]` is a chain's table.
     pub(crate) fn is_table(name: &str) -> bool {
         tables().any(|(_, table)| table.name() == name)
@@ -245,7 +235,15 @@ impl ChainSettings {
 
 impl Args for ChainSettings {
     fn augment_args(command: Command) -> Command {
-        tables().fold(command, |command, (_, table)| table.flags(command))
+        let others: Vec<Id> = command
+            .get_arguments()
+            .map(|arg| arg.get_id().clone())
+            .collect();
+        let command = tables().fold(command, |command, (_, table)| table.flags(command));
+        command.mut_args(|arg| match others.contains(arg.get_id()) {
+            true => arg,
+            false => arg.hide_short_help(true),
+        })
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -266,7 +264,9 @@ impl FromArgMatches for ChainSettings {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
+        for (name, table) in Self::from_arg_matches(matches)?.0 {
+            self.0.entry(name).or_default().extend(table);
+        }
         Ok(())
     }
 }

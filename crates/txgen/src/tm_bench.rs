@@ -139,7 +139,7 @@ fn total_rate(args: &TmBenchArgs, endpoints: usize) -> anyhow::Result<(Rate, Str
 fn settings(args: &TmBenchArgs, endpoints: Vec<Endpoint>) -> Settings {
     Settings {
         endpoints,
-        broadcast_tx_method: Some(args.broadcast_tx_method),
+        broadcast_tx_method: args.broadcast_tx_method,
         connections: Some(args.connections),
         transport: Some(Transport::Ws),
         size: Some(args.size),

@@ -27,19 +27,13 @@ pub struct PlanDocument {
     pub source_address: Vec<String>,
     /// What is sent.
     pub workload: String,
-    /// What becomes of due times that were missed.
-    pub catch_up: String,
     /// What happens before this is left out of rates and latencies.
     #[serde(with = "text")]
     pub warmup: Nanos,
-    /// How long answers and blocks are awaited after the offering.
-    pub drain_timeout: String,
     /// Transactions in flight at most.
     pub max_in_flight: u64,
     /// What becomes of what is due beyond: `drop` or `wait`.
     pub at_max_in_flight: String,
-    /// When a request is given up.
-    pub answer_timeout: String,
     /// Sender threads.
     pub threads: u32,
     /// Threads that sign.
@@ -48,8 +42,6 @@ pub struct PlanDocument {
     pub signed_ahead: u64,
     /// Nodes that are observed.
     pub observe: Vec<String>,
-    /// How long a sender spins before a due time.
-    pub spin: String,
     /// Whether blocks are watched.
     pub follow: bool,
     /// Which transactions have a row.
@@ -85,7 +77,7 @@ pub struct PlanDocument {
     /// The parts of a merged folder.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<MergedPart>,
-    /// Keys that only the target's kind or the workload knows.
+    /// Keys that nothing here reads: of the target's kind, the workload, the rules of sending.
     #[serde(flatten)]
     pub other: Map<String, Value>,
 }
@@ -99,17 +91,13 @@ impl Default for PlanDocument {
             connections: 0,
             source_address: Vec::new(),
             workload: String::new(),
-            catch_up: String::new(),
             warmup: Nanos::ZERO,
-            drain_timeout: String::new(),
             max_in_flight: 0,
             at_max_in_flight: String::new(),
-            answer_timeout: String::new(),
             threads: 0,
             signing_threads: 0,
             signed_ahead: 0,
             observe: Vec::new(),
-            spin: String::new(),
             // Folders that do not say so are of before there was a choice.
             follow: true,
             rows: KeptRows::All,

@@ -61,8 +61,6 @@ pub struct ShardConfig {
     pub of: u32,
     /// One entry per connection.
     pub connections: Vec<Address>,
-    /// How long an answer is awaited.
-    pub answer_timeout: Nanos,
     /// How it sends.
     pub rules: Rules,
     /// What it offers.
@@ -157,7 +155,7 @@ fn assemble<T: Protocol, P: platform::Platform>(
         platform,
         target,
         config.connections,
-        config.answer_timeout,
+        config.rules.answer_timeout,
         pauses,
     );
     let sender = Sender::new(links, ring, pace, reporter, orders, config.rules);

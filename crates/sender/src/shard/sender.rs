@@ -150,9 +150,6 @@ impl<'a, T: Protocol, P: Platform> Sender<'a, T, P> {
             let now = self.links.now();
             let until = self.idle_until(now);
             self.wait(now, until)?;
-            if self.rules.spin > Nanos::ZERO {
-                self.spin_to_due();
-            }
             // What is due goes first: an answer can wait a microsecond, its stamp is not late by it.
             let now = self.links.now();
             self.awake_until = now.min(until);
@@ -206,7 +203,7 @@ impl<'a, T: Protocol, P: Platform> Sender<'a, T, P> {
     fn idle_until(&self, now: Nanos) -> Nanos {
         let mut until = self.reporter.flush_at().min(self.links.check_at());
         if let Some(due) = self.next_due() {
-            until = until.min(due.saturating_sub(self.rules.spin));
+            until = until.min(due);
         }
         if self.blockage.is_source() {
             until = until.min(now.saturating_add(SOURCE_POLL));
@@ -224,16 +221,6 @@ impl<'a, T: Protocol, P: Platform> Sender<'a, T, P> {
     /// Whether something is due and not queued.
     fn has_waiting(&self) -> bool {
         self.held || !self.backlog.is_empty()
-    }
-
-    fn spin_to_due(&self) {
-        let Some(due) = self.next_due() else {
-            return;
-        };
-        let latest = self.links.now().saturating_add(self.rules.spin);
-        while due <= latest && self.links.now() < due {
-            std::hint::spin_loop();
-        }
     }
 
     /// Gives every socket of the last wait its turn. What falls due meanwhile leaves between two of them: a
@@ -293,7 +280,7 @@ impl<'a, T: Protocol, P: Platform> Sender<'a, T, P> {
         self.held = false;
         loop {
             let unanswered = self.backlog.len() + self.links.under_way();
-            let full = unanswered >= self.rules.max_in_flight;
+            let full = unanswered as u64 >= self.rules.max_in_flight.get();
             if full && self.rules.at_max_in_flight == AtMaxInFlight::Wait {
                 self.held = self.pace.has_due(now, stop_at);
                 return;

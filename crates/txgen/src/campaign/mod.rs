@@ -18,7 +18,7 @@ use servers::StartError;
 
 use crate::cli::RunArgs;
 use crate::exit;
-use crate::live::{Display, DisplaySettings};
+use crate::live::Display;
 use crate::managed::{ManagedError, Programs, Stage};
 use crate::output::print;
 use crate::plan::{Plan, fresh_seed};
@@ -35,9 +35,8 @@ use record::{Record, RunEnd};
 pub(crate) fn play(args: RunArgs) -> Result<u8, CommandError> {
     let options = options(&args).map_err(usage)?;
     let script = Script::load(&args.scenario, &options).map_err(usage)?;
-    let settings = args.settings;
-    let runs = prepare(&script, &settings, fresh_seed()).map_err(usage)?;
-    if settings.dry_run {
+    let runs = prepare(&script, &args.settings, fresh_seed()).map_err(usage)?;
+    if args.settings.alone().dry_run {
         return Ok(print(&dry_run(&script, &runs)));
     }
     if script.campaign.is_some() && !args.yes {
@@ -68,8 +67,8 @@ pub(crate) fn play(args: RunArgs) -> Result<u8, CommandError> {
         None => single(&runs[0], place, &programs, &shutdown),
         Some(_) => {
             let folder = RunFolder::create(place).map_err(usage)?;
-            let shown = DisplaySettings::given(&runs[0].settings);
-            let display = Display::open(&shown, &shutdown).map_err(usage)?;
+            let shown = &runs[0].settings.display;
+            let display = Display::open(shown, &shutdown).map_err(usage)?;
             Campaign {
                 script: &script,
                 runs: &runs,
@@ -84,7 +83,7 @@ pub(crate) fn play(args: RunArgs) -> Result<u8, CommandError> {
 }
 
 fn options(args: &RunArgs) -> anyhow::Result<ScenarioOptions> {
-    let given = !args.settings.endpoints.is_empty();
+    let given = !args.settings.alone().endpoints.is_empty();
     let node = match (args.node, given) {
         (Some(kind), true) if kind != NodeKind::Endpoints => {
             anyhow::bail!("--endpoints are nodes that are there already; leave out --node or them")

@@ -7,7 +7,7 @@ use crate::chains::WorkloadKind;
 use crate::managed::Stage;
 use crate::plan::{Plan, PlanError};
 use crate::scenario::{NodeKind, Script, ScriptRun};
-use crate::settings::Settings;
+use crate::settings::{GivenSettings, Settings};
 
 /// A run whose settings are complete.
 pub(super) struct Prepared<'a> {
@@ -32,13 +32,13 @@ impl Prepared<'_> {
 /// Completes and checks all runs; `flags` beat the file, `fresh_seed` is used where it names none.
 pub(super) fn prepare<'a>(
     script: &'a Script,
-    flags: &Settings,
+    flags: &GivenSettings,
     fresh_seed: u64,
 ) -> anyhow::Result<Vec<Prepared<'a>>> {
     let mut prepared: Vec<Prepared<'a>> = Vec::with_capacity(script.runs.len());
     for (number, run) in script.runs.iter().enumerate() {
         let label = run.label();
-        let mut made = complete(run, number, flags, fresh_seed);
+        let mut made = complete(run, number, flags, fresh_seed)?;
         let plan = || -> anyhow::Result<Plan> {
             if run.node.kind() == NodeKind::Endpoints && made.settings.endpoints.is_empty() {
                 anyhow::bail!("its node is of kind endpoints, but none are given; use --endpoints");
@@ -97,10 +97,10 @@ pub(super) fn prepare<'a>(
 fn complete<'a>(
     run: &'a ScriptRun,
     number: usize,
-    flags: &Settings,
+    flags: &GivenSettings,
     fresh_seed: u64,
-) -> Prepared<'a> {
-    let mut settings = flags.clone().over(run.settings.clone());
+) -> anyhow::Result<Prepared<'a>> {
+    let mut settings = flags.over(run.settings.clone())?;
     if run.node.kind() != NodeKind::Endpoints {
         settings.endpoints.clear();
     }
@@ -120,7 +120,7 @@ fn complete<'a>(
     settings.seed = Some(seed);
     // Those of all runs are the same: they were funded.
     settings.accounts_seed = Some(base);
-    Prepared {
+    Ok(Prepared {
         script: run,
         transport: settings
             .transport
@@ -129,7 +129,7 @@ fn complete<'a>(
         settings,
         seed,
         check: None,
-    }
+    })
 }
 
 /// Refuses runs that differ by name only: a flag has overridden what is swept.

@@ -17,7 +17,7 @@ use crate::chains::ChainCommand;
 use crate::scenario::{NodeKind, Scale};
 
 use crate::output::recorded::ReportFormat;
-pub use crate::settings::{Settings, Share};
+pub use crate::settings::{GivenSettings, Settings, Share};
 pub use analysis::{AnalyseArgs, BitRate, CompareArgs, CompareFormat, MergeArgs, RecordArgs};
 pub use chain::Admission;
 pub use search::{PointArgs, Rates, SearchArgs};
@@ -142,7 +142,7 @@ pub enum Command {
 /// `txgen constant`
 #[derive(Debug, Args)]
 pub struct ConstantArgs {
-    /// Transactions per second over all connections and endpoints, e.g. 1000, 1000/s, 30k/m.
+    /// Transactions a second over all connections and endpoints: 1000, 1000/s, 30k/m
     #[arg(short, long, allow_hyphen_values = true, value_name = "RATE")]
     pub rate: Rate,
     /// How long to offer, e.g. 60s, 5m.
@@ -175,7 +175,7 @@ pub struct RampArgs {
     /// How long a step lasts.
     #[arg(long, default_value = "30s", value_name = "DURATION")]
     pub every: Nanos,
-    /// Rate of the last step; without it the ramp ends when the target is saturated.
+    /// Rate of the last step [default: the ramp ends when the target is saturated]
     #[arg(long, allow_hyphen_values = true, value_name = "RATE")]
     pub to: Option<Rate>,
     /// What all load commands share.
@@ -217,8 +217,9 @@ pub struct SquareArgs {
 /// `txgen flood`
 #[derive(Debug, Args)]
 pub struct FloodArgs {
-    /// Transactions in flight over all connections and endpoints; over HTTP this is the number of
-    /// connections.
+    /// Transactions in flight over all connections and endpoints
+    ///
+    /// Over HTTP this is the number of connections.
     #[arg(long, default_value = "100", value_name = "N")]
     pub concurrency: NonZeroU32,
     /// How many transactions to send.
@@ -234,28 +235,29 @@ pub struct FloodArgs {
 pub struct RunArgs {
     /// The scenario file (TOML).
     pub scenario: PathBuf,
-    /// Play it this much smaller: every duration and every count times the factor, rates as they are.
+    /// Play it this much smaller: durations and counts times the factor, rates as they are
     #[arg(long, value_name = "FACTOR", allow_hyphen_values = true)]
     pub scale: Option<Scale>,
-    /// Put a value into the file first, under its dotted key, e.g. --set settings.connections=4
-    /// --set campaign.repeats=3 --set phases.0.rate=500/s; may be repeated.
+    /// Put a value into the file first, under its dotted key; may be repeated
+    ///
+    /// --set settings.connections=4 --set campaign.repeats=3 --set phases.0.rate=500/s
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Another kind of node than the file's.
     #[arg(long, value_enum, value_name = "KIND")]
     pub node: Option<NodeKind>,
     /// The CometBFT that node kind cometbft starts [default: the one in PATH].
-    #[arg(long, value_name = "PATH", env = "COMETBFT_BIN")]
+    #[arg(long, value_name = "PATH", env = "COMETBFT_BIN", help_heading = PROGRAMS, hide_short_help = true)]
     pub cometbft: Option<PathBuf>,
     /// The btcd that node kind btcd starts [default: the one in PATH].
-    #[arg(long, value_name = "PATH", env = "BTCD_BIN")]
+    #[arg(long, value_name = "PATH", env = "BTCD_BIN", help_heading = PROGRAMS, hide_short_help = true)]
     pub btcd: Option<PathBuf>,
     /// The simd that node kind simd starts [default: the one in PATH].
-    #[arg(long, value_name = "PATH", env = "SIMD_BIN")]
+    #[arg(long, value_name = "PATH", env = "SIMD_BIN", help_heading = PROGRAMS, hide_short_help = true)]
     pub simd: Option<PathBuf>,
     /// The sentinel that a scenario puts in front of its node [default: the one beside txgen, or in
     /// PATH].
-    #[arg(long, value_name = "PATH", env = "TXGEN_SENTINEL")]
+    #[arg(long, value_name = "PATH", env = "TXGEN_SENTINEL", help_heading = PROGRAMS, hide_short_help = true)]
     pub sentinel: Option<PathBuf>,
     /// Only the runs of a matrix whose label contains this text.
     #[arg(long, value_name = "TEXT")]
@@ -265,7 +267,7 @@ pub struct RunArgs {
     pub yes: bool,
     /// Flags given here override the file's settings table.
     #[command(flatten)]
-    pub settings: Settings,
+    pub settings: GivenSettings,
 }
 
 /// `txgen report`
@@ -341,6 +343,8 @@ pacing::named! {
         Bank => "bank",
     }
 }
+
+const PROGRAMS: &str = "Programs that a scenario starts";
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 failed; 2 usage or configuration; 98 the run is invalid (the schedule was not \

@@ -17,26 +17,43 @@ pub struct SearchArgs {
     #[arg(long, default_value = "250/s", value_name = "RATE")]
     pub from: Rate,
     /// No lower rate is tried.
-    #[arg(long, default_value = "1/s", value_name = "RATE")]
+    #[arg(
+        long,
+        default_value = "1/s",
+        value_name = "RATE",
+        hide_short_help = true
+    )]
     pub min: Rate,
     /// No higher rate is tried.
     #[arg(long, default_value = "1M/s", value_name = "RATE")]
     pub max: Rate,
-    /// The search ends when the interval reaches no further than this from its middle.
+    /// How narrow the interval has to be, from its middle
     #[arg(long, default_value = "5%", value_name = "SHARE")]
     pub precision: Share,
     /// How sure the interval is.
-    #[arg(long, default_value = "90%", value_name = "SHARE")]
+    #[arg(
+        long,
+        default_value = "90%",
+        value_name = "SHARE",
+        hide_short_help = true
+    )]
     pub confidence: Share,
-    /// The search ends after this long with what it knows by then.
+    /// The search ends after this long
     #[arg(long, default_value = "9m30s", value_name = "DURATION")]
     pub time_limit: Nanos,
-    /// Measure these rates instead, in this order, each from rest to rest: 500,1000,2000 or
-    /// 500..4000:500 or both.
+    /// Measure these rates instead: 500,1000,2000 or 500..4000:500 or both
+    ///
+    /// In this order, each from rest to rest.
     #[arg(short, long, value_name = "RATES", conflicts_with_all = ["from", "min", "max", "precision", "time_limit"])]
     pub rates: Option<Rates>,
     /// How often the list of --rates is measured.
-    #[arg(long, default_value = "1", value_name = "N", requires = "rates")]
+    #[arg(
+        long,
+        default_value = "1",
+        value_name = "N",
+        requires = "rates",
+        hide_short_help = true
+    )]
     pub repeats: NonZeroU32,
     /// What every point has in common.
     #[command(flatten)]
@@ -49,16 +66,23 @@ pub struct SearchArgs {
 /// How a point is offered and judged.
 #[derive(Debug, Clone, Args)]
 pub struct PointArgs {
-    /// A condition on a point's summary, e.g. 'commit.p95<5s'; may be repeated. A rate that breaks
-    /// one counts as not sustained. The grammar is that of --threshold.
+    /// What a sustained rate keeps, e.g. 'commit.p95<5s'
+    ///
+    /// A rate that breaks it is not sustained. May be repeated. The grammar is that of --threshold.
     #[arg(long, value_name = "CONDITION")]
     pub slo: Vec<Threshold>,
-    /// How long a rate is offered; a search takes half of it while it still doubles the rate. The
-    /// first quarter (or --warmup) is not judged.
+    /// How long a rate is offered
+    ///
+    /// A search takes half of it while it still doubles the rate. The first quarter (or --warmup) is not judged.
     #[arg(short, long, default_value = "20s", value_name = "DURATION")]
     pub duration: Nanos,
     /// How long the mempool may take to empty after a point before the target is given up.
-    #[arg(long, default_value = "60s", value_name = "DURATION")]
+    #[arg(
+        long,
+        default_value = "60s",
+        value_name = "DURATION",
+        hide_short_help = true
+    )]
     pub recover_timeout: Nanos,
 }
 

@@ -3,47 +3,39 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::Arc;
 
+use clap::Args;
+use harness::text;
 use ops::ListenAddress;
 use pacing::Nanos;
 use parking_lot::Mutex;
+use serde::Deserialize;
 
 use super::metrics::MetricsServer;
 use super::state::{LiveState, Phase, RunInfo, Update};
 use super::terminal::{self, FullScreen};
 use super::writers::{JsonLines, Lines};
-use crate::plan::Plan;
-use crate::settings::Settings;
+use crate::settings::COMMON;
 use crate::shutdown::Shutdown;
 
-/// How to show.
-#[derive(Debug, Clone, Default)]
+/// How a run is shown: flags, and keys of a file.
+#[derive(Debug, Clone, Copy, Default, Args, Deserialize)]
+#[serde(default)]
+#[command(next_help_heading = "Display")]
 pub struct DisplaySettings {
-    /// Take the whole terminal, if there is one.
-    pub full_screen: bool,
-    /// Interval of JSON lines on stdout.
-    pub json_every: Option<Nanos>,
-    /// Where to serve metrics.
+    /// No full-screen view, only lines
+    #[arg(long, help_heading = COMMON)]
+    pub no_tui: bool,
+
+    /// Print a JSON line with the live figures to stdout this often.
+    #[arg(long, value_name = "DURATION", hide_short_help = true)]
+    #[serde(with = "text")]
+    pub report_interval: Option<Nanos>,
+
+    /// Serve the live figures as Prometheus metrics at http://ADDR/metrics; a port alone is on
+    /// loopback.
+    #[arg(long, value_name = "ADDR", hide_short_help = true)]
+    #[serde(with = "text")]
     pub metrics: Option<ListenAddress>,
-}
-
-impl DisplaySettings {
-    /// What `plan` asks for.
-    pub fn of(plan: &Plan) -> Self {
-        Self {
-            full_screen: plan.tui,
-            json_every: plan.report_interval,
-            metrics: plan.metrics,
-        }
-    }
-
-    /// What the settings of several runs ask for.
-    pub fn given(settings: &Settings) -> Self {
-        Self {
-            full_screen: !settings.no_tui,
-            json_every: settings.report_interval,
-            metrics: settings.metrics,
-        }
-    }
 }
 
 /// Shows one run, or several one after the other: `txgen search` and campaigns keep one display for all
@@ -78,14 +70,14 @@ impl Display {
             .map(|address| MetricsServer::start(address, Arc::clone(&state)))
             .transpose()?;
         // JSON lines on the terminal and a picture on it would spoil each other.
-        let json_there = settings.json_every.is_some() && io::stdout().is_terminal();
+        let json_there = settings.report_interval.is_some() && io::stdout().is_terminal();
         Ok(Self {
             state,
             shutdown: shutdown.clone(),
-            full_screen: settings.full_screen && !json_there && terminal::is_usable(),
+            full_screen: !settings.no_tui && !json_there && terminal::is_usable(),
             screen: None,
             lines: Lines::default(),
-            json: settings.json_every.map(JsonLines::new),
+            json: settings.report_interval.map(JsonLines::new),
             metrics,
             marks_seen: shutdown.marks(),
             held_messages: Vec::new(),

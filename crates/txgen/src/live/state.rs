@@ -51,7 +51,7 @@ impl RunInfo {
             duration: plan.duration(),
             planned: plan.planned(),
             follows: plan.follow,
-            drain_timeout: plan.drain_timeout,
+            drain_timeout: plan.rules.drain_timeout,
             limits: NodeLimits::default(),
             nodes,
         }

@@ -16,11 +16,9 @@ use crate::settings::Settings;
 pub(super) struct Concurrency {
     pub(super) connections: NonZeroU32,
     pub(super) most_connections: NonZeroU32,
-    pub(super) max_in_flight: u64,
     pub(super) threads: NonZeroU32,
     pub(super) signing_threads: NonZeroU32,
     pub(super) signed_ahead: u64,
-    pub(super) spin: Nanos,
 }
 
 impl Concurrency {
@@ -34,9 +32,7 @@ impl Concurrency {
         let default = default_connections(load, transport);
         let connections = settings.connections.unwrap_or(default);
         at_most("--connections", connections.get(), MAX_CONNECTIONS)?;
-        let max_in_flight = settings
-            .max_in_flight
-            .map_or(DEFAULT_MAX_IN_FLIGHT, Into::into);
+        let max_in_flight = settings.rules.max_in_flight.get();
         at_most("--max-in-flight", max_in_flight, MAX_IN_FLIGHT)?;
         if let Load::Flood { concurrency, .. } = load {
             let name = "--concurrency (see --max-in-flight)";
@@ -44,8 +40,6 @@ impl Concurrency {
         }
         let signed_ahead = settings.signed_ahead.map_or(0, |ahead| ahead.get().into());
         at_most("--signed-ahead", signed_ahead, MAX_SIGNED_AHEAD)?;
-        let spin = settings.spin.unwrap_or(Nanos::ZERO);
-        at_most("--spin (in ns)", spin.as_nanos(), MAX_SPIN.as_nanos())?;
         let mut threads = resolve_threads(settings, load, connections)?;
         if let Some(accounts) = workload.accounts() {
             let generators = settings.shard.unwrap_or_default().of();
@@ -60,11 +54,9 @@ impl Concurrency {
                 }
                 _ => connections,
             },
-            max_in_flight,
             threads,
             signing_threads: resolve_signing_threads(settings, workload, threads)?,
             signed_ahead,
-            spin,
         })
     }
 }
@@ -165,15 +157,12 @@ const DEFAULT_HTTP_CONNECTIONS: NonZeroU32 = NonZeroU32::new(16).expect("not zer
 const DEFAULT_WS_CONNECTIONS: NonZeroU32 = NonZeroU32::new(4).expect("not zero");
 /// A commit is answered when the block is made; most chains make one in this time.
 const COMMIT_TAKES: Nanos = Nanos::from_secs(1);
-const DEFAULT_MAX_IN_FLIGHT: u64 = 100_000;
 /// Bounds memory: about 150 MB at one million in flight.
 const MAX_IN_FLIGHT: u64 = 10_000_000;
 const MAX_CONNECTIONS: u64 = 50_000;
 const MAX_THREADS: u64 = 1024;
 /// Bounds memory: 0.9 GB of Bitcoin requests.
 const MAX_SIGNED_AHEAD: u64 = 1_000_000;
-/// Longer spins burn a core without making any due time more exact.
-const MAX_SPIN: Nanos = Nanos::from_millis(10);
 
 #[cfg(test)]
 mod tests {

@@ -14,18 +14,19 @@ use std::sync::Arc;
 
 use chain::{Chain, LoadOptions, NodeOptions, Table, Workload};
 use measure::KeptRows;
-use pacing::{Arrivals, CatchUp, Nanos};
+use pacing::Nanos;
 use rpc::{BroadcastMethod, Trust};
 
 use crate::chains::TargetKind;
+use crate::live::DisplaySettings;
 use crate::part::Part;
-use crate::profiler::{DEFAULT_FREQUENCY, Profiling};
+use crate::profiler::ProfiledProcess;
 use crate::settings::{Observed, Settings};
 use crate::start_at::StartAt;
 use crate::threshold::Threshold;
 use concurrency::Concurrency;
 use error::at_most;
-use sender::shard::AtMaxInFlight;
+use sender::shard::Rules;
 
 pub use error::PlanError;
 pub(crate) use harness::fresh_seed;
@@ -55,6 +56,8 @@ pub struct Plan {
     pub connections: NonZeroU32,
     /// Connections per endpoint that the run may open when its rate and the round trip need more.
     pub most_connections: NonZeroU32,
+    /// How it is sent.
+    pub rules: Rules,
     /// Local addresses that the connections take in turn; the system's choice when empty.
     pub sources: Vec<IpAddr>,
     /// Whose certificates are accepted over https and wss.
@@ -75,24 +78,12 @@ pub struct Plan {
     pub part: Part,
     /// When the load begins; as soon as everything is ready when `None`.
     pub start_at: Option<StartAt>,
-    /// What becomes of late transactions.
-    pub catch_up: CatchUp,
     /// What happens before this is left out of latencies and per-second rates.
     pub warmup: Nanos,
     /// Which transactions have a row in `txs.csv`.
     pub rows: KeptRows,
-    /// How long answers and commits are awaited after the last due time.
-    pub drain_timeout: Nanos,
-    /// Transactions due and not yet answered, at most.
-    pub max_in_flight: u64,
-    /// What becomes of what falls due past that.
-    pub at_max_in_flight: AtMaxInFlight,
-    /// How long an answer may take.
-    pub answer_timeout: Nanos,
     /// Sender threads.
     pub threads: NonZeroU32,
-    /// Spinning before each due time.
-    pub spin: Nanos,
     /// Whether blocks are followed.
     pub follow: bool,
     /// Conditions on the summary.
@@ -101,14 +92,10 @@ pub struct Plan {
     pub abort_on: Vec<Threshold>,
     /// The run folder; named after the start and the profile when `None`.
     pub out: Option<PathBuf>,
-    /// Interval of JSON lines on stdout.
-    pub report_interval: Option<Nanos>,
+    /// How it is shown.
+    pub display: DisplaySettings,
     /// The process that is sampled while the load runs.
-    pub profiling: Option<Profiling>,
-    /// Where live figures are served as metrics.
-    pub metrics: Option<ops::ListenAddress>,
-    /// Whether a full-screen view may be drawn.
-    pub tui: bool,
+    pub profiled: Option<ProfiledProcess>,
 }
 
 /// The part of a plan that differs between commands.
@@ -134,8 +121,7 @@ impl Plan {
     ) -> Result<Self, PlanError> {
         let seed = settings.seed.unwrap_or(fresh_seed);
         let target = settings.target();
-        let arrivals = settings.arrivals.unwrap_or(Arrivals::Even);
-        let load = load::resolve(request.load, arrivals, seed)?;
+        let load = load::resolve(request.load, settings.arrivals, seed)?;
         let workload = workload::resolve(&settings, target, seed, load.planned())?;
         let mut nodes = nodes::resolve(&settings, target, request.builtin)?;
         if let Nodes::BuiltIn { config, .. } = &mut nodes {
@@ -145,11 +131,9 @@ impl Plan {
         let Concurrency {
             connections,
             most_connections,
-            max_in_flight,
             threads,
             signing_threads,
             signed_ahead,
-            spin,
         } = Concurrency::resolve(&settings, &load, nodes.transport(), workload.as_ref())?;
         if settings.no_follow {
             followable(&settings, workload.as_ref())?;
@@ -157,9 +141,7 @@ impl Plan {
         let warmup = resolve_warmup(&settings, &load)?;
         Ok(Self {
             command: request.command,
-            method: settings
-                .broadcast_tx_method
-                .unwrap_or(BroadcastMethod::Sync),
+            method: settings.broadcast_tx_method,
             chain: chain_of(&settings),
             node_options: node_options(&settings, target)?,
             signing_threads,
@@ -177,23 +159,16 @@ impl Plan {
             seed,
             part,
             start_at: settings.start_at,
-            catch_up: settings.catch_up.unwrap_or(CatchUp::Full),
             warmup,
-            drain_timeout: settings.drain_timeout.unwrap_or(DEFAULT_DRAIN_TIMEOUT),
-            max_in_flight,
-            at_max_in_flight: settings.at_max_in_flight.unwrap_or_default(),
-            answer_timeout: settings.answer_timeout.unwrap_or(DEFAULT_ANSWER_TIMEOUT),
-            spin,
+            rules: settings.rules,
             follow: !settings.no_follow,
-            rows: settings.rows.unwrap_or_default(),
-            profiling: resolve_profiling(&settings)?,
+            rows: settings.rows,
+            profiled: settings.profile_pid,
             sources: settings.source_address,
             thresholds: settings.threshold,
             abort_on: settings.abort_on,
             out: settings.out,
-            report_interval: resolve_report_interval(settings.report_interval)?,
-            metrics: settings.metrics,
-            tui: !settings.no_tui,
+            display: checked_display(settings.display)?,
         })
     }
 
@@ -276,12 +251,13 @@ fn followable(settings: &Settings, workload: &dyn Workload) -> Result<(), PlanEr
     }
 }
 
-fn resolve_report_interval(interval: Option<Nanos>) -> Result<Option<Nanos>, PlanError> {
+fn checked_display(display: DisplaySettings) -> Result<DisplaySettings, PlanError> {
+    let interval = display.report_interval;
     if interval.is_some_and(|interval| interval < MIN_REPORT_INTERVAL) {
         let problem = format!("is too short; use {MIN_REPORT_INTERVAL} or more");
         return Err(PlanError::of("--report-interval", problem));
     }
-    Ok(interval)
+    Ok(display)
 }
 
 fn resolve_warmup(settings: &Settings, load: &Load) -> Result<Nanos, PlanError> {
@@ -296,36 +272,6 @@ fn resolve_warmup(settings: &Settings, load: &Load) -> Result<Nanos, PlanError> 
     Ok(warmup)
 }
 
-fn resolve_profiling(settings: &Settings) -> Result<Option<Profiling>, PlanError> {
-    let Some(process) = settings.profile_pid else {
-        let alone = settings.profile_frequency.is_some() || settings.profile_stacks.is_some();
-        return if alone {
-            let name = "--profile-frequency or --profile-stacks";
-            Err(PlanError::of(
-                name,
-                "is given without a process; add --profile-pid",
-            ))
-        } else {
-            Ok(None)
-        };
-    };
-    let frequency = settings.profile_frequency.unwrap_or(DEFAULT_FREQUENCY);
-    at_most(
-        "--profile-frequency",
-        frequency.get(),
-        MAX_PROFILE_FREQUENCY,
-    )?;
-    Ok(Some(Profiling {
-        process,
-        frequency,
-        stacks: settings.profile_stacks.unwrap_or_default(),
-    }))
-}
-
-const DEFAULT_DRAIN_TIMEOUT: Nanos = Nanos::from_secs(30);
-const DEFAULT_ANSWER_TIMEOUT: Nanos = Nanos::from_secs(60);
-/// The kernel's default limit is 100,000; at this one, unwinding copies 80 MB a second and core.
-const MAX_PROFILE_FREQUENCY: u64 = 10_000;
 const MIN_REPORT_INTERVAL: Nanos = Nanos::from_millis(100);
 
 /// The nodes to observe, each with a name of its own.

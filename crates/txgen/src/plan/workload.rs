@@ -3,9 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use chain::{
-    Facts, FileFormat, FileWorkload, LIMIT_OF_BODIES, MAX_SIZE, Wanted, Workload, check_limit,
-};
+use chain::{Facts, FileWorkload, LIMIT_OF_BODIES, MAX_SIZE, Wanted, Workload, check_limit};
 use measure::KeptRows;
 
 use super::error::PlanError;
@@ -26,8 +24,7 @@ pub(super) fn resolve(
     refuse_rows(settings, facts)?;
     let workload: Arc<dyn Workload> = match &kind {
         WorkloadKind::File(path) => {
-            let format = settings.file_format.unwrap_or(FileFormat::Auto);
-            let workload = FileWorkload::check(path, format)?;
+            let workload = FileWorkload::check(path, settings.file_format)?;
             check_limit(&workload, MAX_SIZE, LIMIT_OF_BODIES)?;
             Arc::new(workload)
         }
@@ -98,13 +95,12 @@ fn refuse_misplaced(
 }
 
 fn refuse_rows(settings: &Settings, facts: &Facts) -> Result<(), PlanError> {
-    let rows = settings.rows.unwrap_or_default();
     let from_rows = facts.accounts_from_rows
         && settings
             .workload
             .as_ref()
             .is_none_or(|kind| kind.is(facts.workload));
-    if from_rows && rows != KeptRows::All {
+    if from_rows && settings.rows != KeptRows::All {
         let problem = format!(
             "has to be all with --workload {}: the coins are accounted for from the rows",
             facts.workload

@@ -11,7 +11,6 @@ mod sampler;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin};
 use std::str::FromStr;
@@ -19,17 +18,6 @@ use std::str::FromStr;
 use anyhow::anyhow;
 
 use sampler::{Sampler, Stacks};
-
-/// What is sampled, and how.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Profiling {
-    /// Which process.
-    pub process: ProfiledProcess,
-    /// Samples a second on each processor that it uses.
-    pub frequency: NonZeroU32,
-    /// How the callers are found.
-    pub stacks: StackMethod,
-}
 
 /// Which process is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,24 +28,11 @@ pub enum ProfiledProcess {
     Own,
 }
 
-/// How `perf` finds the callers of a sampled function.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum StackMethod {
-    /// Frame pointers for programs made by Go, which have them; unwinding for all others.
-    #[default]
-    Auto,
-    /// By frame pointers: cheap; right only for programs that keep them.
-    FramePointers,
-    /// By copies of the stack and unwinding tables: 8 KiB a sample.
-    Unwinding,
-}
-
 /// A process that can be sampled: tried out before the load.
 #[derive(Debug, Clone)]
 pub struct Profiler {
     id: u32,
     name: String,
-    frequency: NonZeroU32,
     sampler: Sampler,
 }
 
@@ -89,13 +64,13 @@ impl Profiler {
     ///
     /// # Errors
     /// Why it may not, with what to do about it.
-    pub fn check(profiling: &Profiling) -> anyhow::Result<Self> {
+    pub fn check(process: ProfiledProcess) -> anyhow::Result<Self> {
         if !graph::IS_BUILT {
             let problem =
                 "this build of txgen cannot sample; build it with the cargo feature flame-graph";
             return Err(refused(problem));
         }
-        let id = match profiling.process {
+        let id = match process {
             ProfiledProcess::Id(id) => id,
             ProfiledProcess::Own => std::process::id(),
         };
@@ -109,8 +84,7 @@ impl Profiler {
         let profiler = Self {
             id,
             name,
-            frequency: profiling.frequency,
-            sampler: Sampler::choose(id, profiling.stacks),
+            sampler: Sampler::choose(id),
         };
         // What it samples in this moment is of no interest; only that it may.
         let trial = profiler.attach_to(PathBuf::from("/dev/null"))?;
@@ -127,7 +101,7 @@ impl Profiler {
     }
 
     fn attach_to(&self, data: PathBuf) -> anyhow::Result<Sampling> {
-        let (process, hold) = self.sampler.start(self.id, self.frequency, &data)?;
+        let (process, hold) = self.sampler.start(self.id, &data)?;
         Ok(Sampling {
             profiler: self.clone(),
             process,
@@ -233,35 +207,20 @@ impl FromStr for ProfiledProcess {
     }
 }
 
-impl FromStr for StackMethod {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "fp" => Ok(Self::FramePointers),
-            "dwarf" => Ok(Self::Unwinding),
-            _ => Err(format!(
-                "{text:?} is no way to find callers; use auto, fp or dwarf"
-            )),
-        }
-    }
-}
-
-impl fmt::Display for Profiling {
+impl fmt::Display for ProfiledProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.process {
-            ProfiledProcess::Id(id) => write!(f, "process {id}")?,
-            ProfiledProcess::Own => f.write_str("this process")?,
+        match self {
+            Self::Id(id) => write!(f, "process {id}")?,
+            Self::Own => f.write_str("this process")?,
         }
-        write!(f, ", {} samples/s", self.frequency)
+        write!(f, ", {SAMPLES_PER_S} samples/s")
     }
 }
 
-/// Between the samples of 99 a second no common timer of 100 or 1,000 a second, and no schedule of a
+/// On each processor that it uses. Between the samples of 99 a second no common timer of 100 or 1,000 a second, and no schedule of a
 /// round rate, falls into step. Half a minute of one busy core gives some 3,000 samples: a share of
 /// 1 % is then known to ± 0.2 %.
-pub const DEFAULT_FREQUENCY: NonZeroU32 = NonZeroU32::new(99).expect("not zero");
+const SAMPLES_PER_S: u32 = 99;
 const RAW: &str = "profile.raw";
 
 #[cfg(test)]
@@ -276,18 +235,13 @@ mod tests {
             let error = text.parse::<ProfiledProcess>().unwrap_err();
             assert!(error.contains("give its id"), "{error}");
         }
-        assert!("lbr".parse::<StackMethod>().unwrap_err().contains("dwarf"));
     }
 
     #[test]
     fn a_process_that_is_not_there_is_refused_before_anything() {
-        let profiling = Profiling {
-            // Above the largest id that Linux gives (2^22).
-            process: ProfiledProcess::Id(1 << 30),
-            frequency: DEFAULT_FREQUENCY,
-            stacks: StackMethod::Auto,
-        };
-        let error = Profiler::check(&profiling).unwrap_err().to_string();
+        // Above the largest id that Linux gives (2^22).
+        let error = Profiler::check(ProfiledProcess::Id(1 << 30));
+        let error = error.unwrap_err().to_string();
         assert!(error.contains("there is no process"), "{error}");
     }
 }

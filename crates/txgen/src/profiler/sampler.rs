@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
-use std::num::NonZeroU32;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -14,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::{StackMethod, failed, graph, refused};
+use super::{SAMPLES_PER_S, failed, graph, refused};
 
 /// What samples a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,18 +39,18 @@ pub(super) struct Stacks {
 
 impl Sampler {
     /// `py-spy` for a Python process where it is installed, `perf` otherwise.
-    pub(super) fn choose(id: u32, stacks: StackMethod) -> Self {
+    pub(super) fn choose(id: u32) -> Self {
         let is_python = is_python(id);
-        if is_python && stacks == StackMethod::Auto && is_installed("py-spy") {
+        if is_python && is_installed("py-spy") {
             return Self::PySpy;
         }
         Self::Perf {
-            stacks: match stacks {
-                StackMethod::FramePointers => FRAME_POINTERS,
-                StackMethod::Auto if is_made_by_go(id) => FRAME_POINTERS,
-                StackMethod::Auto | StackMethod::Unwinding => UNWINDING,
+            stacks: if is_made_by_go(id) {
+                FRAME_POINTERS
+            } else {
+                UNWINDING
             },
-            lacks_py_spy: is_python && !is_installed("py-spy"),
+            lacks_py_spy: is_python,
         }
     }
 
@@ -77,13 +76,8 @@ impl Sampler {
     }
 
     /// Starts it and waits until it samples. Sampling goes on until the second part is closed.
-    pub(super) fn start(
-        self,
-        id: u32,
-        frequency: NonZeroU32,
-        data: &Path,
-    ) -> anyhow::Result<(Child, ChildStdin)> {
-        let (frequency, id_text) = (frequency.to_string(), id.to_string());
+    pub(super) fn start(self, id: u32, data: &Path) -> anyhow::Result<(Child, ChildStdin)> {
+        let (frequency, id_text) = (SAMPLES_PER_S.to_string(), id.to_string());
         let mut command = match self {
             Self::Perf { stacks, .. } => {
                 let mut perf = Command::new("perf");

@@ -1,7 +1,7 @@
 //! A plan divided among the shards: each one's transactions, due times and connections.
 
 use std::net::IpAddr;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 
 use chain::WorkloadError;
 use pacing::{Arrivals, Nanos, Schedule};
@@ -119,17 +119,18 @@ impl<'a> Division<'a> {
             of,
             ordered: self.ordered(shard)?,
             connections: self.connections(shard),
-            answer_timeout: self.plan.answer_timeout,
             rules: Rules {
-                catch_up: self.plan.catch_up,
-                max_in_flight: part(self.plan.max_in_flight, shard, self.plan.threads).max(1)
-                    as usize,
-                at_max_in_flight: self.plan.at_max_in_flight,
-                drain_timeout: self.plan.drain_timeout,
-                spin: self.plan.spin,
+                max_in_flight: self.max_in_flight(shard),
+                ..self.plan.rules
             },
             load,
         })
+    }
+
+    /// This shard's part of what may be in flight, one at least.
+    fn max_in_flight(&self, shard: u32) -> NonZeroU64 {
+        let all = self.plan.rules.max_in_flight.get();
+        NonZeroU64::new(part(all, shard, self.plan.threads)).unwrap_or(NonZeroU64::MIN)
     }
 
     /// The accounts whose order a shard keeps, if order matters.

@@ -33,7 +33,7 @@ pub(crate) use harness::default_folder;
 pub use outcome::Outcome;
 
 use crate::folder::rows_if_any;
-use crate::live::{Display, DisplaySettings, RunInfo};
+use crate::live::{Display, RunInfo};
 use crate::observe::{self, Chosen, Observation, Observers};
 use crate::plan::{Guest, Nodes, Plan};
 use crate::profiler::{Profile, Profiler};
@@ -59,7 +59,7 @@ pub fn run(plan: &Plan, shutdown: &Shutdown) -> Result<Outcome, RunError> {
 
 /// As [`run`], with as many messages as are wanted.
 fn start(plan: &Plan, shutdown: &Shutdown, words: Words) -> Result<Outcome, RunError> {
-    let mut display = Display::open(&DisplaySettings::of(plan), shutdown)?;
+    let mut display = Display::open(&plan.display, shutdown)?;
     start_on(plan, shutdown, words, &mut display)
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn perform(
     let slowest = nodes.iter().map(|node| node.round_trip).max();
     let plan = &plan.grown(slowest.unwrap_or_default(), nodes.len());
     allow_open_files(plan, nodes.len(), guest.is_some());
-    let profiler = plan.profiling.as_ref().map(Profiler::check).transpose()?;
+    let profiler = plan.profiled.map(Profiler::check).transpose()?;
     let folder = open_folder(plan)?;
     let files = open_all(&folder, plan.rows)?;
     if words == Words::All {

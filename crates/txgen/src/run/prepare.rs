@@ -8,6 +8,7 @@ use anyhow::anyhow;
 use chain::Workload;
 use pacing::{CatchUp, Nanos};
 use rpc::{BroadcastMethod, Transport};
+use sender::shard::Rules;
 
 use super::conduct::Run;
 use super::error::{RunError, record_error};
@@ -76,7 +77,7 @@ fn preparation(plan: &Plan, workload: Arc<dyn Workload>, count: u64) -> Plan {
         Transport::Http | Transport::P2p => 1,
     };
     let slots = u64::from(plan.connections.get()) * per_connection;
-    let slots = slots.min(count).min(plan.max_in_flight);
+    let slots = slots.min(count).min(plan.rules.max_in_flight.get());
     let concurrency = NonZeroU32::new(slots as u32).unwrap_or(NonZeroU32::MIN);
     Plan {
         command: "preparation".into(),
@@ -88,14 +89,16 @@ fn preparation(plan: &Plan, workload: Arc<dyn Workload>, count: u64) -> Plan {
             method => method,
         },
         threads: plan.threads.min(concurrency),
-        catch_up: CatchUp::Full,
+        rules: Rules {
+            catch_up: CatchUp::Full,
+            ..plan.rules
+        },
         warmup: Nanos::ZERO,
         thresholds: Vec::new(),
         abort_on: Vec::new(),
         start_at: None,
         out: None,
-        report_interval: None,
-        profiling: None,
+        profiled: None,
         ..plan.clone()
     }
 }

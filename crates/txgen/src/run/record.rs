@@ -14,7 +14,6 @@ use pacing::Nanos;
 use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 use sender::clock::Origin;
-use sender::shard::AtMaxInFlight;
 use sender::shard::{Orders, ShardBatch};
 
 use super::folder::RowFiles;
@@ -148,9 +147,9 @@ impl<'a> Recording<'a> {
             endpoints: std::mem::take(&mut channels.endpoints),
             rows: plan.rows,
             checked: plan.is_checked(),
-            waits_at: (plan.at_max_in_flight == AtMaxInFlight::Wait).then_some(plan.max_in_flight),
+            waits_at: plan.rules.waits_at(),
             block_gas: channels.block_gas,
-            max_pending: usize::try_from(plan.max_in_flight)
+            max_pending: usize::try_from(plan.rules.max_in_flight.get())
                 .unwrap_or(usize::MAX)
                 .saturating_add(ACCEPTED_AND_WAITING),
             ..RecorderConfig::new(origin.unix_ns(), senders, channels.followers)
@@ -305,7 +304,7 @@ impl<'a> Recording<'a> {
         !self.plan.follow
             || self.orders.is_aborted()
             || self.recorder.live().pending == 0
-            || now >= base.saturating_add(self.plan.drain_timeout)
+            || now >= base.saturating_add(self.plan.rules.drain_timeout)
     }
 
     /// Looks at the conditions that end a run, until one is broken or nothing more is offered. A

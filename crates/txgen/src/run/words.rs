@@ -3,7 +3,6 @@
 use std::fs::File;
 
 use rpc::BroadcastMethod;
-use sender::shard::AtMaxInFlight;
 
 use super::RunFolder;
 use super::conduct::PlayedRun;
@@ -33,14 +32,14 @@ pub(super) fn introduce(display: &mut Display, plan: &Plan, folder: &RunFolder) 
         plan.workload,
         plan.seed
     ));
-    if plan.at_max_in_flight == AtMaxInFlight::Wait {
+    if let Some(most) = plan.rules.waits_at() {
         display.message(&format!(
             "limit    {} in flight; what is due beyond waits for answers and leaves late, in its order",
-            output::grouped(plan.max_in_flight)
+            output::grouped(most)
         ));
     }
-    if let Some(profiling) = &plan.profiling {
-        display.message(&format!("sampling {profiling}"));
+    if let Some(process) = plan.profiled {
+        display.message(&format!("sampling {process}"));
     }
     display.message(&format!("writing  {}", folder.path().display()));
     if let Some(address) = display.metrics_address() {

@@ -56,8 +56,9 @@ fn line_of(text: &str, table: Range<usize>, key: &str) -> Range<usize> {
 
 /// Adds the nearest known key to serde's "unknown field `x`, expected one of `a`, `b`".
 pub(crate) fn with_suggestion(message: &str) -> String {
-    let chains = ChainSettings::augment_args(Command::new(""));
-    let keys: Vec<&str> = chains
+    // Serde names none where structs are flattened into one.
+    let all = Settings::augment_args(Command::new(""));
+    let keys: Vec<&str> = all
         .get_arguments()
         .map(|flag| flag.get_id().as_str())
         .collect();

@@ -18,7 +18,7 @@ use crate::drain::Drain;
 use crate::exit;
 use crate::folder::RecordedRun;
 use crate::journal::Journal;
-use crate::live::{Display, DisplaySettings};
+use crate::live::Display;
 use crate::output::{self, recorded};
 use crate::plan::{Load, Plan};
 use crate::run::{self, BuiltInNode, Outcome, RunError, RunFolder, Words};
@@ -67,7 +67,7 @@ impl<'a> Session<'a> {
         let folder = folder.unwrap_or_else(|| run::default_folder("search"));
         let folder = RunFolder::create(folder).map_err(usage)?;
         let target = output::describe_target(&plan);
-        let mut display = Display::open(&DisplaySettings::of(&plan), shutdown).map_err(usage)?;
+        let mut display = Display::open(&plan.display, shutdown).map_err(usage)?;
         display.message(&format!("target   {target}"));
         let slo: Vec<String> = request.points.slo.iter().map(ToString::to_string).collect();
         display.message(&format!(

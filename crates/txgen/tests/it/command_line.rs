@@ -2,7 +2,9 @@
 
 use std::process::Command;
 
+use clap::CommandFactory as _;
 use testkit::ScriptedServer;
+use txgen::cli::Cli;
 
 use crate::support::Place;
 
@@ -59,7 +61,7 @@ fn the_help_of_each_command_gives_units_and_defaults() {
                 "[default: 1/s]",
                 "[default: 500/s]",
                 "[default: 30s]",
-                "without it the ramp ends when the target is saturated",
+                "[default: the ramp ends when the target is saturated]",
                 "under 95 %",
             ],
         ),
@@ -87,7 +89,7 @@ fn the_help_of_each_command_gives_units_and_defaults() {
     let common = [
         "--endpoints <url>",
         "http, https, ws or wss",
-        "--broadcast-tx-method <async|sync|commit>",
+        "--broadcast-tx-method <call>",
         "[default: sync]",
         "[default: 16 over http, 4 over ws]",
         "[default: 250]",
@@ -114,6 +116,45 @@ fn the_help_of_each_command_gives_units_and_defaults() {
         };
         for phrase in phrases.iter().chain(common) {
             assert!(text.contains(phrase), "{command}, {phrase:?}: {help}");
+        }
+    }
+}
+
+/// A screen of 40 lines and 100 columns. Flags of a chain stand under its name, in `--help` alone.
+#[test]
+fn the_short_help_of_a_load_fits_a_screen_and_the_long_one_has_every_flag() {
+    let program = Cli::command();
+    for name in ["constant", "ramp", "square", "flood", "search", "run"] {
+        let command = program.find_subcommand(name).unwrap().clone();
+        let mut command = command.bin_name(format!("txgen {name}")).term_width(100);
+        let short = command.render_help().to_string();
+        assert!(short.lines().count() <= 40, "{name}: {short}");
+        let long = command.render_long_help().to_string();
+        let has = |help: &str, flag: &str| help.split_whitespace().any(|word| word == flag);
+        for flag in command.get_arguments() {
+            let Some(word) = flag.get_long().map(|name| format!("--{name}")) else {
+                continue;
+            };
+            assert!(has(&long, &word), "{name}: {word} is not in --help");
+            let heading = flag.get_help_heading().unwrap_or("Common options");
+            assert!(
+                heading == "Common options" || !has(&short, &word),
+                "{name}: {word} of {heading:?} is in -h"
+            );
+        }
+        for (flag, heading) in [
+            ("signers", "BigchainDB"),
+            ("messages", "Cosmos SDK"),
+            ("confirmations", "Bitcoin"),
+        ] {
+            let flag = command
+                .get_arguments()
+                .find(|it| it.get_long() == Some(flag));
+            let found = flag.and_then(|flag| flag.get_help_heading());
+            assert!(
+                found.is_some_and(|found| found.starts_with(heading)),
+                "{name}: {found:?}"
+            );
         }
     }
 }
@@ -150,7 +191,7 @@ fn the_version_is_the_packages() {
 
 #[test]
 fn the_help_of_every_command_begins_with_examples_that_can_be_run() {
-    let complaints = testkit::complaints_about_examples::<txgen::cli::Cli>();
+    let complaints = testkit::complaints_about_examples::<Cli>();
     assert!(complaints.is_empty(), "{complaints:?}");
     let place = Place::new();
     let help = place.txgen("flood --help").out.clone();
@@ -163,7 +204,7 @@ fn the_help_of_every_command_begins_with_examples_that_can_be_run() {
 #[test]
 fn the_page_of_commands_has_each_with_its_examples() {
     let page = include_str!("../../../../docs/commands.md");
-    for (command, examples) in testkit::examples::<txgen::cli::Cli>() {
+    for (command, examples) in testkit::examples::<Cli>() {
         assert!(page.contains(&format!("## {command}\n")), "{command}");
         for example in examples {
             assert!(page.contains(&format!("\n$ {example}\n")), "{example}");
@@ -203,7 +244,7 @@ fn scripts_for_other_shells_name_every_command() {
 fn the_manual_has_a_page_for_each_command_with_its_examples() {
     let manual = Place::new().txgen("man");
     manual.expect(0).prints("Exit codes");
-    for (command, examples) in testkit::examples::<txgen::cli::Cli>() {
+    for (command, examples) in testkit::examples::<Cli>() {
         manual.prints(&format!(".TH {} 1", command.replace(' ', "-")));
         // In roff a hyphen is written so.
         for example in examples {

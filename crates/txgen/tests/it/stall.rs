@@ -28,12 +28,12 @@ fn a_freeze_shows_in_response_time_and_costs_no_transaction() {
         },
         builtin: devnode::Config::default(),
     };
-    let settings = Settings {
+    let mut settings = Settings {
         endpoints: vec![node.url().parse().unwrap()],
         out: Some(place.path().join("run")),
-        no_tui: true,
         ..Settings::default()
     };
+    settings.display.no_tui = true;
     let plan = Plan::resolve(request, settings, 1).unwrap();
     let outcome = thread::scope(|scope| {
         scope.spawn(|| {

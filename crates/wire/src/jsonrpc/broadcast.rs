@@ -7,11 +7,12 @@ use super::RequestId;
 use crate::json::{Bracket, Scanner};
 
 /// What the node does before it answers a broadcast.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum BroadcastMethod {
     /// Answers once the transaction is queued for its check.
     Async,
     /// Answers with the result of CheckTx.
+    #[default]
     Sync,
     /// Answers when the transaction is in a block (or the node's timeout, 10 s by default).
     Commit,

@@ -212,7 +212,7 @@ fn an_answer_that_never_comes_is_given_up_and_no_other() {
         _ => accept(us(100), body),
     };
     let mut scenario = Scenario::open(1_000, ms(1_000), &[WS], Box::new(react));
-    scenario.config.answer_timeout = ms(200);
+    scenario.config.rules.answer_timeout = ms(200);
     let outcome = scenario.run();
     let given_up = Some(Reply::Failed(Failure::Timeout));
     for index in 0..1_000 {
@@ -236,7 +236,7 @@ fn a_websocket_that_brings_no_answer_for_the_timeout_is_opened_anew() {
         _ => accept(us(100), body),
     };
     let mut scenario = Scenario::open(100, ms(1_000), &[WS], Box::new(react));
-    scenario.config.answer_timeout = ms(200);
+    scenario.config.rules.answer_timeout = ms(200);
     let outcome = scenario.run();
     // 20 is due at 200 ms, and 19 was answered at 190.1 ms.
     let again = &outcome.reconnected[0];

@@ -12,7 +12,7 @@ mod unsent;
 
 use std::collections::HashSet;
 use std::io;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::rc::Rc;
 
 use crossbeam_channel::{bounded, unbounded};
@@ -101,13 +101,11 @@ impl Scenario {
                 shard: 0,
                 of: 1,
                 connections: links.iter().enumerate().map(address).collect(),
-                answer_timeout: Nanos::from_secs(30),
                 rules: Rules {
-                    catch_up: CatchUp::Full,
-                    max_in_flight: 1_000_000,
-                    at_max_in_flight: AtMaxInFlight::Drop,
+                    max_in_flight: NonZeroU64::new(1_000_000).unwrap(),
+                    answer_timeout: Nanos::from_secs(30),
                     drain_timeout: Nanos::from_secs(10),
-                    spin: Nanos::ZERO,
+                    ..Rules::default()
                 },
                 load,
                 ordered: None,

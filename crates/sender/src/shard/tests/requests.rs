@@ -125,7 +125,7 @@ fn over_a_websocket_replies_find_their_requests_in_any_order() {
 fn a_broken_connection_fails_all_of_its_requests() {
     let react = |_, _: &str| Reaction::Silence;
     let mut scenario = bursts(8, WS, BATCHES, Box::new(react));
-    scenario.config.answer_timeout = ms(50);
+    scenario.config.rules.answer_timeout = ms(50);
     let outcome = scenario.run();
     // All were sent at the same time.
     for index in [0, 3, 4] {

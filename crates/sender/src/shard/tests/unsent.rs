@@ -10,7 +10,7 @@ fn silence() -> React {
 #[test]
 fn past_the_limit_in_flight_nothing_more_is_taken() {
     let mut scenario = Scenario::open(1_000, ms(200), &[WS], silence());
-    scenario.config.rules.max_in_flight = 50;
+    scenario.config.rules.max_in_flight = NonZeroU64::new(50).unwrap();
     scenario.config.rules.drain_timeout = ms(100);
     let outcome = scenario.run();
     assert_eq!(outcome.sent.len(), 50);
@@ -25,11 +25,11 @@ fn past_the_limit_in_flight_nothing_more_is_taken() {
 #[test]
 fn an_answer_makes_room_below_the_limit_in_flight() {
     let mut scenario = Scenario::open(1_000, ms(200), &[WS], accepts(us(9_500)));
-    scenario.config.rules.max_in_flight = 10;
+    scenario.config.rules.max_in_flight = NonZeroU64::new(10).unwrap();
     let outcome = scenario.run();
     assert_eq!(outcome.sent.len(), 200);
     let mut scenario = Scenario::open(1_000, ms(200), &[WS], accepts(us(10_500)));
-    scenario.config.rules.max_in_flight = 10;
+    scenario.config.rules.max_in_flight = NonZeroU64::new(10).unwrap();
     let outcome = scenario.run();
     // Ten in, one out, and so on.
     let given_up: Vec<u64> = (0..200).filter(|index| index % 11 == 10).collect();
@@ -39,7 +39,7 @@ fn an_answer_makes_room_below_the_limit_in_flight() {
 #[test]
 fn what_may_not_be_left_out_waits_at_the_limit_in_flight() {
     let mut scenario = Scenario::open(1_000, ms(200), &[WS], accepts(us(10_500)));
-    scenario.config.rules.max_in_flight = 10;
+    scenario.config.rules.max_in_flight = NonZeroU64::new(10).unwrap();
     scenario.config.rules.at_max_in_flight = AtMaxInFlight::Wait;
     let outcome = scenario.run();
     let sent: Vec<u64> = outcome.sent.iter().map(|sent| sent.index).collect();
@@ -54,7 +54,7 @@ fn what_may_not_be_left_out_waits_at_the_limit_in_flight() {
 #[test]
 fn what_waits_at_the_limit_in_flight_waits_as_long_as_the_drain() {
     let mut scenario = Scenario::open(1_000, ms(200), &[WS], silence());
-    scenario.config.rules.max_in_flight = 10;
+    scenario.config.rules.max_in_flight = NonZeroU64::new(10).unwrap();
     scenario.config.rules.at_max_in_flight = AtMaxInFlight::Wait;
     scenario.config.rules.drain_timeout = ms(300);
     let outcome = scenario.run();
