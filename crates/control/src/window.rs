@@ -69,7 +69,8 @@ pub(crate) const RECENT: usize = 4;
 pub(crate) const STEP: f64 = 1.25;
 /// So much at most is tried at once: times the even pace, times the connections.
 pub(crate) const PROBE: f64 = 8.0;
-/// Part of a room from which on it counts as filled, and by which the gain falls with each block that is.
+/// Part of a room from which on it counts as filled, and by which the gain falls with each block that is; part of
+/// the mempool that may be filled.
 pub(crate) const NEARLY: f64 = 0.99;
 
 impl Window {

@@ -270,21 +270,18 @@ async fn serve_operator(
     shared_context: SharedContext,
 ) {
     let SharedContext { metrics, end, .. } = shared_context;
-    let counted = Arc::clone(&metrics);
-    let serve = {
-        let end = end.clone();
-        move || {
-            let (metrics, end) = (Arc::clone(&metrics), end.clone());
-            let (listener, operator) = (listener.try_clone(), Arc::clone(&operator));
-            async move {
-                match listener.and_then(TcpListener::from_std) {
-                    Ok(listener) => operator::serve(listener, metrics, operator, end).await,
-                    Err(error) => warn!(%error, "the operator cannot be served"),
-                }
+    let (counted, ends) = (Arc::clone(&metrics), end.clone());
+    let serve = move || {
+        let (metrics, end) = (Arc::clone(&metrics), end.clone());
+        let (listener, operator) = (listener.try_clone(), Arc::clone(&operator));
+        async move {
+            match listener.and_then(TcpListener::from_std) {
+                Ok(listener) => operator::serve(listener, metrics, operator, end).await,
+                Err(error) => warn!(%error, "the operator cannot be served"),
             }
         }
     };
-    keep_running(RestartedTask::OperatorListener, counted, end, serve).await;
+    keep_running(RestartedTask::OperatorListener, counted, ends, serve).await;
 }
 
 /// The thread that watches the nodes and serves the operator.

@@ -1,8 +1,6 @@
 //! `sentinel top`: the figures of a running sentinel in the terminal, as text.
 
-use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -13,41 +11,29 @@ use tokio::runtime::Builder;
 
 use crate::operator::printable;
 
-/// Where an operator's listener is: host and port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Address(String);
-
-/// Why a text is no such address.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "{0:?} is no address of an operator's listener; write http://127.0.0.1:26681, 10.0.0.5:26681 or 26681"
-)]
-pub struct AddressError(String);
-
-impl FromStr for Address {
-    type Err = AddressError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let error = || AddressError(text.to_owned());
-        if let Ok(port) = text.parse::<u16>() {
-            return Ok(Self(format!("127.0.0.1:{port}")));
-        }
-        let url = if text.contains("://") {
-            text.to_owned()
-        } else {
-            format!("http://{text}")
-        };
-        let url: Uri = url.parse().map_err(|_| error())?;
-        let host = url.host().filter(|_| url.scheme_str() == Some("http"));
-        let host = host.ok_or_else(error)?;
-        Ok(Self(format!("{host}:{}", url.port_u16().unwrap_or(26681))))
+/// The host and port of an operator's listener from a URL, an address with a port, or a port of this machine.
+///
+/// # Errors
+/// What may be written instead.
+pub fn address(text: &str) -> Result<String, String> {
+    if let Ok(port) = text.parse::<u16>() {
+        return Ok(format!("127.0.0.1:{port}"));
     }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+    let has_scheme = text.contains("://");
+    let url = format!("{}{text}", if has_scheme { "" } else { "http://" });
+    let url = url.parse::<Uri>().ok();
+    let url = url.filter(|url| url.scheme_str() == Some("http"));
+    let host = |url: Uri| {
+        Some(format!(
+            "{}:{}",
+            url.host()?,
+            url.port_u16().unwrap_or(26681)
+        ))
+    };
+    url.and_then(host).ok_or_else(|| {
+        "no address of an operator's listener; write http://127.0.0.1:26681, 10.0.0.5:26681 or 26681"
+            .to_owned()
+    })
 }
 
 /// Prints the figures of the sentinel whose operator's listener this is, every second until it is ended. A terminal
@@ -55,7 +41,7 @@ impl fmt::Display for Address {
 ///
 /// # Errors
 /// An answer is missing or is not that of this listener.
-pub fn run(admin: &Address, once: bool) -> Result<u8, CommandError> {
+pub fn run(admin: &str, once: bool) -> Result<u8, CommandError> {
     let options = ClientOptions {
         max_answer_bytes: MOST_BYTES.into(),
         ..ClientOptions::new(PATIENCE, &Trust::native())
@@ -86,7 +72,7 @@ pub fn run(admin: &Address, once: bool) -> Result<u8, CommandError> {
     }
 }
 
-fn explained(admin: &Address, error: ClientError) -> anyhow::Error {
+fn explained(admin: &str, error: ClientError) -> anyhow::Error {
     let reason = match error {
         ClientError::Unreachable { reason, .. } => reason,
         ClientError::Timeout { .. } => "timed out".to_owned(),
@@ -95,7 +81,7 @@ fn explained(admin: &Address, error: ClientError) -> anyhow::Error {
     anyhow!("{admin} does not answer: {reason}; is sentinel running, and is this its --admin?")
 }
 
-fn strange(admin: &Address, reason: &str) -> anyhow::Error {
+fn strange(admin: &str, reason: &str) -> anyhow::Error {
     anyhow!("what answers at {admin} is not the operator's listener of this sentinel: {reason}")
 }
 
@@ -111,18 +97,17 @@ mod tests {
 
     #[test]
     fn a_listener_is_named_by_url_address_or_port() {
-        let read = |text: &str| text.parse::<Address>().map(|address| address.to_string());
-        for (text, address) in [
+        for (text, read) in [
             ("26681", "127.0.0.1:26681"),
             ("10.0.0.5:9000", "10.0.0.5:9000"),
             ("http://localhost:26681/", "localhost:26681"),
             ("http://sentinel", "sentinel:26681"),
             ("[::1]:26681", "[::1]:26681"),
         ] {
-            assert_eq!(read(text).unwrap(), address, "{text}");
+            assert_eq!(address(text).as_deref(), Ok(read), "{text}");
         }
         for text in ["", "https://10.0.0.5", "http://", "a b"] {
-            assert!(read(text).is_err(), "{text}");
+            assert!(address(text).is_err(), "{text}");
         }
     }
 }

@@ -100,10 +100,11 @@ impl Bucket {
 
 /// What is counted while it lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     /// A connection, or a request on one of a trusted proxy's.
     Connection,
     Read,
+    /// A query that nobody else has.
     Query,
     Subscription,
     /// A `broadcast_tx_commit` that is under way or waits for its block.
@@ -235,8 +236,7 @@ impl Budget {
     /// # Errors
     /// The client has too many.
     pub(crate) fn request(&self, client: ClientKey) -> Result<Held, Refusal> {
-        let (_, most) = self.0.connections;
-        self.hold(client, Kind::Connection, (UNSHARED, 0, most))
+        self.hold(client, Kind::Connection, UNSHARED)
     }
 
     /// Room to tell one client that it was not let in; none if that many are being told.
@@ -293,37 +293,9 @@ impl Budget {
         (paid_at > now).then(|| Instant::now() + Duration::from(paid_at.saturating_sub(now)))
     }
 
-    /// Counts a read; `free` and `all` are the places that all share.
-    pub(crate) fn read(
-        &self,
-        client: ClientKey,
-        (free, all): (usize, usize),
-    ) -> Result<Held, Refusal> {
-        self.hold(client, Kind::Read, (free, all, self.0.reads))
-    }
-
-    /// Counts a query that nobody else has; `free` and `all` are the queries that all share.
-    pub(crate) fn open_query(
-        &self,
-        client: ClientKey,
-        (free, all): (usize, usize),
-    ) -> Result<Held, Refusal> {
-        self.hold(client, Kind::Query, (free, all, all))
-    }
-
-    /// Counts a call that waits for a block; `free` and `all` are the places that all share.
-    pub(crate) fn commit(
-        &self,
-        client: ClientKey,
-        (free, all): (usize, usize),
-    ) -> Result<Held, Refusal> {
-        self.hold(client, Kind::Commit, (free, all, all))
-    }
-
     /// Counts a subscription.
     pub(crate) fn subscribe(&self, client: ClientKey) -> Result<Held, Refusal> {
-        let most = SUBSCRIPTIONS_PER_CLIENT;
-        self.hold(client, Kind::Subscription, (UNSHARED, 0, most))
+        self.hold(client, Kind::Subscription, UNSHARED)
     }
 
     /// Reads of a client under way.
@@ -338,13 +310,23 @@ impl Budget {
         state.clients.peek(&client).map_or(0, held)
     }
 
-    fn hold(
+    /// Counts something of a client's; `free` and `all` are the places that all share.
+    ///
+    /// # Errors
+    /// The client, or the IPv6 /48 around it, has so many, or its share.
+    pub(crate) fn hold(
         &self,
         client: ClientKey,
         kind: Kind,
-        room: (usize, usize, usize),
+        (free, all): (usize, usize),
     ) -> Result<Held, Refusal> {
-        self.take(&mut self.0.state.lock(), client, kind, room)
+        let most = match kind {
+            Kind::Connection => self.0.connections.1,
+            Kind::Read => self.0.reads,
+            Kind::Subscription => SUBSCRIPTIONS_PER_CLIENT,
+            Kind::Query | Kind::Commit => all,
+        };
+        self.take(&mut self.0.state.lock(), client, kind, (free, all, most))
     }
 
     /// Counts something of a client, which may have `most`, when so many of all are free.
@@ -452,7 +434,7 @@ const RESERVE: usize = 16;
 /// What a client may have while there is any.
 const LEAST: usize = 2;
 /// What is bounded for each client alone.
-const UNSHARED: usize = usize::MAX;
+const UNSHARED: (usize, usize) = (usize::MAX, 0);
 /// Subscriptions of one client over all its WebSockets: each costs a copy of every event.
 const SUBSCRIPTIONS_PER_CLIENT: usize = 128;
 /// A read takes some milliseconds, and connections end when their clients please: a guess.
@@ -619,11 +601,11 @@ mod tests {
         let client =
             |net: u16| KeyScheme::default().key([0x2001, 0xdb8, 7, net, 0, 0, 0, 1].into());
         let held: Vec<_> = (0..100)
-            .filter_map(|net| limits.read(client(net), (256, 256)).ok())
+            .filter_map(|net| limits.hold(client(net), Kind::Read, (256, 256)).ok())
             .collect();
         assert_eq!(held.len(), 8 * ClientKey::SITE_CLIENTS);
         drop(held);
-        assert!(limits.read(client(100), (256, 256)).is_ok());
+        assert!(limits.hold(client(100), Kind::Read, (256, 256)).is_ok());
         let admitted = (0..100)
             .filter(|net| limits.admit(client(*net), 10).is_ok())
             .count();
@@ -638,7 +620,7 @@ mod tests {
         let mut held = Vec::new();
         let mut take = |from: u8| {
             let before = held.len();
-            while let Ok(slot) = limits.read(client(from), (256 - held.len(), 256)) {
+            while let Ok(slot) = limits.hold(client(from), Kind::Read, (256 - held.len(), 256)) {
                 held.push(slot);
             }
             held.len() - before

@@ -58,8 +58,8 @@ pub enum Command {
     ])]
     Top {
         /// Its operator's listener: a URL, an address with a port, or a port of this machine.
-        #[arg(long, value_name = "URL", default_value = "127.0.0.1:26681")]
-        admin: crate::top::Address,
+        #[arg(long, value_name = "URL", default_value = "127.0.0.1:26681", value_parser = crate::top::address)]
+        admin: String,
         /// Print the figures once and end.
         #[arg(long)]
         once: bool,

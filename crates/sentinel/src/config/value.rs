@@ -252,16 +252,20 @@ impl<T: Value> Value for Vec<T> {
 
     fn read(text: &str) -> Result<Self, String> {
         let elements = text.split(',').map(str::trim);
-        elements
-            .filter(|text| !text.is_empty())
-            .map(T::read)
-            .collect()
+        let elements = elements.filter(|text| !text.is_empty());
+        if elements.clone().count() > MOST_ELEMENTS {
+            return Err(format!("more than {MOST_ELEMENTS} elements"));
+        }
+        elements.map(T::read).collect()
     }
 
     fn text(&self) -> String {
         self.iter().map(T::text).collect::<Vec<_>>().join(",")
     }
 }
+
+/// Allowed and denied networks share one table of 65,536; looking for doubles takes the square of this.
+const MOST_ELEMENTS: usize = 10_000;
 
 impl Value for (Network, Weight) {
     fn read(text: &str) -> Result<Self, String> {

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::answer;
 use super::api::{Delivery, Outbox, WriteAnswer};
 use super::job::{CommitPlace, Job, Recipient, TxHash};
-use crate::budget::Budget;
+use crate::budget::{Budget, Kind};
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::{Nodes, UpstreamError};
 
@@ -111,7 +111,9 @@ impl Commits {
             let text = "too many broadcast_tx_commit calls wait for a block; use broadcast_tx_sync";
             return Err(Refusal::new(Reason::Rate, text).retry_after(Duration::from_secs(1)));
         }
-        let held = self.budget.commit(job.client, (free, self.capacity))?;
+        let held = self
+            .budget
+            .hold(job.client, Kind::Commit, (free, self.capacity))?;
         *place = Some(CommitPlace(held, Arc::clone(&self.taken)));
         Ok(())
     }

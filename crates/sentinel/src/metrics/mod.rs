@@ -26,6 +26,7 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 use serde::Serialize;
 
 pub use gauges::Gauges;
+pub(crate) use gauges::Sources;
 pub use labels::{
     AckEnd, MethodClass, OutcomeLabel, ReconnectCause, RestartedTask, Transport, UpstreamError,
 };
@@ -34,12 +35,12 @@ use crate::refusal::Reason;
 
 /// Defines [`Metrics`] and registers a metric for each of its fields.
 macro_rules! metrics {
-    ($registry:ident; $($field:ident: $type:ty = $make:expr;)*) => {
+    ($registry:ident; $($seen:vis $field:ident: $type:ty = $make:expr;)*) => {
         /// All counters of the program. Shared in an `Arc`; counting is an atomic addition, observing
         /// a duration a short lock.
         #[derive(Debug)]
         pub struct Metrics {
-            $($field: $type,)*
+            $($seen $field: $type,)*
             registry: Registry,
             /// The gauges of the last scrape: counters among them do not fall below it.
             scraped: Mutex<Gauges>,
@@ -75,7 +76,7 @@ metrics! { r;
     upstream_errors: [Counter; UpstreamError::ALL.len()] =
         family(r, "upstream_errors", "Errors of nodes and on the way to them, those that clients never saw included",
             "class", UpstreamError::ALL.map(UpstreamError::name));
-    requeued: Counter =
+    pub(crate) requeued: Counter =
         metric(r, "requeued", "Writes put back into the queue because the node could not take them");
     reconnects: [Counter; ReconnectCause::ALL.len()] =
         family(r, "reconnects", "Write connections opened again", "cause", ReconnectCause::ALL.map(ReconnectCause::name));
@@ -84,9 +85,10 @@ metrics! { r;
             RestartedTask::ALL.map(RestartedTask::name));
     pauses: [Counter; BreakCause::ALL.len()] =
         family(r, "pauses", "Breaks given to nodes", "cause", BreakCause::ALL.map(BreakCause::name));
-    paused: Counter<f64, AtomicU64> =
+    pub(crate) paused_seconds: Counter<f64, AtomicU64> =
         seconds(r, "paused", "Time nodes were given a break", Counter::default());
-    pause_gain: Gauge<f64, AtomicU64> =
+    pub(crate) pause_gain: Gauge<f64, AtomicU64> =
+        // What was committed around it over what was to be expected without it, minus 1.
         metric(r, "pause_gain_ratio",
             "Gain in committed transactions of the last judged break, its time included; 0.05 is 5 % more");
     controller: [Gauge; BreakState::ALL.len()] =
@@ -96,7 +98,7 @@ metrics! { r;
         metric(r, "committed_txs", "Transactions in blocks, every height counted once");
     block_interval: Histogram =
         seconds(r, "block_interval", "Time from one block to the next", Histogram::new(BLOCK_INTERVALS));
-    ws_clients: Gauge = metric(r, "ws_clients", "WebSockets of clients");
+    pub(crate) ws_clients: Gauge = metric(r, "ws_clients", "WebSockets of clients");
 }
 
 /// What was counted since the start, as far as the operator's page shows it.
@@ -162,11 +164,6 @@ impl Metrics {
         self.task_restarts[task as usize].inc();
     }
 
-    /// So many writes went back into the queue.
-    pub fn requeued(&self, writes: u64) {
-        self.requeued.inc_by(writes);
-    }
-
     /// A write connection was opened again.
     pub fn reconnected(&self, cause: ReconnectCause) {
         self.reconnects[cause.index()].inc();
@@ -175,17 +172,6 @@ impl Metrics {
     /// A break has begun.
     pub fn paused(&self, cause: BreakCause) {
         self.pauses[cause as usize].inc();
-    }
-
-    /// A break has ended, or a part of it has passed: add up the parts.
-    pub fn paused_for(&self, length: Nanos) {
-        self.paused.inc_by(length.as_secs_f64());
-    }
-
-    /// What the last judged break gained: committed transactions around it, its own time included,
-    /// over those that were to be expected without it, minus 1; so 0.05 is 5 % more.
-    pub fn pause_gain(&self, ratio: f64) {
-        self.pause_gain.set(ratio);
     }
 
     /// The break controller has changed its state.
@@ -203,23 +189,13 @@ impl Metrics {
         }
     }
 
-    /// A client has opened a WebSocket.
-    pub fn ws_opened(&self) {
-        self.ws_clients.inc();
-    }
-
-    /// A client's WebSocket is gone.
-    pub fn ws_closed(&self) {
-        self.ws_clients.dec();
-    }
-
     /// What was counted until now.
     pub fn counted(&self) -> Counted {
         Counted {
             reads: self.requests.reads(),
             committed: self.committed.get(),
             pauses: self.pauses.each_ref().map(Counter::get),
-            paused_seconds: self.paused.get(),
+            paused_seconds: self.paused_seconds.get(),
             pause_gain: self.pause_gain.get(),
         }
     }

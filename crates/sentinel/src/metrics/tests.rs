@@ -60,11 +60,11 @@ fn everything_happens(metrics: &Metrics) {
     }
     metrics.queue_wait(Nanos::from_secs(2));
     metrics.overhead(Nanos::from_micros(70));
-    metrics.requeued(2);
-    metrics.paused_for(Nanos::from_millis(1_500));
-    metrics.pause_gain(0.08);
+    metrics.requeued.inc_by(2);
+    metrics.paused_seconds.inc_by(1.5);
+    metrics.pause_gain.set(0.08);
     metrics.block(4_000, Some(Nanos::from_millis(1_100)));
-    metrics.ws_opened();
+    metrics.ws_clients.inc();
 }
 
 #[test]

@@ -11,8 +11,8 @@ use wire::http::HttpError;
 /// How the outside sees a reason.
 struct Face {
     status: u16,
-    code: i32,
-    message: &'static str,
+    /// JSON-RPC's code, with its words.
+    error: (i32, &'static str),
     /// What the text begins with, for clients that look for it.
     prefix: &'static str,
 }
@@ -21,31 +21,28 @@ struct Face {
 const FULL: &str = "mempool is full: ";
 
 const fn face(reason: Reason) -> Face {
-    let (status, code, message, prefix) = match reason {
-        Reason::Rate | Reason::QueueFull | Reason::QueueTimeout => {
-            (429, INTERNAL, "Internal error", FULL)
-        }
-        Reason::Connections => (429, INTERNAL, "Internal error", ""),
-        Reason::Bytes | Reason::Clients => (503, INTERNAL, "Internal error", FULL),
-        Reason::Shutdown | Reason::Upstream => (503, INTERNAL, "Internal error", ""),
+    let (status, error, prefix) = match reason {
+        Reason::Rate | Reason::QueueFull | Reason::QueueTimeout => (429, INTERNAL, FULL),
+        Reason::Connections => (429, INTERNAL, ""),
+        Reason::Bytes | Reason::Clients => (503, INTERNAL, FULL),
+        Reason::Shutdown | Reason::Upstream => (503, INTERNAL, ""),
         // The node's own answer.
-        Reason::Batch => (200, INVALID_REQUEST, "Invalid Request", ""),
-        Reason::Body => (413, INVALID_REQUEST, "Invalid Request", ""),
-        Reason::Parse => (400, INVALID_REQUEST, "Invalid Request", ""),
-        Reason::Denied => (403, INVALID_REQUEST, "Invalid Request", ""),
-        Reason::Method => (403, METHOD_NOT_FOUND, "Method not found", ""),
+        Reason::Batch => (200, INVALID_REQUEST, ""),
+        Reason::Body => (413, INVALID_REQUEST, ""),
+        Reason::Parse => (400, INVALID_REQUEST, ""),
+        Reason::Denied => (403, INVALID_REQUEST, ""),
+        Reason::Method => (403, METHOD_NOT_FOUND, ""),
     };
     Face {
         status,
-        code,
-        message,
+        error,
         prefix,
     }
 }
 
-const INVALID_REQUEST: i32 = -32_600;
-const METHOD_NOT_FOUND: i32 = -32_601;
-const INTERNAL: i32 = -32_603;
+const INVALID_REQUEST: (i32, &str) = (-32_600, "Invalid Request");
+const METHOD_NOT_FOUND: (i32, &str) = (-32_601, "Method not found");
+const INTERNAL: (i32, &str) = (-32_603, "Internal error");
 
 /// The `"error":{…}` of a refusal.
 pub fn refusal_member(refusal: &Refusal) -> Vec<u8> {
@@ -55,10 +52,8 @@ pub fn refusal_member(refusal: &Refusal) -> Vec<u8> {
 
 fn error_member(face: &Face, data: &str) -> Vec<u8> {
     let template = r#""error":{"code":?,"message":?,"data":?}"#;
-    filled(
-        template,
-        &[&Int(face.code), &Text(face.message), &Text(data)],
-    )
+    let (code, message) = face.error;
+    filled(template, &[&Int(code), &Text(message), &Text(data)])
 }
 
 /// The text for a human, and for the programs that read it.
@@ -132,34 +127,28 @@ pub(super) fn write_malformed(answer: HttpAnswer<'_>, error: HttpError) {
     // No web page asked for it.
     let mut answer = answer.allowing(None);
     answer.asked.keep_alive = false;
-    let status = malformed_status(error);
+    let (status, _) = malformed_face(error);
     write(answer, Form::Post(None), (status, &refusal), &member);
 }
 
-const fn malformed_status(error: HttpError) -> u16 {
+/// The HTTP status of what is no request, and the reason that it is refused for.
+const fn malformed_face(error: HttpError) -> (u16, Reason) {
     match error {
         HttpError::RequestLine
         | HttpError::LineEnd
         | HttpError::Field
         | HttpError::Host
         | HttpError::Framing
-        | HttpError::Chunk => 400,
-        HttpError::HeadTimeout | HttpError::BodyTimeout => 408,
-        HttpError::BodyTooLarge(_) => 413,
-        HttpError::TargetTooLong(_) => 414,
-        HttpError::Expectation => 417,
-        HttpError::HeadTooLarge(_) | HttpError::TooManyFields(_) => 431,
+        | HttpError::Chunk => (400, Reason::Parse),
+        HttpError::HeadTimeout | HttpError::BodyTimeout => (408, Reason::Parse),
+        HttpError::BodyTooLarge(_) => (413, Reason::Body),
+        HttpError::TargetTooLong(_) => (414, Reason::Body),
+        HttpError::Expectation => (417, Reason::Parse),
+        HttpError::HeadTooLarge(_) | HttpError::TooManyFields(_) => (431, Reason::Body),
     }
 }
 
 /// The refusal of what is no request.
 pub fn malformed(error: HttpError) -> Refusal {
-    let reason = match error {
-        HttpError::HeadTooLarge(_)
-        | HttpError::TooManyFields(_)
-        | HttpError::TargetTooLong(_)
-        | HttpError::BodyTooLarge(_) => Reason::Body,
-        _ => Reason::Parse,
-    };
-    Refusal::new(reason, error.to_string())
+    Refusal::new(malformed_face(error).1, error.to_string())
 }

@@ -39,11 +39,10 @@ impl Dialer {
         limit: Duration,
     ) -> Result<Self, UpstreamError> {
         let tls = if endpoint.is_tls() {
-            let setup = |reason: String| UpstreamError::Setup(endpoint.to_string(), reason);
             let config = trust.client_config();
-            let config = config.map_err(|error| setup(error.to_string()))?;
+            let config = config.map_err(|error| UpstreamError::setup(endpoint, &error))?;
             let name = ServerName::try_from(endpoint.host());
-            let name = name.map_err(|error| setup(error.to_string()))?;
+            let name = name.map_err(|error| UpstreamError::setup(endpoint, &error))?;
             Some((TlsConnector::from(config), name))
         } else {
             None
@@ -63,6 +62,11 @@ impl Dialer {
     /// How long a connect may take.
     pub(super) fn limit(&self) -> Duration {
         self.0.limit
+    }
+
+    /// The node cannot be used.
+    pub(super) fn setup(&self, reason: &impl ToString) -> UpstreamError {
+        UpstreamError::setup(&self.0.endpoint, reason)
     }
 
     /// The node did not answer within the limit.

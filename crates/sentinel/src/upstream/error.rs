@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rpc::Endpoint;
+
 use crate::refusal::{Reason, Refusal};
 
 /// Why a node gave no answer.
@@ -41,6 +43,11 @@ pub enum UpstreamError {
 }
 
 impl UpstreamError {
+    /// This endpoint cannot be used, and why.
+    pub(super) fn setup(endpoint: &Endpoint, reason: &impl ToString) -> Self {
+        Self::Setup(endpoint.to_string(), reason.to_string())
+    }
+
     /// Whether the node may have seen the request.
     pub const fn is_ambiguous(&self) -> bool {
         matches!(

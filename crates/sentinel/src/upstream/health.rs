@@ -80,20 +80,20 @@ impl Health {
         self.condition
     }
 
-    /// Takes in what was seen; at most two events follow, in this order.
-    pub(super) fn see(&mut self, seen: Observation, now: Nanos) -> [Option<NodeEvent>; 2] {
+    /// Takes in what was seen: what follows from it.
+    pub(super) fn see(&mut self, seen: Observation, now: Nanos) -> Option<NodeEvent> {
         match seen {
             Observation::Answer { catching_up } => {
                 (self.answered_at, self.unanswered_since) = (now, None);
                 if now < self.unusable_until {
-                    return [None, None];
+                    return None;
                 }
                 self.answered(catching_up)
             }
             Observation::Silent(reason) => {
                 let silent = now.saturating_sub(self.answered_at);
                 if self.condition != Condition::Unknown && silent < self.patience {
-                    return [None, None];
+                    return None;
                 }
                 self.down(reason)
             }
@@ -109,29 +109,23 @@ impl Health {
         }
     }
 
-    fn answered(&mut self, catching_up: bool) -> [Option<NodeEvent>; 2] {
+    fn answered(&mut self, catching_up: bool) -> Option<NodeEvent> {
         let node = self.node;
-        let before = std::mem::replace(&mut self.condition, Condition::Up { catching_up });
-        let catching = NodeEvent::CatchingUp { node, catching_up };
-        match before {
-            // Unknown, Down => Up
-            Condition::Unknown | Condition::Down => [
-                Some(NodeEvent::Up { node }),
-                catching_up.then_some(catching),
-            ],
-            // Up => Up
-            Condition::Up { catching_up: known } => {
-                [(known != catching_up).then_some(catching), None]
-            }
-        }
+        // Unknown, Down, Up => Up
+        let is_new = self.enter(Condition::Up { catching_up });
+        is_new.then_some(NodeEvent::Up { node, catching_up })
     }
 
-    fn down(&mut self, reason: String) -> [Option<NodeEvent>; 2] {
+    fn down(&mut self, reason: String) -> Option<NodeEvent> {
         let node = self.node;
-        let before = std::mem::replace(&mut self.condition, Condition::Down);
         // Unknown, Up => Down
-        let is_new = before != Condition::Down;
-        [is_new.then_some(NodeEvent::Down { node, reason }), None]
+        let is_new = self.enter(Condition::Down);
+        is_new.then_some(NodeEvent::Down { node, reason })
+    }
+
+    /// Whether the condition is another one now.
+    fn enter(&mut self, condition: Condition) -> bool {
+        std::mem::replace(&mut self.condition, condition) != condition
     }
 }
 
@@ -150,7 +144,7 @@ mod tests {
 
     const ANSWER: Observation = Observation::Answer { catching_up: false };
 
-    const UP: NodeEvent = NodeEvent::Up { node: 1 };
+    const UP: NodeEvent = up(false);
 
     /// What follows from what is seen, one a second.
     fn changes(seen: impl IntoIterator<Item = Observation>) -> Vec<NodeEvent> {
@@ -158,8 +152,7 @@ mod tests {
         (0..)
             .map(Nanos::from_secs)
             .zip(seen)
-            .flat_map(|(now, seen)| health.see(seen, now))
-            .flatten()
+            .filter_map(|(now, seen)| health.see(seen, now))
             .collect()
     }
 
@@ -168,8 +161,8 @@ mod tests {
         NodeEvent::Down { node: 1, reason }
     }
 
-    fn catches_up(catching_up: bool) -> NodeEvent {
-        NodeEvent::CatchingUp {
+    const fn up(catching_up: bool) -> NodeEvent {
+        NodeEvent::Up {
             node: 1,
             catching_up,
         }
@@ -189,15 +182,15 @@ mod tests {
     fn case_92_a_node_whose_blocks_cannot_be_read_is_left_alone_for_a_while() {
         let mut health = Health::new(1, Nanos::from_secs(3));
         let at = Nanos::from_secs;
-        assert_eq!(health.see(ANSWER, at(1)), [Some(UP), None]);
+        assert_eq!(health.see(ANSWER, at(1)), Some(UP));
         let lying = Observation::Unusable("too long".to_owned());
-        assert_eq!(health.see(lying, at(2)), [Some(down("too long")), None]);
+        assert_eq!(health.see(lying, at(2)), Some(down("too long")));
         for second in 3..62 {
             health.ask(at(second));
-            assert_eq!(health.see(ANSWER, at(second)), [None, None]);
+            assert_eq!(health.see(ANSWER, at(second)), None);
             assert_eq!(health.unanswered_since(), None);
         }
-        assert_eq!(health.see(ANSWER, at(62)), [Some(UP), None]);
+        assert_eq!(health.see(ANSWER, at(62)), Some(UP));
     }
 
     #[test]
@@ -246,7 +239,7 @@ mod tests {
         let behind = || Observation::Answer { catching_up: true };
         assert_eq!(
             changes([behind(), behind(), ANSWER, behind()]),
-            [UP, catches_up(true), catches_up(false), catches_up(true)]
+            [up(true), UP, up(true)]
         );
     }
 }

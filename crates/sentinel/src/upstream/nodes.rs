@@ -35,10 +35,12 @@ struct Inner {
 /// What happens to a node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodeEvent {
-    /// It answers, and is not catching up unless told next.
+    /// It answers.
     Up {
         /// Which.
         node: NodeIndex,
+        /// Whether it is fetching old blocks, and takes no transactions.
+        catching_up: bool,
     },
     /// It does not answer, or broke its connections off: what it had in its mempool may be lost.
     Down {
@@ -46,13 +48,6 @@ pub enum NodeEvent {
         node: NodeIndex,
         /// Why.
         reason: String,
-    },
-    /// It is fetching old blocks and takes no transactions, or no longer.
-    CatchingUp {
-        /// Which.
-        node: NodeIndex,
-        /// Whether it does.
-        catching_up: bool,
     },
     /// A block of its chain: every height that it still has once and in order.
     Block {
@@ -308,7 +303,7 @@ impl Nodes {
             };
             let is_tested = Version::parse(&status.version).is_some_and(Version::is_tested);
             if !is_tested && !any_version {
-                return Err(setup(node.dialer.endpoint(), &untested(&status.version)));
+                return Err(node.dialer.setup(&untested(&status.version)));
             }
             node.state().version = status.version;
         }
@@ -329,10 +324,6 @@ impl Node {
     pub(super) fn state(&self) -> MutexGuard<'_, NodeState> {
         self.state.lock()
     }
-}
-
-pub(super) fn setup(endpoint: &Endpoint, error: &impl ToString) -> UpstreamError {
-    UpstreamError::Setup(endpoint.to_string(), error.to_string())
 }
 
 /// The answer with the smallest block: header, votes of hundreds of validators, evidence.

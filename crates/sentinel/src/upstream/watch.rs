@@ -16,7 +16,7 @@ use tracing::{debug, info, warn};
 use super::UpstreamError;
 use super::health::{Condition, Health, Observation};
 use super::http::NodeHttp;
-use super::nodes::{BlockLimits, Node, NodeEvent, NodeIndex, Nodes, setup};
+use super::nodes::{BlockLimits, Node, NodeEvent, NodeIndex, Nodes};
 use super::version::{Version, untested};
 use crate::budget::Ledger;
 use crate::config::Config;
@@ -204,7 +204,7 @@ impl Watch {
             self.nodes.shared_context().end.clone(),
         );
         let (follower, worker) = follow(endpoint, options, move || clock.now(), end)
-            .map_err(|error| setup(endpoint, &error))?;
+            .map_err(|error| self.node().dialer.setup(&error))?;
         Ok((follower, worker.run()))
     }
 
@@ -311,9 +311,9 @@ impl Watch {
     }
 
     async fn see(&mut self, seen: Observation) {
-        let events = self.health.see(seen, self.now());
+        let event = self.health.see(seen, self.now());
         self.note_health();
-        for event in events.into_iter().flatten() {
+        if let Some(event) = event {
             self.log(&event);
             self.tell(event).await;
         }
@@ -332,11 +332,10 @@ impl Watch {
         let known = self.node().state();
         let (node, endpoint, version) = (self.index, &known.endpoint, &known.version);
         match event {
-            NodeEvent::Up { .. } => info!(node, endpoint, version, "the node is up"),
-            NodeEvent::Down { reason, .. } => warn!(node, endpoint, reason, "the node is down"),
-            NodeEvent::CatchingUp { catching_up, .. } => {
-                info!(node, catching_up, "the node catches up, or no longer");
+            NodeEvent::Up { catching_up, .. } => {
+                info!(node, endpoint, version, catching_up, "the node is up");
             }
+            NodeEvent::Down { reason, .. } => warn!(node, endpoint, reason, "the node is down"),
             _ => {}
         }
     }

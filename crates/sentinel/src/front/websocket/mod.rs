@@ -81,14 +81,14 @@ struct Open(Arc<Metrics>);
 
 impl Open {
     fn new(metrics: &Arc<Metrics>) -> Self {
-        metrics.ws_opened();
+        metrics.ws_clients.inc();
         Self(Arc::clone(metrics))
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.ws_closed();
+        self.0.ws_clients.dec();
     }
 }
 

@@ -88,7 +88,7 @@ impl Worker {
             Refused::Rechecking => UpstreamError::Rechecking,
             Refused::TimedOut => UpstreamError::Timeout,
         });
-        self.metrics.requeued(1);
+        self.metrics.requeued.inc();
         self.pacer.refused(why);
         let until = now.saturating_add(self.pacer.ask_again_after());
         self.writes.hold_until(until);
@@ -100,7 +100,7 @@ impl Worker {
     /// same transaction is refused as used until a block resets that.
     fn refused_by_application(&mut self, write: WriteId, now: Nanos) {
         self.metrics.upstream_error(UpstreamError::Full);
-        self.metrics.requeued(1);
+        self.metrics.requeued.inc();
         self.pacer.refused(Refused::Full { max: None });
         if let Some(job) = self.writes.job_mut(write) {
             job.notes.is_counted_by_check = true;
@@ -126,12 +126,12 @@ impl Worker {
                     job.notes.is_behind_lost = true;
                 }
                 let lost = self.writes.offer_before(write, expected, now);
-                self.metrics.requeued(lost as u64);
+                self.metrics.requeued.inc_by(lost as u64);
                 Event::Behind
             }
         };
         self.metrics.upstream_error(UpstreamError::Sequence);
-        self.metrics.requeued(1);
+        self.metrics.requeued.inc();
         self.writes.apply(write, event, now);
     }
 

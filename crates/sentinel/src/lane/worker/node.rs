@@ -26,8 +26,9 @@ impl Worker {
                 self.shared.lock().note_mempool(txs);
                 self.pacer.mempool(now, at, txs);
             }
-            NodeEvent::Up { .. } | NodeEvent::Down { .. } | NodeEvent::CatchingUp { .. } => {
-                if matches!(event, NodeEvent::Down { node, .. } if Some(node) == self.active) {
+            NodeEvent::Up { .. } => self.choose(now),
+            NodeEvent::Down { node, .. } => {
+                if Some(node) == self.active {
                     self.pool.reopen_idle(None, now);
                 }
                 self.choose(now);
@@ -216,11 +217,13 @@ impl Worker {
                 };
             }
             BreakEvent::Reconnect => self.pool.renew(now),
-            BreakEvent::Reopened(closed) => self.metrics.paused_for(closed),
+            BreakEvent::Reopened(closed) => {
+                self.metrics.paused_seconds.inc_by(closed.as_secs_f64());
+            }
             BreakEvent::Skipped => debug!("a break is left out: no demand, or no blocks"),
             BreakEvent::Measured { gain, doubled } => {
                 info!(gain, "the effect of the break was measured");
-                self.metrics.pause_gain(gain - 1.0);
+                self.metrics.pause_gain.set(gain - 1.0);
                 if let Some(interval) = doubled {
                     warn!(%interval, "breaks do not help; the time between them is doubled");
                 }

@@ -81,10 +81,8 @@ impl Pool {
     /// # Errors
     /// [`UpstreamError::Setup`] when the node's address is no `Host`.
     pub(super) fn new(dialer: Dialer, options: PoolOptions) -> Result<Self, UpstreamError> {
-        let node = dialer.endpoint();
-        let host = HeaderValue::try_from(node.authority());
-        let host =
-            host.map_err(|error| UpstreamError::Setup(node.to_string(), error.to_string()))?;
+        let host = HeaderValue::try_from(dialer.endpoint().authority());
+        let host = host.map_err(|error| dialer.setup(&error))?;
         Ok(Self(Arc::new(Inner {
             dialer,
             host,

@@ -305,7 +305,7 @@ mod tests {
     use fairq::{ClientKey, KeyScheme};
 
     use super::*;
-    use crate::budget::Budget;
+    use crate::budget::{Budget, Kind};
     use crate::config::Config;
 
     const MIB: usize = 1 << 20;
@@ -324,7 +324,7 @@ mod tests {
     impl Bench {
         fn new(readers: u8, most: usize) -> Self {
             let limits = Budget::new(&Config::default(), [1, 2]);
-            let place = limits.open_query(client(0), (10, 10)).unwrap();
+            let place = limits.hold(client(0), Kind::Query, (10, 10)).unwrap();
             let totals = FeedTotals::new(most);
             let feed = Feed::new((0, "q".to_owned()), &totals, place);
             let ledger = Ledger::new(64 * MIB);

@@ -31,7 +31,7 @@ pub(super) use self::node_message::{cancelled, canonical, event_head};
 use super::UpstreamError;
 use super::nodes::{NodeIndex, Nodes};
 use super::reads::Reads;
-use crate::budget::{Budget, Ledger};
+use crate::budget::{Budget, Kind, Ledger};
 use crate::config::Config;
 use crate::refusal::{Reason, Refusal};
 
@@ -111,7 +111,7 @@ impl Hub {
         }
         let most = inner.most_links * QUERIES_PER_LINK;
         let free = most.saturating_sub(at_node().count());
-        let place = inner.clients.open_query(client, (free, most))?;
+        let place = inner.clients.hold(client, Kind::Query, (free, most))?;
         if free == 0 {
             let text = too_many_subscribers(most);
             return Err(Refusal::new(Reason::Connections, text).retry_after(CROWDED_PAUSE));

@@ -9,7 +9,7 @@ use tower::{Service, service_fn};
 
 use super::ReadRequest;
 use super::methods::MethodList;
-use crate::budget::{Budget, Held};
+use crate::budget::{Budget, Held, Kind};
 use crate::config::Config;
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::nodes::{NodeIndex, Nodes};
@@ -70,7 +70,8 @@ impl Admission {
         let silent = || Refusal::new(Reason::Upstream, "no node answers").retry_after(ABSENT_PAUSE);
         read.node = self.nodes.reading(read.node).ok_or_else(silent)?;
         let free = self.places.available_permits();
-        read.admitted.client = Some(self.clients.read(read.client, (free, self.all))?);
+        let held = self.clients.hold(read.client, Kind::Read, (free, self.all));
+        read.admitted.client = Some(held?);
         self.clients.admit(read.client, read.request.calls)
     }
 }

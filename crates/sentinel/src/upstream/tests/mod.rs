@@ -98,8 +98,10 @@ impl Rig {
     }
 
     pub(super) async fn until_up(&mut self, node: usize) {
-        self.until(|event| (event == NodeEvent::Up { node }).then_some(()))
-            .await;
+        self.until(|event| {
+            matches!(event, NodeEvent::Up { node: up, .. } if up == node).then_some(())
+        })
+        .await;
     }
 
     /// Waits until a node is up, and goes on taking events, as the lane does.

@@ -88,7 +88,7 @@ async fn case_23_nobody_and_garbage_are_down() {
         let node = rig
             .until(|event| match event {
                 NodeEvent::Down { node, .. } => Some(node),
-                NodeEvent::Up { node } => panic!("node {node} is up"),
+                NodeEvent::Up { node, .. } => panic!("node {node} is up"),
                 _ => None,
             })
             .await;
@@ -214,7 +214,7 @@ async fn a_node_of_another_chain_is_not_used() {
     let (mut up, mut down) = (None, None);
     while up.is_none() || down.is_none() {
         match rig.until(Some).await {
-            NodeEvent::Up { node } => up = Some(node),
+            NodeEvent::Up { node, .. } => up = Some(node),
             NodeEvent::Down { node, reason } => {
                 assert!(reason.contains("the others are on"), "{reason}");
                 down = Some(node);
