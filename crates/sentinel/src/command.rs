@@ -20,7 +20,7 @@ use crate::config::{self, Config, Resolved, Sources};
 use crate::lane::OWN_CONNECTIONS;
 use crate::operator::journal;
 use crate::serve::{Listeners, ServeError, serve};
-use crate::systemd;
+use crate::systemd::{self, NotifyState};
 use crate::top;
 
 /// Runs the command; returns the exit code. `environment` is where variables of
@@ -156,7 +156,7 @@ async fn until_signal(config: Config) -> Result<(), CommandError> {
         ended = &mut serving => ended.map_err(unserved)?,
         name = signals.next() => {
             info!(signal = name, "going down: queued writes are still forwarded");
-            systemd::stopping();
+            systemd::tell(NotifyState::Stopping);
             shutdown.cancel();
             tokio::select! {
                 ended = &mut serving => ended.map_err(unserved)?,

@@ -19,7 +19,7 @@ use crate::metrics::RestartedTask;
 use crate::operator::{self, Operator};
 use crate::shared_context::SharedContext;
 use crate::supervise::{Ended, Tasks, keep_running};
-use crate::systemd;
+use crate::systemd::{self, NotifyState};
 use crate::upstream::{self, Hub, NodeState, Nodes, Reads};
 
 /// The sockets that wait for clients and for the operator.
@@ -196,7 +196,7 @@ pub async fn serve(
         explain = %explain,
         "serving"
     );
-    systemd::ready();
+    systemd::tell(NotifyState::Ready);
     let here = Handle::current();
     tasks.spawn(LANE, &here, pump.run(shutdown.clone()));
     tasks.spawn(CLIENTS, &here, serve_clients(front, listeners.front));

@@ -7,7 +7,7 @@ use std::net::TcpListener;
 
 use listenfd::ListenFd;
 use rustix::net::sockopt::socket_acceptconn;
-use sd_notify::NotifyState;
+pub(crate) use sd_notify::NotifyState;
 use tracing::warn;
 
 /// The sockets that the service manager has opened and passed on, in the order of its unit
@@ -32,17 +32,8 @@ pub(crate) fn passed_listeners() -> io::Result<Vec<TcpListener>> {
         .collect()
 }
 
-/// Tells the service manager that clients are served (`sd_notify(3)`).
-pub(crate) fn ready() {
-    tell(NotifyState::Ready);
-}
-
-/// Tells the service manager that the program has begun to end.
-pub(crate) fn stopping() {
-    tell(NotifyState::Stopping);
-}
-
-fn tell(state: NotifyState<'_>) {
+/// Tells the service manager that clients are served, or that the program has begun to end (`sd_notify(3)`).
+pub(crate) fn tell(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
         warn!(%error, "the service manager was not told (NOTIFY_SOCKET)");
     }

@@ -88,13 +88,15 @@ impl Check<'_> {
                 *low = high;
                 self.resolved.origins[place] = Origin::Follows(upper);
             }
-            _ => {
-                let (low, high) = (self.setting(lower), self.setting(upper));
-                self.conflict(format!(
-                    "{low} is above {high}; lower {lower} or raise {upper}"
-                ));
-            }
+            _ => self.above(lower, upper),
         }
+    }
+
+    fn above(&mut self, lower: &'static str, upper: &'static str) {
+        let (low, high) = (self.setting(lower), self.setting(upper));
+        self.conflict(format!(
+            "{low} is above {high}; lower {lower} or raise {upper}"
+        ));
     }
 
     fn breaks(&mut self, c: &Config) {
@@ -107,13 +109,7 @@ impl Check<'_> {
         if let MinTxRate::Rate(rate) = c.pause.min_tx_rate
             && rate > c.fair.max_req
         {
-            let (low, high) = (
-                self.setting("pause.min_tx_rate"),
-                self.setting("fair.max_req"),
-            );
-            self.conflict(format!(
-                "{low} is above {high}; lower pause.min_tx_rate or raise fair.max_req"
-            ));
+            self.above("pause.min_tx_rate", "fair.max_req");
         }
     }
 

@@ -10,7 +10,6 @@ mod tests;
 mod value;
 
 use std::fmt::{self, Write as _};
-use std::path::Path;
 
 use bytes::Bytes;
 use control::{PaceSettings, PauseSettings};
@@ -133,14 +132,6 @@ pub fn load(sources: &Sources) -> Result<Resolved, ConfigErrors> {
         layers::environment(&sources.environment),
         layers::flags(&sources.flags),
     ])
-}
-
-/// The configuration of a file's text alone; `path` is only shown.
-///
-/// # Errors
-/// Everything that is wrong with it.
-pub fn parse(path: &Path, text: &str) -> Result<Resolved, ConfigErrors> {
-    resolve([layers::file(path, text)])
 }
 
 fn resolve(layers: impl IntoIterator<Item = Layer>) -> Result<Resolved, ConfigErrors> {

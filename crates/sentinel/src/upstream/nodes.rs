@@ -224,17 +224,13 @@ impl Nodes {
     /// The node itself if it is up and answers, else the first other one that does; itself if none does.
     pub fn nearest_up(&self, node: NodeIndex) -> NodeIndex {
         let mut candidates = iter::once(node).chain(0..self.count());
-        let found = candidates.find(|node| self.is_up(*node) && !self.is_absent(*node));
+        let found = candidates.find(|node| self.is_up(*node) && !self.is_silent_for(*node, ABSENT));
         found.unwrap_or(node)
     }
 
     /// The node that a read goes to which is meant for this one; none while nothing but health checks goes to it.
     pub(super) fn reading(&self, node: NodeIndex) -> Option<NodeIndex> {
-        Some(self.nearest_up(node)).filter(|node| !self.is_absent(*node))
-    }
-
-    fn is_absent(&self, node: NodeIndex) -> bool {
-        self.is_silent_for(node, ABSENT)
+        Some(self.nearest_up(node)).filter(|node| !self.is_silent_for(*node, ABSENT))
     }
 
     /// Whether a node has owed an answer for so long.

@@ -16,6 +16,10 @@ fn file(text: &str) -> Result<Resolved, ConfigErrors> {
     parse(Path::new("sentinel.toml"), text)
 }
 
+fn parse(path: &Path, text: &str) -> Result<Resolved, ConfigErrors> {
+    resolve([layers::file(path, text)])
+}
+
 fn problem(text: &str) -> String {
     file(text).unwrap_err().to_string()
 }

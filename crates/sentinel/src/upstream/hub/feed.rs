@@ -81,10 +81,10 @@ struct HeldEvent {
 }
 
 /// What all feeds share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct FeedTotals {
     /// Bytes that a reader may be behind.
-    max_lag_bytes: usize,
+    pub(super) max_lag_bytes: usize,
     /// A feed is new, or has lost its last reader.
     pub(super) changed: Notify,
     /// Subscriptions that ended because their client read too slowly.
@@ -109,17 +109,6 @@ pub(in crate::upstream) enum FeedNews {
     Event(FeedEvent),
     /// The last news.
     Ended(FeedEnd),
-}
-
-impl FeedTotals {
-    pub(super) fn new(max_lag_bytes: usize) -> Arc<Self> {
-        Arc::new(Self {
-            max_lag_bytes,
-            changed: Notify::new(),
-            slow: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
-        })
-    }
 }
 
 impl Feed {
@@ -325,7 +314,10 @@ mod tests {
         fn new(readers: u8, most: usize) -> Self {
             let limits = Budget::new(&Config::default(), [1, 2]);
             let place = limits.hold(client(0), Kind::Query, (10, 10)).unwrap();
-            let totals = FeedTotals::new(most);
+            let totals = Arc::new(FeedTotals {
+                max_lag_bytes: most,
+                ..FeedTotals::default()
+            });
             let feed = Feed::new((0, "q".to_owned()), &totals, place);
             let ledger = Ledger::new(64 * MIB);
             let join = |last| {

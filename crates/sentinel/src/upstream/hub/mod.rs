@@ -78,7 +78,10 @@ impl Hub {
             most_links: config.ws.subscribers,
             answer_limit: config.upstream.read_timeout,
             board: Mutex::default(),
-            totals: FeedTotals::new(nodes.ledger().capacity() / EVENT_SHARE),
+            totals: Arc::new(FeedTotals {
+                max_lag_bytes: nodes.ledger().capacity() / EVENT_SHARE,
+                ..FeedTotals::default()
+            }),
             links: AtomicUsize::new(0),
         }));
         let (connections, messages) = Connections::new();
