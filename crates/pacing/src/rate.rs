@@ -51,19 +51,20 @@ impl Rate {
     /// # Errors
     /// Negative, not a number, infinite, above 10,000,000/s, or so small that it rounds to zero.
     pub fn from_f64(rate: f64) -> Result<Self, ValueError> {
-        let text = format!("{rate}/s");
+        // sentinel sets its pace with each grant; the text is for errors only.
+        let text = || format!("{rate}/s");
         if !rate.is_finite() {
-            return Err(ValueError::not_a(&RATE, &text, "it is not finite"));
+            return Err(ValueError::not_a(&RATE, &text(), "it is not finite"));
         }
         if rate < 0.0 {
-            return Err(negative(&text));
+            return Err(negative(&text()));
         }
         let micros = (rate * MICROS as f64).round();
         if micros > Self::MAX.0 as f64 {
-            return Err(too_high(&text));
+            return Err(too_high(&text()));
         }
         if micros == 0.0 && rate > 0.0 {
-            return Err(too_low(&text));
+            return Err(too_low(&text()));
         }
         Ok(Self(micros as u64))
     }
