@@ -6,8 +6,8 @@
 //! before (the percentile bootstrap over runs) or could be used for a single run (the block
 //! bootstrap). The output is the tables of `docs/calibration.md`; it is the same on every machine.
 
+use base::Random;
 use measure::{CompareTerms, ComparisonVerdict, Difference, Ending};
-use pacing::Random;
 
 #[path = "../crates/measure/tests/it/models.rs"]
 mod models;

@@ -4,7 +4,7 @@
 //!
 //! The Gigablock testnet's daemon had it in two forms, of 2017 and of 2021, both of 2^22 bits.
 
-use pacing::mix;
+use base::mix;
 
 use crate::key::{Key, KeyBits};
 

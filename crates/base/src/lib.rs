@@ -1,5 +1,15 @@
-//! How the workspace defines its values: here, values that files spell as their flags do ([`text`]).
+//! How the workspace defines its values: enumerations with names ([`named!`]), structs with defaults ([`settings!`]) and
+//! of counters ([`counters!`]), values that files spell as their flags do ([`text`]), and random numbers that are the same
+//! on every machine ([`Random`]).
 //!
 //! What it is not: it knows nothing of loads, nodes or proxies, and depends on nothing of the workspace.
+//!
+//! Read first: [`named!`], [`settings!`], [`text`].
 
+mod counters;
+mod named;
+mod random;
+mod settings;
 pub mod text;
+
+pub use self::random::{Random, mix};

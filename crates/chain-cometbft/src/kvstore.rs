@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use base::mix;
 use chain::{LIMIT_OF_BODIES, MAX_SIZE, TxName, TxStream, Workload, WorkloadError, check_size};
-use pacing::mix;
 
 /// The smallest transaction: eleven characters of key, the equals sign, four of value.
 ///

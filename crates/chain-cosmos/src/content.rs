@@ -54,7 +54,7 @@ pub struct Wallet {
     pub name: String,
 }
 
-pacing::named! {
+base::named! {
     /// The kind of transfer.
     pub enum Payments {
         /// `MsgSend`, one for each transfer.

@@ -10,7 +10,7 @@ use sender::{TxName, TxStream, WorkloadError};
 
 use crate::workload::Workload;
 
-pacing::named! {
+base::named! {
     /// How a line spells a transaction.
     #[derive(Default)]
     pub enum FileFormat {

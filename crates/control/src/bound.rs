@@ -87,7 +87,7 @@ pub enum Bound {
     },
 }
 
-pacing::named! {
+base::named! {
     /// Why nothing is sent although a node is there, with the text for people.
     pub enum Hold {
         /// The node refused a write because its mempool is full or being rechecked.

@@ -20,7 +20,8 @@
 
 use std::collections::VecDeque;
 
-use pacing::{Nanos, Random};
+use base::Random;
+use pacing::Nanos;
 
 use crate::settings::{MinTxRate, PauseAction, PauseSettings};
 use crate::throughput::{BlockSeen, Throughput};
@@ -48,7 +49,7 @@ pub struct BreakFacts {
     pub takes_writes: bool,
 }
 
-pacing::named! {
+base::named! {
     /// Why there is a break.
     pub enum BreakCause {
         /// The clock.
@@ -58,7 +59,7 @@ pacing::named! {
     }
 }
 
-pacing::named! {
+base::named! {
     /// The states. Writes are sent in the first one only.
     #[derive(Default)]
     pub enum BreakState {

@@ -2,7 +2,7 @@
 
 use std::ops::Add;
 
-pacing::named! {
+base::named! {
     /// What a chain is short of: the window is kept in this unit.
     #[derive(Default)]
     pub enum Unit {

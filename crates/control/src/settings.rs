@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pacing::Rate;
 
-pacing::settings! {
+base::settings! {
     /// The settings of a `Pacer`.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct PaceSettings {
@@ -31,7 +31,7 @@ pub enum PaceMode {
     Off,
 }
 
-pacing::settings! {
+base::settings! {
     /// The settings of a `BreakController`.
     #[derive(Clone, Copy, Debug, PartialEq)]
     pub struct PauseSettings {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::duration;
 
-pacing::settings! {
+base::settings! {
     /// A capacity that sinks with committed transactions and partly recovers while the node is idle.
     ///
     /// The decline of a real node comes from its transaction index: every committed transaction wears

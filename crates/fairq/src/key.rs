@@ -8,7 +8,7 @@ use crate::{
     network::{Network, check_prefix},
 };
 
-pacing::settings! {
+base::settings! {
     /// How many bits of an address tell one client from another.
     ///
     /// The defaults are 32 for IPv4 and 64 for IPv6: any customer has 2^64 IPv6 addresses at least.

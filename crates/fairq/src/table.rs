@@ -18,7 +18,7 @@ pub trait Neutral: Default {
     fn is_neutral(&self, now: Nanos) -> bool;
 }
 
-pacing::settings! {
+base::settings! {
     /// The bounds of a [`ClientTable`].
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct TableLimits {

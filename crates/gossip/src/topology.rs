@@ -1,6 +1,6 @@
 //! Which nodes dial which others.
 
-use pacing::Random;
+use base::Random;
 
 /// For each of `nodes` nodes, the nodes that it dials so that each pair has one link.
 pub fn full(nodes: usize) -> Vec<Vec<usize>> {

@@ -166,7 +166,7 @@ impl std::ops::AddAssign for CodecTime {
     }
 }
 
-pacing::counters! {
+base::counters! {
     /// What a node counts: of one second, or of a whole run. Its names are columns of `series.csv`.
     #[derive(Serialize, Deserialize)]
     #[serde(default)]

@@ -7,9 +7,6 @@
 //! Read first: [`Profile`] (how many transactions per second, when), [`Schedule`] (the instant each
 //! one is due) and [`Shard`] (every N-th of them, in order, for one sender).
 //!
-//! As all others build on this crate, the ways in which they define what has names ([`named!`]), what has defaults
-//! ([`settings!`]) and what counts ([`counters!`]) stand here, too.
-//!
 //! ```
 //! use std::num::NonZeroU32;
 //! use pacing::{Arrivals, Profile, Schedule};
@@ -28,17 +25,14 @@
 mod arrivals;
 mod catch_up;
 mod count;
-mod counters;
 mod cursor;
 mod decimal;
 mod error;
-mod named;
 mod nanos;
+mod poisson;
 mod profile;
-mod random;
 mod rate;
 mod schedule;
-mod settings;
 mod shard;
 
 pub use self::{
@@ -48,7 +42,6 @@ pub use self::{
     error::ValueError,
     nanos::Nanos,
     profile::{Profile, ProfileError, Step},
-    random::{Random, mix},
     rate::{Rate, SignedRate},
     schedule::Schedule,
     shard::{Due, Shard},

@@ -2,7 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use crate::{Arrivals, Nanos, Profile, Shard, count::ONE, random::Random, shard::Pace};
+use base::Random;
+
+use crate::{Arrivals, Nanos, Profile, Shard, count::ONE, poisson::exponential, shard::Pace};
 
 /// When each transaction of a profile is due.
 ///
@@ -114,7 +116,7 @@ impl Schedule {
         let mut random = Random::new(seed);
         let mut area = 0_u128;
         for _ in 0..=i {
-            area += u128::from(random.exponential());
+            area += u128::from(exponential(&mut random));
             if area >= self.profile.area() {
                 return None;
             }
@@ -129,7 +131,7 @@ fn count_poisson(seed: u64, end: u128) -> u64 {
     let mut area = 0_u128;
     let mut count = 0;
     loop {
-        area += u128::from(random.exponential());
+        area += u128::from(exponential(&mut random));
         if area >= end {
             return count;
         }

@@ -2,7 +2,9 @@
 
 use std::{iter::FusedIterator, num::NonZeroU32};
 
-use crate::{Arrivals, Nanos, Profile, count::ONE, cursor::Cursor, random::Random};
+use base::Random;
+
+use crate::{Arrivals, Nanos, Profile, count::ONE, cursor::Cursor, poisson::exponential};
 
 /// A transaction and when it is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,7 +142,7 @@ impl Pace {
 /// The sum of `count` exponential gaps.
 #[inline]
 fn skipped(random: &mut Random, count: u32) -> u128 {
-    (0..count).map(|_| u128::from(random.exponential())).sum()
+    (0..count).map(|_| u128::from(exponential(random))).sum()
 }
 
 impl Shard {

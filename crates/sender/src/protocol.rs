@@ -58,7 +58,7 @@ pub trait Protocol: Clone + fmt::Debug + Send + Sync + 'static {
     }
 }
 
-pacing::settings! {
+base::settings! {
     /// What a connection may carry.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct Limits {

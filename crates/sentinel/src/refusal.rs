@@ -24,7 +24,7 @@ pub enum Forwarded {
     Unknown,
 }
 
-pacing::named! {
+base::named! {
     /// Why a request was not served. The names stand in metrics and in errors.
     pub enum Reason {
         /// Over a rate of the read lane or over a share.

@@ -8,9 +8,9 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use base::mix;
 use bigchain::json::{Object, Value, default_text, parse};
 use bigchain::{Id, KeyPair, Transaction};
-use pacing::mix;
 use sha2::{Digest, Sha256};
 
 use create::Creates;

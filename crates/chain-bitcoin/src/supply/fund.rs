@@ -3,8 +3,8 @@
 use crate::workload::{
     Coin, CoinState, KEYS, Keys, LEAST_OUTPUT, Network, Spend, Wallet, hash_text, size,
 };
+use base::mix;
 use bitcoin::{OutPoint, ScriptBuf, Transaction};
-use pacing::mix;
 use rpc::ClientError;
 
 use super::CoinError;

@@ -1,6 +1,6 @@
 //! Which transaction spends what: a function of the seed and the index alone.
 
-use pacing::mix;
+use base::mix;
 
 use super::Spec;
 use super::keys::KEYS;

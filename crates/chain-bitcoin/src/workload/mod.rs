@@ -32,7 +32,7 @@ pub use wallet::{Coin, CoinState, Wallet, WalletLock, read_coin};
 use chain::{TxName, TxStream, Workload, WorkloadError};
 use pacing::Nanos;
 
-pacing::settings! {
+base::settings! {
     /// What makes the transactions of a load.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Spec {

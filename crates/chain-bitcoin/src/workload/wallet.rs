@@ -22,7 +22,7 @@ pub struct Coin {
     pub state: CoinState,
 }
 
-pacing::named! {
+base::named! {
     /// What is known of a coin.
     pub enum CoinState {
         /// In a block, and not spent.

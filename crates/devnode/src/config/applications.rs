@@ -27,7 +27,7 @@ pub enum Application {
     Bank,
 }
 
-pacing::settings! {
+base::settings! {
     /// The section of the transfers of a Cosmos SDK chain.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(deny_unknown_fields, default)]
@@ -89,7 +89,7 @@ impl BankConfig {
     }
 }
 
-pacing::settings! {
+base::settings! {
     /// Bitcoin's section.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(deny_unknown_fields, default)]
@@ -148,7 +148,7 @@ impl BitcoinConfig {
     }
 }
 
-pacing::settings! {
+base::settings! {
     /// Admission's section.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(deny_unknown_fields, default)]
@@ -184,7 +184,7 @@ pub(crate) fn cores(threads: usize) -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-pacing::settings! {
+base::settings! {
     /// BigchainDB's section.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(deny_unknown_fields, default)]

@@ -19,7 +19,7 @@ pub use applications::{
 use crate::capacity::CapacityModel;
 use crate::duration;
 
-pacing::settings! {
+base::settings! {
     /// Everything about a node; `Config::default()` is an unlimited node on a free port.
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
     #[serde(deny_unknown_fields, default)]
@@ -175,7 +175,7 @@ const BITCOIN_MEMPOOL: usize = 300_000;
 /// A batch of 20,000 transactions of 373 bytes.
 const BITCOIN_BODY: usize = 16 << 20;
 
-pacing::settings! {
+base::settings! {
     /// The mempool's section.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(deny_unknown_fields, default)]
@@ -195,7 +195,7 @@ pacing::settings! {
     }
 }
 
-pacing::settings! {
+base::settings! {
     /// The RPC's section.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(deny_unknown_fields, default)]

@@ -4,7 +4,7 @@ use std::{fmt, num::NonZeroU16, str::FromStr};
 
 use crate::error::{Error, check_limit};
 
-pacing::settings! {
+base::settings! {
     /// The bounds of a [`FairQueue`](crate::FairQueue).
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct QueueLimits {

@@ -1,6 +1,7 @@
 //! The bytes of a message: its type, a stamp in what would otherwise be random, then random bytes.
 
-use pacing::{Nanos, mix};
+use base::mix;
+use pacing::Nanos;
 
 /// What a message carries to be distinguished from all others and to be timed: it takes the place of random
 /// bytes, so the size is the kind's.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use pacing::{Nanos, Random, mix};
+use base::{Random, mix};
+use pacing::Nanos;
 
 use super::{Fan, KindId, Mix, Source, Stamp, Transaction};
 use crate::node::{PeerId, Routing};
@@ -43,7 +44,7 @@ impl App {
             node,
             seed,
             is_generator,
-            random: Random::new(pacing::mix(seed ^ u64::from(node))),
+            random: Random::new(base::mix(seed ^ u64::from(node))),
             sequence: 0,
         }
     }

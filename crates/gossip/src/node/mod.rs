@@ -12,7 +12,8 @@ mod upkeep;
 
 use std::collections::VecDeque;
 
-use pacing::{Nanos, Random, mix};
+use base::{Random, mix};
+use pacing::Nanos;
 
 use self::{
     announce::Bodies,

@@ -107,7 +107,7 @@ pub enum CloseReason {
     Stalled,
 }
 
-pacing::counters! {
+base::counters! {
     /// Counters since the node's beginning.
     ///
     /// Laws: `received` + the node's own that it saw = `first_seen` + `duplicates`; `queued` =

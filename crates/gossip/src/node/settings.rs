@@ -4,7 +4,7 @@ use pacing::Nanos;
 
 use crate::{endpoint::Endpoint, handshake::Identity, parcel::Version};
 
-pacing::settings! {
+base::settings! {
     /// A node's settings. The defaults are those of factom-p2p (configuration.go) where it has them, with
     /// the app's channel capacity; what it has not (`batch_bytes`, `announce`) is off.
     #[derive(Debug, Clone)]
@@ -53,7 +53,7 @@ pacing::settings! {
     }
 }
 
-pacing::settings! {
+base::settings! {
     /// What may wait for one peer. What comes to a full queue displaces its older half.
     #[derive(Debug, Clone, Copy)]
     pub struct QueueLimits {

@@ -5,8 +5,9 @@ use std::{
     hash::{BuildHasher, Hasher},
 };
 
+use base::mix;
 use hashbrown::HashSet;
-use pacing::{Nanos, mix};
+use pacing::Nanos;
 use sha2::{Digest, Sha256};
 use siphasher::sip128::SipHasher13;
 

@@ -42,7 +42,7 @@ pub struct SimSettings {
     pub seed: u64,
 }
 
-pacing::settings! {
+base::settings! {
     /// A connection, the same in both directions.
     #[derive(Debug, Clone, Copy)]
     pub struct LinkModel {

@@ -9,7 +9,7 @@ use crate::{
     node::{Node, Origin},
 };
 
-pacing::settings! {
+base::settings! {
     /// What work costs a processor. The defaults are of the order of what a loopback costs on a virtual
     /// machine of 2026; what a write costs was fitted to one rate that real nodes sustain and one that they do
     /// not (docs/experiments.md). [`Prices::scaled`] gives those of a slower or faster processor.

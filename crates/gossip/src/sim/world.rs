@@ -78,7 +78,7 @@ impl<'a> World<'a> {
             own.identity.node_id = number as u32 + 1;
             own.identity.listen_port = port(number);
             own.relayed = Relayed::kinds(&mix.relayed());
-            let node = Node::new(own, pacing::mix(settings.seed ^ (number as u64) << 32));
+            let node = Node::new(own, base::mix(settings.seed ^ (number as u64) << 32));
             let app = App::new(Arc::clone(&mix), number as u16, number == 0, settings.seed);
             let timeline = (number == 0).then(|| Timeline::new(schedule.iter(), &mix, duration));
             Host::new(node, app, timeline)

@@ -12,8 +12,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use base::Random;
 use gossip::{CloseReason, Endpoint, QueueLimits, Relayed, Settings, Version};
-use pacing::Random;
 use sha2::{Digest, Sha256};
 
 use crate::driver::Driver;

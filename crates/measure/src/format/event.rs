@@ -102,7 +102,7 @@ impl Reply {
     }
 }
 
-pacing::named! {
+base::named! {
     /// Why an answer is missing or useless.
     pub enum Failure {
         /// The connection broke before the answer came.
@@ -139,7 +139,7 @@ pub struct Answered {
     pub reply: Reply,
 }
 
-pacing::named! {
+base::named! {
     /// Why a due transaction was never sent.
     pub enum UnsentReason {
         /// `--max-in-flight` was reached.

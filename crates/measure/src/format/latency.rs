@@ -21,7 +21,7 @@ pub const SIGNIFICANT_DIGITS: u8 = 3;
 /// name.
 macro_rules! latencies {
     ($($(#[$doc:meta])* $kind:ident $name:ident,)*) => {
-        pacing::named! {
+        base::named! {
             /// Which latency.
             pub enum LatencyKind {
                 $($(#[$doc])* $kind => stringify!($name),)*

@@ -331,7 +331,7 @@ pub struct Verdict {
     pub limits: Vec<String>,
 }
 
-pacing::named! {
+base::named! {
     /// How well the schedule was kept.
     #[derive(Default, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]

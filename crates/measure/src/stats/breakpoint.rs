@@ -181,7 +181,7 @@ const FLATTER: f64 = 0.8;
 
 #[cfg(test)]
 mod tests {
-    use pacing::Random;
+    use base::Random;
 
     use super::*;
 

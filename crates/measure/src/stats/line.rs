@@ -4,7 +4,7 @@
 //! largest points, the median of slopes (Theil 1950; Sen, Journal of the American Statistical Association 63,
 //! 1968) by most of them, and where they differ the line is not what the points have in common.
 
-use pacing::Random;
+use base::Random;
 
 use crate::stats::student;
 
@@ -242,7 +242,7 @@ pub(crate) fn middle(mut values: Vec<f64>) -> Option<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use pacing::Random;
+    use base::Random;
 
     use super::*;
 

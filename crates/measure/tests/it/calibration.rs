@@ -2,11 +2,12 @@
 //! tables of `docs/calibration.md` come from the same models, with more repetitions
 //! (`cargo bench --bench calibration`).
 
+use base::Random;
 use measure::judge::growth_finding;
 use measure::{
     BacklogGrowth, CompareTerms, ComparisonVerdict, Ending, Finding, Uncertainty, backlog_growth,
 };
-use pacing::{Nanos, Random};
+use pacing::Nanos;
 
 use crate::models::{Chain, Repeats};
 

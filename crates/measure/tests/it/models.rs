@@ -1,13 +1,14 @@
 //! Models of what is concluded about, for the calibration: tests assert on them, and
 //! `benches/calibration.rs` prints its tables from them.
 
+use base::Random;
 use measure::judge::{capacity_tps, growth_finding};
 use measure::limits::BEHIND_LIMIT;
 use measure::{
     BlockMark, CompareTerms, Difference, Ending, Figure, Finding, KneeSearch, KneeSettings, Metric,
     Next, RunFigures, Trial, backlog_growth, compare,
 };
-use pacing::{Nanos, Random};
+use pacing::Nanos;
 
 /// Nearly normal, with mean 0 and standard deviation 1.
 pub(crate) fn normal(random: &mut Random) -> f64 {

@@ -66,7 +66,7 @@ impl Engine {
             None
         };
         let codec = CodecTimer::new(settings.version, settings.identity, settings.max_parcel);
-        let own_seed = pacing::mix(config.plan.seed ^ u64::from(config.node) << 32);
+        let own_seed = base::mix(config.plan.seed ^ u64::from(config.node) << 32);
         Ok(Self {
             start: Instant::now(),
             state: RefCell::new(NodeParts {

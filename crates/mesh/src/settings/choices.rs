@@ -184,7 +184,7 @@ impl FromStr for External {
     }
 }
 
-pacing::settings! {
+base::settings! {
     /// A protocol and ways to send: one side of a comparison.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Variant {

@@ -25,7 +25,7 @@ use crate::connection::{Connection, ConnectionError, ConnectionOptions, TaskConn
 use crate::endpoint::{Endpoint, Transport};
 use wire::jsonrpc::{BroadcastMethod, encode_broadcast};
 
-pacing::settings! {
+base::settings! {
     /// What a [`Client`] may use.
     #[derive(Clone, Debug)]
     pub struct ClientOptions {

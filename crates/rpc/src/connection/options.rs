@@ -9,7 +9,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-pacing::settings! {
+base::settings! {
     /// Limits and trust of a [`Connection`](super::Connection).
     #[derive(Clone, Debug)]
     pub struct ConnectionOptions {

@@ -29,7 +29,7 @@ pub enum Height {
     At(u64),
 }
 
-pacing::settings! {
+base::settings! {
     /// How a follower works.
     #[derive(Clone, Debug)]
     pub struct FollowOptions {

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use pacing::{CatchUp, Nanos, Profile};
 use serde::{Deserialize, Serialize};
 
-pacing::named! {
+base::named! {
     /// What becomes of what falls due past `--max-in-flight`.
     #[derive(Default, ValueEnum, Serialize, Deserialize)]
     #[serde(rename_all = "lowercase")]
@@ -20,7 +20,7 @@ pacing::named! {
     }
 }
 
-pacing::settings! {
+base::settings! {
     /// How a load is sent: flags, keys of a file, and keys of a run's manifest.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Args, Serialize, Deserialize)]
     #[serde(default)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pacing::Rate;
 
-pacing::settings! {
+base::settings! {
     /// Values that no key sets, each with its reason.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Fixed {

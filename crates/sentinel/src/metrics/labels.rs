@@ -5,7 +5,7 @@ use rpc::BroadcastMethod;
 
 use crate::refusal::Reason;
 
-pacing::named! {
+base::named! {
     /// How a request came in.
     pub enum Transport {
         /// JSON-RPC by POST; each element of a batch counts.
@@ -17,7 +17,7 @@ pacing::named! {
     }
 }
 
-pacing::named! {
+base::named! {
     /// What kind of call it was. Unknown methods are [`MethodClass::Other`].
     pub enum MethodClass {
         /// `broadcast_tx_async`
@@ -91,7 +91,7 @@ impl MethodClass {
     }
 }
 
-pacing::named! {
+base::named! {
     /// The one end of a request.
     pub enum OutcomeLabel {
         /// The node has answered, with a result or an error.
@@ -125,7 +125,7 @@ impl OutcomeLabel {
     }
 }
 
-pacing::named! {
+base::named! {
     /// What went wrong between here and a node.
     pub enum UpstreamError {
         /// The mempool is full.
@@ -145,7 +145,7 @@ pacing::named! {
     }
 }
 
-pacing::named! {
+base::named! {
     /// How a write ended that its client had been told was taken.
     pub enum AckEnd {
         /// The node accepted it.
@@ -173,7 +173,7 @@ impl AckEnd {
     }
 }
 
-pacing::named! {
+base::named! {
     /// A task that begins anew when it ends by a fault of the program.
     pub enum RestartedTask {
         /// The watching of a node.
@@ -183,7 +183,7 @@ pacing::named! {
     }
 }
 
-pacing::named! {
+base::named! {
     /// Why a write connection was opened again.
     pub enum ReconnectCause {
         /// A break of the schedule.

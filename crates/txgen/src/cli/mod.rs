@@ -329,7 +329,7 @@ pub struct DevnodeArgs {
     pub set: Vec<String>,
 }
 
-pacing::named! {
+base::named! {
     /// An application of the built-in node.
     #[derive(ValueEnum)]
     pub enum DevnodeApp {

@@ -58,7 +58,7 @@ impl RunInfo {
     }
 }
 
-pacing::named! {
+base::named! {
     /// Where a run stands.
     #[derive(Default)]
     pub enum Phase {

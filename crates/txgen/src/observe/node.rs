@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use base::Random;
 use chain::{FollowWith, Http, NodeClient, Probe, Target};
 use measure::TxHash;
-use pacing::{Nanos, Random};
+use pacing::Nanos;
 use parking_lot::Mutex;
 use rpc::{ClientOptions, FollowEvent, FollowOptions};
 use sender::clock::RunClock;

@@ -5,10 +5,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use base::Random;
 use chain::{FollowWith, NodeClient};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use measure::{BlockSeen, BlockTx, Codespace, MempoolSample, UNKNOWN_CODE};
-use pacing::Random;
 use rpc::{
     ClientError, ClientOptions, FollowEvent, FollowOptions, FollowedBlock, Follower, HeaderTime,
 };

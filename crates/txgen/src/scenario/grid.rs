@@ -11,7 +11,7 @@ use toml::{Table, Value};
 
 use chain::text;
 
-pacing::settings! {
+base::settings! {
     /// How often, in which order, with which rests.
     #[derive(Debug, Clone, PartialEq, Deserialize)]
     #[serde(deny_unknown_fields, default)]

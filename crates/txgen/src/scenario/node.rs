@@ -11,7 +11,7 @@ use toml::Table;
 use crate::settings::Settings;
 use chain::text;
 
-pacing::settings! {
+base::settings! {
     /// The node that a run starts, or that it finds.
     #[derive(Debug, Clone, PartialEq, Deserialize)]
     #[serde(deny_unknown_fields, default)]
@@ -56,7 +56,7 @@ pub enum NodeKind {
     Endpoints,
 }
 
-pacing::settings! {
+base::settings! {
     /// A sentinel that a run starts in front of its node.
     #[derive(Debug, Clone, PartialEq, Deserialize)]
     #[serde(deny_unknown_fields, default)]

@@ -38,7 +38,7 @@ pub struct Trial {
     pub capacity_tps: Option<f64>,
 }
 
-pacing::settings! {
+base::settings! {
     /// What a search looks for, and how hard.
     #[derive(Debug, Clone, Copy, PartialEq)]
     pub struct KneeSettings {
