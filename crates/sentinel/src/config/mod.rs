@@ -82,6 +82,12 @@ impl Config {
         }
     }
 
+    /// Bytes of accepted transactions that are kept: their clients hold them until a block shows them, which may be
+    /// never, and have to have room beside them.
+    pub fn retained(&self) -> usize {
+        self.upstream.retain_bytes.min(self.buffer.bytes / 4)
+    }
+
     /// The settings of the break controller.
     pub fn breaks(&self) -> PauseSettings {
         let Pause {

@@ -43,7 +43,7 @@ struct Waiter {
     outbox: Arc<Outbox>,
     tag: u64,
     client: ClientKey,
-    _place: Option<CommitPlace>,
+    _place: Option<Box<CommitPlace>>,
     /// The member that answered its sync.
     check: Bytes,
     deadline: Nanos,
@@ -114,7 +114,7 @@ impl Commits {
         let held = self
             .budget
             .hold(job.client, Kind::Commit, (free, self.capacity))?;
-        *place = Some(CommitPlace(held, Arc::clone(&self.taken)));
+        *place = Some(Box::new(CommitPlace(held, Arc::clone(&self.taken))));
         Ok(())
     }
 

@@ -58,7 +58,7 @@ pub(super) struct Notes {
     /// Its client's queue was short, beside a long one of another: it may go past the long one's writes.
     pub(super) is_from_short_queue: bool,
     /// A place to wait for its block, if it is a commit, until it waits.
-    pub(super) commit_place: RefCell<Option<CommitPlace>>,
+    pub(super) commit_place: RefCell<Option<Box<CommitPlace>>>,
     /// It was offered again behind what the node had lost of its account.
     pub(super) is_behind_lost: bool,
     /// Connections that broke while it was under way.

@@ -1,6 +1,6 @@
 //! What was sent from here and is in no block yet, by hash.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use control::Load;
 use hashbrown::HashMap;
@@ -16,27 +16,27 @@ use super::writes::WriteId;
 pub(super) struct Uncommitted {
     /// Clients choose transactions: `hashbrown` mixes a secret of the map into its hashes.
     by_hash: HashMap<TxHash, Known>,
+    /// Further writes of the same transactions.
+    others: BTreeSet<(TxHash, WriteId)>,
     /// Transactions that were added.
     added: u64,
     /// Transactions that were forgotten, as there were too many.
     forgotten: u64,
     /// No era with any of them is older.
-    oldest: u64,
+    oldest: u32,
     /// The latest eras that blocks have shown, a block each, in order; no more than decide.
-    shown: Vec<u64>,
+    shown: Vec<u32>,
     /// Those whose hashes are unknown: the era and the bytes of each, the oldest first.
-    unread: VecDeque<(u64, u64)>,
+    unread: VecDeque<(u32, u64)>,
     /// Blocks with transactions seen so far: those that are noted between two blocks have one era.
-    era: u64,
+    era: u32,
     load: Load,
 }
 
-/// What is known of one transaction.
+/// What is known of one transaction: small, as there are very many.
 #[derive(Debug, Default)]
 struct Known {
-    /// Its writes, by their order: nearly always one.
     first: Option<WriteId>,
-    others: Vec<WriteId>,
     sent: Option<Sent>,
 }
 
@@ -44,8 +44,8 @@ struct Known {
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     number: u64,
-    era: u64,
-    bytes: u64,
+    era: u32,
+    bytes: u32,
     gas: Option<u64>,
 }
 
@@ -69,10 +69,9 @@ pub(super) struct Committed {
 impl Uncommitted {
     /// The node was offered a write of this transaction.
     pub(super) fn offered(&mut self, hash: TxHash, write: WriteId) {
-        let known = self.by_hash.entry(hash).or_default();
-        let first = *known.first.get_or_insert(write);
-        if first != write && !known.others.contains(&write) {
-            known.others.push(write);
+        let first = &mut self.by_hash.entry(hash).or_default().first;
+        if *first.get_or_insert(write) != write {
+            self.others.insert((hash, write));
         }
     }
 
@@ -80,9 +79,11 @@ impl Uncommitted {
     pub(super) fn ended(&mut self, hash: &TxHash, write: WriteId) {
         if let Some(known) = self.by_hash.get_mut(hash) {
             if known.first == Some(write) {
-                known.first = (!known.others.is_empty()).then(|| known.others.remove(0));
-            } else {
-                known.others.retain(|one| *one != write);
+                known.first = others(&self.others, hash).next();
+            }
+            let moved = known.first.unwrap_or(write);
+            for one in [write, moved] {
+                self.others.remove(&(*hash, one));
             }
             if known.is_over() {
                 self.by_hash.remove(hash);
@@ -92,8 +93,8 @@ impl Uncommitted {
 
     /// The writes of this transaction that have not ended, in the order in which they were offered.
     pub(super) fn writes(&self, hash: &TxHash) -> impl Iterator<Item = WriteId> {
-        let known = self.by_hash.get(hash).into_iter();
-        known.flat_map(|known| known.first.iter().chain(&known.others).copied())
+        let first = self.by_hash.get(hash).and_then(|known| known.first);
+        first.into_iter().chain(others(&self.others, hash))
     }
 
     /// The node has this one, or may have it.
@@ -103,12 +104,12 @@ impl Uncommitted {
         let sent = Sent {
             number: self.added,
             era: self.era,
-            bytes: job.bytes() as u64,
+            bytes: u32::try_from(job.bytes()).unwrap_or(u32::MAX),
             gas: job.gas(),
         };
         self.by_hash.entry(hash).or_default().sent = Some(sent);
         self.load.txs += 1;
-        self.load.bytes += sent.bytes;
+        self.load.bytes += u64::from(sent.bytes);
         self.load.gas = self.load.gas.saturating_add(sent.gas.unwrap_or(0));
     }
 
@@ -144,7 +145,7 @@ impl Uncommitted {
         }
         let sent = sent?;
         self.load.txs -= 1;
-        self.load.bytes -= sent.bytes;
+        self.load.bytes -= u64::from(sent.bytes);
         self.load.gas = self.load.gas.saturating_sub(sent.gas.unwrap_or(0));
         Some(sent)
     }
@@ -157,13 +158,13 @@ impl Uncommitted {
             latest = latest.max(Some(sent.era));
             let ours = &mut committed.ours;
             ours.txs += 1;
-            ours.bytes += sent.bytes;
+            ours.bytes += u64::from(sent.bytes);
             committed.gas_txs += usize::from(sent.gas.is_some());
             ours.gas = ours.gas.saturating_add(sent.gas.unwrap_or(0));
         }
-        self.era += u64::from(!hashes.is_empty());
+        self.era += u32::from(!hashes.is_empty());
         let latest_era = self.era;
-        let is_over = |(era, _): &(u64, u64)| era + UNREAD <= latest_era;
+        let is_over = |(era, _): &(u32, u64)| era + UNREAD <= latest_era;
         while self.unread.front().is_some_and(is_over) {
             self.take_unread();
         }
@@ -174,7 +175,7 @@ impl Uncommitted {
     }
 
     /// A block has shown one of the era `latest`: those that were overtaken often enough are forgotten.
-    fn overtake(&mut self, latest: u64) -> Vec<TxHash> {
+    fn overtake(&mut self, latest: u32) -> Vec<TxHash> {
         self.shown.push(latest);
         self.shown.sort_unstable();
         if self.shown.len() > OVERTAKEN {
@@ -232,11 +233,18 @@ impl Uncommitted {
     }
 }
 
+/// Further writes of a transaction.
+fn others(all: &BTreeSet<(TxHash, WriteId)>, hash: &TxHash) -> impl Iterator<Item = WriteId> {
+    let of_hash = all.range((*hash, WriteId::FIRST)..);
+    let of_hash = of_hash.take_while(move |(one, _)| one == hash);
+    of_hash.map(|(_, write)| *write)
+}
+
 /// Blocks with later own transactions after which one must have been dropped: with fewer, a mempool by
 /// priority may still hold it (`LOST` in `control` had the same number of blocks).
 const OVERTAKEN: usize = 16;
 /// Blocks after which one that cannot be read here is taken for committed or dropped: the window is about two blocks' worth.
-const UNREAD: u64 = 2;
+const UNREAD: u32 = 2;
 /// Own transactions in no block, and as many that cannot be read. Some 100 bytes each, 13 MB; 26 of CometBFT's default
 /// mempools: of more the node has dropped some, or it has shown no blocks since it took them.
 const MOST: usize = 1 << 17;

@@ -87,7 +87,7 @@ impl Worker {
         Self {
             pool: Pool::new(upstream.connections, patience),
             connect_failed: false,
-            writes: Writes::new(fair.order, upstream.retain_bytes),
+            writes: Writes::new(fair.order, config.retained()),
             lent: Vec::new(),
             trusted_since: now,
             pacer: Pacer::new(now, fair.max_req, &config.pacer()),

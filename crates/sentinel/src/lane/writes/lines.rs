@@ -95,11 +95,6 @@ impl Lines {
         self.0.get(key).is_some_and(|line| line.under_way > 0)
     }
 
-    /// A write of a line is handed to a carrier.
-    pub(super) fn carried(&mut self, key: LineKey, carrier: Carrier) {
-        self.entry(key, carrier).carrier = carrier;
-    }
-
     fn entry(&mut self, key: LineKey, carrier: Carrier) -> &mut Line {
         self.0.entry(key).or_insert_with(|| Line {
             carrier,
@@ -109,19 +104,20 @@ impl Lines {
         })
     }
 
-    /// A write changes its state, from none when it comes and to none when it ends. Those that need not wait any
+    /// A write that `carrier` took last changes its state, from none when it comes and to none when it ends. Those that need not wait any
     /// more, in order.
     pub(super) fn change(
         &mut self,
         key: LineKey,
         id: WriteId,
         [from, to]: [Option<WriteState>; 2],
+        carrier: Carrier,
     ) -> BTreeSet<WriteId> {
         let [left, entered] = [from, to].map(|state| state.and_then(Role::of));
         if left.is_none() && entered.is_none() {
             return BTreeSet::new();
         }
-        let line = self.entry(key, Carrier::Alone);
+        let line = self.entry(key, carrier);
         match left {
             Some(Role::UnderWay) => line.under_way -= 1,
             Some(Role::Blocker) => drop(line.blockers.remove(&id)),
@@ -129,7 +125,10 @@ impl Lines {
             None => {}
         }
         match entered {
-            Some(Role::UnderWay) => line.under_way += 1,
+            Some(Role::UnderWay) => {
+                line.under_way += 1;
+                line.carrier = carrier;
+            }
             Some(Role::Blocker) => drop(line.blockers.insert(id)),
             Some(Role::Parked) => drop(line.parked.insert(id)),
             None => {}

@@ -55,6 +55,8 @@ struct Entry {
     state: WriteState,
     /// When it came into its state.
     since: Nanos,
+    /// What took it last.
+    carrier: Carrier,
     /// Whether it is sent in a request of its own.
     is_alone: bool,
 }
@@ -100,6 +102,7 @@ impl Writes {
             job,
             state: WriteState::New,
             since: now,
+            carrier: Carrier::Alone,
             is_alone,
         });
         self.by_place.extend(place.map(|place| (place, id)));
@@ -133,12 +136,10 @@ impl Writes {
 
     /// A carrier takes a write.
     pub(super) fn sent(&mut self, id: WriteId, carrier: Carrier, now: Nanos) {
-        let Some(entry) = self.table.get(id) else {
-            return;
-        };
-        let key = LineKey::of(self.order, &entry.job);
-        self.lines.carried(key, carrier);
-        self.apply(id, Event::Sent, now);
+        if let Some(entry) = self.table.get_mut(id) {
+            entry.carrier = carrier;
+            self.apply(id, Event::Sent, now);
+        }
     }
 
     /// Something happens to a write: the write, if that was its end.
@@ -163,7 +164,7 @@ impl Writes {
         if from == WriteState::Accepted {
             self.kept_bytes -= kept_bytes(&entry.job);
         }
-        let key = LineKey::of(self.order, &entry.job);
+        let (key, carrier) = (LineKey::of(self.order, &entry.job), entry.carrier);
         self.left(id, from);
         let ended = match to {
             Some(to) => {
@@ -172,7 +173,7 @@ impl Writes {
             }
             None => self.remove(id),
         };
-        for freed in self.lines.change(key, id, [Some(from), to]) {
+        for freed in self.lines.change(key, id, [Some(from), to], carrier) {
             self.apply(freed, Event::LineFree, now);
         }
         ended

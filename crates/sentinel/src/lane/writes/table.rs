@@ -14,7 +14,7 @@ pub(in crate::lane) struct WriteId {
 
 impl WriteId {
     /// None comes before it.
-    pub(super) const FIRST: Self = Self {
+    pub(in crate::lane) const FIRST: Self = Self {
         number: 0,
         place: 0,
     };

@@ -3,7 +3,8 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::budget::Ledger;
+use crate::budget::{Budget, Ledger};
+use crate::config::Config;
 use crate::lane::api::Outbox;
 use crate::lane::job::Recipient;
 use crate::lane::testing::write;
@@ -253,6 +254,21 @@ fn acknowledged_67_order_and_bounds_hold_and_nothing_stays_unknown() {
     );
     assert_eq!(writes.offer_accepted(AT(9), AT(9)), 2);
     assert_eq!(send_ready(&mut writes, AT(9)), [3, 4]);
+}
+
+/// Before, a client whose accepted writes filled its share of a small buffer was refused for ever at a node that shows no
+/// blocks.
+#[test]
+fn case_99_what_is_kept_leaves_its_client_room() {
+    let client = fairq::KeyScheme::default().key([192, 0, 2, 1].into());
+    for buffer in [64 << 10, 32 << 20, 256 << 20] {
+        let mut config = Config::default();
+        config.buffer.bytes = buffer;
+        config.upstream.retain_bytes = usize::MAX;
+        let ledger = Budget::new(&config, [1, 2]).ledger().of(client);
+        let kept = ledger.reserve(config.retained());
+        assert!(kept.is_some() && ledger.reserve(buffer / 8).is_some());
+    }
 }
 
 #[test]
