@@ -1,9 +1,11 @@
 //! What was sent from here and is in no block yet, by hash.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::hash::BuildHasher as _;
 
 use control::Load;
-use hashbrown::HashMap;
+use hashbrown::{DefaultHashBuilder, HashTable};
+use slab::Slab;
 
 use super::job::{Job, TxHash};
 use super::writes::WriteId;
@@ -14,8 +16,7 @@ use super::writes::WriteId;
 /// all of its mempool. Of very many the oldest are forgotten, as a node may show no blocks at all.
 #[derive(Debug, Default)]
 pub(super) struct Uncommitted {
-    /// Clients choose transactions: `hashbrown` mixes a secret of the map into its hashes.
-    by_hash: HashMap<TxHash, Known>,
+    transactions: Transactions,
     /// Further writes of the same transactions.
     others: BTreeSet<(TxHash, WriteId)>,
     /// Transactions that were added.
@@ -33,7 +34,17 @@ pub(super) struct Uncommitted {
     load: Load,
 }
 
-/// What is known of one transaction: small, as there are very many.
+/// Transactions by hash. The index is small, as most of what it finds is new: a table of whole entries misses the
+/// processor's caches.
+#[derive(Debug, Default)]
+struct Transactions {
+    index: HashTable<u32>,
+    known: Slab<(TxHash, Known)>,
+    /// Mixes a secret of its own into each hash: clients choose transactions.
+    hasher: DefaultHashBuilder,
+}
+
+/// What is known of one transaction.
 #[derive(Debug, Default)]
 struct Known {
     first: Option<WriteId>,
@@ -47,6 +58,48 @@ struct Sent {
     era: u32,
     bytes: u32,
     gas: Option<u64>,
+}
+
+impl Transactions {
+    fn find(&self, hash: &TxHash) -> Option<usize> {
+        let is_of_hash = |place: &u32| self.known[*place as usize].0 == *hash;
+        let place = self.index.find(self.hasher.hash_one(hash), is_of_hash)?;
+        Some(*place as usize)
+    }
+
+    fn get(&self, hash: &TxHash) -> Option<&Known> {
+        self.find(hash).map(|place| &self.known[place].1)
+    }
+
+    fn get_mut(&mut self, hash: &TxHash) -> Option<&mut Known> {
+        self.find(hash).map(|place| &mut self.known[place].1)
+    }
+
+    /// What is known of one; nothing if it is new.
+    fn entry(&mut self, hash: TxHash) -> &mut Known {
+        let place = match self.find(&hash) {
+            Some(place) => place,
+            None => self.insert(hash),
+        };
+        &mut self.known[place].1
+    }
+
+    fn insert(&mut self, hash: TxHash) -> usize {
+        let place = self.known.insert((hash, Known::default()));
+        let number = u32::try_from(place).expect("memory has no room for so many");
+        let hash_of = |place: &u32| self.hasher.hash_one(self.known[*place as usize].0);
+        (self.index).insert_unique(self.hasher.hash_one(hash), number, hash_of);
+        place
+    }
+
+    fn remove(&mut self, hash: &TxHash) {
+        let is_of_hash = |place: &u32| self.known[*place as usize].0 == *hash;
+        let found = (self.index).find_entry(self.hasher.hash_one(hash), is_of_hash);
+        if let Ok(found) = found {
+            let (place, _) = found.remove();
+            self.known.remove(place as usize);
+        }
+    }
 }
 
 impl Known {
@@ -69,7 +122,7 @@ pub(super) struct Committed {
 impl Uncommitted {
     /// The node was offered a write of this transaction.
     pub(super) fn offered(&mut self, hash: TxHash, write: WriteId) {
-        let first = &mut self.by_hash.entry(hash).or_default().first;
+        let first = &mut self.transactions.entry(hash).first;
         if *first.get_or_insert(write) != write {
             self.others.insert((hash, write));
         }
@@ -77,23 +130,22 @@ impl Uncommitted {
 
     /// A write of this transaction has ended.
     pub(super) fn ended(&mut self, hash: &TxHash, write: WriteId) {
-        if let Some(known) = self.by_hash.get_mut(hash) {
+        if let Some(known) = self.transactions.get_mut(hash) {
             if known.first == Some(write) {
                 known.first = others(&self.others, hash).next();
             }
-            let moved = known.first.unwrap_or(write);
-            for one in [write, moved] {
+            for one in [write, known.first.unwrap_or(write)] {
                 self.others.remove(&(*hash, one));
             }
             if known.is_over() {
-                self.by_hash.remove(hash);
+                self.transactions.remove(hash);
             }
         }
     }
 
     /// The writes of this transaction that have not ended, in the order in which they were offered.
     pub(super) fn writes(&self, hash: &TxHash) -> impl Iterator<Item = WriteId> {
-        let first = self.by_hash.get(hash).and_then(|known| known.first);
+        let first = self.transactions.get(hash).and_then(|known| known.first);
         first.into_iter().chain(others(&self.others, hash))
     }
 
@@ -107,7 +159,7 @@ impl Uncommitted {
             bytes: u32::try_from(job.bytes()).unwrap_or(u32::MAX),
             gas: job.gas(),
         };
-        self.by_hash.entry(hash).or_default().sent = Some(sent);
+        self.transactions.entry(hash).sent = Some(sent);
         self.load.txs += 1;
         self.load.bytes += u64::from(sent.bytes);
         self.load.gas = self.load.gas.saturating_add(sent.gas.unwrap_or(0));
@@ -138,10 +190,10 @@ impl Uncommitted {
     }
 
     fn take(&mut self, hash: &TxHash) -> Option<Sent> {
-        let known = self.by_hash.get_mut(hash)?;
+        let known = self.transactions.get_mut(hash)?;
         let sent = known.sent.take();
         if known.is_over() {
-            self.by_hash.remove(hash);
+            self.transactions.remove(hash);
         }
         let sent = sent?;
         self.load.txs -= 1;
@@ -209,8 +261,8 @@ impl Uncommitted {
     }
 
     fn sent(&self) -> impl Iterator<Item = (&TxHash, &Sent)> {
-        let all = self.by_hash.iter();
-        all.filter_map(|(hash, known)| Some((hash, known.sent.as_ref()?)))
+        let all = self.transactions.known.iter();
+        all.filter_map(|(_, (hash, known))| Some((hash, known.sent.as_ref()?)))
     }
 
     fn take_all(&mut self, is_over: impl Fn(&Sent) -> bool) -> Vec<TxHash> {
@@ -280,7 +332,7 @@ mod tests {
         assert_eq!(uncommitted.block(&[two]).ours, load(0, 0));
         uncommitted.remove(&one);
         assert_eq!(uncommitted.load(), load(0, 0));
-        assert_eq!(uncommitted.by_hash.len(), 0);
+        assert_eq!(uncommitted.transactions.index.len(), 0);
     }
 
     /// Before, a node that shows no blocks got 131,072 writes and then none for ever.
