@@ -48,7 +48,6 @@
 pub mod app;
 pub mod codec;
 mod endpoint;
-mod handshake;
 mod node;
 mod parcel;
 pub mod sim;
@@ -56,10 +55,9 @@ pub mod topology;
 
 pub use self::{
     endpoint::{Endpoint, EndpointError},
-    handshake::{FEATURE_ANNOUNCE, Handshake, Identity},
     node::{
         CloseReason, Counts, Node, Origin, Output, Peer, PeerId, QueueLimits, Relayed, Routing,
         Settings,
     },
-    parcel::{LONGEST_PARCEL, Parcel, ParcelKind, Version},
+    parcel::{FEATURE_ANNOUNCE, Handshake, Identity, Parcel, ParcelKind, Version},
 };

@@ -1,9 +1,6 @@
-//! What travels over a link: a type and a payload.
+//! What travels over a link: first a handshake of each side, then parcels of a type and a payload.
 
-/// The longest parcel that the protocol allows, in bytes: 128 MiB (factom-p2p, protocolV11.go).
-///
-/// What a node accepts is [`crate::Settings::max_parcel`], well below.
-pub const LONGEST_PARCEL: usize = 134_217_728;
+use std::{fmt, str::FromStr};
 
 /// What a parcel is for; the numbers are those of the wire (factom-p2p, parcelType.go).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -68,7 +65,8 @@ pub struct Parcel<'a> {
     pub kind: ParcelKind,
     /// How the sender routed it, as text. Only V9 carries it; empty elsewhere.
     pub target: &'a str,
-    /// 1 byte to [`LONGEST_PARCEL`].
+    /// At least 1 byte; the protocol allows 128 MiB (factom-p2p, protocolV11.go), a node
+    /// [`crate::Settings::max_parcel`].
     pub payload: &'a [u8],
 }
 
@@ -114,3 +112,53 @@ impl Version {
         }
     }
 }
+
+impl FromStr for Version {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = text.strip_prefix(['v', 'V']).unwrap_or(text).parse();
+        number
+            .ok()
+            .and_then(Self::from_number)
+            .ok_or_else(|| format!("there is no protocol {text:?}; there are v9, v10 and v11"))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}", self.number())
+    }
+}
+
+/// The sender's part of every parcel or handshake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// Nodes of other networks are refused.
+    pub network: u32,
+    /// The node's own number.
+    pub node_id: u32,
+    /// The port on which the node accepts connections; 1 to 65,535.
+    pub listen_port: u16,
+}
+
+/// The first parcel of each side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handshake {
+    /// [`ParcelKind::Handshake`], or [`ParcelKind::PeerRequest`] from V9 nodes (a request that is
+    /// to be served), or [`ParcelKind::Refusal`].
+    pub kind: ParcelKind,
+    /// The sender.
+    pub identity: Identity,
+    /// The version that the sender wants to speak, or that it agrees to.
+    pub version: Version,
+    /// The sender's random number, the same on all its links: a node that reads its own has dialled
+    /// itself.
+    pub nonce: u64,
+    /// What the sender offers beyond factom-p2p, a bit each ([`FEATURE_ANNOUNCE`]). Only V11
+    /// carries it, in a field that factom-p2p skips.
+    pub features: u32,
+}
+
+/// The sender understands announcements in place of messages; see [`crate::Settings::announce`].
+pub const FEATURE_ANNOUNCE: u32 = 1;

@@ -5,13 +5,11 @@
 //!
 //! Read first: [`RunFolder`], [`Shutdown`], [`Phase`].
 
-mod bit_rate;
 mod folder;
 mod guard;
 pub mod part;
 mod phase;
-mod scale;
-mod share;
+mod quantities;
 pub mod shutdown;
 pub mod start_at;
 pub mod toml_errors;
@@ -24,13 +22,11 @@ use report::Table;
 use report::text::fit;
 
 pub use self::{
-    bit_rate::BitRate,
     folder::{RunFolder, default_folder},
     guard::{GuardArgs, become_program},
     part::Part,
     phase::Phase,
-    scale::Scale,
-    share::Share,
+    quantities::{BitRate, Scale, Share},
     shutdown::Shutdown,
     start_at::{StartAt, StartAtError},
 };

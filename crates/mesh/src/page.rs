@@ -1,11 +1,14 @@
 //! `report.html` of a mesh run.
 
+use std::collections::BTreeMap;
+
 use report::chart::{Axis, Chart, Tone, Unit};
 use report::text::whole;
 use report::{Page, mesh_evidence_text};
 
 use super::account::{Account, GENERATOR, NodeSecond};
 use super::control::Counters;
+use super::machine::MachineSecond;
 use super::summary::MeshSummary;
 use super::table;
 
@@ -18,7 +21,10 @@ pub(crate) fn page(title: &str, account: &Account, summary: &MeshSummary) -> Str
     };
     page.section("Entries per second", &Page::grid(course.entries()));
     page.section("On the wire", &Page::grid(course.wire()));
-    page.section("Time and resources", &Page::grid(course.resources(account)));
+    page.section(
+        "Time and resources",
+        &Page::grid(course.resources(&account.machine)),
+    );
     if summary.steps.len() > 1 {
         page.section("Steps", &table::steps(&summary.steps).html());
     }
@@ -49,169 +55,120 @@ struct Course<'a> {
     nodes: Vec<Vec<&'a NodeSecond>>,
 }
 
+/// A second and a value.
+type Points = Vec<(f64, f64)>;
+
 impl Course<'_> {
+    /// What the generator's node counted.
+    fn host(&self, value: impl Fn(&NodeSecond) -> f64) -> Points {
+        let rows = self.nodes.iter().flatten();
+        let host = rows.filter(|row| row.node == GENERATOR);
+        host.map(|row| (row.second as f64, value(row))).collect()
+    }
+
     /// A line for each node.
     fn by_node(&self, chart: Chart, value: impl Fn(&NodeSecond) -> f64) -> Chart {
-        self.nodes
-            .iter()
-            .enumerate()
-            .fold(chart, |chart, (place, rows)| {
-                let points = rows.iter().map(|row| (row.second as f64, value(row)));
-                let name = rows
-                    .first()
-                    .map_or_else(String::new, |row| format!("node {}", row.node));
-                chart.line(&name, Tone::Nth(place), points)
-            })
+        (0..).zip(&self.nodes).fold(chart, |chart, (place, rows)| {
+            let points = rows.iter().map(|row| (row.second as f64, value(row)));
+            chart.line(&format!("node {}", rows[0].node), Tone::Nth(place), points)
+        })
     }
 
     /// The sum of the first so many nodes, second by second.
-    fn sum(&self, nodes: usize, value: impl Fn(&Counters) -> f64) -> Vec<(f64, f64)> {
-        let mut sums = std::collections::BTreeMap::<u64, f64>::new();
+    fn sum_of(&self, nodes: usize, value: fn(&Counters) -> u64) -> Points {
+        let mut sums = BTreeMap::<u64, u64>::new();
         for row in self.nodes.iter().take(nodes).flatten() {
             *sums.entry(row.second).or_default() += value(&row.counters);
         }
-        sums.into_iter()
-            .map(|(second, sum)| (second as f64, sum))
+        let sums = sums.into_iter();
+        sums.map(|(second, sum)| (second as f64, sum as f64))
             .collect()
     }
 
-    fn ratio(
-        &self,
-        part: impl Fn(&Counters) -> f64,
-        whole: impl Fn(&Counters) -> f64,
-    ) -> Vec<(f64, f64)> {
-        let all = self.nodes.len();
-        let (parts, wholes) = (self.sum(all, part), self.sum(all, whole));
-        let both = parts
-            .into_iter()
-            .zip(wholes)
-            .filter(|(_, whole)| whole.1 > 0.0);
+    /// The sum of all nodes.
+    fn sum(&self, value: fn(&Counters) -> u64) -> Points {
+        self.sum_of(self.nodes.len(), value)
+    }
+
+    /// The quotient of two sums.
+    fn ratio(&self, part: fn(&Counters) -> u64, whole: fn(&Counters) -> u64) -> Points {
+        let both = self.sum(part).into_iter().zip(self.sum(whole));
+        let both = both.filter(|(_, (_, whole))| *whole > 0.0);
         both.map(|((second, part), (_, whole))| (second, part / whole))
             .collect()
     }
 
-    fn entries(&self) -> Vec<String> {
-        let host = || {
-            self.nodes
-                .iter()
-                .flatten()
-                .filter(|row| row.node == GENERATOR)
-        };
-        let of_host = |value: fn(&NodeSecond) -> f64| {
-            host()
-                .map(move |row| (row.second as f64, value(row)))
-                .collect::<Vec<_>>()
-        };
+    fn entries(&self) -> [String; 3] {
         let chart = over_time("EPS by node", "entries", Unit::PerSecond)
             .note("entries seen for the first time in each second, beside what was due and offered")
             .tall()
-            .line("due", Tone::Plan, of_host(|row| row.planned as f64))
+            .line("due", Tone::Plan, self.host(|row| row.planned as f64))
             .line(
                 "offered",
                 Tone::Offered,
-                of_host(|row| row.counters.offered as f64),
+                self.host(|row| row.counters.offered as f64),
             );
         let by_node = self.by_node(chart, |row| row.counters.entries as f64);
-        let mut stacked = over_time("EPS of all nodes, stacked", "entries", Unit::PerSecond)
+        let stacked = over_time("EPS of all nodes, stacked", "entries", Unit::PerSecond)
             .note("the uppermost line is the sum");
-        for nodes in 1..=self.nodes.len() {
-            let name = format!("nodes up to {}", nodes - 1);
-            stacked = stacked.line(
-                &name,
-                Tone::Nth(nodes - 1),
-                self.sum(nodes, |it| it.entries as f64),
-            );
-        }
-        let uprate = host().filter(|row| row.counters.offered > 0).map(|row| {
-            let share = row.counters.entries as f64 / row.counters.offered as f64;
-            (row.second as f64, share)
+        let stacked = (0..self.nodes.len()).fold(stacked, |chart, node| {
+            let sum = self.sum_of(node + 1, |it| it.entries);
+            chart.line(&format!("nodes up to {node}"), Tone::Nth(node), sum)
         });
+        let uprate = self.host(|row| row.counters.entries as f64 / row.counters.offered as f64);
+        let uprate = uprate.into_iter().filter(|(_, share)| share.is_finite());
         let uprate = over_time("Uprate", "of the offered", Unit::Share)
             .note("entries that came back to the host in a second, of those offered in it")
             .line("uprate", Tone::Committed, uprate);
-        vec![by_node.html(), stacked.html(), uprate.html()]
+        [by_node, stacked, uprate].map(|chart| chart.html())
     }
 
-    fn wire(&self) -> Vec<String> {
-        let all = self.nodes.len();
+    fn wire(&self) -> [String; 4] {
         let parcels = over_time("Parcels and write calls", "all nodes", Unit::PerSecond)
             .note("a parcel is not a write call: the study of 2020 counted the latter")
-            .line(
-                "parcels read",
-                Tone::Accepted,
-                self.sum(all, |it| it.parcels_in as f64),
-            )
-            .line(
-                "write calls",
-                Tone::Sent,
-                self.sum(all, |it| it.writes as f64),
-            );
+            .line("parcels read", Tone::Accepted, self.sum(|it| it.parcels_in))
+            .line("write calls", Tone::Sent, self.sum(|it| it.writes));
         let bytes = over_time("Bytes", "bytes of all nodes", Unit::PerSecond).line(
             "read",
             Tone::Accepted,
-            self.sum(all, |it| it.bytes_in as f64),
+            self.sum(|it| it.bytes_in),
+        );
+        let (per_parcel, per_write) = (
+            self.ratio(|it| it.bytes_in, |it| it.parcels_in),
+            self.ratio(|it| it.bytes_out, |it| it.writes),
         );
         let size = over_time("Bytes per parcel", "bytes", Unit::Number)
-            .line(
-                "per parcel",
-                Tone::Accepted,
-                self.ratio(|it| it.bytes_in as f64, |it| it.parcels_in as f64),
-            )
-            .line(
-                "per write call",
-                Tone::Sent,
-                self.ratio(|it| it.bytes_out as f64, |it| it.writes as f64),
-            );
-        let duplicates = self.ratio(|it| it.duplicates as f64, |it| it.messages_in as f64);
+            .line("per parcel", Tone::Accepted, per_parcel)
+            .line("per write call", Tone::Sent, per_write);
+        let duplicates = self.ratio(|it| it.duplicates, |it| it.messages_in);
         let duplicates = over_time("Duplicates", "of received", Unit::Share)
             .note("messages that a node had seen before")
             .line("duplicates", Tone::Bad, duplicates);
-        vec![parcels.html(), bytes.html(), size.html(), duplicates.html()]
+        [parcels, bytes, size, duplicates].map(|chart| chart.html())
     }
 
-    fn resources(&self, account: &Account) -> Vec<String> {
-        let latency = Chart::new(
-            "Latency p99",
-            Axis::time(),
-            Axis::log("from due to first sight", Unit::Millis),
-        );
+    fn resources(&self, machine: &[MachineSecond]) -> [String; 6] {
+        let log =
+            |title: &str, label| Chart::new(title, Axis::time(), Axis::log(label, Unit::Millis));
+        let latency = log("Latency p99", "from due to first sight");
         let latency = self.by_node(latency, |row| row.latency.p99_ms.unwrap_or(f64::NAN));
-        let late = self
-            .nodes
-            .iter()
-            .flatten()
-            .filter(|row| row.node == GENERATOR);
-        let late = late.map(|row| (row.second as f64, row.lateness.p99_ms.unwrap_or(f64::NAN)));
-        let lateness = Chart::new(
-            "Lateness of the generator, p99",
-            Axis::time(),
-            Axis::log("from due to offered", Unit::Millis),
-        )
-        .line("lateness", Tone::P99, late);
+        let late = self.host(|row| row.lateness.p99_ms.unwrap_or(f64::NAN));
+        let lateness = log("Lateness of the generator, p99", "from due to offered");
+        let lateness = lateness.line("lateness", Tone::P99, late);
         let drops = over_time("Dropped at full queues", "parcels", Unit::PerSecond);
         let drops = self.by_node(drops, |row| row.counters.dropped_full as f64);
         let queues = over_time("Waiting in queues", "parcels", Unit::Number);
         let queues = self.by_node(queues, |row| row.queued as f64);
-        let machine = account.machine.iter();
-        let busy: Vec<_> = machine
-            .clone()
-            .map(|it| (it.second as f64, it.busy))
-            .collect();
-        let stolen: Vec<_> = machine.map(|it| (it.second as f64, it.stolen)).collect();
+        let of_machine = |value: fn(&MachineSecond) -> f64| {
+            machine.iter().map(move |it| (it.second as f64, value(it)))
+        };
         let cpu = over_time("CPU by node", "CPUs", Unit::Number)
-            .line("machine", Tone::Depth, busy)
-            .line("stolen by others", Tone::Bad, stolen);
+            .line("machine", Tone::Depth, of_machine(|it| it.busy))
+            .line("stolen by others", Tone::Bad, of_machine(|it| it.stolen));
         let cpu = self.by_node(cpu, |row| row.counters.cpu_ns as f64 / 1e9);
         let wait = over_time("Waiting for a CPU", "share of time", Unit::Share);
         let wait = self.by_node(wait, |row| row.counters.wait_ns as f64 / 1e9);
-        vec![
-            latency.html(),
-            lateness.html(),
-            drops.html(),
-            queues.html(),
-            cpu.html(),
-            wait.html(),
-        ]
+        [latency, lateness, drops, queues, cpu, wait].map(|chart| chart.html())
     }
 }
 

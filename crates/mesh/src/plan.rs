@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::control::NodeConfig;
 use super::load::MeshLoad;
 use super::mix_file;
-use crate::settings::{MeshSettings, PerNode, Topology, Variant};
+use crate::settings::{MeshSettings, PerNode, Topology, Variant, as_text};
 
 /// A mesh run, resolved.
 #[derive(Debug, Clone)]
@@ -46,6 +46,7 @@ pub(crate) struct PlanDocument {
     pub(crate) mix: String,
     /// The text of the mix's file.
     pub(crate) mix_text: String,
+    #[serde(with = "as_text")]
     pub(crate) topology: Topology,
     pub(crate) fanout: u16,
     pub(crate) queue: u32,

@@ -202,7 +202,7 @@ fn write(
         "rate": args.rate.to_string(),
         "duration": args.duration.to_string(),
         "variant": args.variant.to_string(),
-        "topology": args.topology,
+        "topology": args.topology.to_string(),
         "fanout": args.fanout,
         "mix": args.mix,
         "seed": seed,

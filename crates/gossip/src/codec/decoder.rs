@@ -7,10 +7,7 @@ use super::{
     gob::{self, Types},
     v9, v11,
 };
-use crate::{
-    handshake::Handshake,
-    parcel::{Parcel, ParcelKind, Version},
-};
+use crate::parcel::{Handshake, Parcel, ParcelKind, Version};
 
 /// What was read from a link.
 #[derive(Debug, PartialEq, Eq)]

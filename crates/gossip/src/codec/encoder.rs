@@ -1,10 +1,7 @@
 //! Parcels and handshakes to bytes.
 
 use super::{v9, v11};
-use crate::{
-    handshake::{Handshake, Identity},
-    parcel::{Parcel, ParcelKind, Version},
-};
+use crate::parcel::{Handshake, Identity, Parcel, ParcelKind, Version};
 
 /// One direction of a link, as its sender sees it.
 ///

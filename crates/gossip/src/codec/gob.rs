@@ -41,21 +41,11 @@ impl Field {
     }
 }
 
-/// A type that a stream has declared.
-#[derive(Debug)]
-enum Definition {
-    Struct(Vec<(Field, i64)>),
-    /// An array or a slice of this type.
-    Sequence(i64),
-    Map(i64, i64),
-    /// A type that encodes itself.
-    Opaque,
-}
-
-/// The types that a stream has declared, at most [`Types::MOST`].
+/// The structs that a stream has declared, at most [`Types::MOST`], each with its fields and their types. No parcel has
+/// a type of another kind.
 #[derive(Debug, Default)]
 pub(super) struct Types {
-    known: Vec<(i64, Definition)>,
+    known: Vec<(i64, Vec<(Field, i64)>)>,
 }
 
 /// What a message holds of the fields that matter, borrowed from it.
@@ -74,21 +64,16 @@ pub(super) struct Message<'a> {
     pub(super) payload: &'a [u8],
 }
 
-const BOOL: i64 = 1;
 const INT: i64 = 2;
 const UINT: i64 = 3;
-const FLOAT: i64 = 4;
 const BYTES: i64 = 5;
 const STRING: i64 = 6;
-const COMPLEX: i64 = 7;
 
 impl Types {
     /// Two messages and a header are three.
     const MOST: usize = 32;
     /// The header has 13.
     const MOST_FIELDS: usize = 64;
-    /// A message with a header has two levels.
-    const DEEPEST: usize = 8;
 
     /// Reads one message of the stream, without its length: a value, or none for a declaration.
     pub(super) fn read<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<Message<'a>>, CodecError> {
@@ -99,7 +84,7 @@ impl Types {
             return reader.end(None);
         }
         let mut message = Message::default();
-        self.read_struct(id, &mut reader, Some(&mut message), 0)?;
+        self.read_struct(id, &mut reader, &mut message, Level::Message)?;
         reader.end(Some(message))
     }
 
@@ -110,115 +95,51 @@ impl Types {
         if self.find(id).is_some() {
             return Err(CodecError::Gob("a type is declared twice"));
         }
-        let definition = reader.definition()?;
-        self.known.push((id, definition));
+        let fields = reader.definition()?;
+        self.known.push((id, fields));
         Ok(())
     }
 
-    fn find(&self, id: i64) -> Option<&Definition> {
-        self.known
-            .iter()
-            .find(|(known, _)| *known == id)
-            .map(|(_, definition)| definition)
+    fn find(&self, id: i64) -> Option<&[(Field, i64)]> {
+        let mut known = self.known.iter();
+        let (_, fields) = known.find(|(known, _)| *known == id)?;
+        Some(fields)
     }
 
-    /// Reads a struct into `message`, or past it.
     fn read_struct<'a>(
         &self,
         id: i64,
         reader: &mut Reader<'a>,
-        mut message: Option<&mut Message<'a>>,
-        depth: usize,
+        message: &mut Message<'a>,
+        level: Level,
     ) -> Result<(), CodecError> {
-        let Some(Definition::Struct(fields)) = self.find(id) else {
-            return Err(CodecError::Gob(
-                "a value of a type that is no declared struct",
-            ));
-        };
-        if let Some(message) = &mut message {
-            message.has_header |= fields.iter().any(|(field, _)| *field == Field::Header);
-        }
+        let fields = self.find(id);
+        let fields = fields.ok_or(CodecError::Gob(
+            "a value of a type that is no declared struct",
+        ))?;
+        message.has_header |= fields.iter().any(|(field, _)| *field == Field::Header);
         let mut next = 0;
         while let Some(index) = reader.delta(next)? {
-            let &(field, type_id) = fields
-                .get(index)
-                .ok_or(CodecError::Gob("a field that its type does not have"))?;
-            match &mut message {
-                Some(message) => self.read_field((field, type_id), reader, message, depth)?,
-                None => self.skip(type_id, reader, depth)?,
+            let field = fields.get(index);
+            let field = field.ok_or(CodecError::Gob("a field that its type does not have"))?;
+            match (*field, level) {
+                ((Field::Header, header), Level::Message) => {
+                    self.read_struct(header, reader, message, Level::Header)?;
+                }
+                (field, _) => reader.field(field, message)?,
             }
             next = index + 1;
         }
         Ok(())
     }
+}
 
-    fn read_field<'a>(
-        &self,
-        (field, type_id): (Field, i64),
-        reader: &mut Reader<'a>,
-        message: &mut Message<'a>,
-        depth: usize,
-    ) -> Result<(), CodecError> {
-        let number = match field {
-            Field::Header if depth == 0 => {
-                return self.read_struct(type_id, reader, Some(message), depth + 1);
-            }
-            Field::Header | Field::Other => return self.skip(type_id, reader, depth),
-            Field::Payload => return reader.bytes_of(type_id, &mut message.payload),
-            Field::TargetPeer => return reader.bytes_of(type_id, &mut message.target),
-            Field::PeerPort => return reader.bytes_of(type_id, &mut message.port),
-            Field::Network => &mut message.network,
-            Field::Version => &mut message.version,
-            Field::Type => &mut message.kind,
-            Field::Length => &mut message.length,
-            Field::Crc32 => &mut message.crc32,
-            Field::NodeId => &mut message.node_id,
-        };
-        *number = match type_id {
-            UINT => reader.uint()?,
-            INT => u64::try_from(reader.int()?)
-                .map_err(|_| CodecError::Gob("a negative number in the header"))?,
-            _ => return Err(CodecError::Gob("a number of another type")),
-        };
-        Ok(())
-    }
-
-    fn skip(&self, id: i64, reader: &mut Reader<'_>, depth: usize) -> Result<(), CodecError> {
-        if depth >= Self::DEEPEST {
-            return Err(CodecError::Gob("types nested more than 8 levels deep"));
-        }
-        match id {
-            BOOL | INT | UINT | FLOAT => reader.uint().map(drop),
-            BYTES | STRING => reader.bytes().map(drop),
-            COMPLEX => {
-                reader.uint()?;
-                reader.uint().map(drop)
-            }
-            _ => match self.find(id) {
-                Some(Definition::Struct(_)) => self.read_struct(id, reader, None, depth + 1),
-                Some(Definition::Sequence(of)) => self.skip_all(&[*of], reader, depth),
-                Some(Definition::Map(key, value)) => self.skip_all(&[*key, *value], reader, depth),
-                Some(Definition::Opaque) => reader.bytes().map(drop),
-                None => Err(CodecError::Gob("a value of a type that is not declared")),
-            },
-        }
-    }
-
-    /// As many groups of values as their count says. Each value takes a byte at least, so a count
-    /// ends with the message.
-    fn skip_all(
-        &self,
-        types: &[i64],
-        reader: &mut Reader<'_>,
-        depth: usize,
-    ) -> Result<(), CodecError> {
-        for _ in 0..reader.uint()? {
-            for id in types {
-                self.skip(*id, reader, depth + 1)?;
-            }
-        }
-        Ok(())
-    }
+/// The struct that is read.
+#[derive(Debug, Clone, Copy)]
+enum Level {
+    Message,
+    /// The one struct within.
+    Header,
 }
 
 /// Reads numbers and bytes from one message.
@@ -249,11 +170,43 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    fn bytes_of(&mut self, type_id: i64, into: &mut &'a [u8]) -> Result<(), CodecError> {
-        if !matches!(type_id, BYTES | STRING) {
-            return Err(CodecError::Gob("a text of another type"));
+    fn bytes_of(&mut self, type_id: i64) -> Result<&'a [u8], CodecError> {
+        match type_id {
+            BYTES | STRING => self.bytes(),
+            _ => Err(CodecError::Gob("a text of another type")),
         }
-        *into = self.bytes()?;
+    }
+
+    fn number_of(&mut self, type_id: i64) -> Result<u64, CodecError> {
+        match type_id {
+            UINT => self.uint(),
+            INT => u64::try_from(self.int()?)
+                .map_err(|_| CodecError::Gob("a negative number in the header")),
+            _ => Err(CodecError::Gob("a number of another type")),
+        }
+    }
+
+    /// Reads a field that is no struct.
+    fn field(
+        &mut self,
+        (field, type_id): (Field, i64),
+        message: &mut Message<'a>,
+    ) -> Result<(), CodecError> {
+        match field {
+            Field::Payload => message.payload = self.bytes_of(type_id)?,
+            Field::TargetPeer => message.target = self.bytes_of(type_id)?,
+            Field::PeerPort => message.port = self.bytes_of(type_id)?,
+            Field::Network => message.network = self.number_of(type_id)?,
+            Field::Version => message.version = self.number_of(type_id)?,
+            Field::Type => message.kind = self.number_of(type_id)?,
+            Field::Length => message.length = self.number_of(type_id)?,
+            Field::Crc32 => message.crc32 = self.number_of(type_id)?,
+            Field::NodeId => message.node_id = self.number_of(type_id)?,
+            Field::Header | Field::Other => match type_id {
+                BYTES | STRING => drop(self.bytes()?),
+                _ => drop(self.number_of(type_id)?),
+            },
+        }
         Ok(())
     }
 
@@ -276,43 +229,25 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The struct `wireType`: one of its fields is set, for the kind of type.
-    fn definition(&mut self) -> Result<Definition, CodecError> {
-        let mut found = None;
-        let mut next = 0;
-        while let Some(kind) = self.delta(next)? {
-            found = Some(self.definition_of(kind)?);
-            next = kind + 1;
+    /// The struct `wireType`, whose field 2 is set for a struct: its name and number, and its fields.
+    fn definition(&mut self) -> Result<Vec<(Field, i64)>, CodecError> {
+        if self.delta(0)? != Some(2) {
+            return Err(CodecError::Gob("a declaration of what is no struct"));
         }
-        found.ok_or(CodecError::Gob("an empty declaration"))
-    }
-
-    /// Each kind of type is a struct whose first field is name and number, and the others what the
-    /// kind needs.
-    fn definition_of(&mut self, kind: usize) -> Result<Definition, CodecError> {
-        let (mut types, mut fields) = ([0; 4], Vec::new());
+        let mut fields = Vec::new();
         let mut next = 0;
         while let Some(index) = self.delta(next)? {
-            match (kind, index) {
-                (_, 0) => self.skip_name_and_number()?,
-                (2, 1) => fields = self.field_list()?,
-                (0 | 1 | 3, 1..=3) => types[index] = self.int()?,
+            match index {
+                0 => drop(self.name_and_number()?),
+                1 => fields = self.field_list()?,
                 _ => return Err(CodecError::Gob("a declaration with unknown parts")),
             }
             next = index + 1;
         }
-        Ok(match kind {
-            0 | 1 => Definition::Sequence(types[1]),
-            2 => Definition::Struct(fields),
-            3 => Definition::Map(types[1], types[2]),
-            4..=6 => Definition::Opaque,
-            _ => return Err(CodecError::Gob("a declaration of an unknown kind")),
-        })
-    }
-
-    /// `commonType`: the number is the one before the declaration again.
-    fn skip_name_and_number(&mut self) -> Result<(), CodecError> {
-        self.name_and_number().map(drop)
+        match self.delta(3)? {
+            None => Ok(fields),
+            Some(_) => Err(CodecError::Gob("a declaration of two types")),
+        }
     }
 
     fn field_list(&mut self) -> Result<Vec<(Field, i64)>, CodecError> {

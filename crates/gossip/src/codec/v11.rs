@@ -3,10 +3,7 @@
 use wire::proto::{Fields, Malformed, Value, number, varint};
 
 use super::CodecError;
-use crate::{
-    handshake::{Handshake, Identity},
-    parcel::{Parcel, ParcelKind},
-};
+use crate::parcel::{Handshake, Identity, Parcel, ParcelKind};
 
 /// What a V11 stream begins with.
 pub(super) const SIGNATURE: [u8; 4] = *b"pbuf";

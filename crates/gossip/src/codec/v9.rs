@@ -6,10 +6,7 @@ use super::{
     CodecError,
     gob::{Message, StructWriter, put_uint, uint_length},
 };
-use crate::{
-    handshake::{Handshake, Identity},
-    parcel::{Parcel, ParcelKind, Version},
-};
+use crate::parcel::{Handshake, Identity, Parcel, ParcelKind, Version};
 
 /// CRC-32 with Koopman's polynomial, as Go's `crc32.Koopman` (factom-p2p, parcel.go).
 static CHECKSUM: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&Algorithm {

@@ -3,10 +3,7 @@
 use pacing::Nanos;
 
 use super::{CloseReason, Node, Origin, link::Stage};
-use crate::{
-    handshake::{FEATURE_ANNOUNCE, Handshake},
-    parcel::{ParcelKind, Version},
-};
+use crate::parcel::{FEATURE_ANNOUNCE, Handshake, ParcelKind, Version};
 
 impl Node {
     /// Puts this node's handshake on a link.

@@ -13,8 +13,7 @@ use super::{
 use crate::{
     codec::{Decoder, Encoder},
     endpoint::Endpoint,
-    handshake::Identity,
-    parcel::{Parcel, Version},
+    parcel::{Identity, Parcel, Version},
 };
 
 /// Where a link is in its life.

@@ -1,7 +1,6 @@
 //! What goes into a node, what comes out of it, and what it counts.
 
 use bytes::Bytes;
-use pacing::Nanos;
 
 use crate::{codec::CodecError, endpoint::Endpoint, parcel::Version};
 
@@ -62,8 +61,6 @@ pub enum Output {
         from: Option<PeerId>,
         /// The message.
         message: Bytes,
-        /// The instant of the call that brought it.
-        first_seen: Nanos,
     },
 }
 

@@ -240,7 +240,6 @@ impl Node {
         self.outputs.push_back(Output::Deliver {
             from,
             message: message.clone(),
-            first_seen: self.now,
         });
     }
 }

@@ -2,7 +2,10 @@
 
 use pacing::Nanos;
 
-use crate::{endpoint::Endpoint, handshake::Identity, parcel::Version};
+use crate::{
+    endpoint::Endpoint,
+    parcel::{Identity, Version},
+};
 
 base::settings! {
     /// A node's settings. The defaults are those of factom-p2p (configuration.go) where it has them, with

@@ -7,9 +7,8 @@ use measure::Latency;
 use pacing::{Nanos, Schedule};
 
 use super::{
-    SimSettings,
+    Outcome, Second, SimSettings,
     link::Direction,
-    outcome::{Outcome, Second},
     processors::{Host, Pool, Task},
 };
 use crate::{

@@ -2,7 +2,7 @@
 
 use gossip::{
     Handshake, Identity, Parcel, ParcelKind, Version,
-    codec::{Decoder, Encoder, Event},
+    codec::{CodecError, Decoder, Encoder, Event},
 };
 
 const NETWORK: u32 = 0x00f0_0b47;
@@ -141,20 +141,19 @@ fn a_handshake_of_v9_is_a_peer_request_and_one_of_v10_a_handshake() {
 #[test]
 fn a_stream_of_another_implementation_is_read_by_its_names_and_its_numbers() {
     // As an older Go declares: ids from 65 on, other names of the types, fields in another order, and
-    // one field that nobody knows (a slice of texts).
+    // one field that is unknown.
     let mut decoder = Decoder::new(1 << 20);
     let declared = |bytes: Vec<u8>| [vec![bytes.len() as u8], bytes].concat();
-    // Slice 67 of strings; Parcel 65 {Payload bytes, Extra 67, Header 66}; ParcelHeader 66.
-    let slice = hex("ff85 02 01 02 ff86 00 01 0c 00 00");
+    // Parcel 65 {Payload bytes, Extra string, Header 66}; ParcelHeader 66.
     let parcel = hex("ff81 03 01 01 06 50617263656c 01 ff82 00 01 03 \
-         01 07 5061796c6f6164 01 0a 00 01 05 4578747261 01 ff86 00 01 06 486561646572 01 ff84 00 00 00");
+         01 07 5061796c6f6164 01 0a 00 01 05 4578747261 01 0c 00 01 06 486561646572 01 ff84 00 00 00");
     let header = hex("ff83 03 01 02 ff84 00 01 04 \
          01 08 50656572506f7274 01 0c 00 01 04 54797065 01 06 00 \
          01 07 4e6574776f726b 01 06 00 01 07 56657273696f6e 01 06 00 00 00");
     let value = hex(
-        "ff82 01 08 0100000000000000 01 02 0161 0162 01 01 04 39313931 01 03 01 fdf00b47 01 09 00 00",
+        "ff82 01 08 0100000000000000 01 02 6162 01 01 04 39313931 01 03 01 fdf00b47 01 09 00 00",
     );
-    for bytes in [slice, parcel, header, value] {
+    for bytes in [parcel, header, value] {
         decoder.push(&declared(bytes));
     }
     let Ok(Some(Event::Handshake(heard))) = decoder.next() else {
@@ -169,6 +168,15 @@ fn a_stream_of_another_implementation_is_read_by_its_names_and_its_numbers() {
         (NETWORK, 9191)
     );
     assert_eq!(heard.nonce, 1);
+}
+
+#[test]
+fn a_gob_stream_that_declares_what_no_parcel_has_ends_the_link() {
+    let mut decoder = Decoder::new(1 << 20);
+    // Type 67, a slice of strings.
+    decoder.push(&hex("0c ff85 02 01 02 ff86 00 01 0c 00 00"));
+    let error = decoder.next().unwrap_err();
+    assert_eq!(error, CodecError::Gob("a declaration of what is no struct"));
 }
 
 #[test]

@@ -15,11 +15,10 @@ use tokio::time::Instant;
 
 use super::connection::{Connection, MAX_CONNECTIONS, Written, Wrote};
 use super::control::ControlWriter;
-use super::links::LinkCounts;
 use super::meter::{CodecTimer, Meter};
 use super::settings;
 use super::shaper::{Released, Shaper};
-use super::state::NodeParts;
+use super::state::{LinkCounts, NodeParts};
 use crate::account::GENERATOR;
 use crate::control::{Counters, NodeConfig, NodeMessage, Order, Row};
 use crate::mix_file;

@@ -7,7 +7,6 @@
 mod connection;
 mod control;
 mod engine;
-mod links;
 mod meter;
 mod shaper;
 mod state;

@@ -5,36 +5,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use gossip::{QueueLimits, Relayed, Settings, Version, topology};
-use serde::de::Error as _;
+use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use servers::nearest;
 
-/// A wire protocol, by its number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Protocol(pub Version);
-
-impl FromStr for Protocol {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.strip_prefix(['v', 'V']).unwrap_or(text).parse();
-        let version = number.ok().and_then(Version::from_number);
-        version
-            .map(Self)
-            .ok_or_else(|| format!("there is no protocol {text:?}; there are v9, v10 and v11"))
-    }
-}
-
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "v{}", self.0.number())
-    }
-}
-
 /// Which nodes are connected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topology {
     /// Every node with every other.
     Full,
@@ -122,14 +98,13 @@ impl<T: fmt::Display> fmt::Display for PerNode<T> {
 
 impl<T: fmt::Display> Serialize for PerNode<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        as_text::serialize(self, serializer)
     }
 }
 
 impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for PerNode<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(D::Error::custom)
+        as_text::deserialize(deserializer)
     }
 }
 
@@ -189,7 +164,8 @@ base::settings! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Variant {
         /// The wire protocol.
-        pub protocol: Protocol = Protocol(Version::V11),
+        #[serde(with = "as_text")]
+        pub protocol: Version = Version::V11,
         /// All waiting parcels of a peer in one write.
         pub batch: bool = false,
         /// Hash first, message on demand.
@@ -201,7 +177,7 @@ impl Variant {
     /// The settings of a node of it, with the usual peers.
     pub(crate) fn node(self, fanout: u16, queue: u32, relayed: Relayed) -> Settings {
         Settings {
-            version: self.protocol.0,
+            version: self.protocol,
             fanout: usize::from(fanout),
             relayed,
             announce: self.announce,
@@ -245,26 +221,24 @@ impl fmt::Display for Variant {
     }
 }
 
-/// Reads and writes them in files as on the command line.
-macro_rules! as_text {
-    ($($kind:ty),*) => {$(
-        impl TryFrom<String> for $kind {
-            type Error = String;
+/// Values in files as on the command line.
+pub(crate) mod as_text {
+    use super::{Deserialize as _, Deserializer, Error as _, FromStr, Serializer, fmt};
 
-            fn try_from(text: String) -> Result<Self, String> {
-                text.parse()
-            }
-        }
+    pub(crate) fn serialize<S: Serializer>(
+        value: &impl fmt::Display,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(value)
+    }
 
-        impl From<$kind> for String {
-            fn from(value: $kind) -> Self {
-                value.to_string()
-            }
-        }
-    )*};
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>, T: FromStr<Err: fmt::Display>>(
+        deserializer: D,
+    ) -> Result<T, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(D::Error::custom)
+    }
 }
-
-as_text!(Protocol, Topology);
 
 fn unknown(what: &str, text: &str, known: &[&str]) -> String {
     let hint = match nearest(text, known.iter().copied()) {

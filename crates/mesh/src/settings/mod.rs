@@ -7,11 +7,13 @@ use std::num::{NonZeroU16, NonZeroU32};
 use std::path::PathBuf;
 
 use clap::Args;
+use gossip::Version;
 use harness::{BitRate, Part, StartAt, text};
 use pacing::Nanos;
 use serde::Deserialize;
 
-pub use choices::{CpuShare, External, PerNode, Protocol, Topology, Variant};
+pub(crate) use choices::as_text;
+pub use choices::{CpuShare, External, PerNode, Topology, Variant};
 
 /// What all mesh commands share, as flags and as the `[mesh]` table of a mesh file.
 #[derive(Debug, Default, Clone, Args, Deserialize)]
@@ -25,7 +27,7 @@ pub struct MeshSettings {
     /// The wire protocol: v9, v10 or v11 [default: v11].
     #[arg(long, value_name = "VERSION")]
     #[serde(with = "text")]
-    pub protocol: Option<Protocol>,
+    pub protocol: Option<Version>,
 
     /// The messages: app (as the load generator of 2020 made them), article (as its article describes
     /// them), or a file [default: app].

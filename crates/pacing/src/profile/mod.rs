@@ -2,8 +2,6 @@
 
 mod error;
 mod exponential;
-mod linear;
-mod part;
 mod phase;
 mod ramp;
 mod shape;
@@ -21,12 +19,11 @@ pub use self::{error::ProfileError, phase::Step};
 use self::{
     error::{MAX_DURATION_NANOS, MAX_STEPS, check_duration},
     exponential::Exponential,
-    linear::Linear,
     phase::Phase,
     ramp::Ramp,
     shape::Shape,
     sine::Sine,
-    smooth::{Law, Smooth},
+    smooth::{Law, Linear, Smooth},
     square::Square,
     stairs::{Staircase, Stairs},
     trace::{Point, Trace},
