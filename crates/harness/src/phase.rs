@@ -6,75 +6,101 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use pacing::{Nanos, Profile, ProfileError, Rate, SignedRate};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Scale, text};
 
 /// One profile of a load: a table with the key `profile` and the names of the flags.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(transparent)]
-pub struct Phase(Shape);
-
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "profile", rename_all = "lowercase", deny_unknown_fields)]
-enum Shape {
+pub enum Phase {
+    /// One rate, with or without an end.
     Constant {
+        /// The rate; of a square the high one.
         #[serde(with = "text::value")]
         rate: Rate,
+        /// How long.
         #[serde(default, with = "text")]
         duration: Option<Nanos>,
     },
+    /// Nothing.
     Pause {
+        /// How long.
         #[serde(with = "text::value")]
         duration: Nanos,
     },
+    /// Steps.
     Ramp {
+        /// Rate of the first step.
         #[serde(with = "text::value")]
         start: Rate,
+        /// What each step adds.
         #[serde(with = "text::value")]
         step: SignedRate,
+        /// How long a step lasts.
         #[serde(with = "text::value")]
         every: Nanos,
+        /// The last rate.
         #[serde(default, with = "text")]
         to: Option<Rate>,
     },
+    /// A rate that changes evenly.
     Linear {
+        /// The first rate.
         #[serde(with = "text::value")]
         from: Rate,
+        /// The last rate.
         #[serde(with = "text::value")]
         to: Rate,
+        /// How long.
         #[serde(with = "text::value")]
         duration: Nanos,
     },
+    /// A rate that changes by the same factor in equal times.
     Exponential {
+        /// The first rate.
         #[serde(with = "text::value")]
         from: Rate,
+        /// The last rate.
         #[serde(with = "text::value")]
         to: Rate,
+        /// How long.
         #[serde(with = "text::value")]
         duration: Nanos,
     },
+    /// A high and a low rate in turns.
     Square {
+        /// The rate; of a square the high one.
         #[serde(with = "text::value")]
         rate: Rate,
+        /// The low rate; zero without it.
         #[serde(default, with = "text")]
         low: Option<Rate>,
+        /// How long the rate is high.
         #[serde(with = "text::value")]
         on: Nanos,
+        /// How long it is low.
         #[serde(with = "text::value")]
         off: Nanos,
+        /// How often both are repeated.
         cycles: NonZeroU32,
     },
+    /// A rate that swings around a mean.
     Sine {
+        /// The mean rate.
         #[serde(with = "text::value")]
         mean: Rate,
+        /// How far the rate goes from it.
         #[serde(with = "text::value")]
         amplitude: Rate,
+        /// The time of one swing.
         #[serde(with = "text::value")]
         period: Nanos,
+        /// How long.
         #[serde(with = "text::value")]
         duration: Nanos,
     },
+    /// A recorded rate.
     Trace {
         /// A CSV file of `second,rate`, relative to the file.
         path: PathBuf,
@@ -84,7 +110,7 @@ enum Shape {
 impl Phase {
     /// Whether it is a ramp, which may go on until the target is saturated.
     pub const fn is_ramp(&self) -> bool {
-        matches!(self.0, Shape::Ramp { .. })
+        matches!(self, Self::Ramp { .. })
     }
 
     /// The profile, with every span of time multiplied by `scale`. `path` is the file that the phase is in.
@@ -92,24 +118,24 @@ impl Phase {
     /// # Errors
     /// When a value is out of range, or a trace cannot be read.
     pub fn profile(&self, path: &Path, scale: Scale) -> anyhow::Result<Profile> {
-        let profile = match &self.0 {
-            Shape::Constant { rate, duration } => {
+        let profile = match self {
+            Self::Constant { rate, duration } => {
                 Profile::constant(*rate, duration.map(|duration| scale.time(duration)))
             }
-            Shape::Pause { duration } => Profile::pause(scale.time(*duration)),
-            Shape::Ramp {
+            Self::Pause { duration } => Profile::pause(scale.time(*duration)),
+            Self::Ramp {
                 start,
                 step,
                 every,
                 to,
             } => Profile::steps(*start, *step, scale.time(*every), *to),
-            Shape::Linear { from, to, duration } => {
+            Self::Linear { from, to, duration } => {
                 Profile::linear(*from, *to, scale.time(*duration))
             }
-            Shape::Exponential { from, to, duration } => {
+            Self::Exponential { from, to, duration } => {
                 Profile::exponential(*from, *to, scale.time(*duration))
             }
-            Shape::Square {
+            Self::Square {
                 rate,
                 low,
                 on,
@@ -122,7 +148,7 @@ impl Phase {
                 scale.time(*off),
                 *cycles,
             ),
-            Shape::Sine {
+            Self::Sine {
                 mean,
                 amplitude,
                 period,
@@ -133,7 +159,7 @@ impl Phase {
                 scale.time(*period),
                 scale.time(*duration),
             ),
-            Shape::Trace { path: trace } => {
+            Self::Trace { path: trace } => {
                 let trace = path.parent().unwrap_or(Path::new("")).join(trace);
                 let text = fs::read_to_string(&trace)
                     .with_context(|| format!("cannot read {}", trace.display()))?;

@@ -323,11 +323,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::load::MeshLoad;
+    use crate::load::tests::load;
 
     fn account(nodes: u16) -> Account {
         let phase = json!({"profile": "ramp", "start": "10/s", "step": "10/s", "every": "2s", "to": "20/s"});
-        Account::new(nodes, MeshLoad::of(phase).schedule().unwrap())
+        Account::new(nodes, load(phase).schedule().unwrap())
     }
 
     fn row(second: u64, entries: u64) -> Row {

@@ -127,12 +127,12 @@ mod tests {
 
     use super::*;
     use crate::control::{Counters, Row};
-    use crate::load::MeshLoad;
+    use crate::load::tests::load;
 
     /// Two nodes, of which the first made 10 messages; `change` may spoil the account.
     fn account(change: impl Fn(&mut [Row; 2], &mut [Status; 2])) -> Account {
         let phase = json!({"profile": "constant", "rate": "10/s", "duration": "1s"});
-        let mut account = Account::new(2, MeshLoad::of(phase).schedule().unwrap());
+        let mut account = Account::new(2, load(phase).schedule().unwrap());
         let row = |made: u64| Row {
             counters: Counters {
                 made_for_all: made,

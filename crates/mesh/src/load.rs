@@ -6,7 +6,6 @@ use anyhow::{Context as _, bail};
 use harness::{Phase, Scale};
 use pacing::{Arrivals, Nanos, Profile, Rate, Schedule};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::cli::{RampArgs, SquareArgs};
 
@@ -17,48 +16,44 @@ pub(crate) struct MeshLoad {
     pub(crate) name: String,
     /// As files have them; traces are relative to the working directory.
     #[serde(rename = "load")]
-    pub(crate) phases: Vec<Value>,
+    pub(crate) phases: Vec<Phase>,
 }
 
 impl MeshLoad {
-    /// One phase.
-    pub(crate) fn of(phase: Value) -> Self {
+    fn of(name: &str, phase: Phase) -> Self {
         Self {
-            name: phase["profile"].as_str().unwrap_or_default().to_owned(),
+            name: name.into(),
             phases: vec![phase],
         }
     }
 
     /// One rate for a time.
     pub(crate) fn constant(rate: Rate, duration: Nanos) -> Self {
-        Self::of(json!({
-            "profile": "constant",
-            "rate": rate.to_string(),
-            "duration": duration.to_string(),
-        }))
+        let duration = Some(duration);
+        Self::of("constant", Phase::Constant { rate, duration })
     }
 
     /// Steps up.
     pub(crate) fn ramp(args: &RampArgs) -> Self {
-        Self::of(json!({
-            "profile": "ramp",
-            "start": args.start.to_string(),
-            "step": args.step.to_string(),
-            "every": args.every.to_string(),
-            "to": args.to.to_string(),
-        }))
+        let phase = Phase::Ramp {
+            start: args.start,
+            step: args.step,
+            every: args.every,
+            to: Some(args.to),
+        };
+        Self::of("ramp", phase)
     }
 
     /// High and low.
     pub(crate) fn square(args: &SquareArgs) -> Self {
-        Self::of(json!({
-            "profile": "square",
-            "rate": args.rate.to_string(),
-            "low": args.low.to_string(),
-            "on": args.on.to_string(),
-            "off": args.off.to_string(),
-            "cycles": args.cycles,
-        }))
+        let phase = Phase::Square {
+            rate: args.rate,
+            low: Some(args.low),
+            on: args.on,
+            off: args.off,
+            cycles: args.cycles,
+        };
+        Self::of("square", phase)
     }
 
     /// When each transaction is due.
@@ -67,9 +62,8 @@ impl MeshLoad {
     /// Where a phase is none, or the load has no end.
     pub(crate) fn schedule(&self) -> anyhow::Result<Schedule> {
         let profiles = (1..).zip(&self.phases).map(|(number, phase)| {
-            let place = || format!("phase {number}");
-            let phase = Phase::deserialize(phase).with_context(place)?;
-            phase.profile(Path::new(""), Scale::ONE).with_context(place)
+            let profile = phase.profile(Path::new(""), Scale::ONE);
+            profile.with_context(|| format!("phase {number}"))
         });
         let mut profiles = profiles.collect::<anyhow::Result<Vec<_>>>()?;
         let profile = match profiles.len() {
@@ -85,8 +79,13 @@ impl MeshLoad {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A load of one phase.
+    pub(crate) fn load(phase: serde_json::Value) -> MeshLoad {
+        MeshLoad::of("test", serde_json::from_value(phase).unwrap())
+    }
 
     #[test]
     fn a_node_gets_the_load_that_the_command_line_asked_for() {
@@ -109,8 +108,8 @@ mod tests {
 
     #[test]
     fn a_load_without_an_end_is_refused() {
-        let phase = json!({"profile": "constant", "rate": "5/s"});
-        let error = MeshLoad::of(phase).schedule().unwrap_err();
+        let phase = serde_json::json!({"profile": "constant", "rate": "5/s"});
+        let error = load(phase).schedule().unwrap_err();
         assert!(error.to_string().contains("has no end"), "{error}");
     }
 }

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow, bail, ensure};
 use gossip::app::Mix;
 use harness::toml_errors::{place_of_phase, with_suggestion};
-use harness::{BitRate, Part, StartAt, fresh_seed};
+use harness::{BitRate, Part, Phase, StartAt, fresh_seed, text};
 use pacing::{Nanos, Schedule};
 use serde::{Deserialize, Serialize};
 
 use super::control::NodeConfig;
 use super::load::MeshLoad;
 use super::mix_file;
-use crate::settings::{MeshSettings, PerNode, Topology, Variant, as_text};
+use crate::settings::{MeshSettings, PerNode, Topology, Variant};
 
 /// A mesh run, resolved.
 #[derive(Debug, Clone)]
@@ -46,12 +46,14 @@ pub(crate) struct PlanDocument {
     pub(crate) mix: String,
     /// The text of the mix's file.
     pub(crate) mix_text: String,
-    #[serde(with = "as_text")]
+    #[serde(with = "text::value")]
     pub(crate) topology: Topology,
     pub(crate) fanout: u16,
     pub(crate) queue: u32,
     pub(crate) loopback_ip: bool,
+    #[serde(with = "text::list")]
     pub(crate) node_rate: Vec<PerNode<BitRate>>,
+    #[serde(with = "text::list")]
     pub(crate) delay: Vec<PerNode<Nanos>>,
     /// The addresses of all machines; empty for one machine.
     pub(crate) hosts: Vec<IpAddr>,
@@ -211,7 +213,7 @@ struct MeshFile {
     name: Option<String>,
     #[serde(default)]
     mesh: MeshSettings,
-    phases: Vec<serde_json::Value>,
+    phases: Vec<Phase>,
 }
 
 /// Reads a mesh file: its load, and its settings below those of the command line.
@@ -225,33 +227,31 @@ pub(crate) fn read_file(
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let of_file = || path.display().to_string();
-    let file: MeshFile = toml::from_str(&text)
-        .map_err(|error| anyhow!("{}", with_suggestion(&error.to_string(), &[])))
-        .with_context(of_file)?;
+    // First: what is wrong in a phase has no place in the other message.
     if let Some(problem) = place_of_phase(&text) {
         bail!("{}: {}", of_file(), with_suggestion(&problem, &[]));
     }
+    let file: MeshFile = toml::from_str(&text)
+        .map_err(|error| anyhow!("{}", with_suggestion(&error.to_string(), &[])))
+        .with_context(of_file)?;
     let stem = path
         .file_stem()
         .map(|stem| stem.to_string_lossy().into_owned());
     let name = file.name.or(stem).unwrap_or_else(|| "run".into());
     let mut settings = flags.over(file.mesh);
-    // A mix in a file is named relative to it.
-    if let (Some(mix), Some(folder)) = (&settings.mix, path.parent())
+    let folder = path.parent().unwrap_or(Path::new(""));
+    // A mix and traces in a file are named relative to it.
+    if let Some(mix) = &settings.mix
         && mix.ends_with(".toml")
         && !Path::new(mix).exists()
     {
         settings.mix = Some(folder.join(mix).display().to_string());
     }
     let mut phases = file.phases;
-    // And so are traces.
-    for trace in phases.iter_mut().filter_map(|it| it.get_mut("path")) {
-        let folder = path.parent().unwrap_or(Path::new(""));
-        *trace = folder
-            .join(trace.as_str().unwrap_or_default())
-            .display()
-            .to_string()
-            .into();
+    for phase in &mut phases {
+        if let Phase::Trace { path } = phase {
+            *path = folder.join(&path);
+        }
     }
     Ok((MeshLoad { name, phases }, settings))
 }

@@ -235,7 +235,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::load::MeshLoad;
+    use crate::load::tests::load;
 
     /// The machine was full in the second step.
     fn gave(points_to: LimitedBy) -> Judgement {
@@ -269,7 +269,7 @@ mod tests {
     /// Each step of 1,000 offered with what came back to the host and what was dropped.
     fn outcomes(steps: [(u64, u64); 3], judgement: &Judgement) -> Vec<StepOutcome> {
         let phase = json!({"profile": "ramp", "start": "1000/s", "step": "1000/s", "every": "1s", "to": "3000/s"});
-        let mut account = Account::new(2, MeshLoad::of(phase).schedule().unwrap());
+        let mut account = Account::new(2, load(phase).schedule().unwrap());
         for (step, (came, dropped)) in account.steps.iter_mut().zip(steps) {
             step.host.offered = 1000;
             step.host.entries = came;

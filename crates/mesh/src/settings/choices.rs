@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use gossip::{QueueLimits, Relayed, Settings, Version, topology};
-use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use harness::text;
+use serde::{Deserialize, Serialize};
 use servers::nearest;
 
 /// Which nodes are connected.
@@ -96,18 +96,6 @@ impl<T: fmt::Display> fmt::Display for PerNode<T> {
     }
 }
 
-impl<T: fmt::Display> Serialize for PerNode<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        as_text::serialize(self, serializer)
-    }
-}
-
-impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for PerNode<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        as_text::deserialize(deserializer)
-    }
-}
-
 /// The speed of a simulated CPU beside the one whose prices are simulated: `25%`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CpuShare(pub f64);
@@ -164,7 +152,7 @@ base::settings! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Variant {
         /// The wire protocol.
-        #[serde(with = "as_text")]
+        #[serde(with = "text::value")]
         pub protocol: Version = Version::V11,
         /// All waiting parcels of a peer in one write.
         pub batch: bool = false,
@@ -218,25 +206,6 @@ impl fmt::Display for Variant {
         let ways = [(self.batch, "batch"), (self.announce, "announce")];
         let mut ways = ways.into_iter().filter(|(is_on, _)| *is_on);
         ways.try_for_each(|(_, way)| write!(f, "+{way}"))
-    }
-}
-
-/// Values in files as on the command line.
-pub(crate) mod as_text {
-    use super::{Deserialize as _, Deserializer, Error as _, FromStr, Serializer, fmt};
-
-    pub(crate) fn serialize<S: Serializer>(
-        value: &impl fmt::Display,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(value)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>, T: FromStr<Err: fmt::Display>>(
-        deserializer: D,
-    ) -> Result<T, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(D::Error::custom)
     }
 }
 

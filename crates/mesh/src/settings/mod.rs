@@ -12,7 +12,6 @@ use harness::{BitRate, Part, StartAt, text};
 use pacing::Nanos;
 use serde::Deserialize;
 
-pub(crate) use choices::as_text;
 pub use choices::{CpuShare, External, PerNode, Topology, Variant};
 
 /// What all mesh commands share, as flags and as the `[mesh]` table of a mesh file.
