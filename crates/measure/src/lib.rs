@@ -21,14 +21,15 @@ pub use format::buckets::{BUCKET_BOUNDS_S, Buckets, LatencyBuckets};
 pub use format::code::{Code, Codespace, code_title};
 pub use format::cohort::Cohort;
 pub use format::conservation::{Conservation, Law};
-pub use format::counts::{CommittedAnyway, Counts, Late};
+pub use format::counts::{CommittedAnyway, Counts, Displaced, Late};
 pub use format::document::FORMAT;
 pub use format::event::{
     Answered, BlockSeen, BlockTx, Cause, Failure, LATE_LIMIT, MempoolSample, ReconnectReason,
     Reconnected, Reply, Sent, SourceId, TxHash, UNKNOWN_CODE, Unsent, UnsentReason, hash_prefix,
 };
 pub use format::evidence::{
-    Evidence, EvidenceKind, LateOrUnsent, LimitedBy, MeshEvidence, Stage, StageEvidence, Strength,
+    Evidence, EvidenceKind, LateOrUnsent, LimitedBy, MeshEvidence, Stage, StageEvidence, StepTerms,
+    Strength,
 };
 pub use format::fate::{Fate, Offered};
 pub use format::latency::{

@@ -2,9 +2,18 @@
 //!
 //! Where no source is named, the limit is this program's own choice, and the reason is given.
 
+use pacing::Nanos;
+
 /// A target that accepts or commits a smaller share of what it was offered is saturated. 5 % is more
 /// than the edges of a step and the rounding of a few blocks can take from a step that kept up.
 pub const SUSTAINED_SHARE: f64 = 0.95;
+/// What left after the end of its step is out of it when it was late by more than this part of the step: as much
+/// as [`SUSTAINED_SHARE`] leaves out.
+pub const DISPLACED_PART: u64 = 20;
+/// What the generator kept longer than this is out of its step, however long that is: rates are told for each second.
+pub const MOST_DISPLACEMENT: Nanos = Nanos::from_secs(1);
+/// Fewer transactions that the generator did not offer in time decide nothing, whatever share of a step they are.
+pub const HANDFUL: u64 = 5;
 /// A ramp ends after this many steps in a row that were not sustained: one may be chance.
 pub const SATURATED_STEPS: usize = 2;
 /// With fewer transactions in a step, one of them is more than 5 %.
@@ -24,8 +33,8 @@ pub const SLOWEST_BLOCKS_S: f64 = 10.0;
 /// The answers to what was due in a step are awaited for this long after it, or for
 /// [`BACKLOG_BLOCKS`] blocks where that is longer: ten times an ordinary response time.
 pub const ANSWERS_AWAITED_S: f64 = 1.0;
-/// Where steps cannot be offered again, stalls end a ramp after this many failed steps in a row: as many
-/// again as end it otherwise, so that a node that halts for good ends it, too.
+/// Steps that say nothing of their rate (a stall, a generator that did not offer them) end a ramp after this many failed
+/// ones in a row: as many again as end it otherwise, so that a node that halts for good ends it, too.
 pub const STALLED_STEPS: usize = 2 * SATURATED_STEPS;
 /// No answer or block for this long is a stall, if it is also longer than [`SILENCE_BLOCKS`] intervals of
 /// the chain: a pause that people see, and no ordinary response time.
@@ -63,8 +72,10 @@ pub const LIMITING_SHARE: f64 = 0.01;
 /// Share of the sent transactions that may be late by the generator's own fault before the run is
 /// `degraded`: beyond 1 % the p99 of the response time contains the generator's lateness.
 pub const LATE_SHARE_DEGRADED: f64 = 0.01;
-/// The same for `invalid`: beyond 5 % the p95 does too, and no tail can be trusted.
-pub const LATE_SHARE_INVALID: f64 = 0.05;
+/// Share of the sent transactions that may be displaced by the generator before the run is `invalid`: as much as a step
+/// that was sustained may miss. With `--strict` the share that may be late: beyond 5 % the p95 of the response time
+/// contains the generator's lateness, too.
+pub const LATE_SHARE_INVALID: f64 = 1.0 - SUSTAINED_SHARE;
 /// A single stall of the generator that makes the run `degraded`: the longest gap that stays
 /// inside one window of the per-second series is half a second.
 pub const STALL_DEGRADED_MS: f64 = 500.0;

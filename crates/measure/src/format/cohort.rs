@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use pacing::Nanos;
 
-use crate::format::counts::{AddUp, counters};
+use crate::format::counts::{AddUp, Displaced, counters};
 use crate::format::event::UNKNOWN_CODE;
 use crate::limits::{ANSWERS_AWAITED_S, BACKLOG_BLOCKS, SLOWEST_BLOCKS_S};
 
@@ -26,6 +26,12 @@ counters! {
         due_commit_failed,
         /// Accepted, and in a block whose codes cannot be had.
         due_unverified,
+        /// Out of their step by the generator's doing: left too late for it (see [`Displaced`]), or given up.
+        due_behind,
+        /// The same, at a limit on connections or on what may be in flight.
+        due_crowded,
+        /// The same, because the node held the connections up.
+        due_held_up,
     }
 }
 
@@ -38,6 +44,13 @@ impl Cohort {
             Some(UNKNOWN_CODE) => self.due_unverified += 1,
             Some(_) => self.due_commit_failed += 1,
         }
+    }
+
+    /// Counts what was not offered in the step.
+    pub(crate) const fn displace(&mut self, part: Displaced) {
+        self.due_behind += part.behind;
+        self.due_crowded += part.crowded;
+        self.due_held_up += part.held_up;
     }
 
     /// Whether nothing more will come of them.

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::format::event::{Cause, Sent};
+use pacing::Nanos;
+
+use crate::format::event::{Cause, Sent, UnsentReason};
+use crate::limits::{DISPLACED_PART, MOST_DISPLACEMENT};
 
 /// How two parts become a whole.
 pub(crate) trait AddUp {
@@ -106,6 +109,20 @@ counters! {
 }
 
 counters! {
+    /// Transactions that were not offered when they should have been, by who kept them: those that left so late that
+    /// the load was another one. They left after the end of their step, and by more than a twentieth of it late; or,
+    /// where the generator kept them, by more than a second. Lateness below that is in the latencies.
+    pub struct Displaced {
+        /// The generator's threads or its source.
+        behind,
+        /// Its connections, or its limit on what may be in flight.
+        crowded,
+        /// The node.
+        held_up,
+    }
+}
+
+counters! {
     /// Transactions found in a block although their answer did not say accepted.
     pub struct CommittedAnyway {
         /// The answer was another code or a JSON-RPC error.
@@ -155,6 +172,58 @@ impl Late {
     /// Late by the generator's own fault.
     pub const fn by_generator(&self) -> u64 {
         self.schedule + self.source
+    }
+}
+
+impl Displaced {
+    /// One that left this much after its due time for `cause`, in its own step (`true`) or after it.
+    pub(crate) fn sent(
+        cause: Cause,
+        lateness: Nanos,
+        in_step: bool,
+        length: Option<Nanos>,
+    ) -> Self {
+        let tolerance = length.map_or(MOST_DISPLACEMENT, |length| {
+            let share = Nanos::from_nanos(length.as_nanos() / DISPLACED_PART);
+            share.min(MOST_DISPLACEMENT)
+        });
+        let is_outside = !in_step && lateness > tolerance;
+        match cause {
+            Cause::Node => Self::of(cause, is_outside),
+            _ => Self::of(cause, is_outside || lateness > MOST_DISPLACEMENT),
+        }
+    }
+
+    /// One that was given up.
+    pub(crate) fn unsent(reason: UnsentReason) -> Self {
+        match reason {
+            UnsentReason::CatchUp | UnsentReason::Source => Self::of(Cause::Schedule, true),
+            UnsentReason::MaxInFlight | UnsentReason::Deadline | UnsentReason::Broken => {
+                Self::of(Cause::Connection, true)
+            }
+            UnsentReason::Node => Self::of(Cause::Node, true),
+            // Nobody's: the end of the run, and the consequence of a refusal.
+            UnsentReason::Interrupted | UnsentReason::Stopped | UnsentReason::SequenceBroken => {
+                Self::default()
+            }
+        }
+    }
+
+    fn of(cause: Cause, is_displaced: bool) -> Self {
+        let one = u64::from(is_displaced);
+        let mut part = Self::default();
+        match cause {
+            Cause::OnTime => {}
+            Cause::Schedule | Cause::Source => part.behind = one,
+            Cause::Connection => part.crowded = one,
+            Cause::Node => part.held_up = one,
+        }
+        part
+    }
+
+    /// By the generator, in any way.
+    pub const fn by_generator(&self) -> u64 {
+        self.behind + self.crowded
     }
 }
 

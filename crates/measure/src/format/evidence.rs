@@ -251,6 +251,15 @@ pub enum Stage {
     Recheck,
 }
 
+/// How the steps of a run are judged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StepTerms {
+    /// Whether blocks were watched.
+    pub followed: bool,
+    /// Whether a step counts as offered only where it left on time to the millisecond (`--strict`).
+    pub strict: bool,
+}
+
 /// Why a step was not sustained.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Excess {
@@ -282,6 +291,12 @@ impl Excess {
         !matches!(self.shortfall, Shortfall::Offered(_))
     }
 
+    /// Whether it leaves open what the node does at the rate: it stood still for a while and kept up otherwise, or the
+    /// rate was not offered.
+    pub const fn is_open(&self) -> bool {
+        self.stall_s.is_some() || !self.is_the_nodes()
+    }
+
     /// What became of the step, in two words.
     pub const fn label(&self) -> &'static str {
         if self.is_the_nodes() {
@@ -298,7 +313,7 @@ impl fmt::Display for Excess {
             Shortfall::Offered(share) => (
                 "only ",
                 share,
-                "sent on time: the generator could not offer it",
+                "sent in time: the generator could not offer it",
             ),
             Shortfall::Accepted(share) => ("only ", share, "accepted"),
             Shortfall::Committed(share) => ("only ", share, "committed"),

@@ -49,6 +49,8 @@ pub struct PlanDocument {
     pub rows: KeptRows,
     /// Whether an answer says that the node has checked the transaction.
     pub checked: bool,
+    /// Whether the schedule counts as kept only to the millisecond.
+    pub strict: bool,
     /// Which part of the load this generator sends.
     #[serde(with = "text")]
     pub shard: ShardName,
@@ -102,6 +104,7 @@ impl Default for PlanDocument {
             follow: true,
             rows: KeptRows::All,
             checked: true,
+            strict: false,
             shard: ShardName::WHOLE,
             start_at: None,
             planned_by_all: None,

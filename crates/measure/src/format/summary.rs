@@ -8,9 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::format::conservation::Conservation;
-use crate::format::counts::{Late, adds_up, raise};
+use crate::format::counts::{Displaced, Late, adds_up, raise};
 use crate::format::document::{self, ReadError};
-use crate::format::evidence::{Evidence, LimitedBy};
+use crate::format::evidence::{Evidence, LimitedBy, StepTerms};
 use crate::format::fate::{Fate, Offered};
 use crate::format::latency::Latencies;
 use crate::format::rates::RateStats;
@@ -82,6 +82,14 @@ impl Summary {
     /// Those of the writer.
     pub fn write_to(&self, writer: &mut impl io::Write) -> io::Result<()> {
         document::write_document(self, writer)
+    }
+
+    /// How its steps are judged.
+    pub const fn step_terms(&self) -> StepTerms {
+        StepTerms {
+            followed: self.followed,
+            strict: self.verdict.strict,
+        }
     }
 
     /// Not accepted, or accepted and not committed by the end, as a share of planned. What was not sent
@@ -174,12 +182,15 @@ pub struct LateCauses {
     /// How many of each.
     #[serde(flatten)]
     pub causes: Late,
+    /// Of them, those that were so late that the load was another one.
+    #[serde(default)]
+    pub displaced: Displaced,
     /// The generator's longest stall, in milliseconds: from the instant when a sender had something to
     /// do until it did it, or a wait for the source.
     pub generator_max_ms: f64,
 }
 
-adds_up!(LateCauses { sum: causes; max: generator_max_ms });
+adds_up!(LateCauses { sum: causes, displaced; max: generator_max_ms });
 
 /// The chain's blocks during the run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -325,6 +336,9 @@ adds_up!(RecorderHealth {
 pub struct Verdict {
     /// The verdict.
     pub schedule: ScheduleVerdict,
+    /// Whether it follows the rule of `--strict`.
+    #[serde(default)]
+    pub strict: bool,
     /// What led to it: empty for `valid` except for remarks.
     pub reasons: Vec<String>,
     /// The limits that were applied.

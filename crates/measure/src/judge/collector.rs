@@ -277,7 +277,7 @@ impl EvidenceCollector<'_> {
         if summary.model == LoadModel::Closed {
             return;
         }
-        let excesses = steps::excesses(&summary.steps, summary.followed);
+        let excesses = steps::excesses(&summary.steps, summary.step_terms());
         let failed = summary.steps.iter().zip(excesses);
         let failed: Vec<_> = failed
             .filter_map(|(step, excess)| {
@@ -311,51 +311,58 @@ impl EvidenceCollector<'_> {
         self.add(kind, Strength::Strong, stretch.txs, Some(stretch));
     }
 
-    /// What left late or not at all, by cause. In a closed loop nothing is due, so nothing is late.
+    /// What left late or not at all, by cause. It limited the run where so much of it was so late that the load was
+    /// another one. In a closed loop nothing is due, so nothing is late.
     fn lateness(&mut self) {
         let summary = self.facts.summary;
         if summary.model == LoadModel::Closed {
             return;
         }
-        let late = &summary.late.causes;
+        let (late, displaced) = (&summary.late.causes, &summary.late.displaced);
         let unsent = |reason| summary.offered.unsent_for(reason);
-        let crowded = unsent(UnsentReason::MaxInFlight) + unsent(UnsentReason::Deadline);
-        let (node, connection) = if late.connection > late.node {
-            (0, crowded)
-        } else {
-            (crowded, 0)
-        };
+        let crowded = [
+            UnsentReason::MaxInFlight,
+            UnsentReason::Deadline,
+            UnsentReason::Broken,
+        ];
         // Connections that the node left hanging or closed are short because of the node.
         let is_outage = |it: &Evidence| it.strength >= Strength::Strong && it.kind.is_an_outage();
         let outage = self.found.iter().any(is_outage);
+        let own = u64::from(late.schedule >= late.source);
+        let dropped = unsent(UnsentReason::CatchUp);
+        let waited = u64::from(late.connection > late.schedule);
         type Kind = fn(LateOrUnsent) -> EvidenceKind;
-        let causes: [(LimitedBy, Kind, u64, u64); 4] = [
+        let causes: [(LimitedBy, Kind, u64, u64, u64); 4] = [
             (
                 LimitedBy::Node,
                 EvidenceKind::HeldUpByNode,
                 late.node,
-                node + unsent(UnsentReason::Node),
+                displaced.held_up,
+                unsent(UnsentReason::Node),
             ),
             (
                 LimitedBy::Connection,
                 EvidenceKind::ShortOfConnections,
                 late.connection,
-                connection + unsent(UnsentReason::Broken),
+                displaced.crowded,
+                crowded.map(unsent).iter().sum::<u64>() + dropped * waited,
             ),
             (
                 LimitedBy::Schedule,
                 EvidenceKind::ScheduleLate,
                 late.schedule,
-                unsent(UnsentReason::CatchUp),
+                displaced.behind * own,
+                dropped * (1 - waited),
             ),
             (
                 LimitedBy::Source,
                 EvidenceKind::SourceLate,
                 late.source,
+                displaced.behind * (1 - own),
                 unsent(UnsentReason::Source),
             ),
         ];
-        for (points_to, kind, late, unsent) in causes {
+        for (points_to, kind, late, displaced, unsent) in causes {
             let txs = late + unsent;
             if txs == 0 {
                 continue;
@@ -363,7 +370,7 @@ impl EvidenceCollector<'_> {
             let strength = if points_to == LimitedBy::Connection && outage {
                 Strength::Remark
             } else {
-                self.weight(txs)
+                self.weight(displaced + unsent)
             };
             let kind = kind(LateOrUnsent { late, unsent });
             self.add_against(points_to, kind, strength, txs, WHOLE_RUN);

@@ -23,7 +23,7 @@ pub use point::{BrokenLimit, Point, PointJudgement, capacity_tps, growth_finding
 pub(crate) use signals::OverloadSignals;
 pub use steps::{RampJudgement, excesses, ramp};
 
-pub use crate::format::evidence::{Excess, Shortfall};
+pub use crate::format::evidence::{Excess, Shortfall, StepTerms};
 use crate::format::plan_document::PlanDocument;
 use crate::format::summary::{LoadModel, Summary};
 
@@ -34,6 +34,8 @@ pub(crate) struct JudgeContext {
     pub(crate) checked: bool,
     /// How many may be in flight, where what is due beyond waits for them.
     pub(crate) waits_at: Option<u64>,
+    /// Whether the schedule counts as kept only to the millisecond.
+    pub(crate) strict: bool,
 }
 
 impl JudgeContext {
@@ -41,6 +43,7 @@ impl JudgeContext {
         Self {
             checked: plan.checked,
             waits_at: plan.waits_at(),
+            strict: plan.strict,
         }
     }
 }
@@ -58,6 +61,7 @@ pub(crate) struct Facts<'a> {
 
 /// Draws the conclusions of a summary whose figures are complete.
 pub(crate) fn conclude(summary: &mut Summary, signals: &OverloadSignals, context: JudgeContext) {
+    summary.verdict.strict = context.strict;
     let facts = Facts {
         summary,
         signals,
@@ -69,7 +73,7 @@ pub(crate) fn conclude(summary: &mut Summary, signals: &OverloadSignals, context
     let (knee, knee_reason) = match facts.summary.model {
         LoadModel::Closed => (None, "a closed loop has no offered rate".into()),
         LoadModel::Open => {
-            let judgement = ramp(&facts.summary.steps, facts.summary.followed);
+            let judgement = ramp(&facts.summary.steps, facts.summary.step_terms());
             (judgement.knee, judgement.reason)
         }
     };

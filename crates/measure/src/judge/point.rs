@@ -3,10 +3,11 @@
 use pacing::{Nanos, Schedule};
 
 use super::{Excess, steps};
+use crate::format::cohort::Cohort;
 use crate::format::counts::{Counts, sum};
-use crate::format::summary::Summary;
+use crate::format::summary::{ScheduleVerdict, Summary};
 use crate::limits::{
-    BEHIND_LIMIT, GROWTH_CONFIDENCE, GROWTH_LIMIT, LATE_SHARE_INVALID, LOST_LIMIT,
+    BEHIND_LIMIT, GROWTH_CONFIDENCE, GROWTH_LIMIT, HANDFUL, LATE_SHARE_INVALID, LOST_LIMIT,
     MIN_TREND_BLOCKS, OWN_LATENESS_LIMIT, UNSEEN_GROWTH_LIMIT, WAITING_LIMIT,
 };
 use crate::stats::knee::{BacklogGrowth, BlockMark, Finding, Trial, backlog_growth};
@@ -102,23 +103,22 @@ impl Point<'_> {
 /// does change latencies.
 fn unusable(point: &Point<'_>, overloaded: bool) -> Option<String> {
     let summary = point.summary;
-    if !summary.conservation.holds {
-        return Some("the account does not add up: see the point's summary".into());
-    }
+    let verdict = &summary.verdict;
     let counts: Counts = sum(summary.steps.iter().map(|step| &step.counts));
-    let Counts { offered, sent, .. } = counts;
-    let causes = &summary.late.causes;
-    let late = causes.by_generator() + causes.connection;
-    let late_share = late as f64 / summary.offered.sent.max(1) as f64;
-    let generator_late = late_share > LATE_SHARE_INVALID;
-    let behind = (sent as f64) < (1.0 - BEHIND_LIMIT) * offered as f64;
-    if generator_late && behind {
+    let cohort: Cohort = sum(summary.steps.iter().map(|step| &step.cohort));
+    let lost = cohort.due_behind + cohort.due_crowded;
+    if lost as f64 > BEHIND_LIMIT * counts.offered as f64 && lost >= HANDFUL {
         return Some(format!(
-            "the generator could not offer it: {sent} of {offered} transactions left while they were due; {}",
+            "the generator could not offer it: {lost} of {} transactions did not leave while they were due; {}",
+            counts.offered,
             what_lifts_it(point)
         ));
     }
-    if !overloaded && generator_late {
+    if verdict.schedule == ScheduleVerdict::Invalid {
+        return Some(verdict.reasons.join("; "));
+    }
+    let late = summary.late.causes.by_generator() + summary.late.causes.connection;
+    if !overloaded && late as f64 > LATE_SHARE_INVALID * summary.offered.sent as f64 {
         return own_lateness(point);
     }
     None
@@ -288,7 +288,7 @@ pub fn capacity_tps(growth: &BacklogGrowth, rate: f64) -> Option<f64> {
 /// With too few blocks for a trend, the coarser rule of ramps. What the generator did not offer in time
 /// says nothing about the target.
 fn excess(point: &Point<'_>) -> Option<String> {
-    let excesses = steps::excesses(&point.summary.steps, point.followed);
+    let excesses = steps::excesses(&point.summary.steps, point.summary.step_terms());
     let mut excesses = excesses.into_iter().flatten();
     let excess = excesses.find(Excess::is_the_nodes)?;
     Some(excess.to_string())

@@ -6,12 +6,13 @@
 //! or for lack of connections, does.
 
 use super::{Facts, JudgeContext};
+use crate::format::counts::Late;
 use crate::format::event::UnsentReason;
 use crate::format::fate::Offered;
 use crate::format::summary::LoadModel;
 use crate::format::summary::{ScheduleVerdict, Summary, Verdict};
 use crate::limits::{
-    LATE_SHARE_DEGRADED, LATE_SHARE_INVALID, STALL_DEGRADED_MS, UNSENT_SHARE_INVALID,
+    HANDFUL, LATE_SHARE_DEGRADED, LATE_SHARE_INVALID, STALL_DEGRADED_MS, UNSENT_SHARE_INVALID,
 };
 
 pub(super) fn verdict(facts: &Facts<'_>) -> Verdict {
@@ -23,7 +24,7 @@ pub(super) fn verdict(facts: &Facts<'_>) -> Verdict {
     match summary.model {
         LoadModel::Open => {
             judge_unsent(&summary.offered, &mut findings);
-            judge_lateness(summary, &mut findings);
+            judge_lateness(summary, facts.context, &mut findings);
         }
         LoadModel::Closed => findings
             .reasons
@@ -35,6 +36,7 @@ pub(super) fn verdict(facts: &Facts<'_>) -> Verdict {
     Verdict {
         schedule: findings.worst,
         reasons: findings.reasons,
+        strict: facts.context.strict,
         limits: limits(),
     }
 }
@@ -183,21 +185,26 @@ fn judge_unsent(offered: &Offered, findings: &mut Findings) {
     );
 }
 
-fn judge_lateness(summary: &Summary, findings: &mut Findings) {
+fn judge_lateness(summary: &Summary, context: JudgeContext, findings: &mut Findings) {
     let late = summary.late;
-    let share = late.causes.by_generator() as f64 / summary.offered.sent.max(1) as f64;
-    if let Some(verdict) = of_share(share) {
+    let own = late.causes.by_generator();
+    let of = |late, displaced| of_late(summary, context, late, displaced);
+    if let Some((verdict, words)) = of(own, late.displaced.behind) {
+        let Late {
+            schedule, source, ..
+        } = late.causes;
         findings.add(
             verdict,
-            &format!(
-                "{:.2} % of the transactions left more than 1 ms late by the generator's fault (schedule {}, source {})",
-                share * 100.0,
-                late.causes.schedule,
-                late.causes.source
-            ),
+            &format!("{words} by the generator's fault (schedule {schedule}, source {source})"),
         );
     }
-    judge_connections(summary, findings);
+    if let Some((verdict, words)) = of(late.causes.connection, late.displaced.crowded) {
+        let lift = connections_needed(summary);
+        findings.add(
+            verdict,
+            &format!("{words} for lack of a free connection{lift}"),
+        );
+    }
     if late.generator_max_ms >= STALL_DEGRADED_MS {
         findings.add(
             ScheduleVerdict::Degraded,
@@ -206,49 +213,55 @@ fn judge_lateness(summary: &Summary, findings: &mut Findings) {
     }
 }
 
-/// Too few connections are the generator's limit, and no result about the node.
-fn judge_connections(summary: &Summary, findings: &mut Findings) {
-    let waited = summary.late.causes.connection;
-    let share = waited as f64 / summary.offered.sent.max(1) as f64;
-    let Some(verdict) = of_share(share) else {
-        return;
-    };
+/// Too few connections are the generator's limit, and no result about the node. Little's law: as many are
+/// busy as requests come in the time of an answer.
+fn connections_needed(summary: &Summary) -> String {
     let rates = summary.steps.iter().map(|step| step.rate_tps);
     let rate = rates.fold(summary.rate.planned_tps.unwrap_or(0.0), f64::max);
-    // Little's law: as many are busy as requests come in the time of an answer.
-    let lift = match summary.latency_ms.accept_service.mean {
+    match summary.latency_ms.accept_service.mean {
         Some(answer_ms) => format!(
             ": {rate:.0}/s x {answer_ms:.1} ms for an answer = {needed} connections needed; give -c {twice} or ws://",
             needed = (rate * answer_ms / 1e3).ceil(),
             twice = (2.0 * rate * answer_ms / 1e3).ceil(),
         ),
         None => "; give more with -c, or use ws://".to_owned(),
-    };
-    findings.add(
-        verdict,
-        &format!(
-            "{:.2} % of the transactions waited for a free connection{lift}",
-            share * 100.0
-        ),
-    );
+    }
 }
 
-/// The verdict on a share of transactions that were late because of the generator.
-fn of_share(share: f64) -> Option<ScheduleVerdict> {
-    if share > LATE_SHARE_INVALID {
-        Some(ScheduleVerdict::Invalid)
-    } else if share > LATE_SHARE_DEGRADED {
-        Some(ScheduleVerdict::Degraded)
-    } else {
-        None
+/// The verdict on transactions that the generator kept, of which so many left more than a millisecond late, and so many
+/// so late that the load was another one.
+fn of_late(
+    summary: &Summary,
+    context: JudgeContext,
+    late: u64,
+    displaced: u64,
+) -> Option<(ScheduleVerdict, String)> {
+    let share = |count: u64| count as f64 / summary.offered.sent.max(1) as f64;
+    let words = |count, of| format!("{:.2} % of the transactions {of}", share(count) * 100.0);
+    let limit = if context.strict { late } else { displaced };
+    if share(limit) > LATE_SHARE_INVALID && (limit >= HANDFUL || context.strict) {
+        let of = match context.strict {
+            true => "left more than 1 ms late",
+            false => "left outside their step or more than 1 s late",
+        };
+        return Some((ScheduleVerdict::Invalid, words(limit, of)));
     }
+    (share(late) > LATE_SHARE_DEGRADED).then(|| {
+        (
+            ScheduleVerdict::Degraded,
+            words(late, "left more than 1 ms late"),
+        )
+    })
 }
 
 fn limits() -> Vec<String> {
     vec![
         format!(
-            "late by cause schedule or source, or by cause connection: degraded above {} % of the sent, invalid above {} %",
+            "more than 1 ms late by cause schedule or source, or by cause connection: degraded above {} % of the sent; \
+             outside their step or more than 1 s late: invalid above {} %; with --strict, invalid above {} % more than 1 \
+             ms late",
             LATE_SHARE_DEGRADED * 100.0,
+            LATE_SHARE_INVALID * 100.0,
             LATE_SHARE_INVALID * 100.0
         ),
         format!("a stall of the generator: degraded from {STALL_DEGRADED_MS} ms"),

@@ -1,11 +1,12 @@
 //! Which steps a target sustained, and when a ramp has saturated it.
 
+use crate::format::evidence::StepTerms;
 use crate::format::evidence::{Excess, Shortfall};
 use crate::format::rows::StepRow;
 use crate::format::summary::Knee;
 use crate::limits::{
-    BACKLOG_BLOCKS, LEFT_BEHIND_BLOCKS, LEFT_BEHIND_S, MIN_OFFERED, SATURATED_STEPS, STALLED_STEPS,
-    SUSTAINED_SHARE,
+    BACKLOG_BLOCKS, DISPLACED_PART, HANDFUL, LEFT_BEHIND_BLOCKS, LEFT_BEHIND_S, MIN_OFFERED,
+    SATURATED_STEPS, STALLED_STEPS, SUSTAINED_SHARE,
 };
 use crate::stats::silence;
 
@@ -18,22 +19,28 @@ pub struct RampJudgement {
     pub reason: String,
     /// Whether a ramp without a last step has found what it looked for.
     pub saturated: bool,
-    /// Whether as many steps as end it otherwise, and as many again, failed in a row by stalls.
+    /// Whether as many steps as end it otherwise, and as many again, failed in a row and most of them say nothing of
+    /// their rate.
     pub stalled: bool,
-    /// The first step that failed because of a stall and was not offered again.
+    /// The first step that says nothing of its rate and was not offered again.
     pub again: Option<u32>,
 }
 
 /// Judges every step, in order; `None` for one that was sustained, too small to tell, or cut off before
-/// its transactions had time for their fates. `followed` says whether blocks were watched.
+/// its transactions had time for their fates.
 ///
-/// A step is judged by its cohort, the transactions due in it: under 95 % of them accepted, or committed
-/// with code 0, while they were awaited (see [`StepRow::awaited_s`]), or sent late because of the node.
+/// A step is judged by its cohort, the transactions due in it: under 95 % of what was offered of it accepted, or
+/// committed with code 0, while they were awaited (see [`StepRow::awaited_s`]), or sent after it because of the node.
+/// It was offered when no more than 5 % of it were out of it by the generator's doing (see [`Displaced`]): how late
+/// they left within it decides how exact its latencies are, not what the node sustained.
 /// A chain that is a little too slow shows earlier in its rate between the step's first and last block
 /// (free of edges); as that is noisy in short steps, it counts only with a backlog that a healthy
 /// chain, which empties its mempool with every block, would not have, or with one that grew in the step
 /// by what its blocks left.
-pub fn excesses(steps: &[StepRow], followed: bool) -> Vec<Option<Excess>> {
+///
+/// [`Displaced`]: crate::Displaced
+pub fn excesses(steps: &[StepRow], terms: StepTerms) -> Vec<Option<Excess>> {
+    let followed = terms.followed;
     let (mut span_s, mut blocks) = (0.0, 0);
     steps
         .iter()
@@ -43,11 +50,12 @@ pub fn excesses(steps: &[StepRow], followed: bool) -> Vec<Option<Excess>> {
             let gap_s = silence(step, followed);
             let is_stall = gap_s >= silence::ordinary_s(blocks, span_s - gap_s, followed);
             let shortfall = is_judged(step)
-                .then(|| shortfall(step, followed, is_stall))
+                .then(|| shortfall(step, terms, is_stall))
                 .flatten();
+            let is_stall = is_stall && rest_kept_up(step, gap_s, followed);
             shortfall.map(|shortfall| Excess {
                 shortfall,
-                stall_s: (is_stall && rest_kept_up(step, gap_s, followed)).then_some(gap_s),
+                stall_s: is_stall.then_some(gap_s),
             })
         })
         .collect()
@@ -64,26 +72,67 @@ fn is_judged(step: &StepRow) -> bool {
 }
 
 /// `silent`: whether the node gave no sign for long; then connections are short because of it.
-fn shortfall(step: &StepRow, followed: bool, silent: bool) -> Option<Shortfall> {
-    let share = |count: u64| count as f64 / step.counts.offered as f64;
-    let (cohort, late) = (&step.cohort, &step.late);
-    let (sent, accepted) = (share(cohort.due_sent), share(cohort.due_accepted));
-    let own_late = late.by_generator() + if silent { 0 } else { late.connection };
-    if share(own_late) > 1.0 - SUSTAINED_SHARE && own_late > late.node {
-        return Some(Shortfall::Offered((1.0 - share(own_late)).min(sent)));
+fn shortfall(step: &StepRow, terms: StepTerms, silent: bool) -> Option<Shortfall> {
+    let offered = step.counts.offered as f64;
+    let lost = not_offered(step, terms, silent);
+    let is_offered = lost < HANDFUL && !terms.strict || too_many(lost, offered).is_none();
+    if !is_offered {
+        return Some(Shortfall::Offered(1.0 - lost as f64 / offered));
     }
+    let shortfall = nodes_shortfall(step, terms.followed, offered - lost as f64)?;
+    let late = own_late(step, silent);
+    let is_shaken = too_many(late, offered).is_some()
+        && late > step.late.node
+        && step.latency.lateness_p99_ms > Some(step.span_s() * 1e3 / DISPLACED_PART as f64);
+    // What the generator kept and then sent at once may be what was refused.
+    Some(match is_shaken {
+        true => Shortfall::Offered(1.0 - late as f64 / offered),
+        false => shortfall,
+    })
+}
+
+/// The share, where it is more than a step that was sustained may miss.
+fn too_many(count: u64, offered: f64) -> Option<f64> {
+    let share = count as f64 / offered;
+    (share > 1.0 - SUSTAINED_SHARE).then_some(share)
+}
+
+/// Sent more than a millisecond late by the generator's doing.
+const fn own_late(step: &StepRow, silent: bool) -> u64 {
+    let connection = if silent { 0 } else { step.late.connection };
+    step.late.by_generator() + connection
+}
+
+/// How many transactions of the step the generator did not offer in it.
+fn not_offered(step: &StepRow, terms: StepTerms, silent: bool) -> u64 {
+    let (cohort, late) = (&step.cohort, own_late(step, silent));
+    let is_generators = late > step.late.node;
+    if terms.strict {
+        return if is_generators { late } else { 0 };
+    }
+    let crowded = if silent { 0 } else { cohort.due_crowded };
+    // What had not left by the time the step was judged waited for the same as the rest.
+    let ended = cohort.due_sent + cohort.due_unsent;
+    let waiting = step.counts.offered.saturating_sub(ended);
+    let waiting = if is_generators { waiting } else { 0 };
+    cohort.due_behind + crowded + waiting
+}
+
+/// What the node did not do with as many as were offered to it.
+fn nodes_shortfall(step: &StepRow, followed: bool, offered: f64) -> Option<Shortfall> {
+    let share = |count: u64| (count as f64 / offered).min(1.0);
+    let cohort = &step.cohort;
+    let accepted = share(cohort.due_accepted);
     if accepted < SUSTAINED_SHARE {
         return Some(Shortfall::Accepted(accepted));
     }
-    let held_up = share(late.node);
-    if held_up > 1.0 - SUSTAINED_SHARE {
+    if let Some(held_up) = too_many(cohort.due_held_up, offered) {
         return Some(Shortfall::Late(held_up));
     }
     if !followed {
         return None;
     }
-    let failed = share(cohort.due_commit_failed);
-    if failed > 1.0 - SUSTAINED_SHARE {
+    if let Some(failed) = too_many(cohort.due_commit_failed, offered) {
         return Some(Shortfall::FailedInBlocks(failed));
     }
     let committed = share(cohort.due_committed);
@@ -177,9 +226,9 @@ impl Judged<'_> {
 }
 
 /// The steps that are judged, in order; one that was offered again at its first place.
-fn judged(steps: &[StepRow], followed: bool) -> Vec<Judged<'_>> {
+fn judged(steps: &[StepRow], terms: StepTerms) -> Vec<Judged<'_>> {
     let mut judged: Vec<Judged<'_>> = Vec::new();
-    let with_excess = steps.iter().zip(excesses(steps, followed));
+    let with_excess = steps.iter().zip(excesses(steps, terms));
     for (step, excess) in with_excess.filter(|(step, _)| is_judged(step)) {
         let first = step
             .again_of
@@ -200,19 +249,19 @@ fn judged(steps: &[StepRow], followed: bool) -> Vec<Judged<'_>> {
 }
 
 /// Judges a ramp from its closed steps, in order.
-pub fn ramp(steps: &[StepRow], followed: bool) -> RampJudgement {
-    let judged = judged(steps, followed);
+pub fn ramp(steps: &[StepRow], terms: StepTerms) -> RampJudgement {
+    let judged = judged(steps, terms);
     let (knee, reason) = knee(&judged);
-    let is_stall = |excess: &Excess| excess.stall_s.is_some();
-    let once = |it: &&Judged<'_>| it.before.is_none() && it.excess.as_ref().is_some_and(is_stall);
+    let once = |it: &&Judged<'_>| it.before.is_none() && it.excess.is_some_and(|it| it.is_open());
     let failed = || judged.iter().rev().map_while(|it| it.excess);
-    let stalled = failed().filter(is_stall).count();
-    let twice = |it: &Judged<'_>| it.before.is_some() && it.excess.is_some();
+    let open = failed().filter(Excess::is_open).count();
+    // A stall says nothing about the rate; a second one at the same step does.
+    let twice =
+        |it: &Judged<'_>| it.before.is_some() && it.excess.is_some_and(|it| it.is_the_nodes());
     RampJudgement {
         knee,
         reason,
-        // A stall says nothing about the rate; a second one at the same step does.
-        saturated: failed().count() - stalled >= SATURATED_STEPS || judged.iter().any(twice),
+        saturated: failed().count() - open >= SATURATED_STEPS || judged.iter().any(twice),
         stalled: failed().count() >= STALLED_STEPS,
         again: judged.iter().find(once).map(Judged::number),
     }
@@ -243,7 +292,9 @@ fn knee(judged: &[Judged<'_>]) -> (Option<Knee>, String) {
     };
     let (sustained, beyond) = judged.split_at(last + 1);
     let exceptions = exceptions(sustained);
-    let Some(next) = beyond.first() else {
+    let is_the_nodes = |it: &&Judged<'_>| it.excess.is_some_and(|excess| excess.is_the_nodes());
+    let limit = beyond.iter().find(is_the_nodes);
+    let Some(next) = limit.or(beyond.first()) else {
         let text = format!(
             "every step was sustained{exceptions}: the knee lies above the highest rate offered"
         );
@@ -257,20 +308,20 @@ fn knee(judged: &[Judged<'_>]) -> (Option<Knee>, String) {
         next.step.rate_tps,
         next.words()
     );
-    let is_the_nodes = |it: &Judged<'_>| it.excess.is_some_and(|excess| excess.is_the_nodes());
-    let knee = beyond.iter().any(is_the_nodes).then_some(Knee {
+    let knee = limit.map(|_| Knee {
         rate_tps: top.step.rate_tps,
         step: Some(top.step.step),
     });
     (knee, text)
 }
 
-/// The last sustained step with fewer failed than sustained ones up to it: more are no exceptions.
+/// The last sustained step with fewer failed than sustained ones up to it: more are no exceptions. What was not offered
+/// speaks for neither.
 fn last_sustained(judged: &[Judged<'_>]) -> Option<usize> {
     let (mut sustained, mut failed, mut last) = (0, 0, None);
     for (place, it) in judged.iter().enumerate() {
         match it.excess {
-            Some(_) => failed += 1,
+            Some(excess) => failed += u64::from(excess.is_the_nodes()),
             None => {
                 sustained += 1;
                 if failed < sustained {

@@ -35,6 +35,8 @@ pub(crate) struct Segments {
     warmup: Nanos,
     /// Where offering ended, once known.
     cut: Option<Nanos>,
+    /// How long the latest steps are planned to be, by their positions in the profile.
+    lengths: VecDeque<(u32, Option<Nanos>)>,
 }
 
 impl Segments {
@@ -45,6 +47,7 @@ impl Segments {
             end: Nanos::ZERO,
             warmup,
             cut: None,
+            lengths: VecDeque::new(),
         };
         segments.extend(plan);
         segments
@@ -81,6 +84,17 @@ impl Segments {
         let start = self.end;
         let offering = self.cut.is_none_or(|cut| start < cut);
         let step = offering.then(|| plan.step_at(start)).flatten();
+        if let Some(step) = &step
+            && self
+                .lengths
+                .back()
+                .is_none_or(|(last, _)| *last != step.index)
+        {
+            let length = step.end.map(|end| end.saturating_sub(step.start));
+            self.lengths.push_back((step.index, length));
+            self.lengths
+                .drain(..self.lengths.len().saturating_sub(MAX_LENGTHS));
+        }
         let mut end = next_second(start);
         if let Some(step_end) = step.as_ref().and_then(|step| step.end) {
             end = end.min(step_end);
@@ -99,6 +113,12 @@ impl Segments {
             span,
         });
         self.end = end;
+    }
+
+    /// How long a step is planned to be; `None` of one without an end, or long past.
+    pub(crate) fn length_of(&self, step: u32) -> Option<Nanos> {
+        let mut latest = self.lengths.iter().rev();
+        latest.find(|(index, _)| *index == step)?.1
     }
 
     /// Takes the first open segment out; there is always another one to open.
@@ -181,3 +201,5 @@ fn next_second(t: Nanos) -> Nanos {
 }
 
 const MAX_SPARE: usize = 4;
+/// Steps whose length is known: a transaction leaves within a few of its own.
+const MAX_LENGTHS: usize = 64;

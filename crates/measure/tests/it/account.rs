@@ -301,45 +301,40 @@ fn two_followers_give_each_block_once_with_its_earliest_observation() {
 
 #[test]
 fn the_generators_own_lateness_costs_the_verdict_and_the_nodes_does_not() {
-    let verdict = |cause: Cause, late: u64| {
+    let verdict = |cause: Cause, late: u64, late_ms: u64, strict: bool| {
         let folder = Folder::new();
-        let mut recorder = folder.recorder(config(), SchedulePlan::new(constant("100/s", "1s")));
+        let config = RecorderConfig {
+            strict,
+            followers: 0,
+            ..config()
+        };
+        let mut recorder = folder.recorder(config, SchedulePlan::new(constant("100/s", "1s")));
         for index in 0..100 {
             let due = ms(index * 10);
             let is_late = index < late;
-            let mut event = sent(
-                index,
-                due,
-                due.saturating_add(ms(if is_late { 5 } else { 0 })),
-            );
+            let lateness = ms(if is_late { late_ms } else { 0 });
+            let mut event = sent(index, due, due.saturating_add(lateness));
             event.cause = if is_late { cause } else { Cause::OnTime };
             recorder.sent(&event);
-            recorder.answered(&answered(
-                index,
-                event.sent.saturating_add(ms(1)),
-                Reply::Accepted,
-            ));
+            let at = event.sent.saturating_add(ms(1));
+            recorder.answered(&answered(index, at, Reply::Accepted));
         }
-        recorder.finish(end(100, ms(1_000), ms(1_100))).summary
+        let summary = recorder.finish(end(100, ms(1_000), ms(1_100))).summary;
+        (summary.verdict.schedule, summary.limited_by)
     };
-    assert_eq!(
-        verdict(Cause::Schedule, 1).verdict.schedule,
-        ScheduleVerdict::Valid
-    );
-    assert_eq!(
-        verdict(Cause::Schedule, 2).verdict.schedule,
-        ScheduleVerdict::Degraded
-    );
-    assert_eq!(
-        verdict(Cause::Source, 6).verdict.schedule,
-        ScheduleVerdict::Invalid
-    );
-    assert_eq!(verdict(Cause::Source, 6).limited_by, LimitedBy::Source);
-    assert_eq!(
-        verdict(Cause::Node, 100).verdict.schedule,
-        ScheduleVerdict::Valid
-    );
-    assert_eq!(verdict(Cause::Node, 100).limited_by, LimitedBy::Node);
+    use LimitedBy::{Nothing, Source};
+    use ScheduleVerdict::{Degraded, Invalid, Valid};
+    // A millisecond is in the latencies; the load is the load.
+    assert_eq!(verdict(Cause::Schedule, 1, 5, false), (Valid, Nothing));
+    assert_eq!(verdict(Cause::Schedule, 2, 5, false), (Degraded, Nothing));
+    assert_eq!(verdict(Cause::Schedule, 60, 5, false), (Degraded, Nothing));
+    assert_eq!(verdict(Cause::Source, 6, 1_001, false), (Invalid, Source));
+    assert_eq!(verdict(Cause::Source, 5, 1_001, false), (Degraded, Source));
+    assert_eq!(verdict(Cause::Source, 6, 5, true), (Invalid, Nothing));
+    assert_eq!(verdict(Cause::Node, 100, 5, false), (Valid, Nothing));
+    // Of the last six the node let go after the second in which they were due.
+    let held_up = verdict(Cause::Node, 100, 60, false);
+    assert_eq!(held_up, (Valid, LimitedBy::Node));
 }
 
 #[test]
@@ -365,8 +360,7 @@ fn too_few_connections_are_the_generators_limit_and_the_verdict_says_what_lifts_
     assert_eq!(verdict.schedule, ScheduleVerdict::Invalid);
     let reason = &verdict.reasons[0];
     assert!(
-        reason
-            .contains("99.00 % of the transactions waited for a free connection: 100/s x 20.0 ms")
+        reason.contains("for lack of a free connection: 100/s x 20.0 ms")
             && reason.contains("= 2 connections needed; give -c 4 or ws://"),
         "{reason}"
     );
@@ -394,7 +388,8 @@ fn what_is_not_sent_costs_the_verdict_and_stays_in_the_account() {
         "{:?}",
         summary.verdict
     );
-    assert_eq!(summary.limited_by, LimitedBy::Node);
+    // The node did not keep anything from being sent: that is another reason.
+    assert_eq!(summary.limited_by, LimitedBy::Connection);
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl Model {
             let taken = (index - committed).min(room as u64);
             let txs: Vec<u64> = (committed..committed + taken).collect();
             committed += taken;
-            recorder.block(block(second, observed, &txs));
+            recorder.block(block(second / self.every_s, observed, &txs));
             marks.push(BlockMark {
                 observed,
                 committed: taken,
@@ -120,7 +120,10 @@ impl Model {
                 due: schedule.due(index).unwrap(),
                 at: Nanos::from_secs(self.ended_s()),
                 step: 0,
-                reason: UnsentReason::Deadline,
+                reason: match self.cause {
+                    Cause::Node => UnsentReason::Node,
+                    _ => UnsentReason::Deadline,
+                },
             });
         }
         let (until, ended) = (
@@ -222,7 +225,8 @@ fn a_point_that_is_shorter_than_two_blocks_is_undecided_and_a_longer_one_is_told
     };
     for (rate, finding) in [(50.0, Finding::Held), (200.0, Finding::Broken)] {
         let mut model = long;
-        assert_eq!(model.offer(rate).finding, finding);
+        let judged = model.offer(rate);
+        assert_eq!(judged.finding, finding, "{judged:?}");
     }
 }
 
@@ -269,7 +273,8 @@ fn a_generator_with_too_few_connections_never_yields_a_knee_and_says_how_many_it
     );
     // What the node holds up is the node's: the rate is broken.
     model.cause = Cause::Node;
-    assert_eq!(model.offer(150.0).finding, Finding::Broken);
+    let judged = model.offer(150.0);
+    assert_eq!(judged.finding, Finding::Broken, "{judged:?}");
 }
 
 #[test]

@@ -17,7 +17,8 @@ pub(super) struct Blockage {
     node_until: Nanos,
     /// Whether it was noted in this turn of the loop.
     ongoing: bool,
-    /// When the connections were last examined for the cause.
+    /// What keeps connections busy, and when they were last examined for that.
+    judged: Option<Cause>,
     judged_at: Nanos,
 }
 
@@ -50,23 +51,27 @@ impl Blockage {
         at < self.until
     }
 
-    /// Notes that no connection has room for what is due since `oldest`. `judge` examines them all;
-    /// under a lasting backlog the question comes with every answer, so its answer stands for
-    /// [`LATE_LIMIT`].
+    /// Whether the node keeps the connections busy, or they are too few. `judge` examines them all; under a lasting
+    /// backlog the question comes with every answer, so its answer stands for [`LATE_LIMIT`].
+    pub(super) fn judged(&mut self, now: Nanos, judge: impl FnOnce() -> Cause) -> Cause {
+        let recent = now.saturating_sub(self.judged_at) < LATE_LIMIT;
+        match self.judged.filter(|_| recent) {
+            Some(cause) => cause,
+            None => {
+                self.judged_at = now;
+                *self.judged.insert(judge())
+            }
+        }
+    }
+
+    /// Notes that there is no room for what is due since `oldest`.
     pub(super) fn note_no_room(
         &mut self,
         now: Nanos,
         oldest: Nanos,
         judge: impl FnOnce() -> Cause,
     ) {
-        let recent = now.saturating_sub(self.judged_at) < LATE_LIMIT;
-        let cause = match self.cause {
-            Some(cause @ (Cause::Node | Cause::Connection)) if recent => cause,
-            _ => {
-                self.judged_at = now;
-                judge()
-            }
-        };
+        let cause = self.judged(now, judge);
         self.note(cause, now);
         if oldest <= self.held_until && self.held_until > Nanos::ZERO {
             self.node_until = now;

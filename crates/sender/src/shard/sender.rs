@@ -257,16 +257,15 @@ impl<'a, T: Protocol, P: Platform> Sender<'a, T, P> {
         }
         self.links.open_for(self.backlog.len(), now);
         if self.has_waiting() {
-            match self.backlog.front() {
-                // The limit in flight is there to wait for the node's answers.
-                None => self.blockage.note(Cause::Node, now),
-                Some(oldest) if !self.blockage.is_ongoing() => {
-                    let (links, as_of) = (&self.links, self.awake_until);
-                    let account = self.account_of(oldest);
-                    self.blockage
-                        .note_no_room(now, oldest.at, || links.why_no_room(as_of, account));
-                }
-                Some(_) => {}
+            let oldest = self.backlog.front();
+            if oldest.is_none() || !self.blockage.is_ongoing() {
+                let (links, as_of) = (&self.links, self.awake_until);
+                let account = oldest.and_then(|oldest| self.account_of(oldest));
+                // What the limit in flight holds back is still in the schedule.
+                let since = oldest.map(|oldest| oldest.at).or(self.pace.next_at());
+                self.blockage.note_no_room(now, since.unwrap_or(now), || {
+                    links.why_no_room(as_of, account)
+                });
             }
         } else if waited {
             self.blockage.ended(self.links.now());
@@ -294,7 +293,12 @@ impl<'a, T: Protocol, P: Platform> Sender<'a, T, P> {
                 self.reporter.stalled(now.saturating_sub(due.at));
             }
             if full {
-                self.unsent(due, now, self.reason_now(UnsentReason::MaxInFlight));
+                let (links, as_of) = (&self.links, self.awake_until);
+                let reason = match self.blockage.judged(now, || links.why_no_room(as_of, None)) {
+                    Cause::Node => UnsentReason::Node,
+                    _ => UnsentReason::MaxInFlight,
+                };
+                self.unsent(due, now, reason);
             } else {
                 self.backlog.push_back(due);
             }
@@ -345,7 +349,11 @@ impl<'a, T: Protocol, P: Platform> Sender<'a, T, P> {
             && !self.rules.catch_up.admits(due.at, now)
         {
             self.backlog.pop_front();
-            self.unsent(due, now, UnsentReason::CatchUp);
+            let reason = match self.blockage.cause_of(due, now) {
+                Cause::Node => UnsentReason::Node,
+                _ => UnsentReason::CatchUp,
+            };
+            self.unsent(due, now, reason);
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use measure::judge::Onset;
+use measure::judge::{Onset, StepTerms};
 use measure::{Counters, Counts, LiveView, NodeLimits, SeriesRow, StepRow};
 use pacing::{Nanos, Profile};
 use parking_lot::Mutex;
@@ -28,6 +28,8 @@ pub struct RunInfo {
     pub planned: Option<u64>,
     /// Whether blocks are followed.
     pub follows: bool,
+    /// How steps are judged.
+    pub terms: StepTerms,
     /// How long the drain may last.
     pub drain_timeout: Nanos,
     /// What the nodes take at most.
@@ -51,6 +53,7 @@ impl RunInfo {
             duration: plan.duration(),
             planned: plan.planned(),
             follows: plan.follow,
+            terms: plan.step_terms(),
             drain_timeout: plan.rules.drain_timeout,
             limits: NodeLimits::default(),
             nodes,

@@ -156,7 +156,7 @@ pub fn assemble(run: &RecordedRun, max_txs: u64) -> anyhow::Result<RunReport> {
         notes: run.notes().to_vec(),
         links: links(run.path()),
         onsets: judge::onsets(&summary.evidence),
-        excesses: judge::excesses(&summary.steps, summary.followed),
+        excesses: judge::excesses(&summary.steps, summary.step_terms()),
         course: course(run)?,
         answers: answers(run)?,
         nodes: run.rows_if_any()?,

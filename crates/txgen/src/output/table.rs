@@ -189,7 +189,7 @@ fn millis(value: f64) -> String {
 
 fn steps(summary: &Summary) -> String {
     let steps: &[StepRow] = &summary.steps;
-    let excesses = judge::excesses(steps, summary.followed);
+    let excesses = judge::excesses(steps, summary.step_terms());
     let skipped = steps.len().saturating_sub(MAX_STEPS_SHOWN);
     let rows = steps.iter().zip(&excesses).skip(skipped);
     let table = Table::of(rows)

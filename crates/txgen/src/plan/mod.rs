@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use chain::{Chain, LoadOptions, NodeOptions, Table, Workload};
 use measure::KeptRows;
+use measure::judge::StepTerms;
 use pacing::Nanos;
 use rpc::{BroadcastMethod, Trust};
 
@@ -86,6 +87,8 @@ pub struct Plan {
     pub threads: NonZeroU32,
     /// Whether blocks are followed.
     pub follow: bool,
+    /// Whether the schedule counts as kept only to the millisecond.
+    pub strict: bool,
     /// Conditions on the summary.
     pub thresholds: Vec<Threshold>,
     /// Conditions that end the run when they are broken.
@@ -162,6 +165,7 @@ impl Plan {
             warmup,
             rules: settings.rules,
             follow: !settings.no_follow,
+            strict: settings.strict,
             rows: settings.rows,
             profiled: settings.profile_pid,
             sources: settings.source_address,
@@ -179,6 +183,14 @@ impl Plan {
             follow: self.follow,
             batch: self.node_options.batch,
             workload: Arc::clone(&self.workload),
+        }
+    }
+
+    /// How the steps of its run are judged.
+    pub(crate) const fn step_terms(&self) -> StepTerms {
+        StepTerms {
+            followed: self.follow,
+            strict: self.strict,
         }
     }
 

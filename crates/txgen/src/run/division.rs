@@ -36,7 +36,7 @@ impl<'a> Division<'a> {
         };
         let repeats = self.plan.part.is_whole() && self.plan.workload.count().is_none();
         let how = (*stop_when_saturated, repeats);
-        Some(Ramp::new(schedule.clone(), how, self.plan.follow))
+        Some(Ramp::new(schedule.clone(), how, self.plan.step_terms()))
     }
 
     /// What the source of a shard makes.

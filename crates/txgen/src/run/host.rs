@@ -74,6 +74,7 @@ fn plan_document(plan: &Plan) -> PlanDocument {
         signed_ahead: plan.signed_ahead,
         observe: plan.observe.iter().map(ToString::to_string).collect(),
         follow: plan.follow,
+        strict: plan.strict,
         rows: plan.rows,
         checked: plan.is_checked(),
         shard: ShardName {

@@ -1,15 +1,16 @@
 //! The course of a ramp: when it ends, and which of its steps are offered again.
 //!
-//! A step that failed because of a stall says nothing about its rate, so it is offered once more: where the
-//! next step would begin, or behind the last one after a pause. Due times up to there stay what they were.
+//! A step in which the node or the generator stood still says nothing about its rate, so it is offered once more: where
+//! the next step would begin, or behind the last one after a pause. Due times up to there stay what they were.
 
-use measure::{StepRow, judge};
+use measure::StepRow;
+use measure::judge::{self, StepTerms};
 use pacing::{Nanos, Schedule};
 
 /// A ramp, seen from its closed steps.
 pub(super) struct Ramp {
     schedule: Schedule,
-    followed: bool,
+    terms: StepTerms,
     /// Whether it ends when the target is saturated.
     until_saturated: bool,
     /// Whether steps may be offered again.
@@ -45,14 +46,14 @@ impl Ramp {
     pub(super) fn new(
         schedule: Schedule,
         (until_saturated, repeats): (bool, bool),
-        followed: bool,
+        terms: StepTerms,
     ) -> Self {
         let profile = schedule.profile();
         let steps_are_kept = profile.duration().is_none() || profile.step_count() < MOST_STEPS;
         Self {
             repeats: repeats && profile.name() == "ramp" && steps_are_kept,
             schedule,
-            followed,
+            terms,
             until_saturated,
             steps: Vec::new(),
             known_at: Nanos::ZERO,
@@ -72,7 +73,7 @@ impl Ramp {
         if self.over || now < self.known_at || !(self.repeats || self.until_saturated) {
             return Course::Same;
         }
-        let judgement = judge::ramp(&self.steps, self.followed);
+        let judgement = judge::ramp(&self.steps, self.terms);
         // One that fails a second time shows that the others would, too.
         let again = judgement
             .again
@@ -117,7 +118,7 @@ impl Ramp {
             schedule: self.schedule.clone(),
             from,
             text: format!(
-                "step {step} failed because of a stall: it is offered again from {begins:.1} s on"
+                "step {step} says nothing of its rate, because the node or the generator stood still: it is offered again from {begins:.1} s on"
             ),
         }
     }
@@ -153,6 +154,11 @@ mod tests {
 
     use super::*;
 
+    const TERMS: StepTerms = StepTerms {
+        followed: true,
+        strict: false,
+    };
+
     fn per_second(rate: u64) -> Rate {
         Rate::per_second(rate).unwrap()
     }
@@ -166,7 +172,7 @@ mod tests {
     }
 
     fn ramp(to: Option<u64>) -> Ramp {
-        Ramp::new(schedule(to), (to.is_none(), true), true)
+        Ramp::new(schedule(to), (to.is_none(), true), TERMS)
     }
 
     /// The row of a step of the schedule as it is by now, of which this share was taken.
@@ -245,7 +251,7 @@ mod tests {
             };
             assert_eq!(
                 text,
-                "step 2 failed because of a stall: it is offered again from 40.0 s on"
+                "step 2 says nothing of its rate, because the node or the generator stood still: it is offered again from 40.0 s on"
             );
             let expected = [
                 (100.0, None),
@@ -347,7 +353,7 @@ mod tests {
 
     #[test]
     fn a_part_of_a_load_keeps_the_schedule_that_was_agreed_on() {
-        let mut part = Ramp::new(schedule(Some(500)), (false, false), true);
+        let mut part = Ramp::new(schedule(Some(500)), (false, false), TERMS);
         let row = stalled(&part, 0);
         assert!(matches!(look(&mut part, &row), Course::Same));
         assert!(!part.may_go_on());

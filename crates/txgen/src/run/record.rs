@@ -148,6 +148,7 @@ impl<'a> Recording<'a> {
             rows: plan.rows,
             checked: plan.is_checked(),
             waits_at: plan.rules.waits_at(),
+            strict: plan.strict,
             block_gas: channels.block_gas,
             max_pending: usize::try_from(plan.rules.max_in_flight.get())
                 .unwrap_or(usize::MAX)

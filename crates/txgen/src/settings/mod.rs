@@ -193,6 +193,11 @@ pub struct Settings {
     #[arg(long, value_name = "N", help_heading = TRANSACTIONS, hide_short_help = true)]
     pub signed_ahead: Option<NonZeroU32>,
 
+    /// Count the schedule as kept only to the millisecond: a run or step of which more than 5 % left more
+    /// than 1 ms late by the generator's fault is invalid.
+    #[arg(long, help_heading = RECORDING, hide_short_help = true)]
+    pub strict: bool,
+
     /// A condition that must hold while the run goes on, in the grammar of --threshold; may be
     /// repeated. Once a second it is checked on everything so far, and the run ends early, drained and
     /// written, when one is broken. Exit code 99.

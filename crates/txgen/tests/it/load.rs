@@ -129,16 +129,20 @@ fn past_the_limit_in_flight_transactions_are_counted_as_unsent() {
          --drain-timeout 200ms --out run --endpoints {}",
         node.ws_url()
     ));
-    ended
-        .expect(98)
-        .prints("max_in_flight: 450")
-        .prints("invalid");
     let summary = place.run("run").summary();
     summary.assert_conserved();
+    let unsent = |reason| summary.count(&format!("offered.unsent_by_reason.{reason}"));
+    // Those that fell due before its silence was long.
+    let own = unsent("max_in_flight");
+    assert_eq!(own + unsent("node"), 450);
+    if own > 5 {
+        ended.expect(98).prints("invalid");
+    } else {
+        ended.ends_as_judged(0, &summary);
+    }
     assert_eq!(summary.count("offered.planned"), 500);
     assert_eq!(summary.count("fate.sent"), 50);
     assert_eq!(summary.count("fate.unanswered"), 50);
-    assert_eq!(summary.count("offered.unsent_by_reason.max_in_flight"), 450);
 }
 
 /// 200 in a second over one connection that hangs for 500 ms from the 20th on.
@@ -158,10 +162,11 @@ fn run_into_a_hang(catch_up: &str) -> Summary {
     assert_eq!(summary.count("offered.planned"), 200);
     assert_eq!(run.table("series.csv").sum("offered"), 200);
     let unsent = summary.count("offered.unsent");
-    assert_eq!(summary.count("offered.unsent_by_reason.catch_up"), unsent);
+    let own = summary.count("offered.unsent_by_reason.catch_up");
+    assert_eq!(own + summary.count("offered.unsent_by_reason.node"), unsent);
     assert_eq!(summary.count("fate.accepted"), 200 - unsent);
-    if unsent > 2 {
-        ended.expect(98).prints(&format!("catch_up: {unsent}"));
+    if own > 2 {
+        ended.expect(98).prints(&format!("catch_up: {own}"));
     } else {
         ended.ends_as_judged(0, &summary);
     }

@@ -44,5 +44,5 @@ fn field(value: &Value) -> String {
     }
 }
 
-/// A row of the widest table has 49 fields.
+/// A row of the widest table has some fifty fields.
 const ROW_BYTES: usize = 512;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use pacing::Nanos;
 
 use super::account::Figures;
-use crate::format::counts::{AddUp as _, CommittedAnyway, Counts, sum};
+use crate::format::cohort::Cohort;
+use crate::format::counts::{AddUp as _, CommittedAnyway, Counts, Displaced, sum};
 use crate::format::event::{Failure, UnsentReason};
 use crate::format::fate::{self, Fate, Offered};
 use crate::format::latency::{LatencyKind, LatencySet};
@@ -201,6 +202,7 @@ impl Unfinished {
             fate: self.fate(),
             late: LateCauses {
                 causes: sum(steps.iter().map(|step| &step.late)),
+                displaced: displaced(steps),
                 generator_max_ms: 0.0,
             },
             latency_ms: None,
@@ -261,6 +263,16 @@ impl Unfinished {
             errors_by_kind: fate::by_kind([0; Failure::ALL.len()]),
             ..Fate::default()
         }
+    }
+}
+
+/// What the rows of steps have of it, which is with what was given up.
+fn displaced(steps: &[StepRow]) -> Displaced {
+    let cohort: Cohort = sum(steps.iter().map(|step| &step.cohort));
+    Displaced {
+        behind: cohort.due_behind,
+        crowded: cohort.due_crowded,
+        held_up: cohort.due_held_up,
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Recorder, SecondBegin};
 use crate::format::SECOND;
 use crate::format::buckets::LatencyBuckets;
 use crate::format::cohort::{self, Cohorts};
-use crate::format::counts::{AddUp as _, Counts, Late};
+use crate::format::counts::{AddUp as _, Counts, Displaced, Late};
 use crate::format::latency::LatencySet;
 use crate::format::rows::{SeriesRow, StepRow};
 use crate::format::summary::Blocks;
@@ -26,6 +26,7 @@ pub(super) struct RunTotals {
     /// Counts of every closed segment.
     pub(super) counts: Counts,
     pub(super) late: Late,
+    pub(super) displaced: Displaced,
     /// Latencies of every closed segment after the warm-up.
     pub(super) latencies: LatencySet,
     /// Ages of what had not ended when it was last looked at, after the warm-up.
@@ -56,8 +57,8 @@ pub(super) struct StepUnderway {
 #[derive(Debug, Default)]
 pub(super) struct EndedSteps {
     cohorts: Cohorts,
-    /// Each with the instant until which its transactions are awaited.
-    waiting: VecDeque<(StepRow, Nanos)>,
+    /// Each with the instant until which its transactions are awaited, and whether it was offered to its end.
+    waiting: VecDeque<(StepRow, Nanos, bool)>,
     answers: Silence,
     blocks: Silence,
 }
@@ -246,16 +247,18 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         let end = self.step.end;
         let awaited = cohort::awaited(end, self.run.counts.blocks, !self.is_unfollowed());
         let until = end.saturating_add(awaited);
-        self.ended_steps.waiting.push_back((row, until));
+        let is_whole = step.end.is_none_or(|planned| end >= planned);
+        self.ended_steps.waiting.push_back((row, until, is_whole));
     }
 
     /// Writes the rows of the steps whose transactions have their fates, or had long enough for that, in
     /// order. `now` is the end of a segment, so the order in which sources report does not matter.
     fn judge_steps(&mut self, now: Nanos) {
         let followed = !self.is_unfollowed();
-        while let Some((row, until)) = self.ended_steps.waiting.front() {
+        while let Some((row, until, _)) = self.ended_steps.waiting.front() {
             let cohort = self.ended_steps.cohorts.of(row.step);
-            let is_ripe = now >= *until || cohort.is_settled(row.counts.offered, followed);
+            let is_settled = cohort.is_settled(row.counts.offered, followed);
+            let is_ripe = now >= *until || is_settled;
             if !is_ripe && self.ended_steps.waiting.len() <= cohort::MAX_OPEN {
                 return;
             }
@@ -273,11 +276,11 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     }
 
     fn write_step(&mut self, awaited_s: Option<f64>) {
-        let Some((mut row, _)) = self.ended_steps.waiting.pop_front() else {
+        let Some((mut row, _, is_whole)) = self.ended_steps.waiting.pop_front() else {
             return;
         };
         row.cohort = self.ended_steps.cohorts.take(row.step);
-        row.awaited_s = awaited_s;
+        row.awaited_s = awaited_s.filter(|_| is_whole);
         self.files.steps.push(&row);
         if self.step_rows.len() < MAX_STEP_ROWS {
             self.step_rows.push(row);

@@ -126,6 +126,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             context: JudgeContext {
                 checked: self.config.checked,
                 waits_at: self.config.waits_at,
+                strict: self.config.strict,
             },
             time: TimeSpans {
                 origin_unix_ns: self.config.origin_unix_ns,
@@ -139,6 +140,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             fate: self.tally.fate(),
             late: LateCauses {
                 causes: self.run.late,
+                displaced: self.run.displaced,
                 generator_max_ms: self.run.generator_late_max.as_millis_f64(),
             },
             latency_ms: self.run.latencies.summary(censored),

@@ -19,9 +19,10 @@ pub(crate) use self::close::growth;
 
 use self::close::{EndedSteps, RunTotals, StepUnderway};
 use crate::format::code::Codespace;
+use crate::format::counts::{AddUp as _, Displaced};
 use crate::format::event::{
-    Answered, BlockSeen, Cause, Failure, MempoolSample, ReconnectReason, Reconnected, Reply, Sent,
-    SourceId, Unsent,
+    Answered, BlockSeen, Cause, Failure, LATE_LIMIT, MempoolSample, ReconnectReason, Reconnected,
+    Reply, Sent, SourceId, Unsent,
 };
 use crate::format::hlog::{self, HlogWriter};
 use crate::format::latency::{LatencyKind, LatencySet};
@@ -69,6 +70,8 @@ pub struct RecorderConfig {
     pub checked: bool,
     /// How many may be in flight, where what is due beyond waits for them instead of being given up.
     pub waits_at: Option<u64>,
+    /// Whether the schedule counts as kept only to the millisecond (`--strict`).
+    pub strict: bool,
     /// Gas that a block may have, where that is limited and known.
     pub block_gas: Option<u64>,
     /// How ids are written in `txs.csv`.
@@ -94,6 +97,7 @@ impl RecorderConfig {
             hlog_interval_s: NonZeroU32::MIN,
             checked: true,
             waits_at: None,
+            strict: false,
             block_gas: None,
             ids: IdText::UpperHex,
             endpoints: Vec::new(),
@@ -207,13 +211,29 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         if sent.cause == Cause::Source {
             self.run.generator_late_max = self.run.generator_late_max.max(lateness);
         }
-        let span = &mut self.segment(sent.sent).span;
+        self.reach(sent.sent);
+        let displaced = match lateness > LATE_LIMIT {
+            true => self.displaced(sent, lateness),
+            false => Displaced::default(),
+        };
+        self.run.displaced.add_up(&displaced);
+        let span = &mut self.segments.at(sent.sent).span;
         span.counts.sent += 1;
         span.waiting.begin(sent.due);
         span.late.count(sent);
         span.endpoints.sent(sent.endpoint);
         span.latencies.record(LatencyKind::Lateness, lateness);
-        span.cohorts.of(sent.step).due_sent += 1;
+        let cohort = span.cohorts.of(sent.step);
+        cohort.due_sent += 1;
+        cohort.displace(displaced);
+    }
+
+    /// Whether one that left late was so late that the load was another one.
+    fn displaced(&mut self, sent: &Sent, lateness: Nanos) -> Displaced {
+        let step = self.segments.at(sent.sent).step.as_ref();
+        let in_step = step.is_some_and(|step| step.index == sent.step);
+        let length = self.segments.length_of(sent.step);
+        Displaced::sent(sent.cause, lateness, in_step, length)
     }
 
     /// A request ended.
@@ -276,7 +296,9 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.tally.unsent[unsent.reason as usize] += 1;
         let span = &mut self.segment(unsent.at).span;
         span.counts.unsent += 1;
-        span.cohorts.of(unsent.step).due_unsent += 1;
+        let cohort = span.cohorts.of(unsent.step);
+        cohort.due_unsent += 1;
+        cohort.displace(Displaced::unsent(unsent.reason));
         self.censor(LatencyKind::Lateness, unsent.due, unsent.at);
         self.censor(LatencyKind::AcceptResponse, unsent.due, unsent.at);
         if !self.is_unfollowed() {

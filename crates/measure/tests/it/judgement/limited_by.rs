@@ -89,14 +89,15 @@ fn a_flood_that_was_committed_whole_was_limited_by_its_concurrency() {
 
 #[test]
 fn the_generators_own_limits_are_named() {
-    let late = |cause: Cause| {
+    let late_by = |cause: Cause, by: u64| {
         let story = Story::of(constant("200/s", "10s"), |_, due| Course::Sent {
-            at: due + 20,
+            at: due + by,
             cause,
-            answer: Some((due + 22, Reply::Accepted)),
+            answer: Some((due + by + 2, Reply::Accepted)),
         });
         story.with_blocks(every_second(12), usize::MAX).summary()
     };
+    let late = |cause| late_by(cause, 1_100);
     for (cause, limit) in [
         (Cause::Schedule, LimitedBy::Schedule),
         (Cause::Source, LimitedBy::Source),
@@ -114,4 +115,22 @@ fn the_generators_own_limits_are_named() {
         assert_eq!(summary.knee, None);
     }
     assert_eq!(late(Cause::Node).limited_by, LimitedBy::Node);
+    // "Limited by the schedule", or by the node, of 2,000 transactions that were all committed.
+    for cause in [
+        Cause::Schedule,
+        Cause::Source,
+        Cause::Connection,
+        Cause::Node,
+    ] {
+        let summary = late_by(cause, 20);
+        assert_eq!(summary.fate.committed, 2_000);
+        assert_eq!(
+            summary.limited_by,
+            LimitedBy::Nothing,
+            "{:?}",
+            summary.evidence
+        );
+        assert_ne!(summary.verdict.schedule, ScheduleVerdict::Invalid);
+        assert!(summary.knee_reason.contains("every step was sustained"));
+    }
 }

@@ -93,7 +93,7 @@ fn quantiles_row(name: &str, color: Color, values: [impl Figure; 3]) -> Row<'_> 
 /// The last steps, and whether they were sustained.
 pub(super) fn steps(frame: &mut Frame, area: Rect, state: &LiveState) {
     let steps: Vec<StepRow> = state.steps.iter().cloned().collect();
-    let excesses = judge::excesses(&steps, state.info.follows);
+    let excesses = judge::excesses(&steps, state.info.terms);
     let room = usize::from(area.height.saturating_sub(3));
     let (heading, p95) = match state.info.follows {
         true => ("commit p95", "commit_p95_ms"),

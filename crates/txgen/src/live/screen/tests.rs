@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use measure::judge::Onset;
+use measure::judge::{Onset, StepTerms};
 use measure::{Counters, Counts, LatencyColumns, NodeLimits, SeriesRow, StepRow};
 use pacing::{Nanos, Profile};
 use ratatui::Terminal;
@@ -35,6 +35,10 @@ fn ninety_seconds() -> LiveState {
         planned: Some(150_150),
         profile: Some(profile),
         follows: true,
+        terms: StepTerms {
+            followed: true,
+            strict: false,
+        },
         drain_timeout: Nanos::from_secs(30),
         limits: NodeLimits {
             mempool_txs: Some(5_000),
