@@ -11,6 +11,7 @@ mod comet;
 mod dialects;
 mod help;
 mod http;
+mod node;
 mod program;
 mod queries;
 mod scripted;
@@ -20,6 +21,7 @@ pub use comet::{CometBft, CometError, CometOptions};
 pub use dialects::Dialect;
 pub use help::{complaints_about_examples, examples};
 pub use http::{Http, HttpAnswer, RawAnswer, exchange};
+pub use node::{Behaviour, FakeChain, FakeNode, Upgrades};
 pub use program::{Ended, Judged, Place, Running, wait_until};
 pub use queries::Exposition;
 pub use scripted::{

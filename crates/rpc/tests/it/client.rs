@@ -8,7 +8,7 @@ use rpc::{AnswerLimit, BroadcastMethod, Client, ClientError, ClientOptions};
 use serde_json::json;
 use testkit::{ScriptedServer, http_answer};
 
-use crate::fake_node::FakeNode;
+use testkit::FakeNode;
 
 fn client(url: &str) -> Client {
     Client::new(&url.parse().unwrap(), Duration::from_secs(20)).unwrap()
@@ -29,7 +29,7 @@ async fn status_error(answer: Vec<u8>) -> ClientError {
 
 #[tokio::test]
 async fn what_a_node_says_is_typed() {
-    let node = FakeNode::start();
+    let node = FakeNode::with_blocks();
     node.grow([2, 7]);
     // A WebSocket endpoint is asked over HTTP on the same port.
     let client = client(&format!("{}/websocket", node.url().replace("http", "ws")));

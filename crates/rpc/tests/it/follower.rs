@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::fake_node::{FakeNode, code, tx};
+use testkit::{FakeNode, Upgrades};
 
 /// A follower with its worker, and the laws that hold for every stream of events.
 pub struct Following {
@@ -128,15 +128,15 @@ fn check_blocks(blocks: &[FollowedBlock], first: u64, counts: &[usize]) {
         let txs: Vec<_> = (0..*count)
             .map(|at| {
                 (
-                    Sha256::digest(tx(block.height as usize, at)).into(),
-                    Some(code(at)),
+                    Sha256::digest(FakeNode::tx(block.height as usize, at)).into(),
+                    Some(FakeNode::code(at)),
                 )
             })
             .collect();
         assert_eq!(block.txs().collect::<Vec<_>>(), txs);
         assert!(block.codes_known);
         let bytes: usize = (0..*count)
-            .map(|at| tx(block.height as usize, at).len())
+            .map(|at| FakeNode::tx(block.height as usize, at).len())
             .sum();
         assert_eq!(block.bytes, bytes as u64);
     }
@@ -144,7 +144,7 @@ fn check_blocks(blocks: &[FollowedBlock], first: u64, counts: &[usize]) {
 
 #[tokio::test]
 async fn every_block_once_in_order_as_announced() {
-    let node = FakeNode::start();
+    let node = FakeNode::with_blocks();
     node.grow([3, 4]);
     let mut following = Following::start(&node.url(), options(Height::Next));
     following
@@ -171,8 +171,8 @@ async fn every_block_once_in_order_as_announced() {
 
 #[tokio::test]
 async fn polling_does_without_a_subscription() {
-    let node = FakeNode::start();
-    node.change(|chain| chain.websocket = false);
+    let node = FakeNode::with_blocks();
+    node.change(|chain| chain.upgrades = Upgrades::Refused);
     node.grow([7, 0, 8]);
     let mut following = Following::start(&node.url(), options(Height::At(1)));
     assert_eq!(
@@ -203,7 +203,7 @@ async fn polling_does_without_a_subscription() {
 
 #[tokio::test]
 async fn announced_blocks_have_no_resolution_and_a_lost_subscription_is_told() {
-    let node = FakeNode::start();
+    let node = FakeNode::with_blocks();
     node.grow([1]);
     let only_announced = FollowOptions {
         quiet_interval: Duration::from_secs(3_600),
@@ -229,7 +229,7 @@ async fn announced_blocks_have_no_resolution_and_a_lost_subscription_is_told() {
     let polled = |block: &FollowedBlock| block.resolution.is_some();
     let seen = following.blocks.iter().filter(|block| polled(block));
     assert!(seen.count() <= 2, "{:?}", following.blocks);
-    node.change(|chain| chain.websocket = false);
+    node.change(|chain| chain.upgrades = Upgrades::Refused);
     following
         .until(|event| matches!(event, FollowEvent::Disconnected { .. }))
         .await;
@@ -243,7 +243,7 @@ async fn announced_blocks_have_no_resolution_and_a_lost_subscription_is_told() {
 
 #[tokio::test]
 async fn a_restart_of_the_node_leaves_no_gap() {
-    let node = FakeNode::start();
+    let node = FakeNode::with_blocks();
     node.grow([1, 2]);
     let mut following = Following::start(&node.url(), options(Height::At(1)));
     following.until_height(2).await;
@@ -268,7 +268,7 @@ async fn a_restart_of_the_node_leaves_no_gap() {
 /// A proxy that lets `status` pass and not `block`: nothing was told, and the chain seemed to stand still.
 #[tokio::test]
 async fn a_block_that_a_node_has_and_does_not_give_is_told() {
-    let node = FakeNode::start();
+    let node = FakeNode::with_blocks();
     node.change(|chain| chain.withheld = Some(2));
     node.grow([1, 2, 3]);
     let mut following = Following::start(&node.url(), options(Height::At(1)));
@@ -295,7 +295,7 @@ async fn a_block_that_a_node_has_and_does_not_give_is_told() {
 
 #[tokio::test]
 async fn a_node_that_starts_later_is_found() {
-    let node = FakeNode::start();
+    let node = FakeNode::with_blocks();
     node.change(|chain| chain.up = false);
     let mut following = Following::start(&node.url(), options(Height::At(1)));
     match following.news().await {
@@ -316,13 +316,13 @@ async fn a_node_that_starts_later_is_found() {
 
 #[tokio::test]
 async fn a_reset_chain_is_an_end() {
-    let node = FakeNode::start();
+    let node = FakeNode::with_blocks();
     node.grow([1, 1, 1, 1]);
     let mut following = Following::start(&node.url(), options(Height::At(1)));
     following.until_height(4).await;
     node.change(|chain| {
         chain.blocks.truncate(2);
-        chain.websocket = false;
+        chain.upgrades = Upgrades::Refused;
     });
     let error = following.failure().await;
     assert_eq!(
@@ -338,7 +338,7 @@ async fn a_reset_chain_is_an_end() {
 
 #[tokio::test]
 async fn a_replaced_chain_is_an_end_even_when_it_is_longer() {
-    let node = FakeNode::start();
+    let node = FakeNode::with_blocks();
     node.grow([1, 1]);
     let mut following = Following::start(&node.url(), options(Height::At(1)));
     following.until_height(2).await;
@@ -362,7 +362,7 @@ async fn a_replaced_chain_is_an_end_even_when_it_is_longer() {
 
 #[tokio::test]
 async fn pruned_heights_are_named_and_passed() {
-    let node = FakeNode::start();
+    let node = FakeNode::with_blocks();
     node.grow([1, 2, 3, 4, 5]);
     node.change(|chain| chain.earliest = 4);
     let mut following = Following::start(&node.url(), options(Height::At(2)));
@@ -391,7 +391,7 @@ async fn pruned_heights_are_named_and_passed() {
 
 #[tokio::test]
 async fn blocks_of_50_000_transactions_pass() {
-    let node = FakeNode::start();
+    let node = FakeNode::with_blocks();
     let mut following = Following::start(&node.url(), options(Height::At(1)));
     node.grow([50_000, 1, 50_000, 0]);
     following.until_height(4).await;
@@ -400,7 +400,7 @@ async fn blocks_of_50_000_transactions_pass() {
 
 #[tokio::test]
 async fn a_slow_reader_loses_nothing_and_holds_little() {
-    let node = FakeNode::start();
+    let node = FakeNode::with_blocks();
     let counts = vec![1; 100];
     node.grow(counts.iter().copied());
     let bounded = FollowOptions {
@@ -419,7 +419,7 @@ async fn a_slow_reader_loses_nothing_and_holds_little() {
 
 #[tokio::test]
 async fn the_worker_ends_with_its_reader() {
-    let node = FakeNode::start();
+    let node = FakeNode::with_blocks();
     node.grow([1]);
     let mut following = Following::start(&node.url(), options(Height::At(1)));
     following.until_height(1).await;

@@ -6,7 +6,6 @@
 mod client;
 mod comet;
 mod dialects;
-mod fake_node;
 mod follower;
 mod http;
 mod peer;

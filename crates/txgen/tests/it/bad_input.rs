@@ -5,7 +5,7 @@ use std::fs;
 
 use testkit::{ScriptedServer, free_port};
 
-use crate::support::{Behaviour, FakeNode, Identity, Node, Place, quick};
+use crate::support::{Behaviour, FakeChain, FakeNode, Node, Place, quick};
 
 /// Runs every line and looks for its phrase; nothing may have been made.
 #[track_caller]
@@ -284,9 +284,9 @@ fn an_endpoint_that_says_nothing() {
 
 #[test]
 fn a_node_that_is_catching_up() {
-    let identity = Identity {
+    let identity = FakeChain {
         catching_up: true,
-        ..Identity::default()
+        ..FakeChain::without_blocks()
     };
     let node = FakeNode::start(identity, |_| Behaviour::Accept);
     let url = node.url();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::support::{
-    Behaviour, Ended, FakeNode, Identity, Node, Place, Summary, quick, wait_until,
+    Behaviour, Ended, FakeChain, FakeNode, Node, Place, Summary, quick, wait_until,
 };
 
 const PLANNED: u64 = 50;
@@ -85,9 +85,9 @@ fn http_answers_that_are_garbage() {
 /// the node", with exit code 0.
 #[test]
 fn blocks_that_a_node_does_not_give_say_nothing_of_what_it_committed() {
-    let identity = Identity {
+    let identity = FakeChain {
         grows: true,
-        ..Identity::default()
+        ..FakeChain::without_blocks()
     };
     let node = FakeNode::start(identity, |_| Behaviour::Accept);
     let place = Place::new();

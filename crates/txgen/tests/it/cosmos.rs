@@ -5,7 +5,7 @@ mod simd;
 mod trials;
 
 use crate::support::{
-    Behaviour, Ended, FakeNode, Identity, Node, Place, Summary, quick, wait_until,
+    Behaviour, Ended, FakeChain, FakeNode, Node, Place, Summary, quick, wait_until,
 };
 use devnode::{Application, Config, MempoolConfig};
 
@@ -337,9 +337,9 @@ fn a_node_without_a_state_to_answer_from_is_named_and_no_account_is() {
             "has executed no block yet (SimApp is not ready; please wait for first block",
         ),
     ] {
-        let identity = Identity {
+        let identity = FakeChain {
             no_query: log,
-            ..Identity::default()
+            ..FakeChain::without_blocks()
         };
         let node = FakeNode::start(identity, |_| Behaviour::Accept);
         let place = Place::new();
@@ -370,9 +370,9 @@ fn accounts_are_not_said_to_be_funded_where_nobody_was_paid() {
             format!("cosmos prepare --seed 9 --accounts 3 --amount {amount} --endpoints {url}");
         place.txgen_with(&[("TXGEN_FUNDER", wallet)], &line)
     };
-    let behind = Identity {
+    let behind = FakeChain {
         catching_up: true,
-        ..Identity::default()
+        ..FakeChain::without_blocks()
     };
     let behind = FakeNode::start(behind, |_| Behaviour::Accept);
     prepare("5stake", &behind.url())

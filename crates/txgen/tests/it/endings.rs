@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use testkit::{ScriptedConnection, ScriptedServer};
 
-use crate::support::{Behaviour, FakeNode, Identity, Place, wait_until};
+use crate::support::{Behaviour, FakeChain, FakeNode, Place, Upgrades, wait_until};
 
 /// A minute on a built-in node with quick blocks; far longer than any test waits.
 const LONG_RUN: &str = "[settings]\ndrain_timeout = \"20s\"\n\
@@ -158,9 +158,9 @@ fn an_interruption_while_a_node_is_asked_is_one_too() {
 
 #[test]
 fn an_interruption_before_the_start_is_one_too() {
-    let identity = Identity {
-        websocket: false,
-        ..Identity::default()
+    let identity = FakeChain {
+        upgrades: Upgrades::Unanswered,
+        ..FakeChain::without_blocks()
     };
     let node = FakeNode::start(identity, |_| Behaviour::Accept);
     let place = Place::new();
@@ -189,7 +189,7 @@ fn a_file_that_shrinks_under_the_run_ends_it_with_its_account() {
     let gate = Arc::new(Barrier::new(2));
     let node = {
         let gate = gate.clone();
-        FakeNode::start(Identity::default(), move |number| {
+        FakeNode::start(FakeChain::without_blocks(), move |number| {
             if number == 20 {
                 gate.wait();
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Behaviour, FakeNode, Identity, Node, Place, Relay, Summary, wait_until};
+use crate::support::{Behaviour, FakeChain, FakeNode, Node, Place, Relay, Summary, wait_until};
 
 #[test]
 fn every_method_commits_over_every_transport() {
@@ -147,7 +147,7 @@ fn past_the_limit_in_flight_transactions_are_counted_as_unsent() {
 
 /// 200 in a second over one connection that hangs for 500 ms from the 20th on.
 fn run_into_a_hang(catch_up: &str) -> Summary {
-    let node = FakeNode::start(Identity::default(), |number| match number {
+    let node = FakeNode::start(FakeChain::without_blocks(), |number| match number {
         20 => Behaviour::AcceptAfter(Duration::from_millis(500)),
         _ => Behaviour::Accept,
     });

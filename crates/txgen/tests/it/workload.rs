@@ -25,7 +25,7 @@ fn sizes_are_exact_on_the_wire() {
             node.url()
         ));
         ended.expect(0);
-        let received = node.transactions();
+        let received = node.change(|chain| chain.received.clone());
         assert_eq!(received.len(), 12);
         for tx in &received {
             assert_eq!(tx.len(), size);

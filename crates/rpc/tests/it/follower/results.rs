@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test]
 async fn results_that_come_late_are_waited_for() {
-    let node = FakeNode::start();
+    let node = FakeNode::with_blocks();
     node.change(|chain| chain.refuse_results = 3);
     node.grow([10]);
     let mut following = Following::start(&node.url(), options(Height::At(1)));
@@ -14,7 +14,7 @@ async fn results_that_come_late_are_waited_for() {
 
 #[tokio::test]
 async fn results_that_never_come_are_named() {
-    let node = FakeNode::start();
+    let node = FakeNode::with_blocks();
     node.change(|chain| chain.refuse_results = u32::MAX);
     node.grow([10, 10]);
     let mut following = Following::start(&node.url(), options(Height::At(1)));
@@ -42,7 +42,7 @@ async fn results_asked(node: &FakeNode, counts: &[usize]) -> (Vec<u64>, Vec<Foll
 
 #[tokio::test]
 async fn the_next_header_shows_that_all_of_a_large_block_succeeded() {
-    let node = FakeNode::start();
+    let node = FakeNode::with_blocks();
     node.change(|chain| chain.succeed = true);
     let (asked, blocks) = results_asked(&node, &[65, 1_000, 3, 4_097, 0]).await;
     assert_eq!(asked, [3], "only the results of the small block");
@@ -55,7 +55,7 @@ async fn the_next_header_shows_that_all_of_a_large_block_succeeded() {
 
 #[tokio::test]
 async fn the_results_are_asked_for_when_the_next_header_shows_a_failure() {
-    let node = FakeNode::start();
+    let node = FakeNode::with_blocks();
     let (asked, blocks) = results_asked(&node, &[65, 1_000, 3, 0]).await;
     assert_eq!(asked, [1, 2, 3]);
     check_blocks(&blocks, 1, &[65, 1_000, 3, 0]);
@@ -63,7 +63,7 @@ async fn the_results_are_asked_for_when_the_next_header_shows_a_failure() {
 
 #[tokio::test]
 async fn the_results_of_the_last_block_of_a_chain_are_asked_for_without_a_next_header() {
-    let node = FakeNode::start();
+    let node = FakeNode::with_blocks();
     node.change(|chain| chain.succeed = true);
     let (asked, blocks) = results_asked(&node, &[65]).await;
     assert_eq!(asked, [1]);
@@ -72,7 +72,7 @@ async fn the_results_of_the_last_block_of_a_chain_are_asked_for_without_a_next_h
 
 #[tokio::test]
 async fn results_in_an_unknown_form_are_named_at_once_and_no_transaction_counts_as_successful() {
-    let node = FakeNode::start();
+    let node = FakeNode::with_blocks();
     node.change(|chain| chain.results_name = "results_of_transactions");
     node.grow([7, 2]);
     let mut following = Following::start(&node.url(), options(Height::At(1)));
