@@ -17,7 +17,7 @@ use tempfile::TempDir;
 pub struct Place {
     folder: TempDir,
     program: &'static str,
-    unset: &'static [&'static str],
+    unset: &'static str,
 }
 
 /// What a run's summary says, for [`Ended::ends_as_judged`].
@@ -33,8 +33,8 @@ pub trait Judged {
 }
 
 impl Place {
-    /// An empty folder; `program` is the path of the program, `unset` are variables that it does not see.
-    pub fn new(program: &'static str, unset: &'static [&'static str]) -> Self {
+    /// An empty folder; `program` is the path of the program, it sees no variable that begins with `unset`.
+    pub fn new(program: &'static str, unset: &'static str) -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
             program,
@@ -92,15 +92,18 @@ impl Place {
         Running::start(command).wait()
     }
 
-    fn command(&self, program: &str) -> Command {
+    /// A command in the folder, with pipes, that does not see the variables.
+    pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command
             .current_dir(self.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        for variable in self.unset {
-            command.env_remove(variable);
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with(self.unset) {
+                command.env_remove(name);
+            }
         }
         command
     }
@@ -114,10 +117,11 @@ pub struct Running {
 }
 
 impl Running {
-    fn start(mut command: Command) -> Self {
+    /// Starts a command; what it writes into pipes is read.
+    pub fn start(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
-        let out = Captured::start(child.stdout.take().unwrap());
-        let err = Captured::start(child.stderr.take().unwrap());
+        let out = Captured::start(child.stdout.take());
+        let err = Captured::start(child.stderr.take());
         Self { child, out, err }
     }
 
@@ -140,6 +144,22 @@ impl Running {
     /// What it has written to stderr so far.
     pub fn err_so_far(&self) -> String {
         self.err.text()
+    }
+
+    /// Waits for a line of stderr with this phrase; fails when stderr ends without.
+    #[track_caller]
+    pub fn said(&self, phrase: &str) -> String {
+        let deadline = Instant::now() + LONGEST_RUN;
+        loop {
+            let is_over = self.err.is_at_end() || Instant::now() >= deadline;
+            let text = self.err_so_far();
+            let (whole, _) = text.rsplit_once('\n').unwrap_or_default();
+            if let Some(line) = whole.lines().find(|line| line.contains(phrase)) {
+                return line.to_owned();
+            }
+            assert!(!is_over, "no {phrase:?} in {text}");
+            thread::sleep(LOOK_INTERVAL);
+        }
     }
 
     /// Waits for its end; a panic in any of its threads fails the test.
@@ -180,19 +200,22 @@ struct Captured {
 }
 
 impl Captured {
-    fn start(mut stream: impl Read + Send + 'static) -> Self {
+    fn start(stream: Option<impl Read + Send + 'static>) -> Self {
         let bytes = Arc::new(Mutex::new(Vec::new()));
         let target = bytes.clone();
-        let reader = thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(read @ 1..) = stream.read(&mut buffer) {
-                target.lock().unwrap().extend_from_slice(&buffer[..read]);
-            }
+        let reader = stream.map(|mut stream| {
+            thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                while let Ok(read @ 1..) = stream.read(&mut buffer) {
+                    target.lock().unwrap().extend_from_slice(&buffer[..read]);
+                }
+            })
         });
-        Self {
-            bytes,
-            reader: Some(reader),
-        }
+        Self { bytes, reader }
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.reader.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
     fn text(&self) -> String {

@@ -8,7 +8,7 @@ fn the_help_of_every_command_begins_with_examples_that_can_be_run() {
 
 #[test]
 fn the_manual_and_the_completions_name_every_command() {
-    let place = Place::new(env!("CARGO_BIN_EXE_txmesh"), &[]);
+    let place = Place::new(env!("CARGO_BIN_EXE_txmesh"), "TXMESH_");
     let manual = place.run_to_end("man");
     let script = place.run_to_end("completions zsh");
     for (command, _) in testkit::examples::<mesh::cli::Cli>() {

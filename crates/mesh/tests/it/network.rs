@@ -14,7 +14,7 @@ use testkit::{Ended, Place, Running, wait_until};
 /// The form of `summary.json`, as it is documented.
 const SCHEMA: &str = include_str!("../../../../docs/mesh-summary.schema.json");
 fn place() -> Place {
-    Place::new(env!("CARGO_BIN_EXE_txmesh"), &[])
+    Place::new(env!("CARGO_BIN_EXE_txmesh"), "TXMESH_")
 }
 
 const SMALL: &str = "--seed 1 --drain-timeout 60s --connect-timeout 60s";

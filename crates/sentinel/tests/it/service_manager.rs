@@ -3,13 +3,12 @@
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
-use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use testkit::Http;
+use testkit::{Http, Place, Running};
 
-use crate::command_line::{ALONE, Place, Running};
+use crate::command_line::{ALONE, place};
 
 /// The program with one or two sockets from descriptor 3 on, as `sd_listen_fds(3)` has it. `id` is
 /// whom they are meant for, in the shell's words; `$$` is the program itself.
@@ -18,11 +17,10 @@ fn with_sockets(place: &Place, line: &str, sockets: Vec<OwnedFd>, id: &str) -> R
         "exec 3<&0 4>&1 </dev/null >/dev/null; LISTEN_FDS={} LISTEN_PID={id} exec \"$0\" \"$@\"",
         sockets.len()
     );
-    let mut command = Command::new("sh");
+    let mut command = place.command("sh");
     command
         .args(["-c", &script, env!("CARGO_BIN_EXE_sentinel")])
         .args(line.split_whitespace());
-    place.prepare(&mut command);
     command.env("NOTIFY_SOCKET", place.path().join("notify"));
     let mut sockets = sockets.into_iter();
     if let Some(socket) = sockets.next() {
@@ -31,7 +29,7 @@ fn with_sockets(place: &Place, line: &str, sockets: Vec<OwnedFd>, id: &str) -> R
     if let Some(socket) = sockets.next() {
         command.stdout(socket);
     }
-    Running::spawn(&mut command)
+    Running::start(command)
 }
 
 /// What the manager hears.
@@ -58,14 +56,14 @@ fn listener() -> (OwnedFd, SocketAddr) {
 
 #[test]
 fn passed_listeners_are_used_and_the_manager_learns_of_the_start_and_the_end() {
-    let place = Place::new();
+    let place = place();
     let manager = manager(&place);
     let ((clients, front), (operators, admin)) = (listener(), listener());
     // A client that comes before the program: the kernel holds its connection.
     let early = TcpStream::connect(front).unwrap();
-    let mut running = with_sockets(&place, ALONE, vec![clients, operators], "$$");
+    let running = with_sockets(&place, ALONE, vec![clients, operators], "$$");
     assert_eq!(heard(&manager), "READY=1");
-    running.read_until(&format!("serving address={front}"));
+    running.said(&format!("serving address={front}"));
     let refused = Http::new(front, Duration::from_secs(20)).get("/unsafe_flush_mempool");
     assert_eq!(refused.unwrap().status, 403);
     let healthy = Http::new(admin, Duration::from_secs(20)).get("/healthz");
@@ -73,12 +71,12 @@ fn passed_listeners_are_used_and_the_manager_learns_of_the_start_and_the_end() {
     drop(early);
     running.signal(Signal::TERM);
     assert_eq!(heard(&manager), "STOPPING=1");
-    assert_eq!(running.end().0, Some(0));
+    running.wait().expect(0);
 }
 
 #[test]
 fn one_passed_listener_is_the_clients_and_the_operators_is_opened_as_configured() {
-    let place = Place::new();
+    let place = place();
     let manager = manager(&place);
     let (clients, front) = listener();
     let admin = testkit::free_port();
@@ -95,12 +93,12 @@ fn one_passed_listener_is_the_clients_and_the_operators_is_opened_as_configured(
 
 #[test]
 fn sockets_that_were_meant_for_another_process_are_left_alone() {
-    let place = Place::new();
+    let place = place();
     let manager = manager(&place);
     let (clients, front) = listener();
-    let mut running = with_sockets(&place, ALONE, vec![clients], "1");
+    let running = with_sockets(&place, ALONE, vec![clients], "1");
     assert_eq!(heard(&manager), "READY=1");
-    let line = running.read_until("serving address=127.0.0.1:");
+    let line = running.said("serving address=127.0.0.1:");
     assert!(!line.contains(&front.to_string()), "{line}");
 }
 
@@ -118,9 +116,8 @@ fn what_is_passed_and_no_use_ends_with_exit_code_2() {
             "passed 2 sockets, and 1 are wanted",
         ),
     ] {
-        let place = Place::new();
-        let (code, log) = with_sockets(&place, line, sockets, "$$").end();
-        assert_eq!(code, Some(2), "{log}");
-        assert!(log.contains(phrase), "no {phrase:?} in {log}");
+        let place = place();
+        let ended = with_sockets(&place, line, sockets, "$$").wait();
+        ended.expect(2).says(phrase);
     }
 }

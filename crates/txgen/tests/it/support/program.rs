@@ -11,13 +11,8 @@ pub(crate) struct Place(testkit::Place);
 
 impl Place {
     pub(crate) fn new() -> Self {
-        let unset = &[
-            "TXGEN_ENDPOINTS",
-            "TXGEN_BROADCAST_TX_METHOD",
-            "TXGEN_LOG",
-            "TXGEN_SENTINEL",
-        ];
-        Self(testkit::Place::new(env!("CARGO_BIN_EXE_txgen"), unset))
+        let program = env!("CARGO_BIN_EXE_txgen");
+        Self(testkit::Place::new(program, "TXGEN_"))
     }
 
     /// Runs `txgen` with the words of `line` to its end.
