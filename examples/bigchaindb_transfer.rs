@@ -16,21 +16,22 @@ use std::net::{SocketAddr, TcpStream};
 use anyhow::{Context as _, Result, ensure};
 use bigchain::json::Object;
 use bigchain::{Create, KeyPair, MemoryLedger, Output, PublicKey, Transaction, Transfer};
-use devnode::{Application, Config, DevNode};
+use chain_bigchaindb::fixture::{API, BigchaindbKind, EVENTS};
+use devnode::{Blueprint, Config, DevNode};
 use futures_util::StreamExt as _;
 use serde_json::Value;
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let config = Config {
-        app: Application::Bigchaindb,
         block_interval: std::time::Duration::from_millis(200),
         ..Config::default()
     };
-    let (node, worker) = DevNode::bind(config).await?;
+    let kind = &BigchaindbKind;
+    let (node, worker) = DevNode::bind(Blueprint { kind, config }).await?;
     let worker = tokio::spawn(worker);
-    let api = node.api_address().context("the node has no HTTP API")?;
-    let events = node.events_address().context("the node has no events")?;
+    let api = node.address(API).context("the node has no HTTP API")?;
+    let events = node.address(EVENTS).context("the node has no events")?;
     let stream = format!("ws://{events}/api/v1/streams/valid_transactions");
     let (mut events, _) = tokio_tungstenite::connect_async(&stream).await?;
     println!("node       http://{api}, {stream}");

@@ -2,21 +2,25 @@
 //!
 //! Read first: [`Bigchaindb`], which writes the requests of a load, then [`BIGCHAINDB`], which is what `txgen` lists.
 
+#[cfg(feature = "fixture")]
+pub mod fixture;
 mod node;
 mod workload;
 
+#[cfg(feature = "fixture")]
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 
 use anyhow::bail;
+#[cfg(feature = "fixture")]
+use chain::Fixture;
 use chain::{
     Asking, Chain, Facts, FollowWith, Followed, Limits, LoadOptions, Loader, NodeClient, Probe,
     Protocol, ReplyTo, Settings, SettingsTable, Table, Target, TxName, Wanted, Workload,
     WorkloadError, refuse,
 };
 use clap::Args;
-use devnode::DevNode;
 use measure::{Failure, IdText, RefusalTexts, Reply, TxHash};
 use parking_lot::Mutex;
 use rpc::{ClientError, ClientOptions, Endpoint, Mempool, Message};
@@ -79,25 +83,22 @@ impl Chain for BigchaindbChain {
         Some(&SETTINGS)
     }
 
-    /// It gets its usual limits, unless it was given others: a closed loop waits for answers, not for blocks, and
-    /// fills a small mempool at once.
+    #[cfg(feature = "fixture")]
+    fn fixture(&self) -> Option<Fixture> {
+        static FLAGS: Settings<fixture::NodeFlags> = Settings::named("bigchaindb");
+        Some(Fixture {
+            kind: &fixture::BigchaindbKind,
+            flags: Some(&FLAGS),
+        })
+    }
+
+    #[cfg(feature = "fixture")]
     fn built_in(
         &self,
-        config: devnode::Config,
+        node: devnode::Blueprint,
         _: &Table,
-    ) -> Result<devnode::Config, WorkloadError> {
-        let usual = devnode::Config::bigchaindb();
-        let mut config = devnode::Config {
-            app: usual.app,
-            ..config
-        };
-        if config.mempool == devnode::MempoolConfig::default() {
-            config.mempool = usual.mempool;
-        }
-        if config.rpc == devnode::RpcConfig::default() {
-            config.rpc = usual.rpc;
-        }
-        Ok(config)
+    ) -> Result<devnode::Blueprint, WorkloadError> {
+        Ok(node.for_kind(&fixture::BigchaindbKind))
     }
 }
 
@@ -217,8 +218,10 @@ impl Target for BigchaindbTarget {
         Arc::new(Bigchaindb::default())
     }
 
-    fn built_in_address(&self, node: &DevNode) -> SocketAddr {
-        node.api_address().unwrap_or_else(|| node.rpc_address())
+    #[cfg(feature = "fixture")]
+    fn built_in_address(&self, node: &devnode::DevNode) -> SocketAddr {
+        node.address(fixture::API)
+            .unwrap_or_else(|| node.rpc_address())
     }
 }
 

@@ -4,6 +4,8 @@
 //! [`workload`], the transactions and their wallet.
 
 mod command;
+#[cfg(feature = "fixture")]
+pub mod fixture;
 mod load;
 mod node;
 mod peer;
@@ -19,10 +21,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
+#[cfg(feature = "fixture")]
+use chain::{Admission, Fixture, Settings};
 use chain::{
-    Admission, Asking, Chain, ChainError, Facts, FollowWith, Followed, Framing, Limits,
-    LoadOptions, Loader, NodeClient, NodeOptions, Probe, Protocol, ReplyTo, SettingsTable, Share,
-    Table, Target, TxName, Wanted, Workload, WorkloadError, at_most, refuse,
+    Asking, Chain, ChainError, Facts, FollowWith, Followed, Framing, Limits, LoadOptions, Loader,
+    NodeClient, NodeOptions, Probe, Protocol, ReplyTo, SettingsTable, Share, Table, Target, TxName,
+    Wanted, Workload, WorkloadError, at_most, refuse,
 };
 use clap::CommandFactory as _;
 use measure::{Failure, IdText, RefusalTexts, Reply, TxHash};
@@ -84,36 +88,37 @@ impl Chain for BitcoinChain {
         })
     }
 
-    /// It gets its usual limits, unless it was given others: a closed loop waits for answers, not for blocks, and
-    /// fills a small mempool at once.
+    #[cfg(feature = "fixture")]
+    fn fixture(&self) -> Option<Fixture> {
+        static FLAGS: Settings<fixture::NodeFlags> = Settings::named("bitcoin");
+        Some(Fixture {
+            kind: &fixture::BitcoinKind,
+            flags: Some(&FLAGS),
+        })
+    }
+
+    #[cfg(feature = "fixture")]
     fn built_in(
         &self,
-        mut config: devnode::Config,
+        mut node: devnode::Blueprint,
         settings: &Table,
-    ) -> Result<devnode::Config, WorkloadError> {
+    ) -> Result<devnode::Blueprint, WorkloadError> {
         let given = SETTINGS.read(settings)?;
         if given.validators.is_some() && given.admission != Some(Admission::Parallel) {
             let problem = "needs parallel admission: add --admission parallel";
             return Err(refuse("--validators", problem));
         }
-        let usual = devnode::Config::bitcoin();
-        let address = config.bitcoin.mining_address.take();
-        config.bitcoin.mining_address = match address {
-            Some(address) => Some(address),
-            None => self.mining_address(settings)?,
+        let address = self.mining_address(settings)?;
+        let pay = |own: &mut fixture::BitcoinConfig| {
+            own.mining_address = own.mining_address.take().or(address);
         };
+        let config = &mut node.config;
+        config.sections.change(pay);
         config.admission.mode = given.admission.map(Into::into).or(config.admission.mode);
         if let Some(validators) = given.validators {
             config.admission.validators = validators.get() as usize;
         }
-        config.app = usual.app;
-        if config.mempool == devnode::MempoolConfig::default() {
-            config.mempool = usual.mempool;
-        }
-        if config.rpc == devnode::RpcConfig::default() {
-            config.rpc = usual.rpc;
-        }
-        Ok(config)
+        Ok(node.for_kind(&fixture::BitcoinKind))
     }
 
     fn mining_address(&self, settings: &Table) -> Result<Option<String>, WorkloadError> {
@@ -325,8 +330,10 @@ impl Target for BitcoinTarget {
         })
     }
 
+    #[cfg(feature = "fixture")]
     fn built_in_endpoint(&self, endpoint: Endpoint, config: &devnode::Config) -> Endpoint {
-        endpoint.with_credentials(&config.bitcoin.rpc_user, &config.bitcoin.rpc_password)
+        let own: fixture::BitcoinConfig = config.sections.of();
+        endpoint.with_credentials(&own.rpc_user, &own.rpc_password)
     }
 
     fn peers_hint(&self) -> &'static str {

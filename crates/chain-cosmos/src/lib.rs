@@ -7,6 +7,8 @@
 mod client;
 mod command;
 mod content;
+#[cfg(feature = "fixture")]
+pub mod fixture;
 mod genesis;
 mod learn;
 mod refusal;
@@ -57,6 +59,14 @@ impl Chain for CosmosChain {
 
     fn settings(&self) -> Option<&'static dyn SettingsTable> {
         Some(&settings::SETTINGS)
+    }
+
+    #[cfg(feature = "fixture")]
+    fn fixture(&self) -> Option<chain::Fixture> {
+        Some(chain::Fixture {
+            kind: &fixture::BankKind,
+            flags: None,
+        })
     }
 
     fn write_genesis(&self, load: &Wanted<'_>, genesis: &Path) -> anyhow::Result<()> {
@@ -183,8 +193,9 @@ impl Workload for CosmosWorkload {
     }
 
     /// The accounts have their coins from the beginning.
-    fn built_in(&self, config: &mut devnode::Config) -> Result<(), WorkloadError> {
-        resolve::endow(config, &self.content)
+    #[cfg(feature = "fixture")]
+    fn built_in(&self, node: &mut devnode::Blueprint) -> Result<(), WorkloadError> {
+        resolve::endow(node, &self.content)
     }
 
     fn refused(&self) -> Option<(String, u64)> {

@@ -9,6 +9,8 @@ use chain::{Wanted, WorkloadError, at_most, refuse};
 use cosmos::{Coin, Key, Keys, MessageTypes, Prefix, Template};
 
 use crate::content::{CosmosContent, Payments, Wallet};
+#[cfg(feature = "fixture")]
+use crate::fixture::{BankAccount, BankConfig, BankKind};
 use crate::genesis::write_genesis;
 use crate::settings::{AccountSettings, CosmosSettings, SETTINGS};
 
@@ -89,27 +91,30 @@ fn unusable(option: &'static str, path: &Path, problem: &dyn fmt::Display) -> Wo
 }
 
 /// Puts the accounts of a load into the genesis of the built-in node, which runs the SDK's bank then.
+#[cfg(feature = "fixture")]
 pub(crate) fn endow(
-    config: &mut devnode::Config,
+    node: &mut devnode::Blueprint,
     content: &CosmosContent,
 ) -> Result<(), WorkloadError> {
-    config.app = devnode::Application::Bank;
+    node.kind = &BankKind;
+    let mut bank: BankConfig = node.config.sections.of();
     if let Some(prefix) = content.prefix {
-        config.bank.prefix = prefix.to_string();
+        bank.prefix = prefix.to_string();
     }
-    let prefix = Prefix::new(&config.bank.prefix);
+    let prefix = Prefix::new(&bank.prefix);
     let wrong = |error: cosmos::Error| refuse("--prefix", error);
     let prefix = prefix.map_err(wrong)?;
     let account = |number| {
         let key = content.wallet.keys.key(number).map_err(wrong)?;
-        Ok(devnode::BankAccount {
+        Ok(BankAccount {
             address: prefix.write(key.address()),
             amount: ENDOWMENT,
         })
     };
     let accounts: Result<Vec<_>, WorkloadError> =
         (0..content.accounts.get()).map(account).collect();
-    config.bank.accounts = accounts?;
+    bank.accounts = accounts?;
+    node.config.sections.set(bank);
     Ok(())
 }
 

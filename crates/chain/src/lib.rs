@@ -36,6 +36,16 @@ pub use self::workload::{
     LIMIT_OF_BODIES, Learning, MAX_SIZE, Wanted, Workload, at_most, check_limit, check_size, refuse,
 };
 
+/// What the built-in node is for a chain.
+#[cfg(feature = "fixture")]
+#[derive(Clone, Copy)]
+pub struct Fixture {
+    /// The kind of node.
+    pub kind: &'static dyn devnode::Kind,
+    /// The flags of a node that runs on its own, each a key of the kind's section.
+    pub flags: Option<&'static dyn SettingsTable>,
+}
+
 /// A chain, as a program lists it.
 pub trait Chain: fmt::Debug + Sync {
     /// Its name in messages.
@@ -73,16 +83,23 @@ pub trait Chain: fmt::Debug + Sync {
         Ok(NodeOptions::default())
     }
 
+    /// The kind of built-in node that it brings, with the flags of one that runs on its own.
+    #[cfg(feature = "fixture")]
+    fn fixture(&self) -> Option<Fixture> {
+        None
+    }
+
     /// The built-in node as it serves the chain; what was configured stays.
     ///
     /// # Errors
     /// When the settings are illegal.
+    #[cfg(feature = "fixture")]
     fn built_in(
         &self,
-        config: devnode::Config,
+        node: devnode::Blueprint,
         _settings: &Table,
-    ) -> Result<devnode::Config, WorkloadError> {
-        Ok(config)
+    ) -> Result<devnode::Blueprint, WorkloadError> {
+        Ok(node)
     }
 
     /// The address that blocks of a node pay to which is started for a load; `None` where blocks pay nothing.

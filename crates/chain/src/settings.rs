@@ -140,6 +140,7 @@ pub enum Admission {
     Parallel,
 }
 
+#[cfg(feature = "fixture")]
 impl From<Admission> for devnode::AdmissionMode {
     fn from(admission: Admission) -> Self {
         match admission {

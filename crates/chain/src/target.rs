@@ -1,12 +1,10 @@
 //! A kind of node, seen from everything that is not done for each transaction.
 
 use std::fmt;
-use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use devnode::DevNode;
 use measure::{IdText, TxHash};
 use rpc::{
     BroadcastMethod, ClientError, ClientOptions, Endpoint, FollowOptions, Follower, Mempool,
@@ -47,11 +45,13 @@ pub trait Target: fmt::Debug + Send + Sync {
     fn loader(&self, options: &LoadOptions) -> Arc<dyn Loader>;
 
     /// Where the built-in node listens for what loads of this kind speak.
-    fn built_in_address(&self, node: &DevNode) -> SocketAddr {
+    #[cfg(feature = "fixture")]
+    fn built_in_address(&self, node: &devnode::DevNode) -> std::net::SocketAddr {
         node.rpc_address()
     }
 
     /// The endpoint of a built-in node with this configuration, with the user that it asks for.
+    #[cfg(feature = "fixture")]
     fn built_in_endpoint(&self, endpoint: Endpoint, _config: &devnode::Config) -> Endpoint {
         endpoint
     }

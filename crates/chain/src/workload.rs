@@ -70,7 +70,8 @@ pub trait Workload: Any + fmt::Debug + fmt::Display + Send + Sync {
     ///
     /// # Errors
     /// When it cannot be had there.
-    fn built_in(&self, _config: &mut devnode::Config) -> Result<(), WorkloadError> {
+    #[cfg(feature = "fixture")]
+    fn built_in(&self, _node: &mut devnode::Blueprint) -> Result<(), WorkloadError> {
         Ok(())
     }
 

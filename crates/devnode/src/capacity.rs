@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::duration;
 
@@ -19,7 +19,7 @@ base::settings! {
     /// e^(−n/`backlog_txs`).
     /// While blocks are empty `b` decays with the time constant `recovery`. The age of a connection
     /// plays no part. A block of n transactions keeps the next one away for n / capacity.
-    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    #[derive(Debug, Clone, PartialEq, Deserialize)]
     #[serde(deny_unknown_fields, default)]
     pub struct CapacityModel {
         /// Transactions per second of a fresh node, above 0. Default 4,600.

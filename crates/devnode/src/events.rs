@@ -30,10 +30,13 @@ pub(crate) type Outbox = mpsc::UnboundedSender<Outgoing>;
 
 /// How a transaction ended up in a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Committed {
-    pub(crate) height: u64,
-    pub(crate) code: u32,
-    pub(crate) outcome: Outcome,
+pub struct Committed {
+    /// The block's height.
+    pub height: u64,
+    /// The result code.
+    pub code: u32,
+    /// What its execution gave beside the code.
+    pub outcome: Outcome,
 }
 
 /// A query: `tag = 'value'` once, or several times with `AND` between. All have to hold.
@@ -395,7 +398,7 @@ impl Subscription {
 
 /// A call that waits for a transaction; dropping it gives up.
 #[derive(Debug)]
-pub(crate) struct Wait {
+pub struct Wait {
     inner: Arc<Mutex<Inner>>,
     /// The client of which it counts as a subscription, if of any.
     client: Option<SocketAddr>,
@@ -405,7 +408,7 @@ pub(crate) struct Wait {
 
 impl Wait {
     /// Where the transaction ended up; none if the node ends before it does.
-    pub(crate) async fn committed(&mut self) -> Option<Committed> {
+    pub async fn committed(&mut self) -> Option<Committed> {
         (&mut self.committed).await.ok()
     }
 }

@@ -142,6 +142,11 @@ impl Faults {
         self.state.subscribe()
     }
 
+    /// Whether every broadcast is refused.
+    pub fn has_full_mempool(&self) -> bool {
+        !self.untouched() && self.now().mempool_full
+    }
+
     /// Whether answers go out as they are. Cheap.
     pub(crate) fn untouched(&self) -> bool {
         !self.touched.load(Ordering::Relaxed)
@@ -151,7 +156,7 @@ impl Faults {
     ///
     /// # Cancel safety
     /// Safe.
-    pub(crate) async fn pass(&self) {
+    pub async fn pass(&self) {
         if !self.untouched() {
             self.wait_until(|state| state.stalled_until).await;
         }

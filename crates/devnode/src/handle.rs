@@ -10,11 +10,11 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::config::{Config, ConfigError};
+use crate::config::ConfigError;
 use crate::control::Control;
 use crate::faults::Faults;
-use crate::host::{BlockMaker, BlockSummary, Endpoint, Host, Kind, RPC, Setup, Snapshot};
-use crate::kinds;
+use crate::host::{BlockMaker, BlockSummary, Endpoint, Host, RPC, Setup, Snapshot};
+use crate::kind::Blueprint;
 use crate::server;
 
 /// Why a node could not be started.
@@ -53,20 +53,10 @@ impl DevNode {
     /// # Errors
     /// [`DevNodeError::Config`] for values out of range, [`DevNodeError::Listen`] for an address
     /// that cannot be listened on.
-    pub async fn bind(config: Config) -> Result<(Self, Worker), DevNodeError> {
-        let kind = kinds::of(&config);
-        Self::bind_kind(config, &*kind).await
-    }
-
-    /// The same with a kind of node that the configuration does not name.
-    ///
-    /// # Errors
-    /// As [`Self::bind`].
-    pub async fn bind_kind(
-        config: Config,
-        kind: &dyn Kind,
-    ) -> Result<(Self, Worker), DevNodeError> {
-        config.validate()?;
+    pub async fn bind(node: impl Into<Blueprint>) -> Result<(Self, Worker), DevNodeError> {
+        let node = node.into();
+        node.validate()?;
+        let Blueprint { kind, config } = node;
         let mut services = vec![(RPC, config.listen)];
         services.extend(config.control.map(|address| (CONTROL, address)));
         services.extend(kind.listens(&config));
@@ -107,8 +97,7 @@ impl DevNode {
 
     /// Where the RPC listens.
     pub fn rpc_address(&self) -> SocketAddr {
-        let bound = self.address(RPC);
-        bound.expect("every node listens for its RPC")
+        self.host.rpc_address()
     }
 
     /// `http://HOST:PORT`.
@@ -121,25 +110,14 @@ impl DevNode {
         format!("ws://{}/websocket", self.rpc_address())
     }
 
-    /// Where BigchainDB's HTTP API listens, if it is the application.
-    pub fn api_address(&self) -> Option<SocketAddr> {
-        self.address("api")
-    }
-
-    /// Where BigchainDB's event stream listens, if it is the application; its path is
-    /// `/api/v1/streams/valid_transactions`.
-    pub fn events_address(&self) -> Option<SocketAddr> {
-        self.address("events")
-    }
-
     /// Where the control endpoint listens, if there is one.
     pub fn control_address(&self) -> Option<SocketAddr> {
         self.address(CONTROL)
     }
 
-    /// Where Bitcoin's peers connect to, if it is the application and listens for them.
-    pub fn peers_address(&self) -> Option<SocketAddr> {
-        self.address("peers")
+    /// What the node stands on.
+    pub fn host(&self) -> &Host {
+        &self.host
     }
 
     /// The faults that can be injected.

@@ -56,11 +56,11 @@ fn fold(level: &[Hash]) -> Vec<Hash> {
 /// A hasher for maps whose keys are hashes already: it takes their first eight bytes. Only for maps of a test
 /// double: a sender can construct transactions that collide.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct ByPrefix;
+pub struct ByPrefix;
 
 /// See [`ByPrefix`].
 #[derive(Debug, Default)]
-pub(crate) struct Prefix(u64);
+pub struct Prefix(u64);
 
 impl BuildHasher for ByPrefix {
     type Hasher = Prefix;

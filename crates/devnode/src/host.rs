@@ -18,12 +18,14 @@ use crate::faults::Faults;
 
 /// What a node has done since it started.
 #[derive(Debug, Default)]
-pub(crate) struct Counters {
+pub struct Counters {
     pub(crate) connections: AtomicU64,
     pub(crate) open_connections: AtomicU64,
     pub(crate) requests: AtomicU64,
-    pub(crate) broadcasts: AtomicU64,
-    pub(crate) refused: AtomicU64,
+    /// Broadcasts received.
+    pub broadcasts: AtomicU64,
+    /// Broadcasts refused.
+    pub refused: AtomicU64,
     pub(crate) committed: AtomicU64,
 }
 
@@ -61,30 +63,15 @@ pub struct Snapshot {
 pub struct Host {
     pub(crate) config: Config,
     addresses: Vec<(&'static str, SocketAddr)>,
-    pub(crate) faults: Faults,
-    pub(crate) counters: Counters,
+    /// What is wrong with it now.
+    pub faults: Faults,
+    /// What it has done.
+    pub counters: Counters,
     pub(crate) stop: CancellationToken,
 }
 
 /// A future that an object-safe trait returns.
 pub type Work<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// A kind of node: where it listens, and how it is built.
-pub trait Kind {
-    /// Where it listens beside [`RPC`], each by the name of the service.
-    fn listens(&self, _config: &Config) -> Vec<(&'static str, SocketAddr)> {
-        Vec::new()
-    }
-
-    /// Builds the node, with an endpoint for each name.
-    fn build(&self, host: &Arc<Host>) -> Setup;
-}
-
-impl<F: Fn(&Arc<Host>) -> Setup> Kind for F {
-    fn build(&self, host: &Arc<Host>) -> Setup {
-        self(host)
-    }
-}
 
 /// The RPC, at which every kind listens.
 pub const RPC: &str = "rpc";
@@ -147,7 +134,8 @@ pub struct BlockSummary {
 }
 
 impl Host {
-    pub(crate) fn new(
+    /// A host that listens at these addresses, by the names of the services, until it is stopped.
+    pub fn new(
         config: Config,
         addresses: Vec<(&'static str, SocketAddr)>,
         stop: CancellationToken,
@@ -172,6 +160,12 @@ impl Host {
         addresses
             .find(|(name, _)| *name == service)
             .map(|(_, address)| *address)
+    }
+
+    /// Where the RPC listens.
+    pub fn rpc_address(&self) -> SocketAddr {
+        let bound = self.address(RPC);
+        bound.expect("every node listens for its RPC")
     }
 
     /// Counters and levels as they are now.

@@ -1,8 +1,8 @@
 //! A node in one process that serves the RPC of CometBFT 0.38: the target of a first run and the fixture of tests.
 //!
 //! It has a real mempool, makes a block each interval and executes it on an [`App`](app::App). For overload it can
-//! be given the cost of checks, a capacity that sinks, and scripted faults. With the application `bitcoin` it is a node
-//! of Bitcoin's regression-test network instead, behind the JSON-RPC of btcd.
+//! be given the cost of checks, a capacity that sinks, and scripted faults. Chains bring applications and kinds of
+//! nodes of their own; a program lists them.
 //!
 //! It is no consensus engine: no peers, no votes, no signatures of blocks, nothing on disk. `docs/devnode.md` is its
 //! contract.
@@ -10,32 +10,42 @@
 //! Read first: [`Config`], [`DevNode`], [`Faults`], [`Kind`].
 
 pub mod app;
-mod bigchaindb;
-mod bitcoin;
 mod capacity;
 mod chain;
 mod config;
 mod control;
-mod duration;
+pub mod duration;
 mod events;
 mod faults;
 mod handle;
 mod hash;
 mod host;
-mod http;
+pub mod http;
 mod jsonrpc;
-mod kinds;
+mod kind;
 mod mempool;
 mod node;
 mod rpc;
 mod server;
 
+pub use app::admission::Gate;
 pub use capacity::CapacityModel;
+pub use chain::block::Block;
+pub use chain::genesis::POWER;
+pub use chain::store::TxPlace;
+/// The node with the key-value application.
+pub static KVSTORE: &dyn Kind = &kind::Kvstore;
+
 pub use config::{
-    AdmissionConfig, AdmissionMode, Application, BankAccount, BankConfig, BigchaindbConfig,
-    BitcoinConfig, Config, ConfigError, MempoolConfig, RpcConfig, Validation,
+    AdmissionConfig, AdmissionMode, BLOCK_BYTES, Config, ConfigError, MAX_WORKERS, MempoolConfig,
+    POSITIVE, RpcConfig, Section, Sections, cores, refuse_outside,
 };
+pub use events::{Committed, Wait};
 pub use faults::{FailedExecution, Faults, Garbage};
 pub use handle::{DevNode, DevNodeError, Worker};
-pub use host::{BlockMaker, BlockSummary, Endpoint, Host, Kind, RPC, Setup, Snapshot, Work};
+pub use hash::ByPrefix;
+pub use host::{BlockMaker, BlockSummary, Counters, Endpoint, Host, RPC, Setup, Snapshot, Work};
+pub use kind::{Blueprint, Kind};
+pub use mempool::Refusal;
 pub use node::Node;
+pub use rpc::{handshake, take_in};

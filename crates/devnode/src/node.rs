@@ -13,9 +13,9 @@ use crate::chain::block::{Block, Proposal};
 use crate::chain::genesis::Genesis;
 use crate::chain::store::{Retention, Store};
 use crate::chain::time::BlockTime;
-use crate::events::Bus;
+use crate::events::{Bus, Wait};
 use crate::faults::FailedExecution;
-use crate::hash::sha256;
+use crate::hash::{Hash, sha256};
 use crate::host::{BlockMaker, BlockSummary, Host, Snapshot, Work};
 use crate::mempool::{Limits, Mempool};
 
@@ -68,7 +68,7 @@ impl Node {
     ///
     /// # Cancel safety
     /// Before there is a place for it nothing is done; after that all is.
-    pub(crate) async fn finish<T: Send + 'static>(
+    pub async fn finish<T: Send + 'static>(
         self: &Arc<Self>,
         check: impl Future<Output = T> + Send + 'static,
     ) -> T {
@@ -88,7 +88,7 @@ impl Node {
 
     /// Reads what may take many milliseconds, such as a whole block, on another thread than those
     /// that serve clients.
-    pub(crate) async fn read<T: Send + 'static>(
+    pub async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         read: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> T {
@@ -96,6 +96,27 @@ impl Node {
         let task = tokio::task::spawn_blocking(move || read(&node));
         let read = task.await;
         read.unwrap_or_else(|error| resume_unwind(error.into_panic()))
+    }
+
+    /// What the node stands on.
+    pub fn host(&self) -> &Arc<Host> {
+        &self.host
+    }
+
+    /// The public key of its validator.
+    pub fn validator(&self) -> &[u8; 32] {
+        &self.genesis.validator
+    }
+
+    /// A committed block; none if the height is not kept.
+    pub fn block_at(&self, height: u64) -> Option<Arc<Block>> {
+        self.store().block(height).cloned()
+    }
+
+    /// Waits for a transaction on behalf of a part of the node itself, outside all limits: the caller has a bound
+    /// of its own.
+    pub fn wait_inside(&self, hash: &Hash) -> Wait {
+        self.bus.wait_inside(hash)
     }
 
     pub(crate) fn store(&self) -> RwLockReadGuard<'_, Store> {

@@ -124,7 +124,7 @@ async fn connection(
 
 impl Host {
     /// Lets a request pass once no stall holds it, and gives its answer with what faults make of it.
-    pub(crate) async fn answered(&self, answer: impl Future<Output = Response>) -> Response {
+    pub async fn answered(&self, answer: impl Future<Output = Response>) -> Response {
         self.faults.pass().await;
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
         let mut response = answer.await;

@@ -6,11 +6,13 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
-use chain::{Chain, ChainError, Facts, SettingsTable, Table, Target};
+use chain::{Chain, ChainError, Facts, Fixture, SettingsTable, Table, Target};
 use clap::builder::PossibleValue;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Id, Subcommand, ValueEnum};
+use devnode::{Blueprint, KVSTORE, Kind};
 use parking_lot::Mutex;
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 
 /// The chains of this program; the first one's nodes are loaded when no other is asked for.
 static CHAINS: &[&dyn Chain] = &[
@@ -233,41 +235,98 @@ impl ChainSettings {
     }
 }
 
-impl Args for ChainSettings {
-    fn augment_args(command: Command) -> Command {
-        let others: Vec<Id> = command
-            .get_arguments()
-            .map(|arg| arg.get_id().clone())
-            .collect();
-        let command = tables().fold(command, |command, (_, table)| table.flags(command));
-        command.mut_args(|arg| match others.contains(arg.get_id()) {
-            true => arg,
-            false => arg.hide_short_help(true),
-        })
+/// What the flags of some tables say, by the names of the tables.
+fn given(
+    tables: impl Iterator<Item = &'static dyn SettingsTable>,
+    matches: &ArgMatches,
+) -> Result<BTreeMap<String, Table>, clap::Error> {
+    let mut all = BTreeMap::new();
+    for table in tables {
+        let given = table.given(matches)?;
+        if !given.is_empty() {
+            all.insert(table.name().to_owned(), given);
+        }
     }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
+    Ok(all)
 }
 
-impl FromArgMatches for ChainSettings {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut all = BTreeMap::new();
-        for (_, table) in tables() {
-            let given = table.given(matches)?;
-            if !given.is_empty() {
-                all.insert(table.name().to_owned(), given);
+/// Adds the flags of some tables to a command; its short help leaves them out.
+fn add_flags(
+    tables: impl Iterator<Item = &'static dyn SettingsTable>,
+    command: Command,
+) -> Command {
+    let others: Vec<Id> = command
+        .get_arguments()
+        .map(|arg| arg.get_id().clone())
+        .collect();
+    let command = tables.fold(command, |command, table| table.flags(command));
+    command.mut_args(|arg| match others.contains(arg.get_id()) {
+        true => arg,
+        false => arg.hide_short_help(true),
+    })
+}
+
+/// Makes the flags of some tables the arguments of a struct.
+macro_rules! arguments {
+    ($of:ident: $tables:expr) => {
+        impl Args for $of {
+            fn augment_args(command: Command) -> Command {
+                add_flags($tables, command)
+            }
+
+            fn augment_args_for_update(command: Command) -> Command {
+                Self::augment_args(command)
             }
         }
-        Ok(Self(all))
-    }
 
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        for (name, table) in Self::from_arg_matches(matches)?.0 {
-            self.0.entry(name).or_default().extend(table);
+        impl FromArgMatches for $of {
+            fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+                given($tables, matches).map(Self)
+            }
+
+            fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+                for (name, table) in Self::from_arg_matches(matches)?.0 {
+                    self.0.entry(name).or_default().extend(table);
+                }
+                Ok(())
+            }
         }
-        Ok(())
+    };
+}
+
+arguments!(ChainSettings: tables().map(|(_, table)| table));
+
+/// The kinds of built-in nodes; the first is chosen when no other is asked for.
+pub(crate) fn kinds() -> Vec<&'static dyn Kind> {
+    let own = fixtures().map(|fixture| fixture.kind);
+    [KVSTORE].into_iter().chain(own).collect()
+}
+
+fn fixtures() -> impl Iterator<Item = Fixture> {
+    chains().filter_map(|chain| chain.fixture())
+}
+
+/// Reads a built-in node from its configuration.
+pub(crate) fn built_in<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Blueprint>, D::Error> {
+    let node = Blueprint::read(Table::deserialize(from)?, &kinds());
+    node.map(Some).map_err(D::Error::custom)
+}
+
+/// The flags that only single kinds of built-in nodes have, each under the name of its section.
+#[derive(Debug, Default)]
+pub struct KindFlags(pub(crate) BTreeMap<String, Table>);
+
+arguments!(KindFlags: fixtures().filter_map(|fixture| fixture.flags));
+
+impl KindFlags {
+    /// The names of the flags of a section.
+    pub(crate) fn names(section: &str) -> String {
+        let mut tables = fixtures().filter_map(|fixture| fixture.flags);
+        let found = tables.find(|table| table.name() == section);
+        let flags = found.map(|table| table.flags(Command::new("")));
+        let flags = flags.iter().flat_map(Command::get_arguments);
+        let names = flags.filter_map(|flag| Some(format!("--{}", flag.get_long()?)));
+        names.collect::<Vec<_>>().join(", ")
     }
 }
 

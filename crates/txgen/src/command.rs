@@ -80,7 +80,7 @@ fn start(command: &str, load: RequestedLoad, settings: Settings) -> Result<u8, C
     let request = Request {
         command: command.into(),
         load,
-        builtin: devnode::Config::default(),
+        builtin: devnode::Blueprint::default(),
     };
     let dry_run = settings.dry_run;
     let plan = Plan::resolve(request, settings, fresh_seed()).map_err(usage)?;

@@ -67,7 +67,7 @@ pub(crate) fn play(args: &TmBenchArgs) -> Result<u8, CommandError> {
     let request = Request {
         command: NAME.into(),
         load: RequestedLoad::constant(rate, duration).map_err(usage)?,
-        builtin: devnode::Config::default(),
+        builtin: devnode::Blueprint::default(),
     };
     let settings = settings(args, endpoints);
     let plan = Plan::resolve(request, settings, fresh_seed()).map_err(usage)?;

@@ -3,6 +3,9 @@
 // Helpers outside of test functions fail a test by panicking as well.
 #![allow(clippy::unwrap_used)]
 
+#[cfg(feature = "fixture")]
+mod fixture;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

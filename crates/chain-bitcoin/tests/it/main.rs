@@ -3,6 +3,8 @@
 // Helpers outside of test functions fail a test by panicking as well.
 #![allow(clippy::unwrap_used)]
 
+#[cfg(feature = "fixture")]
+mod fixture;
 mod observer;
 
 use std::io::{Read as _, Write as _};

@@ -13,8 +13,10 @@ use crate::config::{AdmissionConfig, AdmissionMode, cores};
 const POSITIONS: usize = 16;
 
 /// One lock around everything, or validators and a committer.
-pub(crate) enum Gate<A: Admit> {
+pub enum Gate<A: Admit> {
+    /// Checks one after the other.
     Serial(Serial<A>),
+    /// Checks on several threads.
     Parallel(Pipeline<A, FastFilter>),
 }
 
@@ -28,12 +30,8 @@ impl<A: Admit> fmt::Debug for Gate<A> {
 }
 
 impl<A: Admit> Gate<A> {
-    pub(crate) fn new(
-        config: &AdmissionConfig,
-        mode: AdmissionMode,
-        admit: A,
-        view: A::View,
-    ) -> Self {
+    /// The gate of this mode, with what its checks see at first.
+    pub fn new(config: &AdmissionConfig, mode: AdmissionMode, admit: A, view: A::View) -> Self {
         if mode == AdmissionMode::Serial {
             return Self::Serial(Serial::new(admit, view));
         }
@@ -54,7 +52,7 @@ impl<A: Admit> Gate<A> {
 
     /// Hands transactions over, each of which is answered by [`Admit::decided`] unless it is refused here;
     /// the refusals with their places. Serial admission has checked them when it returns.
-    pub(crate) async fn offer(self: &Arc<Self>, txs: Vec<A::Tx>) -> Vec<(usize, Refused)> {
+    pub async fn offer(self: &Arc<Self>, txs: Vec<A::Tx>) -> Vec<(usize, Refused)> {
         if let Self::Parallel(pipeline) = &**self {
             let submit = |(at, tx)| pipeline.submit(tx).err().map(|refused| (at, refused));
             return txs.into_iter().enumerate().filter_map(submit).collect();
@@ -73,14 +71,15 @@ impl<A: Admit> Gate<A> {
     }
 
     /// Changes the view while nothing is checked.
-    pub(crate) fn pause<R>(&self, change: impl FnOnce(&mut A::View) -> R) -> R {
+    pub fn pause<R>(&self, change: impl FnOnce(&mut A::View) -> R) -> R {
         match self {
             Self::Serial(serial) => serial.pause(change),
             Self::Parallel(pipeline) => pipeline.pause(change),
         }
     }
 
-    pub(crate) fn counters(&self) -> Counters {
+    /// What it has done.
+    pub fn counters(&self) -> Counters {
         match self {
             Self::Serial(serial) => serial.counters(),
             Self::Parallel(pipeline) => pipeline.counters(),
@@ -88,7 +87,7 @@ impl<A: Admit> Gate<A> {
     }
 
     /// Ends its threads.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         if let Self::Parallel(pipeline) = self {
             pipeline.stop();
         }

@@ -1,7 +1,6 @@
 //! Applications: what blocks are executed on. [`App`] is all that the node knows of one.
 
 pub(crate) mod admission;
-pub(crate) mod bank;
 pub(crate) mod kvstore;
 
 use std::any::Any;

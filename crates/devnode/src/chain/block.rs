@@ -27,12 +27,13 @@ pub(crate) struct Header {
 
 /// A final block with everything a query may ask about it.
 #[derive(Debug)]
-pub(crate) struct Block {
+pub struct Block {
     pub(crate) header: Header,
     pub(crate) hash: Hash,
     /// When it was voted for: the time of the next block.
     pub(crate) voted: BlockTime,
-    pub(crate) txs: Vec<Tx>,
+    /// Its transactions in order.
+    pub txs: Vec<Tx>,
     /// Result codes of transactions that failed, by index in ascending order; all others are 0.
     pub(crate) failed: Vec<(u32, u32)>,
     /// Outcomes of the transactions, of an application that gives any; else empty.
@@ -91,8 +92,13 @@ impl Block {
         }
     }
 
+    /// Its height.
+    pub fn height(&self) -> u64 {
+        self.header.height
+    }
+
     /// Result code of a transaction.
-    pub(crate) fn code(&self, index: usize) -> u32 {
+    pub fn code(&self, index: usize) -> u32 {
         let place = self
             .failed
             .binary_search_by_key(&index, |(failed, _)| *failed as usize);

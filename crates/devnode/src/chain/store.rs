@@ -16,9 +16,11 @@ pub(crate) struct Retention {
 
 /// Where a transaction is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TxPlace {
-    pub(crate) height: u64,
-    pub(crate) index: u32,
+pub struct TxPlace {
+    /// Its block.
+    pub height: u64,
+    /// Its place there.
+    pub index: u32,
 }
 
 /// The kept part of the chain.

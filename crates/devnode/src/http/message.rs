@@ -13,13 +13,14 @@ const CHUNKED_ABOVE: usize = 2048;
 
 /// A request that was read completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Request {
+pub struct Request {
     head: Head,
     /// The bytes of the head.
     bytes: Vec<u8>,
-    pub(crate) body: Vec<u8>,
+    /// Its body.
+    pub body: Vec<u8>,
     /// Why the body could not be read, if it could not.
-    pub(crate) broken_body: Option<&'static str>,
+    pub broken_body: Option<&'static str>,
 }
 
 impl Request {
@@ -33,15 +34,18 @@ impl Request {
         }
     }
 
-    pub(crate) const fn head(&self) -> &Head {
+    /// Its head.
+    pub const fn head(&self) -> &Head {
         &self.head
     }
 
-    pub(crate) fn view(&self) -> HeadView<'_> {
+    /// Its head with the bytes.
+    pub fn view(&self) -> HeadView<'_> {
         self.head.view(&self.bytes)
     }
 
-    pub(crate) fn method(&self) -> &str {
+    /// Its method.
+    pub fn method(&self) -> &str {
         text(self.view().method)
     }
 
@@ -55,17 +59,17 @@ impl Request {
     }
 
     /// The path without the query.
-    pub(crate) fn path(&self) -> &str {
+    pub fn path(&self) -> &str {
         self.target().split('?').next().unwrap_or_default()
     }
 
     /// The query, empty if there is none.
-    pub(crate) fn query(&self) -> &str {
+    pub fn query(&self) -> &str {
         self.target().split_once('?').map_or("", |(_, query)| query)
     }
 
     /// The first header of a name; empty if there is none, or if it is no text.
-    pub(crate) fn header(&self, name: &'static str) -> &str {
+    pub fn header(&self, name: &'static str) -> &str {
         text(self.view().first(name).unwrap_or_default())
     }
 }
@@ -76,16 +80,20 @@ fn text(bytes: &[u8]) -> &str {
 
 /// A response. Headers are written in the order in which they are given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Response {
-    pub(crate) status: u16,
-    pub(crate) headers: Vec<(&'static str, String)>,
-    pub(crate) body: Vec<u8>,
+pub struct Response {
+    /// The status.
+    pub status: u16,
+    /// Names and values.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body.
+    pub body: Vec<u8>,
     /// Whether the connection ends with it.
-    pub(crate) close: bool,
+    pub close: bool,
 }
 
 impl Response {
-    pub(crate) fn new(status: u16, content_type: &str, body: Vec<u8>) -> Self {
+    /// A response with a body of this type.
+    pub fn new(status: u16, content_type: &str, body: Vec<u8>) -> Self {
         Self {
             status,
             headers: vec![("Content-Type", content_type.to_owned())],
@@ -95,18 +103,19 @@ impl Response {
     }
 
     /// Text as Go's `http.Error` sends it.
-    pub(crate) fn text(status: u16, text: impl Into<Vec<u8>>) -> Self {
+    pub fn text(status: u16, text: impl Into<Vec<u8>>) -> Self {
         Self::new(status, "text/plain; charset=utf-8", text.into())
     }
 
     /// The same with one more header behind the others.
-    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
     /// Appends the response as it goes over the wire.
-    pub(crate) fn write(&self, out: &mut Vec<u8>, request: &Request, keep_alive: bool) {
+    pub fn write(&self, out: &mut Vec<u8>, request: &Request, keep_alive: bool) {
         let version = request.head.version;
         let mut head = ResponseHead::start(out, version, self.status);
         for (name, value) in &self.headers {

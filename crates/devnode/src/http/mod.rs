@@ -7,6 +7,6 @@ mod message;
 mod server;
 mod websocket;
 
-pub(crate) use message::{Request, Response};
-pub(crate) use server::{Handler, Limits, Upgrade, serve, serve_plainly};
-pub(crate) use websocket::Frames;
+pub use message::{Request, Response};
+pub use server::{Handler, Limits, Upgrade, serve, serve_plainly};
+pub use websocket::Frames;

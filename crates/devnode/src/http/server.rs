@@ -16,16 +16,16 @@ use crate::config::Config;
 
 /// Bounds of a connection.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// How long it may be idle, and how long a request may take to come in.
-    pub(crate) idle: Duration,
+    pub idle: Duration,
     /// Largest body in bytes.
-    pub(crate) body: usize,
+    pub body: usize,
 }
 
 impl Limits {
     /// Those of the RPC's settings.
-    pub(crate) fn of_rpc(config: &Config) -> Self {
+    pub fn of_rpc(config: &Config) -> Self {
         Self {
             idle: config.rpc.idle_timeout,
             body: config.rpc.max_body_bytes,
@@ -35,13 +35,15 @@ impl Limits {
 
 /// A connection that changes its protocol, and what was read of the new one already.
 #[derive(Debug)]
-pub(crate) struct Upgrade {
-    pub(crate) stream: TcpStream,
-    pub(crate) read: Vec<u8>,
+pub struct Upgrade {
+    /// The connection.
+    pub stream: TcpStream,
+    /// What was read of the new protocol.
+    pub read: Vec<u8>,
 }
 
 /// What answers the requests of a connection.
-pub(crate) trait Handler: Sync {
+pub trait Handler: Sync {
     /// Answers one request; the next is not read before.
     fn answer<'a>(&'a self, request: &'a Request) -> impl Future<Output = Response> + Send + 'a;
 }
@@ -60,9 +62,12 @@ const LINGER: Duration = Duration::from_millis(500);
 
 /// Serves a connection until it ends, or until a response switches protocols.
 ///
+/// # Errors
+/// When the connection breaks.
+///
 /// # Cancel safety
 /// Dropping it closes the connection.
-pub(crate) async fn serve(
+pub async fn serve(
     stream: TcpStream,
     limits: Limits,
     handler: &impl Handler,
@@ -104,7 +109,7 @@ pub(crate) async fn serve(
 }
 
 /// Serves a connection that keeps its protocol, for an endpoint.
-pub(crate) async fn serve_plainly(handler: Arc<impl Handler>, limits: Limits, stream: TcpStream) {
+pub async fn serve_plainly(handler: Arc<impl Handler>, limits: Limits, stream: TcpStream) {
     // A broken connection needs no action of the node.
     let _ = serve(stream, limits, &*handler).await;
 }

@@ -11,7 +11,7 @@ use super::Upgrade;
 
 /// What a client sends, frame by frame.
 #[derive(Debug)]
-pub(crate) struct Frames {
+pub struct Frames {
     stream: OwnedReadHalf,
     buffer: BytesMut,
     /// Bytes of the buffer that the last event took.
@@ -21,7 +21,7 @@ pub(crate) struct Frames {
 
 impl Frames {
     /// The two halves of a connection; messages have at most `limit` bytes.
-    pub(crate) fn of(upgrade: Upgrade, limit: usize) -> (Self, OwnedWriteHalf) {
+    pub fn of(upgrade: Upgrade, limit: usize) -> (Self, OwnedWriteHalf) {
         let (stream, writer) = upgrade.stream.into_split();
         let frames = Self {
             stream,
@@ -36,7 +36,10 @@ impl Frames {
     }
 
     /// The next event of what was read; none while a frame is incomplete.
-    pub(crate) fn next(&mut self) -> Result<Option<Event<'_>>, WsError> {
+    ///
+    /// # Errors
+    /// When what was read is no frame, or too long.
+    pub fn next_event(&mut self) -> Result<Option<Event<'_>>, WsError> {
         self.buffer.advance(std::mem::take(&mut self.used));
         Ok(match self.reader.next(&mut self.buffer)? {
             Step::Incomplete { .. } => None,
@@ -49,9 +52,12 @@ impl Frames {
 
     /// Reads once; false at the end of the stream.
     ///
+    /// # Errors
+    /// When the connection breaks.
+    ///
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
-    pub(crate) async fn read_more(&mut self) -> io::Result<bool> {
+    pub async fn read_more(&mut self) -> io::Result<bool> {
         self.buffer.reserve(READ_BYTES);
         Ok(self.stream.read_buf(&mut self.buffer).await? > 0)
     }

@@ -17,7 +17,7 @@ use pool::{Pool, SeenCache};
 
 /// Why a transaction was not taken. The texts are the wire's.
 #[derive(Debug, Error, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// Too many transactions or bytes.
     #[error(
         "mempool is full: number of txs {txs} (max: {max_txs}), total txs bytes {bytes} (max: {max_bytes})"

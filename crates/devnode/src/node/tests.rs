@@ -11,8 +11,7 @@ use wire::jsonrpc::BroadcastMethod;
 
 use super::*;
 use crate::app::kvstore::KvStore;
-use crate::bigchaindb::Bigchaindb;
-use crate::config::{AdmissionConfig, BigchaindbConfig, Config};
+use crate::config::Config;
 use crate::rpc::{broadcast, get};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -35,6 +34,28 @@ fn slow_checks() -> Config {
     Config {
         check_cost: HOUR,
         ..Config::default()
+    }
+}
+
+/// An application that is a process of its own.
+#[derive(Debug)]
+struct BehindSocket;
+
+impl App for BehindSocket {
+    fn check(&self, _tx: &Tx) -> Option<u32> {
+        None
+    }
+
+    fn is_behind_socket(&self) -> bool {
+        true
+    }
+
+    fn app_hash(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn finalize(&self, _block: Execution<'_>) -> Finalized {
+        unreachable!("no block is made")
     }
 }
 
@@ -73,11 +94,8 @@ async fn checks_are_bounded_though_their_clients_leave() {
 
 #[tokio::test(start_paused = true)]
 async fn async_waits_for_the_check_of_an_application_inside_the_node_but_not_behind_a_socket() {
-    let (config, admission) = (BigchaindbConfig::default(), AdmissionConfig::default());
-    let apps: [(Arc<dyn App>, u64); 2] = [
-        (Arc::new(KvStore::new(10)), 1),
-        (Arc::new(Bigchaindb::new(&config, &admission)), 0),
-    ];
+    let apps: [(Arc<dyn App>, u64); 2] =
+        [(Arc::new(KvStore::new(10)), 1), (Arc::new(BehindSocket), 0)];
     for (app, hours) in apps {
         let node = node_on(app, slow_checks());
         let start = Instant::now();

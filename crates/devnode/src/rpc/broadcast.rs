@@ -81,12 +81,11 @@ async fn submit(node: &Arc<Node>, tx: Tx, method: BroadcastMethod) -> Result<u32
 
 /// Checks a transaction and puts it into the mempool; the application's code. `queued` is called when
 /// only the application can still refuse it.
-pub(crate) async fn take_in(
-    node: &Node,
-    tx: Tx,
-    queued: impl FnOnce() + Send,
-) -> Result<u32, Refusal> {
-    let answer = if !node.host.faults.untouched() && node.host.faults.now().mempool_full {
+///
+/// # Errors
+/// Why it is refused.
+pub async fn take_in(node: &Node, tx: Tx, queued: impl FnOnce() + Send) -> Result<u32, Refusal> {
+    let answer = if node.host.faults.has_full_mempool() {
         Err(node.mempool.full(node.mempool.depth()))
     } else {
         node.mempool.submit(tx, &*node.app, queued).await

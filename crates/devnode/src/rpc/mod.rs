@@ -6,7 +6,7 @@ mod broadcast;
 mod calls;
 mod http;
 mod methods;
-pub(crate) mod ws;
+mod ws;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,9 +19,10 @@ use crate::node::Node;
 
 #[cfg(test)]
 pub(crate) use broadcast::broadcast;
-pub(crate) use broadcast::take_in;
+pub use broadcast::take_in;
 #[cfg(test)]
 pub(crate) use calls::get;
+pub use ws::handshake;
 
 /// CometBFT's RPC of a node.
 pub(crate) struct Rpc(pub(crate) Arc<Node>);
@@ -69,7 +70,7 @@ impl Handler for Connection<'_> {
         let host = &self.node.host;
         if request.path() == WEBSOCKET_PATH {
             host.faults.pass().await;
-            return ws::handshake(request);
+            return handshake(request);
         }
         host.answered(http::handle(self.node, self.peer, request))
             .await

@@ -37,7 +37,7 @@ const WRITE_BYTES: usize = 64 << 10;
 
 /// The answer to a handshake: the switch of protocols, or what was wrong (texts of the `gorilla`
 /// server that CometBFT uses).
-pub(crate) fn handshake(request: &Request) -> Response {
+pub fn handshake(request: &Request) -> Response {
     let bad = |status: u16, text: &str| {
         let answer = Response::text(status, text)
             .with("Sec-Websocket-Version", "13")
@@ -109,7 +109,7 @@ async fn read(
 ) {
     let mut read_at = Instant::now();
     loop {
-        let outbound = match frames.next() {
+        let outbound = match frames.next_event() {
             Ok(Some(Event::Text(message) | Event::Binary(message))) => {
                 let answer = handle(node, peer, message, outbox).await;
                 answer.map(Outbound::Text)

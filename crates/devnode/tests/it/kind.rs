@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use devnode::app::{App, Execution, Finalized, QueryAnswer, Tx};
-use devnode::{DevNode, Host, Node};
+use devnode::{Blueprint, Host, Kind, Node, Setup};
 
-use crate::support::{Running, quick};
+use crate::support::{quick, start};
 
 /// Counts transactions, and refuses empty ones.
 #[derive(Debug, Default)]
@@ -44,11 +44,27 @@ impl App for Counter {
     }
 }
 
+/// A node with it.
+#[derive(Debug)]
+struct CounterKind;
+
+impl Kind for CounterKind {
+    fn name(&self) -> &'static str {
+        "counter"
+    }
+
+    fn build(&self, host: &Arc<Host>) -> Setup {
+        Node::new(host, Arc::new(Counter::default())).setup()
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_application_of_another_crate_runs_on_the_node() {
-    let kind = |host: &Arc<Host>| Node::new(host, Arc::new(Counter::default())).setup();
-    let (node, worker) = DevNode::bind_kind(quick(), &kind).await.unwrap();
-    let running = Running::of(node, worker);
+    let node = Blueprint {
+        kind: &CounterKind,
+        config: quick(),
+    };
+    let running = start(node).await;
     let sent = running.get("/broadcast_tx_commit?tx=\"anything\"").await;
     assert_eq!(sent["result"]["tx_result"]["code"], 0);
     let refused = running.get("/broadcast_tx_sync?tx=0x").await;

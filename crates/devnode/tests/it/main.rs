@@ -3,8 +3,6 @@
 // Helpers of tests are tests too.
 #![allow(clippy::unwrap_used)]
 
-mod bigchaindb;
-mod bitcoin;
 mod faults;
 mod kind;
 mod limits;

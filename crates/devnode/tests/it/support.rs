@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use devnode::{Config, DevNode, Worker};
+use devnode::{Blueprint, Config, DevNode};
 use testkit::{Http, HttpAnswer};
 use tokio::task::JoinHandle;
 
@@ -13,9 +13,12 @@ pub(crate) struct Running {
 }
 
 /// Starts a node.
-pub(crate) async fn start(config: Config) -> Running {
-    let (node, worker) = DevNode::bind(config).await.unwrap();
-    Running::of(node, worker)
+pub(crate) async fn start(node: impl Into<Blueprint>) -> Running {
+    let (node, worker) = DevNode::bind(node).await.unwrap();
+    Running {
+        node,
+        worker: tokio::spawn(worker),
+    }
 }
 
 /// A node with short blocks.
@@ -27,13 +30,6 @@ pub(crate) fn quick() -> Config {
 }
 
 impl Running {
-    pub(crate) fn of(node: DevNode, worker: Worker) -> Self {
-        Self {
-            node,
-            worker: tokio::spawn(worker),
-        }
-    }
-
     /// A request over a connection of its own, off the test's thread.
     pub(crate) async fn ask(&self, method: &'static str, path: &str, body: &str) -> HttpAnswer {
         let http = Http::new(self.node.rpc_address(), Duration::from_secs(15));

@@ -9,11 +9,12 @@ use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Args, Parser, Subcommand};
 use harness::GuardArgs;
 use pacing::{Nanos, Rate, SignedRate};
 
-use crate::chains::ChainCommand;
+use crate::chains::{self, ChainCommand, KindFlags};
 use crate::scenario::{NodeKind, Scale};
 
 use crate::output::recorded::ReportFormat;
@@ -288,28 +289,11 @@ pub struct ReportArgs {
 #[derive(Debug, Args)]
 pub struct DevnodeArgs {
     /// What its blocks are executed on [default: kvstore].
-    #[arg(long, value_enum, value_name = "APP")]
-    pub app: Option<DevnodeApp>,
+    #[arg(long, value_parser = app_names(), value_name = "APP")]
+    pub app: Option<String>,
     /// Where its RPC listens [default: 127.0.0.1:26657, with bitcoin 127.0.0.1:18334].
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<std::net::SocketAddr>,
-    /// Where BigchainDB's HTTP API listens; port 0 takes a free one [default: 127.0.0.1:9984].
-    #[arg(long, value_name = "ADDRESS")]
-    pub api: Option<std::net::SocketAddr>,
-    /// Where BigchainDB's event stream listens [default: 127.0.0.1:9985].
-    #[arg(long, value_name = "ADDRESS")]
-    pub events: Option<std::net::SocketAddr>,
-    /// Synchronous workers of BigchainDB's HTTP server, each blocked by an open, silent connection, as in
-    /// the original (there 2 × cores + 1); 0 serves every connection [default: 0].
-    #[arg(long, value_name = "N")]
-    pub workers: Option<usize>,
-    /// Address of Bitcoin's regression-test network to which blocks pay; without it `generate` is refused.
-    #[arg(long, value_name = "ADDRESS")]
-    pub miningaddr: Option<String>,
-    /// Where a Bitcoin node listens for other nodes; port 0 takes a free one
-    /// [default: nowhere].
-    #[arg(long, value_name = "ADDRESS")]
-    pub p2p_listen: Option<std::net::SocketAddr>,
     /// How transactions are admitted: one at a time under one lock, or on several threads. BigchainDB then
     /// holds spends against the mempool too, which the original does not [default: with bitcoin serial, else
     /// as the original].
@@ -327,21 +311,15 @@ pub struct DevnodeArgs {
     /// A single key of the configuration, e.g. --set block_interval=500ms --set mempool.size=1000.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// What only some kinds have.
+    #[command(flatten)]
+    pub kinds: KindFlags,
 }
 
-base::named! {
-    /// An application of the built-in node.
-    #[derive(ValueEnum)]
-    pub enum DevnodeApp {
-        /// CometBFT's key-value example.
-        Kvstore => "kvstore",
-        /// BigchainDB 2.2.2 with its HTTP API and event stream.
-        Bigchaindb => "bigchaindb",
-        /// A node of Bitcoin's regression-test network behind btcd's JSON-RPC.
-        Bitcoin => "bitcoin",
-        /// Transfers between the accounts of a Cosmos SDK chain (accounts: --config, key bank.accounts).
-        Bank => "bank",
-    }
+fn app_names() -> PossibleValuesParser {
+    let kinds = chains::kinds();
+    let name = |kind: &&dyn devnode::Kind| PossibleValue::new(kind.name()).help(kind.about());
+    PossibleValuesParser::new(kinds.iter().map(name))
 }
 
 const PROGRAMS: &str = "Programs that a scenario starts";

@@ -78,7 +78,7 @@ pub(crate) struct Stage {
 }
 
 enum Node {
-    BuiltIn(BuiltInNode, Box<devnode::Config>),
+    BuiltIn(BuiltInNode, Box<devnode::Blueprint>),
     /// The load goes to the first one.
     CometBft(Vec<CometBft>),
     Simd(Simd),
@@ -89,8 +89,8 @@ enum Node {
 impl Node {
     fn endpoint(&self, target: TargetKind, transport: Transport) -> Endpoint {
         match self {
-            Self::BuiltIn(node, config) => {
-                plan::endpoint_of(target, config, transport, node.guest().address)
+            Self::BuiltIn(node, blueprint) => {
+                plan::endpoint_of(target, blueprint, transport, node.guest().address)
             }
             Self::CometBft(nodes) => {
                 let address = nodes.first().map_or(UNSPECIFIED, CometBft::address);
@@ -121,9 +121,9 @@ impl Stage {
             // The run starts it itself, with the rest of its clockwork.
             NodeKind::Builtin if run.node.is_fresh() && run.sentinel.is_none() => None,
             NodeKind::Builtin => {
-                let config = plan::fitting(run.request.builtin.clone(), settings)?;
-                let node = BuiltInNode::start(config.clone(), target)?;
-                Some(Node::BuiltIn(node, Box::new(config)))
+                let blueprint = plan::fitting(run.request.builtin.clone(), settings)?;
+                let node = BuiltInNode::start(blueprint.clone(), target)?;
+                Some(Node::BuiltIn(node, Box::new(blueprint)))
             }
             NodeKind::Cometbft => Some(Node::CometBft(start_cometbft(
                 &run.node, programs, shutdown,

@@ -1,6 +1,5 @@
 //! A plan as text: what would be offered, and a small chart of the rate.
 
-use devnode::Application;
 use pacing::{Arrivals, Nanos, Profile};
 use report::Entries;
 use report::chart::columns;
@@ -74,15 +73,10 @@ pub fn describe_load(load: &Load) -> String {
 pub fn describe_target(plan: &Plan) -> String {
     match &plan.nodes {
         Nodes::BuiltIn {
-            transport, config, ..
+            transport, node, ..
         } => format!(
             "the built-in {} (a fast fixture, not a consensus engine) over {}, {}",
-            match config.app {
-                Application::Kvstore => "node",
-                Application::Bigchaindb => "BigchainDB node",
-                Application::Bitcoin => "Bitcoin node",
-                Application::Bank => "node with the Cosmos SDK's bank",
-            },
+            node.kind.title(),
             match plan.target.facts().interface {
                 Some(interface) => interface.into(),
                 None => transport.to_string(),

@@ -176,7 +176,7 @@ mod tests {
         let request = Request {
             command: "constant".into(),
             load: RequestedLoad::constant(rate, Nanos::from_secs(10)).unwrap(),
-            builtin: devnode::Config::default(),
+            builtin: devnode::Blueprint::default(),
         };
         Plan::resolve(request, settings, 1).unwrap()
     }

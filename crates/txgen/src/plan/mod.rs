@@ -109,7 +109,7 @@ pub struct Request {
     /// What is offered.
     pub load: RequestedLoad,
     /// The built-in node's configuration, used when no endpoints are given.
-    pub builtin: devnode::Config,
+    pub builtin: devnode::Blueprint,
 }
 
 impl Plan {
@@ -127,8 +127,8 @@ impl Plan {
         let load = load::resolve(request.load, settings.arrivals, seed)?;
         let workload = workload::resolve(&settings, target, seed, load.planned())?;
         let mut nodes = nodes::resolve(&settings, target, request.builtin)?;
-        if let Nodes::BuiltIn { config, .. } = &mut nodes {
-            workload.built_in(config)?;
+        if let Nodes::BuiltIn { node, .. } = &mut nodes {
+            workload.built_in(node)?;
         }
         let part = part::resolve(&settings, &load, &nodes, workload.as_ref())?;
         let Concurrency {

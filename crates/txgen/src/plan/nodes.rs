@@ -15,8 +15,8 @@ pub enum Nodes {
     BuiltIn {
         /// Its kind.
         target: TargetKind,
-        /// Its configuration; the address is chosen by the system.
-        config: Box<devnode::Config>,
+        /// What it is; the address is chosen by the system.
+        node: Box<devnode::Blueprint>,
         /// How to speak to it.
         transport: Transport,
     },
@@ -40,9 +40,9 @@ impl Nodes {
             Self::BuiltIn {
                 target,
                 transport,
-                config,
+                node,
             } => guest
-                .map(|guest| endpoint_of(*target, config, *transport, guest.address))
+                .map(|guest| endpoint_of(*target, node, *transport, guest.address))
                 .into_iter()
                 .collect(),
             Self::Endpoints(endpoints) => endpoints.clone(),
@@ -52,8 +52,8 @@ impl Nodes {
     /// Where the first node answers JSON-RPC.
     pub(crate) fn rpc(&self, guest: Option<Guest>) -> Option<Endpoint> {
         match self {
-            Self::BuiltIn { target, config, .. } => {
-                guest.map(|guest| endpoint_of(*target, config, Transport::Http, guest.rpc))
+            Self::BuiltIn { target, node, .. } => {
+                guest.map(|guest| endpoint_of(*target, node, Transport::Http, guest.rpc))
             }
             Self::Endpoints(endpoints) => endpoints.first().cloned(),
         }
@@ -62,7 +62,7 @@ impl Nodes {
     /// What a node that the run starts commits at most, in words.
     pub(crate) fn ceiling(&self) -> Option<String> {
         match self {
-            Self::BuiltIn { config, .. } => Some(config.ceiling()),
+            Self::BuiltIn { node, .. } => Some(node.ceiling()),
             Self::Endpoints(_) => None,
         }
     }
@@ -86,19 +86,19 @@ impl Nodes {
 /// A built-in node at this address, with the user that it asks for.
 pub(crate) fn endpoint_of(
     target: TargetKind,
-    config: &devnode::Config,
+    node: &devnode::Blueprint,
     transport: Transport,
     address: SocketAddr,
 ) -> Endpoint {
     let endpoint = Endpoint::of(transport, address);
-    target.target().built_in_endpoint(endpoint, config)
+    target.target().built_in_endpoint(endpoint, &node.config)
 }
 
 /// Chooses between endpoints and a built-in node, and refuses what the target does not speak.
 pub(super) fn resolve(
     settings: &Settings,
     target: TargetKind,
-    builtin: devnode::Config,
+    builtin: devnode::Blueprint,
 ) -> Result<Nodes, PlanError> {
     let transport = settings.transport;
     let of = |endpoint: &Endpoint| transport.unwrap_or(endpoint.transport());
@@ -125,7 +125,7 @@ pub(super) fn resolve(
     if settings.endpoints.is_empty() {
         return Ok(Nodes::BuiltIn {
             target,
-            config: Box::new(fitting(builtin, settings)?),
+            node: Box::new(fitting(builtin, settings)?),
             transport: transport.unwrap_or(Transport::Http),
         });
     }
@@ -145,9 +145,9 @@ pub(super) fn resolve(
 
 /// The built-in node with the application that understands what the settings send.
 pub(crate) fn fitting(
-    builtin: devnode::Config,
+    builtin: devnode::Blueprint,
     settings: &Settings,
-) -> Result<devnode::Config, PlanError> {
+) -> Result<devnode::Blueprint, PlanError> {
     let chain = settings.chain();
     Ok(chain.built_in(builtin, settings.chains.of(chain))?)
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
-use devnode::{Config, DevNode, DevNodeError};
+use devnode::{Blueprint, DevNode, DevNodeError};
 
 use crate::chains::TargetKind;
 use crate::plan::Guest;
@@ -29,7 +29,7 @@ pub enum BuiltInError {
 
 impl BuiltInNode {
     /// Starts it and waits until it listens for what the run speaks.
-    pub(crate) fn start(config: Config, target: TargetKind) -> Result<Self, BuiltInError> {
+    pub(crate) fn start(node: Blueprint, target: TargetKind) -> Result<Self, BuiltInError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(WORKERS)
             .thread_name("devnode")
@@ -40,7 +40,7 @@ impl BuiltInNode {
             .name("devnode-main".into())
             .spawn(move || {
                 runtime.block_on(async {
-                    match DevNode::bind(config).await {
+                    match DevNode::bind(node).await {
                         Ok((node, worker)) => {
                             let _ = sender.send(Ok(node));
                             worker.await;

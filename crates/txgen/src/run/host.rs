@@ -51,9 +51,9 @@ pub(super) fn manifest(plan: &Plan, nodes: &[Node], built_in: bool, origin: Orig
 pub(super) fn limits(plan: &Plan, nodes: &[Node]) -> NodeLimits {
     let said = nodes.first().map(|node| node.probe.limits);
     let mut limits = said.unwrap_or_default();
-    if let Nodes::BuiltIn { config, .. } = &plan.nodes {
-        limits.block_txs = config.max_block_txs.map(|txs| txs as u64);
-        limits.mempool_txs = Some(config.mempool.size as u64);
+    if let Nodes::BuiltIn { node, .. } = &plan.nodes {
+        limits.block_txs = node.config.max_block_txs.map(|txs| txs as u64);
+        limits.mempool_txs = Some(node.config.mempool.size as u64);
     }
     limits
 }

@@ -84,9 +84,7 @@ pub(crate) fn start_on(
 /// The built-in node of the plan, if it has one. It stops when it is dropped.
 pub(crate) fn guest(plan: &Plan) -> Result<Option<BuiltInNode>, BuiltInError> {
     match &plan.nodes {
-        Nodes::BuiltIn { config, .. } => {
-            BuiltInNode::start((**config).clone(), plan.target).map(Some)
-        }
+        Nodes::BuiltIn { node, .. } => BuiltInNode::start((**node).clone(), plan.target).map(Some),
         Nodes::Endpoints(_) => Ok(None),
     }
 }

@@ -20,7 +20,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use toml::{Table, Value};
 
-use crate::chains::ChainSettings;
+use crate::chains::{self, ChainSettings};
 use crate::plan::RequestedLoad;
 use crate::settings::Settings;
 use grid::{Axis, Case};
@@ -53,7 +53,8 @@ struct Scenario {
     #[serde(default, deserialize_with = "settings")]
     settings: Settings,
     /// The built-in node; the same as `node.builtin`.
-    builtin: Option<devnode::Config>,
+    #[serde(default, deserialize_with = "chains::built_in")]
+    builtin: Option<devnode::Blueprint>,
     /// The node that the run starts.
     #[serde(default)]
     node: NodeSection,

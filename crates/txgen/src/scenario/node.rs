@@ -8,6 +8,7 @@ use pacing::Nanos;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
+use crate::chains;
 use crate::settings::Settings;
 use chain::text;
 
@@ -22,7 +23,8 @@ base::settings! {
         /// is the same, and its mempool is awaited empty between them.
         pub fresh: bool = true,
         /// The built-in node's configuration.
-        pub builtin: Option<devnode::Config> = None,
+        #[serde(deserialize_with = "chains::built_in")]
+        pub builtin: Option<devnode::Blueprint> = None,
         /// Keys of CometBFT's `config.toml` (simd's too) and their values; the rest is what `init` writes.
         pub cometbft: Table = Table::new(),
         /// Keys of the `app.toml` of a simd and their values.
@@ -102,7 +104,7 @@ impl NodeSection {
     }
 
     /// Takes the table `[builtin]` as `[node.builtin]`.
-    pub(super) fn take_builtin(&mut self, other: Option<devnode::Config>) -> anyhow::Result<()> {
+    pub(super) fn take_builtin(&mut self, other: Option<devnode::Blueprint>) -> anyhow::Result<()> {
         if self.builtin.is_some() && other.is_some() {
             bail!("has both [builtin] and [node.builtin]; they are the same, keep one");
         }

@@ -131,7 +131,7 @@ fn cases_and_the_matrix_make_runs() {
     );
     let run = &script.runs[1];
     assert_eq!(run.settings.connections.unwrap().get(), 2);
-    assert_eq!(run.request.builtin.mempool.size, 10);
+    assert_eq!(run.request.builtin.config.mempool.size, 10);
     assert_eq!(run.node.cometbft["mempool"]["size"], Value::Integer(10));
     let RequestedLoad::Open {
         schedule: profile, ..

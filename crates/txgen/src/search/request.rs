@@ -76,7 +76,7 @@ impl SearchRequest {
         let request = Request {
             command: "search".into(),
             load: RequestedLoad::constant(rate, duration).map_err(usage)?,
-            builtin: devnode::Config::default(),
+            builtin: devnode::Blueprint::default(),
         };
         Plan::resolve(request, settings, self.seed).map_err(usage)
     }

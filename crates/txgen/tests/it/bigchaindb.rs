@@ -3,24 +3,23 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use devnode::{Application, BigchaindbConfig, Config};
+use chain_bigchaindb::fixture::{API, BigchaindbConfig, BigchaindbKind};
+use devnode::{Blueprint, Config};
 
 use crate::support::{Node, Place, RunFolder, quick};
 
 /// A built-in BigchainDB node that makes blocks quickly.
 fn bigchaindb() -> Node {
-    Node::start(Config {
-        app: Application::Bigchaindb,
-        bigchaindb: BigchaindbConfig {
-            workers: 1,
-            ..BigchaindbConfig::default()
-        },
-        ..quick()
-    })
+    let config = quick().with(BigchaindbConfig {
+        workers: 1,
+        ..BigchaindbConfig::default()
+    });
+    let kind = &BigchaindbKind;
+    Node::start(Blueprint { kind, config })
 }
 
 fn api(node: &Node) -> String {
-    format!("http://{}", node.api_address().unwrap())
+    format!("http://{}", node.address(API).unwrap())
 }
 
 fn ids(run: &RunFolder) -> BTreeSet<String> {
@@ -101,15 +100,16 @@ fn chains_of_transfers_grow_over_outputs_made_before() {
 
 #[test]
 fn a_node_that_refuses_the_outputs_ends_the_run_before_the_load() {
-    let node = Node::start(Config {
-        app: Application::Bigchaindb,
+    let config = Config {
         mempool: devnode::MempoolConfig {
             size: 5,
             ..Default::default()
         },
         block_interval: Duration::from_millis(700),
         ..Config::default()
-    });
+    };
+    let kind = &BigchaindbKind;
+    let node = Node::start(Blueprint { kind, config });
     let place = Place::new();
     let ended = place.txgen(&format!(
         "flood --count 100 --concurrency 8 --workload bigchaindb-transfer --out run --drain-timeout 3s \

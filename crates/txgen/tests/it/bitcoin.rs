@@ -4,7 +4,8 @@ mod peers;
 
 use std::time::Duration;
 
-use devnode::{AdmissionMode, BitcoinConfig, Config, MempoolConfig};
+use chain_bitcoin::fixture::{BitcoinConfig, BitcoinKind};
+use devnode::{AdmissionMode, Blueprint, Config, MempoolConfig};
 use serde_json::{Value, json};
 use testkit::Http;
 
@@ -19,14 +20,15 @@ pub(crate) fn node(place: &Place, change: impl FnOnce(&mut Config)) -> Node {
     address.expect(0);
     let mut config = Config {
         block_interval: quick().block_interval,
-        bitcoin: BitcoinConfig {
-            mining_address: Some(address.out.trim().to_owned()),
-            ..BitcoinConfig::default()
-        },
-        ..Config::bitcoin()
-    };
+        ..Blueprint::of(&BitcoinKind).config
+    }
+    .with(BitcoinConfig {
+        mining_address: Some(address.out.trim().to_owned()),
+        ..BitcoinConfig::default()
+    });
     change(&mut config);
-    Node::start(config)
+    let kind = &BitcoinKind;
+    Node::start(Blueprint { kind, config })
 }
 
 pub(crate) fn url(node: &Node) -> String {
@@ -200,8 +202,10 @@ fn a_wallet_of_another_chain_is_refused() {
 fn a_node_that_cannot_be_loaded_is_named_with_what_to_do() {
     let place = Place::new();
     let node = node(&place, |config| {
-        config.bitcoin.mining_address = None;
-        config.bitcoin.min_relay_fee = 5_000;
+        config.sections.change(|own: &mut BitcoinConfig| {
+            own.mining_address = None;
+            own.min_relay_fee = 5_000;
+        });
     });
     let load = |url: &str, more: &str| {
         place.txgen(&format!(

@@ -7,7 +7,8 @@ mod trials;
 use crate::support::{
     Behaviour, Ended, FakeChain, FakeNode, Node, Place, Summary, quick, wait_until,
 };
-use devnode::{Application, Config, MempoolConfig};
+use chain_cosmos::fixture::{BankAccount, BankConfig, BankKind};
+use devnode::{Blueprint, Config, MempoolConfig};
 
 /// Accounts of seed 7 in the genesis of a built-in node where gas is free.
 fn bank(accounts: u32, mempool: MempoolConfig) -> Node {
@@ -18,7 +19,8 @@ fn bank(accounts: u32, mempool: MempoolConfig) -> Node {
 fn bank_at(min_gas_price: &str, accounts: u32, mempool: MempoolConfig) -> Node {
     bank_of(accounts, |config| {
         config.mempool = mempool;
-        config.bank.min_gas_price = min_gas_price.to_owned();
+        let price = |bank: &mut BankConfig| bank.min_gas_price = min_gas_price.to_owned();
+        config.sections.change(price);
     })
 }
 
@@ -28,17 +30,17 @@ fn bank_of(accounts: u32, change: impl FnOnce(&mut Config)) -> Node {
         cosmos::Keys::from_seed(7),
         cosmos::Prefix::new("cosmos").unwrap(),
     );
-    let accounts = (0..accounts).map(|number| devnode::BankAccount {
+    let accounts = (0..accounts).map(|number| BankAccount {
         address: prefix.write(keys.key(number).unwrap().address()),
         amount: 1_000_000,
     });
-    let mut config = Config {
-        app: Application::Bank,
-        ..quick()
-    };
-    config.bank.accounts = accounts.collect();
+    let mut config = quick().with(BankConfig {
+        accounts: accounts.collect(),
+        ..BankConfig::default()
+    });
     change(&mut config);
-    Node::start(config)
+    let kind = &BankKind;
+    Node::start(Blueprint { kind, config })
 }
 
 #[test]
@@ -383,7 +385,9 @@ fn accounts_are_not_said_to_be_funded_where_nobody_was_paid() {
     let address = prefix.write(keys.key(0).unwrap().address());
     let node = bank_of(0, |config| {
         let amount = 100;
-        config.bank.accounts = vec![devnode::BankAccount { address, amount }];
+        let account = BankAccount { address, amount };
+        let give = |bank: &mut BankConfig| bank.accounts = vec![account];
+        config.sections.change(give);
     });
     let poor = "has 100stake of the 150stake that the next transfer takes; give it more, or correct --funder";
     prepare("50stake", &node.url()).expect(1).says(poor);

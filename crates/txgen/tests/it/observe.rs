@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use devnode::{BitcoinConfig, Config};
+use chain_bitcoin::fixture::{BitcoinConfig, BitcoinKind};
+use devnode::Blueprint;
 use rustix::process::Signal;
 use testkit::{CometBft, CometOptions};
 
@@ -12,14 +13,11 @@ use crate::support::{Node, Place, quick, wait_until};
 /// A Bitcoin node that pays its blocks to the wallet with the default seed.
 fn bitcoin(place: &Place) -> Node {
     let address = place.txgen("bitcoin address");
-    Node::start(Config {
-        block_interval: quick().block_interval,
-        bitcoin: BitcoinConfig {
-            mining_address: Some(address.expect(0).out.trim().to_owned()),
-            ..BitcoinConfig::default()
-        },
-        ..Config::bitcoin()
-    })
+    let config = quick().with(BitcoinConfig {
+        mining_address: Some(address.expect(0).out.trim().to_owned()),
+        ..BitcoinConfig::default()
+    });
+    Node::start(Blueprint::from(config).for_kind(&BitcoinKind))
 }
 
 fn url(node: &Node) -> String {

@@ -26,7 +26,7 @@ fn a_freeze_shows_in_response_time_and_costs_no_transaction() {
             stop_when_saturated: false,
             reconnect_in_pauses: false,
         },
-        builtin: devnode::Config::default(),
+        builtin: devnode::Blueprint::default(),
     };
     let mut settings = Settings {
         endpoints: vec![node.url().parse().unwrap()],

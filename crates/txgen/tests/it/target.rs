@@ -5,7 +5,8 @@
 
 use std::fs;
 
-use devnode::{Application, Config};
+use chain_bigchaindb::fixture::{API, BigchaindbKind};
+use devnode::Blueprint;
 use serde_json::Value;
 
 use crate::bitcoin;
@@ -30,14 +31,13 @@ impl Case {
     }
 
     fn bigchaindb() -> Self {
-        let config = Config {
-            app: Application::Bigchaindb,
-            ..quick()
-        };
-        let node = Node::start(config);
+        let node = Node::start(Blueprint {
+            kind: &BigchaindbKind,
+            config: quick(),
+        });
         Self {
             name: "bigchaindb",
-            endpoints: format!("http://{}", node.api_address().unwrap()),
+            endpoints: format!("http://{}", node.address(API).unwrap()),
             _node: node,
         }
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use chain_bitcoin::fixture::{BitcoinConfig, PEERS};
+
 use super::{node, url};
 use crate::support::Place;
 
@@ -9,10 +11,12 @@ use crate::support::Place;
 fn a_node_is_observed_among_its_peers_while_its_rpc_takes_the_load() {
     let place = Place::new();
     let node = node(&place, |config| {
-        config.bitcoin.p2p_listen = Some(([127, 0, 0, 1], 0).into());
-        config.bitcoin.trickle = Duration::from_millis(5);
+        config.sections.change(|own: &mut BitcoinConfig| {
+            own.p2p_listen = Some(([127, 0, 0, 1], 0).into());
+            own.trickle = Duration::from_millis(5);
+        });
     });
-    let peers = format!("bitcoin-p2p://{}", node.peers_address().unwrap());
+    let peers = format!("bitcoin-p2p://{}", node.address(PEERS).unwrap());
     let ended = place.txgen(&format!(
             "constant --rate 50/s --duration 3s --workload bitcoin --endpoints {} --observe among={peers} --out run",
             url(&node)

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use devnode::{Application, Config};
+use chain_cosmos::fixture::{BankAccount, BankConfig, BankKind};
+use devnode::{Blueprint, Config};
 use serde_json::{Map, Value, json};
 use testkit::Simd;
 
@@ -11,21 +12,24 @@ use crate::support::Node;
 
 /// A built-in node with the accounts of the chain.
 fn bank() -> Node {
-    let mut config = Config {
-        app: Application::Bank,
+    let config = Config {
         chain_id: Simd::CHAIN.to_owned(),
         max_block_gas: Some(2_000_000),
         ..Config::default()
     };
-    config.bank.min_gas_price = "0.01stake".to_owned();
     // Number 0 is the validator's there.
     let accounts = [30].into_iter().chain(0..20).map(|number| {
         let amount = 10_000_000;
         let address = prefix().write(key(number).address());
-        devnode::BankAccount { address, amount }
+        BankAccount { address, amount }
     });
-    config.bank.accounts = accounts.collect();
-    Node::start(config)
+    let config = config.with(BankConfig {
+        min_gas_price: "0.01stake".to_owned(),
+        accounts: accounts.collect(),
+        ..BankConfig::default()
+    });
+    let kind = &BankKind;
+    Node::start(Blueprint { kind, config })
 }
 
 /// What simd (ibc-go v8.8.0, Cosmos SDK 0.50.9) says.

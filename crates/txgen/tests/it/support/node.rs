@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use devnode::{Config, DevNode};
+use devnode::{Blueprint, Config, DevNode};
 
 /// A running node; dropping it stops it.
 pub(crate) struct Node {
@@ -14,7 +14,8 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn start(config: Config) -> Self {
+    pub(crate) fn start(node: impl Into<Blueprint>) -> Self {
+        let blueprint = node.into();
         let (sender, receiver) = mpsc::channel();
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -23,7 +24,7 @@ impl Node {
                 .build()
                 .unwrap();
             runtime.block_on(async {
-                let (node, worker) = DevNode::bind(config).await.unwrap();
+                let (node, worker) = DevNode::bind(blueprint).await.unwrap();
                 sender.send(node).unwrap();
                 worker.await;
             });
