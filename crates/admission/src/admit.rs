@@ -12,7 +12,7 @@ use crate::key::Key;
 /// thread at a time. A transaction that `check` accepted is committed in any case, so two that may not both be
 /// committed have to share a key.
 pub trait Admit: Send + Sync + 'static {
-    /// A transaction, with whatever is needed to answer whoever submitted it.
+    /// A transaction, with what is needed to answer its client.
     type Tx: Send + 'static;
     /// What identifies a transaction.
     type Id: Copy + Eq + Hash + Send + 'static;

@@ -58,7 +58,7 @@ pub enum Layout {
     },
 }
 
-/// Random numbers of one instance. Who does not know them cannot craft keys that share positions.
+/// Random numbers of one instance. Without them a client cannot craft keys that share positions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Secret {
     /// The words in the order in which they are used.

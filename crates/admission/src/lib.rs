@@ -8,7 +8,7 @@
 //!
 //! What it is not: it has no sockets, no files, no logging, and reads no clock; random secrets are
 //! parameters. It has threads, which [`Pipeline::stop`] ends. It does not know what a transaction is:
-//! [`Admit`] tells it what one spends and how it is checked.
+//! [`Admit`] defines what one spends and how it is checked.
 //!
 //! Read first: [`Admit`] (what an application provides), [`Pipeline`] and its [`Settings`], and
 //! [`PhaseLock`] (the lock between checks, commits and pauses). [`Serial`] is the same admission

@@ -43,7 +43,7 @@ mod small {
         });
     }
 
-    /// Who sees that a higher phase is waited for, leaves, and comes back, finds that it was entered.
+    /// A thread that sees that a higher phase is waited for, leaves, and comes back, finds that it was entered.
     #[test]
     fn a_waiting_higher_phase_is_entered_before_the_next_lower_one() {
         loom::model(|| {

@@ -9,8 +9,8 @@ use crate::{
 
 /// What happens to transactions that could not be sent when they were due.
 ///
-/// A policy never moves a due time: it decides whether a late transaction is still sent. Whoever
-/// applies it counts what it refuses. As text: `full`, `bounded:100ms`, `none`.
+/// A policy never moves a due time: it decides whether a late transaction is still sent. The
+/// sender that applies it counts what it refuses. As text: `full`, `bounded:100ms`, `none`.
 ///
 /// How to choose: `Full` to measure (every planned transaction is offered, lateness is recorded);
 /// `Bounded` where a burst after a stall would be worse than a gap; `None` to keep the rate at any

@@ -32,7 +32,7 @@ const UNITS: [(&str, u64); 9] = [
 impl Nanos {
     /// The origin, or no time at all.
     pub const ZERO: Self = Self(0);
-    /// The last instant that can be told, about 584 years.
+    /// The last instant that can be expressed, about 584 years.
     pub const MAX: Self = Self(u64::MAX);
 
     /// So many nanoseconds.

@@ -24,7 +24,7 @@ pub(crate) struct Engine<A: Admit, F> {
     queues: Mutex<Queues<A, F>>,
     /// There is something for a validator to do.
     work: Condvar,
-    /// Nothing more is taken in: who waits for the end of an epoch waits no longer.
+    /// Nothing more is taken in: threads that wait for the end of an epoch go on.
     closed: Condvar,
     lock: PhaseLock,
     /// Read in [`Phase::Validate`], written in the others: the lock gives the order, the lock is never
@@ -109,13 +109,13 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
         checked
     }
 
-    /// Checks what a validator has taken, and carries out the verdicts: who waits for an acceptance hears of it at
-    /// once, and the queues are told of all together.
+    /// Checks what a validator has taken, and carries out the verdicts: an acceptance is reported at once, and the
+    /// queues get all verdicts together.
     fn check(&self, txs: Vec<A::Tx>, view: &A::View) {
         let check = |mut tx: A::Tx| -> Found<A> {
             let verdict = catch_unwind(AssertUnwindSafe(|| self.admit.check(&tx, view))).ok();
             if let Some(Verdict::Accepted(checked)) = &verdict {
-                // Who hears of it may submit a child at once: the child finds it under way.
+                // Its client may submit a child at once: the child finds it under way.
                 self.admit.decided(&mut tx, Outcome::Accepted(checked));
             }
             (tx, verdict)
@@ -139,7 +139,7 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
         self.turn(change, |queues| queues.retry_orphans(&self.admit))
     }
 
-    /// Changes the view, with nobody else in the lock.
+    /// Changes the view, with no other thread in the lock.
     fn turn<R>(
         &self,
         change: impl FnOnce(&mut A::View) -> R,

@@ -51,8 +51,8 @@ impl Default for Settings {
 /// Which orphans wait for what they spend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Orphans {
-    /// Those whose parent is under way itself; others are told at once that they are orphans. For clients
-    /// that wait for an answer.
+    /// Those whose parent is under way itself; others are reported as orphans at once. For clients that wait
+    /// for an answer.
     OfKnown,
     /// All. For peers that send transactions in any order.
     All,
@@ -102,8 +102,8 @@ impl Counters {
 /// Validators around a view.
 ///
 /// In an epoch no two transactions are checked that may spend the same thing: the filter sends the
-/// second to the queue of deferred ones. Validators check the others against the view, which nobody
-/// changes meanwhile. The one that finds nothing left to check then adds what was accepted to the view, clears
+/// second to the queue of deferred ones. Validators check the others against the view, which does
+/// not change meanwhile. The one that finds nothing left to check then adds what was accepted to the view, clears
 /// the filter, and takes deferred transactions and orphans whose parents were just committed into the next
 /// epoch; while there is always something to check, a thread of its own does so when an epoch has taken as long
 /// as it may. A loser is then checked against a view that contains the winner.

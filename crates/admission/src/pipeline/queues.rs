@@ -23,7 +23,7 @@ pub(super) struct Queues<A: Admit, F> {
     pub(super) accepted: Vec<(A::Tx, A::Checked)>,
     /// Transactions with validators.
     checking: usize,
-    /// Validators that wait for work: without any nobody needs to be woken.
+    /// Validators that wait for work: without any there is none to wake.
     pub(super) waiting_validators: usize,
     /// A validator has gone to commit.
     is_committing: bool,
@@ -36,8 +36,8 @@ pub(super) struct Queues<A: Admit, F> {
     settings: Settings,
 }
 
-/// A transaction that a validator checked, and what it found; nothing if the check panicked. An accepted one has been
-/// told of it.
+/// A transaction that a validator checked, and what it found; nothing if the check panicked. The outcome of an
+/// accepted one has been reported.
 pub(super) type Found<A> = (<A as Admit>::Tx, Option<VerdictOf<A>>);
 
 /// What a validator does next.
@@ -142,8 +142,8 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
         self.incoming.drain(..share).collect()
     }
 
-    /// Carries out what a validator found, except for what it has told already. Gives those that have to be told of
-    /// their end.
+    /// Carries out what a validator found, except for what it has reported already. Gives the transactions whose
+    /// end has to be reported.
     pub(super) fn settle(
         &mut self,
         admit: &A,
@@ -178,7 +178,7 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
         told
     }
 
-    /// Whether a commit is the only thing that can go on, and nobody has gone to make it.
+    /// Whether a commit is the only thing that can go on, and no thread has gone to make it.
     fn waits_for_commit(&self) -> bool {
         let is_idle = self.incoming.is_empty() && self.checking == 0;
         is_idle && !self.is_committing && self.has_committable()
@@ -189,7 +189,7 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
         !self.accepted.is_empty() || !self.deferred.is_empty()
     }
 
-    /// A transaction spends what nobody has: it waits, or it comes back as an orphan together with one
+    /// A transaction spends an unknown output: it waits, or it comes back as an orphan together with one
     /// that it displaced.
     fn misses(&mut self, tx: A::Tx, parent: A::Id) -> Option<(A::Id, A::Tx)> {
         let waits = match self.settings.keep {
@@ -204,7 +204,7 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
     }
 
     /// A transaction is under way no more. Its children are tried again: they find it in the view, or are
-    /// told that they are orphans.
+    /// reported as orphans.
     fn leave(&mut self, admit: &A, id: &A::Id) {
         self.under_way.remove(id);
         for child in self.orphans.release(id) {

@@ -295,7 +295,7 @@ fn a_pause_commits_first_and_what_waits_is_held_against_the_changed_view() {
     assert_eq!(fate(&fates, 4), Some(Fate::Accepted));
 }
 
-/// A client that hears of its parent's admission and sends a child before the commit is not refused.
+/// A client that sends a child between the admission of its parent and the commit is not refused.
 #[test]
 fn a_child_waits_for_a_parent_that_is_accepted_and_not_yet_committed() {
     let (engine, fates) = engine(ExactSet::default(), Settings::default());
@@ -359,7 +359,7 @@ fn queues_are_bounded_and_count_what_they_refuse() {
     assert_eq!(fate(&fates, 3), Some(Fate::Abandoned));
 }
 
-/// Who finds nothing left to check commits: nothing waits for the end of an epoch.
+/// A thread that finds nothing left to check commits: nothing waits for the end of an epoch.
 #[test]
 fn epochs_follow_one_another_at_once_when_nothing_is_left_to_check() {
     let (coins, fates) = Coins::new();

@@ -1,9 +1,8 @@
-//! JSON as the original sees it: integers of any size kept apart from floats, members in the order
-//! they came, and two ways to write it down.
+//! JSON as BigchainDB's Python reads and writes it: integers of any size kept apart from floats, members in the order
+//! they came, and two ways to write.
 //!
 //! [`canonical`] is what is hashed. [`default_text`] is what the original hands to Tendermint.
 
-mod float;
 mod members;
 mod parse;
 mod write;

@@ -7,7 +7,7 @@ use pacing::Nanos;
 /// bytes, so the size is the kind's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stamp {
-    /// Who made it.
+    /// The node that made it.
     pub node: u16,
     /// Which of that node's messages it is; below 2^48.
     pub sequence: u64,

@@ -214,7 +214,7 @@ impl<'a> Reader<'a> {
     fn delta(&mut self, next: usize) -> Result<Option<usize>, CodecError> {
         Ok(match self.uint()? {
             0 => None,
-            // Saturating: an index beyond every struct is refused by who looks it up.
+            // Saturating: an index beyond every struct is refused where it is looked up.
             delta => {
                 Some(next.saturating_add(usize::try_from(delta - 1).unwrap_or(usize::MAX / 2)))
             }
@@ -281,7 +281,7 @@ impl<'a> Reader<'a> {
 
 /// A number at the beginning of `bytes` and how many bytes it takes; none when more are needed.
 ///
-/// Below 128 it is its own byte; otherwise one byte says how many follow, as 256 less the count.
+/// Below 128 it is its own byte; otherwise one byte gives how many follow, as 256 less the count.
 pub(super) fn uint(bytes: &[u8]) -> Result<Option<(u64, usize)>, CodecError> {
     let Some(&first) = bytes.first() else {
         return Ok(None);

@@ -211,7 +211,7 @@ impl Node {
     }
 }
 
-/// Puts a message behind the byte that tells it from identifiers.
+/// Puts a message behind the byte that distinguishes it from identifiers.
 pub(super) fn tag_message(message: &[u8], scratch: &mut Vec<u8>) {
     scratch.clear();
     scratch.push(first_byte::MESSAGE);

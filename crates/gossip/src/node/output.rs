@@ -52,12 +52,12 @@ pub enum Output {
     Close {
         /// The connection.
         peer: PeerId,
-        /// What the operator wants to know.
+        /// Why, for the operator.
         reason: CloseReason,
     },
     /// A message that this node sees for the first time.
     Deliver {
-        /// Who sent it; none for a message of this node's own.
+        /// The sender; none for a message of this node's own.
         from: Option<PeerId>,
         /// The message.
         message: Bytes,

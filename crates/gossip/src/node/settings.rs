@@ -12,7 +12,7 @@ base::settings! {
     /// the app's channel capacity; what it has not (`batch_bytes`, `announce`) is off.
     #[derive(Debug, Clone)]
     pub struct Settings {
-        /// Who the node is.
+        /// The node's identity.
         pub identity: Identity = Identity {
             network: 0x00f0_0b47,
             node_id: 1,

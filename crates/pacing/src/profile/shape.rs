@@ -1,4 +1,4 @@
-//! What every shape of a profile can say about itself, in its own time (from 0).
+//! The interface of a profile's shapes: areas, rates and steps in the shape's own time, from 0.
 
 use std::fmt::Debug;
 

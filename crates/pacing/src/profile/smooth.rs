@@ -98,7 +98,7 @@ impl<L: Law> Shape for Smooth<L> {
     }
 }
 
-/// `value · factor / divisor`, as far as it can be told.
+/// `value · factor / divisor`, as far as 64 bits hold it.
 fn scaled(value: u128, factor: u64, divisor: u128) -> u64 {
     let product = value.saturating_mul(u128::from(factor));
     let quotient = product.checked_div(divisor).unwrap_or(0);
