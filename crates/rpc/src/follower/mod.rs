@@ -160,7 +160,7 @@ pub enum FollowError {
     WentBack {
         /// The highest block the node had.
         known: u64,
-        /// The highest block the node has now.
+        /// The highest block it had when that was first seen.
         latest: u64,
     },
     /// A block does not follow the one before it.
@@ -178,7 +178,19 @@ pub enum FollowError {
         before: String,
         /// The chain of the block just read.
         now: String,
+        /// The highest block that it is known to have.
+        latest: u64,
     },
+}
+
+impl FollowError {
+    /// A block of the chain that the node is on now: what it had, or nearly, when that was seen.
+    pub const fn height(&self) -> u64 {
+        match *self {
+            Self::WentBack { latest, .. } | Self::OtherChain { latest, .. } => latest,
+            Self::Replaced { height } => height,
+        }
+    }
 }
 
 /// One block.

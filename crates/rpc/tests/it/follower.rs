@@ -10,7 +10,7 @@ use pacing::Nanos;
 use rpc::{FollowError, FollowEvent, FollowOptions, FollowedBlock, Follower, Height, follow};
 use sha2::{Digest, Sha256};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use testkit::{FakeNode, Upgrades};
@@ -336,6 +336,36 @@ async fn a_reset_chain_is_an_end() {
     assert!(following.event().await.is_none());
 }
 
+/// As after a start from the genesis block: the connections break, and the new chain announces its blocks.
+#[tokio::test]
+async fn a_reset_chain_that_goes_on_is_an_end_before_it_is_as_long() {
+    let node = FakeNode::start();
+    node.grow([1; 300]);
+    let mut following = Following::start(&node.url(), options(Height::At(290)));
+    following.until_height(300).await;
+    node.change(|chain| {
+        chain.blocks.truncate(1);
+        chain.salt = 1;
+    });
+    let failure = following.failure();
+    let growing = async {
+        loop {
+            sleep(Duration::from_millis(20)).await;
+            node.grow([1]);
+        }
+    };
+    tokio::select! {
+        error = failure => match error {
+            FollowError::WentBack { known, latest } => {
+                assert_eq!(known, 300);
+                assert!(latest < 300, "{latest}");
+            }
+            other => panic!("{other}"),
+        },
+        () = growing => {}
+    }
+}
+
 #[tokio::test]
 async fn a_replaced_chain_is_an_end_even_when_it_is_longer() {
     let node = FakeNode::with_blocks();
@@ -356,7 +386,11 @@ async fn a_replaced_chain_is_an_end_even_when_it_is_longer() {
     let (before, now) = ("fake".into(), "other".into());
     assert_eq!(
         following.failure().await,
-        FollowError::OtherChain { before, now }
+        FollowError::OtherChain {
+            before,
+            now,
+            latest: 4
+        }
     );
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _, OptionFuture, join_all};
 use pacing::Nanos;
-use rpc::{AnswerLimit, FollowEvent, FollowOptions, Follower, Mempool, Status, follow};
+use rpc::{AnswerLimit, FollowEvent, FollowOptions, Follower, Height, Mempool, Status, follow};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -72,6 +72,9 @@ impl NodesWorker {
     }
 }
 
+/// A node on another chain is asked at once when its connections break, and again with each block that it announces:
+/// more blocks than these have not been made before that is seen.
+const BLOCKS_UNSEEN: u64 = 2;
 /// Events that wait for their reader. A block of 50,000 transactions is an event of 1.6 MB; a longer
 /// queue would only hide a reader that is stuck.
 const EVENTS: usize = 16;
@@ -89,6 +92,8 @@ pub(super) struct Watch {
     account: Ledger,
     /// Of the follower's questions for blocks.
     max_answer_bytes: AnswerLimit,
+    /// Where a follower begins.
+    from: Height,
 }
 
 /// A health check under way.
@@ -118,6 +123,7 @@ impl Watch {
             http,
             account: Ledger::new(ACCOUNT_BYTES),
             max_answer_bytes: first_limit.into(),
+            from: Height::Next,
         };
         // What can go wrong with it goes wrong here and not while it runs.
         drop(watch.follow()?);
@@ -187,10 +193,11 @@ impl Watch {
         }
     }
 
-    /// Follows the chain from its next block on.
+    /// Follows the chain.
     fn follow(&self) -> Result<(Follower, impl Future<Output = ()> + Send + use<>), UpstreamError> {
         let endpoint = self.node().dialer.endpoint();
         let options = FollowOptions {
+            from: self.from,
             codes: false,
             events: FOLLOW_EVENTS,
             max_answer_bytes: self.max_answer_bytes.clone(),
@@ -244,6 +251,8 @@ impl Watch {
                 self.see(Observation::Gone("its chain was replaced".to_owned()))
                     .await;
                 self.nodes.replace_chain(self.index);
+                // Blocks that it has already may hold what was sent from here.
+                self.from = Height::At(error.height().saturating_sub(BLOCKS_UNSEEN));
                 self.tell(NodeEvent::ChainReplaced { node, reason }).await;
                 return true;
             }

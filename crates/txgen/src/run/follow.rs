@@ -389,7 +389,11 @@ mod tests {
             assert!(pruned.contains(part), "{part}: {pruned}");
         }
         let (before, now) = ("one".into(), "two".into());
-        let replaced = FollowEvent::Failed(FollowError::OtherChain { before, now });
+        let replaced = FollowEvent::Failed(FollowError::OtherChain {
+            before,
+            now,
+            latest: 1,
+        });
         assert!(remark(&replaced).unwrap().ends_with("start a new run"));
         assert_eq!(remark(&FollowEvent::CaughtUp { height: 7 }), None);
     }

@@ -113,8 +113,11 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
             return Ok(());
         };
         if last.chain_id != block.chain_id {
-            let (before, now) = (last.chain_id.clone(), block.chain_id.clone());
-            return Err(FollowError::OtherChain { before, now });
+            return Err(FollowError::OtherChain {
+                before: last.chain_id.clone(),
+                now: block.chain_id.clone(),
+                latest: block.height,
+            });
         }
         let known = last.hash.is_some() && block.last_hash.is_some();
         if known && last.height + 1 == block.height && last.hash != block.last_hash {

@@ -2,6 +2,7 @@
 
 mod delivery;
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::time::Duration;
@@ -48,6 +49,8 @@ pub struct FollowerWorker<C> {
     behind: bool,
     /// How often in a row the node had fewer blocks than before.
     shrunk: u32,
+    /// How many it had the first time.
+    shrunk_to: u64,
     /// How often in a row it did not give a block that it has.
     withheld: u32,
     outbox: VecDeque<FollowEvent>,
@@ -134,6 +137,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
             watermark: Nanos::ZERO,
             behind: true,
             shrunk: 0,
+            shrunk_to: 0,
             withheld: 0,
             outbox: VecDeque::new(),
             failed: false,
@@ -271,8 +275,15 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
                 }
             }
             WakeEvent::Height(height) => {
+                let known = self.announced.latest();
                 self.announced.announce(height, (self.clock)(), None);
-                self.status_at = now + self.options.quiet_interval;
+                // A longer chain answers what the status would. A shorter one, which announces its blocks as well,
+                // may be another.
+                match height.cmp(&known) {
+                    Ordering::Greater => self.status_at = now + self.options.quiet_interval,
+                    Ordering::Equal => {}
+                    Ordering::Less => self.status_at = self.status_at.min(now),
+                }
             }
             WakeEvent::Refused(reason) => {
                 // A node that does not answer at all is told of as lost.
@@ -319,16 +330,23 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
             .as_ref()
             .filter(|last| last.chain_id != status.chain_id)
         {
-            let (before, now) = (last.chain_id.clone(), status.chain_id.clone());
-            return self.fail(FollowError::OtherChain { before, now });
+            return self.fail(FollowError::OtherChain {
+                before: last.chain_id.clone(),
+                now: status.chain_id.clone(),
+                latest: status.latest_block_height,
+            });
         }
         let latest = status.latest_block_height;
         if latest < known {
             // Behind one address there may be several nodes, one a little late: only a chain that
             // stays short was reset.
+            if self.shrunk == 0 {
+                self.shrunk_to = latest;
+            }
             self.shrunk += 1;
             self.plan_status();
             if self.shrunk >= SHRUNK_LIMIT {
+                let latest = self.shrunk_to;
                 self.fail(FollowError::WentBack { known, latest });
             }
             return;

@@ -199,6 +199,30 @@ async fn a_chain_that_is_replaced_is_followed_anew_and_logged() {
     second.stop().await;
 }
 
+/// They may hold writes that were sent before the replacement was seen. Without them these counted as lost and were offered
+/// again at the next break: in an hour of faults 3,431 of 56,965 writes were committed twice.
+#[tokio::test]
+async fn faults_27_what_a_new_chain_has_when_it_is_seen_is_read_too() {
+    let listen = ([127, 0, 0, 1], free_port()).into();
+    let first = of_chain("same", listen).await;
+    let mut rig = Rig::to(&[first.url()]);
+    while rig.until(height).await < 12 {}
+    first.stop().await;
+    let second = of_chain("same", listen).await;
+    let reason = rig
+        .until(|event| match event {
+            NodeEvent::ChainReplaced { reason, .. } => Some(reason),
+            _ => None,
+        })
+        .await;
+    let (_, seen) = reason.split_once(" to ").unwrap();
+    let seen: u64 = seen.split(';').next().unwrap().parse().unwrap();
+    let next = rig.until(height).await;
+    assert_eq!(next, seen.saturating_sub(2).max(1), "{reason}");
+    rig.stop().await;
+    second.stop().await;
+}
+
 #[tokio::test]
 async fn a_node_of_another_chain_is_not_used() {
     let one = quick().await;
