@@ -105,21 +105,3 @@ pub enum CompareFormat {
     /// A page with the runs drawn over each other.
     Html,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_links_rate_has_a_unit_and_is_above_nothing() {
-        let rate = |text: &str| text.parse::<BitRate>().map(BitRate::bits_per_second);
-        assert_eq!(rate("30Mbit/s"), Ok(30e6));
-        assert_eq!(rate("2.5 Gbit/s"), Ok(2.5e9));
-        assert_eq!((rate("800kbit/s"), rate("9bit/s")), (Ok(800e3), Ok(9.0)));
-        for text in [
-            "30", "30MB/s", "0bit/s", "-1bit/s", "infbit/s", "x kbit/s", "",
-        ] {
-            assert!(rate(text).unwrap_err().contains("30Mbit/s"), "{text}");
-        }
-    }
-}

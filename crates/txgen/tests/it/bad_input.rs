@@ -37,30 +37,19 @@ fn addresses_of_bigchaindb_need_bigchaindb() {
     ended.says("bigchaindb.workers is 300");
 }
 
+/// What is wrong with a rate, a step or a duration is in `pacing`'s messages; here, that each flag takes them.
 #[test]
-fn rates_that_cannot_be_offered() {
+fn loads_that_cannot_be_offered() {
     refused(&[
         ("constant --rate 0", "use a rate above zero"),
-        ("constant --rate 0/s", "use a rate above zero"),
         ("constant --rate=-5", "is negative"),
         ("constant --rate -5", "is negative"),
         ("ramp --start -1", "is negative"),
         ("ramp --to -1", "is negative"),
         ("square --rate -5/s", "is negative"),
-        ("constant --rate NaN", "is not a rate"),
-        ("constant --rate inf", "is not a rate"),
         ("constant --rate fast", "1000/s, 0.5/s, 30k/m"),
         ("constant --rate 10000001", "at most 10000000/s"),
-        ("constant --rate 11M/s", "at most 10000000/s"),
-        ("constant --rate 1e30", "rate"),
-        ("constant --rate 0.0000001", "is too low"),
         ("square --rate 5 --low 6", "needs low < high"),
-    ]);
-}
-
-#[test]
-fn steps_that_lead_nowhere() {
-    refused(&[
         (
             "ramp --start 100 --step=-60 --every 1s",
             "makes the rate negative",
@@ -69,25 +58,11 @@ fn steps_that_lead_nowhere() {
             "ramp --start 100 --step -60 --every 1s",
             "makes the rate negative",
         ),
-        ("ramp --start 1 --step 0", "the step is 0/s"),
         ("ramp --start 500 --step 100 --to 100", "never leads from"),
-        (
-            "ramp --start 1 --step 500 --to 20000001",
-            "at most 10000000/s",
-        ),
-    ]);
-}
-
-#[test]
-fn durations_of_nothing_or_of_ages() {
-    refused(&[
         ("constant --rate 5 --duration 0s", "is zero"),
         ("ramp --every 0s", "is zero"),
         ("square --rate 5 --on 0s", "is zero"),
         ("constant --rate 5 --duration 3", "30s, 1.5s, 100ms"),
-        ("constant --rate 5 --duration=-3s", "is not a duration"),
-        ("constant --rate 5 --duration 9000h", "at most"),
-        ("constant --rate 5 --duration 99999999999999h", "too long"),
         (
             "square --rate 5 --on 8000h --off 8000h --cycles 4000000000",
             "at most",
@@ -124,7 +99,6 @@ fn settings_out_of_their_ranges() {
             "constant --rate 5 --max-in-flight 10000001",
             "at most 10000000",
         ),
-        ("constant --rate 5 --spin 1s", "--spin"),
         (
             "constant --rate 5 --report-interval 1ms",
             "--report-interval",
@@ -162,10 +136,6 @@ fn thresholds_that_mean_nothing() {
     refused(&[
         ("constant --rate 5 --threshold commit.p99", "no comparison"),
         (
-            "constant --rate 5 --threshold commit.p98<1s",
-            "unknown metric",
-        ),
-        (
             "constant --rate 5 --threshold weather.rain<1",
             "use commit.p99, accept.p95",
         ),
@@ -174,18 +144,9 @@ fn thresholds_that_mean_nothing() {
             "did you mean fate.errors",
         ),
         (
-            "constant --rate 5 --threshold commit.p99<soon",
+            "constant --rate 5 --abort-on commit.p99<soon",
             "cannot read the limit",
         ),
-        (
-            "constant --rate 5 --threshold fate.errors<5s",
-            "cannot read the limit \"5s\" of fate.errors; write a count, a number without a unit",
-        ),
-        (
-            "constant --rate 5 --threshold commit.p99<5%",
-            "cannot read the limit \"5%\" of commit.p99; write a duration with its unit",
-        ),
-        ("constant --rate 5 --threshold <5s", "unknown metric"),
     ]);
 }
 
@@ -367,14 +328,6 @@ fn scenarios_that_cannot_be_played() {
             vec!["unknown field `duratoin`", "did you mean `duration`?"],
         ),
         (
-            format!("{constant}[settings]\ndrain_timout = \"1s\"\n"),
-            vec!["did you mean `drain_timeout`?", "line 6"],
-        ),
-        (
-            format!("{constant}[builtin.mempool]\nsise = 5\n"),
-            vec!["did you mean `size`?"],
-        ),
-        (
             format!("{constant}[settings]\nthreshold = [\"commit.p99\"]\n"),
             vec!["no comparison"],
         ),
@@ -390,13 +343,8 @@ fn scenarios_that_cannot_be_played() {
             format!("{constant}[[phases]]\nprofile = \"sawtooth\"\n"),
             vec!["sawtooth", "square"],
         ),
-        (
-            format!("{constant}[[phases]]\nprofile = \"trace\"\npath = \"gone.csv\"\n"),
-            vec!["gone.csv"],
-        ),
         ("phases = 3\n".to_owned(), vec!["line 1"]),
         ("this is no TOML".to_owned(), vec!["line 1"]),
-        (String::new(), vec!["add a [[phases]] table"]),
         (
             format!("{constant}[builtin]\nchain_id = \"\"\n"),
             vec!["chain_id has 0 characters"],
@@ -422,10 +370,7 @@ fn scenarios_that_cannot_be_played() {
 fn transaction_files_that_cannot_be_sent() {
     let place = Place::new();
     for (text, format, phrase) in [
-        ("", "auto", "is empty; it needs one transaction per line"),
-        ("6b3d76\n6b3d7\n", "auto", "line 2: not hex"),
         ("aD12\nnot base64!\n", "base64", "line 2: not base64"),
-        ("k=v\n\nl=v\n", "raw", "line 2: the line is empty"),
         ("k=v\n", "cobol", "use auto, base64, hex or raw"),
     ] {
         place.write("txs", text);
