@@ -1,6 +1,5 @@
 //! What a node counts beside what [`gossip::Node`] does, and the rows made of both.
 
-use std::fs;
 use std::time::Instant;
 
 use gossip::app::{Reaction, Stamp};
@@ -8,6 +7,7 @@ use gossip::codec::{Decoder, Encoder};
 use gossip::{Handshake, Identity, Parcel, ParcelKind, Version};
 use measure::Latency;
 use pacing::Nanos;
+use procfs::process::Process;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::control::{CodecTime, Counters, Row, Sample};
@@ -135,14 +135,8 @@ fn pairs(latency: &Latency) -> Vec<(u64, u64)> {
 fn cpu_times() -> (u64, u64) {
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     let cpu_ns = cpu.tv_sec as u64 * 1_000_000_000 + cpu.tv_nsec as u64;
-    let schedstat = fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    let waited = schedstat.split_whitespace().nth(1);
-    (
-        cpu_ns,
-        waited
-            .and_then(|text| text.parse().ok())
-            .unwrap_or_default(),
-    )
+    let schedstat = Process::myself().and_then(|process| process.schedstat());
+    (cpu_ns, schedstat.map_or(0, |it| it.run_delay))
 }
 
 /// Measures what encoding and decoding costs, on some of the messages of the run: an encoder and a decoder of its own.
