@@ -45,8 +45,8 @@ pub use format::rows::{
     StepRow, write_row,
 };
 pub use format::summary::{
-    Blocks, Knee, LateCauses, LoadModel, Rates, Reconnects, RecorderHealth, ScheduleVerdict,
-    Summary, TimeSpans, Verdict,
+    Bar, Blocks, Knee, LateCauses, LoadModel, Machine, Rates, Reconnects, RecorderHealth,
+    ScheduleVerdict, Summary, TimeSpans, Verdict,
 };
 pub use format::windows::{RATIO_MIN_PLANNED, Window, WorstOf, WorstWindows};
 pub use judge::HeaderClock;

@@ -63,8 +63,12 @@ pub const WAITING_LIMIT: f64 = 0.6;
 /// A point whose generator left more than this share of what fell due for later did not offer its
 /// rate. Twice what a point may lose.
 pub const BEHIND_LIMIT: f64 = 0.02;
-/// A latency of which more is the generator's own lateness is no result about the target.
+/// A latency of which more may be the generator's own lateness is told as a range.
 pub const OWN_LATENESS_LIMIT: f64 = 0.1;
+
+/// A machine of which more is busy has nothing left for a node that needs it: the mean of seconds in some of which
+/// all is.
+pub const FULL_MACHINE: f64 = 0.85;
 
 /// A cause that touched a smaller share of the plan did not limit the run.
 pub const LIMITING_SHARE: f64 = 0.01;

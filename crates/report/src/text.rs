@@ -160,6 +160,11 @@ pub trait Figure {
     fn is_lower_bound(&self) -> bool {
         false
     }
+
+    /// How low the truth may be, which is shown before the value.
+    fn lowest(&self) -> Option<f64> {
+        None
+    }
 }
 
 impl Figure for f64 {
@@ -188,14 +193,22 @@ impl<F: Figure> Figure for Option<F> {
     fn is_lower_bound(&self) -> bool {
         self.as_ref().is_some_and(F::is_lower_bound)
     }
+
+    fn lowest(&self) -> Option<f64> {
+        self.as_ref()?.lowest()
+    }
 }
 
-/// A figure in the given format, as `>= 1.50 s` where it is a lower bound; `None` without a value.
+/// A figure in the given format, as `>= 1.50 s` where it is a lower bound, as `1 ms to 4 ms` where it is a range;
+/// `None` without a value.
 pub fn figure<F: Figure>(figure: F, write: impl Fn(f64) -> String) -> Option<String> {
-    let sign = if figure.is_lower_bound() { ">= " } else { "" };
-    figure
-        .figure()
-        .map(|value| format!("{sign}{}", write(value)))
+    let (lowest, is_open) = (figure.lowest(), figure.is_lower_bound());
+    let value = figure.figure()?;
+    Some(match lowest {
+        lowest if is_open => format!(">= {}", write(lowest.unwrap_or(value))),
+        Some(lowest) => format!("{} to {}", write(lowest), write(value)),
+        None => write(value),
+    })
 }
 
 /// What is there, or a dash.

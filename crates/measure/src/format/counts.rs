@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pacing::Nanos;
 
-use crate::format::event::{Cause, Sent, UnsentReason};
+use crate::format::event::{Cause, LATE_LIMIT, Sent, UnsentReason};
 use crate::limits::{DISPLACED_PART, MOST_DISPLACEMENT};
 
 /// How two parts become a whole.
@@ -166,6 +166,15 @@ impl Late {
             Cause::Source => self.source += 1,
             Cause::Connection => self.connection += 1,
             Cause::Node => self.node += 1,
+        }
+    }
+
+    /// How late the generator itself can have made a transaction, of which the latest was late by `most` milliseconds.
+    pub(crate) fn own_ms(&self, most: f64) -> f64 {
+        match self.by_generator() + self.connection {
+            // Of what is not late nobody asks why.
+            0 => most.min(LATE_LIMIT.as_millis_f64()),
+            _ => most,
         }
     }
 

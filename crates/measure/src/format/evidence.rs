@@ -356,6 +356,8 @@ pub enum LimitedBy {
     Connection,
     /// The concurrency of a closed loop, and the time that answers took.
     Concurrency,
+    /// What was sent: the target refuses it at any rate.
+    Workload,
     /// The node pushed back, refused, or did not commit what it accepted.
     Node,
 }

@@ -8,7 +8,10 @@ use hdrhistogram::Histogram;
 use pacing::Nanos;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use quantiles::without_own;
 pub use quantiles::{LatencyFigure, Quantiles};
+
+use crate::format::counts::Late;
 
 /// The highest value a histogram holds: one hour. A higher one is counted as one hour and as
 /// clamped; mean and maximum stay exact.
@@ -50,6 +53,16 @@ macro_rules! latencies {
             }
         }
     };
+}
+
+impl Latencies {
+    /// Notes what of the latencies from due may be the generator's own lateness: all of the lateness, where it kept
+    /// anything back.
+    pub(crate) fn resolve(&mut self, late: &Late) {
+        let own_ms = self.lateness.max.map_or(0.0, |most| late.own_ms(most));
+        self.accept_response.resolve(&self.accept_service, own_ms);
+        self.commit_from_due.resolve(&self.commit_from_sent, own_ms);
+    }
 }
 
 latencies! {

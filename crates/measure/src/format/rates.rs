@@ -48,6 +48,17 @@ impl PerSecond {
         self.values.push(u32::try_from(value).unwrap_or(u32::MAX));
     }
 
+    /// The mean between two instants, of which the seconds at the edges count in part; `None` when they are one.
+    pub(crate) fn rate(&self, from_s: f64, until_s: f64) -> Option<f64> {
+        let seconds = (0_u32..).zip(&self.values);
+        let within = seconds.map(|(second, value)| {
+            let second = f64::from(second);
+            let covered = (second + 1.0).min(until_s) - second.max(from_s);
+            f64::from(*value) * covered.max(0.0)
+        });
+        (until_s > from_s).then(|| within.sum::<f64>() / (until_s - from_s))
+    }
+
     /// Statistics of the values with an index in `seconds`; `None` when there are none.
     pub(crate) fn stats(&self, seconds: std::ops::Range<usize>) -> Option<RateStats> {
         let end = seconds.end.min(self.values.len());

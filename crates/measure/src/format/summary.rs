@@ -16,7 +16,7 @@ use crate::format::latency::Latencies;
 use crate::format::rates::RateStats;
 use crate::format::rows::{BlockRow, StepRow};
 use crate::format::windows::WorstWindows;
-use crate::limits::UNSENT_SHARE_INVALID;
+use crate::limits::{FULL_MACHINE, HANDFUL, SUSTAINED_SHARE, UNSENT_SHARE_INVALID};
 
 /// The whole of `summary.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -61,6 +61,9 @@ pub struct Summary {
     /// What was seen that speaks for it, the most telling first.
     #[serde(default, deserialize_with = "evidence_of_any_version")]
     pub evidence: Vec<Evidence>,
+    /// How busy the generator's machine was while transactions were offered; `None` where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
     /// What broken connections cost.
     pub reconnects: Reconnects,
     /// What the recorder's own bounds did.
@@ -106,9 +109,21 @@ impl Summary {
         (1.0 - kept as f64 / planned.max(1) as f64).max(0.0)
     }
 
-    /// Followers that failed, and heights that none delivered.
-    pub(crate) const fn unseen(&self) -> u64 {
-        self.recorder.failed_followers + self.blocks.missing
+    /// Followers that failed or are behind, and heights that none delivered.
+    pub(crate) fn unseen(&self) -> u64 {
+        let is_behind = u64::from(self.recorder.unread_ms > 0);
+        self.recorder.failed_followers + self.blocks.missing + is_behind
+    }
+
+    /// Refused by the application, whatever the node had room for: how many, when nearly all were.
+    pub(crate) fn refused_by_workload(&self) -> Option<u64> {
+        let is_room = |code: &str| [FULL, NODES_OWN].contains(&code);
+        let refusals = self.fate.rejected_by_code.iter();
+        let refusals = refusals.filter(|(code, _)| !is_room(code));
+        let refused: u64 = refusals.map(|(_, count)| count).sum();
+        let others = self.fate.accepted + self.fate.rejected.saturating_sub(refused);
+        let is_all = (others as f64) < (1.0 - SUSTAINED_SHARE) * refused as f64;
+        (refused >= HANDFUL && is_all).then_some(refused)
     }
 
     /// Whether so many of the sent may be in blocks that were not seen that nothing can be said of the rest.
@@ -117,6 +132,11 @@ impl Summary {
         self.unseen() > 0 && self.fate.pending as f64 > much
     }
 }
+
+/// CometBFT's answer when it takes no more, and what it says of everything that is not the application's.
+const NODES_OWN: &str = "-32603";
+/// The same of the Cosmos SDK's mempool (`errors.ErrMempoolIsFull`, types/errors/errors.go of 0.50).
+const FULL: &str = "sdk/20";
 
 /// Evidence of `tidegate.run/1` has a sentence, `text`, in place of numbers.
 fn evidence_of_any_version<'de, D: Deserializer<'de>>(
@@ -169,7 +189,7 @@ pub struct Rates {
     pub planned_tps: Option<f64>,
     /// Sent within the span of offering, over that span.
     pub sent_tps: Option<f64>,
-    /// Accepted in each second.
+    /// Accepted in each second; the mean is over the time between two blocks that the mean committed is over.
     pub accepted_tps: Option<RateStats>,
     /// Committed with code 0, when observed; the mean is what the blocks after the first one up to the last
     /// one committed, over the time between these two. `null` with fewer than two blocks: it cannot be told.
@@ -260,6 +280,30 @@ impl Blocks {
     }
 }
 
+/// How busy the generator's machine was while transactions were offered: in cores, on average.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// How many it has.
+    pub cores: u32,
+    /// Busy with anything.
+    pub busy: f64,
+    /// Busy with this program, its built-in node included.
+    pub own: f64,
+    /// Taken by the machine's host (steal).
+    pub stolen: f64,
+    /// Seconds in which something waited for a core (`/proc/pressure/cpu`, some).
+    pub waited_s: Option<f64>,
+    /// Whether a node of the load is on it.
+    pub has_node: bool,
+}
+
+impl Machine {
+    /// Whether a node on it had no more of the machine to use, or had to wait for it.
+    pub fn limits_its_node(&self) -> bool {
+        self.has_node && self.busy + self.stolen > FULL_MACHINE * f64::from(self.cores)
+    }
+}
+
 /// The highest rate the target sustained.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
@@ -309,6 +353,10 @@ pub struct RecorderHealth {
     pub steps_omitted: u64,
     /// Followers that could not go on.
     pub failed_followers: u64,
+    /// How long before the last sign of the nodes the first block was announced that no follower had read by the end, in
+    /// milliseconds.
+    #[serde(default)]
+    pub unread_ms: u64,
     /// Blocks that left the best chain after their transactions had counted as committed, by all followers.
     #[serde(default)]
     pub reorganised_blocks: u64,
@@ -328,7 +376,8 @@ adds_up!(RecorderHealth {
     pending_bytes_peak,
     failed_followers,
     reorganised_blocks,
-    taken_back
+    taken_back;
+    max: unread_ms
 });
 
 /// Whether the schedule was kept, and if not, why.
@@ -339,10 +388,27 @@ pub struct Verdict {
     /// Whether it follows the rule of `--strict`.
     #[serde(default)]
     pub strict: bool,
+    /// What the run says nothing about: empty unless it is `invalid`.
+    #[serde(default)]
+    pub bars: Vec<Bar>,
     /// What led to it: empty for `valid` except for remarks.
     pub reasons: Vec<String>,
     /// The limits that were applied.
     pub limits: Vec<String>,
+}
+
+/// What a flaw of a run leaves unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bar {
+    /// Everything: its account does not add up, or covers no part of it.
+    Account,
+    /// What the node does with the load: it was another one.
+    Load,
+    /// What was committed: blocks were not read.
+    Commits,
+    /// What the node can take: it takes the workload at no rate.
+    Workload,
 }
 
 base::named! {

@@ -1,5 +1,6 @@
 //! What held a run back: the evidence, ranked, and the conclusion from it.
 
+use super::admission::{Admission, Commits};
 use super::{Facts, steps};
 use crate::format::cohort::Cohort;
 use crate::format::event::UnsentReason;
@@ -9,25 +10,24 @@ use crate::limits::{BACKLOG_BLOCKS, LIMITING_SHARE, LOST_AFTER_BLOCKS, SUSTAINED
 use crate::stats::silence::{self, Stretch};
 
 /// The evidence, the most telling first, and what it comes to.
-pub(super) fn limited_by(facts: Facts<'_>) -> (LimitedBy, Vec<Evidence>) {
+pub(super) fn limited_by(facts: Facts<'_>, admission: Admission<'_>) -> (LimitedBy, Vec<Evidence>) {
     let mut collector = EvidenceCollector {
         facts,
         found: Vec::new(),
     };
-    collector.losses();
+    let commits = admission.commits();
+    collector.losses(commits);
     collector.silences();
     collector.silent_endpoints();
-    collector.answers();
-    collector.blocks();
-    collector.steps();
+    collector.answers(admission);
+    if let Some(commits) = commits {
+        collector.blocks(commits);
+        collector.steps(commits);
+    }
     collector.lateness();
     collector.stages();
     collector.remarks();
     let (summary, mut found) = (facts.summary, collector.found);
-    if summary.is_blind() {
-        let of_blocks = found.iter_mut().filter(|it| it.kind.is_of_blocks());
-        of_blocks.for_each(|evidence| evidence.strength = Strength::Remark);
-    }
     found.sort_by_key(|evidence| std::cmp::Reverse((evidence.strength, evidence.txs)));
     let strongest = found.first();
     let limit = match strongest.filter(|evidence| evidence.strength >= Strength::Strong) {
@@ -47,14 +47,6 @@ fn is_open(summary: &Summary, evidence: &Evidence) -> bool {
 }
 
 impl EvidenceKind {
-    /// Whether it follows from what no block was seen to contain.
-    const fn is_of_blocks(&self) -> bool {
-        matches!(
-            self,
-            Self::Backlog | Self::NoBlocks | Self::Pending { .. } | Self::StepsFailed { .. }
-        )
-    }
-
     /// Whether it leaves the node's connections down or busy.
     const fn is_an_outage(&self) -> bool {
         matches!(
@@ -117,7 +109,7 @@ impl EvidenceCollector<'_> {
     }
 
     /// Accepted, and in no block by the end.
-    fn losses(&mut self) {
+    fn losses(&mut self, commits: Option<Commits>) {
         let Facts {
             summary,
             signals,
@@ -138,7 +130,7 @@ impl EvidenceCollector<'_> {
         }
         let drained_s = (summary.time.ended_s - summary.time.offered_s).max(0.0);
         // Before a block could have come, they are only under way.
-        let strength = if drained_s < self.ordinary_wait_s(0.0) {
+        let strength = if commits.is_none() || drained_s < self.ordinary_wait_s(0.0) {
             Strength::Remark
         } else {
             self.weight(pending)
@@ -173,10 +165,6 @@ impl EvidenceCollector<'_> {
         if self.is_a_silence(answers) {
             self.add_stretch(EvidenceKind::NoAnswers, answers);
         }
-        let blocks = signals.no_blocks.longest;
-        if self.facts.summary.followed && self.is_a_silence(blocks) {
-            self.add_stretch(EvidenceKind::NoBlocks, blocks);
-        }
     }
 
     /// Endpoints that gave no sign while others did.
@@ -198,14 +186,19 @@ impl EvidenceCollector<'_> {
     }
 
     /// What the node did not take, or took and failed.
-    fn answers(&mut self) {
+    fn answers(&mut self, admission: Admission<'_>) {
         let Facts {
             summary, signals, ..
         } = self.facts;
         let (fate, refusals, mempool) = (&summary.fate, signals.refusals, signals.mempool);
         if fate.rejected > 0 {
             let strength = self.weight(fate.rejected);
-            self.add(EvidenceKind::Refused, strength, fate.rejected, refusals);
+            let points_to = match admission.bars_workload() {
+                true => LimitedBy::Workload,
+                false => LimitedBy::Node,
+            };
+            let kind = EvidenceKind::Refused;
+            self.add_against(points_to, kind, strength, fate.rejected, refusals);
         }
         if let Some(refusals) = refusals
             && mempool.txs > 0
@@ -230,12 +223,16 @@ impl EvidenceCollector<'_> {
     }
 
     /// What the chain could not take up.
-    fn blocks(&mut self) {
+    fn blocks(&mut self, _: Commits) {
         let Facts {
             summary, signals, ..
         } = self.facts;
         if !summary.followed {
             return;
+        }
+        let silence = signals.no_blocks.longest;
+        if self.is_a_silence(silence) {
+            self.add_stretch(EvidenceKind::NoBlocks, silence);
         }
         let (out_of_gas, full) = (signals.out_of_gas, signals.full_blocks);
         if out_of_gas.limits() {
@@ -272,7 +269,7 @@ impl EvidenceCollector<'_> {
     }
 
     /// Steps that were offered and not sustained.
-    fn steps(&mut self) {
+    fn steps(&mut self, _: Commits) {
         let summary = self.facts.summary;
         if summary.model == LoadModel::Closed {
             return;

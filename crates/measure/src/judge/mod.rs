@@ -4,13 +4,13 @@
 //! The figures are facts; these are conclusions from them. All of them are drawn here, from the
 //! thresholds in [`limits`](crate::limits), for the run that goes on, its summary, its report and a search.
 
+mod admission;
 mod calls;
 mod collector;
 mod endpoints;
 mod header_clock;
 mod onsets;
 mod point;
-mod schedule;
 mod signals;
 mod stages;
 mod steps;
@@ -23,6 +23,7 @@ pub use point::{BrokenLimit, Point, PointJudgement, capacity_tps, growth_finding
 pub(crate) use signals::OverloadSignals;
 pub use steps::{RampJudgement, excesses, ramp};
 
+use self::admission::Admission;
 pub use crate::format::evidence::{Excess, Shortfall, StepTerms};
 use crate::format::plan_document::PlanDocument;
 use crate::format::summary::{LoadModel, Summary};
@@ -67,14 +68,18 @@ pub(crate) fn conclude(summary: &mut Summary, signals: &OverloadSignals, context
         signals,
         context,
     };
-    let mut verdict = schedule::verdict(&facts);
+    let mut verdict = admission::verdict(&facts);
     verdict.reasons.extend(signals.header_clock.set_words());
-    let (limited_by, evidence) = collector::limited_by(facts);
+    let admission = Admission::of(&verdict);
+    let (limited_by, evidence) = collector::limited_by(facts, admission);
     let (knee, knee_reason) = match facts.summary.model {
         LoadModel::Closed => (None, "a closed loop has no offered rate".into()),
         LoadModel::Open => {
             let judgement = ramp(&facts.summary.steps, facts.summary.step_terms());
-            (judgement.knee, judgement.reason)
+            match admission.commits() {
+                Some(commits) => (judgement.knee(commits), judgement.reason),
+                None => (None, format!("cannot tell: {}", admission.why())),
+            }
         }
     };
     summary.verdict = verdict;

@@ -2,13 +2,14 @@
 
 use pacing::{Nanos, Schedule};
 
+use super::admission::{Admission, Throughput};
 use super::{Excess, steps};
 use crate::format::cohort::Cohort;
 use crate::format::counts::{Counts, sum};
-use crate::format::summary::{ScheduleVerdict, Summary};
+use crate::format::summary::Summary;
 use crate::limits::{
-    BEHIND_LIMIT, GROWTH_CONFIDENCE, GROWTH_LIMIT, HANDFUL, LATE_SHARE_INVALID, LOST_LIMIT,
-    MIN_TREND_BLOCKS, OWN_LATENESS_LIMIT, UNSEEN_GROWTH_LIMIT, WAITING_LIMIT,
+    BEHIND_LIMIT, GROWTH_CONFIDENCE, GROWTH_LIMIT, HANDFUL, LOST_LIMIT, MIN_TREND_BLOCKS,
+    UNSEEN_GROWTH_LIMIT, WAITING_LIMIT,
 };
 use crate::stats::knee::{BacklogGrowth, BlockMark, Finding, Trial, backlog_growth};
 
@@ -62,6 +63,8 @@ pub struct BrokenLimit {
     pub text: String,
     /// What was measured, for people.
     pub value: String,
+    /// Whether the generator's own lateness leaves open whether it holds.
+    pub unresolved: bool,
 }
 
 impl Point<'_> {
@@ -77,17 +80,22 @@ impl Point<'_> {
         if trend == Finding::Broken {
             broken.push(why.clone());
         }
-        let overloaded = !broken.is_empty();
+        let limits = self.broken_limits.iter();
+        let (open, shown): (Vec<_>, Vec<_>) = limits.partition(|limit| limit.unresolved);
         broken.extend(
-            self.broken_limits
+            shown
                 .iter()
                 .map(|limit| format!("{} is broken ({})", limit.text, limit.value)),
         );
-        let (finding, reasons) = match unusable(self, overloaded) {
-            Some(reason) => (Finding::Unusable, vec![reason]),
-            None if !broken.is_empty() => (Finding::Broken, broken),
-            None if trend == Finding::Undecided => (Finding::Undecided, vec![why]),
-            None => (Finding::Held, broken),
+        let (finding, reasons) = match admitted(self) {
+            Err(reason) => (Finding::Unusable, vec![reason]),
+            Ok(_) if !broken.is_empty() => (Finding::Broken, broken),
+            Ok(_) if !open.is_empty() => (
+                Finding::Unusable,
+                open.iter().map(|it| own_lateness(it)).collect(),
+            ),
+            Ok(_) if trend == Finding::Undecided => (Finding::Undecided, vec![why]),
+            Ok(_) => (Finding::Held, broken),
         };
         PointJudgement {
             finding,
@@ -98,30 +106,22 @@ impl Point<'_> {
     }
 }
 
-/// The trial is no result about the target when the generator did not offer the load, whatever kept
-/// it: its threads, its transactions or its connections. Some lateness does not change a rate, but it
-/// does change latencies.
-fn unusable(point: &Point<'_>, overloaded: bool) -> Option<String> {
+/// A trial says something of the target at its rate when its run may say so, and the generator offered the rate as
+/// exactly as a search asks; otherwise why not.
+fn admitted(point: &Point<'_>) -> Result<Throughput, String> {
     let summary = point.summary;
-    let verdict = &summary.verdict;
-    let counts: Counts = sum(summary.steps.iter().map(|step| &step.counts));
+    let offered: Counts = sum(summary.steps.iter().map(|step| &step.counts));
     let cohort: Cohort = sum(summary.steps.iter().map(|step| &step.cohort));
     let lost = cohort.due_behind + cohort.due_crowded;
-    if lost as f64 > BEHIND_LIMIT * counts.offered as f64 && lost >= HANDFUL {
-        return Some(format!(
+    if lost as f64 > BEHIND_LIMIT * offered.offered as f64 && lost >= HANDFUL {
+        return Err(format!(
             "the generator could not offer it: {lost} of {} transactions did not leave while they were due; {}",
-            counts.offered,
+            offered.offered,
             what_lifts_it(point)
         ));
     }
-    if verdict.schedule == ScheduleVerdict::Invalid {
-        return Some(verdict.reasons.join("; "));
-    }
-    let late = summary.late.causes.by_generator() + summary.late.causes.connection;
-    if !overloaded && late as f64 > LATE_SHARE_INVALID * summary.offered.sent as f64 {
-        return own_lateness(point);
-    }
-    None
+    let admission = Admission::of(&summary.verdict);
+    admission.throughput().ok_or_else(|| admission.why())
 }
 
 /// What would let the generator offer the rate. Over HTTP a connection carries one transaction at a
@@ -149,24 +149,12 @@ fn what_lifts_it(point: &Point<'_>) -> String {
     }
 }
 
-/// Latencies say nothing when much of them is the generator's own lateness.
-fn own_lateness(point: &Point<'_>) -> Option<String> {
-    let latencies = &point.summary.latency_ms;
-    point.broken_limits.iter().find_map(|limit| {
-        let measured = match limit.text.split('.').next()?.trim() {
-            "commit" => &latencies.commit_from_due,
-            "accept" | "service" | "lateness" | "latency_ms" => &latencies.accept_response,
-            _ => return None,
-        };
-        let share = latencies.lateness.p95? / measured.p95?;
-        (share > OWN_LATENESS_LIMIT).then(|| {
-            format!(
-                "the generator's own lateness is {:.0} % of the latency that broke {}",
-                share * 100.0,
-                limit.text
-            )
-        })
-    })
+/// A latency that may be the generator's own breaks nothing.
+fn own_lateness(limit: &BrokenLimit) -> String {
+    format!(
+        "whether {} holds cannot be told: {}",
+        limit.text, limit.value
+    )
 }
 
 fn lost_words(summary: &Summary, share: f64) -> String {

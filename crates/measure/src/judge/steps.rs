@@ -1,5 +1,6 @@
 //! Which steps a target sustained, and when a ramp has saturated it.
 
+use super::admission::Commits;
 use crate::format::evidence::StepTerms;
 use crate::format::evidence::{Excess, Shortfall};
 use crate::format::rows::StepRow;
@@ -14,7 +15,7 @@ use crate::stats::silence;
 #[derive(Debug, Clone, PartialEq)]
 pub struct RampJudgement {
     /// The highest step that was sustained, if the target was also driven past it.
-    pub knee: Option<Knee>,
+    knee: Option<Knee>,
     /// Why `knee` is what it is.
     pub reason: String,
     /// Whether a ramp without a last step has found what it looked for.
@@ -24,6 +25,13 @@ pub struct RampJudgement {
     pub stalled: bool,
     /// The first step that says nothing of its rate and was not offered again.
     pub again: Option<u32>,
+}
+
+impl RampJudgement {
+    /// The highest step that was sustained, if the target was also driven past it.
+    pub(super) fn knee(&self, _: Commits) -> Option<Knee> {
+        self.knee.clone()
+    }
 }
 
 /// Judges every step, in order; `None` for one that was sustained, too small to tell, or cut off before

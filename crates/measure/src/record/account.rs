@@ -71,7 +71,8 @@ impl Seconds {
 
 impl Account<'_> {
     /// Works out the rates and the laws, and draws the conclusions.
-    pub(crate) fn summary(self) -> Summary {
+    pub(crate) fn summary(mut self) -> Summary {
+        self.latency_ms.resolve(&self.late.causes);
         let steady = steady_seconds(&self.time);
         let conservation = Conservation::of(&self.offered, &self.fate, self.blocks.own_txs);
         let offered_s = self.time.offered_s;
@@ -85,6 +86,20 @@ impl Account<'_> {
             0 => self.steady_blocks.rate(),
             _ => self.steady_blocks.rate_until(at(offered_s), next_block),
         };
+        // What is committed in between was accepted in between: beside each other they are of one time.
+        let over_blocks = self.steady_blocks.edges_s().filter(|_| committed.is_some());
+        let accepted_tps = self
+            .seconds
+            .accepted
+            .stats(steady.clone())
+            .map(|of_seconds| {
+                let mean =
+                    over_blocks.and_then(|(from, until)| self.seconds.accepted.rate(from, until));
+                RateStats {
+                    mean: mean.unwrap_or(of_seconds.mean),
+                    ..of_seconds
+                }
+            });
         let committed_tps = committed.and_then(|mean| {
             let of_seconds = self.seconds.committed.stats(steady.clone())?;
             Some(RateStats { mean, ..of_seconds })
@@ -100,7 +115,7 @@ impl Account<'_> {
             rate: Rates {
                 planned_tps: over_offering(self.offered.planned),
                 sent_tps: over_offering(self.offered.sent_while_offering),
-                accepted_tps: self.seconds.accepted.stats(steady.clone()),
+                accepted_tps,
                 committed_tps,
             },
             offered: self.offered,
@@ -117,6 +132,7 @@ impl Account<'_> {
             knee_reason: String::new(),
             limited_by: LimitedBy::Nothing,
             evidence: Vec::new(),
+            machine: None,
             reconnects: self.reconnects,
             recorder: self.recorder,
         };

@@ -49,6 +49,12 @@ impl BlockSpan {
         }
     }
 
+    /// When the first and the last block were seen, in seconds.
+    pub(crate) fn edges_s(&self) -> Option<(f64, f64)> {
+        let (first, last) = self.edges?;
+        Some((first.as_secs_f64(), last.as_secs_f64()))
+    }
+
     /// Committed per second between the first and the last block; `None` with fewer than two.
     ///
     /// The first block's transactions were waiting before it, so only its instant counts: the

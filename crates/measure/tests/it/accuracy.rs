@@ -9,7 +9,7 @@ use measure::{
 };
 use pacing::{Arrivals, Nanos, Profile, Rate, Schedule};
 
-use crate::support::{Folder, ORIGIN_UNIX_NS, answered, block, end, ms, sent};
+use crate::support::{FOLLOWER, Folder, ORIGIN_UNIX_NS, SENDER, answered, block, end, ms, sent};
 
 /// A chain and a generator.
 #[derive(Clone, Copy)]
@@ -101,7 +101,9 @@ impl Model {
                 recorder.answered(&answered(index, answer_at, Reply::Accepted));
                 index += 1;
             }
+            recorder.watermark(SENDER, observed);
             if !second.is_multiple_of(self.every_s) {
+                recorder.watermark(FOLLOWER, observed);
                 continue;
             }
             let room = self.capacity * self.every_s as f64 * (1.0 + self.noise * self.normal());
@@ -109,6 +111,7 @@ impl Model {
             let txs: Vec<u64> = (committed..committed + taken).collect();
             committed += taken;
             recorder.block(block(second / self.every_s, observed, &txs));
+            recorder.watermark(FOLLOWER, observed);
             marks.push(BlockMark {
                 observed,
                 committed: taken,

@@ -24,7 +24,7 @@ pub use self::course::{LatencyCourse, MAX_COLUMNS};
 pub use self::evidence::{evidence_text, limit_text};
 pub use self::mesh::{mesh_evidence_text, mesh_limit_text};
 pub use self::nodes::Recording;
-pub use self::run::{RunReport, quantile_curve};
+pub use self::run::{RunReport, answer, machine_text, quantile_curve};
 pub use self::stretch::{Span, Stretch};
 pub use self::tm_bench::{PerSecondStats, TmBench, TmBenchSpan};
 use crate::html::tag;
@@ -37,6 +37,10 @@ impl Figure for LatencyFigure {
 
     fn is_lower_bound(&self) -> bool {
         Self::is_lower_bound(self)
+    }
+
+    fn lowest(&self) -> Option<f64> {
+        self.without_own
     }
 }
 

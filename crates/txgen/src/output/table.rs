@@ -15,9 +15,15 @@ pub fn table(
     stopped_by: Option<&ThresholdVerdict>,
 ) -> String {
     let mut head = Entries::default();
+    for (line, name) in report::answer(summary).iter().zip(["answer", ""]) {
+        if !line.is_empty() {
+            head.add(name, line.replace("**", ""));
+        }
+    }
     verdict(&mut head, summary);
     conservation(&mut head, summary);
     rates(&mut head, summary);
+    machine(&mut head, summary);
     let mut text = head.text() + &latencies(summary).text() + &unfinished(summary);
     if let Some(resolution) = summary.blocks.resolution() {
         text += &format!("  {resolution}\n");
@@ -43,7 +49,11 @@ fn conditions(thresholds: &[ThresholdVerdict]) -> Table {
     Table::of(thresholds)
         .text("", |_| "threshold")
         .text("", |verdict| &*verdict.text)
-        .text("", |verdict| if verdict.held { "held" } else { "BROKEN" })
+        .text("", |verdict| match (verdict.held, verdict.unresolved) {
+            (true, _) => "held",
+            (_, true) => "cannot tell",
+            _ => "BROKEN",
+        })
         .text("", |verdict| verdict.value_text())
         .table()
         .at_least(&[11, 0, 6])
@@ -63,6 +73,18 @@ fn verdict(entries: &mut Entries, summary: &Summary) {
     for reason in &summary.verdict.reasons {
         entries.add("", reason);
     }
+}
+
+/// How busy the machine was, and whether a node was on it.
+fn machine(entries: &mut Entries, summary: &Summary) {
+    let Some(machine) = &summary.machine else {
+        return;
+    };
+    let shared = match machine.has_node {
+        true => "; a node is on it",
+        false => "",
+    };
+    entries.add("machine", report::machine_text(machine) + shared);
 }
 
 fn conservation(entries: &mut Entries, summary: &Summary) {
@@ -177,9 +199,17 @@ fn latencies(summary: &Summary) -> Table {
 fn unfinished(summary: &Summary) -> String {
     let kinds = LatencyKind::ALL.into_iter();
     let censored = kinds.map(|kind| summary.latency_ms.of(kind).censored);
-    match censored.max().unwrap_or(0) {
+    let lower = match censored.max().unwrap_or(0) {
         0 => String::new(),
         count => format!("  >= is a lower bound: {} had not ended\n", grouped(count)),
+    };
+    let never = summary.fate.rejected + summary.fate.commit_failed;
+    match never {
+        0 => lower,
+        count => format!(
+            "{lower}  {} more were refused or failed: their latency has no end\n",
+            grouped(count)
+        ),
     }
 }
 
@@ -199,10 +229,10 @@ fn steps(summary: &Summary) -> String {
         .number("accepted/s", tenths, |(step, _)| step.accepted_tps)
         .number("commit/s", tenths, |(step, _)| step.committed_tps)
         .number("accept p99", millis, |(step, _)| {
-            step.latency.figure("accept_p99_ms")
+            step.figure("accept_p99_ms")
         })
         .number("commit p95", millis, |(step, _)| {
-            step.latency.figure("commit_p95_ms")
+            step.figure("commit_p95_ms")
         })
         .text("", |(step, excess)| match (step.pause, excess) {
             (true, _) => "pause",

@@ -7,6 +7,7 @@ mod error;
 mod folder;
 mod follow;
 mod host;
+mod machine;
 mod outcome;
 mod planned;
 mod preflight;

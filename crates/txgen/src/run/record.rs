@@ -17,6 +17,7 @@ use sender::clock::Origin;
 use sender::shard::{Orders, ShardBatch};
 
 use super::folder::RowFiles;
+use super::machine::MachineLook;
 use super::planned::RunPlan;
 use crate::live::Update;
 use crate::observe::Samples;
@@ -104,6 +105,8 @@ pub(crate) struct RecordChannels {
     pub(crate) endpoints: Vec<String>,
     /// Gas that a block may have.
     pub(crate) block_gas: Option<u64>,
+    /// Whether a node is on this machine.
+    pub(crate) has_node: bool,
 }
 
 /// The recorder at work.
@@ -121,6 +124,8 @@ pub(crate) struct Recording<'a> {
     published_steps: usize,
     /// Processor time of this process by now.
     processor: Nanos,
+    /// How busy the machine was by the origin, and by the end of the offering.
+    machine: [Option<MachineLook>; 2],
     stop_known: bool,
     check_at: Nanos,
     broken: Option<ThresholdVerdict>,
@@ -167,6 +172,7 @@ impl<'a> Recording<'a> {
             offered_until: None,
             published_steps: 0,
             processor: processor_time(),
+            machine: [machine_look(), None],
             stop_known: false,
             check_at: CHECK_INTERVAL,
             broken: None,
@@ -239,6 +245,7 @@ impl<'a> Recording<'a> {
         self.finished[shard] |= batch.finished;
         if self.offered_until.is_none() && self.offered.iter().all(|offered| *offered) {
             self.offered_until = Some(batch.watermark);
+            self.machine[1] = machine_look();
             if matches!(self.plan.load, Load::Flood { .. }) {
                 // A flood's one step has no end of its own; the drain is not part of it.
                 self.recorder.offering_ended(batch.watermark);
@@ -392,11 +399,19 @@ impl<'a> Recording<'a> {
             interrupted,
         });
         let summary = &mut finished.summary;
+        let [from, until] = self.machine;
+        let looks = from.zip(until.or_else(machine_look));
+        summary.machine = looks.map(|(from, until)| from.until(&until, self.channels.has_node));
         if let (Some(_), Some(ceiling)) = (&summary.knee, self.plan.nodes.ceiling()) {
             summary.knee_reason = format!("{}; {ceiling}", summary.knee_reason);
         }
         finished
     }
+}
+
+/// What everything on the machine has used by now.
+fn machine_look() -> Option<MachineLook> {
+    MachineLook::now(processor_time().as_secs_f64())
 }
 
 /// Processor time that all threads of this process have used.

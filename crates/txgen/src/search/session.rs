@@ -179,6 +179,7 @@ impl<'a> Session<'a> {
             .map(|limit| BrokenLimit {
                 text: limit.text.clone(),
                 value: limit.value_text(),
+                unresolved: limit.unresolved,
             })
             .collect();
         let point = Point {
@@ -288,7 +289,9 @@ impl<'a> Session<'a> {
             Ended::Interrupted => exit::INTERRUPTED,
             Ended::GeneratorLimit => exit::INVALID,
             Ended::NotRecovered | Ended::Failed | Ended::Running => exit::FAILED,
-            Ended::OutOfTime | Ended::Undecided if self.account.knee.is_none() => exit::FAILED,
+            // Nothing was found out, whatever the search came to.
+            _ if known.highest_held().is_none() && known.lowest_broken().is_none() => exit::INVALID,
+            Ended::OutOfTime | Ended::Undecided if self.account.knee.is_none() => exit::INVALID,
             Ended::Done | Ended::NotReached | Ended::BelowMin => exit::DONE,
             Ended::OutOfTime | Ended::Undecided => exit::DONE,
         })

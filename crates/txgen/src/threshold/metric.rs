@@ -21,6 +21,10 @@ pub(super) struct Measured {
     pub(super) at_most: f64,
     /// How many observations had not ended, where they can raise it.
     pub(super) unfinished: Option<u64>,
+    /// What it is at least without the generator's own lateness, where much of it may be that.
+    pub(super) without_own: Option<f64>,
+    /// The share that was refused, or failed in its block: it has no latency, and counts as one without end.
+    pub(super) never: Option<f64>,
 }
 
 impl Metric {
@@ -48,11 +52,18 @@ impl Metric {
             value,
             at_most: value,
             unfinished: None,
+            without_own: None,
+            never: None,
         };
         match self {
             Self::Path(path) => {
                 let value = number(summary, path)?;
-                Some(censored(summary, path, value).unwrap_or_else(|| exact(value)))
+                let measured = censored(summary, path, value).unwrap_or_else(|| exact(value));
+                let measured = Measured {
+                    without_own: of_figure(summary, path, "without_own").and_then(Value::as_f64),
+                    ..measured
+                };
+                Some(of_all_offered(summary, path, measured))
             }
             Self::FailedShare => failed_share(summary),
         }
@@ -81,18 +92,79 @@ fn failed_share(summary: &Value) -> Option<Measured> {
         value: failed / planned,
         at_most: (failed + open) / planned,
         unfinished: (open > 0.0).then_some(open as u64),
+        without_own: None,
+        never: None,
     })
+}
+
+/// The same latency of everything that was offered. Its figure lies between that of the accepted and one that as many
+/// more of them reach; it is without end where too few were accepted.
+fn of_all_offered(summary: &Value, path: &[String], measured: Measured) -> Measured {
+    let Some(share) = never_share(summary, path).filter(|share| *share > 0.0) else {
+        return measured;
+    };
+    let known = [
+        ("p50", 0.5),
+        ("p68", 0.68),
+        ("p95", 0.95),
+        ("p99", 0.99),
+        ("p99_7", 0.997),
+        ("max", 1.0),
+    ];
+    let quantile = known
+        .iter()
+        .find(|(name, _)| Some(*name) == path.last().map(String::as_str));
+    let wanted = quantile.map_or(f64::INFINITY, |(_, quantile)| quantile / (1.0 - share));
+    let mut reached = known.iter().filter(|(_, quantile)| *quantile >= wanted);
+    let at_most = reached.find_map(|(name, _)| {
+        let mut path = path.to_vec();
+        (*name).clone_into(path.last_mut()?);
+        let value = number(summary, &path)?;
+        Some(censored(summary, &path, value).map_or(value, |it| it.at_most))
+    });
+    let value = match at_most {
+        Some(_) => measured.value,
+        None => f64::INFINITY,
+    };
+    Measured {
+        value,
+        at_most: at_most.unwrap_or(f64::INFINITY).max(measured.at_most),
+        without_own: measured.without_own.filter(|_| value.is_finite()),
+        never: Some(share),
+        ..measured
+    }
+}
+
+/// Of the answered, what was refused; of a latency up to the block, also what failed in it. Only latencies from due are
+/// of everything.
+fn never_share(summary: &Value, path: &[String]) -> Option<f64> {
+    let fate = |name: &str| summary.get("fate")?.get(name)?.as_f64();
+    let never = match path.get(1)?.as_str() {
+        "accept_response" => fate("rejected")?,
+        "commit_from_due" => fate("rejected")? + fate("commit_failed")?,
+        _ => return None,
+    };
+    Some(never / fate("sent")?.max(1.0))
+}
+
+/// What one of the tables of a latency has for a figure of it.
+fn of_figure<'a>(summary: &'a Value, path: &[String], table: &str) -> Option<&'a Value> {
+    let (figure, of) = path.split_last()?;
+    let latency = of.iter().try_fold(summary, |value, key| value.get(key))?;
+    latency.get(table)?.get(figure)
 }
 
 /// A figure of a latency that observations which had not ended can raise.
 fn censored(summary: &Value, path: &[String], value: f64) -> Option<Measured> {
-    let (figure, of) = path.split_last()?;
+    let at_most = of_figure(summary, path, "at_least")?;
+    let of = &path[..path.len().saturating_sub(1)];
     let latency = of.iter().try_fold(summary, |value, key| value.get(key))?;
-    let at_most = latency.get("at_least")?.get(figure)?;
     Some(Measured {
         value,
         at_most: at_most.as_f64().unwrap_or(f64::INFINITY),
         unfinished: latency.get("censored")?.as_u64(),
+        without_own: None,
+        never: None,
     })
 }
 

@@ -8,17 +8,18 @@ mod unit;
 use std::fmt;
 use std::str::FromStr;
 
-use report::text::grouped;
+use report::text::{grouped, percent_tenths};
 use serde_json::Value;
 
 use self::comparison::Comparison;
-use self::metric::Metric;
+use self::metric::{Measured, Metric};
 use self::unit::Unit;
 
 /// One condition, checked when the run has ended.
 ///
 /// The left side is a path into `summary.json` or a short name: `lateness.X`, `accept.X` (response
-/// time), `service.X`, `commit.X` (from due) for the latencies with `X` one of `p50 p68 p95 p99 p99_7
+/// time), `service.X`, `commit.X` (from due; the first and the last of everything that was offered: what was refused,
+/// or failed in its block, never ended) for the latencies with `X` one of `p50 p68 p95 p99 p99_7
 /// max mean`, and `failed.share` (what failed in any way as a share of planned: unsent, rejected, without
 /// a usable answer, failed in its block; what is unanswered, pending or in a block without results at the
 /// end may have failed, too; `rate.error` is its earlier name). The right side is a number in the unit of the left one: a duration
@@ -47,15 +48,32 @@ pub struct ThresholdVerdict {
     pub held: bool,
     /// Whether it is broken, whatever they come to. A missing value never breaks.
     pub broken: bool,
+    /// Whether the generator's own lateness leaves open which of the two it is: the machine was too busy to tell.
+    pub unresolved: bool,
     unit: Unit,
     /// How many observations had not ended, where they can raise the value.
     unfinished: Option<u64>,
+    /// What the value is at least without the generator's own lateness.
+    without_own: Option<f64>,
+    /// The share that has no latency, because it was refused or failed.
+    never: Option<f64>,
 }
 
 impl ThresholdVerdict {
     /// The value in words, with its unit.
     pub fn value_text(&self) -> String {
         let value = self.value.map(|value| self.unit.text(value));
+        if let Some(share) = self.never {
+            let never = format!("{} refused or failed", percent_tenths(share));
+            let value = value.filter(|_| self.value.is_some_and(f64::is_finite));
+            return value.map_or(format!("never: {never}"), |value| {
+                format!("{value}, {never}")
+            });
+        }
+        if let (Some(lowest), Some(value)) = (self.without_own, &value) {
+            let lowest = self.unit.text(lowest);
+            return format!("{lowest} to {value}, which is the generator's own lateness in part");
+        }
         match (value, self.unfinished) {
             (None, _) => "no value".into(),
             (Some(value), None) => value,
@@ -70,16 +88,23 @@ impl Threshold {
     /// Checks the condition on a `summary.json` document.
     pub fn check(&self, summary: &Value) -> ThresholdVerdict {
         let measured = self.metric.measure(summary);
-        let range = measured.map(|it| (it.value, it.at_most));
-        let is =
-            |comparison: Comparison| range.is_some_and(|range| comparison.holds(range, self.limit));
+        let settled = |range: Option<(f64, f64)>| {
+            [self.comparison, self.comparison.opposite()]
+                .map(|it| range.is_some_and(|range| it.holds(range, self.limit)))
+        };
+        let as_seen = settled(measured.map(|it| (it.value, it.at_most)));
+        let lowest = |it: Measured| it.without_own.unwrap_or(it.value);
+        let [held, broken] = settled(measured.map(|it| (lowest(it), it.at_most)));
         ThresholdVerdict {
             text: self.text.clone(),
             value: measured.map(|it| it.value),
-            held: is(self.comparison),
-            broken: is(self.comparison.opposite()),
+            held,
+            broken,
+            unresolved: !held && !broken && as_seen.contains(&true),
             unit: self.unit,
             unfinished: measured.and_then(|it| it.unfinished),
+            without_own: measured.and_then(|it| it.without_own),
+            never: measured.and_then(|it| it.never),
         }
     }
 
@@ -156,8 +181,8 @@ mod tests {
             "time": {"ended_s": 61.5},
             "followed": true,
             "offered": {"planned": 1000, "unsent": 0},
-            "fate": {"sent": 1000, "rejected": 2, "errors": 1, "unanswered": 0,
-                "commit_failed": 1, "unverified": 0, "pending": 0,
+            "fate": {"sent": 1000, "rejected": 0, "errors": 4, "unanswered": 0,
+                "commit_failed": 0, "unverified": 0, "pending": 0,
                 "rejected_by_code": {"7": 2, "sdk/5": 3, "wasm/5": 4}, "errors_by_kind": {"closed": 1, "timeout": 0}},
             "rate": {"committed_tps": {"mean": 300.0, "median": 310.0, "stddev": 50.0, "max": 500.0}},
             "latency_ms": {
@@ -187,6 +212,48 @@ mod tests {
         assert_eq!(check("rate.committed_tps>=1000/s").value, Some(300.0));
         assert!(check("fate.sent>=1000").held);
         assert!(check("time.ended_s<2m").held);
+    }
+
+    /// Of a node that refused nine in ten, `commit.p99<5s` held.
+    #[test]
+    fn what_was_refused_or_failed_counts_as_a_latency_without_end() {
+        let check = |text: &str, rejected: u64, commit_failed: u64| {
+            let latency = json!({"p50": 100.0, "p68": 200.0, "p95": 300.0, "p99": 400.0, "p99_7": 500.0,
+                "max": 600.0, "mean": 150.0, "censored": 0, "at_least": {}});
+            let summary = json!({
+                "fate": {"sent": 1000, "rejected": rejected, "commit_failed": commit_failed},
+                "latency_ms": {"accept_response": latency, "commit_from_due": latency,
+                    "accept_service": latency},
+            });
+            let verdict = text.parse::<Threshold>().unwrap().check(&summary);
+            (verdict.held, verdict.broken, verdict.value_text())
+        };
+        let never = |share: &str| (false, true, format!("never: {share} refused or failed"));
+        assert_eq!(check("commit.p99<5s", 900, 0), never("90.0 %"));
+        assert_eq!(check("accept.p99<5s", 11, 0), never("1.1 %"));
+        assert_eq!(check("commit.p50<5s", 0, 510), never("51.0 %"));
+        assert_eq!(check("commit.max<5s", 1, 0), never("0.1 %"));
+        // One in two hundred is within the last of a hundred: it is the p99.7 of the accepted at most.
+        assert!(check("commit.p99<501ms", 5, 0).0);
+        let open = check("commit.p99<450ms", 5, 0);
+        assert_eq!((open.0, open.1), (false, false));
+        assert!(check("accept.p99<401ms", 0, 900).0, "accepted all the same");
+        assert!(check("service.p99<401ms", 900, 0).0, "what an answer took");
+    }
+
+    #[test]
+    fn a_limit_inside_what_the_generators_lateness_leaves_open_is_not_decided() {
+        let summary = json!({"latency_ms": {"accept_response": {"p99": 4.0, "censored": 0,
+            "at_least": {}, "without_own": {"p99": 1.0}}}});
+        let check = |text: &str| {
+            let verdict = text.parse::<Threshold>().unwrap().check(&summary);
+            (verdict.held, verdict.broken, verdict.unresolved)
+        };
+        assert_eq!(check("accept.p99<5ms"), (true, false, false));
+        assert_eq!(check("accept.p99<3ms"), (false, false, true));
+        assert_eq!(check("accept.p99<900us"), (false, true, false));
+        assert_eq!(check("accept.p99>2ms"), (false, false, true));
+        assert_eq!(check("accept.p95<3ms"), (false, false, false), "no value");
     }
 
     #[test]

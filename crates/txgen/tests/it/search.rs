@@ -52,7 +52,8 @@ fn check_ending(account: &Value, ended: &Ended) {
     ended.expect(match account["ended"].as_str().unwrap() {
         "generator_limit" => 98,
         "not_recovered" | "failed" => 1,
-        "out_of_time" if !found => 1,
+        _ if account["highest_held_tps"].is_null() && account["lowest_broken_tps"].is_null() => 98,
+        "out_of_time" | "undecided" if !found => 98,
         _ => 0,
     });
 }

@@ -6,6 +6,7 @@ use pacing::Nanos;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::Latency;
+use crate::limits::OWN_LATENESS_LIMIT;
 
 /// The quantiles of one latency, in milliseconds; all empty when nothing was recorded.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -36,11 +37,17 @@ pub struct Quantiles {
     /// become, in milliseconds, or `None` where nothing limits it.
     #[serde(default)]
     pub at_least: BTreeMap<String, Option<f64>>,
+    /// The figures of which more than a tenth may be the generator's own lateness: with the lowest that each can be
+    /// without it, in milliseconds.
+    #[serde(default)]
+    pub without_own: BTreeMap<String, f64>,
 }
 
 /// One of the [`Quantiles`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LatencyFigure {
+    /// What it can be at least without the generator's own lateness, where much of it may be that.
+    pub without_own: Option<f64>,
     /// The figure; when it is a lower bound, the lowest that it can be.
     pub millis: f64,
     /// The highest that it can be; `None` without limit.
@@ -76,8 +83,30 @@ impl Quantiles {
             Some(highest) => *highest,
             None => Some(millis),
         };
-        Some(LatencyFigure { millis, at_most })
+        Some(LatencyFigure {
+            without_own: self.without_own.get(name).copied(),
+            millis,
+            at_most,
+        })
     }
+
+    /// Notes which figures may be the generator's own lateness in part, which is `own_ms` at most; `from_sent` are
+    /// the figures of the same latency without any lateness.
+    pub(crate) fn resolve(&mut self, from_sent: &Self, own_ms: f64) {
+        let named = Self::NAMES.into_iter().filter_map(|name| {
+            let figure = self.figure(name)?.millis;
+            let from_sent = from_sent.figure(name).map(|sent| sent.millis);
+            Some((name.to_owned(), without_own(figure, from_sent, own_ms)?))
+        });
+        self.without_own = named.collect();
+    }
+}
+
+/// The lowest that a latency can be without the generator's own lateness, where that is not nearly the same: each of its
+/// observations is longer by `own_ms` at most, and none is shorter than from the instant of sending.
+pub(crate) fn without_own(figure: f64, from_sent: Option<f64>, own_ms: f64) -> Option<f64> {
+    let lowest = f64::max(figure - own_ms, from_sent.unwrap_or(0.0)).min(figure);
+    (lowest < (1.0 - OWN_LATENESS_LIMIT) * figure).then_some(lowest.max(0.0))
 }
 
 impl Latency {
@@ -112,6 +141,7 @@ impl Latency {
             clamped: self.clamped,
             censored: censored.count(),
             at_least,
+            without_own: BTreeMap::new(),
         };
         if !censored.is_empty() {
             let unlimited = ["max", "mean"].map(|name| (name.to_owned(), None));

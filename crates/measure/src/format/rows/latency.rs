@@ -39,6 +39,7 @@ macro_rules! columns {
                 }?;
                 let raised = self.at_least.split(' ').any(|raised| raised == name);
                 Some(LatencyFigure {
+                    without_own: None,
                     millis,
                     at_most: (!raised).then_some(millis),
                 })

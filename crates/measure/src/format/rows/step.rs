@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::{LatencyColumns, TableRow};
 use crate::format::cohort::Cohort;
 use crate::format::counts::{Counts, Late, adds_up};
+use crate::format::latency::{LatencyFigure, without_own};
 
 /// One step of the profile. Counts are of events stamped within the step, so `accepted` and
 /// `committed` are what the node did during the step; what became of the transactions due in it is in
@@ -81,6 +82,22 @@ impl StepRow {
             Some(first) => format!("{first} again"),
             None => self.step.to_string(),
         }
+    }
+
+    /// A latency of the step by its column, with what it can be at least without the generator's own lateness.
+    pub fn figure(&self, column: &str) -> Option<LatencyFigure> {
+        let figure = self.latency.figure(column)?;
+        let from_sent = match column {
+            "accept_p50_ms" => self.latency.service_p50_ms,
+            "accept_p99_ms" => self.latency.service_p99_ms,
+            _ => None,
+        };
+        let most = self.latency.lateness_max_ms;
+        let own_ms = most.map_or(0.0, |most| self.late.own_ms(most));
+        Some(LatencyFigure {
+            without_own: without_own(figure.millis, from_sent, own_ms),
+            ..figure
+        })
     }
 
     /// How long the step is, in seconds.

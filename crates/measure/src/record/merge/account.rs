@@ -6,7 +6,8 @@ use crate::format::fate::{Fate, Offered};
 use crate::format::latency::{Latencies, LatencyKind};
 use crate::format::rows::BlockRow;
 use crate::format::summary::{
-    Blocks, LateCauses, LoadModel, Reconnects, RecorderHealth, ScheduleVerdict, Summary, TimeSpans,
+    Bar, Blocks, LateCauses, LoadModel, Reconnects, RecorderHealth, ScheduleVerdict, Summary,
+    TimeSpans,
 };
 use crate::format::windows::WorstWindows;
 use crate::judge::JudgeContext;
@@ -92,6 +93,7 @@ pub(super) fn summary(parts: &[Figures], joined: Joined<'_>) -> Summary {
     if worst == Some(ScheduleVerdict::Invalid) && verdict.schedule < ScheduleVerdict::Invalid {
         // The verdict on the whole is never better than the worst part's.
         verdict.schedule = ScheduleVerdict::Invalid;
+        verdict.bars.push(Bar::Account);
         verdict
             .reasons
             .push("the run of one of the generators is invalid".into());

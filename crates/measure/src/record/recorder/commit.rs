@@ -76,16 +76,22 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.scratch.push(from_due.as_nanos());
         let span = &mut self.segments.at(at).span;
         span.waiting.end(record.due, Awaited::Block);
-        let latencies = &mut span.latencies;
-        latencies.record(LatencyKind::CommitFromDue, from_due);
-        latencies.record(LatencyKind::CommitFromSent, at.saturating_sub(record.sent));
+        // What failed in its block is in it, and was never committed.
+        let is_committed = matches!(tx.code, 0 | UNKNOWN_CODE);
+        if is_committed {
+            let latencies = &mut span.latencies;
+            latencies.record(LatencyKind::CommitFromDue, from_due);
+            latencies.record(LatencyKind::CommitFromSent, at.saturating_sub(record.sent));
+        }
         let (state, step) = (record.state, record.step);
         if state == RecordState::Accepted {
             // It is both accepted and committed from the later of the two on, whichever was reported first.
             let span = &mut self.segments.at(at.max(record.answered)).span;
-            let from_accepted = at.saturating_sub(record.answered);
-            let latencies = &mut span.latencies;
-            latencies.record(LatencyKind::CommitFromAccepted, from_accepted);
+            if is_committed {
+                let from_accepted = at.saturating_sub(record.answered);
+                let latencies = &mut span.latencies;
+                latencies.record(LatencyKind::CommitFromAccepted, from_accepted);
+            }
             span.cohorts.of(step).commit(Some(tx.code));
         }
         if state != RecordState::Unanswered {

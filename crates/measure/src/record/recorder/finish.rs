@@ -37,6 +37,9 @@ pub struct Finished {
     pub error: Option<RecordError>,
 }
 
+/// A follower that reads each block as it comes is never so far behind: an answer that takes as long is a stall.
+const FOLLOWS_WITHIN: Nanos = Nanos::from_secs(2);
+
 impl<W: Write, P: Plan> Recorder<W, P> {
     /// Takes over what still waits, gives every open transaction its fate, writes the rest and
     /// draws up the summary.
@@ -100,6 +103,11 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         } = self.config;
         let blocks_until = self.watermarks.reached(senders..senders + followers);
         let answers_until = self.watermarks.reached(0..senders);
+        // A follower stops where a block was announced that it has not read.
+        let unread = self.last_sign.saturating_sub(blocks_until);
+        if followers > 0 && unread > FOLLOWS_WITHIN {
+            self.health.unread_ms = unread.as_millis();
+        }
         let [answers_until, blocks_until] = [answers_until, blocks_until].map(|at| at.min(ended));
         self.health.pending_bytes_peak = self
             .health

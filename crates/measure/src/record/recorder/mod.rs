@@ -124,6 +124,8 @@ pub struct Recorder<W, P> {
     low: Nanos,
     /// The latest stamp of all events.
     latest: Nanos,
+    /// When a node last answered anything.
+    last_sign: Nanos,
     blocks: WaitingBlocks,
     segments: Segments,
     windows: Windows,
@@ -172,6 +174,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             watermarks: Watermarks::new(sources, config.max_lag),
             low: Nanos::ZERO,
             latest: Nanos::ZERO,
+            last_sign: Nanos::ZERO,
             blocks: WaitingBlocks::default(),
             segments: Segments::new(config.warmup, &mut plan),
             windows: Windows::default(),
@@ -317,6 +320,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         if endpoint >= self.mempools.len() {
             self.mempools.resize(endpoint + 1, None);
         }
+        self.last_sign = self.last_sign.max(sample.at);
         self.mempools[endpoint] = Some(Depth {
             txs: sample.txs,
             bytes: sample.bytes,

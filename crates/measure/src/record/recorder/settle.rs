@@ -6,6 +6,7 @@ use pacing::Nanos;
 
 use super::Recorder;
 use crate::format::code::Codespace;
+use crate::format::event::UNKNOWN_CODE;
 use crate::format::latency::LatencyKind;
 use crate::record::pending::{Record, RecordState, Slot};
 use crate::record::plan::Plan;
@@ -21,7 +22,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         let latencies = &mut span.latencies;
         latencies.record(LatencyKind::AcceptResponse, at.saturating_sub(record.due));
         latencies.record(LatencyKind::AcceptService, at.saturating_sub(record.sent));
-        if record.is_committed() {
+        if record.is_committed() && matches!(record.code, 0 | UNKNOWN_CODE) {
             let late_answer = record.committed.saturating_sub(at);
             latencies.record(LatencyKind::CommitFromAccepted, late_answer);
         }
@@ -66,6 +67,9 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         state: RecordState,
     ) -> (&mut Record, &mut Span) {
         self.reach(at);
+        if !matches!(state, RecordState::Failed(_)) {
+            self.last_sign = self.last_sign.max(at);
+        }
         let record = self.pending.at_mut(slot);
         record.answered = at;
         record.state = state;

@@ -51,8 +51,9 @@ pub(super) struct Story {
     pub(super) interrupted: bool,
     /// The longest gap in the generator's own loop.
     pub(super) stall: u64,
-    /// When the one that watches the blocks could not go on.
+    /// When the one that watches the blocks could not go on; or, where it `is_behind`, had not read the next one.
     pub(super) unwatched_from: u64,
+    pub(super) is_behind: bool,
     /// Whether answers come after the check, and whether blocks are watched.
     pub(super) checked: bool,
     /// How many may be in flight, where the rest waits.
@@ -98,6 +99,7 @@ impl Story {
             interrupted: false,
             stall: 0,
             unwatched_from: u64::MAX,
+            is_behind: false,
             checked: true,
             waits_at: None,
             followed: true,
@@ -251,7 +253,7 @@ impl Story {
                 Event::Mempool(sample) => recorder.mempool(&sample),
             }
         }
-        if self.unwatched_from < self.ended {
+        if self.unwatched_from < self.ended && !self.is_behind {
             recorder.follower_failed(FOLLOWER);
         }
         recorder.stalled(ms(self.stall));

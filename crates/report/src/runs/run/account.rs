@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use measure::Summary;
+
 use super::{RunReport, headline};
 use crate::Table;
 use crate::html::tag;
@@ -54,7 +56,11 @@ pub(super) fn counts(report: &RunReport) -> Table {
         ("planned", offered.planned, none()),
         ("unsent", offered.unsent, by_name(&offered.unsent_by_reason)),
         ("sent", offered.sent, none()),
-        ("rejected", fate.rejected, by_name(&refusals(report))),
+        (
+            "rejected",
+            fate.rejected,
+            by_name(&refusals(&report.summary)),
+        ),
         ("errors", fate.errors, errors(report)),
         ("unanswered", fate.unanswered, none()),
         ("accepted", fate.accepted, none()),
@@ -90,8 +96,8 @@ fn errors(report: &RunReport) -> String {
 }
 
 /// What was said of the rejected, by text where texts are known, by code otherwise.
-pub(super) fn refusals(report: &RunReport) -> BTreeMap<String, u64> {
-    let fate = &report.summary.fate;
+pub(super) fn refusals(summary: &Summary) -> BTreeMap<String, u64> {
+    let fate = &summary.fate;
     match fate.rejected_by_text.is_empty() {
         true => titled(&fate.rejected_by_code),
         false => fate.rejected_by_text.clone(),

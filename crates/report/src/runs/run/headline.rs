@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 
 use measure::{
-    Evidence, EvidenceKind, LimitedBy, LoadModel, Quantiles, RateStats, ScheduleVerdict, Strength,
+    Evidence, EvidenceKind, LimitedBy, LoadModel, Machine, Quantiles, RateStats, ScheduleVerdict,
+    Strength, Summary,
 };
 
 use super::{RunReport, account};
@@ -43,23 +44,37 @@ pub(super) fn notes(report: &RunReport) -> String {
 
 /// The result in one sentence.
 pub(super) fn verdict(report: &RunReport) -> String {
-    let summary = &report.summary;
-    if summary.verdict.schedule == ScheduleVerdict::Invalid {
+    let [achieved, limited] = answer(&report.summary);
+    match limited.as_str() {
+        "" => format!("{achieved}."),
+        limited => format!("{achieved}; {limited}."),
+    }
+}
+
+/// What the node did, and what gave first, with bold figures between `**`; the second is empty where the run says
+/// nothing of the node.
+pub fn answer(summary: &Summary) -> [String; 2] {
+    if summary.verdict.schedule == ScheduleVerdict::Invalid && summary.knee.is_none() {
         let reasons = summary.verdict.reasons.iter();
-        let reasons = reasons.map(|reason| reason.trim_start_matches("invalid: "));
-        let reasons = reasons.collect::<Vec<_>>().join("; ");
-        return format!("**Invalid**, so it says nothing about the node: {reasons}.");
+        let reasons: Vec<&str> = reasons
+            .filter_map(|it| it.strip_prefix("invalid: "))
+            .collect();
+        let achieved = format!(
+            "**Invalid**, so it says nothing about the node: {}",
+            reasons.join("; ")
+        );
+        return [achieved, String::new()];
     }
     let short = match summary.interrupted {
         true => "Before it was interrupted: ",
         false => "",
     };
-    format!("{short}{}{}.", achieved(report), limited(report))
+    let achieved = format!("{short}{}", achieved(summary));
+    [achieved, limited(summary) + &beside(summary)]
 }
 
 /// What the node did with what it was offered.
-fn achieved(report: &RunReport) -> String {
-    let summary = &report.summary;
+fn achieved(summary: &Summary) -> String {
     if let Some(knee) = &summary.knee {
         let rate = text::rate(knee.rate_tps);
         let reason = summary.knee_reason.trim_start_matches("sustained ");
@@ -83,18 +98,49 @@ fn achieved(report: &RunReport) -> String {
     format!("{offered} the node {what} **{all}** transactions")
 }
 
-fn limited(report: &RunReport) -> String {
-    let limit = report.summary.limited_by;
+fn limited(summary: &Summary) -> String {
+    let limit = summary.limited_by;
     let explained = limit_text(limit);
     let (what, why) = explained.split_once(": ").unwrap_or((explained, ""));
-    let strongest = report.summary.evidence.first();
+    let strongest = summary.evidence.first();
     let strongest = strongest.filter(|it| it.strength >= Strength::Strong);
-    let why = strongest.map_or_else(|| why.to_owned(), |evidence| words(report, evidence));
+    let why = strongest.map_or_else(|| why.to_owned(), |evidence| words(summary, evidence));
     match limit {
-        LimitedBy::Nothing => "; **nothing** limited it".to_owned(),
-        LimitedBy::Unknown => format!("; what limited it cannot be told: {why}"),
-        _ => format!("; limited by the **{what}**: {why}"),
+        LimitedBy::Nothing => "**nothing** limited it".to_owned(),
+        LimitedBy::Unknown => format!("what limited it cannot be told: {why}"),
+        _ => format!("limited by the **{what}**: {why}"),
     }
+}
+
+/// What else may have, where the node had to share its machine and is said to be the limit.
+fn beside(summary: &Summary) -> String {
+    let machine = summary.machine.filter(Machine::limits_its_node);
+    match machine.filter(|_| summary.limited_by == LimitedBy::Node) {
+        Some(machine) => format!(
+            "; it shared this machine, which was full ({}), so alone it may take more",
+            machine_text(&machine)
+        ),
+        None => String::new(),
+    }
+}
+
+/// How busy the machine was.
+pub fn machine_text(machine: &Machine) -> String {
+    let stolen = match machine.stolen > 0.05 {
+        true => format!(", {:.1} taken by its host", machine.stolen),
+        false => String::new(),
+    };
+    let waited = machine.waited_s.map(|waited_s| {
+        let waited = text::seconds(waited_s);
+        format!("; something waited for a core for {waited}")
+    });
+    format!(
+        "{:.1} of {} cores busy, {:.1} by others{stolen}{}",
+        machine.busy,
+        machine.cores,
+        (machine.busy - machine.own).max(0.0),
+        waited.unwrap_or_default()
+    )
 }
 
 /// What gave first, in the order of time; the numbers are those of the marks in the plots.
@@ -117,12 +163,19 @@ pub(super) fn evidence(report: &RunReport) -> String {
         evidence.filter(move |evidence| evidence.strength == strength)
     };
     let decisive: String = of(Strength::Decisive)
-        .map(|it| tag("p class=\"alert bad\"", &escape(&words(report, it))))
+        .map(|it| {
+            tag(
+                "p class=\"alert bad\"",
+                &escape(&words(&report.summary, it)),
+            )
+        })
         .collect();
     // The sentence above has the first one already.
     let is_valid = report.summary.verdict.schedule != ScheduleVerdict::Invalid;
     let said = usize::from(is_valid && decisive.is_empty());
-    let strong = of(Strength::Strong).map(|it| words(report, it)).skip(said);
+    let strong = of(Strength::Strong)
+        .map(|it| words(&report.summary, it))
+        .skip(said);
     let strong: Vec<String> = strong.collect();
     match strong.is_empty() {
         true => decisive,
@@ -131,12 +184,12 @@ pub(super) fn evidence(report: &RunReport) -> String {
 }
 
 /// A piece of evidence in words; of refusals also the node's.
-pub(super) fn words(report: &RunReport, evidence: &Evidence) -> String {
-    let text = evidence_text(&report.summary, evidence);
+pub(super) fn words(summary: &Summary, evidence: &Evidence) -> String {
+    let text = evidence_text(summary, evidence);
     if evidence.kind != EvidenceKind::Refused {
         return text;
     }
-    let causes = account::refusals(report);
+    let causes = account::refusals(summary);
     let mut causes: Vec<(&String, &u64)> = causes.iter().collect();
     causes.sort_by_key(|(_, count)| Reverse(**count));
     let causes = causes.iter().take(MAX_CAUSES).map(|(cause, _)| said(cause));
@@ -175,7 +228,8 @@ pub(super) fn tiles(report: &RunReport) -> String {
     let rate = |rate: Option<f64>| text::or_dash(rate, text::rate);
     let mean = |stats: Option<RateStats>| rate(stats.map(|stats| stats.mean));
     let millis = |latency: &Quantiles, name| text::or_dash(latency.figure(name), text::millis);
-    let lost = summary.fate.rejected + summary.fate.errors + summary.fate.unanswered;
+    let fate = &summary.fate;
+    let lost = fate.rejected + fate.errors + fate.unanswered + fate.commit_failed + fate.pending;
     let tiles = [
         (verdict.name().to_owned(), "schedule"),
         (rate(summary.rate.sent_tps), "sent, mean"),
@@ -193,7 +247,7 @@ pub(super) fn tiles(report: &RunReport) -> String {
             millis(&latency.commit_from_due, "p99"),
             "to commit, p99 from due",
         ),
-        (grouped(lost), "rejected, failed, unanswered"),
+        (grouped(lost), "rejected, failed, unanswered, pending"),
     ];
     let last = tiles.len() - 1;
     let tiles = tiles.iter().enumerate().map(|(place, (value, name))| {

@@ -19,7 +19,7 @@ pub(super) fn render(report: &RunReport) -> Result<String, std::fmt::Error> {
         writeln!(out, "What gave first: {}.\n", headline::onset_line(report))?;
     }
     for evidence in &summary.evidence {
-        writeln!(out, "- {}", headline::words(report, evidence))?;
+        writeln!(out, "- {}", headline::words(summary, evidence))?;
     }
     out.push('\n');
     writeln!(out, "Schedule: **{}**.", summary.verdict.schedule.name())?;

@@ -12,6 +12,7 @@ mod setup;
 mod steps;
 mod studies;
 
+pub use headline::{answer, machine_text};
 pub use quantile_plot::quantile_curve;
 
 use measure::judge::{Excess, Onset};

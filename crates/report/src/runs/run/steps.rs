@@ -185,16 +185,16 @@ pub(super) fn table(report: &RunReport) -> Table {
         })
         .count("mempool", |(step, _)| step.mempool_txs)
         .number("accept p50", text::millis, |(step, _)| {
-            step.latency.figure("accept_p50_ms")
+            step.figure("accept_p50_ms")
         })
         .number("accept p99", text::millis, |(step, _)| {
-            step.latency.figure("accept_p99_ms")
+            step.figure("accept_p99_ms")
         })
         .number("commit p50", text::millis, |(step, _)| {
-            step.latency.figure("commit_p50_ms")
+            step.figure("commit_p50_ms")
         })
         .number("commit p99", text::millis, |(step, _)| {
-            step.latency.figure("commit_p99_ms")
+            step.figure("commit_p99_ms")
         })
         .number("lateness p99", text::millis, |(step, _)| {
             step.latency.lateness_p99_ms

@@ -116,7 +116,7 @@ pub(super) fn steps(frame: &mut Frame, area: Rect, state: &LiveState) {
             cell(figure(step.rate_tps, tenths)),
             cell(figure(step.accepted_tps, tenths)),
             cell(figure(step.committed_tps, tenths)),
-            cell(figure(step.latency.figure(p95), narrow_millis)),
+            cell(figure(step.figure(p95), narrow_millis)),
             Cell::new(note),
         ];
         Row::new(cells).style(color)

@@ -1,19 +1,68 @@
-//! Did the generator keep its schedule?
+//! What a run may be concluded from: worked out once, and asked by every conclusion.
 //!
-//! The verdict is about the generator alone. A node that pushes back makes transactions late by
-//! cause `node`; that is a result, and it is reported, but it does not make the run invalid: every
-//! latency counts from the due time. What the generator did not send, or sent late by its own fault
-//! or for lack of connections, does.
+//! A flaw is about the generator and its record alone. A node that pushes back makes transactions late by
+//! cause `node`; that is a result, and it is reported, but it makes nothing inadmissible: every
+//! latency counts from the due time. How late the generator sent what it sent in time bounds the latencies, and is in
+//! their figures; each step asks the same of its own transactions (see [`excesses`](super::excesses)).
 
 use super::{Facts, JudgeContext};
 use crate::format::counts::Late;
 use crate::format::event::UnsentReason;
 use crate::format::fate::Offered;
 use crate::format::summary::LoadModel;
-use crate::format::summary::{ScheduleVerdict, Summary, Verdict};
+use crate::format::summary::{Bar, ScheduleVerdict, Summary, Verdict};
 use crate::limits::{
     HANDFUL, LATE_SHARE_DEGRADED, LATE_SHARE_INVALID, STALL_DEGRADED_MS, UNSENT_SHARE_INVALID,
 };
+
+/// What a run was committed is known, and counts for its workload. Only [`Admission`] makes one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Commits(());
+
+/// Besides, the load was the one that was planned, so that its rate says something of the node.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Throughput(());
+
+/// What a run may be concluded from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Admission<'a>(&'a Verdict);
+
+impl<'a> Admission<'a> {
+    /// That of a run with this verdict.
+    pub(super) const fn of(verdict: &'a Verdict) -> Self {
+        Self(verdict)
+    }
+
+    /// Whether something may be said of what the node committed.
+    pub(super) fn commits(self) -> Option<Commits> {
+        let is_open = match &self.0.bars[..] {
+            // A folder of an earlier version does not say what.
+            [] => self.0.schedule != ScheduleVerdict::Invalid,
+            bars => bars.iter().all(|bar| *bar == Bar::Load),
+        };
+        is_open.then_some(Commits(()))
+    }
+
+    /// Whether something may be said of the node at the rate that was planned.
+    pub(super) fn throughput(self) -> Option<Throughput> {
+        (self.0.schedule != ScheduleVerdict::Invalid).then_some(Throughput(()))
+    }
+
+    /// Whether the workload is why nothing more is known.
+    pub(super) fn bars_workload(self) -> bool {
+        self.0.bars.contains(&Bar::Workload)
+    }
+
+    /// Why not.
+    pub(super) fn why(self) -> String {
+        let reasons = self.0.reasons.iter();
+        let barring = reasons.filter_map(|reason| reason.strip_prefix(INVALID));
+        barring.collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// How the reasons begin that make a run inadmissible.
+const INVALID: &str = "invalid: ";
 
 pub(super) fn verdict(facts: &Facts<'_>) -> Verdict {
     let summary = facts.summary;
@@ -31,10 +80,24 @@ pub(super) fn verdict(facts: &Facts<'_>) -> Verdict {
             .push("closed loop: there was no schedule to keep".into()),
     }
     if summary.offered.sent == 0 {
-        findings.add(ScheduleVerdict::Invalid, "nothing was sent");
+        findings.add(Some(Bar::Load), "nothing was sent");
     }
+    if let Some(refused) = summary.refused_by_workload() {
+        let text = format!(
+            "{refused} of {} transactions were refused for what they are, whatever the rate: the target does not take \
+             this workload (--workload, its settings)",
+            summary.offered.sent
+        );
+        findings.add(Some(Bar::Workload), &text);
+    }
+    let schedule = match (findings.bars.is_empty(), findings.is_degraded) {
+        (false, _) => ScheduleVerdict::Invalid,
+        (_, true) => ScheduleVerdict::Degraded,
+        _ => ScheduleVerdict::Valid,
+    };
     Verdict {
-        schedule: findings.worst,
+        schedule,
+        bars: findings.bars,
         reasons: findings.reasons,
         strict: facts.context.strict,
         limits: limits(),
@@ -43,21 +106,33 @@ pub(super) fn verdict(facts: &Facts<'_>) -> Verdict {
 
 #[derive(Default)]
 struct Findings {
-    worst: ScheduleVerdict,
+    is_degraded: bool,
+    bars: Vec<Bar>,
     reasons: Vec<String>,
 }
 
 impl Findings {
-    fn add(&mut self, verdict: ScheduleVerdict, reason: &str) {
-        self.worst = self.worst.max(verdict);
-        self.reasons.push(format!("{}: {reason}", verdict.name()));
+    /// A flaw that leaves something unknown, or is to be kept in mind.
+    fn add(&mut self, bar: Option<Bar>, reason: &str) {
+        match bar {
+            None => {
+                self.is_degraded = true;
+                self.reasons.push(format!("degraded: {reason}"));
+            }
+            Some(bar) => {
+                if !self.bars.contains(&bar) {
+                    self.bars.push(bar);
+                }
+                self.reasons.push(format!("{INVALID}{reason}"));
+            }
+        }
     }
 }
 
 fn judge_conservation(summary: &Summary, findings: &mut Findings) {
     for law in summary.conservation.broken() {
         findings.add(
-            ScheduleVerdict::Invalid,
+            Some(Bar::Account),
             &format!("transactions are not conserved: {law}"),
         );
     }
@@ -65,12 +140,9 @@ fn judge_conservation(summary: &Summary, findings: &mut Findings) {
 
 fn judge_records(summary: &Summary, findings: &mut Findings) {
     let health = &summary.recorder;
-    let unseen = match summary.is_blind() {
-        true => ScheduleVerdict::Invalid,
-        false => ScheduleVerdict::Degraded,
-    };
-    let degraded = ScheduleVerdict::Degraded;
-    for (verdict, count, what) in [
+    let unseen = summary.is_blind().then_some(Bar::Commits);
+    let degraded = None;
+    for (bar, count, what) in [
         (
             degraded,
             health.late_events,
@@ -99,8 +171,16 @@ fn judge_records(summary: &Summary, findings: &mut Findings) {
         ),
     ] {
         if count > 0 {
-            findings.add(verdict, &format!("{count} {what}"));
+            findings.add(bar, &format!("{count} {what}"));
         }
+    }
+    if health.unread_ms > 0 {
+        let behind_s = health.unread_ms as f64 / 1e3;
+        let text = format!(
+            "blocks that were announced were not read in time, by {behind_s:.1} s at the end: commits in them count as \
+             pending (run txgen nearer to the node, or give it less to read)"
+        );
+        findings.add(unseen, &text);
     }
 }
 
@@ -109,7 +189,7 @@ fn judge_coverage(summary: &Summary, context: JudgeContext, findings: &mut Findi
     let time = &summary.time;
     if summary.offered.sent > 0 && time.warmup_s > 0.0 && time.offered_s <= time.warmup_s {
         findings.add(
-            ScheduleVerdict::Invalid,
+            Some(Bar::Account),
             &format!(
                 "the offering ended at {:.1} s, before the warm-up of {:.1} s was over: no rate or latency was measured",
                 time.offered_s, time.warmup_s
@@ -118,12 +198,9 @@ fn judge_coverage(summary: &Summary, context: JudgeContext, findings: &mut Findi
     }
     let early = summary.recorder.settled_early;
     if early > 0 {
-        let verdict = match early as f64 > summary.offered.sent as f64 * UNSENT_SHARE_INVALID {
-            true => ScheduleVerdict::Invalid,
-            false => ScheduleVerdict::Degraded,
-        };
+        let is_much = early as f64 > summary.offered.sent as f64 * UNSENT_SHARE_INVALID;
         findings.add(
-            verdict,
+            is_much.then_some(Bar::Account),
             &format!(
                 "{early} transactions had to be given a fate before they had one, because too many were open at \
                  once: they count as pending or unanswered, and may be in blocks"
@@ -150,7 +227,7 @@ fn judge_unsent(offered: &Offered, findings: &mut Findings) {
     let by_node = offered.unsent_for(UnsentReason::Node);
     if by_node > 0 {
         findings.add(
-            ScheduleVerdict::Degraded,
+            None,
             &format!(
                 "{by_node} of {} planned transactions were not sent: the node held the connections up",
                 offered.planned
@@ -164,11 +241,7 @@ fn judge_unsent(offered: &Offered, findings: &mut Findings) {
         return;
     }
     let share = unsent as f64 / offered.planned.max(1) as f64;
-    let verdict = if share > UNSENT_SHARE_INVALID {
-        ScheduleVerdict::Invalid
-    } else {
-        ScheduleVerdict::Degraded
-    };
+    let bar = (share > UNSENT_SHARE_INVALID).then_some(Bar::Load);
     let by_reason: Vec<String> = offered
         .unsent_by_reason
         .iter()
@@ -176,7 +249,7 @@ fn judge_unsent(offered: &Offered, findings: &mut Findings) {
         .map(|(reason, count)| format!("{reason} {count}"))
         .collect();
     findings.add(
-        verdict,
+        bar,
         &format!(
             "{unsent} of {} planned transactions were not sent ({})",
             offered.planned,
@@ -189,25 +262,22 @@ fn judge_lateness(summary: &Summary, context: JudgeContext, findings: &mut Findi
     let late = summary.late;
     let own = late.causes.by_generator();
     let of = |late, displaced| of_late(summary, context, late, displaced);
-    if let Some((verdict, words)) = of(own, late.displaced.behind) {
+    if let Some((bar, words)) = of(own, late.displaced.behind) {
         let Late {
             schedule, source, ..
         } = late.causes;
         findings.add(
-            verdict,
+            bar,
             &format!("{words} by the generator's fault (schedule {schedule}, source {source})"),
         );
     }
-    if let Some((verdict, words)) = of(late.causes.connection, late.displaced.crowded) {
+    if let Some((bar, words)) = of(late.causes.connection, late.displaced.crowded) {
         let lift = connections_needed(summary);
-        findings.add(
-            verdict,
-            &format!("{words} for lack of a free connection{lift}"),
-        );
+        findings.add(bar, &format!("{words} for lack of a free connection{lift}"));
     }
     if late.generator_max_ms >= STALL_DEGRADED_MS {
         findings.add(
-            ScheduleVerdict::Degraded,
+            None,
             &format!("the generator stalled for {:.0} ms", late.generator_max_ms),
         );
     }
@@ -228,14 +298,14 @@ fn connections_needed(summary: &Summary) -> String {
     }
 }
 
-/// The verdict on transactions that the generator kept, of which so many left more than a millisecond late, and so many
+/// The flaw of transactions that the generator kept, of which so many left more than a millisecond late, and so many
 /// so late that the load was another one.
 fn of_late(
     summary: &Summary,
     context: JudgeContext,
     late: u64,
     displaced: u64,
-) -> Option<(ScheduleVerdict, String)> {
+) -> Option<(Option<Bar>, String)> {
     let share = |count: u64| count as f64 / summary.offered.sent.max(1) as f64;
     let words = |count, of| format!("{:.2} % of the transactions {of}", share(count) * 100.0);
     let limit = if context.strict { late } else { displaced };
@@ -244,14 +314,9 @@ fn of_late(
             true => "left more than 1 ms late",
             false => "left outside their step or more than 1 s late",
         };
-        return Some((ScheduleVerdict::Invalid, words(limit, of)));
+        return Some((Some(Bar::Load), words(limit, of)));
     }
-    (share(late) > LATE_SHARE_DEGRADED).then(|| {
-        (
-            ScheduleVerdict::Degraded,
-            words(late, "left more than 1 ms late"),
-        )
-    })
+    (share(late) > LATE_SHARE_DEGRADED).then(|| (None, words(late, "left more than 1 ms late")))
 }
 
 fn limits() -> Vec<String> {
@@ -278,6 +343,7 @@ fn limits() -> Vec<String> {
              are pending",
             UNSENT_SHARE_INVALID * 100.0
         ),
+        "refused for what they are, with under 5 % as many accepted: invalid".to_owned(),
         "warm-up not over: invalid".to_owned(),
         "transactions not conserved: invalid".to_owned(),
     ]

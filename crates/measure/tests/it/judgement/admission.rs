@@ -1,0 +1,167 @@
+//! What a run may be concluded from, and that no conclusion goes beyond it.
+
+use measure::judge::{BrokenLimit, Point, PointJudgement};
+use measure::{Bar, Cause, Codespace, Finding, LimitedBy, Reply, ScheduleVerdict, Summary};
+use pacing::Nanos;
+
+use super::story::{Course, Story, accepted_at, every_second, found, healthy};
+use crate::support::constant;
+
+/// What a search makes of the run as its point.
+fn searched(summary: &Summary, broken_limits: &[BrokenLimit]) -> PointJudgement {
+    let point = Point {
+        summary,
+        blocks: &[],
+        schedule: None,
+        rate: 200.0,
+        warmup: Nanos::ZERO,
+        followed: true,
+        broken_limits,
+    };
+    point.judge()
+}
+
+/// Every conclusion of a run that says nothing of the node.
+fn says_nothing(summary: &Summary, bar: Bar) {
+    let verdict = &summary.verdict;
+    assert_eq!(verdict.schedule, ScheduleVerdict::Invalid, "{verdict:?}");
+    assert_eq!(verdict.bars, [bar], "{verdict:?}");
+    assert_ne!(
+        summary.limited_by,
+        LimitedBy::Node,
+        "{:?}",
+        summary.evidence
+    );
+    assert_eq!(summary.knee, None);
+    let judged = searched(summary, &[]);
+    assert_eq!(judged.finding, Finding::Unusable, "{:?}", judged.reasons);
+    assert!(!judged.reasons[0].is_empty());
+}
+
+/// Answers that come 2 ms after the due time: `share` in a hundred of them this one.
+fn refused(share: u64, reply: Reply) -> Summary {
+    let story = Story::of(constant("200/s", "10s"), |index, due| {
+        match index % 100 < share {
+            true => Course::Sent {
+                at: due,
+                cause: Cause::OnTime,
+                answer: Some((due + 2, reply)),
+            },
+            false => accepted_at(due),
+        }
+    });
+    story.with_blocks(every_second(12), usize::MAX).summary()
+}
+
+/// The default workload against a Cosmos chain: "no rate held: already 1/s, the lowest allowed, broke", exit code 0.
+#[test]
+fn a_workload_that_the_application_refuses_says_nothing_of_what_the_node_takes() {
+    let sdk = |code| Reply::Rejected {
+        code,
+        space: Codespace::named("sdk"),
+    };
+    for reply in [sdk(2), Reply::rejected(7), Reply::RpcError { code: -26 }] {
+        for share in [96, 100] {
+            let summary = refused(share, reply);
+            says_nothing(&summary, Bar::Workload);
+            assert_eq!(summary.limited_by, LimitedBy::Workload);
+            assert!(
+                summary.knee_reason.starts_with("cannot tell: "),
+                "{}",
+                summary.knee_reason
+            );
+        }
+        // Some of it: the node takes the rest.
+        assert_ne!(
+            refused(10, reply).verdict.schedule,
+            ScheduleVerdict::Invalid
+        );
+    }
+    // A mempool that is full is the node's.
+    for reply in [sdk(20), Reply::RpcError { code: -32_603 }] {
+        let summary = refused(100, reply);
+        assert_eq!(summary.limited_by, LimitedBy::Node);
+        assert_eq!(summary.verdict.bars, []);
+    }
+}
+
+/// A follower slower than the chain: "2670 accepted transactions were in no block, limited by the node", exit code 0.
+#[test]
+fn blocks_that_were_announced_and_not_read_say_nothing_of_what_was_committed() {
+    let behind = |signs_until: u64| {
+        let story = healthy();
+        Story {
+            unwatched_from: 3_000,
+            is_behind: true,
+            mempool: (0..signs_until).map(|second| (second * 1_000, 1)).collect(),
+            ..story
+        }
+        .summary()
+    };
+    let summary = behind(12);
+    says_nothing(&summary, Bar::Commits);
+    assert!(
+        summary.recorder.unread_ms >= 6_000,
+        "{:?}",
+        summary.recorder
+    );
+    assert_eq!(summary.limited_by, LimitedBy::Unknown);
+    // All is in blocks that were read: what is in later ones does not matter.
+    let late = Story {
+        unwatched_from: 11_000,
+        is_behind: true,
+        ..healthy()
+    };
+    assert_eq!(late.summary().verdict.schedule, ScheduleVerdict::Valid);
+}
+
+/// A run whose transactions leave so many milliseconds late, and are answered one after that.
+fn late_by(cause: Cause, late: u64) -> Summary {
+    let story = Story::of(constant("200/s", "10s"), |_, due| Course::Sent {
+        at: due + late,
+        cause,
+        answer: Some((due + late + 1, Reply::Accepted)),
+    });
+    story.with_blocks(every_second(12), usize::MAX).summary()
+}
+
+#[test]
+fn lateness_bounds_what_a_latency_means_and_no_more() {
+    let summary = late_by(Cause::Schedule, 3);
+    assert_eq!(summary.limited_by, LimitedBy::Nothing);
+    let accept = summary.latency_ms.accept_response.figure("p99").unwrap();
+    let within = |value: f64, wanted: f64| (value / wanted - 1.0).abs() < 0.01;
+    assert!(within(accept.millis, 4.0), "{accept:?}");
+    assert!(within(accept.without_own.unwrap(), 1.0), "{accept:?}");
+    // Three of some five hundred are none.
+    let commit = summary.latency_ms.commit_from_due.figure("p50").unwrap();
+    assert_eq!(commit.without_own, None, "{commit:?}");
+    let step = summary.steps[0].figure("accept_p99_ms").unwrap();
+    assert!(within(step.without_own.unwrap(), 1.0), "{step:?}");
+    // What the node held up is a result, but for the millisecond of which nobody asks the cause.
+    let summary = late_by(Cause::Node, 30);
+    let accept = summary.latency_ms.accept_response.figure("p99").unwrap();
+    assert_eq!(accept.without_own, None, "{accept:?}");
+}
+
+/// A generator that pauses: "knee 2.20/s, 1.90 to 2.30 with 90 %" of a node that takes 5,000/s.
+#[test]
+fn a_latency_that_may_be_the_generators_own_breaks_no_point() {
+    let limit = |unresolved| BrokenLimit {
+        text: "accept.p99<3ms".into(),
+        value: "1 ms to 4 ms".into(),
+        unresolved,
+    };
+    let summary = late_by(Cause::Schedule, 3);
+    let judged = searched(&summary, &[limit(true)]);
+    assert_eq!(judged.finding, Finding::Unusable, "{judged:?}");
+    let judged = searched(&summary, &[limit(true), limit(false)]);
+    assert_eq!(judged.finding, Finding::Broken, "{judged:?}");
+}
+
+#[test]
+fn a_healthy_run_bars_nothing() {
+    let summary = healthy().summary();
+    assert_eq!(summary.verdict.bars, []);
+    assert!(found(&summary, "refused").is_none());
+}
