@@ -30,14 +30,6 @@ pub struct SearchArgs {
     /// How narrow the interval has to be, from its middle
     #[arg(long, default_value = "5%", value_name = "SHARE")]
     pub precision: Share,
-    /// How sure the interval is.
-    #[arg(
-        long,
-        default_value = "90%",
-        value_name = "SHARE",
-        hide_short_help = true
-    )]
-    pub confidence: Share,
     /// The search ends after this long
     #[arg(long, default_value = "9m30s", value_name = "DURATION")]
     pub time_limit: Nanos,

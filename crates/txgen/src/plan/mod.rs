@@ -4,7 +4,6 @@ mod concurrency;
 mod error;
 mod load;
 mod nodes;
-mod part;
 mod workload;
 
 use std::net::IpAddr;
@@ -130,7 +129,7 @@ impl Plan {
         if let Nodes::BuiltIn { node, .. } = &mut nodes {
             workload.built_in(node)?;
         }
-        let part = part::resolve(&settings, &load, &nodes, workload.as_ref())?;
+        let part = load::resolve_part(&settings, &load, &nodes, workload.as_ref())?;
         let Concurrency {
             connections,
             most_connections,

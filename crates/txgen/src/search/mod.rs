@@ -45,7 +45,6 @@ fn find_knee(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Com
         min: args.min.as_f64(),
         max: args.max.as_f64(),
         precision: args.precision.as_f64(),
-        confidence: args.confidence.as_f64(),
         ..KneeSettings::default()
     };
     let request = SearchRequest::new(args.points, args.settings, seed);
@@ -120,13 +119,13 @@ fn measure_list(
             break;
         };
         trials.push(trial);
-        let known = KneeSearch::of_trials(&trials, args.confidence.as_f64());
+        let known = KneeSearch::of_trials(&trials, KneeSettings::default().confidence);
         session.learn(&known)?;
         if matches!(step, PointEnd::Last(_)) {
             break;
         }
     }
-    let known = KneeSearch::of_trials(&trials, args.confidence.as_f64());
+    let known = KneeSearch::of_trials(&trials, KneeSettings::default().confidence);
     if session.account.ended == Ended::Running {
         session.account.ended = Ended::Done;
         session.account.reason = list_words(&known);
