@@ -12,8 +12,9 @@ use std::hint::black_box;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use chain_cometbft::Client;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use rpc::{Client, Endpoint};
+use rpc::Endpoint;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use sha2::{Digest, Sha256};

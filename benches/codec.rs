@@ -8,8 +8,9 @@ use std::borrow::Cow;
 use std::hint::black_box;
 use std::time::Duration;
 
+use chain_cometbft::decode_answer;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use rpc::{BroadcastMethod, decode_answer, encode_broadcast};
+use rpc::{BroadcastMethod, encode_broadcast};
 use serde::{Deserialize, Serialize};
 
 fn encode(c: &mut Criterion) {

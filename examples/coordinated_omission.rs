@@ -16,10 +16,11 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use chain_cometbft::Client;
 use devnode::{Config, DevNode, Faults, MempoolConfig};
 use measure::Latency;
 use pacing::{Arrivals, Nanos, Profile, Schedule, Shard};
-use rpc::{BroadcastMethod, Client};
+use rpc::BroadcastMethod;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 

@@ -14,9 +14,10 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
+use chain_cometbft::Client;
 use devnode::{Config, DevNode};
 use pacing::Nanos;
-use rpc::{BroadcastMethod, Client, Endpoint, FollowEvent, FollowOptions, FollowedBlock, Follower};
+use rpc::{BroadcastMethod, Endpoint, FollowEvent, FollowOptions, FollowedBlock, Follower};
 use tokio_util::sync::CancellationToken;
 
 #[tokio::main(flavor = "current_thread")]
@@ -66,7 +67,7 @@ async fn follow(endpoint: &Endpoint, blocks: u64) -> Result<()> {
     let origin_unix = SystemTime::now().duration_since(UNIX_EPOCH)?;
     let shutdown = CancellationToken::new();
     let (follower, worker) =
-        rpc::follow(endpoint, FollowOptions::default(), clock, shutdown.clone())?;
+        chain_cometbft::follow(endpoint, FollowOptions::default(), clock, shutdown.clone())?;
     let printing = async {
         let printed = print(follower, blocks, origin_unix).await;
         shutdown.cancel();

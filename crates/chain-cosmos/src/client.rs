@@ -1,7 +1,8 @@
 //! The questions that a Cosmos SDK chain is asked before a run.
 
+use chain_cometbft::Client;
 use cosmos::{GasPrice, Prefix, query};
-use rpc::{Client, ClientError};
+use rpc::ClientError;
 use serde::Deserialize;
 
 /// Why a chain cannot be loaded with transfers.

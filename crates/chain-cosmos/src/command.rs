@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, bail};
 use chain::ChainError;
+use chain_cometbft::Client;
 use chain_cometbft::caught_up;
 use clap::{ArgMatches, Args, FromArgMatches as _, Parser, Subcommand};
 use cosmos::{Address, Coin, Draft, Fee, GasPrice, Key, Keys, Message, Prefix, Signer, Signing};
 use ops::examples;
-use rpc::{BroadcastMethod, Client, Endpoint};
+use rpc::{BroadcastMethod, Endpoint};
 
 use crate::client::ChainClient;
 use crate::resolve::{account_keys, write_accounts};

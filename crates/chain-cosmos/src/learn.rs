@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::thread;
 
+use chain_cometbft::Client;
 use cosmos::{Coin, Fee, GasPrice, Prefix, Signing};
-use rpc::Client;
 use tokio::task::JoinSet;
 
 use chain::Sequences;

@@ -28,11 +28,11 @@ use chain::{
     Asking, Chain, ChainError, Learning, Sequences, SettingsTable, TxName, TxStream, Wanted,
     Workload, WorkloadError,
 };
+use chain_cometbft::Client;
 use clap::CommandFactory as _;
 pub use client::{ChainClient, QueryError};
 pub use content::{CosmosContent, Gas, Payments, Recipients, Wallet};
 pub use genesis::write_genesis;
-use rpc::Client;
 use sender::clock::Origin;
 pub use settings::{AccountSettings, CosmosSettings};
 

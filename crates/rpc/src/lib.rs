@@ -1,34 +1,30 @@
-//! The JSON-RPC of CometBFT nodes, seen from a client that measures.
+//! Nodes, seen from a client that measures, whatever their chain.
 //!
-//! Three layers: bodies ([`encode_broadcast`], [`decode_answer`]), a non-blocking [`Connection`]
-//! for an event loop that sends many transactions over few sockets, and an asynchronous side for
-//! everything that is not hot: queries ([`Client`]) and every block of a chain ([`follow`]). Chains whose nodes
-//! speak something else build on [`Client`], [`Connection`] and [`Follower`].
+//! A non-blocking [`Connection`] for an event loop that sends many transactions over few sockets, and an
+//! asynchronous side for everything that is not hot: queries over JSON-RPC ([`Client`]) and what a follower of
+//! blocks tells ([`Follower`]). Chains build on these.
 //!
 //! It is not a general HTTP or WebSocket client: it speaks what a node's RPC speaks, bounded in
-//! every dimension. Only the follower tries again by itself, and every stamp comes from the caller's
-//! clock.
+//! every dimension. It tries nothing again by itself, and every stamp comes from the caller's clock.
 //!
 //! Read first: [`Endpoint`], [`Connection`], [`Follower`].
 
 mod client;
-mod codec;
 mod connection;
 mod endpoint;
-mod follower;
+mod follow;
 
 pub use client::{
-    AnswerLimit, BlockCodes, BlockContent, BroadcastReply, Client, ClientError, ClientOptions, Gas,
-    HeaderTime, Mempool, Status, TimeError, check_trust, number,
+    AnswerLimit, Client, ClientError, ClientOptions, Gas, HeaderTime, Mempool, TimeError,
+    check_trust, encode_call, number,
 };
-pub use codec::{Answer, AnswerId, DecodeError, Outcome, decode_answer};
 pub use connection::{
     Connection, ConnectionError, ConnectionOptions, Counters, Flushed, Interest, Message,
     ReadProgress, TaskConnection, Trust, TrustError,
 };
 pub use endpoint::{Endpoint, EndpointError, Transport};
-pub use follower::{
-    Backoff, FollowError, FollowEvent, FollowOptions, FollowedBlock, Follower, FollowerWorker,
-    Height, Query, finished, follow,
+pub use follow::{
+    Backoff, FollowError, FollowEvent, FollowOptions, FollowedBlock, Follower, Height, Query,
+    finished,
 };
 pub use wire::jsonrpc::{BroadcastMethod, UnknownMethod, broadcast_len, encode_broadcast};

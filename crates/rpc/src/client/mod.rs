@@ -1,6 +1,5 @@
 //! Asynchronous queries of one node.
 
-mod decode;
 mod error;
 mod types;
 
@@ -10,20 +9,13 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::{Instant, sleep, timeout};
 
-use self::decode::ResultsHash;
-use self::decode::held_back;
-pub(crate) use self::decode::{BlockAnswer, CodesAnswer, hash_of_successes};
 pub use self::error::ClientError;
-pub use self::types::{
-    BlockCodes, BlockContent, BroadcastReply, Gas, HeaderTime, Mempool, Status, TimeError, number,
-};
-use crate::codec::encode_call;
+pub use self::types::{Gas, HeaderTime, Mempool, TimeError, number};
 use crate::connection::{Connection, ConnectionError, ConnectionOptions, TaskConnection, Trust};
 use crate::endpoint::{Endpoint, Transport};
-use wire::jsonrpc::{BroadcastMethod, encode_broadcast};
 
 base::settings! {
     /// What a [`Client`] may use.
@@ -139,98 +131,6 @@ impl Client {
         &self.inner.endpoint
     }
 
-    /// What the node says about itself.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn status(&self) -> Result<Status, ClientError> {
-        self.call("status", "{}").await
-    }
-
-    /// How full the mempool is.
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn num_unconfirmed_txs(&self) -> Result<Mempool, ClientError> {
-        self.call("num_unconfirmed_txs", "{}").await
-    }
-
-    /// Transactions that wait in the mempool, the oldest first: a node gives 100 at most
-    /// (`rpc/core/env.go`, `maxPerPage`).
-    ///
-    /// # Errors
-    /// [`ClientError`].
-    pub async fn unconfirmed_txs(&self) -> Result<Vec<Vec<u8>>, ClientError> {
-        #[derive(Deserialize)]
-        struct Waiting {
-            txs: Option<Vec<String>>,
-        }
-        let waiting: Waiting = self.call("unconfirmed_txs", r#"{"limit":"100"}"#).await?;
-        let decode = |text: &String| base64_simd::STANDARD.decode_to_vec(text);
-        let txs = waiting.txs.unwrap_or_default();
-        let txs: Result<Vec<Vec<u8>>, _> = txs.iter().map(decode).collect();
-        txs.map_err(|_| self.unexpected("unconfirmed_txs", "a transaction is not base64"))
-    }
-
-    /// The block of a height: header and the hashes of its transactions.
-    ///
-    /// # Errors
-    /// [`ClientError::Rpc`] when the node does not have it (yet, or any more), and the others.
-    pub async fn block(&self, height: u64) -> Result<BlockContent, ClientError> {
-        let mut body = Vec::new();
-        self.fetch("block", &at_height(height), &mut body).await?;
-        let answer: BlockAnswer = self.decode("block", &body)?;
-        answer
-            .content
-            .ok_or_else(|| self.unexpected("block", "the block is null"))
-    }
-
-    /// The codes with which the transactions of a block were executed.
-    ///
-    /// # Errors
-    /// [`ClientError::Rpc`] when the node does not have them, and the others.
-    pub async fn block_results(&self, height: u64) -> Result<BlockCodes, ClientError> {
-        let mut body = Vec::new();
-        self.fetch("block_results", &at_height(height), &mut body)
-            .await?;
-        self.decode("block_results", &body)
-            .map(|answer: CodesAnswer| answer.codes)
-    }
-
-    /// The hash over the results of a height's transactions, which the next height's header carries:
-    /// `last_results_hash`, some hundred bytes of answer whatever the block's size.
-    ///
-    /// # Errors
-    /// [`ClientError::Rpc`] when the node does not have the next height, and the others.
-    pub(crate) async fn results_hash(
-        &self,
-        height: u64,
-        body: &mut Vec<u8>,
-    ) -> Result<Option<[u8; 32]>, ClientError> {
-        let next = height + 1;
-        let params = format!(r#"{{"minHeight":"{next}","maxHeight":"{next}"}}"#);
-        self.fetch("blockchain", &params, body).await?;
-        let answer: ResultsHash = self.decode("blockchain", body)?;
-        Ok(answer.of(next))
-    }
-
-    /// Sends one transaction. For measuring use a [`Connection`].
-    ///
-    /// # Errors
-    /// [`ClientError::Rpc`] when the node did not take it, and the others; after a timeout or a
-    /// broken connection the node may have it all the same.
-    pub async fn broadcast(
-        &self,
-        method: BroadcastMethod,
-        tx: &[u8],
-    ) -> Result<BroadcastReply, ClientError> {
-        let mut request = Vec::new();
-        encode_broadcast(&mut request, self.next_id(), method, tx);
-        let mut body = Vec::new();
-        self.post(request, &mut body).await?;
-        self.decode(method.name(), &body)
-    }
-
     /// Any method. `params` is a JSON object as text.
     ///
     /// # Errors
@@ -246,7 +146,10 @@ impl Client {
     }
 
     /// Calls and leaves the answer's body in `body`. What a proxy holds back unasked is asked again.
-    pub(crate) async fn fetch(
+    ///
+    /// # Errors
+    /// [`ClientError`] when no JSON-RPC answer comes.
+    pub async fn fetch(
         &self,
         method: &str,
         params: &str,
@@ -264,12 +167,17 @@ impl Client {
         }
     }
 
-    fn next_id(&self) -> u64 {
+    /// An id for the next request.
+    pub fn next_id(&self) -> u64 {
         self.inner.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    async fn post(&self, request: Vec<u8>, body: &mut Vec<u8>) -> Result<(), ClientError> {
-        self.post_for(b"{", &request, body).await
+    /// Posts a JSON-RPC request and leaves its answer in `body`. It is asked once.
+    ///
+    /// # Errors
+    /// [`ClientError`] when no JSON-RPC answer comes.
+    pub async fn post(&self, request: &[u8], body: &mut Vec<u8>) -> Result<(), ClientError> {
+        self.post_for(b"{", request, body).await
     }
 
     /// Posts a JSON-RPC batch and leaves the array of its answers in `body`.
@@ -445,9 +353,34 @@ pub fn check_trust(endpoint: &Endpoint, trust: &Trust) -> Result<(), ClientError
     })
 }
 
-pub(crate) fn at_height(height: u64) -> String {
-    format!(r#"{{"height":"{height}"}}"#)
+/// The body of a call; `params` is a JSON object or array as text.
+pub fn encode_call(id: u64, method: &str, params: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
 }
+
+/// How long a proxy wants to be left alone, which held a question back and did not ask the node: sentinel's
+/// `(reason: rate, retry_after_ms: 5, not forwarded)`, where one client reads faster than it may.
+fn held_back(body: &[u8]) -> Option<Duration> {
+    #[derive(Deserialize)]
+    struct Answer {
+        error: Refusal,
+    }
+    #[derive(Deserialize)]
+    struct Refusal {
+        data: String,
+    }
+    // Not every block is read twice.
+    if body.len() > MAX_REFUSAL_BYTES {
+        return None;
+    }
+    let answer: Answer = serde_json::from_slice(body).ok()?;
+    let (_, rest) = answer.error.data.split_once("retry_after_ms: ")?;
+    let (millis, rest) = rest.split_once(',')?;
+    let is_held_back = rest.trim_end_matches(')').ends_with("not forwarded");
+    is_held_back.then_some(Duration::from_millis(millis.parse().ok()?))
+}
+
+const MAX_REFUSAL_BYTES: usize = 1_024;
 
 #[derive(Deserialize)]
 #[serde(bound = "T: Deserialize<'de>")]
@@ -473,7 +406,8 @@ fn plain_text(value: serde_json::Value) -> String {
 
 /// Whether a body is a JSON-RPC answer at all.
 fn is_answer(body: &[u8]) -> bool {
-    crate::codec::decode_answer(body).is_ok()
+    let read = serde_json::from_slice::<Envelope<IgnoredAny>>(body);
+    read.is_ok_and(|answer| answer.result.is_some() || answer.error.is_some())
 }
 
 /// Connections that are kept for later queries; a follower has two queries under way at most.

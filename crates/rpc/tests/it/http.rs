@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rpc::{BroadcastMethod, ConnectionError, ConnectionOptions, decode_answer, encode_broadcast};
+use rpc::{BroadcastMethod, ConnectionError, ConnectionOptions, encode_broadcast};
 use testkit::{ScriptedConnection, ScriptedServer, http_answer};
 
 use crate::peer::Peer;
@@ -272,8 +272,8 @@ fn another_id_is_visible_to_the_caller() {
     peer.connection
         .queue_broadcast(1, BroadcastMethod::Sync, b"a=b");
     peer.until(1).unwrap();
-    let answer = decode_answer(&peer.received[0].1).unwrap();
-    assert_eq!(answer.id.as_u64(), Some(99));
+    let answer: serde_json::Value = serde_json::from_slice(&peer.received[0].1).unwrap();
+    assert_eq!(answer["id"], 99);
 }
 
 #[test]

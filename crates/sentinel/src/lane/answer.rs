@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use chain_cometbft::{Outcome, decode_answer};
 use control::Refused;
-use rpc::{Outcome, decode_answer};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -4,9 +4,10 @@ use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chain_cometbft::Status;
 use pacing::Nanos;
 use parking_lot::{Mutex, MutexGuard};
-use rpc::{Endpoint, FollowedBlock, Status};
+use rpc::{Endpoint, FollowedBlock};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 

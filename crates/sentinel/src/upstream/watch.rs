@@ -4,9 +4,10 @@ use std::panic;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chain_cometbft::{Status, follow};
 use futures_util::future::{BoxFuture, FutureExt as _, OptionFuture, join_all};
 use pacing::Nanos;
-use rpc::{AnswerLimit, FollowEvent, FollowOptions, Follower, Height, Mempool, Status, follow};
+use rpc::{AnswerLimit, FollowEvent, FollowOptions, Follower, Height, Mempool};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;

@@ -5,7 +5,8 @@ use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, TcpStream};
 use std::time::Duration;
 
-use rpc::{BroadcastMethod, decode_answer};
+use chain_cometbft::decode_answer;
+use rpc::BroadcastMethod;
 use sentinel::config::PaceMode;
 
 use crate::support::load::tx;

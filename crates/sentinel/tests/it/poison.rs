@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use rpc::{BroadcastMethod, decode_answer};
+use chain_cometbft::decode_answer;
+use rpc::BroadcastMethod;
 use sentinel::config::PaceMode;
 use testkit::{FrameKind, ScriptedConnection, ScriptedServer, frame, http_answer};
 

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use chain_cometbft::{Outcome, decode_answer};
 use cosmos::{Coin, Draft, Fee, Keys, Message, Outline, Prefix, Signer, Signing};
-use rpc::{BroadcastMethod, Outcome, decode_answer};
+use rpc::BroadcastMethod;
 use sentinel::config::PaceMode;
 use testkit::{ScriptedConnection, ScriptedServer, Simd, http_answer};
 

@@ -8,8 +8,9 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use chain_cometbft::Client;
 use pacing::Nanos;
-use rpc::{Client, Endpoint, Transport, Trust};
+use rpc::{Endpoint, Transport, Trust};
 use servers::{
     Btcd, BtcdOptions, CometBft, CometBftOptions, Process, Simd, SimdOptions, StartError, Wait,
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rpc::Client;
+use chain_cometbft::Client;
 use testkit::{CometBft, CometOptions};
 
 use crate::support::{Place, RunFolder};

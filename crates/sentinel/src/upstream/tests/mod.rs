@@ -175,8 +175,8 @@ impl Running {
 }
 
 /// Asks the first node itself.
-pub(super) fn client_of(rig: &Rig) -> rpc::Client {
-    rpc::Client::new(rig.nodes.endpoint(0), PATIENCE).unwrap()
+pub(super) fn client_of(rig: &Rig) -> chain_cometbft::Client {
+    chain_cometbft::Client::new(rig.nodes.endpoint(0), PATIENCE).unwrap()
 }
 
 pub(super) fn client(last: u8) -> ClientKey {

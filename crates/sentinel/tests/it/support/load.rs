@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rpc::{BroadcastMethod, Outcome, decode_answer};
+use chain_cometbft::{Outcome, decode_answer};
+use rpc::BroadcastMethod;
 use testkit::Http;
 
 use super::broadcast;

@@ -6,10 +6,10 @@ use pacing::Nanos;
 use tokio::time::Instant;
 
 use super::{BlockWithoutCodes, FollowerWorker, Last, WITHHELD_LIMIT};
-use crate::client::{BlockCodes, BlockContent, ClientError};
+use crate::client::{BlockCodes, BlockContent};
 use crate::follower::fetch::{Fetched, Found};
 use crate::follower::wake::Loss;
-use crate::follower::{FollowError, FollowEvent, FollowedBlock};
+use rpc::{ClientError, FollowError, FollowEvent, FollowedBlock};
 
 impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
     pub(super) fn on_fetched(&mut self, height: u64, fetched: Fetched) {

@@ -1,24 +1,14 @@
-//! Every block of a chain, once, in order.
+//! Every block of a chain, once, in order: what a follower tells and how it works, whatever the chain.
 
-mod announced;
-mod fetch;
-mod forecast;
-mod wake;
-mod worker;
-
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pacing::Nanos;
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
-pub use self::wake::Backoff;
-pub use self::worker::FollowerWorker;
-pub use self::worker::{Query, finished};
-use crate::client::{AnswerLimit, Client, ClientError, ClientOptions, Gas, HeaderTime};
+use crate::client::{AnswerLimit, ClientOptions, Gas, HeaderTime};
 use crate::connection::Trust;
-use crate::endpoint::Endpoint;
 
 /// Where a follower begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,28 +260,61 @@ impl Follower {
     }
 }
 
-/// Prepares to follow a node's chain. Nothing happens until the caller runs the worker
-/// ([`FollowerWorker::run`]), which ends with `shutdown` or with the [`Follower`].
-///
-/// New blocks are announced by a subscription to `NewBlockHeader` and, while there is none, by
-/// polling; their content comes height by height from `block` and `block_results`. So nothing
-/// depends on an event that may be lost, and no page cuts anything off.
-///
-/// `clock` is the only clock that stamps; it must never go backwards.
-///
-/// # Errors
-/// [`ClientError::Setup`] when TLS is needed and cannot be set up.
-pub fn follow<C>(
-    endpoint: &Endpoint,
-    options: FollowOptions,
-    clock: C,
-    shutdown: CancellationToken,
-) -> Result<(Follower, FollowerWorker<C>), ClientError>
-where
-    C: Fn() -> Nanos + Send,
-{
-    let client = Client::with_options(endpoint, options.client())?;
-    let (sender, events) = mpsc::channel(options.events.max(1));
-    let worker = FollowerWorker::new(client, options, clock, sender, shutdown);
-    Ok((Follower { events }, worker))
+/// A query under way.
+pub type Query<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// Waits for a query, if there is one. Cancel safe: the query stays where it is.
+pub async fn finished<T>(query: &mut Option<Query<T>>) -> T {
+    let Some(running) = query else {
+        return std::future::pending().await;
+    };
+    let output = running.await;
+    *query = None;
+    output
+}
+
+/// Pauses between attempts: they double, from 50 ms.
+#[derive(Clone, Copy, Debug)]
+pub struct Backoff {
+    next: Duration,
+    max: Duration,
+}
+
+impl Backoff {
+    /// With a longest pause.
+    pub fn new(max: Duration) -> Self {
+        Self {
+            next: FIRST_PAUSE.min(max),
+            max,
+        }
+    }
+
+    /// The next pause.
+    pub fn pause(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = (pause * 2).min(self.max);
+        pause
+    }
+
+    /// An attempt was of use.
+    pub fn reset(&mut self) {
+        self.next = FIRST_PAUSE.min(self.max);
+    }
+}
+
+/// The first pause of a [`Backoff`].
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_limit() {
+        let mut backoff = Backoff::new(Duration::from_millis(150));
+        let pauses = [(); 4].map(|()| backoff.pause().as_millis());
+        assert_eq!(pauses, [50, 100, 150, 150]);
+        backoff.reset();
+        assert_eq!(backoff.pause().as_millis(), 50);
+    }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::client::{ClientError, number};
-use crate::codec::encode_call;
-use crate::connection::{ConnectionOptions, Message, TaskConnection, Trust};
-use crate::endpoint::Endpoint;
+use rpc::{
+    Backoff, ClientError, ConnectionOptions, Endpoint, Message, TaskConnection, Trust, encode_call,
+    number,
+};
 
 type Connecting = Pin<Box<dyn Future<Output = Result<TaskConnection, String>> + Send>>;
 
@@ -92,35 +92,6 @@ impl Loss {
             closed: false,
             unread: false,
         }
-    }
-}
-
-/// Pauses between attempts: they double, from 50 ms.
-#[derive(Clone, Copy, Debug)]
-pub struct Backoff {
-    next: Duration,
-    max: Duration,
-}
-
-impl Backoff {
-    /// With a longest pause.
-    pub fn new(max: Duration) -> Self {
-        Self {
-            next: FIRST_PAUSE.min(max),
-            max,
-        }
-    }
-
-    /// The next pause.
-    pub fn pause(&mut self) -> Duration {
-        let pause = self.next;
-        self.next = (pause * 2).min(self.max);
-        pause
-    }
-
-    /// An attempt was of use.
-    pub fn reset(&mut self) {
-        self.next = FIRST_PAUSE.min(self.max);
     }
 }
 
@@ -291,7 +262,6 @@ impl Event {
     }
 }
 
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 const SILENCE_LIMIT: Duration = Duration::from_secs(60);
 /// A header is about 1 KB; events of the application that come with it may be more.
@@ -300,15 +270,6 @@ const MAX_EVENT_BYTES: usize = 64 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pauses_double_up_to_the_limit() {
-        let mut backoff = Backoff::new(Duration::from_millis(150));
-        let pauses = [(); 4].map(|()| backoff.pause().as_millis());
-        assert_eq!(pauses, [50, 100, 150, 150]);
-        backoff.reset();
-        assert_eq!(backoff.pause().as_millis(), 50);
-    }
 
     #[test]
     fn heights_are_found_in_events() {

@@ -1,9 +1,10 @@
 //! One block, and then its codes.
 
 use crate::client::{
-    BlockAnswer, BlockCodes, BlockContent, Client, ClientError, CodesAnswer, Status, at_height,
+    BlockAnswer, BlockCodes, BlockContent, Client, CodesAnswer, Status, at_height,
     hash_of_successes,
 };
+use rpc::ClientError;
 
 /// What a fetch found, and the buffer for the next one.
 pub(super) struct Fetched {

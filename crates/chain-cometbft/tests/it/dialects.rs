@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use rpc::{BroadcastMethod, Client, Endpoint, Outcome, decode_answer};
+use chain_cometbft::{Client, Outcome, decode_answer};
+use rpc::{BroadcastMethod, Endpoint};
 use testkit::Dialect;
 
 fn client(url: &str) -> Client {

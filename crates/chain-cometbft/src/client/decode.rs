@@ -1,38 +1,14 @@
 //! Blocks straight from JSON into hashes: no value tree, one buffer for all transactions.
 
 use std::fmt;
-use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, SeqAccess, Visitor};
 use sha2::{Digest, Sha256};
 
-use super::types::{BlockCodes, BlockContent, Gas, HeaderTime, number};
+use super::types::{BlockCodes, BlockContent};
+use rpc::{Gas, HeaderTime, number};
 use wire::encoding::decode_hash;
-
-/// How long a proxy wants to be left alone, which held a question back and did not ask the node: sentinel's
-/// `(reason: rate, retry_after_ms: 5, not forwarded)`, where one client reads faster than it may.
-pub(super) fn held_back(body: &[u8]) -> Option<Duration> {
-    #[derive(Deserialize)]
-    struct Answer {
-        error: Refusal,
-    }
-    #[derive(Deserialize)]
-    struct Refusal {
-        data: String,
-    }
-    // Not every block is read twice.
-    if body.len() > MAX_REFUSAL_BYTES {
-        return None;
-    }
-    let answer: Answer = serde_json::from_slice(body).ok()?;
-    let (_, rest) = answer.error.data.split_once("retry_after_ms: ")?;
-    let (millis, rest) = rest.split_once(',')?;
-    let is_held_back = rest.trim_end_matches(')').ends_with("not forwarded");
-    is_held_back.then_some(Duration::from_millis(millis.parse().ok()?))
-}
-
-const MAX_REFUSAL_BYTES: usize = 1_024;
 
 /// The result of `block`.
 #[derive(Debug)]

@@ -4,7 +4,6 @@ mod delivery;
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
-use std::pin::Pin;
 use std::time::Duration;
 
 use pacing::Nanos;
@@ -15,10 +14,12 @@ use tokio_util::sync::CancellationToken;
 use super::announced::Announced;
 use super::fetch::{CodeSources, Fetched, fetch_block, fetch_codes};
 use super::forecast::Forecast;
-use super::wake::{Backoff, Loss, Wake, WakeEvent};
-use super::{FollowError, FollowEvent, FollowOptions, Height};
-use crate::client::{BlockContent, Client, ClientError, Status};
-use crate::endpoint::Transport;
+use super::wake::{Loss, Wake, WakeEvent};
+use crate::client::{BlockContent, Client, Status};
+use rpc::{
+    Backoff, ClientError, FollowError, FollowEvent, FollowOptions, Height, Query, Transport,
+    finished,
+};
 
 /// The side of a follower that works; see [`follow`](super::follow).
 ///
@@ -70,9 +71,6 @@ pub struct FollowerWorker<C> {
     refusals: u32,
     buffer: Vec<u8>,
 }
-
-/// A query under way.
-pub type Query<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 struct StatusAnswer {
     result: Result<Status, ClientError>,
@@ -153,7 +151,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
         }
     }
 
-    /// Works until shutdown, until the [`Follower`](super::Follower) is dropped, or until it
+    /// Works until shutdown, until the [`Follower`](rpc::Follower) is dropped, or until it
     /// cannot go on ([`FollowEvent::Failed`]).
     ///
     /// # Cancel safety
@@ -429,16 +427,6 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
     fn tell(&mut self, event: FollowEvent) {
         self.outbox.push_back(event);
     }
-}
-
-/// Waits for a query, if there is one. Cancel safe: the query stays where it is.
-pub async fn finished<T>(query: &mut Option<Query<T>>) -> T {
-    let Some(running) = query else {
-        return std::future::pending().await;
-    };
-    let output = running.await;
-    *query = None;
-    output
 }
 
 /// With this many events waiting nothing more is asked for.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rpc::{AnswerLimit, BroadcastMethod, Client, ClientError, ClientOptions};
+use chain_cometbft::Client;
+use rpc::{AnswerLimit, BroadcastMethod, ClientError, ClientOptions};
 use serde_json::json;
 use testkit::{ScriptedServer, http_answer};
 

@@ -6,10 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use rpc::{
-    AnswerId, BroadcastMethod, Client, ConnectionError, FollowEvent, FollowOptions, Height,
-    Outcome, decode_answer,
-};
+use chain_cometbft::{AnswerId, Client, Outcome, decode_answer};
+use rpc::{BroadcastMethod, ConnectionError, FollowEvent, FollowOptions, Height};
 use sha2::{Digest, Sha256};
 use testkit::{CometBft, CometOptions};
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use chain_cometbft::follow;
 use pacing::Nanos;
-use rpc::{FollowError, FollowEvent, FollowOptions, FollowedBlock, Follower, Height, follow};
+use rpc::{FollowError, FollowEvent, FollowOptions, FollowedBlock, Follower, Height};
 use sha2::{Digest, Sha256};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -339,7 +340,7 @@ async fn a_reset_chain_is_an_end() {
 /// As after a start from the genesis block: the connections break, and the new chain announces its blocks.
 #[tokio::test]
 async fn a_reset_chain_that_goes_on_is_an_end_before_it_is_as_long() {
-    let node = FakeNode::start();
+    let node = FakeNode::with_blocks();
     node.grow([1; 300]);
     let mut following = Following::start(&node.url(), options(Height::At(290)));
     following.until_height(300).await;
