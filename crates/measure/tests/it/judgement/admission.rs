@@ -4,7 +4,7 @@ use measure::judge::{BrokenLimit, Point, PointJudgement};
 use measure::{Bar, Cause, Codespace, Finding, LimitedBy, Reply, ScheduleVerdict, Summary};
 use pacing::Nanos;
 
-use super::story::{Course, Story, accepted_at, every_second, found, healthy};
+use super::story::{Course, Story, accepted_at, every_second, found, healthy, ramp};
 use crate::support::constant;
 
 /// What a search makes of the run as its point.
@@ -157,6 +157,40 @@ fn a_latency_that_may_be_the_generators_own_breaks_no_point() {
     assert_eq!(judged.finding, Finding::Unusable, "{judged:?}");
     let judged = searched(&summary, &[limit(true), limit(false)]);
     assert_eq!(judged.finding, Finding::Broken, "{judged:?}");
+}
+
+/// Of 1,000 transactions that all failed in their blocks, "commit from due p50 0.5 s, count 1,000", and `commit.p99<5s` held.
+#[test]
+fn what_failed_in_its_block_has_no_latency_of_a_commit() {
+    let failing = Story {
+        code: 7,
+        ..healthy()
+    };
+    let latency = failing.summary().latency_ms;
+    for figures in [
+        latency.commit_from_due,
+        latency.commit_from_sent,
+        latency.commit_from_accepted,
+    ] {
+        assert_eq!((figures.count, figures.p99), (0, None));
+    }
+    assert_eq!(healthy().summary().latency_ms.commit_from_due.count, 2_000);
+}
+
+/// Of 12,600 accepted and 12,600 committed on a ramp: "accepted 70.0/s mean, committed 76.2/s mean".
+#[test]
+fn as_much_is_committed_as_was_accepted_in_the_same_time() {
+    let story = Story::of(ramp(6), |_, due| accepted_at(due));
+    let rate = story
+        .with_blocks(every_second(32), usize::MAX)
+        .summary()
+        .rate;
+    let (accepted, committed) = (rate.accepted_tps.unwrap(), rate.committed_tps.unwrap());
+    // Half a block's growth from the first to the last one.
+    assert!(
+        (committed.mean / accepted.mean - 1.0).abs() < 0.01,
+        "{accepted:?} {committed:?}"
+    );
 }
 
 #[test]
