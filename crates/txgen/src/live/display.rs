@@ -3,40 +3,15 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::Arc;
 
-use clap::Args;
-use harness::text;
-use ops::ListenAddress;
 use pacing::Nanos;
 use parking_lot::Mutex;
-use serde::Deserialize;
 
 use super::metrics::MetricsServer;
 use super::state::{LiveState, Phase, RunInfo, Update};
 use super::terminal::{self, FullScreen};
 use super::writers::{JsonLines, Lines};
-use crate::settings::COMMON;
+use crate::settings::DisplaySettings;
 use crate::shutdown::Shutdown;
-
-/// How a run is shown: flags, and keys of a file.
-#[derive(Debug, Clone, Copy, Default, Args, Deserialize)]
-#[serde(default)]
-#[command(next_help_heading = "Display")]
-pub struct DisplaySettings {
-    /// No full-screen view, only lines
-    #[arg(long, help_heading = COMMON)]
-    pub no_tui: bool,
-
-    /// Print a JSON line with the live figures to stdout this often.
-    #[arg(long, value_name = "DURATION", hide_short_help = true)]
-    #[serde(with = "text")]
-    pub report_interval: Option<Nanos>,
-
-    /// Serve the live figures as Prometheus metrics at http://ADDR/metrics; a port alone is on
-    /// loopback.
-    #[arg(long, value_name = "ADDR", hide_short_help = true)]
-    #[serde(with = "text")]
-    pub metrics: Option<ListenAddress>,
-}
 
 /// Shows one run, or several one after the other: `txgen search` and campaigns keep one display for all
 /// of them and say by [`Display::heading`] which one is under way.

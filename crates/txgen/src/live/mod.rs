@@ -14,7 +14,7 @@ mod state;
 mod terminal;
 mod writers;
 
-pub use display::{Display, DisplaySettings};
+pub use display::Display;
 pub(crate) use state::Update;
 pub use state::{LiveState, Message, NodeBoard, NodeState, Phase, RunInfo};
 pub use terminal::LogWriter;

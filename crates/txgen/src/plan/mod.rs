@@ -18,10 +18,9 @@ use pacing::Nanos;
 use rpc::{BroadcastMethod, Trust};
 
 use crate::chains::TargetKind;
-use crate::live::DisplaySettings;
 use crate::part::Part;
 use crate::profiler::ProfiledProcess;
-use crate::settings::{Observed, Settings};
+use crate::settings::{DisplaySettings, Observed, Settings};
 use crate::start_at::StartAt;
 use crate::threshold::Threshold;
 use concurrency::Concurrency;

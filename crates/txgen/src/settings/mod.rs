@@ -1,5 +1,6 @@
 //! What all load commands share, as flags and as the `[settings]` table of a scenario file.
 
+mod display;
 mod given;
 mod observed;
 
@@ -18,10 +19,10 @@ use rpc::{BroadcastMethod, Endpoint, Transport};
 use sender::shard::Rules;
 use serde::Deserialize;
 
+pub use self::display::DisplaySettings;
 pub use self::given::GivenSettings;
 pub use self::observed::{Observed, ObservedError};
 use crate::chains::{ChainSettings, TargetKind, WorkloadKind};
-use crate::live::DisplaySettings;
 use crate::profiler::ProfiledProcess;
 use crate::threshold::Threshold;
 
@@ -272,7 +273,7 @@ impl Settings {
 }
 
 /// What `-h` shows.
-pub(crate) const COMMON: &str = "Common options";
+const COMMON: &str = "Common options";
 const NODES: &str = "Nodes";
 const TRANSACTIONS: &str = "Transactions";
 const RECORDING: &str = "Recording";
