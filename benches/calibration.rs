@@ -7,23 +7,26 @@
 //! bootstrap). The output is the tables of `docs/calibration.md`; it is the same on every machine.
 
 use base::Random;
-use measure::{CompareTerms, ComparisonVerdict, Difference, Ending};
+use measure::{CompareTerms, ComparisonVerdict, Difference, Doubts, Ending, Gate};
 
 #[path = "../crates/measure/tests/it/models.rs"]
 mod models;
 
-use models::{Chain, Repeats, normal};
+use models::{Chain, Repeats, Turns, normal};
 
 const TERMS: CompareTerms = CompareTerms {
     margin: 0.05,
     limit: Some(0.05),
+    metrics: Vec::new(),
 };
 
 #[expect(clippy::print_stdout, reason = "the tables are what this bench is for")]
 fn main() {
     for table in [
         false_alarms(),
+        together(),
         power(),
+        turns(),
         methods(),
         single_runs(),
         searches(),
@@ -63,13 +66,79 @@ fn false_alarms() -> String {
                     each * found as f64 / differences.len() as f64
                 };
                 alarms += each * f64::from(u8::from(differences.iter().any(is_verdict)));
-                let failed = differences.iter().any(|it| it.is_regression(0.05));
+                let failed = differences
+                    .iter()
+                    .any(|it| it.gate == Some(Gate::Regression));
                 exits += each * f64::from(u8::from(failed));
                 same += share(&|it| it.meaning == ComparisonVerdict::Same);
                 open += share(&|it| matches!(it.meaning, ComparisonVerdict::CannotTell(_)));
             }
             table += &format!(
                 "| {name} | {runs} | {alarms:.1} % | {exits:.1} % | {same:.0} % | {open:.0} % |\n"
+            );
+        }
+    }
+    table
+}
+
+/// Comparisons in which an interval of any metric misses the change, when all are worse by the same share.
+fn together() -> String {
+    let mut table = String::from(
+        "| between runs | runs a side | worse by | an interval misses |\n|---|---|---|---|\n",
+    );
+    for (name, spread, outliers) in [MODELS[0], MODELS[1]] {
+        for (runs, worse_by) in [(3, 0.5), (10, 0.0), (10, 0.5)] {
+            let repeats = Repeats { spread, outliers };
+            let mut random = Random::new(6);
+            let missed = percent(COMPARISONS, || {
+                let differences = repeats.compared(runs, worse_by, &TERMS, &mut random);
+                !differences.iter().all(|it| Repeats::holds(it, worse_by))
+            });
+            table += &format!(
+                "| {name} | {runs} | {:.0} % | {missed:.1} % |\n",
+                worse_by * 100.0
+            );
+        }
+    }
+    table
+}
+
+/// Comparisons in turns: how they end, and after how many runs.
+fn turns() -> String {
+    let mut table = String::from(
+        "| between runs | B is worse by | drift over 60 runs | memory of runs | any \"worse\" or \"better\" | exit 99 | exit 0 | exit 98 | runs, mean |\n|---|---|---|---|---|---|---|---|---|\n",
+    );
+    let terms = models::ab_terms();
+    let drifts = [(0.0, 0.0), (0.3, 0.0), (0.0, 0.8)];
+    let quiet = [0.0, 0.02, 0.05, 0.1].map(|worse_by| (MODELS[0], worse_by, drifts));
+    let loud = [0.0, 0.1, 0.2].map(|worse_by| (MODELS[2], worse_by, drifts));
+    for ((name, spread, outliers), worse_by, drifts) in quiet.into_iter().chain(loud) {
+        for (drift, memory) in drifts {
+            let turns = Turns {
+                repeats: Repeats { spread, outliers },
+                drift,
+                memory,
+                worse_by,
+            };
+            let mut random = Random::new(7);
+            let (mut alarms, mut ends, mut runs) = (0, [0; 3], 0);
+            for _ in 0..COMPARISONS {
+                let end = turns.played(&terms, &mut random);
+                alarms += u32::from(end.has_alarm);
+                let gates = [Gate::Regression, Gate::Within, Gate::Open];
+                for (count, gate) in ends.iter_mut().zip(gates) {
+                    *count += u32::from(end.gate == gate);
+                }
+                runs += end.runs;
+            }
+            let share = |count: u32| 100.0 * f64::from(count) / f64::from(COMPARISONS);
+            let [failed, passed, open] = ends.map(share);
+            table += &format!(
+                "| {name} | {:.0} % | {:.0} % | {memory} | {:.1} % | {failed:.0} % | {passed:.0} % | {open:.0} % | {:.0} |\n",
+                worse_by * 100.0,
+                drift * 100.0,
+                share(alarms),
+                runs as f64 / f64::from(COMPARISONS),
             );
         }
     }
@@ -85,17 +154,17 @@ fn power() -> String {
         for worse_by in [0.02, 0.05, 0.1, 0.2] {
             let repeats = Repeats { spread, outliers };
             let mut random = Random::new(2);
-            let mut found = |runs, limit: Option<f64>| {
+            let mut found = |runs, gate: bool| {
                 percent(COMPARISONS, || {
                     let differences = repeats.compared(runs, worse_by, &TERMS, &mut random);
-                    differences.iter().any(|it| match limit {
-                        Some(limit) => it.is_regression(limit),
-                        None => it.meaning == ComparisonVerdict::Worse,
+                    differences.iter().any(|it| match gate {
+                        true => it.gate == Some(Gate::Regression),
+                        false => it.meaning == ComparisonVerdict::Worse,
                     })
                 })
             };
-            let shown = [3, 5, 10, 20].map(|runs| format!("{:.0} %", found(runs, None)));
-            let failed = found(10, Some(0.05));
+            let shown = [3, 5, 10, 20].map(|runs| format!("{:.0} %", found(runs, false)));
+            let failed = found(10, true);
             let shown = shown.join(" | ");
             table += &format!(
                 "| {name} | {:.0} % | {shown} | {failed:.0} % |\n",
@@ -149,13 +218,14 @@ fn welch_finds(base: &[f64], other: &[f64]) -> bool {
     };
     let [base, other] = [base, other].map(|side| side.iter().map(run).collect::<Vec<_>>());
     measure::compare(
-        &[metric],
         &base,
         &other,
         &CompareTerms {
             limit: None,
+            metrics: vec![metric],
             ..TERMS
         },
+        &Doubts::default(),
     )
     .iter()
     .any(is_verdict)

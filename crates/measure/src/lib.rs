@@ -36,6 +36,7 @@ pub use format::latency::{
     HIGHEST, Latencies, Latency, LatencyFigure, LatencyKind, LatencySet, Quantiles,
     SIGNIFICANT_DIGITS,
 };
+pub use format::load_field::LoadField;
 pub use format::manifest::{ClockBound, EndpointInfo, Host, Manifest, NodeLimits};
 pub use format::plan_document::{ClockOffset, MergedPart, PlanDocument, ShardName};
 pub use format::rates::RateStats;
@@ -63,8 +64,9 @@ pub use record::recorder::{
 pub use record::refusals::RefusalTexts;
 pub use stats::breakpoint::{Breakpoint, BreakpointFound, breakpoint};
 pub use stats::compare::{
-    Change, CompareTerms, ComparisonVerdict, Difference, Figure, MANY_RUNS, Metric, OtherMetric,
-    Quantile, RunFigures, Uncertainty, compare,
+    Block, Change, CompareTerms, ComparisonVerdict, Difference, Doubts, Figure, Gate,
+    LoadDifference, Metric, OtherMetric, Quantile, RunFigures, RunsNeeded, Uncertainty, compare,
+    compare_turns, gated,
 };
 pub use stats::knee::{
     BacklogGrowth, BlockMark, Ending, Finding, KneeEstimate, KneeSearch, KneeSettings, Next,

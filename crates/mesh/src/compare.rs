@@ -4,7 +4,8 @@ use std::path::Path;
 
 use harness::{RunFolder, Shutdown, default_folder, exit, note, print};
 use measure::{
-    CompareTerms, Difference, Figure, Metric, OtherMetric, RunFigures, ScheduleVerdict, compare,
+    CompareTerms, Difference, Doubts, Figure, Metric, OtherMetric, RunFigures, ScheduleVerdict,
+    compare,
 };
 use ops::command::{CommandError, failed, usage};
 use report::text::{number, or_dash};
@@ -200,10 +201,13 @@ impl<'a> Comparison<'a> {
         let terms = CompareTerms {
             margin,
             limit: None,
+            metrics: metrics.to_vec(),
         };
+        // They were played in turns, and differ in what is compared.
+        let doubts = Doubts::default();
         let base = sides[0].figures();
         let others = sides.iter().skip(1);
-        let differences = others.map(|other| compare(&metrics, &base, &other.figures(), &terms));
+        let differences = others.map(|other| compare(&base, &other.figures(), &terms, &doubts));
         Self {
             sides,
             differences: differences.collect(),
@@ -219,7 +223,6 @@ impl<'a> Comparison<'a> {
             name: &side.name,
             runs: [base, side].map(|side| side.valid().count()),
             differences,
-            limit: None,
         })
     }
 

@@ -24,8 +24,8 @@ pub use page::Page;
 pub use runs::{
     AnswerCourse, Bep23, Bep23Collector, CommittedCourse, ComparedSide, DelayFigures,
     LatencyCourse, MAX_COLUMNS, PerSecondStats, Recording, RunReport, SecondFigures, Span, Stretch,
-    TmBench, TmBenchSpan, answer, evidence_text, limit_text, machine_text, mesh_evidence_text,
-    mesh_limit_text, quantile_curve, titled,
+    TmBench, TmBenchSpan, answer, evidence_text, gate_name, interval_text, limit_text,
+    machine_text, mesh_evidence_text, mesh_limit_text, quantile_curve, signed_change, titled,
 };
 pub use table::{Columns, Table};
 pub use text::Figure;

@@ -11,7 +11,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tempfile::TempDir;
 
 use crate::error::StartError;
@@ -65,6 +65,8 @@ pub struct Process {
     name: &'static str,
     child: Child,
     log: PathBuf,
+    /// Whether it and all that it started have ended: their group's number may be somebody else's by now.
+    is_over: bool,
 }
 
 impl Process {
@@ -111,7 +113,12 @@ impl Process {
             .stderr(errors)
             .spawn()
             .map_err(StartError::io(format!("cannot run {}", program.display())))?;
-        Ok(Self { name, child, log })
+        Ok(Self {
+            name,
+            child,
+            log,
+            is_over: false,
+        })
     }
 
     /// Its process id.
@@ -169,14 +176,20 @@ impl Process {
         self.signal(Signal::CONT);
     }
 
+    /// To it and all that it started.
     fn signal(&self, signal: Signal) {
         // One that has just ended cannot be signalled; whoever awaits its end will see that.
-        let _ = kill_process(Pid::from_child(&self.child), signal);
+        let _ = kill_process_group(Pid::from_child(&self.child), signal);
     }
 
-    /// How it ended, if it has.
+    /// How it ended, if it has; what it leaves behind is killed.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().ok().flatten()
+        let status = self.child.try_wait().ok().flatten()?;
+        if !self.is_over {
+            self.signal(Signal::KILL);
+            self.is_over = true;
+        }
+        Some(status)
     }
 
     /// The message about a program that has ended during the run, if it has.
@@ -211,9 +224,9 @@ impl Process {
         }
     }
 
-    /// Asks it to end, and kills it if it has not after `patience`.
+    /// Asks it and all that it started to end, and kills what has not after `patience`.
     pub fn stop(&mut self, patience: Duration) {
-        if self.ended().is_some() {
+        if self.is_over || self.ended().is_some() {
             return;
         }
         if !patience.is_zero() {
@@ -221,15 +234,18 @@ impl Process {
             // A frozen process acts on the signal only once it runs again.
             self.signal(Signal::CONT);
             let deadline = Instant::now() + patience;
-            while Instant::now() < deadline {
-                if self.ended().is_some() {
-                    return;
-                }
+            while Instant::now() < deadline && !self.is_over {
                 thread::sleep(LOOK_INTERVAL);
+                let has_ended = matches!(self.child.try_wait(), Ok(Some(_)));
+                let group = Pid::from_child(&self.child);
+                self.is_over = has_ended && test_kill_process_group(group).is_err();
             }
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if !self.is_over {
+            self.signal(Signal::KILL);
+            let _ = self.child.wait();
+            self.is_over = true;
+        }
     }
 }
 
@@ -271,6 +287,27 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
+
+    #[test]
+    fn what_a_program_started_ends_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let script = "trap '' TERM; sleep 600 & echo $!; exec sleep 600";
+        let arguments = ["-c".into(), script.into()];
+        let mut process =
+            Process::start("sh", Path::new("/bin/sh"), &arguments, log, None).unwrap();
+        while process.tail() == "(nothing)" {
+            thread::sleep(LOOK_INTERVAL);
+        }
+        let child: u32 = process.tail().trim().parse().unwrap();
+        process.stop(Duration::ZERO);
+        let stat = format!("/proc/{child}/stat");
+        // An orphan that is awaited by nobody here stays as a zombie until its new parent looks.
+        let is_gone = || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
+        while !is_gone() {
+            thread::sleep(LOOK_INTERVAL);
+        }
+    }
 
     #[test]
     fn a_server_that_took_the_port_before_is_not_taken_for_the_one_that_was_started() {

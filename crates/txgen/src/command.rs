@@ -56,6 +56,10 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
             let shutdown = Shutdown::on_signals().map_err(failed)?;
             crate::search::execute(args, fresh_seed(), &shutdown)
         }
+        Command::Ab(args) => {
+            let shutdown = Shutdown::on_signals().map_err(failed)?;
+            crate::ab::execute(&args, fresh_seed(), &shutdown)
+        }
         Command::Report(args) => crate::report_command::show(&args),
         Command::TmBench(args) => crate::tm_bench::play(&args),
         Command::Compare(args) => crate::compare::execute(args),

@@ -6,6 +6,7 @@
 //!
 //! Read first: [`plan::Plan`] (what is to be done) and [`run::run`] (does it).
 
+mod ab;
 mod analyse;
 pub mod campaign;
 pub mod chains;

@@ -11,6 +11,7 @@ pub(crate) mod evidence;
 pub(crate) mod fate;
 pub(crate) mod hlog;
 pub(crate) mod latency;
+pub(crate) mod load_field;
 pub(crate) mod manifest;
 pub(crate) mod plan_document;
 pub(crate) mod rates;

@@ -1,13 +1,14 @@
 //! What differs between two sides of runs: a table, a plot, a document, words.
 
 use measure::{
-    Change, ComparisonVerdict, Difference, Figure, MANY_RUNS, Metric, OtherMetric, Uncertainty,
+    Change, ComparisonVerdict, Difference, Figure, Gate, Metric, OtherMetric, RunsNeeded,
+    Uncertainty,
 };
 use serde_json::{Value, json};
 
 use crate::chart::{ForestRow, Tone, forest};
 use crate::table::Table;
-use crate::text::{grouped, number, rate};
+use crate::text::{number, rate};
 
 /// A side beside the first one.
 #[derive(Debug, Clone, Copy)]
@@ -20,8 +21,6 @@ pub struct ComparedSide<'a> {
     pub runs: [usize; 2],
     /// How it differs.
     pub differences: &'a [Difference],
-    /// Worse by more than this share is a regression.
-    pub limit: Option<f64>,
 }
 
 impl ComparedSide<'_> {
@@ -42,12 +41,12 @@ impl ComparedSide<'_> {
             .figure("before", |it| value_text(it.metric, it.base))
             .figure("after", |it| value_text(it.metric, it.other))
             .figure("change", |it| match it.change {
-                Some(change) => signed(it.metric, change.by),
+                Some(change) => signed_change(it.metric, change.by),
                 None => "-".into(),
             })
             .figure("interval", |it| interval_text(it.metric, it.change))
             .text("", |it| {
-                if self.is_regression(it) {
+                if is_regression(it) {
                     "REGRESSION".into()
                 } else if has_empty_side {
                     "cannot tell: a side has no valid run".into()
@@ -55,7 +54,7 @@ impl ComparedSide<'_> {
                     verdict_words(it.meaning)
                 }
             })
-            .alarm(|it| self.is_regression(it))
+            .alarm(|it| is_regression(it))
             .table()
     }
 
@@ -92,19 +91,26 @@ impl ComparedSide<'_> {
                 "high": interval.map(|(_, high)| high).filter(|high| high.is_finite()),
                 "meaning": verdict_name(it.meaning),
                 "runs_needed": match it.meaning {
-                    ComparisonVerdict::CannotTell(Uncertainty::Runs { needed }) => Some(needed),
+                    ComparisonVerdict::CannotTell(Uncertainty::Runs { needed }) => needed.number(),
                     _ => None,
                 },
-                "regression": self.is_regression(it),
+                "gate": it.gate.map(gate_name),
             })
         })
     }
+}
 
-    /// Whether a difference is a regression.
-    #[must_use]
-    pub fn is_regression(&self, difference: &Difference) -> bool {
-        self.limit
-            .is_some_and(|limit| difference.is_regression(limit))
+fn is_regression(difference: &Difference) -> bool {
+    difference.gate == Some(Gate::Regression)
+}
+
+/// What a limit makes of a difference, for programs.
+#[must_use]
+pub const fn gate_name(gate: Gate) -> &'static str {
+    match gate {
+        Gate::Regression => "regression",
+        Gate::Within => "within",
+        Gate::Open => "open",
     }
 }
 
@@ -145,7 +151,8 @@ fn value_text(metric: Metric, figure: Option<Figure>) -> String {
 }
 
 /// A change; of shares in percentage points. Beyond a factor of a hundred a change is no figure any more.
-fn signed(metric: Metric, change: f64) -> String {
+#[must_use]
+pub fn signed_change(metric: Metric, change: f64) -> String {
     if change > 99.0 {
         return "over +9,900 %".to_owned();
     }
@@ -155,17 +162,23 @@ fn signed(metric: Metric, change: f64) -> String {
     format!("{tenths:+.1} {unit}")
 }
 
-fn interval_text(metric: Metric, change: Option<Change>) -> String {
+/// The interval of a change.
+#[must_use]
+pub fn interval_text(metric: Metric, change: Option<Change>) -> String {
     let Some((low, high)) = change.and_then(|change| change.interval) else {
         return "-".into();
     };
     let is_wide = high.is_finite() && 1.0 + high > MAX_SPAN * (1.0 + low);
-    if is_wide && low <= 0.0 {
+    if (is_wide && low <= 0.0) || low.is_infinite() {
         "runs differ too much".into()
     } else if is_wide || high.is_infinite() {
-        format!("{} or more", signed(metric, low))
+        format!("{} or more", signed_change(metric, low))
     } else {
-        format!("{} to {}", signed(metric, low), signed(metric, high))
+        format!(
+            "{} to {}",
+            signed_change(metric, low),
+            signed_change(metric, high)
+        )
     }
 }
 
@@ -182,21 +195,24 @@ fn verdict_name(verdict: ComparisonVerdict) -> &'static str {
 /// The verdict on a difference and, where there is none, the reason.
 fn verdict_words(verdict: ComparisonVerdict) -> String {
     let why = match verdict {
-        ComparisonVerdict::CannotTell(Uncertainty::NoFigure) => ": a run has no figure".into(),
-        ComparisonVerdict::CannotTell(Uncertainty::LowerBounds) => ": both are lower bounds".into(),
-        ComparisonVerdict::CannotTell(Uncertainty::Runs { needed }) => {
-            format!(": needs {} a side", runs(needed))
-        }
+        ComparisonVerdict::CannotTell(why) => format!(": {}", why_words(why)),
         _ => String::new(),
     };
     verdict_name(verdict).to_owned() + &why
 }
 
-/// So many runs; the greatest number that is computed stands for any larger one.
-fn runs(needed: u32) -> String {
-    match needed {
-        MANY_RUNS.. => format!("over {} runs", grouped(u64::from(MANY_RUNS))),
-        _ => format!("{needed} runs"),
+fn why_words(why: Uncertainty) -> String {
+    match why {
+        Uncertainty::NoFigure => "a run has no figure".into(),
+        Uncertainty::OtherLoad(field) => format!("{} differs", field.title()),
+        Uncertainty::BusyGenerator => "much of it is the generator's own lateness".into(),
+        Uncertainty::LowerBounds => "both are lower bounds".into(),
+        Uncertainty::Order => "one side ran before the other".into(),
+        Uncertainty::Runs { needed } => match needed {
+            RunsNeeded::Fewest => "needs 3 runs a side".into(),
+            RunsNeeded::About(runs) => format!("needs about {runs} runs a side"),
+            RunsNeeded::TooMany => "needs more runs than anyone makes".into(),
+        },
     }
 }
 
@@ -207,14 +223,27 @@ const MAX_SPAN: f64 = 100.0;
 
 #[cfg(test)]
 mod tests {
+    use measure::LoadField;
+
     use super::*;
 
     #[test]
-    fn the_greatest_number_of_runs_that_is_computed_stands_for_any_larger_one() {
-        let of =
-            |needed| verdict_words(ComparisonVerdict::CannotTell(Uncertainty::Runs { needed }));
-        assert_eq!(of(40), "cannot tell: needs 40 runs a side");
-        assert_eq!(of(MANY_RUNS), "cannot tell: needs over 10,000 runs a side");
+    fn what_cannot_be_told_is_said_with_the_reason() {
+        for (why, words) in [
+            (
+                Uncertainty::Runs {
+                    needed: RunsNeeded::About(30),
+                },
+                "cannot tell: needs about 30 runs a side",
+            ),
+            (
+                Uncertainty::OtherLoad(LoadField::Workload),
+                "cannot tell: the workload differs",
+            ),
+        ] {
+            assert_eq!(verdict_words(ComparisonVerdict::CannotTell(why)), words);
+        }
+        assert_eq!(verdict_words(ComparisonVerdict::Same), "same");
     }
 
     #[test]

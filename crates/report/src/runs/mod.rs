@@ -19,7 +19,7 @@ use measure::LatencyFigure;
 pub use self::answers::AnswerCourse;
 pub use self::bep23::{Bep23, Bep23Collector, DelayFigures, SecondFigures};
 pub use self::committed::CommittedCourse;
-pub use self::comparison::ComparedSide;
+pub use self::comparison::{ComparedSide, gate_name, interval_text, signed_change};
 pub use self::course::{LatencyCourse, MAX_COLUMNS};
 pub use self::evidence::{evidence_text, limit_text};
 pub use self::mesh::{mesh_evidence_text, mesh_limit_text};

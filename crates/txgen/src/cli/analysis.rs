@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 pub use harness::BitRate;
+use measure::{LoadField, Metric};
 use pacing::Nanos;
 use rpc::Endpoint;
 
@@ -34,10 +35,19 @@ pub struct CompareArgs {
     /// is what the others are compared with.
     #[arg(required = true, num_args = 2.., value_name = "RUN")]
     pub runs: Vec<PathBuf>,
-    /// Exit with 99 when a metric is shown to be worse by more than this, e.g. 10%: the whole interval
-    /// of its change lies beyond it. With 98, also without this flag, when a side has no valid run.
+    /// Exit with 99 when a metric is shown to be worse by more than this, e.g. 10% (shares lost: at most one
+    /// percentage point), and with 98 when it is not shown that none is: one run a side, runs that vary too much,
+    /// sides that ran one after the other. With 98, also without this flag, when a side has no valid run.
     #[arg(long, value_name = "SHARE")]
     pub fail_on_regression: Option<Share>,
+    /// Compare only these, comma-separated, e.g. rate.committed_tps,lost.share,commit.p95: the fewer, the
+    /// fewer runs are needed [default: all].
+    #[arg(long, value_delimiter = ',', value_name = "METRIC", value_parser = metric)]
+    pub judge_by: Vec<Metric>,
+    /// What you changed between the sides, comma-separated, e.g. transport or workload: a difference in it is
+    /// named, and does not keep metrics from being compared.
+    #[arg(long, value_delimiter = ',', value_name = "FIELD", value_parser = load_field)]
+    pub varied: Vec<LoadField>,
     /// Changes up to this do not matter: an interval within it is "same", and the runs needed are
     /// reckoned for it.
     #[arg(long, default_value = "5%", value_name = "SHARE")]
@@ -48,6 +58,20 @@ pub struct CompareArgs {
     /// Where to write it; - for stdout.
     #[arg(short, long, default_value = "-", value_name = "FILE")]
     pub out: Option<PathBuf>,
+}
+
+pub(super) fn metric(name: &str) -> Result<Metric, String> {
+    let names = Metric::OF_LOADS.into_iter().map(Metric::name);
+    Metric::named(name).ok_or_else(|| one_of(names))
+}
+
+fn load_field(name: &str) -> Result<LoadField, String> {
+    let field = LoadField::all().find(|field| field.name() == name);
+    field.ok_or_else(|| one_of(LoadField::all().map(LoadField::name)))
+}
+
+fn one_of(names: impl Iterator<Item = &'static str>) -> String {
+    format!("choose from {}", names.collect::<Vec<_>>().join(", "))
 }
 
 /// `txgen analyse`

@@ -44,6 +44,11 @@ pub(super) const COMPARE: &str = examples![
     "txgen compare runs/before runs/after"
     "txgen compare runs/before runs/after --fail-on-regression 10% --format md"
 ];
+pub(super) const AB: &str = examples![
+    "txgen ab http://10.0.0.5:26657 http://10.0.0.6:26657 --rate 500/s --duration 30s"
+    "txgen ab --a './old start' --b './new start' --endpoints http://127.0.0.1:26657 --rate 500/s"
+    "txgen ab --a '--transport http' --b '--transport ws' --rate 500/s --budget 10m"
+];
 pub(super) const ANALYSE: &str = examples![
     "txgen analyse runs/20261122T101515Z-ramp"
     "txgen analyse runs/gigablock-ramp/serial"

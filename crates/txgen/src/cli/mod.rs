@@ -1,5 +1,6 @@
 //! The command line: what the user typed, before anything is checked against the world.
 
+mod ab;
 mod analysis;
 mod examples;
 mod search;
@@ -19,6 +20,7 @@ use crate::scenario::{NodeKind, Scale};
 
 use crate::output::recorded::ReportFormat;
 pub use crate::settings::{GivenSettings, Settings, Share};
+pub use ab::{AbArgs, AbLoad};
 pub use analysis::{AnalyseArgs, BitRate, CompareArgs, CompareFormat, MergeArgs, RecordArgs};
 pub use chain::Admission;
 pub use search::{PointArgs, Rates, SearchArgs};
@@ -91,6 +93,14 @@ pub enum Command {
     /// Compare runs: by how much each metric differs, and whether chance explains it.
     #[command(before_long_help = examples::COMPARE)]
     Compare(CompareArgs),
+    /// Compare two nodes, builds or settings: takes the runs itself, in turns, until it can tell.
+    ///
+    /// A and B are two nodes that are there, two commands that start a node each, or two sets of flags. Runs come in
+    /// blocks of ABBA and BAAB, so that what drifts with time is no difference, and after each block it is asked
+    /// whether B is worse (exit code 99), or is not by more than the margin (0). Looking that often is accounted
+    /// for. When the budget is spent before, it is undecided (98).
+    #[command(before_long_help = examples::AB)]
+    Ab(Box<AbArgs>),
     /// Find the stage of a run that stopped following the load, and at what rate, with an interval.
     ///
     /// Two lines are fitted to what each stage achieved over what was offered; the interval of the break

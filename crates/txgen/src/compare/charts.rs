@@ -18,7 +18,7 @@ pub(super) fn page(comparison: &Comparison) -> String {
     let sides = &comparison.sides;
     let names: Vec<String> = sides.iter().map(Side::title).collect();
     let mut page = Page::new(&format!("Compared: {}", names.join(", ")));
-    page.headline(render::headline(comparison).trim());
+    page.headline(&render::headline(comparison));
     page.push(&render::preface(comparison).html());
     page.links(&links(comparison));
     for side in comparison.others() {

@@ -8,10 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use measure::{CompareTerms, Difference, Metric};
+use measure::{CompareTerms, Difference, Doubts, Gate, LoadField, gated};
 use ops::command::{CommandError, failed, usage};
 use report::ComparedSide;
 use report::text::fit;
+use serde_json::Value;
 
 use crate::cli::{CompareArgs, CompareFormat, Share};
 use crate::exit;
@@ -19,29 +20,110 @@ use crate::exit;
 use side::Side;
 
 /// What a comparison found.
-struct Comparison {
+pub(crate) struct Comparison {
     /// The first one is what the others are compared with.
     sides: Vec<Side>,
     /// For each of the others.
-    others: Vec<Vec<Difference>>,
+    found: Vec<Found>,
     terms: CompareTerms,
+    /// How it was reached.
+    method: Method,
     /// Where its page is written.
     page_folder: PathBuf,
 }
 
+/// How a comparison was reached.
+enum Method {
+    /// Of runs that are there.
+    Repeats,
+    /// Of runs that were taken in turns: the answer, and how it went.
+    Turns { answer: String, course: String },
+}
+
+/// What one side was found to be beside the first one.
+struct Found {
+    doubts: Doubts,
+    differences: Vec<Difference>,
+}
+
 impl Comparison {
+    /// Of two folders of runs that were taken in turns, A's and B's with their titles.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(crate) fn of_turns(
+        folders: [(PathBuf, String); 2],
+        terms: &CompareTerms,
+        varied: &[LoadField],
+        found: impl FnOnce(&Doubts) -> Vec<Difference>,
+    ) -> anyhow::Result<Self> {
+        let page_folder = folders[0].0.parent().map(Path::to_path_buf);
+        let sides = folders.into_iter().map(|(path, name)| {
+            let mut side = Side::open(&path)?;
+            side.name = name;
+            Ok(side)
+        });
+        let sides = sides.collect::<anyhow::Result<Vec<_>>>()?;
+        let doubts = doubts(&sides[0], &sides[1], varied);
+        Ok(Self {
+            found: vec![Found {
+                differences: found(&doubts),
+                doubts,
+            }],
+            sides,
+            terms: terms.clone(),
+            method: Method::Turns {
+                answer: String::new(),
+                course: String::new(),
+            },
+            page_folder: page_folder.unwrap_or_default(),
+        })
+    }
+
+    /// With the answer in one sentence, and how it was reached.
+    #[must_use]
+    pub(crate) fn answered(mut self, answer: String, course: String) -> Self {
+        self.method = Method::Turns { answer, course };
+        self
+    }
+
+    /// Of all sides.
+    pub(crate) fn differences(&self) -> Vec<Difference> {
+        let differences = self.found.iter().flat_map(|found| &found.differences);
+        differences.copied().collect()
+    }
+
+    /// In the form that is asked for.
+    pub(crate) fn written(&self, format: CompareFormat) -> String {
+        match format {
+            CompareFormat::Text => fit(&render::text(self)),
+            CompareFormat::Md => render::markdown(self),
+            CompareFormat::Json => format!("{:#}\n", self.document()),
+            CompareFormat::Html => charts::page(self),
+        }
+    }
+
+    /// Everything for a program.
+    pub(crate) fn document(&self) -> Value {
+        render::document(self)
+    }
+
     /// The other sides beside the first one.
     fn others(&self) -> Vec<ComparedSide<'_>> {
         let base = &self.sides[0];
-        let others = self.sides.iter().skip(1).zip(&self.others);
-        let compared = others.map(|(side, differences)| ComparedSide {
+        let others = self.sides.iter().skip(1).zip(&self.found);
+        let compared = others.map(|(side, found)| ComparedSide {
             base: &base.name,
             name: &side.name,
             runs: [base, side].map(|side| side.figures.len()),
-            differences,
-            limit: self.terms.limit,
+            differences: &found.differences,
         });
         compared.collect()
+    }
+
+    /// Whether it decides something.
+    fn is_gated(&self) -> bool {
+        self.terms.limit.is_some() || matches!(self.method, Method::Turns { .. })
     }
 
     /// Whether a side has no run that counts.
@@ -49,10 +131,15 @@ impl Comparison {
         self.sides.iter().any(|side| side.figures.is_empty())
     }
 
-    fn has_regression(&self) -> bool {
-        let mut differences = self.others.iter().flatten();
-        let limit = self.terms.limit;
-        limit.is_some_and(|limit| differences.any(|it| it.is_regression(limit)))
+    /// What the limit makes of all sides; without one nothing is open but a side without runs.
+    fn gate(&self) -> Gate {
+        let gates = || self.found.iter().filter_map(|it| gated(&it.differences));
+        let open = self.has_empty_side() || (self.is_gated() && gates().next().is_none());
+        match gates().find(|gate| *gate == Gate::Regression) {
+            Some(regression) => regression,
+            None if open || gates().any(|gate| gate == Gate::Open) => Gate::Open,
+            None => Gate::Within,
+        }
     }
 }
 
@@ -70,26 +157,26 @@ pub fn execute(args: CompareArgs) -> Result<u8, CommandError> {
     let terms = CompareTerms {
         margin: args.margin.as_f64(),
         limit: args.fail_on_regression.map(Share::as_f64),
+        metrics: args.judge_by,
     };
-    let others = sides.iter().skip(1);
-    let others = others
-        .map(|other| measure::compare(&Metric::OF_LOADS, &sides[0].figures, &other.figures, &terms))
-        .collect();
+    let found = sides.iter().skip(1).map(|other| {
+        let doubts = doubts(&sides[0], other, &args.varied);
+        Found {
+            differences: measure::compare(&sides[0].figures, &other.figures, &terms, &doubts),
+            doubts,
+        }
+    });
     let comparison = Comparison {
+        found: found.collect(),
         sides,
-        others,
         terms,
+        method: Method::Repeats,
         page_folder: match args.out.as_deref().and_then(Path::parent) {
             Some(folder) if folder != Path::new("") => folder.to_owned(),
             _ => PathBuf::from("."),
         },
     };
-    let text = match args.format {
-        CompareFormat::Text => fit(&render::text(&comparison)),
-        CompareFormat::Md => render::markdown(&comparison),
-        CompareFormat::Json => render::json(&comparison),
-        CompareFormat::Html => charts::page(&comparison),
-    };
+    let text = comparison.written(args.format);
     match args.out {
         Some(path) if path.as_os_str() != "-" => {
             fs::write(&path, text)
@@ -99,10 +186,15 @@ pub fn execute(args: CompareArgs) -> Result<u8, CommandError> {
         // A reader that has gone does not make the comparison a failure.
         _ => drop(ops::command::print(text.as_bytes())),
     }
-    Ok(match comparison.has_regression() {
-        true => exit::THRESHOLD,
-        // Nothing was compared: a script must not take that for "no regression".
-        false if comparison.has_empty_side() => exit::INVALID,
-        false => exit::DONE,
+    Ok(match comparison.gate() {
+        Gate::Regression => exit::THRESHOLD,
+        // A script must not take that for "no regression".
+        Gate::Open => exit::INVALID,
+        Gate::Within => exit::DONE,
     })
+}
+
+fn doubts(base: &Side, other: &Side, varied: &[LoadField]) -> Doubts {
+    let [base, other] = [base, other].map(|side| side.manifests.iter().collect::<Vec<_>>());
+    Doubts::between(&base, &other, varied)
 }

@@ -1,35 +1,36 @@
 //! A comparison as text, Markdown and JSON.
 
-use measure::{ComparisonVerdict, ScheduleVerdict};
+use measure::{ComparisonVerdict, Gate, LoadDifference, ScheduleVerdict};
 use report::text::percent;
-use report::{ComparedSide, Entries};
-use serde_json::json;
+use report::{ComparedSide, Entries, gate_name};
+use serde_json::{Value, json};
 
-use super::Comparison;
 use super::side::{Side, SideRun};
+use super::{Comparison, Method};
 
-/// Tables for a terminal.
+/// The answer, then tables for a terminal.
 pub(super) fn text(comparison: &Comparison) -> String {
-    let mut text = preface(comparison).text();
+    let answer = headline(comparison).replace("**", "");
+    let mut text = format!("{answer}\n\n{}", preface(comparison).text());
     for side in comparison.others() {
         text += &format!("\n{}\n{}", side.heading(), side.table().text());
     }
-    text + &verdict(comparison)
+    text
 }
 
-/// Tables for a review.
+/// The answer, then tables for a review.
 pub(super) fn markdown(comparison: &Comparison) -> String {
     let preface = preface(comparison).text();
     let lines = preface.lines().map(|line| format!("{line}  \n"));
-    let mut text: String = lines.collect();
+    let mut text = format!("{}\n\n{}", headline(comparison), lines.collect::<String>());
     for side in comparison.others() {
         text += &format!("\n### {}\n\n{}", side.heading(), side.table().markdown());
     }
-    text + "\n" + verdict(comparison).trim_start()
+    text
 }
 
 /// Everything for a program.
-pub(super) fn json(comparison: &Comparison) -> String {
+pub(super) fn document(comparison: &Comparison) -> Value {
     let sides: Vec<_> = comparison
         .sides
         .iter()
@@ -48,15 +49,25 @@ pub(super) fn json(comparison: &Comparison) -> String {
         .collect();
     let others = comparison.others();
     let differences: Vec<_> = others.iter().flat_map(ComparedSide::json).collect();
-    let document = json!({
-        "format": "tidegate.compare/2",
+    let doubts = others.iter().zip(&comparison.found).map(|(side, found)| {
+        let differing = found.doubts.differing.iter().map(|it| {
+            json!({"field": it.field.name(), "before": it.base, "after": it.other, "varied": it.is_varied})
+        });
+        json!({
+            "side": side.name,
+            "one_after_the_other": found.doubts.is_ordered,
+            "differing": differing.collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "format": "tidegate.compare/3",
         "sides": sides,
+        "doubts": doubts.collect::<Vec<_>>(),
         "limit": comparison.terms.limit,
         "margin": comparison.terms.margin,
         "differences": differences,
-        "regression": comparison.has_regression(),
-    });
-    format!("{document:#}\n")
+        "gate": comparison.is_gated().then(|| gate_name(comparison.gate())),
+    })
 }
 
 /// What is compared, and what a reader should know about it.
@@ -67,18 +78,53 @@ pub(super) fn preface(comparison: &Comparison) -> Entries {
         entries.add(role, format!("{}: {}", side.title(), side.load()));
         remarks(side).for_each(|remark| entries.add("", remark));
     }
-    let first = comparison.sides[0].load();
-    if comparison.sides.iter().any(|side| side.load() != first) {
-        let note = "the loads differ, so the target is not the only cause of a difference";
-        entries.add("note", note);
+    for (side, found) in comparison.others().iter().zip(&comparison.found) {
+        for differing in &found.doubts.differing {
+            entries.add("note", differing_words(differing));
+        }
+        if found.doubts.is_ordered {
+            let (base, name) = (side.base, side.name);
+            entries.add("note", format!(
+                "nearly all runs of {base} began before those of {name}, or after them, so that what drifts with time \
+                 looks like a difference: measure in turns (txgen ab)"
+            ));
+        }
     }
     let margin = percent(comparison.terms.margin);
-    let method = format!(
-        "Welch's t over runs, Holm over metrics, 95 % together; same: within {margin} \
-         (method and calibration: docs/calibration.md)"
+    let method = match &comparison.method {
+        Method::Repeats => {
+            "Welch's t over runs; verdicts by Holm, intervals by Bonferroni, each right together in 95 %".to_owned()
+        }
+        Method::Turns { course, .. } => {
+            entries.add("runs", course);
+            "blocks of ABBA and BAAB; intervals right together in 95 %, also of those who look after each".to_owned()
+        }
+    };
+    let where_told = "(method and calibration: docs/calibration.md)";
+    entries.add(
+        "method",
+        format!("{method}; same: within {margin} {where_told}"),
     );
-    entries.add("method", method);
     entries
+}
+
+/// In what the loads differ.
+fn differing_words(differing: &LoadDifference) -> String {
+    let listed = |values: &[String]| match values {
+        [first, _, _, _, ..] => format!("{first} and {} others", values.len() - 1),
+        few => few.join(", "),
+    };
+    let [base, other] = [&differing.base, &differing.other].map(|it| listed(it));
+    let title = differing.field.title();
+    let varied = match differing.is_varied {
+        true => ", which is what is compared".into(),
+        false if differing.spoils_nothing() => String::new(),
+        false => format!(
+            "; where this is what you compare, pass --varied {}",
+            differing.field.name()
+        ),
+    };
+    format!("{title} differs: {base} before, {other} after{varied}")
 }
 
 /// What a reader should know about the runs of a side.
@@ -115,35 +161,47 @@ fn remarks_on_run(run: &SideRun) -> impl Iterator<Item = String> {
     };
     let verdict = run.verdict.name();
     let schedule = left_out.map(|it| format!("the schedule of {name} was {verdict}{it}{reason}"));
+    let busy: Vec<&str> = run.busy.iter().map(|metric| metric.name()).collect();
+    let busy = (!busy.is_empty() && run.verdict != ScheduleVerdict::Invalid).then(|| {
+        let busy = busy.join(", ");
+        format!("the generator of {name} was late itself: {busy} of it are not compared")
+    });
     let notes = run.notes.iter().map(move |note| format!("{name}: {note}"));
-    schedule.into_iter().chain(notes)
+    schedule.into_iter().chain(busy).chain(notes)
 }
 
-/// The last line: whether a regression is shown, and what could not be judged.
-pub(super) fn verdict(comparison: &Comparison) -> String {
-    let Some(limit) = comparison.terms.limit else {
-        return String::new();
-    };
+/// Whether a regression is shown, and what could not be judged.
+fn verdict(comparison: &Comparison, limit: f64) -> String {
     let limit = percent(limit);
     let others = comparison.others();
-    let found = others.iter().flat_map(|side| {
-        let found = side.differences.iter().filter(|it| side.is_regression(it));
-        found.map(|it| format!("{} of {}", it.metric.name(), side.name))
-    });
-    let found: Vec<String> = found.collect();
-    if !found.is_empty() {
-        return format!("\nREGRESSION by more than {limit}: {}\n", found.join(", "));
+    let with = |gate: Gate| {
+        let found = others.iter().flat_map(|side| {
+            let found = side.differences.iter().filter(|it| it.gate == Some(gate));
+            found.map(|it| format!("{} of {}", it.metric.name(), side.name))
+        });
+        found.collect::<Vec<String>>().join(", ")
+    };
+    match comparison.gate() {
+        Gate::Regression => {
+            format!(
+                "\nREGRESSION by more than {limit}: {}\n",
+                with(Gate::Regression)
+            )
+        }
+        _ if comparison.has_empty_side() => {
+            "**cannot tell** whether anything is worse: a side has no valid run".into()
+        }
+        Gate::Open => format!(
+            "**undecided**: it is not shown that nothing is worse by more than {limit}; open: {}",
+            with(Gate::Open)
+        ),
+        Gate::Within => format!("**no regression**: nothing is worse by more than {limit}"),
     }
-    if comparison.has_empty_side() {
-        return "\ncannot tell whether anything is worse: a side has no valid run\n".into();
-    }
-    let open = open(comparison);
-    format!("\nno regression: nothing is shown to be worse by more than {limit}{open}\n")
 }
 
 /// How much cannot be told; nothing when all can.
 fn open(comparison: &Comparison) -> String {
-    let all = || comparison.others.iter().flatten();
+    let all = || comparison.found.iter().flat_map(|it| &it.differences);
     let open = all().filter(|it| matches!(it.meaning, ComparisonVerdict::CannotTell(_)));
     match open.count() {
         0 => String::new(),
@@ -153,8 +211,10 @@ fn open(comparison: &Comparison) -> String {
 
 /// The answer in one sentence: what is shown to have changed.
 pub(super) fn headline(comparison: &Comparison) -> String {
-    if comparison.terms.limit.is_some() {
-        return verdict(comparison);
+    match (&comparison.method, comparison.terms.limit) {
+        (Method::Turns { answer, .. }, _) => return answer.clone(),
+        (Method::Repeats, Some(limit)) => return verdict(comparison, limit),
+        (Method::Repeats, None) => {}
     }
     let others = comparison.others();
     let sides = others.iter().filter_map(|side| {

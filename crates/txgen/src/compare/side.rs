@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use measure::{BlockRow, LatencyKind, RunFigures, ScheduleVerdict, SeriesRow, Verdict};
+use measure::{
+    BlockRow, LatencyKind, Manifest, Metric, RunFigures, ScheduleVerdict, SeriesRow, Verdict,
+};
 use report::quantile_curve;
 
 use crate::folder::RecordedRun;
@@ -15,6 +17,8 @@ pub(super) struct Side {
     pub(super) runs: Vec<SideRun>,
     /// Of the runs that count.
     pub(super) figures: Vec<RunFigures>,
+    /// Of the same.
+    pub(super) manifests: Vec<Manifest>,
 }
 
 /// One of its runs.
@@ -28,6 +32,8 @@ pub(super) struct SideRun {
     pub(super) verdict: ScheduleVerdict,
     /// The first reason of a verdict that is not `valid`.
     pub(super) reason: Option<String>,
+    /// Metrics that say more of the generator than of the target.
+    pub(super) busy: Vec<Metric>,
     pub(super) notes: Vec<String>,
     pub(super) series: Vec<SeriesRow>,
     pub(super) blocks: Vec<BlockRow>,
@@ -47,11 +53,12 @@ impl Side {
             name: path.display().to_string(),
             runs: Vec::new(),
             figures: Vec::new(),
+            manifests: Vec::new(),
         };
         for folder in folders {
-            let run = RecordedRun::open(folder)?;
-            let figures = RunFigures::of(run.summary());
-            let run = SideRun::read(&run)?;
+            let recorded = RecordedRun::open(folder)?;
+            let figures = RunFigures::of(recorded.summary());
+            let run = SideRun::read(&recorded, &figures)?;
             if let Some(same) = side
                 .runs
                 .iter()
@@ -77,6 +84,7 @@ impl Side {
             // What was not the planned load is no repeat of it.
             if run.verdict != ScheduleVerdict::Invalid {
                 side.figures.push(figures);
+                side.manifests.push(recorded.manifest().clone());
             }
             side.runs.push(run);
         }
@@ -111,7 +119,7 @@ impl SideRun {
         self.path.display().to_string()
     }
 
-    fn read(run: &RecordedRun) -> anyhow::Result<Self> {
+    fn read(run: &RecordedRun, figures: &RunFigures) -> anyhow::Result<Self> {
         let summary = run.summary();
         let latencies = run
             .hlog()?
@@ -130,6 +138,10 @@ impl SideRun {
             load: run.manifest().profile.clone(),
             verdict,
             reason,
+            busy: Metric::OF_LOADS
+                .into_iter()
+                .filter(|metric| figures.is_busy(*metric))
+                .collect(),
             notes: run.notes().to_vec(),
             series: recorded::series(run)?,
             blocks: recorded::blocks(run)?,

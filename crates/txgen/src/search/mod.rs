@@ -16,7 +16,7 @@ use pacing::Nanos;
 use account::{Ended, because_words};
 use request::SearchRequest;
 use session::{PointEnd, Session};
-use words::{ending_words, list_words};
+use words::{ending_words, list_ended, list_words};
 
 use crate::cli::{Rates, SearchArgs};
 use crate::shutdown::Shutdown;
@@ -127,7 +127,7 @@ fn measure_list(
     }
     let known = KneeSearch::of_trials(&trials, KneeSettings::default().confidence);
     if session.account.ended == Ended::Running {
-        session.account.ended = Ended::Done;
+        session.account.ended = list_ended(&trials);
         session.account.reason = list_words(&known);
     }
     session.conclude(&known)

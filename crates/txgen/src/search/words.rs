@@ -1,6 +1,6 @@
 //! Why a search is over.
 
-use measure::{Ending, KneeSearch};
+use measure::{Ending, Finding, KneeSearch, Trial};
 use pacing::Nanos;
 
 use report::text;
@@ -109,10 +109,40 @@ pub(super) fn list_words(known: &KneeSearch) -> String {
     }
 }
 
+/// How a list that was measured to its end ended: a list that showed nothing is no success.
+pub(super) fn list_ended(trials: &[Trial]) -> Ended {
+    let any = |finding: Finding| trials.iter().any(|trial| trial.finding == finding);
+    if any(Finding::Held) || any(Finding::Broken) {
+        Ended::Done
+    } else if any(Finding::Undecided) {
+        Ended::Undecided
+    } else {
+        Ended::GeneratorLimit
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::search::account::{KneeRow, Limits};
+
+    #[test]
+    fn a_list_that_showed_nothing_is_no_success() {
+        let trial = |finding| Trial {
+            rate: 500.0,
+            finding,
+            capacity_tps: None,
+        };
+        for (findings, ended) in [
+            (&[Finding::Unusable][..], Ended::GeneratorLimit),
+            (&[Finding::Unusable, Finding::Undecided], Ended::Undecided),
+            (&[Finding::Unusable, Finding::Held], Ended::Done),
+            (&[Finding::Undecided, Finding::Broken], Ended::Done),
+        ] {
+            let trials: Vec<Trial> = findings.iter().copied().map(trial).collect();
+            assert_eq!(list_ended(&trials), ended, "{findings:?}");
+        }
+    }
 
     #[test]
     fn the_view_says_the_interval_as_soon_as_there_is_one() {

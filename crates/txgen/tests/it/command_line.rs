@@ -45,7 +45,7 @@ fn of_help(name: &str) -> clap::Command {
 /// A screen of 40 lines and 100 columns. Flags of a chain stand under its name, in `--help` alone.
 #[test]
 fn the_short_help_of_a_load_fits_a_screen_and_the_long_one_has_every_flag() {
-    for name in ["constant", "ramp", "square", "flood", "search", "run"] {
+    for name in ["constant", "ramp", "square", "flood", "search", "run", "ab"] {
         let mut command = of_help(name);
         let short = command.render_help().to_string();
         assert!(short.lines().count() <= 40, "{name}: {short}");

@@ -4,6 +4,7 @@
 // Helpers of tests are tests too.
 #![allow(clippy::unwrap_used)]
 
+mod ab;
 mod bad_input;
 mod bad_node;
 mod bigchaindb;

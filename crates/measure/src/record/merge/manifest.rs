@@ -2,6 +2,7 @@
 
 use super::MergeError;
 use crate::format::document::FORMAT;
+use crate::format::load_field::LoadField;
 use crate::format::manifest::{EndpointInfo, Manifest};
 use crate::format::plan_document::{MergedPart, ShardName};
 
@@ -23,9 +24,10 @@ pub fn merged_manifest(parts: &[(String, Manifest)]) -> Result<Manifest, MergeEr
         }
     }
     for (name, other) in others {
-        for (what, of) in SAME {
-            let (one, other) = (of(first), of(other));
+        for field in LoadField::of_one_load() {
+            let (one, other) = (field.of(first), field.of(other));
             if one != other {
+                let what = field.title();
                 let [one, other] = [one, other].map(|it| it.unwrap_or_else(|| "not said".into()));
                 return Err(MergeError::Parts(format!(
                     "{first_name} and {name} are not of one load: {what} is {one} in the first and {other} in the second"
@@ -134,22 +136,4 @@ fn thresholds(parts: &[(String, Manifest)]) -> Vec<String> {
     all
 }
 
-/// What the manifests of one load have in common.
-type Common = (&'static str, fn(&Manifest) -> Option<String>);
-
-const SAME: [Common; 11] = [
-    ("the format", |m| Some(m.format.clone())),
-    ("the version of txgen", |m| Some(m.version.clone())),
-    ("the number of generators", |m| {
-        Some(m.plan.shard.of.to_string())
-    }),
-    ("the load", |m| Some(m.profile.clone())),
-    ("the schedule", |m| m.plan.schedule.clone()),
-    ("the arrivals", |m| m.plan.arrivals.clone()),
-    ("the seed", |m| Some(m.seed.to_string())),
-    ("the workload", |m| Some(m.plan.workload.clone())),
-    ("the broadcast method", |m| Some(m.plan.method.clone())),
-    ("the warm-up", |m| Some(m.plan.warmup.to_string())),
-    ("the chain", |m| m.endpoints.first()?.chain_id.clone()),
-];
 const MISSING_NAMED: usize = 5;

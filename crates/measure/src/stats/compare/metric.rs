@@ -81,6 +81,14 @@ impl Metric {
         }
     }
 
+    /// The metric of a load with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::OF_LOADS
+            .into_iter()
+            .find(|metric| metric.name() == name)
+    }
+
     /// Whether more of it is better.
     #[must_use]
     pub const fn is_gain(self) -> bool {
@@ -98,22 +106,27 @@ impl Metric {
         }
     }
 
-    /// What a figure near `value` is known to, on the scale of the comparison, where blocks were seen
-    /// to `block_ms`.
-    pub(super) fn resolution(self, value: f64, block_ms: f64) -> f64 {
-        let latency = |stamp_ms: f64| DIGITS.max((stamp_ms / value.max(stamp_ms)).ln_1p());
+    /// What a figure near `value` is known to, on the scale of the comparison, where what it was made of is
+    /// known to `known_to_ms`.
+    pub(super) fn resolution(self, value: f64, known_to_ms: f64) -> f64 {
         match self {
             Self::Lost => SHARE_RESOLUTION,
             Self::Committed | Self::Accepted | Self::Other(_) => DIGITS,
-            Self::Accept(_) => latency(STAMP_MS),
-            Self::Commit(_) => latency(block_ms.max(STAMP_MS)),
+            Self::Accept(_) | Self::Commit(_) => {
+                let stamp_ms = known_to_ms.max(STAMP_MS);
+                DIGITS.max((stamp_ms / value.max(stamp_ms)).ln_1p())
+            }
         }
     }
 
-    /// The largest change without relevance when that of a rate is `margin`.
-    pub(super) fn margin(self, margin: f64) -> f64 {
-        match self {
-            Self::Lost => margin.min(crate::limits::LOST_LIMIT),
+    /// The margin or limit when that of a rate is `margin`, for figures near `value`. What loses one in a hundred is no
+    /// good, however much slower it might be; a latency that the stamps cannot tell from another is not worse.
+    pub(super) fn margin(self, margin: f64, value: Option<f64>) -> f64 {
+        match (self, value) {
+            (Self::Lost, _) => margin.min(crate::limits::LOST_LIMIT),
+            (Self::Accept(_) | Self::Commit(_), Some(value)) => {
+                margin.max(STAMP_MS / value.max(STAMP_MS))
+            }
             _ => margin,
         }
     }

@@ -6,25 +6,43 @@
 //! together by Holm's levels. `docs/calibration.md` shows how often that raises a false alarm, how
 //! often it finds a difference, and why a single run a side gets no verdict.
 
+mod doubts;
 mod figures;
 mod metric;
+mod turns;
 mod welch;
 
+pub use doubts::{Doubts, LoadDifference};
 pub use figures::{Figure, RunFigures};
 pub use metric::{Metric, OtherMetric, Quantile};
-pub use welch::MANY_RUNS;
+pub use turns::{Block, compare_turns};
+pub use welch::RunsNeeded;
 
+use crate::format::load_field::LoadField;
+use figures::Usable;
 use metric::Scale;
-use welch::{MIN_RUNS, Sample, Welch, holm, runs_needed};
+use welch::{MIN_RUNS, Sample, Welch, holm, rounding_variance, runs_needed};
 
-/// What matters to whoever compares.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// What matters to the user of a comparison.
+#[derive(Debug, Clone, PartialEq)]
 pub struct CompareTerms {
     /// Changes up to this share have no relevance: an interval within it means "the same", and the
     /// runs that are needed are reckoned for it.
     pub margin: f64,
     /// Worse by more than this share is a regression.
     pub limit: Option<f64>,
+    /// What is compared; all metrics of a load when there is none.
+    pub metrics: Vec<Metric>,
+}
+
+impl CompareTerms {
+    /// What is compared.
+    pub fn metrics(&self) -> Vec<Metric> {
+        match self.metrics.is_empty() {
+            true => Metric::OF_LOADS.to_vec(),
+            false => self.metrics.clone(),
+        }
+    }
 }
 
 /// How one metric differs between two sides.
@@ -40,6 +58,8 @@ pub struct Difference {
     pub change: Option<Change>,
     /// What it means.
     pub meaning: ComparisonVerdict,
+    /// What it means for the limit; `None` without one, and where no run measured the metric.
+    pub gate: Option<Gate>,
 }
 
 /// A change as a share of the first side; of shares ([`Metric::Lost`]) their difference.
@@ -48,21 +68,34 @@ pub struct Change {
     /// As measured.
     pub by: f64,
     /// The interval, lower and upper end; open where a figure is a lower bound. The intervals
-    /// of all metrics are right together in 95 % of all comparisons. `None` with too few runs.
+    /// of all metrics are right together in 95 % of all comparisons (Bonferroni). `None` where nothing
+    /// can be told.
     pub interval: Option<(f64, f64)>,
 }
 
-/// What a change means.
+/// What a change means. Verdicts of several metrics are held to Holm's levels, which find more than the
+/// intervals show, with the same share of false alarms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComparisonVerdict {
-    /// For the better: the interval lies beyond zero.
+    /// For the better: no change is excluded.
     Better,
     /// For the worse.
     Worse,
-    /// The interval lies within the margin.
+    /// Changes beyond the margin are excluded.
     Same,
     /// Neither is shown.
     CannotTell(Uncertainty),
+}
+
+/// What a change means for a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    /// Shown to be worse by more.
+    Regression,
+    /// Shown to be worse by less, or better.
+    Within,
+    /// Neither is shown.
+    Open,
 }
 
 /// Why a comparison cannot tell.
@@ -70,89 +103,106 @@ pub enum ComparisonVerdict {
 pub enum Uncertainty {
     /// A run has no figure.
     NoFigure,
+    /// The loads differ in what this metric depends on.
+    OtherLoad(LoadField),
+    /// Much of the figures is the lateness of a busy generator.
+    BusyGenerator,
     /// Transactions that had not ended could raise the figures of both sides.
     LowerBounds,
     /// More runs are needed.
     Runs {
-        /// As many on each side would show a change of the margin in four of five comparisons;
-        /// where the spread of the runs is not known, the fewest with which anything is judged. At most
-        /// [`MANY_RUNS`], which stands for any larger number too.
-        needed: u32,
+        /// As many on each side would show a change of the margin in four of five comparisons.
+        needed: RunsNeeded,
     },
+    /// One side ran before the other: whatever changes with time would be a difference between them.
+    Order,
 }
 
-impl Difference {
-    /// Whether it is shown to be worse by more than `limit`: the interval's near end is beyond it.
-    pub fn is_regression(&self, limit: f64) -> bool {
-        let interval = self.change.and_then(|change| change.interval);
-        interval.is_some_and(|(low, high)| match self.metric.is_gain() {
-            true => high < -limit,
-            false => low > limit,
-        })
-    }
+/// Whether the other side passes the gate, all metrics together: a regression of one is a regression, and all
+/// have to be within the limit. `None` without a limit.
+pub fn gated(differences: &[Difference]) -> Option<Gate> {
+    let gates: Vec<Gate> = differences.iter().filter_map(|it| it.gate).collect();
+    let first = [Gate::Regression, Gate::Open, Gate::Within];
+    first.into_iter().find(|gate| gates.contains(gate))
 }
 
-/// Compares two sides, each of runs of the same load, in these metrics.
+/// Compares two sides, each of runs of the same load.
 pub fn compare(
-    metrics: &[Metric],
     base: &[RunFigures],
     other: &[RunFigures],
     terms: &CompareTerms,
+    doubts: &Doubts,
 ) -> Vec<Difference> {
-    let pair = |metric: &Metric| Pair {
-        scale: metric.scale(),
-        margin: metric.margin(terms.margin),
-        base: Side::of(*metric, base),
-        other: Side::of(*metric, other),
+    let metrics = terms.metrics();
+    let pair = |metric: &Metric| {
+        let (scale, side) = (metric.scale(), Side::of(*metric, base));
+        let value = side.map(|side| side.figure(scale).value);
+        Pair {
+            scale,
+            margin: metric.margin(terms.margin, value),
+            limit: terms.limit.map(|limit| metric.margin(limit, value)),
+            doubt: doubts.about(*metric),
+            is_measured: is_measured(*metric, base) || is_measured(*metric, other),
+            base: side,
+            other: Side::of(*metric, other),
+        }
     };
     let pairs: Vec<Pair> = metrics.iter().map(pair).collect();
-    let found = judged(&pairs, terms.limit);
-    let metrics = metrics.iter().copied();
+    let found = judged(&pairs);
     metrics
+        .into_iter()
         .zip(pairs)
         .zip(found)
-        .map(|((metric, pair), (change, meaning))| Difference {
+        .map(|((metric, pair), judged)| Difference {
             metric,
             base: pair.base.map(|side| side.figure(pair.scale)),
             other: pair.other.map(|side| side.figure(pair.scale)),
-            change,
-            meaning,
+            change: judged.change,
+            meaning: judged.meaning,
+            gate: judged.gate,
         })
         .collect()
 }
 
-/// What each pair says, all of them together.
-fn judged(pairs: &[Pair], limit: Option<f64>) -> Vec<(Option<Change>, ComparisonVerdict)> {
-    let comparable = pairs.iter().filter(|pair| pair.sides().is_some()).count();
-    let strictest = LEVEL / comparable.max(1) as f64;
-    let judged = pairs.iter().zip(levels(pairs, limit)).map(|(pair, level)| {
-        let change = pair.change(level.unwrap_or(strictest));
-        (change, pair.meaning(change, strictest))
+/// What a pair says.
+struct Judged {
+    change: Option<Change>,
+    meaning: ComparisonVerdict,
+    gate: Option<Gate>,
+}
+
+/// What each pair says, all of them together. The interval of each has Bonferroni's level, so that all hold at
+/// once; each of the two claims, that there is a change and that it is beyond the limit, has Holm's levels.
+fn judged(pairs: &[Pair]) -> Vec<Judged> {
+    let tests: Vec<Option<Welch>> = pairs.iter().map(Pair::test).collect();
+    let strictest = LEVEL / tests.iter().flatten().count().max(1) as f64;
+    let of_change = levels(pairs, &tests, |_, test| test.p_of_none());
+    let of_limit = levels(pairs, &tests, |pair, test| {
+        let limit = pair.limit.unwrap_or_default();
+        test.p_of_limit(pair.scale.worse(), pair.scale.difference(limit))
+    });
+    let all = pairs
+        .iter()
+        .zip(&tests)
+        .zip(of_change.into_iter().zip(of_limit));
+    let judged = all.map(|((pair, test), (of_change, of_limit))| Judged {
+        change: pair.change(test.as_ref(), strictest),
+        meaning: pair.meaning(test.as_ref(), of_change, strictest),
+        gate: pair.gate(test.as_ref(), of_limit),
     });
     judged.collect()
 }
 
-/// For each pair that is tested the level of its interval: by Holm's method against no change and, where
-/// there is a limit, against a change at the limit, so that neither claim is made too often.
-fn levels(pairs: &[Pair], limit: Option<f64>) -> Vec<Option<f64>> {
-    let holm = |p: &dyn Fn(&Pair, &Welch) -> f64| {
-        let p: Vec<f64> = pairs
-            .iter()
-            .filter_map(|pair| Some(p(pair, &pair.welch()?)))
-            .collect();
-        holm(&p, LEVEL)
+/// Holm's level for each pair; that of a pair without a test is not used.
+fn levels(pairs: &[Pair], tests: &[Option<Welch>], p: impl Fn(&Pair, &Welch) -> f64) -> Vec<f64> {
+    let tested = pairs.iter().zip(tests);
+    let p = tested.filter_map(|(pair, test)| Some(p(pair, test.as_ref()?)));
+    let mut levels = holm(&p.collect::<Vec<_>>(), LEVEL).into_iter();
+    let level = |test: &Option<Welch>| match test {
+        Some(_) => levels.next().unwrap_or(0.0),
+        None => 0.0,
     };
-    let of_none = holm(&|_, welch| welch.p_of_none());
-    let of_limit = limit.map(|limit| {
-        holm(&|pair, welch| welch.p_of_limit(pair.scale.worse(), pair.scale.difference(limit)))
-    });
-    let of_limit = of_limit.unwrap_or_else(|| of_none.clone());
-    let mut levels = of_none.into_iter().zip(of_limit);
-    let level_of = |pair: &Pair| {
-        pair.welch()?;
-        levels.next().map(|(none, limit)| none.min(limit))
-    };
-    pairs.iter().map(level_of).collect()
+    tests.iter().map(level).collect()
 }
 
 /// One figure on both sides.
@@ -160,6 +210,11 @@ struct Pair {
     scale: Scale,
     /// The largest change without relevance.
     margin: f64,
+    limit: Option<f64>,
+    /// Why nothing can be said whatever the figures are.
+    doubt: Option<Uncertainty>,
+    /// Whether a run has a figure.
+    is_measured: bool,
     base: Option<Side>,
     other: Option<Side>,
 }
@@ -170,23 +225,26 @@ struct Side {
     sample: Sample,
     resolution: f64,
     is_lower_bound: bool,
+    is_busy: bool,
 }
 
 impl Side {
     fn of(metric: Metric, runs: &[RunFigures]) -> Option<Self> {
-        let figures: Option<Vec<Figure>> = runs.iter().map(|run| run.figure(metric)).collect();
-        let figures = figures?;
+        let Usable { runs, is_busy } = figures::usable(metric, runs)?;
         let scale = metric.scale();
-        let values = figures.iter().map(|figure| scale.scaled(figure.value));
+        let values = runs.iter().map(|(_, figure)| scale.scaled(figure.value));
         let values: Vec<f64> = values.collect();
         let middle = values.iter().sum::<f64>() / values.len().max(1) as f64;
-        let block_ms = runs.iter().map(|run| run.block_resolution_ms);
-        let block_ms = block_ms.fold(0.0, f64::max);
-        let resolution = metric.resolution(scale.unscaled(middle), block_ms);
+        let resolution = figures::resolution(metric, scale, runs.iter().map(|(run, _)| *run));
+        let counting = match metric {
+            Metric::Lost => counting_variance(middle, runs.iter().map(|(run, _)| run.planned)),
+            _ => 0.0,
+        };
         Some(Self {
-            sample: Sample::of(&values, resolution)?,
+            sample: Sample::of(&values, counting.max(rounding_variance(resolution)))?,
             resolution,
-            is_lower_bound: figures.iter().any(|figure| figure.is_lower_bound),
+            is_lower_bound: runs.iter().any(|(_, figure)| figure.is_lower_bound),
+            is_busy,
         })
     }
 
@@ -198,34 +256,65 @@ impl Side {
     }
 }
 
+fn is_measured(metric: Metric, runs: &[RunFigures]) -> bool {
+    runs.iter().any(|run| run.figure(metric).is_some())
+}
+
+/// The variance of a share of this size in a run of so many transactions, where each is lost by itself: the least
+/// that single runs vary by, also where none was lost yet. One loss and one success are added (Agresti and Caffo,
+/// "Simple and effective confidence intervals for proportions and differences of proportions result from adding two
+/// successes and two failures", American Statistician 54, 2000).
+fn counting_variance(share: f64, planned: impl Iterator<Item = u64> + Clone) -> f64 {
+    let runs = planned.clone().count().max(1) as f64;
+    let total = planned.map(|planned| planned as f64).sum::<f64>();
+    let share = (share * total + 1.0) / (total + 2.0);
+    share * (1.0 - share) / (total / runs).max(1.0)
+}
+
 impl Pair {
-    fn sides(&self) -> Option<(Side, Side)> {
-        self.base.zip(self.other)
-    }
-
     /// The test; `None` where nothing can be told.
-    fn welch(&self) -> Option<Welch> {
-        let (base, other) = self.sides()?;
-        let fewest = base.sample.runs.min(other.sample.runs);
-        let bounds = base.is_lower_bound && other.is_lower_bound;
-        let tested = fewest >= f64::from(MIN_RUNS) && !bounds;
-        tested.then(|| Welch::between(&base.sample, &other.sample))
+    fn test(&self) -> Option<Welch> {
+        let (base, other) = self.base.zip(self.other)?;
+        let nothing = self.obstacle(&base, &other).is_some();
+        (!nothing).then(|| Welch::between(&base.sample, &other.sample))
     }
 
-    fn change(&self, level: f64) -> Option<Change> {
-        let (base, other) = self.sides()?;
-        let interval = self.welch().map(|welch| {
-            let (low, high) = welch.interval(level);
-            let low = if base.is_lower_bound {
-                f64::NEG_INFINITY
-            } else {
-                low
-            };
-            let high = if other.is_lower_bound {
-                f64::INFINITY
-            } else {
-                high
-            };
+    /// Why the figures cannot be compared.
+    fn obstacle(&self, base: &Side, other: &Side) -> Option<Uncertainty> {
+        let fewest = base.sample.runs.min(other.sample.runs);
+        match self.doubt {
+            Some(Uncertainty::OtherLoad(field)) => Some(Uncertainty::OtherLoad(field)),
+            _ if base.is_busy || other.is_busy => Some(Uncertainty::BusyGenerator),
+            _ if base.is_lower_bound && other.is_lower_bound => Some(Uncertainty::LowerBounds),
+            _ if fewest < f64::from(MIN_RUNS) => {
+                let needed = self.runs_needed(&base.sample, &other.sample, LEVEL);
+                Some(Uncertainty::Runs { needed })
+            }
+            doubt => doubt,
+        }
+    }
+
+    /// The interval of the test at a level on the scale, open where a figure is a lower bound.
+    fn interval(&self, test: &Welch, level: f64) -> (f64, f64) {
+        let (low, high) = test.interval(level);
+        let is_bound = |side: Option<Side>| side.is_some_and(|side| side.is_lower_bound);
+        let low = if is_bound(self.base) {
+            f64::NEG_INFINITY
+        } else {
+            low
+        };
+        let high = if is_bound(self.other) {
+            f64::INFINITY
+        } else {
+            high
+        };
+        (low, high)
+    }
+
+    fn change(&self, test: Option<&Welch>, level: f64) -> Option<Change> {
+        let (base, other) = self.base.zip(self.other)?;
+        let interval = test.map(|test| {
+            let (low, high) = self.interval(test, level);
             (self.scale.change(low), self.scale.change(high))
         });
         Some(Change {
@@ -234,36 +323,75 @@ impl Pair {
         })
     }
 
-    fn meaning(&self, change: Option<Change>, strictest: f64) -> ComparisonVerdict {
-        let (Some((base, other)), Some(change)) = (self.sides(), change) else {
+    /// Whether the sides differ by more than the figures are known to.
+    fn is_resolved(&self, test: &Welch) -> bool {
+        let sides = [self.base, self.other].into_iter().flatten();
+        let resolution = sides.map(|side| side.resolution).fold(0.0, f64::max);
+        test.by.abs() > resolution
+    }
+
+    /// `strictest` is the level that more runs would have to meet.
+    fn meaning(&self, test: Option<&Welch>, level: f64, strictest: f64) -> ComparisonVerdict {
+        let Some((base, other)) = self.base.zip(self.other) else {
             return ComparisonVerdict::CannotTell(Uncertainty::NoFigure);
         };
-        if base.is_lower_bound && other.is_lower_bound {
-            return ComparisonVerdict::CannotTell(Uncertainty::LowerBounds);
-        }
-        let needed = self.runs_needed(&base.sample, &other.sample, strictest);
-        let Some((low, high)) = change.interval else {
-            return ComparisonVerdict::CannotTell(Uncertainty::Runs { needed });
+        let Some(test) = test else {
+            let why = self.obstacle(&base, &other);
+            return ComparisonVerdict::CannotTell(why.unwrap_or(Uncertainty::NoFigure));
         };
-        let by = (other.sample.mean - base.sample.mean).abs();
-        let is_resolved = by > base.resolution.max(other.resolution);
+        let (low, high) = self.interval(test, level);
+        let (from, to) = (self.scale.change(low), self.scale.change(high));
+        let is_resolved = self.is_resolved(test);
         match (low > 0.0, high < 0.0, self.scale.is_gain) {
             (true, _, true) | (_, true, false) if is_resolved => ComparisonVerdict::Better,
             (_, true, true) | (true, _, false) if is_resolved => ComparisonVerdict::Worse,
-            _ if low >= -self.margin && high <= self.margin => ComparisonVerdict::Same,
-            _ => ComparisonVerdict::CannotTell(Uncertainty::Runs { needed }),
+            _ if from >= -self.margin && to <= self.margin => ComparisonVerdict::Same,
+            _ => ComparisonVerdict::CannotTell(Uncertainty::Runs {
+                needed: self.runs_needed(&base.sample, &other.sample, strictest),
+            }),
         }
     }
 
+    /// A regression at Holm's level. That no metric is worse by more than its limit is shown when each is shown
+    /// to be within at [`LEVEL`] by itself: only if one is beyond can that be wrong (Berger, "Multiparameter
+    /// hypothesis testing and acceptance sampling", Technometrics 24, 1982).
+    fn gate(&self, test: Option<&Welch>, level: f64) -> Option<Gate> {
+        let limit = self.scale.difference(self.limit?);
+        if !self.is_measured {
+            return None;
+        }
+        let Some(test) = test else {
+            return Some(Gate::Open);
+        };
+        let worse = |level| {
+            let (low, high) = self.interval(test, level);
+            if self.scale.is_gain {
+                (-high, -low)
+            } else {
+                (low, high)
+            }
+        };
+        let (least, _) = worse(level);
+        // One-sided: both ends of the interval would miss in twice as many comparisons.
+        let (_, most) = worse(2.0 * LEVEL);
+        Some(if least > limit && self.is_resolved(test) {
+            Gate::Regression
+        } else if most < limit {
+            Gate::Within
+        } else {
+            Gate::Open
+        })
+    }
+
     /// Runs a side that would show a change of the margin; more than there are.
-    fn runs_needed(&self, base: &Sample, other: &Sample, level: f64) -> u32 {
+    fn runs_needed(&self, base: &Sample, other: &Sample, level: f64) -> RunsNeeded {
         let fewest = base.runs.min(other.runs);
         if fewest < 2.0 {
-            return MIN_RUNS;
+            return RunsNeeded::Fewest;
         }
         let effect = self.scale.difference(self.margin);
         let variance = f64::midpoint(base.variance, other.variance);
-        runs_needed(variance, effect, level).max(fewest as u32 + 1)
+        runs_needed(variance, effect, level, fewest as u32)
     }
 }
 

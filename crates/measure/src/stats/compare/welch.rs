@@ -12,9 +12,8 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// `None` without values. Figures that are known to `resolution` vary by that at least: the
-    /// variance of rounding is its square over twelve (Sheppard's correction).
-    pub(super) fn of(values: &[f64], resolution: f64) -> Option<Self> {
+    /// `None` without values. They vary by `least` at least, also where these few do not.
+    pub(super) fn of(values: &[f64], least: f64) -> Option<Self> {
         let runs = values.len() as f64;
         if values.is_empty() {
             return None;
@@ -23,10 +22,16 @@ impl Sample {
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         Some(Self {
             mean,
-            variance: (squares / (runs - 1.0).max(1.0)).max(resolution.powi(2) / 12.0),
+            variance: (squares / (runs - 1.0).max(1.0)).max(least),
             runs,
         })
     }
+}
+
+/// The variance of figures that are known to `resolution`: of rounding it is the square over twelve (Sheppard's
+/// correction).
+pub(super) fn rounding_variance(resolution: f64) -> f64 {
+    resolution.powi(2) / 12.0
 }
 
 /// A difference of two means with its standard error and degrees of freedom (Welch, "The
@@ -88,26 +93,48 @@ pub(super) fn holm(p: &[f64], level: f64) -> Vec<f64> {
     levels
 }
 
+/// How many runs a side would show a difference: an order, as the spread of a few runs is known to a factor of two or
+/// three, and the number goes with its square.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunsNeeded {
+    /// The fewest with which anything is judged; the spread is unknown.
+    Fewest,
+    /// About so many.
+    About(u32),
+    /// More than anyone runs.
+    TooMany,
+}
+
+impl RunsNeeded {
+    /// In numbers; `None` for more than anyone runs.
+    pub const fn number(self) -> Option<u32> {
+        match self {
+            Self::Fewest => Some(MIN_RUNS),
+            Self::About(runs) => Some(runs),
+            Self::TooMany => None,
+        }
+    }
+}
+
 /// Runs a side with which a difference of `effect` is found at `level` in [`POWER`] of the comparisons,
-/// where single runs vary by `variance`: the least n with n ≥ 2 s² (t(1 − α/2) + t(power))² / δ², for
-/// 2n − 2 degrees of freedom (Zar, "Biostatistical analysis", 5th edition, section 8.3).
-pub(super) fn runs_needed(variance: f64, effect: f64, level: f64) -> u32 {
+/// where single runs vary by `variance`, more than there are: the least n with n ≥ 2 s² (t(1 − α/2) + t(power))² /
+/// δ², for 2n − 2 degrees of freedom (Zar, "Biostatistical analysis", 5th edition, section 8.3).
+pub(super) fn runs_needed(variance: f64, effect: f64, level: f64, present: u32) -> RunsNeeded {
     let suffices = |runs: u32| {
         let (runs, freedom) = (f64::from(runs), 2.0 * f64::from(runs) - 2.0);
         let reach =
             student::quantile(1.0 - level / 2.0, freedom) + student::quantile(POWER, freedom);
         runs * effect * effect >= 2.0 * variance * reach * reach
     };
-    let (mut low, mut high) = (MIN_RUNS, MANY_RUNS);
-    while low < high {
-        let middle = u32::midpoint(low, high);
-        if suffices(middle) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    high
+    order_of(present, suffices)
+}
+
+/// The order of the runs a side that suffice, where `present` do not: the nearest of the three by its ratio.
+pub(super) fn order_of(present: u32, suffices: impl Fn(u32) -> bool) -> RunsNeeded {
+    let order = ORDERS
+        .into_iter()
+        .find(|(about, until)| present < *about && suffices(*until));
+    order.map_or(RunsNeeded::TooMany, |(about, _)| RunsNeeded::About(about))
 }
 
 /// With fewer runs a side the spread between them is hardly known: two have one degree of freedom each.
@@ -115,5 +142,5 @@ pub(super) const MIN_RUNS: u32 = 3;
 /// Of the differences looked for, as many are to be found (Cohen, "Statistical power analysis for the
 /// behavioral sciences", 2nd edition, section 2.4).
 const POWER: f64 = 0.8;
-/// Nobody does more: where more are needed, this is what is said.
-pub const MANY_RUNS: u32 = 10_000;
+/// What is said, and up to how many it stands for: the geometric mean of it and the next.
+const ORDERS: [(u32, u32); 3] = [(10, 17), (30, 54), (100, 316)];
