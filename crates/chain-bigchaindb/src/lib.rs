@@ -13,13 +13,13 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 
 use anyhow::bail;
-#[cfg(feature = "fixture")]
-use chain::Fixture;
 use chain::{
     Asking, Chain, Facts, FollowWith, Followed, Limits, LoadOptions, Loader, NodeClient, Probe,
-    Protocol, ReplyTo, Settings, SettingsTable, Table, Target, TxName, Wanted, Workload,
-    WorkloadError, refuse,
+    Protocol, ReplyTo, Settings, SettingsTable, Target, TxName, Wanted, Workload, WorkloadError,
+    refuse,
 };
+#[cfg(feature = "fixture")]
+use chain::{Fixture, Table};
 use clap::Args;
 use measure::{Failure, IdText, RefusalTexts, Reply, TxHash};
 use parking_lot::Mutex;
