@@ -6,9 +6,9 @@ use std::time::Duration;
 use pacing::Nanos;
 
 use crate::bound::Bound;
-use crate::pacer::{Demand, GROUP};
+use crate::load::Demand;
 use crate::settings::{PaceMode, PaceSettings};
-use crate::window::{LEAST, PROBE, RECENT, SECOND, STEP, remember};
+use crate::window::{GROUP, LEAST, PROBE, RECENT, SECOND, STEP, remember};
 
 /// The in-flight cap and the number of connections, from the answers.
 ///

@@ -45,8 +45,8 @@ mod window;
 pub use self::{
     bound::{Bound, Hold},
     breaks::{BreakCause, BreakController, BreakEvent, BreakFacts, BreakState},
-    load::{Load, Unit},
-    pacer::{Demand, Grant, Pacer, Refused},
+    load::{Demand, Load, Unit},
+    pacer::{Grant, Pacer, Refused},
     settings::{MinTxRate, PaceMode, PaceSettings, PauseAction, PauseSettings},
     throughput::{BlockSeen, Throughput},
 };

@@ -64,3 +64,20 @@ impl Add for Load {
         self.each(other, u64::saturating_add)
     }
 }
+
+/// What waits, and what is at the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// Writes that wait.
+    pub waiting: usize,
+    /// Writes sent and not answered.
+    pub under_way: usize,
+    /// Everything sent and in no block yet, by hash: under way, accepted, or of unknown fate.
+    pub own: Load,
+    /// Writes that may be under way in any case; 0 while nothing can be sent.
+    pub most: usize,
+    /// Connections that are up.
+    pub connections: usize,
+    /// Lines of writes in order that wait or are under way: without a proxy each would have one under way.
+    pub lines: usize,
+}

@@ -7,28 +7,11 @@ use pacing::{Nanos, Rate};
 
 use crate::bound::Bound;
 use crate::in_flight::{AHEAD, InFlight};
-use crate::load::{Load, Unit};
+use crate::load::{Demand, Load, Unit};
 use crate::mempool::{Mempool, Probe, SILENCE};
 use crate::settings::{PaceMode, PaceSettings};
 use crate::throughput::{BlockSeen, Throughput};
-use crate::window::{Interval, NEARLY, Window};
-
-/// What waits, and what is at the node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Demand {
-    /// Writes that wait.
-    pub waiting: usize,
-    /// Writes sent and not answered.
-    pub under_way: usize,
-    /// Everything sent and in no block yet, by hash: under way, accepted, or of unknown fate.
-    pub own: Load,
-    /// Writes that may be under way in any case; 0 while nothing can be sent.
-    pub most: usize,
-    /// Connections that are up.
-    pub connections: usize,
-    /// Lines of writes in order that wait or are under way: without a proxy each would have one under way.
-    pub lines: usize,
-}
+use crate::window::{GROUP, Interval, NEARLY, Window};
 
 /// A permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,8 +81,6 @@ struct SinceBlock {
 
 /// Where no probe asks (*fixed*, *off*), a node that refused is asked again after so long.
 const REFUSED: Nanos = Nanos::from_millis(250);
-/// While writes wait they leave in groups of a tenth of the longest burst, to save wake-ups.
-pub(crate) const GROUP: f64 = 0.002;
 /// The last of the room leaves at this many times the rate that would use it up in a block interval, so that
 /// there is nearly always a place for a client that asks for little.
 const TAIL: f64 = 16.0;

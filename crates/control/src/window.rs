@@ -58,6 +58,8 @@ pub(crate) struct Interval {
 
 /// The window before the first block that shows what the chain takes.
 const FIRST: f64 = 500.0;
+/// While writes wait they leave in groups of a tenth of the longest burst, to save wake-ups.
+pub(crate) const GROUP: f64 = 0.002;
 /// The window is not below this many transactions.
 pub(crate) const LEAST: f64 = 8.0;
 /// Blocks within this time count together.

@@ -2,11 +2,12 @@
 //! `docs/mesh.md` describes it for nodes of other implementations.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::PlanDocument;
+use crate::plan::{MeshPlan, PlanDocument};
+use crate::settings::PerNode;
 
 /// The configuration of a node, as a file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -28,6 +29,26 @@ pub(crate) struct NodeConfig {
     /// What all nodes share.
     #[serde(flatten)]
     pub plan: PlanDocument,
+}
+
+impl NodeConfig {
+    /// That of a node of this plan, which is controlled over this socket.
+    pub(crate) fn of(plan: &MeshPlan, node: u16, control: &Path) -> Self {
+        let (address, port) = plan.listens(node);
+        let document = &plan.document;
+        let rate = PerNode::of(&document.node_rate, node);
+        let delay = PerNode::of(&document.delay, node);
+        Self {
+            node,
+            listen: SocketAddr::new(address, port),
+            source: Some(address),
+            bits_per_s: rate.map(|rate| rate.bits_per_second() as u64),
+            delay_us: delay.unwrap_or_default().as_micros(),
+            sample: plan.sample(),
+            control: control.to_owned(),
+            plan: document.clone(),
+        }
+    }
 }
 
 /// A command of the program to a node.

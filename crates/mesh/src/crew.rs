@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use super::control::{NodeMessage, Order};
+use super::control::{NodeConfig, NodeMessage, Order};
 use super::plan::MeshPlan;
 
 /// All nodes that this machine runs.
@@ -76,7 +76,7 @@ impl Crew {
             .with_context(|| format!("cannot listen on {}", control.display()))?;
         let mut processes = Vec::new();
         for node in plan.own_nodes() {
-            let config = plan.node_config(node, &control);
+            let config = NodeConfig::of(plan, node, &control);
             let path = folder.path().join(format!("node-{node}.json"));
             let file = File::create(&path).with_context(|| path.display().to_string())?;
             serde_json::to_writer(BufWriter::new(file), &config)?;

@@ -10,7 +10,6 @@ use harness::{BitRate, Part, Phase, StartAt, fresh_seed, text};
 use pacing::{Nanos, Schedule};
 use serde::{Deserialize, Serialize};
 
-use super::control::NodeConfig;
 use super::load::MeshLoad;
 use super::mix_file;
 use crate::settings::{MeshSettings, PerNode, Topology, Variant};
@@ -157,24 +156,6 @@ impl MeshPlan {
             Ipv4Addr::LOCALHOST
         };
         (address.into(), 0)
-    }
-
-    /// The configuration of a node that is controlled over this socket.
-    pub(crate) fn node_config(&self, node: u16, control: &Path) -> NodeConfig {
-        let (address, port) = self.listens(node);
-        let document = &self.document;
-        let rate = PerNode::of(&document.node_rate, node);
-        let delay = PerNode::of(&document.delay, node);
-        NodeConfig {
-            node,
-            listen: SocketAddr::new(address, port),
-            source: Some(address),
-            bits_per_s: rate.map(|rate| rate.bits_per_second() as u64),
-            delay_us: delay.unwrap_or_default().as_micros(),
-            sample: self.sample(),
-            control: control.to_owned(),
-            plan: document.clone(),
-        }
     }
 
     /// Every how many messages of a maker one is followed: about [`FOLLOWED_PER_SECOND`] at the peak.

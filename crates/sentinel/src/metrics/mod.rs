@@ -26,7 +26,6 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 use serde::Serialize;
 
 pub use gauges::Gauges;
-pub(crate) use gauges::Sources;
 pub use labels::{
     AckEnd, MethodClass, OutcomeLabel, ReconnectCause, RestartedTask, Transport, UpstreamError,
 };

@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::front::Front;
 use crate::identity::Identities;
 use crate::lane::{Lane, Status};
-use crate::metrics::{Counted, Gauges, Metrics, Sources};
+use crate::metrics::{Counted, Gauges, Metrics};
 use crate::upstream::{ABSENT, Hub, NodeState, Nodes, SILENT};
 
 /// The program at one moment.
@@ -111,18 +111,52 @@ pub(crate) struct Operator {
     pub(crate) shutdown: CancellationToken,
 }
 
+impl Operator {
+    /// The gauges of this moment.
+    fn gauges(&self, status: &Status, states: &[NodeState]) -> Gauges {
+        let hub = self.hub.counters();
+        let active = status.node.and_then(|node| states.get(node));
+        let is_connecting = !status.connected && status.node.is_some();
+        Gauges {
+            queue_depth: status.queued,
+            queue_bytes: status.queued_bytes,
+            writes_in_flight: status.in_flight,
+            buffered_bytes: self.ledger.used(),
+            buffer_capacity_bytes: self.ledger.capacity(),
+            connections: self.front.connections(),
+            clients_active: status.backlogged_clients,
+            client_table_entries: status.known_clients,
+            client_evictions: status.evictions,
+            fair_share: status.rate.as_f64() / status.backlogged_clients.max(1) as f64,
+            pace_rate: status.rate.as_f64(),
+            pace_blind: status.blind,
+            committed_tx_rate: status.committed_rate,
+            upstream_mempool_txs: active.map_or(0, |node| node.mempool_txs),
+            upstreams_up: states
+                .iter()
+                .filter(|node| node.up && !node.catching_up)
+                .count(),
+            upstreams: states.len(),
+            commit_waiters: status.commits,
+            retained_bytes: status.retained_bytes,
+            uncommitted_forgotten: status.forgotten,
+            ws_subscriptions: hub.subscriptions,
+            ws_queries: hub.queries,
+            ws_subscribers: hub.links,
+            ws_slow_subscriptions: hub.slow,
+            ws_dropped_events: hub.ended,
+            bound: status.bound,
+            upstream_open: status.connections,
+            upstream_connecting: usize::from(is_connecting) * self.config.upstream.connections,
+        }
+    }
+}
+
 impl Inspect for Operator {
     fn snapshot(&self) -> Snapshot {
         let (status, at) = (self.lane.status(), self.clock.now());
         let states = self.nodes.states();
-        let gauges = Gauges::read(&Sources {
-            status: &status,
-            nodes: &states,
-            ledger: &self.ledger,
-            hub: self.hub.counters(),
-            connections: self.front.connections(),
-            write_connections: self.config.upstream.connections,
-        });
+        let gauges = self.gauges(&status, &states);
         let answering = states.iter().any(|node| !node.is_silent_for(ABSENT, at));
         let nodes = states.into_iter().enumerate().map(|(place, node)| {
             let bound = (status.node == Some(place)).then_some(status.bound);
