@@ -1,6 +1,6 @@
 //! What a mesh run is to do: every default filled in, everything checked that can be checked before.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail, ensure};

@@ -94,7 +94,7 @@ counters! {
 }
 
 counters! {
-    /// Transactions later than [`LATE_LIMIT`](crate::LATE_LIMIT), by cause. One that its sender saw
+    /// Transactions later than [`LATE_LIMIT`], by cause. One that its sender saw
     /// late and that then waited for something else counts in both.
     pub struct Late {
         /// The generator's thread was late.
