@@ -1,5 +1,6 @@
 //! A node of CometBFT's RPC whose chain and answers a test writes, over a scripted server.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -121,6 +122,10 @@ impl FakeChain {
         }
     }
 
+    fn announces(&self) -> bool {
+        self.up && self.upgrades == Upgrades::Agreed
+    }
+
     fn height(&self) -> usize {
         match (self.gives_blocks, self.grows) {
             (true, _) => self.blocks.len(),
@@ -141,6 +146,8 @@ type Decide = Box<dyn Fn(usize) -> Behaviour + Send + Sync>;
 struct Shared {
     chain: Mutex<FakeChain>,
     changed: Condvar,
+    /// How often the node stopped announcing: a subscription of before ends, however soon the node is back.
+    endings: AtomicU64,
     behaviour: Decide,
 }
 
@@ -153,6 +160,7 @@ impl FakeNode {
         let shared = Arc::new(Shared {
             chain: Mutex::new(chain),
             changed: Condvar::new(),
+            endings: AtomicU64::new(0),
             behaviour: Box::new(behaviour),
         });
         let server = Arc::clone(&shared);
@@ -199,7 +207,12 @@ impl FakeNode {
 
     /// Changes the chain or the behaviour, and wakes the subscriptions.
     pub fn change<T>(&self, change: impl FnOnce(&mut FakeChain) -> T) -> T {
-        let output = change(&mut self.shared.lock());
+        let mut chain = self.shared.lock();
+        let announced = chain.announces();
+        let output = change(&mut chain);
+        if announced && !chain.announces() {
+            self.shared.endings.fetch_add(1, Ordering::Relaxed);
+        }
         self.shared.changed.notify_all();
         output
     }
@@ -335,7 +348,8 @@ impl Shared {
         let mut told = chain.blocks.len();
         let id = &request["id"];
         connection.send_text(json!({"jsonrpc": "2.0", "id": id, "result": {}}).to_string());
-        while chain.up && chain.upgrades == Upgrades::Agreed {
+        let endings = self.endings.load(Ordering::Relaxed);
+        while chain.announces() && self.endings.load(Ordering::Relaxed) == endings {
             told = told.min(chain.blocks.len());
             while told < chain.blocks.len() {
                 told += 1;
