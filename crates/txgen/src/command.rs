@@ -7,6 +7,7 @@ use ops::command::{completions, manual};
 use pacing::Profile;
 
 use crate::chains::ChainCommand;
+use crate::ci::{Ci, CiReport};
 use crate::cli::{Cli, Command};
 use crate::exit;
 use crate::output::{preview, print};
@@ -23,7 +24,7 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
     match cli.command {
         Command::Constant(args) => {
             let load = RequestedLoad::constant(args.rate, args.duration).map_err(usage)?;
-            start("constant", load, args.settings)
+            start("txgen constant", load, args.settings)
         }
         Command::Ramp(args) => {
             let profile = Profile::steps(args.start, args.step, args.every, args.to);
@@ -32,7 +33,7 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
                 stop_when_saturated: args.to.is_none(),
                 reconnect_in_pauses: false,
             };
-            start("ramp", load, args.settings)
+            start("txgen ramp", load, args.settings)
         }
         Command::Square(args) => {
             let profile = Profile::square(args.rate, args.low, args.on, args.off, args.cycles);
@@ -41,12 +42,12 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
                 stop_when_saturated: false,
                 reconnect_in_pauses: args.reconnect,
             };
-            start("square", load, args.settings)
+            start("txgen square", load, args.settings)
         }
         Command::Flood(args) => {
             let (concurrency, count) = (args.concurrency, args.count);
             start(
-                "flood",
+                "txgen flood",
                 RequestedLoad::Flood { concurrency, count },
                 args.settings,
             )
@@ -54,7 +55,11 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         Command::Run(args) => crate::campaign::play(*args),
         Command::Search(args) => {
             let shutdown = Shutdown::on_signals().map_err(failed)?;
-            crate::search::execute(args, fresh_seed(), &shutdown)
+            let ci = Ci::open("txgen search", &args.settings.ci)?;
+            match args.settings.dry_run {
+                true => crate::search::execute(args, fresh_seed(), &shutdown),
+                false => ci.conclude_code(crate::search::execute(args, fresh_seed(), &shutdown)),
+            }
         }
         Command::Ab(args) => {
             let shutdown = Shutdown::on_signals().map_err(failed)?;
@@ -80,18 +85,23 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
     }
 }
 
-fn start(command: &str, load: RequestedLoad, settings: Settings) -> Result<u8, CommandError> {
+/// `title` is the program and the command.
+fn start(title: &'static str, load: RequestedLoad, settings: Settings) -> Result<u8, CommandError> {
+    let command = title.trim_start_matches("txgen ");
     let request = Request {
         command: command.into(),
         load,
         builtin: devnode::Blueprint::default(),
     };
-    let dry_run = settings.dry_run;
-    let plan = Plan::resolve(request, settings, fresh_seed()).map_err(usage)?;
-    if dry_run {
+    if settings.dry_run {
+        let plan = Plan::resolve(request, settings, fresh_seed()).map_err(usage)?;
         return Ok(print(&preview(&plan)));
     }
-    run::start_on_signals(&plan, Words::All).map(|outcome| outcome.exit_code())
+    let ci = Ci::open(title, &settings.ci)?;
+    let played = Plan::resolve(request, settings, fresh_seed())
+        .map_err(usage)
+        .and_then(|plan| run::start_on_signals(&plan, Words::All));
+    ci.conclude(played.map(|outcome| (CiReport::of_run(&outcome), outcome.exit_code())))
 }
 
 fn of_chain(command: &ChainCommand) -> Result<u8, CommandError> {

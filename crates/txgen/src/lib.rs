@@ -10,6 +10,7 @@ mod ab;
 mod analyse;
 pub mod campaign;
 pub mod chains;
+mod ci;
 pub mod cli;
 pub mod command;
 pub mod compare;

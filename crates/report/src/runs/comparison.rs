@@ -31,6 +31,19 @@ impl ComparedSide<'_> {
         format!("{name} against {base} ({after} against {before} runs)")
     }
 
+    /// One difference in a line.
+    #[must_use]
+    pub fn words(&self, difference: &Difference) -> String {
+        let metric = difference.metric;
+        let [before, after] = [difference.base, difference.other].map(|it| value_text(metric, it));
+        let change = difference.change.map_or_else(String::new, |change| {
+            let by = signed_change(metric, change.by);
+            format!(", {by} ({})", interval_text(metric, Some(change)))
+        });
+        let verdict = verdict_words(difference.meaning);
+        format!("{before} before, {after} after{change}: {verdict}")
+    }
+
     /// One row a metric.
     #[must_use]
     pub fn table(&self) -> Table {

@@ -15,6 +15,7 @@ use ops::command::{CommandError, failed, usage};
 use pacing::{Nanos, Profile};
 
 use crate::chains::WorkloadKind;
+use crate::ci::{Ci, CiReport};
 use crate::cli::{AbArgs, AbLoad, CompareFormat};
 use crate::compare::Comparison;
 use crate::drain::Drain;
@@ -32,6 +33,14 @@ use sides::{AbSide, StartedNode};
 /// # Errors
 /// When the sides, the load, the folder or a node cannot be used, or a run fails.
 pub(crate) fn execute(args: &AbArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, CommandError> {
+    let ci = Ci::open("txgen ab", &args.settings.ci)?;
+    match args.settings.dry_run {
+        true => played(args, seed, shutdown).map(|(_, code)| code),
+        false => ci.conclude(played(args, seed, shutdown)),
+    }
+}
+
+fn played(args: &AbArgs, seed: u64, shutdown: &Shutdown) -> Result<(CiReport, u8), CommandError> {
     let sides = sides::sides(args).map_err(usage)?;
     let load = requested(&args.load).map_err(usage)?;
     let max_pairs = args.max_pairs.map_or(u32::MAX, NonZeroU32::get);
@@ -60,7 +69,7 @@ pub(crate) fn execute(args: &AbArgs, seed: u64, shutdown: &Shutdown) -> Result<u
             args.budget,
             preview(&first)
         );
-        return Ok(crate::output::print(&text));
+        return Ok((CiReport::default(), crate::output::print(&text)));
     }
     let folder = settings
         .out
@@ -282,7 +291,7 @@ impl Session<'_> {
         mut self,
         ended: Result<Ended, CommandError>,
         format: CompareFormat,
-    ) -> Result<u8, CommandError> {
+    ) -> Result<(CiReport, u8), CommandError> {
         if self.blocks.is_empty() {
             let code = match ended? {
                 Ended::Interrupted => exit::INTERRUPTED,
@@ -290,7 +299,7 @@ impl Session<'_> {
             };
             self.display
                 .result("undecided: there is no whole block of four runs to compare\n");
-            return Ok(code);
+            return Ok((CiReport::default(), code));
         }
         let comparison = self.comparison().map_err(failed)?;
         let differences = comparison.differences();
@@ -322,12 +331,13 @@ impl Session<'_> {
         self.display.close();
         let _ = crate::output::print(&comparison.written(format));
         written.map_err(failed)?;
-        Ok(match (ended?, gate) {
+        let code = match (ended?, gate) {
             (Ended::Interrupted, _) => exit::INTERRUPTED,
             (_, Some(Gate::Regression)) => exit::THRESHOLD,
             (Ended::Decided | Ended::Spent, Some(Gate::Within)) => exit::DONE,
             _ => exit::INVALID,
-        })
+        };
+        Ok((comparison.for_ci(), code))
     }
 
     /// All that was found, over the folders.

@@ -16,6 +16,7 @@ use ops::command::{CommandError, failed, usage};
 use pacing::Nanos;
 use servers::StartError;
 
+use crate::ci::{CaseEnd, Ci, CiCase, CiReport, run_cases};
 use crate::cli::RunArgs;
 use crate::exit;
 use crate::live::Display;
@@ -33,11 +34,19 @@ use record::{Record, RunEnd};
 
 /// Plays the runs of a scenario file.
 pub(crate) fn play(args: RunArgs) -> Result<u8, CommandError> {
+    let ci = Ci::open("txgen run", &args.settings.alone().ci)?;
+    match args.settings.alone().dry_run {
+        true => play_all(args).map(|(_, code)| code),
+        false => ci.conclude(play_all(args)),
+    }
+}
+
+fn play_all(args: RunArgs) -> Result<(CiReport, u8), CommandError> {
     let options = options(&args).map_err(usage)?;
     let script = Script::load(&args.scenario, &options).map_err(usage)?;
     let runs = prepare(&script, &args.settings, fresh_seed()).map_err(usage)?;
     if args.settings.alone().dry_run {
-        return Ok(print(&dry_run(&script, &runs)));
+        return Ok((CiReport::default(), print(&dry_run(&script, &runs))));
     }
     if script.campaign.is_some() && !args.yes {
         patience(&script).map_err(usage)?;
@@ -76,6 +85,7 @@ pub(crate) fn play(args: RunArgs) -> Result<u8, CommandError> {
                 programs: &programs,
                 shutdown: &shutdown,
                 display,
+                cases: Vec::new(),
             }
             .play()
         }
@@ -105,7 +115,7 @@ fn single(
     place: PathBuf,
     programs: &Programs,
     shutdown: &Shutdown,
-) -> Result<u8, CommandError> {
+) -> Result<(CiReport, u8), CommandError> {
     let mut stage = set_stage(run, programs, shutdown).map_err(|error| CommandError {
         code: managed_code(&error),
         source: error.into(),
@@ -116,7 +126,7 @@ fn single(
     stage.keep_logs(&outcome.folder);
     match stage.trouble() {
         Some(trouble) => Err(failed(anyhow::anyhow!(trouble))),
-        None => Ok(outcome.exit_code()),
+        None => Ok((CiReport::of_run(&outcome), outcome.exit_code())),
     }
 }
 
@@ -147,10 +157,12 @@ struct Campaign<'a> {
     programs: &'a Programs,
     shutdown: &'a Shutdown,
     display: Display,
+    /// What was asked of the runs so far.
+    cases: Vec<CiCase>,
 }
 
 impl Campaign<'_> {
-    fn play(&mut self) -> Result<u8, CommandError> {
+    fn play(&mut self) -> Result<(CiReport, u8), CommandError> {
         let mut record = Record::begin(self.script, self.runs, self.folder).map_err(failed)?;
         self.say(&format!(
             "{}: {}; writing {}",
@@ -186,11 +198,12 @@ impl Campaign<'_> {
             }
             match played {
                 Ok(played) => {
-                    let end = self.describe(played);
+                    let end = self.describe(played, &run.script.label());
                     record.ends(number, end, began.elapsed());
                 }
                 Err(error) => {
                     let message = format!("{:#}", error.source);
+                    self.cases.push(untold(&run.script.label(), &message));
                     let end = RunEnd::failed(error.code, message.clone());
                     record.ends(number, end, began.elapsed());
                     if number == 0 {
@@ -215,15 +228,23 @@ impl Campaign<'_> {
         let mut text = table::table(&record.document.runs);
         text.push_str(&format!("written to {}\n", self.folder.display()));
         self.display.result(&text);
-        Ok(record.exit_code())
+        let report = CiReport {
+            cases: std::mem::take(&mut self.cases),
+            details: table::runs_table(&record.document.runs).markdown(),
+            folder: self.folder.into(),
+            ..CiReport::default()
+        };
+        Ok((report, record.exit_code()))
     }
 
     /// Says how a run went that was played.
-    fn describe(&mut self, (outcome, trouble): Played) -> RunEnd {
+    fn describe(&mut self, (outcome, trouble): Played, label: &str) -> RunEnd {
+        self.cases.extend(run_cases(&outcome, label));
         let figures = Figures::of(&outcome, self.window());
         self.say(&format!("  {}", table::line(&figures)));
         if let Some(trouble) = &trouble {
             self.say(&format!("  {trouble}"));
+            self.cases.push(untold(label, trouble));
         }
         RunEnd {
             state: match &trouble {
@@ -309,6 +330,16 @@ impl Campaign<'_> {
 
     fn say(&mut self, message: &str) {
         self.display.message(message);
+    }
+}
+
+/// A run of which nothing can be told, or not all.
+fn untold(label: &str, reason: &str) -> CiCase {
+    CiCase {
+        suite: label.into(),
+        name: "played".into(),
+        end: CaseEnd::Untold,
+        detail: reason.into(),
     }
 }
 

@@ -12,7 +12,7 @@ use rpc::Endpoint;
 use crate::chains::TargetKind;
 
 use super::Share;
-use crate::settings::Observed;
+use crate::settings::{CiTarget, Observed};
 
 /// `txgen merge`
 #[derive(Debug, Args)]
@@ -58,6 +58,11 @@ pub struct CompareArgs {
     /// Where to write it; - for stdout.
     #[arg(short, long, default_value = "-", value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// What to tell a CI system, comma-separated: github (annotations, step summary), junit, junit=FILE, markdown,
+    /// markdown=FILE, off. Without FILE, junit.xml and summary.md go beside --out [default: github where
+    /// GITHUB_ACTIONS=true].
+    #[arg(long, value_name = "FORM", value_delimiter = ',')]
+    pub ci: Vec<CiTarget>,
 }
 
 pub(super) fn metric(name: &str) -> Result<Metric, String> {

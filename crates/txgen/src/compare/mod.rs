@@ -1,6 +1,7 @@
 //! `txgen compare`: runs side by side.
 
 mod charts;
+mod ci;
 mod render;
 mod side;
 
@@ -14,6 +15,7 @@ use report::ComparedSide;
 use report::text::fit;
 use serde_json::Value;
 
+use crate::ci::{Ci, CiReport};
 use crate::cli::{CompareArgs, CompareFormat, Share};
 use crate::exit;
 
@@ -148,6 +150,11 @@ impl Comparison {
 /// # Errors
 /// When a path is no run and no folder of runs, or the output cannot be written.
 pub fn execute(args: CompareArgs) -> Result<u8, CommandError> {
+    let ci = Ci::open("txgen compare", &args.ci)?;
+    ci.conclude(compared(args))
+}
+
+fn compared(args: CompareArgs) -> Result<(CiReport, u8), CommandError> {
     let sides = args
         .runs
         .iter()
@@ -186,12 +193,13 @@ pub fn execute(args: CompareArgs) -> Result<u8, CommandError> {
         // A reader that has gone does not make the comparison a failure.
         _ => drop(ops::command::print(text.as_bytes())),
     }
-    Ok(match comparison.gate() {
+    let code = match comparison.gate() {
         Gate::Regression => exit::THRESHOLD,
         // A script must not take that for "no regression".
         Gate::Open => exit::INVALID,
         Gate::Within => exit::DONE,
-    })
+    };
+    Ok((comparison.for_ci(), code))
 }
 
 fn doubts(base: &Side, other: &Side, varied: &[LoadField]) -> Doubts {

@@ -1,5 +1,6 @@
 //! What all load commands share, as flags and as the `[settings]` table of a scenario file.
 
+mod ci_target;
 mod display;
 mod given;
 mod observed;
@@ -19,6 +20,7 @@ use rpc::{BroadcastMethod, Endpoint, Transport};
 use sender::shard::Rules;
 use serde::Deserialize;
 
+pub use self::ci_target::CiTarget;
 pub use self::display::DisplaySettings;
 pub use self::given::GivenSettings;
 pub use self::observed::{Observed, ObservedError};
@@ -219,6 +221,13 @@ pub struct Settings {
     #[arg(long, value_name = "PID", help_heading = RECORDING, hide_short_help = true)]
     #[serde(with = "text")]
     pub profile_pid: Option<ProfiledProcess>,
+
+    /// What to tell a CI system, comma-separated: github (annotations, step summary), junit, junit=FILE,
+    /// markdown, markdown=FILE, off. Without FILE, junit.xml and summary.md go into the run folder
+    /// [default: github where GITHUB_ACTIONS=true].
+    #[arg(long, value_name = "FORM", value_delimiter = ',', help_heading = RECORDING, hide_short_help = true)]
+    #[serde(skip)]
+    pub ci: Vec<CiTarget>,
 
     /// Send only part I of N of the schedule, as one of N generators that make one load together:
     /// 1/4 to 4/4. All need the same load and --seed; txgen merge joins their run folders.

@@ -12,6 +12,7 @@ mod bigchaindb_driver;
 mod bitcoin;
 mod built_in;
 mod campaign;
+mod ci;
 mod comet;
 mod command_line;
 mod compare;

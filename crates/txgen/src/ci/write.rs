@@ -1,0 +1,148 @@
+//! The forms of a report.
+
+use std::fmt::Write as _;
+
+use super::{CaseEnd, CiCase, CiReport};
+
+/// JUnit's XML, by the schema of Jenkins' xunit plugin: a suite for each run or side.
+pub(super) fn junit(report: &CiReport) -> String {
+    let count = |cases: &[CiCase]| {
+        let of = |end| cases.iter().filter(|case| case.end == end).count();
+        format!(
+            "tests=\"{}\" failures=\"{}\" errors=\"{}\"",
+            cases.len(),
+            of(CaseEnd::Broken),
+            of(CaseEnd::Untold)
+        )
+    };
+    let (title, time) = (xml(&report.title), report.seconds);
+    let mut text = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"{title}\" {} time=\"{time:.3}\">\n",
+        count(&report.cases)
+    );
+    for cases in report.cases.chunk_by(|one, next| one.suite == next.suite) {
+        let suite = xml(&cases[0].suite);
+        let _ = writeln!(text, "  <testsuite name=\"{suite}\" {}>", count(cases));
+        for case in cases {
+            let (name, detail) = (xml(&case.name), xml(&case.detail));
+            let inner = match case.end {
+                CaseEnd::Passed => format!("<system-out>{detail}</system-out>"),
+                CaseEnd::Broken => format!("<failure message=\"{detail}\" type=\"broken\"/>"),
+                CaseEnd::Untold => format!("<error message=\"{detail}\" type=\"cannot tell\"/>"),
+            };
+            let _ = writeln!(
+                text,
+                "    <testcase classname=\"{suite}\" name=\"{name}\">{inner}</testcase>"
+            );
+        }
+        text += "  </testsuite>\n";
+    }
+    text + "</testsuites>\n"
+}
+
+/// A text inside an element or an attribute. What XML 1.0 (section 2.2) has no character for is replaced.
+fn xml(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped += "&amp;",
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '"' => escaped += "&quot;",
+            '\n' => escaped += "&#10;",
+            '\t' => escaped += "&#9;",
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            other if other.is_control() => escaped.push('\u{fffd}'),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// Workflow commands of GitHub Actions: what did not pass, or that all did.
+pub(super) fn annotations(report: &CiReport) -> String {
+    let title = &report.title;
+    let mut text = String::new();
+    for (level, end) in [("error", CaseEnd::Broken), ("warning", CaseEnd::Untold)] {
+        let cases: Vec<&CiCase> = report.cases.iter().filter(|it| it.end == end).collect();
+        let shown = match cases.len() {
+            few @ ..=MOST_ANNOTATIONS => few,
+            _ => MOST_ANNOTATIONS - 1,
+        };
+        for case in &cases[..shown] {
+            let about = property(&format!("{title}: {}", case.name));
+            let message = data(&format!("{} ({})", case.detail, case.suite));
+            let _ = writeln!(text, "::{level} title={about}::{message}");
+        }
+        if shown < cases.len() {
+            let (title, more) = (property(title), cases.len() - shown);
+            let _ = writeln!(text, "::{level} title={title}::and {more} more");
+        }
+    }
+    if text.is_empty() {
+        let answer = match report.answer.as_str() {
+            "" => "done",
+            answer => answer,
+        };
+        let _ = writeln!(text, "::notice title={}::{}", property(title), data(answer));
+    }
+    text
+}
+
+/// A message of a workflow command (actions/toolkit, packages/core/src/command.ts, `escapeData`).
+fn data(text: &str) -> String {
+    text.replace('%', "%25")
+        .replace('\r', "%0D")
+        .replace('\n', "%0A")
+}
+
+/// A property of a workflow command (as above, `escapeProperty`).
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+/// The answer, what did not pass, and all figures folded away.
+pub(super) fn markdown(report: &CiReport) -> String {
+    let mut text = format!("### {}\n\n", report.title);
+    if !report.answer.is_empty() {
+        let _ = writeln!(text, "{}\n", report.answer);
+    }
+    // What did not pass comes first, where there are many.
+    let mut cases: Vec<&CiCase> = report.cases.iter().collect();
+    cases.sort_by_key(|case| case.end == CaseEnd::Passed);
+    text += "| | asked | result | of |\n|---|---|---|---|\n";
+    for case in cases.iter().take(MOST_ROWS) {
+        let sign = match case.end {
+            CaseEnd::Passed => "✅",
+            CaseEnd::Broken => "❌",
+            CaseEnd::Untold => "⚠️",
+        };
+        let [name, detail, suite] = [&case.name, &case.detail, &case.suite].map(|it| cell(it));
+        let _ = writeln!(text, "| {sign} | `{name}` | {detail} | {suite} |");
+    }
+    if cases.len() > MOST_ROWS {
+        let _ = writeln!(
+            text,
+            "\n{} more passed or are like these.",
+            cases.len() - MOST_ROWS
+        );
+    }
+    if !report.details.is_empty() && report.details.len() <= MOST_DETAIL_BYTES {
+        let details = report.details.trim_end();
+        let _ = write!(
+            text,
+            "\n<details><summary>All figures</summary>\n\n{details}\n\n</details>\n"
+        );
+    }
+    text + "\n"
+}
+
+fn cell(text: &str) -> String {
+    text.replace(['\n', '\r'], " ").replace('|', "\\|")
+}
+
+/// GitHub shows ten of a level for each step.
+const MOST_ANNOTATIONS: usize = 10;
+const MOST_ROWS: usize = 100;
+/// A step's summary has 1 MiB at most.
+const MOST_DETAIL_BYTES: usize = 256 * 1024;
