@@ -27,6 +27,8 @@ struct Column {
     code: bool,
     /// Left out of terminal text.
     page_only: bool,
+    /// On a page that is not wide it is shown when it is asked for.
+    rest: bool,
     cells: Vec<Cell>,
 }
 
@@ -103,6 +105,13 @@ impl<R> Columns<R> {
     #[must_use]
     pub fn on_page_if(self, only: bool) -> Self {
         self.last(|column| column.page_only = only)
+    }
+
+    /// The last column is one that few ask for: on a page that is not wide it is hidden until the reader unfolds
+    /// the table.
+    #[must_use]
+    pub fn rest(self) -> Self {
+        self.last(|column| column.rest = true)
     }
 
     /// In Markdown the cells of the last column are set as code.
@@ -230,7 +239,8 @@ impl Table {
         out
     }
 
-    /// As HTML; where it is wider than the page it scrolls by itself.
+    /// As HTML; where it is wider than the page it scrolls by itself. A box above a table with columns that few ask
+    /// for unfolds them.
     pub fn html(&self) -> String {
         let heading = |column: &Column| tag(&column.tag("th", false), &escape(&column.heading));
         let head: String = self.columns.iter().map(heading).collect();
@@ -248,9 +258,11 @@ impl Table {
         let body: String = (0..self.len()).map(row).collect();
         let table = tag("thead", &tag("tr", &head)) + &tag("tbody", &body);
         let window = if self.window { " window" } else { "" };
+        let has_rest = self.columns.iter().any(|column| column.rest);
+        let unfold = if has_rest { UNFOLD } else { "" };
         tag(
             &format!("div class=\"scroll{window}\""),
-            &tag("table", &table),
+            &(unfold.to_owned() + &tag("table", &table)),
         )
     }
 
@@ -278,11 +290,18 @@ impl Table {
 
 impl Column {
     fn tag(&self, name: &str, alarm: bool) -> String {
-        match (self.align, alarm) {
-            (Align::Left, false) => name.to_owned(),
-            (Align::Left, true) => format!("{name} class=\"bad\""),
-            (Align::Right, false) => format!("{name} class=\"f\""),
-            (Align::Right, true) => format!("{name} class=\"f bad\""),
+        let classes = [
+            ("f", self.align == Align::Right),
+            ("x", self.rest),
+            ("bad", alarm),
+        ];
+        let classes: Vec<&str> = classes
+            .into_iter()
+            .filter_map(|(class, has)| has.then_some(class))
+            .collect();
+        match classes.is_empty() {
+            true => name.to_owned(),
+            false => format!("{name} class=\"{}\"", classes.join(" ")),
         }
     }
 
@@ -306,6 +325,9 @@ impl Column {
         lines.fold(self.width, usize::max)
     }
 }
+
+/// Shows the columns that few ask for; works without a script.
+const UNFOLD: &str = "<label class=\"unfold\"><input type=\"checkbox\"> all columns</label>";
 
 /// Widths of `room` characters in all where that can be, taken from the widest columns.
 fn fitting(columns: &[&Column], room: usize) -> Vec<usize> {
@@ -384,6 +406,21 @@ mod tests {
         let html = table.html();
         assert!(html.contains("<a href=\"a/report.html\">a</a>"), "{html}");
         assert!(html.contains("&lt;why&gt;"), "{html}");
+    }
+
+    #[test]
+    fn columns_that_few_ask_for_unfold_on_a_page_and_are_in_every_other_form() {
+        let of = |few: bool| {
+            let columns = Table::of([("a", "1")]).figure("rate", |row| row.0);
+            let columns = columns.figure("mempool", |row| row.1);
+            (if few { columns.rest() } else { columns }).table()
+        };
+        let html = of(true).html();
+        assert!(html.contains("<td class=\"f x\">1</td>"), "{html}");
+        assert!(html.contains("type=\"checkbox\""), "{html}");
+        assert!(!of(false).html().contains("checkbox"));
+        assert_eq!(of(true).text(), of(false).text());
+        assert_eq!(of(true).markdown(), of(false).markdown());
     }
 
     #[test]

@@ -42,29 +42,41 @@ fn plot(picture: &Picture<'_>) -> String {
     };
     let parts = [
         ("yl", escape(&chart.y.label).into_owned()),
+        ("lane", lane(picture)),
         ("ys", y_ticks.iter().map(y_tick).collect()),
-        ("area", picture.svg(&x_ticks, &y_ticks) + &labels(picture)),
+        ("area", picture.svg(&x_ticks, &y_ticks)),
         ("xs", x_ticks.iter().map(x_tick).collect()),
         ("xl", escape(&chart.x.label).into_owned()),
     ];
-    let parts = parts.map(|(class, html)| tag(&format!("div class=\"{class}\""), &html));
+    let parts = parts.map(|(class, html)| match (class, html.is_empty()) {
+        ("lane", true) => String::new(),
+        _ => tag(&format!("div class=\"{class}\""), &html),
+    });
     let class = if chart.tall { "plot tall" } else { "plot" };
+    let range = picture.x.range();
+    let range = range.map_or(String::new(), |range| format!(" data-x=\"{range}\""));
     tag(
-        &format!("div class=\"{class}\" style=\"--y:{y_width}ch\""),
+        &format!("div class=\"{class}\" style=\"--y:{y_width}ch\"{range}"),
         &parts.concat(),
     )
 }
 
-fn legend(chart: &Chart) -> String {
+/// The layers with an entry of their own in the legend, in its order.
+fn entries(chart: &Chart) -> Vec<&Layer> {
     // Several runs may belong to one side of a comparison: they share an entry.
     let mut named: Vec<&Layer> = Vec::new();
     for layer in &chart.layers {
-        let same = |known: &&Layer| known.name == layer.name && known.tone == layer.tone;
-        if !layer.name.is_empty() && !layer.shape.is_empty() && !named.iter().any(same) {
+        let is_shown = !layer.name.is_empty() && !layer.shape.is_empty();
+        if is_shown && !named.iter().any(|known| known.is_like(layer)) {
             named.push(layer);
         }
     }
-    if named.is_empty() {
+    named
+}
+
+fn legend(chart: &Chart) -> String {
+    let named = entries(chart);
+    if named.is_empty() && chart.levels.is_empty() {
         return String::new();
     }
     let entry = |layer: &Layer| {
@@ -79,41 +91,67 @@ fn legend(chart: &Chart) -> String {
         let class = format!("i class=\"{symbol} {}\"", layer.tone.class());
         tag("li", &(tag(&class, "") + &escape(&layer.name)))
     };
+    let level =
+        |(_, label): &(f64, String)| tag("li", &(tag("i class=\"line ml\"", "") + &escape(label)));
     let entries = named.into_iter().map(entry);
+    let entries = entries.chain(chart.levels.iter().map(level));
     tag("ul class=\"legend\"", &entries.collect::<String>())
 }
 
-/// The texts of marks and levels, beside their lines.
-fn labels(picture: &Picture<'_>) -> String {
-    let mut row_before = (f64::NEG_INFINITY, 0);
-    let marks = picture.chart.marks.iter().map(|(x, label)| {
+/// The texts of marks and of the shaded stretch, above the plot, so that they cover nothing; those that would
+/// overlap stand below each other.
+fn lane(picture: &Picture<'_>) -> String {
+    let mut marks: Vec<(f64, String)> = Vec::new();
+    for (x, label) in &picture.chart.marks {
         let at = picture.x.place(*x) * 100.0;
-        let side = if at > 70.0 { " l" } else { "" };
-        // Neighbours stand below each other.
-        let row = match at - row_before.0 < LABEL_PERCENT {
-            true => (row_before.1 + 1) % MARK_ROWS,
-            false => 0,
-        };
-        row_before = (at, row);
+        match marks.last_mut() {
+            Some((before, text)) if (at - *before).abs() < SAME_PERCENT => {
+                *text += &format!(", {label}");
+            }
+            _ => marks.push((at, label.clone())),
+        }
+    }
+    let mut rows: Vec<f64> = Vec::new();
+    let mut row_of = |from: f64, to: f64| {
+        let free = rows.iter().position(|end| *end < from);
+        let row = free.unwrap_or(rows.len().min(LANE_ROWS - 1));
+        match rows.get_mut(row) {
+            Some(end) => *end = to.max(*end),
+            None => rows.push(to),
+        }
+        row
+    };
+    let mut out = String::new();
+    for (at, label) in marks {
+        let width = label_percent(&label);
+        let is_left = at + width > 100.0;
+        let from = if is_left { at - width } else { at };
+        let row = row_of(from, from + width);
+        let side = if is_left { " l" } else { "" };
         let place = format!("b class=\"mark{side}\" style=\"left:{at:.2}%;--n:{row}\"");
-        tag(&place, &escape(label))
-    });
-    let shade = picture.chart.shade.iter().map(|(_, to, label)| {
-        let at = 100.0 - picture.x.place(*to) * 100.0;
-        let place = format!("b class=\"zone\" style=\"right:{at:.2}%\"");
-        tag(&place, &escape(label))
-    });
-    let levels = picture.chart.levels.iter().map(|(y, label)| {
-        let at = picture.y.place(*y) * 100.0;
-        let place = format!("b class=\"level\" style=\"bottom:{at:.2}%\"");
-        tag(&place, &escape(label))
-    });
-    shade.chain(marks).chain(levels).collect()
+        out += &tag(&place, &escape(&label));
+    }
+    if let Some((_, to, label)) = &picture.chart.shade {
+        let end = picture.x.place(*to) * 100.0;
+        let row = row_of(end - label_percent(label), end);
+        let at = 100.0 - end;
+        let place = format!("b class=\"zone\" style=\"right:{at:.2}%;--n:{row}\"");
+        out += &tag(&place, &escape(label));
+    }
+    match rows.len() {
+        0 => out,
+        count => tag(&format!("div style=\"--rows:{count}\""), &out),
+    }
 }
 
-/// Labels of marks that are nearer to each other than this share of the chart's width would overlap.
-const LABEL_PERCENT: f64 = 14.0;
-const MARK_ROWS: usize = 5;
+/// The width that a label takes of a narrow chart.
+fn label_percent(label: &str) -> f64 {
+    (label.chars().count() as f64 * 1.8 + 2.0).min(40.0)
+}
+
+/// Marks nearer to each other than this share of the width are one.
+const SAME_PERCENT: f64 = 0.3;
+const LANE_ROWS: usize = 4;
 
 /// A chart with the ranges of its axes.
 pub(super) struct Picture<'a> {
@@ -160,7 +198,14 @@ impl<'a> Picture<'a> {
         });
         let mut out: String = shade.collect();
         out += &path("g", &x_grid.chain(y_grid).collect::<String>());
-        out.extend(self.chart.layers.iter().map(|layer| self.layer(layer)));
+        let entries = entries(self.chart);
+        out.extend(self.chart.layers.iter().map(|layer| {
+            let html = self.layer(layer);
+            match entries.iter().position(|entry| entry.is_like(layer)) {
+                Some(entry) => tag(&format!("g data-l=\"{entry}\""), &html),
+                None => html,
+            }
+        }));
         let marks = self.chart.marks.iter();
         out.extend(marks.map(|(x, _)| path("ml", &upright(f64::from(self.x(*x))))));
         let levels = self.chart.levels.iter();
@@ -384,6 +429,27 @@ mod tests {
         ] {
             assert!(html.contains(part), "{part} in {html}");
         }
+    }
+
+    #[test]
+    fn words_stand_above_the_plot_and_never_over_one_another() {
+        let marks = [(10.0, "one"), (10.0, "two"), (11.0, "near"), (60.0, "far")];
+        let html = chart()
+            .line("sent", Tone::Sent, [(0.0, 1.0), (100.0, 2.0)])
+            .marks(marks)
+            .shade(90.0, 100.0, "drain")
+            .level(2.0, "limit")
+            .html();
+        let area = html.split("class=\"area\"").nth(1).unwrap();
+        for word in ["one, two</b>", "near</b>", "far</b>", "drain</b>"] {
+            assert!(html.contains(word) && !area.contains(word), "{html}");
+        }
+        assert!(html.contains("--n:1\">near"), "the next row: {html}");
+        assert!(html.contains("--n:0\">far"), "room again: {html}");
+        let legend = html.split("class=\"plot").next().unwrap();
+        assert!(legend.contains("limit"), "{html}");
+        assert!(html.contains("data-x=\"0 100 t\""), "{html}");
+        assert!(html.contains("<g data-l=\"0\"><path class=\"s t-sent\""));
     }
 
     proptest::proptest! {

@@ -107,6 +107,13 @@ struct Layer {
     shape: Shape,
 }
 
+impl Layer {
+    /// Whether both have one entry in the legend; the line beneath named dots has theirs.
+    fn is_like(&self, other: &Self) -> bool {
+        self.tone == other.tone && (self.name == other.name || other.name.is_empty())
+    }
+}
+
 #[derive(Debug, Clone)]
 enum Shape {
     /// Pieces of a line; a gap lies between two.

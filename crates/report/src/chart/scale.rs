@@ -155,14 +155,29 @@ impl Ruler {
             Scale::Log => self.decades(wanted),
             Scale::Percentile => self.nines(),
         };
-        values
-            .into_iter()
-            .map(|(value, minor)| Tick {
+        let texts: Vec<String> = values
+            .iter()
+            .map(|(value, _)| self.write_tick(*value))
+            .collect();
+        // Heights of a long chain differ in digits that a short form leaves out.
+        let are_alike = texts.windows(2).any(|pair| pair[0] == pair[1]);
+        let texts = texts.into_iter().zip(values);
+        texts
+            .map(|(text, (value, minor))| Tick {
                 at: self.place(value),
-                text: self.write_tick(value),
+                text: match are_alike {
+                    true => self.write(value),
+                    false => text,
+                },
                 minor,
             })
             .collect()
+    }
+
+    /// The range of an axis with equal steps, and whether it is of time, for the page's script.
+    pub(super) fn range(&self) -> Option<String> {
+        let time = if self.unit == Unit::Time { " t" } else { "" };
+        (self.scale == Scale::Linear).then(|| format!("{} {}{time}", self.low, self.high))
     }
 
     /// A value as it is read at one point of the chart.
@@ -324,6 +339,13 @@ mod tests {
             .into_iter()
             .map(|tick| tick.text)
             .collect()
+    }
+
+    #[test]
+    fn ticks_of_a_long_chain_differ() {
+        let axis = Axis::linear("block", Unit::Number).from(None);
+        let ticks = texts(&Ruler::new(&axis, 25_123_400.0, 25_123_460.0), 6);
+        assert!(ticks.contains(&"25,123,420".to_owned()), "{ticks:?}");
     }
 
     #[test]

@@ -138,6 +138,7 @@ impl<'a> Nodes<'a> {
             .count("height", most(|row| row.height.map(|height| height as f64)))
             .count("blocks", sum(|row| row.blocks))
             .count("transactions in them", sum(|row| row.block_txs))
+            .rest()
             .count(
                 "most in its mempool",
                 most(|row| row.mempool_max.max(row.mempool_txs).map(|txs| txs as f64)),
@@ -152,23 +153,28 @@ impl<'a> Nodes<'a> {
                 text::tenths,
                 late(SightRow::BLOCK, |it| it.largest_s),
             )
+            .rest()
             .number(
                 "transaction later, median ms",
                 text::tenths,
                 late(SightRow::TX, |it| it.median_s),
             )
+            .rest()
             .number(
                 "at most",
                 text::tenths,
                 late(SightRow::TX, |it| it.largest_s),
             )
+            .rest()
             .number("most cores", cores, most(|row| row.cpu))
             .number("of one thread", cores, most(|row| row.busiest_thread))
+            .rest()
             .number(
                 "most memory, MiB",
                 mebibytes,
                 most(|row| row.rss_bytes.map(|it| it as f64)),
-            );
+            )
+            .rest();
         table.table().html() + &self.resolution()
     }
 
@@ -199,7 +205,8 @@ impl<'a> Nodes<'a> {
 
     /// The newest block of each.
     pub(crate) fn heights(&self) -> Chart {
-        let chart = (self.over_time)("Height", Axis::linear("block", Unit::Number)).tall();
+        let chart =
+            (self.over_time)("Height", Axis::linear("block", Unit::Number).from(None)).tall();
         self.lines(chart, |row| row.height)
     }
 
@@ -219,7 +226,8 @@ impl<'a> Nodes<'a> {
             let name = format!("at {name}, least to most of the second");
             chart.ranges(&name, Tone::Nth(number), ranges(rows))
         });
-        self.lines(chart, |row| row.mempool_txs)
+        // Of the ends, as a sample beside a block may be either.
+        self.lines(chart, |row| row.mempool_max.max(row.mempool_txs))
     }
 
     /// A line for each node.

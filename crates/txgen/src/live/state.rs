@@ -285,14 +285,38 @@ impl LiveState {
         end.saturating_sub(self.now).as_secs_f64()
     }
 
-    /// The conclusion on the run by now, in one line.
+    /// Whether the load goes on until something stops it: it has no end, or so many steps that nobody waits for the
+    /// last one.
+    pub fn is_open_ended(&self) -> bool {
+        let profile = self.info.profile.as_ref();
+        profile.is_some_and(|profile| profile.step_count() > MANY_STEPS)
+    }
+
+    /// The conclusion on the run by now, in one line: the highest rate that was sustained, and what gave.
     pub fn finding(&self) -> String {
         let signs: Vec<String> = self.onsets.iter().map(ToString::to_string).collect();
-        match (signs.is_empty(), self.seconds.is_empty()) {
+        let signs = match (signs.is_empty(), self.seconds.is_empty()) {
             (false, _) => signs.join(" → "),
             (true, false) => "no sign of an overload so far".to_owned(),
             (true, true) => String::new(),
+        };
+        match self.sustained_so_far() {
+            Some(rate) => format!("sustained so far: {} · {signs}", report::text::rate(rate)),
+            None => signs,
         }
+    }
+
+    /// The highest rate of the steps before the first one that was not sustained; `None` for a single rate and before
+    /// a step was judged.
+    fn sustained_so_far(&self) -> Option<f64> {
+        let steps: Vec<StepRow> = self.steps.iter().cloned().collect();
+        let excesses = measure::judge::excesses(&steps, self.info.terms);
+        let judged = steps.iter().zip(excesses);
+        let judged = judged.filter(|(step, _)| !step.pause && step.awaited_s.is_some());
+        let sustained = judged.take_while(|(_, excess)| excess.is_none());
+        let rates = sustained.map(|(step, _)| step.rate_tps);
+        let several = self.info.profile.as_ref()?.step_count() > 1;
+        rates.reduce(f64::max).filter(|_| several)
     }
 
     fn done(&self) -> u64 {
@@ -310,6 +334,8 @@ fn push<T>(queue: &mut VecDeque<T>, item: T, limit: usize) {
 /// An hour: about a megabyte, and as far back as the chart goes.
 const MAX_SECONDS: usize = 3_600;
 const MAX_STEPS: usize = 200;
+/// A ramp without an end has thousands of steps.
+const MANY_STEPS: u32 = 1_000;
 const MAX_MESSAGES: usize = 200;
 /// For the rate of a flood: long enough to smooth out the node's blocks.
 const RECENT_SECONDS: usize = 10;

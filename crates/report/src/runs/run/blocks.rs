@@ -125,11 +125,15 @@ fn rows(report: &RunReport, size: usize) -> Table {
         .figure("height", Row::heights)
         .figure("seen at", |row| format!("{:.3} s", row.seen_s))
         .number("interval", text::millis, Row::mean_interval_ms)
+        .rest()
         .count("txs", |row| row.sum(|block| block.txs))
         .count("own", |row| row.sum(|block| block.own_txs))
+        .rest()
         .count("failed", |row| row.sum(|block| block.own_failed))
         .alarm(|row| row.sum(|block| block.own_failed) > 0)
+        .rest()
         .count("bytes", |row| row.sum(|block| block.bytes))
+        .rest()
         .number("txs/s", text::number, |row| {
             Some(row.sum(|block| block.txs) as f64 / row.span_s?)
         })
@@ -139,15 +143,18 @@ fn rows(report: &RunReport, size: usize) -> Table {
         .number("sent/s", text::number, |row| {
             load.rate(row, |second| second.counts.sent)
         })
+        .rest()
         .number("accepted/s", text::number, |row| {
             load.rate(row, |second| second.counts.accepted)
         })
+        .rest()
         .count("backlog", |row| {
             load.at(row.seen_s).map(|second| second.backlog)
         })
         .number("commit p50", text::millis, |row| {
             row.highest(|block| block.commit_p50_ms)
         })
+        .rest()
         .number("commit max", text::millis, |row| {
             row.highest(|block| block.commit_max_ms)
         })

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use measure::{
     Evidence, EvidenceKind, LimitedBy, LoadModel, Machine, Quantiles, RateStats, ScheduleVerdict,
-    Strength, Summary,
+    StepRow, Strength, Summary,
 };
 
 use super::{RunReport, account};
@@ -42,19 +42,77 @@ pub(super) fn notes(report: &RunReport) -> String {
     tag("div class=\"alert\"", &notes.collect::<String>())
 }
 
-/// The result in one sentence.
+/// The result in one line: the rate, what gave first, and how far to trust it.
 pub(super) fn verdict(report: &RunReport) -> String {
-    let [achieved, limited] = answer(&report.summary);
-    match limited.as_str() {
-        "" => format!("{achieved}."),
-        limited => format!("{achieved}; {limited}."),
+    let summary = &report.summary;
+    if says_nothing(summary) {
+        return format!("{}.", answer(summary)[0]);
     }
+    let achieved = match &summary.knee {
+        Some(knee) => format!("the node sustained **{}**", text::rate(knee.rate_tps)),
+        None => achieved(summary),
+    };
+    let limit = limit_text(summary.limited_by);
+    let limit = limit.split_once(": ").map_or(limit, |(what, _)| what);
+    let gave = match (summary.limited_by, report.onsets.first()) {
+        (LimitedBy::Nothing, _) => "**nothing** limited it".to_owned(),
+        (LimitedBy::Unknown, Some(onset)) => format!("first: {onset}"),
+        (LimitedBy::Unknown, None) => "what limited it cannot be told".to_owned(),
+        (_, Some(onset)) => format!("limited by the **{limit}** (first: {onset})"),
+        (_, None) => format!("limited by the **{limit}**"),
+    };
+    let short = if summary.interrupted {
+        "interrupted: "
+    } else {
+        ""
+    };
+    let shared = if shared_machine(summary).is_some() {
+        ", on a full machine that it shared"
+    } else {
+        ""
+    };
+    let schedule = summary.verdict.schedule.name();
+    format!("{short}{achieved}; {gave}; schedule **{schedule}**{shared}.")
+}
+
+/// Why the headline says so; nothing where it says all.
+pub(super) fn explanation(report: &RunReport) -> String {
+    let summary = &report.summary;
+    if says_nothing(summary) {
+        return String::new();
+    }
+    let knee = summary.knee.as_ref().map(|_| summary.knee_reason.clone());
+    let limited = match summary.limited_by {
+        LimitedBy::Nothing => None,
+        _ => Some(limited(summary).replace("**", "")),
+    };
+    let shared = shared_machine(summary).map(|machine| {
+        let machine = machine_text(&machine);
+        format!("The node shared this machine, which was full ({machine}): alone it may take more")
+    });
+    let sentences = [knee, limited, shared].into_iter().flatten();
+    let sentences: String = sentences.map(|it| capitalized(&it) + ". ").collect();
+    match sentences.trim_end() {
+        "" => String::new(),
+        sentences => tag("p", &escape(sentences)),
+    }
+}
+
+fn capitalized(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    let first = letters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(letters).collect()
+}
+
+/// Whether the run is no observation of the node.
+fn says_nothing(summary: &Summary) -> bool {
+    summary.verdict.schedule == ScheduleVerdict::Invalid && summary.knee.is_none()
 }
 
 /// What the node did, and what gave first, with bold figures between `**`; the second is empty where the run says
 /// nothing of the node.
 pub fn answer(summary: &Summary) -> [String; 2] {
-    if summary.verdict.schedule == ScheduleVerdict::Invalid && summary.knee.is_none() {
+    if says_nothing(summary) {
         let reasons = summary.verdict.reasons.iter();
         let reasons: Vec<&str> = reasons
             .filter_map(|it| it.strip_prefix("invalid: "))
@@ -114,14 +172,19 @@ fn limited(summary: &Summary) -> String {
 
 /// What else may have, where the node had to share its machine and is said to be the limit.
 fn beside(summary: &Summary) -> String {
-    let machine = summary.machine.filter(Machine::limits_its_node);
-    match machine.filter(|_| summary.limited_by == LimitedBy::Node) {
+    match shared_machine(summary) {
         Some(machine) => format!(
             "; it shared this machine, which was full ({}), so alone it may take more",
             machine_text(&machine)
         ),
         None => String::new(),
     }
+}
+
+/// The machine, where the node had to share it, it was full, and the node is said to be the limit.
+fn shared_machine(summary: &Summary) -> Option<Machine> {
+    let machine = summary.machine.filter(Machine::limits_its_node);
+    machine.filter(|_| summary.limited_by == LimitedBy::Node)
 }
 
 /// How busy the machine was.
@@ -221,34 +284,32 @@ pub(super) const fn class(verdict: ScheduleVerdict) -> &'static str {
     }
 }
 
-/// The figures people look for first.
+/// The figures people look for first: of the step at the knee where one was found, otherwise of the whole run. A
+/// mean over steps of different rates is none of them.
 pub(super) fn tiles(report: &RunReport) -> String {
-    let (summary, latency) = (&report.summary, &report.summary.latency_ms);
+    let summary = &report.summary;
     let verdict = summary.verdict.schedule;
-    let rate = |rate: Option<f64>| text::or_dash(rate, text::rate);
-    let mean = |stats: Option<RateStats>| rate(stats.map(|stats| stats.mean));
-    let millis = |latency: &Quantiles, name| text::or_dash(latency.figure(name), text::millis);
+    let steps = &summary.steps;
+    let knee = summary.knee.as_ref().and_then(|knee| knee.step);
+    let knee = knee.and_then(|number| steps.iter().find(|step| step.step == number));
+    let loaded = || steps.iter().filter(|step| !step.pause);
+    let first = loaded().next().map(|step| step.rate_tps);
+    let is_steady = loaded().all(|step| Some(step.rate_tps) == first);
     let fate = &summary.fate;
     let lost = fate.rejected + fate.errors + fate.unanswered + fate.commit_failed + fate.pending;
-    let tiles = [
-        (verdict.name().to_owned(), "schedule"),
-        (rate(summary.rate.sent_tps), "sent, mean"),
-        (mean(summary.rate.accepted_tps), "accepted, mean"),
-        (mean(summary.rate.committed_tps), "committed, mean"),
-        (
-            millis(&latency.accept_response, "p99"),
-            "to accept, p99 from due",
-        ),
-        (
-            millis(&latency.commit_from_due, "p50"),
-            "to commit, p50 from due",
-        ),
-        (
-            millis(&latency.commit_from_due, "p99"),
-            "to commit, p99 from due",
-        ),
-        (grouped(lost), "rejected, failed, unanswered, pending"),
-    ];
+    let mut tiles = vec![(verdict.name().to_owned(), "schedule")];
+    match knee {
+        Some(step) => tiles.extend(at_knee(step)),
+        None if is_steady => tiles.extend(steady(summary)),
+        None => {}
+    }
+    if knee.is_some() || !is_steady {
+        tiles.push((grouped(fate.committed), "committed in all"));
+    }
+    tiles.push((
+        grouped(lost),
+        "rejected, failed, unanswered, pending in all",
+    ));
     let last = tiles.len() - 1;
     let tiles = tiles.iter().enumerate().map(|(place, (value, name))| {
         let class = match place {
@@ -262,6 +323,36 @@ pub(super) fn tiles(report: &RunReport) -> String {
         tag("li", &(value + &tag("span", name)))
     });
     tag("ul class=\"tiles\"", &tiles.collect::<String>())
+}
+
+/// What the node did at the highest rate that it sustained.
+fn at_knee(step: &StepRow) -> Vec<(String, &'static str)> {
+    let rate = |rate: Option<f64>| text::or_dash(rate, text::rate);
+    let millis = |name| text::or_dash(step.figure(name), text::millis);
+    vec![
+        (text::rate(step.rate_tps), "the knee: highest sustained"),
+        (rate(step.committed_tps), "committed at the knee"),
+        (millis("commit_p50_ms"), "to commit at the knee, p50"),
+        (millis("commit_p99_ms"), "to commit at the knee, p99"),
+        (millis("accept_p99_ms"), "to accept at the knee, p99"),
+    ]
+}
+
+/// What the node did at the one rate of the run.
+fn steady(summary: &Summary) -> Vec<(String, &'static str)> {
+    let latency = &summary.latency_ms;
+    let rate = |rate: Option<f64>| text::or_dash(rate, text::rate);
+    let mean = |stats: Option<RateStats>| rate(stats.map(|stats| stats.mean));
+    let millis = |latency: &Quantiles, name| text::or_dash(latency.figure(name), text::millis);
+    let (accept, commit) = (&latency.accept_response, &latency.commit_from_due);
+    vec![
+        (rate(summary.rate.sent_tps), "sent, mean"),
+        (mean(summary.rate.accepted_tps), "accepted, mean"),
+        (mean(summary.rate.committed_tps), "committed, mean"),
+        (millis(commit, "p50"), "to commit, p50 from due"),
+        (millis(commit, "p99"), "to commit, p99 from due"),
+        (millis(accept, "p99"), "to accept, p99 from due"),
+    ]
 }
 
 /// Causes of refusals that a sentence names, the most frequent first.

@@ -3,6 +3,7 @@
 use measure::{AnswerKind, SeriesRow};
 
 use super::RunReport;
+use super::backlog::Backlog;
 use crate::chart::{Axis, Chart, Tone, Unit};
 use crate::{CommittedCourse, Page, Stretch, text};
 
@@ -46,25 +47,38 @@ fn waiting(report: &RunReport, stretches: &[Stretch<'_>]) -> Chart {
     let depths = report.series.iter();
     let depths = depths.filter_map(|row| row.mempool_max.max(row.mempool_txs));
     if let Some(deepest) = depths.max() {
-        let mempool = highest(|row| row.mempool_txs.map(|txs| txs as f64));
+        let mempool = highest(|row| Some(row.mempool_max.max(row.mempool_txs)? as f64));
         let ranges = stretches.iter().map(|it| {
             let (at, most) = it.highest(|row| row.mempool_max.map(|txs| txs as f64));
             let (_, least) = it.highest(|row| row.mempool_min.map(|txs| -(txs as f64)));
             (at, -least, most)
         });
-        chart = chart
-            .ranges("in the mempool, least to most", Tone::Depth, ranges)
-            .line("in the mempool", Tone::Depth, mempool);
+        chart = chart.ranges("in the mempool", Tone::Depth, ranges).line(
+            "in the mempool",
+            Tone::Depth,
+            mempool,
+        );
         if let Some(limit) = report.manifest.limits.mempool_txs
             && deepest as f64 > limit as f64 * NEAR_LIMIT
         {
             chart = chart.level(limit as f64, "the mempool's limit");
         }
     }
-    let backlog = highest(|row| Some(row.backlog as f64));
+    let backlog = Backlog::of(&report.series, &report.blocks).spans(&report.series);
+    let ranges = backlog.chunks(backlog.len().div_ceil(MAX_POINTS).max(1));
+    let ranges = ranges.filter_map(|chunk| {
+        let least = chunk.iter().map(|it| it.1).reduce(f64::min)?;
+        let most = chunk.iter().map(|it| it.2).reduce(f64::max)?;
+        Some((chunk[chunk.len() / 2].0, least, most))
+    });
+    let ranges: Vec<(f64, f64, f64)> = ranges.collect();
+    let most = ranges.iter().map(|(at, _, most)| (*at, *most));
     let in_flight = highest(|row| Some(row.in_flight as f64));
+    let (name, tone) = ("accepted, in no block yet", Tone::Accepted);
     chart
-        .line("accepted, in no block yet", Tone::Accepted, backlog)
+        .note("A stroke reaches from the least to the most of a second, a line goes through the most.")
+        .line(name, tone, most)
+        .ranges(name, tone, ranges)
         .line("sent, not answered yet", Tone::Sent, in_flight)
 }
 

@@ -1,6 +1,7 @@
 //! The report of one run.
 
 mod account;
+mod backlog;
 mod blocks;
 mod headline;
 mod latency;
@@ -59,17 +60,17 @@ pub struct RunReport {
 type Section = fn(&RunReport) -> String;
 
 impl RunReport {
-    /// One self-contained page: no script, nothing loaded, light or dark after the reader's setting. The answer
-    /// first, then what it rests on, then what only some readers ask for.
+    /// One self-contained page: nothing loaded, light or dark after the reader's setting. The answer first, then what it rests on, then what only some readers ask for.
     pub fn html(&self) -> String {
         let mut page = Page::new(&self.manifest.profile);
         page.push(&headline::origin(self));
         page.links(&self.links);
         page.push(&headline::notes(self));
         page.headline(&headline::verdict(self));
+        page.push(&headline::tiles(self));
+        page.push(&headline::explanation(self));
         page.push(&headline::evidence(self));
         page.push(&headline::onsets(self));
-        page.push(&headline::tiles(self));
         let sections: [(&str, Section); 11] = [
             ("The knee", steps::curves),
             ("Throughput", load::throughput),

@@ -3,6 +3,7 @@
 use measure::SeriesRow;
 
 use super::RunReport;
+use super::backlog::Backlog;
 use crate::chart::{Axis, Chart, Tone};
 use crate::runs::nodes::{Nodes, grid};
 
@@ -14,8 +15,8 @@ pub(super) fn section(report: &RunReport) -> String {
     }
     let over_time = |title: &str, y: Axis| report.over_time(title, y);
     let nodes = Nodes::new(&report.nodes, &report.sights, &over_time);
-    let backlog = report.series.iter();
-    let backlog = backlog.map(|row| (row.second as f64 + 0.5, row.backlog as f64));
+    let backlog = Backlog::of(&report.series, &report.blocks);
+    let backlog = backlog.spans(&report.series);
     let loaded = |of: fn(&SeriesRow) -> u64| {
         report.series.iter().map(move |row| {
             let from = row.second as f64;
@@ -24,10 +25,10 @@ pub(super) fn section(report: &RunReport) -> String {
         })
     };
     let backlog = |chart: Chart| {
-        let name = "accepted, in no block yet, at the second's end";
-        chart.line(name, Tone::Offered, backlog).note(
-            "A mempool's line is its last answer of the second, up to 0.3 s before the end: what came in and what a \
-             block took in between is the difference.",
+        let name = "accepted, in no block yet, least to most of the second";
+        chart.ranges(name, Tone::Offered, backlog).note(
+            "A stroke reaches from the least to the most of a second, a line goes through the most. A mempool is asked \
+             some times a second: what came in and what a block took in between is the difference.",
         )
     };
     let mut charts = vec![nodes.mempools(backlog)];

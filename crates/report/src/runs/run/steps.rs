@@ -170,35 +170,45 @@ pub(super) fn table(report: &RunReport) -> Table {
     let refused = |step: &StepRow| step.counts.rejected + step.counts.errors;
     Table::of(steps(report))
         .figure("step", |(step, _)| step.name())
+        .number("rate", text::rate, |(step, _)| step.rate_tps)
         .figure("sustained", |(step, excess)| sustained(step.pause, *excess))
         .alarm(|(step, excess)| !step.pause && excess.is_some())
-        .number("from", text::seconds, |(step, _)| step.start_s)
-        .number("rate", text::rate, |(step, _)| step.rate_tps)
-        .number("offered/s", text::number, |(step, _)| step.offered_tps)
-        .number("sent/s", text::number, |(step, _)| step.sent_tps)
-        .number("accepted/s", text::number, |(step, _)| step.accepted_tps)
         .number("committed/s", text::number, |(step, _)| step.committed_tps)
-        .count("refused", |(step, _)| refused(step))
-        .alarm(|(step, _)| refused(step) > 0)
-        .figure("backlog", |(step, _)| {
-            format!("{} ({:+})", grouped(step.backlog), step.backlog_growth)
-        })
-        .count("mempool", |(step, _)| step.mempool_txs)
-        .number("accept p50", text::millis, |(step, _)| {
-            step.figure("accept_p50_ms")
-        })
-        .number("accept p99", text::millis, |(step, _)| {
-            step.figure("accept_p99_ms")
-        })
-        .number("commit p50", text::millis, |(step, _)| {
-            step.figure("commit_p50_ms")
-        })
         .number("commit p99", text::millis, |(step, _)| {
             step.figure("commit_p99_ms")
         })
+        .count("refused", |(step, _)| refused(step))
+        .alarm(|(step, _)| refused(step) > 0)
+        .number("commit p50", text::millis, |(step, _)| {
+            step.figure("commit_p50_ms")
+        })
+        .rest()
+        .number("accept p99", text::millis, |(step, _)| {
+            step.figure("accept_p99_ms")
+        })
+        .rest()
+        .number("accept p50", text::millis, |(step, _)| {
+            step.figure("accept_p50_ms")
+        })
+        .rest()
         .number("lateness p99", text::millis, |(step, _)| {
             step.latency.lateness_p99_ms
         })
+        .rest()
+        .number("from", text::seconds, |(step, _)| step.start_s)
+        .rest()
+        .number("offered/s", text::number, |(step, _)| step.offered_tps)
+        .rest()
+        .number("sent/s", text::number, |(step, _)| step.sent_tps)
+        .rest()
+        .number("accepted/s", text::number, |(step, _)| step.accepted_tps)
+        .rest()
+        .figure("backlog", |(step, _)| {
+            format!("{} ({:+})", grouped(step.backlog), step.backlog_growth)
+        })
+        .rest()
+        .count("mempool", |(step, _)| step.mempool_txs)
+        .rest()
         .table()
 }
 

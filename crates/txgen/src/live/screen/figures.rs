@@ -90,14 +90,27 @@ fn quantiles_row(name: &str, color: Color, values: [impl Figure; 3]) -> Row<'_> 
     Row::new([Cell::new(name).style(color)].into_iter().chain(values))
 }
 
+/// All steps so far in their table, and room for the next one.
+pub(super) fn steps_height(state: &LiveState) -> u16 {
+    let steps = u16::try_from(state.steps.len()).unwrap_or(u16::MAX);
+    steps.saturating_add(4)
+}
+
+/// Narrower than this the steps are shown without what was accepted.
+const ROOMY_STEPS: u16 = 60;
+const ACCEPTED_COLUMN: usize = 2;
+
 /// The last steps, and whether they were sustained.
 pub(super) fn steps(frame: &mut Frame, area: Rect, state: &LiveState) {
     let steps: Vec<StepRow> = state.steps.iter().cloned().collect();
     let excesses = judge::excesses(&steps, state.info.terms);
     let room = usize::from(area.height.saturating_sub(3));
-    let (heading, p95) = match state.info.follows {
-        true => ("commit p95", "commit_p95_ms"),
-        false => ("accept p95", "accept_p95_ms"),
+    let is_narrow = area.width < ROOMY_STEPS;
+    let (heading, p95) = match (state.info.follows, is_narrow) {
+        (true, false) => ("commit p95", "commit_p95_ms"),
+        (true, true) => ("p95 ms", "commit_p95_ms"),
+        (false, false) => ("accept p95", "accept_p95_ms"),
+        (false, true) => ("p95 ms", "accept_p95_ms"),
     };
     let cell = |text: Option<String>| number(text.unwrap_or_else(|| "-".to_owned()));
     let skipped = steps.len().saturating_sub(room);
@@ -111,7 +124,7 @@ pub(super) fn steps(frame: &mut Frame, area: Rect, state: &LiveState) {
             (false, Some(excess)) => (excess.label(), Color::Red),
             (false, None) => ("", Color::Reset),
         };
-        let cells = [
+        let mut cells = vec![
             number(step.name()),
             cell(figure(step.rate_tps, tenths)),
             cell(figure(step.accepted_tps, tenths)),
@@ -119,10 +132,20 @@ pub(super) fn steps(frame: &mut Frame, area: Rect, state: &LiveState) {
             cell(figure(step.figure(p95), narrow_millis)),
             Cell::new(note),
         ];
+        if is_narrow {
+            cells.remove(ACCEPTED_COLUMN);
+        }
         Row::new(cells).style(color)
     });
-    let header = ["step", "rate/s", "accepted", "committed", heading];
-    let widths = [name, 7, 8, 9, 10, 13].map(Constraint::Length);
+    let mut header = vec!["step", "rate/s", "accepted", "committed", heading];
+    let heading = u16::try_from(heading.len()).unwrap_or(10);
+    let mut widths = [name, 7, 8, 9, heading, 13]
+        .map(Constraint::Length)
+        .to_vec();
+    if is_narrow {
+        header.remove(ACCEPTED_COLUMN);
+        widths.remove(ACCEPTED_COLUMN);
+    }
     table(frame, area, " steps ", &header, rows, &widths);
 }
 
@@ -148,6 +171,8 @@ const NAMED: [Constraint; 4] = [
     Constraint::Fill(1),
 ];
 
+/// The rows of [`quantiles`], their header and the frame.
+pub(super) const QUANTILES_HEIGHT: u16 = 7;
 /// The rows of [`counts`], their header and the frame.
 pub(super) const COUNTS_HEIGHT: u16 = 13;
 

@@ -6,7 +6,6 @@ mod plots;
 #[cfg(test)]
 mod tests;
 
-use pacing::Nanos;
 use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -70,7 +69,7 @@ impl View {
         panels::gauge(frame, gauge, state);
         panels::finding(frame, finding, state);
         draw_body(frame, body, state);
-        panels::foot(frame, foot);
+        panels::foot(frame, foot, state, body.height < TALL);
         self.draw_help(frame, area);
     }
 
@@ -81,78 +80,81 @@ impl View {
     }
 }
 
-/// Charts on the left, figures on the right, nodes and messages below or, on a low terminal, under the
-/// charts.
+/// Charts and steps on the left, figures, nodes and messages on the right. On a low terminal the figures take all of
+/// the right side, the last message stands in the foot, and nodes are left out where there are steps.
 fn draw_body(frame: &mut Frame, area: Rect, state: &LiveState) {
-    let side = if area.width >= WIDE { 40 } else { 32 };
+    let side = match area.width {
+        ..WIDE => 32,
+        WIDE..WIDER => 40,
+        WIDER.. => 64,
+    };
     let columns = Layout::horizontal([Constraint::Fill(1), Constraint::Length(side)]);
-    if area.height >= TALL {
-        let rows = Layout::vertical([Constraint::Fill(2), Constraint::Fill(1)]);
-        let [upper, lower] = rows.areas(area);
-        let [left, right] = columns.areas(upper);
-        draw_charts(frame, left, state);
-        draw_figures(frame, right, state);
-        draw_events(frame, lower, state);
-    } else {
-        let [left, right] = columns.areas(area);
-        let rows = Layout::vertical([Constraint::Fill(1), Constraint::Length(LOW_EVENTS)]);
-        let [charts, events] = rows.areas(left);
-        draw_charts(frame, charts, state);
-        draw_events(frame, events, state);
-        draw_figures(frame, right, state);
+    let [left, right] = columns.areas(area);
+    let is_low = area.height < TALL;
+    let profile = state.info.profile.as_ref();
+    let has_steps = profile.is_some_and(|profile| profile.step_count() > 1);
+    let nodes = panels::node_lines(state, left.width);
+    let below = match has_steps {
+        true => figures::steps_height(state).min(area.height / 3),
+        false if is_low => {
+            u16::try_from(nodes.len())
+                .unwrap_or(LOW_NODES)
+                .min(LOW_NODES)
+                + 2
+        }
+        false => 0,
+    };
+    let rows = Layout::vertical([Constraint::Fill(1), Constraint::Length(below)]);
+    let [charts, below] = rows.areas(left);
+    draw_charts(frame, charts, state);
+    if has_steps {
+        figures::steps(frame, below, state);
+    } else if is_low {
+        panels::nodes(frame, below, nodes);
     }
+    draw_side(frame, right, state, is_low);
 }
 
 fn draw_charts(frame: &mut Frame, area: Rect, state: &LiveState) {
-    let rows = Layout::vertical([Constraint::Fill(2), Constraint::Fill(1)]);
+    let rows = Layout::vertical([Constraint::Fill(5), Constraint::Fill(3)]);
     let [rates, latencies] = rows.areas(area);
-    // A short run fills the chart.
-    let whole = state.info.duration.map_or(f64::MAX, Nanos::as_secs_f64);
-    let length = WINDOW_S.min(whole.max(SHORTEST_S));
-    plots::rates(frame, rates, state, length);
-    plots::latencies(frame, latencies, state, length);
+    let window = plots::Window::of(state);
+    plots::rates(frame, rates, state, window);
+    plots::latencies(frame, latencies, state, window);
 }
 
-fn draw_figures(frame: &mut Frame, area: Rect, state: &LiveState) {
+fn draw_side(frame: &mut Frame, area: Rect, state: &LiveState, is_low: bool) {
+    let quantiles_height = if is_low {
+        Constraint::Fill(1)
+    } else {
+        Constraint::Length(figures::QUANTILES_HEIGHT)
+    };
+    let lines = panels::node_lines(state, area.width);
+    let nodes = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    let rest = Constraint::Fill(u16::from(!is_low));
     let rows = Layout::vertical([
         Constraint::Length(figures::COUNTS_HEIGHT),
-        Constraint::Fill(1),
+        quantiles_height,
+        rest,
     ]);
-    let [counts, quantiles] = rows.areas(area);
+    let [counts, quantiles, rest] = rows.areas(area);
     figures::counts(frame, counts, state);
     figures::quantiles(frame, quantiles, state);
-}
-
-/// Steps where there are some and room for them, nodes, messages.
-fn draw_events(frame: &mut Frame, area: Rect, state: &LiveState) {
-    let nodes = state.info.nodes.all();
-    let profile = state.info.profile.as_ref();
-    let has_steps = profile.is_some_and(|profile| profile.step_count() > 1);
-    let place = if has_steps && area.width >= WIDE {
-        let halves = Layout::horizontal([Constraint::Fill(1), Constraint::Fill(1)]);
-        let [left, right] = halves.areas(area);
-        figures::steps(frame, left, state);
-        right
-    } else {
-        area
-    };
-    let most = place.height.saturating_sub(MIN_MESSAGES).max(3);
-    let height = u16::try_from(nodes.len()).unwrap_or(most).saturating_add(2);
-    let rows = Layout::vertical([Constraint::Length(height.min(most)), Constraint::Fill(1)]);
-    let [above, below] = rows.areas(place);
-    panels::nodes(frame, above, state, &nodes);
+    let most = rest.height.saturating_sub(MIN_MESSAGES);
+    let nodes = nodes.saturating_add(2).min(most);
+    let rows = Layout::vertical([Constraint::Length(nodes), Constraint::Fill(1)]);
+    let [above, below] = rows.areas(rest);
+    panels::nodes(frame, above, lines);
     panels::messages(frame, below, state);
 }
 
-/// How far back the charts look.
-const WINDOW_S: f64 = 120.0;
-const SHORTEST_S: f64 = 10.0;
 /// Below this there are only lines.
 const MIN_WIDTH: u16 = 70;
 const MIN_HEIGHT: u16 = 20;
 const WIDE: u16 = 110;
-/// So high that the figures fit into two thirds of it.
-const TALL: u16 = 31;
+const WIDER: u16 = 170;
+/// So high that figures, a node and some messages fit below each other.
+const TALL: u16 = 27;
 const MIN_MESSAGES: u16 = 4;
-/// A node and two messages, in their frames.
-const LOW_EVENTS: u16 = 7;
+/// Lines about nodes on a low terminal.
+const LOW_NODES: u16 = 4;

@@ -46,7 +46,9 @@ pub(super) fn finding(frame: &mut Frame, area: Rect, state: &LiveState) {
         true => Color::Green,
         false => Color::Red,
     };
-    frame.render_widget(Line::styled(format!(" {}", state.finding()), color), area);
+    let room = usize::from(area.width).saturating_sub(1);
+    let text = format!(" {}", cut(&state.finding(), room));
+    frame.render_widget(Line::styled(text, color), area);
 }
 
 /// The phase, the step, the time and the time left in one line.
@@ -55,10 +57,10 @@ fn progress(state: &LiveState) -> String {
     let step = step_of(state).map_or(String::new(), |step| format!(", {step}"));
     match (state.phase, state.seconds_left()) {
         (Phase::Connecting, _) => " connecting ".into(),
-        (Phase::Offering, Some(left)) => {
+        (Phase::Offering, Some(left)) if !state.is_open_ended() => {
             format!(" offering{step}, {elapsed}, {} left ", clock(left.ceil()))
         }
-        (Phase::Offering, None) => format!(" offering{step}, {elapsed}, no fixed end "),
+        (Phase::Offering, _) => format!(" offering{step}, {elapsed}, no fixed end "),
         (Phase::Draining, _) => format!(
             " draining, {elapsed}, {} still to come, up to {:.0} s ",
             grouped(state.pending),
@@ -75,7 +77,7 @@ fn step_of(state: &LiveState) -> Option<String> {
     // Counted from 0, as in steps.csv and in the final table.
     match count {
         0 | 1 => None,
-        u32::MAX => Some(format!("step {} at {rate}", step.index)),
+        _ if state.is_open_ended() => Some(format!("step {} at {rate}", step.index)),
         _ => Some(format!(
             "step {} (0 to {}) at {rate}",
             step.index,
@@ -92,38 +94,60 @@ const fn phase_color(phase: Phase) -> Color {
     }
 }
 
-/// Every node in a line.
-pub(super) fn nodes(frame: &mut Frame, area: Rect, state: &LiveState, nodes: &[NodeState]) {
-    let lines = nodes.iter().map(|node| {
-        let name = node
-            .name
-            .split_once("://")
-            .map_or(&*node.name, |(_, name)| name);
-        let mut line = Line::from(name.to_owned());
-        if let Some(trouble) = &node.trouble {
-            line.push_span(Span::styled(format!("  lost: {trouble}"), Color::Red));
-            return line;
+/// Every node: in one line where that fits, otherwise in a line for each thing it reports.
+pub(super) fn node_lines(state: &LiveState, width: u16) -> Vec<Line<'static>> {
+    let nodes = state.info.nodes.all();
+    let room = usize::from(width.saturating_sub(2));
+    let lines = nodes.iter().flat_map(|node| {
+        let parts = node_parts(state, node);
+        let length = parts.iter().map(|part| part.width() + 2).sum::<usize>();
+        if length.saturating_sub(2) <= room {
+            let gaps = std::iter::repeat(Span::raw("  "));
+            let spans = parts.into_iter().zip(gaps);
+            let spans = spans.flat_map(|(part, gap)| [part, gap]);
+            return vec![Line::from_iter(spans)];
         }
-        if let Some((txs, bytes, _)) = node.mempool {
-            let bytes = short(bytes as f64);
-            line.push_span(format!("  mempool {} ({bytes}B)", grouped(txs)));
-        }
-        if node.height > 0 {
-            let age = state.now.saturating_sub(node.block_at).as_secs_f64();
-            line.push_span(format!(
-                "  height {} ({} txs, {age:.0} s ago)",
-                grouped(node.height),
-                grouped(node.block_txs)
-            ));
-        }
-        if !node.version.is_empty() {
-            line.push_span(Span::styled(format!("  v{}", node.version), PLAN));
-        }
-        line
+        let further = parts.iter().skip(1).cloned();
+        let further = further.map(|part| Line::from_iter([Span::raw("  "), part]));
+        let first = parts.first().cloned().map(Line::from);
+        first.into_iter().chain(further).collect()
     });
-    let text: Vec<Line> = lines.collect();
-    let title = if nodes.len() > 1 { " nodes " } else { " node " };
-    frame.render_widget(Paragraph::new(text).block(panel(title)), area);
+    lines.collect()
+}
+
+/// What a node is called, and what it reports.
+fn node_parts(state: &LiveState, node: &NodeState) -> Vec<Span<'static>> {
+    let name = node
+        .name
+        .split_once("://")
+        .map_or(&*node.name, |(_, name)| name);
+    let mut parts = vec![Span::raw(name.to_owned())];
+    if let Some(trouble) = &node.trouble {
+        parts.push(Span::styled(format!("lost: {trouble}"), Color::Red));
+        return parts;
+    }
+    if let Some((txs, bytes, _)) = node.mempool {
+        let bytes = short(bytes as f64);
+        parts.push(format!("mempool {} ({bytes}B)", grouped(txs)).into());
+    }
+    if node.height > 0 {
+        let age = state.now.saturating_sub(node.block_at).as_secs_f64();
+        let text = format!(
+            "height {} ({} txs, {age:.0} s ago)",
+            grouped(node.height),
+            grouped(node.block_txs)
+        );
+        parts.push(text.into());
+    }
+    if !node.version.is_empty() {
+        parts.push(Span::styled(format!("v{}", node.version), PLAN));
+    }
+    parts
+}
+
+/// The nodes in their frame.
+pub(super) fn nodes(frame: &mut Frame, area: Rect, lines: Vec<Line<'_>>) {
+    frame.render_widget(Paragraph::new(lines).block(panel(" nodes ")), area);
 }
 
 /// How many transactions a mempool takes, where it is known: `of 5,000`.
@@ -137,13 +161,7 @@ pub(super) fn messages(frame: &mut Frame, area: Rect, state: &LiveState) {
     let room = usize::from(area.height.saturating_sub(2));
     let lines = state.messages.iter().rev().take(room).map(|message| {
         let time = Span::styled(format!("{:>6} ", clock(message.at.as_secs_f64())), PLAN);
-        let color = if message.text.starts_with("warning") {
-            Color::Red
-        } else if message.text.starts_with("mark") {
-            MARK
-        } else {
-            Color::Reset
-        };
+        let color = message_color(&message.text);
         Line::from(vec![time, Span::styled(message.text.clone(), color)])
     });
     let text: Vec<Line> = lines.collect();
@@ -151,10 +169,35 @@ pub(super) fn messages(frame: &mut Frame, area: Rect, state: &LiveState) {
     frame.render_widget(text.block(panel(" messages ")), area);
 }
 
-/// The keys.
-pub(super) fn foot(frame: &mut Frame, area: Rect) {
+fn message_color(text: &str) -> Color {
+    if text.starts_with("warning") {
+        Color::Red
+    } else if text.starts_with("mark") {
+        MARK
+    } else {
+        Color::Reset
+    }
+}
+
+/// A text in so much room; where it is longer, with a sign that it goes on.
+fn cut(text: &str, room: usize) -> String {
+    match text.chars().count() > room {
+        true => text
+            .chars()
+            .take(room.saturating_sub(1))
+            .chain(['…'])
+            .collect(),
+        false => text.to_owned(),
+    }
+}
+
+/// What the keys take of the foot.
+const KEYS_WIDTH: usize = 27;
+
+/// The keys, and the last message where there is no other room for it.
+pub(super) fn foot(frame: &mut Frame, area: Rect, state: &LiveState, with_message: bool) {
     let key = |key: &'static str| Span::styled(key, Modifier::BOLD);
-    let keys = [
+    let mut keys = vec![
         key(" q"),
         " quit  ".into(),
         key("m"),
@@ -162,6 +205,13 @@ pub(super) fn foot(frame: &mut Frame, area: Rect) {
         key("?"),
         " help".into(),
     ];
+    let last = state.messages.back().filter(|_| with_message);
+    if let Some(message) = last {
+        let room = usize::from(area.width).saturating_sub(KEYS_WIDTH);
+        let text = format!("{} {}", clock(message.at.as_secs_f64()), message.text);
+        let color = message_color(&message.text);
+        keys.push(Span::styled(format!("  {}", cut(&text, room)), color));
+    }
     frame.render_widget(Line::from_iter(keys), area);
 }
 

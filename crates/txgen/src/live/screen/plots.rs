@@ -30,17 +30,29 @@ struct Curve {
 
 /// A stretch of the time line, in seconds since the origin.
 #[derive(Debug, Clone, Copy)]
-struct Window {
+pub(super) struct Window {
     from: f64,
     to: f64,
+    /// Until when the plan is drawn.
+    planned: f64,
 }
 
 impl Window {
-    /// The last `length` seconds, with a little room for what is planned next.
-    fn new(state: &LiveState, length: f64) -> Self {
-        let to = (state.now.as_secs_f64() + length * AHEAD_SHARE).max(length);
+    /// The last [`WINDOW_S`] seconds at most, with room for what is planned next: a plan of steps up to the end of the
+    /// next one, so that a ramp without an end does not press what was offered into a corner.
+    pub(super) fn of(state: &LiveState) -> Self {
+        let now = state.now.as_secs_f64();
+        let whole = state.info.duration.map_or(f64::MAX, Nanos::as_secs_f64);
+        let ahead = state.info.profile.as_ref().and_then(|profile| {
+            let step = profile.step_at(state.now);
+            let next = profile.step(step.index + 1)?;
+            Some(next.end.unwrap_or(next.start).as_secs_f64())
+        });
+        let planned = ahead.unwrap_or(whole).min(whole);
+        let length = WINDOW_S.min(planned.max(SHORTEST_S));
+        let to = (now + length * AHEAD_SHARE).max(length);
         let from = to - length;
-        Self { from, to }
+        Self { from, to, planned }
     }
 
     /// A point for each second that has a value.
@@ -75,7 +87,7 @@ impl Window {
 
     /// The planned rate of each second.
     fn plan(self, profile: &Profile) -> Vec<(f64, f64)> {
-        let end = profile.duration().map_or(self.to, Nanos::as_secs_f64);
+        let end = self.planned;
         let due = |second: u64| profile.integral(Nanos::from_secs(second)).as_f64();
         let seconds = self.from as u64..end.min(self.to).ceil() as u64;
         let points = seconds.map(|second| (second as f64 + 0.5, due(second + 1) - due(second)));
@@ -84,8 +96,7 @@ impl Window {
 }
 
 /// Planned, sent, accepted and committed per second.
-pub(super) fn rates(frame: &mut Frame, area: Rect, state: &LiveState, length: f64) {
-    let window = Window::new(state, length);
+pub(super) fn rates(frame: &mut Frame, area: Rect, state: &LiveState, window: Window) {
     let curve = |name, color, points| Curve {
         name,
         color,
@@ -124,8 +135,7 @@ pub(super) fn rates(frame: &mut Frame, area: Rect, state: &LiveState, length: f6
 }
 
 /// Latencies of each second on a logarithmic scale.
-pub(super) fn latencies(frame: &mut Frame, area: Rect, state: &LiveState, length: f64) {
-    let window = Window::new(state, length);
+pub(super) fn latencies(frame: &mut Frame, area: Rect, state: &LiveState, window: Window) {
     let curve = |name, color, value: fn(&SeriesRow) -> Option<f64>| {
         let log = |_, row: &SeriesRow| value(row).map(|ms| ms.max(LOWEST_MS).log10());
         Curve {
@@ -222,6 +232,9 @@ fn line(color: Color, points: &[(f64, f64)]) -> Dataset<'_> {
         .data(points)
 }
 
+/// How far back the charts look.
+const WINDOW_S: f64 = 120.0;
+const SHORTEST_S: f64 = 10.0;
 /// A hundredth of a millisecond: below it a latency is nothing.
 const LOWEST_MS: f64 = 0.01;
 /// Wide enough for the whole legend.

@@ -147,7 +147,7 @@ fn press(view: &mut View, keys: &str) -> Vec<KeyRequest> {
 }
 
 #[test]
-fn a_usual_terminal_shows_everything_but_the_steps() {
+fn a_usual_terminal_shows_the_answer_so_far_latencies_and_steps() {
     let rows = picture(&View::default(), &ninety_seconds(), 80, 24);
     shows(
         &rows,
@@ -160,14 +160,60 @@ fn a_usual_terminal_shows_everything_but_the_steps() {
             "refused            0         7",
             "mempool          812  of 5,000",
             "commit       504    998",
-            "10.0.0.7:26657  mempool 812 (203kB)  height",
-            "refusals from 5 s",
-            "warning: blocks of",
+            "sustained so far: 501/s · refusals from 5 s",
+            "─lateness ─accept ─commit",
+            " steps ",
+            "1001.0",
+            "not sustained",
+            "1:30 warning: blocks of",
             "q quit",
         ],
     );
     let braille = |row: &String| row.chars().any(|c| ('\u{2801}'..='\u{28ff}').contains(&c));
     assert!(rows.iter().filter(|row| braille(row)).count() >= 6);
+}
+
+#[test]
+fn a_load_without_steps_shows_its_node_on_a_usual_terminal() {
+    let mut state = ninety_seconds();
+    let length = Nanos::from_secs(150);
+    state.info.profile = Profile::constant("500/s".parse().unwrap(), Some(length)).ok();
+    let rows = picture(&View::default(), &state, 80, 24);
+    shows(
+        &rows,
+        &[
+            "10.0.0.7:26657",
+            "mempool 812 (203kB)",
+            "offering, 1:30, 1:00 left",
+        ],
+    );
+    assert!(
+        !rows.iter().any(|row| row.contains("sustained")),
+        "{}",
+        rows.join("\n")
+    );
+}
+
+#[test]
+fn a_ramp_without_an_end_is_drawn_up_to_the_next_step() {
+    let mut state = ninety_seconds();
+    let step = Nanos::from_secs(30);
+    let [start, more] = ["1/s", "500/s"];
+    let profile = Profile::steps(start.parse().unwrap(), more.parse().unwrap(), step, None);
+    let profile = profile.unwrap();
+    state.info.duration = profile.duration();
+    state.info.profile = Some(profile);
+    for (seconds, top, absent) in [(0, "1,000", "50,000"), (90, "2,000", "50,000")] {
+        state.now = Nanos::from_secs(seconds);
+        let rows = picture(&View::default(), &state, 132, 40);
+        let axis = |text: &str| rows.iter().any(|row| row.contains(&format!("{text}│")));
+        assert!(axis(top) && !axis(absent), "{}", rows.join("\n"));
+        assert!(
+            rows.iter().any(|row| row.contains("no fixed end")),
+            "{}",
+            rows.join("\n")
+        );
+    }
 }
 
 #[test]
@@ -254,7 +300,7 @@ fn a_healthy_run_says_so_and_an_overload_says_what_gave_first() {
     state.onsets.insert(0, full);
     assert_eq!(
         state.finding(),
-        "mempool full at 812 from 2 s → refusals from 5 s"
+        "sustained so far: 501/s · mempool full at 812 from 2 s → refusals from 5 s"
     );
     let second = state.seconds.back().cloned().unwrap();
     state.begin(state.info.clone());
