@@ -13,7 +13,7 @@ mod load;
 
 pub use self::client::{BlockCodes, BlockContent, BroadcastReply, Client, Status};
 pub use self::codec::{Answer, AnswerId, DecodeError, Outcome, decode_answer};
-pub use self::follower::{FollowerWorker, follow};
+pub use self::follower::{CometbftSource, follow};
 #[cfg(feature = "load")]
 pub use self::kvstore::{KvStore, MIN_SIZE};
 #[cfg(feature = "load")]

@@ -24,7 +24,8 @@ pub use connection::{
 };
 pub use endpoint::{Endpoint, EndpointError, Transport};
 pub use follow::{
-    Backoff, FollowError, FollowEvent, FollowOptions, FollowedBlock, Follower, Height, Query,
-    finished,
+    Backoff, BlockAnswer, BlockSource, ChainStatus, FollowError, FollowEvent, FollowOptions,
+    FollowedBlock, Follower, FollowerWorker, Height, Loss, Query, Question, SourceBlock,
+    SourceEvent, finished,
 };
 pub use wire::jsonrpc::{BroadcastMethod, UnknownMethod, broadcast_len, encode_broadcast};

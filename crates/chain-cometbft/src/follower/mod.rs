@@ -1,17 +1,14 @@
 //! Every block of a node's chain, once, in order.
 
-mod announced;
 mod fetch;
-mod forecast;
+mod source;
 mod wake;
-mod worker;
 
 use pacing::Nanos;
-use rpc::{ClientError, Endpoint, FollowOptions, Follower};
-use tokio::sync::mpsc;
+use rpc::{ClientError, Endpoint, FollowOptions, Follower, FollowerWorker};
 use tokio_util::sync::CancellationToken;
 
-pub use self::worker::FollowerWorker;
+pub use self::source::CometbftSource;
 use crate::client::Client;
 
 /// Prepares to follow a node's chain. Nothing happens until the caller runs the worker
@@ -30,12 +27,11 @@ pub fn follow<C>(
     options: FollowOptions,
     clock: C,
     shutdown: CancellationToken,
-) -> Result<(Follower, FollowerWorker<C>), ClientError>
+) -> Result<(Follower, FollowerWorker<CometbftSource, C>), ClientError>
 where
     C: Fn() -> Nanos + Send,
 {
     let client = Client::with_options(endpoint, options.client())?;
-    let (sender, events) = mpsc::channel(options.events.max(1));
-    let worker = FollowerWorker::new(client, options, clock, sender, shutdown);
-    Ok((Follower::new(events), worker))
+    let source = CometbftSource::new(client, &options);
+    Ok(FollowerWorker::new(source, options, clock, shutdown))
 }

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use rpc::{
-    Backoff, ClientError, ConnectionOptions, Endpoint, Message, TaskConnection, Trust, encode_call,
-    number,
+    Backoff, ConnectionOptions, Endpoint, Loss, Message, SourceEvent, TaskConnection, Trust,
+    encode_call, number,
 };
 
 type Connecting = Pin<Box<dyn Future<Output = Result<TaskConnection, String>> + Send>>;
@@ -26,73 +26,6 @@ enum WakeState {
     Connecting(Connecting),
     /// The connection, and when bytes last came in on it.
     Open(Box<TaskConnection>, Instant),
-}
-
-/// What a subscription tells.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum WakeEvent {
-    /// New blocks will be announced.
-    Open,
-    /// The node has this block.
-    Height(u64),
-    /// They cannot be announced, for this reason; it tries again.
-    Refused(String),
-    /// They will not be announced any more; it tries again.
-    Lost(Loss),
-}
-
-/// Why something was lost.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Loss {
-    pub(super) reason: String,
-    /// Whether the connection ended, as when the node stops.
-    pub(super) closed: bool,
-    /// Whether a block was asked for, and something else came.
-    pub(super) unread: bool,
-}
-
-impl Loss {
-    fn closed(reason: &str) -> Self {
-        Self {
-            reason: reason.to_string(),
-            closed: true,
-            unread: false,
-        }
-    }
-
-    /// A query that failed.
-    pub(super) fn of(error: &ClientError) -> Self {
-        Self {
-            reason: error.to_string(),
-            closed: matches!(error, ClientError::Unreachable { .. }),
-            unread: false,
-        }
-    }
-
-    /// A query for a block that failed.
-    pub(super) fn of_block(error: &ClientError) -> Self {
-        Self {
-            unread: error.is_an_answer(),
-            ..Self::of(error)
-        }
-    }
-
-    /// A block that is not given.
-    pub(super) const fn unread(reason: String) -> Self {
-        Self {
-            reason,
-            closed: false,
-            unread: true,
-        }
-    }
-
-    fn open(reason: impl Into<String>) -> Self {
-        Self {
-            reason: reason.into(),
-            closed: false,
-            unread: false,
-        }
-    }
 }
 
 impl Wake {
@@ -114,7 +47,7 @@ impl Wake {
     ///
     /// Cancel safe: all progress is in `self`. It ends at once only when something happened, and
     /// every loss and every failed attempt is followed by a pause.
-    pub(super) async fn next(&mut self) -> WakeEvent {
+    pub(super) async fn next(&mut self) -> SourceEvent {
         loop {
             match &mut self.state {
                 WakeState::Waiting(until) => {
@@ -125,21 +58,21 @@ impl Wake {
                 WakeState::Connecting(attempt) => match attempt.await {
                     Ok(socket) => {
                         self.state = WakeState::Open(Box::new(socket), Instant::now());
-                        return WakeEvent::Open;
+                        return SourceEvent::Open;
                     }
                     Err(reason) => {
                         self.wait();
-                        return WakeEvent::Refused(reason);
+                        return SourceEvent::Refused(reason);
                     }
                 },
                 WakeState::Open(socket, heard) => match listen(socket, heard).await {
                     Ok(height) => {
                         self.backoff.reset();
-                        return WakeEvent::Height(height);
+                        return SourceEvent::Height(height);
                     }
                     Err(reason) => {
                         self.wait();
-                        return WakeEvent::Lost(reason);
+                        return SourceEvent::Lost(reason);
                     }
                 },
             }
@@ -209,7 +142,7 @@ async fn listen(connection: &mut TaskConnection, heard: &mut Instant) -> Result<
                 return Err(Loss::open(reason));
             }
         }
-        read.map_err(|error| Loss::closed(&error.to_string()))?;
+        read.map_err(|error| Loss::closed(error.to_string()))?;
     }
 }
 

@@ -31,6 +31,7 @@ impl Announced {
             return;
         }
         self.latest = height;
+        let now = self.heights.back().map_or(now, |last| last.at.max(now));
         let since_told = self.told_at.map(|told_at| now.saturating_sub(told_at));
         let resolution = resolution.map(|open| open.min(since_told.unwrap_or(open)));
         if resolution.is_none() {

@@ -1,5 +1,10 @@
 //! Every block of a chain, once, in order: what a follower tells and how it works, whatever the chain.
 
+mod announced;
+mod engine;
+mod forecast;
+mod source;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +14,11 @@ use tokio::sync::mpsc;
 
 use crate::client::{AnswerLimit, ClientOptions, Gas, HeaderTime};
 use crate::connection::Trust;
+
+pub use self::engine::FollowerWorker;
+pub use self::source::{
+    BlockAnswer, BlockSource, ChainStatus, Loss, Question, SourceBlock, SourceEvent,
+};
 
 /// Where a follower begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,4 @@
-//! What a follower does.
-
-mod delivery;
+//! Follows one chain: asks its source, stamps what it announces, and delivers its blocks.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -12,34 +10,30 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::announced::Announced;
-use super::fetch::{CodeSources, Fetched, fetch_block, fetch_codes};
 use super::forecast::Forecast;
-use super::wake::{Loss, Wake, WakeEvent};
-use crate::client::{BlockContent, Client, Status};
-use rpc::{
-    Backoff, ClientError, FollowError, FollowEvent, FollowOptions, Height, Query, Transport,
-    finished,
+use super::source::{
+    BlockAnswer, BlockSource, ChainStatus, Loss, Question, SourceBlock, SourceEvent,
 };
+use super::{Backoff, FollowError, FollowEvent, FollowOptions, FollowedBlock, Follower, Height};
 
-/// The side of a follower that works; see [`follow`](super::follow).
+/// The side of a follower that works, for any chain.
 ///
 /// One task does everything: it stamps announcements as they arrive, asks for one block after the
-/// other, and hands events over as the reader takes them.
-pub struct FollowerWorker<C> {
-    client: Client,
+/// other, and hands events over as the reader takes them. Every height is delivered once and in order, however
+/// the node and its announcements come and go; what cannot be delivered is named.
+#[derive(Debug)]
+pub struct FollowerWorker<S, C> {
+    source: S,
     options: FollowOptions,
     clock: C,
     sender: mpsc::Sender<FollowEvent>,
     shutdown: CancellationToken,
-    wake: Wake,
     subscribed: bool,
     reachable: bool,
     /// Whether the reader was told of the present outage.
     told_lost: bool,
     /// Whether the reader was told that nothing is announced.
     told_unsubscribed: bool,
-    /// Whether results are still asked for.
-    results: bool,
     /// The height to deliver next; known once the node was reached.
     next: Option<u64>,
     announced: Announced,
@@ -56,38 +50,21 @@ pub struct FollowerWorker<C> {
     withheld: u32,
     outbox: VecDeque<FollowEvent>,
     failed: bool,
-    status: Option<Query<StatusAnswer>>,
+    /// The status is being asked for: since when, and the highest block that was known then.
+    status: Option<(Nanos, u64)>,
     status_at: Instant,
     status_backoff: Backoff,
     /// When the last status that was answered was asked for.
     asked: Option<Nanos>,
     forecast: Forecast,
-    fetch: Option<Query<(u64, Fetched)>>,
+    /// The block that is being asked for.
+    fetch: Option<u64>,
     fetch_at: Instant,
     fetch_backoff: Backoff,
-    /// The next block, while its codes are not known.
-    held: Option<BlockWithoutCodes>,
-    /// How often its codes were refused.
-    refusals: u32,
-    buffer: Vec<u8>,
-}
-
-struct StatusAnswer {
-    result: Result<Status, ClientError>,
-    /// When the question was asked.
-    asked: Nanos,
-    /// The highest block known when the question was asked.
-    known: u64,
-}
-
-/// A block whose codes are to be found.
-struct BlockWithoutCodes {
-    block: Box<BlockContent>,
-    /// When they are asked for at the latest: the header of the next block answers before, for less.
-    ask_at: Instant,
 }
 
 /// What the next block must follow.
+#[derive(Debug)]
 struct Last {
     height: u64,
     hash: Option<[u8; 32]>,
@@ -95,31 +72,30 @@ struct Last {
 }
 
 enum Step {
-    Wake(WakeEvent),
-    Status(StatusAnswer),
-    Fetched(u64, Fetched),
+    Source(SourceEvent),
     Sent,
     Tick,
     Due,
     End,
 }
 
-impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
-    pub(super) fn new(
-        client: Client,
+impl<S: BlockSource, C: Fn() -> Nanos + Send> FollowerWorker<S, C> {
+    /// Prepares to follow the chain of a source. Nothing happens until the caller runs the worker
+    /// ([`run`](Self::run)), which ends with `shutdown` or with the [`Follower`].
+    ///
+    /// `clock` must never go backwards.
+    pub fn new(
+        source: S,
         options: FollowOptions,
         clock: C,
-        sender: mpsc::Sender<FollowEvent>,
         shutdown: CancellationToken,
-    ) -> Self {
-        let endpoint = client.endpoint().with_transport(Transport::Ws);
+    ) -> (Follower, Self) {
+        let (sender, events) = mpsc::channel(options.events.max(1));
         let now = Instant::now();
-        Self {
-            wake: Wake::new(endpoint, options.trust.clone(), options.max_backoff),
-            results: true,
+        let worker = Self {
             status_backoff: Backoff::new(options.max_backoff),
             fetch_backoff: Backoff::new(options.max_backoff),
-            client,
+            source,
             options,
             clock,
             sender,
@@ -145,14 +121,12 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
             forecast: Forecast::default(),
             fetch: None,
             fetch_at: now,
-            held: None,
-            refusals: 0,
-            buffer: Vec::new(),
-        }
+        };
+        (Follower::new(events), worker)
     }
 
-    /// Works until shutdown, until the [`Follower`](rpc::Follower) is dropped, or until it
-    /// cannot go on ([`FollowEvent::Failed`]).
+    /// Works until shutdown, until the [`Follower`] is dropped, or until it cannot go on
+    /// ([`FollowEvent::Failed`]).
     ///
     /// # Cancel safety
     /// Dropping the future ends the follower; events that were not handed over are lost.
@@ -163,15 +137,13 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
             if self.failed && self.outbox.is_empty() {
                 return;
             }
-            self.start_queries();
+            self.ask();
             let due = self.due();
             let step = tokio::select! {
                 biased;
                 () = self.shutdown.cancelled() => Step::End,
                 () = self.sender.closed() => Step::End,
-                event = self.wake.next(), if self.outbox.len() < MAX_OUTBOX => Step::Wake(event),
-                answer = finished(&mut self.status) => Step::Status(answer),
-                (height, fetched) = finished(&mut self.fetch) => Step::Fetched(height, fetched),
+                event = self.source.next(), if self.outbox.len() < MAX_OUTBOX => Step::Source(event),
                 permit = self.sender.reserve(), if !self.outbox.is_empty() => {
                     if let (Ok(permit), Some(event)) = (permit, self.outbox.pop_front()) {
                         permit.send(event);
@@ -185,82 +157,64 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
                 Step::End => return,
                 Step::Sent | Step::Due => {}
                 Step::Tick => self.give_watermark(),
-                _ if self.failed => {}
-                Step::Wake(event) => self.on_wake(event),
-                Step::Status(answer) => self.on_status(answer),
-                Step::Fetched(height, fetched) => self.on_fetched(height, fetched),
+                Step::Source(event) => {
+                    if !self.failed {
+                        self.on_event(event);
+                    }
+                }
             }
         }
     }
 
+    /// Whether nothing more is asked for at present.
+    fn rests(&self) -> bool {
+        self.failed || self.outbox.len() >= ENOUGH_OUTBOX
+    }
+
     /// Asks what is due and not being asked.
-    fn start_queries(&mut self) {
-        if self.failed || self.outbox.len() >= ENOUGH_OUTBOX {
+    fn ask(&mut self) {
+        if self.rests() {
             return;
         }
         let now = Instant::now();
         if self.status.is_none() && self.status_at <= now {
-            let (client, known) = (self.client.clone(), self.announced.latest());
             let asked = (self.clock)();
-            self.status = Some(Box::pin(async move {
-                StatusAnswer {
-                    result: client.status().await,
-                    asked,
-                    known,
-                }
-            }));
+            self.status = Some((asked, self.announced.latest()));
+            self.source.ask(Question::Status(asked));
         }
-        if self.fetch.is_none() && self.fetch_due().is_some_and(|due| due <= now) {
-            self.start_fetch();
+        if let Some(height) = self.wanted()
+            && self.fetch_at <= now
+        {
+            self.fetch = Some(height);
+            self.source.ask(Question::Block(height));
         }
     }
 
-    fn start_fetch(&mut self) {
-        let (client, buffer) = (self.client.clone(), std::mem::take(&mut self.buffer));
-        if let Some(BlockWithoutCodes { block, .. }) = self.held.take() {
-            let height = block.height;
-            let sources = CodeSources {
-                next_header: self.announced.latest() > height && !self.is_asked_at_once(&block),
-                results: self.results,
-            };
-            let query = async move { (height, fetch_codes(client, block, sources, buffer).await) };
-            self.fetch = Some(Box::pin(query));
-        } else if let Some(height) = self.next {
-            let query = async move { (height, fetch_block(client, height, buffer).await) };
-            self.fetch = Some(Box::pin(query));
-        }
+    /// The next block, if the node has it and it is not being asked for.
+    fn wanted(&self) -> Option<u64> {
+        let next = self.next.filter(|_| self.fetch.is_none())?;
+        (next <= self.announced.latest()).then_some(next)
     }
 
-    /// When the next block, or the codes of the one that is held, may be asked for.
-    fn fetch_due(&self) -> Option<Instant> {
-        let next = self.next?;
-        let latest = self.announced.latest();
-        match &self.held {
-            None => (next <= latest).then_some(self.fetch_at),
-            Some(_) if self.refusals == 0 && next < latest => Some(self.fetch_at),
-            Some(held) => Some(held.ask_at),
-        }
-    }
-
-    /// When a query will be due that is not being asked.
+    /// When a question will be due that is not being asked.
     fn due(&self) -> Instant {
         let mut due = Instant::now() + Duration::from_secs(3600);
-        if self.failed || self.outbox.len() >= ENOUGH_OUTBOX {
+        if self.rests() {
             return due;
         }
         if self.status.is_none() {
             due = due.min(self.status_at);
         }
-        if self.fetch.is_none() {
-            due = due.min(self.fetch_due().unwrap_or(due));
+        if self.wanted().is_some() {
+            due = due.min(self.fetch_at);
         }
         due
     }
 
-    fn on_wake(&mut self, event: WakeEvent) {
+    fn on_event(&mut self, event: SourceEvent) {
         let now = Instant::now();
         match event {
-            WakeEvent::Open => {
+            SourceEvent::Open => {
                 self.subscribed = true;
                 self.told_unsubscribed = false;
                 // What was missed while nobody listened.
@@ -272,7 +226,7 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
                     });
                 }
             }
-            WakeEvent::Height(height) => {
+            SourceEvent::Height(height) => {
                 let known = self.announced.latest();
                 self.announced.announce(height, (self.clock)(), None);
                 // A longer chain answers what the status would. A shorter one, which announces its blocks as well,
@@ -283,30 +237,38 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
                     Ordering::Less => self.status_at = self.status_at.min(now),
                 }
             }
-            WakeEvent::Refused(reason) => {
+            SourceEvent::NewBlock => self.status_at = now,
+            SourceEvent::Refused(reason) => {
                 // A node that does not answer at all is told of as lost.
                 if self.reachable && !std::mem::replace(&mut self.told_unsubscribed, true) {
                     self.tell(FollowEvent::Unsubscribed { reason });
                 }
             }
-            WakeEvent::Lost(loss) => {
+            SourceEvent::Lost(loss) => {
                 self.subscribed = false;
                 self.lose(loss);
                 self.status_at = now;
             }
+            SourceEvent::Unanswered(loss) => self.lose(loss),
+            SourceEvent::Told(event) => self.tell(event),
+            SourceEvent::Status(answer) => self.on_status(answer),
+            SourceEvent::Block(answer) => self.on_block(answer),
         }
     }
 
-    fn on_status(&mut self, answer: StatusAnswer) {
-        match answer.result {
+    fn on_status(&mut self, answer: Result<ChainStatus, Loss>) {
+        let Some((asked, known)) = self.status.take() else {
+            return;
+        };
+        match answer {
             Ok(status) => {
                 self.status_backoff.reset();
-                self.learn(&status, answer.known);
-                self.asked = Some(answer.asked);
+                self.learn(&status, known);
+                self.asked = Some(asked);
                 self.plan_status();
             }
-            Err(error) => {
-                self.lose(Loss::of(&error));
+            Err(loss) => {
+                self.lose(loss);
                 self.status_at = Instant::now() + self.status_backoff.pause();
             }
         }
@@ -314,15 +276,16 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
 
     fn plan_status(&mut self) {
         let now = Instant::now();
-        self.status_at = match self.subscribed && self.shrunk == 0 {
-            true => now + self.options.quiet_interval,
-            false => self.forecast.next_poll(now, self.options.poll_interval),
+        self.status_at = if self.subscribed && self.shrunk == 0 {
+            now + self.options.quiet_interval
+        } else {
+            self.forecast.next_poll(now, self.options.poll_interval)
         };
     }
 
     /// Takes in what the node says about itself. `known` is the highest block that was known
     /// before it was asked.
-    fn learn(&mut self, status: &Status, known: u64) {
+    fn learn(&mut self, status: &ChainStatus, known: u64) {
         if let Some(last) = self
             .last
             .as_ref()
@@ -331,10 +294,10 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
             return self.fail(FollowError::OtherChain {
                 before: last.chain_id.clone(),
                 now: status.chain_id.clone(),
-                latest: status.latest_block_height,
+                latest: status.latest,
             });
         }
-        let latest = status.latest_block_height;
+        let latest = status.latest;
         if latest < known {
             // Behind one address there may be several nodes, one a little late: only a chain that
             // stays short was reset.
@@ -350,9 +313,13 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
             return;
         }
         self.shrunk = 0;
-        let now = (self.clock)();
-        let resolution = self.asked.map(|asked| now.saturating_sub(asked));
-        self.announced.announce(latest, now, resolution);
+        if let Some(at) = status.announced {
+            self.announced.announce(latest, at, None);
+        } else {
+            let now = (self.clock)();
+            let resolution = self.asked.map(|asked| now.saturating_sub(asked));
+            self.announced.announce(latest, now, resolution);
+        }
         self.forecast.found(latest, Instant::now());
         let next = match (self.next, self.options.from) {
             (Some(next), _) => next,
@@ -372,8 +339,8 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
                 subscribed: self.subscribed,
             });
         }
-        let earliest = status.earliest_block_height;
-        if earliest > next && self.fetch.is_none() && self.held.is_none() {
+        let earliest = status.earliest;
+        if earliest > next && self.fetch.is_none() {
             self.tell(FollowEvent::Missing {
                 first: next,
                 last: earliest - 1,
@@ -383,8 +350,8 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
         self.tell_if_caught_up();
     }
 
-    /// Says up to when everything was handed over. Every stamp is taken by this task, so whatever
-    /// is stamped later is not earlier than the clock now.
+    /// Says up to when everything was handed over. Whatever is stamped later is not earlier than the clock now, but
+    /// for what the source holds.
     fn give_watermark(&mut self) {
         if self.failed || !self.outbox.is_empty() {
             return;
@@ -397,9 +364,102 @@ impl<C: Fn() -> Nanos + Send> FollowerWorker<C> {
             }
             None => (self.clock)(),
         };
+        let held = self.source.holds_since();
+        let level = held.map_or(level, |since| since.min(level));
         if level > self.watermark {
             self.watermark = level;
             self.tell(FollowEvent::Watermark(level));
+        }
+    }
+
+    fn on_block(&mut self, answer: BlockAnswer) {
+        let Some(height) = self.fetch.take() else {
+            return;
+        };
+        match answer {
+            BlockAnswer::Found(block) => {
+                self.withheld = 0;
+                if let Err(error) = self.follows(&block) {
+                    return self.fail(error);
+                }
+                self.fetch_backoff.reset();
+                return self.deliver(*block);
+            }
+            BlockAnswer::Absent(status, _) if status.latest < height => {
+                // It was announced and is not there: the announcement came from another node,
+                // or from a chain that is gone. `learn` tells which.
+                self.learn(&status, self.announced.latest());
+            }
+            BlockAnswer::Absent(status, said) => {
+                self.learn(&status, 0);
+                self.withhold(height, &said);
+            }
+            BlockAnswer::Unknown(loss) => self.lose(loss),
+        }
+        self.fetch_at = Instant::now() + self.fetch_backoff.pause();
+    }
+
+    /// A block that the node has by its own account was not given, and it said this instead.
+    fn withhold(&mut self, height: u64, said: &str) {
+        self.withheld += 1;
+        // It may be gone by now: then the next one is asked for.
+        if self.withheld >= WITHHELD_LIMIT && self.next == Some(height) {
+            let reason = format!("it has block {height} and does not give it: {said}");
+            self.lose(Loss::unread(reason));
+        }
+    }
+
+    /// Checks a block against the one delivered before it.
+    fn follows(&self, block: &SourceBlock) -> Result<(), FollowError> {
+        let Some(last) = &self.last else {
+            return Ok(());
+        };
+        let height = block.content.height;
+        if last.chain_id != block.chain_id {
+            return Err(FollowError::OtherChain {
+                before: last.chain_id.clone(),
+                now: block.chain_id.clone(),
+                latest: height,
+            });
+        }
+        let known = last.hash.is_some() && block.last_hash.is_some();
+        if known && last.height + 1 == height && last.hash != block.last_hash {
+            return Err(FollowError::Replaced { height });
+        }
+        Ok(())
+    }
+
+    fn deliver(&mut self, block: SourceBlock) {
+        let height = block.content.height;
+        if let Some(reason) = block.codes_unavailable {
+            self.tell(FollowEvent::CodesUnavailable { height, reason });
+        }
+        let heard = self.announced.first_of(height);
+        let observed = heard.map_or_else(|| (self.clock)(), |heard| heard.at);
+        self.last_observed = observed.max(self.last_observed);
+        self.announced.forget_to(height);
+        self.next = Some(height + 1);
+        self.last = Some(Last {
+            height,
+            hash: block.hash,
+            chain_id: block.chain_id,
+        });
+        self.behind |= self.announced.latest() > height;
+        self.tell(FollowEvent::Block(FollowedBlock {
+            observed: self.last_observed,
+            resolution: heard.and_then(|heard| heard.resolution),
+            ..block.content
+        }));
+        self.tell_if_caught_up();
+    }
+
+    fn tell_if_caught_up(&mut self) {
+        let Some(next) = self.next else { return };
+        if self.behind && next > self.announced.latest() {
+            self.behind = false;
+            self.tell(FollowEvent::CaughtUp {
+                height: self.announced.latest(),
+            });
         }
     }
 
@@ -434,6 +494,6 @@ const ENOUGH_OUTBOX: usize = 4;
 /// With this many events waiting announcements are left in the socket.
 const MAX_OUTBOX: usize = 64;
 /// A block is announced a moment before it can be had.
-pub(super) const WITHHELD_LIMIT: u32 = 5;
+const WITHHELD_LIMIT: u32 = 5;
 /// So many answers in a row must show a shorter chain before it counts as reset.
 const SHRUNK_LIMIT: u32 = 5;

@@ -1,0 +1,152 @@
+//! What a chain brings to its follower.
+
+use pacing::Nanos;
+
+use super::{FollowEvent, FollowedBlock};
+use crate::client::ClientError;
+
+/// A node, asked and listened to by a [`FollowerWorker`](super::FollowerWorker).
+///
+/// At most one question of each kind is under way.
+pub trait BlockSource: Send {
+    /// Begins to ask. The answer comes from [`next`](Self::next): a [`SourceEvent::Status`] or a
+    /// [`SourceEvent::Block`].
+    fn ask(&mut self, question: Question);
+
+    /// The next event.
+    ///
+    /// # Cancel safety
+    /// All progress is in `self`: nothing is lost when the future is dropped.
+    fn next(&mut self) -> impl Future<Output = SourceEvent> + Send;
+
+    /// The earliest instant that an event which was not handed over yet may carry; `None` for a source that
+    /// stamps nothing itself, or holds nothing.
+    fn holds_since(&self) -> Option<Nanos> {
+        None
+    }
+}
+
+/// What a source is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Which blocks the node has. It is asked at this instant.
+    Status(Nanos),
+    /// The block of this height.
+    Block(u64),
+}
+
+/// What a source tells.
+#[derive(Debug)]
+pub enum SourceEvent {
+    /// New blocks will be announced.
+    Open,
+    /// The node announced this block.
+    Height(u64),
+    /// The node announced a block, and only its status says which.
+    NewBlock,
+    /// New blocks cannot be announced, for this reason; the source tries again.
+    Refused(String),
+    /// New blocks are not announced any more; the source tries again.
+    Lost(Loss),
+    /// A question that the source asks by itself was not answered; it tries again.
+    Unanswered(Loss),
+    /// Something that only this chain has; it is passed on.
+    Told(FollowEvent),
+    /// The answer to [`Question::Status`].
+    Status(Result<ChainStatus, Loss>),
+    /// The answer to [`Question::Block`].
+    Block(BlockAnswer),
+}
+
+/// Which blocks a node has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChainStatus {
+    /// The chain it is on; empty where a chain has no name.
+    pub chain_id: String,
+    /// The highest block that may be delivered; 0 = none.
+    pub latest: u64,
+    /// The lowest block that it has; 0 or 1 when it has not thrown any away.
+    pub earliest: u64,
+    /// When the node announced the highest one, if it did.
+    pub announced: Option<Nanos>,
+}
+
+/// The answer to a question for a block.
+#[derive(Debug)]
+pub enum BlockAnswer {
+    /// The block.
+    Found(Box<SourceBlock>),
+    /// The node says it has no such block: what it has instead, and what it said.
+    Absent(ChainStatus, String),
+    /// No answer.
+    Unknown(Loss),
+}
+
+/// A block as a source gives it.
+#[derive(Debug, Default)]
+pub struct SourceBlock {
+    /// Its content; the worker adds when it was observed.
+    pub content: FollowedBlock,
+    /// The chain it belongs to, as in [`ChainStatus::chain_id`].
+    pub chain_id: String,
+    /// Its own hash.
+    pub hash: Option<[u8; 32]>,
+    /// The hash of the block before, where that is to be checked.
+    pub last_hash: Option<[u8; 32]>,
+    /// Why the codes of its transactions are not known, if they cannot be had.
+    pub codes_unavailable: Option<String>,
+}
+
+/// Why something was lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// What happened.
+    pub reason: String,
+    /// Whether the connection ended, as when the node stops.
+    pub closed: bool,
+    /// Whether a block was asked for, and something else came.
+    pub unread: bool,
+}
+
+impl Loss {
+    /// The node fell silent, or ended no more than the announcements.
+    pub fn open(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            closed: false,
+            unread: false,
+        }
+    }
+
+    /// A connection ended.
+    pub fn closed(reason: impl Into<String>) -> Self {
+        Self {
+            closed: true,
+            ..Self::open(reason)
+        }
+    }
+
+    /// A block is not given.
+    pub fn unread(reason: impl Into<String>) -> Self {
+        Self {
+            unread: true,
+            ..Self::open(reason)
+        }
+    }
+
+    /// A query that failed.
+    pub fn of(error: &ClientError) -> Self {
+        Self {
+            closed: matches!(error, ClientError::Unreachable { .. }),
+            ..Self::open(error.to_string())
+        }
+    }
+
+    /// A query for a block that failed.
+    pub fn of_block(error: &ClientError) -> Self {
+        Self {
+            unread: error.is_an_answer(),
+            ..Self::of(error)
+        }
+    }
+}
