@@ -27,6 +27,10 @@ pub fn place_of_phase(text: &str) -> Option<String> {
     file.phases.iter().find_map(|phase| {
         let keys = phase.get_ref();
         let message = wrong(keys.iter())?;
+        if let Some((key, value)) = mistyped_kind(&message, keys) {
+            let said = format!("unknown field `{}`, expected `profile`", key.get_ref());
+            return Some(point_at(text, key.span().start..value.span().end, &said));
+        }
         let is_kind = |key: &Spanned<String>| key.get_ref() == "profile";
         // Alone beside the phase's kind, the key at fault is still wrong in the same way; the kind
         // itself is, when it is unknown, before all others.
@@ -42,6 +46,18 @@ pub fn place_of_phase(text: &str) -> Option<String> {
         });
         Some(point_at(text, span, &message))
     })
+}
+
+/// The key that was to be the kind of a phase without one.
+fn mistyped_kind<'a>(
+    message: &str,
+    keys: &'a Keys,
+) -> Option<(&'a Spanned<String>, &'a Spanned<Value>)> {
+    let is_near = |(key, _): &(&Spanned<String>, _)| {
+        key.get_ref().starts_with("pro") && nearest(key.get_ref(), ["profile"]).is_some()
+    };
+    let mut near = keys.iter().filter(is_near);
+    near.next().filter(|_| message == "missing field `profile`")
 }
 
 /// Why these keys make no phase.
@@ -96,8 +112,14 @@ pub fn with_suggestion(message: &str, flattened: &[&str]) -> String {
     if known.is_empty() {
         known.extend(flattened);
     }
-    match nearest(unknown, known) {
-        Some(key) => format!("{}\ndid you mean `{key}`?", message.trim_end()),
-        None => message.trim_end().into(),
-    }
+    let Some(key) = nearest(unknown, known) else {
+        return message.trim_end().into();
+    };
+    // The one that was meant stands in place of all there are.
+    let before = message.split("unknown field `").next().unwrap_or_default();
+    let mut after = rest.lines();
+    after.next();
+    let said = format!("{before}unknown field `{unknown}`; did you mean `{key}`?");
+    let lines: Vec<&str> = std::iter::once(said.as_str()).chain(after).collect();
+    lines.join("\n").trim_end().into()
 }

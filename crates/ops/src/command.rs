@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 pub use clap_complete::Shell;
 
@@ -47,7 +48,19 @@ pub fn failed(error: impl Into<anyhow::Error>) -> CommandError {
 /// # Errors
 /// There is nothing to execute: the exit code.
 pub fn parse<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<C, ExitCode> {
+    parse_with(arguments, &[])
+}
+
+/// As [`parse`]; for a flag that is unknown and among `brought`, from other programs, it says what is meant here.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_with<C: Parser>(
+    arguments: impl IntoIterator<Item = OsString>,
+    brought: &[(&str, &str)],
+) -> Result<C, ExitCode> {
     C::try_parse_from(arguments).map_err(|error| {
+        let error = explained(error, brought);
         // clap prints help and version to stdout, everything else to stderr.
         let _ = error.print();
         ExitCode::from(if error.use_stderr() {
@@ -56,6 +69,22 @@ pub fn parse<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result
             exit::DONE
         })
     })
+}
+
+/// With what is meant here by a flag of other programs.
+fn explained(mut error: clap::Error, brought: &[(&str, &str)]) -> clap::Error {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let name = given.split(['=', ' ']).next().unwrap_or_default();
+    let meant = brought.iter().find(|(flag, _)| *flag == name);
+    if let (Some((_, meant)), ErrorKind::UnknownArgument) = (meant, error.kind()) {
+        // The likest flag of this program is another word.
+        error.remove(ContextKind::SuggestedArg);
+        let tips = vec![(*meant).to_owned().into()];
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    error
 }
 
 /// The exit code of what a command did; an error goes to stderr, each line headed by the program's
@@ -177,6 +206,27 @@ mod tests {
         let wrong = parsed(&["--depth"]).unwrap_err();
         assert_eq!(wrong, ExitCode::from(exit::USAGE));
         assert!(parsed(&["guard"]).unwrap().command.is_some());
+    }
+
+    #[test]
+    fn a_flag_of_another_program_is_answered_with_the_right_one_and_a_typing_error_as_before() {
+        let brought = [
+            ("--heights", "say --height once for each"),
+            ("-R", "it is --height"),
+        ];
+        let said = |flag: &str| {
+            let error = Cli::try_parse_from(["tide", flag]).unwrap_err();
+            explained(error, &brought).to_string()
+        };
+        let text = said("--heights=3");
+        assert!(text.contains("tip: say --height once for each"), "{text}");
+        assert!(!text.contains("similar"), "{text}");
+        assert!(said("-R").contains("tip: it is --height"), "{}", said("-R"));
+        let text = said("--hight");
+        assert!(
+            text.contains("similar") && text.contains("--height"),
+            "{text}"
+        );
     }
 
     #[test]

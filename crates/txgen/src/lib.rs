@@ -15,6 +15,7 @@ pub mod cli;
 pub mod command;
 pub mod compare;
 mod devnode_command;
+mod doctor;
 mod drain;
 pub mod exit;
 pub mod folder;

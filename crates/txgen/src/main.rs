@@ -3,11 +3,11 @@
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
-use ops::command::{conclude, parse};
+use ops::command::{conclude, parse_with};
 
 fn main() -> ExitCode {
     let arguments = txgen::tm_bench::with_two_dashes(std::env::args_os());
-    let cli = match parse(arguments) {
+    let cli = match parse_with(arguments, txgen::cli::BROUGHT) {
         Ok(cli) => cli,
         Err(code) => return code,
     };

@@ -34,6 +34,9 @@ use record::{Record, RunEnd};
 
 /// Plays the runs of a scenario file.
 pub(crate) fn play(args: RunArgs) -> Result<u8, CommandError> {
+    if args.list {
+        return Ok(print(&crate::scenario::list()));
+    }
     let ci = Ci::open("txgen run", &args.settings.alone().ci)?;
     match args.settings.alone().dry_run {
         true => play_all(args).map(|(_, code)| code),
@@ -43,7 +46,8 @@ pub(crate) fn play(args: RunArgs) -> Result<u8, CommandError> {
 
 fn play_all(args: RunArgs) -> Result<(CiReport, u8), CommandError> {
     let options = options(&args).map_err(usage)?;
-    let script = Script::load(&args.scenario, &options).map_err(usage)?;
+    let scenario = args.scenario.clone().unwrap_or_default();
+    let script = Script::load(&scenario, &options).map_err(usage)?;
     let runs = prepare(&script, &args.settings, fresh_seed()).map_err(usage)?;
     if args.settings.alone().dry_run {
         return Ok((CiReport::default(), print(&dry_run(&script, &runs))));

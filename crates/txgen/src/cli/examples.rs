@@ -24,8 +24,16 @@ pub(super) const FLOOD: &str = examples![
     "txgen flood --concurrency 256 --count 200000 --transport ws --endpoints ws://127.0.0.1:26657"
 ];
 pub(super) const RUN: &str = examples![
-    "txgen run config/phases.toml"
+    "txgen run phases"
     "txgen run config/sentinel-ab.toml --scale 0.01 --node builtin --only direct"
+];
+pub(super) const DOCTOR: &str = examples![
+    "txgen doctor"
+    "txgen doctor http://127.0.0.1:26657"
+];
+pub(super) const INIT: &str = examples![
+    "txgen init rate --endpoint http://127.0.0.1:26657"
+    "txgen init hold --workload cosmos-send --out load.toml"
 ];
 pub(super) const SEARCH: &str = examples![
     "txgen search --endpoints http://127.0.0.1:26657"

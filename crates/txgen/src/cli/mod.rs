@@ -3,6 +3,7 @@
 mod ab;
 mod analysis;
 mod examples;
+mod first_steps;
 mod search;
 mod tm_bench;
 
@@ -23,6 +24,7 @@ pub use crate::settings::{GivenSettings, Settings, Share};
 pub use ab::{AbArgs, AbLoad};
 pub use analysis::{AnalyseArgs, BitRate, CompareArgs, CompareFormat, MergeArgs, RecordArgs};
 pub use chain::Admission;
+pub use first_steps::{BROUGHT, DoctorArgs, InitArgs, Question};
 pub use search::{PointArgs, Rates, SearchArgs};
 pub use tm_bench::{TmBenchArgs, TmBenchFormat};
 
@@ -64,7 +66,13 @@ pub enum Command {
     /// The target sets the pace here, so this finds a ceiling, not a latency under a given load.
     #[command(before_long_help = examples::FLOOD)]
     Flood(FloodArgs),
-    /// Play a scenario file (see config/ for one of each kind and for the published studies).
+    /// Say what this machine and a node can show, and what to change. Sends no transaction.
+    #[command(before_long_help = examples::DOCTOR)]
+    Doctor(DoctorArgs),
+    /// Write a commented scenario file for a question.
+    #[command(before_long_help = examples::INIT)]
+    Init(InitArgs),
+    /// Play a scenario: a file, or one inside the program by its name (--list).
     ///
     /// Flags given here override the file's settings table. A file with cases or a matrix makes a
     /// campaign: a folder with a run folder for each run, campaign.json and one report.
@@ -244,8 +252,12 @@ pub struct FloodArgs {
 /// `txgen run`
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// The scenario file (TOML).
-    pub scenario: PathBuf,
+    /// The scenario: a TOML file, or a name of --list.
+    #[arg(required_unless_present = "list")]
+    pub scenario: Option<PathBuf>,
+    /// List the scenarios that are inside the program.
+    #[arg(long, exclusive = true)]
+    pub list: bool,
     /// Play it this much smaller: durations and counts times the factor, rates as they are
     #[arg(long, value_name = "FACTOR", allow_hyphen_values = true)]
     pub scale: Option<Scale>,

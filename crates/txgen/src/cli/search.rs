@@ -61,7 +61,7 @@ pub struct PointArgs {
     /// What a sustained rate keeps, e.g. 'commit.p95<5s'
     ///
     /// A rate that breaks it is not sustained. May be repeated. The grammar is that of --threshold.
-    #[arg(long, value_name = "CONDITION")]
+    #[arg(long, value_name = "CONDITION", value_parser = Threshold::parse_kept)]
     pub slo: Vec<Threshold>,
     /// How long a rate is offered
     ///

@@ -81,10 +81,14 @@ pub(super) fn record_error(
     summary: &Summary,
     rows: Option<RecordError>,
     written: io::Result<()>,
+    has_page: bool,
 ) -> Option<RunError> {
     let mut files = summary.recorder.incomplete_files.clone();
     if written.is_err() {
         files.push("summary.json".into());
+    }
+    if !has_page {
+        files.push("report.html".into());
     }
     let source = match (rows, written) {
         (Some(error), _) => error.into(),
@@ -125,7 +129,7 @@ mod tests {
         let recorder = Recorder::new(RecorderConfig::new(0, 1, 0), plan, writers);
         let mut summary = recorder.finish(RunEnd::default()).summary;
         let mut full = File::options().write(true).open("/dev/full").unwrap();
-        let error = record_error(&summary, None, summary.write_to(&mut full)).unwrap();
+        let error = record_error(&summary, None, summary.write_to(&mut full), true).unwrap();
         assert_eq!(
             error.to_string(),
             "the record is incomplete: summary.json cannot be used"
@@ -138,8 +142,12 @@ mod tests {
                 .contains("No space left")
         );
         summary.recorder.incomplete_files = vec!["txs.csv".into()];
-        let error = record_error(&summary, None, summary.write_to(&mut full)).unwrap();
-        assert!(error.to_string().contains("txs.csv, summary.json"));
-        assert!(record_error(&summary, None, summary.write_to(&mut io::sink())).is_none());
+        let error = record_error(&summary, None, summary.write_to(&mut full), false).unwrap();
+        let named = "txs.csv, summary.json, report.html";
+        assert!(error.to_string().contains(named), "{error}");
+        let whole = || summary.write_to(&mut io::sink());
+        assert!(record_error(&summary, None, whole(), true).is_none());
+        // A page that cannot be drawn is a warning where the record is whole.
+        assert!(record_error(&summary, None, whole(), false).is_none());
     }
 }

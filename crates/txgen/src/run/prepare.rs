@@ -53,7 +53,7 @@ pub(super) fn prepare(
     if let Some(error) = played.trouble {
         return Err(error);
     }
-    if let Some(error) = record_error(&summary, played.finished.error, written) {
+    if let Some(error) = record_error(&summary, played.finished.error, written, true) {
         return Err(error);
     }
     if shutdown.is_requested() {

@@ -1,6 +1,7 @@
 //! What a run prints: before its first transaction, and at its end.
 
 use std::fs::File;
+use std::path::PathBuf;
 
 use rpc::BroadcastMethod;
 
@@ -80,11 +81,10 @@ pub(super) fn conclude(
         ..
     } = played;
     let summary = finished.summary;
-    let record = record_error(
-        &summary,
-        finished.error,
-        summary.write_to(&mut summary_file),
-    );
+    let written = summary.write_to(&mut summary_file);
+    drop(summary_file);
+    let page = recorded::write_html_after_run(folder.path());
+    let record = record_error(&summary, finished.error, written, page.is_ok());
     let document = serde_json::to_value(&summary).unwrap_or_default();
     let thresholds: Vec<ThresholdVerdict> = plan
         .thresholds
@@ -102,8 +102,7 @@ pub(super) fn conclude(
         }
         display.result(&text);
     }
-    drop(summary_file);
-    draw(folder, words, display);
+    show(page, folder, words, display);
     match record {
         Some(error) => Err(error),
         None => Ok(Outcome {
@@ -115,9 +114,10 @@ pub(super) fn conclude(
     }
 }
 
-/// Writes `report.html`. The run is recorded whatever comes of it, and `txgen report` draws it again.
-fn draw(folder: &RunFolder, words: Words, display: &mut Display) {
-    match recorded::write_html_after_run(folder.path()) {
+/// Names `report.html`, or says why there is none. The run is recorded whatever comes of it, and `txgen report` draws it
+/// again.
+fn show(page: anyhow::Result<PathBuf>, folder: &RunFolder, words: Words, display: &mut Display) {
+    match page {
         Ok(page) if words == Words::All => {
             display.result(&format!("report       {}\n", page.display()));
         }

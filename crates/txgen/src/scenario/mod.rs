@@ -4,13 +4,14 @@
 //! and how often: cases and matrices make many runs of one file.
 
 mod grid;
+mod init;
 mod node;
 mod place;
+mod preset;
 mod script;
 #[cfg(test)]
 mod tests;
 
-use std::fs;
 use std::num::NonZeroU32;
 use std::path::Path;
 
@@ -26,7 +27,9 @@ use crate::settings::Settings;
 use grid::{Axis, Case};
 use harness::Phase;
 pub use harness::Scale;
+pub(crate) use init::init;
 pub(crate) use place::with_suggestion;
+pub(crate) use preset::list;
 
 pub use grid::{CampaignSection, Order, Parameter};
 pub use node::{NodeKind, NodeSection, SentinelSection};
@@ -128,8 +131,4 @@ fn settings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Settings, D::E
     let common = Settings::deserialize(Value::Table(table));
     let common = common.map_err(|error| D::Error::custom(error.message()))?;
     Ok(Settings { chains, ..common })
-}
-
-fn read(path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }

@@ -12,9 +12,8 @@ use toml::Table;
 use super::grid::{self, Cell};
 use super::place;
 use super::place::with_suggestion;
-use super::{
-    CampaignSection, NodeKind, NodeSection, Parameter, Scale, Scenario, SentinelSection, read,
-};
+use super::preset;
+use super::{CampaignSection, NodeKind, NodeSection, Parameter, Scale, Scenario, SentinelSection};
 use crate::plan::{Request, RequestedLoad};
 use crate::settings::Settings;
 
@@ -104,11 +103,11 @@ impl Script {
     /// # Errors
     /// When the file cannot be read, has unknown or illegal keys, or describes nothing to run.
     pub fn load(path: &Path, options: &ScenarioOptions) -> anyhow::Result<Self> {
-        let text = read(path)?;
+        let text = preset::read(path)?;
         Self::of(path, text, options).with_context(|| path.display().to_string())
     }
 
-    fn of(path: &Path, text: String, options: &ScenarioOptions) -> anyhow::Result<Self> {
+    pub(super) fn of(path: &Path, text: String, options: &ScenarioOptions) -> anyhow::Result<Self> {
         let (scenario, table) = parse(&text, options)?;
         let scale = options.scale.unwrap_or(Scale::ONE);
         let is_campaign = scenario.campaign.is_some()
@@ -157,7 +156,18 @@ fn name_of(path: &Path) -> String {
 /// The file as it is meant, with `--set`, beside its table.
 fn parse(text: &str, options: &ScenarioOptions) -> anyhow::Result<(Scenario, Table)> {
     // First as a whole: only then do messages name the line.
-    let placed = || place_of_phase(text).or_else(|| place::of_settings(text));
+    let placed = || {
+        // A key that is mistyped is told before one that is missing: it may be the same.
+        let found = [place_of_phase(text), place::of_settings(text)];
+        let is_typo =
+            |it: &&Option<String>| it.as_ref().is_some_and(|it| it.contains("unknown field"));
+        found
+            .iter()
+            .find(is_typo)
+            .or(found.iter().find(|it| it.is_some()))
+            .cloned()
+            .flatten()
+    };
     let written: Scenario = toml::from_str(text).map_err(|error| match placed() {
         _ if is_of_sentinel(text) => anyhow!(
             "this is a configuration of sentinel, not a scenario of txgen; `sentinel --config FILE` starts the \

@@ -227,3 +227,40 @@ fn what_is_wrong_with_a_phase_is_said_with_its_line() {
         }
     }
 }
+
+#[test]
+fn a_mistyped_key_is_told_before_one_that_is_missing() {
+    let error = |text: &str| {
+        let error = Script::of(
+            Path::new("a.toml"),
+            text.into(),
+            &ScenarioOptions::default(),
+        );
+        format!("{:#}", error.unwrap_err())
+    };
+    let phase = "[[phases]]\nprofile = \"constant\"\nrate = \"5/s\"\nduration = \"1s\"\n";
+    // Both at once: what is mistyped comes first, with its line, and without the 45 others.
+    let text = error("[[phases]]\nrate = \"5/s\"\n[settings]\nconnectoins = 4\n");
+    assert!(
+        text.contains("unknown field `connectoins`; did you mean `connections`?"),
+        "{text}"
+    );
+    assert!(
+        text.contains("line 4") && !text.contains("expected one of"),
+        "{text}"
+    );
+    let text = error("[[phases]]\nprofle = \"constant\"\nrate = \"5/s\"\n");
+    assert!(
+        text.contains("unknown field `profle`; did you mean `profile`?"),
+        "{text}"
+    );
+    assert!(text.contains("line 2"), "{text}");
+    // What is only missing is said as that; a key without a likeness has all that there are.
+    let text = error("[[phases]]\nrate = \"5/s\"\n");
+    assert!(text.contains("missing field `profile`"), "{text}");
+    let text = error(&format!("{phase}[settings]\nzzzzzzzzzz = 4\n"));
+    assert!(
+        text.contains("zzzzzzzzzz") && !text.contains("did you mean"),
+        "{text}"
+    );
+}

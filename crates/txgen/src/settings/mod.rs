@@ -204,7 +204,7 @@ pub struct Settings {
     /// A condition that must hold while the run goes on, in the grammar of --threshold; may be
     /// repeated. Once a second it is checked on everything so far, and the run ends early, drained and
     /// written, when one is broken. Exit code 99.
-    #[arg(long, value_name = "CONDITION", help_heading = RECORDING, hide_short_help = true)]
+    #[arg(long, value_name = "CONDITION", value_parser = Threshold::parse_kept, help_heading = RECORDING, hide_short_help = true)]
     #[serde(with = "text::list")]
     pub abort_on: Vec<Threshold>,
 

@@ -46,6 +46,23 @@ impl Metric {
         schema::unit(&parts).map(|unit| (Self::Path(parts), unit))
     }
 
+    /// Whether more of it is worse (`true`) or better; nothing where it is neither.
+    pub(super) fn is_worse_when_more(&self) -> Option<bool> {
+        let Self::Path(path) = self else {
+            return Some(true);
+        };
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        match path[..] {
+            ["latency_ms", _, "count" | "clamped" | "censored"] => None,
+            ["latency_ms", ..] => Some(true),
+            ["fate", "accepted" | "committed"] => Some(false),
+            ["fate", "sent"] => None,
+            ["fate", ..] | ["offered", "unsent", ..] => Some(true),
+            ["rate", "accepted_tps" | "committed_tps", ..] => Some(false),
+            _ => None,
+        }
+    }
+
     /// What the summary says of it.
     pub(super) fn measure(&self, summary: &Value) -> Option<Measured> {
         let exact = |value| Measured {

@@ -85,6 +85,27 @@ impl ThresholdVerdict {
 }
 
 impl Threshold {
+    /// Reads a condition that a good node keeps: one that only a bad one fulfils is refused, as its signs are the wrong
+    /// way round.
+    ///
+    /// # Errors
+    /// As for any condition, and then.
+    pub fn parse_kept(text: &str) -> Result<Self, String> {
+        let threshold: Self = text.parse()?;
+        let wrong = match threshold.metric.is_worse_when_more() {
+            Some(true) => [Comparison::Greater, Comparison::GreaterOrEqual],
+            Some(false) => [Comparison::Less, Comparison::LessOrEqual],
+            None => return Ok(threshold),
+        };
+        if wrong.contains(&threshold.comparison) {
+            let turned = text.replace('<', "\0").replace('>', "<").replace('\0', ">");
+            return Err(format!(
+                "{text:?} holds only while it is bad, and the condition says what is kept; write '{turned}'"
+            ));
+        }
+        Ok(threshold)
+    }
+
     /// Checks the condition on a `summary.json` document.
     pub fn check(&self, summary: &Value) -> ThresholdVerdict {
         let measured = self.metric.measure(summary);
@@ -411,6 +432,36 @@ mod tests {
             ("time.ended_s<1m", "61.5 s"),
         ] {
             assert_eq!(check(text).value_text(), value);
+        }
+    }
+
+    #[test]
+    fn a_condition_to_be_kept_that_only_a_bad_node_fulfils_is_refused() {
+        for (text, turned) in [
+            ("commit.p95>5s", "commit.p95<5s"),
+            ("accept.p99>=1s", "accept.p99<=1s"),
+            (
+                "latency_ms.commit_from_sent.p50>1s",
+                "latency_ms.commit_from_sent.p50<1s",
+            ),
+            ("failed.share>1%", "failed.share<1%"),
+            ("fate.errors>5", "fate.errors<5"),
+            ("fate.rejected_by_code.7>5", "fate.rejected_by_code.7<5"),
+            ("rate.committed_tps<500/s", "rate.committed_tps>500/s"),
+            ("fate.committed<5", "fate.committed>5"),
+        ] {
+            let refused = Threshold::parse_kept(text).unwrap_err();
+            assert!(refused.contains(&format!("write '{turned}'")), "{refused}");
+            assert!(Threshold::parse_kept(turned).is_ok(), "{turned}");
+            assert!(text.parse::<Threshold>().is_ok(), "{text}: legal in itself");
+        }
+        for either in [
+            "fate.sent<1",
+            "fate.sent>1",
+            "time.ended_s<1m",
+            "fate.errors==0",
+        ] {
+            assert!(Threshold::parse_kept(either).is_ok(), "{either}");
         }
     }
 

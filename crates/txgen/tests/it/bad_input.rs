@@ -82,8 +82,8 @@ fn settings_out_of_their_ranges() {
             "--no-follow cannot be used with 'commit.p99<5s', which is known from blocks only",
         ),
         (
-            "constant --rate 5 --no-follow --abort-on fate.pending>5",
-            "--no-follow cannot be used with 'fate.pending>5'",
+            "constant --rate 5 --no-follow --abort-on fate.pending<5",
+            "--no-follow cannot be used with 'fate.pending<5'",
         ),
         ("constant --rate 5 --size 15", "use --size 16 or more"),
         ("constant --rate 5 --size 800000", "use a smaller --size"),

@@ -19,6 +19,7 @@ mod compare;
 mod cosmos;
 mod endings;
 mod few_workers;
+mod first_steps;
 mod live;
 mod load;
 mod observe;

@@ -1,0 +1,79 @@
+//! `doctor`, `init`, scenarios inside the program, and flags that people bring from other programs.
+
+use crate::support::{Node, Place};
+
+#[test]
+fn doctor_looks_at_the_machine_and_at_a_node_and_sends_nothing() {
+    let place = Place::new();
+    let ended = place.txgen("doctor");
+    ended.expect(0);
+    for about in ["cores", "clock", "open files", "timer", "none was named"] {
+        assert!(ended.out.contains(about), "{about}: {ended}");
+    }
+    let node = Node::quick();
+    let ended = place.txgen(&format!("doctor {}", node.url()));
+    ended.expect(0);
+    for about in [
+        "on this machine",
+        "round trip",
+        "blocks",
+        "0 transactions",
+        "another machine",
+    ] {
+        assert!(ended.out.contains(about), "{about}: {ended}");
+    }
+    assert!(node.committed().is_empty());
+    // What was found of the machine is printed where the node cannot be asked.
+    let ended = place.txgen("doctor http://127.0.0.1:1");
+    ended.expect(1);
+    assert!(
+        ended.out.contains("cores") && ended.err.contains("127.0.0.1:1"),
+        "{ended}"
+    );
+    assert_eq!(place.contents(), Vec::<String>::new());
+}
+
+#[test]
+fn scenarios_inside_the_program_play_in_an_empty_folder() {
+    let place = Place::new();
+    place.txgen("run --list").expect(0).prints("constant   ");
+    place
+        .txgen("run constant --dry-run")
+        .expect(0)
+        .prints("1000/s");
+    place
+        .txgen("run constnat")
+        .expect(2)
+        .says("`txgen run constant`");
+    place.txgen("init rate").expect(0).says("scenario.toml");
+    place.txgen("init rate").expect(2).says("--out");
+    place.txgen("run scenario.toml --dry-run").expect(0);
+    assert_eq!(place.contents(), ["scenario.toml"]);
+}
+
+#[test]
+fn flags_of_other_programs_are_answered_with_those_of_this_one() {
+    let place = Place::new();
+    for (line, meant) in [
+        ("constant --rate 5 --quiet", "--no-tui"),
+        ("constant --rate 5 --json", "--report-interval"),
+        ("constant --rate 5 --vus 10", "txgen flood --concurrency"),
+        ("constant -R 1000", "--rate 1000/s"),
+        ("ramp --duration 30s", "--every"),
+        ("search --slo commit.p95>5s", "commit.p95<5s"),
+        (
+            "constant --rate 5 --abort-on failed.share>1%",
+            "failed.share<1%",
+        ),
+    ] {
+        place.txgen(line).expect(2).says(meant);
+    }
+    // None of them shadows a flag that is there.
+    let names = txgen::cli::BROUGHT.iter().map(|(name, _)| *name);
+    for name in names.filter(|name| *name != "--duration") {
+        place
+            .txgen(&format!("constant --rate 5 {name}"))
+            .expect(2)
+            .says("tip: ");
+    }
+}
