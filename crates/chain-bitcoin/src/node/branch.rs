@@ -2,6 +2,8 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use rpc::FollowEvent;
+
 use super::api::BitcoinBlock;
 
 /// The newest blocks of the best chain, the tip last, and how many of them were delivered.
@@ -18,14 +20,6 @@ pub(super) struct Branch {
     taken_back: HashSet<[u8; 32]>,
     /// Transactions of new blocks at heights that were delivered before.
     moved: Vec<[u8; 32]>,
-}
-
-/// Blocks that were delivered and left the best chain.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct TakenBack {
-    pub(super) height: u64,
-    pub(super) blocks: u64,
-    pub(super) txs: Vec<[u8; 32]>,
 }
 
 impl Branch {
@@ -46,6 +40,11 @@ impl Branch {
         &self.blocks[self.blocks.len() - 1]
     }
 
+    /// The highest height that was given, or that was there before the first.
+    pub(super) const fn highest(&self) -> u64 {
+        self.highest
+    }
+
     pub(super) fn has(&self, hash: &[u8; 32]) -> bool {
         self.blocks.iter().any(|block| block.hash == *hash)
     }
@@ -56,7 +55,7 @@ impl Branch {
     }
 
     /// Puts `new`, from the lowest on, behind the block they follow; what stood there is taken back.
-    pub(super) fn extend(&mut self, new: Vec<BitcoinBlock>) -> Option<TakenBack> {
+    pub(super) fn extend(&mut self, new: Vec<BitcoinBlock>) -> Option<FollowEvent> {
         let first = new.first()?;
         let keep = first.previous.map_or(0, |previous| {
             let place = self.blocks.iter().position(|block| block.hash == previous);
@@ -79,10 +78,10 @@ impl Branch {
         if lost == 0 {
             return None;
         }
-        Some(TakenBack {
+        Some(FollowEvent::Reorganised {
             height: height.unwrap_or_default(),
             blocks: lost as u64,
-            txs: self.taken_back.iter().copied().collect(),
+            taken_back: self.taken_back.iter().copied().collect(),
         })
     }
 
@@ -167,10 +166,10 @@ mod tests {
         branch.extend(vec![block(2, 1, 11, &[1, 2])]);
         assert_eq!(delivered(&mut branch), [(11, vec![102, 1, 2])]);
         let taken = branch.extend(vec![block(3, 1, 11, &[2, 3]), block(4, 3, 12, &[4])]);
-        let expected = TakenBack {
+        let expected = FollowEvent::Reorganised {
             height: 11,
             blocks: 1,
-            txs: vec![[1; 32]],
+            taken_back: vec![[1; 32]],
         };
         assert_eq!(taken, Some(expected));
         // What the new block of that height has is in the one above it: no height comes twice.
@@ -181,7 +180,8 @@ mod tests {
     fn even_the_block_behind_which_it_began_may_leave_the_chain() {
         let mut branch = Branch::behind(block(1, 0, 10, &[]), 1);
         let taken = branch.extend(vec![block(2, 9, 10, &[1]), block(3, 2, 11, &[2])]);
-        assert_eq!(taken.unwrap().blocks, 1);
+        let one = |taken| matches!(taken, FollowEvent::Reorganised { blocks: 1, .. });
+        assert!(taken.is_some_and(one));
         assert_eq!(delivered(&mut branch), [(11, vec![103, 2, 102, 1])]);
     }
 }

@@ -1,17 +1,20 @@
 //! Blocks of the best chain, from asking for its tip: over JSON-RPC, or as a peer that is told when there is a new one.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use pacing::Nanos;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::api::{BitcoinBlock, BitcoinClient};
 use super::branch::Branch;
 use super::observe::PeerSource;
 use crate::peer::PeerNetwork;
-use rpc::{ClientError, Endpoint, FollowEvent, FollowOptions, FollowedBlock, Follower, HeaderTime};
+use rpc::{
+    BlockAnswer, BlockSource, ChainStatus, ClientError, Endpoint, FollowEvent, FollowOptions,
+    FollowedBlock, Follower, FollowerWorker, HeaderTime, Height, Loss, Query, Question,
+    SourceBlock, SourceEvent, finished,
+};
 
 /// Where the blocks of a chain come from.
 pub(super) trait Source: Send {
@@ -24,14 +27,12 @@ pub(super) trait Source: Send {
         hash: &[u8; 32],
     ) -> impl Future<Output = Result<BitcoinBlock, ClientError>> + Send;
 
-    /// Waits until an instant, or until the node says something unasked.
-    fn wait(&mut self, until: Instant) -> impl Future<Output = Result<Wake, ClientError>> + Send;
+    /// Waits until the node says something unasked. Cancel safe.
+    fn wait(&mut self) -> impl Future<Output = Result<Wake, ClientError>> + Send;
 }
 
-/// Why a wait is over.
+/// What a node says unasked.
 pub(super) enum Wake {
-    /// Its time is.
-    Due,
     /// The node announced a block at this instant.
     Block(Nanos),
     /// It announced transactions.
@@ -55,32 +56,17 @@ impl Source for BitcoinClient {
         Self::block(self, hash).await
     }
 
-    async fn wait(&mut self, until: Instant) -> Result<Wake, ClientError> {
-        sleep_until(until).await;
-        Ok(Wake::Due)
+    async fn wait(&mut self) -> Result<Wake, ClientError> {
+        std::future::pending().await
     }
-}
-
-/// The side of a follower that works.
-struct Worker<C, S> {
-    source: S,
-    options: FollowOptions,
-    clock: C,
-    sender: mpsc::Sender<FollowEvent>,
-    shutdown: CancellationToken,
-    branch: Option<Branch>,
-    connected: bool,
-    /// When the tip was asked for last: a new one may be that much older.
-    asked: Nanos,
-    /// When the last look found its tip: no later block was there before.
-    observed: Nanos,
 }
 
 /// Prepares to follow the best chain of a Bitcoin node: the blocks that come after the worker runs
 /// (the future that is given), each once it has [`FollowOptions::confirmations`], as observed at that
 /// instant.
 ///
-/// The tip is asked for each [`FollowOptions::poll_interval`]; the new blocks are those between it and what
+/// The tip is asked for every 100 ms or [`FollowOptions::poll_interval`], whichever is less, and more often when a
+/// block is expected; the new blocks are those between it and what
 /// is known. A block that leaves the best chain before its depth is never delivered; one that leaves it
 /// afterwards is told of ([`FollowEvent::Reorganised`]).
 ///
@@ -93,7 +79,7 @@ pub fn follow_bitcoin<C>(
     shutdown: CancellationToken,
 ) -> Result<(Follower, impl Future<Output = ()> + Send + use<C>), ClientError>
 where
-    C: Fn() -> Nanos + Send,
+    C: Fn() -> Nanos + Clone + Send + 'static,
 {
     let client = BitcoinClient::new(endpoint, options.client())?;
     Ok(follow_source(client, options, clock, shutdown))
@@ -101,7 +87,7 @@ where
 
 /// Prepares to follow the best chain of a Bitcoin node as one of its peers, over a connection of its own on which
 /// nothing is sent but questions: blocks as [`follow_bitcoin`] tells of them, asked for when the node announces one
-/// and ten times a second, and transactions when it announces them ([`FollowEvent::Accepted`]). Nodes announce
+/// and at least ten times a second, and transactions when it announces them ([`FollowEvent::Accepted`]). Nodes announce
 /// those some at a time, so that an announcement is later than the acceptance by up to their interval
 /// (`--trickleinterval` of btcd, 10 s by default).
 pub fn follow_bitcoin_peer<C>(
@@ -112,7 +98,7 @@ pub fn follow_bitcoin_peer<C>(
     shutdown: CancellationToken,
 ) -> (Follower, impl Future<Output = ()> + Send + use<C>)
 where
-    C: Fn() -> Nanos + Clone + Send + Sync,
+    C: Fn() -> Nanos + Clone + Send + Sync + 'static,
 {
     let limit = options.timeout.min(PEER_TIMEOUT);
     let source = PeerSource::new(endpoint, network, limit, clock.clone());
@@ -121,93 +107,171 @@ where
 
 fn follow_source<C, S>(
     source: S,
-    options: FollowOptions,
+    mut options: FollowOptions,
     clock: C,
     shutdown: CancellationToken,
-) -> (Follower, impl Future<Output = ()> + Send)
+) -> (Follower, impl Future<Output = ()> + Send + use<C, S>)
 where
-    C: Fn() -> Nanos + Send,
-    S: Source,
+    C: Fn() -> Nanos + Clone + Send + 'static,
+    S: Source + 'static,
 {
-    let (sender, receiver) = mpsc::channel(options.events.max(1));
-    let worker = Worker {
+    options.from = Height::Next;
+    options.poll_interval = options.poll_interval.min(MOST_BETWEEN_POLLS);
+    let look = Look {
         source,
-        options,
-        clock,
-        sender,
-        shutdown,
+        clock: clock.clone(),
         branch: None,
-        connected: false,
-        asked: Nanos::ZERO,
-        observed: Nanos::ZERO,
+        confirmations: options.confirmations,
     };
-    (Follower::new(receiver), worker.run())
+    let source = BestChain {
+        idle: Some(Box::new(look)),
+        looking: None,
+        announced: None,
+        holds_since: None,
+        latest: 0,
+        ready: VecDeque::new(),
+        events: VecDeque::new(),
+    };
+    let (follower, worker) = FollowerWorker::new(source, options, clock, shutdown);
+    (follower, worker.run())
 }
 
-/// Nobody listens any more.
-struct Deaf;
+/// The best chain of a node as a source of the blocks that are deep enough: those are found with its status.
+struct BestChain<C, S> {
+    /// What looks at the chain, while it does not.
+    idle: Option<Box<Look<C, S>>>,
+    looking: Option<Query<Looked<C, S>>>,
+    /// When the node announced a block that was not looked for yet.
+    announced: Option<Nanos>,
+    /// What waits in `events`, and what a look finds, was seen no earlier.
+    holds_since: Option<Nanos>,
+    /// The highest block that is, or was, in `ready`.
+    latest: u64,
+    /// Blocks that were found and not asked for yet.
+    ready: VecDeque<FollowedBlock>,
+    events: VecDeque<SourceEvent>,
+}
 
-impl<C: Fn() -> Nanos + Send, S: Source> Worker<C, S> {
-    /// Works until shutdown or until the [`Follower`] is dropped.
-    async fn run(mut self) {
-        let shutdown = self.shutdown.clone();
-        tokio::select! {
-            biased;
-            () = shutdown.cancelled() => {}
-            // Only that nobody listens ends it.
-            _ = self.poll() => {}
-        }
-    }
+/// What is needed to look at the chain.
+struct Look<C, S> {
+    source: S,
+    clock: C,
+    branch: Option<Branch>,
+    confirmations: u64,
+}
 
-    async fn poll(&mut self) -> Result<(), Deaf> {
-        let between = self.options.poll_interval.min(MOST_BETWEEN_POLLS);
-        let mut due = Instant::now();
-        loop {
-            let looked = match self.source.wait(due).await {
-                Ok(Wake::Accepted(announced)) => {
-                    self.tell_accepted(announced).await?;
-                    continue;
-                }
-                Ok(Wake::Due) => self.look(None).await,
-                Ok(Wake::Block(at)) => self.look(Some(at)).await,
-                Err(error) => Err(error),
-            };
-            match looked {
-                Ok(events) => self.tell_blocks(events).await?,
-                Err(error) => self.lost(&error).await?,
+/// What looked, and what it found.
+type Looked<C, S> = (Box<Look<C, S>>, Result<Found, ClientError>);
+
+/// Which blocks are deep enough, those of them that are new, and what left the chain.
+type Found = (ChainStatus, Vec<FollowedBlock>, Option<FollowEvent>);
+
+impl<C, S> BlockSource for BestChain<C, S>
+where
+    C: Fn() -> Nanos + Send + 'static,
+    S: Source + 'static,
+{
+    fn ask(&mut self, question: Question) {
+        match question {
+            Question::Status(asked) => {
+                let Some(mut look) = self.idle.take() else {
+                    return;
+                };
+                let announced = self.announced.take();
+                self.holds_since.get_or_insert(asked);
+                self.looking = Some(Box::pin(async move {
+                    let found = look.look(announced).await;
+                    (look, found)
+                }));
             }
-            due = Instant::now() + between;
+            Question::Block(height) => {
+                let answer = self.block(height);
+                self.events.push_back(SourceEvent::Block(answer));
+            }
         }
     }
 
-    async fn tell_accepted(&mut self, announced: Vec<Announced>) -> Result<(), Deaf> {
-        for Announced { at, txs } in announced {
-            let observed = at;
-            self.tell(FollowEvent::Accepted { observed, txs }).await?;
+    async fn next(&mut self) -> SourceEvent {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return event;
+            }
+            if self.looking.is_some() {
+                let (look, found) = finished(&mut self.looking).await;
+                self.idle = Some(look);
+                self.on_found(found);
+                continue;
+            }
+            self.holds_since = self.announced;
+            let Some(look) = &mut self.idle else {
+                return std::future::pending().await;
+            };
+            match look.source.wait().await {
+                Ok(Wake::Block(at)) => {
+                    self.announced = self.announced.or(Some(at));
+                    self.holds_since = self.announced;
+                    return SourceEvent::NewBlock;
+                }
+                Ok(Wake::Accepted(announced)) => {
+                    self.holds_since = announced.first().map(|first| first.at);
+                    let told = announced.into_iter().map(|Announced { at, txs }| {
+                        SourceEvent::Told(FollowEvent::Accepted { observed: at, txs })
+                    });
+                    self.events.extend(told);
+                }
+                Err(error) => return SourceEvent::Lost(Loss::of_block(&error)),
+            }
         }
-        Ok(())
     }
 
-    async fn tell_blocks(&mut self, events: Vec<FollowEvent>) -> Result<(), Deaf> {
-        self.reconnected().await?;
-        for event in events {
-            self.tell(event).await?;
+    fn holds_since(&self) -> Option<Nanos> {
+        self.holds_since
+    }
+}
+
+impl<C, S> BestChain<C, S> {
+    fn block(&mut self, height: u64) -> BlockAnswer {
+        let earliest = self.ready.front().map_or(0, |block| block.height);
+        let found = self.ready.pop_front_if(|block| block.height == height);
+        match found {
+            Some(content) => BlockAnswer::Found(Box::new(SourceBlock {
+                content,
+                ..SourceBlock::default()
+            })),
+            None => {
+                let status = ChainStatus {
+                    latest: self.latest,
+                    earliest,
+                    ..ChainStatus::default()
+                };
+                BlockAnswer::Absent(status, "more blocks came than are read at once".into())
+            }
         }
-        // What comes into being from now on is seen at a later look.
-        self.tell(FollowEvent::Watermark(self.asked)).await
     }
 
-    /// Brings the branch to the node's tip: what comes of it. A tip that the node announced was there at that
-    /// instant; any other one may have been since the look before.
-    async fn look(&mut self, announced: Option<Nanos>) -> Result<Vec<FollowEvent>, ClientError> {
-        let asked = (self.clock)();
+    fn on_found(&mut self, found: Result<Found, ClientError>) {
+        let status = found.map(|(status, blocks, taken)| {
+            self.latest = status.latest;
+            self.ready.extend(blocks);
+            self.events.extend(taken.map(SourceEvent::Told));
+            status
+        });
+        let status = status.map_err(|error| Loss::of_block(&error));
+        self.events.push_back(SourceEvent::Status(status));
+    }
+}
+
+impl<C: Fn() -> Nanos + Send, S: Source> Look<C, S> {
+    /// Brings the branch to the node's tip. A tip that the node announced was there at that instant.
+    async fn look(&mut self, announced: Option<Nanos>) -> Result<Found, ClientError> {
         let best = self.source.best().await?;
-        let observed = announced.unwrap_or_else(&self.clock).max(self.observed);
-        let Some(branch) = &mut self.branch else {
-            let tip = self.source.block(&best).await?;
-            self.branch = Some(Branch::behind(tip, self.options.confirmations));
-            self.asked = asked;
-            return Ok(Vec::new());
+        let seen = announced.unwrap_or_else(&self.clock);
+        let branch = match &mut self.branch {
+            Some(branch) => branch,
+            none => {
+                let tip = self.source.block(&best).await?;
+                none.insert(Branch::behind(tip, self.confirmations))
+            }
         };
         let mut new: Vec<BitcoinBlock> = Vec::new();
         let mut next = (branch.tip().hash != best).then_some(best);
@@ -220,66 +284,25 @@ impl<C: Fn() -> Nanos + Send, S: Source> Worker<C, S> {
             new.push(block);
         }
         new.reverse();
-        let mut events = Vec::new();
-        if let Some(taken) = branch.extend(new) {
-            events.push(FollowEvent::Reorganised {
-                height: taken.height,
-                blocks: taken.blocks,
-                taken_back: taken.txs,
-            });
-        }
-        let resolution = match announced {
-            Some(_) => None,
-            None => Some(observed.saturating_sub(self.asked)),
+        let taken = branch.extend(new);
+        let blocks = std::iter::from_fn(|| branch.next()).map(followed).collect();
+        let status = ChainStatus {
+            latest: branch.highest(),
+            seen: Some(seen),
+            announced: announced.is_some(),
+            ..ChainStatus::default()
         };
-        (self.asked, self.observed) = (asked, observed);
-        while let Some(block) = branch.next() {
-            events.push(FollowEvent::Block(followed(block, observed, resolution)));
-        }
-        Ok(events)
-    }
-
-    /// Tells that the node answers, the first time and after it did not.
-    async fn reconnected(&mut self) -> Result<(), Deaf> {
-        let Some(branch) = self.branch.as_ref().filter(|_| !self.connected) else {
-            return Ok(());
-        };
-        let next = branch.tip().height + 1;
-        self.connected = true;
-        self.tell(FollowEvent::Connected {
-            next,
-            subscribed: false,
-        })
-        .await
-    }
-
-    async fn lost(&mut self, error: &ClientError) -> Result<(), Deaf> {
-        let first = std::mem::replace(&mut self.connected, false);
-        if !first && self.branch.is_some() {
-            return Ok(());
-        }
-        self.tell(FollowEvent::Disconnected {
-            reason: error.to_string(),
-            closed: matches!(error, ClientError::Unreachable { .. }),
-            unread: error.is_an_answer(),
-        })
-        .await
-    }
-
-    async fn tell(&mut self, event: FollowEvent) -> Result<(), Deaf> {
-        self.sender.send(event).await.map_err(|_| Deaf)
+        Ok((status, blocks, taken))
     }
 }
 
-fn followed(block: BitcoinBlock, observed: Nanos, resolution: Option<Nanos>) -> FollowedBlock {
+fn followed(block: BitcoinBlock) -> FollowedBlock {
     FollowedBlock {
         height: block.height,
         header_time: HeaderTime {
             unix_seconds: block.time,
             nanos: 0,
         },
-        observed,
-        resolution,
         hashes: block.txs,
         codes_known: true,
         bytes: block.size,

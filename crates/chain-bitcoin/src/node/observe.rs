@@ -8,7 +8,7 @@ use bitcoin::p2p::message::NetworkMessage;
 use bitcoin::p2p::message_blockdata::{GetHeadersMessage, Inventory};
 use bitcoin::{Block, BlockHash, Txid};
 use pacing::Nanos;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use super::api::BitcoinBlock;
 use super::follow::{Announced, Source, Wake};
@@ -140,9 +140,9 @@ impl<C: Fn() -> Nanos + Send + Sync> Source for PeerSource<C> {
         ))
     }
 
-    async fn wait(&mut self, until: Instant) -> Result<Wake, ClientError> {
+    async fn wait(&mut self) -> Result<Wake, ClientError> {
         loop {
-            // These first: a look gives a watermark that is later than they are.
+            // These first: what is seen later is stamped later.
             if !self.heard.accepted.is_empty() {
                 return Ok(Wake::Accepted(std::mem::take(&mut self.heard.accepted)));
             }
@@ -150,17 +150,17 @@ impl<C: Fn() -> Nanos + Send + Sync> Source for PeerSource<C> {
                 return Ok(Wake::Block(at));
             }
             // Without a connection the next question makes one.
-            let Some(mut peer) = self.peer.take() else {
-                sleep_until(until).await;
-                return Ok(Wake::Due);
+            let Some(peer) = &mut self.peer else {
+                return std::future::pending().await;
             };
-            let Ok(message) = timeout_at(until, peer.receive()).await else {
-                self.peer = Some(peer);
-                return Ok(Wake::Due);
+            let received = peer.receive().await;
+            // A reply that is broken off ends the connection.
+            let Some(mut peer) = self.peer.take() else {
+                continue;
             };
             let (heard, clock) = (&mut self.heard, &self.clock);
             let mut announced = |inventory| heard.note(inventory, clock());
-            peer.usual(message?, &mut announced).await?;
+            peer.usual(received?, &mut announced).await?;
             self.peer = Some(peer);
         }
     }

@@ -113,7 +113,7 @@ impl CometbftSource {
             chain_id: status.chain_id.clone(),
             latest: status.latest_block_height,
             earliest: status.earliest_block_height,
-            announced: None,
+            ..ChainStatus::default()
         }
     }
 

@@ -318,28 +318,6 @@ async fn a_node_that_starts_later_is_found() {
     check_blocks(&following.stop().await, 1, &[1]);
 }
 
-#[tokio::test]
-async fn a_reset_chain_is_an_end() {
-    let node = FakeNode::with_blocks();
-    node.grow([1, 1, 1, 1]);
-    let mut following = Following::start(&node.url(), options(Height::At(1)));
-    following.until_height(4).await;
-    node.change(|chain| {
-        chain.blocks.truncate(2);
-        chain.upgrades = Upgrades::Refused;
-    });
-    let error = following.failure().await;
-    assert_eq!(
-        error,
-        FollowError::WentBack {
-            known: 4,
-            latest: 2
-        }
-    );
-    assert!(error.to_string().contains("from height 4 to 2"));
-    assert!(following.event().await.is_none());
-}
-
 /// As after a start from the genesis block: the connections break, and the new chain announces its blocks.
 #[tokio::test]
 async fn a_reset_chain_that_goes_on_is_an_end_before_it_is_as_long() {
@@ -436,25 +414,6 @@ async fn blocks_of_50_000_transactions_pass() {
     node.grow([50_000, 1, 50_000, 0]);
     following.until_height(4).await;
     check_blocks(&following.stop().await, 1, &[50_000, 1, 50_000, 0]);
-}
-
-#[tokio::test]
-async fn a_slow_reader_loses_nothing_and_holds_little() {
-    let node = FakeNode::with_blocks();
-    let counts = vec![1; 100];
-    node.grow(counts.iter().copied());
-    let bounded = FollowOptions {
-        events: 4,
-        ..options(Height::At(1))
-    };
-    let mut following = Following::start(&node.url(), bounded);
-    for height in 1..=100 {
-        following.until_height(height).await;
-        // In the channel, in the outbox, and one under way.
-        let ahead = node.change(|chain| chain.asked.last().copied().unwrap_or(0)) - height;
-        assert!(ahead <= 4 + 6 + 1, "{ahead} blocks ahead of the reader");
-    }
-    check_blocks(&following.stop().await, 1, &counts);
 }
 
 #[tokio::test]

@@ -313,13 +313,10 @@ impl<S: BlockSource, C: Fn() -> Nanos + Send> FollowerWorker<S, C> {
             return;
         }
         self.shrunk = 0;
-        if let Some(at) = status.announced {
-            self.announced.announce(latest, at, None);
-        } else {
-            let now = (self.clock)();
-            let resolution = self.asked.map(|asked| now.saturating_sub(asked));
-            self.announced.announce(latest, now, resolution);
-        }
+        let at = status.seen.unwrap_or_else(&self.clock);
+        let polled = self.asked.filter(|_| !status.announced);
+        let resolution = polled.map(|asked| at.saturating_sub(asked));
+        self.announced.announce(latest, at, resolution);
         self.forecast.found(latest, Instant::now());
         let next = match (self.next, self.options.from) {
             (Some(next), _) => next,
@@ -356,13 +353,13 @@ impl<S: BlockSource, C: Fn() -> Nanos + Send> FollowerWorker<S, C> {
         if self.failed || !self.outbox.is_empty() {
             return;
         }
-        let waiting = self.next.filter(|next| *next <= self.announced.latest());
-        let level = match waiting {
-            Some(next) => {
-                let heard = self.announced.first_of(next);
-                heard.map_or(self.last_observed, |heard| heard.at)
-            }
-            None => (self.clock)(),
+        // Before the node was reached, any height that was announced may be the first.
+        let next = self.next.unwrap_or(1);
+        let level = if next <= self.announced.latest() {
+            let heard = self.announced.first_of(next);
+            heard.map_or(self.last_observed, |heard| heard.at)
+        } else {
+            (self.clock)()
         };
         let held = self.source.holds_since();
         let level = held.map_or(level, |since| since.min(level));
@@ -497,3 +494,6 @@ const MAX_OUTBOX: usize = 64;
 const WITHHELD_LIMIT: u32 = 5;
 /// So many answers in a row must show a shorter chain before it counts as reset.
 const SHRUNK_LIMIT: u32 = 5;
+
+#[cfg(test)]
+mod tests;

@@ -67,8 +67,10 @@ pub struct ChainStatus {
     pub latest: u64,
     /// The lowest block that it has; 0 or 1 when it has not thrown any away.
     pub earliest: u64,
-    /// When the node announced the highest one, if it did.
-    pub announced: Option<Nanos>,
+    /// When the highest one was seen, if the source stamped it; else it is seen now.
+    pub seen: Option<Nanos>,
+    /// Whether the node had announced it, at that instant.
+    pub announced: bool,
 }
 
 /// The answer to a question for a block.
