@@ -223,6 +223,7 @@ impl<'a> Comparison<'a> {
             name: &side.name,
             runs: [base, side].map(|side| side.valid().count()),
             differences,
+            of_all: &[],
         })
     }
 

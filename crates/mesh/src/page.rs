@@ -117,9 +117,13 @@ impl Course<'_> {
         });
         let uprate = self.host(|row| row.counters.entries as f64 / row.counters.offered as f64);
         let uprate = uprate.into_iter().filter(|(_, share)| share.is_finite());
-        let uprate = over_time("Uprate", "of the offered", Unit::Share)
-            .note("entries that came back to the host in a second, of those offered in it")
-            .line("uprate", Tone::Committed, uprate);
+        let uprate = over_time(
+            "Share that came back (uprate)",
+            "of the offered",
+            Unit::Share,
+        )
+        .note("entries that came back to the host in a second, of those offered in it")
+        .line("uprate", Tone::Committed, uprate);
         [by_node, stacked, uprate].map(|chart| chart.html())
     }
 

@@ -2,7 +2,7 @@
 
 use super::extent::Extent;
 use super::heat::Rectangle;
-use super::readings::{self, MAX_READINGS};
+use super::readings;
 use super::scale::{Ruler, Tick};
 use super::{Bar, Chart, Layer, Shape};
 use crate::html::{none, note, tag};
@@ -143,6 +143,9 @@ fn lane(picture: &Picture<'_>) -> String {
         count => tag(&format!("div style=\"--rows:{count}\""), &out),
     }
 }
+
+/// Of more dots none says what it stands for.
+const MAX_NAMED_DOTS: usize = 240;
 
 /// The width that a label takes of a narrow chart.
 fn label_percent(label: &str) -> f64 {
@@ -295,7 +298,7 @@ impl<'a> Picture<'a> {
     }
 
     fn dots(&self, class: &str, name: &str, points: &[(f64, f64)]) -> String {
-        if points.len() > MAX_READINGS {
+        if points.len() > MAX_NAMED_DOTS {
             let dots = points.iter().map(|point| self.dot(point));
             return path(&format!("d many {class}"), &dots.collect::<String>());
         }

@@ -22,6 +22,7 @@
 //! assert!(html.starts_with("<figure"));
 //! ```
 
+mod bars;
 mod columns;
 mod draw;
 mod extent;
@@ -30,6 +31,7 @@ mod heat;
 mod readings;
 mod scale;
 
+pub use bars::{NamedBar, bars};
 pub use columns::columns;
 pub use forest::{ForestRow, forest};
 pub use heat::HeatMap;

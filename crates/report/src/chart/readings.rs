@@ -1,6 +1,6 @@
 //! What can be read under the pointer, without a script: the browser shows titles by itself.
 
-use super::draw::{Picture, SIDE};
+use super::draw::Picture;
 use super::{Layer, Shape};
 use crate::html::tag;
 use crate::text::escape;
@@ -39,7 +39,7 @@ pub(super) fn strips(picture: &Picture<'_>) -> String {
             }
         }
         tag(
-            &format!("rect class=\"h\" x=\"{left}\" width=\"{width}\" height=\"{SIDE}\""),
+            &format!("rect class=\"h\" x=\"{left}\" width=\"{width}\""),
             &tag("title", &title),
         )
     };
@@ -59,7 +59,7 @@ fn nearest(points: &[(f64, f64)], x: f64, reach: f64) -> Option<f64> {
     (distance <= reach).then_some(y)
 }
 
-/// Places at which a chart can be read under the pointer.
-pub(super) const MAX_READINGS: usize = 240;
+/// Places at which a chart can be read under the pointer: with more of them the page of an hour has half a megabyte.
+const MAX_READINGS: usize = 80;
 /// A line of fewer points says nothing that a strip over it would.
 const MIN_READINGS: usize = 3;

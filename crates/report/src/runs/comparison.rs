@@ -21,6 +21,8 @@ pub struct ComparedSide<'a> {
     pub runs: [usize; 2],
     /// How it differs.
     pub differences: &'a [Difference],
+    /// The same with the runs that do not count, whose figures are shown where a side has no others.
+    pub of_all: &'a [Difference],
 }
 
 impl ComparedSide<'_> {
@@ -51,8 +53,8 @@ impl ComparedSide<'_> {
         Table::of(self.differences)
             .text("metric", |it| it.metric.name())
             .code()
-            .figure("before", |it| value_text(it.metric, it.base))
-            .figure("after", |it| value_text(it.metric, it.other))
+            .figure("before", |it| self.shown(it, |it| it.base))
+            .figure("after", |it| self.shown(it, |it| it.other))
             .figure("change", |it| match it.change {
                 Some(change) => signed_change(it.metric, change.by),
                 None => "-".into(),
@@ -69,6 +71,16 @@ impl ComparedSide<'_> {
             })
             .alarm(|it| is_regression(it))
             .table()
+    }
+
+    /// A figure of a side; in parentheses where only runs that do not count have it.
+    fn shown(&self, difference: &Difference, of: fn(&Difference) -> Option<Figure>) -> String {
+        let metric = difference.metric;
+        let all = || self.of_all.iter().find(|it| it.metric == metric);
+        match (of(difference), all().and_then(of)) {
+            (None, Some(figure)) => format!("({})", value_text(metric, Some(figure))),
+            (figure, _) => value_text(metric, figure),
+        }
     }
 
     /// The changes and their intervals as HTML; nothing where there are none.
@@ -130,8 +142,8 @@ pub const fn gate_name(gate: Gate) -> &'static str {
 /// A change and its interval in a forest plot; `None` where there is none.
 fn forest_row(difference: &Difference) -> Option<ForestRow> {
     let change = difference.change?;
-    let everything = (f64::NEG_INFINITY, f64::INFINITY);
-    let (low, high) = change.interval.unwrap_or(everything);
+    // Without an interval the change alone is drawn.
+    let (low, high) = change.interval.unwrap_or((change.by, change.by));
     Some(ForestRow {
         name: difference.metric.name().to_owned(),
         by: change.by,
@@ -182,8 +194,8 @@ pub fn interval_text(metric: Metric, change: Option<Change>) -> String {
         return "-".into();
     };
     let is_wide = high.is_finite() && 1.0 + high > MAX_SPAN * (1.0 + low);
-    if (is_wide && low <= 0.0) || low.is_infinite() {
-        "runs differ too much".into()
+    if (low <= 0.0 && high.is_finite() && high > TOO_NOISY) || low.is_infinite() {
+        "too noisy".into()
     } else if is_wide || high.is_infinite() {
         format!("{} or more", signed_change(metric, low))
     } else {
@@ -223,14 +235,20 @@ fn why_words(why: Uncertainty) -> String {
         Uncertainty::Order => "one side ran before the other".into(),
         Uncertainty::Runs { needed } => match needed {
             RunsNeeded::Fewest => "needs 3 runs a side".into(),
-            RunsNeeded::About(runs) => format!("needs about {runs} runs a side"),
-            RunsNeeded::TooMany => "needs more runs than anyone makes".into(),
+            RunsNeeded::About(runs) if runs <= MOST_RUNS => {
+                format!("needs about {runs} runs a side")
+            }
+            RunsNeeded::About(_) | RunsNeeded::TooMany => "too noisy".into(),
         },
     }
 }
 
 /// What changed by more than this has changed; how much is in the table.
 const WIDEST_CHANGE: f64 = 1.0;
+/// An interval around no change that reaches further says nothing.
+const TOO_NOISY: f64 = 1.0;
+/// More runs a side than this are advice that nobody follows.
+const MOST_RUNS: u32 = 50;
 /// From the lower to the upper end of an interval, as a factor: a wider one has no meaning.
 const MAX_SPAN: f64 = 100.0;
 
@@ -250,6 +268,18 @@ mod tests {
                 "cannot tell: needs about 30 runs a side",
             ),
             (
+                Uncertainty::Runs {
+                    needed: RunsNeeded::About(100),
+                },
+                "cannot tell: too noisy",
+            ),
+            (
+                Uncertainty::Runs {
+                    needed: RunsNeeded::TooMany,
+                },
+                "cannot tell: too noisy",
+            ),
+            (
                 Uncertainty::OtherLoad(LoadField::Workload),
                 "cannot tell: the workload differs",
             ),
@@ -257,6 +287,38 @@ mod tests {
             assert_eq!(verdict_words(ComparisonVerdict::CannotTell(why)), words);
         }
         assert_eq!(verdict_words(ComparisonVerdict::Same), "same");
+    }
+
+    #[test]
+    fn figures_of_runs_that_do_not_count_are_shown_where_there_are_no_others() {
+        let figure = |value| {
+            Some(Figure {
+                value,
+                is_lower_bound: false,
+            })
+        };
+        let difference = |base, other| Difference {
+            metric: Metric::Committed,
+            base,
+            other,
+            change: None,
+            meaning: ComparisonVerdict::CannotTell(Uncertainty::NoFigure),
+            gate: None,
+        };
+        let (counted, all) = (
+            [difference(figure(200.0), None)],
+            [difference(figure(150.0), figure(635.0))],
+        );
+        let side = ComparedSide {
+            base: "a",
+            name: "b",
+            runs: [3, 0],
+            differences: &counted,
+            of_all: &all,
+        };
+        let text = side.table().text();
+        assert!(text.contains("200.0/s (635.0/s)"), "{text}");
+        assert!(!text.contains("150"), "valid runs have the word: {text}");
     }
 
     #[test]
@@ -272,7 +334,10 @@ mod tests {
         assert_eq!(of(rate, -0.2, 0.1), "-20.0 % to +10.0 %");
         assert_eq!(of(Metric::Lost, -0.2, 0.0), "-20.0 pp to +0.0 pp");
         assert_eq!(of(rate, 2.0, 120.0), "+200.0 % to over +9,900 %");
-        assert_eq!(of(rate, -0.999, 80.0), "runs differ too much");
+        assert_eq!(of(rate, -0.999, 80.0), "too noisy");
+        assert_eq!(of(rate, -0.3, 1.2), "too noisy");
+        assert_eq!(of(rate, -0.3, 0.9), "-30.0 % to +90.0 %");
+        assert_eq!(of(rate, 0.1, 1.2), "+10.0 % to +120.0 %", "a change");
         assert_eq!(
             of(rate, 2.5, 900.0),
             "+250.0 % or more",

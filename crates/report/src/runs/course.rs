@@ -152,17 +152,17 @@ pub(crate) fn usual_distance(places: impl Iterator<Item = f64>) -> Option<f64> {
 /// Usual distances between two values over which a line goes on.
 const MAX_GAP: f64 = 2.5;
 /// Columns of a heat map at most.
-pub const MAX_COLUMNS: usize = 240;
+pub const MAX_COLUMNS: usize = 120;
 const WANTED: [LatencyKind; 4] = [
     LatencyKind::Lateness,
     LatencyKind::AcceptResponse,
     LatencyKind::AcceptService,
     LatencyKind::CommitFromDue,
 ];
-/// From 1 µs to one hour, sixteen rows to a decade.
+/// From 1 µs to one hour, ten rows to a decade.
 const LOWEST_MS: f64 = 1e-3;
 const HIGHEST_MS: f64 = 3.6e6;
-const ROWS: usize = 153;
+const ROWS: usize = 96;
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! The report over all runs of a campaign: one page that works offline.
 
-use measure::{LatencyFigure, ScheduleVerdict};
-use report::chart::{Axis, Chart, Tone, Unit};
+use measure::ScheduleVerdict;
+use report::chart::{Axis, Chart, NamedBar, Tone, Unit, bars};
 use report::{Page, text};
 
 use super::document::{CampaignState, Document, Run};
@@ -15,7 +15,9 @@ pub(super) fn page(document: &Document) -> String {
     page.paragraph(&circumstances(document));
     let charts = charts(document);
     if !charts.is_empty() {
-        page.section("All runs over one another", &Page::grid(charts));
+        let played: Vec<(&Run, &Figures)> = played(document).collect();
+        let html = cases(&played) + &Page::grid(charts);
+        page.section("All runs over one another", &html);
     }
     page.section("Runs", &runs_table(&document.runs).html());
     if let Some(resolution) = resolution(&document.runs) {
@@ -37,8 +39,8 @@ fn headline(document: &Document) -> String {
         CampaignState::Interrupted => " before it was interrupted",
     };
     let mut text = format!("{} of {} runs{state}", done.len(), document.runs.len());
-    let mut committed: Vec<(f64, &str)> = done
-        .iter()
+    let counted = done.iter().filter(|(_, figures)| counts(figures));
+    let mut committed: Vec<(f64, &str)> = counted
         .filter_map(|(run, figures)| Some((figures.committed_tps?, name(run))))
         .collect();
     committed.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -51,7 +53,16 @@ fn headline(document: &Document) -> String {
             most.1,
         );
     }
+    let refused: u64 = done.iter().map(|(_, figures)| figures.refused()).sum();
+    if refused > 0 {
+        text += &format!("; {} refused in all", text::grouped(refused));
+    }
     text + &left_out(done.iter().map(|(_, figures)| figures.verdict)) + "."
+}
+
+/// Whether a run was the planned load: what was not says nothing about the node.
+fn counts(figures: &Figures) -> bool {
+    figures.verdict != ScheduleVerdict::Invalid
 }
 
 /// How many runs were not the planned load.
@@ -105,6 +116,80 @@ fn charts(document: &Document) -> Vec<String> {
     charts
 }
 
+/// What each case committed: the mean of its runs that count, and the median of their latencies in words.
+fn cases(runs: &[(&Run, &Figures)]) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for (run, _) in runs {
+        if !names.contains(&case_of(run)) {
+            names.push(case_of(run));
+        }
+    }
+    let bar = |(number, case): (usize, &&str)| {
+        let of_case = || runs.iter().filter(|(run, _)| case_of(run) == *case);
+        let counted: Vec<&Figures> = of_case()
+            .map(|(_, figures)| *figures)
+            .filter(|figures| counts(figures))
+            .collect();
+        let rates: Vec<f64> = counted.iter().filter_map(|it| it.committed_tps).collect();
+        let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+        let p95 = counted.iter().filter_map(|it| it.commit_p95_ms);
+        let p95 = p95.map(|it| it.millis).reduce(f64::max);
+        let left_out = match of_case().count() - counted.len() {
+            0 => String::new(),
+            invalid => format!("; {invalid} invalid"),
+        };
+        let text = match (rates.is_empty(), p95) {
+            (true, _) => format!("no figure{left_out}"),
+            (false, Some(p95)) => {
+                let p95 = text::millis(p95);
+                format!("{}/s, commit p95 up to {p95}{left_out}", rate_text(mean))
+            }
+            (false, None) => format!("{}/s{left_out}", rate_text(mean)),
+        };
+        NamedBar {
+            name: (*case).to_owned(),
+            value: mean,
+            tone: Tone::Nth(number),
+            text,
+        }
+    };
+    let drawn: Vec<NamedBar> = names.iter().enumerate().map(bar).collect();
+    let about = "The mean of what the runs of a case committed a second, without invalid ones.";
+    bars("Committed by case", about, &drawn)
+}
+
+/// Dots of runs with a colour and an entry for each case; of many cases the last ones share one.
+fn by_case(
+    chart: Chart,
+    runs: &[(&Run, &Figures)],
+    point: impl Fn(&Figures) -> Option<(f64, f64)>,
+) -> Chart {
+    let mut cases: Vec<(&str, Vec<(f64, f64)>)> = Vec::new();
+    for (run, figures) in runs.iter().filter(|(_, figures)| counts(figures)) {
+        let name = match cases.iter().any(|(case, _)| *case == case_of(run)) {
+            false if cases.len() >= MAX_LINES - 1 => "further cases",
+            _ => case_of(run),
+        };
+        let points = point(figures);
+        match cases.iter_mut().find(|(case, _)| *case == name) {
+            Some((_, known)) => known.extend(points),
+            None => cases.push((name, points.into_iter().collect())),
+        }
+    }
+    let numbered = cases.into_iter().enumerate();
+    numbered.fold(chart, |chart, (number, (case, points))| {
+        chart.dots(case, Tone::Nth(number), points)
+    })
+}
+
+/// What repeated runs share.
+fn case_of(run: &Run) -> &str {
+    match run.cell.as_str() {
+        "" => name(run),
+        cell => cell,
+    }
+}
+
 /// What was committed over time, a line for each cell.
 fn courses(runs: &[(&Run, &Figures)]) -> String {
     let mut first: Vec<&(&Run, &Figures)> = runs.iter().filter(|run| run.0.repeat == 1).collect();
@@ -131,37 +216,29 @@ fn courses(runs: &[(&Run, &Figures)]) -> String {
 }
 
 fn rates(runs: &[(&Run, &Figures)]) -> String {
-    let points = runs
-        .iter()
-        .filter_map(|(_, figures)| Some((figures.planned_tps?, figures.committed_tps?)));
-    let points: Vec<(f64, f64)> = points.collect();
-    let highest = points.iter().map(|point| point.0).fold(0.0, f64::max);
+    let offered = runs.iter().filter_map(|(_, figures)| figures.planned_tps);
+    let highest = offered.fold(0.0, f64::max);
     let offered = Axis::linear("offered per second", Unit::PerSecond);
     let committed = Axis::linear("committed per second", Unit::PerSecond);
-    Chart::new("Committed against offered", offered, committed)
-        .note("A dot for each run; on the band all that was offered is committed meanwhile.")
+    let chart = Chart::new("Committed against offered", offered, committed)
+        .note("A dot for each run that is not invalid; on the band all that was offered is committed meanwhile.")
         .line(
             "all that was offered",
             Tone::Offered,
             [(0.0, 0.0), (highest, highest)],
-        )
-        .dots("committed", Tone::Committed, points)
-        .html()
+        );
+    by_case(chart, runs, |it| Some((it.planned_tps?, it.committed_tps?))).html()
 }
 
 fn latencies(runs: &[(&Run, &Figures)]) -> String {
-    let points = |latency: fn(&Figures) -> Option<LatencyFigure>| {
-        runs.iter().filter_map(move |(_, figures)| {
-            let seconds = latency(figures)?.millis / MILLIS_PER_SECOND;
-            Some((figures.committed_tps?, seconds))
-        })
+    let point = |figures: &Figures| {
+        let seconds = figures.commit_p95_ms?.millis / MILLIS_PER_SECOND;
+        Some((figures.committed_tps?, seconds))
     };
     let committed = Axis::linear("committed per second", Unit::PerSecond);
-    let latency = Axis::linear("from due to committed", Unit::Seconds);
-    Chart::new("Latency against throughput", committed, latency)
-        .dots("median", Tone::P50, points(|figures| figures.commit_p50_ms))
-        .dots("95 %", Tone::P95, points(|figures| figures.commit_p95_ms))
-        .html()
+    let latency = Axis::linear("from due to committed, p95", Unit::Seconds);
+    let chart = Chart::new("Latency against throughput", committed, latency);
+    by_case(chart, runs, point).html()
 }
 
 /// BEP-19's curve: what tm-bench printed falls with the duration, the truth does not.

@@ -63,11 +63,14 @@ pub(super) fn runs_table(runs: &[Run]) -> Table {
         .on_page_if(narrow)
         .number("sent/s", rate_text, of(|it| it.sent_tps))
         .on_page_if(true)
+        .rest()
         .number("accepted/s", rate_text, of(|it| it.accepted_tps))
         .on_page_if(true)
+        .rest()
         .number("committed/s", rate_text, of(|it| it.committed_tps))
         .number("of plan", text::percent_tenths, of(Figures::share))
         .on_page_if(true)
+        .rest()
         .count("refused", |(_, it)| it.map(Figures::refused))
         .on_page_if(narrow)
         .number(
@@ -76,12 +79,14 @@ pub(super) fn runs_table(runs: &[Run]) -> Table {
             of(|it| it.accept_p99_ms),
         )
         .on_page_if(true)
+        .rest()
         .number(
             "commit p50 ms",
             text::narrow_millis,
             of(|it| it.commit_p50_ms),
         )
         .on_page_if(true)
+        .rest()
         .number(
             "commit p95 ms",
             text::narrow_millis,
@@ -89,7 +94,8 @@ pub(super) fn runs_table(runs: &[Run]) -> Table {
         )
         .on_page_if(narrow)
         .number("longest gap s", text::tenths, of(|it| it.longest_gap_s))
-        .on_page_if(true);
+        .on_page_if(true)
+        .rest();
     if let Some(window) = window {
         table = with_tm_bench(table, window);
     }

@@ -46,6 +46,8 @@ enum Method {
 struct Found {
     doubts: Doubts,
     differences: Vec<Difference>,
+    /// The same with the runs that do not count.
+    of_all: Vec<Difference>,
 }
 
 impl Comparison {
@@ -70,6 +72,7 @@ impl Comparison {
         Ok(Self {
             found: vec![Found {
                 differences: found(&doubts),
+                of_all: of_all(&sides[0], &sides[1], terms, &doubts),
                 doubts,
             }],
             sides,
@@ -119,6 +122,7 @@ impl Comparison {
             name: &side.name,
             runs: [base, side].map(|side| side.figures.len()),
             differences: &found.differences,
+            of_all: &found.of_all,
         });
         compared.collect()
     }
@@ -170,6 +174,7 @@ fn compared(args: CompareArgs) -> Result<(CiReport, u8), CommandError> {
         let doubts = doubts(&sides[0], other, &args.varied);
         Found {
             differences: measure::compare(&sides[0].figures, &other.figures, &terms, &doubts),
+            of_all: of_all(&sides[0], other, &terms, &doubts),
             doubts,
         }
     });
@@ -202,7 +207,24 @@ fn compared(args: CompareArgs) -> Result<(CiReport, u8), CommandError> {
     Ok((comparison.for_ci(), code))
 }
 
+/// The order of the runs that count; in what the loads differ is known of all runs.
 fn doubts(base: &Side, other: &Side, varied: &[LoadField]) -> Doubts {
-    let [base, other] = [base, other].map(|side| side.manifests.iter().collect::<Vec<_>>());
-    Doubts::between(&base, &other, varied)
+    let all = |side: &'_ Side| side.runs.iter().map(|run| run.manifest.clone()).collect();
+    let [counted_base, counted] =
+        [base, other].map(|side| side.manifests.iter().collect::<Vec<_>>());
+    let [all_base, all]: [Vec<measure::Manifest>; 2] = [base, other].map(all);
+    let [all_base, all] = [&all_base, &all].map(|it| it.iter().collect::<Vec<_>>());
+    Doubts {
+        differing: Doubts::between(&all_base, &all, varied).differing,
+        ..Doubts::between(&counted_base, &counted, varied)
+    }
+}
+
+/// What the differences would be if every run counted; only their figures are shown.
+fn of_all(base: &Side, other: &Side, terms: &CompareTerms, doubts: &Doubts) -> Vec<Difference> {
+    let [base, other] = [base, other].map(|side| {
+        let runs = side.runs.iter();
+        runs.map(|run| run.figures.clone()).collect::<Vec<_>>()
+    });
+    measure::compare(&base, &other, terms, doubts)
 }

@@ -1,8 +1,8 @@
 //! A comparison as text, Markdown and JSON.
 
-use measure::{ComparisonVerdict, Gate, LoadDifference, ScheduleVerdict};
+use measure::{ComparisonVerdict, Difference, Gate, LoadDifference, ScheduleVerdict};
 use report::text::percent;
-use report::{ComparedSide, Entries, gate_name};
+use report::{ComparedSide, Entries, gate_name, interval_text, signed_change};
 use serde_json::{Value, json};
 
 use super::side::{Side, SideRun};
@@ -73,15 +73,14 @@ pub(super) fn document(comparison: &Comparison) -> Value {
 /// What is compared, and what a reader should know about it.
 pub(super) fn preface(comparison: &Comparison) -> Entries {
     let mut entries = Entries::default();
+    let differing = comparison.found.iter().flat_map(|it| &it.doubts.differing);
+    differing.for_each(|it| entries.add("differs", differing_words(it)));
     for (number, side) in comparison.sides.iter().enumerate() {
         let role = if number == 0 { "before" } else { "after" };
         entries.add(role, format!("{}: {}", side.title(), side.load()));
         remarks(side).for_each(|remark| entries.add("", remark));
     }
     for (side, found) in comparison.others().iter().zip(&comparison.found) {
-        for differing in &found.doubts.differing {
-            entries.add("note", differing_words(differing));
-        }
         if found.doubts.is_ordered {
             let (base, name) = (side.base, side.name);
             entries.add("note", format!(
@@ -135,7 +134,10 @@ fn remarks(side: &Side) -> impl Iterator<Item = String> {
             1 => format!("{name} is no valid run"),
             count => format!("none of the {count} runs in {name} is valid"),
         };
-        format!("{which}, so nothing can be told: measure again with a schedule that is kept")
+        format!(
+            "{which}, so nothing can be told: measure again with a schedule that is kept; its figures are shown in \
+             parentheses"
+        )
     });
     let resolution_ms = side.resolution_ms();
     let polled = (resolution_ms > 0.0).then(|| {
@@ -220,7 +222,7 @@ pub(super) fn headline(comparison: &Comparison) -> String {
     let sides = others.iter().filter_map(|side| {
         let of = |meaning: ComparisonVerdict, word: &str| {
             let found = side.differences.iter().filter(|it| it.meaning == meaning);
-            let names: Vec<&str> = found.map(|it| it.metric.name()).collect();
+            let names: Vec<String> = found.map(sized).collect();
             let more = match names.len().saturating_sub(NAMED) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
@@ -241,6 +243,20 @@ pub(super) fn headline(comparison: &Comparison) -> String {
         }
         none if none.is_empty() => format!("no difference is shown{}", open(comparison)),
         found => format!("against {}: {found}", comparison.sides[0].name),
+    }
+}
+
+/// A metric with its change and the interval around it.
+fn sized(difference: &Difference) -> String {
+    let metric = difference.metric;
+    let by = difference.change.map(|it| signed_change(metric, it.by));
+    match (by, difference.change.and_then(|it| it.interval)) {
+        (None, _) => metric.name().to_owned(),
+        (Some(by), None) => format!("{} {by}", metric.name()),
+        (Some(by), Some(_)) => {
+            let interval = interval_text(metric, difference.change);
+            format!("{} {by} ({interval})", metric.name())
+        }
     }
 }
 

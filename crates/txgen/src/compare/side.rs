@@ -25,6 +25,8 @@ pub(super) struct Side {
 pub(super) struct SideRun {
     pub(super) name: String,
     pub(super) path: PathBuf,
+    pub(super) manifest: Manifest,
+    pub(super) figures: RunFigures,
     origin_unix_ns: u64,
     /// When its offering ended.
     pub(super) offered_s: f64,
@@ -133,6 +135,8 @@ impl SideRun {
         Ok(Self {
             name: run.name(),
             path: run.path().to_owned(),
+            manifest: run.manifest().clone(),
+            figures: figures.clone(),
             origin_unix_ns: summary.time.origin_unix_ns,
             offered_s: summary.time.offered_s,
             load: run.manifest().profile.clone(),

@@ -88,6 +88,8 @@ impl From<KneeEstimate> for KneeRow {
 pub(super) struct PointRow {
     pub(super) number: usize,
     pub(super) rate_tps: f64,
+    /// When it began, in seconds since the search did.
+    pub(super) begun_s: f64,
     /// The run folder, inside this one.
     pub(super) folder: String,
     pub(super) because: String,
@@ -132,6 +134,7 @@ impl PointRow {
         Self {
             number,
             rate_tps: rate,
+            begun_s: 0.0,
             folder: outcome
                 .folder
                 .file_name()

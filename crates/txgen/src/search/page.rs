@@ -69,6 +69,19 @@ fn over_rates(account: &Account, title: &str, y: Axis) -> Chart {
     }
 }
 
+/// Where a rate above the interval held, why the interval does not hold it.
+fn held_beyond(account: &Account) -> Option<String> {
+    let high = account.knee.as_ref()?.high_tps;
+    let held = account.points.iter().filter(|it| it.finding == "held");
+    let beyond = held.filter(|point| point.rate_tps > high);
+    let highest = beyond.map(|point| point.rate_tps).reduce(f64::max)?;
+    Some(format!(
+        "{} held, above the interval: later points at lower rates did not, so that the target or the machine changed, \
+         or a point was chance.",
+        text::rate(highest)
+    ))
+}
+
 /// Committed against offered, with the line of a target that keeps up.
 fn throughput(account: &Account) -> String {
     let points = &account.points;
@@ -81,7 +94,10 @@ fn throughput(account: &Account) -> String {
     };
     let axis = Axis::linear("committed per second", Unit::PerSecond);
     over_rates(account, "Committed against offered", axis)
-        .note("Below the band the target does not keep up.")
+        .note(&format!(
+            "Below the band the target does not keep up. {}",
+            held_beyond(account).unwrap_or_default()
+        ))
         .line(
             "all that was offered",
             Tone::Offered,
@@ -135,11 +151,11 @@ fn order(account: &Account) -> String {
     let tried = |finding: Option<&'static str>| {
         let points = account.points.iter();
         let tried = points.filter(move |point| finding.is_none_or(|it| it == point.finding));
-        tried.map(|point| (point.number as f64, point.rate_tps))
+        tried.map(|point| (point.begun_s, point.rate_tps))
     };
-    let number = Axis::linear("point", Unit::Number);
+    let time = Axis::linear("time since the search began", Unit::Time);
     let offered = Axis::linear("offered per second", Unit::PerSecond);
-    let chart = Chart::new("How it was found", number, offered)
+    let chart = Chart::new("How it was found", time, offered)
         .line("tried", Tone::Plan, tried(None))
         .dots("sustained", Tone::P50, tried(Some("held")))
         .dots("not sustained", Tone::Bad, tried(Some("broken")))

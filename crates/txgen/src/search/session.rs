@@ -160,6 +160,7 @@ impl<'a> Session<'a> {
         let so_far = so_far(&self.account).map_or(String::new(), |text| format!(": {text}"));
         self.display
             .heading(format!("search point {number}{so_far}"));
+        let begun_s = self.elapsed().as_secs_f64();
         let played = run::perform(&plan, address, self.shutdown, Words::Few, &mut self.display);
         let outcome = match played {
             Ok(outcome) => outcome,
@@ -192,7 +193,10 @@ impl<'a> Session<'a> {
             broken_limits: &broken_limits,
         };
         let judgement = point.judge();
-        let row = PointRow::new(number, rate, because.into(), &outcome, &judgement);
+        let row = PointRow {
+            begun_s,
+            ..PointRow::new(number, rate, because.into(), &outcome, &judgement)
+        };
         self.display.message(&table::finding_line(&row));
         self.account.points.push(row);
         self.uncommitted = outcome.uncommitted();

@@ -240,4 +240,4 @@ impl<'a> Load<'a> {
 /// Below this share of a limit nothing is near it.
 const WORTH_DRAWING: f64 = 0.05;
 /// Rows of the table at most.
-const MAX_ROWS: usize = 400;
+const MAX_ROWS: usize = 100;
