@@ -8,7 +8,7 @@ use pacing::Nanos;
 use crate::bound::Bound;
 use crate::load::Demand;
 use crate::settings::{PaceMode, PaceSettings};
-use crate::window::{GROUP, LEAST, PROBE, RECENT, SECOND, STEP, remember};
+use crate::window::{GROUP, LEAST, RECENT, SECOND, STEP, remember};
 
 /// The in-flight cap and the number of connections, from the answers.
 ///
@@ -19,10 +19,12 @@ use crate::window::{GROUP, LEAST, PROBE, RECENT, SECOND, STEP, remember};
 /// R₀ the cap doubles. The cap is never below the number of lines: without a proxy each would have one
 /// write under way.
 ///
-/// **Connections**: a node answers one connection in order, so that several are needed where its answers
-/// take long and its clients have several lines. When writes queue for answers, four times as many are
-/// tried; they stay if the rate of answers rises by a quarter, otherwise the next trial comes after
-/// ever more blocks. Connections that no line needs any more go, one a block.
+/// **Connections**: a node answers one connection in order, so two lines on one of them wait for each other, which
+/// they would not do without a proxy. So there are as many connections as lines, and while they are being opened
+/// each carries one write. Connections cost the node processor time, so half as many are tried once in a while; they
+/// stay if answers come as fast and take as long as with all, to within an eighth, and half of them is tried next.
+/// What was learnt holds for some blocks, more after each trial, or until there are a quarter more lines; then
+/// there are as many as lines again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlight {
     limit: f64,
@@ -38,33 +40,60 @@ pub(crate) struct InFlight {
     second: Nanos,
     settings: PaceSettings,
     connections: usize,
-    trial: Option<Trial>,
-    /// Blocks until the next trial may begin, and trials in a row that did not help.
-    rest: usize,
-    failures: u32,
+    /// When there were to be more of them last.
+    raised: Nanos,
+    stage: Stage,
+    /// Trials so far.
+    trials: u32,
+    /// Writes that may be under way over the connections.
+    most: usize,
     seen: Seen,
-    /// The most lines between the last blocks.
+    /// The most lines in each of the last rounds.
     lines: VecDeque<usize>,
 }
 
-/// More connections than `before`, as a trial.
+/// What is known of the number of connections.
 #[derive(Clone, Copy, Debug)]
-struct Trial {
-    before: usize,
-    /// Answers a second with these.
-    rate: f64,
-    /// All are up since before the last block.
-    is_open: bool,
+enum Stage {
+    /// There are as many as lines; fewer are tried after so many rounds.
+    AsLines { rounds: usize },
+    /// Fewer than `before` are tried, beside what was seen with as many as lines and the most writes under way.
+    Trial {
+        before: usize,
+        with_all: Answers,
+        most: usize,
+    },
+    /// These are enough for so many lines, for so many rounds.
+    Enough { lines: usize, rounds: usize },
 }
 
-/// What was seen since the last block.
+impl Default for Stage {
+    fn default() -> Self {
+        Self::AsLines {
+            rounds: RECENT << FIRST_TRIALS,
+        }
+    }
+}
+
+/// Answers of a round.
+#[derive(Clone, Copy, Debug)]
+struct Answers {
+    per_second: f64,
+    /// What one took, in the mean.
+    secs: f64,
+}
+
+/// What was seen in a round: the time of some blocks, a second if they come fast.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
+    began: Nanos,
+    blocks: usize,
     answers: u32,
-    queued_answers: u32,
-    queued_secs: f64,
+    /// The sum of their times.
+    took: Nanos,
     lines: usize,
-    is_short_of_connections: bool,
+    /// The number of connections changed, or not all were up.
+    is_unsettled: bool,
 }
 
 /// Answers of 20 ms, or of the time that one takes, up to the instant of the last one.
@@ -92,6 +121,10 @@ impl InFlight {
                 ..Span::default()
             },
             second: now,
+            seen: Seen {
+                began: now,
+                ..Seen::default()
+            },
             settings: *pace,
             connections: pace.connections,
             ..Self::default()
@@ -100,12 +133,44 @@ impl InFlight {
 
     /// So many writes leave; the cap holds others back, or does not.
     pub(crate) fn sent(&mut self, now: Nanos, demand: &Demand, count: usize, is_held: bool) {
-        self.seen.lines = self.seen.lines.max(demand.lines);
-        self.seen.is_short_of_connections |= demand.connections < self.connections;
+        self.seen.is_unsettled |= demand.connections != self.connections;
         self.span.was_held |= is_held;
+        match self.stage {
+            // Over these connections may go less than is to be under way.
+            Stage::Trial { before, most, .. } if is_held && (1..most).contains(&demand.most) => {
+                // Trial => AsLines | Enough
+                self.connections = before;
+                self.raised = now;
+                self.stage = self.after_trial(demand.lines, self.within(demand.lines));
+            }
+            Stage::Trial { .. } => {}
+            _ => self.most = demand.most,
+        }
         if demand.under_way == 0 && count == 1 {
             self.alone = Some(now);
         }
+    }
+
+    /// More lines have more connections at once.
+    pub(crate) fn follow_lines(&mut self, now: Nanos, lines: usize) {
+        self.seen.lines = self.seen.lines.max(lines);
+        if let Stage::Enough { lines, .. } = self.stage
+            && self.seen.lines as f64 > STEP * lines as f64
+        {
+            // Enough => AsLines
+            self.stage = Stage::AsLines { rounds: 0 };
+        }
+        let wanted = self.within(self.seen.lines);
+        if matches!(self.stage, Stage::AsLines { .. }) && wanted > self.connections {
+            self.connections = wanted;
+            self.raised = now;
+        }
+    }
+
+    /// As many connections as lines, if the settings allow it.
+    fn within(&self, lines: usize) -> usize {
+        let (least, most) = (self.settings.connections, self.settings.most_connections());
+        lines.clamp(least, most)
     }
 
     /// An answer to a write that was sent at `sent`.
@@ -124,6 +189,8 @@ impl InFlight {
         self.span.last = self.span.last.max(now);
         self.span.took = self.span.took.saturating_add(took);
         self.span.answers += 1;
+        self.seen.took = self.seen.took.saturating_add(took);
+        self.seen.answers += 1;
     }
 
     fn end_span(&mut self) {
@@ -132,13 +199,7 @@ impl InFlight {
         self.mean = span.took.as_secs_f64() / f64::from(span.answers);
         let unloaded = self.unloaded.map_or(self.mean, Nanos::as_secs_f64);
         let ahead = AHEAD.as_secs_f64();
-        self.seen.answers += span.answers;
-        let is_queue = self.mean > unloaded + ahead / 4.0;
         let secs = span.last.saturating_sub(span.began).as_secs_f64();
-        if span.was_held || is_queue {
-            self.seen.queued_answers += span.answers;
-            self.seen.queued_secs += secs;
-        }
         let rate = f64::from(span.answers) / secs;
         // What is not held back says what was asked for, not what the node can do.
         let is_second = span.was_held && span.last.saturating_sub(self.second) >= SECOND;
@@ -149,7 +210,7 @@ impl InFlight {
                 remember(&mut self.best, RECENT, rate);
             }
         }
-        let mut wanted = self.best() * (unloaded + self.connections as f64 * ahead);
+        let mut wanted = self.best() * (unloaded + ahead);
         if span.was_held && self.mean < unloaded + ahead / 2.0 {
             wanted = wanted.max(2.0 * self.limit);
         }
@@ -157,49 +218,95 @@ impl InFlight {
         self.limit = wanted.min(self.settings.in_flight as f64).max(least);
     }
 
-    /// A block: whether another number of connections is worth a try is looked at once a block.
-    pub(crate) fn block(&mut self) {
-        let seen = std::mem::take(&mut self.seen);
-        let rate = f64::from(seen.queued_answers) / seen.queued_secs.max(f64::MIN_POSITIVE);
-        let is_queue = 2 * seen.queued_answers > seen.answers;
-        remember(&mut self.lines, RECENT, seen.lines);
+    /// A block, which may end a round.
+    pub(crate) fn block(&mut self, now: Nanos) {
+        self.seen.blocks += 1;
+        let length = now.saturating_sub(self.seen.began);
+        if self.seen.blocks < RECENT && length < SECOND {
+            return;
+        }
+        let round = std::mem::take(&mut self.seen);
+        self.seen.began = now;
+        remember(&mut self.lines, RECENT, round.lines);
         let lines = self.lines.iter().copied().max().unwrap_or(0);
-        self.rest = self.rest.saturating_sub(1);
-        let most = lines.min(self.settings.most_connections());
-        match &mut self.trial {
-            None if is_queue && self.rest == 0 && self.connections < most => {
-                let before = self.connections;
-                self.connections = (PROBE as usize * before).min(most);
-                self.trial = Some(Trial {
-                    before,
-                    rate,
-                    is_open: false,
-                });
+        let most = self.within(lines);
+        let is_settled = !round.is_unsettled && round.answers > 0;
+        let answers = is_settled.then(|| Answers {
+            per_second: f64::from(round.answers) / length.as_secs_f64(),
+            secs: round.took.as_secs_f64() / f64::from(round.answers),
+        });
+        let before = self.connections;
+        self.stage = self.next_stage(lines, most, answers);
+        if self.connections > before {
+            self.raised = now;
+        }
+    }
+
+    /// The stage after a round, of which `answers` were seen if they say something.
+    fn next_stage(&mut self, lines: usize, most: usize, answers: Option<Answers>) -> Stage {
+        match (self.stage, answers) {
+            (Stage::AsLines { rounds: 0 }, Some(with_all)) if most == self.connections => {
+                self.try_half(lines, with_all)
             }
-            None if self.connections > self.settings.connections.max(lines) => {
-                self.connections -= 1;
+            (Stage::AsLines { rounds }, _) => {
+                self.connections = most;
+                let rounds = rounds.saturating_sub(1);
+                Stage::AsLines { rounds }
             }
-            None => {}
-            Some(_) if seen.is_short_of_connections => {}
-            Some(trial) if !trial.is_open => trial.is_open = true,
-            Some(trial) => {
-                let more = self.connections as f64 / trial.before as f64 - 1.0;
-                let gain = (more / 4.0).min(STEP - 1.0);
-                if !is_queue || rate >= trial.rate * (1.0 + gain) {
-                    self.failures = 0;
-                } else {
-                    self.connections = trial.before;
-                    self.rest = RECENT << self.failures.min(6);
-                    self.failures += 1;
-                }
-                self.trial = None;
+            (Stage::Trial { with_all, .. }, Some(answers)) if answers.are_like(&with_all) => {
+                self.try_half(lines, with_all)
+            }
+            // Trial => AsLines | Enough
+            (Stage::Trial { before, .. }, _) => {
+                self.connections = before.min(most);
+                self.after_trial(lines, most)
+            }
+            // Enough => AsLines
+            (Stage::Enough { rounds: 0, .. }, _) => {
+                self.connections = most;
+                Stage::AsLines { rounds: 0 }
+            }
+            (Stage::Enough { lines, rounds }, _) => {
+                self.connections = self.connections.min(most);
+                let rounds = rounds - 1;
+                Stage::Enough { lines, rounds }
             }
         }
     }
 
+    /// AsLines | Trial => Trial | Enough
+    fn try_half(&mut self, lines: usize, with_all: Answers) -> Stage {
+        let before = self.connections;
+        self.connections = self.within(before / 2);
+        if self.connections < before {
+            Stage::Trial {
+                before,
+                with_all,
+                most: self.most,
+            }
+        } else {
+            self.after_trial(lines, self.within(lines))
+        }
+    }
+
+    fn after_trial(&mut self, lines: usize, most: usize) -> Stage {
+        let rounds = RECENT << (FIRST_TRIALS + self.trials).min(MOST_TRIALS);
+        self.trials += 1;
+        if self.connections >= most {
+            Stage::AsLines { rounds }
+        } else {
+            Stage::Enough { lines, rounds }
+        }
+    }
+
     /// How many more writes may be under way, and the bound that says so.
-    pub(crate) fn room(&self, demand: &Demand) -> (usize, Bound) {
+    pub(crate) fn room(&self, now: Nanos, demand: &Demand) -> (usize, Bound) {
         let (under_way, most) = (demand.under_way, demand.most);
+        if self.is_opening(now, demand) {
+            let (up, wanted) = (demand.connections, self.connections);
+            let room = up.max(1).min(most).saturating_sub(under_way);
+            return (room, Bound::Connections { up, wanted });
+        }
         let limit = match self.settings.mode {
             PaceMode::Adaptive => {
                 let lines = self.seen.lines.max(demand.lines);
@@ -220,6 +327,12 @@ impl InFlight {
         (if is_enough { room } else { 0 }, bound)
     }
 
+    /// Whether connections are being opened: until the first answer, and for a second.
+    fn is_opening(&self, now: Nanos, demand: &Demand) -> bool {
+        let is_new = self.unloaded.is_none() || now.saturating_sub(self.raised) < SECOND;
+        demand.connections < self.connections && is_new
+    }
+
     /// The highest rate of answers of the last seconds.
     fn best(&self) -> f64 {
         self.best.iter().copied().fold(0.0, f64::max)
@@ -230,3 +343,16 @@ impl InFlight {
         self.connections
     }
 }
+
+impl Answers {
+    /// Whether these came as fast as others and took as long.
+    fn are_like(&self, others: &Self) -> bool {
+        self.per_second * LIKE >= others.per_second && self.secs <= others.secs * LIKE
+    }
+}
+
+/// What is known of connections holds for 4 rounds, doubled for each trial so far: for 16 at first, for 256 at last.
+const FIRST_TRIALS: u32 = 2;
+const MOST_TRIALS: u32 = 6;
+/// Rates, and times, that differ by no more than this factor are alike: an eighth.
+const LIKE: f64 = f64::midpoint(1.0, STEP);

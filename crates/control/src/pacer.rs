@@ -114,6 +114,7 @@ impl Pacer {
     /// nothing can be sent: whether writes waited decides how the window changes.
     pub fn grant(&mut self, now: Nanos, demand: Demand) -> Grant {
         self.demand = demand;
+        self.in_flight.follow_lines(now, demand.lines);
         self.probe = self.probe.at(now, demand.most);
         let (most, amount, bound) = self.room(now);
         // The tail of the room is not what a probe is after.
@@ -149,7 +150,7 @@ impl Pacer {
     /// How many more writes may leave whatever the rate is, how much of the window's unit, and what
     /// bounds them.
     fn room(&self, now: Nanos) -> (usize, f64, Bound) {
-        let (cap, cap_bound) = self.in_flight.room(&self.demand);
+        let (cap, cap_bound) = self.in_flight.room(now, &self.demand);
         if self.settings.mode != PaceMode::Adaptive {
             return (cap, f64::INFINITY, cap_bound);
         }
@@ -315,7 +316,7 @@ impl Pacer {
             was_slow: since.was_slow,
         };
         self.window = self.window.clone().next(&interval);
-        self.in_flight.block();
+        self.in_flight.block(now);
         self.probe = Probe::None;
         let secs = now.saturating_sub(since.began).as_secs_f64();
         let served = Rate::from_f64(since.sent as f64 / secs).ok();

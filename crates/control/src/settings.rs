@@ -14,7 +14,7 @@ base::settings! {
         pub min_req: Rate = Rate::per_second(50).expect("50/s is a rate"),
         /// Writes under way at most. Default 512.
         pub in_flight: usize = 512,
-        /// Connections to the node at first; more are opened where that raises the rate of answers.
+        /// Connections to the node at least; the adaptive pace has as many as lines, or fewer where answers come as fast.
         /// Default 1.
         pub connections: usize = 1,
     }

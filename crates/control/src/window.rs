@@ -66,10 +66,10 @@ pub(crate) const LEAST: f64 = 8.0;
 pub(crate) const SECOND: Nanos = Nanos::from_secs(1);
 /// Blocks whose worth and intervals count.
 pub(crate) const RECENT: usize = 4;
-/// The pace is at least so much faster than even, and becomes faster by this factor; more connections must raise
-/// the rate of answers by it.
+/// The pace is at least so much faster than even, and becomes faster by this factor; with fewer connections answers may
+/// be slower by it.
 pub(crate) const STEP: f64 = 1.25;
-/// So much at most is tried at once: times the even pace, times the connections.
+/// The pace is at most so many times the even one.
 pub(crate) const PROBE: f64 = 8.0;
 /// Part of a room from which on it counts as filled, and by which the gain falls with each block that is; part of
 /// the mempool that may be filled.

@@ -1,12 +1,12 @@
 //! The node's time: how many writes may wait for an answer, and over how many connections.
 
-use control::{Bound, Demand, PaceMode, PaceSettings, Pacer};
+use control::{Bound, Demand, Load, PaceMode, PaceSettings, Pacer, Unit};
 use pacing::Nanos;
 
 use crate::model::node::NodeKind;
 use crate::model::proxy::pace;
 use crate::model::run;
-use crate::pace::{FLOOD, many, pacer};
+use crate::pace::{FLOOD, block, many, pacer};
 
 /// The node's time: while answers take long, few are under way, and the bound says so.
 #[test]
@@ -16,7 +16,7 @@ fn writes_queue_here_and_not_in_the_nodes_socket() {
         ..NodeKind::steady()
     };
     let (_, proxy) = run(kind, 10_000, 30, |_| 3_000.0);
-    // 20 ms of work on each of the two connections that were tried.
+    // 20 ms of work, and one for each line.
     assert!(proxy.under_way <= 30, "{}", proxy.under_way);
     assert_eq!(proxy.usual_bound(), "in_flight_cap");
     // A fast node has more under way, and nothing is held back by its time most of the time.
@@ -86,19 +86,127 @@ fn stalls_of_the_node_do_not_look_like_a_queue_of_ours() {
     assert_eq!(limit(&mut pacer, at), before);
 }
 
-/// Checks that an application makes at once, but answers in order on each connection, get more
-/// connections; checks that are made one after the other do not.
+/// Checks that an application makes at once, but answers in order on each connection, keep a connection for each line;
+/// checks that are made one after the other do not.
 #[test]
-fn concurrent_checks_get_more_connections() {
+fn concurrent_checks_keep_a_connection_for_each_line() {
     let connections = |concurrent| {
         let kind = NodeKind {
-            check_secs: 30e-3,
+            check_secs: 3e-3,
             concurrent,
             ..NodeKind::steady()
         };
-        run(kind, 10_000, 30, FLOOD).1.pacer.connections()
+        run(kind, 10_000, 60, FLOOD).1.pacer.connections()
     };
     // The flood has ten connections, the polite client one.
-    assert!((8..=11).contains(&connections(true)));
+    assert_eq!(connections(true), 11);
     assert!(connections(false) <= 2);
+}
+
+/// What clients would have had directly is a connection for each.
+fn lines(lines: usize, connections: usize) -> Demand {
+    Demand {
+        waiting: lines,
+        connections,
+        lines,
+        ..many(0)
+    }
+}
+
+/// Eight writes on one connection waited for a commit each: 0.13 of what eight clients have directly.
+#[test]
+fn while_connections_are_opened_each_that_is_up_carries_one_write() {
+    let mut pacer = pacer(100_000, &pace(PaceMode::Adaptive));
+    let under_way = |under_way, connections| Demand {
+        under_way,
+        ..lines(8, connections)
+    };
+    let at = Nanos::from_millis;
+    assert_eq!(pacer.grant(at(100), under_way(0, 1)).now, 1);
+    assert_eq!(pacer.bound(), Bound::Connections { up: 1, wanted: 8 });
+    assert_eq!(pacer.connections(), 8);
+    assert_eq!(pacer.grant(at(100), under_way(1, 1)).now, 0);
+    assert_eq!(pacer.grant(at(200), under_way(1, 4)).now, 3);
+    // A node that answers, and gives no more connections than these, gets what waits over them.
+    pacer.answered(at(300), at(100));
+    assert_eq!(pacer.grant(at(300), under_way(3, 4)).now, 1);
+    assert_eq!(pacer.grant(at(1_100), under_way(4, 4)).now, 4);
+    // All are up: nothing is held.
+    assert_eq!(pacer.grant(at(2_000), under_way(0, 8)).now, 8);
+    assert_eq!(pacer.bound(), Bound::Nothing);
+    // One more line: one more connection, at once.
+    assert_eq!(pacer.grant(at(3_000), lines(9, 8)).now, 8);
+    assert_eq!(pacer.connections(), 9);
+}
+
+/// A node with a block a second for so many lines; answers take as long as `takes` says of the connections. The number of
+/// connections after each block.
+fn settle(
+    pacer: &mut Pacer,
+    seconds: std::ops::Range<u64>,
+    count: usize,
+    takes: fn(usize) -> u64,
+) -> Vec<usize> {
+    let mut numbers = Vec::new();
+    for second in seconds {
+        let took = Nanos::from_millis(takes(pacer.connections()));
+        let mut at = Nanos::from_secs(second);
+        while at < Nanos::from_secs(second + 1) {
+            pacer.grant(at, lines(count, pacer.connections()));
+            at = at.saturating_add(took);
+            for _ in 0..count {
+                pacer.answered(at, at.saturating_sub(took));
+            }
+        }
+        let seen = block(second + 1, 0, at);
+        pacer.block(at, &seen, Unit::Transactions, Load::default());
+        numbers.push(pacer.connections());
+    }
+    numbers
+}
+
+/// A node that answers as fast over one connection keeps one, until there are more lines, or for some time.
+#[test]
+fn fewer_connections_are_kept_where_answers_are_as_fast_until_there_are_more_lines() {
+    let mut pacer = pacer(100_000, &pace(PaceMode::Adaptive));
+    let numbers = settle(&mut pacer, 0..30, 8, |_| 10);
+    let mut distinct = numbers.clone();
+    distinct.dedup();
+    assert_eq!(distinct, [8, 4, 2, 1]);
+    // A line more may be a fluctuation; a quarter more are others.
+    assert_eq!(settle(&mut pacer, 30..32, 9, |_| 10), [1, 1]);
+    assert_eq!(settle(&mut pacer, 32..34, 16, |_| 10), [16, 8]);
+    // Lines that are gone need none.
+    assert_eq!(settle(&mut pacer, 34..40, 3, |_| 10).last(), Some(&3));
+    // What was learnt is looked at again.
+    let later = settle(&mut pacer, 40..400, 3, |_| 10);
+    let again = later.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    assert!((1..=4).contains(&again), "{again}");
+}
+
+/// A node whose answers take twice as long over half the connections keeps one for each line, and trials become rare.
+#[test]
+fn as_many_connections_as_lines_are_kept_where_fewer_are_slower() {
+    for slower in [
+        |n: usize| 80 / n as u64,
+        |n: usize| if n < 8 { 14 } else { 10 },
+    ] {
+        let mut pacer = pacer(100_000, &pace(PaceMode::Adaptive));
+        let numbers = settle(&mut pacer, 0..600, 8, slower);
+        let fewer = numbers.iter().filter(|number| **number < 8).count();
+        assert!(numbers.iter().all(|number| [4, 8].contains(number)));
+        // One round each, after 16, 16, 32, 64, 128 and 256.
+        assert_eq!(fewer, 6);
+        assert_eq!(numbers.last(), Some(&8));
+    }
+}
+
+/// *fixed* and *off* have as many as are set.
+#[test]
+fn without_the_adaptive_pace_the_connections_are_those_that_are_set() {
+    for mode in [PaceMode::Fixed, PaceMode::Off] {
+        let mut pacer = pacer(100_000, &pace(mode));
+        pacer.grant(Nanos::ZERO, lines(8, 1));
+        assert_eq!(pacer.connections(), 1);
+    }
 }

@@ -76,11 +76,6 @@ struct Figures {
     bound: &'static str,
 }
 
-/// What the first blocks cost where there are few, or few clients.
-const SMALL: (f64, &str) = (
-    0.97,
-    "the first blocks teach what the chain takes and how many connections help",
-);
 /// The source of the load that goes to the node directly.
 const FOREIGN: usize = 6;
 
@@ -345,7 +340,11 @@ rows! {
         wants: Wants { flood: |_| 1_500.0, ..Wants::default() },
         p50: Some(1.0),
     }
-    blocks_of_30_s { kind: NodeKind { timeout_secs: 30.0, ..NodeKind::steady() }, seconds: 4_800, committed: SMALL }
+    blocks_of_30_s {
+        kind: NodeKind { timeout_secs: 30.0, ..NodeKind::steady() },
+        seconds: 4_800,
+        committed: (0.97, "the first blocks teach what the chain takes, and there are few"),
+    }
     mempool_of_100 { kind: NodeKind { mempool: 100, ..NodeKind::steady() } }
     a_stall_of_60_s {
         events: |node, t| node.is_frozen = (60.0..120.0).contains(&t),
@@ -359,10 +358,10 @@ rows! {
     four_proxies_and_capped_blocks { proxies: 4, kind: NodeKind { block: 1_000, ..NodeKind::steady() } }
     two_proxies_and_gossip { proxies: 2, kind: NodeKind { gossip_secs: 0.3, ..NodeKind::steady() } }
     blocks_of_200 { kind: NodeKind { block: 200, ..NodeKind::steady() } }
-    serial_answers_1_client { kind: serial_answers(), wants: closed(1), committed: SMALL }
-    serial_answers_5_clients { kind: serial_answers(), wants: closed(5), committed: SMALL }
-    serial_answers_8_clients { kind: serial_answers(), wants: closed(8), committed: SMALL }
-    serial_answers_64_clients { kind: serial_answers(), wants: closed(64), committed: SMALL }
+    serial_answers_1_client { kind: serial_answers(), wants: closed(1) }
+    serial_answers_5_clients { kind: serial_answers(), wants: closed(5) }
+    serial_answers_8_clients { kind: serial_answers(), wants: closed(8) }
+    serial_answers_64_clients { kind: serial_answers(), wants: closed(64) }
     little_demand_and_then_a_burst {
         wants: Wants { flood: |t| if (20.0..20.5).contains(&t) { 8_000.0 } else { 0.0 }, ..Wants::default() },
     }

@@ -36,7 +36,7 @@ pub(crate) fn many(under_way: usize) -> Demand {
     }
 }
 
-fn block(height: u64, txs: u64, observed: Nanos) -> BlockSeen {
+pub(crate) fn block(height: u64, txs: u64, observed: Nanos) -> BlockSeen {
     BlockSeen {
         height,
         all: of_txs(txs),

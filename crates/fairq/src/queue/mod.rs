@@ -146,6 +146,11 @@ impl<T> FairQueue<T> {
         self.turns.backlogged()
     }
 
+    /// How many connections have items waiting; clients, where these stay in order.
+    pub fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
     /// How many clients have a flow, those included that sit out a turn.
     pub fn flows(&self) -> usize {
         self.clients.len()

@@ -23,6 +23,10 @@ impl<N> Slab<N> {
         u32::try_from(self.0.insert(node)).expect("the queue's limits fit in 32 bits")
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(crate) fn remove(&mut self, number: u32) -> N {
         self.0.remove(number as usize)
     }

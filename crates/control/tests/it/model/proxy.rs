@@ -27,6 +27,8 @@ pub(crate) struct Proxy {
     past: usize,
     passes: bool,
     used: usize,
+    /// When those are open that are wanted beside these.
+    open_at: Option<Nanos>,
     /// Requests on each connection; the last is the one for short queues.
     loads: Vec<usize>,
     /// Sent and in no block that was seen.
@@ -92,6 +94,7 @@ impl Proxy {
             past: node.connect(owner),
             passes: pace.mode != PaceMode::Off,
             used: 1,
+            open_at: None,
             loads: vec![0; CONNECTIONS + 1],
             own: Load::default(),
             unit: Unit::Transactions,
@@ -129,7 +132,7 @@ impl Proxy {
         self.look(now, node);
         self.expire(now);
         self.ask_again(now);
-        self.used = self.pacer.connections().min(CONNECTIONS);
+        self.open(now, node);
         let is_closed = self.refused_until.is_some() || self.is_in_break || node.catching_up;
         let most = if is_closed {
             0
@@ -164,11 +167,25 @@ impl Proxy {
         }
     }
 
+    /// Fewer connections are used at once; more when they are open, after two journeys there and back.
+    fn open(&mut self, now: Nanos, node: &Node) {
+        let wanted = self.pacer.connections().min(CONNECTIONS);
+        if wanted <= self.used {
+            (self.used, self.open_at) = (wanted, None);
+            return;
+        }
+        let takes = Nanos::new(4 * node.kind.travel.as_nanos());
+        let open_at = *self.open_at.get_or_insert(now.saturating_add(takes));
+        if open_at <= now {
+            (self.used, self.open_at) = (wanted, None);
+        }
+    }
+
     /// The flood's connections and the polite client's, as far as they have writes here or under way.
     fn lines(&self) -> usize {
-        let polite = usize::from(!self.polite_queue.is_empty()) + self.loads[CONNECTIONS].min(1);
+        let is_polite = !self.polite_queue.is_empty() || self.loads[CONNECTIONS] > 0;
         let floods = self.queue.len() + self.again.len() + self.under_way;
-        polite + floods.min(self.source.connections())
+        usize::from(is_polite) + floods.min(self.source.connections())
     }
 
     fn send(&mut self, now: Nanos, node: &mut Node) -> Load {

@@ -72,6 +72,9 @@ fn the_manual_has_every_key_with_its_default_and_every_metric() {
     for family in families {
         assert!(manual.contains(family), "{family} is not in the manual");
     }
+    for bound in control::Bound::NAMES {
+        assert!(manual.contains(&format!("`{bound}`")), "{bound}");
+    }
     for reason in crate::refusal::Reason::ALL {
         assert!(
             manual.contains(&format!("`{}`", reason.name())),

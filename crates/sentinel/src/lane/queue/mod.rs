@@ -233,9 +233,9 @@ impl WriteQueue {
         self.queue.len()
     }
 
-    /// Clients of whom any waits.
-    pub(super) fn backlogged_clients(&self) -> usize {
-        self.queue.backlogged_clients()
+    /// Lines of which any waits.
+    pub(super) fn lines(&self) -> usize {
+        self.queue.lanes()
     }
 
     /// How admitted writes ended, to be counted where they end.

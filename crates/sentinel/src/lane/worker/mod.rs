@@ -156,12 +156,12 @@ impl Worker {
             self.tick(now);
             self.next_tick = now.saturating_add(TICK);
         }
-        let endpoint = self.active.map(|node| self.nodes.endpoint(node));
-        let retry_at = endpoint.and_then(|endpoint| self.pool.tend(endpoint, now));
         self.writes.end_refusal(now);
         let ask_at = self.writes.ask_again_at();
         let ask_at = ask_at.map(|at| at.max(now.saturating_add(SHORT)));
         let send_at = self.send_due(now);
+        let endpoint = self.active.map(|node| self.nodes.endpoint(node));
+        let retry_at = endpoint.and_then(|endpoint| self.pool.tend(endpoint, now));
         [retry_at, ask_at, send_at]
             .into_iter()
             .flatten()

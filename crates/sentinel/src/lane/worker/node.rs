@@ -97,6 +97,7 @@ impl Worker {
             ours: committed.ours,
         };
         self.pacer.block(now, &seen, unit, self.writes.own());
+        self.pool.resize(self.pacer.connections(), now);
         if let Some(event) = self.breaks.block(&seen) {
             self.on_break(event, now);
         }

@@ -27,9 +27,9 @@ struct Budget {
 impl Worker {
     /// Sends what may be sent; when more may be sent, if time alone decides.
     pub(super) fn send_due(&mut self, now: Nanos) -> Option<Nanos> {
-        let (queued, backlogged, mean_bytes) = {
+        let (queued, lines, mean_bytes) = {
             let queue = self.shared.lock();
-            (queue.len(), queue.backlogged_clients(), queue.mean_bytes())
+            (queue.len(), queue.lines(), queue.mean_bytes())
         };
         if let Some(mean_bytes) = mean_bytes.filter(|_| self.pacer.is_untaught()) {
             self.teach(mean_bytes);
@@ -44,9 +44,13 @@ impl Worker {
                 0
             },
             connections: self.pool.in_use(),
-            lines: self.writes.lines().max(backlogged),
+            lines: self.writes.lines().max(lines),
         };
+        let before = self.pacer.connections();
         let grant = self.pacer.grant(now, demand);
+        if self.pacer.connections() != before {
+            self.pool.resize(self.pacer.connections(), now);
+        }
         if grant.now > 0 && !self.send(grant.now, grant.amount, now) {
             return Some(now.saturating_add(SHORT));
         }
