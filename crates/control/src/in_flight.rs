@@ -22,7 +22,8 @@ use crate::window::{GROUP, LEAST, RECENT, SECOND, STEP, remember};
 /// **Connections**: a node answers one connection in order, so two lines on one of them wait for each other, which
 /// they would not do without a proxy. So there are as many connections as lines, and while they are being opened
 /// each carries one write. Connections cost the node processor time, so half as many are tried once in a while; they
-/// stay if answers come as fast and take as long as with all, to within an eighth, and half of them is tried next.
+/// stay if in each of four rounds answers come as fast and take as long as in the best of four with all, to within an
+/// eighth, and half of them is tried next.
 /// What was learnt holds for some blocks, more after each trial, or until there are a quarter more lines; then
 /// there are as many as lines again.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +48,8 @@ pub(crate) struct InFlight {
     trials: u32,
     /// Writes that may be under way over the connections.
     most: usize,
+    /// The best of the last rounds with as many as lines.
+    with_all: Option<Answers>,
     seen: Seen,
     /// The most lines in each of the last rounds.
     lines: VecDeque<usize>,
@@ -57,11 +60,12 @@ pub(crate) struct InFlight {
 enum Stage {
     /// There are as many as lines; fewer are tried after so many rounds.
     AsLines { rounds: usize },
-    /// Fewer than `before` are tried, beside what was seen with as many as lines and the most writes under way.
+    /// Fewer than `before` are tried, over which so many writes were to be under way.
     Trial {
         before: usize,
-        with_all: Answers,
         most: usize,
+        /// Rounds in which they did as well.
+        passed: usize,
     },
     /// These are enough for so many lines, for so many rounds.
     Enough { lines: usize, rounds: usize },
@@ -158,7 +162,7 @@ impl InFlight {
             && self.seen.lines as f64 > STEP * lines as f64
         {
             // Enough => AsLines
-            self.stage = Stage::AsLines { rounds: 0 };
+            self.stage = Stage::AsLines { rounds: RECENT };
         }
         let wanted = self.within(self.seen.lines);
         if matches!(self.stage, Stage::AsLines { .. }) && wanted > self.connections {
@@ -244,29 +248,44 @@ impl InFlight {
 
     /// The stage after a round, of which `answers` were seen if they say something.
     fn next_stage(&mut self, lines: usize, most: usize, answers: Option<Answers>) -> Stage {
-        match (self.stage, answers) {
-            (Stage::AsLines { rounds: 0 }, Some(with_all)) if most == self.connections => {
-                self.try_half(lines, with_all)
-            }
-            (Stage::AsLines { rounds }, _) => {
+        match self.stage {
+            Stage::AsLines { rounds } => {
+                let is_same = self.connections == most;
                 self.connections = most;
+                let known = self.with_all.filter(|_| is_same && rounds < RECENT);
+                self.with_all = answers.map(|new| known.map_or(new, |best| best.better(new)));
+                if rounds == 0 && is_same && self.with_all.is_some() {
+                    return self.try_half(lines);
+                }
                 let rounds = rounds.saturating_sub(1);
                 Stage::AsLines { rounds }
             }
-            (Stage::Trial { with_all, .. }, Some(answers)) if answers.are_like(&with_all) => {
-                self.try_half(lines, with_all)
-            }
-            // Trial => AsLines | Enough
-            (Stage::Trial { before, .. }, _) => {
-                self.connections = before.min(most);
-                self.after_trial(lines, most)
+            Stage::Trial {
+                before,
+                most: under_way,
+                passed,
+            } => {
+                let pair = answers.zip(self.with_all);
+                if !pair.is_some_and(|(new, best)| new.are_like(&best)) {
+                    // Trial => AsLines | Enough
+                    self.connections = before.min(most);
+                    return self.after_trial(lines, most);
+                }
+                if passed + 1 == RECENT {
+                    return self.try_half(lines);
+                }
+                Stage::Trial {
+                    before,
+                    most: under_way,
+                    passed: passed + 1,
+                }
             }
             // Enough => AsLines
-            (Stage::Enough { rounds: 0, .. }, _) => {
+            Stage::Enough { rounds: 0, .. } => {
                 self.connections = most;
-                Stage::AsLines { rounds: 0 }
+                Stage::AsLines { rounds: RECENT }
             }
-            (Stage::Enough { lines, rounds }, _) => {
+            Stage::Enough { lines, rounds } => {
                 self.connections = self.connections.min(most);
                 let rounds = rounds - 1;
                 Stage::Enough { lines, rounds }
@@ -275,14 +294,14 @@ impl InFlight {
     }
 
     /// AsLines | Trial => Trial | Enough
-    fn try_half(&mut self, lines: usize, with_all: Answers) -> Stage {
+    fn try_half(&mut self, lines: usize) -> Stage {
         let before = self.connections;
         self.connections = self.within(before / 2);
         if self.connections < before {
             Stage::Trial {
                 before,
-                with_all,
                 most: self.most,
+                passed: 0,
             }
         } else {
             self.after_trial(lines, self.within(lines))
@@ -345,6 +364,14 @@ impl InFlight {
 }
 
 impl Answers {
+    /// The higher rate, and the shorter time.
+    const fn better(self, other: Self) -> Self {
+        Self {
+            per_second: self.per_second.max(other.per_second),
+            secs: self.secs.min(other.secs),
+        }
+    }
+
     /// Whether these came as fast as others and took as long.
     fn are_like(&self, others: &Self) -> bool {
         self.per_second * LIKE >= others.per_second && self.secs <= others.secs * LIKE

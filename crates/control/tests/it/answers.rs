@@ -175,7 +175,7 @@ fn fewer_connections_are_kept_where_answers_are_as_fast_until_there_are_more_lin
     assert_eq!(distinct, [8, 4, 2, 1]);
     // A line more may be a fluctuation; a quarter more are others.
     assert_eq!(settle(&mut pacer, 30..32, 9, |_| 10), [1, 1]);
-    assert_eq!(settle(&mut pacer, 32..34, 16, |_| 10), [16, 8]);
+    assert_eq!(settle(&mut pacer, 32..34, 16, |_| 10), [16, 16]);
     // Lines that are gone need none.
     assert_eq!(settle(&mut pacer, 34..40, 3, |_| 10).last(), Some(&3));
     // What was learnt is looked at again.
