@@ -213,7 +213,8 @@ where
                     return SourceEvent::NewBlock;
                 }
                 Ok(Wake::Accepted(announced)) => {
-                    self.holds_since = announced.first().map(|first| first.at);
+                    let first = announced.first().map(|first| first.at);
+                    self.holds_since = self.announced.or(first);
                     let told = announced.into_iter().map(|Announced { at, txs }| {
                         SourceEvent::Told(FollowEvent::Accepted { observed: at, txs })
                     });
