@@ -13,7 +13,10 @@
 //!   what the others lose to it.
 //! - `conflicts`: the same with as many per cent of the transactions spending what the one before spends.
 //! - `chain`: the same in chains of so many unconfirmed transactions, which need as many epochs.
-//! - `epoch`: the same with a longest time between commits, at 10 % conflicts.
+//! - `epoch`: the same with a longest time between commits, at 10 % conflicts, and so many transactions that it ends
+//!   some five times.
+//! - `flood`: printed only: so many spends of one output, and then 1,000 transactions that spend what nobody else
+//!   does, of whom the 99th percentile is.
 //!
 //! Before criterion's figures come the gain of validators over one lock, in rounds of all cases in turn, beside
 //! the gain of as many threads that check signatures and do nothing else; then a table of one run of each case
@@ -39,7 +42,7 @@ use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, 
 
 use coins::ExactSet;
 use filters::{ClassicBloom, ModernBloom, NoFilter, Sharded, TwoGenerations};
-use payments::{Payment, Scheme, TRANSACTIONS, Wakes, key, payments};
+use payments::{Payment, Scheme, Wakes, flood, key, payments, some_payments};
 use runs::{EPOCH, Run, cores, fast, parallel, secret, serial, settings, validators};
 
 const CLAIMS: u32 = 1_000;
@@ -146,12 +149,23 @@ fn admissions() -> Vec<Case> {
         let run = validators(cores(), EPOCH, WAKES);
         cases.push((format!("chain/{depth}/parallel"), txs, run));
     }
-    let txs = payments(Scheme::Ecdsa, 10, 1);
-    for epoch in [10, 100, 1_000, 5_000] {
+    for (epoch, count) in [(10, 2_000), (100, 8_000), (500, 40_000)] {
+        let txs = some_payments(count, Scheme::Ecdsa, 10, 1);
         let run = validators(cores(), Duration::from_millis(epoch), WAKES);
-        cases.push((format!("epoch/{epoch}ms"), txs.clone(), run));
+        cases.push((format!("epoch/{epoch}ms"), txs, run));
     }
     cases
+}
+
+/// Honest transactions of a flood.
+const HONEST: u32 = 1_000;
+
+fn floods() -> Vec<Case> {
+    let case = |conflicts: u32| {
+        let run = validators(cores(), EPOCH, WAKES);
+        (format!("flood/{conflicts}"), flood(conflicts, HONEST), run)
+    };
+    [0, 1_000, 10_000, 50_000].map(case).into()
 }
 
 fn admission(c: &mut Criterion) {
@@ -161,8 +175,13 @@ fn admission(c: &mut Criterion) {
         "\n{:28} {:>8} {:>10} {:>8} {:>9}",
         "case", "tx/s", "deferrals", "commits", "p99 ms"
     );
-    for (name, txs, run) in &cases {
-        let ran = run(txs.clone());
+    let floods = floods();
+    for (at, (name, txs, run)) in cases.iter().chain(&floods).enumerate() {
+        let mut ran = run(txs.clone());
+        if at >= cases.len() {
+            ran.waits.drain(..txs.len() - HONEST as usize);
+        }
+        ran.waits.sort_unstable();
         let accepted = ran.counters.accepted.max(1) as f64;
         println!(
             "{name:28} {:8.0} {:10.3} {:8} {:9.1}",
@@ -174,9 +193,9 @@ fn admission(c: &mut Criterion) {
     }
     print_share(&cases);
     let mut group = c.benchmark_group("admission");
-    group.throughput(Throughput::Elements(u64::from(TRANSACTIONS)));
     group.sample_size(10);
     for (name, txs, run) in &cases {
+        group.throughput(Throughput::Elements(txs.len() as u64));
         group.bench_with_input(BenchmarkId::from_parameter(name), txs, |b, txs| {
             b.iter_batched(|| txs.clone(), run, BatchSize::PerIteration);
         });

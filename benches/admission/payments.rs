@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::coins::{self, Coin, Coins, Fate, GENESIS, Witness};
 
-/// Transactions of a run.
+/// Transactions of most runs.
 pub(crate) const TRANSACTIONS: u32 = 2_000;
 
 /// A signature for each input.
@@ -66,7 +66,7 @@ pub(crate) struct Verdicts {
 }
 
 impl Verdicts {
-    /// Waits for all verdicts; how long each took, in ascending order.
+    /// Waits for all verdicts; how long each took, in the order of the payments.
     pub(crate) fn wait(&self) -> Vec<Duration> {
         let messages = match self.wakes {
             Wakes::AtTheEnd => 1,
@@ -74,11 +74,9 @@ impl Verdicts {
         };
         assert_eq!(self.told.iter().take(messages).count(), messages);
         let waits = self.waits.iter();
-        let mut waits: Vec<Duration> = waits
-            .map(|wait| Duration::from_nanos(wait.load(Ordering::Relaxed)))
-            .collect();
-        waits.sort_unstable();
         waits
+            .map(|wait| Duration::from_nanos(wait.load(Ordering::Relaxed)))
+            .collect()
     }
 }
 
@@ -153,10 +151,20 @@ pub(crate) fn key(number: u64) -> KeyBits {
 
 /// Transactions of which so many per cent spend what the one before spends, in chains of a depth.
 pub(crate) fn payments(scheme: Scheme, conflicts: u32, depth: u32) -> Vec<Payment> {
+    some_payments(TRANSACTIONS, scheme, conflicts, depth)
+}
+
+/// So many of them.
+pub(crate) fn some_payments(
+    count: u32,
+    scheme: Scheme,
+    conflicts: u32,
+    depth: u32,
+) -> Vec<Payment> {
     let secp = Secp256k1::new();
     let signing = SigningKey::from_bytes(&[7; 32]);
-    let mut all: Vec<Payment> = Vec::with_capacity(TRANSACTIONS as usize);
-    for id in 1..=TRANSACTIONS {
+    let mut all: Vec<Payment> = Vec::with_capacity(count as usize);
+    for id in 1..=count {
         let spends = if id > 1 && id * 61 % 100 < conflicts {
             all[id as usize - 2].spends.clone()
         } else if !(id - 1).is_multiple_of(depth) {
@@ -180,6 +188,15 @@ pub(crate) fn payments(scheme: Scheme, conflicts: u32, depth: u32) -> Vec<Paymen
                 submitted: Instant::now(),
             },
         });
+    }
+    all
+}
+
+/// The first so many spend one output.
+pub(crate) fn flood(conflicts: u32, honest: u32) -> Vec<Payment> {
+    let mut all = some_payments(conflicts + honest, Scheme::Ecdsa, 0, 1);
+    for tx in &mut all[..conflicts as usize] {
+        tx.spends = vec![(GENESIS, 0)];
     }
     all
 }

@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::coins::{Ledger, Witness as _};
 use crate::payments::{Payment, Signatures, Wakes};
 
-/// What one run counted, with the times from submission to verdict in ascending order.
+/// What one run counted, with the times from submission to verdict in the order of the payments.
 pub(crate) struct Ran {
     pub(crate) took: Duration,
     /// Processor time of all threads.

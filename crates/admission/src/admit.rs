@@ -9,8 +9,8 @@ use crate::key::Key;
 /// An application whose transactions are admitted.
 ///
 /// `check` is called by many threads at once with a view that does not change meanwhile; `commit` by one
-/// thread at a time. A transaction that `check` accepted is committed in any case, so two that may not both be
-/// committed have to share a key.
+/// thread at a time. A transaction that `check` accepted is committed as a rule, so two that may not both be
+/// committed have to share a key; and once one of them is committed, a check of the other rejects it.
 pub trait Admit: Send + Sync + 'static {
     /// A transaction, with what is needed to answer its client.
     type Tx: Send + 'static;
@@ -75,6 +75,9 @@ pub enum Refused {
     /// The same transaction is being admitted.
     #[error("the transaction is being checked already")]
     Duplicate,
+    /// The same transaction was accepted and waits for its commit.
+    #[error("the transaction is accepted already")]
+    Accepted,
     /// As many transactions are under way as the settings allow.
     #[error("too many transactions wait for their check")]
     Full,

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
 
-use super::queues::{Found, Queues, Work};
+use super::queues::{Found, Queues, Ready, Work};
 use super::{Counters, Settings};
 use crate::admit::{Admit, Outcome, Refused, Verdict};
 use crate::filter::Filter;
@@ -24,6 +24,8 @@ pub(crate) struct Engine<A: Admit, F> {
     queues: Mutex<Queues<A, F>>,
     /// There is something for a validator to do.
     work: Condvar,
+    /// Something was settled or committed, and a reader waits for it.
+    committed: Condvar,
     /// Nothing more is taken in: threads that wait for the end of an epoch go on.
     closed: Condvar,
     lock: PhaseLock,
@@ -39,6 +41,7 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
             settings,
             queues: Mutex::new(Queues::new(filter, settings)),
             work: Condvar::new(),
+            committed: Condvar::new(),
             closed: Condvar::new(),
             lock: PhaseLock::default(),
             view: RwLock::new(view),
@@ -111,18 +114,30 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
 
     /// Checks what a validator has taken, and carries out the verdicts: an acceptance is reported at once, and the
     /// queues get all verdicts together.
-    fn check(&self, txs: Vec<A::Tx>, view: &A::View) {
-        let check = |mut tx: A::Tx| -> Found<A> {
-            let verdict = catch_unwind(AssertUnwindSafe(|| self.admit.check(&tx, view))).ok();
-            if let Some(Verdict::Accepted(checked)) = &verdict {
+    fn check(&self, txs: Vec<Ready<A::Tx>>, view: &A::View) {
+        let check = |mut ready: Ready<A::Tx>| -> Found<A> {
+            let check = AssertUnwindSafe(|| self.admit.check(&ready.tx, view));
+            let verdict = catch_unwind(check).ok();
+            if let Some(Verdict::Accepted(checked)) = &verdict
+                && ready.holds
+            {
                 // Its client may submit a child at once: the child finds it under way.
-                self.admit.decided(&mut tx, Outcome::Accepted(checked));
+                self.admit
+                    .decided(&mut ready.tx, Outcome::Accepted(checked));
             }
-            (tx, verdict)
+            (ready, verdict)
         };
         let found: Vec<Found<A>> = txs.into_iter().map(check).collect();
-        // Whether there is more to do the validator finds when it asks for work.
-        let told = lock(&self.queues).settle(&self.admit, found);
+        let (told, is_wanted) = {
+            let mut queues = lock(&self.queues);
+            let told = queues.settle(&self.admit, found);
+            self.tell_readers(&queues);
+            (told, queues.wants_validator())
+        };
+        // Whether there is more to do this validator finds when it asks for work.
+        if is_wanted {
+            self.work.notify_one();
+        }
         for (mut tx, outcome) in told {
             self.admit.decided(&mut tx, outcome);
         }
@@ -145,7 +160,7 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
         change: impl FnOnce(&mut A::View) -> R,
         then: impl FnOnce(&mut Queues<A, F>),
     ) -> R {
-        let accepted = std::mem::take(&mut lock(&self.queues).accepted);
+        let accepted = lock(&self.queues).begin_commit();
         let ids: Vec<A::Id> = accepted.iter().map(|(tx, _)| self.admit.id(tx)).collect();
         let changed = {
             let mut view = self.view.write().unwrap_or_else(PoisonError::into_inner);
@@ -158,13 +173,31 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
             let mut queues = lock(&self.queues);
             queues.next_epoch(&self.admit, &ids);
             then(&mut queues);
+            self.tell_readers(&queues);
         }
         self.work.notify_all();
         changed
     }
 
-    pub(super) fn read<R>(&self, read: impl FnOnce(&A::View) -> R) -> R {
+    pub(crate) fn read<R>(&self, read: impl FnOnce(&A::View) -> R) -> R {
+        let mut queues = lock(&self.queues);
+        let before = queues.counters.commits;
+        while queues.commits_soon() && queues.counters.commits == before {
+            queues.waiting_readers += 1;
+            queues = self
+                .committed
+                .wait(queues)
+                .unwrap_or_else(PoisonError::into_inner);
+            queues.waiting_readers -= 1;
+        }
+        drop(queues);
         read(&self.view.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn tell_readers(&self, queues: &Queues<A, F>) {
+        if queues.waiting_readers > 0 {
+            self.committed.notify_all();
+        }
     }
 
     pub(crate) fn counters(&self) -> Counters {
@@ -175,6 +208,7 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
     pub(super) fn close(&self) {
         lock(&self.queues).is_closed = true;
         self.work.notify_all();
+        self.committed.notify_all();
         self.closed.notify_all();
     }
 

@@ -1,6 +1,7 @@
 //! Admission on several threads, in epochs.
 
 mod engine;
+mod lines;
 mod orphans;
 mod queues;
 #[cfg(test)]
@@ -24,7 +25,7 @@ pub struct Settings {
     pub validators: usize,
     /// Longest time from one commit to the next while there is something to commit. When nothing is left
     /// to check, a commit comes at once, so this concerns a pipeline that is never idle: a shorter epoch
-    /// admits conflicting transactions and unconfirmed children sooner, a longer one interrupts the
+    /// decides the losers of conflicts and admits unconfirmed children sooner, a longer one interrupts the
     /// checks less. The Gigablock testnet had 5 s, later 2 s.
     pub epoch: Duration,
     /// Most transactions under way, in all queues together; more are refused. Choose what may be checked
@@ -67,7 +68,7 @@ pub struct Counters {
     pub duplicates: u64,
     /// Refused because the pipeline was full.
     pub full: u64,
-    /// Times that a transaction waited for the next epoch because of what it spends.
+    /// Times that a transaction had to wait because another may spend the same.
     pub deferred: u64,
     /// Times that a transaction waited for its parent.
     pub waited: u64,
@@ -101,12 +102,14 @@ impl Counters {
 
 /// Validators around a view.
 ///
-/// In an epoch no two transactions are checked that may spend the same thing: the filter sends the
-/// second to the queue of deferred ones. Validators check the others against the view, which does
-/// not change meanwhile. The one that finds nothing left to check then adds what was accepted to the view, clears
-/// the filter, and takes deferred transactions and orphans whose parents were just committed into the next
-/// epoch; while there is always something to check, a thread of its own does so when an epoch has taken as long
-/// as it may. A loser is then checked against a view that contains the winner.
+/// In an epoch no two transactions are checked that may spend the same thing: the filter sends the second into a
+/// line behind the first ([`Lines`](lines::Lines)). If the first is rejected, the next in the line is checked at
+/// once. Validators check against the view, which does not change meanwhile. The one that finds nothing left to
+/// check adds what was accepted to the view and clears the filter; while there is always something to check, a
+/// thread of its own does so when an epoch has taken as long as it may. Who stood in line for what is spent now has
+/// lost: all of them are checked at once, against a view that contains the winner, and only for the reason. Orphans
+/// whose parents were committed are tried again. So the work for a transaction is bounded by its keys, whatever the
+/// others spend; and those whose keys nobody else names wait for none of it.
 pub struct Pipeline<A: Admit, F: Filter<A::Key> + 'static> {
     engine: Arc<Engine<A, F>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -149,12 +152,13 @@ impl<A: Admit, F: Filter<A::Key> + 'static> Pipeline<A, F> {
     }
 
     /// Commits what was accepted, then changes the view while nothing is checked, and begins a new epoch:
-    /// for a block, a reorganisation, or a look at what was accepted so far. Orphans are tried again.
+    /// for a block or a reorganisation. Orphans are tried again. To look, use [`read`](Self::read).
     pub fn pause<R>(&self, change: impl FnOnce(&mut A::View) -> R) -> R {
         self.engine.pause(change)
     }
 
-    /// Reads the view as the last commit left it.
+    /// Reads the view, while checks go on. It has all that was accepted before, unless transactions wait to be
+    /// checked: then it is as the last commit left it, so that no reader waits for a queue.
     pub fn read<R>(&self, read: impl FnOnce(&A::View) -> R) -> R {
         self.engine.read(read)
     }

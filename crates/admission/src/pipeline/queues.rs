@@ -1,44 +1,54 @@
 //! Where transactions wait, and what decides where.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
+use super::lines::Lines;
 use super::orphans::OrphanPool;
 use super::{Counters, Orphans, Settings};
 use crate::admit::{Admit, Outcome, Refused, Verdict, VerdictOf};
 use crate::filter::Filter;
 
-/// So many deferred transactions, and all that arrive are deferred too: what conflicts is checked against
-/// few others then.
-const DEFER_ALL_ABOVE: usize = 1_000;
-/// Deferred transactions that an epoch begins with, at least.
-const LEAST_RETRIED: usize = 10_000;
+/// Losers in a validator's share of transactions while others wait: a flood of conflicts takes an eighth of its time.
+const LOSERS_SHARE: usize = 8;
 
 /// The queues of a pipeline, under one lock. A transaction is in one of them, or with a validator.
 pub(super) struct Queues<A: Admit, F> {
-    /// The keys of what is in `incoming`, with validators, or accepted.
+    /// The keys that transactions hold: those in `incoming`, with validators, accepted, or in a line for other keys.
     filter: F,
+    /// They hold all their keys.
     incoming: VecDeque<A::Tx>,
-    deferred: VecDeque<A::Tx>,
+    /// What they spend is accepted elsewhere: they hold nothing, and are checked after its commit.
+    lost: Vec<A::Tx>,
+    /// What they spend is spent. They hold nothing and are checked for the reason of their rejection.
+    losers: VecDeque<A::Tx>,
+    lines: Lines<A::Key, A::Tx>,
     orphans: OrphanPool<A::Id, A::Tx>,
-    pub(super) accepted: Vec<(A::Tx, A::Checked)>,
+    accepted: Vec<(A::Tx, A::Checked)>,
     /// Transactions with validators.
     checking: usize,
     /// Validators that wait for work: without any there is none to wake.
     pub(super) waiting_validators: usize,
-    /// A validator has gone to commit.
+    /// Readers that wait for what is checked or committed now.
+    pub(super) waiting_readers: usize,
+    /// A validator has gone to commit, or a thread commits.
     is_committing: bool,
-    /// All that are under way, in whatever queue: it bounds them together.
-    under_way: HashSet<A::Id>,
-    /// Transactions in a commit: (24 · old + new) / 25.
-    mean_commit: f64,
+    /// All that are under way, in whatever queue, which bounds them together; true for one that is accepted.
+    under_way: HashMap<A::Id, bool>,
     pub(super) counters: Counters,
     pub(super) is_closed: bool,
     settings: Settings,
 }
 
+/// A transaction to be checked.
+pub(super) struct Ready<Tx> {
+    pub(super) tx: Tx,
+    /// Whether it holds its keys, so that it may be accepted.
+    pub(super) holds: bool,
+}
+
 /// A transaction that a validator checked, and what it found; nothing if the check panicked. The outcome of an
-/// accepted one has been reported.
-pub(super) type Found<A> = (<A as Admit>::Tx, Option<VerdictOf<A>>);
+/// accepted one that holds its keys has been reported.
+pub(super) type Found<A> = (Ready<<A as Admit>::Tx>, Option<VerdictOf<A>>);
 
 /// What a validator does next.
 #[derive(Debug, Clone, Copy)]
@@ -54,14 +64,16 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
         Self {
             filter,
             incoming: VecDeque::new(),
-            deferred: VecDeque::new(),
+            lost: Vec::new(),
+            losers: VecDeque::new(),
+            lines: Lines::new(),
             orphans: OrphanPool::new(settings.orphans),
             accepted: Vec::new(),
             checking: 0,
             waiting_validators: 0,
+            waiting_readers: 0,
             is_committing: false,
-            under_way: HashSet::new(),
-            mean_commit: 0.0,
+            under_way: HashMap::new(),
             counters: Counters::ZERO,
             is_closed: false,
             settings,
@@ -73,52 +85,78 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
         &mut self,
         tx: A::Tx,
         id: A::Id,
-        keys: impl IntoIterator<Item = A::Key>,
+        keys: Vec<A::Key>,
     ) -> Result<(), Refused> {
         if self.is_closed {
             return Err(Refused::Stopped);
         }
-        if self.under_way.contains(&id) {
+        if let Some(is_accepted) = self.under_way.get(&id) {
             self.counters.duplicates += 1;
-            return Err(Refused::Duplicate);
+            return Err(match is_accepted {
+                true => Refused::Accepted,
+                false => Refused::Duplicate,
+            });
         }
         if self.under_way.len() >= self.settings.capacity {
             self.counters.full += 1;
             return Err(Refused::Full);
         }
-        self.under_way.insert(id);
+        self.under_way.insert(id, false);
         self.counters.submitted += 1;
-        if self.deferred.len() > DEFER_ALL_ABOVE {
-            self.defer(tx);
-        } else {
-            self.sort(tx, keys);
-        }
+        self.counters.deferred += u64::from(self.sort(tx, keys));
         Ok(())
     }
 
-    /// Puts a transaction where its keys allow. Those claimed before one that is taken stay claimed: that
-    /// costs a delay at worst.
-    fn sort(&mut self, tx: A::Tx, keys: impl IntoIterator<Item = A::Key>) {
-        if keys.into_iter().all(|key| self.filter.claim(&key)) {
-            self.incoming.push_back(tx);
-        } else {
-            self.defer(tx);
+    /// Puts a transaction where its keys allow; true if it has to wait. It takes what nobody holds at once, so that of
+    /// two that wait the earlier one goes first. The filter is asked for all keys before one is taken: two of one
+    /// transaction that look alike do not make it wait for itself.
+    fn sort(&mut self, tx: A::Tx, keys: Vec<A::Key>) -> bool {
+        let filter = &self.filter;
+        let (held, free): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| filter.contains(key));
+        for key in free {
+            self.filter.claim(&key);
         }
+        let waits = !held.is_empty();
+        if waits {
+            self.lines.stand(tx, held.into_iter().collect());
+        } else {
+            self.incoming.push_back(tx);
+        }
+        waits
     }
 
     fn retry(&mut self, admit: &A, tx: A::Tx) {
-        let keys: Vec<A::Key> = admit.spends(&tx).collect();
-        self.sort(tx, keys);
+        let keys = admit.spends(&tx).collect();
+        self.counters.deferred += u64::from(self.sort(tx, keys));
     }
 
-    fn defer(&mut self, tx: A::Tx) {
-        self.counters.deferred += 1;
-        self.deferred.push_back(tx);
+    /// A transaction leaves what it holds to those that wait; it holds all but what it misses.
+    fn release(&mut self, admit: &A, tx: &A::Tx, mut missing: HashSet<A::Key>) {
+        if self.lines.is_empty() {
+            return;
+        }
+        // It may name a key twice and has it once.
+        for key in admit.spends(tx).filter(|key| missing.insert(*key)) {
+            self.incoming.extend(self.lines.pass_on(&key));
+        }
+    }
+
+    /// What an accepted transaction spends nobody else will: who waits for it has lost, and leaves what it holds.
+    fn win(&mut self, admit: &A, tx: &A::Tx) {
+        if self.lines.is_empty() {
+            return;
+        }
+        for key in admit.spends(tx) {
+            for (loser, missing) in self.lines.dissolve(&key) {
+                self.release(admit, &loser, missing);
+                self.lost.push(loser);
+            }
+        }
     }
 
     /// What a validator that asks begins with now, if there is anything to do.
     pub(super) fn begin(&mut self) -> Option<Work> {
-        if !self.incoming.is_empty() {
+        if self.has_checks() {
             return Some(Work::Check);
         }
         let commits = self.waits_for_commit();
@@ -128,18 +166,28 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
 
     /// Whether a validator that waits has something to do.
     pub(super) fn wants_validator(&self) -> bool {
-        self.waiting_validators > 0 && (!self.incoming.is_empty() || self.waits_for_commit())
+        self.waiting_validators > 0 && (self.has_checks() || self.waits_for_commit())
+    }
+
+    fn has_checks(&self) -> bool {
+        !self.incoming.is_empty() || !self.losers.is_empty()
     }
 
     /// A validator's share of what waits, at most so many.
-    pub(super) fn take(&mut self, most: usize) -> Vec<A::Tx> {
-        let share = self
-            .incoming
-            .len()
-            .div_ceil(self.settings.validators.max(1));
-        let share = share.min(most);
-        self.checking += share;
-        self.incoming.drain(..share).collect()
+    pub(super) fn take(&mut self, most: usize) -> Vec<Ready<A::Tx>> {
+        let validators = self.settings.validators.max(1);
+        let share = |waiting: usize, most: usize| waiting.div_ceil(validators).min(most);
+        let lost = match self.incoming.is_empty() {
+            true => share(self.losers.len(), most),
+            false => share(self.losers.len(), most.div_ceil(LOSERS_SHARE)),
+        };
+        let first = share(self.incoming.len(), most - lost);
+        let ready = |holds| move |tx| Ready { tx, holds };
+        let incoming = self.incoming.drain(..first).map(ready(true));
+        let losers = self.losers.drain(..lost).map(ready(false));
+        let taken: Vec<_> = incoming.chain(losers).collect();
+        self.checking += taken.len();
+        taken
     }
 
     /// Carries out what a validator found, except for what it has reported already. Gives the transactions whose
@@ -151,11 +199,21 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
     ) -> Vec<(A::Tx, Outcome<'static, A>)> {
         self.checking -= found.len();
         let mut told = Vec::new();
-        for (tx, verdict) in found {
+        for (Ready { tx, holds }, verdict) in found {
+            if holds && !matches!(verdict, Some(Verdict::Accepted(_))) {
+                self.release(admit, &tx, HashSet::new());
+            }
             let (tx, outcome, counter) = match verdict {
-                Some(Verdict::Accepted(checked)) => {
+                Some(Verdict::Accepted(checked)) if holds => {
                     self.counters.accepted += 1;
+                    self.win(admit, &tx);
+                    self.under_way.insert(admit.id(&tx), true);
                     self.accepted.push((tx, checked));
+                    continue;
+                }
+                // What it lost was given back since.
+                Some(Verdict::Accepted(_)) => {
+                    self.retry(admit, tx);
                     continue;
                 }
                 Some(Verdict::Missing(parent)) => match self.misses(tx, parent) {
@@ -178,15 +236,27 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
         told
     }
 
+    /// Whether the next commit waits for nothing but what is with validators now.
+    pub(super) fn commits_soon(&self) -> bool {
+        let is_near = self.checking > 0 || self.is_committing || !self.accepted.is_empty();
+        is_near && !self.has_checks() && !self.is_closed
+    }
+
+    /// Takes out what is to be committed.
+    pub(super) fn begin_commit(&mut self) -> Vec<(A::Tx, A::Checked)> {
+        self.is_committing = true;
+        std::mem::take(&mut self.accepted)
+    }
+
     /// Whether a commit is the only thing that can go on, and no thread has gone to make it.
     fn waits_for_commit(&self) -> bool {
-        let is_idle = self.incoming.is_empty() && self.checking == 0;
+        let is_idle = !self.has_checks() && self.checking == 0;
         is_idle && !self.is_committing && self.has_committable()
     }
 
     /// Whether a commit would do anything.
     pub(super) fn has_committable(&self) -> bool {
-        !self.accepted.is_empty() || !self.deferred.is_empty()
+        !self.accepted.is_empty() || !self.lines.is_empty()
     }
 
     /// A transaction spends an unknown output: it waits, or it comes back as an orphan together with one
@@ -194,7 +264,7 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
     fn misses(&mut self, tx: A::Tx, parent: A::Id) -> Option<(A::Id, A::Tx)> {
         let waits = match self.settings.keep {
             Orphans::All => true,
-            Orphans::OfKnown => self.under_way.contains(&parent),
+            Orphans::OfKnown => self.under_way.contains_key(&parent),
         };
         if !waits {
             return Some((parent, tx));
@@ -212,33 +282,21 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
         }
     }
 
-    /// Begins an epoch after a commit of these.
+    /// Begins an epoch after a commit of these. Nobody holds anything then; who waits takes its keys anew, in the old
+    /// order.
     pub(super) fn next_epoch(&mut self, admit: &A, committed: &[A::Id]) {
         self.counters.commits += 1;
         self.is_committing = false;
-        self.mean_commit = (24.0 * self.mean_commit + committed.len() as f64) / 25.0;
         self.filter.clear();
-        self.deferred.append(&mut self.incoming);
-        // The first needs no claim, since nothing else is claimed: without this rule a transaction whose
-        // own keys collide would be deferred for ever.
-        if let Some(first) = self.deferred.pop_front() {
-            for key in admit.spends(&first) {
-                self.filter.claim(&key);
-            }
-            self.incoming.push_back(first);
-        }
-        let retried = LEAST_RETRIED.max((2.0 * self.mean_commit) as usize);
-        for tx in self.take_deferred(retried) {
-            self.retry(admit, tx);
+        self.losers.extend(self.lost.drain(..));
+        let incoming = std::mem::take(&mut self.incoming);
+        for tx in incoming.into_iter().chain(self.lines.take_all()) {
+            let keys = admit.spends(&tx).collect();
+            self.sort(tx, keys);
         }
         for id in committed {
             self.leave(admit, id);
         }
-    }
-
-    fn take_deferred(&mut self, most: usize) -> Vec<A::Tx> {
-        let most = most.min(self.deferred.len());
-        self.deferred.drain(..most).collect()
     }
 
     /// Tries every orphan again, for a view that changed otherwise than by a commit.
@@ -252,7 +310,9 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
     pub(super) fn abandon(&mut self) -> Vec<A::Tx> {
         self.under_way.clear();
         let mut rest = self.orphans.release_all();
-        rest.extend(self.incoming.drain(..).chain(self.deferred.drain(..)));
+        rest.extend(self.incoming.drain(..).chain(self.losers.drain(..)));
+        rest.append(&mut self.lost);
+        rest.extend(self.lines.take_all());
         self.counters.abandoned += rest.len() as u64;
         rest
     }

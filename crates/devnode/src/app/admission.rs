@@ -70,6 +70,14 @@ impl<A: Admit> Gate<A> {
         Vec::new()
     }
 
+    /// Reads the view while checks on several threads go on, as [`Pipeline::read`] has it.
+    pub fn read<R>(&self, read: impl FnOnce(&A::View) -> R) -> R {
+        match self {
+            Self::Serial(serial) => serial.pause(|view| read(view)),
+            Self::Parallel(pipeline) => pipeline.read(read),
+        }
+    }
+
     /// Changes the view while nothing is checked.
     pub fn pause<R>(&self, change: impl FnOnce(&mut A::View) -> R) -> R {
         match self {
