@@ -11,6 +11,7 @@ pub mod command;
 pub mod listener;
 pub mod open_files;
 pub mod page;
+pub mod process;
 
 pub use address::ListenAddress;
 pub use command::CommandError;

@@ -90,15 +90,17 @@ fn run(resolved: Resolved) -> Result<u8, CommandError> {
 /// Raises the limit of open files to what the configuration needs. When it cannot, fewer connections
 /// of clients are let in, so that there are always files for the nodes and the operator.
 fn allow_open_files(config: &mut Config) {
+    let wanted = config.limits.connections;
     if let Err(open_files::TooFew { needed, limit }) = open_files::allow(files_needed(config)) {
         config.limits.connections = affordable(config, limit);
-        warn!(
-            needed,
-            limit,
-            connections = config.limits.connections,
-            "too few open files for limits.connections, which is lowered: raise the hard limit (ulimit -Hn, \
-             or LimitNOFILE in the unit)"
-        );
+        let connections = config.limits.connections;
+        let text = "open files allow fewer connections of clients than limits.connections, which is lowered: raise the \
+                    hard limit (ulimit -Hn, or LimitNOFILE in the unit)";
+        // Of the default nobody was promised so many.
+        match wanted == Config::default().limits.connections {
+            true => info!(needed, limit, connections, "{text}"),
+            false => warn!(needed, limit, connections, "{text}"),
+        }
     }
 }
 

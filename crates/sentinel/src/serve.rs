@@ -90,11 +90,26 @@ async fn listen(setting: &'static str, address: SocketAddr) -> Result<TcpListene
         })
 }
 
+/// What to do about a listener that cannot be opened.
+fn advice(error: &io::Error, setting: &str) -> String {
+    let flag = setting.trim_end_matches(".addr");
+    match error.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            ": another program listens there, perhaps another sentinel (ss -ltnp names it); end it, or choose another \
+             address with --{flag}"
+        ),
+        io::ErrorKind::AddrNotAvailable => {
+            format!(": this machine has no such address; choose another with --{flag}")
+        }
+        _ => String::new(),
+    }
+}
+
 /// Why the proxy could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// A listener could not be opened.
-    #[error("cannot listen on {address} ({setting}): {source}")]
+    #[error("cannot listen on {address} ({setting}){}", advice(source, setting))]
     Listen {
         /// The setting that named it.
         setting: &'static str,
@@ -129,7 +144,7 @@ pub enum ServeError {
         reason: String,
     },
     /// The system gave no thread.
-    #[error("the system refuses: {0}")]
+    #[error("the system refuses")]
     System(#[source] io::Error),
 }
 

@@ -46,22 +46,24 @@ pub fn run(admin: &str, once: bool) -> Result<u8, CommandError> {
         max_answer_bytes: MOST_BYTES.into(),
         ..ClientOptions::new(PATIENCE, &Trust::native())
     };
-    let endpoint = format!("http://{admin}/top").parse::<Endpoint>();
-    let client = Client::with_options(&endpoint.map_err(failed)?, options).map_err(failed)?;
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(failed)?;
-    let clear = if !once && io::stdout().is_terminal() {
-        "\x1b[H\x1b[2J"
-    } else {
-        ""
-    };
+    let is_shown = !once && io::stdout().is_terminal();
+    let clear = if is_shown { "\x1b[H\x1b[2J" } else { "" };
     loop {
+        let room = is_shown.then(room).flatten();
+        let columns = room.map_or(String::new(), |(columns, _)| format!("?columns={columns}"));
+        let endpoint = format!("http://{admin}/top{columns}").parse::<Endpoint>();
+        let client = Client::with_options(&endpoint.map_err(failed)?, options.clone());
+        let client = client.map_err(failed)?;
         let text = runtime.block_on(client.text());
         let text = text.map_err(|error| failed(explained(admin, error)))?;
         if !text.starts_with("sentinel ") {
             return Err(failed(strange(admin, "it answered another text")));
         }
-        let text = format!("{clear}{}\n", printable(&text));
+        let text = printable(&text);
+        let text = room.map_or_else(|| text.clone(), |room| fitted(&text, room));
+        let text = format!("{clear}{text}\n");
         // A reader that has seen enough closes the pipe.
         let mut out = io::stdout().lock();
         let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -70,6 +72,29 @@ pub fn run(admin: &str, once: bool) -> Result<u8, CommandError> {
         }
         std::thread::sleep(EVERY);
     }
+}
+
+/// The columns and rows of the terminal.
+fn room() -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    let (columns, rows) = (usize::from(size.ws_col), usize::from(size.ws_row));
+    (columns > 0 && rows > 0).then_some((columns, rows))
+}
+
+/// The first lines of a text, as many as fit into so many columns and rows with the cursor's own. A line that is too long
+/// goes on in the next one, as the terminal shows it.
+fn fitted(text: &str, (columns, rows): (usize, usize)) -> String {
+    let mut left = rows.saturating_sub(1);
+    let mut shown = Vec::new();
+    for line in text.lines() {
+        let needed = line.chars().count().div_ceil(columns).max(1);
+        if needed > left {
+            break;
+        }
+        left -= needed;
+        shown.push(line);
+    }
+    shown.join("\n")
 }
 
 fn explained(admin: &str, error: ClientError) -> anyhow::Error {
@@ -94,6 +119,16 @@ const MOST_BYTES: usize = 1 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn as_many_whole_lines_are_shown_as_a_terminal_has_room_for() {
+        assert_eq!(fitted("a\nb\nc\n", (80, 3)), "a\nb");
+        assert_eq!(fitted("a\nb\nc\n", (80, 4)), "a\nb\nc");
+        // Two rows for the second line, or none of it.
+        assert_eq!(fitted("a\n12345\nc\n", (4, 3)), "a");
+        assert_eq!(fitted("a\n12345\nc\n", (4, 4)), "a\n12345");
+        assert_eq!(fitted("a\n", (4, 1)), "");
+    }
 
     #[test]
     fn a_listener_is_named_by_url_address_or_port() {

@@ -9,7 +9,7 @@ mod labels;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use appearing::{Requests, UpstreamTimes};
 use control::{BreakCause, BreakState};
@@ -41,6 +41,8 @@ macro_rules! metrics {
         pub struct Metrics {
             $($seen $field: $type,)*
             registry: Registry,
+            /// Waits by the bounds of `queue_wait`; the last are longer than all.
+            waits: [AtomicU64; QUEUE_WAITS.len() + 1],
             /// The gauges of the last scrape: counters among them do not fall below it.
             scraped: Mutex<Gauges>,
         }
@@ -53,7 +55,7 @@ macro_rules! metrics {
                 $registry.register("build", "The program", version);
                 $(let $field = $make;)*
                 let scraped = Mutex::default();
-                Self { $($field,)* registry, scraped }
+                Self { $($field,)* registry, waits: Default::default(), scraped }
             }
         }
     };
@@ -113,6 +115,9 @@ pub struct Counted {
     pub paused_seconds: f64,
     /// Gain of the last break that was judged.
     pub pause_gain: f64,
+    /// Writes that left the queue, by how long they had waited: up to each of [`QUEUE_WAITS`], and longer.
+    #[serde(skip)]
+    pub waits: [u64; QUEUE_WAITS.len() + 1],
 }
 
 impl Metrics {
@@ -140,7 +145,10 @@ impl Metrics {
 
     /// A write has left the queue.
     pub fn queue_wait(&self, waited: Nanos) {
-        self.queue_wait.observe(waited.as_secs_f64());
+        let waited = waited.as_secs_f64();
+        self.queue_wait.observe(waited);
+        let place = QUEUE_WAITS.partition_point(|bound| *bound < waited);
+        self.waits[place].fetch_add(1, Ordering::Relaxed);
     }
 
     /// What a request cost here, waiting in the queue and for the node left out.
@@ -196,6 +204,10 @@ impl Metrics {
             pauses: self.pauses.each_ref().map(Counter::get),
             paused_seconds: self.paused_seconds.get(),
             pause_gain: self.pause_gain.get(),
+            waits: self
+                .waits
+                .each_ref()
+                .map(|count| count.load(Ordering::Relaxed)),
         }
     }
 
@@ -209,6 +221,7 @@ impl Metrics {
         let mut text = String::with_capacity(EXPOSITION_BYTES);
         encode_registry(&mut text, &self.registry)
             .and_then(|()| encode_registry(&mut text, &read_now))
+            .and_then(|()| ops::process::encode(&mut text))
             .and_then(|()| encode_eof(&mut text))
             .expect("a string takes any text");
         text
@@ -222,7 +235,7 @@ const PREFIX: &str = "sentinel";
 const EXPOSITION_BYTES: usize = 48 << 10;
 
 /// Seconds. The fair queue's promise to a light client is milliseconds, its deadline half a minute.
-const QUEUE_WAITS: [f64; 12] = [
+pub(crate) const QUEUE_WAITS: [f64; 12] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
 

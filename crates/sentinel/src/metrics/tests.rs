@@ -13,7 +13,8 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
             let (name, what) = rest.split_once(' ').unwrap();
             assert!(["HELP", "TYPE", "UNIT"].contains(&kind), "{line}");
             assert!(!what.is_empty(), "{line}");
-            assert!(name.starts_with("sentinel_"), "{line}");
+            let is_ours = name.starts_with("sentinel_") || name.starts_with("process_");
+            assert!(is_ours, "{line}");
             family = name.to_owned();
             continue;
         }

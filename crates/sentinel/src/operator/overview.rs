@@ -2,17 +2,15 @@
 //! at the program to the next.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt::{self, Write as _};
 
 use control::{BreakCause, BreakState};
 use pacing::Nanos;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
 
 use super::journal::{self, Event};
 use super::{ClientView, NodeView, Snapshot};
 use crate::lane::Accounts;
-use crate::metrics::{Counted, Gauges};
+use crate::metrics::{Counted, Gauges, QUEUE_WAITS};
 
 /// Follows the program with one look a second. Pure: the time is in the snapshots.
 #[derive(Debug, Default)]
@@ -22,46 +20,51 @@ pub(super) struct Keeper {
     history: History,
     breaks: VecDeque<BreakFigures>,
     clients: Vec<ClientView>,
+    /// The counts of waits at each look of the last minute, oldest first.
+    waits: VecDeque<[u64; QUEUE_WAITS.len() + 1]>,
 }
 
 /// Everything that is shown.
 #[derive(Debug, Serialize)]
 pub(super) struct Overview<'a> {
-    version: &'static str,
-    uptime_seconds: f64,
+    pub(super) version: &'static str,
+    pub(super) uptime_seconds: f64,
     /// Whether clients may be sent here.
-    ready: bool,
-    why: String,
+    pub(super) ready: bool,
+    pub(super) why: String,
     /// Whether writes may be sent: `open`, `draining` or `paused`.
-    gate: &'static str,
+    pub(super) gate: &'static str,
     /// The state of the break controller.
-    controller: &'static str,
-    bound: Holding,
-    counted_in: String,
+    pub(super) controller: &'static str,
+    pub(super) bound: Holding,
+    pub(super) counted_in: String,
     /// The gauges that metrics show, under their names here.
-    now: &'a Gauges,
-    rates: &'a Rates,
-    totals: Totals<'a>,
-    history: &'a History,
-    nodes: &'a [NodeView],
+    pub(super) now: &'a Gauges,
+    pub(super) rates: &'a Rates,
+    /// The page works it out from the metric.
+    #[serde(skip)]
+    pub(super) waited: Waited,
+    pub(super) totals: Totals<'a>,
+    pub(super) history: &'a History,
+    pub(super) nodes: &'a [NodeView],
     /// The clients with the longest queues, longest first.
-    clients: &'a [ClientView],
+    pub(super) clients: &'a [ClientView],
     /// The last breaks, latest first.
-    breaks: &'a VecDeque<BreakFigures>,
+    pub(super) breaks: &'a VecDeque<BreakFigures>,
     /// The last lines of the log, latest first.
-    events: Vec<Event>,
+    pub(super) events: Vec<Event>,
 }
 
 /// What holds the next write back: its name as in metrics, and a sentence with its numbers.
 #[derive(Debug, Serialize)]
-struct Holding {
+pub(super) struct Holding {
     name: &'static str,
-    text: String,
+    pub(super) text: String,
 }
 
 /// Counts since the start.
 #[derive(Debug, Serialize)]
-struct Totals<'a> {
+pub(super) struct Totals<'a> {
     #[serde(flatten)]
     accounts: &'a Accounts,
     #[serde(flatten)]
@@ -76,6 +79,38 @@ pub(super) struct Rates {
     pub(super) forwarded: f64,
     pub(super) refused: f64,
     pub(super) reads: f64,
+}
+
+/// How long the writes had waited that left the queue within the last minute: half of them, and 95 in 100, at most so many
+/// seconds. None where none left, or where that is longer than the longest bound of the metric.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Waited {
+    pub(super) p50_at_most_seconds: Option<f64>,
+    pub(super) p95_at_most_seconds: Option<f64>,
+}
+
+impl Waited {
+    /// From the counts at the begin and at the end of a time.
+    fn between(before: &[u64], after: &[u64]) -> Self {
+        let counts = after.iter().zip(before);
+        let counts: Vec<u64> = counts
+            .map(|(now, then)| now.saturating_sub(*then))
+            .collect();
+        let all: u64 = counts.iter().sum();
+        let at_most = |percent: u64| {
+            let wanted = (all * percent).div_ceil(100);
+            let mut seen = 0;
+            let reached = counts.iter().position(|count| {
+                seen += count;
+                seen >= wanted
+            });
+            QUEUE_WAITS.get(reached?).copied().filter(|_| all > 0)
+        };
+        Self {
+            p50_at_most_seconds: at_most(50),
+            p95_at_most_seconds: at_most(95),
+        }
+    }
 }
 
 /// The last minutes, oldest first, in columns of equal length.
@@ -131,6 +166,10 @@ impl Keeper {
         };
         self.list(clients, seconds);
         self.note_breaks(now.at, &now.counted);
+        if self.waits.len() > WAIT_LOOKS {
+            self.waits.pop_front();
+        }
+        self.waits.push_back(now.counted.waits);
         self.history.push(&now, &self.rates);
         self.last = now;
     }
@@ -195,6 +234,10 @@ impl Keeper {
             counted_in: status.shortage.to_string(),
             now: gauges,
             rates: &self.rates,
+            waited: match (self.waits.front(), self.waits.back()) {
+                (Some(before), Some(after)) => Waited::between(before, after),
+                _ => Waited::default(),
+            },
             totals: Totals {
                 accounts: &status.accounts,
                 counted: &self.last.counted,
@@ -247,99 +290,12 @@ fn tenths(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
+/// Looks of a minute.
+const WAIT_LOOKS: usize = 60;
 /// Five minutes: what an operator looks at after an alert has fired.
 pub(super) const SECONDS: usize = 300;
 /// A break an interval of minutes, so the last hour or so.
 pub(super) const BREAKS: usize = 20;
-
-/// The overview as text, for `sentinel top`.
-impl fmt::Display for Overview<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (version, up, why) = (self.version, self.uptime_seconds, &self.why);
-        let gate = if self.ready { self.gate } else { "not ready" };
-        writeln!(f, "sentinel {version}, up {up} s, gate {gate} ({why})")?;
-        writeln!(f, "writes wait for {}", self.bound.text)?;
-        writeln!(
-            f,
-            "shares are counted in {}; break controller: {}",
-            self.counted_in, self.controller
-        )?;
-        write_figures(f, "a second", self.rates)?;
-        write_figures(f, "now", self.now)?;
-        write_figures(f, "since the start", &self.totals)?;
-        writeln!(
-            f,
-            "\n{:<24}{:>8}{:>10}{:>10}{:>12}{:>10}{:>10}",
-            "client", "waiting", "out/s", "share/s", "connections", "out", "refused"
-        )?;
-        for one in self.clients {
-            let rate = one.forwarded_per_second.unwrap_or(f64::NAN);
-            writeln!(
-                f,
-                "{:<24}{:>8}{rate:>10.1}{:>10.1}{:>12}{:>10}{:>10}",
-                one.client,
-                one.queued,
-                one.share_per_second,
-                one.connections,
-                one.dispatched,
-                one.refused
-            )?;
-        }
-        for one in self.nodes {
-            let state = match (one.up, one.silent_ms, one.catching_up) {
-                (false, ..) => "down".to_owned(),
-                (true, Some(silent), _) => format!("answers nothing for {silent} ms"),
-                (true, None, true) => "catching up".to_owned(),
-                (true, None, false) => "up".to_owned(),
-            };
-            write!(f, "node {} {state}", one.url)?;
-            match one.height {
-                Some(height) => writeln!(f, ", height {height}")?,
-                None => writeln!(f)?,
-            }
-        }
-        for one in self.breaks {
-            let ago = up - one.at_seconds;
-            let gain = one.gain.map_or("not measured".to_owned(), |gain| {
-                format!("{:+.1} %", gain * 100.0)
-            });
-            let (cause, paused) = (one.cause, one.paused_seconds);
-            writeln!(
-                f,
-                "break {ago:.0} s ago ({cause}): no writes for {paused:.1} s, gain {gain}"
-            )?;
-        }
-        for Event {
-            ago_seconds,
-            level,
-            text,
-        } in &self.events
-        {
-            writeln!(f, "{ago_seconds:>6} s ago {level:<5} {text}")?;
-        }
-        Ok(())
-    }
-}
-
-/// The figures of a part, two in a line, under the names that they have in JSON.
-fn write_figures(f: &mut fmt::Formatter<'_>, about: &str, part: &impl Serialize) -> fmt::Result {
-    writeln!(f, "\n{about}")?;
-    let Ok(Value::Object(figures)) = serde_json::to_value(part) else {
-        return Ok(());
-    };
-    let mut cells = Vec::new();
-    for (name, value) in &figures {
-        let mut cell = format!("{:<24}", name.replace('_', " "));
-        match value.as_f64() {
-            Some(number) if number.fract() != 0.0 => write!(cell, "{number:>14.1}")?,
-            _ => write!(cell, "{:>14}", value.to_string())?,
-        }
-        cells.push(cell);
-    }
-    cells
-        .chunks(2)
-        .try_for_each(|two| writeln!(f, "{}", two.join("  ")))
-}
 
 /// A text without control characters but the ends of its lines: what is shown in a terminal comes from elsewhere.
 pub fn printable(text: &str) -> String {

@@ -430,9 +430,94 @@ fn a_hostile_name_is_text_in_a_terminal() {
         ..client()
     };
     keeper.look(snapshot(), vec![hostile]);
-    let text = printable(&keeper.overview().to_string());
+    let text = printable(&in_columns(&keeper, 80));
     assert!(text.contains("\u{fffd}[2J<script>"), "{text}");
     assert!(!text.contains('\u{1b}'), "{text}");
+}
+
+fn in_columns(keeper: &Keeper, columns: usize) -> String {
+    let overview = keeper.overview();
+    table::Lines { overview, columns }.to_string()
+}
+
+#[test]
+fn no_figure_loses_a_digit_in_a_narrow_terminal_and_the_top_clients_stand_first() {
+    let mut keeper = Keeper::new(Snapshot::default());
+    let mut now = snapshot();
+    now.gauges.buffered_bytes = 268_435_456;
+    let busy = ClientView {
+        dispatched: 123_456_789_012,
+        queued: 98_765,
+        ..client()
+    };
+    keeper.look(now, vec![busy; 5]);
+    for columns in [1, 40, 60, 80, 200] {
+        let text = in_columns(&keeper, columns);
+        assert!(text.contains(" 268435456"), "{columns}: {text}");
+        let clients: Vec<usize> = text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| line.starts_with("127.0.0.2") && line.contains(" 98765"))
+            .map(|(place, _)| place)
+            .collect();
+        assert_eq!(clients.len(), 5, "{columns}: {text}");
+        // Of 24 rows.
+        assert!(clients[4] < 12, "{columns}: {text}");
+    }
+    let lines = |columns| in_columns(&keeper, columns);
+    let head = |text: &str| {
+        text.lines()
+            .find(|line| line.starts_with("client"))
+            .unwrap()
+            .to_owned()
+    };
+    let table = |text: &str| head(text).len();
+    assert_eq!(table(&lines(80)), 79);
+    assert!(table(&lines(60)) <= 60 && table(&lines(40)) <= 40);
+    assert!(lines(80).contains("123456789012"), "wider than its cell");
+    assert!(head(&lines(80)).ends_with("sockets") && !head(&lines(60)).contains("sockets"));
+}
+
+#[test]
+fn waits_are_those_of_the_last_minute() {
+    let with = |second: u64, short: u64, long: u64, endless: u64| {
+        let mut snapshot = snapshot();
+        snapshot.at = Nanos::from_secs(second);
+        snapshot.counted.waits[1] = short;
+        snapshot.counted.waits[5] = long;
+        snapshot.counted.waits[12] = endless;
+        snapshot
+    };
+    let mut keeper = Keeper::new(Snapshot::default());
+    let waited = |keeper: &Keeper| {
+        let waited = keeper.overview().waited;
+        [waited.p50_at_most_seconds, waited.p95_at_most_seconds]
+    };
+    keeper.look(with(1, 1_000, 0, 0), Vec::new());
+    assert_eq!(
+        waited(&keeper),
+        [None, None],
+        "nothing left since the first look"
+    );
+    keeper.look(with(2, 1_090, 10, 0), Vec::new());
+    assert_eq!(waited(&keeper), [Some(0.0025), Some(0.1)]);
+    let text = in_columns(&keeper, 80);
+    assert!(
+        text.contains("waited at most 2.5 ms (p50), at most 100 ms (p95)"),
+        "{text}"
+    );
+    keeper.look(with(3, 1_090, 10, 900), Vec::new());
+    assert_eq!(
+        waited(&keeper),
+        [None, None],
+        "longer than the longest bound"
+    );
+    // After a minute without any all of it is forgotten.
+    for second in 4..70 {
+        keeper.look(with(second, 1_090, 10, 900), Vec::new());
+    }
+    keeper.look(with(70, 1_091, 10, 900), Vec::new());
+    assert_eq!(waited(&keeper), [Some(0.0025), Some(0.0025)]);
 }
 
 fn counted_writes(ms: u64, admitted: u64, forwarded: u64) -> Snapshot {

@@ -19,7 +19,7 @@ use ops::page;
 use pacing::{Nanos, Profile};
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
@@ -90,7 +90,10 @@ fn page(path: &str, registry: &Mutex<Registry>) -> page::Page {
         "/metrics" => {
             let mut text = String::with_capacity(EXPOSITION_BYTES);
             let registry = registry.lock();
-            match encode(&mut text, &registry) {
+            let encoded = encode_registry(&mut text, &registry)
+                .and_then(|()| ops::process::encode(&mut text))
+                .and_then(|()| encode_eof(&mut text));
+            match encoded {
                 Ok(()) => page::metrics(text),
                 Err(error) => page::text(
                     StatusCode::INTERNAL_SERVER_ERROR,
