@@ -64,14 +64,7 @@ impl fmt::Display for Lines<'_> {
 impl Lines<'_> {
     /// The clients with the longest queues; where there is no room for all columns, the first of them.
     fn clients(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let heads = [
-            "waiting",
-            "out/s",
-            "share/s",
-            "refused",
-            "out",
-            "connections",
-        ];
+        let heads = ["waiting", "out/s", "share/s", "refused", "out", "sockets"];
         let room = self.columns.saturating_sub(ADDRESS) / CELL;
         let shown = room.clamp(1, heads.len());
         let line = |f: &mut fmt::Formatter<'_>, name: &str, cells: &[String]| {
