@@ -444,7 +444,7 @@ mod tests {
         state.counters = counted();
         let registry = registry(Arc::new(Mutex::new(state)));
         let mut text = String::new();
-        encode(&mut text, &registry).unwrap();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
             "txgen_sent_txs_total 2",
             "txgen_unsent_txs_total{reason=\"max_in_flight\"} 0",
