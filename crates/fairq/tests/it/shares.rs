@@ -28,6 +28,26 @@ fn fairness_01_995_995_10() {
     assert_near(sim.served(&client(4)), 100.0, 0.0);
 }
 
+/// Lanes are the connections of which something waits; one for each client where that is what stays in order.
+#[test]
+fn what_waits_is_counted_by_connection_or_by_client() {
+    for (order, lanes) in [(Order::Connection, 3), (Order::Client, 2)] {
+        let mut queue = FairQueue::new(roomy(), order, SEED).unwrap();
+        for (who, connection) in [(2, 1), (2, 1), (2, 2), (3, 3)] {
+            let item = Item {
+                bytes: 1,
+                cost: 1,
+                value: (),
+            };
+            let pushed = queue.push(client(who), connection, Weight::default(), item);
+            assert!(pushed.is_ok());
+        }
+        assert_eq!(queue.lanes(), lanes);
+        while queue.pop().is_some() {}
+        assert_eq!(queue.lanes(), 0);
+    }
+}
+
 #[test]
 fn fairness_02_ten_thousand_clients_are_equal() {
     let mut sim = Sim::new(roomy(), CAPACITY);
