@@ -93,7 +93,7 @@ fn metrics_are_those_of_the_manual_and_follow_the_run() {
     let documented: BTreeSet<&str> = DOCUMENT
         .lines()
         .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
-        .filter(|name| name.starts_with("txgen_"))
+        .filter(|name| name.starts_with("txgen_") || name.starts_with("process_"))
         .collect();
     assert_eq!(served, documented);
     running.signal(Signal::INT);
