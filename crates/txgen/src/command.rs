@@ -54,7 +54,7 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         }
         Command::Run(args) => crate::campaign::play(*args),
         Command::Doctor(args) => crate::doctor::execute(args),
-        Command::Init(args) => crate::scenario::init(&args),
+        Command::Init(args) => crate::init::init(&args),
         Command::Search(args) => {
             let shutdown = Shutdown::on_signals().map_err(failed)?;
             let ci = Ci::open("txgen search", &args.settings.ci)?;

@@ -19,6 +19,7 @@ mod doctor;
 mod drain;
 pub mod exit;
 pub mod folder;
+mod init;
 mod journal;
 pub mod live;
 pub mod managed;

@@ -115,7 +115,7 @@ pub struct Counted {
     pub paused_seconds: f64,
     /// Gain of the last break that was judged.
     pub pause_gain: f64,
-    /// Writes that left the queue, by how long they had waited: up to each of `QUEUE_WAITS`, and longer.
+    /// Writes that left the queue, by how long they had waited: up to each bound of the metric, and longer.
     #[serde(skip)]
     pub waits: [u64; QUEUE_WAITS.len() + 1],
 }

@@ -162,8 +162,8 @@ impl Ci {
             CiTarget::Junit(path) => put(path, "junit.xml", &write::junit(report)),
             CiTarget::Markdown(path) => put(path, "summary.md", &write::markdown(report)),
             CiTarget::Github => {
-                // The runner reads both streams; stdout is for results.
-                crate::output::note(write::annotations(report).trim_end());
+                // The runner reads both streams; stdout is for results. A line that is broken in two is no command.
+                let _ = std::io::stderr().write_all(write::annotations(report).as_bytes());
                 self.append_summary(&write::markdown(report))
             }
         }

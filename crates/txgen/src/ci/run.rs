@@ -12,11 +12,13 @@ impl CiReport {
     /// Of one run.
     pub(crate) fn of_run(outcome: &Outcome) -> Self {
         let summary = &outcome.summary;
+        let answer = report::answer(summary).into_iter();
+        let answer: Vec<String> = answer.filter(|line| !line.is_empty()).collect();
         let details = RecordedRun::open(&outcome.folder)
             .and_then(|run| recorded::render(&run, ReportFormat::Md))
             .unwrap_or_default();
         Self {
-            answer: report::answer(summary).join(" ").replace("**", ""),
+            answer: answer.join("; ").replace("**", ""),
             cases: run_cases(outcome, &outcome.folder.display().to_string()),
             details,
             folder: outcome.folder.clone(),

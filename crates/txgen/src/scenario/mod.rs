@@ -4,7 +4,6 @@
 //! and how often: cases and matrices make many runs of one file.
 
 mod grid;
-mod init;
 mod node;
 mod place;
 mod preset;
@@ -27,7 +26,6 @@ use crate::settings::Settings;
 use grid::{Axis, Case};
 use harness::Phase;
 pub use harness::Scale;
-pub(crate) use init::init;
 pub(crate) use place::with_suggestion;
 pub(crate) use preset::list;
 

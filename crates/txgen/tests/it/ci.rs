@@ -47,6 +47,16 @@ fn under_githubs_runner_annotations_and_the_step_summary_come_by_themselves() {
     let annotation = "::error title=txgen constant%3A fate.sent<1::broken: 10 (run)";
     assert!(ended.err.contains(annotation), "{ended}");
     assert!(!ended.out.contains("::error"), "{ended}");
+    // However long it is, a command of the runner stays one line.
+    let folder = "a-folder-with-a-name-that-does-not-fit-into-a-line-of-eighty-columns-as-terminals-have-them";
+    let long = place.txgen_with(&github, &format!("{line} {folder}"));
+    let whole = |text: &str| text.starts_with("::error") && text.ends_with(&format!("({folder})"));
+    assert!(long.err.lines().any(whole), "{long}");
+    let summary_text = fs::read_to_string(summary).unwrap();
+    assert!(
+        summary_text.starts_with("before\n### txgen constant\n"),
+        "{summary_text}"
+    );
     let text = fs::read_to_string(summary).unwrap();
     assert!(text.starts_with("before\n### txgen constant\n"), "{text}");
     assert!(text.contains("| ❌ | `fate.sent<1` |"), "{text}");
