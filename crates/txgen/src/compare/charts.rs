@@ -19,11 +19,17 @@ pub(super) fn page(comparison: &Comparison) -> String {
     let names: Vec<String> = sides.iter().map(Side::title).collect();
     let mut page = Page::new(&format!("Compared: {}", names.join(", ")));
     page.headline(&render::headline(comparison));
-    page.push(&render::preface(comparison).html());
+    for difference in render::differing(comparison) {
+        page.paragraph(&format!("Between the sides {difference}."));
+    }
     page.links(&links(comparison));
     for side in comparison.others() {
         page.section(&side.heading(), &(side.forest() + &side.table().html()));
     }
+    page.section(
+        "What is compared, and how",
+        &render::preface(comparison).html(),
+    );
     page.section("Over time", &Page::grid(over_time(comparison)));
     let curves: [(&str, Curve); 2] = [
         ("Response time (accepted − due)", |run| &run.accept),

@@ -73,8 +73,7 @@ pub(super) fn document(comparison: &Comparison) -> Value {
 /// What is compared, and what a reader should know about it.
 pub(super) fn preface(comparison: &Comparison) -> Entries {
     let mut entries = Entries::default();
-    let differing = comparison.found.iter().flat_map(|it| &it.doubts.differing);
-    differing.for_each(|it| entries.add("differs", differing_words(it)));
+    differing(comparison).for_each(|it| entries.add("differs", it));
     for (number, side) in comparison.sides.iter().enumerate() {
         let role = if number == 0 { "before" } else { "after" };
         entries.add(role, format!("{}: {}", side.title(), side.load()));
@@ -107,7 +106,13 @@ pub(super) fn preface(comparison: &Comparison) -> Entries {
     entries
 }
 
-/// In what the loads differ.
+/// In what the loads of the sides differ, one sentence each.
+pub(super) fn differing(comparison: &Comparison) -> impl Iterator<Item = String> {
+    let differing = comparison.found.iter().flat_map(|it| &it.doubts.differing);
+    differing.map(differing_words)
+}
+
+/// One difference of the loads.
 fn differing_words(differing: &LoadDifference) -> String {
     let listed = |values: &[String]| match values {
         [first, _, _, _, ..] => format!("{first} and {} others", values.len() - 1),

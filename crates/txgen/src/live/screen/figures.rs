@@ -86,7 +86,7 @@ pub(super) fn quantiles(frame: &mut Frame, area: Rect, state: &LiveState) {
 }
 
 fn quantiles_row(name: &str, color: Color, values: [impl Figure; 3]) -> Row<'_> {
-    let values = values.map(|value| number(figure(value, narrow_millis).unwrap_or_default()));
+    let values = values.map(|value| number(upper(value).unwrap_or_default()));
     Row::new([Cell::new(name).style(color)].into_iter().chain(values))
 }
 
@@ -97,7 +97,9 @@ pub(super) fn steps_height(state: &LiveState) -> u16 {
 }
 
 /// Narrower than this the steps are shown without what was accepted.
-const ROOMY_STEPS: u16 = 60;
+const ROOMY_STEPS: u16 = 62;
+/// `1301 to 1678`.
+const RANGE_WIDTH: u16 = 12;
 const ACCEPTED_COLUMN: usize = 2;
 
 /// The last steps, and whether they were sustained.
@@ -129,7 +131,10 @@ pub(super) fn steps(frame: &mut Frame, area: Rect, state: &LiveState) {
             cell(figure(step.rate_tps, tenths)),
             cell(figure(step.accepted_tps, tenths)),
             cell(figure(step.committed_tps, tenths)),
-            cell(figure(step.figure(p95), narrow_millis)),
+            cell(match is_narrow {
+                true => upper(step.figure(p95)),
+                false => figure(step.figure(p95), narrow_millis),
+            }),
             Cell::new(note),
         ];
         if is_narrow {
@@ -139,14 +144,21 @@ pub(super) fn steps(frame: &mut Frame, area: Rect, state: &LiveState) {
     });
     let mut header = vec!["step", "rate/s", "accepted", "committed", heading];
     let heading = u16::try_from(heading.len()).unwrap_or(10);
-    let mut widths = [name, 7, 8, 9, heading, 13]
-        .map(Constraint::Length)
-        .to_vec();
+    let range = if is_narrow { heading } else { RANGE_WIDTH };
+    let mut widths = [name, 7, 8, 9, range, 13].map(Constraint::Length).to_vec();
     if is_narrow {
         header.remove(ACCEPTED_COLUMN);
         widths.remove(ACCEPTED_COLUMN);
     }
     table(frame, area, " steps ", &header, rows, &widths);
+}
+
+/// A figure that is known to lie between two values by the upper one: there is no room for both, and a number without
+/// its leading digits is wrong.
+fn upper(value: impl Figure) -> Option<String> {
+    let text = figure(value, narrow_millis)?;
+    let upper = text.rsplit(" to ").next().map(str::to_owned);
+    Some(upper.unwrap_or(text))
 }
 
 /// A table in its frame, with the headings to the right as the numbers below them are.

@@ -217,6 +217,30 @@ fn a_ramp_without_an_end_is_drawn_up_to_the_next_step() {
 }
 
 #[test]
+fn no_figure_loses_its_leading_digits() {
+    let mut state = ninety_seconds();
+    for step in &mut state.steps {
+        step.rate_tps = 12_501.0;
+        step.latency.accept_p95_ms = Some(1_678.4);
+        step.latency.commit_p95_ms = Some(1_678.4);
+        step.latency.lateness_max_ms = Some(377.4);
+        step.late.schedule = 30;
+    }
+    for (width, height) in [(80, 24), (100, 30), (132, 40), (200, 60)] {
+        let rows = picture(&View::default(), &state, width, height);
+        let found = rows.iter().find(|row| row.contains("12501.0"));
+        let row = found.unwrap_or_else(|| panic!("{}", rows.join("\n")));
+        let p95 = if width < 100 {
+            " 1678 "
+        } else {
+            " 1301 to 1678 "
+        };
+        let whole = row.contains(p95) && (width >= 100 || !row.contains("to"));
+        assert!(whole, "{}", rows.join("\n"));
+    }
+}
+
+#[test]
 fn a_search_says_its_interval_in_the_first_line() {
     let mut state = ninety_seconds();
     state.heading = Some("search point 12: knee 487/s, 470 to 512 with 90 %".into());
