@@ -69,7 +69,7 @@ pub use stats::compare::{
     compare_turns, gated,
 };
 pub use stats::knee::{
-    BacklogGrowth, BlockMark, Ending, Finding, KneeEstimate, KneeSearch, KneeSettings, Next,
+    BacklogGrowth, BlockMark, Drift, Ending, Finding, KneeEstimate, KneeSearch, KneeSettings, Next,
     Rationale, Trial, backlog_growth,
 };
 pub use stats::line::{Estimate, Line, LineFit};

@@ -51,8 +51,11 @@ pub const LOST_AFTER_BLOCKS: u64 = 3;
 pub const LOST_LIMIT: f64 = 0.01;
 /// Nor when the backlog grows by a larger share of the rate: it would fill any mempool in time.
 pub const GROWTH_LIMIT: f64 = 0.01;
-/// How sure a trend of the backlog has to be, to either side (Student's t).
+/// How sure it has to be that the backlog does not grow (Student's t).
 pub const GROWTH_CONFIDENCE: f64 = 0.95;
+/// How sure it has to be that the backlog grew before a point is broken: of points that the target sustains one in a
+/// hundred may be called broken.
+pub const BROKEN_CONFIDENCE: f64 = 0.99;
 /// A point is sustained only when a growth beyond this share of the rate is excluded: the precision a
 /// search ends at. A wider interval leaves the point undecided.
 pub const UNSEEN_GROWTH_LIMIT: f64 = 0.05;
@@ -72,6 +75,12 @@ pub const FULL_MACHINE: f64 = 0.85;
 
 /// A cause that touched a smaller share of the plan did not limit the run.
 pub const LIMITING_SHARE: f64 = 0.01;
+/// What has a beginning and an end is weighed against what fell due in so many seconds, where the plan is longer: an
+/// outage is as bad in a run of a day as in one of a minute.
+pub const WINDOW_S: f64 = 60.0;
+/// The application refuses transactions for what they are, and not for the load, where the first refusal comes within the
+/// time of so many at their mean rate: refusals that are even in time come later once in 150 runs.
+pub const FROM_THE_START: f64 = 5.0;
 
 /// Share of the sent transactions that may be late by the generator's own fault before the run is
 /// `degraded`: beyond 1 % the p99 of the response time contains the generator's lateness.

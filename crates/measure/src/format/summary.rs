@@ -115,12 +115,17 @@ impl Summary {
         self.recorder.failed_followers + self.blocks.missing + is_behind
     }
 
-    /// Refused by the application, whatever the node had room for: how many, when nearly all were.
-    pub(crate) fn refused_by_workload(&self) -> Option<u64> {
+    /// Refused by the application, and not because the node has no room.
+    pub(crate) fn refused_by_application(&self) -> u64 {
         let is_room = |code: &str| [FULL, NODES_OWN].contains(&code);
         let refusals = self.fate.rejected_by_code.iter();
         let refusals = refusals.filter(|(code, _)| !is_room(code));
-        let refused: u64 = refusals.map(|(_, count)| count).sum();
+        refusals.map(|(_, count)| count).sum()
+    }
+
+    /// Refused by the application, whatever the node had room for: how many, when nearly all were.
+    pub(crate) fn refused_by_workload(&self) -> Option<u64> {
+        let refused = self.refused_by_application();
         let others = self.fate.accepted + self.fate.rejected.saturating_sub(refused);
         let is_all = (others as f64) < (1.0 - SUSTAINED_SHARE) * refused as f64;
         (refused >= HANDFUL && is_all).then_some(refused)
@@ -304,11 +309,14 @@ impl Machine {
     }
 }
 
-/// The highest rate the target sustained.
+/// Between which rates the capacity of a target lies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
-    /// The rate.
+    /// It sustained this: the highest step, or what was committed of a higher one where that is less.
     pub rate_tps: f64,
+    /// It did not sustain this: the step that followed.
+    #[serde(default)]
+    pub below_tps: Option<f64>,
     /// The step that sustained it.
     pub step: Option<u32>,
 }

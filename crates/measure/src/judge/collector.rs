@@ -4,9 +4,13 @@ use super::admission::{Admission, Commits};
 use super::{Facts, steps};
 use crate::format::cohort::Cohort;
 use crate::format::event::UnsentReason;
-use crate::format::evidence::{Evidence, EvidenceKind, LateOrUnsent, LimitedBy, Strength};
+use crate::format::evidence::{
+    Evidence, EvidenceKind, LateOrUnsent, LimitedBy, StageEvidence, Strength,
+};
 use crate::format::summary::{LoadModel, Summary};
-use crate::limits::{BACKLOG_BLOCKS, LIMITING_SHARE, LOST_AFTER_BLOCKS, SUSTAINED_SHARE};
+use crate::limits::{
+    BACKLOG_BLOCKS, FROM_THE_START, LIMITING_SHARE, LOST_AFTER_BLOCKS, SUSTAINED_SHARE, WINDOW_S,
+};
 use crate::stats::silence::{self, Stretch};
 
 /// The evidence, the most telling first, and what it comes to.
@@ -102,9 +106,15 @@ impl EvidenceCollector<'_> {
         }
     }
 
-    /// The same, for a stretch.
+    /// The same, for a stretch: beside what fell due in a minute.
     fn add_stretch(&mut self, kind: EvidenceKind, stretch: Stretch) {
-        let strength = self.weight(stretch.txs);
+        let summary = self.facts.summary;
+        let windows = (summary.time.offered_s / WINDOW_S).max(1.0);
+        let due = summary.offered.planned as f64 / windows;
+        let strength = match stretch.txs as f64 > due * LIMITING_SHARE {
+            true => Strength::Strong,
+            false => Strength::Remark,
+        };
         self.add(kind, strength, stretch.txs, Some(stretch));
     }
 
@@ -193,7 +203,8 @@ impl EvidenceCollector<'_> {
         let (fate, refusals, mempool) = (&summary.fate, signals.refusals, signals.mempool);
         if fate.rejected > 0 {
             let strength = self.weight(fate.rejected);
-            let points_to = match admission.bars_workload() {
+            let is_workloads = admission.bars_workload() || self.refuses_from_the_start();
+            let points_to = match is_workloads {
                 true => LimitedBy::Workload,
                 false => LimitedBy::Node,
             };
@@ -220,6 +231,20 @@ impl EvidenceCollector<'_> {
                 self.add(kind, self.weight(txs), txs, WHOLE_RUN);
             }
         }
+    }
+
+    /// Whether most refusals are the application's, and began with the load: a limit of the node shows when it is
+    /// reached.
+    fn refuses_from_the_start(&self) -> bool {
+        let Facts {
+            summary, signals, ..
+        } = self.facts;
+        let refused = summary.refused_by_application();
+        let soon_s = FROM_THE_START * summary.time.offered_s / refused.max(1) as f64;
+        let began = signals
+            .refusals
+            .is_some_and(|refusals| refusals.from_s <= soon_s);
+        began && 2 * refused > summary.fate.rejected
     }
 
     /// What the chain could not take up.
@@ -299,13 +324,25 @@ impl EvidenceCollector<'_> {
             until_s: last.end_s,
             txs: txs.sum(),
         };
+        // What the application refuses is not committed, either.
+        let is_workloads = self.refuses_from_the_start() && 2 * summary.fate.rejected > stretch.txs;
+        let points_to = match is_workloads {
+            true => LimitedBy::Workload,
+            false => LimitedBy::Node,
+        };
         let kind = EvidenceKind::StepsFailed {
             failed: failed.len() as u64,
             steps: summary.steps.iter().filter(|step| !step.pause).count() as u64,
             rate_tps: first.rate_tps,
             excess: *excess,
         };
-        self.add(kind, Strength::Strong, stretch.txs, Some(stretch));
+        self.add_against(
+            points_to,
+            kind,
+            Strength::Strong,
+            stretch.txs,
+            Some(stretch),
+        );
     }
 
     /// What left late or not at all, by cause. It limited the run where so much of it was so late that the load was
@@ -404,8 +441,21 @@ impl EvidenceCollector<'_> {
             until_s,
             txs,
         });
+        // A limit in front of the node answers as a check that takes one at a time: only a change of what is in flight,
+        // or the node itself, tells them apart. And a stage is at work also because blocks take no more.
+        let by_answers = matches!(stage, StageEvidence::Answers { .. });
+        let are_full = strong.iter().any(|it| {
+            matches!(
+                it.kind,
+                EvidenceKind::BlocksFull { .. } | EvidenceKind::BlocksOutOfGas { .. }
+            )
+        });
+        let strength = match by_answers || are_full {
+            true => Strength::Remark,
+            false => Strength::Strong,
+        };
         let kind = EvidenceKind::SerialStage(stage);
-        self.add(kind, Strength::Strong, txs, stretch);
+        self.add(kind, strength, txs, stretch);
         // Before what it explains.
         self.found.rotate_right(1);
     }

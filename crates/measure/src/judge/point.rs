@@ -8,8 +8,8 @@ use crate::format::cohort::Cohort;
 use crate::format::counts::{Counts, sum};
 use crate::format::summary::Summary;
 use crate::limits::{
-    BEHIND_LIMIT, GROWTH_CONFIDENCE, GROWTH_LIMIT, HANDFUL, LOST_LIMIT, MIN_TREND_BLOCKS,
-    UNSEEN_GROWTH_LIMIT, WAITING_LIMIT,
+    BEHIND_LIMIT, BROKEN_CONFIDENCE, GROWTH_CONFIDENCE, GROWTH_LIMIT, HANDFUL, LOST_LIMIT,
+    MIN_TREND_BLOCKS, UNSEEN_GROWTH_LIMIT, WAITING_LIMIT,
 };
 use crate::stats::knee::{BacklogGrowth, BlockMark, Finding, Trial, backlog_growth};
 
@@ -33,6 +33,7 @@ impl PointJudgement {
             rate,
             finding: self.finding,
             capacity_tps: self.growth.and_then(|growth| capacity_tps(&growth, rate)),
+            error_tps: self.growth.map_or(0.0, |growth| growth.committed_error_tps),
         }
     }
 }
@@ -251,13 +252,14 @@ fn trend(point: &Point<'_>, growth: Option<&BacklogGrowth>) -> (Finding, String)
     (finding, words)
 }
 
-/// What the growth of the backlog says of a rate, with [`GROWTH_CONFIDENCE`] to either side. Broken:
-/// it grew, and by more than [`GROWTH_LIMIT`]. Held: it did not, and would have been seen if it
+/// What the growth of the backlog says of a rate, with [`GROWTH_CONFIDENCE`]. Broken:
+/// it grew, with [`BROKEN_CONFIDENCE`], and by more than [`GROWTH_LIMIT`]. Held: it did not, and would have been seen if it
 /// mattered. Undecided: neither is shown.
 pub fn growth_finding(growth: &BacklogGrowth, rate: f64) -> Finding {
     let margin = growth.margin_tps(GROWTH_CONFIDENCE);
     let grew = growth.tps > GROWTH_LIMIT * rate;
-    if grew && growth.tps > margin {
+    let is_told = growth.blocks >= MIN_TREND_BLOCKS;
+    if grew && is_told && growth.tps > growth.margin_tps(BROKEN_CONFIDENCE) {
         return Finding::Broken;
     }
     let excluded = growth.tps + margin <= UNSEEN_GROWTH_LIMIT * rate;

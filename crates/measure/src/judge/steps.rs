@@ -316,11 +316,24 @@ fn knee(judged: &[Judged<'_>]) -> (Option<Knee>, String) {
         next.step.rate_tps,
         next.words()
     );
-    let knee = limit.map(|_| Knee {
-        rate_tps: top.step.rate_tps,
+    let knee = limit.map(|limit| Knee {
+        rate_tps: match shown(limit.step) {
+            Some(shown) => top.step.rate_tps.min(shown),
+            None => top.step.rate_tps,
+        },
+        below_tps: Some(limit.step.rate_tps),
         step: Some(top.step.step),
     });
     (knee, text)
+}
+
+/// What a step that was not sustained shows of the capacity: a short step may be sustained while more falls due than its
+/// blocks take. Half a block at the edges is not known.
+fn shown(step: &StepRow) -> Option<f64> {
+    let blocks = step.counts.blocks.max(1) as f64;
+    step.committed_tps
+        .filter(|tps| *tps > 0.0)
+        .map(|tps| tps * (1.0 - 0.5 / blocks))
 }
 
 /// The last sustained step with fewer failed than sustained ones up to it: more are no exceptions. What was not offered

@@ -5,106 +5,18 @@
 use base::Random;
 use measure::judge::growth_finding;
 use measure::{
-    BacklogGrowth, CompareTerms, ComparisonVerdict, Ending, Finding, Gate, Metric, RunsNeeded,
-    Uncertainty, backlog_growth,
+    BacklogGrowth, CompareTerms, ComparisonVerdict, Finding, Gate, Metric, RunsNeeded, Uncertainty,
+    backlog_growth,
 };
 use pacing::Nanos;
 
-use crate::models::{Chain, Repeats, Turns, ab_terms};
+use crate::models::{Repeats, Turns, ab_terms};
 
 const TERMS: CompareTerms = CompareTerms {
     margin: 0.05,
     limit: Some(0.05),
     metrics: Vec::new(),
 };
-
-/// Searches whose interval holds the capacity, of those that name one.
-fn coverage(chain: Chain) -> (u32, u32) {
-    let (mut named, mut held) = (0, 0);
-    for seed in 0..200 {
-        let (capacity, search, _) = chain.searched(seed);
-        if let Some(knee) = search.estimate() {
-            named += 1;
-            held += u32::from(knee.low <= capacity && capacity <= knee.high);
-        }
-    }
-    (held, named)
-}
-
-/// Whether the count is one that a method right in 85 to 95 of 100 cases may give: no further than two of
-/// the binomial distribution's standard deviations below 85 % or above 95 %. Of 200 that is 160 to 196, so
-/// an interval that always holds the truth fails as well as one that holds it in three of four.
-fn is_calibrated((held, named): (u32, u32)) -> bool {
-    let count = f64::from(named);
-    let bound = |share: f64, deviations: f64| {
-        share * count + deviations * (share * (1.0 - share) * count).sqrt()
-    };
-    (bound(0.85, -2.0)..=bound(0.95, 2.0)).contains(&f64::from(held))
-}
-
-#[test]
-fn intervals_that_are_too_wide_are_no_more_calibrated_than_narrow_ones() {
-    assert!(is_calibrated((180, 200)) && is_calibrated((161, 200)) && is_calibrated((196, 200)));
-    assert!(!is_calibrated((159, 200)) && !is_calibrated((197, 200)) && !is_calibrated((100, 100)));
-}
-
-#[test]
-fn nine_of_ten_searches_of_a_chain_without_noise_hold_its_capacity_and_not_all() {
-    // With a belief that took every chain for noisy, all of 200 did: the interval was twice as wide as said.
-    let quiet = Chain {
-        block_noise: 0.0,
-        trial_noise: 0.0,
-        ..Chain::NOISY
-    };
-    let counts = coverage(quiet);
-    assert!(is_calibrated(counts), "{counts:?}");
-}
-
-#[test]
-fn nine_of_ten_searches_of_a_noisy_chain_hold_its_capacity() {
-    let counts = coverage(Chain::NOISY);
-    assert!(is_calibrated(counts), "{counts:?}");
-}
-
-#[test]
-fn nine_of_ten_searches_of_a_very_noisy_chain_do_too() {
-    // Three of four did where the belief took most chains to be quieter.
-    let wild = [
-        Chain {
-            trial_noise: 0.08,
-            ..Chain::NOISY
-        },
-        Chain {
-            block_noise: 0.3,
-            ..Chain::NOISY
-        },
-    ];
-    for chain in wild {
-        let counts = coverage(chain);
-        assert!(is_calibrated(counts), "{chain:?}: {counts:?}");
-    }
-}
-
-#[test]
-fn nine_of_ten_searches_with_a_generator_that_is_starved_at_random_do_too() {
-    let starved = Chain {
-        starved: 0.3,
-        ..Chain::NOISY
-    };
-    let counts = coverage(starved);
-    assert!(is_calibrated(counts), "{counts:?}");
-}
-
-#[test]
-fn a_chain_with_rare_blocks_gets_longer_trials_and_no_knee_above_its_capacity() {
-    // Two standard errors on three points called these "held": 66 of 100 intervals were right.
-    let rare = Chain {
-        interval_s: 5.0,
-        ..Chain::NOISY
-    };
-    let counts = coverage(rare);
-    assert!(is_calibrated(counts), "{counts:?}");
-}
 
 /// The growth of a backlog with these values at blocks one second apart.
 fn growth(backlog: &[f64]) -> BacklogGrowth {
@@ -150,17 +62,6 @@ fn a_backlog_that_wanders_is_not_taken_for_one_that_grows() {
     assert!(turns.freedom > 7.0, "{turns:?}");
     assert!(walk.freedom < 5.0, "{walk:?}");
     assert_eq!(growth_finding(&walk, 100.0), Finding::Undecided);
-}
-
-#[test]
-fn a_search_that_stays_undecided_says_so_instead_of_naming_a_knee() {
-    let silent = Chain {
-        interval_s: 100.0,
-        ..Chain::NOISY
-    };
-    let (_, search, ending) = silent.searched(1);
-    assert!(matches!(ending, Ending::Undecided { .. }), "{ending:?}");
-    assert_eq!(search.estimate(), None);
 }
 
 /// Comparisons of a hundred in which a metric is called better or worse.

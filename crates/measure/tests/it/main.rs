@@ -21,3 +21,5 @@ mod schema;
 mod series;
 mod support;
 mod trouble;
+mod worlds;
+mod worlds_budgets;

@@ -28,6 +28,7 @@ fn a_steady_run_has_the_documented_shape() {
     validate(&summary);
     summary.knee = Some(Knee {
         rate_tps: 1_000.0,
+        below_tps: Some(1_500.0),
         step: Some(0),
     });
     validate(&summary);

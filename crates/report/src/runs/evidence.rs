@@ -186,9 +186,9 @@ fn stage(found: &StageEvidence) -> String {
             at_once,
             crowded_ms,
         } => format!(
-            "CheckTx takes one transaction at a time: {most_tps:.0}/s were answered at most, {alone_ms:.2} ms each when \
-             none waited ({at_once:.1} in work at once), up to {crowded_ms:.0} ms when others did; more connections carry \
-             no more"
+            "as if transactions were checked one at a time, or passed on at a limited rate: {most_tps:.0}/s were answered \
+             at most, {alone_ms:.2} ms each when none waited ({at_once:.1} in work at once), up to {crowded_ms:.0} ms when \
+             others did"
         ),
         StageEvidence::Blocks {
             stage,

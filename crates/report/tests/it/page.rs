@@ -497,11 +497,14 @@ fn tiles_are_of_the_knee_and_no_means_over_steps_of_different_rates() {
     assert!(!html.contains("committed, mean"), "{html}");
     assert!(html.contains("committed in all"));
     report.summary.knee = Some(measure::Knee {
+        below_tps: Some(2_500.0),
         rate_tps: 2_000.0,
         step: Some(1),
     });
     let html = report.html();
     assert!(html.contains("1,234/s</b><span>committed at the knee</span>"));
-    assert!(html.contains("<p class=\"headline\">the node sustained <b>2,000/s</b>; "));
+    assert!(
+        html.contains("<p class=\"headline\">the node takes <b>between 2,000 and 2,500/s</b>; ")
+    );
     assert!(!html.contains("committed, mean"));
 }

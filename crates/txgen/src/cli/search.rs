@@ -33,6 +33,16 @@ pub struct SearchArgs {
     /// The search ends after this long
     #[arg(long, default_value = "9m30s", value_name = "DURATION")]
     pub time_limit: Nanos,
+    /// Offer the interval's lower end for so long at the end
+    ///
+    /// Shorter where --time-limit leaves less, and left out where it leaves no more than --duration.
+    #[arg(
+        long,
+        default_value = "2m",
+        value_name = "DURATION",
+        hide_short_help = true
+    )]
+    pub confirm: Nanos,
     /// Measure these rates instead: 500,1000,2000 or 500..4000:500 or both
     ///
     /// In this order, each from rest to rest.

@@ -269,7 +269,10 @@ fn ending(entries: &mut Entries, summary: &Summary) {
     }
     if summary.steps.len() > 1 {
         let knee = match &summary.knee {
-            Some(knee) => format!("{:.0}/s", knee.rate_tps),
+            Some(knee) => match knee.below_tps {
+                Some(below) => format!("between {:.0} and {below:.0}/s", knee.rate_tps),
+                None => format!("{:.0}/s", knee.rate_tps),
+            },
             None => "not found".into(),
         };
         entries.add("knee", format!("{knee}: {}", summary.knee_reason));

@@ -3,7 +3,7 @@
 
 use measure::judge::PointJudgement;
 use measure::limits::GROWTH_CONFIDENCE;
-use measure::{Finding, KneeEstimate, LatencyFigure, Rationale};
+use measure::{Drift, Finding, KneeEstimate, LatencyFigure, Rationale};
 use serde::Serialize;
 
 use crate::run::Outcome;
@@ -22,6 +22,10 @@ pub(super) struct Account {
     pub(super) limits: Limits,
     pub(super) points: Vec<PointRow>,
     pub(super) knee: Option<KneeRow>,
+    /// A rate at the lower end of the interval, and for how long it held after the search.
+    pub(super) confirmed: Option<Confirmed>,
+    /// What shows that the target or its machine became slower in the search.
+    pub(super) drift: Option<DriftRow>,
     pub(super) highest_held_tps: Option<f64>,
     pub(super) lowest_broken_tps: Option<f64>,
     pub(super) ended: Ended,
@@ -70,6 +74,29 @@ pub(super) struct KneeRow {
     pub(super) low_tps: f64,
     pub(super) high_tps: f64,
     pub(super) confidence: f64,
+}
+
+/// A longer run after a search.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct Confirmed {
+    pub(super) rate_tps: f64,
+    pub(super) for_s: f64,
+}
+
+/// Rates that held, and lower ones that broke later.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct DriftRow {
+    pub(super) held_tps: f64,
+    pub(super) broken_tps: f64,
+}
+
+impl From<Drift> for DriftRow {
+    fn from(drift: Drift) -> Self {
+        Self {
+            held_tps: drift.held,
+            broken_tps: drift.broken,
+        }
+    }
 }
 
 impl From<KneeEstimate> for KneeRow {
@@ -180,6 +207,7 @@ pub(super) fn because_words(because: Rationale) -> String {
         Rationale::Higher => "everything held so far".into(),
         Rationale::Lower => "nothing held so far".into(),
         Rationale::Again => "once more, to be sure".into(),
+        Rationale::Contradicted => "once more: it held, and a lower rate has broken since".into(),
         Rationale::Longer => "longer, as the point before was undecided".into(),
         Rationale::Middle { held, broken } => match (held, broken) {
             (Some(held), Some(broken)) => {

@@ -9,7 +9,7 @@ mod table;
 mod words;
 
 use anyhow::anyhow;
-use measure::{KneeSearch, KneeSettings, Next};
+use measure::{Ending, Finding, KneeSearch, KneeSettings, Next};
 use ops::command::{CommandError, usage};
 use pacing::Nanos;
 
@@ -64,6 +64,23 @@ fn find_knee(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Com
                 because,
                 length,
             } => (rate, because, length),
+            Next::Done(Ending::Found) => {
+                let left = args.time_limit.saturating_sub(session.elapsed());
+                match session.confirm(&search, args.confirm, left)? {
+                    // It does not last: what is lower has to be found.
+                    Some(PointEnd::Measured(trial)) if trial.finding == Finding::Broken => {
+                        search.add(trial);
+                        session.learn(&search)?;
+                        continue;
+                    }
+                    Some(PointEnd::Last(trial)) => {
+                        search.add(trial);
+                        return session.conclude(&search);
+                    }
+                    Some(PointEnd::Interrupted) => return session.conclude(&search),
+                    _ => break Some(Ending::Found),
+                }
+            }
             Next::Done(ending) => break Some(ending),
         };
         let needed = longest.max(session.duration(length));

@@ -5,12 +5,12 @@ use std::time::Instant;
 use jiff::Timestamp;
 use measure::judge::{BrokenLimit, Point};
 use measure::limits::{GROWTH_LIMIT, LOST_LIMIT};
-use measure::{BlockMark, BlockRow, KneeSearch, Trial};
+use measure::{BlockMark, BlockRow, Finding, KneeSearch, Trial};
 use ops::command::{CommandError, failed, usage};
 use pacing::{Nanos, Rate, Schedule};
 use report::Entries;
 
-use super::account::{Account, Ended, Limits, PointRow, SEARCH_FORMAT};
+use super::account::{Account, Confirmed, Ended, Limits, PointRow, SEARCH_FORMAT};
 use super::request::SearchRequest;
 use super::words::so_far;
 use super::{page, table};
@@ -50,6 +50,8 @@ pub(super) struct Session<'a> {
     shutdown: &'a Shutdown,
     display: Display,
     began: Instant,
+    /// Between the blocks of the last point; zero before the first.
+    block_interval: Nanos,
 }
 
 impl<'a> Session<'a> {
@@ -94,6 +96,8 @@ impl<'a> Session<'a> {
             },
             points: Vec::new(),
             knee: None,
+            confirmed: None,
+            drift: None,
             highest_held_tps: None,
             lowest_broken_tps: None,
             ended: Ended::Running,
@@ -114,6 +118,7 @@ impl<'a> Session<'a> {
             shutdown,
             display,
             began: Instant::now(),
+            block_interval: Nanos::ZERO,
         })
     }
 
@@ -121,15 +126,42 @@ impl<'a> Session<'a> {
         Nanos::from(self.began.elapsed())
     }
 
-    /// How long a point of this length, in parts of the usual one, takes. A warm-up that the user has
-    /// set was set for the whole duration.
+    /// How long a point of this length, in parts of the usual one, takes: as long as blocks enough take to tell anything.
+    /// A warm-up that the user has set was set for the whole duration.
     pub(super) fn duration(&self, length: f64) -> Nanos {
         let full = self.request.points.duration;
         let length = match self.request.settings.warmup {
             Some(_) => length.max(1.0),
             None => length,
         };
-        Nanos::from_nanos((full.as_nanos() as f64 * length) as u64)
+        let wanted = Nanos::from_nanos((full.as_nanos() as f64 * length) as u64);
+        wanted.max(self.block_interval.saturating_mul(FEWEST_BLOCKS))
+    }
+
+    /// Offers the lower end of the interval for longer, where there is time: whether it held.
+    pub(super) fn confirm(
+        &mut self,
+        known: &KneeSearch,
+        wanted: Nanos,
+        left: Nanos,
+    ) -> Result<Option<PointEnd>, CommandError> {
+        let length = wanted.min(left);
+        let usual = self.duration(1.0);
+        let Some(knee) = known.estimate().filter(|_| length > usual) else {
+            return Ok(None);
+        };
+        let rate = knee.low.floor().max(1.0);
+        let parts = length.as_secs_f64() / self.request.points.duration.as_secs_f64();
+        let end = self.point(rate, "the lower end of the interval, for longer", parts)?;
+        if let PointEnd::Measured(trial) | PointEnd::Last(trial) = end
+            && trial.finding == Finding::Held
+        {
+            self.account.confirmed = Some(Confirmed {
+                rate_tps: rate,
+                for_s: self.duration(parts).as_secs_f64(),
+            });
+        }
+        Ok(Some(end))
     }
 
     /// Why the last point did not hold, if it did not.
@@ -183,9 +215,11 @@ impl<'a> Session<'a> {
                 unresolved: limit.unresolved,
             })
             .collect();
+        let blocks = block_marks(&outcome);
+        self.block_interval = interval(&blocks).unwrap_or(self.block_interval);
         let point = Point {
             summary: &outcome.summary,
-            blocks: &block_marks(&outcome),
+            blocks: &blocks,
             schedule: schedule(&plan),
             rate,
             warmup: plan.warmup,
@@ -266,6 +300,7 @@ impl<'a> Session<'a> {
 
     fn note(&mut self, known: &KneeSearch) -> Result<(), CommandError> {
         self.account.knee = known.estimate().map(Into::into);
+        self.account.drift = known.drift().map(Into::into);
         self.account.highest_held_tps = known.highest_held();
         self.account.lowest_broken_tps = known.lowest_broken();
         self.account.took_s = self.elapsed().as_secs_f64();
@@ -319,6 +354,16 @@ fn block_marks(outcome: &Outcome) -> Vec<BlockMark> {
     blocks.map_or_else(|_| Vec::new(), |blocks| blocks.iter().map(mark).collect())
 }
 
+/// The mean time between blocks.
+fn interval(blocks: &[BlockMark]) -> Option<Nanos> {
+    let (first, last) = (blocks.first()?, blocks.last()?);
+    let span = last.observed.saturating_sub(first.observed);
+    let count = blocks.len() as u64 - 1;
+    (count > 0).then(|| Nanos::from_nanos(span.as_nanos() / count))
+}
+
+/// A shorter point says nothing of the blocks.
+const FEWEST_BLOCKS: u64 = 3;
 /// The document of a search.
 const FILE: &str = "search.json";
 /// A rest that takes longer is worth a line.

@@ -3,6 +3,7 @@
 use report::{Columns, Entries, Table, text};
 
 use super::account::{Account, PointRow};
+use super::words::bounds;
 use crate::output::recorded;
 
 /// Every point by rate, and the knee.
@@ -16,10 +17,24 @@ pub(super) fn table(account: &Account) -> String {
             text::number(knee.high_tps),
             text::percent(knee.confidence)
         ),
-        None => "not found".into(),
+        None => bounds(account).unwrap_or_else(|| "cannot tell".into()),
     };
     entries.add("knee", knee);
     entries.add("", &*account.reason);
+    if let Some(confirmed) = &account.confirmed {
+        let (rate, held) = (text::rate(confirmed.rate_tps), confirmed.for_s);
+        entries.add("confirmed", format!("{rate} held for {held:.0} s"));
+    }
+    if let Some(drift) = &account.drift {
+        let [held, broken] = [drift.held_tps, drift.broken_tps].map(text::rate);
+        entries.add(
+            "drift",
+            format!(
+                "{held} held and later {broken} broke, and {held} too: the target or its machine became slower; the \
+                 knee is what it takes since"
+            ),
+        );
+    }
     let mut text = points(account).table().text();
     if let Some(resolution) = resolution(account) {
         text += &format!("  {resolution}\n");

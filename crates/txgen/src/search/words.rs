@@ -15,13 +15,18 @@ pub(super) fn so_far(account: &Account) -> Option<String> {
         let confidence = text::percent(knee.confidence);
         return Some(format!("knee {rate}, {low} to {high} with {confidence}"));
     }
+    bounds(account).map(|bounds| format!("knee {bounds}"))
+}
+
+/// What held and what broke, where there is no interval.
+pub(super) fn bounds(account: &Account) -> Option<String> {
     match (account.highest_held_tps, account.lowest_broken_tps) {
         (Some(held), Some(broken)) => {
             let [held, broken] = [held, broken].map(text::number);
-            Some(format!("knee between {held} and {broken}/s"))
+            Some(format!("between {held} and {broken}/s"))
         }
-        (Some(held), None) => Some(format!("knee above {}", text::rate(held))),
-        (None, Some(broken)) => Some(format!("knee below {}", text::rate(broken))),
+        (Some(held), None) => Some(format!("at least {}", text::rate(held))),
+        (None, Some(broken)) => Some(format!("below {}", text::rate(broken))),
         (None, None) => None,
     }
 }
@@ -132,6 +137,7 @@ mod tests {
             rate: 500.0,
             finding,
             capacity_tps: None,
+            error_tps: 0.0,
         };
         for (findings, ended) in [
             (&[Finding::Unusable][..], Ended::GeneratorLimit),
@@ -159,6 +165,8 @@ mod tests {
             },
             points: Vec::new(),
             knee: None,
+            confirmed: None,
+            drift: None,
             highest_held_tps: None,
             lowest_broken_tps: None,
             ended: Ended::Running,
@@ -168,7 +176,7 @@ mod tests {
         let words = |account: &Account| so_far(account).unwrap_or_default();
         assert_eq!(words(&account), "");
         account.highest_held_tps = Some(400.0);
-        assert_eq!(words(&account), "knee above 400/s");
+        assert_eq!(words(&account), "knee at least 400/s");
         account.lowest_broken_tps = Some(800.0);
         assert_eq!(words(&account), "knee between 400 and 800/s");
         account.highest_held_tps = None;

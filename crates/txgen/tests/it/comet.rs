@@ -104,9 +104,10 @@ fn a_ramp_without_an_end_finds_where_a_small_mempool_gives_in() {
     let knee = summary.number("knee.rate_tps");
     let step = summary.count("knee.step");
     assert!((40.0..=200.0).contains(&knee), "{knee}");
-    assert_eq!(knee, 40.0 + 80.0 * step as f64);
+    let sustained = 40.0 + 80.0 * step as f64;
+    assert!(knee <= sustained && knee < summary.number("knee.below_tps"));
     ended.says(&format!(
-        "the ramp ends: sustained up to step {step} ({knee:.0}/s)"
+        "the ramp ends: sustained up to step {step} ({sustained:.0}/s)"
     ));
     assert!(summary.count("fate.rejected_by_code.-32603") > 0);
     assert_eq!(summary.count("fate.pending"), 0);

@@ -26,6 +26,8 @@ pub struct BacklogGrowth {
     /// What the blocks after the first one committed, over the time between the first and the last;
     /// `None` with fewer than two.
     pub committed_tps: Option<f64>,
+    /// The standard error of that, from how much the blocks differ.
+    pub committed_error_tps: f64,
     /// Blocks observed.
     pub blocks: usize,
 }
@@ -54,11 +56,13 @@ pub fn backlog_growth(
     let mut committed = 0;
     let mut peaks: Vec<(f64, f64)> = Vec::new();
     let mut span = BlockSpan::default();
+    let mut sizes = Vec::new();
     for block in blocks.iter().take_while(|block| block.observed < until) {
         if block.observed >= from {
             let backlog = due_before(block.observed) as f64 - committed as f64;
             peaks.push((block.observed.as_secs_f64(), backlog));
             span.add(&BlockSpan::one(block.observed, block.committed));
+            sizes.push(block.committed as f64);
         }
         committed += block.committed;
     }
@@ -76,8 +80,23 @@ pub fn backlog_growth(
         error_tps: line.error,
         freedom: line.freedom,
         committed_tps: span.rate(),
+        committed_error_tps: span
+            .edges_s()
+            .map_or(0.0, |edges| scatter(&sizes) / (edges.1 - edges.0)),
         blocks: count,
     })
+}
+
+/// The standard deviation of the sum of blocks that differ as these do; the first one is not in the sum.
+fn scatter(sizes: &[f64]) -> f64 {
+    let sizes = sizes.get(1..).unwrap_or_default();
+    let count = sizes.len() as f64;
+    if count < 2.0 {
+        return 0.0;
+    }
+    let mean = sizes.iter().sum::<f64>() / count;
+    let squares: f64 = sizes.iter().map(|size| (size - mean).powi(2)).sum();
+    (squares / (count - 1.0) * count).sqrt()
 }
 
 /// A least-squares line: its slope, the standard error of that and its degrees of freedom.

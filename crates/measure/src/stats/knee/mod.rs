@@ -5,12 +5,12 @@
 
 mod growth;
 mod posterior;
-mod spread;
 
 pub use growth::{BacklogGrowth, BlockMark, backlog_growth};
 
 use posterior::Posterior;
-use spread::Spread;
+
+use crate::limits::GROWTH_LIMIT;
 
 /// What a trial showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub struct Trial {
     /// What the target committed per second while its backlog grew; `None` when it did not grow or blocks
     /// are not watched.
     pub capacity_tps: Option<f64>,
+    /// The standard error of that.
+    pub error_tps: f64,
 }
 
 base::settings! {
@@ -91,6 +93,8 @@ pub enum Rationale {
     },
     /// The trial before was not usable, or one trial is not enough to end on.
     Again,
+    /// It held, and a lower one has broken since.
+    Contradicted,
     /// The trial before was undecided: this one has to take longer.
     Longer,
 }
@@ -146,10 +150,13 @@ pub struct KneeEstimate {
 /// region is tried again until the noise is outvoted. The belief is a distribution over the knee and
 /// the noise of the trials, as in adaptive psychometrics (Kontsevich, Tyler: "Bayesian adaptive
 /// estimation of psychometric slope and threshold", Vision Research 39, 1999): a trial below the knee
-/// holds, above it breaks, near it either, and now and then one ends by chance. How noisy the trials are
-/// is also seen in how far what was committed in the broken ones differs ([`Trial::capacity_tps`]). Where
-/// the knee is follows from held and broken alone: nothing is assumed about how much is committed above
-/// it, so a throughput that falls there does not mislead the search.
+/// holds, above it breaks, near it either, and now and then one ends by chance. One that broke at a rate a
+/// little above what was committed shows the knee itself ([`Trial::capacity_tps`]); of one far above nothing is
+/// assumed but that the knee is no lower than what was committed, as throughput may fall there.
+///
+/// A target that becomes slower is found by what contradicts itself: where rates break that held before, the
+/// highest of them is offered again, and if all that is as high has broken since, what was known before is
+/// forgotten ([`KneeSearch::drift`]).
 ///
 /// ```
 /// use measure::{Finding, KneeSearch, KneeSettings, Next, Trial};
@@ -157,7 +164,7 @@ pub struct KneeEstimate {
 /// let mut search = KneeSearch::new(KneeSettings::default());
 /// while let Next::Try { rate, .. } = search.next() {
 ///     let finding = if rate <= 2137.0 { Finding::Held } else { Finding::Broken };
-///     search.add(Trial { rate, finding, capacity_tps: None });
+///     search.add(Trial { rate, finding, capacity_tps: None, error_tps: 0.0 });
 /// }
 /// let knee = search.estimate().expect("it lies in the allowed range");
 /// assert!((knee.rate / 2137.0 - 1.0).abs() < 0.03);
@@ -169,6 +176,18 @@ pub struct KneeSearch {
     /// Undecided trials double the next one's length, decided ones halve it again.
     stretch: f64,
     posterior: Posterior,
+    /// Trials before this one are of a faster target.
+    since: usize,
+    drift: Option<Drift>,
+}
+
+/// A target that became slower while it was searched.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Drift {
+    /// The highest rate that held before.
+    pub held: f64,
+    /// The lowest that has broken since.
+    pub broken: f64,
 }
 
 impl KneeSearch {
@@ -189,6 +208,8 @@ impl KneeSearch {
             trials: Vec::new(),
             stretch: 1.0,
             posterior: Posterior::new(min, max),
+            since: 0,
+            drift: None,
         }
     }
 
@@ -210,16 +231,72 @@ impl KneeSearch {
 
     /// Takes the result of a trial.
     pub fn add(&mut self, trial: Trial) {
-        match trial.finding {
-            Finding::Held => self.posterior.add(trial.rate, true),
-            Finding::Broken => self.posterior.add(trial.rate, false),
-            Finding::Undecided | Finding::Unusable => {}
+        if is_told(&trial) {
+            self.posterior.add(&trial);
         }
         self.stretch = match trial.finding {
             Finding::Undecided => (self.stretch * 2.0).min(LONGEST),
             _ => (self.stretch / 2.0).max(1.0),
         };
         self.trials.push(trial);
+        if let Some((since, drift)) = self.drifted() {
+            (self.since, self.drift) = (since, Some(drift));
+            let KneeSettings { min, max, .. } = self.settings;
+            self.posterior = Posterior::new(min, max);
+            let recent = self.trials[since..].iter();
+            for trial in recent.filter(|it| is_told(it)) {
+                self.posterior.add(trial);
+            }
+        }
+    }
+
+    /// How the target became slower, if it did: the last time.
+    pub fn drift(&self) -> Option<Drift> {
+        self.drift
+    }
+
+    /// The first trial of a slower target, where rates broke several times that had held several times before, and none
+    /// has held again.
+    fn drifted(&self) -> Option<(usize, Drift)> {
+        let first_broken = |(since, trial): &(usize, &Trial)| {
+            trial.finding == Finding::Broken && *since > self.since
+        };
+        let places = self.trials.iter().enumerate().filter(first_broken);
+        places.map(|(since, _)| since).find_map(|since| {
+            let (before, after) = (&self.trials[self.since..since], &self.trials[since..]);
+            let rates = |of: &[Trial], finding| -> Vec<f64> {
+                let of = of.iter().filter(|trial| trial.finding == finding);
+                of.map(|trial| trial.rate).collect()
+            };
+            let lowest = rates(after, Finding::Broken).into_iter().reduce(f64::min)?;
+            let highest = rates(before, Finding::Held).into_iter().reduce(f64::max)?;
+            let held = rates(before, Finding::Held).into_iter();
+            let held = held.filter(|rate| *rate >= lowest * CONTRADICTS).count();
+            let broken = rates(after, Finding::Broken).into_iter();
+            let broken = broken.filter(|rate| *rate * CONTRADICTS <= highest).count();
+            let again = rates(after, Finding::Held)
+                .into_iter()
+                .any(|rate| rate >= lowest);
+            let retried = rates(after, Finding::Broken).contains(&highest);
+            let is_drift = held >= 2 && broken >= 2 && !again && retried;
+            is_drift.then_some((
+                since,
+                Drift {
+                    held: highest,
+                    broken: lowest,
+                },
+            ))
+        })
+    }
+
+    /// A rate that held, and above one that has broken since: it is to be offered again, once.
+    fn contradicted(&self) -> Option<f64> {
+        let recent = &self.trials[self.since..];
+        let last = recent.last().filter(|it| it.finding == Finding::Broken)?;
+        let held = recent.iter().filter(|it| it.finding == Finding::Held);
+        let highest = held.map(|it| it.rate).reduce(f64::max)?;
+        let retried = recent.iter().filter(|it| it.rate == highest).count() > 1;
+        (highest >= last.rate * CONTRADICTS && !retried).then_some(highest)
     }
 
     /// All trials, in order.
@@ -242,9 +319,7 @@ impl KneeSearch {
         self.highest_held()?;
         self.lowest_broken()?;
         let tail = (1.0 - self.settings.confidence) / 2.0;
-        let [low, rate, high] = self
-            .posterior
-            .quantiles([tail, 0.5, 1.0 - tail], &Spread::of(&self.trials));
+        let [low, rate, high] = self.posterior.quantiles([tail, 0.5, 1.0 - tail]);
         Some(KneeEstimate {
             rate,
             low,
@@ -266,6 +341,9 @@ impl KneeSearch {
             Finding::Unusable => return self.after_unusable(last.rate),
             Finding::Undecided => return self.after_undecided(last.rate),
             Finding::Held | Finding::Broken => {}
+        }
+        if let Some(rate) = self.contradicted() {
+            return self.offer(rate, Rationale::Contradicted);
         }
         match (self.highest_held(), self.lowest_broken(), self.estimate()) {
             (Some(held), None, _) if held >= max => {
@@ -291,8 +369,9 @@ impl KneeSearch {
         }
     }
 
+    /// Since the target became slower, if it did.
     fn rates(&self, finding: Finding) -> impl Iterator<Item = f64> + '_ {
-        self.trials
+        self.trials[self.since..]
             .iter()
             .filter(move |trial| trial.finding == finding)
             .map(|trial| trial.rate)
@@ -350,18 +429,21 @@ impl KneeSearch {
                 .filter(|rate| (rate / estimate.rate).ln().abs() <= NEAR.ln())
                 .count()
         };
-        let settled = [Finding::Held, Finding::Broken]
-            .into_iter()
-            .all(|finding| near(finding) >= NEAR_TRIALS);
-        if narrow && settled {
-            return Next::Done(Ending::Found);
-        }
+        let lacks = |finding| near(finding) < NEAR_TRIALS;
+        let rate = match (lacks(Finding::Held), lacks(Finding::Broken)) {
+            (false, false) if narrow => return Next::Done(Ending::Found),
+            (true, false) if narrow => estimate.low,
+            (false, true) if narrow => estimate.high,
+            _ => estimate.rate,
+        };
         let KneeSettings { min, max, .. } = self.settings;
         // Never far beyond what held: if everything below a broken rate holds, that one is tried again.
         let held = self.highest_held().unwrap_or(max);
         let next_broken = self.rates(Finding::Broken).filter(|broken| *broken > held);
         let ceiling = next_broken.reduce(f64::min).unwrap_or(held * GROWTH);
-        let rate = rounded(estimate.rate).min(ceiling).clamp(min, max);
+        // So much growth counts as none.
+        let even = rate / (1.0 - GROWTH_LIMIT);
+        let rate = rounded(even).min(ceiling).clamp(min, max);
         let held = self.rates(Finding::Held).filter(|held| *held < rate);
         let broken = self.rates(Finding::Broken).filter(|broken| *broken > rate);
         let because = Rationale::Middle {
@@ -370,6 +452,10 @@ impl KneeSearch {
         };
         self.offer(rate, because)
     }
+}
+
+fn is_told(trial: &Trial) -> bool {
+    matches!(trial.finding, Finding::Held | Finding::Broken)
 }
 
 /// Three significant digits up to 10,000, whole transactions above: finer than any knee is known.
@@ -386,6 +472,8 @@ const TRIALS_TO_END_ON: usize = 2;
 /// As many must have held, and broken, near the knee before the search ends: with fewer a noisy target looks
 /// quiet too often.
 const NEAR_TRIALS: usize = 3;
+/// A rate that held contradicts one that broke where it is higher by this factor, more than chance explains.
+const CONTRADICTS: f64 = 1.02;
 /// More unusable trials than this are no chance.
 const MAX_UNUSABLE: usize = 6;
 /// Parts of a trial's usual length that it takes at most.

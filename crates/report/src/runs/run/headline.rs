@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 
 use measure::{
-    Evidence, EvidenceKind, LimitedBy, LoadModel, Machine, Quantiles, RateStats, ScheduleVerdict,
-    StepRow, Strength, Summary,
+    Evidence, EvidenceKind, Knee, LimitedBy, LoadModel, Machine, Quantiles, RateStats,
+    ScheduleVerdict, StepRow, Strength, Summary,
 };
 
 use super::{RunReport, account};
@@ -49,7 +49,7 @@ pub(super) fn verdict(report: &RunReport) -> String {
         return format!("{}.", answer(summary)[0]);
     }
     let achieved = match &summary.knee {
-        Some(knee) => format!("the node sustained **{}**", text::rate(knee.rate_tps)),
+        Some(knee) => format!("the node takes **{}**", bracket(knee)),
         None => achieved(summary),
     };
     let limit = limit_text(summary.limited_by);
@@ -131,12 +131,23 @@ pub fn answer(summary: &Summary) -> [String; 2] {
     [achieved, limited(summary) + &beside(summary)]
 }
 
+/// Between which rates the capacity lies.
+pub(super) fn bracket(knee: &Knee) -> String {
+    match knee.below_tps {
+        Some(below) => format!(
+            "between {} and {}",
+            text::number(knee.rate_tps),
+            text::rate(below)
+        ),
+        None => text::rate(knee.rate_tps),
+    }
+}
+
 /// What the node did with what it was offered.
 fn achieved(summary: &Summary) -> String {
     if let Some(knee) = &summary.knee {
-        let rate = text::rate(knee.rate_tps);
         let reason = summary.knee_reason.trim_start_matches("sustained ");
-        return format!("the node sustained **{rate}** ({reason})");
+        return format!("the node takes **{}** ({reason})", bracket(knee));
     }
     let offered = match (summary.model, summary.rate.planned_tps) {
         (LoadModel::Open, Some(rate)) => format!("of **{}** offered", text::rate(rate)),

@@ -4,6 +4,7 @@ use measure::StepRow;
 use measure::judge::Excess;
 
 use super::RunReport;
+use super::headline::bracket;
 use crate::chart::{Axis, Chart, Tone, Unit};
 use crate::html::{note, tag};
 use crate::runs::list;
@@ -81,7 +82,7 @@ fn steps(report: &RunReport) -> impl Iterator<Item = (&StepRow, Option<&Excess>)
 pub(super) fn knee(report: &RunReport) -> String {
     let reason = &report.summary.knee_reason;
     match &report.summary.knee {
-        Some(knee) => format!("Knee at {}: {reason}.", text::rate(knee.rate_tps)),
+        Some(knee) => format!("Knee {}: {reason}.", bracket(knee)),
         None => format!("No knee was found: {reason}."),
     }
 }

@@ -1,0 +1,334 @@
+//! How many statements were made in many worlds, and how many of them are wrong.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use base::Random;
+use measure::limits::UNSEEN_GROWTH_LIMIT;
+use measure::{
+    Evidence, EvidenceKind, Finding, KneeSearch, KneeSettings, LimitedBy, Next, ScheduleVerdict,
+    Summary,
+};
+use pacing::{Arrivals, Nanos, Profile, Rate, Schedule};
+
+use super::play::{constant, nanos};
+use super::{Part, Ranges, World};
+
+/// What is said, as far as it has a truth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Conclusion {
+    /// The interval of a search holds the capacity.
+    Knee,
+    /// The bracket of a ramp holds the capacity.
+    Bracket,
+    /// A point held or broke.
+    Point,
+    /// The target or the machine became slower during a search.
+    Drift,
+    /// A run at four fifths of the capacity was limited by nothing.
+    Nothing,
+    /// One beyond the capacity was limited by the node.
+    Node,
+    /// The first thing said of the node names the part that was full.
+    Part,
+    /// What a generator that stood still is blamed for is not the node's.
+    Generator,
+    /// What the application refuses is not the node's limit.
+    Workload,
+    /// A node that stood still is named, however long the run.
+    Outage,
+}
+
+impl Conclusion {
+    /// The share of the statements that may be wrong.
+    pub(crate) const fn budget(self) -> f64 {
+        match self {
+            Self::Knee | Self::Bracket => 0.1,
+            Self::Nothing | Self::Drift => 0.05,
+            _ => 0.01,
+        }
+    }
+}
+
+/// Statements of one kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Count {
+    pub(crate) made: u32,
+    pub(crate) wrong: u32,
+    /// Worlds of which nothing was said.
+    pub(crate) open: u32,
+}
+
+/// Statements by kind.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Census {
+    pub(crate) counts: BTreeMap<Conclusion, Count>,
+    /// What was said wrong, and of which seed.
+    pub(crate) wrong: Vec<String>,
+}
+
+impl Census {
+    /// Everything that is said of so many worlds.
+    pub(crate) fn of(seeds: std::ops::Range<u64>, ranges: Ranges) -> Self {
+        let mut census = Self::default();
+        for seed in seeds {
+            let world = World::drawn(seed, ranges);
+            census.search(&world);
+            census.ramp(&world);
+            if seed.is_multiple_of(2) {
+                census.runs(&world);
+            }
+        }
+        census
+    }
+
+    /// One statement: whether it is right, or `None` where nothing was said.
+    pub(crate) fn add(
+        &mut self,
+        kind: Conclusion,
+        seed: u64,
+        right: Option<bool>,
+        said: impl fmt::Debug,
+    ) {
+        let count = self.counts.entry(kind).or_default();
+        match right {
+            None => count.open += 1,
+            Some(right) => {
+                count.made += 1;
+                if !right {
+                    count.wrong += 1;
+                    self.wrong.push(format!("{kind:?}, seed {seed}: {said:?}"));
+                }
+            }
+        }
+    }
+
+    /// A search as `txgen search` makes one.
+    pub(crate) fn search(&mut self, world: &World) {
+        let played = world.searched(TIME_LIMIT_S);
+        let truth = played.capacity;
+        let knee = played.search.estimate();
+        let right = knee.map(|knee| knee.low <= truth && truth <= knee.high);
+        self.add(
+            Conclusion::Knee,
+            world.seed,
+            right,
+            (truth, knee, world.capacity().1),
+        );
+        let drift = played.search.drift();
+        self.add(
+            Conclusion::Drift,
+            world.seed,
+            Some(drift.is_none() || world.wear > 0.0),
+            drift,
+        );
+        for (rate, finding, capacity) in &played.points {
+            let right = match finding {
+                // A growth beyond this is what "held" excludes.
+                Finding::Held => Some(*rate <= capacity * (1.0 + UNSEEN_GROWTH_LIMIT)),
+                Finding::Broken => Some(*rate >= capacity * 0.98),
+                _ => None,
+            };
+            self.add(
+                Conclusion::Point,
+                world.seed,
+                right,
+                (rate, finding, capacity),
+            );
+        }
+    }
+
+    /// A ramp over the capacity.
+    fn ramp(&mut self, world: &World) {
+        let mut random = Random::new(world.seed ^ 0x7A3);
+        let (truth, _) = world.capacity();
+        let first = truth * (0.3 + 0.3 * random.unit());
+        let each_s = f64::max(5.0, 4.0 * world.interval_s);
+        let steps = Profile::steps(
+            rate(first),
+            format!("{:.3}/s", first * 0.5)
+                .parse()
+                .expect("so are rises"),
+            nanos(each_s),
+            Some(rate(truth * 1.7)),
+        );
+        let schedule = Schedule::new(steps.expect("steps of worlds are ordinary"), Arrivals::Even);
+        let played = world.play(&schedule, Nanos::ZERO, 0, &mut random);
+        let summary = &played.summary;
+        let bracket = summary
+            .knee
+            .as_ref()
+            .map(|knee| (knee.rate_tps, knee.below_tps.unwrap_or(f64::INFINITY)));
+        let right = bracket.map(|(low, high)| low <= played.capacity && played.capacity <= high);
+        self.add(
+            Conclusion::Bracket,
+            world.seed,
+            right,
+            (played.capacity, bracket, &summary.knee_reason),
+        );
+    }
+
+    /// Runs below and beyond the capacity, and with a fault each.
+    fn runs(&mut self, world: &World) {
+        let seed = world.seed;
+        let (truth, part) = world.capacity();
+        let run = |world: &World, share: f64, seconds: f64| {
+            let mut random = Random::new(world.seed ^ 0x51);
+            let schedule = constant(truth * share, seconds.max(6.0 * world.interval_s));
+            world.play(&schedule, Nanos::ZERO, 0, &mut random).summary
+        };
+        let healthy = run(world, 0.8, 20.0);
+        let is = |summary: &Summary, by| said(summary).map(|it| it == by);
+        self.add(
+            Conclusion::Nothing,
+            seed,
+            is(&healthy, LimitedBy::Nothing),
+            words(&healthy),
+        );
+        let full = run(world, 1.4, 40.0);
+        self.add(
+            Conclusion::Node,
+            seed,
+            is(&full, LimitedBy::Node),
+            words(&full),
+        );
+        self.add(
+            Conclusion::Part,
+            seed,
+            names(&full, part),
+            (part, words(&full)),
+        );
+        let busy = World {
+            busy: Some((0.4, 10.0)),
+            ..*world
+        };
+        let busy = run(&busy, 0.6, 30.0);
+        self.add(
+            Conclusion::Generator,
+            seed,
+            said(&busy).map(|by| by != LimitedBy::Node),
+            words(&busy),
+        );
+        let refusing = World {
+            refused: 0.05,
+            ..*world
+        };
+        let refusing = run(&refusing, 0.6, 20.0);
+        self.add(
+            Conclusion::Workload,
+            seed,
+            said(&refusing).map(|by| by == LimitedBy::Workload),
+            words(&refusing),
+        );
+        let length_s = f64::max(8.0, 5.0 * world.interval_s);
+        let stalled = World {
+            stall: Some((length_s, 600.0)),
+            ..*world
+        };
+        let stalled = run(&stalled, 0.3, 600.0);
+        let silence =
+            |it: &Evidence| matches!(it.kind, EvidenceKind::NoAnswers | EvidenceKind::NoBlocks);
+        let is_first = stalled.evidence.first().is_some_and(silence);
+        let right = said(&stalled).map(|by| by == LimitedBy::Node && is_first);
+        self.add(Conclusion::Outage, seed, right, words(&stalled));
+    }
+}
+
+impl fmt::Display for Census {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (kind, Count { made, wrong, open }) in &self.counts {
+            let share = 100.0 * f64::from(*wrong) / f64::from((*made).max(1));
+            let budget = 100.0 * kind.budget();
+            writeln!(
+                f,
+                "| {kind:?} | {made} | {wrong} | {share:.1} % | {budget:.0} % | {open} |"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// What limited a run that ends with exit 0.
+fn said(summary: &Summary) -> Option<LimitedBy> {
+    let is_open = summary.verdict.schedule == ScheduleVerdict::Invalid;
+    let by = summary.limited_by;
+    (!is_open && by != LimitedBy::Unknown).then_some(by)
+}
+
+/// Whether the first part that is named is this one; `None` where none is.
+fn names(summary: &Summary, part: Part) -> Option<bool> {
+    said(summary)?;
+    summary.evidence.iter().find_map(|it| match &it.kind {
+        EvidenceKind::BlocksFull { .. } => Some(part == Part::BlockSize),
+        EvidenceKind::BlocksOutOfGas { .. } => Some(part == Part::Gas),
+        EvidenceKind::SerialStage(stage) => Some(match part {
+            Part::Execution => matches!(stage, measure::StageEvidence::Blocks { .. }),
+            Part::Check => matches!(stage, measure::StageEvidence::Answers { .. }),
+            _ => false,
+        }),
+        _ => None,
+    })
+}
+
+fn words(summary: &Summary) -> String {
+    let evidence = summary.evidence.iter().take(3);
+    let kinds: Vec<String> = evidence
+        .map(|it| format!("{:?} {:?}", it.strength, it.kind))
+        .collect();
+    format!(
+        "{:?} {:?} {kinds:?}",
+        summary.limited_by, summary.verdict.schedule
+    )
+}
+
+fn rate(tps: f64) -> Rate {
+    Rate::from_f64(tps).expect("rates of worlds are ordinary")
+}
+
+/// A search that ended.
+pub(crate) struct Searched {
+    pub(crate) search: KneeSearch,
+    /// Of the last point, without what varies from run to run.
+    pub(crate) capacity: f64,
+    /// Rate, finding and the capacity that the run had.
+    pub(crate) points: Vec<(f64, Finding, f64)>,
+}
+
+impl World {
+    /// Looks for the capacity for so long.
+    pub(crate) fn searched(&self, limit_s: f64) -> Searched {
+        let mut random = Random::new(self.seed ^ 0x5EA);
+        let mut search = KneeSearch::new(KneeSettings {
+            from: 10.0,
+            min: 1.0,
+            max: 1_000.0,
+            ..KneeSettings::default()
+        });
+        let (mut passed_s, mut before, mut points) = (0.0, 0, Vec::new());
+        loop {
+            let (rate, length) = match search.next() {
+                Next::Done(_) => break,
+                Next::Try { rate, length, .. } => (rate, length),
+            };
+            let seconds = POINT_S * length;
+            if passed_s + seconds > limit_s {
+                break;
+            }
+            let (trial, played) = self.point(rate, seconds, before, &mut random);
+            passed_s += played.summary.time.ended_s;
+            before += played.committed;
+            points.push((rate, trial.finding, played.capacity));
+            search.add(trial);
+        }
+        Searched {
+            search,
+            capacity: self.capacity().0 * self.worn(before),
+            points,
+        }
+    }
+}
+
+/// A point's usual length.
+const POINT_S: f64 = 20.0;
+/// That of `txgen search` by default.
+const TIME_LIMIT_S: f64 = 570.0;

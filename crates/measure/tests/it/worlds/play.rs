@@ -1,0 +1,380 @@
+//! One run in a world: what its recorder is told, transaction by transaction.
+
+use std::collections::VecDeque;
+use std::io::{self, Sink};
+
+use base::Random;
+use measure::judge::Point;
+use measure::{
+    Answered, BlockMark, BlockSeen, BlockTx, Cause, Codespace, MempoolSample, Recorder,
+    RecorderConfig, Reply, RunEnd, RunFolderWriters, SchedulePlan, Sent, SourceId, Summary, Trial,
+    TxHash, hash_prefix,
+};
+use pacing::{Arrivals, Nanos, Profile, Rate, Schedule};
+
+use super::World;
+use crate::models::normal;
+
+/// A run that ended.
+pub(crate) struct Played {
+    pub(crate) summary: Summary,
+    pub(crate) blocks: Vec<BlockMark>,
+    /// What the capacity was in it, by the end.
+    pub(crate) capacity: f64,
+    pub(crate) committed: u64,
+}
+
+enum Event {
+    Sent(Sent),
+    Answered(Answered),
+    Block(BlockSeen),
+    Mempool(MempoolSample),
+}
+
+/// The node in one run.
+struct Node<'a> {
+    world: &'a World,
+    random: &'a mut Random,
+    /// What its capacities are multiplied by.
+    factor: f64,
+    committed_before: u64,
+    committed: u64,
+    /// Checked, in order, and from when.
+    pool: VecDeque<(u64, f64)>,
+    check_free: f64,
+    front_free: f64,
+    read_free: f64,
+    height: u64,
+    voted: f64,
+    announced: f64,
+    next_vote: f64,
+    events: Vec<(f64, Event)>,
+    blocks: Vec<BlockMark>,
+}
+
+impl World {
+    /// Offers one rate for a while, as a point of a search, and judges it.
+    pub(crate) fn point(
+        &self,
+        rate: f64,
+        seconds: f64,
+        before: u64,
+        random: &mut Random,
+    ) -> (Trial, Played) {
+        let schedule = constant(rate, seconds);
+        let warmup = nanos(seconds / 4.0);
+        let played = self.play(&schedule, warmup, before, random);
+        let point = Point {
+            summary: &played.summary,
+            blocks: &played.blocks,
+            schedule: Some(&schedule),
+            rate,
+            warmup,
+            followed: true,
+            broken_limits: &[],
+        };
+        (point.judge().trial(rate), played)
+    }
+
+    /// Plays a schedule to its end, and waits for what was accepted for half a minute or three blocks. The node has
+    /// committed `before` in earlier runs.
+    pub(crate) fn play(
+        &self,
+        schedule: &Schedule,
+        warmup: Nanos,
+        before: u64,
+        random: &mut Random,
+    ) -> Played {
+        let factor = self.of_run(random);
+        let offered_until = schedule
+            .profile()
+            .duration()
+            .map_or(0.0, Nanos::as_secs_f64);
+        let mut node = Node::new(self, factor, before, random);
+        let mut planned = 0;
+        let mut last_answer: f64 = 0.0;
+        for due in schedule.iter() {
+            planned += 1;
+            last_answer = node.take(
+                due.index,
+                due.at.as_secs_f64(),
+                schedule.profile().step_at(due.at).index,
+            );
+        }
+        let until = offered_until.max(last_answer) + f64::max(30.0, 3.0 * self.interval_s);
+        let mut ended = offered_until.max(last_answer);
+        while !node.pool.is_empty() && ended < until {
+            ended = node.next_vote + self.link_s;
+            node.advance(node.next_vote);
+        }
+        let ended = ended.max(node.read_free.min(until)) + 0.3;
+        let capacity = self.capacity().0 * factor * self.worn(before + node.committed);
+        let (committed, blocks) = (node.committed, node.blocks);
+        let events = node.events;
+        Played {
+            summary: self.told(schedule, events, (warmup, planned, ended)),
+            blocks,
+            capacity,
+            committed,
+        }
+    }
+
+    /// What a recorder makes of it.
+    fn told(
+        &self,
+        schedule: &Schedule,
+        mut events: Vec<(f64, Event)>,
+        (warmup, planned, ended): (Nanos, u64, f64),
+    ) -> Summary {
+        events.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        let config = RecorderConfig {
+            warmup,
+            max_pending: 1 << 17,
+            block_gas: Some((self.gas_tps * self.interval_s * GAS as f64) as u64),
+            endpoints: vec!["http://10.0.0.1:26657".to_owned()],
+            ..RecorderConfig::new(ORIGIN_UNIX_NS, 1, 1)
+        };
+        let mut recorder = Recorder::new(config, SchedulePlan::new(schedule.clone()), sinks());
+        let mut marked = 0.0;
+        for (at, event) in events.into_iter().take_while(|(at, _)| *at <= ended) {
+            while marked + TICK_S <= at {
+                marked += TICK_S;
+                recorder.watermark(SENDER, nanos(marked));
+                recorder.watermark(FOLLOWER, nanos(marked));
+            }
+            match event {
+                Event::Sent(sent) => recorder.sent(&sent),
+                Event::Answered(answered) => recorder.answered(&answered),
+                Event::Block(block) => recorder.block(block),
+                Event::Mempool(sample) => recorder.mempool(&sample),
+            }
+        }
+        if let Some((_, length_s)) = self.busy {
+            recorder.stalled(nanos(length_s));
+        }
+        let offered_until = schedule.profile().duration().unwrap_or(Nanos::ZERO);
+        let end = RunEnd {
+            planned: Some(planned),
+            offered_until,
+            ended: nanos(ended),
+            interrupted: false,
+        };
+        recorder.finish(end).summary
+    }
+}
+
+impl<'a> Node<'a> {
+    fn new(world: &'a World, factor: f64, committed_before: u64, random: &'a mut Random) -> Self {
+        let first = world.interval_s * random.unit();
+        Self {
+            world,
+            random,
+            factor,
+            committed_before,
+            committed: 0,
+            pool: VecDeque::new(),
+            check_free: 0.0,
+            front_free: 0.0,
+            read_free: 0.0,
+            height: 0,
+            voted: first - world.interval_s,
+            announced: first - world.interval_s,
+            next_vote: first,
+            events: Vec::new(),
+            blocks: Vec::new(),
+        }
+    }
+
+    /// Takes the next transaction, and says when it was answered.
+    fn take(&mut self, index: u64, due: f64, step: u32) -> f64 {
+        let world = self.world;
+        let sent = world.busy.map_or(due, |pause| after(due, pause));
+        let arrived = sent + world.link_s / 2.0;
+        let passed = arrived.max(self.front_free);
+        self.front_free = passed + 1.0 / (world.front_tps * self.factor);
+        let start = self.start_of_check(passed.max(self.check_free));
+        let share = self.factor * world.worn(self.committed_before + self.committed);
+        let checked = start + 1.0 / (world.check_tps * share);
+        self.check_free = checked;
+        let reply = if self.pool.len() >= world.mempool {
+            Reply::RpcError { code: -32603 }
+        } else if self.random.unit() < world.refused {
+            Reply::Rejected {
+                code: 5,
+                space: Codespace::NONE,
+            }
+        } else {
+            self.pool.push_back((index, checked));
+            Reply::Accepted
+        };
+        let late = sent - due > 1e-3;
+        let event = Sent {
+            index,
+            hash: hash(index),
+            size: 250,
+            due: nanos(due),
+            sent: nanos(sent),
+            endpoint: 0,
+            step,
+            cause: if late { Cause::Schedule } else { Cause::OnTime },
+            own_late: late,
+        };
+        self.events.push((sent, Event::Sent(event)));
+        let at = checked + world.link_s / 2.0;
+        let answered = Answered {
+            index,
+            hash_prefix: hash_prefix(&hash(index)),
+            at: nanos(at),
+            reply,
+        };
+        self.events.push((at, Event::Answered(answered)));
+        at
+    }
+
+    /// Not in the pause after a block, nor while the node stands still; makes the blocks until then.
+    fn start_of_check(&mut self, ready: f64) -> f64 {
+        let mut start = ready;
+        loop {
+            self.advance(start);
+            let paused_until = self.announced + self.world.pause_s;
+            let next = match start >= self.announced && start < paused_until {
+                true => paused_until,
+                false => self.world.stall.map_or(start, |pause| after(start, pause)),
+            };
+            if next <= start {
+                return start;
+            }
+            start = next;
+        }
+    }
+
+    /// Makes the blocks that are voted for until then.
+    fn advance(&mut self, until: f64) {
+        while self.next_vote <= until {
+            self.block();
+        }
+    }
+
+    fn block(&mut self) {
+        let world = self.world;
+        let share = self.factor * world.worn(self.committed_before + self.committed);
+        let since = world.interval_s.max(self.next_vote - self.voted);
+        let noise = (1.0 + world.block_noise * normal(self.random)).max(0.2);
+        let size = world.block_tps.min(world.gas_tps) * world.interval_s * share;
+        let room = if size < PLENTY_A_BLOCK {
+            size * noise
+        } else {
+            size
+        };
+        let voted = self.next_vote;
+        let ready = self
+            .pool
+            .iter()
+            .take_while(|(_, ready)| *ready <= voted)
+            .count();
+        let count = ready.min(stochastic(room, self.random));
+        let txs: Vec<u64> = self.pool.drain(..count).map(|(index, _)| index).collect();
+        self.committed += count as u64;
+        let execution = count as f64 / (world.execute_tps * share);
+        let announced = voted + execution;
+        let observed = announced + world.link_s / 2.0;
+        let header = self.voted;
+        self.height += 1;
+        let jitter = 1.0 + world.jitter * normal(self.random);
+        let next = voted + world.interval_s * jitter.max(0.2);
+        let next = next.max(announced + 0.01 * since.min(1.0));
+        (self.voted, self.announced) = (voted, announced);
+        self.next_vote = world.stall.map_or(next, |pause| after(next, pause));
+        let waiting = self.pool.len() as u64;
+        for (at, txs) in [(voted, waiting + count as u64), (announced, waiting)] {
+            let sample = MempoolSample {
+                at: nanos(at),
+                endpoint: 0,
+                txs,
+                bytes: 0,
+            };
+            self.events.push((at, Event::Mempool(sample)));
+        }
+        self.read_free = self.read_free.max(observed) + world.read_s;
+        self.blocks.push(BlockMark {
+            observed: nanos(observed),
+            committed: count as u64,
+        });
+        let block = self.seen(&txs, header, observed);
+        self.events.push((self.read_free, Event::Block(block)));
+    }
+
+    fn seen(&self, txs: &[u64], header: f64, observed: f64) -> BlockSeen {
+        BlockSeen {
+            height: self.height,
+            header_time_unix_ns: ORIGIN_UNIX_NS.cast_signed() + (header * 1e9) as i64,
+            observed: nanos(observed),
+            resolution: None,
+            gas_wanted: Some(GAS * txs.len() as u64),
+            gas_used: None,
+            bytes: 250 * txs.len() as u64,
+            txs: txs
+                .iter()
+                .map(|index| BlockTx {
+                    hash: hash(*index),
+                    code: 0,
+                    space: Codespace::NONE,
+                })
+                .collect(),
+        }
+    }
+}
+
+/// The instant, or the end of the pause that it lies in: one of `length_s` once in `every_s`.
+fn after(at: f64, (length_s, every_s): (f64, f64)) -> f64 {
+    // The first one comes after half of the time.
+    let place = (at + every_s / 2.0).rem_euclid(every_s);
+    if place < length_s {
+        at - place + length_s
+    } else {
+        at
+    }
+}
+
+/// A whole number with this mean.
+fn stochastic(mean: f64, random: &mut Random) -> usize {
+    let whole = mean.max(0.0).floor();
+    whole as usize + usize::from(random.unit() < mean - whole)
+}
+
+pub(super) fn constant(rate: f64, seconds: f64) -> Schedule {
+    let rate = Rate::from_f64(rate).expect("rates of worlds are ordinary");
+    let profile = Profile::constant(rate, Some(nanos(seconds))).expect("so are lengths");
+    Schedule::new(profile, Arrivals::Even)
+}
+
+pub(super) fn nanos(seconds: f64) -> Nanos {
+    Nanos::from_nanos((seconds.max(0.0) * 1e9) as u64)
+}
+
+/// A hash that is different for each number.
+fn hash(number: u64) -> TxHash {
+    let mut hash = [0; 32];
+    hash[..8].copy_from_slice(&base::mix(number).to_be_bytes());
+    hash[24..].copy_from_slice(&number.to_be_bytes());
+    hash
+}
+
+fn sinks() -> RunFolderWriters<Sink> {
+    RunFolderWriters {
+        txs: io::sink(),
+        series: io::sink(),
+        steps: io::sink(),
+        blocks: io::sink(),
+        hlog: io::sink(),
+        answers: io::sink(),
+    }
+}
+
+const ORIGIN_UNIX_NS: u64 = 1_795_132_800_123_456_789;
+const SENDER: SourceId = SourceId(0);
+const FOLLOWER: SourceId = SourceId(1);
+const TICK_S: f64 = 0.1;
+/// Of one transaction.
+const GAS: u64 = 1_000;
+const PLENTY_A_BLOCK: f64 = 1e5;
