@@ -103,7 +103,7 @@ impl Counters {
 /// Validators around a view.
 ///
 /// In an epoch no two transactions are checked that may spend the same thing: the filter sends the second into a
-/// line behind the first ([`Lines`](lines::Lines)). If the first is rejected, the next in the line is checked at
+/// line behind the first. If the first is rejected, the next in the line is checked at
 /// once. Validators check against the view, which does not change meanwhile. The one that finds nothing left to
 /// check adds what was accepted to the view and clears the filter; while there is always something to check, a
 /// thread of its own does so when an epoch has taken as long as it may. Who stood in line for what is spent now has
