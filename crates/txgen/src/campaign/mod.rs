@@ -229,16 +229,21 @@ impl Campaign<'_> {
         record
             .finish(self.shutdown.is_requested())
             .map_err(failed)?;
+        let report = self.report(&record);
+        Ok((report, record.exit_code()))
+    }
+
+    /// Says how all of it went, and what a CI system is told.
+    fn report(&mut self, record: &Record) -> CiReport {
         let mut text = table::table(&record.document.runs);
         text.push_str(&format!("written to {}\n", self.folder.display()));
         self.display.result(&text);
-        let report = CiReport {
+        CiReport {
             cases: std::mem::take(&mut self.cases),
             details: table::runs_table(&record.document.runs).markdown(),
             folder: self.folder.into(),
             ..CiReport::default()
-        };
-        Ok((report, record.exit_code()))
+        }
     }
 
     /// Says how a run went that was played.

@@ -32,7 +32,7 @@ pub fn execute(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, C
     }
 }
 
-fn find_knee(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, CommandError> {
+fn knee_settings(args: &SearchArgs) -> Result<KneeSettings, CommandError> {
     if args.min > args.max {
         return Err(usage(anyhow!(
             "--min {} is above --max {}",
@@ -40,13 +40,17 @@ fn find_knee(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Com
             args.max
         )));
     }
-    let settings = KneeSettings {
+    Ok(KneeSettings {
         from: args.from.as_f64(),
         min: args.min.as_f64(),
         max: args.max.as_f64(),
         precision: args.precision.as_f64(),
         ..KneeSettings::default()
-    };
+    })
+}
+
+fn find_knee(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, CommandError> {
+    let settings = knee_settings(&args)?;
     let request = SearchRequest::new(args.points, args.settings, seed);
     if request.is_dry() {
         return request.preview(args.from, &format!(
