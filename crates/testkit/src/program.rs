@@ -92,7 +92,7 @@ impl Place {
         Running::start(command).wait()
     }
 
-    /// A command in the folder, with pipes, that does not see the variables.
+    /// A command in the folder, with pipes, that sees neither the variables nor those of a CI system.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command
@@ -101,7 +101,8 @@ impl Place {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with(self.unset) {
+            let text = name.to_string_lossy();
+            if text.starts_with(self.unset) || text.starts_with("GITHUB_") {
                 command.env_remove(name);
             }
         }

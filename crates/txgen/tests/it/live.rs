@@ -214,6 +214,7 @@ fn a_terminal_gets_a_picture_and_is_given_back() {
         .current_dir(place.path())
         .env("TERM", "xterm-256color")
         .env_remove("TXGEN_ENDPOINTS")
+        .env_remove("GITHUB_ACTIONS")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
