@@ -317,23 +317,22 @@ fn knee(judged: &[Judged<'_>]) -> (Option<Knee>, String) {
         next.words()
     );
     let knee = limit.map(|limit| Knee {
-        rate_tps: match shown(limit.step) {
-            Some(shown) => top.step.rate_tps.min(shown),
-            None => top.step.rate_tps,
-        },
+        rate_tps: least(top.step.rate_tps, limit.step),
         below_tps: Some(limit.step.rate_tps),
         step: Some(top.step.step),
     });
     (knee, text)
 }
 
-/// What a step that was not sustained shows of the capacity: a short step may be sustained while more falls due than its
-/// blocks take. Half a block at the edges is not known.
-fn shown(step: &StepRow) -> Option<f64> {
-    let blocks = step.counts.blocks.max(1) as f64;
-    step.committed_tps
-        .filter(|tps| *tps > 0.0)
-        .map(|tps| tps * (1.0 - 0.5 / blocks))
+/// The lower end of the knee: a rate that was sustained, unless the step that was not shows that less is taken. A short
+/// step may be sustained while more falls due than its blocks take; and of what a step shows, half a block at the edges
+/// is not known.
+fn least(sustained_tps: f64, failed: &StepRow) -> f64 {
+    let blocks = failed.counts.blocks.max(1) as f64;
+    match failed.committed_tps {
+        Some(shown) if shown > 0.0 && shown < sustained_tps => shown * (1.0 - 0.5 / blocks),
+        _ => sustained_tps,
+    }
 }
 
 /// The last sustained step with fewer failed than sustained ones up to it: more are no exceptions. What was not offered

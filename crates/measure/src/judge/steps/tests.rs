@@ -73,11 +73,7 @@ fn the_last_sustained_step_is_named() {
     ];
     let judgement = ramp(&steps, TERMS);
     assert!(judgement.saturated);
-    assert_eq!(
-        judgement.knee.as_ref().unwrap().rate_tps,
-        199.5,
-        "210/s were committed at 300/s, less half of ten blocks"
-    );
+    assert_eq!(judgement.knee.as_ref().unwrap().rate_tps, 200.0);
     assert_eq!(judgement.knee.unwrap().step, Some(1));
     assert_eq!(
         judgement.reason,
@@ -186,8 +182,8 @@ fn a_step_that_fails_twice_ends_the_ramp_and_is_said_to_have() {
         let judgement = ramp(&alone, TERMS);
         let knee = judgement.knee.unwrap();
         // Where less was committed at 300/s than at 200/s, that is all that is known of the capacity.
-        let shown = shown(&steps[4]).map_or(200.0, |tps| tps.min(200.0));
-        assert_eq!((knee.rate_tps, knee.below_tps), (shown, Some(300.0)));
+        let least = least(200.0, &steps[4]);
+        assert_eq!((knee.rate_tps, knee.below_tps), (least, Some(300.0)));
         let limit = format!("at 300/s only {words}");
         assert!(judgement.reason.contains(&limit), "{}", judgement.reason);
         assert!(judgement.reason.ends_with("when it was offered again"));
@@ -401,4 +397,19 @@ fn without_excess_there_is_no_knee_and_the_reason_says_so() {
     let judgement = ramp(&[step(0, 100.0, 0.5, 0.5)], TERMS);
     assert!(judgement.reason.contains("already the first step"));
     assert!(ramp(&[], TERMS).reason.contains("large enough"));
+}
+
+#[test]
+fn a_sustained_rate_is_the_least_unless_a_step_that_was_not_shows_less() {
+    let mut failed = StepRow::default();
+    failed.counts.blocks = 2;
+    let mut least_of = |committed_tps| {
+        failed.committed_tps = committed_tps;
+        least(4500.0, &failed)
+    };
+    assert_eq!(least_of(None), 4500.0);
+    assert_eq!(least_of(Some(4946.0)), 4500.0);
+    assert_eq!(least_of(Some(4500.0)), 4500.0);
+    // A short step filled the mempool and nothing more.
+    assert_eq!(least_of(Some(4000.0)), 3000.0);
 }

@@ -83,9 +83,8 @@ fn steps_beyond_a_chains_capacity_are_not_sustained_although_all_is_committed_in
     let summary = story.with_blocks(every_second(60), 300).summary();
     assert_eq!(summary.fate.pending, 0);
     let knee = summary.knee.as_ref().unwrap();
-    // In steps of five blocks half a block at the edges is a tenth of what they hold.
     let bracket = (knee.rate_tps, knee.below_tps);
-    assert_eq!(bracket, (270.0, Some(400.0)), "{}", summary.knee_reason);
+    assert_eq!(bracket, (300.0, Some(400.0)), "{}", summary.knee_reason);
     assert_eq!(summary.limited_by, LimitedBy::Node);
     assert!(strong(&summary).contains(&"steps_failed".to_owned()));
     let full = found(&summary, "blocks_full").unwrap();
@@ -115,7 +114,7 @@ fn on_steps_of_five_seconds_a_capacity_of_350_is_not_said_to_sustain_400() {
         let bracket = (knee.rate_tps, knee.below_tps);
         assert_eq!(
             bracket,
-            (315.0, Some(400.0)),
+            (350.0, Some(400.0)),
             "{phase}: {}",
             summary.knee_reason
         );
@@ -125,7 +124,7 @@ fn on_steps_of_five_seconds_a_capacity_of_350_is_not_said_to_sustain_400() {
         let bracket = (knee.rate_tps, knee.below_tps);
         assert_eq!(
             bracket,
-            (315.0, Some(400.0)),
+            (350.0, Some(400.0)),
             "{phase}: {}",
             summary.knee_reason
         );
