@@ -121,5 +121,5 @@ pub(super) fn endpoints(report: &RunReport) -> String {
 
 /// A limit far above what was reached would press everything else to the ground.
 const NEAR_LIMIT: f64 = 0.35;
-/// Points of a line: fewer than the pixels of a chart, so that the page of an hour stays below 250 kB.
+/// Points of a line: fewer than the pixels of a chart, so that the page of an hour is some 300 kB.
 pub(super) const MAX_POINTS: usize = 240;
