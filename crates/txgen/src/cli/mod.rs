@@ -256,7 +256,7 @@ pub struct RunArgs {
     #[arg(required_unless_present = "list")]
     pub scenario: Option<PathBuf>,
     /// List the scenarios that are inside the program.
-    #[arg(long, exclusive = true)]
+    #[arg(long, conflicts_with = "scenario")]
     pub list: bool,
     /// Play it this much smaller: durations and counts times the factor, rates as they are
     #[arg(long, value_name = "FACTOR", allow_hyphen_values = true)]

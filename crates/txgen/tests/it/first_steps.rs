@@ -1,5 +1,7 @@
 //! `doctor`, `init`, scenarios inside the program, and flags that people bring from other programs.
 
+use clap::CommandFactory as _;
+
 use crate::support::{Node, Place};
 
 #[test]
@@ -49,6 +51,36 @@ fn scenarios_inside_the_program_play_in_an_empty_folder() {
     place.txgen("init rate").expect(2).says("--out");
     place.txgen("run scenario.toml --dry-run").expect(0);
     assert_eq!(place.contents(), ["scenario.toml"]);
+}
+
+/// What a variable of the environment sets counts as given, whatever is on the line.
+#[test]
+fn a_variable_of_the_environment_conflicts_with_nothing() {
+    let mut commands = vec![txgen::cli::Cli::command()];
+    while let Some(command) = commands.pop() {
+        let variables = command
+            .get_arguments()
+            .filter(|arg| arg.get_env().is_some());
+        let variables: Vec<_> = variables.map(clap::Arg::get_id).collect();
+        for arg in command.get_arguments() {
+            let conflicts = command.get_arg_conflicts_with(arg);
+            assert!(
+                variables.is_empty() || !arg.is_exclusive_set(),
+                "{}: {} alone",
+                command.get_name(),
+                arg.get_id()
+            );
+            assert!(
+                !conflicts
+                    .iter()
+                    .any(|other| variables.contains(&other.get_id())),
+                "{}: {} conflicts with a variable",
+                command.get_name(),
+                arg.get_id()
+            );
+        }
+        commands.extend(command.get_subcommands().cloned());
+    }
 }
 
 #[test]
