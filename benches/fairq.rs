@@ -178,7 +178,7 @@ struct State {
 impl Neutral for State {
     fn is_neutral(&self, now: Nanos) -> bool {
         let limit = GcraLimit::new("2000/s".parse().expect("a rate"), Nanos::from_millis(20));
-        let full = |bucket| limit.is_full(bucket, now);
+        let full = |bucket| limit.ready(bucket, now) == limit.burst_tokens();
         self.connections == 0 && self.waiting == 0 && self.buckets.iter().all(full)
     }
 }

@@ -32,7 +32,7 @@ const MAX_PAUSE: Nanos = Nanos::from_secs(30);
 const INTERVAL: Nanos = Nanos::from_secs(100);
 const JITTER: f64 = 0.1;
 const WINDOW: Nanos = Nanos::from_secs(10);
-const FEW: usize = 3;
+const FEW: u64 = 3;
 const USUAL: f64 = 600.0;
 const SPAN: Nanos = Nanos::from_secs(60);
 const WORTH: f64 = 1.05;
@@ -85,15 +85,8 @@ pub enum BreakEvent {
     Reconnect,
     /// Writes are sent again, after so long without.
     Reopened(Nanos),
-    /// A break by the clock was left out: there was no demand, or no blocks.
-    Skipped,
-    /// The gain of a break was measured.
-    Measured {
-        /// What was committed with the break, as a ratio to without: 1 is no effect.
-        gain: f64,
-        /// The new time between breaks, if it was doubled because they do not help.
-        doubled: Option<Nanos>,
-    },
+    /// The gain of a break was measured: what was committed with it, as a ratio to without; 1 is no effect.
+    Measured(f64),
 }
 
 /// Pauses and reconnects: Running → Draining → Paused → (Reconnecting) → Running.
@@ -152,23 +145,12 @@ struct Chain {
     measured: Option<(Nanos, Nanos)>,
 }
 
-impl Chain {
-    fn new(now: Nanos) -> Self {
-        Self {
-            slow: (false, now),
-            ..Self::default()
-        }
-    }
-}
-
 impl BreakController {
     /// Running; `seed` decides the jitter.
     pub fn new(now: Nanos, pause: &PauseSettings, seed: u64) -> Self {
         let mut controller = Self {
             settings: *pause,
-            since: now,
             disturbed: now,
-            chain: Chain::new(now),
             seed,
             ..Self::default()
         };
@@ -189,10 +171,9 @@ impl BreakController {
             let faded = chain.usual * (-secs / USUAL).exp();
             chain.usual = chain.committed.rate().max(faded);
         }
-        let is_over = |(began, span): &mut (Nanos, Nanos)| {
-            block.observed >= began.saturating_add(*span).saturating_add(*span)
-        };
-        let (began, span) = chain.measured.take_if(is_over)?;
+        let (began, span) = (chain.measured).take_if(|(began, span)| {
+            block.observed >= began.saturating_add(span.saturating_mul(2))
+        })?;
         let is_quiet = self.state == BreakState::Running
             && self.since < began.saturating_add(span)
             && self.disturbed <= self.since;
@@ -204,15 +185,14 @@ impl BreakController {
         } else if before < RAREST {
             self.poor += 1;
         }
-        let interval = self.interval();
-        self.due = self.due.saturating_add(interval.saturating_sub(before));
-        let doubled = (interval > before).then_some(interval);
-        Some(BreakEvent::Measured { gain, doubled })
+        let longer = self.interval().saturating_sub(before);
+        self.due = self.due.saturating_add(longer);
+        Some(BreakEvent::Measured(gain))
     }
 
     /// The node's chain was replaced by another: heights begin anew, and nothing is known of it.
-    pub fn chain_replaced(&mut self, now: Nanos) {
-        self.chain = Chain::new(now);
+    pub fn chain_replaced(&mut self) {
+        self.chain = Chain::default();
     }
 
     /// The new connections are up.
@@ -228,41 +208,35 @@ impl BreakController {
         let is_over = lasted >= self.settings.length.into();
         let is_late = now.saturating_sub(self.began) >= MAX_PAUSE;
         match self.state {
-            BreakState::Running => match self.cause(now, facts) {
-                Some(cause) => Some(self.begin(now, cause)),
-                None => self.is_due(now).then(|| {
+            BreakState::Running => {
+                let cause = self.cause(now, facts);
+                if cause.is_none() && self.is_due(now) {
                     self.schedule(now);
-                    BreakEvent::Skipped
-                }),
-            },
+                }
+                cause.map(|cause| self.begin(now, cause))
+            }
             BreakState::Draining if facts.in_flight == 0 || lasted >= EASE => {
-                self.enter(BreakState::Paused, now);
+                (self.state, self.since) = (BreakState::Paused, now);
                 self.is_replacing = self.settings.action == PauseAction::Reconnect;
                 self.is_replacing.then_some(BreakEvent::Reconnect)
             }
-            BreakState::Paused if is_over && self.is_replacing => {
-                self.enter(BreakState::Reconnecting, now);
+            BreakState::Paused | BreakState::Reconnecting
+                if is_over && (!self.is_replacing || is_late) =>
+            {
+                (self.state, self.since) = (BreakState::Running, now);
+                self.schedule(now);
+                Some(BreakEvent::Reopened(now.saturating_sub(self.began)))
+            }
+            BreakState::Paused if is_over => {
+                self.state = BreakState::Reconnecting;
                 None
             }
-            BreakState::Paused if is_over => Some(self.reopen(now)),
-            BreakState::Reconnecting if !self.is_replacing || is_late => Some(self.reopen(now)),
             _ => None,
         }
     }
 
-    const fn enter(&mut self, state: BreakState, now: Nanos) {
-        (self.state, self.since) = (state, now);
-    }
-
-    fn reopen(&mut self, now: Nanos) -> BreakEvent {
-        self.enter(BreakState::Running, now);
-        self.schedule(now);
-        BreakEvent::Reopened(now.saturating_sub(self.began))
-    }
-
     fn begin(&mut self, now: Nanos, cause: BreakCause) -> BreakEvent {
-        self.enter(BreakState::Draining, now);
-        self.began = now;
+        (self.state, self.since, self.began) = (BreakState::Draining, now, now);
         self.chain.is_spent |= cause == BreakCause::Threshold;
         let span = SPAN.min(Nanos::new(self.interval().as_nanos() / 3));
         // What is still being measured would include this break.
@@ -301,7 +275,7 @@ impl BreakController {
         let (is_slow, slow_since) = self.chain.slow;
         let last = self.chain.committed.last_block().unwrap_or(now);
         // If no block is ever seen, the clock may still trigger breaks.
-        let has_halted = now.saturating_sub(last) > self.window();
+        let has_halted = now.saturating_sub(last).saturating_mul(FEW) > self.patience();
         let since_demand = now.saturating_sub(self.demanded?);
         if !facts.takes_writes || has_halted || since_demand > EASE {
             return None;
@@ -331,15 +305,10 @@ impl BreakController {
         time.saturating_mul(times).min(time.max(RAREST))
     }
 
-    /// A few intervals between blocks, and no less than the memory of the rate.
-    fn window(&self) -> Nanos {
-        let few = FEW as f64 * self.chain.committed.interval();
-        WINDOW.max(Nanos::new((few * 1e9) as u64))
-    }
-
-    /// How long a rate counts.
+    /// How long a rate counts: a few times its memory, or a few intervals between blocks if these are longer.
     fn patience(&self) -> Nanos {
-        self.window().saturating_mul(FEW as u64)
+        let interval = Nanos::new((self.chain.committed.interval() * 1e9) as u64);
+        WINDOW.max(interval.saturating_mul(FEW)).saturating_mul(FEW)
     }
 
     /// The time between breaks by the clock, as it is now.
@@ -353,8 +322,7 @@ impl BreakController {
         match self.state {
             BreakState::Running => Nanos::ZERO,
             BreakState::Draining => now.saturating_add(length),
-            BreakState::Paused => self.since.saturating_add(length),
-            BreakState::Reconnecting => now,
+            _ => now.max(self.since.saturating_add(length)),
         }
     }
 
@@ -403,7 +371,7 @@ impl Curve {
         let (start, before) = self.0.get(first.checked_sub(1)?)?;
         let (end, total) = self.0.get(last - 1)?;
         let secs = end.saturating_sub(*start).as_secs_f64();
-        (last - first >= FEW).then(|| (total - before) as f64 / secs)
+        ((last - first) as u64 >= FEW).then(|| (total - before) as f64 / secs)
     }
 }
 

@@ -52,7 +52,8 @@ pub use self::{
     network::Network,
     network_map::NetworkMap,
     queue::{
-        Backlog, FairQueue, Item, Order, Popped, PushError, Pushed, QueueLimits, Refusal, Weight,
+        Age, Backlog, FairQueue, Item, Order, Popped, PushError, Pushed, QueueLimits, Refusal,
+        Weight,
     },
     table::{ClientTable, Entry, Neutral, SlotId, TableCounters, TableLimits},
 };

@@ -159,13 +159,6 @@ impl<S: Neutral> ClientTable<S> {
         }
     }
 
-    /// The bytes it takes, now and at any time.
-    pub fn memory(&self) -> usize {
-        self.index.allocation_size()
-            + self.slots.capacity() * size_of::<Slot<S>>()
-            + self.shared.capacity() * size_of::<S>()
-    }
-
     fn find(&self, key: &ClientKey) -> Option<u32> {
         let is_of_key = |&place: &u32| self.slots[place as usize].key == *key;
         self.index.find(self.hash.hash_one(key), is_of_key).copied()
@@ -247,12 +240,23 @@ mod tests {
         GcraLimit::new("10/s".parse().unwrap(), Nanos::from_secs(1))
     }
 
+    fn is_full(state: &GcraState, now: Nanos) -> bool {
+        limit().ready(state, now) == limit().burst_tokens()
+    }
+
+    /// The bytes that a table takes, now and at any time.
+    fn memory<S>(table: &ClientTable<S>) -> usize {
+        table.index.allocation_size()
+            + table.slots.capacity() * size_of::<Slot<S>>()
+            + table.shared.capacity() * size_of::<S>()
+    }
+
     impl Neutral for Client {
         fn is_neutral(&self, now: Nanos) -> bool {
             self.connections == 0
                 && self.waiting == 0
-                && limit().is_full(&self.requests, now)
-                && limit().is_full(&self.reads, now)
+                && is_full(&self.requests, now)
+                && is_full(&self.reads, now)
         }
     }
 
@@ -276,12 +280,12 @@ mod tests {
                 [1, 2],
             )
             .unwrap();
-            let before = table.memory();
+            let before = memory(&table);
             for n in 0..2 * u32::try_from(clients).unwrap() {
                 table.entry(client(n), Nanos::ZERO).state.waiting = n % 3;
             }
             // It took all at the start, and takes no more.
-            assert_eq!(table.memory(), before);
+            assert_eq!(memory(&table), before);
             let shared = 1_024 * size_of::<Client>();
             // The index has 16 bytes more than its places, whatever its size.
             let own = before - shared - 16;

@@ -116,11 +116,6 @@ impl GcraLimit {
         now.saturating_add(Nanos::new(u64::try_from(wait).unwrap_or(u64::MAX)))
     }
 
-    /// Whether the whole burst is there, as in a new state.
-    pub fn is_full(&self, state: &GcraState, now: Nanos) -> bool {
-        self.owed(state, now) == 0
-    }
-
     /// Moves a state from this limit to another without giving credit: it holds as many tokens as
     /// before, or the new burst when that is less. Under a rate of zero a state loses its tokens.
     pub fn change(&self, state: &mut GcraState, now: Nanos, to: &Self) {
@@ -192,11 +187,6 @@ impl Gcra {
         self.limit.take_up_to(&mut self.state, now, max)
     }
 
-    /// How many tokens there are.
-    pub fn ready(&self, now: Nanos) -> u64 {
-        self.limit.ready(&self.state, now)
-    }
-
     /// As [`GcraLimit::next_at`].
     pub fn next_at(&self, now: Nanos, count: u32) -> Nanos {
         self.limit.next_at(&self.state, now, count)
@@ -209,14 +199,6 @@ impl Gcra {
         if limit != self.limit {
             self.limit.change(&mut self.state, now, &limit);
             self.limit = limit;
-        }
-    }
-
-    /// Takes away what has gathered: the next token comes 1/rate from now.
-    pub fn drain(&mut self, now: Nanos) {
-        let empty = self.limit.depth;
-        if !self.limit.rate.is_zero() && self.limit.owed(&self.state, now) < empty {
-            self.limit.owe(&mut self.state, now, empty);
         }
     }
 }

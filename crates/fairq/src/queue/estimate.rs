@@ -10,16 +10,20 @@ impl<T> FairQueue<T> {
     /// part of the weights of those, its own included. It gets more when others need less. `weight`
     /// counts for a client that has nothing waiting.
     pub fn fair_share(&self, client: &ClientKey, weight: Weight, total: Rate) -> f64 {
+        total.as_f64() * self.part(client, weight).1
+    }
+
+    /// What a client has waiting, and its part of the rate.
+    fn part(&self, client: &ClientKey, weight: Weight) -> (Backlog, f64) {
         let flow = self.clients.find(client).map(|flow| &self.flows[flow]);
         let backlogged = self.backlogged_shares as f64;
-        let (own, all) = match flow.filter(|flow| flow.load.entries > 0) {
-            Some(flow) => (f64::from(flow.weight.shares()), backlogged),
+        match flow.filter(|flow| flow.load.entries > 0) {
+            Some(flow) => (flow.load, f64::from(flow.weight.shares()) / backlogged),
             None => {
                 let absent = f64::from(weight.shares());
-                (absent, backlogged + absent)
+                (Backlog::default(), absent / (backlogged + absent))
             }
-        };
-        total.as_f64() * own / all
+        }
     }
 
     /// How long an item would wait that the client pushed now: what it has waiting, at its fair share,
@@ -36,10 +40,10 @@ impl<T> FairQueue<T> {
         if total.is_zero() {
             return Nanos::MAX;
         }
-        let own = of(&self.backlog(client)) / self.fair_share(client, weight, total);
-        let all = of(&self.total) / total.as_f64();
+        let (own, part) = self.part(client, weight);
+        let wait = (of(&own) / part).min(of(&self.total)) / total.as_f64();
         // Saturates: a wait beyond 584 years is the longest there is.
-        Nanos::new((own.min(all) * 1e9) as u64)
+        Nanos::new((wait * 1e9) as u64)
     }
 
     /// Whether a client with a short queue waits, of at most 7 entries, beside one with a longer queue.

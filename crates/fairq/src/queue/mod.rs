@@ -30,6 +30,7 @@ use self::{
 pub use self::{
     item::{Backlog, Item, Popped, PushError, Pushed, Refusal},
     limits::{Order, QueueLimits, Weight},
+    removal::Age,
 };
 use crate::{error::Error, key::ClientKey};
 

@@ -15,10 +15,10 @@ impl<T> FairQueue<T> {
         mut removed: impl FnMut(Item<T>),
     ) {
         let line = self.line(connection);
-        let Some(flow) = self.clients.find(client) else {
-            return;
-        };
-        let Some(lane) = self.clients.find_lane(flow, line) else {
+        let flow = self.clients.find(client);
+        let Some((flow, lane)) =
+            flow.and_then(|flow| Some((flow, self.clients.find_lane(flow, line)?)))
+        else {
             return;
         };
         let mut at = self.lanes[lane].fifo.head();
@@ -32,20 +32,38 @@ impl<T> FairQueue<T> {
         self.settle(flow);
     }
 
-    /// Removes the oldest items, of all clients, as long as `over` returns true for the oldest, and
-    /// hands each to `removed`: for deadlines, where all items may wait equally long.
-    pub fn remove_oldest_while(
+    /// Removes the oldest items, of all clients, as long as `age` says that the oldest is over, and hands each to
+    /// `removed`: for deadlines, where all items may wait equally long. Looks at an item once.
+    pub fn remove_oldest(
         &mut self,
-        mut over: impl FnMut(&T) -> bool,
+        mut age: impl FnMut(&mut T) -> Age,
         mut removed: impl FnMut(ClientKey, Item<T>),
     ) {
-        while let Some(number) = self.ages.head()
-            && over(&self.entries[number].item.value)
+        let mut looks = 0..self.len();
+        while looks.next().is_some()
+            && let Some(number) = self.ages.head()
         {
-            let flow = self.lanes[self.entries[number].lane].flow;
-            let popped = self.take_out(number);
-            self.settle(flow);
-            removed(popped.client, popped.item);
+            match age(&mut self.entries[number].item.value) {
+                Age::Young => return,
+                Age::Renewed => self.ages.rotate(&mut self.entries),
+                Age::Over => {
+                    let flow = self.lanes[self.entries[number].lane].flow;
+                    let popped = self.take_out(number);
+                    self.settle(flow);
+                    removed(popped.client, popped.item);
+                }
+            }
         }
     }
+}
+
+/// What becomes of an item that is the oldest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Age {
+    /// It stays, and so do all younger ones.
+    Young,
+    /// It stays, as the youngest of all.
+    Renewed,
+    /// It is removed.
+    Over,
 }

@@ -1,6 +1,6 @@
 //! Holding, giving back, making room, and expectations.
 
-use fairq::{Backlog, ClientKey, FairQueue, Item, Order, QueueLimits, Refusal, Weight};
+use fairq::{Age, Backlog, ClientKey, FairQueue, Item, Order, QueueLimits, Refusal, Weight};
 use pacing::{Nanos, Rate};
 
 use crate::sim::{SEED, client, roomy};
@@ -190,9 +190,33 @@ fn the_oldest_go_first_whosever_they_are() {
     for n in 0..10 {
         push(&mut queue, n % 3, n, 250);
     }
-    let mut removed = Vec::new();
-    queue.remove_oldest_while(|&n| n < 4, |who, item| removed.push((who, item.value)));
+    let mut remove = |age: fn(&mut u32) -> Age| {
+        let mut removed = Vec::new();
+        queue.remove_oldest(age, |who, item| removed.push((who, item.value)));
+        (removed, queue.len())
+    };
+    let age = |n: &mut u32| if *n < 4 { Age::Over } else { Age::Young };
     let wanted = [(0, 0), (1, 1), (2, 2), (0, 3)].map(|(who, n)| (client(who), n));
-    assert_eq!(removed, wanted);
-    assert_eq!(queue.len(), 6);
+    assert_eq!(remove(age), (wanted.to_vec(), 6));
+    // One that is renewed keeps nobody behind it, and is the youngest from then on.
+    let age = |n: &mut u32| match n {
+        4 | 6 => Age::Renewed,
+        5 | 7 => Age::Over,
+        _ => Age::Young,
+    };
+    let wanted = [(2, 5), (1, 7)].map(|(who, n)| (client(who), n));
+    assert_eq!(remove(age), (wanted.to_vec(), 4));
+    let wanted = [(2, 8), (0, 9), (1, 4), (0, 6)].map(|(who, n)| (client(who), n));
+    assert_eq!(remove(|_| Age::Over), (wanted.to_vec(), 0));
+    // However many are renewed, each is looked at once.
+    for n in 0..10 {
+        push(&mut queue, n % 3, n, 250);
+    }
+    let mut looks = 0;
+    let renew = |_: &mut u32| {
+        looks += 1;
+        Age::Renewed
+    };
+    queue.remove_oldest(renew, |_, _| {});
+    assert_eq!((looks, queue.len()), (10, 10));
 }

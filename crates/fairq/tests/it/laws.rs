@@ -4,7 +4,7 @@
 use core::net::Ipv6Addr;
 use std::collections::BTreeMap;
 
-use fairq::{ClientKey, FairQueue, Item, Order, QueueLimits, Refusal, Weight};
+use fairq::{Age, ClientKey, FairQueue, Item, Order, QueueLimits, Refusal, Weight};
 use proptest::prelude::*;
 
 use crate::sim::{SEED, address, client};
@@ -215,8 +215,12 @@ impl Model {
     fn remove_oldest(&mut self, modulus: u64) {
         let mut removed = Vec::new();
         let over = |number: &u64| number % 4 < modulus;
+        let age = |number: &mut u64| match over(number) {
+            true => Age::Over,
+            false => Age::Young,
+        };
         self.queue
-            .remove_oldest_while(over, |who, item| removed.push((who, item.value)));
+            .remove_oldest(age, |who, item| removed.push((who, item.value)));
         for (who, number) in removed {
             assert!(over(&number));
             self.remove(Self::number_of(who), number);

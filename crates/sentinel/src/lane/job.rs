@@ -82,8 +82,7 @@ impl Record {
     /// which the account's order has to be kept.
     pub(super) fn upstream_method(&self) -> BroadcastMethod {
         let is_async = self.class() == MethodClass::BroadcastAsync;
-        let is_answered = matches!(self.recipient, Recipient::Acknowledged(_));
-        if is_async && !(is_answered && self.place().is_some()) {
+        if is_async && !(self.is_acknowledged() && self.place().is_some()) {
             BroadcastMethod::Async
         } else {
             BroadcastMethod::Sync
@@ -113,6 +112,17 @@ impl Record {
             WriteBody::Tx { method, .. } => MethodClass::of_broadcast(*method),
             WriteBody::Unusual => MethodClass::BroadcastUnusual,
         }
+    }
+
+    /// Whether its time is over. A client that was told that its write was taken waits for nothing: such a write ends only
+    /// at the node.
+    pub(super) fn is_over(&self, now: Nanos) -> bool {
+        self.deadline <= now && !self.is_acknowledged()
+    }
+
+    /// Whether it was acknowledged when it was admitted, and the node has not answered.
+    pub(super) const fn is_acknowledged(&self) -> bool {
+        matches!(self.recipient, Recipient::Acknowledged(_))
     }
 
     /// Whether its recipient has no answer yet, and its end was not counted.

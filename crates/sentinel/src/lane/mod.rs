@@ -20,7 +20,6 @@ mod shared;
 mod status;
 #[cfg(test)]
 mod testing;
-mod uncommitted;
 mod worker;
 mod writes;
 

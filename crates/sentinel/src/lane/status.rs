@@ -21,6 +21,8 @@ pub struct Status {
     pub connected: bool,
     /// Write connections that are up.
     pub connections: usize,
+    /// Write connections that are being opened.
+    pub connecting: usize,
     /// Writes under way on them.
     pub in_flight: usize,
     /// Bytes of accepted transactions that no block has shown yet.

@@ -116,7 +116,6 @@ impl Operator {
     fn gauges(&self, status: &Status, states: &[NodeState]) -> Gauges {
         let hub = self.hub.counters();
         let active = status.node.and_then(|node| states.get(node));
-        let is_connecting = !status.connected && status.node.is_some();
         Gauges {
             queue_depth: status.queued,
             queue_bytes: status.queued_bytes,
@@ -147,7 +146,7 @@ impl Operator {
             ws_dropped_events: hub.ended,
             bound: status.bound,
             upstream_open: status.connections,
-            upstream_connecting: usize::from(is_connecting) * self.config.upstream.connections,
+            upstream_connecting: status.connecting,
         }
     }
 }

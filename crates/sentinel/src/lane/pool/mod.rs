@@ -7,8 +7,8 @@
 
 mod alone;
 mod link;
+mod slot;
 
-use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,12 +16,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pacing::Nanos;
-use rpc::{ConnectionError, Endpoint, Transport};
+use rpc::{Endpoint, Transport};
 
 use self::alone::Alone;
 pub(super) use self::alone::{AloneError, MOST as MOST_ALONE};
 pub(super) use self::link::OpenError;
 use self::link::{Link, WriteConnection, open};
+use self::slot::{Sent, Slot, SlotState};
 use super::answer::{self, AnswerKind};
 use super::job::Job;
 use super::writes::{Carrier, WriteId};
@@ -41,43 +42,6 @@ pub(super) struct Pool<L = WriteConnection> {
 
 type Opening<L> = Pin<Box<dyn Future<Output = Result<L, OpenError>> + Send>>;
 type Opener<L> = Box<dyn Fn(&Endpoint) -> Opening<L> + Send>;
-
-/// A connection, or the place for one.
-struct Slot<L> {
-    state: SlotState<L>,
-    /// Attempts and breaks since an answer was read.
-    failures: u32,
-    /// Since when the node is surely the same, started once.
-    same_since: Nanos,
-    /// That of the connections that are replaced by this one.
-    inherited: Option<Nanos>,
-    /// What is under way, by the ids of the requests, which count up.
-    under_way: VecDeque<Sent>,
-    next_id: u64,
-    /// Why it cannot be written to.
-    flush_error: Option<ConnectionError>,
-}
-
-enum SlotState<L> {
-    /// Not wanted.
-    Closed,
-    /// To be opened.
-    Down {
-        retry_at: Nanos,
-    },
-    Opening(Opening<L>),
-    Up(L),
-    /// Takes nothing more, and is closed when nothing is under way on it.
-    Draining(L),
-}
-
-/// A write under way.
-#[derive(Clone, Copy, Debug)]
-struct Sent {
-    id: u64,
-    write: WriteId,
-    at: Nanos,
-}
 
 /// An answer that was read.
 #[derive(Debug)]
@@ -249,7 +213,7 @@ impl<L: Link> Pool<L> {
     /// The carrier of a write of whose line nothing is under way.
     pub(super) fn choose(&self, is_alone: bool, is_express: bool) -> Option<Carrier> {
         if is_alone {
-            return self.alone.has_place().then_some(Carrier::Alone);
+            return self.takes_alone().then_some(Carrier::Alone);
         }
         if is_express && self.has_express() {
             return Some(EXPRESS);
@@ -262,18 +226,35 @@ impl<L: Link> Pool<L> {
             .map(Carrier::Slot)
     }
 
+    /// Whether another write may go in a request of its own.
+    pub(super) fn takes_alone(&self) -> bool {
+        self.alone.has_place()
+    }
+
     /// Whether the express connection takes another write.
     pub(super) fn has_express(&self) -> bool {
         let express = &self.slots[EXPRESS_PLACE];
         express.is_up() && express.under_way.len() < MOST_EXPRESS
     }
 
-    /// Whether a carrier that has a line's writes takes another one of it.
-    pub(super) fn goes_on(&self, carrier: Carrier) -> bool {
-        match carrier {
-            Carrier::Slot(place) => self.slots.get(place).is_some_and(Slot::is_up),
-            Carrier::Alone => false,
-        }
+    /// Whether a carrier that has `own` writes of a line under way takes another one of it. A line that shares its
+    /// connection while another one is idle waits for its own there, and takes the idle one then.
+    pub(super) fn goes_on(&self, carrier: Carrier, own: usize) -> bool {
+        let Carrier::Slot(place) = carrier else {
+            return false;
+        };
+        let Some(slot) = self.slots.get(place).filter(|slot| slot.is_up()) else {
+            return false;
+        };
+        let is_idle = |slot: &Slot<L>| slot.is_up() && slot.under_way.is_empty();
+        let is_shared = place != EXPRESS_PLACE && slot.under_way.len() > own;
+        !(is_shared && self.slots[EXPRESS_PLACE + 1..].iter().any(is_idle))
+    }
+
+    /// Connections that are being opened.
+    pub(super) fn opening(&self) -> usize {
+        let is_opening = |slot: &&Slot<L>| matches!(slot.state, SlotState::Opening(_));
+        self.slots.iter().filter(is_opening).count()
     }
 
     /// Hands a write to a carrier; nothing is written to a shared one before [`flush`](Self::flush).
@@ -382,145 +363,11 @@ impl<L: Link> Pool<L> {
     }
 }
 
-impl<L: Link> Slot<L> {
-    fn new() -> Self {
-        Self {
-            state: SlotState::Closed,
-            failures: 0,
-            same_since: Nanos::ZERO,
-            inherited: None,
-            under_way: VecDeque::new(),
-            next_id: 1,
-            flush_error: None,
-        }
-    }
-
-    const fn is_up(&self) -> bool {
-        matches!(self.state, SlotState::Up(_))
-    }
-
-    const fn is_open(&self) -> bool {
-        matches!(self.state, SlotState::Up(_) | SlotState::Draining(_))
-    }
-
-    const fn link(&self) -> Option<&L> {
-        match &self.state {
-            SlotState::Up(link) | SlotState::Draining(link) => Some(link),
-            _ => None,
-        }
-    }
-
-    fn want(&mut self, is_wanted: bool, now: Nanos) {
-        let state = std::mem::replace(&mut self.state, SlotState::Closed);
-        self.state = match (state, is_wanted) {
-            // Closed => Down
-            (SlotState::Closed, true) => SlotState::Down { retry_at: now },
-            // Draining => Up
-            (SlotState::Draining(link), true) => SlotState::Up(link),
-            // Up => Draining => Closed
-            (SlotState::Up(link) | SlotState::Draining(link), false)
-                if !self.under_way.is_empty() =>
-            {
-                SlotState::Draining(link)
-            }
-            (_, false) => SlotState::Closed,
-            (state, true) => state,
-        };
-    }
-
-    /// The next attempt comes at once, then after pauses that double: what was under way.
-    fn fail(&mut self, now: Nanos) -> Vec<WriteId> {
-        let pause = FIRST_PAUSE * (1 << self.failures.min(5)) * u32::from(self.failures > 0);
-        self.failures += 1;
-        self.flush_error = None;
-        self.inherited = None;
-        // Opening | Up => Down, Draining => Closed
-        self.state = match self.state {
-            SlotState::Draining(_) | SlotState::Closed => SlotState::Closed,
-            _ => SlotState::Down {
-                retry_at: now.saturating_add(pause.into()),
-            },
-        };
-        self.give_up()
-    }
-
-    fn give_up(&mut self) -> Vec<WriteId> {
-        self.under_way.drain(..).map(|sent| sent.write).collect()
-    }
-
-    fn poll(
-        &mut self,
-        context: &mut Context<'_>,
-        answers: &mut Vec<NodeAnswer>,
-        now: Nanos,
-    ) -> Poll<PoolEvent> {
-        match &mut self.state {
-            SlotState::Closed | SlotState::Down { .. } => Poll::Pending,
-            SlotState::Opening(opening) => match opening.as_mut().poll(context) {
-                Poll::Pending => Poll::Pending,
-                // Opening => Up
-                Poll::Ready(Ok(link)) => {
-                    self.state = SlotState::Up(link);
-                    Poll::Ready(PoolEvent::Opened { renewed: false })
-                }
-                Poll::Ready(Err(error)) => {
-                    self.fail(now);
-                    Poll::Ready(PoolEvent::NotOpened(error))
-                }
-            },
-            SlotState::Up(link) | SlotState::Draining(link) => {
-                let (under_way, failures) = (&mut self.under_way, &mut self.failures);
-                let polled = link.poll(context, &mut |message, _| {
-                    if let Some(answer) = take_answer(under_way, message) {
-                        *failures = 0;
-                        answers.push(answer);
-                    }
-                });
-                let error = match (self.flush_error.take(), polled) {
-                    (Some(error), _) | (None, Poll::Ready(error)) => error,
-                    (None, Poll::Pending) => return Poll::Pending,
-                };
-                let code = match &error {
-                    ConnectionError::CloseFrame { code, .. } => *code,
-                    _ => None,
-                };
-                let broken = Broken {
-                    reason: error.to_string(),
-                    under_way: self.fail(now),
-                    is_too_long: code == Some(MESSAGE_TOO_BIG),
-                };
-                Poll::Ready(PoolEvent::Broken(broken))
-            }
-        }
-    }
-}
-
-/// The answer that a message is. One that names no request is that of the oldest under way.
-fn take_answer(under_way: &mut VecDeque<Sent>, message: &[u8]) -> Option<NodeAnswer> {
-    let (id, member, kind) = answer::read(message)?;
-    // Nearly always the first, as a node answers a connection in order.
-    let place = match id {
-        Some(id) => under_way.binary_search_by_key(&id, |sent| sent.id).ok()?,
-        None => 0,
-    };
-    let sent = under_way.remove(place)?;
-    Some(NodeAnswer {
-        write: sent.write,
-        sent: sent.at,
-        member: Bytes::from(member.into_owned()),
-        kind,
-    })
-}
-
 /// The place of the express connection, and it as a carrier.
 const EXPRESS_PLACE: usize = 0;
 pub(super) const EXPRESS: Carrier = Carrier::Slot(EXPRESS_PLACE);
 /// Writes under way on it at most: with more it would be another long queue.
 const MOST_EXPRESS: usize = 64;
-/// The code of a close frame (RFC 6455, section 7.4.1).
-const MESSAGE_TOO_BIG: u16 = 1009;
-/// The pause before the second attempt to open a connection.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// Bytes that may wait for the sockets of all connections, and those of one turn: 700 common writes, or a
 /// quarter of a millisecond of encoding. A write begun below this is queued whole.
 const MOST_UNWRITTEN: usize = 256 << 10;

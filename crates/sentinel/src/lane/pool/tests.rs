@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use rpc::BroadcastMethod;
+use rpc::{BroadcastMethod, ConnectionError};
 use tokio::time::Instant;
 
 use super::*;
@@ -241,7 +241,7 @@ async fn case_78_the_number_of_connections_moves_both_ways() {
     assert_eq!(sent.map(|(_, one)| one), [2, 3, 1].map(Carrier::Slot));
     // Two shall go. They take nothing more, and end when nothing is under way on them.
     bench.pool.resize(1, bench.now());
-    assert!(!bench.pool.goes_on(Carrier::Slot(3)));
+    assert!(!bench.pool.goes_on(Carrier::Slot(3), 1));
     assert_eq!(bench.send().1, Carrier::Slot(1));
     assert_eq!((bench.pool.in_use(), bench.pool.slots.len()), (1, 4));
     let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"code":0,"data":""}}"#;
@@ -257,6 +257,30 @@ async fn case_78_the_number_of_connections_moves_both_ways() {
     // One that is wanted again goes on.
     bench.pool.resize(2, bench.now());
     assert_eq!((bench.pool.in_use(), bench.in_flight()), (2, 4));
+}
+
+/// Before, lines that never pause stayed together on one connection, however many were opened for them.
+#[tokio::test(start_paused = true)]
+async fn case_78_a_line_that_never_pauses_leaves_a_shared_connection_for_an_idle_one() {
+    let mut bench = Bench::new(1, OPENING, |_| false);
+    bench.pass(OPENING + SLACK).await;
+    let one = Carrier::Slot(1);
+    assert_eq!([bench.send().1, bench.send().1, bench.send().1], [one; 3]);
+    // Where there is no other, or only the express one, all stay.
+    assert!(bench.pool.goes_on(one, 1));
+    bench.pool.resize(3, bench.now());
+    bench.pass(SLACK).await;
+    assert_eq!(bench.pool.opening(), 2);
+    assert!(bench.pool.goes_on(one, 1));
+    bench.pass(OPENING + SLACK).await;
+    assert_eq!((bench.pool.in_use(), bench.pool.opening()), (3, 0));
+    // Three lines share one of three; a line that has all of it to itself has no reason to wait.
+    assert!(!bench.pool.goes_on(one, 1) && !bench.pool.goes_on(one, 2));
+    assert!(bench.pool.goes_on(one, 3) && bench.pool.goes_on(EXPRESS, 0));
+    // Two of them have left: nothing is idle, and nobody waits any more.
+    assert_eq!([2, 3].map(Carrier::Slot), [bench.send().1, bench.send().1]);
+    assert!(bench.pool.goes_on(one, 1));
+    assert!(!bench.pool.goes_on(Carrier::Alone, 1));
 }
 
 /// A handler that panicked answers with the id -1; what it was working on was the oldest.

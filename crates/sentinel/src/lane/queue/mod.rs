@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use control::Unit;
 use fairq::{
-    Backlog, ClientKey, ClientTable, FairQueue, Item, NetworkMap, Order, Popped, QueueLimits,
+    Age, Backlog, ClientKey, ClientTable, FairQueue, Item, NetworkMap, Order, Popped, QueueLimits,
     Refusal as Bound, TableLimits, Weight,
 };
 use pacing::{Nanos, Rate};
@@ -283,7 +283,7 @@ impl WriteQueue {
             let job = &mut popped.item.value;
             if job.is_cancelled() {
                 self.accounts.cancelled += 1;
-            } else if job.deadline <= now {
+            } else if job.is_over(now) {
                 self.accounts.expired += 1;
                 job.refuse(expired());
             } else {
@@ -306,11 +306,21 @@ impl WriteQueue {
         }
     }
 
-    /// Answers what has waited too long.
+    /// Answers what has waited too long. What was acknowledged goes on waiting.
     pub(super) fn expire(&mut self, now: Nanos) {
-        let mut over = Vec::new();
+        let (mut over, again) = (Vec::new(), now.saturating_add(self.timeout));
+        let age = |job: &mut Job| {
+            if job.is_over(now) {
+                Age::Over
+            } else if job.deadline <= now {
+                job.deadline = again;
+                Age::Renewed
+            } else {
+                Age::Young
+            }
+        };
         self.queue
-            .remove_oldest_while(|job| job.deadline <= now, |_, item| over.push(item.value));
+            .remove_oldest(age, |_, item| over.push(item.value));
         for job in over {
             self.offer_room(job.client);
             self.accounts.expired += 1;

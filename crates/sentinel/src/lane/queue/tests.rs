@@ -3,8 +3,11 @@ use rpc::BroadcastMethod;
 
 use super::*;
 use crate::budget::Ledger;
+use crate::clock::Clock;
+use crate::lane::acknowledged::Acknowledged;
 use crate::lane::api::WriteBody;
 use crate::lane::testing::write;
+use crate::metrics::Metrics;
 
 fn job(client: ClientKey, ledger: &Ledger, bytes: usize) -> Option<Job> {
     job_of(client, ledger, bytes, 3)
@@ -406,4 +409,37 @@ proptest::proptest! {
             proptest::prop_assert!(before < Some(place.sequence));
         }
     }
+}
+
+/// Before, they expired with the others while the node was stopped, although their clients had been told that they
+/// were taken.
+#[test]
+fn acknowledged_66_what_was_acknowledged_outlives_its_deadline_and_keeps_nobody_else() {
+    let config = Config::default();
+    let ledger = Ledger::new(config.buffer.bytes);
+    let mut queue = WriteQueue::new(&config, [1, 2]).unwrap();
+    let metrics = Arc::new(Metrics::new());
+    let acknowledged = Arc::new(Acknowledged::new(metrics, Clock::start()));
+    let client = KeyScheme::default().key([192, 0, 2, 1].into());
+    for number in 0..9 {
+        let mut job = job(client, &ledger, 600).unwrap();
+        job.connection = number;
+        job.deadline = Nanos::from_secs(30 + number);
+        if number % 3 > 0 {
+            job.recipient = Recipient::Acknowledged(Arc::clone(&acknowledged));
+        }
+        queue.admit(job, Nanos::from_secs(number)).unwrap();
+    }
+    for (now, expired, left) in [(29, 0, 9), (33, 2, 7), (70, 3, 6), (3_600, 3, 6)] {
+        queue.expire(Nanos::from_secs(now));
+        assert_eq!(
+            (queue.accounts().expired, queue.len()),
+            (expired, left),
+            "{now}"
+        );
+    }
+    // It is sent whenever its turn comes.
+    let next = std::iter::from_fn(|| queue.next(Nanos::from_secs(7_200)));
+    assert_eq!(next.count(), 6);
+    assert_eq!(acknowledged.all_unkept(), 0);
 }

@@ -21,14 +21,6 @@ impl Worker {
         let mut answers = std::mem::take(&mut self.answers);
         self.pool.take_answers(&mut answers);
         for answer in answers.drain(..) {
-            let NodeAnswer { write, sent, .. } = answer;
-            let Some(job) = self.writes.job(write) else {
-                continue;
-            };
-            self.metrics
-                .upstream_request(job.class(), now.saturating_sub(sent));
-            self.pacer.answered(now, sent);
-            self.last_answer = now;
             self.settle_one(answer, now);
         }
         self.answers = answers;
@@ -46,6 +38,10 @@ impl Worker {
         let Some(job) = self.writes.job_mut(write) else {
             return;
         };
+        self.metrics
+            .upstream_request(job.class(), now.saturating_sub(sent));
+        self.pacer.answered(now, sent);
+        self.last_answer = now;
         match kind {
             AnswerKind::Accepted => self.accepted(write, member, sent, now),
             AnswerKind::Refused(why) => self.refused(write, why, now),
@@ -189,10 +185,17 @@ impl Worker {
             AloneError::NotSent(_) => UpstreamError::Connect,
             AloneError::Status(_) | AloneError::Unanswered(_) => UpstreamError::Broken,
         });
+        let is_unknown = matches!(error, AloneError::Unanswered(_));
+        let is_final = matches!(error, AloneError::Status(_));
+        let goes_on = |job: &Job| job.is_acknowledged() && job.notes.breaks < MOST_BREAKS;
+        if !is_final && self.writes.job(write).is_some_and(goes_on) {
+            // Nobody waits for it, and it was promised: it is offered again as after any other break.
+            self.writes.apply(write, Event::Broke, now);
+            return;
+        }
         let Some(mut job) = self.writes.apply(write, Event::Answered, now) else {
             return;
         };
-        let is_unknown = matches!(error, AloneError::Unanswered(_));
         job.notes.breaks += u8::from(is_unknown);
         let text = if is_unknown {
             let hash = hex_text(&job.hash().unwrap_or_default());
@@ -219,3 +222,6 @@ fn answer_check(
     commits.add(job, member, sent, now);
     job.close()
 }
+
+/// An acknowledged write that was under way at so many breaks is given up.
+const MOST_BREAKS: u8 = 8;

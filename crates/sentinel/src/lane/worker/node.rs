@@ -4,7 +4,7 @@
 use control::{BlockSeen, Bound, BreakCause, BreakEvent, BreakFacts, Hold, Load, Refused};
 use pacing::Nanos;
 use rpc::FollowedBlock;
-use tracing::{debug, info, warn};
+use tracing::info;
 
 use super::Worker;
 use crate::lane::pool::Broken;
@@ -35,7 +35,7 @@ impl Worker {
             }
             NodeEvent::ChainReplaced { node, .. } if Some(node) == self.active => {
                 self.pacer.chain_replaced(now);
-                self.breaks.chain_replaced(now);
+                self.breaks.chain_replaced();
             }
             NodeEvent::Block { node, block } => self.passive.note(node, block),
             NodeEvent::Mempool { .. } | NodeEvent::ChainReplaced { .. } => {}
@@ -221,13 +221,10 @@ impl Worker {
             BreakEvent::Reopened(closed) => {
                 self.metrics.paused_seconds.inc_by(closed.as_secs_f64());
             }
-            BreakEvent::Skipped => debug!("a break is left out: no demand, or no blocks"),
-            BreakEvent::Measured { gain, doubled } => {
-                info!(gain, "the effect of the break was measured");
+            BreakEvent::Measured(gain) => {
+                let interval = self.breaks.interval();
+                info!(gain, %interval, "the effect of the break was measured");
                 self.metrics.pause_gain.set(gain - 1.0);
-                if let Some(interval) = doubled {
-                    warn!(%interval, "breaks do not help; the time between them is doubled");
-                }
             }
         }
     }
@@ -276,6 +273,7 @@ impl Worker {
             node: self.active,
             connected: self.pool.is_up(),
             connections: self.pool.in_use(),
+            connecting: self.pool.opening(),
             in_flight: self.writes.count(WriteState::UnderWay),
             retained_bytes: self.writes.kept_bytes(),
             forgotten: self.writes.forgotten(),

@@ -89,9 +89,8 @@ impl Worker {
             bytes,
             amount,
         };
-        self.send_alone(&mut budget, now);
         while budget.is_left()
-            && let Some(number) = self.writes.next_ready()
+            && let Some(number) = self.writes.next_ready(self.pool.takes_alone())
             && self.forward(number, &mut budget, now)
         {}
         let mut popped = std::mem::take(&mut self.popped);
@@ -124,18 +123,6 @@ impl Worker {
         }
     }
 
-    /// Sends those that go alone, as far as there are places for them.
-    fn send_alone(&mut self, budget: &mut Budget, now: Nanos) {
-        for _ in 0..MOST_ALONE {
-            if budget.count > 0
-                && self.pool.choose(true, false).is_some()
-                && let Some(number) = self.writes.next_alone()
-            {
-                self.forward(number, budget, now);
-            }
-        }
-    }
-
     /// Hands a write to what carries it, unless its time is over or its client gone. Whether it does not wait for a
     /// carrier.
     fn forward(&mut self, number: WriteId, budget: &mut Budget, now: Nanos) -> bool {
@@ -147,7 +134,7 @@ impl Worker {
             self.shared.lock().accounts().cancelled += 1;
             self.writes.apply(number, Event::Over, now);
             return true;
-        } else if job.deadline <= now {
+        } else if job.is_over(now) {
             if let Some(job) = self.writes.apply(number, Event::Over, now) {
                 self.expire(&job);
             }
@@ -184,7 +171,7 @@ impl Worker {
     }
 
     /// What carries a write: the same connection as those with which it stays in order, as long as one of them is under
-    /// way. A write from a short queue waits once for its own on the usual connection, which are behind the long
+    /// way, unless another one is idle. A write from a short queue waits once for its own on the usual connection, which are behind the long
     /// queues' there, and takes the express one from then on: at ten a second, one of its own is always under way.
     fn carrier(&self, number: WriteId) -> Result<Carrier, Event> {
         let Some(job) = self.writes.job(number) else {
@@ -197,9 +184,9 @@ impl Worker {
             Position::Blocked => Err(Event::LineBusy),
             Position::Free if is_unusual => Ok(Carrier::Alone),
             Position::Free => (self.pool.choose(is_alone, is_express)).ok_or(Event::NoSlot),
-            Position::Behind(carrier) => {
+            Position::Behind(carrier, own) => {
                 let leaves = is_express && self.pool.has_express() && carrier != EXPRESS;
-                if is_unusual || is_alone || leaves || !self.pool.goes_on(carrier) {
+                if is_unusual || is_alone || leaves || !self.pool.goes_on(carrier, own) {
                     Err(Event::LineBusy)
                 } else {
                     Ok(carrier)

@@ -1,10 +1,11 @@
-//! Lines: the writes that stay in order among each other.
+//! What stays in order: the writes of a connection, a client, or a client's account.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use cosmos::Address;
 use fairq::ClientKey;
-use hashbrown::HashMap;
+use hashbrown::DefaultHashBuilder;
+use slab::Slab;
 
 use super::state::WriteState;
 use super::table::WriteId;
@@ -13,7 +14,7 @@ use crate::lane::job::Job;
 
 /// What stays in order.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-pub(in crate::lane) enum LineKey {
+pub(super) enum LineKey {
     Client(ClientKey),
     Connection(ClientKey, u64),
     /// Who writes as an account is not known before the node has checked it: so it is only one client's.
@@ -36,7 +37,7 @@ impl LineKey {
 
 /// What carries a write to the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::lane) enum Carrier {
+pub(crate) enum Carrier {
     /// The connection at this place, which others use as well.
     Slot(usize),
     /// A request of its own.
@@ -45,18 +46,20 @@ pub(in crate::lane) enum Carrier {
 
 /// How a write stands to the others of its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::lane) enum Position {
+pub(crate) enum Position {
     /// Nothing of its line is before it.
     Free,
-    /// Those before it are under way there.
-    Behind(Carrier),
+    /// So many of those before it are under way there.
+    Behind(Carrier, usize),
     /// Those before it have to be known of first.
     Blocked,
 }
 
-/// A line while anything of it is under way or held.
+/// A line while any write is in it.
 #[derive(Debug)]
 struct Line {
+    key: LineKey,
+    writes: usize,
     /// What carries those that are under way.
     carrier: Carrier,
     under_way: usize,
@@ -66,65 +69,84 @@ struct Line {
     parked: BTreeSet<WriteId>,
 }
 
-/// All lines.
+/// The place of a line, for the writes that are in it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LineId(usize);
+
+/// All lines. A write finds its line once, and keeps the place as long as it is in it.
 #[derive(Debug, Default)]
-pub(super) struct Lines(HashMap<LineKey, Line>);
+pub(super) struct Lines {
+    /// The hasher mixes a secret of its own into each hash: clients choose accounts.
+    places: HashMap<LineKey, usize, DefaultHashBuilder>,
+    lines: Slab<Line>,
+}
 
 impl Lines {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.lines.len()
     }
 
-    pub(super) fn position(&self, key: &LineKey, id: WriteId) -> Position {
-        let Some(line) = self.0.get(key) else {
-            return Position::Free;
-        };
+    /// A write joins its line, the last of it.
+    pub(super) fn join(&mut self, key: LineKey) -> LineId {
+        let place = *self.places.entry(key).or_insert_with(|| {
+            self.lines.insert(Line {
+                key,
+                writes: 0,
+                carrier: Carrier::Alone,
+                under_way: 0,
+                blockers: BTreeSet::new(),
+                parked: BTreeSet::new(),
+            })
+        });
+        self.lines[place].writes += 1;
+        LineId(place)
+    }
+
+    /// A write that is nothing to its line any more leaves it.
+    pub(super) fn leave(&mut self, LineId(place): LineId) {
+        let line = &mut self.lines[place];
+        line.writes -= 1;
+        if line.writes == 0 {
+            self.places.remove(&line.key);
+            self.lines.remove(place);
+        }
+    }
+
+    pub(super) fn position(&self, LineId(place): LineId, id: WriteId) -> Position {
+        let line = &self.lines[place];
         let is_before = |set: &BTreeSet<WriteId>| set.first().is_some_and(|first| *first < id);
         if is_before(&line.blockers) || is_before(&line.parked) {
             Position::Blocked
         } else if line.under_way > 0 {
-            Position::Behind(line.carrier)
+            Position::Behind(line.carrier, line.under_way)
         } else {
             Position::Free
         }
     }
 
     /// Whether any of it is under way.
-    pub(super) fn is_under_way(&self, key: &LineKey) -> bool {
-        self.0.get(key).is_some_and(|line| line.under_way > 0)
+    pub(super) fn is_under_way(&self, LineId(place): LineId) -> bool {
+        self.lines[place].under_way > 0
     }
 
-    fn entry(&mut self, key: LineKey, carrier: Carrier) -> &mut Line {
-        self.0.entry(key).or_insert_with(|| Line {
-            carrier,
-            under_way: 0,
-            blockers: BTreeSet::new(),
-            parked: BTreeSet::new(),
-        })
-    }
-
-    /// A write that `carrier` took last changes its state, from none when it comes and to none when it ends. Those that need not wait any
-    /// more, in order.
+    /// A write that `carrier` took last changes its state, to none when it leaves. Those that need not wait any more, in
+    /// order.
     pub(super) fn change(
         &mut self,
-        key: LineKey,
+        LineId(place): LineId,
         id: WriteId,
-        [from, to]: [Option<WriteState>; 2],
+        (from, to): (WriteState, Option<WriteState>),
         carrier: Carrier,
-    ) -> BTreeSet<WriteId> {
-        let [left, entered] = [from, to].map(|state| state.and_then(Role::of));
-        if left.is_none() && entered.is_none() {
-            return BTreeSet::new();
-        }
-        let line = self.entry(key, carrier);
-        match left {
+    ) -> Vec<WriteId> {
+        let line = &mut self.lines[place];
+        match Role::of(from) {
             Some(Role::UnderWay) => line.under_way -= 1,
             Some(Role::Blocker) => drop(line.blockers.remove(&id)),
             Some(Role::Parked) => drop(line.parked.remove(&id)),
             None => {}
         }
-        match entered {
+        match to.and_then(Role::of) {
             Some(Role::UnderWay) => {
                 line.under_way += 1;
                 line.carrier = carrier;
@@ -133,14 +155,10 @@ impl Lines {
             Some(Role::Parked) => drop(line.parked.insert(id)),
             None => {}
         }
-        if line.under_way > 0 || !line.blockers.is_empty() {
-            return BTreeSet::new();
+        if line.parked.is_empty() || line.under_way > 0 || !line.blockers.is_empty() {
+            return Vec::new();
         }
-        if line.parked.is_empty() {
-            self.0.remove(&key);
-            return BTreeSet::new();
-        }
-        std::mem::take(&mut line.parked)
+        std::mem::take(&mut line.parked).into_iter().collect()
     }
 }
 

@@ -5,9 +5,12 @@
 //! offered again in the old order, before anything else. A node that kept its mempool answers "already exists in
 //! cache", which does no harm.
 
+mod gap;
 mod lines;
+mod node;
 mod state;
 mod table;
+mod uncommitted;
 
 use std::collections::BTreeSet;
 
@@ -16,20 +19,22 @@ use cosmos::Place;
 use pacing::Nanos;
 use rpc::{BroadcastMethod, broadcast_len};
 
+pub(super) use self::gap::Gap;
 pub(super) use self::lines::{Carrier, Position};
-use self::lines::{LineKey, Lines};
+use self::lines::{LineId, LineKey, Lines};
+pub(super) use self::node::Known;
 use self::state::Next;
 pub(super) use self::state::{Event, WriteState};
 use self::table::Table;
 pub(super) use self::table::WriteId;
-use super::job::{Job, TxHash};
-use super::uncommitted::{Committed, Uncommitted};
+use self::uncommitted::Uncommitted;
+use super::job::Job;
 use crate::config::WriteOrder;
 
 /// All writes from their clients' queues to their ends.
 #[derive(Debug)]
 pub(super) struct Writes {
-    table: Table,
+    table: Table<Entry>,
     order: WriteOrder,
     /// Those in each state, the oldest first; only of states in which writes wait.
     waiting: [BTreeSet<WriteId>; WriteState::ALL.len()],
@@ -55,24 +60,14 @@ struct Entry {
     state: WriteState,
     /// When it came into its state.
     since: Nanos,
+    /// Its place in the order of others, until it is accepted.
+    line: Option<LineId>,
+    /// Of several of the same transaction it was the first when it was answered.
+    is_first: bool,
     /// What took it last.
     carrier: Carrier,
     /// Whether it is sent in a request of its own.
     is_alone: bool,
-}
-
-/// What keeps a write back that the node refuses because earlier ones of its account are missing. Of several the last
-/// one counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Gap {
-    /// The client left them out.
-    OfClient,
-    /// The node had accepted them, and has lost them since.
-    Lost,
-    /// They are on their way.
-    OnTheWay,
-    /// A block has to count them.
-    AwaitsBlock,
 }
 
 impl Writes {
@@ -98,10 +93,13 @@ impl Writes {
         let place = job.place();
         self.counts[WriteState::New as usize] += 1;
         let is_alone = message_len(&job) > self.longest_message;
+        let line = self.lines.join(LineKey::of(self.order, &job));
         let id = self.table.insert(Entry {
             job,
             state: WriteState::New,
             since: now,
+            line: Some(line),
+            is_first: false,
             carrier: Carrier::Alone,
             is_alone,
         });
@@ -127,11 +125,8 @@ impl Writes {
 
     /// How a write stands to the others of its line.
     pub(super) fn position(&self, id: WriteId) -> Position {
-        let Some(entry) = self.table.get(id) else {
-            return Position::Blocked;
-        };
-        let key = LineKey::of(self.order, &entry.job);
-        self.lines.position(&key, id)
+        let line = self.table.get(id).and_then(|entry| entry.line);
+        line.map_or(Position::Blocked, |line| self.lines.position(line, id))
     }
 
     /// A carrier takes a write.
@@ -161,10 +156,17 @@ impl Writes {
         if to == Some(from) {
             return None;
         }
+        let line = match (from, to) {
+            (WriteState::Accepted, None) => None,
+            // Accepted => Ready
+            (WriteState::Accepted, _) => Some(self.lines.join(LineKey::of(self.order, &entry.job))),
+            _ => entry.line,
+        };
+        let (stays, carrier) = (to.filter(|to| *to != WriteState::Accepted), entry.carrier);
+        entry.line = stays.and(line);
         if from == WriteState::Accepted {
             self.kept_bytes -= kept_bytes(&entry.job);
         }
-        let (key, carrier) = (LineKey::of(self.order, &entry.job), entry.carrier);
         self.left(id, from);
         let ended = match to {
             Some(to) => {
@@ -173,8 +175,14 @@ impl Writes {
             }
             None => self.remove(id),
         };
-        for freed in self.lines.change(key, id, [Some(from), to], carrier) {
-            self.apply(freed, Event::LineFree, now);
+        if let Some(line) = line {
+            let freed = self.lines.change(line, id, (from, stays), carrier);
+            if stays.is_none() {
+                self.lines.leave(line);
+            }
+            for freed in freed {
+                self.apply(freed, Event::LineFree, now);
+            }
         }
         ended
     }
@@ -212,13 +220,12 @@ impl Writes {
         if is_offered_again {
             return self.uncommitted.remove(&hash);
         }
-        self.uncommitted.offered(hash, id);
-        if matches!(
+        let may_be_there = matches!(
             to,
             WriteState::Accepted | WriteState::FateUnknown | WriteState::Confirming
-        ) {
-            self.uncommitted.add(hash, &entry.job);
-        }
+        );
+        let job = may_be_there.then_some(&entry.job);
+        entry.is_first = self.uncommitted.offered(hash, id, job);
     }
 
     fn remove(&mut self, id: WriteId) -> Option<Job> {
@@ -265,10 +272,7 @@ impl Writes {
             return;
         };
         entry.job.keep();
-        let has_room = self.kept_bytes <= self.capacity;
-        let hash = entry.job.hash().unwrap_or_default();
-        let is_first = self.uncommitted.writes(&hash).next() == Some(id);
-        if !has_room || !is_first {
+        if !entry.is_first || self.kept_bytes > self.capacity {
             self.apply(id, Event::Answered, now);
         }
     }
@@ -281,164 +285,15 @@ impl Writes {
         }
     }
 
-    /// The next to be sent before anything from the queues.
-    pub(super) fn next_ready(&self) -> Option<WriteId> {
-        self.ready(false)
-    }
-
-    /// The next to be sent in a request of its own.
-    pub(super) fn next_alone(&self) -> Option<WriteId> {
-        self.ready(true)
-    }
-
-    fn ready(&self, is_alone: bool) -> Option<WriteId> {
+    /// The next to be sent before anything from the queues; without `with_alone`, not in a request of its own.
+    pub(super) fn next_ready(&self, with_alone: bool) -> Option<WriteId> {
         let mut ready = self.waiting[WriteState::Ready as usize].iter().copied();
-        ready.find(|id| self.is_alone(*id) == is_alone)
-    }
-
-    /// A mempool is full: nothing is sent before `until`, or before a block makes room.
-    pub(super) fn hold_until(&mut self, until: Nanos) {
-        self.ask_again_at.get_or_insert(until);
-    }
-
-    /// An application's mempool is full: nothing is sent before a block, which also takes back what checks have
-    /// counted, or before `until`.
-    pub(super) fn hold_for_block(&mut self, until: Nanos) {
-        self.ask_again_at = self.ask_again_at.max(Some(until));
-    }
-
-    /// When a node that refused is asked again.
-    pub(super) const fn ask_again_at(&self) -> Option<Nanos> {
-        self.ask_again_at
-    }
-
-    /// Offers again what was refused, once its time has come and nothing of its line is under way, so that order
-    /// holds.
-    pub(super) fn end_refusal(&mut self, now: Nanos) {
-        if self.ask_again_at.is_some_and(|at| at > now) {
-            return;
-        }
-        self.ask_again_at = None;
-        let is_idle = |writes: &Self, entry: &Entry| {
-            let key = LineKey::of(writes.order, &entry.job);
-            !writes.lines.is_under_way(&key)
-        };
-        self.apply_where(WriteState::Refused, Event::AskAgain, now, is_idle);
-    }
-
-    /// A block of the node that takes the writes: what it says of own transactions, and the writes that it ends, to be
-    /// answered.
-    pub(super) fn block(&mut self, hashes: &[TxHash], now: Nanos) -> (Committed, Vec<Job>) {
-        let shown = self.shown(hashes, now);
-        let committed = self.uncommitted.block(hashes);
-        self.end_kept(&committed.overtaken, now);
-        self.apply_where(WriteState::AwaitsBlock, Event::Block, now, |_, _| true);
-        self.ask_again_at = self.ask_again_at.map(|at| at.min(now));
-        (committed, shown)
-    }
-
-    /// Those that the node must have dropped, or that were forgotten, are kept no longer.
-    fn end_kept(&mut self, hashes: &[TxHash], now: Nanos) {
-        for hash in hashes {
-            let kept = self.uncommitted.writes(hash).next();
-            if let Some(id) = kept
-                && self.state(id) == Some(WriteState::Accepted)
-            {
-                self.apply(id, Event::Overtaken, now);
-            }
-        }
-    }
-
-    /// What is in no block does not grow without a bound.
-    pub(super) fn forget_oldest(&mut self, now: Nanos) {
-        let forgotten = self.uncommitted.forget_oldest();
-        self.end_kept(&forgotten, now);
-    }
-
-    /// Transactions in no block that were forgotten.
-    pub(super) const fn forgotten(&self) -> u64 {
-        self.uncommitted.forgotten()
-    }
-
-    /// What nodes made known while another took the writes is committed as well.
-    pub(super) fn passive_block(&mut self, hashes: &[TxHash], now: Nanos) -> Vec<Job> {
-        for hash in hashes {
-            self.uncommitted.remove(hash);
-        }
-        self.shown(hashes, now)
-    }
-
-    fn shown(&mut self, hashes: &[TxHash], now: Nanos) -> Vec<Job> {
-        let ids = hashes.iter().flat_map(|hash| self.uncommitted.writes(hash));
-        let ids: Vec<WriteId> = ids.collect();
-        let end = |id| self.apply(id, Event::Shown, now);
-        ids.into_iter().filter_map(end).collect()
-    }
-
-    /// Offers again whose fate blocks would have shown by now. The node is the same as `same_since`, and its last
-    /// block is from `last_block`; where none comes, `hold` is enough.
-    pub(super) fn offer_unknown(&mut self, now: Nanos, known: &Known) -> usize {
-        let is_known = |_: &Self, entry: &Entry| known.covers(entry.since, now);
-        self.apply_where(WriteState::FateUnknown, Event::OfferAgain, now, is_known)
-    }
-
-    /// Offers again what the node had accepted before `since`, as it may have been started again then.
-    pub(super) fn offer_accepted(&mut self, since: Nanos, now: Nanos) -> usize {
-        let is_lost = |_: &Self, entry: &Entry| entry.since < since;
-        self.apply_where(WriteState::Accepted, Event::OfferAgain, now, is_lost)
-    }
-
-    /// What is before a write of an account of which the node expects the sequence `expected`.
-    pub(super) fn gap(&self, id: WriteId, expected: u64) -> Gap {
-        let states = self.before(id, expected).map(|(_, state)| state);
-        let gaps = states.map(|state| match state {
-            WriteState::Accepted => Gap::Lost,
-            WriteState::AwaitsBlock | WriteState::FateUnknown | WriteState::Confirming => {
-                Gap::AwaitsBlock
-            }
-            _ => Gap::OnTheWay,
-        });
-        match gaps.max() {
-            None => Gap::OfClient,
-            // The node has them, and its checks do not count them before a block (`mempool.recheck`).
-            Some(Gap::Lost) if self.job(id).is_some_and(|job| job.notes.is_behind_lost) => {
-                Gap::AwaitsBlock
-            }
-            Some(gap) => gap,
-        }
-    }
-
-    /// Offers again what the node has lost before a write of the same account: how many.
-    pub(super) fn offer_before(&mut self, id: WriteId, expected: u64, now: Nanos) -> usize {
-        let lost: Vec<WriteId> = self.before(id, expected).map(|(one, _)| one).collect();
-        for one in &lost {
-            self.apply(*one, Event::OfferAgain, now);
-        }
-        lost.len()
-    }
-
-    /// Those of the same client, and what the node has accepted: any other client's signer is a claim.
-    fn before(&self, id: WriteId, expected: u64) -> impl Iterator<Item = (WriteId, WriteState)> {
-        let client = self.job(id).map(|job| job.client);
-        let binds = move |one: WriteId, state: WriteState| {
-            state == WriteState::Accepted || self.job(one).map(|job| job.client) == client
-        };
-        let place = self.job(id).and_then(|job| job.place());
-        let range = place.map(|later| {
-            let sequence = expected.min(later.sequence);
-            (Place { sequence, ..later }, WriteId::FIRST)..(later, WriteId::FIRST)
-        });
-        let found = range
-            .into_iter()
-            .flat_map(|range| self.by_place.range(range));
-        found
-            .filter_map(|(_, one)| Some((*one, self.state(*one)?)))
-            .filter(move |(one, state)| binds(*one, *state))
+        ready.find(|id| with_alone || !self.is_alone(*id))
     }
 
     /// Takes out those that wait and whose deadline is over.
     pub(super) fn take_expired(&mut self, now: Nanos) -> Vec<Job> {
-        let is_over = |id: &WriteId| self.job(*id).is_some_and(|job| job.deadline <= now);
+        let is_over = |id: &WriteId| self.job(*id).is_some_and(|job| job.is_over(now));
         let waiting = self.waiting.iter().flatten().copied();
         let over: Vec<WriteId> = waiting.filter(is_over).collect();
         let end = |id| self.apply(id, Event::Over, now);
@@ -498,26 +353,6 @@ impl Writes {
             let limit = (longest - 1).max(SHORTEST_LIMIT);
             self.longest_message = self.longest_message.min(limit);
         }
-    }
-}
-
-/// What is known of the node after a connection broke.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
-    /// Since when it is surely the same, started once; none while no connection is up.
-    pub(super) same_since: Option<Nanos>,
-    pub(super) last_block: Option<Nanos>,
-    /// How long a block is awaited.
-    pub(super) hold: Nanos,
-}
-
-impl Known {
-    /// Whether the fate of what broke at `broke` would have shown by now.
-    pub(super) fn covers(&self, broke: Nanos, now: Nanos) -> bool {
-        let Some(since) = self.same_since.map(|since| since.max(broke)) else {
-            return false;
-        };
-        self.last_block.is_some_and(|block| block > since) || now.saturating_sub(since) > self.hold
     }
 }
 

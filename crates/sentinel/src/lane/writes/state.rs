@@ -2,7 +2,7 @@
 
 /// Where a write is between its client's queue and its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::lane) enum WriteState {
+pub(crate) enum WriteState {
     /// Taken from its client's queue, and not sent yet.
     New,
     /// To be sent, before anything from the queues.
@@ -25,7 +25,7 @@ pub(in crate::lane) enum WriteState {
 
 /// What happens to a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::lane) enum Event {
+pub(crate) enum Event {
     /// A connection takes it.
     Sent,
     /// Its line is busy elsewhere.
@@ -65,7 +65,7 @@ pub(in crate::lane) enum Event {
 
 /// What an event makes of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::lane) enum Next {
+pub(crate) enum Next {
     /// It is in this state now.
     Is(WriteState),
     /// It is over.
@@ -76,7 +76,7 @@ pub(in crate::lane) enum Next {
 
 impl WriteState {
     /// Every state.
-    pub(in crate::lane) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::New,
         Self::Ready,
         Self::Parked,
@@ -89,7 +89,7 @@ impl WriteState {
     ];
 
     /// What an event makes of a write in this state.
-    pub(in crate::lane) const fn after(self, event: Event) -> Next {
+    pub(crate) const fn after(self, event: Event) -> Next {
         match (self, event) {
             // New | Ready => UnderWay | Parked | Ready
             (Self::New | Self::Ready, Event::Sent) => Next::Is(Self::UnderWay),

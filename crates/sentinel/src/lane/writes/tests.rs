@@ -6,7 +6,7 @@ use super::*;
 use crate::budget::{Budget, Ledger};
 use crate::config::Config;
 use crate::lane::api::Outbox;
-use crate::lane::job::Recipient;
+use crate::lane::job::{Recipient, TxHash};
 use crate::lane::testing::write;
 
 const AT: fn(u64) -> Nanos = Nanos::from_secs;
@@ -46,7 +46,7 @@ fn send(writes: &mut Writes, name: u8, connection: u64) -> WriteId {
 /// Sends all that are ready: their names.
 fn send_ready(writes: &mut Writes, now: Nanos) -> Vec<u8> {
     let mut names = Vec::new();
-    while let Some(number) = writes.next_ready() {
+    while let Some(number) = writes.next_ready(false) {
         if writes.position(number) == Position::Blocked {
             writes.apply(number, Event::LineBusy, now);
         } else {
@@ -89,7 +89,7 @@ fn case_99_what_broke_is_offered_again_in_its_order_once_a_block_could_have_show
         [(5, 1), (8, 2)].map(|(name, line)| writes.insert(job(name, line), AT(2)));
     assert_eq!(writes.position(next), Position::Blocked);
     writes.apply(next, Event::LineBusy, AT(2));
-    assert_eq!(writes.position(next_other), Position::Behind(SLOT));
+    assert_eq!(writes.position(next_other), Position::Behind(SLOT, 1));
     writes.sent(next_other, SLOT, AT(2));
     // A block that was there before says nothing.
     assert_eq!(writes.offer_unknown(AT(3), &known(0, Some(2), 10)), 0);
@@ -179,16 +179,16 @@ fn case_98_a_write_that_was_under_way_at_two_breaks_goes_alone() {
     writes.apply(poison, Event::Broke, AT(3));
     writes.offer_unknown(AT(4), &known(0, Some(4), 9));
     assert_eq!(
-        (writes.next_ready(), writes.next_alone()),
+        (writes.next_ready(false), writes.next_ready(true)),
         (None, Some(poison))
     );
     writes.sent(poison, Carrier::Alone, AT(4));
     // Those of its line wait for it, whatever carries them.
     let next = writes.insert(job(3, 1), AT(4));
-    assert_eq!(writes.position(next), Position::Behind(Carrier::Alone));
+    assert_eq!(writes.position(next), Position::Behind(Carrier::Alone, 1));
     writes.apply(next, Event::LineBusy, AT(4));
     assert!(writes.apply(poison, Event::Answered, AT(5)).is_some());
-    assert_eq!(writes.next_ready(), Some(next));
+    assert_eq!(writes.next_ready(false), Some(next));
 }
 
 /// At 2b52556 a write of 999,999 bytes went in a message of 1,000,020, at which the node closes the connection.
@@ -282,7 +282,10 @@ fn a_refusal_holds_everything_until_its_time_or_a_block() {
     writes.block(&[], AT(1));
     // Not before everything of its line is answered.
     writes.end_refusal(AT(1));
-    assert_eq!((writes.ask_again_at(), writes.next_ready()), (None, None));
+    assert_eq!(
+        (writes.ask_again_at(), writes.next_ready(false)),
+        (None, None)
+    );
     writes.hold_until(AT(9));
     writes.apply(two, Event::Full, AT(1));
     writes.end_refusal(AT(9));
@@ -315,7 +318,7 @@ fn account_80_what_an_application_refused_waits_for_a_block_and_not_for_less() {
     writes.hold_for_block(AT(18));
     writes.apply(two, Event::Full, AT(0));
     writes.end_refusal(AT(17));
-    assert_eq!(writes.next_ready(), None);
+    assert_eq!(writes.next_ready(false), None);
     writes.block(&[], AT(17));
     writes.end_refusal(AT(17));
     assert_eq!(send_ready(&mut writes, AT(17)), [1, 2]);
@@ -345,14 +348,17 @@ fn what_comes_behind_a_parked_write_waits_behind_it() {
     let mut writes = writes();
     let first = send(&mut writes, 1, 1);
     let [express, behind] = [2, 3].map(|name| writes.insert(job(name, 1), AT(0)));
-    assert_eq!(writes.position(express), Position::Behind(SLOT));
+    assert_eq!(writes.position(express), Position::Behind(SLOT, 1));
     writes.apply(express, Event::LineBusy, AT(0));
     assert_eq!(writes.position(behind), Position::Blocked);
     writes.apply(behind, Event::LineBusy, AT(0));
     accept(&mut writes, first, AT(1));
-    assert_eq!(writes.next_ready(), Some(express));
+    assert_eq!(writes.next_ready(false), Some(express));
     writes.sent(express, Carrier::Slot(0), AT(1));
-    assert_eq!(writes.position(behind), Position::Behind(Carrier::Slot(0)));
+    assert_eq!(
+        writes.position(behind),
+        Position::Behind(Carrier::Slot(0), 1)
+    );
 }
 
 /// A thing that happens to one of the writes, or to all.
@@ -418,13 +424,13 @@ proptest! {
                     inserted += 1;
                 }
                 Step::Send => {
-                    while let Some(number) = writes.next_ready().or_else(|| writes.next_alone()).or_else(|| unsent.pop_front()) {
+                    while let Some(number) = writes.next_ready(true).or_else(|| unsent.pop_front()) {
                         let is_alone = writes.is_alone(number);
                         let carrier = if is_alone { Carrier::Alone } else { SLOT };
                         let line = writes.job(number).unwrap().connection;
                         match writes.position(number) {
                             Position::Free => {}
-                            Position::Behind(one) if one == carrier && !is_alone => {}
+                            Position::Behind(one, _) if one == carrier && !is_alone => {}
                             _ => {
                                 writes.apply(number, Event::LineBusy, AT(now));
                                 continue;

@@ -7,8 +7,8 @@ use control::Load;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use slab::Slab;
 
-use super::job::{Job, TxHash};
-use super::writes::WriteId;
+use super::table::WriteId;
+use crate::lane::job::{Job, TxHash};
 
 /// What the node was offered, by hash: the writes of each transaction that have not ended, and what is in no block yet.
 ///
@@ -102,6 +102,16 @@ impl Transactions {
     }
 }
 
+impl Sent {
+    fn load(&self) -> Load {
+        Load {
+            txs: 1,
+            bytes: self.bytes.into(),
+            gas: self.gas.unwrap_or(0),
+        }
+    }
+}
+
 impl Known {
     const fn is_over(&self) -> bool {
         self.first.is_none() && self.sent.is_none()
@@ -110,22 +120,37 @@ impl Known {
 
 /// What a block says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Committed {
+pub(crate) struct Committed {
     /// Own transactions in it.
-    pub(super) ours: Load,
+    pub(crate) ours: Load,
     /// Those of them whose gas is known.
-    pub(super) gas_txs: usize,
+    pub(crate) gas_txs: usize,
     /// Own transactions that the node must have dropped: no longer counted.
-    pub(super) overtaken: Vec<TxHash>,
+    pub(crate) overtaken: Vec<TxHash>,
 }
 
 impl Uncommitted {
-    /// The node was offered a write of this transaction.
-    pub(super) fn offered(&mut self, hash: TxHash, write: WriteId) {
-        let first = &mut self.transactions.entry(hash).first;
-        if *first.get_or_insert(write) != write {
+    /// The node was offered a write of this transaction; with `job`, it has it, or may have it. Whether it is the first
+    /// of those that have not ended.
+    pub(super) fn offered(&mut self, hash: TxHash, write: WriteId, job: Option<&Job>) -> bool {
+        let known = self.transactions.entry(hash);
+        let is_first = *known.first.get_or_insert(write) == write;
+        if !is_first {
             self.others.insert((hash, write));
         }
+        if let Some(job) = job {
+            self.added += 1;
+            let sent = Sent {
+                number: self.added,
+                era: self.era,
+                bytes: u32::try_from(job.bytes()).unwrap_or(u32::MAX),
+                gas: job.gas(),
+            };
+            let before = known.sent.replace(sent);
+            self.load =
+                (self.load + sent.load()).less(before.map_or(Load::default(), |one| one.load()));
+        }
+        is_first
     }
 
     /// A write of this transaction has ended.
@@ -147,22 +172,6 @@ impl Uncommitted {
     pub(super) fn writes(&self, hash: &TxHash) -> impl Iterator<Item = WriteId> {
         let first = self.transactions.get(hash).and_then(|known| known.first);
         first.into_iter().chain(others(&self.others, hash))
-    }
-
-    /// The node has this one, or may have it.
-    pub(super) fn add(&mut self, hash: TxHash, job: &Job) {
-        self.remove(&hash);
-        self.added += 1;
-        let sent = Sent {
-            number: self.added,
-            era: self.era,
-            bytes: u32::try_from(job.bytes()).unwrap_or(u32::MAX),
-            gas: job.gas(),
-        };
-        self.transactions.entry(hash).sent = Some(sent);
-        self.load.txs += 1;
-        self.load.bytes += u64::from(sent.bytes);
-        self.load.gas = self.load.gas.saturating_add(sent.gas.unwrap_or(0));
     }
 
     /// The node may have one that cannot be read here. It counts for two blocks with transactions: as long as the window
@@ -195,11 +204,8 @@ impl Uncommitted {
         if known.is_over() {
             self.transactions.remove(hash);
         }
-        let sent = sent?;
-        self.load.txs -= 1;
-        self.load.bytes -= u64::from(sent.bytes);
-        self.load.gas = self.load.gas.saturating_sub(sent.gas.unwrap_or(0));
-        Some(sent)
+        self.load = self.load.less(sent?.load());
+        sent
     }
 
     /// A block of the node that takes the writes.
@@ -208,11 +214,8 @@ impl Uncommitted {
         let mut latest = None;
         for sent in hashes.iter().filter_map(|hash| self.take(hash)) {
             latest = latest.max(Some(sent.era));
-            let ours = &mut committed.ours;
-            ours.txs += 1;
-            ours.bytes += u64::from(sent.bytes);
+            committed.ours = committed.ours + sent.load();
             committed.gas_txs += usize::from(sent.gas.is_some());
-            ours.gas = ours.gas.saturating_add(sent.gas.unwrap_or(0));
         }
         self.era += u32::from(!hashes.is_empty());
         let latest_era = self.era;
@@ -308,10 +311,16 @@ mod tests {
     use super::*;
     use crate::lane::testing::write;
 
+    /// A write is offered, accepted and answered.
+    fn offer(uncommitted: &mut Uncommitted, hash: TxHash, job: &Job) {
+        uncommitted.offered(hash, WriteId::of(0), Some(job));
+        uncommitted.ended(&hash, WriteId::of(0));
+    }
+
     fn add(uncommitted: &mut Uncommitted, name: u8) -> TxHash {
         let job = write(vec![name; 10]);
         let hash = job.hash().unwrap();
-        uncommitted.add(hash, &job);
+        offer(uncommitted, hash, &job);
         hash
     }
 
@@ -347,7 +356,7 @@ mod tests {
         let job = write(vec![1; 10]);
         let mut forgotten = Vec::new();
         for number in 0..2 * MOST {
-            uncommitted.add(name(number), &job);
+            offer(&mut uncommitted, name(number), &job);
             forgotten.append(&mut uncommitted.forget_oldest());
             assert!(uncommitted.load().txs as usize <= MOST);
         }
