@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use rpc::{BroadcastMethod, encode_broadcast};
-use sentinel::jsonrpc::{Call, Classified, JsonLimits, classify, classify_uri};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocket};
+use wire::calls::{Call, Classified, JsonLimits, classify, classify_uri};
 use wire::http::{HeadLimits, HeadReader};
 use wire::ws::{Event, FrameReader, Step, WsLimits, frame};
 

@@ -6,6 +6,7 @@
 //!
 //! Read first: [`listener::serve`], [`page::Page`], [`CommandError`].
 
+pub mod accept;
 pub mod address;
 pub mod command;
 pub mod listener;

@@ -34,6 +34,7 @@ mod profile;
 mod rate;
 mod schedule;
 mod shard;
+mod size;
 
 pub use self::{
     arrivals::Arrivals,
@@ -45,4 +46,5 @@ pub use self::{
     rate::{Rate, SignedRate},
     schedule::Schedule,
     shard::{Due, Shard},
+    size::Size,
 };

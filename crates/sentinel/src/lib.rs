@@ -17,7 +17,6 @@ pub mod command;
 pub mod config;
 pub mod front;
 pub mod identity;
-pub mod jsonrpc;
 pub mod lane;
 pub mod metrics;
 pub mod operator;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use wire::calls::OverLimit;
+
 /// Why a request was not served, and when it makes sense to try again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
@@ -94,5 +96,15 @@ impl Refusal {
     pub const fn maybe_forwarded(mut self) -> Self {
         self.forwarded = Forwarded::Unknown;
         self
+    }
+}
+
+impl From<OverLimit> for Refusal {
+    fn from(over: OverLimit) -> Self {
+        let reason = match over {
+            OverLimit::Depth(_) => Reason::Parse,
+            OverLimit::Batch(_) => Reason::Batch,
+        };
+        Self::new(reason, over.to_string())
     }
 }

@@ -18,7 +18,7 @@ use crate::lane::{Accounts, lane};
 use crate::metrics::RestartedTask;
 use crate::operator::{self, Operator};
 use crate::shared_context::SharedContext;
-use crate::supervise::{Ended, Tasks, keep_running};
+use crate::supervise::{Tasks, keep_running, reason};
 use crate::systemd::{self, NotifyState};
 use crate::upstream::{self, Hub, NodeState, Nodes, Reads};
 
@@ -178,27 +178,22 @@ pub async fn serve(
     let lanes = Lanes::new(config, ledger, (lane.clone(), reads), hub.clone());
     let front = Front::new(lanes, shared_context.clone())?;
     let operator = Operator {
+        shared_context: shared_context.clone(),
         identities: Identities::new(&config.trust)?,
-        config: Arc::clone(config),
-        metrics: Arc::clone(&shared_context.metrics),
-        clock: shared_context.clock,
         lane: lane.clone(),
         nodes,
-        ledger: shared_context.ledger.clone(),
-        front: front.clone(),
         hub,
-        shutdown: shutdown.clone(),
     };
     let (page, explain) = operator_pages(listeners.admin.as_ref());
     let background = Background::start().map_err(ServeError::System)?;
     let watch = background.handle();
-    let mut tasks = Tasks::default();
-    tasks.spawn("the watching of the nodes", &watch, watching.run());
-    tasks.spawn("the subscriptions", &watch, subscribing.run());
+    let mut tasks = Tasks::new();
+    tasks.spawn_on("the watching of the nodes", watching.run(), &watch);
+    tasks.spawn_on("the subscriptions", subscribing.run(), &watch);
     if let Some(listener) = listeners.admin {
         let listener = listener.into_std().map_err(ServeError::System)?;
-        let serving = serve_operator(listener, Arc::new(operator), shared_context.clone());
-        tasks.spawn("the operator's listener", &watch, serving);
+        let serving = serve_operator(listener, Arc::new(operator));
+        tasks.spawn_on("the operator's listener", serving, &watch);
     }
 
     let address = listeners.front.local_addr().map_err(ServeError::System)?;
@@ -212,12 +207,11 @@ pub async fn serve(
         "serving"
     );
     systemd::tell(NotifyState::Ready);
-    let here = Handle::current();
-    tasks.spawn(LANE, &here, pump.run(shutdown.clone()));
-    tasks.spawn(CLIENTS, &here, serve_clients(front, listeners.front));
+    tasks.spawn(LANE, pump.run(shutdown.clone()));
+    tasks.spawn(CLIENTS, serve_clients(front, listeners.front));
     until_told(&mut tasks, &shutdown).await?;
-    while tasks.has_any(&[LANE, CLIENTS]) {
-        tasks.next_end().await;
+    while tasks.contains_key(LANE) || tasks.contains_key(CLIENTS) {
+        tasks.join_next().await;
     }
     drop(ending);
     end_in_time(tasks).await;
@@ -229,8 +223,8 @@ async fn until_told(tasks: &mut Tasks, shutdown: &CancellationToken) -> Result<(
     tokio::select! {
         biased;
         () = shutdown.cancelled() => Ok(()),
-        Some(Ended { name: task, reason }) = tasks.next_end() => {
-            Err(ServeError::Ended { task, reason })
+        Some((task, ended)) = tasks.join_next() => {
+            Err(ServeError::Ended { task, reason: reason(ended.err()) })
         }
     }
 }
@@ -248,7 +242,7 @@ fn operator_pages(listener: Option<&TcpListener>) -> (String, String) {
 
 /// Waits for the tasks in the background, which were told to end.
 async fn end_in_time(mut tasks: Tasks) {
-    let ended = async { while tasks.next_end().await.is_some() {} };
+    let ended = async { while tasks.join_next().await.is_some() {} };
     if timeout(GOODBYE, ended).await.is_err() {
         warn!("the nodes' watchers and the operator's listener were cut off");
     }
@@ -279,12 +273,8 @@ async fn serve_clients(front: Front, listener: TcpListener) {
 }
 
 /// Serves the operator on the runtime that this is called on.
-async fn serve_operator(
-    listener: std::net::TcpListener,
-    operator: Arc<Operator>,
-    shared_context: SharedContext,
-) {
-    let SharedContext { metrics, end, .. } = shared_context;
+async fn serve_operator(listener: std::net::TcpListener, operator: Arc<Operator>) {
+    let SharedContext { metrics, end, .. } = operator.shared_context.clone();
     let (counted, ends) = (Arc::clone(&metrics), end.clone());
     let serve = move || {
         let (metrics, end) = (Arc::clone(&metrics), end.clone());
@@ -338,11 +328,10 @@ mod tests {
 
     #[tokio::test]
     async fn lifecycle_94_a_task_that_ends_before_the_shutdown_ends_the_program() {
-        let here = Handle::current();
         for name in [LANE, CLIENTS] {
-            let (mut tasks, shutdown) = (Tasks::default(), CancellationToken::new());
-            tasks.spawn(name, &here, async { panic!("a fault of the program") });
-            tasks.spawn("another one", &here, pending());
+            let (mut tasks, shutdown) = (Tasks::new(), CancellationToken::new());
+            tasks.spawn(name, async { panic!("a fault of the program") });
+            tasks.spawn("another one", pending());
             let error = until_told(&mut tasks, &shutdown).await.unwrap_err();
             let text = error.to_string();
             assert!(
@@ -350,7 +339,7 @@ mod tests {
                 "{text}"
             );
             // What ends because it was told to is no fault.
-            tasks.spawn(name, &here, async {});
+            tasks.spawn(name, async {});
             shutdown.cancel();
             assert!(until_told(&mut tasks, &shutdown).await.is_ok());
         }

@@ -3,15 +3,14 @@
 //! One that can begin anew is [kept running](keep_running). The end of any other one, by a panic or by itself, is
 //! the end of the program ([`Tasks`]): whoever started it starts it again, whole.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error};
+use tokio_util::task::JoinMap;
+use tracing::error;
 
 use crate::metrics::{Metrics, RestartedTask};
 
@@ -51,51 +50,11 @@ pub(crate) async fn keep_running<F>(
     }
 }
 
-/// Tasks none of which may end before it is told to.
-#[derive(Debug, Default)]
-pub(crate) struct Tasks {
-    tasks: JoinSet<()>,
-    names: HashMap<Id, &'static str>,
-}
+/// Tasks by their names, none of which may end before it is told to.
+pub(crate) type Tasks = JoinMap<&'static str, ()>;
 
-/// A task that has ended.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Ended {
-    pub(crate) name: &'static str,
-    pub(crate) reason: String,
-}
-
-impl Tasks {
-    pub(crate) fn spawn(
-        &mut self,
-        name: &'static str,
-        on: &Handle,
-        task: impl Future<Output = ()> + Send + 'static,
-    ) {
-        let id = self.tasks.spawn_on(task, on).id();
-        self.names.insert(id, name);
-    }
-
-    /// The next task that ends; none when all have.
-    ///
-    /// # Cancel safety
-    /// Nothing is lost when the future is dropped.
-    pub(crate) async fn next_end(&mut self) -> Option<Ended> {
-        let ended = self.tasks.join_next_with_id().await?;
-        let id = ended.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
-        let name = self.names.remove(&id).unwrap_or_default();
-        let reason = reason(ended.err());
-        debug!(task = name, reason, "a task ended");
-        Some(Ended { name, reason })
-    }
-
-    /// Whether a task of one of these names still runs.
-    pub(crate) fn has_any(&self, names: &[&'static str]) -> bool {
-        self.names.values().any(|name| names.contains(name))
-    }
-}
-
-fn reason(error: Option<JoinError>) -> String {
+/// Why a task has ended.
+pub(crate) fn reason(error: Option<JoinError>) -> String {
     error.map_or_else(|| "it returned".to_owned(), |error| error.to_string())
 }
 
@@ -147,16 +106,18 @@ mod tests {
 
     #[tokio::test]
     async fn lifecycle_94_the_end_of_a_task_has_a_name_and_a_reason() {
-        for (panics, reason) in [(false, "it returned"), (true, "panicked")] {
-            let mut tasks = Tasks::default();
-            tasks.spawn("goes on", &Handle::current(), pending());
-            tasks.spawn("ends", &Handle::current(), async move {
+        for (panics, expected) in [(false, "it returned"), (true, "panicked")] {
+            let mut tasks = Tasks::new();
+            tasks.spawn("goes on", pending());
+            tasks.spawn("ends", async move {
                 assert!(!panics, "a task that panics");
             });
-            let ended = tasks.next_end().await.unwrap();
-            assert_eq!(ended.name, "ends");
-            assert!(ended.reason.contains(reason), "{}", ended.reason);
-            assert!(tasks.has_any(&["goes on"]) && !tasks.has_any(&["ends"]));
+            let (name, ended) = tasks.join_next().await.unwrap();
+            let reason = reason(ended.err());
+            assert!(
+                name == "ends" && reason.contains(expected),
+                "{name}: {reason}"
+            );
         }
     }
 }

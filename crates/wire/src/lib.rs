@@ -2,7 +2,7 @@
 //!
 //! One implementation for the senders of `rpc`, the built-in node, the proxy and the sink of the
 //! benches: heads and bodies in [`http`], frames in [`ws`], Go's JSON in [`json`], requests in
-//! [`jsonrpc`], messages of Bitcoin nodes among themselves in [`p2p`]; beside them hex and base64
+//! [`jsonrpc`] and what they ask for in [`calls`], messages of Bitcoin nodes among themselves in [`p2p`]; beside them hex and base64
 //! ([`encoding`]), protobuf ([`proto`]), queries ([`query`]) and dates ([`date`]).
 //!
 //! It is not a client or a server: nothing here owns a socket or reads a clock. Input is refused
@@ -11,6 +11,7 @@
 //!
 //! Read first: [`http::HeadReader`], [`ws::FrameReader`], [`json::Scanner`].
 
+pub mod calls;
 pub mod date;
 pub mod encoding;
 pub mod http;

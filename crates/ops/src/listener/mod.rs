@@ -7,7 +7,6 @@
 mod tests;
 
 use std::convert::Infallible;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,11 +16,12 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
+use tracing::debug;
 
+use crate::accept::Acceptor;
 use crate::page::{self, Page};
 
 /// How much a connection, and all of them, may take.
@@ -59,44 +59,28 @@ where
 {
     let pages = Arc::new(pages);
     let places = Arc::new(Semaphore::new(bounds.connections));
+    let mut acceptor = Acceptor::new(listener);
     let mut connections = JoinSet::new();
     loop {
         // A place first, then a connection.
-        let accepted = tokio::select! {
+        let accepted = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (acceptor.next().await, place)
+        };
+        let ((stream, _), place) = tokio::select! {
             () = shutdown.cancelled() => break,
             Some(_) = connections.join_next() => continue,
-            accepted = accept(&listener, &places) => accepted,
+            accepted = accepted => accepted,
         };
-        match accepted {
-            Ok((stream, place)) => {
-                let serving = connection(stream, bounds, Arc::clone(&pages), shutdown.clone());
-                connections.spawn(async move {
-                    serving.await;
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                warn!(%error, "the operator's listener cannot accept a connection");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
+        let serving = connection(stream, bounds, Arc::clone(&pages), shutdown.clone());
+        connections.spawn(async move {
+            serving.await;
+            drop(place);
+        });
     }
-    drop(listener);
+    drop(acceptor);
     let ended = async { while connections.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(GOODBYE, ended).await;
-}
-
-/// The next connection, once there is a place for it.
-async fn accept(
-    listener: &TcpListener,
-    places: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
-    let place = Arc::clone(places)
-        .acquire_owned()
-        .await
-        .map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, place))
 }
 
 async fn connection<P>(
@@ -134,9 +118,6 @@ async fn connection<P>(
 
 /// How long answers under way are awaited at the end.
 const GOODBYE: Duration = Duration::from_secs(1);
-
-/// After a failed accept (no file descriptors left), so that the loop does not spin.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const MAX_HEADERS: usize = 64;
 const MAX_HEAD_BYTES: usize = 16 << 10;

@@ -12,9 +12,6 @@ pub struct SettingFlags(pub Vec<FlagValue>);
 /// The flag for every key without one of its own.
 const SET: &str = "set";
 
-/// A flag that was removed, and the key that it set: it is answered with what holds instead.
-const REMOVED: (&str, &str) = ("pause-mode", "pause.mode");
-
 impl Args for SettingFlags {
     fn augment_args(command: Command) -> Command {
         let defaults = Config::default();
@@ -25,9 +22,8 @@ impl Args for SettingFlags {
             .help("Any key of the file, e.g. --set limits.batch=20; may be repeated")
             .action(ArgAction::Append)
             .value_parser(assignment);
-        let removed = Arg::new(REMOVED.0).long(REMOVED.0).hide(true);
         let command = command.next_help_heading("Settings");
-        command.args(flags).arg(set).arg(removed)
+        command.args(flags).arg(set)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -86,7 +82,7 @@ impl FromArgMatches for SettingFlags {
             });
         };
         let own = KEYS.iter().filter_map(|key| Some((key.flag?.0, key.name)));
-        for (flag, key) in own.chain([REMOVED]) {
+        for (flag, key) in own {
             if let Some(given) = matches.get_many::<String>(flag) {
                 let texts: Vec<&str> = given.map(String::as_str).collect();
                 add(flag, key, texts.join(","));

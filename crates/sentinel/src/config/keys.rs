@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use control::{MinTxRate, PaceMode, PaceSettings, PauseAction, PauseSettings};
 use fairq::{Network, Weight};
-use pacing::Rate;
+use pacing::{Rate, Size};
 use rpc::Endpoint;
 use tracing::Level;
 
-use super::value::{ABOVE_ZERO, Size, Value, within};
+use super::value::{ABOVE_ZERO, Value, within};
 use super::{AsyncAck, Fixed, WriteOrder};
 
 /// One key of the configuration.

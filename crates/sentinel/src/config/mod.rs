@@ -90,17 +90,12 @@ impl Config {
 
     /// The settings of the break controller.
     pub fn breaks(&self) -> PauseSettings {
-        let Pause {
-            interval,
-            min_tx_rate,
-            length,
-            action,
-        } = self.pause;
+        let pause = &self.pause;
         PauseSettings {
-            interval,
-            min_tx_rate,
-            length,
-            action,
+            interval: pause.interval,
+            min_tx_rate: pause.min_tx_rate,
+            length: pause.length,
+            action: pause.action,
         }
     }
 }

@@ -1,12 +1,9 @@
-//! What is reported of an unknown key: that it was removed, or the similar ones.
+//! What is reported of an unknown key: the similar ones.
 
 use super::keys::{KEYS, sections};
 
 /// What is wrong with a key that does not exist.
 pub(super) fn unknown(name: &str) -> String {
-    if let Some((_, instead)) = REMOVED.iter().find(|(removed, _)| *removed == name) {
-        return format!("{name} was removed: {instead}");
-    }
     format!("unknown key {name}; {}", hint(name))
 }
 
@@ -49,42 +46,6 @@ fn near(unknown: &str) -> Vec<&'static str> {
     near.into_iter().map(|(_, name)| name).collect()
 }
 
-/// Keys that were removed, and what holds instead.
-const REMOVED: [(&str, &str); 29] = [
-    ("upstream.health_interval", "it is 1s"),
-    ("upstream.connect_timeout", "it is 5s"),
-    ("limits.connect_rate_per_client", "it is 500/s"),
-    ("limits.header_bytes", "it is 32KiB"),
-    ("limits.headers", "it is 100"),
-    ("limits.uri_bytes", "it is 16KiB"),
-    ("limits.depth", "it is 64"),
-    ("limits.header_timeout", "it is 10s"),
-    ("limits.body_timeout", "it is 10s"),
-    ("limits.write_timeout", "it is 10s"),
-    ("reads.burst_per_client", "it is 1s"),
-    ("reads.window_bytes", "it is 256KiB"),
-    ("fair.clients_max", "it is 100000"),
-    ("pace.inflight_per_connection", "it is 256"),
-    ("pace.burst", "it is 20ms"),
-    ("pace.mempool_size", "it is learnt from the node"),
-    ("pace.mempool_fill", "it is 0.99"),
-    ("pace.mempool_interval", "it is 500ms"),
-    (
-        "pause.mode",
-        "set pause.interval, pause.min_tx_rate or both",
-    ),
-    ("pause.min_fraction", "use pause.min_tx_rate = \"60%\""),
-    ("pause.min_run", "it is 30s; use pause.interval"),
-    ("pause.max_pause", "it is 30s; use pause.for"),
-    ("pause.drain", "it is 2s"),
-    ("pause.ramp", "the pace bounds what follows a break"),
-    ("pause.jitter", "it is 0.1"),
-    ("ws.ping_interval", "it is 27s"),
-    ("ws.read_timeout", "it is 30s"),
-    ("ws.out_bytes", "it is 1MiB"),
-    ("ws.origins", "use cors.origins"),
-];
-
 /// Further apart than this two keys are different words.
 const MAX_TYPING_ERRORS: usize = 3;
 
@@ -104,13 +65,5 @@ mod tests {
         assert!(hint("limits.timeout").contains("[limits] has connections,"));
         assert!(hint("cache.bytes").contains("did you mean buffer.bytes?"));
         assert!(hint("cache.eviction").contains("the sections are listen, upstream"));
-    }
-
-    #[test]
-    fn a_removed_key_is_answered_with_what_holds_instead() {
-        assert_eq!(unknown("pause.drain"), "pause.drain was removed: it is 2s");
-        assert!(unknown("pause.mode").contains("pause.interval"));
-        let none_is_back = |(name, _): &(&str, _)| KEYS.iter().all(|key| key.name != *name);
-        assert!(REMOVED.iter().all(none_is_back));
     }
 }

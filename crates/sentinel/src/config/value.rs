@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use control::{MinTxRate, PaceMode, PauseAction};
 use fairq::{Network, Weight};
-use pacing::{Nanos, Rate};
+use pacing::{Nanos, Rate, Size};
 use rpc::Endpoint;
 use tracing::Level;
 
@@ -82,7 +82,7 @@ macro_rules! texts {
     )+};
 }
 
-texts! { Rate Endpoint Network String u8 }
+texts! { Rate Size Endpoint Network String u8 }
 
 /// Types with a few values, each of which is a word.
 macro_rules! words {
@@ -149,55 +149,6 @@ impl Value for Duration {
         Nanos::from(*self).to_string()
     }
 }
-
-/// A number of bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Size(pub(super) usize);
-
-impl From<usize> for Size {
-    fn from(bytes: usize) -> Self {
-        Self(bytes)
-    }
-}
-
-impl From<Size> for usize {
-    fn from(size: Size) -> Self {
-        size.0
-    }
-}
-
-impl Value for Size {
-    fn read(text: &str) -> Result<Self, String> {
-        let is_number = |c: char| c.is_ascii_digit() || c == '_';
-        let unit = text.trim_start_matches(is_number);
-        let number = text[..text.len() - unit.len()].replace('_', "");
-        let known = UNITS.iter().find(|(name, _)| *name == unit.trim());
-        let bytes = known.and_then(|(_, bytes)| number.parse::<usize>().ok()?.checked_mul(*bytes));
-        let refusal = || format!("{text:?} is not a size; write for instance 64MiB or 1000000");
-        bytes.map(Self).ok_or_else(refusal)
-    }
-
-    fn text(&self) -> String {
-        let fits = |(name, unit): &&(&str, usize)| {
-            name.ends_with("iB") && self.0 >= *unit && self.0.is_multiple_of(*unit)
-        };
-        match UNITS.iter().rev().find(fits) {
-            Some((name, unit)) => format!("{}{name}", self.0 / unit),
-            None => self.0.to_string(),
-        }
-    }
-}
-
-const UNITS: [(&str, usize); 8] = [
-    ("", 1),
-    ("B", 1),
-    ("kB", 1_000),
-    ("MB", 1_000_000),
-    ("GB", 1_000_000_000),
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-];
 
 impl Value for MinTxRate {
     fn read(text: &str) -> Result<Self, String> {
@@ -292,9 +243,6 @@ mod tests {
 
     #[test]
     fn values_carry_their_units() {
-        assert_eq!(Size::read("64MiB"), Ok(Size(64 << 20)));
-        assert_eq!(Size::read("1_000_000"), Ok(Size(1_000_000)));
-        assert_eq!(Size::read("5 kB"), Ok(Size(5_000)));
         assert_eq!(Duration::read("100s"), Ok(Duration::from_secs(100)));
         let rate = Rate::per_second(2_000).unwrap();
         assert_eq!(Rate::read("2000/s"), Ok(rate));
@@ -309,9 +257,6 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_correct_form() {
-        assert!(refusal::<Size>("64 megs").contains("64MiB"));
-        assert!(refusal::<Size>("99999999999999999999").contains("size"));
-        assert!(refusal::<Size>("").contains("size"));
         assert!(refusal::<Duration>("100").contains("such as 30s"));
         assert!(refusal::<Rate>("fast").contains("such as 1000/s"));
         assert!(refusal::<Rate>("-1").contains("-1"));
@@ -326,20 +271,11 @@ mod tests {
         assert!(refusal::<Vec<Network>>("10.0.0.1/8").contains("10.0.0.0/8"));
     }
 
-    #[test]
-    fn sizes_are_written_in_the_largest_unit_that_fits() {
-        assert_eq!(Size(64 << 20).text(), "64MiB");
-        assert_eq!(Size(1_000_000).text(), "1000000");
-        assert_eq!(Size(0).text(), "0");
-    }
-
     proptest! {
         #[test]
         fn what_is_written_reads_back(
-            bytes: u32, nanos in 0..u64::MAX / 2, micros in 1_u64..10_000_000_000_000, percent in 5_u8..=85
+            nanos in 0..u64::MAX / 2, micros in 1_u64..10_000_000_000_000, percent in 5_u8..=85
         ) {
-            let size = Size(bytes as usize);
-            prop_assert_eq!(Size::read(&size.text()), Ok(size));
             let span = Duration::from_nanos(nanos);
             prop_assert_eq!(Duration::read(&span.text()), Ok(span));
             let rate = Rate::from_micros(micros).unwrap();

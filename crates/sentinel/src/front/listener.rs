@@ -1,18 +1,38 @@
 //! From a listener to connections, and to their end.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use ops::accept::{Accept, Acceptor};
+use socket2::SockRef;
+use tokio::net::TcpListener;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 
 use super::Shared;
-use super::accept::{Accept, Acceptor};
 use super::backend::Backend;
 use super::http::Connection;
 use super::socket::Stream;
 use crate::identity::{Peer, denied};
 use crate::refusal::Refusal;
+
+/// Bytes that a connection's socket takes before it has sent others. The kernel would take megabytes of
+/// each client that reads nothing, in memory that no account here has, and copying them delays everybody;
+/// what is sent and unconfirmed does not count, so a fast client far away is not slowed down.
+const UNSENT_BYTES: u32 = 128 << 10;
+
+/// Sets what connections inherit from their listener (as on Linux all of this), so that it costs no call
+/// for each.
+///
+/// # Errors
+/// The system refuses.
+pub(super) fn prepare(listener: &TcpListener) -> io::Result<()> {
+    let socket = SockRef::from(listener);
+    // Answers are small and complete: waiting for more to send would only delay them.
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_notsent_lowat(UNSENT_BYTES)
+}
 
 /// Serves until told to stop, then until the last connection has ended or the budget is used up.
 /// Returns how many connections were cut off.
@@ -108,5 +128,34 @@ fn note(ended: &Result<(), JoinError>) {
         && error.is_panic()
     {
         tracing::error!(%error, "a connection's task failed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client that reads nothing had megabytes of the kernel's memory, and the time it takes to copy them.
+    #[tokio::test]
+    async fn sharing_71_the_kernel_holds_little_for_who_reads_nothing() {
+        use tokio::io::AsyncWriteExt;
+
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        prepare(&listener).unwrap();
+        let client = tokio::net::TcpSocket::new_v4().unwrap();
+        client.set_recv_buffer_size(4_096).unwrap();
+        let (client, accepted) = tokio::join!(
+            client.connect(listener.local_addr().unwrap()),
+            listener.accept()
+        );
+        let (client, (mut stream, _)) = (client.unwrap(), accepted.unwrap());
+        assert!(stream.nodelay().unwrap());
+        let mut taken = 0;
+        while let Ok(count) = stream.try_write(&[0; 16 << 10]) {
+            taken += count;
+        }
+        assert!((64 << 10..1 << 20).contains(&taken), "{taken} bytes");
+        drop(client);
+        let _ = stream.shutdown().await;
     }
 }

@@ -4,11 +4,10 @@
 //! One task serves one connection. An answer of the write lane is put into the connection's outbox
 //! and written by that task, so nothing is spawned and no channel is crossed for a request.
 //!
-//! [`Front`] is made once and serves any number of listeners. Inside, `accept` and `listener` let
+//! [`Front`] is made once and serves any number of listeners. Inside, `listener` lets
 //! connections in, `socket` keeps their deadlines and what they hold in memory, `http` and
 //! `websocket` speak the two protocols, `backend` is what the lanes look like from here.
 
-mod accept;
 mod backend;
 mod buffer;
 mod http;
@@ -35,10 +34,10 @@ use self::refusals::RefusalLog;
 use crate::budget::{Budget, Ledger};
 use crate::config::Config;
 use crate::identity::Identities;
-use crate::jsonrpc::JsonLimits;
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
 use crate::shared_context::SharedContext;
+use wire::calls::JsonLimits;
 use wire::http::HeadLimits;
 
 /// The clients' side. Clones share it.
@@ -77,20 +76,10 @@ impl Front {
     /// # Cancel safety
     /// Dropping the future cuts all connections off.
     pub async fn serve(&self, listener: TcpListener) -> usize {
-        if let Err(error) = accept::prepare(&listener) {
+        if let Err(error) = listener::prepare(&listener) {
             tracing::warn!(%error, "the listener keeps the system's settings; answers may be slow");
         }
         listener::serve(Arc::clone(&self.0), listener).await
-    }
-
-    /// Connections that are open now.
-    pub fn connections(&self) -> usize {
-        self.0.budget.connections()
-    }
-
-    /// Connections of a client that are open now.
-    pub fn connections_of(&self, client: ClientKey) -> usize {
-        self.0.budget.connections_of(client)
     }
 }
 

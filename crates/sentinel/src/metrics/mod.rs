@@ -32,13 +32,22 @@ pub use labels::{
 
 use crate::refusal::Reason;
 
-/// Defines [`Metrics`] and registers a metric for each of its fields.
+/// Defines [`Metrics`] and registers a metric for each of its fields. Of a family: what counts an event of it, by what,
+/// the field, the metric's name and its help, and the name of its label.
 macro_rules! metrics {
-    ($registry:ident; $($seen:vis $field:ident: $type:ty = $make:expr;)*) => {
+    (
+        $registry:ident;
+        {$(
+            $(#[doc = $about:literal])*
+            $count:ident($by:ident), $family:ident: $name:literal, $help:literal, $label:literal;
+        )*}
+        $($seen:vis $field:ident: $type:ty = $make:expr;)*
+    ) => {
         /// All counters of the program. Shared in an `Arc`; counting is an atomic addition, observing
         /// a duration a short lock.
         #[derive(Debug)]
         pub struct Metrics {
+            $($family: [Counter; $by::ALL.len()],)*
             $($seen $field: $type,)*
             registry: Registry,
             /// Waits by the bounds of `queue_wait`; the last are longer than all.
@@ -53,39 +62,50 @@ macro_rules! metrics {
                 let $registry = &mut registry;
                 let version = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
                 $registry.register("build", "The program", version);
+                $(let $family = family($registry, $name, $help, $label, $by::ALL.map($by::name));)*
                 $(let $field = $make;)*
                 let scraped = Mutex::default();
-                Self { $($field,)* registry, waits: Default::default(), scraped }
+                Self { $($family,)* $($field,)* registry, waits: Default::default(), scraped }
             }
+        }
+
+        impl Metrics {
+            $(
+                $(#[doc = $about])*
+                pub fn $count(&self, by: $by) {
+                    self.$family[by as usize].inc();
+                }
+            )*
         }
     };
 }
 
-metrics! { r;
+metrics! { r; {
+    /// A request, or a connection, was refused.
+    refused(Reason), rejected: "rejected", "Requests refused here", "reason";
+    /// A write ended that had been acknowledged.
+    acknowledged(AckEnd), acknowledged: "acknowledged",
+        "Writes by their end whose clients had been told before that they were taken", "end";
+    /// A node refused, failed or was lost.
+    upstream_error(UpstreamError), upstream_errors: "upstream_errors",
+        "Errors of nodes and on the way to them, those that clients never saw included", "class";
+    /// A write connection was opened again.
+    reconnected(ReconnectCause), reconnects: "reconnects", "Write connections opened again", "cause";
+    /// A task ended by a fault of the program, and begins anew.
+    task_restarted(RestartedTask), task_restarts: "task_restarts",
+        "Tasks that ended by a fault of the program and began anew", "task";
+    /// A break has begun.
+    paused(BreakCause), pauses: "pauses", "Breaks given to nodes", "cause";
+}
     requests: Requests = Requests::register(r);
-    rejected: [Counter; Reason::ALL.len()] =
-        family(r, "rejected", "Requests refused here", "reason", Reason::ALL.map(Reason::name));
-    acknowledged: [Counter; AckEnd::ALL.len()] =
-        family(r, "acknowledged", "Writes by their end whose clients had been told before that they were taken", "end",
-            AckEnd::ALL.map(AckEnd::name));
     queue_wait: Histogram =
         seconds(r, "queue_wait", "Time writes spent in the fair queue", Histogram::new(QUEUE_WAITS));
     overhead: Histogram =
         seconds(r, "proxy_overhead", "Time requests spent here, waiting in the queue and for the node left out",
             Histogram::new(OVERHEADS));
     upstream_requests: UpstreamTimes = UpstreamTimes::register(r);
-    upstream_errors: [Counter; UpstreamError::ALL.len()] =
-        family(r, "upstream_errors", "Errors of nodes and on the way to them, those that clients never saw included",
-            "class", UpstreamError::ALL.map(UpstreamError::name));
     pub(crate) requeued: Counter =
         metric(r, "requeued", "Writes put back into the queue because the node could not take them");
-    reconnects: [Counter; ReconnectCause::ALL.len()] =
-        family(r, "reconnects", "Write connections opened again", "cause", ReconnectCause::ALL.map(ReconnectCause::name));
-    task_restarts: [Counter; RestartedTask::ALL.len()] =
-        family(r, "task_restarts", "Tasks that ended by a fault of the program and began anew", "task",
-            RestartedTask::ALL.map(RestartedTask::name));
-    pauses: [Counter; BreakCause::ALL.len()] =
-        family(r, "pauses", "Breaks given to nodes", "cause", BreakCause::ALL.map(BreakCause::name));
     pub(crate) paused_seconds: Counter<f64, AtomicU64> =
         seconds(r, "paused", "Time nodes were given a break", Counter::default());
     pub(crate) pause_gain: Gauge<f64, AtomicU64> =
@@ -133,16 +153,6 @@ impl Metrics {
         self.requests.count(transport, class, outcome);
     }
 
-    /// A request, or a connection, was refused.
-    pub fn refused(&self, reason: Reason) {
-        self.rejected[reason as usize].inc();
-    }
-
-    /// A write ended that had been acknowledged.
-    pub fn acknowledged(&self, end: AckEnd) {
-        self.acknowledged[end.index()].inc();
-    }
-
     /// A write has left the queue.
     pub fn queue_wait(&self, waited: Nanos) {
         let waited = waited.as_secs_f64();
@@ -159,26 +169,6 @@ impl Metrics {
     /// A node has answered.
     pub fn upstream_request(&self, class: MethodClass, took: Nanos) {
         self.upstream_requests.observe(class, took);
-    }
-
-    /// A node refused, failed or was lost.
-    pub fn upstream_error(&self, class: UpstreamError) {
-        self.upstream_errors[class.index()].inc();
-    }
-
-    /// A task ended by a fault of the program, and begins anew.
-    pub fn task_restarted(&self, task: RestartedTask) {
-        self.task_restarts[task as usize].inc();
-    }
-
-    /// A write connection was opened again.
-    pub fn reconnected(&self, cause: ReconnectCause) {
-        self.reconnects[cause.index()].inc();
-    }
-
-    /// A break has begun.
-    pub fn paused(&self, cause: BreakCause) {
-        self.pauses[cause as usize].inc();
     }
 
     /// The break controller has changed its state.

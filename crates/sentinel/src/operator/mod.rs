@@ -4,6 +4,7 @@
 //! are writers of it. The listener only shows; nothing can be changed through it. It has no authentication and names
 //! clients, so it belongs on loopback or on a network that clients cannot reach.
 
+mod collect;
 mod explain;
 pub mod journal;
 mod overview;
@@ -30,24 +31,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 use wire::query::{Plus, unescape};
 
+pub(crate) use self::collect::Operator;
 pub use self::explain::{ClientView, Explanation, Limit};
 use self::overview::Keeper;
 pub use self::overview::printable;
-pub(crate) use self::snapshot::Operator;
-pub use self::snapshot::{NodeView, Snapshot};
+pub use self::snapshot::{Inspect, NodeView, Snapshot};
 use crate::metrics::Metrics;
-
-/// What the listener shows. Called once per request, so a short lock is fine and a long walk is not.
-pub trait Inspect: Send + Sync + 'static {
-    /// The program at this moment.
-    fn snapshot(&self) -> Snapshot;
-
-    /// The `top` clients with the longest queues, longest first.
-    fn clients(&self, top: usize) -> Vec<ClientView>;
-
-    /// What is known about the client with this address.
-    fn explain(&self, address: IpAddr) -> Explanation;
-}
 
 /// Serves the operator until `shutdown`; then open connections finish the answer they are at.
 ///

@@ -41,9 +41,8 @@ pub(super) struct Overview<'a> {
     /// The gauges that metrics show, under their names here.
     pub(super) now: &'a Gauges,
     pub(super) rates: &'a Rates,
-    /// The page works it out from the metric.
-    #[serde(skip)]
-    pub(super) waited: Waited,
+    /// None where no write left the queue within the last minute.
+    pub(super) waited: Option<Waited>,
     pub(super) totals: Totals<'a>,
     pub(super) history: &'a History,
     pub(super) nodes: &'a [NodeView],
@@ -82,8 +81,8 @@ pub(super) struct Rates {
 }
 
 /// How long the writes had waited that left the queue within the last minute: half of them, and 95 in 100, at most so many
-/// seconds. None where none left, or where that is longer than the longest bound of the metric.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// seconds. None where that is longer than the longest bound of the metric.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Waited {
     pub(super) p50_at_most_seconds: Option<f64>,
     pub(super) p95_at_most_seconds: Option<f64>,
@@ -91,7 +90,7 @@ pub(super) struct Waited {
 
 impl Waited {
     /// From the counts at the begin and at the end of a time.
-    fn between(before: &[u64], after: &[u64]) -> Self {
+    fn between(before: &[u64], after: &[u64]) -> Option<Self> {
         let counts = after.iter().zip(before);
         let counts: Vec<u64> = counts
             .map(|(now, then)| now.saturating_sub(*then))
@@ -104,12 +103,12 @@ impl Waited {
                 seen += count;
                 seen >= wanted
             });
-            QUEUE_WAITS.get(reached?).copied().filter(|_| all > 0)
+            QUEUE_WAITS.get(reached?).copied()
         };
-        Self {
+        (all > 0).then(|| Self {
             p50_at_most_seconds: at_most(50),
             p95_at_most_seconds: at_most(95),
-        }
+        })
     }
 }
 
@@ -234,10 +233,8 @@ impl Keeper {
             counted_in: status.shortage.to_string(),
             now: gauges,
             rates: &self.rates,
-            waited: match (self.waits.front(), self.waits.back()) {
-                (Some(before), Some(after)) => Waited::between(before, after),
-                _ => Waited::default(),
-            },
+            waited: (self.waits.front().zip(self.waits.back()))
+                .and_then(|(before, after)| Waited::between(before, after)),
             totals: Totals {
                 accounts: &status.accounts,
                 counted: &self.last.counted,

@@ -1,23 +1,14 @@
-//! The program at one moment, collected from its parts in one place.
+//! The program at one moment.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
-use control::{Bound, BreakState};
+use control::BreakState;
 use pacing::Nanos;
 use serde::Serialize;
-use tokio_util::sync::CancellationToken;
 
-use super::Inspect;
 use super::explain::{ClientView, Explanation};
-use crate::budget::Ledger;
-use crate::clock::Clock;
-use crate::config::Config;
-use crate::front::Front;
-use crate::identity::Identities;
-use crate::lane::{Lane, Status};
-use crate::metrics::{Counted, Gauges, Metrics};
-use crate::upstream::{ABSENT, Hub, NodeState, Nodes, SILENT};
+use crate::lane::Status;
+use crate::metrics::{Counted, Gauges};
 
 /// The program at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -97,137 +88,21 @@ impl Snapshot {
     }
 }
 
-/// Looks at everything, owns nothing.
-pub(crate) struct Operator {
-    pub(crate) config: Arc<Config>,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) clock: Clock,
-    pub(crate) lane: Lane,
-    pub(crate) nodes: Nodes,
-    pub(crate) ledger: Ledger,
-    pub(crate) identities: Identities,
-    pub(crate) front: Front,
-    pub(crate) hub: Hub,
-    pub(crate) shutdown: CancellationToken,
-}
+/// What the listener shows. Called once per request, so a short lock is fine and a long walk is not.
+pub trait Inspect: Send + Sync + 'static {
+    /// The program at this moment.
+    fn snapshot(&self) -> Snapshot;
 
-impl Operator {
-    /// The gauges of this moment.
-    fn gauges(&self, status: &Status, states: &[NodeState]) -> Gauges {
-        let hub = self.hub.counters();
-        let active = status.node.and_then(|node| states.get(node));
-        Gauges {
-            queue_depth: status.queued,
-            queue_bytes: status.queued_bytes,
-            writes_in_flight: status.in_flight,
-            buffered_bytes: self.ledger.used(),
-            buffer_capacity_bytes: self.ledger.capacity(),
-            connections: self.front.connections(),
-            clients_active: status.backlogged_clients,
-            client_table_entries: status.known_clients,
-            client_evictions: status.evictions,
-            fair_share: status.rate.as_f64() / status.backlogged_clients.max(1) as f64,
-            pace_rate: status.rate.as_f64(),
-            pace_blind: status.blind,
-            committed_tx_rate: status.committed_rate,
-            upstream_mempool_txs: active.map_or(0, |node| node.mempool_txs),
-            upstreams_up: states
-                .iter()
-                .filter(|node| node.up && !node.catching_up)
-                .count(),
-            upstreams: states.len(),
-            commit_waiters: status.commits,
-            retained_bytes: status.retained_bytes,
-            uncommitted_forgotten: status.forgotten,
-            ws_subscriptions: hub.subscriptions,
-            ws_queries: hub.queries,
-            ws_subscribers: hub.links,
-            ws_slow_subscriptions: hub.slow,
-            ws_dropped_events: hub.ended,
-            bound: status.bound,
-            upstream_open: status.connections,
-            upstream_connecting: status.connecting,
-        }
-    }
-}
+    /// The `top` clients with the longest queues, longest first.
+    fn clients(&self, top: usize) -> Vec<ClientView>;
 
-impl Inspect for Operator {
-    fn snapshot(&self) -> Snapshot {
-        let (status, at) = (self.lane.status(), self.clock.now());
-        let states = self.nodes.states();
-        let gauges = self.gauges(&status, &states);
-        let answering = states.iter().any(|node| !node.is_silent_for(ABSENT, at));
-        let nodes = states.into_iter().enumerate().map(|(place, node)| {
-            let bound = (status.node == Some(place)).then_some(status.bound);
-            node_view(node, bound, at)
-        });
-        Snapshot {
-            at,
-            draining: self.shutdown.is_cancelled(),
-            answering,
-            nodes: nodes.collect(),
-            status,
-            gauges,
-            counted: self.metrics.counted(),
-        }
-    }
-
-    fn clients(&self, top: usize) -> Vec<ClientView> {
-        let clients = self.lane.top(top).into_iter();
-        let view = |(client, _)| self.view(client, &self.lane.explain(client));
-        clients.map(view).collect()
-    }
-
-    fn explain(&self, address: IpAddr) -> Explanation {
-        self.explanation(address)
-    }
-}
-
-/// A node and what is known of its answers: by its health, and by the writes under way to it if `bound` is what
-/// holds them back.
-fn node_view(node: NodeState, bound: Option<Bound>, now: Nanos) -> NodeView {
-    let writes_wait = match bound {
-        Some(Bound::NodeSilent { since, .. }) => Some(since),
-        _ => None,
-    };
-    let since = node.unanswered_since.into_iter().chain(writes_wait).min();
-    let silent = since.map(|since| now.saturating_sub(since));
-    let silent = silent.filter(|silent| *silent >= SILENT);
-    NodeView {
-        url: node.endpoint,
-        up: node.up,
-        silent_ms: silent.map(Nanos::as_millis),
-        catching_up: node.catching_up,
-        height: (node.height > 0).then_some(node.height),
-    }
+    /// What is known about the client with this address.
+    fn explain(&self, address: IpAddr) -> Explanation;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_stopped_node_is_seen_after_two_seconds_by_its_health_or_by_its_writes() {
-        let seconds = Nanos::from_secs;
-        let silent_ms = |asked: Option<u64>, writes: Option<u64>, now: u64| {
-            let node = NodeState {
-                up: true,
-                unanswered_since: asked.map(seconds),
-                ..NodeState::default()
-            };
-            let bound = writes.map(|since| Bound::NodeSilent {
-                since: seconds(since),
-                under_way: 8,
-            });
-            node_view(node, bound.or(Some(Bound::Nothing)), seconds(now)).silent_ms
-        };
-        assert_eq!(silent_ms(Some(10), None, 12), Some(2_000));
-        assert_eq!(silent_ms(None, Some(9), 12), Some(3_000));
-        assert_eq!(silent_ms(Some(10), Some(9), 12), Some(3_000));
-        // What it is asked just now, or owes no answer to, is no silence.
-        assert_eq!(silent_ms(Some(11), None, 12), None);
-        assert_eq!(silent_ms(None, None, 12), None);
-    }
 
     fn ready() -> Snapshot {
         Snapshot {

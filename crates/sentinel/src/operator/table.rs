@@ -27,7 +27,7 @@ impl fmt::Display for Lines<'_> {
             "writes/s: in {:.1}, out {:.1}, refused {:.1}, committed {:.1}",
             rates.received, rates.forwarded, rates.refused, now.committed_tx_rate
         )?;
-        writeln!(f, "waiting {}: {}", now.queue_depth, waits(&it.waited))?;
+        writeln!(f, "waiting {}: {}", now.queue_depth, waits(it.waited))?;
         self.clients(f)?;
         self.nodes(f)?;
         let about = "shares are counted in";
@@ -134,19 +134,17 @@ impl Lines<'_> {
     }
 }
 
-fn waits(waited: &Waited) -> String {
-    let time = |seconds: f64| match seconds {
-        ..1.0 => format!("{} ms", seconds * 1e3),
-        _ => format!("{seconds} s"),
+fn waits(waited: Option<Waited>) -> String {
+    let Some(waited) = waited else {
+        return "none left the queue within a minute".to_owned();
     };
-    match (waited.p50_at_most_seconds, waited.p95_at_most_seconds) {
-        (None, None) => "none left the queue within a minute, or only after more than 30 s".into(),
-        (p50, p95) => {
-            let [p50, p95] = [p50, p95]
-                .map(|it| it.map_or("over 30 s".into(), |it| format!("at most {}", time(it))));
-            format!("those that left waited {p50} (p50), {p95} (p95)")
-        }
-    }
+    let [p50, p95] =
+        [waited.p50_at_most_seconds, waited.p95_at_most_seconds].map(|at_most| match at_most {
+            None => "over 30 s".to_owned(),
+            Some(seconds @ ..1.0) => format!("at most {} ms", seconds * 1e3),
+            Some(seconds) => format!("at most {seconds} s"),
+        });
+    format!("those that left waited {p50} (p50), {p95} (p95)")
 }
 
 /// Room for an IPv4 network, and for most of IPv6.

@@ -9,12 +9,17 @@ mod refuse;
 pub use self::refuse::{malformed, refusal_member};
 pub use wire::date::HttpDate;
 
+use compact_str::CompactString;
+
 use crate::refusal::Refusal;
 use wire::http::{
     BodyLength, HttpError, LAST_CHUNK, ResponseHead, Version, write_chunk_end, write_chunk_start,
 };
 use wire::json::write::array;
 use wire::ws::{HandshakeError, write_text_head};
+
+/// The text of an id that waits for its answer; short ones, as most are, need no memory of their own.
+pub type KeptId = CompactString;
 
 /// How an HTTP request wants to be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

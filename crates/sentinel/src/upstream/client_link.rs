@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use fairq::ClientKey;
 use tokio_util::sync::WaitForCancellationFutureOwned;
+use wire::calls::SubscriptionCall;
 use wire::json;
 use wire::json::write::{Int, Text, filled, internal_error};
 use wire::jsonrpc::{Request, RequestFault};
@@ -18,8 +19,8 @@ use super::nodes::NodeIndex;
 use super::questions::{CallKind, Questions};
 use super::reads::Reads;
 use crate::budget::{Ledger, Reservation};
-use crate::jsonrpc::{KeptId, SubscriptionCall};
 use crate::refusal::{Reason, Refusal};
+use crate::respond::KeptId;
 
 /// The way of one client's WebSocket to a node. Dropping it ends what the client has there.
 pub trait RelayLink: Send + Unpin {
@@ -179,7 +180,7 @@ impl ClientLink {
             let text = answer(&id, &internal_error(&fault));
             return self.questions.answered(text, tag);
         }
-        let held = size_of::<Subscription>() + query.len() + canonical.len() + id.heap_bytes();
+        let held = size_of::<Subscription>() + query.len() + canonical.len() + id.len();
         let charge = self.ledger.reserve(held);
         let charge = charge.ok_or_else(Refusal::buffers_full)?;
         let whose = (self.client, &self.ledger);
@@ -223,7 +224,7 @@ impl RelayLink for ClientLink {
             Ok(read) => read,
             Err(fault) => return self.questions.answered(unreadable(&fault), tag),
         };
-        let Some(id) = request.id.as_ref().map(KeptId::from) else {
+        let Some(id) = request.id.as_ref().map(|id| KeptId::from(id.as_str())) else {
             return Err(Refusal::new(
                 Reason::Parse,
                 "a notification is not answered",

@@ -16,8 +16,8 @@ use super::nodes::NodeIndex;
 use super::query::json_headers;
 use super::reads::{ReadRequest, Reads};
 use crate::budget::Ledger;
-use crate::jsonrpc::KeptId;
 use crate::refusal::{Reason, Refusal};
+use crate::respond::KeptId;
 
 /// The questions of one WebSocket. The node answers what comes over one in order, and so do these.
 pub(super) struct Questions {

@@ -1,6 +1,5 @@
 //! What became of a block's transactions.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,13 +13,9 @@ use super::UpstreamError;
 use super::nodes::{NodeIndex, Nodes};
 use super::query::{garbage, result};
 
-/// The results of one block's transactions as the node wrote them.
+/// The results of one block's transactions as the node wrote them: parts of its answer.
 #[derive(Debug)]
-pub struct BlockResults {
-    body: Bytes,
-    /// Where in the body each result is.
-    places: Vec<Range<usize>>,
-}
+pub struct BlockResults(Vec<Bytes>);
 
 impl Nodes {
     /// The results of a block's transactions, charged to the ledger.
@@ -65,7 +60,7 @@ impl Nodes {
         let account = self.ledger().of(client);
         let ask = || async {
             let body = self.node(node).http.ask(("tx", &params), &account).await?;
-            BlockResults::parse_tx(body, height)
+            BlockResults::parse_tx(&body, height)
         };
         ask_again(|text| text.ends_with("not found"), ask).await
     }
@@ -96,40 +91,38 @@ impl BlockResults {
     /// The result of the block's transaction at this place, compact JSON: the node's `tx_result`
     /// of `broadcast_tx_commit`, byte for byte. `None` past the last one.
     pub fn tx_result(&self, place: usize) -> Option<&str> {
-        let range = self.places.get(place)?.clone();
-        let result = std::str::from_utf8(&self.body[range]).ok()?;
+        let result = std::str::from_utf8(self.0.get(place)?).ok()?;
         // Tendermint up to 0.33 leaves out zero values, and `null` is the code 0 of a whole result.
         Some(if result == "null" { "{}" } else { result })
     }
 
     /// Reads the answer to `tx`: the result of one transaction, if it is in the block of this height.
-    fn parse_tx(body: Bytes, height: u64) -> Result<Self, UpstreamError> {
+    fn parse_tx(body: &Bytes, height: u64) -> Result<Self, UpstreamError> {
         #[derive(Deserialize)]
         struct Answer<'a> {
             height: &'a str,
             #[serde(borrow)]
             tx_result: &'a RawValue,
         }
-        let answer: Answer<'_> = result(&body)?;
+        let answer: Answer<'_> = result(body)?;
         if answer.height.parse() != Ok(height) {
             let text = format!("the transaction is indexed in block {}", answer.height);
             return Err(UpstreamError::Refused(text));
         }
-        let places = vec![place(&body, answer.tx_result)];
-        Ok(Self { body, places })
+        Ok(Self(vec![part(body, answer.tx_result)]))
     }
 
     /// Reads the answer to `block_results`: a long one on a thread for blocking work.
     async fn decode(body: Bytes) -> Result<Self, UpstreamError> {
         if body.len() < BLOCKING_BYTES {
-            return Self::parse(body);
+            return Self::parse(&body);
         }
-        let parsed = spawn_blocking(move || Self::parse(body)).await;
+        let parsed = spawn_blocking(move || Self::parse(&body)).await;
         // It fails only by a panic, or when the runtime ends before it began.
         parsed.unwrap_or_else(|error| Err(garbage(&error)))
     }
 
-    fn parse(body: Bytes) -> Result<Self, UpstreamError> {
+    fn parse(body: &Bytes) -> Result<Self, UpstreamError> {
         #[derive(Deserialize)]
         struct Answer<'a> {
             #[serde(borrow, default)]
@@ -143,19 +136,16 @@ impl BlockResults {
             #[serde(borrow, default, rename = "DeliverTx", alias = "deliver_tx")]
             executed: Option<Vec<&'a RawValue>>,
         }
-        let answer: Answer<'_> = result(&body)?;
+        let answer: Answer<'_> = result(body)?;
         let old = answer.results.and_then(|old| old.executed);
         let results = answer.txs_results.or(old).unwrap_or_default();
-        let places = results.into_iter().map(|result| place(&body, result));
-        let places = places.collect();
-        Ok(Self { body, places })
+        let results = results.into_iter().map(|result| part(body, result));
+        Ok(Self(results.collect()))
     }
 }
 
-/// Where a part of the body is in it.
-fn place(body: &Bytes, part: &RawValue) -> Range<usize> {
-    let from = part.get().as_ptr() as usize - body.as_ptr() as usize;
-    from..from + part.get().len()
+fn part(body: &Bytes, part: &RawValue) -> Bytes {
+    body.slice_ref(part.get().as_bytes())
 }
 
 /// So often a node is asked about a block before its refusal counts.
@@ -171,17 +161,17 @@ mod tests {
     #[test]
     fn each_result_is_handed_out_as_it_was_written() {
         let body = r#"{"jsonrpc":"2.0","id":1,"result":{"height":"5","txs_results":[{"code":0,"data":null},{"code":7}],"app_hash":""}}"#;
-        let results = BlockResults::parse(Bytes::from_static(body.as_bytes())).unwrap();
+        let results = BlockResults::parse(&Bytes::from_static(body.as_bytes())).unwrap();
         assert_eq!(results.tx_result(0), Some(r#"{"code":0,"data":null}"#));
         assert_eq!(results.tx_result(1), Some(r#"{"code":7}"#));
-        assert_eq!((results.tx_result(2), results.places.len()), (None, 2));
+        assert_eq!((results.tx_result(2), results.0.len()), (None, 2));
     }
 
     #[test]
     fn a_block_without_transactions_has_no_results() {
         let body = br#"{"jsonrpc":"2.0","id":1,"result":{"height":"5","txs_results":null}}"#;
-        let results = BlockResults::parse(Bytes::from_static(body)).unwrap();
-        assert!(results.places.is_empty());
+        let results = BlockResults::parse(&Bytes::from_static(body)).unwrap();
+        assert!(results.0.is_empty());
     }
 
     #[test]
@@ -195,12 +185,12 @@ mod tests {
                 .parse()
                 .unwrap();
             let body = || Bytes::from_static(recorded.as_bytes());
-            let read = BlockResults::parse_tx(body(), height).unwrap();
+            let read = BlockResults::parse_tx(&body(), height).unwrap();
             let result: serde_json::Value =
                 serde_json::from_str(read.tx_result(0).unwrap()).unwrap();
             assert_eq!(result, answer["result"]["tx_result"], "{}", dialect.version);
             // The same transaction, in another block.
-            assert!(BlockResults::parse_tx(body(), height + 1).is_err());
+            assert!(BlockResults::parse_tx(&body(), height + 1).is_err());
         }
     }
 
@@ -208,7 +198,7 @@ mod tests {
     fn versions_58_the_results_of_every_version_are_read() {
         for dialect in testkit::Dialect::ALL {
             let recorded = dialect.answer("block_results").unwrap().as_bytes();
-            let results = BlockResults::parse(Bytes::from_static(recorded)).unwrap();
+            let results = BlockResults::parse(&Bytes::from_static(recorded)).unwrap();
             for (place, code) in dialect.codes.iter().enumerate() {
                 let result = results.tx_result(place).unwrap();
                 let result: serde_json::Value = serde_json::from_str(result).unwrap();

@@ -57,10 +57,6 @@ fn what_is_not_understood_ends_with_exit_code_2() {
         ("--max-rek 5", "--max-req"),
         ("--max-req fast", "--max-req: fair.max_req:"),
         ("--max-req -5", "-5"),
-        (
-            "--pause-mode off",
-            "--pause-mode: pause.mode was removed: set pause.interval",
-        ),
         ("--set fair.max_rq=5", "did you mean fair.max_req?"),
         ("--set max_req", "KEY=VALUE"),
         ("--max-req 10 --set fair.max_req=20", "set twice"),
@@ -220,19 +216,37 @@ fn explain_75_the_line_at_the_start_says_what_stands_where() {
     running.wait().expect(0);
 }
 
+/// What a new user sees first is no complaint.
 #[test]
-fn an_address_in_use_is_named() {
+fn the_first_line_is_no_warning() {
+    let place = place();
+    let running = place.start(ALONE);
+    running.said("serving address=127.0.0.1:");
+    running.signal(Signal::TERM);
+    let said = running.wait().expect(0).err.clone();
+    let first = said.lines().next().unwrap_or_default();
+    assert!(
+        first.contains(" INFO ") && !first.contains("WARN"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_address_in_use_is_named_and_what_to_do() {
     let place = place();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address: SocketAddr = taken.local_addr().unwrap();
     place
         .run_to_end(&format!("--listen {address} --admin off"))
         .expect(1)
-        .says(&format!("{address} (listen.addr)"));
+        .says(&format!("{address} (listen.addr)"))
+        .says("another program listens there")
+        .says("--listen");
     place
         .run_to_end(&format!("--listen 127.0.0.1:0 --admin {address}"))
         .expect(1)
-        .says("(admin.addr)");
+        .says("(admin.addr)")
+        .says("--admin");
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod corpus;
 mod foreign;
 mod golden;
 mod poison;
+mod real_calls;
 mod restart;
 mod sdk;
 mod service_manager;

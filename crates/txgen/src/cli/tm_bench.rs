@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use pacing::Size;
 use rpc::BroadcastMethod;
 
 /// `txgen tm-bench`
@@ -22,9 +23,9 @@ pub struct TmBenchArgs {
     /// Transactions a second on each connection.
     #[arg(short = 'r', default_value = "1000", value_name = "N")]
     pub rate: NonZeroU32,
-    /// Size of a transaction in bytes.
-    #[arg(short = 's', default_value = "250", value_name = "BYTES")]
-    pub size: usize,
+    /// Size of a transaction: bytes, or with a unit such as 4kB.
+    #[arg(short = 's', default_value = "250", value_name = "SIZE")]
+    pub size: Size,
     /// Which broadcast call carries a transaction.
     #[arg(long, default_value = "async", value_name = "async|sync|commit")]
     pub broadcast_tx_method: BroadcastMethod,

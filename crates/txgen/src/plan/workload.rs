@@ -50,7 +50,7 @@ pub(crate) fn wanted<'a>(
         chosen_seed: settings.seed,
         accounts_seed: settings.accounts_seed,
         planned,
-        size: settings.size,
+        size: settings.size.map(usize::from),
         chain_depth: settings.chain_depth,
         generators: settings.shard.map_or(NonZeroU32::MIN, |part| part.of()),
         built_in: settings.endpoints.is_empty(),

@@ -42,7 +42,10 @@ fn phases_and_settings_are_read() {
     .unwrap();
     assert!(script.campaign.is_none());
     let run = &script.runs[0];
-    assert_eq!((run.settings.size, run.settings.seed), (Some(100), Some(4)));
+    assert_eq!(
+        (run.settings.size, run.settings.seed),
+        (Some(pacing::Size(100)), Some(4))
+    );
     let RequestedLoad::Open {
         schedule: profile, ..
     } = &run.request.load

@@ -88,7 +88,7 @@ mod tests {
         assert_eq!(over(""), format!("{file:?}"));
         let mut changed = file.clone();
         changed.rules.drain_timeout = pacing::Nanos::from_secs(30);
-        changed.size = Some(100);
+        changed.size = Some(pacing::Size(100));
         changed.display.no_tui = true;
         changed.dry_run = true;
         // Also where the value given is the default's.

@@ -15,7 +15,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 pub use harness::Share;
 use harness::{Part, StartAt, text};
 use measure::KeptRows;
-use pacing::{Arrivals, Nanos};
+use pacing::{Arrivals, Nanos, Size};
 use rpc::{BroadcastMethod, Endpoint, Transport};
 use sender::shard::Rules;
 use serde::Deserialize;
@@ -103,9 +103,11 @@ pub struct Settings {
 
     /// Size of a kvstore transaction, from 16 [default: 250]
     ///
-    /// For bigchaindb as in the original's benchmark: characters of text in an asset's data [default: 0, data is null].
-    #[arg(short, long, value_name = "BYTES")]
-    pub size: Option<usize>,
+    /// In bytes, or with a unit: 4kB, 64KiB. For bigchaindb as in the original's benchmark: characters of text in an asset's
+    /// data [default: 0, data is null].
+    #[arg(short, long, value_name = "SIZE")]
+    #[serde(with = "text")]
+    pub size: Option<Size>,
 
     /// Makes transactions and random arrivals repeatable
     #[arg(long)]

@@ -101,7 +101,7 @@ fn conflicts_say_what_where_and_what_to_do() {
         ),
         (
             "[pause]\nmax_pause = \"60s\"",
-            "pause.max_pause was removed: it is 30s",
+            "unknown key pause.max_pause; [pause] has interval",
         ),
         (
             "[pause]\nmin_tx_rate = 3000",

@@ -1,14 +1,12 @@
 //! Batches with writes in them: taken apart, served in order, and answered as the node would.
 //!
-//! The node carries the calls of a batch out one after the other. Here the writes that follow one
-//! another are queued together, the reads that follow one another are forwarded together, and a
-//! group begins when the one before it has its answers.
+//! The node carries the calls of a batch out one after the other, and so does this; writes that follow one
+//! another are queued together.
 
 use std::iter::Peekable;
 
 use bytes::Bytes;
 use rpc::BroadcastMethod;
-use wire::json::write::array;
 
 use super::exchange::{Exchange, Room};
 use super::replies::WholeAnswer;
@@ -25,7 +23,6 @@ use crate::upstream::{Pieces as _, ReadAnswer, ReadRequest};
 
 /// The answers so far.
 struct Answers {
-    /// Each the text of one answer, or of several with commas between them.
     texts: Vec<Vec<u8>>,
     room: Reservation,
 }
@@ -94,16 +91,7 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
                 }
                 self.writes(writes).await.map(|()| None)
             }
-            Element::Read { call, raw } => {
-                let mut reads = vec![(call, raw)];
-                while let Some(next) = elements.next_if(Element::joins_reads) {
-                    if let Element::Read { call, raw } = next {
-                        reads.push((call, raw));
-                    }
-                }
-                self.reads(reads).await
-            }
-            Element::Unusual { call, raw } => self.unusual(call, raw).await,
+            Element::Forward { call, raw } => self.forward(call, raw).await,
             Element::Refused { call, refusal } => {
                 self.exchange.count(&call, OutcomeLabel::Rejected);
                 self.refuse(&call, &refusal);
@@ -158,49 +146,21 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
         Ok(())
     }
 
-    /// Forwards reads together.
-    async fn reads(&mut self, reads: Vec<(CallInfo, Bytes)>) -> GroupEnd {
-        let request = ReadRequest {
-            body: joined(&reads),
-            calls: u32::try_from(reads.len()).unwrap_or(u32::MAX),
-            ..self.request.clone()
-        };
-        let forwarded = self.exchange.forward(MethodClass::Other, request).await?;
-        let forwarded = self.collect(forwarded).await?;
-        let outcome = match &forwarded {
-            Ok(_) => OutcomeLabel::Forwarded,
-            Err(refusal) => OutcomeLabel::of_read(refusal.reason),
-        };
-        for (call, _) in &reads {
-            self.exchange.count(call, outcome);
-        }
-        match forwarded {
-            Ok(answer) => Ok(self.answers.add(answer)),
-            Err(refusal) => {
-                self.exchange.note(&refusal);
-                for (call, _) in &reads {
-                    self.answers.refuse(call, &refusal);
-                }
-                Ok(None)
-            }
-        }
-    }
-
-    /// Forwards a write by itself when its turn has come.
-    async fn unusual(&mut self, call: CallInfo, raw: Bytes) -> GroupEnd {
+    /// Forwards a call by itself.
+    async fn forward(&mut self, call: CallInfo, raw: Bytes) -> GroupEnd {
         let request = ReadRequest {
             body: raw,
             calls: 1,
             ..self.request.clone()
         };
-        let refusal = match self.exchange.pass_in_turn(&call, request).await? {
-            Ok((_permit, answer)) => match self.collect(Ok(answer)).await? {
+        let refusal = match self.exchange.forward_call(&call, request).await? {
+            Ok((_permit, answer)) => match self.collect(answer).await? {
                 Ok(answer) => {
                     self.exchange.count(&call, OutcomeLabel::Forwarded);
                     return Ok(self.answers.add(answer));
                 }
                 Err(refusal) => {
-                    self.exchange.count(&call, OutcomeLabel::Lost);
+                    self.exchange.count(&call, call.outcome(refusal.reason));
                     refusal
                 }
             },
@@ -214,11 +174,10 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
     /// before.
     async fn collect(
         &mut self,
-        answer: Result<ReadAnswer<B::Body>, Refusal>,
+        mut answer: ReadAnswer<B::Body>,
     ) -> Result<Result<WholeAnswer, Refusal>, Ended> {
         let room = &mut self.answers.room;
         let collecting = async move {
-            let mut answer = answer?;
             let mut body = Vec::new();
             while let Some(piece) = answer.body.next().await {
                 let piece = piece?;
@@ -256,21 +215,13 @@ impl Answers {
         self.push(text);
     }
 
-    /// Adds what the node answered to a part of the batch: one object, several, or nothing. There
-    /// are others beside it, since reads alone are not taken apart. An answer of another status than
-    /// 200 is one to the whole batch, and comes back.
+    /// Adds what the node answered to a call. There are others beside it, since reads alone are not taken apart. An
+    /// answer of another status than 200 is one to the whole batch, and comes back.
     fn add(&mut self, answer: WholeAnswer) -> Option<WholeAnswer> {
         if answer.status != OK {
             return Some(answer);
         }
-        let body = answer.body.trim_ascii();
-        let several = body
-            .strip_prefix(b"[")
-            .and_then(|rest| rest.strip_suffix(b"]"));
-        let objects = several.unwrap_or(body);
-        if !objects.is_empty() {
-            self.push(objects.to_vec());
-        }
+        self.push(answer.body.trim_ascii().to_vec());
         None
     }
 
@@ -283,15 +234,3 @@ impl Answers {
 }
 
 const OK: u16 = 200;
-
-/// Calls as the body of one request.
-fn joined(reads: &[(CallInfo, Bytes)]) -> Bytes {
-    match reads {
-        [(_, raw)] => raw.clone(),
-        _ => {
-            let mut body = Vec::new();
-            array(&mut body, reads, |out, (_, raw)| out.extend_from_slice(raw));
-            body.into()
-        }
-    }
-}

@@ -129,8 +129,7 @@ async fn serve<B: Backend, IO: Stream>(
     asked: Asked,
 ) -> Result<Next, Ended> {
     match other {
-        Other::Read(forward) => exchange.read(forward, asked).await,
-        Other::Unusual(forward) => exchange.unusual(forward, asked).await,
+        Other::Forward(forward) => exchange.pass(forward, asked).await,
         Other::Batch(batch) => batch::serve(exchange, batch, asked).await,
         Other::Notifications => Ok(exchange.answer(asked, |answer| answer.nothing())),
         Other::Refuse(call, refusal) => Ok(exchange.reject(&call, &refusal, asked)),

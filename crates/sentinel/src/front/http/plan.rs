@@ -13,11 +13,11 @@ use super::work::{Batch, Broadcast, CallInfo, Element, Forward, Other, Plan};
 use crate::front::Shared;
 use crate::front::backend::Backend;
 use crate::identity::{Identity, denied};
-use crate::jsonrpc::{self, Call, Classified, UriRoute, classify_uri};
 use crate::metrics::MethodClass;
 use crate::refusal::{Reason, Refusal};
 use crate::respond::Asked;
 use crate::upstream::ReadRequest;
+use wire::calls::{self, Call, Classified, UriRoute, classify_uri};
 use wire::http::{Head, HeadView};
 use wire::ws::{HandshakeError, check_handshake};
 
@@ -113,13 +113,13 @@ impl<B: Backend> Parts<'_, B> {
     }
 
     fn by_body(&self) -> Plan {
-        match jsonrpc::classify(self.body, &self.front.json_limits) {
+        match calls::classify(self.body, &self.front.json_limits) {
             Ok(Classified::One(call)) => self.by_call(call),
             Ok(Classified::Batch(elements)) => self.by_elements(elements),
             Ok(Classified::Unparsable) => self.read(CallInfo::post(MethodClass::Other, None), None),
-            Err(refusal) => other(Other::Refuse(
+            Err(over) => other(Other::Refuse(
                 CallInfo::post(MethodClass::Other, None),
-                refusal,
+                over.into(),
             )),
         }
     }
@@ -145,14 +145,14 @@ impl<B: Backend> Parts<'_, B> {
             (Ok(()), Some(tx)) => Plan::Broadcast(Broadcast { call, method, tx }),
             (Ok(()), None) => {
                 let request = self.request(Bytes::copy_from_slice(self.body), None, 1);
-                other(Other::Unusual(Forward { call, request }))
+                other(Other::Forward(Forward { call, request }))
             }
         }
     }
 
     /// A batch is taken apart if a write is in it or a method that is refused; else it goes to the
     /// node as a whole.
-    fn by_elements(&self, elements: Vec<jsonrpc::Element<'_>>) -> Plan {
+    fn by_elements(&self, elements: Vec<calls::Element<'_>>) -> Plan {
         let backend = &self.front.backend;
         let body = Bytes::copy_from_slice(self.body);
         let elements = elements.into_iter().map(|element| {
@@ -167,22 +167,25 @@ impl<B: Backend> Parts<'_, B> {
             let raw = body.slice(place(self.body, element.raw));
             match (backend.check_method(method), element.call) {
                 (Err(refusal), _) => Element::Refused { call, refusal },
-                (Ok(()), Call::Write { method, tx, .. }) => match tx {
-                    Some(tx) => Element::Write { call, method, tx },
-                    None => Element::Unusual { call, raw },
-                },
-                (Ok(()), _) => Element::Read { call, raw },
+                (
+                    Ok(()),
+                    Call::Write {
+                        method,
+                        tx: Some(tx),
+                        ..
+                    },
+                ) => Element::Write { call, method, tx },
+                (Ok(()), _) => Element::Forward { call, raw },
             }
         });
         let elements: Vec<Element> = elements.collect();
-        let reads = elements.iter().filter(|element| element.joins_reads());
-        let is_whole = reads.count() == elements.len();
+        let is_whole = elements.iter().all(Element::is_read);
         let calls = elements.iter().filter(|element| !element.is_notification());
         let calls = u32::try_from(calls.count()).unwrap_or(u32::MAX).max(1);
         let request = self.request(body, None, calls);
         if is_whole {
             let call = CallInfo::post(MethodClass::Other, None);
-            return other(Other::Read(Forward { call, request }));
+            return other(Other::Forward(Forward { call, request }));
         }
         other(Other::Batch(Batch { request, elements }))
     }
@@ -204,7 +207,7 @@ impl<B: Backend> Parts<'_, B> {
 
     fn read(&self, call: CallInfo, method: Option<Box<str>>) -> Plan {
         let request = self.request(Bytes::copy_from_slice(self.body), method, 1);
-        other(Other::Read(Forward { call, request }))
+        other(Other::Forward(Forward { call, request }))
     }
 
     /// The request as the node gets it.

@@ -1,4 +1,4 @@
-//! Reads over HTTP: forwarded, and their answers passed on as they come.
+//! What the node answers over HTTP: forwarded, and the answers passed on as they come.
 
 use std::future::poll_fn;
 use std::task::{Poll, ready};
@@ -13,32 +13,51 @@ use crate::front::backend::Backend;
 use crate::front::socket::{Backlog, Ended, Stream};
 use crate::lane::Permit;
 use crate::metrics::OutcomeLabel;
+use crate::refusal::Refusal;
 use crate::respond::Asked;
-use crate::upstream::{Pieces as _, ReadAnswer};
+use crate::upstream::{Pieces as _, ReadAnswer, ReadRequest};
 use tokio::time::Instant;
 
 impl<B: Backend, IO: Stream> Exchange<B, IO> {
-    /// Serves a read.
-    pub(super) async fn read(&mut self, read: Forward, asked: Asked) -> Result<Next, Ended> {
-        let Forward { call, request } = read;
-        let _held = match self.reserve(&Room::Request(held_bytes(&request))) {
+    /// Serves a request that the node answers.
+    pub(super) async fn pass(&mut self, forward: Forward, asked: Asked) -> Result<Next, Ended> {
+        let Forward { call, request } = forward;
+        // The room of a write is that of its place in the queue.
+        let room = (!call.class.is_write()).then(|| Room::Request(held_bytes(&request)));
+        let _held = match room.map(|room| self.reserve(&room)).transpose() {
             Ok(held) => held,
             Err(refusal) => return Ok(self.reject(&call, &refusal, asked)),
         };
-        match self.forward(call.class, request).await {
-            Ok(Ok(answer)) => {
+        match self.forward_call(&call, request).await? {
+            Ok((permit, answer)) => {
                 self.count(&call, OutcomeLabel::Forwarded);
-                self.stream(&call, answer, asked, None).await
+                self.stream(&call, answer, asked, permit).await
             }
-            Ok(Err(refusal)) => {
-                self.count(&call, OutcomeLabel::of_read(refusal.reason));
-                Ok(self.refuse(&call, &refusal, asked))
-            }
-            Err(ended) => {
-                self.count(&call, OutcomeLabel::Cancelled);
-                Err(ended)
-            }
+            Err(refusal) => Ok(self.refuse(&call, &refusal, asked)),
         }
+    }
+
+    /// Forwards a call: a write when its turn has come, which its permit tells the end of. A refusal is counted, and so
+    /// is a client that hangs up.
+    pub(super) async fn forward_call(
+        &mut self,
+        call: &CallInfo,
+        request: ReadRequest,
+    ) -> Result<Result<(Option<Permit>, ReadAnswer<B::Body>), Refusal>, Ended> {
+        let mut permit = None;
+        if call.class.is_write() {
+            permit = match self.permit(call, &request).await? {
+                Ok(permit) => Some(permit),
+                Err(refusal) => return Ok(Err(refusal)),
+            };
+        }
+        let forwarded = self.forward(call.class, request).await;
+        match &forwarded {
+            Ok(Ok(_)) => {}
+            Ok(Err(refusal)) => self.count(call, call.outcome(refusal.reason)),
+            Err(_) => self.count(call, OutcomeLabel::Cancelled),
+        }
+        Ok(forwarded?.map(|answer| (permit, answer)))
     }
 
     /// Passes an answer on. What the node has is taken as the client takes it and as far as the account

@@ -5,10 +5,9 @@ use hyper::header::{HeaderName, HeaderValue};
 use rpc::BroadcastMethod;
 
 use crate::budget::Held;
-use crate::jsonrpc::KeptId;
-use crate::metrics::{MethodClass, Transport};
-use crate::refusal::Refusal;
-use crate::respond::Form;
+use crate::metrics::{MethodClass, OutcomeLabel, Transport};
+use crate::refusal::{Reason, Refusal};
+use crate::respond::{Form, KeptId};
 use crate::upstream::ReadRequest;
 use wire::jsonrpc::RequestId;
 use wire::ws::HandshakeError;
@@ -36,10 +35,8 @@ pub(super) enum Other {
     Refuse(CallInfo, Refusal),
     /// Nothing but notifications: the node does nothing and answers nothing.
     Notifications,
-    /// To be forwarded.
-    Read(Forward),
-    /// A write that only the node can answer: to be forwarded when its turn has come.
-    Unusual(Forward),
+    /// To be forwarded: a write that only the node can answer when its turn has come, anything else at once.
+    Forward(Forward),
     /// Several calls, writes among them.
     Batch(Batch),
     /// To become a WebSocket, with that key as the answer.
@@ -80,11 +77,8 @@ pub(super) enum Element {
         method: BroadcastMethod,
         tx: Bytes,
     },
-    Unusual {
-        call: CallInfo,
-        raw: Bytes,
-    },
-    Read {
+    /// To be forwarded by itself.
+    Forward {
         call: CallInfo,
         raw: Bytes,
     },
@@ -104,8 +98,13 @@ impl Element {
         matches!(self, Self::Write { .. } | Self::Notification)
     }
 
-    pub(super) const fn joins_reads(&self) -> bool {
-        matches!(self, Self::Read { .. } | Self::Notification)
+    /// Whether the node may have it in a batch with others.
+    pub(super) const fn is_read(&self) -> bool {
+        match self {
+            Self::Forward { call, .. } => !call.class.is_write(),
+            Self::Notification => true,
+            Self::Write { .. } | Self::Refused { .. } => false,
+        }
     }
 }
 
@@ -123,7 +122,7 @@ impl CallInfo {
         Self {
             transport: Transport::Post,
             class,
-            id: id.map(KeptId::from),
+            id: id.map(|id| id.as_str().into()),
         }
     }
 
@@ -132,7 +131,15 @@ impl CallInfo {
         Self {
             transport: Transport::Uri,
             class,
-            id: Some(KeptId::from(&RequestId::NONE)),
+            id: Some(RequestId::NONE.as_str().into()),
+        }
+    }
+
+    /// Its end when it was forwarded and refused for this reason. Of a write the node may have seen it.
+    pub(super) const fn outcome(&self, reason: Reason) -> OutcomeLabel {
+        match self.class.is_write() {
+            true => OutcomeLabel::Lost,
+            false => OutcomeLabel::of_read(reason),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Broadcasts over HTTP: into the write lane, and its answer back.
 
 use super::exchange::{Exchange, Room};
-use super::work::{Broadcast, CallInfo, Forward, Next, held_bytes};
+use super::work::{Broadcast, CallInfo, Next, held_bytes};
 use crate::front::backend::Backend;
 use crate::front::overhead::Overhead;
 use crate::front::queue::WRITE_OVERHEAD;
@@ -10,7 +10,7 @@ use crate::lane::{Permit, WriteAnswer, WriteBody};
 use crate::metrics::OutcomeLabel;
 use crate::refusal::Refusal;
 use crate::respond::Asked;
-use crate::upstream::{ReadAnswer, ReadRequest};
+use crate::upstream::ReadRequest;
 
 impl<B: Backend, IO: Stream> Exchange<B, IO> {
     /// Puts a broadcast in plain form into the lane: whose answer is to be awaited, or how the
@@ -53,32 +53,17 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         Ok(next)
     }
 
-    /// Serves a broadcast that only the node can answer: it is forwarded when its turn comes.
-    pub(super) async fn unusual(&mut self, write: Forward, asked: Asked) -> Result<Next, Ended> {
-        let Forward { call, request } = write;
-        match self.pass_in_turn(&call, request).await? {
-            Ok((permit, answer)) => {
-                self.count(&call, OutcomeLabel::Forwarded);
-                self.stream(&call, answer, asked, Some(permit)).await
-            }
-            Err(refusal) => Ok(self.refuse(&call, &refusal, asked)),
-        }
-    }
-
-    /// Waits for the turn of an unusual write and passes it on. A refusal is counted.
-    pub(super) async fn pass_in_turn(
+    /// The permit for a write that only the node can answer, once its turn has come. A refusal is counted.
+    pub(super) async fn permit(
         &mut self,
         call: &CallInfo,
-        request: ReadRequest,
-    ) -> Result<Result<(Permit, ReadAnswer<B::Body>), Refusal>, Ended> {
-        let room = Room::Request(held_bytes(&request) + WRITE_OVERHEAD);
+        request: &ReadRequest,
+    ) -> Result<Result<Permit, Refusal>, Ended> {
+        let room = Room::Request(held_bytes(request) + WRITE_OVERHEAD);
         let (outcome, refusal) = match self.submit(0, WriteBody::Unusual, &room) {
             Err(refusal) => (OutcomeLabel::Rejected, refusal),
             Ok(()) => match self.one_answer(call).await? {
-                WriteAnswer::Permit(permit) => match self.forward(call.class, request).await? {
-                    Ok(answer) => return Ok(Ok((permit, answer))),
-                    Err(refusal) => (OutcomeLabel::Lost, refusal),
-                },
+                WriteAnswer::Permit(permit) => return Ok(Ok(permit)),
                 WriteAnswer::Refused(refusal) => (OutcomeLabel::of_write(refusal.reason), refusal),
                 // A write without a transaction has no member to answer with.
                 WriteAnswer::Member(_) => return Err(Ended::Closed),

@@ -14,10 +14,10 @@ use crate::front::Shared;
 use crate::front::backend::Backend;
 use crate::front::queue::{Queue, WRITE_OVERHEAD};
 use crate::front::socket::{Socket, Stream};
-use crate::jsonrpc::KeptId;
 use crate::lane::{Delivery, Permit, WriteAnswer, WriteBody};
 use crate::metrics::{MethodClass, OutcomeLabel, Transport};
 use crate::refusal::Refusal;
+use crate::respond::KeptId;
 use crate::respond::{write_ws_answer, write_ws_refused};
 use crate::upstream::{RelayEvent, RelayLink as _, RelayMessage, charged};
 
@@ -117,7 +117,8 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
         id: Option<&KeptId>,
         bytes: usize,
     ) -> Option<Reservation> {
-        let bytes = bytes + WRITE_OVERHEAD + id.map_or(0, KeptId::heap_bytes);
+        let long = id.filter(|id| id.is_heap_allocated());
+        let bytes = bytes + WRITE_OVERHEAD + long.map_or(0, |id| id.len());
         let room = self.socket.ledger().reserve(bytes);
         if room.is_none() {
             self.reject(class, id, &Refusal::buffers_full());

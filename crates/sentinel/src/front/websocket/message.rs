@@ -11,10 +11,11 @@ use super::End;
 use crate::budget::Piece;
 use crate::front::buffer::READ_BYTES;
 use crate::front::socket::{Ended, Socket, Stream};
-use crate::jsonrpc::{Call, Classified, JsonLimits, KeptId, classify_message};
 use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
+use crate::respond::KeptId;
 use crate::upstream::RelayMessage;
+use wire::calls::{Call, Classified, JsonLimits, classify_message};
 
 /// Reads the frames of one client.
 pub(super) struct MessageReader {
@@ -166,7 +167,7 @@ fn act_on_message(text: &[u8], limits: &JsonLimits) -> Act {
     };
     match classify_message(text, limits) {
         Ok(Classified::One(Call::Write { id, method, tx })) => {
-            let id = KeptId::from(&id);
+            let id = KeptId::from(id.as_str());
             match tx {
                 Some(tx) => Act::Write { id, method, tx },
                 None => Act::Unusual {
@@ -178,11 +179,11 @@ fn act_on_message(text: &[u8], limits: &JsonLimits) -> Act {
         }
         Ok(Classified::One(Call::Read { id, method })) => {
             let class = MethodClass::of(&method);
-            ask(class, Some(KeptId::from(&id)), Some(method.into()))
+            ask(class, Some(KeptId::from(id.as_str())), Some(method.into()))
         }
         Ok(Classified::One(Call::Notification)) => Act::Nothing,
         // A batch is nothing that the node reads here: it answers with a parse error.
         Ok(Classified::Batch(_) | Classified::Unparsable) => ask(MethodClass::Other, None, None),
-        Err(refusal) => Act::Refuse(refusal),
+        Err(over) => Act::Refuse(over.into()),
     }
 }

@@ -11,10 +11,10 @@ use super::message::Question;
 use crate::budget::Piece;
 use crate::front::backend::Backend;
 use crate::front::socket::Stream;
-use crate::jsonrpc::KeptId;
 use crate::lane::{Permit, WriteBody};
 use crate::metrics::{MethodClass, OutcomeLabel};
 use crate::refusal::Refusal;
+use crate::respond::KeptId;
 use crate::upstream::RelayMessage;
 
 /// The message that a session is at, if it cannot be carried out at once.

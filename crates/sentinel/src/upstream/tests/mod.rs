@@ -23,9 +23,10 @@ use tokio_util::sync::CancellationToken;
 use super::{ClientLink, Hub, NodeEvent, Nodes, Reads, RelayEvent, RelayLink as _, RelayMessage};
 use crate::budget::Ledger;
 use crate::config::Config;
-use crate::jsonrpc::{Call, Classified, JsonLimits, KeptId, classify_message};
 use crate::refusal::Refusal;
+use crate::respond::KeptId;
 use crate::shared_context::SharedContext;
+use wire::calls::{Call, Classified, JsonLimits, classify_message};
 
 /// The upstream side of a proxy, running.
 pub(super) struct Rig {
@@ -197,9 +198,9 @@ pub(super) fn message(text: &str) -> RelayMessage {
     };
     let (id, method, is_write) = match classify_message(&text, &limits).unwrap() {
         Classified::One(Call::Read { id, method }) => {
-            (Some(KeptId::from(&id)), Some(method.into()), false)
+            (Some(KeptId::from(id.as_str())), Some(method.into()), false)
         }
-        Classified::One(Call::Write { id, .. }) => (Some(KeptId::from(&id)), None, true),
+        Classified::One(Call::Write { id, .. }) => (Some(KeptId::from(id.as_str())), None, true),
         _ => (None, None, false),
     };
     RelayMessage {

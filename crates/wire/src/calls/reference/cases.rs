@@ -90,21 +90,15 @@ fn case_38_depth_is_bounded() {
         Classified::One(Call::Read { .. })
     ));
     for depth in [64, 100_000] {
-        let refusal = classify(nested(depth).as_bytes(), &LIMITS).unwrap_err();
-        assert_eq!(refusal.reason, Reason::Parse);
-        assert!(refusal.detail.contains("64 levels"));
+        let over = classify(nested(depth).as_bytes(), &LIMITS).unwrap_err();
+        assert_eq!(over, OverLimit::Depth(64));
+        assert!(over.to_string().contains("64 levels"));
     }
     let open = "[".repeat(100_000);
-    assert_eq!(
-        classify(open.as_bytes(), &LIMITS).unwrap_err().reason,
-        Reason::Parse
-    );
-    assert_eq!(
-        classify_message(open.as_bytes(), &LIMITS)
-            .unwrap_err()
-            .reason,
-        Reason::Parse
-    );
+    for read in [classify, classify_message] {
+        let over = read(open.as_bytes(), &LIMITS).unwrap_err();
+        assert_eq!(over, OverLimit::Depth(64));
+    }
 }
 
 #[test]
@@ -127,10 +121,10 @@ fn case_39_batches_are_counted_and_judged_by_element() {
         }
     }
     for count in [11, 10_000] {
-        let refusal = classify(batch(count).as_bytes(), &LIMITS).unwrap_err();
-        assert_eq!(refusal.reason, Reason::Batch);
+        let over = classify(batch(count).as_bytes(), &LIMITS).unwrap_err();
+        assert_eq!(over, OverLimit::Batch(10));
         assert_eq!(
-            refusal.detail,
+            over.to_string(),
             "batch request exceeds maximum (10) allowed number of requests"
         );
     }

@@ -1,14 +1,11 @@
-//! What a request asks for, decided exactly as the node would decide it, so that no spelling takes
-//! a broadcast past the write lane.
+//! What a request asks for, decided exactly as a CometBFT node would decide it, so that no spelling takes a broadcast
+//! for something else.
 //!
 //! [`classify`] reads the body of a POST to `/`, [`classify_message`] a WebSocket message and
 //! [`classify_uri`] a request target. The plain forms of a broadcast are decoded here, in one pass;
 //! every other form that the node would execute as a broadcast is a [`Call::Write`] without its
 //! transaction, whose bytes go to the node as they came.
 
-mod id;
-#[cfg(test)]
-mod real_node;
 #[cfg(test)]
 mod reference;
 mod subscriptions;
@@ -17,13 +14,11 @@ mod uri;
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use wire::json::{self, Bracket, Scanner};
-use wire::jsonrpc::{BroadcastMethod, PlainBroadcast, Request, RequestFault, RequestId};
 
-pub use self::id::KeptId;
 pub use self::subscriptions::SubscriptionCall;
 pub use self::uri::{UriRoute, UriTarget, classify_uri};
-use crate::refusal::{Reason, Refusal};
+use crate::json::{self, Bracket, Scanner};
+use crate::jsonrpc::{BroadcastMethod, PlainBroadcast, Request, RequestFault, RequestId};
 
 /// Bounds on what is taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +31,17 @@ pub struct JsonLimits {
 
 /// Deepest nesting that can be allowed.
 pub const MAX_DEPTH: usize = json::MAX_DEPTH;
+
+/// A body or a message that is beyond the limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OverLimit {
+    /// It is nested deeper than so many levels.
+    #[error("JSON is nested deeper than {0} levels")]
+    Depth(usize),
+    /// It is a batch of more than so many elements, in the node's words.
+    #[error("batch request exceeds maximum ({0}) allowed number of requests")]
+    Batch(usize),
+}
 
 /// What a body or a message is.
 #[derive(Debug, PartialEq)]
@@ -61,7 +67,7 @@ pub struct Element<'a> {
 /// One JSON-RPC call.
 #[derive(Debug, PartialEq)]
 pub enum Call<'a> {
-    /// A broadcast: it belongs to the write lane.
+    /// A broadcast.
     Write {
         /// To be echoed.
         id: RequestId<'a>,
@@ -85,9 +91,8 @@ pub enum Call<'a> {
 /// batch an error, and nothing of it is executed.
 ///
 /// # Errors
-/// A refusal for nesting that is too deep ([`Reason::Parse`]) or a batch of too many elements
-/// ([`Reason::Batch`], with the node's own text).
-pub fn classify<'a>(body: &'a [u8], limits: &JsonLimits) -> Result<Classified<'a>, Refusal> {
+/// [`OverLimit`], both kinds.
+pub fn classify<'a>(body: &'a [u8], limits: &JsonLimits) -> Result<Classified<'a>, OverLimit> {
     let read = || -> Result<Classified<'a>, Fault> {
         let mut scanner = scanner(body, limits);
         let classified = if scanner.peek() == Some(b'[') {
@@ -105,11 +110,11 @@ pub fn classify<'a>(body: &'a [u8], limits: &JsonLimits) -> Result<Classified<'a
 /// ignores the rest.
 ///
 /// # Errors
-/// A refusal for nesting that is too deep ([`Reason::Parse`]).
+/// [`OverLimit::Depth`].
 pub fn classify_message<'a>(
     message: &'a [u8],
     limits: &JsonLimits,
-) -> Result<Classified<'a>, Refusal> {
+) -> Result<Classified<'a>, OverLimit> {
     match element(&mut scanner(message, limits)) {
         Ok(element) => Ok(Classified::One(element.call)),
         Err(fault) => fault.judged(limits),
@@ -146,22 +151,12 @@ impl From<RequestFault<'_>> for Fault {
 }
 
 impl Fault {
-    fn judged<'a>(self, limits: &JsonLimits) -> Result<Classified<'a>, Refusal> {
-        let (reason, text) = match self {
+    const fn judged<'a>(self, limits: &JsonLimits) -> Result<Classified<'a>, OverLimit> {
+        Err(match self {
             Self::Unparsable => return Ok(Classified::Unparsable),
-            Self::Depth => (
-                Reason::Parse,
-                format!("JSON is nested deeper than {} levels", limits.depth),
-            ),
-            Self::Batch => (
-                Reason::Batch,
-                format!(
-                    "batch request exceeds maximum ({}) allowed number of requests",
-                    limits.batch
-                ),
-            ),
-        };
-        Err(Refusal::new(reason, text))
+            Self::Depth => OverLimit::Depth(limits.depth),
+            Self::Batch => OverLimit::Batch(limits.batch),
+        })
     }
 }
 

@@ -1,8 +1,8 @@
 //! Calls about subscriptions, as the node reads their parameters: only what is understood here goes
 //! to the node, and only in words of our own.
 
-use wire::json::{self, Kind};
-use wire::jsonrpc::Request;
+use crate::json::{self, Kind};
+use crate::jsonrpc::Request;
 
 /// A call about subscriptions.
 #[derive(Clone, Debug, PartialEq, Eq)]

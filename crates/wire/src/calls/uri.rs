@@ -3,10 +3,10 @@
 
 use std::borrow::Cow;
 
+use crate::encoding::decode_hex;
+use crate::jsonrpc::BroadcastMethod;
+use crate::query::{Plus, pairs, unescape};
 use bytes::Bytes;
-use wire::encoding::decode_hex;
-use wire::jsonrpc::BroadcastMethod;
-use wire::query::{Plus, pairs, unescape};
 
 /// What a request target asks for.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,12 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::yield_now;
 
 /// Where connections come from.
-pub(crate) trait Accept {
+pub trait Accept {
     /// What a connection is.
     type Stream;
 
@@ -25,23 +24,6 @@ impl Accept for TcpListener {
     }
 }
 
-/// Bytes that a connection's socket takes before it has sent others. The kernel would take megabytes of
-/// each client that reads nothing, in memory that no account here has, and copying them delays everybody;
-/// what is sent and unconfirmed does not count, so a fast client far away is not slowed down.
-const UNSENT_BYTES: u32 = 128 << 10;
-
-/// Sets what connections inherit from their listener (as on Linux all of this), so that it costs no call
-/// for each.
-///
-/// # Errors
-/// The system refuses.
-pub(super) fn prepare(listener: &TcpListener) -> io::Result<()> {
-    let socket = SockRef::from(listener);
-    // Answers are small and complete: waiting for more to send would only delay them.
-    socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_notsent_lowat(UNSENT_BYTES)
-}
-
 /// The shortest time after which a listener out of resources is asked again.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// The longest.
@@ -51,7 +33,7 @@ const AT_ONCE: usize = 4;
 
 /// Accepts connections, and pauses while the process or the machine is out of a resource.
 #[derive(Debug)]
-pub(crate) struct Acceptor<A> {
+pub struct Acceptor<A> {
     from: A,
     pause: Option<Duration>,
     /// Connections taken since others had their turn.
@@ -59,7 +41,8 @@ pub(crate) struct Acceptor<A> {
 }
 
 impl<A: Accept> Acceptor<A> {
-    pub(crate) const fn new(from: A) -> Self {
+    /// Nothing accepted yet.
+    pub const fn new(from: A) -> Self {
         Self {
             from,
             pause: None,
@@ -71,7 +54,7 @@ impl<A: Accept> Acceptor<A> {
     ///
     /// # Cancel safety
     /// No connection is lost when the future is dropped.
-    pub(crate) async fn next(&mut self) -> (A::Stream, SocketAddr) {
+    pub async fn next(&mut self) -> (A::Stream, SocketAddr) {
         if self.taken >= AT_ONCE {
             yield_now().await;
             self.taken = 0;
@@ -172,30 +155,6 @@ mod tests {
         for (number, burst) in before.chunks(AT_ONCE).enumerate() {
             assert_eq!(burst, [number; AT_ONCE]);
         }
-    }
-
-    /// A client that reads nothing had megabytes of the kernel's memory, and the time it takes to copy them.
-    #[tokio::test]
-    async fn sharing_71_the_kernel_holds_little_for_who_reads_nothing() {
-        use tokio::io::AsyncWriteExt;
-
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        prepare(&listener).unwrap();
-        let client = tokio::net::TcpSocket::new_v4().unwrap();
-        client.set_recv_buffer_size(4_096).unwrap();
-        let (client, accepted) = tokio::join!(
-            client.connect(listener.local_addr().unwrap()),
-            listener.accept()
-        );
-        let (client, (mut stream, _)) = (client.unwrap(), accepted.unwrap());
-        assert!(stream.nodelay().unwrap());
-        let mut taken = 0;
-        while let Ok(count) = stream.try_write(&[0; 16 << 10]) {
-            taken += count;
-        }
-        assert!((64 << 10..1 << 20).contains(&taken), "{taken} bytes");
-        drop(client);
-        let _ = stream.shutdown().await;
     }
 
     fn emfile() -> io::Error {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use testkit::{CometBft, CometOptions, Http};
 
-use super::*;
+use wire::calls::{Call, Classified, JsonLimits, UriRoute, classify, classify_uri};
 
 const LIMITS: JsonLimits = JsonLimits {
     depth: 64,
