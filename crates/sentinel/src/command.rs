@@ -172,10 +172,13 @@ async fn until_signal(config: Config) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The signals that ask for the end.
+/// The signals that ask for the end. A terminal that is closed sends SIGHUP; to a service it is sent for settings to be
+/// read again, which are read at the start only.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
+    has_terminal: bool,
 }
 
 impl Signals {
@@ -183,14 +186,24 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+            has_terminal: io::stderr().is_terminal(),
         })
     }
 
     /// The name of the next one. Nothing is lost when the future is dropped.
     async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.hangup.recv() => {
+                    if self.has_terminal {
+                        return "SIGHUP";
+                    }
+                    warn!("SIGHUP changes nothing: settings are read at the start; restart to apply others");
+                }
+            }
         }
     }
 }

@@ -199,6 +199,20 @@ fn a_signal_ends_it_cleanly() {
     }
 }
 
+/// It ended the program without its drain: every acknowledged write that waited was lost.
+#[test]
+fn a_hangup_ends_no_service() {
+    let place = place();
+    let running = place.start(ALONE);
+    running.said("serving address=127.0.0.1:");
+    for _ in 0..2 {
+        running.signal(Signal::HUP);
+        running.said("SIGHUP changes nothing");
+    }
+    running.signal(Signal::TERM);
+    running.wait().expect(0).says("ended");
+}
+
 #[test]
 fn explain_75_the_line_at_the_start_says_what_stands_where() {
     let place = place();
