@@ -27,8 +27,7 @@ use rpc::{ClientError, ClientOptions, Endpoint, Mempool, Message};
 use serde::{Deserialize, Serialize};
 
 pub use self::node::{
-    BigchaindbAbout, BigchaindbClient, EventFollowerWorker, bigchaindb_transactions_path,
-    follow_bigchaindb,
+    BigchaindbAbout, BigchaindbClient, EventSource, bigchaindb_transactions_path, follow_bigchaindb,
 };
 pub use self::workload::{
     BigchainWorkload, CREATE, Chains, Content, Metadata, TRANSFER, bigchain_id,

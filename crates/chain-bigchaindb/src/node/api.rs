@@ -119,13 +119,14 @@ impl BigchaindbClient {
         }
     }
 
-    /// The height of the newest block; 0 when there is none yet. It asks for some 2 log2(height)
-    /// blocks, because the API has no other way.
+    /// The height of the newest block; 0 when there is none yet. It asks for two blocks when the newest is still the
+    /// one that is `known`, and else for some 2 log2(height), because the API has no other way.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn newest_height(&self) -> Result<u64, ClientError> {
-        let (mut low, mut step) = (0, 1);
+    pub async fn newest_height(&self, known: u64) -> Result<u64, ClientError> {
+        let has_known = known > 0 && self.block(known).await?.is_some();
+        let (mut low, mut step) = (if has_known { known } else { 0 }, 1);
         // The blocks of a server that has thrown old ones away end the first search too early, so
         // one that keeps only the last N is recognised from N on.
         while self.block(low + step).await?.is_some() {

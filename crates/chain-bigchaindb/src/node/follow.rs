@@ -1,70 +1,44 @@
-//! What is committed, from the event stream.
+//! What is committed, from the event stream and, where events may be missing, from the API.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use pacing::Nanos;
 use serde::Deserialize;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::api::{BigchaindbClient, id};
-use super::gather::{Gathered, Gatherer};
+use super::gather::{Gatherer, Told};
 use rpc::{
-    Backoff, ClientError, ConnectionError, ConnectionOptions, Endpoint, FollowError, FollowEvent,
-    FollowOptions, FollowedBlock, Follower, Query, TaskConnection, check_trust, finished,
+    BlockAnswer, BlockSource, ChainStatus, ClientError, ConnectionOptions, Endpoint, FollowOptions,
+    FollowedBlock, Follower, FollowerWorker, Loss, Query, Question, Reconnecting, SourceBlock,
+    SourceEvent, TaskConnection, check_trust, finished,
 };
 
-/// The side of a follower of events that works; see [`follow_bigchaindb`].
-pub struct EventFollowerWorker<C> {
+/// A BigchainDB server as a source of blocks.
+pub struct EventSource {
     client: BigchaindbClient,
-    events: Endpoint,
-    options: FollowOptions,
-    clock: C,
-    sender: mpsc::Sender<FollowEvent>,
-    shutdown: CancellationToken,
+    stream: Reconnecting,
     gatherer: Gatherer,
-    outbox: VecDeque<FollowEvent>,
-    watermark: Nanos,
-    last_observed: Nanos,
-    backoff: Backoff,
-    /// Whether events may have been lost since the last block delivered.
-    broken: bool,
-    /// Blocks that are looked up, one after the other. Events are taken and stamped meanwhile.
-    lookup: Option<Query<LookedUp>>,
-    /// Events that came while the blocks before them were looked up after a broken stream.
-    early: VecDeque<(Event, Nanos)>,
+    /// How long the events of a block that have come are waited for to be confirmed.
+    patience: Duration,
+    /// The highest block that the server is known to have.
+    latest: u64,
+    is_open: bool,
+    status: Option<Query<Result<u64, ClientError>>>,
+    /// The block that the worker waits for.
+    wanted: Option<u64>,
+    lookup: Option<Query<Result<Found, ClientError>>>,
+    /// When `wanted` is given as its events told, if some have come.
+    give_up_at: Instant,
 }
 
-/// A height, and what the query for it came to.
-type LookedUp = (u64, Result<Found, ClientError>);
-
-/// What a look-up found.
+/// What the API has of a block.
 enum Found {
-    /// The ids of a block.
-    Block(Vec<[u8; 32]>),
-    /// There is no block of this height yet.
-    NotYet,
-    /// The blocks end below what was told of: how far the server has come.
-    Shorter { latest: u64 },
-}
-
-/// Why a stream is left.
-enum Left {
-    /// For good: nobody listens any more, or the chain is another.
-    End,
-    /// It broke, for this reason.
-    Lost(String),
-}
-
-enum Step {
-    Read(Vec<Result<Event, String>>, Option<ConnectionError>),
-    Sent,
-    Found(u64, Result<Found, ClientError>),
-    Tick,
-    Quiet,
-    End,
+    /// Its height and its ids.
+    Block(u64, Vec<[u8; 32]>),
+    /// Nothing: the newest block is this one.
+    Absent(u64),
 }
 
 #[derive(Deserialize)]
@@ -74,16 +48,14 @@ struct Event {
     transaction_id: [u8; 32],
 }
 
-/// Prepares to follow the commits of a BigchainDB server: the blocks that come after the worker runs
-/// ([`EventFollowerWorker::run`]), each with the ids of its valid transactions as hashes.
+/// Prepares to follow the commits of a BigchainDB server. Nothing happens until the caller runs the worker
+/// ([`FollowerWorker::run`]).
 ///
-/// A block is observed when its first event comes. It is delivered when an event of a higher block
-/// comes, or when [`FollowOptions::quiet_interval`] passed without events: then, and after a broken
-/// stream, blocks are looked up, so events that were lost are found again. A server that leaves the
-/// question unanswered for four such intervals holds nothing back: then the block is what its events
-/// told. The API knows neither
-/// header times nor sizes nor refused transactions: those stay empty. `next` of
-/// [`FollowEvent::Connected`] is 0 before the first block.
+/// A block is observed when its first event comes, and its content is that of its events once one of a higher block
+/// comes. Blocks whose events may be incomplete are asked for: those that the server had when the stream was opened,
+/// and those after which no event came for [`FollowOptions::quiet_interval`]. When such a question about a block
+/// whose events have come stays unanswered for four more intervals, the block is what its events told. The API knows
+/// neither header times nor sizes nor refused transactions: those stay empty.
 ///
 /// # Errors
 /// [`ClientError::Setup`] when TLS is needed and cannot be set up.
@@ -93,317 +65,232 @@ pub fn follow_bigchaindb<C>(
     options: FollowOptions,
     clock: C,
     shutdown: CancellationToken,
-) -> Result<(Follower, EventFollowerWorker<C>), ClientError>
+) -> Result<(Follower, FollowerWorker<EventSource, C>), ClientError>
 where
     C: Fn() -> Nanos + Send,
 {
-    check_trust(events, &options.trust)?;
-    let (sender, receiver) = mpsc::channel(options.events.max(1));
-    let worker = EventFollowerWorker {
-        client: BigchaindbClient::new(api, &options.client())?,
-        events: events.clone(),
-        backoff: Backoff::new(options.max_backoff),
-        options,
-        clock,
-        sender,
-        shutdown,
-        gatherer: Gatherer::default(),
-        outbox: VecDeque::new(),
-        watermark: Nanos::ZERO,
-        last_observed: Nanos::ZERO,
-        broken: false,
-        lookup: None,
-        early: VecDeque::new(),
-    };
-    Ok((Follower::new(receiver), worker))
+    let source = EventSource::new(api, events, &options)?;
+    Ok(FollowerWorker::new(source, options, clock, shutdown))
 }
 
-impl<C: Fn() -> Nanos + Send> EventFollowerWorker<C> {
-    /// Works until shutdown, until the [`Follower`] is dropped, or until it cannot go on.
-    ///
-    /// # Cancel safety
-    /// Dropping the future ends the follower; events that were not handed over are lost.
-    pub async fn run(mut self) {
-        let shutdown = self.shutdown.clone();
-        let work = async {
-            while let Left::Lost(reason) = self.follow_one_stream().await {
-                if !std::mem::replace(&mut self.broken, true) {
-                    self.tell(FollowEvent::Disconnected {
-                        reason,
-                        closed: true,
-                        unread: false,
-                    });
-                    if self.hand_over().await.is_err() {
-                        return;
-                    }
-                }
-                tokio::time::sleep(self.backoff.pause()).await;
+impl BlockSource for EventSource {
+    fn ask(&mut self, question: Question) {
+        match question {
+            Question::Status(_) => self.ask_status(),
+            Question::Block(height) => {
+                self.wanted = Some(height);
+                self.give_up_at = Instant::now() + self.patience;
             }
-            let _ = self.hand_over().await;
-        };
-        tokio::select! {
-            biased;
-            () = shutdown.cancelled() => {}
-            () = work => {}
         }
     }
 
-    async fn follow_one_stream(&mut self) -> Left {
-        let mut stream = match self.connect().await {
-            Ok(stream) => stream,
-            Err(reason) => return Left::Lost(reason),
-        };
-        self.early.clear();
-        self.lookup = None;
-        if self.broken {
-            self.look_up();
-        }
-        self.backoff.reset();
-        self.tell(FollowEvent::Connected {
-            next: self.gatherer.next().unwrap_or(0),
-            subscribed: true,
-        });
-        self.listen(&mut stream).await
-    }
-
-    async fn connect(&mut self) -> Result<TaskConnection, String> {
-        let options = ConnectionOptions {
-            max_message_bytes: MAX_EVENT_BYTES,
-            trust: self.options.trust.clone(),
-            ..Default::default()
-        };
-        match timeout(CONNECT_LIMIT, TaskConnection::open(&self.events, &options)).await {
-            Ok(Ok(stream)) => Ok(stream),
-            Ok(Err(error)) => Err(format!(
-                "the events at {} are unavailable: {error}",
-                self.events
-            )),
-            Err(_) => Err(format!("the events at {} give no answer", self.events)),
-        }
-    }
-
-    async fn listen(&mut self, stream: &mut TaskConnection) -> Left {
-        let mut ticks = interval(self.options.watermark_interval);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut quiet_at = Instant::now() + self.options.quiet_interval;
-        let mut unanswered = 0;
+    async fn next(&mut self) -> SourceEvent {
         loop {
-            let step = tokio::select! {
+            let told = self
+                .wanted
+                .map(|height| (height, self.gatherer.told(height)));
+            let has_begun = matches!(told, Some((_, Told::Begun)));
+            match told {
+                Some((height, Told::Whole(ids))) => return self.give(height, ids),
+                Some((height, Told::Unknown)) if self.lookup.is_none() => self.look_up(height),
+                _ => {}
+            }
+            let has_room = self.gatherer.ids() < MAX_IDS;
+            tokio::select! {
                 biased;
-                () = self.sender.closed() => Step::End,
-                permit = self.sender.reserve(), if !self.outbox.is_empty() => {
-                    if let (Ok(permit), Some(event)) = (permit, self.outbox.pop_front()) {
-                        permit.send(event);
-                    }
-                    Step::Sent
+                event = listen(&mut self.stream, &mut self.gatherer), if has_room => {
+                    self.on_stream(&event);
+                    return event;
                 }
-                (events, error) = read(stream), if self.has_room() => {
-                    Step::Read(events, error)
+                status = finished(&mut self.status) => {
+                    return SourceEvent::Status(self.on_status(status, has_begun));
                 }
-                (height, found) = finished(&mut self.lookup), if self.has_room() => {
-                    Step::Found(height, found)
-                }
-                _ = ticks.tick() => Step::Tick,
-                () = sleep_until(quiet_at) => Step::Quiet,
-            };
-            match step {
-                Step::End => return Left::End,
-                Step::Sent => {}
-                Step::Tick => self.give_watermark(),
-                Step::Read(events, error) => {
-                    for event in events {
-                        if let Err(reason) = event.map(|event| self.on_event(event)) {
-                            return Left::Lost(reason);
-                        }
-                    }
-                    if let Some(error) = error {
-                        return Left::Lost(format!("the event stream ended: {error}"));
-                    }
-                    // What a broken stream has left to look up does not wait for silence.
-                    if !self.broken {
-                        quiet_at = Instant::now() + self.options.quiet_interval;
+                found = finished(&mut self.lookup) => {
+                    if let Some(event) = self.on_found(found, has_begun) {
+                        return event;
                     }
                 }
-                Step::Found(height, found) => {
-                    unanswered = 0;
-                    if found.is_err() {
-                        quiet_at = Instant::now() + self.backoff.pause();
+                () = sleep_until(self.give_up_at), if has_begun => {
+                    if let Some((height, _)) = told {
+                        let ids = self.gatherer.close();
+                        return self.give(height, ids);
                     }
-                    if let Some(left) = self.on_found(height, found) {
-                        return left;
-                    }
-                }
-                Step::Quiet => {
-                    if self.lookup.is_none() {
-                        self.look_up();
-                    } else {
-                        unanswered += 1;
-                    }
-                    if unanswered == PATIENCE && !self.broken {
-                        let block = self.gatherer.close();
-                        block.into_iter().for_each(|block| self.deliver(block));
-                    }
-                    quiet_at = Instant::now() + self.options.quiet_interval;
                 }
             }
         }
     }
+}
 
-    fn on_event(&mut self, event: Event) {
-        let now = (self.clock)();
-        match self.broken {
-            true => self.early.push_back((event, now)),
-            false => self.gather(&event, now),
+impl EventSource {
+    /// A source that connects when it is listened to; see [`follow_bigchaindb`].
+    ///
+    /// # Errors
+    /// [`ClientError::Setup`] when TLS is needed and cannot be set up.
+    pub fn new(
+        api: &Endpoint,
+        events: &Endpoint,
+        options: &FollowOptions,
+    ) -> Result<Self, ClientError> {
+        check_trust(events, &options.trust)?;
+        let (events, connection) = (
+            events.clone(),
+            ConnectionOptions {
+                max_message_bytes: MAX_EVENT_BYTES,
+                trust: options.trust.clone(),
+                ..Default::default()
+            },
+        );
+        let connect = move || connect(events.clone(), connection.clone());
+        Ok(Self {
+            client: BigchaindbClient::new(api, &options.client())?,
+            stream: Reconnecting::new(options.max_backoff, connect),
+            gatherer: Gatherer::default(),
+            patience: options.quiet_interval * (1 + PATIENCE),
+            latest: 0,
+            is_open: false,
+            status: None,
+            wanted: None,
+            lookup: None,
+            give_up_at: Instant::now(),
+        })
+    }
+
+    fn ask_status(&mut self) {
+        let (client, known) = (self.client.clone(), self.latest);
+        self.status = Some(Box::pin(async move { client.newest_height(known).await }));
+    }
+
+    fn look_up(&mut self, height: u64) {
+        let (client, known) = (self.client.clone(), self.latest);
+        self.lookup = Some(Box::pin(async move {
+            match client.block(height).await? {
+                Some(ids) => Ok(Found::Block(height, ids)),
+                None => Ok(Found::Absent(client.newest_height(known).await?)),
+            }
+        }));
+    }
+
+    fn on_stream(&mut self, event: &SourceEvent) {
+        match event {
+            SourceEvent::Open => {
+                self.is_open = true;
+                // Only an answer to a later question says what the stream may have missed.
+                if self.status.is_some() {
+                    self.ask_status();
+                }
+            }
+            SourceEvent::Height(height) => {
+                self.latest = self.latest.max(*height);
+                self.give_up_at = Instant::now() + self.patience;
+            }
+            SourceEvent::Lost(_) => {
+                self.is_open = false;
+                self.gatherer.clear();
+            }
+            _ => {}
         }
     }
 
-    fn gather(&mut self, event: &Event, now: Nanos) {
-        for block in self.gatherer.event(event.height, event.transaction_id, now) {
-            self.deliver(block);
+    fn on_status(
+        &mut self,
+        answer: Result<u64, ClientError>,
+        has_begun: bool,
+    ) -> Result<ChainStatus, Loss> {
+        match answer {
+            Ok(newest) => {
+                if self.is_open {
+                    self.gatherer.opened_at(newest);
+                }
+                if let Some(height) = self.wanted.filter(|_| has_begun && self.lookup.is_none()) {
+                    self.look_up(height);
+                }
+                self.latest = self.latest.max(newest);
+                Ok(status(newest))
+            }
+            // The stream tells of every block as long as it is not broken.
+            Err(_) if self.gatherer.is_whole() => Ok(status(self.latest)),
+            Err(error) => Err(Loss::of(&error)),
         }
     }
 
-    /// Asks for the next block, if one is known; without one, after a broken stream, for the newest:
-    /// whatever comes after it is ours.
-    fn look_up(&mut self) {
-        let client = self.client.clone();
-        let next = self.gatherer.next();
-        let broken = self.broken;
-        self.lookup = match next {
-            Some(height) => Some(Box::pin(async move {
-                (height, look_up(&client, height, broken).await)
-            })),
-            None if broken => Some(Box::pin(async move {
-                let latest = client.newest_height().await;
-                (0, latest.map(|latest| Found::Shorter { latest }))
-            })),
-            None => None,
+    /// The answer to tell; nothing while the events of the block may still tell it.
+    fn on_found(
+        &mut self,
+        found: Result<Found, ClientError>,
+        has_begun: bool,
+    ) -> Option<SourceEvent> {
+        let answer = match found {
+            Ok(Found::Block(height, ids)) => return Some(self.give(height, ids)),
+            _ if has_begun => return None,
+            Ok(Found::Absent(newest)) => BlockAnswer::Absent(status(newest), "no block".to_owned()),
+            Err(error) => BlockAnswer::Unknown(Loss::of_block(&error)),
         };
+        self.wanted = None;
+        Some(SourceEvent::Block(answer))
     }
 
-    /// Takes in what a look-up found; it goes on until there is no further block.
-    fn on_found(&mut self, height: u64, found: Result<Found, ClientError>) -> Option<Left> {
-        match found {
-            // What events have told of meanwhile needs no look-up.
-            Ok(Found::Block(ids)) if self.gatherer.next() == Some(height) => {
-                let told = self.early.iter().find(|(event, _)| event.height >= height);
-                let now = told.map_or_else(|| (self.clock)(), |(_, at)| *at);
-                let block = self.gatherer.looked_up(height, ids, now);
-                self.deliver(block);
-                self.look_up();
-                return None;
-            }
-            Ok(Found::Shorter { latest }) if height > 0 => {
-                let known = height - 1;
-                self.tell(FollowEvent::Failed(FollowError::WentBack { known, latest }));
-                return Some(Left::End);
-            }
-            // 0 when old blocks are gone and nothing can be said.
-            Ok(Found::Shorter { latest }) if latest > 0 => self.gatherer.begin(latest + 1),
-            Ok(_) => {}
-            Err(error) => {
-                if self.broken {
-                    self.tell(FollowEvent::Disconnected {
-                        reason: error.to_string(),
-                        closed: false,
-                        unread: error.is_an_answer(),
-                    });
+    fn give(&mut self, height: u64, hashes: Vec<[u8; 32]>) -> SourceEvent {
+        (self.wanted, self.lookup) = (None, None);
+        self.gatherer.forget_to(height);
+        SourceEvent::Block(BlockAnswer::Found(Box::new(SourceBlock {
+            content: FollowedBlock {
+                height,
+                hashes,
+                codes_known: true,
+                ..FollowedBlock::default()
+            },
+            ..SourceBlock::default()
+        })))
+    }
+}
+
+fn status(latest: u64) -> ChainStatus {
+    ChainStatus {
+        latest,
+        ..ChainStatus::default()
+    }
+}
+
+async fn connect(events: Endpoint, options: ConnectionOptions) -> Result<TaskConnection, String> {
+    let opened = TaskConnection::open(&events, &options).await;
+    opened.map_err(|error| format!("the events at {events} are unavailable: {error}"))
+}
+
+/// Gathers the events that come next; the highest block among them is announced. Cancel safe.
+async fn listen(stream: &mut Reconnecting, gatherer: &mut Gatherer) -> SourceEvent {
+    loop {
+        let (mut highest, mut unreadable) = (None, None);
+        let read = stream.read(
+            |message| match serde_json::from_slice::<Event>(message.body) {
+                Ok(event) => {
+                    gatherer.event(event.height, event.transaction_id);
+                    highest = highest.max(Some(event.height));
                 }
-                return None;
+                Err(_) => {
+                    let text = String::from_utf8_lossy(message.body);
+                    unreadable.get_or_insert_with(|| text.chars().take(SHOWN).collect::<String>());
+                }
+            },
+        );
+        let loss = match (read.await, unreadable, highest) {
+            (Err(event), ..) => return event,
+            (_, Some(shown), _) => Loss::open(format!("an event cannot be read: {shown}")),
+            (_, _, Some(height)) => {
+                stream.succeeded();
+                return SourceEvent::Height(height);
             }
-        }
-        self.broken = false;
-        for (event, at) in std::mem::take(&mut self.early) {
-            self.gather(&event, at);
-        }
-        None
-    }
-
-    /// Whether more events are taken from the stream.
-    fn has_room(&self) -> bool {
-        self.outbox.len() < MAX_OUTBOX && self.early.len() < MAX_EARLY
-    }
-
-    fn deliver(&mut self, block: Gathered) {
-        self.last_observed = block.observed.max(self.last_observed);
-        self.tell(FollowEvent::Block(FollowedBlock {
-            height: block.height,
-            observed: self.last_observed,
-            hashes: block.ids,
-            codes_known: true,
-            ..FollowedBlock::default()
-        }));
-    }
-
-    /// Every stamp is taken by this task, so whatever is stamped later is not earlier than now.
-    fn give_watermark(&mut self) {
-        if !self.outbox.is_empty() {
-            return;
-        }
-        let now = (self.clock)();
-        let early = self.early.front().map(|(_, at)| *at);
-        let level = self.gatherer.open_since().or(early).unwrap_or(now);
-        if level > self.watermark {
-            self.watermark = level;
-            self.tell(FollowEvent::Watermark(level));
-        }
-    }
-
-    fn tell(&mut self, event: FollowEvent) {
-        self.outbox.push_back(event);
-    }
-
-    /// Hands everything over that waits; an error means that nobody listens.
-    async fn hand_over(&mut self) -> Result<(), ()> {
-        while let Some(event) = self.outbox.pop_front() {
-            self.sender.send(event).await.map_err(|_| ())?;
-        }
-        Ok(())
+            (Ok(Ok(_)), ..) => continue,
+            (Ok(Err(error)), ..) => Loss::closed(format!("the event stream ended: {error}")),
+        };
+        return stream.lose(loss);
     }
 }
 
-/// Asks for a block. After a broken stream (`broken`) a block that is not there is no proof that the chain
-/// goes on: the one before has to be.
-async fn look_up(
-    client: &BigchaindbClient,
-    height: u64,
-    broken: bool,
-) -> Result<Found, ClientError> {
-    if let Some(ids) = client.block(height).await? {
-        return Ok(Found::Block(ids));
-    }
-    if broken && height > 1 && client.block(height - 1).await?.is_none() {
-        let latest = client.newest_height().await?;
-        return Ok(Found::Shorter { latest });
-    }
-    Ok(Found::NotYet)
-}
-
-/// Waits for bytes: the events that are complete with them, and how the stream ended if it did.
-/// Cancel safe, as [`TaskConnection::read`] is.
-async fn read(
-    stream: &mut TaskConnection,
-) -> (Vec<Result<Event, String>>, Option<ConnectionError>) {
-    let mut events = Vec::new();
-    let read = stream.read(|message| {
-        events.push(serde_json::from_slice(message.body).map_err(|_| {
-            let text = String::from_utf8_lossy(message.body);
-            let shown: String = text.chars().take(SHOWN).collect();
-            format!("an event cannot be read: {shown}")
-        }));
-    });
-    let error = read.await.err();
-    (events, error)
-}
-
-const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// An event has 180 bytes.
 const MAX_EVENT_BYTES: usize = 64 << 10;
-/// With this many events waiting the stream is left in the socket.
-const MAX_OUTBOX: usize = 64;
-/// Events that wait for the blocks before them, 6 MB; further ones are left in the socket.
-const MAX_EARLY: usize = 100_000;
-/// Quiet intervals that a look-up is waited for before a block is what its events told.
+/// Ids that wait for their blocks to be asked for, 3 MB; further events are left in the socket.
+const MAX_IDS: usize = 100_000;
+/// Quiet intervals that a question about a block is waited for before the block is what its events told.
 const PATIENCE: u32 = 4;
 /// Characters of an unreadable event that are quoted.
 const SHOWN: usize = 80;

@@ -1,94 +1,98 @@
 //! From events to blocks.
 
-use pacing::Nanos;
+use std::collections::VecDeque;
 
-/// A block as far as its events have come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Gathered {
-    pub(super) height: u64,
-    /// When its first event came: its transactions were committed then, all of them.
-    pub(super) observed: Nanos,
-    pub(super) ids: Vec<[u8; 32]>,
+/// What the events of one stream say of a block.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// It has these transactions and no others.
+    Whole(Vec<[u8; 32]>),
+    /// Its events are coming.
+    Begun,
+    /// Events of it may be missing.
+    Unknown,
 }
 
 /// Puts the events of one stream together.
 ///
 /// A server tells a block's events one after the other and the blocks in their order, so an event of
 /// a higher block completes the one before, and heights that are passed over were empty: as long as
-/// the stream is not broken.
+/// the stream is not broken, and from the first block on that was committed after it was opened.
 #[derive(Debug, Default)]
 pub(super) struct Gatherer {
-    /// The height to deliver next, once one is known.
-    next: Option<u64>,
-    open: Option<Gathered>,
+    /// The first block all of whose events came on this stream, once that is known.
+    whole_from: Option<u64>,
+    /// Blocks below this height are not asked for any more.
+    next: u64,
+    /// Heights rise; the events of the last one are still coming.
+    blocks: VecDeque<(u64, Vec<[u8; 32]>)>,
+    /// Ids in `blocks`.
+    ids: usize,
 }
 
 impl Gatherer {
-    /// Takes an event; gives the blocks that it completes, in order.
-    pub(super) fn event(&mut self, height: u64, id: [u8; 32], now: Nanos) -> Vec<Gathered> {
-        if self.next.is_some_and(|next| height < next) {
-            // Told of by a block that was looked up already.
-            return Vec::new();
+    /// Takes an event.
+    pub(super) fn event(&mut self, height: u64, id: [u8; 32]) {
+        match self.blocks.back_mut() {
+            Some((last, ids)) if *last == height => ids.push(id),
+            // Out of order: no server does that. Its block is complete.
+            Some((last, _)) if *last > height => return,
+            _ if height < self.next => return,
+            _ => self.blocks.push_back((height, vec![id])),
         }
-        let mut complete = Vec::new();
-        match &mut self.open {
-            Some(open) if open.height == height => {
-                open.ids.push(id);
-                return complete;
-            }
-            // Out of order: no server does that; the block it belongs to is complete for us.
-            Some(open) if open.height > height => return complete,
-            _ => {}
-        }
-        complete.extend(self.open.take());
-        let passed_over = complete.last().map(|open| open.height + 1).or(self.next);
-        for empty in passed_over.unwrap_or(height)..height {
-            complete.push(Gathered {
-                height: empty,
-                observed: now,
-                ids: Vec::new(),
-            });
-        }
-        self.next = Some(height);
-        self.open = Some(Gathered {
-            height,
-            observed: now,
-            ids: vec![id],
-        });
-        complete
+        self.ids += 1;
     }
 
-    /// The height to look up when events may be missing; `None` while no height is known.
-    pub(super) const fn next(&self) -> Option<u64> {
-        self.next
-    }
-
-    /// Begins at this height, if none is known yet.
-    pub(super) fn begin(&mut self, height: u64) {
-        self.next.get_or_insert(height);
-    }
-
-    /// Takes a block that was looked up, which is whole: the one at [`Gatherer::next`].
-    pub(super) fn looked_up(&mut self, height: u64, ids: Vec<[u8; 32]>, now: Nanos) -> Gathered {
-        let open = self.open.take_if(|open| open.height == height);
-        self.next = Some(height + 1);
-        Gathered {
-            height,
-            observed: open.map_or(now, |open| open.observed),
-            ids,
+    /// What is known of a block. Nothing is asked again of a lower one.
+    pub(super) fn told(&mut self, height: u64) -> Told {
+        self.forget_to(height.saturating_sub(1));
+        if self.whole_from.is_none_or(|from| height < from) {
+            return Told::Unknown;
+        }
+        match self.blocks.front() {
+            None => Told::Unknown,
+            Some((at, _)) if *at > height => Told::Whole(Vec::new()),
+            Some(_) if self.blocks.len() == 1 => Told::Begun,
+            Some(_) => Told::Whole(self.close()),
         }
     }
 
-    /// Takes the block whose events are coming as it is: nothing says that events of it are missing.
-    pub(super) fn close(&mut self) -> Option<Gathered> {
-        let open = self.open.take()?;
-        self.next = Some(open.height + 1);
-        Some(open)
+    /// Gives the first block as it is.
+    pub(super) fn close(&mut self) -> Vec<[u8; 32]> {
+        let (_, ids) = self.blocks.pop_front().unwrap_or_default();
+        self.ids -= ids.len();
+        ids
     }
 
-    /// When the block whose events are coming was first heard of.
-    pub(super) fn open_since(&self) -> Option<Nanos> {
-        self.open.as_ref().map(|open| open.observed)
+    /// Takes no more events of this block and of lower ones.
+    pub(super) fn forget_to(&mut self, height: u64) {
+        self.next = height + 1;
+        while self.blocks.front().is_some_and(|(at, _)| *at <= height) {
+            self.close();
+        }
+    }
+
+    /// Everything above this height was committed after the stream was opened.
+    pub(super) fn opened_at(&mut self, latest: u64) {
+        self.whole_from.get_or_insert(latest + 1);
+    }
+
+    /// Whether it is known which blocks are whole.
+    pub(super) const fn is_whole(&self) -> bool {
+        self.whole_from.is_some()
+    }
+
+    /// The stream broke.
+    pub(super) fn clear(&mut self) {
+        *self = Self {
+            next: self.next,
+            ..Self::default()
+        };
+    }
+
+    /// How many ids wait.
+    pub(super) const fn ids(&self) -> usize {
+        self.ids
     }
 }
 
@@ -96,51 +100,51 @@ impl Gatherer {
 mod tests {
     use super::*;
 
-    fn at(now: u64) -> Nanos {
-        Nanos::new(now)
+    fn gatherer(latest: u64, events: &[(u64, u8)]) -> Gatherer {
+        let mut gatherer = Gatherer::default();
+        gatherer.opened_at(latest);
+        for (height, id) in events {
+            gatherer.event(*height, [*id; 32]);
+        }
+        gatherer
     }
 
-    fn block(height: u64, observed: u64, ids: &[u8]) -> Gathered {
-        Gathered {
-            height,
-            observed: at(observed),
-            ids: ids.iter().map(|id| [*id; 32]).collect(),
-        }
+    fn whole(ids: &[u8]) -> Told {
+        Told::Whole(ids.iter().map(|id| [*id; 32]).collect())
     }
 
     #[test]
     fn a_higher_block_completes_the_one_before_and_the_empty_ones_between() {
-        let mut gatherer = Gatherer::default();
-        assert_eq!(gatherer.event(7, [1; 32], at(10)), []);
-        assert_eq!(gatherer.event(7, [2; 32], at(11)), []);
-        assert_eq!(gatherer.open_since(), Some(at(10)));
+        let mut gatherer = gatherer(6, &[(7, 1), (7, 2)]);
+        assert_eq!(gatherer.told(7), Told::Begun);
+        gatherer.event(10, [3; 32]);
+        let told = [7, 8, 9, 10, 11].map(|height| gatherer.told(height));
+        let unknown = Told::Unknown;
         assert_eq!(
-            gatherer.event(10, [3; 32], at(20)),
-            [block(7, 10, &[1, 2]), block(8, 20, &[]), block(9, 20, &[])]
+            told,
+            [whole(&[1, 2]), whole(&[]), whole(&[]), Told::Begun, unknown]
         );
-        assert_eq!(gatherer.next(), Some(10));
+        assert_eq!(gatherer.ids(), 0);
     }
 
     #[test]
-    fn what_was_lost_is_looked_up_and_told_once() {
-        let mut gatherer = Gatherer::default();
-        gatherer.event(4, [1; 32], at(1));
-        // The stream broke; block 4 had three transactions and block 5 was never told of.
-        let found = gatherer.looked_up(4, vec![[1; 32], [2; 32], [3; 32]], at(9));
-        assert_eq!(found, block(4, 1, &[1, 2, 3]));
-        let found = gatherer.looked_up(5, vec![[4; 32]], at(9));
-        assert_eq!(found, block(5, 9, &[4]));
-        // The new stream still tells the end of block 5.
-        assert_eq!(gatherer.event(5, [4; 32], at(10)), []);
-        assert_eq!(gatherer.event(6, [5; 32], at(11)), []);
-        assert_eq!(gatherer.event(7, [6; 32], at(12)), [block(6, 11, &[5])]);
+    fn blocks_of_a_stream_that_opened_in_them_or_broke_are_unknown() {
+        let mut gatherer = gatherer(4, &[(4, 1), (5, 2), (6, 3)]);
+        assert_eq!(gatherer.told(4), Told::Unknown);
+        assert_eq!(gatherer.told(5), whole(&[2]));
+        gatherer.clear();
+        gatherer.event(6, [4; 32]);
+        gatherer.event(7, [5; 32]);
+        assert_eq!(gatherer.told(6), Told::Unknown);
     }
 
     #[test]
-    fn blocks_before_the_first_event_are_told_when_the_height_was_known() {
-        let mut gatherer = Gatherer::default();
-        gatherer.begin(3);
-        gatherer.begin(9);
-        assert_eq!(gatherer.event(4, [1; 32], at(5)), [block(3, 5, &[])]);
+    fn a_block_that_was_given_is_not_begun_again_by_its_late_events() {
+        let mut gatherer = gatherer(0, &[(3, 1)]);
+        assert_eq!(gatherer.told(3), Told::Begun);
+        assert_eq!(gatherer.close(), [[1; 32]]);
+        gatherer.forget_to(3);
+        gatherer.event(3, [2; 32]);
+        assert_eq!((gatherer.told(4), gatherer.ids()), (Told::Unknown, 0));
     }
 }

@@ -9,4 +9,4 @@ mod follow;
 mod gather;
 
 pub use self::api::{BigchaindbAbout, BigchaindbClient, bigchaindb_transactions_path};
-pub use self::follow::{EventFollowerWorker, follow_bigchaindb};
+pub use self::follow::{EventSource, follow_bigchaindb};

@@ -7,13 +7,16 @@
 mod fixture;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use chain_bigchaindb::{BigchaindbClient, bigchaindb_transactions_path, follow_bigchaindb};
+use chain_bigchaindb::{
+    BigchaindbClient, EventSource, bigchaindb_transactions_path, follow_bigchaindb,
+};
 use pacing::Nanos;
 use rpc::{
-    BroadcastMethod, ClientError, ClientOptions, Endpoint, FollowError, FollowEvent, FollowOptions,
+    BlockAnswer, BlockSource, BroadcastMethod, ClientError, ClientOptions, Endpoint, FollowError,
+    FollowEvent, FollowOptions, Height, Question, SourceEvent,
 };
 use testkit::ScriptedServer;
 use tokio::time::timeout;
@@ -80,24 +83,16 @@ fn streams(streams: &'static [&'static [(u64, u8)]]) -> ScriptedServer {
     })
 }
 
-/// Collects blocks until `count` are there, or what ended it.
+/// Collects blocks from a height on until `count` are there, or what ended it.
 async fn blocks(
     api: &ScriptedServer,
     events: &ScriptedServer,
+    from: u64,
     count: usize,
-) -> (Vec<(u64, Vec<u8>)>, Vec<FollowEvent>) {
-    let quiet_interval = Duration::from_secs(1);
-    blocks_after(api, events, count, quiet_interval).await
-}
-
-async fn blocks_after(
-    api: &ScriptedServer,
-    events: &ScriptedServer,
-    count: usize,
-    quiet_interval: Duration,
 ) -> (Vec<(u64, Vec<u8>)>, Vec<FollowEvent>) {
     let options = FollowOptions {
-        quiet_interval,
+        from: Height::At(from),
+        quiet_interval: Duration::from_millis(50),
         ..FollowOptions::default()
     };
     let clock = Arc::new(AtomicU64::new(1));
@@ -140,7 +135,7 @@ async fn lost_events_are_found_again_through_blocks() {
     );
     // The stream breaks in the middle of block 5; the rest of it and block 6 go untold.
     let events = streams(&[&[(5, 1)], &[(8, 4), (8, 5)]]);
-    let (found, others) = blocks(&api, &events, 4).await;
+    let (found, others) = blocks(&api, &events, 5, 4).await;
     let wanted: [(u64, Vec<u8>); 4] = [(5, vec![1, 2]), (6, vec![3]), (7, vec![]), (8, vec![4, 5])];
     assert_eq!(found, wanted);
     assert!(
@@ -155,36 +150,61 @@ async fn a_block_is_whole_when_the_next_one_is_told_of_and_a_quiet_one_is_looked
     let api = api(&[(2, &[1, 2]), (4, &[3, 9])], Arc::new(AtomicU64::new(4)));
     // The last event of block 4 never comes, on a stream that does not break.
     let events = streams(&[&[(2, 1), (2, 2), (4, 3)]]);
-    let (found, _) = blocks(&api, &events, 3).await;
+    let (found, _) = blocks(&api, &events, 2, 3).await;
     let wanted: [(u64, Vec<u8>); 3] = [(2, vec![1, 2]), (3, vec![]), (4, vec![3, 9])];
     assert_eq!(found, wanted);
 }
 
-/// All workers of the server are taken: it accepts queries and answers none.
-fn starved_api() -> ScriptedServer {
-    ScriptedServer::start(|connection| {
-        let _ = connection.read_request();
-        connection.freeze();
+/// A server whose newest block is 1, until all its workers are taken: then it accepts queries and answers none.
+fn starving_api(starved: Arc<AtomicBool>) -> ScriptedServer {
+    ScriptedServer::start(move |connection| {
+        while let Some(request) = connection.read_request() {
+            if starved.load(Ordering::Relaxed) {
+                return connection.freeze();
+            }
+            let (status, body) = match request.head.contains("/blocks/1 ") {
+                true => (200, r#"{"height": 1, "transactions": []}"#),
+                false => (404, "{}"),
+            };
+            connection.send(testkit::http_answer(status, body));
+        }
     })
 }
 
 #[tokio::test]
 async fn a_query_that_is_not_answered_holds_no_commit_back_whose_event_has_come() {
-    let events = ScriptedServer::start(|connection| {
-        if connection.accept_websocket() {
-            connection.send_text(event(2, 1));
-            connection.send_text(event(2, 2));
-            // The quiet stream makes the follower ask for block 2; what comes then is taken all the same.
-            connection.freeze_until_connections(1);
-            connection.send_text(event(3, 3));
-            connection.freeze();
-        }
-    });
-    let quiet = Duration::from_millis(50);
-    let (found, others) = blocks_after(&starved_api(), &events, 2, quiet).await;
-    assert_eq!(found, [(2, vec![1, 2]), (3, vec![3])]);
-    let connected = |event: &FollowEvent| matches!(event, FollowEvent::Connected { .. });
-    assert!(others.iter().all(connected), "{others:?}");
+    let starved = Arc::new(AtomicBool::new(false));
+    let api = starving_api(starved.clone());
+    let events = streams(&[&[(2, 1)]]);
+    let options = FollowOptions {
+        quiet_interval: Duration::from_millis(50),
+        ..FollowOptions::default()
+    };
+    let (api, events) = (api.http_url(), events.ws_url());
+    let (api, events) = (api.parse().unwrap(), events.parse().unwrap());
+    let mut source = EventSource::new(&api, &events, &options).unwrap();
+    let told = async {
+        while !matches!(source.next().await, SourceEvent::Height(2)) {}
+        source.ask(Question::Status(Nanos::ZERO));
+        let status = source.next().await;
+        starved.store(true, Ordering::Relaxed);
+        source.ask(Question::Block(2));
+        // Whether the status is asked for again or not.
+        source.ask(Question::Status(Nanos::ZERO));
+        (status, source.next().await)
+    };
+    let (status, block) = timeout(LIMIT, told).await.expect("events in time");
+    assert!(
+        matches!(status, SourceEvent::Status(Ok(status)) if status.latest == 1),
+        "the newest block is 1"
+    );
+    let SourceEvent::Block(BlockAnswer::Found(block)) = block else {
+        panic!("{block:?}");
+    };
+    assert_eq!(
+        (block.content.height, block.content.hashes),
+        (2, vec![[1; 32]])
+    );
 }
 
 #[tokio::test]
@@ -193,35 +213,20 @@ async fn commits_are_stamped_while_the_blocks_before_them_are_looked_up() {
     let api = api(&[(5, &[1, 2]), (6, &[3])], newest);
     // After the break blocks 7 and 9 are told of at once, before 5 and 6 can have been looked up.
     let events = streams(&[&[(5, 1)], &[(7, 4), (9, 5)]]);
-    let (found, _) = blocks(&api, &events, 4).await;
+    let (found, _) = blocks(&api, &events, 5, 4).await;
     let wanted: [(u64, Vec<u8>); 4] = [(5, vec![1, 2]), (6, vec![3]), (7, vec![4]), (8, vec![])];
     assert_eq!(found, wanted);
 }
 
 #[tokio::test]
 async fn a_server_with_a_shorter_chain_is_another_one() {
-    let newest = Arc::new(AtomicU64::new(6));
-    let chain = newest.clone();
-    let api = api(&[(6, &[1])], newest);
-    let events = ScriptedServer::start(move |connection| {
-        if connection.accept_websocket() {
-            match connection.number() {
-                0 => {
-                    connection.send_text(event(6, 1));
-                    connection.send_text(event(9, 2));
-                    chain.store(2, Ordering::Relaxed);
-                    connection.close();
-                }
-                _ => connection.freeze(),
-            }
-        }
-    });
-    let (found, others) = blocks(&api, &events, 9).await;
-    assert_eq!(found.len(), 3);
+    let api = api(&[], Arc::new(AtomicU64::new(2)));
+    let events = streams(&[&[(9, 1)]]);
+    let (_, others) = blocks(&api, &events, 1, 10).await;
     assert!(matches!(
         others.last(),
         Some(FollowEvent::Failed(FollowError::WentBack {
-            known: 8,
+            known: 9,
             latest: 2
         }))
     ));
@@ -239,7 +244,7 @@ async fn the_api_says_who_it_is_and_where_its_events_are() {
         events.to_string(),
         "ws://127.0.0.1:19985/api/v1/streams/valid_transactions"
     );
-    assert_eq!(client.newest_height().await.unwrap(), 13);
+    assert_eq!(client.newest_height(0).await.unwrap(), 13);
     assert_eq!(client.block(14).await.unwrap(), None);
     assert_eq!(client.block(13).await.unwrap(), Some(Vec::new()));
     assert_eq!(

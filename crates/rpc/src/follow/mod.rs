@@ -3,6 +3,7 @@
 mod announced;
 mod engine;
 mod forecast;
+mod reconnecting;
 mod source;
 
 use std::pin::Pin;
@@ -16,6 +17,7 @@ use crate::client::{AnswerLimit, ClientOptions, Gas, HeaderTime};
 use crate::connection::Trust;
 
 pub use self::engine::FollowerWorker;
+pub use self::reconnecting::Reconnecting;
 pub use self::source::{
     BlockAnswer, BlockSource, ChainStatus, Loss, Question, SourceBlock, SourceEvent,
 };
