@@ -126,11 +126,15 @@ pub(crate) fn nodes(nodes: &[NodeSummary]) -> Table {
         .figure("node", |it| it.node.to_string())
         .number("EPS", whole, |it| it.eps)
         .count("parcels out", |it| it.total.parcels_out)
+        .rest()
         .count("in", |it| it.total.parcels_in)
+        .rest()
         .count("writes", |it| it.total.writes)
         .on_page_if(true)
+        .rest()
         .number("MB in", number, |it| it.total.bytes_in as f64 / 1e6)
         .on_page_if(true)
+        .rest()
         .count("first seen", |it| it.total.first_seen)
         .count("again", |it| it.total.duplicates)
         .count("dropped", |it| {
@@ -139,6 +143,7 @@ pub(crate) fn nodes(nodes: &[NodeSummary]) -> Table {
         .alarm(|it| it.total.dropped_full + it.total.dropped_link > 0)
         .number("p99", millis, |it| it.latency_ms.p99)
         .number("CPU s", number, |it| it.total.cpu_ns as f64 / 1e9)
+        .rest()
         .text("", |it| match it.ended_s {
             Some(at_s) => format!("ended at {at_s:.1} s"),
             None => String::new(),

@@ -22,10 +22,11 @@ pub use entries::Entries;
 pub use page::Page;
 #[cfg(feature = "runs")]
 pub use runs::{
-    AnswerCourse, Bep23, Bep23Collector, CommittedCourse, ComparedSide, DelayFigures,
+    AnswerCourse, BUSY_MACHINE, Bep23, Bep23Collector, CommittedCourse, ComparedSide, DelayFigures,
     LatencyCourse, MAX_COLUMNS, PerSecondStats, Recording, RunReport, SecondFigures, Span, Stretch,
-    TmBench, TmBenchSpan, answer, evidence_text, gate_name, interval_text, limit_text,
-    machine_text, mesh_evidence_text, mesh_limit_text, quantile_curve, signed_change, titled,
+    TmBench, TmBenchSpan, answer, busy_machine_link, evidence_text, gate_name, interval_text,
+    is_disturbed, limit_text, machine_text, mesh_evidence_text, mesh_limit_text, quantile_curve,
+    signed_change, titled,
 };
 pub use table::{Columns, Table};
 pub use text::Figure;

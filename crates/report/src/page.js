@@ -75,7 +75,7 @@ function zoom(chart, from, to) {
   if (chart.time && span > 50) steps = [10, 15, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400];
   const step = steps.find((it) => it >= span / 6) || steps.at(-1);
   for (let tick = Math.ceil(first / step) * step; tick <= first + span; tick += step) {
-    const label = make("span", "own", show(chart, tick));
+    const label = make("span", tick > first + span * 0.97 ? "own e" : "own", show(chart, tick));
     label.style.left = (tick - first) / span * 100 + "%";
     chart.plot.querySelector(".xs").append(label);
   }
@@ -190,7 +190,7 @@ copy.onclick = async () => {
   copy.textContent = done ? "Copied" : "The browser does not allow it";
   setTimeout(() => { copy.textContent = "Copy as Markdown"; }, 2000);
 };
-document.querySelector("h1").after(copy);
+document.querySelector("h1").before(copy);
 
 // A link to a folded section opens it.
 const open = () => { const at = document.getElementById(decodeURIComponent(location.hash.slice(1))); if (at && at.nodeName === "DETAILS") at.open = true; };

@@ -24,17 +24,16 @@ impl Page {
         }
     }
 
-    /// The sentence with the most important result, of text; what stands between two `**` is bold.
+    /// The sentence with the most important result, of text; what stands between two `**` is bold. It is one line of a
+    /// page of 1,000 pixels; what is longer goes on in a paragraph.
     pub fn headline(&mut self, text: &str) {
-        let escaped = escape(text);
-        let parts = escaped.split("**").enumerate();
-        let html: String = parts
-            .map(|(number, part)| match number % 2 {
-                0 => part.to_owned(),
-                _ => tag("b", part),
-            })
-            .collect();
-        self.push(&tag("p class=\"headline\"", &html));
+        let (line, rest) = first_line(text);
+        let letters = letters(line);
+        let line_of = format!("p class=\"headline\" style=\"--n:{letters}\"");
+        self.push(&tag(&line_of, &emphasized(line)));
+        if let Some(rest) = rest {
+            self.push(&tag("p class=\"more\"", &emphasized(rest)));
+        }
     }
 
     /// A paragraph of text.
@@ -90,7 +89,10 @@ impl Page {
         let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
         let base = match words.join("-").to_ascii_lowercase() {
             none if none.is_empty() => "section".to_owned(),
-            name => name,
+            mut name => {
+                name.truncate(LONGEST_NAME);
+                name
+            }
         };
         let numbered = (2..).map(|number| format!("{base}-{number}"));
         let mut names = std::iter::once(base.clone()).chain(numbered);
@@ -115,6 +117,44 @@ impl Page {
     }
 }
 
+/// Text whose parts between two `**` are bold.
+fn emphasized(text: &str) -> String {
+    let escaped = escape(text);
+    let parts = escaped.split("**").enumerate();
+    let html = parts.map(|(number, part)| match number % 2 {
+        0 => part.to_owned(),
+        _ => tag("b", part),
+    });
+    html.collect()
+}
+
+/// As many clauses as fit a line, and the others.
+fn first_line(text: &str) -> (&str, Option<&str>) {
+    if letters(text) <= LINE {
+        return (text, None);
+    }
+    let is_end = |at: usize| {
+        let line = &text[..at];
+        let is_whole = line.matches("**").count() % 2 == 0
+            && line.matches('(').count() == line.matches(')').count();
+        is_whole && letters(line) <= LINE && text[at + 1..].starts_with(' ')
+    };
+    let marks = text.match_indices([',', ';', ':', '.']);
+    match marks.map(|(at, _)| at).filter(|at| is_end(*at)).last() {
+        Some(at) => (&text[..at], Some(text[at + 1..].trim_start())),
+        None => (text, None),
+    }
+}
+
+fn letters(text: &str) -> usize {
+    text.chars().filter(|letter| *letter != '*').count()
+}
+
+/// Letters of what a link to a section calls it.
+const LONGEST_NAME: usize = 48;
+/// Letters of the headline that fit a page of 1,000 pixels.
+const LINE: usize = 110;
+
 /// The sign after a heading that leads to it, for a reader who wants to send it on.
 fn link_to(name: &str) -> String {
     format!(" <a class=\"to\" href=\"#{name}\" aria-label=\"link to this section\">#</a>")
@@ -123,7 +163,7 @@ fn link_to(name: &str) -> String {
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 /// Of [`SCRIPT`], for the policy (CSP level 3, W3C, 6.7.3.3); a test computes it.
-const SCRIPT_HASH: &str = "sha256-YHg9OMam94R9PGhriwh9IdRBG+4nUPd2VQydUqJMN84=";
+const SCRIPT_HASH: &str = "sha256-b3Zi9wKrJDBQ9GgndB75LQ/+3ejNtGPDq2NwbVhmjnQ=";
 
 #[cfg(test)]
 mod tests {
@@ -140,6 +180,26 @@ mod tests {
         for outside in ["://", "</", "fetch(", "import", "innerHTML", "eval("] {
             assert!(!SCRIPT.contains(outside), "{outside}");
         }
+    }
+
+    #[test]
+    fn a_headline_is_one_line_and_what_is_longer_goes_on_below() {
+        let short = "knee **1 to 2/s**; nothing limited it.";
+        assert_eq!(first_line(short), (short, None));
+        let of = |text: &'static str, line, rest| assert_eq!(first_line(text), (line, Some(rest)));
+        of(
+            "against before: after is **worse** in commit.p50 +14 % (+4 % to +25 %), commit.p95 +12 % (+3 %, +21 %), **better** in sent",
+            "against before: after is **worse** in commit.p50 +14 % (+4 % to +25 %), commit.p95 +12 % (+3 %, +21 %)",
+            "**better** in sent",
+        );
+        // Neither a bold part nor what is in brackets is cut, nor a number.
+        of(
+            "it took 1,000.5/s, **all of the bold words, which are so many that they do not end in time to be seen on this one line**",
+            "it took 1,000.5/s",
+            "**all of the bold words, which are so many that they do not end in time to be seen on this one line**",
+        );
+        let endless = "a".repeat(200);
+        assert_eq!(first_line(&endless), (&*endless, None));
     }
 
     #[test]

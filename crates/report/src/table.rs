@@ -247,9 +247,16 @@ impl Table {
         let row = |row: usize| {
             let cell = |column: &Column| {
                 let cell = &column.cells[row];
-                let text = match &cell.link {
-                    Some(to) => link(to, cell.text_or("–")),
-                    None => escape(cell.text_or("–")).into_owned(),
+                let text = cell.text_or("–");
+                let text = match (&cell.link, column.align) {
+                    (Some(to), _) => link(to, text),
+                    (None, Align::Left) if column.code => {
+                        // A long dotted name may break after its parts.
+                        escape(text).replace('.', ".<wbr>").replace('_', "_<wbr>")
+                    }
+                    (None, Align::Left) => escape(text).into_owned(),
+                    // A figure stays in one line; a range may break before its end.
+                    (None, Align::Right) => escape(text).replace(" to ", " to <wbr>"),
                 };
                 tag(&column.tag("td", cell.alarm), &text)
             };

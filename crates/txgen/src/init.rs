@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use ops::command::{CommandError, failed, usage};
 
+use crate::chains::WorkloadKind;
 use crate::cli::{InitArgs, Question};
 use crate::exit;
 use crate::output::{note, print};
@@ -66,18 +67,48 @@ fn text(args: &InitArgs) -> String {
     );
     text += &node;
     if let Some(workload) = &args.workload {
-        let _ = writeln!(
-            text,
-            "# What is sent; see --workload in `txgen constant --help`.\nworkload = \"{workload}\""
-        );
+        let _ = writeln!(text, "# What is sent.\nworkload = \"{workload}\"");
     }
     text += SETTINGS;
     if args.question == Question::Hold {
         text += "# A condition that is broken ends the run with exit code 99.\nthreshold = [\"commit.p99<5s\", \"failed.share<0.5%\"]\n";
     }
-    text
+    text + chain(args.workload.as_ref())
 }
 
+/// What a chain asks for beside the rate, with what a node that is not the built-in one needs first.
+fn chain(workload: Option<&WorkloadKind>) -> &'static str {
+    let name = workload.map_or_else(|| "kvstore".into(), ToString::to_string);
+    match name.split('-').next() {
+        Some("kvstore") => KVSTORE,
+        Some("cosmos") => COSMOS,
+        Some("bitcoin") => BITCOIN,
+        Some("bigchaindb") => BIGCHAINDB,
+        _ => "",
+    }
+}
+
+const KVSTORE: &str = "\
+# Bytes of each transaction, from 16.
+size = 250
+";
+const COSMOS: &str = "
+[settings.cosmos]
+# Transaction i is signed by account i mod this. Keys follow from the seed; fund them on a chain of yours with
+# `txgen cosmos prepare`, with the same seed and number.
+accounts = 200
+# To each other; cold: each transfer to a new address, so that the state grows.
+recipients = \"warm\"
+";
+const BITCOIN: &str = "
+[settings.bitcoin]
+# The built-in node has coins. For a node of yours make a wallet with `txgen bitcoin prepare`, and name its file:
+# wallet = \"wallet.csv\"
+";
+const BIGCHAINDB: &str = "\
+# Characters of text in each asset; 0: data is null.
+size = 0
+";
 const RATE: &str = "\
 # Ends after two steps in a row that were not sustained.
 stop_when_saturated = true
@@ -155,6 +186,10 @@ mod tests {
             for (endpoint, workload) in [
                 (None, None),
                 (Some("http://127.0.0.1:26657"), Some("cosmos-send")),
+                (None, Some("cosmos-multisend")),
+                (None, Some("bitcoin")),
+                (None, Some("bigchaindb-create")),
+                (None, Some("bigchaindb-transfer")),
             ] {
                 let args = InitArgs {
                     question: *question,

@@ -4,6 +4,7 @@ use super::extent::Extent;
 use super::heat::Rectangle;
 use super::readings;
 use super::scale::{Ruler, Tick};
+use super::trace::{Trace, thin_dots, thin_line, thin_ranges, thin_spans};
 use super::{Bar, Chart, Layer, Shape};
 use crate::html::{none, note, tag};
 use crate::text::escape;
@@ -36,7 +37,12 @@ fn plot(picture: &Picture<'_>) -> String {
         tag(&place, &escape(&tick.text))
     };
     let x_tick = |tick: &Tick| {
-        let class = if tick.minor { " class=\"n\"" } else { "" };
+        let class = match tick.minor {
+            // In the middle under its place it would reach beyond the page.
+            _ if tick.at > LAST_AT => " class=\"e\"",
+            true => " class=\"n\"",
+            false => "",
+        };
         let place = format!("span{class} style=\"left:{:.2}%\"", tick.at * 100.0);
         tag(&place, &escape(&tick.text))
     };
@@ -144,6 +150,9 @@ fn lane(picture: &Picture<'_>) -> String {
     }
 }
 
+/// Beyond this share of the width a label of the axis ends where the others have their middle.
+const LAST_AT: f64 = 0.97;
+
 /// Of more dots none says what it stands for.
 const MAX_NAMED_DOTS: usize = 240;
 
@@ -227,18 +236,9 @@ impl<'a> Picture<'a> {
         let class = layer.tone.class();
         match &layer.shape {
             Shape::Line(pieces) => self.line(&class, pieces),
-            Shape::Steps(pieces) => {
-                let pieces = pieces.iter().map(|piece| self.staircase(piece));
-                path(&format!("s st {class}"), &pieces.collect::<String>())
-            }
+            Shape::Steps(pieces) => self.staircases(&class, pieces),
             Shape::Dots(points) => self.dots(&class, &layer.name, points),
-            Shape::Ranges(ranges) => {
-                let range = |(x, low, high): &(f64, f64, f64)| {
-                    format!("M{} {}V{}", self.x(*x), self.y(*low), self.y(*high))
-                };
-                let ranges = ranges.iter().map(range);
-                path(&format!("r {class}"), &ranges.collect::<String>())
-            }
+            Shape::Ranges(ranges) => self.ranges(&class, ranges),
             Shape::Bars(bars) => {
                 let bars = bars.iter().filter(|bar| bar.height > 0.0);
                 bars.map(|bar| self.bar(&class, &layer.name, bar)).collect()
@@ -248,70 +248,73 @@ impl<'a> Picture<'a> {
                 let levels = levels.filter(|(_, rectangles)| !rectangles.is_empty());
                 levels
                     .map(|(level, rectangles)| {
-                        let rectangles = rectangles.iter().map(|it| self.rectangle(it));
-                        path(
-                            &format!("k k{level} {class}"),
-                            &rectangles.collect::<String>(),
-                        )
+                        let mut trace = Trace::default();
+                        for Rectangle { x, y } in rectangles {
+                            trace.rectangle(self.place(x.0, y.1), self.place(x.1, y.0));
+                        }
+                        trace.path(&format!("k k{level} {class}"))
                     })
                     .collect()
             }
         }
     }
 
+    fn place(&self, x: f64, y: f64) -> (i32, i32) {
+        (self.x(x), self.y(y))
+    }
+
     fn line(&self, class: &str, pieces: &[Vec<(f64, f64)>]) -> String {
-        let (lone, joined): (Vec<_>, Vec<_>) = pieces.iter().partition(|piece| piece.len() == 1);
-        let joined = joined
-            .into_iter()
-            .map(|piece| self.polyline(piece.iter().copied()));
-        let line = path(&format!("s {class}"), &joined.collect::<String>());
-        if lone.is_empty() {
-            return line;
-        }
         // A point between two gaps would not be seen in the width of a line.
-        let lone = lone.into_iter().flatten().map(|point| self.dot(point));
-        line + &path(&format!("d lone {class}"), &lone.collect::<String>())
-    }
-
-    fn polyline(&self, points: impl Iterator<Item = (f64, f64)>) -> String {
-        let points = points.enumerate().map(|(place, (x, y))| {
-            let letter = if place == 0 { 'M' } else { 'L' };
-            format!("{letter}{} {}", self.x(x), self.y(y))
-        });
-        points.collect()
-    }
-
-    fn staircase(&self, piece: &[(f64, f64, f64)]) -> String {
-        let spans = piece.iter().enumerate().map(|(place, (from, to, y))| {
-            let (y, to) = (self.y(*y), self.x(*to));
-            match place {
-                0 => format!("M{} {y}H{to}", self.x(*from)),
-                _ => format!("V{y}H{to}"),
+        let (mut line, mut lone) = (Trace::default(), None);
+        for piece in pieces {
+            let places: Vec<_> = piece.iter().map(|(x, y)| self.place(*x, *y)).collect();
+            match places[..] {
+                [only] => lone.get_or_insert_with(Trace::default).dot(only),
+                _ => line.polyline(thin_line(&places)),
             }
-        });
-        spans.collect()
+        }
+        let lone = lone.map(|lone| lone.path(&format!("d lone {class}")));
+        line.path(&format!("s {class}")) + &lone.unwrap_or_default()
     }
 
-    /// A line without length and with round ends, so it stays round however the picture is stretched.
-    fn dot(&self, (x, y): &(f64, f64)) -> String {
-        format!("M{} {}h0", self.x(*x), self.y(*y))
+    fn staircases(&self, class: &str, pieces: &[Vec<(f64, f64, f64)>]) -> String {
+        let mut trace = Trace::default();
+        for piece in pieces {
+            let spans = thin_spans(piece, |x| self.x(x));
+            trace.staircase(
+                spans
+                    .iter()
+                    .map(|(from, to, y)| (self.x(*from), self.x(*to), self.y(*y))),
+            );
+        }
+        trace.path(&format!("s st {class}"))
+    }
+
+    fn ranges(&self, class: &str, ranges: &[(f64, f64, f64)]) -> String {
+        let place = |(x, low, high): &(f64, f64, f64)| (self.x(*x), self.y(*low), self.y(*high));
+        let ranges: Vec<_> = ranges.iter().map(place).collect();
+        let mut trace = Trace::default();
+        for (x, low, high) in thin_ranges(&ranges) {
+            trace.jump((x, low));
+            trace.upright(high);
+        }
+        trace.path(&format!("r {class}"))
     }
 
     fn dots(&self, class: &str, name: &str, points: &[(f64, f64)]) -> String {
+        let places = points.iter().map(|(x, y)| self.place(*x, *y));
         if points.len() > MAX_NAMED_DOTS {
-            let dots = points.iter().map(|point| self.dot(point));
-            return path(&format!("d many {class}"), &dots.collect::<String>());
+            let mut trace = Trace::default();
+            thin_dots(places).into_iter().for_each(|at| trace.dot(at));
+            return trace.path(&format!("d many {class}"));
         }
         let name = escape(name);
-        let dot = |point: &(f64, f64)| {
-            let (x, y) = (self.x.write(point.0), self.y.write(point.1));
-            let title = tag("title", &format!("{name} {y} at {x}"));
-            tag(
-                &format!("path class=\"d {class}\" d=\"{}\"", self.dot(point)),
-                &title,
-            )
-        };
-        points.iter().map(dot).collect()
+        let dots = points.iter().zip(places).map(|((x, y), (left, top))| {
+            let title = format!("{name} {} at {}", self.y.write(*y), self.x.write(*x));
+            let path = format!("path class=\"d {class}\" d=\"M{left} {top}h0\"");
+            tag(&path, &tag("title", &title))
+        });
+        dots.collect()
     }
 
     fn bar(&self, class: &str, name: &str, bar: &Bar) -> String {
@@ -330,13 +333,6 @@ impl<'a> Picture<'a> {
             &format!("rect class=\"a {class}\" {place}"),
             &tag("title", &title),
         )
-    }
-
-    fn rectangle(&self, rectangle: &Rectangle) -> String {
-        let (left, right) = (self.x(rectangle.x.0), self.x(rectangle.x.1));
-        let (low, high) = (self.y(rectangle.y.0), self.y(rectangle.y.1));
-        let (width, height) = (right - left, low - high);
-        format!("M{left} {high}h{width}v{height}h-{width}z")
     }
 }
 
@@ -376,7 +372,7 @@ mod tests {
         let html = chart().line("sent", Tone::Sent, points).html();
         let path = html.split("class=\"s t-sent\" d=\"").nth(1).unwrap();
         let path = path.split('"').next().unwrap();
-        assert_eq!(path.matches('M').count(), 2, "{path}");
+        assert_eq!(path.to_lowercase().matches('m').count(), 2, "{path}");
         assert!(html.contains("<title>3 s\nsent 4/s</title>"));
         assert!(html.contains("A &lt;title&gt;"));
         assert!(!html.contains('#'), "no fixed colours: {html}");
@@ -396,9 +392,9 @@ mod tests {
             .html();
         let path = html.split("class=\"s st t-sent\" d=\"").nth(1).unwrap();
         let path = path.split('"').next().unwrap();
-        assert_eq!(path.matches('M').count(), 2, "{path}");
-        assert_eq!(path.matches('V').count(), 1, "{path}");
-        assert!(!path.contains('L'), "nothing slopes: {path}");
+        assert_eq!(path.to_lowercase().matches('m').count(), 2, "{path}");
+        assert_eq!(path.matches('v').count(), 1, "{path}");
+        assert!(!path.contains('l'), "nothing slopes: {path}");
         assert!(html.contains("class=\"z\"") && html.contains(">drain</b>"));
     }
 

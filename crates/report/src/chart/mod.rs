@@ -30,6 +30,7 @@ mod forest;
 mod heat;
 mod readings;
 mod scale;
+mod trace;
 
 pub use bars::{NamedBar, bars};
 pub use columns::columns;

@@ -24,7 +24,9 @@ pub use self::course::{LatencyCourse, MAX_COLUMNS};
 pub use self::evidence::{evidence_text, limit_text};
 pub use self::mesh::{mesh_evidence_text, mesh_limit_text};
 pub use self::nodes::Recording;
-pub use self::run::{RunReport, answer, machine_text, quantile_curve};
+pub use self::run::{
+    BUSY_MACHINE, RunReport, answer, busy_machine_link, is_disturbed, machine_text, quantile_curve,
+};
 pub use self::stretch::{Span, Stretch};
 pub use self::tm_bench::{PerSecondStats, TmBench, TmBenchSpan};
 use crate::html::tag;

@@ -503,8 +503,6 @@ fn tiles_are_of_the_knee_and_no_means_over_steps_of_different_rates() {
     });
     let html = report.html();
     assert!(html.contains("1,234/s</b><span>committed at the knee</span>"));
-    assert!(
-        html.contains("<p class=\"headline\">the node takes <b>between 2,000 and 2,500/s</b>; ")
-    );
+    assert!(html.contains(">knee <b>2,000 to 2,500/s</b>; "));
     assert!(!html.contains("committed, mean"));
 }

@@ -205,18 +205,19 @@ impl Client {
         Ok(())
     }
 
-    /// The text that a GET of the endpoint's own path brings.
+    /// The text that a GET of the endpoint's own path brings, with a query such as `?columns=80`, or without one.
     ///
     /// # Errors
     /// [`ClientError::Unexpected`] for any other answer than 200, and the others.
-    pub async fn text(&self) -> Result<String, ClientError> {
+    pub async fn text(&self, query: &str) -> Result<String, ClientError> {
         let mut body = Vec::new();
         let path = self.inner.http.path();
         let path = match path.trim_end_matches('/') {
             "" => "/",
             path => path,
         };
-        match self.get_at(path, &mut body).await? {
+        let path = format!("{path}{query}");
+        match self.get_at(&path, &mut body).await? {
             200 => Ok(String::from_utf8_lossy(&body).into_owned()),
             status => Err(self.unexpected("GET", &format!("status {status}"))),
         }

@@ -13,6 +13,10 @@ pub(super) fn page(document: &Document) -> String {
     let mut page = Page::new(&document.name);
     page.headline(&headline(document));
     page.paragraph(&circumstances(document));
+    let disturbed = |(_, figures): (&Run, &Figures)| figures.verdict != ScheduleVerdict::Valid;
+    if played(document).any(disturbed) {
+        page.links(&[report::busy_machine_link()]);
+    }
     let charts = charts(document);
     if !charts.is_empty() {
         let played: Vec<(&Run, &Figures)> = played(document).collect();

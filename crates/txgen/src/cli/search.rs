@@ -8,7 +8,7 @@ use clap::Args;
 use pacing::{Nanos, Rate};
 
 use crate::settings::{Settings, Share};
-use crate::threshold::Threshold;
+use crate::threshold::Kept;
 
 /// `txgen search`
 #[derive(Debug, Args)]
@@ -71,8 +71,8 @@ pub struct PointArgs {
     /// What a sustained rate keeps, e.g. 'commit.p95<5s'
     ///
     /// A rate that breaks it is not sustained. May be repeated. The grammar is that of --threshold.
-    #[arg(long, value_name = "CONDITION", value_parser = Threshold::parse_kept)]
-    pub slo: Vec<Threshold>,
+    #[arg(long, value_name = "CONDITION")]
+    pub slo: Vec<Kept>,
     /// How long a rate is offered
     ///
     /// A search takes half of it while it still doubles the rate. The first quarter (or --warmup) is not judged.

@@ -59,7 +59,9 @@ fn links(comparison: &Comparison) -> Vec<(String, String)> {
         let to = from_folder(&comparison.page_folder.canonicalize().ok()?, &report);
         Some((to, text))
     };
-    folders.chain(runs).filter_map(link).collect()
+    let help = comparison.is_disturbed();
+    let help = help.then(report::busy_machine_link);
+    folders.chain(runs).filter_map(link).chain(help).collect()
 }
 
 /// The way from a folder to a file, both absolute.

@@ -19,7 +19,7 @@ use crate::ci::{Ci, CiReport};
 use crate::cli::{CompareArgs, CompareFormat, Share};
 use crate::exit;
 
-use side::Side;
+use side::{Side, SideRun};
 
 /// What a comparison found.
 pub(crate) struct Comparison {
@@ -111,6 +111,12 @@ impl Comparison {
     /// Everything for a program.
     pub(crate) fn document(&self) -> Value {
         render::document(self)
+    }
+
+    /// Whether the generator of a run was late itself.
+    fn is_disturbed(&self) -> bool {
+        let mut runs = self.sides.iter().flat_map(|side| &side.runs);
+        runs.any(SideRun::is_disturbed)
     }
 
     /// The other sides beside the first one.

@@ -79,6 +79,9 @@ pub(super) fn preface(comparison: &Comparison) -> Entries {
         entries.add(role, format!("{}: {}", side.title(), side.load()));
         remarks(side).for_each(|remark| entries.add("", remark));
     }
+    if comparison.is_disturbed() {
+        entries.add("", report::BUSY_MACHINE);
+    }
     for (side, found) in comparison.others().iter().zip(&comparison.found) {
         if found.doubts.is_ordered {
             let (base, name) = (side.base, side.name);

@@ -116,6 +116,11 @@ impl Side {
 }
 
 impl SideRun {
+    /// Whether its generator was late itself.
+    pub(super) fn is_disturbed(&self) -> bool {
+        self.verdict != ScheduleVerdict::Valid || !self.busy.is_empty()
+    }
+
     /// What it is called beside the runs of other sides.
     pub(super) fn title(&self) -> String {
         self.path.display().to_string()

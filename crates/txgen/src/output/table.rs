@@ -73,6 +73,9 @@ fn verdict(entries: &mut Entries, summary: &Summary) {
     for reason in &summary.verdict.reasons {
         entries.add("", reason);
     }
+    if report::is_disturbed(summary) {
+        entries.add("", report::BUSY_MACHINE);
+    }
 }
 
 /// How busy the machine was, and whether a node was on it.

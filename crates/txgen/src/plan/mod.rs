@@ -168,7 +168,7 @@ impl Plan {
             profiled: settings.profile_pid,
             sources: settings.source_address,
             thresholds: settings.threshold,
-            abort_on: settings.abort_on,
+            abort_on: settings.abort_on.into_iter().map(|it| it.0).collect(),
             out: settings.out,
             display: checked_display(settings.display)?,
         })
@@ -247,7 +247,8 @@ fn followable(settings: &Settings, workload: &dyn Workload) -> Result<(), PlanEr
         );
         return Err(PlanError::of("--no-follow", problem));
     }
-    let conditions = settings.threshold.iter().chain(&settings.abort_on);
+    let kept = settings.abort_on.iter().map(|it| &it.0);
+    let conditions = settings.threshold.iter().chain(kept);
     match conditions
         .into_iter()
         .find(|condition| condition.needs_blocks())

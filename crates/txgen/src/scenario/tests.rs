@@ -267,3 +267,12 @@ fn a_mistyped_key_is_told_before_one_that_is_missing() {
         "{text}"
     );
 }
+
+#[test]
+fn a_condition_that_only_a_bad_node_fulfils_is_refused_in_a_file_as_on_the_command_line() {
+    let phase = "[[phases]]\nprofile = \"constant\"\nrate = 1\nduration = \"1s\"\n";
+    let text = problem(&format!(
+        "{phase}[settings]\nabort_on = [\"failed.share>1%\"]\n"
+    ));
+    assert!(text.contains("write 'failed.share<1%'"), "{text}");
+}

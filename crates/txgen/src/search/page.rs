@@ -21,6 +21,9 @@ pub(super) fn page(account: &Account) -> String {
             limits => format!(", and with {limits}"),
         }
     ));
+    if account.points.iter().any(|point| point.verdict != "valid") {
+        page.links(&[report::busy_machine_link()]);
+    }
     page.push(&Page::grid([
         throughput(account),
         latency(account),

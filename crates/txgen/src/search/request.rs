@@ -67,7 +67,7 @@ impl SearchRequest {
         let settings = Settings {
             seed: Some(self.seed.wrapping_add(number as u64)),
             warmup: settings.warmup.or(Some(quarter)),
-            threshold: self.points.slo.clone(),
+            threshold: self.points.slo.iter().map(|it| it.0.clone()).collect(),
             out,
             // Those of all points are the same: they were funded.
             accounts_seed: Some(self.seed),

@@ -26,7 +26,7 @@ pub use self::given::GivenSettings;
 pub use self::observed::{Observed, ObservedError};
 use crate::chains::{ChainSettings, TargetKind, WorkloadKind};
 use crate::profiler::ProfiledProcess;
-use crate::threshold::Threshold;
+use crate::threshold::{Kept, Threshold};
 
 /// A flag beats the environment, the environment a scenario file, the file the default. Defaults that depend on the load
 /// or the nodes are filled in by [`crate::plan::Plan`].
@@ -206,9 +206,9 @@ pub struct Settings {
     /// A condition that must hold while the run goes on, in the grammar of --threshold; may be
     /// repeated. Once a second it is checked on everything so far, and the run ends early, drained and
     /// written, when one is broken. Exit code 99.
-    #[arg(long, value_name = "CONDITION", value_parser = Threshold::parse_kept, help_heading = RECORDING, hide_short_help = true)]
+    #[arg(long, value_name = "CONDITION", help_heading = RECORDING, hide_short_help = true)]
     #[serde(with = "text::list")]
-    pub abort_on: Vec<Threshold>,
+    pub abort_on: Vec<Kept>,
 
     /// Which transactions have a row of 151 to 177 bytes in txs.csv: all, sample:1/N (by their hash) or
     /// none. Counts, latencies, reports and comparisons are the same; merging, and the summary of a run

@@ -84,18 +84,19 @@ impl ThresholdVerdict {
     }
 }
 
-impl Threshold {
-    /// Reads a condition that a good node keeps: one that only a bad one fulfils is refused, as its signs are the wrong
-    /// way round.
-    ///
-    /// # Errors
-    /// As for any condition, and then.
-    pub fn parse_kept(text: &str) -> Result<Self, String> {
-        let threshold: Self = text.parse()?;
+/// A condition that a good node keeps: one that only a bad one fulfils is refused, as its signs are the wrong way round.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Kept(pub Threshold);
+
+impl FromStr for Kept {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let threshold: Threshold = text.parse()?;
         let wrong = match threshold.metric.is_worse_when_more() {
             Some(true) => [Comparison::Greater, Comparison::GreaterOrEqual],
             Some(false) => [Comparison::Less, Comparison::LessOrEqual],
-            None => return Ok(threshold),
+            None => return Ok(Self(threshold)),
         };
         if wrong.contains(&threshold.comparison) {
             let turned = text.replace('<', "\0").replace('>', "<").replace('\0', ">");
@@ -103,9 +104,17 @@ impl Threshold {
                 "{text:?} holds only while it is bad, and the condition says what is kept; write '{turned}'"
             ));
         }
-        Ok(threshold)
+        Ok(Self(threshold))
     }
+}
 
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Threshold {
     /// Checks the condition on a `summary.json` document.
     pub fn check(&self, summary: &Value) -> ThresholdVerdict {
         let measured = self.metric.measure(summary);
@@ -450,9 +459,9 @@ mod tests {
             ("rate.committed_tps<500/s", "rate.committed_tps>500/s"),
             ("fate.committed<5", "fate.committed>5"),
         ] {
-            let refused = Threshold::parse_kept(text).unwrap_err();
+            let refused = text.parse::<Kept>().unwrap_err();
             assert!(refused.contains(&format!("write '{turned}'")), "{refused}");
-            assert!(Threshold::parse_kept(turned).is_ok(), "{turned}");
+            assert!(turned.parse::<Kept>().is_ok(), "{turned}");
             assert!(text.parse::<Threshold>().is_ok(), "{text}: legal in itself");
         }
         for either in [
@@ -461,7 +470,7 @@ mod tests {
             "time.ended_s<1m",
             "fate.errors==0",
         ] {
-            assert!(Threshold::parse_kept(either).is_ok(), "{either}");
+            assert!(either.parse::<Kept>().is_ok(), "{either}");
         }
     }
 

@@ -8,7 +8,7 @@ use measure::{
 };
 
 use super::{RunReport, account};
-use crate::html::tag;
+use crate::html::{link, tag};
 use crate::runs::{evidence_text, limit_text, list};
 use crate::text::{self, escape, grouped};
 
@@ -46,30 +46,32 @@ pub(super) fn notes(report: &RunReport) -> String {
 pub(super) fn verdict(report: &RunReport) -> String {
     let summary = &report.summary;
     if says_nothing(summary) {
-        return format!("{}.", answer(summary)[0]);
+        return "**Invalid**: the run says nothing about the node.".to_owned();
     }
     let achieved = match &summary.knee {
-        Some(knee) => format!("the node takes **{}**", bracket(knee)),
+        Some(knee) => {
+            let bracket = bracket(knee).replace(" and ", " to ");
+            format!("knee **{}**", bracket.trim_start_matches("between "))
+        }
         None => achieved(summary),
     };
     let limit = limit_text(summary.limited_by);
     let limit = limit.split_once(": ").map_or(limit, |(what, _)| what);
-    let gave = match (summary.limited_by, report.onsets.first()) {
-        (LimitedBy::Nothing, _) => "**nothing** limited it".to_owned(),
-        (LimitedBy::Unknown, Some(onset)) => format!("first: {onset}"),
-        (LimitedBy::Unknown, None) => "what limited it cannot be told".to_owned(),
-        (_, Some(onset)) => format!("limited by the **{limit}** (first: {onset})"),
-        (_, None) => format!("limited by the **{limit}**"),
+    let onset = report.onsets.first();
+    let first = onset.map_or(String::new(), |onset| format!(" ({onset})"));
+    let gave = match summary.limited_by {
+        LimitedBy::Nothing => "**nothing** limited it".to_owned(),
+        LimitedBy::Unknown => format!("what limited it cannot be told{first}"),
+        _ => format!("limited by the **{limit}**{first}"),
     };
     let short = if summary.interrupted {
         "interrupted: "
     } else {
         ""
     };
-    let shared = if shared_machine(summary).is_some() {
-        ", on a full machine that it shared"
-    } else {
-        ""
+    let shared = match shared_machine(summary) {
+        Some(_) => ", machine full",
+        None => "",
     };
     let schedule = summary.verdict.schedule.name();
     format!("{short}{achieved}; {gave}; schedule **{schedule}**{shared}.")
@@ -79,7 +81,11 @@ pub(super) fn verdict(report: &RunReport) -> String {
 pub(super) fn explanation(report: &RunReport) -> String {
     let summary = &report.summary;
     if says_nothing(summary) {
-        return String::new();
+        let reasons = invalid_because(summary);
+        return tag(
+            "p",
+            &(escape(&capitalized(&reasons)) + ". " + &*busy_machine(summary)),
+        );
     }
     let knee = summary.knee.as_ref().map(|_| summary.knee_reason.clone());
     let limited = match summary.limited_by {
@@ -92,10 +98,27 @@ pub(super) fn explanation(report: &RunReport) -> String {
     });
     let sentences = [knee, limited, shared].into_iter().flatten();
     let sentences: String = sentences.map(|it| capitalized(&it) + ". ").collect();
-    match sentences.trim_end() {
-        "" => String::new(),
-        sentences => tag("p", &escape(sentences)),
+    match escape(&sentences) + &*busy_machine(summary) {
+        none if none.is_empty() => String::new(),
+        sentences => tag("p", sentences.trim_end()),
     }
+}
+
+/// The link to what helps where other programs took the cores; nothing where none did.
+fn busy_machine(summary: &Summary) -> String {
+    match is_disturbed(summary) {
+        true => {
+            let (to, text) = busy_machine_link();
+            link(&to, &text)
+        }
+        false => String::new(),
+    }
+}
+
+/// Whether other programs on the machine had a part in the verdict: the generator or the node lacked a core.
+pub fn is_disturbed(summary: &Summary) -> bool {
+    let is_late = summary.verdict.schedule != ScheduleVerdict::Valid;
+    (is_late && summary.late.causes.schedule > 0) || shared_machine(summary).is_some()
 }
 
 fn capitalized(sentence: &str) -> String {
@@ -113,13 +136,9 @@ fn says_nothing(summary: &Summary) -> bool {
 /// nothing of the node.
 pub fn answer(summary: &Summary) -> [String; 2] {
     if says_nothing(summary) {
-        let reasons = summary.verdict.reasons.iter();
-        let reasons: Vec<&str> = reasons
-            .filter_map(|it| it.strip_prefix("invalid: "))
-            .collect();
         let achieved = format!(
             "**Invalid**, so it says nothing about the node: {}",
-            reasons.join("; ")
+            invalid_because(summary)
         );
         return [achieved, String::new()];
     }
@@ -129,6 +148,14 @@ pub fn answer(summary: &Summary) -> [String; 2] {
     };
     let achieved = format!("{short}{}", achieved(summary));
     [achieved, limited(summary) + &beside(summary)]
+}
+
+fn invalid_because(summary: &Summary) -> String {
+    let reasons = summary.verdict.reasons.iter();
+    let reasons: Vec<&str> = reasons
+        .filter_map(|it| it.strip_prefix("invalid: "))
+        .collect();
+    reasons.join("; ")
 }
 
 /// Between which rates the capacity lies.
@@ -341,7 +368,7 @@ fn at_knee(step: &StepRow) -> Vec<(String, &'static str)> {
     let rate = |rate: Option<f64>| text::or_dash(rate, text::rate);
     let millis = |name| text::or_dash(step.figure(name), text::millis);
     vec![
-        (text::rate(step.rate_tps), "the knee: highest sustained"),
+        (text::rate(step.rate_tps), "highest step sustained"),
         (rate(step.committed_tps), "committed at the knee"),
         (millis("commit_p50_ms"), "to commit at the knee, p50"),
         (millis("commit_p99_ms"), "to commit at the knee, p99"),
@@ -368,3 +395,11 @@ fn steady(summary: &Summary) -> Vec<(String, &'static str)> {
 
 /// Causes of refusals that a sentence names, the most frequent first.
 const MAX_CAUSES: usize = 3;
+/// Where to read what helps on a machine that is not the run's own, and what that is called.
+pub fn busy_machine_link() -> (String, String) {
+    let to = "https://github.com/tidegate/tidegate/blob/main/docs/busy-machine.md";
+    (to.to_owned(), "On a busy or shared machine".to_owned())
+}
+
+/// The same as a line of a terminal.
+pub const BUSY_MACHINE: &str = "what still holds, and what helps: docs/busy-machine.md";

@@ -147,10 +147,10 @@ fn lateness(report: &RunReport) -> String {
     ]
     .map(|(heading, table)| match table.is_empty() {
         true => String::new(),
-        false => tag("div", &(tag("h3", heading) + &table.html())),
+        false => tag("h3", heading) + &table.html(),
     });
     let charts = [time.html(), spread.html()].into_iter();
-    Page::grid(charts.chain(processor(report))) + &Page::grid(tables)
+    Page::grid(charts.chain(processor(report))) + &tables.concat()
 }
 
 /// What the generator took of its machine.

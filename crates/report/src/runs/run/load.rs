@@ -47,12 +47,12 @@ fn waiting(report: &RunReport, stretches: &[Stretch<'_>]) -> Chart {
     let depths = report.series.iter();
     let depths = depths.filter_map(|row| row.mempool_max.max(row.mempool_txs));
     if let Some(deepest) = depths.max() {
-        let mempool = highest(|row| Some(row.mempool_max.max(row.mempool_txs)? as f64));
-        let ranges = stretches.iter().map(|it| {
-            let (at, most) = it.highest(|row| row.mempool_max.map(|txs| txs as f64));
-            let (_, least) = it.highest(|row| row.mempool_min.map(|txs| -(txs as f64)));
-            (at, -least, most)
+        let seconds = report.series.iter();
+        let ranges = seconds.filter_map(|row| {
+            let (least, most) = (row.mempool_min?, row.mempool_max?);
+            Some((row.second as f64 + 0.5, least as f64, most as f64))
         });
+        let mempool = highest(|row| Some(row.mempool_max.max(row.mempool_txs)? as f64));
         chart = chart.ranges("in the mempool", Tone::Depth, ranges).line(
             "in the mempool",
             Tone::Depth,
@@ -65,20 +65,13 @@ fn waiting(report: &RunReport, stretches: &[Stretch<'_>]) -> Chart {
         }
     }
     let backlog = Backlog::of(&report.series, &report.blocks).spans(&report.series);
-    let ranges = backlog.chunks(backlog.len().div_ceil(MAX_POINTS).max(1));
-    let ranges = ranges.filter_map(|chunk| {
-        let least = chunk.iter().map(|it| it.1).reduce(f64::min)?;
-        let most = chunk.iter().map(|it| it.2).reduce(f64::max)?;
-        Some((chunk[chunk.len() / 2].0, least, most))
-    });
-    let ranges: Vec<(f64, f64, f64)> = ranges.collect();
-    let most = ranges.iter().map(|(at, _, most)| (*at, *most));
+    let most: Vec<(f64, f64)> = backlog.iter().map(|(at, _, most)| (*at, *most)).collect();
     let in_flight = highest(|row| Some(row.in_flight as f64));
     let (name, tone) = ("accepted, in no block yet", Tone::Accepted);
     chart
         .note("A stroke reaches from the least to the most of a second, a line goes through the most.")
         .line(name, tone, most)
-        .ranges(name, tone, ranges)
+        .ranges(name, tone, backlog)
         .line("sent, not answered yet", Tone::Sent, in_flight)
 }
 
@@ -121,5 +114,5 @@ pub(super) fn endpoints(report: &RunReport) -> String {
 
 /// A limit far above what was reached would press everything else to the ground.
 const NEAR_LIMIT: f64 = 0.35;
-/// Points of a line: fewer than the pixels of a chart, so that the page of an hour is some 300 kB.
+/// Points of a line: fewer than the pixels of a chart.
 pub(super) const MAX_POINTS: usize = 240;

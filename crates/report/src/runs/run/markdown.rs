@@ -15,6 +15,13 @@ pub(super) fn render(report: &RunReport) -> Result<String, std::fmt::Error> {
         writeln!(out, "> {note}\n")?;
     }
     writeln!(out, "{}\n", headline::verdict(report))?;
+    if headline::is_disturbed(summary) {
+        writeln!(
+            out,
+            "[On a busy or shared machine]({})\n",
+            headline::BUSY_MACHINE
+        )?;
+    }
     if !report.onsets.is_empty() {
         writeln!(out, "What gave first: {}.\n", headline::onset_line(report))?;
     }

@@ -13,7 +13,7 @@ mod setup;
 mod steps;
 mod studies;
 
-pub use headline::{answer, machine_text};
+pub use headline::{BUSY_MACHINE, answer, busy_machine_link, is_disturbed, machine_text};
 pub use quantile_plot::quantile_curve;
 
 use measure::judge::{Excess, Onset};

@@ -53,7 +53,7 @@ impl View {
     pub(super) fn draw(&self, frame: &mut Frame, state: &LiveState) {
         let area = frame.area();
         if area.width < MIN_WIDTH || area.height < MIN_HEIGHT {
-            panels::small(frame, area, state);
+            draw_small(frame, area, state);
             self.draw_help(frame, area);
             return;
         }
@@ -80,6 +80,28 @@ impl View {
     }
 }
 
+/// The most important lines; below them, where there is room, the charts and the steps.
+fn draw_small(frame: &mut Frame, area: Rect, state: &LiveState) {
+    let has_room = area.height >= MIN_HEIGHT && area.width >= MIN_CHART;
+    let chart = Constraint::Fill(u16::from(has_room));
+    let lines = match has_room {
+        true => Constraint::Length(panels::SMALL_HEIGHT),
+        false => Constraint::Fill(1),
+    };
+    let [lines, below] = Layout::vertical([lines, chart]).areas(area);
+    panels::small(frame, lines, state);
+    if has_room {
+        let steps = match has_steps(state) {
+            true => figures::steps_height(state).min(below.height / 2),
+            false => 0,
+        };
+        let rows = Layout::vertical([Constraint::Fill(1), Constraint::Length(steps)]);
+        let [charts, below] = rows.areas(below);
+        plots::rates(frame, charts, state, plots::Window::of(state));
+        figures::steps(frame, below, state);
+    }
+}
+
 /// Charts and steps on the left, figures, nodes and messages on the right. On a low terminal the figures take all of
 /// the right side, the last message stands in the foot, and nodes are left out where there are steps.
 fn draw_body(frame: &mut Frame, area: Rect, state: &LiveState) {
@@ -91,8 +113,7 @@ fn draw_body(frame: &mut Frame, area: Rect, state: &LiveState) {
     let columns = Layout::horizontal([Constraint::Fill(1), Constraint::Length(side)]);
     let [left, right] = columns.areas(area);
     let is_low = area.height < TALL;
-    let profile = state.info.profile.as_ref();
-    let has_steps = profile.is_some_and(|profile| profile.step_count() > 1);
+    let has_steps = has_steps(state);
     let nodes = panels::node_lines(state, left.width);
     let below = match has_steps {
         true => figures::steps_height(state).min(area.height / 3),
@@ -113,6 +134,11 @@ fn draw_body(frame: &mut Frame, area: Rect, state: &LiveState) {
         panels::nodes(frame, below, nodes);
     }
     draw_side(frame, right, state, is_low);
+}
+
+fn has_steps(state: &LiveState) -> bool {
+    let profile = state.info.profile.as_ref();
+    profile.is_some_and(|profile| profile.step_count() > 1)
 }
 
 fn draw_charts(frame: &mut Frame, area: Rect, state: &LiveState) {
@@ -148,8 +174,10 @@ fn draw_side(frame: &mut Frame, area: Rect, state: &LiveState, is_low: bool) {
     panels::messages(frame, below, state);
 }
 
-/// Below this there are only lines.
+/// Below this there are lines, and charts below them.
 const MIN_WIDTH: u16 = 70;
+/// A chart that is not as wide shows nothing.
+const MIN_CHART: u16 = 40;
 const MIN_HEIGHT: u16 = 20;
 const WIDE: u16 = 110;
 const WIDER: u16 = 170;

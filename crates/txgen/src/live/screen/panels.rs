@@ -279,12 +279,17 @@ pub(super) fn small(frame: &mut Frame, area: Rect, state: &LiveState) {
         );
         lines.push(Line::styled(text, Color::Red));
     }
-    if let Some(message) = state.messages.back() {
+    if area.height > SMALL_HEIGHT
+        && let Some(message) = state.messages.back()
+    {
         lines.push(Line::from(message.text.clone()));
     }
     lines.push(Line::styled("q quit, m mark, ? help", PLAN));
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), area);
 }
+
+/// Lines of [`small`] without the last message.
+pub(super) const SMALL_HEIGHT: u16 = 7;
 
 /// Seconds as on a clock, the hours only where there are some.
 fn clock(seconds: f64) -> String {

@@ -117,7 +117,7 @@ pub(super) fn rates(frame: &mut Frame, area: Rect, state: &LiveState, window: Wi
     }
     let highest = curves.iter().flat_map(|curve| &curve.points);
     let highest = highest.map(|(_, rate)| *rate).fold(1.0, f64::max);
-    let top = round_up(highest, &[1.0, 2.0, 2.5, 5.0]);
+    let top = round_up(highest, &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0]);
     let mut title = title(" /s ", &curves);
     if state.info.follows && area.width >= ROOMY {
         let mean = format!("({SMOOTHED_S} s mean) ");

@@ -288,6 +288,17 @@ fn every_size_is_survived_and_a_small_one_says_the_most_important() {
 }
 
 #[test]
+fn a_narrow_terminal_that_is_high_enough_has_a_chart_and_steps_below_the_lines() {
+    let rows = picture(&View::default(), &ninety_seconds(), 60, 20);
+    shows(
+        &rows,
+        &["1001 offered 1001 sent", "q quit", " /s ─plan", " steps "],
+    );
+    let low = picture(&View::default(), &ninety_seconds(), 60, 19);
+    assert!(!low.iter().any(|row| row.contains("steps")));
+}
+
+#[test]
 fn a_flood_has_no_plan_and_a_target_without_blocks_no_commits() {
     let mut state = ninety_seconds();
     state.info.profile = None;
