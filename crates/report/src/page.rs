@@ -135,12 +135,12 @@ fn first_line(text: &str) -> (&str, Option<&str>) {
     }
     let is_end = |at: usize| {
         let line = &text[..at];
-        let is_whole = line.matches("**").count() % 2 == 0
+        let is_whole = line.matches("**").count().is_multiple_of(2)
             && line.matches('(').count() == line.matches(')').count();
         is_whole && letters(line) <= LINE && text[at + 1..].starts_with(' ')
     };
     let marks = text.match_indices([',', ';', ':', '.']);
-    match marks.map(|(at, _)| at).filter(|at| is_end(*at)).last() {
+    match marks.map(|(at, _)| at).rfind(|at| is_end(*at)) {
         Some(at) => (&text[..at], Some(text[at + 1..].trim_start())),
         None => (text, None),
     }

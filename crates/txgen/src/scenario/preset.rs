@@ -42,11 +42,12 @@ pub(super) fn read(path: &Path) -> anyhow::Result<String> {
     Err(anyhow!(error)).context(failed)
 }
 
-/// A line for each: its name, and how its text begins.
+/// An entry for each: its name, and the first sentence of its text.
 pub(crate) fn list() -> String {
     let line = |(name, text): &(&str, &str)| {
-        let about = text.lines().next().unwrap_or_default();
-        let about = about.trim_start_matches('#').trim();
+        let lines = text.lines().map_while(|line| line.strip_prefix("# "));
+        let about = lines.collect::<Vec<_>>().join(" ");
+        let about = about.split(". ").next().unwrap_or_default();
         format!("{name:<22} {about}\n")
     };
     PRESETS.iter().map(line).collect()
