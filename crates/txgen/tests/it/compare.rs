@@ -84,6 +84,10 @@ fn three_slower_runs_are_a_regression_and_three_like_ones_are_not() {
         .expect(99)
         .prints("slow against before (3 against 3 runs)")
         .prints("REGRESSION by more than 10 %: commit.p50 of slow");
+    // The size of what is shown, with its interval, is in the first sentence.
+    place
+        .txgen("compare before slow")
+        .prints("against before: slow is worse in commit.p50 +60.0 % (");
     place
         .txgen("compare slow before --fail-on-regression 10%")
         .expect(0)

@@ -203,7 +203,7 @@ fn a_ramp_without_an_end_is_drawn_up_to_the_next_step() {
     let profile = profile.unwrap();
     state.info.duration = profile.duration();
     state.info.profile = Some(profile);
-    for (seconds, top, absent) in [(0, "1,000", "50,000"), (90, "2,000", "50,000")] {
+    for (seconds, top, absent) in [(0, "800", "50,000"), (90, "2,000", "50,000")] {
         state.now = Nanos::from_secs(seconds);
         let rows = picture(&View::default(), &state, 132, 40);
         let axis = |text: &str| rows.iter().any(|row| row.contains(&format!("{text}│")));
