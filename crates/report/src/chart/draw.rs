@@ -36,8 +36,10 @@ fn plot(picture: &Picture<'_>) -> String {
         let place = format!("span style=\"bottom:{:.2}%\"", tick.at * 100.0);
         tag(&place, &escape(&tick.text))
     };
+    let last = x_ticks.last().map_or(0.0, |tick| tick.at);
     let x_tick = |tick: &Tick| {
-        let class = match tick.minor {
+        let is_near_last = last > LAST_AT && tick.at > last - LAST_WIDTH;
+        let class = match tick.minor || is_near_last {
             // In the middle under its place it would reach beyond the page.
             _ if tick.at > LAST_AT => " class=\"e\"",
             true => " class=\"n\"",
@@ -152,6 +154,8 @@ fn lane(picture: &Picture<'_>) -> String {
 
 /// Beyond this share of the width a label of the axis ends where the others have their middle.
 const LAST_AT: f64 = 0.97;
+/// The width that such a label takes of a narrow chart, with half of the one before it.
+const LAST_WIDTH: f64 = 0.25;
 
 /// Of more dots none says what it stands for.
 const MAX_NAMED_DOTS: usize = 240;
