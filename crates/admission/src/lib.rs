@@ -21,7 +21,6 @@
 mod admit;
 mod filter;
 mod key;
-mod phase_lock;
 mod pipeline;
 mod serial;
 mod sync;
@@ -39,6 +38,6 @@ mod model;
 pub use admit::{Admit, Outcome, Refused, Verdict, VerdictOf};
 pub use filter::{FastFilter, Filter, Layout, Secret};
 pub use key::{Key, KeyBits, OutputKey};
-pub use phase_lock::{Phase, PhaseGuard, PhaseLock};
 pub use pipeline::{Counters, Orphans, Pipeline, Settings};
 pub use serial::Serial;
+pub use sync::{Phase, PhaseGuard, PhaseLock};

@@ -4,9 +4,8 @@
 use std::sync::Arc;
 
 use crate::coins::{Coins, Fate, GENESIS, Ledger, payment};
-use crate::phase_lock::{Phase, PhaseLock};
 use crate::pipeline::Settings;
-use crate::sync::thread;
+use crate::sync::{Phase, PhaseLock, thread};
 
 #[cfg(loom)]
 mod small {

@@ -6,10 +6,8 @@
 //!
 //! Read first: [`named!`], [`settings!`], [`text`].
 
-mod counters;
-mod named;
+mod macros;
 mod random;
-mod settings;
 pub mod text;
 
 pub use self::random::{Random, mix};

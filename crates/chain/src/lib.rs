@@ -10,9 +10,7 @@
 
 mod file;
 mod http;
-mod probe;
 mod settings;
-mod supply;
 mod target;
 mod workload;
 
@@ -28,12 +26,13 @@ pub use sender::{
 
 pub use self::file::{FileFormat, FileWorkload};
 pub use self::http::Http;
-pub use self::probe::{Asking, Probe};
 pub use self::settings::{Admission, Settings, SettingsTable, Table};
-pub use self::supply::{ChainError, Settled, Supplied, Supply};
-pub use self::target::{Facts, FollowWith, Followed, LoadOptions, NodeClient, NodeOptions, Target};
+pub use self::target::{
+    Asking, Facts, FollowWith, Followed, LoadOptions, NodeClient, NodeOptions, Probe, Target,
+};
 pub use self::workload::{
-    LIMIT_OF_BODIES, Learning, MAX_SIZE, Wanted, Workload, at_most, check_limit, check_size, refuse,
+    ChainError, LIMIT_OF_BODIES, Learning, MAX_SIZE, Settled, Supplied, Supply, Wanted, Workload,
+    at_most, check_limit, check_size, refuse,
 };
 
 /// What the built-in node is for a chain.

@@ -38,7 +38,6 @@ mod coin;
 mod key;
 mod message;
 mod outline;
-mod public_key;
 pub mod query;
 #[cfg(feature = "wallet")]
 mod read;
@@ -50,10 +49,9 @@ mod template;
 pub use address::{Address, Prefix};
 pub use coin::{Coin, GasPrice, decimal};
 #[cfg(feature = "wallet")]
-pub use key::{Key, Keys};
+pub use key::{Key, Keys, PublicKey};
 pub use message::{Message, Party, Transfer};
 pub use outline::{Outline, Place};
-pub use public_key::PublicKey;
 #[cfg(feature = "wallet")]
 pub use read::{Signed, SignedTx};
 #[cfg(feature = "wallet")]

@@ -9,10 +9,10 @@ use std::process::Command;
 use tempfile::TempDir;
 use toml::Table;
 
-use crate::dotted::table;
 use crate::error::StartError;
-use crate::ports::free_port;
+use crate::listening::free_port;
 use crate::process::{Process, Wait, make_home, on_free_ports};
+use crate::settings::table;
 use crate::settings::{with_genesis, with_metrics, with_values};
 
 /// The version that everything is tested with.

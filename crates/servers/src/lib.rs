@@ -8,11 +8,8 @@
 
 mod btcd;
 mod cometbft;
-mod dotted;
 mod error;
 mod listening;
-mod nearest;
-mod ports;
 mod process;
 mod settings;
 mod simd;
@@ -20,12 +17,9 @@ mod simd;
 pub use self::{
     btcd::{Btcd, BtcdOptions},
     cometbft::{COMETBFT_VERSION, CometBft, CometBftOptions},
-    dotted::{DottedError, assign, leaves, parse_assignment},
     error::StartError,
-    listening::listener,
-    nearest::nearest,
-    ports::free_port,
+    listening::{free_port, listener},
     process::{Process, Wait, find},
-    settings::SettingError,
+    settings::{DottedError, SettingError, assign, leaves, nearest, parse_assignment},
     simd::{Simd, SimdOptions},
 };

@@ -7,8 +7,7 @@ use super::queues::{Found, Queues, Ready, Work};
 use super::{Counters, Settings};
 use crate::admit::{Admit, Outcome, Refused, Verdict};
 use crate::filter::Filter;
-use crate::phase_lock::{Phase, PhaseLock};
-use crate::sync::{Condvar, Mutex, RwLock, lock};
+use crate::sync::{Condvar, Mutex, Phase, PhaseLock, RwLock, lock};
 
 /// Transactions that a validator checks in one stay in its phase.
 const ROUND: usize = 200;

@@ -1,5 +1,5 @@
-//! Crypto-conditions (the Interledger draft, version 02/03): conditions say what must be shown,
-//! fulfillments show it.
+//! Crypto-conditions (the Interledger draft, version 02/03): a condition is the hash of what a spender
+//! must present, a fulfillment presents it.
 //!
 //! Five kinds: preimage, prefix, threshold, RSA and Ed25519. BigchainDB uses Ed25519 and threshold;
 //! a fulfillment of kind RSA is refused.
@@ -8,7 +8,6 @@ mod batch;
 pub(crate) mod der;
 mod ed25519;
 mod fulfillment;
-mod parse;
 mod uri;
 
 use sha2::{Digest, Sha256};
@@ -16,7 +15,7 @@ use sha2::{Digest, Sha256};
 pub use batch::Batch;
 pub use ed25519::Ed25519;
 pub use fulfillment::{Fulfillment, Prefix, Threshold, ThresholdDraft};
-pub use parse::MAX_NESTING;
+pub use uri::MAX_NESTING;
 
 use crate::error::Error;
 

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::members::{key_of, object_of};
 use super::{Integer, Object, Value};
+use super::{key_of, object_of};
 use crate::error::{Error, JsonProblem};
 
 /// Bounds of what is read. The recursion goes as deep as the text, so `depth` bounds the stack.

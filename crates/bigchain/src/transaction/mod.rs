@@ -5,7 +5,6 @@ mod details;
 mod effect;
 mod hash;
 mod ledger;
-mod names;
 mod read;
 mod template;
 mod validate;

@@ -1,7 +1,7 @@
 //! From a body to a transaction: the checks that need no ledger, in the original's order.
 
+use super::hash;
 use super::{Details, Input, Link, MAX_AMOUNT, Operation, Output, Proof, Transaction};
-use super::{hash, names};
 use crate::condition::Fulfillment;
 use crate::error::{Class, Error, Refusal};
 use crate::json::{Object, Value, default_text, parse};
@@ -35,7 +35,7 @@ impl Transaction {
             return Err(against_schema());
         };
         let operation = operation(&body)?;
-        names::check(&body)?;
+        check_names(&body)?;
         let inputs = items(&body, "inputs")
             .map(read_input)
             .collect::<Result<_, _>>()?;
@@ -153,5 +153,69 @@ fn read_amount(digits: &str) -> Result<u64, Refusal> {
         Ok(0) => refused("`amount` must be greater than 0".to_owned()),
         Ok(amount) if amount <= MAX_AMOUNT => Ok(amount),
         _ => refused(format!("`amount` must be <= {MAX_AMOUNT}")),
+    }
+}
+
+/// The languages of MongoDB's text search.
+const LANGUAGES: &str = "danish dutch english finnish french german hungarian italian norwegian \
+    portuguese romanian russian spanish swedish turkish none da nl en fi fr de hu it nb pt ro ru es sv tr";
+
+/// Checks keys and languages of a body that follows the schema, in the original's order.
+fn check_names(body: &Object) -> Result<(), Refusal> {
+    let parts = [
+        (
+            "asset",
+            body.get("asset").and_then(|asset| asset.get("data")),
+        ),
+        ("metadata", body.get("metadata")),
+    ];
+    for (name, part) in parts {
+        check_keys(name, part.unwrap_or(&Value::Null))?;
+    }
+    for (_, part) in parts {
+        check_languages(part.unwrap_or(&Value::Null))?;
+    }
+    Ok(())
+}
+
+fn check_keys(part: &str, value: &Value) -> Result<(), Refusal> {
+    match value {
+        Value::Object(object) => object.iter().try_for_each(|(key, value)| {
+            if key.starts_with('$') || key.contains(['.', '\0']) {
+                return Err(Refusal::new(
+                    Class::ValidationError,
+                    format!(
+                        "Invalid key name \"{key}\" in {part} object. The key name cannot \
+                         contain characters \".\", \"$\" or null characters"
+                    ),
+                ));
+            }
+            check_keys(part, value)
+        }),
+        Value::Array(items) => items.iter().try_for_each(|item| check_keys(part, item)),
+        _ => Ok(()),
+    }
+}
+
+fn check_languages(value: &Value) -> Result<(), Refusal> {
+    match value {
+        Value::Object(object) => object.iter().try_for_each(|(key, value)| {
+            if key != "language" {
+                return check_languages(value);
+            }
+            let mut known = LANGUAGES.split(' ');
+            if value
+                .as_str()
+                .is_some_and(|name| known.any(|language| language == name))
+            {
+                return Ok(());
+            }
+            Err(Refusal::new(
+                Class::ValidationError,
+                "a member `language` must name a language of MongoDB's text search",
+            ))
+        }),
+        Value::Array(items) => items.iter().try_for_each(check_languages),
+        _ => Ok(()),
     }
 }

@@ -38,7 +38,7 @@ impl BigchaindbClient {
         Http::new(endpoint, options).map(|http| Self { http })
     }
 
-    /// Whom it asks.
+    /// The address of the server.
     pub fn endpoint(&self) -> &Endpoint {
         self.http.endpoint()
     }

@@ -4,7 +4,6 @@ mod answer;
 mod read;
 #[cfg(test)]
 mod reference;
-mod refused;
 #[cfg(test)]
 mod tests;
 

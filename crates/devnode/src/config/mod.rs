@@ -1,6 +1,5 @@
 //! How a node is set up. Defaults are those of `cometbft init` (0.38.17) where it has the value.
 
-mod admission;
 mod sections;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,8 +10,7 @@ use pacing::Nanos;
 use serde::Deserialize;
 use thiserror::Error;
 
-pub use admission::{AdmissionConfig, AdmissionMode, cores};
-pub use sections::{Section, Sections};
+pub use sections::{AdmissionConfig, AdmissionMode, Section, Sections, cores};
 
 use crate::capacity::CapacityModel;
 use crate::duration;

@@ -3,10 +3,15 @@
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+use crate::duration;
 
 /// A section, whatever its type.
 pub trait Section: Any + fmt::Debug + Send + Sync {
@@ -65,4 +70,40 @@ impl PartialEq for Sections {
         };
         self.0.len() == other.0.len() && self.0.iter().all(same)
     }
+}
+
+base::settings! {
+    /// Admission's section.
+    #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct AdmissionConfig {
+        /// How transactions are admitted. None, the default, is as the original does: BigchainDB holds
+        /// spends against what is committed alone, and Bitcoin admits one transaction after the other.
+        pub mode: Option<AdmissionMode> = None,
+        /// Threads that check, if that is parallel; 0 for one per core. Default 0.
+        pub validators: usize = 0,
+        /// Longest time between commits of what was accepted, if that is parallel. Default `500ms`.
+        #[serde(with = "duration")]
+        pub epoch: Duration = Duration::from_millis(500),
+        /// Most transactions under way at once, if that is parallel. Default 100,000.
+        pub capacity: usize = 100_000,
+    }
+}
+
+/// How transactions are admitted to a mempool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AdmissionMode {
+    /// One after the other, under one lock.
+    Serial,
+    /// On several threads, in epochs without conflicts (the crate `admission`).
+    Parallel,
+}
+
+/// A number of threads, of which 0 stands for one per core.
+pub fn cores(threads: usize) -> usize {
+    if threads > 0 {
+        return threads;
+    }
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }

@@ -9,8 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::announced::Announced;
-use super::forecast::Forecast;
+use super::heights::{Announced, Forecast};
 use super::source::{
     BlockAnswer, BlockSource, ChainStatus, Loss, Question, SourceBlock, SourceEvent,
 };

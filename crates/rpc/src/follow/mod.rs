@@ -1,8 +1,7 @@
 //! Every block of a chain, once, in order: what a follower tells and how it works, whatever the chain.
 
-mod announced;
 mod engine;
-mod forecast;
+mod heights;
 mod reconnecting;
 mod source;
 
