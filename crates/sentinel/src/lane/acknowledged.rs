@@ -43,7 +43,6 @@ impl Acknowledged {
             WriteAnswer::Member(member) => self.unkept(AckEnd::Refused, &start(member)),
             WriteAnswer::Refused(refusal) => {
                 let end = match refusal.reason {
-                    Reason::QueueTimeout => AckEnd::Expired,
                     Reason::Bytes => AckEnd::Displaced,
                     _ => AckEnd::Lost,
                 };
@@ -154,8 +153,7 @@ mod tests {
         for answer in [
             member(r#""result":{"code":0,"data":""}"#),
             member(r#""result":{"code":5,"data":""}"#),
-            refused(Reason::QueueTimeout),
-            refused(Reason::QueueTimeout),
+            refused(Reason::Bytes),
             refused(Reason::Bytes),
             refused(Reason::Shutdown),
         ] {
@@ -163,9 +161,9 @@ mod tests {
         }
         acknowledged.refused_later(br#""error":{"code":-1}"#);
         acknowledged.uncommitted(3);
-        assert_eq!(acknowledged.all_unkept(), 9);
+        assert_eq!(acknowledged.all_unkept(), 8);
         let text = metrics.render(&Gauges::default());
-        let ends = [1, 1, 2, 1, 1, 1, 3];
+        let ends = [1, 1, 2, 1, 1, 3];
         for (end, count) in AckEnd::ALL.into_iter().zip(ends) {
             let line = format!(
                 "sentinel_acknowledged_total{{end=\"{}\"}} {count}\n",

@@ -20,8 +20,6 @@ use crate::upstream::Version;
 pub(super) enum AnswerKind {
     /// CheckTx passed, or the transaction was taken without telling (async).
     Accepted,
-    /// CheckTx refused the transaction.
-    Rejected,
     /// The mempool takes nothing at the moment: try again.
     Refused(Refused),
     /// The application's own mempool is full, after its check has counted the transaction's sequence: try
@@ -117,10 +115,10 @@ fn kind_of_check(code: u32, codespace: &str, log: &str) -> AnswerKind {
         ("sdk", 32) => match sequences(log) {
             Some((expected, got)) if got > expected => AnswerKind::SequenceGap { expected },
             Some(_) => AnswerKind::SequenceUsed,
-            None => AnswerKind::Rejected,
+            None => AnswerKind::Other,
         },
         _ if contains(log, "pool reached max tx capacity") => AnswerKind::ApplicationFull,
-        _ => AnswerKind::Rejected,
+        _ => AnswerKind::Other,
     }
 }
 
@@ -148,9 +146,6 @@ fn kind_of_error(message: &str, data: &str) -> AnswerKind {
     }
     if contains(text, "already exists in cache") {
         return AnswerKind::Duplicate;
-    }
-    if text.starts_with(REFUSED_CHECK) {
-        return AnswerKind::Rejected;
     }
     AnswerKind::Other
 }

@@ -152,8 +152,6 @@ base::named! {
         Accepted => "accepted",
         /// The node refused it.
         Refused => "refused",
-        /// It waited past its deadline.
-        Expired => "expired",
         /// It was pushed out of the queue.
         Displaced => "displaced",
         /// It was still here when the program ended.
@@ -169,7 +167,7 @@ impl AckEnd {
     /// Whether the client was told that its write was taken and nothing was wrong with it: the operator is alarmed.
     /// What the node refuses on its merits, or takes and does not commit, any client can send.
     pub const fn is_broken_promise(self) -> bool {
-        matches!(self, Self::Expired | Self::Displaced | Self::Lost)
+        matches!(self, Self::Displaced | Self::Lost)
     }
 }
 

@@ -22,7 +22,7 @@ fn a_result_is_passed_on_as_it_is() {
     let refused = text.replace("\"code\":0", "\"code\":3");
     assert_eq!(
         super::read(refused.as_bytes()).unwrap().2,
-        AnswerKind::Rejected
+        AnswerKind::Other
     );
 }
 
@@ -63,7 +63,7 @@ fn account_80_checks_are_read_by_code_space_and_number() {
     };
     assert_eq!(mismatch(5, 7), AnswerKind::SequenceGap { expected: 5 });
     assert_eq!(mismatch(7, 5), AnswerKind::SequenceUsed);
-    assert_eq!(check(32, "sdk", "another text"), AnswerKind::Rejected);
+    assert_eq!(check(32, "sdk", "another text"), AnswerKind::Other);
     assert_eq!(
         check(20, "sdk", "mempool is full"),
         AnswerKind::ApplicationFull
@@ -71,10 +71,10 @@ fn account_80_checks_are_read_by_code_space_and_number() {
     let pool = "pool reached max tx capacity";
     assert_eq!(check(1, "undefined", pool), AnswerKind::ApplicationFull);
     // Final: who sent it has to pay more, or to sign anew.
-    assert_eq!(check(13, "sdk", "insufficient fees"), AnswerKind::Rejected);
+    assert_eq!(check(13, "sdk", "insufficient fees"), AnswerKind::Other);
     // The same numbers of another application mean something else.
-    assert_eq!(check(20, "wasm", "x"), AnswerKind::Rejected);
-    assert_eq!(check(32, "wasm", "expected 1, got 2"), AnswerKind::Rejected);
+    assert_eq!(check(20, "wasm", "x"), AnswerKind::Other);
+    assert_eq!(check(32, "wasm", "expected 1, got 2"), AnswerKind::Other);
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn versions_58_indented_answers_are_read_and_passed_on_compact() {
         ),
         (
             "broadcast_tx_sync_refused",
-            AnswerKind::Rejected,
+            AnswerKind::Other,
             r#""result":{"code":1,"data":"","log":"","hash":"D33B013F70FA175AA9A5A3D411B336E58BE9861C60B015F1FC5D318A573344E7"}"#,
         ),
         (
@@ -145,7 +145,7 @@ fn versions_58_the_answers_of_every_version_mean_the_same() {
         for (method, kind) in [
             ("broadcast_tx_sync", AnswerKind::Accepted),
             ("broadcast_tx_async", AnswerKind::Accepted),
-            ("broadcast_tx_sync_refused", AnswerKind::Rejected),
+            ("broadcast_tx_sync_refused", AnswerKind::Other),
             ("broadcast_tx_sync_again", AnswerKind::Duplicate),
             ("mempool_full", AnswerKind::Refused(full)),
             ("bad_params", AnswerKind::Other),

@@ -169,20 +169,14 @@ impl<L: Link> Pool<L> {
         under_way
     }
 
-    /// Gives up those whose oldest write has had no answer for longer than `limit`.
-    pub(super) fn give_up_silent(&mut self, limit: Nanos, now: Nanos) -> Vec<Broken> {
+    /// Gives up those whose oldest write has had no answer for longer than `limit`: what was under way on each.
+    pub(super) fn give_up_silent(&mut self, limit: Nanos, now: Nanos) -> Vec<Vec<WriteId>> {
         let is_silent = |slot: &&mut Slot<L>| {
             let oldest = slot.under_way.front();
             oldest.is_some_and(|sent| now.saturating_sub(sent.at) > limit)
         };
         let silent = self.slots.iter_mut().filter(is_silent);
-        silent
-            .map(|slot| Broken {
-                reason: "the node does not answer".to_owned(),
-                under_way: slot.fail(now),
-                is_too_long: false,
-            })
-            .collect()
+        silent.map(|slot| slot.fail(now)).collect()
     }
 
     /// Whether no other one than the last that was opened is up.

@@ -54,10 +54,9 @@ impl Worker {
                 self.hold_for_block(write, now);
             }
             AnswerKind::Duplicate if job.may_be_there() => self.duplicate(write, now),
-            AnswerKind::Rejected
-            | AnswerKind::SequenceUsed
-            | AnswerKind::Duplicate
-            | AnswerKind::Other => self.pass_on(write, member, now),
+            AnswerKind::SequenceUsed | AnswerKind::Duplicate | AnswerKind::Other => {
+                self.pass_on(write, member, now);
+            }
         }
     }
 

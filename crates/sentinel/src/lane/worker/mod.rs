@@ -21,7 +21,7 @@ use super::acknowledged::Acknowledged;
 use super::commits::Commits;
 use super::job::Job;
 use super::passive::PassiveBlocks;
-use super::pool::{Broken, NodeAnswer, Pool, PoolEvent};
+use super::pool::{NodeAnswer, Pool, PoolEvent};
 use super::queue::expired;
 use super::shared::Shared;
 use super::status::BoundLog;
@@ -192,24 +192,29 @@ impl Worker {
             PoolEvent::Broken(broken) => {
                 self.settle(now);
                 self.metrics.upstream_error(UpstreamError::Broken);
-                self.broke(&broken, ReconnectCause::Broken, now);
+                if broken.is_too_long {
+                    self.writes.note_too_long(&broken.under_way);
+                }
+                self.broke(
+                    &broken.reason,
+                    &broken.under_way,
+                    ReconnectCause::Broken,
+                    now,
+                );
             }
             PoolEvent::AloneFailed(write, error) => self.failed_alone(write, &error, now),
         }
     }
 
     /// A connection is gone: the fate of what was under way on it is unknown for now. Everything else goes on.
-    fn broke(&mut self, broken: &Broken, cause: ReconnectCause, now: Nanos) {
+    fn broke(&mut self, reason: &str, writes: &[WriteId], cause: ReconnectCause, now: Nanos) {
         warn!(
-            reason = broken.reason,
-            under_way = broken.under_way.len(),
+            reason,
+            under_way = writes.len(),
             left = self.pool.in_use(),
             "a write connection is closed; writes under way on it are held until their fate is known"
         );
-        if broken.is_too_long {
-            self.writes.note_too_long(&broken.under_way);
-        }
-        for write in &broken.under_way {
+        for write in writes {
             self.writes.apply(*write, Event::Broke, now);
         }
         self.metrics.reconnected(cause);

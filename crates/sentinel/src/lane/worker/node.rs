@@ -7,7 +7,6 @@ use rpc::FollowedBlock;
 use tracing::info;
 
 use super::Worker;
-use crate::lane::pool::Broken;
 use crate::lane::scarcity::Content;
 use crate::lane::status::Status;
 use crate::lane::writes::WriteState;
@@ -58,12 +57,9 @@ impl Worker {
             return;
         };
         if self.active.is_some() {
-            let broken = Broken {
-                reason: "another node takes over".to_owned(),
-                under_way: self.pool.give_up(now),
-                is_too_long: false,
-            };
-            self.broke(&broken, ReconnectCause::Broken, now);
+            let under_way = self.pool.give_up(now);
+            let reason = "another node takes over";
+            self.broke(reason, &under_way, ReconnectCause::Broken, now);
         }
         self.active = Some(next);
         self.shared.set_node(next);
@@ -177,10 +173,11 @@ impl Worker {
     /// Closes the connections whose oldest write has had no answer for too long.
     fn give_up_silent(&mut self, now: Nanos) {
         let limit = self.config.upstream.write_timeout.into();
-        for broken in self.pool.give_up_silent(limit, now) {
+        for under_way in self.pool.give_up_silent(limit, now) {
             self.metrics.upstream_error(UpstreamError::Timeout);
             self.pacer.refused(Refused::TimedOut);
-            self.broke(&broken, ReconnectCause::Timeout, now);
+            let reason = "the node does not answer";
+            self.broke(reason, &under_way, ReconnectCause::Timeout, now);
         }
     }
 
