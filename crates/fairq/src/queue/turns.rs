@@ -168,7 +168,8 @@ impl<T> FairQueue<T> {
         Some(popped)
     }
 
-    /// A flow has got its first item: it comes after those that are new, or has its turn when it would have had it.
+    /// A flow has got its first item: it comes after those that are new, or has its turn when it would have had it, with
+    /// what it has left after its debts.
     pub(super) fn wake(&mut self, flow: u32) {
         let quantum = self.quantum(flow);
         let node = &mut self.flows[flow];
@@ -177,7 +178,9 @@ impl<T> FairQueue<T> {
         let (state, place) = match due.filter(|due| !self.turns.is_next(*due)) {
             Some(due) => (State::Old, due),
             None => {
-                node.credit = quantum;
+                if node.seat.is_none() {
+                    node.credit = quantum;
+                }
                 (State::New, self.turns.place_in(0))
             }
         };

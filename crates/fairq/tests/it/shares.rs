@@ -373,6 +373,31 @@ fn fairness_84_what_costs_nothing_ends_its_turn() {
     assert_eq!(served, [320; 2]);
 }
 
+/// Before, who ran empty owing less than a turn had a whole one when it came back, if nobody else was before it.
+#[test]
+fn fairness_83_what_a_flow_owes_is_not_forgiven_when_it_runs_empty() {
+    let limits = QueueLimits {
+        quantum: 16,
+        ..roomy()
+    };
+    let mut queue = FairQueue::new(limits, Order::Connection, SEED).unwrap();
+    let push = |queue: &mut FairQueue<u32>, who, count| {
+        for _ in 0..count {
+            let item = Item::new(who, 250);
+            let _ = queue.push(client(who), 1, Weight::ONE, item).unwrap();
+        }
+    };
+    push(&mut queue, 1, 1);
+    push(&mut queue, 2, 40);
+    assert_eq!(queue.pop_at(|_| 31).unwrap().item.value, 1);
+    push(&mut queue, 1, 40);
+    let next: Vec<u32> = (0..33)
+        .map(|_| queue.pop_at(|_| 1).unwrap().item.value)
+        .collect();
+    let wanted = [[2; 16].as_slice(), &[1], &[2; 16]].concat();
+    assert_eq!(next, wanted);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -135,12 +135,15 @@ impl BlockLimits {
     };
 
     /// The longest answer with a block that is read: twice the base64 of such a block, for what JSON adds to its
-    /// header, votes and evidence, and no more than a part of the buffers.
+    /// header, votes and evidence, and no more than a part of the buffers, or than the largest block of a usual chain
+    /// takes. After a block that is longer nothing more is known of the chain.
     pub(super) fn answer_bytes(self, buffer_bytes: usize) -> usize {
         let block = usize::try_from(self.bytes.min(Self::NONE.bytes)).unwrap_or(usize::MAX);
         let answer = 2 * block.div_ceil(3).saturating_mul(4);
-        let most = (buffer_bytes / ANSWER_SHARE).max(LEAST_ANSWER);
-        answer.clamp(LEAST_ANSWER, most)
+        answer.clamp(
+            LEAST_ANSWER,
+            (buffer_bytes / ANSWER_SHARE).max(USUAL_ANSWER),
+        )
     }
 
     /// As in the parameters; -1 is no bound.
@@ -324,7 +327,10 @@ impl Node {
 }
 
 /// The answer with the smallest block: header, votes of hundreds of validators, evidence.
-pub(super) const LEAST_ANSWER: usize = 4 << 20;
+const LEAST_ANSWER: usize = 4 << 20;
+/// The answer with a full block of a chain with default parameters, which can be read whatever the buffers are: clients
+/// decide how full blocks are.
+pub(super) const USUAL_ANSWER: usize = 32 << 20;
 /// How long a node may take at the start to say its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(2);
 
@@ -345,7 +351,10 @@ mod tests {
             (-1, 256, 64 * MIB),
             (-1, 2_048, 279_620_272),
             (i64::MAX, 4_096, 279_620_272),
-            (22_020_096, 1, 4 * MIB),
+            // Before, a client with large writes ended the reading of blocks where the buffers were small.
+            (22_020_096, 64, 32 * MIB),
+            (22_020_096, 1, 32 * MIB),
+            (4 << 20, 1, 11_184_816),
         ] {
             let limits = BlockLimits::new(max_bytes, -1);
             assert_eq!(

@@ -7,7 +7,7 @@ use pacing::Nanos;
 use testkit::{ScriptedServer, free_port, http_answer};
 
 use super::{NodeEvent, Rig, client_of, devnode, of_chain, quick};
-use crate::upstream::nodes::LEAST_ANSWER;
+use crate::upstream::nodes::USUAL_ANSWER;
 
 /// The answer of a node of a version that was not tested.
 const STATUS: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"node_info":{"network":"c","version":"0.99.1"},"sync_info":{"latest_block_height":"3","catching_up":false}}}"#;
@@ -126,7 +126,7 @@ async fn case_92_a_block_without_an_end_is_read_to_a_bound_and_its_node_is_left(
                     connection.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
                     connection.send(format!("20\r\n{:32}\r\n", r#"{"jsonrpc":"2.0","id":1,"#));
                     let chunk = format!("8000\r\n{:32768}\r\n", "");
-                    for _ in 0..2 * LEAST_ANSWER / 32_768 {
+                    for _ in 0..2 * USUAL_ANSWER / 32_768 {
                         connection.send(&chunk);
                     }
                     return connection.freeze();
@@ -153,7 +153,7 @@ async fn case_92_a_block_without_an_end_is_read_to_a_bound_and_its_node_is_left(
             _ => None,
         })
         .await;
-    let bound = format!("answered more than {LEAST_ANSWER} bytes");
+    let bound = format!("answered more than {USUAL_ANSWER} bytes");
     assert!(reason.contains(&bound), "{reason}");
     assert!(!rig.nodes.is_up(1) && rig.nodes.is_up(0));
     rig.stop().await;
