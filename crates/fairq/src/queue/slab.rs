@@ -69,34 +69,26 @@ pub(crate) trait Linked<Tag> {
     fn link_mut(&mut self) -> &mut Link<Tag>;
 }
 
-/// The two ends of a list.
-pub(crate) struct List<Tag> {
-    head: u32,
-    tail: u32,
-    tag: PhantomData<Tag>,
-}
+/// The two ends of a list: its first node is next, and its last one previous.
+pub(crate) struct List<Tag>(Link<Tag>);
 
 impl<Tag> Default for List<Tag> {
     fn default() -> Self {
-        Self {
-            head: NIL,
-            tail: NIL,
-            tag: PhantomData,
-        }
+        Self(Link::default())
     }
 }
 
 impl<Tag> List<Tag> {
     pub(crate) fn head(&self) -> Option<u32> {
-        known(self.head)
+        known(self.0.next)
     }
 
     pub(crate) fn tail(&self) -> Option<u32> {
-        known(self.tail)
+        known(self.0.prev)
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
-        self.head == NIL
+        self.0.next == NIL
     }
 
     pub(crate) fn next<N: Linked<Tag>>(slab: &Slab<N>, number: u32) -> Option<u32> {
@@ -104,12 +96,12 @@ impl<Tag> List<Tag> {
     }
 
     pub(crate) fn push_back<N: Linked<Tag>>(&mut self, slab: &mut Slab<N>, number: u32) {
-        let prev = std::mem::replace(&mut self.tail, number);
+        let prev = std::mem::replace(&mut self.0.prev, number);
         let link = slab[number].link_mut();
         link.prev = prev;
         link.next = NIL;
         match prev {
-            NIL => self.head = number,
+            NIL => self.0.next = number,
             prev => slab[prev].link_mut().next = number,
         }
     }
@@ -118,19 +110,19 @@ impl<Tag> List<Tag> {
     pub(crate) fn remove<N: Linked<Tag>>(&mut self, slab: &mut Slab<N>, number: u32) {
         let Link { prev, next, .. } = std::mem::take(slab[number].link_mut());
         match prev {
-            NIL => self.head = next,
+            NIL => self.0.next = next,
             prev => slab[prev].link_mut().next = next,
         }
         match next {
-            NIL => self.tail = prev,
+            NIL => self.0.prev = prev,
             next => slab[next].link_mut().prev = prev,
         }
     }
 
     /// Sends the first node to the end.
     pub(crate) fn rotate<N: Linked<Tag>>(&mut self, slab: &mut Slab<N>) {
-        if self.head != self.tail {
-            let first = self.head;
+        if self.0.next != self.0.prev {
+            let first = self.0.next;
             self.remove(slab, first);
             self.push_back(slab, first);
         }
