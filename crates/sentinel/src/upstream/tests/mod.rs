@@ -147,6 +147,13 @@ pub(super) async fn quick() -> Running {
     devnode(short_blocks()).await
 }
 
+/// A built-in node with short blocks and other settings of its RPC.
+pub(super) async fn with_rpc(change: impl FnOnce(&mut devnode::RpcConfig)) -> Running {
+    let mut config = short_blocks();
+    change(&mut config.rpc);
+    devnode(config).await
+}
+
 /// One of that chain, at that address.
 pub(super) async fn of_chain(name: &str, listen: SocketAddr) -> Running {
     devnode(devnode::Config {

@@ -5,19 +5,13 @@ use std::time::Duration;
 
 use super::super::{
     Rig, ask, client_of, config, devnode, height_of, of_chain, open, quick, subscribe, text,
+    with_rpc,
 };
 use super::{BLOCKS, settled};
 
 #[tokio::test]
 async fn sharing_69_a_node_that_takes_fewer_queries_gets_more_connections() {
-    let node = devnode(devnode::Config {
-        rpc: devnode::RpcConfig {
-            max_subscriptions_per_client: 1,
-            ..devnode::RpcConfig::default()
-        },
-        ..devnode::Config::default()
-    })
-    .await;
+    let node = with_rpc(|rpc| rpc.max_subscriptions_per_client = 1).await;
     let rig = Rig::up(node.url()).await;
     let mut link = open(&rig, 2);
     for id in 0..4 {
@@ -38,16 +32,8 @@ async fn sharing_69_a_node_that_takes_fewer_queries_gets_more_connections() {
 #[tokio::test]
 async fn ws_95_all_events_of_a_block_reach_their_reader() {
     const TXS: usize = 2_000;
-    let node = devnode(devnode::Config {
-        block_interval: Duration::from_millis(20),
-        rpc: devnode::RpcConfig {
-            // What the node itself holds for a subscriber is not in question.
-            subscription_buffer_size: 2 * TXS,
-            ..devnode::RpcConfig::default()
-        },
-        ..devnode::Config::default()
-    })
-    .await;
+    // What the node itself holds for a subscriber is not in question.
+    let node = with_rpc(|rpc| rpc.subscription_buffer_size = 2 * TXS).await;
     let rig = Rig::up(node.url()).await;
     node.node.faults().halt();
     let mut link = open(&rig, 2);
@@ -177,14 +163,7 @@ async fn ws_97_what_a_node_takes_of_a_connection_is_learnt_anew_with_the_connect
 
 #[tokio::test]
 async fn ws_97_no_more_connections_subscribe_than_are_configured() {
-    let node = devnode(devnode::Config {
-        rpc: devnode::RpcConfig {
-            max_subscriptions_per_client: 1,
-            ..devnode::RpcConfig::default()
-        },
-        ..devnode::Config::default()
-    })
-    .await;
+    let node = with_rpc(|rpc| rpc.max_subscriptions_per_client = 1).await;
     let mut settings = config(&[node.url()]);
     settings.ws.subscribers = 2;
     let mut rig = Rig::start(&settings);

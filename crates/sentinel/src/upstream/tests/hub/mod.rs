@@ -5,7 +5,7 @@ mod ends;
 use std::time::Duration;
 
 use super::{
-    PATIENCE, Rig, ask, config, devnode, hear, height_of, message, open, quick, subscribe, text,
+    PATIENCE, Rig, ask, config, hear, height_of, message, open, quick, subscribe, text, with_rpc,
 };
 use crate::refusal::Reason;
 use crate::upstream::{RelayEvent, RelayLink as _};
@@ -30,15 +30,7 @@ const BLOCKS: &str = "tm.event='NewBlock'";
 #[tokio::test]
 async fn sharing_69_clients_share_one_subscription_of_the_node() {
     // One subscriber for the follower, and one for all clients.
-    let node = devnode(devnode::Config {
-        block_interval: Duration::from_millis(20),
-        rpc: devnode::RpcConfig {
-            max_subscription_clients: 2,
-            ..devnode::RpcConfig::default()
-        },
-        ..devnode::Config::default()
-    })
-    .await;
+    let node = with_rpc(|rpc| rpc.max_subscription_clients = 2).await;
     let rig = Rig::up(node.url()).await;
     let mut links: Vec<_> = (0..50).map(|last| open(&rig, last)).collect();
     for (number, link) in links.iter_mut().enumerate() {
@@ -248,15 +240,7 @@ async fn sharing_63_subscriptions_are_in_the_account_as_long_as_they_live() {
 #[tokio::test]
 async fn json_96_no_spelling_of_a_subscription_is_one_more_at_the_node() {
     // One subscriber for the follower, and one for all clients: another one is refused.
-    let node = devnode(devnode::Config {
-        block_interval: Duration::from_millis(20),
-        rpc: devnode::RpcConfig {
-            max_subscription_clients: 2,
-            ..devnode::RpcConfig::default()
-        },
-        ..devnode::Config::default()
-    })
-    .await;
+    let node = with_rpc(|rpc| rpc.max_subscription_clients = 2).await;
     let rig = Rig::up(node.url()).await;
     let mut links = Vec::new();
     for request in SPELLINGS {
