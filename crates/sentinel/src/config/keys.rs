@@ -11,8 +11,9 @@ use pacing::{Rate, Size};
 use rpc::Endpoint;
 use tracing::Level;
 
+use super::choices::{AsyncAck, WriteOrder};
+use super::fixed::Fixed;
 use super::value::{ABOVE_ZERO, Value, within};
-use super::{AsyncAck, Fixed, WriteOrder};
 
 /// One key of the configuration.
 pub struct Key {

@@ -1,6 +1,7 @@
 //! Everything that can be set, resolved: nothing behind this module parses text.
 
 mod check;
+mod choices;
 mod fixed;
 mod keys;
 mod layers;
@@ -16,6 +17,7 @@ use control::{PaceSettings, PauseSettings};
 
 pub use control::{MinTxRate, PaceMode, PauseAction};
 
+pub use self::choices::{AsyncAck, WriteOrder};
 pub use self::fixed::Fixed;
 pub use self::keys::{
     Admin, Buffer, Config, Cors, Fair, KEYS, Key, Limits, Listen, Log, Pace, Pause, Reads,
@@ -24,26 +26,6 @@ pub use self::keys::{
 pub use self::layers::{FlagValue, Origin, Sources};
 
 use self::layers::Layer;
-
-/// Which writes stay in the order in which they came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteOrder {
-    /// Those of a connection.
-    Connection,
-    /// All of a client.
-    Client,
-    /// Those of a connection, and those of a Cosmos SDK's account, over whichever connections and clients.
-    Account,
-}
-
-/// When a `broadcast_tx_async` is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AsyncAck {
-    /// When it was admitted, with the hash computed here: the default.
-    Buffered,
-    /// When the node has answered.
-    Forwarded,
-}
 
 impl Cors {
     /// The origins of pages that may open a WebSocket; none for all.

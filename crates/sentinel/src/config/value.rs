@@ -13,7 +13,7 @@ use pacing::{Nanos, Rate, Size};
 use rpc::Endpoint;
 use tracing::Level;
 
-use super::{AsyncAck, WriteOrder};
+use super::choices::{AsyncAck, WriteOrder};
 
 /// A type of setting.
 pub(super) trait Value: Sized {
