@@ -47,7 +47,7 @@ fn three_hundred_commits_at_once_need_few_connections_and_one_subscription() {
         assert!(!answer.contains(r#""height":"0""#), "{answer}");
     }
     // How many are still counted depends on the moment; that one for each client is not among them does not.
-    assert!(node.node.snapshot().connections < COUNT / 4);
+    assert!(node.node.snapshot().connections < COUNT as u64 / 4);
     let accounts = proxy.stop();
     assert_eq!(accounts.forwarded, COUNT as u64);
 }
