@@ -153,7 +153,7 @@ fn letters(text: &str) -> usize {
 /// Letters of what a link to a section calls it.
 const LONGEST_NAME: usize = 48;
 /// Letters of the headline that fit a page of 1,000 pixels.
-const LINE: usize = 102;
+const LINE: usize = 108;
 
 /// The sign after a heading that leads to it, for a reader who wants to send it on.
 fn link_to(name: &str) -> String {
