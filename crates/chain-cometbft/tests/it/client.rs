@@ -153,7 +153,7 @@ async fn a_text_is_asked_for_under_the_path_that_was_given() {
     });
     for (given, asked) in [("/metrics", "/metrics"), ("/a/b/", "/a/b"), ("", "/")] {
         let client = client(&format!("{}{given}", server.http_url()));
-        assert_eq!(client.text().await.unwrap(), asked);
+        assert_eq!(client.text("").await.unwrap(), asked);
     }
 }
 
