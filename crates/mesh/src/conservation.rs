@@ -91,8 +91,13 @@ impl Conservation {
             .iter()
             .filter_map(|it| Some(it.status.as_ref()?.queued))
             .sum();
-        let explained =
-            total.dropped_full + total.dropped_link + total.dropped_no_peer + self.lost + waiting;
+        let explained = total.dropped_full
+            + total.dropped_link
+            + total.dropped_no_peer
+            + total.never_came
+            + total.forgotten
+            + self.lost
+            + waiting;
         let has_links = |status: &Status| !status.links.is_empty();
         let mut statuses = account.nodes.iter().map(|it| it.status.as_ref());
         let all_report = statuses.all(|status| status.is_some_and(has_links));
@@ -103,7 +108,7 @@ impl Conservation {
                 self.sights_due, self.sights
             ));
         }
-        if self.sights > self.sights_due && all_report {
+        if self.sights > self.sights_due && all_report && total.forgotten == 0 {
             self.violations.push(format!(
                 "there were {} first sights, more than the {} that were due",
                 self.sights, self.sights_due

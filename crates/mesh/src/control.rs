@@ -240,6 +240,10 @@ base::counters! {
         dropped_link,
         /// Messages made for a peer when there was none.
         dropped_no_peer,
+        /// Announced messages that no peer sent, or that could not be asked for.
+        never_came,
+        /// Messages forgotten within ten minutes, which count as new when they come again.
+        forgotten,
         /// Links that ended without being asked to.
         broken_links,
         /// Connections refused or closed: too many, from one address, of a wrong network, malformed.

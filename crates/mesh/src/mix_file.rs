@@ -1,6 +1,7 @@
 //! Mix files: the traffic of an application as TOML.
 
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
@@ -74,15 +75,25 @@ struct RequestTable {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct PeriodicTable {
     messages: Vec<Spanned<String>>,
     #[serde(with = "text::value")]
     every: Nanos,
     #[serde(default = "one")]
     senders: u32,
+    #[serde(default)]
+    at_once: bool,
+    instead: Option<InsteadTable>,
     #[serde(default = "always")]
     probability: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct InsteadTable {
+    every_nth: NonZeroU32,
+    messages: Vec<Spanned<String>>,
 }
 
 const fn yes() -> bool {
@@ -135,7 +146,11 @@ fn mix(file: &MixFile, names: &Names<'_>) -> anyhow::Result<Mix> {
         })
     });
     let periodic = file.periodic.iter().map(|periodic| {
+        let instead = periodic.instead.as_ref();
+        let instead = instead.map(|it| anyhow::Ok((it.every_nth, names.all(&it.messages)?)));
         Ok(Periodic {
+            at_once: periodic.at_once,
+            instead: instead.transpose()?,
             messages: names.all(&periodic.messages)?,
             every: periodic.every,
             senders: periodic.senders,
@@ -227,6 +242,12 @@ mod tests {
             2,
             "an EOM and its ACK"
         );
+        for mix in [&app, &article] {
+            let minute = &mix.periodic()[0];
+            let (every, instead) = minute.instead.as_ref().unwrap();
+            assert!(minute.at_once && every.get() == 10);
+            assert_eq!(mix.kind(instead[0]).name, "dbsig");
+        }
         assert_eq!(of(&app, "dbstate-request").size, gossip::app::STAMP_BYTES);
     }
 

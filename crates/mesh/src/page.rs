@@ -115,19 +115,26 @@ impl Course<'_> {
             let sum = self.sum_of(node + 1, |it| it.entries);
             chart.line(&format!("nodes up to {node}"), Tone::Nth(node), sum)
         });
-        let uprate = self.host(|row| row.counters.entries as f64 / row.counters.offered as f64);
-        let uprate = uprate.into_iter().filter(|(_, share)| share.is_finite());
-        let uprate = over_time(
-            "Share that came back (uprate)",
-            "of the offered",
-            Unit::Share,
-        )
-        .note("entries that came back to the host in a second, of those offered in it")
-        .line("uprate", Tone::Committed, uprate);
-        [by_node, stacked, uprate].map(|chart| chart.html())
+        let back = self.host(|row| row.counters.entries as f64 / row.counters.offered as f64);
+        let back = back.into_iter().filter(|(_, share)| share.is_finite());
+        let back = over_time("Share that came back", "of the offered", Unit::Share)
+            .note("entries that came back to the host in a second, of those offered in it")
+            .line("came back", Tone::Committed, back);
+        [by_node, stacked, back].map(|chart| chart.html())
     }
 
-    fn wire(&self) -> [String; 4] {
+    fn wire(&self) -> [String; 6] {
+        let megabits = |bytes: f64| bytes * 8.0 / 1e6;
+        let uprate = over_time("Uprate by node", "Mbit/s", Unit::Number)
+            .note("bytes that a node writes to its sockets in a second");
+        let uprate = self.by_node(uprate, |row| megabits(row.counters.bytes_out as f64));
+        let stacked = over_time("Uprate of all nodes, stacked", "Mbit/s", Unit::Number)
+            .note("the uppermost line is the sum");
+        let stacked = (0..self.nodes.len()).fold(stacked, |chart, node| {
+            let sum = self.sum_of(node + 1, |it| it.bytes_out).into_iter();
+            let sum: Points = sum.map(|(at, bytes)| (at, megabits(bytes))).collect();
+            chart.line(&format!("nodes up to {node}"), Tone::Nth(node), sum)
+        });
         let parcels = over_time("Parcels and write calls", "all nodes", Unit::PerSecond)
             .note("a parcel is not a write call: the study of 2020 counted the latter")
             .line("parcels read", Tone::Accepted, self.sum(|it| it.parcels_in))
@@ -148,7 +155,7 @@ impl Course<'_> {
         let duplicates = over_time("Duplicates", "of received", Unit::Share)
             .note("messages that a node had seen before")
             .line("duplicates", Tone::Bad, duplicates);
-        [parcels, bytes, size, duplicates].map(|chart| chart.html())
+        [uprate, stacked, parcels, bytes, size, duplicates].map(|chart| chart.html())
     }
 
     fn resources(&self, machine: &[MachineSecond]) -> [String; 6] {

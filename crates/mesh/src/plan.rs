@@ -49,6 +49,7 @@ pub(crate) struct PlanDocument {
     pub(crate) topology: Topology,
     pub(crate) fanout: u16,
     pub(crate) queue: u32,
+    pub(crate) remembered: u32,
     pub(crate) loopback_ip: bool,
     #[serde(with = "text::list")]
     pub(crate) node_rate: Vec<PerNode<BitRate>>,
@@ -91,6 +92,7 @@ impl MeshPlan {
             topology: settings.topology.unwrap_or(Topology::Full),
             fanout: settings.fanout.map_or(DEFAULT_FANOUT, Into::into),
             queue: settings.queue.map_or(DEFAULT_QUEUE, Into::into),
+            remembered: settings.remembered.map_or(DEFAULT_REMEMBERED, Into::into),
             loopback_ip: settings.loopback_ip,
             node_rate: settings.node_rate,
             delay: settings.delay,
@@ -244,6 +246,7 @@ const MAX_NODES: u16 = 64;
 const DEFAULT_FANOUT: u16 = 16;
 /// The same.
 const DEFAULT_QUEUE: u32 = 10_000;
+const DEFAULT_REMEMBERED: u32 = 1 << 20;
 const DEFAULT_PORT: u16 = 9200;
 const DEFAULT_CONNECT_TIMEOUT: Nanos = Nanos::from_secs(30);
 const DEFAULT_DRAIN_TIMEOUT: Nanos = Nanos::from_secs(10);

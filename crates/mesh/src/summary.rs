@@ -71,7 +71,9 @@ pub(crate) struct StepSummary {
     pub(crate) eps_host: f64,
     pub(crate) eps_sum: f64,
     /// Entries that came back to the host, as a share of those offered.
-    pub(crate) uprate: Option<f64>,
+    pub(crate) came_back: Option<f64>,
+    /// Bytes written per second by a node, in the mean: what the study calls uprate.
+    pub(crate) uprate_bytes_per_s: f64,
     pub(crate) parcels_per_s: f64,
     pub(crate) bytes_per_s: f64,
     pub(crate) duplicate_share: Option<f64>,
@@ -200,8 +202,9 @@ fn step_summary(step: &StepAccount, account: &Account, judgement: &Judgement) ->
         offered: step.host.offered,
         eps_host: per_s(step.host.entries),
         eps_sum: per_s(step.all.entries),
-        uprate: (step.host.offered > 0)
+        came_back: (step.host.offered > 0)
             .then(|| step.host.entries as f64 / step.host.offered as f64),
+        uprate_bytes_per_s: per_s(step.all.bytes_out) / account.nodes.len().max(1) as f64,
         parcels_per_s: per_s(step.all.parcels_in),
         bytes_per_s: per_s(step.all.bytes_in),
         duplicate_share: (received > 0).then(|| step.all.duplicates as f64 / received as f64),

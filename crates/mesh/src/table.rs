@@ -89,7 +89,10 @@ pub(crate) fn steps(steps: &[StepSummary]) -> Table {
         })
         .number("EPS host", whole, |it| it.eps_host)
         .number("EPS sum", whole, |it| it.eps_sum)
-        .number("uprate", percent, |it| it.uprate)
+        .number("came back", percent, |it| it.came_back)
+        .number("uprate, Mbit/s", number, |it| {
+            it.uprate_bytes_per_s * 8.0 / 1e6
+        })
         .number("parcels/s", rate, |it| it.parcels_per_s)
         .on_page_if(true)
         .number("MB/s", number, |it| it.bytes_per_s / 1e6)

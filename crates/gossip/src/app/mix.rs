@@ -1,5 +1,7 @@
 //! The traffic of an application as data.
 
+use std::num::NonZeroU32;
+
 use pacing::Nanos;
 
 /// A kind of message, by its place in its mix.
@@ -54,8 +56,12 @@ pub struct Periodic {
     pub messages: Vec<KindId>,
     /// The period.
     pub every: Nanos,
-    /// How often in each period; spread evenly over it.
+    /// How often in each period.
     pub senders: u32,
+    /// Whether all of them send at the end of the period; else they are spread evenly over it.
+    pub at_once: bool,
+    /// In every so many periods these messages instead.
+    pub instead: Option<(NonZeroU32, Vec<KindId>)>,
     /// How likely each of them is (0 to 1).
     pub probability: f64,
 }
@@ -81,6 +87,33 @@ pub struct Mix {
     requests: Vec<Request>,
     by_tag: Vec<Option<KindId>>,
     weights: f64,
+}
+
+impl Periodic {
+    /// The period in which it is sent for the `count`-th time, both from 1 on.
+    pub(super) const fn period(&self, count: u64) -> u64 {
+        let senders = if self.senders == 0 { 1 } else { self.senders };
+        count.div_ceil(senders as u64)
+    }
+
+    /// What is sent for the `count`-th time.
+    pub(super) fn messages(&self, count: u64) -> &[KindId] {
+        let instead = self.instead.as_ref();
+        let instead =
+            instead.filter(|(every, _)| self.period(count).is_multiple_of(every.get().into()));
+        instead.map_or(&self.messages, |(_, messages)| messages)
+    }
+
+    /// When, since the origin: never by adding up.
+    pub(super) fn due(&self, count: u64) -> Nanos {
+        let senders = u128::from(self.senders.max(1));
+        let of_period = match self.at_once {
+            true => u128::from(self.period(count)) * senders,
+            false => u128::from(count),
+        };
+        let at = u128::from(self.every.as_nanos()) * of_period / senders;
+        Nanos::new(u64::try_from(at).unwrap_or(u64::MAX))
+    }
 }
 
 /// Why a mix cannot be used: there is nothing to offer, a part is out of range, two kinds have one type, or answers
@@ -254,7 +287,11 @@ fn check_transactions(transactions: &[Transaction]) -> Result<(), MixError> {
 }
 
 fn check_periodic(periodic: &Periodic) -> Result<(), MixError> {
-    if periodic.messages.is_empty() {
+    let instead = periodic
+        .instead
+        .as_ref()
+        .is_some_and(|(_, messages)| messages.is_empty());
+    if periodic.messages.is_empty() || instead {
         return refuse("a periodic message has no messages".into());
     }
     if periodic.every.is_zero() {

@@ -64,10 +64,10 @@ impl App {
     pub fn messages(&mut self, what: Source) -> Vec<KindId> {
         match what {
             Source::Transaction(index) => self.transaction(index).messages.clone(),
-            Source::Periodic(place, _) => {
+            Source::Periodic(place, count) => {
                 let periodic = &self.mix.periodic()[place];
                 if self.random.unit() < periodic.probability {
-                    periodic.messages.clone()
+                    periodic.messages(count).to_vec()
                 } else {
                     Vec::new()
                 }

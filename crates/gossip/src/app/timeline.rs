@@ -31,19 +31,18 @@ pub struct Timeline {
     schedule: Shard,
     transaction: Option<Due>,
     periodic: BinaryHeap<Reverse<Offer>>,
-    periods: Vec<(Nanos, u32)>,
+    periods: Vec<Periodic>,
     end: Nanos,
 }
 
 impl Timeline {
     /// The transactions of a schedule, and the mix's periodic traffic from the origin until `end`.
     pub fn new(mut schedule: Shard, mix: &Mix, end: Nanos) -> Self {
-        let periods: Vec<(Nanos, u32)> = mix.periodic().iter().map(period).collect();
         let mut timeline = Self {
             transaction: schedule.next(),
             schedule,
             periodic: BinaryHeap::new(),
-            periods,
+            periods: mix.periodic().to_vec(),
             end,
         };
         for place in 0..timeline.periods.len() {
@@ -85,21 +84,14 @@ impl Timeline {
         }
     }
 
-    /// Plans the `count`-th (from 1) of a periodic traffic: from the origin, so that nothing adds up.
+    /// Plans the `count`-th (from 1) of a periodic traffic.
     fn plan(&mut self, place: usize, count: u64) {
-        let (every, senders) = self.periods[place];
-        let at = u128::from(every.as_nanos()) * u128::from(count) / u128::from(senders);
-        let at = Nanos::new(u64::try_from(at).unwrap_or(u64::MAX));
+        let at = self.periods[place].due(count);
         if at < self.end {
             let what = Source::Periodic(place, count);
             self.periodic.push(Reverse(Offer { at, what }));
         }
     }
-}
-
-/// The period, and how often something is sent in it, at least once.
-fn period(periodic: &Periodic) -> (Nanos, u32) {
-    (periodic.every, periodic.senders.max(1))
 }
 
 #[cfg(test)]
@@ -109,7 +101,7 @@ mod tests {
     use pacing::{Arrivals, Profile, Schedule};
 
     use super::*;
-    use crate::app::{Fan, Kind, Mix, Transaction};
+    use crate::app::{Fan, Kind, KindId, Mix, Transaction};
 
     fn mix(periodic: Vec<Periodic>) -> Mix {
         let kind = Kind {
@@ -135,6 +127,8 @@ mod tests {
             messages: vec![Mix::id(0)],
             every: Nanos::from_secs(1),
             senders,
+            at_once: false,
+            instead: None,
             probability: 1.0,
         };
         let end = Nanos::from_secs(2);
@@ -163,6 +157,30 @@ mod tests {
         assert_eq!(taken.iter().filter(of).count(), 4);
         // Three a second, spread over each; the one at the very end is not part of the load.
         assert_eq!(taken.iter().filter(|offer| !of(offer)).count(), 5);
+    }
+
+    /// Each federated server's end of a minute, and in every tenth minute its signature of the block instead.
+    #[test]
+    fn nine_of_ten_periods_have_one_message_and_the_tenth_another_all_at_its_end() {
+        let periodic = Periodic {
+            messages: vec![Mix::id(0)],
+            every: Nanos::from_secs(60),
+            senders: 27,
+            at_once: true,
+            instead: Some((NonZeroU32::new(10).unwrap(), vec![Mix::id(1)])),
+            probability: 1.0,
+        };
+        let sent: Vec<(Nanos, KindId)> = (1..=27 * 20)
+            .map(|count| (periodic.due(count), periodic.messages(count)[0]))
+            .collect();
+        for (place, minute) in (1..).zip(sent.chunks_exact(27)) {
+            let expected = Mix::id(usize::from(place % 10 == 0));
+            let whole = Nanos::from_secs(60 * place);
+            assert!(
+                minute.iter().all(|one| *one == (whole, expected)),
+                "{place}: {minute:?}"
+            );
+        }
     }
 
     #[test]

@@ -36,6 +36,8 @@ const MAX_WANTED: usize = 1 << 16;
 const MAX_HOLDERS: usize = 8;
 /// How long a peer may take to answer a request before the next one is asked: longer than a loaded network takes.
 const REQUEST_TIMEOUT: Nanos = Nanos::from_millis(500);
+/// Requests for one message: of eight holders each twice, in eight seconds.
+const MOST_REQUESTS: u32 = 16;
 
 /// Messages that peers may request, and messages that this node has requested.
 #[derive(Debug)]
@@ -44,10 +46,19 @@ pub(super) struct Bodies {
     /// In the order in which they came.
     order: VecDeque<Identifier>,
     bytes: usize,
-    /// For each requested message the peers that announced it and were not asked.
-    wanted: HashMap<Identifier, VecDeque<PeerId>, Keyed>,
+    wanted: HashMap<Identifier, Wanted, Keyed>,
     /// When each request times out. The timeout is constant, so the order of requests is that of time.
     timeouts: VecDeque<(Nanos, Identifier)>,
+    given_up: u64,
+}
+
+/// A message that was requested and has not come.
+#[derive(Debug)]
+struct Wanted {
+    /// Peers that announced it, the one to ask next first.
+    holders: VecDeque<PeerId>,
+    /// How often it was requested: a full queue may have dropped the request, or the answer.
+    requests: u32,
 }
 
 impl Bodies {
@@ -58,6 +69,7 @@ impl Bodies {
             bytes: 0,
             wanted: HashMap::with_hasher(Keyed(key)),
             timeouts: VecDeque::new(),
+            given_up: 0,
         }
     }
 
@@ -79,16 +91,22 @@ impl Bodies {
     /// A peer has announced a message that this node does not have. Gives whether to request it from that peer now;
     /// none when there is no room to remember the request.
     fn want(&mut self, now: Nanos, id: Identifier, from: PeerId) -> Option<bool> {
-        if let Some(holders) = self.wanted.get_mut(&id) {
-            if holders.len() < MAX_HOLDERS {
-                holders.push_back(from);
+        if let Some(wanted) = self.wanted.get_mut(&id) {
+            if wanted.holders.len() < MAX_HOLDERS {
+                // Those that were not asked come before those that were.
+                let asked = wanted.requests.min(wanted.holders.len() as u32) as usize;
+                wanted.holders.insert(wanted.holders.len() - asked, from);
             }
             return Some(false);
         }
         if self.wanted.len() >= MAX_WANTED {
             return None;
         }
-        self.wanted.insert(id, VecDeque::new());
+        let first = Wanted {
+            holders: VecDeque::from([from]),
+            requests: 1,
+        };
+        self.wanted.insert(id, first);
         self.timeouts
             .push_back((now.saturating_add(REQUEST_TIMEOUT), id));
         Some(true)
@@ -105,18 +123,28 @@ impl Bodies {
             && at <= now
         {
             self.timeouts.pop_front();
-            let Some(holders) = self.wanted.get_mut(&id) else {
+            let Some(wanted) = self.wanted.get_mut(&id) else {
                 continue; // it has come
             };
-            if let Some(holder) = holders.pop_front() {
+            if wanted.requests < MOST_REQUESTS
+                && let Some(holder) = wanted.holders.pop_front()
+            {
+                wanted.requests += 1;
+                wanted.holders.push_back(holder);
                 self.timeouts
                     .push_back((now.saturating_add(REQUEST_TIMEOUT), id));
                 return Some((id, holder));
             }
             // The next peer that announces it is asked.
             self.wanted.remove(&id);
+            self.given_up += 1;
         }
         None
+    }
+
+    /// Messages that no peer sent although each was asked again and again.
+    pub(super) const fn given_up(&self) -> u64 {
+        self.given_up
     }
 }
 
@@ -233,16 +261,23 @@ mod tests {
         assert_eq!(bodies.next_retry(due.saturating_sub(Nanos::new(1))), None);
         assert_eq!(bodies.next_retry(due), Some((7, second)));
         assert_eq!(bodies.next_retry(due), None, "one peer at a time");
+        let due = bodies.next_due().unwrap();
+        assert_eq!(bodies.next_retry(due), Some((7, third)));
         bodies.hold(7, Bytes::from_static(b"message"));
         assert_eq!(bodies.next_retry(Nanos::from_secs(9)), None, "it has come");
     }
 
     #[test]
-    fn a_message_that_no_peer_answers_for_is_requested_from_the_next_that_announces_it() {
+    fn a_message_that_its_peer_never_sends_is_given_up_counted_and_requested_of_the_next_that_announces_it()
+     {
         let mut bodies = Bodies::new(1);
         bodies.want(Nanos::ZERO, 7, PeerId(1));
-        assert_eq!(bodies.next_retry(Nanos::from_secs(1)), None);
-        let again = bodies.want(Nanos::from_secs(2), 7, PeerId(2));
+        let mut requests = 1;
+        while let Some(due) = bodies.next_due() {
+            requests += u32::from(bodies.next_retry(due) == Some((7, PeerId(1))));
+        }
+        assert_eq!((requests, bodies.given_up()), (MOST_REQUESTS, 1));
+        let again = bodies.want(Nanos::from_secs(20), 7, PeerId(2));
         assert_eq!(again, Some(true));
     }
 }

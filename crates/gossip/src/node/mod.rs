@@ -202,6 +202,7 @@ impl Node {
     pub fn counts(&self) -> Counts {
         Counts {
             forgotten: self.sightings.forgotten(),
+            given_up: self.bodies.given_up(),
             ..self.counts
         }
     }

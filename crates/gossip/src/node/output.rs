@@ -144,6 +144,8 @@ base::counters! {
         forgotten,
         /// Announced or requested messages that there was no room to ask for, or that were gone.
         unserved,
+        /// Announced messages that no peer sent.
+        given_up,
         /// Connections that the node closed before a handshake.
         refused,
     }

@@ -12,7 +12,7 @@ use crate::{
 base::settings! {
     /// What work costs a processor. The defaults are of the order of what a loopback costs on a virtual
     /// machine of 2026; what a write costs was fitted to one rate that real nodes sustain and one that they do
-    /// not (docs/experiments.md). [`Prices::scaled`] gives those of a slower or faster processor.
+    /// not (docs/studies.md). [`Prices::scaled`] gives those of a slower or faster processor.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct Prices {
         /// A read call, in ns.

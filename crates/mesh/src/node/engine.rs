@@ -363,6 +363,8 @@ impl Engine {
             dropped_full: node.dropped,
             dropped_link: node.lost,
             dropped_no_peer: node.unroutable,
+            never_came: node.unserved + node.given_up,
+            forgotten: node.forgotten,
             broken_links: state.links.broken,
             refused: own.refused + node.refused,
             ..own

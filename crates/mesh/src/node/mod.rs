@@ -92,6 +92,7 @@ fn settings(
     let node = plan.variant.node(plan.fanout, plan.queue, relayed);
     let mut settings = Settings {
         dialled: dialled.collect::<Result<_, _>>()?,
+        remembered: plan.remembered as usize,
         ..node
     };
     settings.identity.node_id = u32::from(config.node) + 1;
