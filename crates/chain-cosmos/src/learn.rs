@@ -12,7 +12,7 @@ use chain::Sequences;
 
 use super::client::{ChainClient, QueryError, refused, unusable};
 use super::refusal::{expectation, moved_on};
-use super::{Account, CosmosContent, CosmosWorkload, Gas, Ready, sign, unordered_from};
+use super::{Account, CosmosContent, CosmosWorkload, Gas, Ready, sign};
 
 impl CosmosWorkload {
     /// The workload with everything that the chain has to say: its accounts, prices and limits.
@@ -54,7 +54,7 @@ impl CosmosWorkload {
                 expectation,
             )),
             size: 0,
-            unordered_from_ns: content.unordered.map(unordered_from),
+            unordered: content.unordered,
         };
         let cost = cost(content, &chain, &mut ready).await;
         if let Ok(fee) = &cost {

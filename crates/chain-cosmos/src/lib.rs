@@ -105,8 +105,8 @@ pub(crate) struct Ready {
     pub(crate) sequences: Arc<Sequences>,
     /// The size of transaction 0 in bytes.
     pub(crate) size: usize,
-    /// When the first unordered transaction ends to be valid.
-    pub(crate) unordered_from_ns: Option<u64>,
+    /// How long unordered transactions are valid, each from when it is signed.
+    pub(crate) unordered: Option<Nanos>,
 }
 
 impl Ready {
@@ -174,10 +174,7 @@ impl Workload for CosmosWorkload {
 
     fn sequences(&self) -> Option<&Arc<Sequences>> {
         let ready = self.ready.as_ref()?;
-        ready
-            .unordered_from_ns
-            .is_none()
-            .then_some(&ready.sequences)
+        ready.unordered.is_none().then_some(&ready.sequences)
     }
 
     fn learn<'a>(
@@ -246,7 +243,9 @@ fn sign(
     let memo = index.to_string();
     let draft = Draft {
         memo: &memo,
-        unordered_until_ns: ready.unordered_from_ns.map(|first| first + index),
+        unordered_until_ns: ready
+            .unordered
+            .map(|valid_for| unordered_until(Origin::capture().unix_ns(), valid_for, index)),
         ..Draft::new(&messages, &ready.fee)
     };
     let signer = Signer {
@@ -309,11 +308,14 @@ fn unused_address(seed: u64, index: u64, number: u32) -> Address {
     Address(address)
 }
 
-/// When unordered transactions of a run that begins now end to be valid.
-fn unordered_from(valid_for: Nanos) -> u64 {
-    let now_ns = Origin::capture().unix_ns();
-    now_ns.saturating_add(valid_for.as_nanos())
+/// When an unordered transaction that is signed now ends to be valid. No two of an account may end at one instant
+/// (ADR-070): the lowest bits, a millisecond, are those of its index.
+const fn unordered_until(now_ns: u64, valid_for: Nanos, index: u64) -> u64 {
+    let until = now_ns.saturating_add(valid_for.as_nanos());
+    until & !INDEX_BITS | index & INDEX_BITS
 }
+
+const INDEX_BITS: u64 = (1 << 20) - 1;
 
 impl fmt::Display for CosmosWorkload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -386,7 +388,7 @@ mod tests {
                 refusal::expectation,
             )),
             size: 0,
-            unordered_from_ns: None,
+            unordered: None,
         };
         let mut first = Vec::new();
         sign(
@@ -425,6 +427,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn an_unordered_transaction_is_valid_from_its_own_time_on_and_no_two_end_together() {
+        let valid_for = Nanos::from_secs(60);
+        let now = 1_700_000_000_000_000_000;
+        let until: Vec<u64> = (0..1_000)
+            .map(|index| unordered_until(now, valid_for, index))
+            .collect();
+        assert!(until.windows(2).all(|pair| pair[0] != pair[1]));
+        let apart = |until: u64, now: u64| (until as i64 - (now + 60_000_000_000) as i64).abs();
+        assert!(until.iter().all(|until| apart(*until, now) < 2_000_000));
+        let later = now + 180_000_000_000;
+        assert!(apart(unordered_until(later, valid_for, 7), later) < 2_000_000);
     }
 
     #[test]
