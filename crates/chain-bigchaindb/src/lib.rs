@@ -7,6 +7,7 @@ pub mod fixture;
 mod node;
 mod workload;
 
+use std::borrow::Cow;
 #[cfg(feature = "fixture")]
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -145,14 +146,16 @@ impl Protocol for Bigchaindb {
         }
     }
 
-    /// The status says it: 202 with the transaction when it was taken, 400 when the server refuses it,
-    /// 500 when its Tendermint does, each with a JSON object. Anything else comes from somebody else.
+    /// The status says it: 202 with the transaction when it was taken, 400 when the server refuses it, each with a JSON
+    /// object. 500 means three things, which its message tells apart: Tendermint refused it, it is in no block yet, or
+    /// the server lost Tendermint while it asked (`_process_post_response` in `bigchaindb/tendermint/lib.py` of 2.2.2).
+    /// Of the latter two a block may have the transaction. Anything else comes from somebody else.
     fn read(&self, message: &Message<'_>, replies: &mut impl FnMut(ReplyTo, Reply)) {
         let is_object = message.body.trim_ascii_start().starts_with(b"{");
         let reply = match message.status {
             202 if is_object => Reply::Accepted,
             202 => Reply::Failed(Failure::Malformed),
-            status @ (400 | 500) if is_object => Reply::rejected(u32::from(status)),
+            status @ (400 | 500) if is_object => self.refusal(status, message.body),
             _ => Reply::Failed(Failure::HttpStatus),
         };
         replies(ReplyTo::OldestRequest, reply);
@@ -172,8 +175,41 @@ impl Protocol for Bigchaindb {
     }
 }
 
+impl Bigchaindb {
+    fn refusal(&self, status: u16, body: &[u8]) -> Reply {
+        #[derive(Deserialize)]
+        struct Told<'a> {
+            #[serde(borrow, default)]
+            message: Cow<'a, str>,
+        }
+        let told: Result<Told<'_>, _> = serde_json::from_slice(body);
+        let told = told.map_or(Cow::Borrowed(""), |told| told.message);
+        let says = |words: &&str| told.contains(*words);
+        if status == 500 && told.contains(NOT_YET) {
+            return Reply::Failed(Failure::CommitTimeout);
+        }
+        if status == 500 && !REFUSED.iter().any(|words| says(words)) {
+            return Reply::Failed(Failure::HttpStatus);
+        }
+        let text = match told.contains(DUPLICATE) {
+            true => {
+                "DuplicateTransaction: the chain has it, so this seed was used before; choose another --seed"
+            }
+            false => &told,
+        };
+        self.texts.lock().count(&status.to_string(), text);
+        Reply::rejected(u32::from(status))
+    }
+}
+
+/// What Tendermint says where it surely did not take a transaction.
+const REFUSED: [&str; 3] = ["validation failed", "empool is full", "too large"];
+const NOT_YET: &str = "imed out waiting for tx to be included in a block";
+const DUPLICATE: &str = "DuplicateTransaction";
+
 static FACTS: Facts = Facts {
     ids: IdText::LowerHex,
+    observed_as: Some("cometbft"),
     no_kvstore: Some("means nothing to a BigchainDB; use bigchaindb-create or bigchaindb-transfer"),
     no_websocket: Some(
         "takes transactions over http or https, not over ws; its events are found from there",
@@ -270,6 +306,56 @@ impl NodeClient for BigchaindbClient {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What BigchainDB 2.2.2 answers, and what became of the transaction.
+    #[test]
+    fn a_500_is_a_refusal_only_where_tendermint_refused() {
+        let protocol = Bigchaindb::default();
+        let reply = |status: u16, told: &str| {
+            let body = format!("{{\"message\": \"{told}\", \"status\": {status}}}");
+            let mut replies = Vec::new();
+            let message = Message {
+                body: body.as_bytes(),
+                status,
+                arrived_unix_ns: None,
+            };
+            protocol.read(&message, &mut |_, reply| replies.push(reply));
+            replies[0]
+        };
+        let failed = Reply::Failed;
+        for (status, told, expected) in [
+            (500, "Transaction validation failed", Reply::rejected(500)),
+            (
+                500,
+                "Internal error - Mempool is full",
+                Reply::rejected(500),
+            ),
+            (
+                400,
+                "Invalid transaction (DoubleSpend): input is spent",
+                Reply::rejected(400),
+            ),
+            (
+                500,
+                "Internal error - Timed out waiting for tx to be included in a block",
+                failed(Failure::CommitTimeout),
+            ),
+            (500, "Internal Server Error", failed(Failure::HttpStatus)),
+            (502, "Bad Gateway", failed(Failure::HttpStatus)),
+        ] {
+            assert_eq!(reply(status, told), expected, "{told}");
+        }
+        reply(
+            400,
+            "Invalid transaction (DuplicateTransaction): transaction exists",
+        );
+        let texts = protocol.texts.lock().counts().clone();
+        let has = |words: &str| texts.keys().any(|text| text.contains(words));
+        assert!(
+            has("DoubleSpend") && has("choose another --seed"),
+            "{texts:?}"
+        );
+    }
 
     #[test]
     fn a_request_is_the_transaction_s_text_and_its_name_the_id_in_it() {

@@ -257,7 +257,9 @@ fn reply_of(outcome: &Outcome<'_>) -> Reply {
             code: *code,
             space: Codespace::named(codespace),
         },
-        Outcome::Error { data, .. } if data.starts_with(COMMIT_TIMEOUT) => {
+        Outcome::Error { data, .. }
+            if data.get(1..).is_some_and(|told| told.starts_with(NOT_YET)) =>
+        {
             Reply::Failed(Failure::CommitTimeout)
         }
         Outcome::Error { code, .. } => Reply::RpcError {
@@ -312,8 +314,8 @@ async fn block_limits(queries: &Client) -> NodeLimits {
 const DEFAULT_SIZE: usize = 250;
 /// Also the status of a WebSocket message.
 const HTTP_OK: u16 = 200;
-/// CometBFT 0.38, rpc/core/mempool.go, `BroadcastTxCommit`.
-const COMMIT_TIMEOUT: &str = "timed out waiting for tx to be included in a block";
+/// What `BroadcastTxCommit` says behind its first letter, which is large up to Tendermint 0.33 (rpc/core/mempool.go).
+const NOT_YET: &str = "imed out waiting for tx to be included in a block";
 /// CometBFT 0.38, types/block.go: `MaxOverheadForBlock` 11, `MaxHeaderBytes` 626, a commit of one
 /// signature 94 + 109, and the frame of a transaction.
 const BLOCK_OVERHEAD_BYTES: usize = 11 + 626 + 94 + 109 + 16;

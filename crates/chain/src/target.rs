@@ -198,6 +198,8 @@ pub struct Facts {
     pub accounts_from_rows: bool,
     /// What its requests go over, where the transport does not say it all.
     pub interface: Option<&'static str>,
+    /// The kind of node that stands behind it, where that one and not itself can be observed.
+    pub observed_as: Option<&'static str>,
 }
 
 impl Facts {
@@ -217,6 +219,7 @@ impl Facts {
             method_prefix: "",
             accounts_from_rows: false,
             interface: None,
+            observed_as: None,
         }
     }
 }

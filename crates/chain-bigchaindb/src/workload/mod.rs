@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::mix;
-use bigchain::json::{Object, Value, default_text, parse};
+use bigchain::json::{Integer, Object, Value, default_text, parse};
 use bigchain::{Id, KeyPair, Transaction};
 use sha2::{Digest, Sha256};
 
@@ -188,6 +188,14 @@ impl Metadata {
             Ok(Value::Object(object)) if object.get("_").is_some() => Err(refused(
                 "has a member _, which makes each transaction unique; give it another name",
             )),
+            Ok(Value::Object(object))
+                if object.iter().any(|(_, value)| is_beyond_64_bits(value)) =>
+            {
+                Err(refused(
+                    "has an integer outside -2^63 to 2^63-1, at which a BigchainDB 2.2 accepts the transaction and \
+                     stops; write it as a text",
+                ))
+            }
             Ok(Value::Object(object)) => Ok(Self(object)),
             Ok(_) => Err(refused("is no JSON object, as {\"a\": 1} is")),
             Err(error) => Err(refused(&format!(
@@ -203,6 +211,16 @@ impl Metadata {
         self.0.iter().fold(unique, |object, (name, value)| {
             object.with(name, value.clone())
         })
+    }
+}
+
+/// Whether an integer in it is one that MongoDB cannot store.
+fn is_beyond_64_bits(value: &Value) -> bool {
+    match value {
+        Value::Integer(Integer::Big(_)) => true,
+        Value::Array(values) => values.iter().any(is_beyond_64_bits),
+        Value::Object(object) => object.iter().any(|(_, value)| is_beyond_64_bits(value)),
+        _ => false,
     }
 }
 
@@ -323,9 +341,17 @@ mod tests {
             ("[1]", "no JSON object"),
             ("{", "not JSON"),
             ("{\"_\": 1}", "another name"),
+            ("{\"n\": 9223372036854775808}", "outside -2^63"),
+            ("{\"a\": [{\"n\": -9223372036854775809}]}", "outside -2^63"),
         ] {
             let error = Metadata::read(text).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
+        }
+        for last in ["9223372036854775807", "-9223372036854775808", "1e300"] {
+            assert!(
+                Metadata::read(&format!("{{\"n\": {last}}}")).is_ok(),
+                "{last}"
+            );
         }
         assert!(matches!(
             Metadata::read("@/nowhere/x.json"),
