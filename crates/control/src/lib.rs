@@ -15,7 +15,7 @@
 //!
 //! # Constants of the pace
 //!
-//! The experiments are rows of the matrix (`tests/it/matrix.rs`; `docs/experiments.md`, section 6).
+//! The experiments are rows of the matrix (`tests/it/matrix.rs`; `docs/experiments.md`, section 5).
 //!
 //! | constant | value | reason | row |
 //! |---|---|---|---|
