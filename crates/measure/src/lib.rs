@@ -73,4 +73,6 @@ pub use stats::knee::{
     Rationale, Trial, backlog_growth,
 };
 pub use stats::line::{Estimate, Line, LineFit};
-pub use stats::nodes::{Attribution, Load, Propagation, Skew, admitted, propagations, skews};
+pub use stats::nodes::{
+    Attribution, Forks, Load, Propagation, Skew, admitted, propagations, skews,
+};

@@ -24,8 +24,9 @@ pub use connection::{
 };
 pub use endpoint::{Endpoint, EndpointError, Transport};
 pub use follow::{
-    Backoff, BlockAnswer, BlockSource, ChainStatus, FollowError, FollowEvent, FollowOptions,
-    FollowedBlock, Follower, FollowerWorker, Height, Loss, Query, Question, Reconnecting,
+    Arrival, Backoff, BlockAnswer, BlockSource, ChainStatus, FollowError, FollowEvent,
+    FollowOptions, FollowedBlock, Follower, FollowerWorker, Height, Loss, Query, Question,
+    Reconnecting,
     SourceBlock, SourceEvent, finished,
 };
 pub use wire::jsonrpc::{BroadcastMethod, UnknownMethod, broadcast_len, encode_broadcast};

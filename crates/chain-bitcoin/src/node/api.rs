@@ -78,7 +78,7 @@ pub struct BitcoinAdmission {
     pub validators: u64,
     /// Transactions checked since the start.
     pub checked: u64,
-    /// Nanoseconds that checks took, of all threads.
+    /// Nanoseconds of processor time that checks took, of all threads.
     pub checking_ns: u64,
 }
 

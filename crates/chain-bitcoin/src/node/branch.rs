@@ -73,14 +73,11 @@ impl Branch {
                 self.taken_back.remove(tx);
             }
         }
-        let height = replaced.first().map(|block| block.height);
+        let left = &replaced[..lost];
         self.blocks.extend(new);
-        if lost == 0 {
-            return None;
-        }
         Some(FollowEvent::Reorganised {
-            height: height.unwrap_or_default(),
-            blocks: lost as u64,
+            height: left.first()?.height,
+            blocks: left.iter().map(|block| block.hash).collect(),
             taken_back: self.taken_back.iter().copied().collect(),
         })
     }
@@ -168,7 +165,7 @@ mod tests {
         let taken = branch.extend(vec![block(3, 1, 11, &[2, 3]), block(4, 3, 12, &[4])]);
         let expected = FollowEvent::Reorganised {
             height: 11,
-            blocks: 1,
+            blocks: vec![[2; 32]],
             taken_back: vec![[1; 32]],
         };
         assert_eq!(taken, Some(expected));
@@ -180,7 +177,8 @@ mod tests {
     fn even_the_block_behind_which_it_began_may_leave_the_chain() {
         let mut branch = Branch::behind(block(1, 0, 10, &[]), 1);
         let taken = branch.extend(vec![block(2, 9, 10, &[1]), block(3, 2, 11, &[2])]);
-        let one = |taken| matches!(taken, FollowEvent::Reorganised { blocks: 1, .. });
+        let one =
+            |taken| matches!(taken, FollowEvent::Reorganised { blocks, .. } if blocks == [[1; 32]]);
         assert!(taken.is_some_and(one));
         assert_eq!(delivered(&mut branch), [(11, vec![103, 2, 102, 1])]);
     }

@@ -11,9 +11,9 @@ use super::branch::Branch;
 use super::observe::PeerSource;
 use crate::peer::PeerNetwork;
 use rpc::{
-    BlockAnswer, BlockSource, ChainStatus, ClientError, Endpoint, FollowEvent, FollowOptions,
-    FollowedBlock, Follower, FollowerWorker, HeaderTime, Height, Loss, Query, Question,
-    SourceBlock, SourceEvent, finished,
+    Arrival, BlockAnswer, BlockSource, ChainStatus, ClientError, Endpoint, FollowEvent,
+    FollowOptions, FollowedBlock, Follower, FollowerWorker, HeaderTime, Height, Loss, Query,
+    Question, SourceBlock, SourceEvent, finished,
 };
 
 /// Where the blocks of a chain come from.
@@ -26,6 +26,11 @@ pub(super) trait Source: Send {
         &mut self,
         hash: &[u8; 32],
     ) -> impl Future<Output = Result<BitcoinBlock, ClientError>> + Send;
+
+    /// The blocks that the node announced since this was asked, with when it first did, whatever branch they are on.
+    fn announced(&mut self) -> Vec<([u8; 32], Nanos)> {
+        Vec::new()
+    }
 
     /// Waits until the node says something unasked. Cancel safe.
     fn wait(&mut self) -> impl Future<Output = Result<Wake, ClientError>> + Send;
@@ -121,6 +126,7 @@ where
         source,
         clock: clock.clone(),
         branch: None,
+        beside: VecDeque::new(),
         confirmations: options.confirmations,
     };
     let source = BestChain {
@@ -157,14 +163,16 @@ struct Look<C, S> {
     source: S,
     clock: C,
     branch: Option<Branch>,
+    /// Blocks on other branches that were told of, the oldest first.
+    beside: VecDeque<[u8; 32]>,
     confirmations: u64,
 }
 
 /// What looked, and what it found.
 type Looked<C, S> = (Box<Look<C, S>>, Result<Found, ClientError>);
 
-/// Which blocks are deep enough, those of them that are new, and what left the chain.
-type Found = (ChainStatus, Vec<FollowedBlock>, Option<FollowEvent>);
+/// Which blocks are deep enough, those of them that are new, which ones arrived, and what left the chain.
+type Found = (ChainStatus, Vec<FollowedBlock>, Vec<FollowEvent>);
 
 impl<C, S> BlockSource for BestChain<C, S>
 where
@@ -180,7 +188,7 @@ where
                 let announced = self.announced.take();
                 self.holds_since.get_or_insert(asked);
                 self.looking = Some(Box::pin(async move {
-                    let found = look.look(announced).await;
+                    let found = look.look(asked, announced).await;
                     (look, found)
                 }));
             }
@@ -251,10 +259,10 @@ impl<C, S> BestChain<C, S> {
     }
 
     fn on_found(&mut self, found: Result<Found, ClientError>) {
-        let status = found.map(|(status, blocks, taken)| {
+        let status = found.map(|(status, blocks, told)| {
             self.latest = status.latest;
             self.ready.extend(blocks);
-            self.events.extend(taken.map(SourceEvent::Told));
+            self.events.extend(told.into_iter().map(SourceEvent::Told));
             status
         });
         let status = status.map_err(|error| Loss::of_block(&error));
@@ -264,9 +272,11 @@ impl<C, S> BestChain<C, S> {
 
 impl<C: Fn() -> Nanos + Send, S: Source> Look<C, S> {
     /// Brings the branch to the node's tip. A tip that the node announced was there at that instant.
-    async fn look(&mut self, announced: Option<Nanos>) -> Result<Found, ClientError> {
+    async fn look(&mut self, asked: Nanos, announced: Option<Nanos>) -> Result<Found, ClientError> {
         let best = self.source.best().await?;
-        let seen = announced.unwrap_or_else(&self.clock);
+        let now = (self.clock)();
+        let seen = announced.unwrap_or(now);
+        let heard = self.source.announced();
         let branch = match &mut self.branch {
             Some(branch) => branch,
             none => {
@@ -285,7 +295,32 @@ impl<C: Fn() -> Nanos + Send, S: Source> Look<C, S> {
             new.push(block);
         }
         new.reverse();
+        let mut arrived: Vec<FollowEvent> = new
+            .iter()
+            .filter(|block| !self.beside.contains(&block.hash))
+            .map(|block| {
+                let announced = heard.iter().find(|(hash, _)| *hash == block.hash);
+                match announced {
+                    Some((_, at)) => arrival(block, *at, None),
+                    None => arrival(block, now, Some(now.saturating_sub(asked))),
+                }
+            })
+            .collect();
         let taken = branch.extend(new);
+        for (hash, at) in heard {
+            if branch.has(&hash) || self.beside.contains(&hash) {
+                continue;
+            }
+            // A node need not give what is on no chain of its own.
+            if let Ok(block) = self.source.block(&hash).await {
+                arrived.push(arrival(&block, at, None));
+            }
+            self.beside.push_back(hash);
+            if self.beside.len() > MOST_BESIDE {
+                self.beside.pop_front();
+            }
+        }
+        arrived.extend(taken);
         let blocks = std::iter::from_fn(|| branch.next()).map(followed).collect();
         let status = ChainStatus {
             latest: branch.highest(),
@@ -293,12 +328,24 @@ impl<C: Fn() -> Nanos + Send, S: Source> Look<C, S> {
             announced: announced.is_some(),
             ..ChainStatus::default()
         };
-        Ok((status, blocks, taken))
+        Ok((status, blocks, arrived))
     }
+}
+
+fn arrival(block: &BitcoinBlock, at: Nanos, resolution: Option<Nanos>) -> FollowEvent {
+    FollowEvent::Arrived(Arrival {
+        hash: block.hash,
+        height: block.height,
+        at,
+        resolution,
+        bytes: block.size,
+        txs: block.txs.len() as u64,
+    })
 }
 
 fn followed(block: BitcoinBlock) -> FollowedBlock {
     FollowedBlock {
+        hash: Some(block.hash),
         height: block.height,
         header_time: HeaderTime {
             unix_seconds: block.time,
@@ -317,3 +364,5 @@ const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 const MOST_BETWEEN_POLLS: Duration = Duration::from_millis(100);
 /// A node that is replaced by one on another chain would be asked for all of its blocks.
 const MOST_AT_ONCE: usize = 1_000;
+/// Blocks on branches that lost, of hours in which every second one does.
+const MOST_BESIDE: usize = 1_000;

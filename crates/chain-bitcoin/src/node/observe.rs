@@ -1,6 +1,7 @@
 //! What a node announces to a peer that only listens: transactions when it has accepted them, and blocks, whose
 //! content is asked for.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use bitcoin::hashes::Hash as _;
@@ -35,7 +36,10 @@ pub(super) struct PeerSource<C> {
 #[derive(Debug, Default)]
 struct Heard {
     accepted: Vec<Announced>,
-    block: Option<Nanos>,
+    /// Blocks, by when each was announced first.
+    blocks: VecDeque<(BlockHash, Nanos)>,
+    /// Since when one of them was not told of.
+    untold: Option<Nanos>,
 }
 
 impl<C: Fn() -> Nanos + Send> PeerSource<C> {
@@ -91,12 +95,22 @@ impl Heard {
         for announced in inventory {
             match announced {
                 Inventory::Transaction(txid) => txs.push(shown(txid)),
-                Inventory::Block(_) => self.block = self.block.or(Some(now)),
+                Inventory::Block(hash) => self.block(hash, now),
                 _ => {}
             }
         }
         if !txs.is_empty() {
             self.accepted.push(Announced { at: now, txs });
+        }
+    }
+
+    fn block(&mut self, hash: BlockHash, now: Nanos) {
+        self.untold = self.untold.or(Some(now));
+        if self.blocks.iter().all(|(known, _)| *known != hash) {
+            self.blocks.push_back((hash, now));
+        }
+        if self.blocks.len() > MOST_ANNOUNCED {
+            self.blocks.pop_front();
         }
     }
 }
@@ -128,16 +142,33 @@ impl<C: Fn() -> Nanos + Send + Sync> Source for PeerSource<C> {
         let ask = NetworkMessage::GetData(vec![Inventory::Block(hash)]);
         let block = self
             .ask(ask, "it did not send a block", |message| match message {
-                NetworkMessage::Block(block) if block.block_hash() == hash => Some(Ok(block)),
-                NetworkMessage::NotFound(_) => Some(Err(format!("it does not have block {hash}"))),
+                NetworkMessage::Block(block) if block.block_hash() == hash => Some(Ok(Some(block))),
+                NetworkMessage::NotFound(_) => Some(Ok(None)),
                 _ => None,
             })
-            .await?;
+            .await?
+            .ok_or_else(|| ClientError::Peer {
+                endpoint: self.endpoint.to_string(),
+                reason: format!("it does not have block {hash}"),
+            })?;
         Ok(content(
             &block,
             hash,
-            self.headers.height(&hash).unwrap_or_default(),
+            match self.headers.height(&hash) {
+                Some(height) => height,
+                None => {
+                    let previous = self.headers.height(&block.header.prev_blockhash);
+                    previous.map_or(0, |height| height + 1)
+                }
+            },
         ))
+    }
+
+    fn announced(&mut self) -> Vec<([u8; 32], Nanos)> {
+        let blocks = self.heard.blocks.drain(..);
+        blocks
+            .map(|(hash, at)| (reversed(hash.to_byte_array()), at))
+            .collect()
     }
 
     async fn wait(&mut self) -> Result<Wake, ClientError> {
@@ -146,7 +177,7 @@ impl<C: Fn() -> Nanos + Send + Sync> Source for PeerSource<C> {
             if !self.heard.accepted.is_empty() {
                 return Ok(Wake::Accepted(std::mem::take(&mut self.heard.accepted)));
             }
-            if let Some(at) = self.heard.block.take() {
+            if let Some(at) = self.heard.untold.take() {
                 return Ok(Wake::Block(at));
             }
             // Without a connection the next question makes one.
@@ -188,6 +219,8 @@ fn shown(txid: Txid) -> [u8; 32] {
 
 /// Between the beginnings of two connections: a node that has banned us is not hammered.
 const BETWEEN_CONNECTIONS: Duration = Duration::from_secs(1);
+/// Announced blocks between two looks at the chain, of a node that announces what it likes.
+const MOST_ANNOUNCED: usize = 1_000;
 /// Why a node says nothing to `getheaders` (`OnGetHeaders` in `server.go` of btcd 0.26).
 const HEADERS_HINT: &str = "it does not hold itself for up to date, which a btcd does only with a block of \
                                        the last 24 hours; mine one";

@@ -33,6 +33,8 @@ fn branch(previous: &Block, count: u32, name: u32) -> Vec<Block> {
 #[derive(Default)]
 struct Chain {
     blocks: Vec<Block>,
+    /// Of branches that are not the best.
+    beside: Vec<Block>,
     to_announce: Vec<Vec<Inventory>>,
 }
 
@@ -68,8 +70,11 @@ fn chain_node(chain: &Arc<Mutex<Chain>>) -> Endpoint {
                     let Some(Inventory::Block(hash)) = wanted.first() else {
                         continue;
                     };
-                    let block = chain.blocks[find(hash).unwrap()].clone();
-                    session.send(NetworkMessage::Block(block));
+                    let mut all = chain.blocks.iter().chain(&chain.beside);
+                    match all.find(|block| block.block_hash() == *hash) {
+                        Some(block) => session.send(NetworkMessage::Block(block.clone())),
+                        None => session.send(NetworkMessage::NotFound(wanted)),
+                    }
                 }
                 _ => {}
             }
@@ -96,7 +101,7 @@ fn an_observer_tells_of_announced_transactions_of_blocks_and_of_reorganisations(
     let old = branch(&genesis, 3, 1);
     let chain = Arc::new(Mutex::new(Chain {
         blocks: old.clone(),
-        to_announce: Vec::new(),
+        ..Chain::default()
     }));
     let endpoint = chain_node(&chain);
     let ticks = Arc::new(AtomicU64::new(0));
@@ -151,7 +156,7 @@ fn an_observer_tells_of_announced_transactions_of_blocks_and_of_reorganisations(
         })
         .await;
         assert!(
-            matches!(taken, FollowEvent::Reorganised { blocks: 1, .. }),
+            matches!(&taken, FollowEvent::Reorganised { blocks, .. } if blocks.len() == 1),
             "{taken:?}"
         );
         let mut heights = Vec::new();
@@ -176,12 +181,75 @@ fn an_observer_tells_of_announced_transactions_of_blocks_and_of_reorganisations(
     });
 }
 
+/// Two miners' blocks at one height: each arrives when it is announced, by its own hash, whichever wins.
+#[test]
+fn a_block_beside_the_best_chain_arrives_once_and_at_its_announcement() {
+    let genesis = genesis_block(Network::Regtest);
+    let (best, beside) = (branch(&genesis, 2, 1), branch(&genesis, 1, 2));
+    let chain = Arc::new(Mutex::new(Chain {
+        blocks: best[..1].to_vec(),
+        beside,
+        ..Chain::default()
+    }));
+    let endpoint = chain_node(&chain);
+    let ticks = Arc::new(AtomicU64::new(0));
+    let clock = move || Nanos::from_nanos(ticks.fetch_add(1, Ordering::SeqCst));
+    let shutdown = CancellationToken::new();
+    let (mut follower, task) = follow_bitcoin_peer(
+        &endpoint,
+        PEER_NETWORKS[0],
+        FollowOptions::default(),
+        clock,
+        shutdown.clone(),
+    );
+    runtime().block_on(async {
+        let task = tokio::spawn(task);
+        next(&mut follower, |event| {
+            matches!(event, FollowEvent::Connected { .. })
+        })
+        .await;
+        {
+            let mut chain = chain.lock().unwrap();
+            let other = Inventory::Block(chain.beside[0].block_hash());
+            let tip = Inventory::Block(best[1].block_hash());
+            chain.to_announce.extend([vec![other], vec![other, tip]]);
+            chain.blocks.push(best[1].clone());
+        }
+        let mut arrived = Vec::new();
+        let mut delivered = 0;
+        while arrived.len() < 2 || delivered == 0 {
+            match follower.next().await.unwrap() {
+                FollowEvent::Arrived(block) => {
+                    arrived.push((block.height, block.hash, block.resolution));
+                }
+                FollowEvent::Block(block) => {
+                    assert_eq!(block.height, 2);
+                    delivered += 1;
+                }
+                FollowEvent::Disconnected { reason, .. } => panic!("{reason}"),
+                _ => {}
+            }
+        }
+        arrived.sort_unstable();
+        let shown = |block: &Block| {
+            let mut hash = block.block_hash().to_byte_array();
+            hash.reverse();
+            hash
+        };
+        let beside = shown(&chain.lock().unwrap().beside[0]);
+        assert_eq!(arrived[0], (1, beside, None));
+        assert_eq!(arrived[1].1, shown(&best[1]));
+        shutdown.cancel();
+        task.await.unwrap();
+    });
+}
+
 #[test]
 fn no_watermark_passes_an_acceptance_that_is_told_later() {
     let genesis = genesis_block(Network::Regtest);
     let chain = Arc::new(Mutex::new(Chain {
         blocks: branch(&genesis, 1, 1),
-        to_announce: Vec::new(),
+        ..Chain::default()
     }));
     let endpoint = chain_node(&chain);
     let ticks = Arc::new(AtomicU64::new(0));

@@ -2,9 +2,9 @@
 //!
 //! Two straight lines that meet, the second one flatter (Muggeo, Statistics in Medicine 22, 2003, has the
 //! model; here the break is searched on a grid, so no start value is needed). Its interval comes from
-//! resampling the points (`line.rs`).
+//! resampling stretches of the points (`line.rs`), as long as what is left of one tells of the next.
 
-use crate::stats::line::{middle, refit};
+use crate::stats::line::{by_stretch, middle, refit};
 
 /// A break in a stage's line.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -35,10 +35,11 @@ pub enum BreakpointFound {
     TooFew,
 }
 
-/// Fits two lines to points of offered and achieved; `seed` is the resampling's.
-pub fn breakpoint(points: &[(f64, f64)], seed: u64) -> BreakpointFound {
-    let mut points = points.to_vec();
-    points.sort_by(|one, other| one.0.total_cmp(&other.0));
+/// Fits two lines to points of offered and achieved, in the order of time; `seed` is the resampling's.
+pub fn breakpoint(in_time: &[(f64, f64)], seed: u64) -> BreakpointFound {
+    let mut order: Vec<usize> = (0..in_time.len()).collect();
+    order.sort_by(|one, other| in_time[*one].0.total_cmp(&in_time[*other].0));
+    let points: Vec<(f64, f64)> = order.iter().map(|place| in_time[*place]).collect();
     let mut offered: Vec<f64> = points.iter().map(|(x, _)| *x).collect();
     offered.dedup();
     let (Some(first), Some(up_to)) = (offered.first().copied(), offered.last().copied()) else {
@@ -51,11 +52,19 @@ pub fn breakpoint(points: &[(f64, f64)], seed: u64) -> BreakpointFound {
         .map(|step| first + (up_to - first) * f64::from(step) / f64::from(GRID))
         .collect();
     let best = best_fit(&points, &vec![1; points.len()], &grid);
-    let Some(best) = best.filter(|best| is_break(one_line(&points), best, points.len())) else {
+    let Some(best) = best else {
         return BreakpointFound::NoneSeen { up_to };
     };
-    let again = refit(points.len(), RESAMPLES, seed, |weights| {
-        best_fit(&points, weights, &grid).map(|fit| fit.at)
+    let memory = best.memory(in_time);
+    // What repeats its neighbour adds less (Bayley and Hammersley, Journal of the Royal Statistical Society 8, 1946).
+    let telling = points.len() as f64 * (1.0 - memory) / (1.0 + memory);
+    if !is_break(one_line(&points), &best, telling) {
+        return BreakpointFound::NoneSeen { up_to };
+    }
+    let draw = by_stretch(stretch(points.len(), memory));
+    let again = refit(points.len(), RESAMPLES, seed, draw, |weights| {
+        let weights: Vec<u32> = order.iter().map(|place| weights[*place]).collect();
+        best_fit(&points, &weights, &grid).map(|fit| fit.at)
     });
     let (low, high) = middle(again.collect()).unwrap_or((best.at, best.at));
     // A break between two values of the grid may lie anywhere between them.
@@ -76,12 +85,41 @@ struct Fit {
     before: f64,
     change: f64,
     squares: f64,
+    /// The lines' value where they meet.
+    level: f64,
+}
+
+impl Fit {
+    fn left_of(&self, (x, y): (f64, f64)) -> f64 {
+        let off = x - self.at;
+        y - self.level - self.before * off - self.change * off.max(0.0)
+    }
+
+    /// The correlation of what is left of a point with what is left of the next one; 0 where chance gives as much.
+    fn memory(&self, in_time: &[(f64, f64)]) -> f64 {
+        let left: Vec<f64> = in_time.iter().map(|point| self.left_of(*point)).collect();
+        let squares: f64 = left.iter().map(|left| left * left).sum();
+        let pairs: f64 = left.windows(2).map(|pair| pair[0] * pair[1]).sum();
+        let memory = pairs / squares.max(f64::MIN_POSITIVE);
+        let chance = 2.0 / (in_time.len() as f64).sqrt();
+        if memory > chance {
+            memory.min(MOST_MEMORY)
+        } else {
+            0.0
+        }
+    }
+}
+
+/// How many neighbours are drawn together (Carlstein, Annals of Statistics 14, 1986, for a first-order process).
+fn stretch(points: usize, memory: f64) -> usize {
+    let apart = 6_f64.sqrt() * memory / (1.0 - memory * memory);
+    let length = (points as f64).cbrt() * apart.powf(2.0 / 3.0);
+    (length.ceil() as usize).clamp(1, points / 4)
 }
 
 /// Whether two lines fit so much better than one that it is no accident, and the second one is flatter: by
 /// Schwarz's criterion (Annals of Statistics 6, 1978), with the break as a parameter.
-fn is_break(one_line: f64, best: &Fit, points: usize) -> bool {
-    let n = points as f64;
+fn is_break(one_line: f64, best: &Fit, n: f64) -> bool {
     // What fits to the last bit has no logarithm.
     let least = 1e-9 * one_line.max(f64::MIN_POSITIVE);
     let gain = n * (one_line.max(least) / best.squares.max(least)).ln();
@@ -160,6 +198,7 @@ fn two_lines(whole: &Sums, above: &Sums, at: f64) -> Option<Fit> {
     let change = (hy * xx - xy * xh) / determinant;
     Some(Fit {
         at,
+        level: y / n + before * (at - x / n) - change * h / n,
         before,
         change,
         squares: (yy - before * xy - change * hy).max(0.0),
@@ -178,6 +217,8 @@ const MORE_PARAMETERS: f64 = 2.0;
 const MARGIN: f64 = 10.0;
 /// A stage that follows at four fifths of the pace still follows.
 const FLATTER: f64 = 0.8;
+/// Of a series that does not return to its line a quarter of the points is a stretch anyway.
+const MOST_MEMORY: f64 = 0.9;
 
 #[cfg(test)]
 mod tests {
@@ -217,6 +258,46 @@ mod tests {
         // the knee more often than it promises is wider than it has to be.
         assert!((366..=393).contains(&inside), "{inside} of 400");
         assert!(width < 250.0, "intervals of {width} are of no use");
+    }
+
+    /// Noise of which each second repeats this share of the one before, as blocks of seconds make it.
+    fn persistent(knee: f64, memory: f64, seed: u64) -> Vec<(f64, f64)> {
+        let mut random = Random::new(seed);
+        let mut left = 0.0;
+        let mut points = Vec::new();
+        for second in 1..=200 {
+            let offered = f64::from(second) * 15.0;
+            let error: f64 = (0..12).map(|_| random.unit()).sum::<f64>() - 6.0;
+            left = memory * left + 60.0 * error;
+            points.push((offered, offered.min(knee) + left));
+        }
+        points
+    }
+
+    #[test]
+    fn seconds_that_repeat_one_another_are_fewer_than_they_look() {
+        let (mut inside, mut alone, mut seen) = (0, 0, 0);
+        for seed in 0..200 {
+            let knee = 1_000.0 + seed as f64 * 5.0;
+            let points = persistent(knee, 0.6, seed);
+            let BreakpointFound::Breakpoint(found) = breakpoint(&points, seed) else {
+                panic!("no knee of {knee}");
+            };
+            inside += u32::from(found.low <= knee && knee <= found.high);
+            // In another order nothing is known of neighbours.
+            let half = points.len() / 2;
+            let apart: Vec<_> = (0..half)
+                .flat_map(|at| [points[at], points[at + half]])
+                .collect();
+            if let BreakpointFound::Breakpoint(found) = breakpoint(&apart, seed) {
+                alone += u32::from(found.low <= knee && knee <= found.high);
+            }
+            let none = breakpoint(&persistent(1e9, 0.6, seed), seed);
+            seen += u32::from(matches!(none, BreakpointFound::Breakpoint(_)));
+        }
+        assert!(inside >= 176, "{inside} of 200");
+        assert!(alone < inside, "{alone}");
+        assert!(seen <= 2, "{seen} knees that are not there");
     }
 
     #[test]

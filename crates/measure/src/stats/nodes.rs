@@ -1,21 +1,23 @@
 //! What the rows of observed nodes show: how fast each admitted, how long blocks took to reach them, what a
 //! transaction a second costs, and what was busy where a stage gave.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::format::rows::{NodeRow, SightRow};
 
 /// How long a block took from the first observed node to another one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Propagation {
-    /// The block's height.
-    pub height: String,
+    /// The block's hash, or its height where that tells blocks apart.
+    pub block: String,
     /// The node that had it later.
     pub node: String,
     /// Its size in bytes.
     pub bytes: u64,
     /// Seconds after the first node.
     pub delay_s: f64,
+    /// By how much that may be off, as either node was polled; 0 where both announced the block.
+    pub unsure_s: f64,
 }
 
 /// The delay of each block at every node that did not have it first. Blocks that only one node showed say
@@ -27,12 +29,14 @@ pub fn propagations(sights: &[SightRow]) -> Vec<Propagation> {
     }
     let later = |mut sights: Vec<&SightRow>| {
         sights.sort_by_key(|sight| sight.seen_ns);
-        let first = sights[0].seen_ns;
+        let first = sights[0];
+        let polled_s = |sight: &SightRow| sight.resolution_ms.unwrap_or_default() / 1e3;
         let delay = move |sight: &SightRow| Propagation {
-            height: sight.id.clone(),
+            block: sight.id.clone(),
             node: sight.node.clone(),
             bytes: sight.bytes.unwrap_or_default(),
-            delay_s: (sight.seen_ns - first) as f64 / 1e9,
+            delay_s: (sight.seen_ns - first.seen_ns) as f64 / 1e9,
+            unsure_s: polled_s(sight).max(polled_s(first)),
         };
         sights[1..]
             .iter()
@@ -42,16 +46,50 @@ pub fn propagations(sights: &[SightRow]) -> Vec<Propagation> {
     blocks.into_values().flat_map(later).collect()
 }
 
+/// How often miners' blocks competed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Forks {
+    /// Blocks that were seen at any node.
+    pub blocks: u64,
+    /// Their heights: of each height one block stays.
+    pub heights: u64,
+    /// How often a block left the best chain of a node.
+    pub left: u64,
+}
+
+impl Forks {
+    /// Of what was seen; nothing of rows that tell no heights.
+    pub fn of(sights: &[SightRow]) -> Self {
+        let blocks = sights.iter().filter(|sight| sight.kind == SightRow::BLOCK);
+        let blocks: BTreeSet<(u64, &str)> = blocks
+            .filter_map(|sight| Some((sight.height?, &*sight.id)))
+            .collect();
+        let heights: BTreeSet<u64> = blocks.iter().map(|(height, _)| *height).collect();
+        let left = sights.iter().filter(|sight| sight.kind == SightRow::LEFT);
+        Self {
+            blocks: blocks.len() as u64,
+            heights: heights.len() as u64,
+            left: left.count() as u64,
+        }
+    }
+
+    /// Blocks that are on no chain in the end.
+    pub const fn stale(&self) -> u64 {
+        self.blocks - self.heights
+    }
+}
+
 /// How much later than the first node each node had the blocks and the sampled transactions: of each (kind,
 /// node), the median, the largest and the number, in seconds. A node that had them first counts with 0.
 pub fn skews(sights: &[SightRow]) -> BTreeMap<(String, String), Skew> {
+    let sights = || sights.iter().filter(|sight| sight.kind != SightRow::LEFT);
     let mut first: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    for sight in sights {
+    for sight in sights() {
         let seen = first.entry((&sight.kind, &sight.id)).or_insert(u64::MAX);
         *seen = sight.seen_ns.min(*seen);
     }
     let mut delays: BTreeMap<(String, String), Vec<u64>> = BTreeMap::new();
-    for sight in sights {
+    for sight in sights() {
         let delay = sight.seen_ns - first[&(&*sight.kind, &*sight.id)];
         let key = (sight.kind.clone(), sight.node.clone());
         delays.entry(key).or_default().push(delay);
@@ -91,15 +129,15 @@ pub fn admitted(rows: &[&NodeRow]) -> Vec<(u64, f64)> {
 /// What was busy at a node while a stage gave, in means over those seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Load {
-    /// Cores of the machine.
-    pub cores: f64,
-    /// Cores that were busy, with everything on the machine.
-    pub machine: f64,
+    /// Cores of the node's machine; `None` where they are unknown, as of a node elsewhere.
+    pub cores: Option<f64>,
+    /// Cores that were busy, with everything on that machine.
+    pub machine: Option<f64>,
     /// Cores that the node's process used.
-    pub node: f64,
+    pub node: Option<f64>,
     /// Of that, its busiest thread.
-    pub busiest_thread: f64,
-    /// Cores that the generator used.
+    pub busiest_thread: Option<f64>,
+    /// Cores that the generator used on that machine.
     pub generator: f64,
     /// Transactions by which the mempool grew in a second.
     pub queue_growth: f64,
@@ -134,7 +172,8 @@ pub enum Attribution {
 impl Load {
     /// What the figures point to, the most telling first, each with the figures in words.
     pub fn attribution(&self) -> Vec<(Attribution, String)> {
-        let idle = self.cores - self.machine;
+        let machine = self.cores.zip(self.machine);
+        let idle = machine.map(|(cores, busy)| (cores - busy, cores));
         let mut found = Vec::new();
         if self.own_late > OWN_LATE {
             let share = self.own_late * 100.0;
@@ -143,28 +182,7 @@ impl Load {
                 format!("{share:.1} % left late by the generator's own fault"),
             ));
         }
-        if self.busiest_thread >= THREAD_BUSY && idle >= IDLE_CORES {
-            let text = format!(
-                "one thread of the node at {:.0} % of a core while {idle:.1} of {} cores were idle",
-                self.busiest_thread * 100.0,
-                self.cores
-            );
-            found.push((Attribution::SerialStage, text));
-        } else if (THREAD_BUSY..ABOUT_ONE).contains(&self.node) && idle >= IDLE_CORES {
-            let text = format!(
-                "the node's threads use {:.2} cores together, about one in turns, while {idle:.1} of {} cores were idle",
-                self.node, self.cores
-            );
-            found.push((Attribution::SerialStage, text));
-        }
-        if idle < FULL * self.cores {
-            let text = format!(
-                "{:.2} of {} cores busy, {:.2} of them by the node and {:.2} by the generator: what gave may be the \
-                 machine that they share",
-                self.machine, self.cores, self.node, self.generator
-            );
-            found.push((Attribution::Processors, text));
-        }
+        found.extend(idle.and_then(|(idle, cores)| self.processors(idle, cores)));
         if let Some(capacity) = self
             .link_capacity
             .filter(|capacity| self.link >= LINK_FULL * capacity)
@@ -175,23 +193,54 @@ impl Load {
                 format!("{link:.1} of {capacity:.1} Mbit/s in the busier direction"),
             ));
         }
-        if found.is_empty() && self.queue_growth > 0.0 {
+        if let Some((idle, cores)) = idle.filter(|_| found.is_empty() && self.queue_growth > 0.0) {
             let text = format!(
                 "its mempool grew by {:.0} transactions a second while {idle:.1} of {} cores were idle: it waits for what \
                  is not measured here (a lock, a timer, its disk at {:.1} MB/s)",
                 self.queue_growth,
-                self.cores,
+                cores,
                 self.disk / 1e6
             );
             found.push((Attribution::Queue, text));
         }
         if found.is_empty() {
-            found.push((
-                Attribution::Unknown,
-                "nothing that was measured was busy".into(),
-            ));
+            let text = match idle {
+                Some(_) => "nothing that was measured was busy",
+                None => {
+                    "nothing that was measured was busy, and what the processors of its machine did is not known; \
+                     observe it on its machine, with pid=PID"
+                }
+            };
+            found.push((Attribution::Unknown, text.into()));
         }
         found
+    }
+
+    fn processors(&self, idle: f64, cores: f64) -> Option<(Attribution, String)> {
+        let node = self.node?;
+        let busiest = self.busiest_thread.unwrap_or_default();
+        if idle >= IDLE_CORES && busiest >= THREAD_BUSY {
+            let share = busiest * 100.0;
+            let text = format!(
+                "one thread of the node at {share:.0} % of a core while {idle:.1} of {cores} cores were idle"
+            );
+            return Some((Attribution::SerialStage, text));
+        }
+        if idle >= IDLE_CORES && (THREAD_BUSY..ABOUT_ONE).contains(&node) {
+            let text = format!(
+                "the node's threads use {node:.2} cores together, about one in turns, while {idle:.1} of {cores} cores \
+                 were idle"
+            );
+            return Some((Attribution::SerialStage, text));
+        }
+        (idle < FULL * cores).then(|| {
+            let text = format!(
+                "{:.2} of {cores} cores busy, {node:.2} of them by the node and {:.2} by the generator: what gave may be \
+                 the machine that they share",
+                cores - idle, self.generator
+            );
+            (Attribution::Processors, text)
+        })
     }
 }
 
@@ -235,7 +284,7 @@ mod tests {
         let found = propagations(&sights);
         let short: Vec<_> = found
             .iter()
-            .map(|it| (&*it.height, &*it.node, it.delay_s))
+            .map(|it| (&*it.block, &*it.node, it.delay_s))
             .collect();
         assert_eq!(short, [("7", "a", 0.25), ("8", "b", 0.1)]);
         let skews = skews(&sights);
@@ -245,6 +294,37 @@ mod tests {
             (3, 0.25)
         );
         assert_eq!(of("tx", "a").median_s, 0.0);
+    }
+
+    #[test]
+    fn two_blocks_of_one_height_are_two_blocks_and_one_of_them_is_stale() {
+        let at = |kind: &str, id: &str, node: &str, seen_ms, height| SightRow {
+            height: Some(height),
+            ..sight(kind, id, node, seen_ms)
+        };
+        let sights = [
+            at("block", "x", "a", 1_000, 7),
+            at("block", "y", "b", 1_010, 7),
+            at("block", "y", "a", 1_400, 7),
+            at("block", "z", "b", 2_000, 8),
+            at("left", "x", "a", 2_300, 7),
+        ];
+        let found = propagations(&sights);
+        let short: Vec<_> = found
+            .iter()
+            .map(|it| (&*it.block, &*it.node, it.delay_s))
+            .collect();
+        assert_eq!(
+            short,
+            [("y", "a", 0.39)],
+            "not the 10 ms between two blocks"
+        );
+        let forks = Forks::of(&sights);
+        assert_eq!(
+            (forks.blocks, forks.heights, forks.left, forks.stale()),
+            (3, 2, 1, 1)
+        );
+        assert!(!skews(&sights).contains_key(&("left".to_owned(), "a".to_owned())));
     }
 
     fn kinds(load: Load) -> Vec<Attribution> {
@@ -257,10 +337,10 @@ mod tests {
     #[test]
     fn one_busy_thread_on_an_idle_machine_is_a_serial_stage_and_on_a_full_one_it_is_not() {
         let four = Load {
-            cores: 4.0,
-            machine: 1.3,
-            node: 1.0,
-            busiest_thread: 0.99,
+            cores: Some(4.0),
+            machine: Some(1.3),
+            node: Some(1.0),
+            busiest_thread: Some(0.99),
             ..Load::default()
         };
         assert_eq!(kinds(four), [Attribution::SerialStage]);
@@ -271,32 +351,57 @@ mod tests {
         );
         // Go's scheduler moves the work among threads: none is at 100 %, all together are.
         let moved = Load {
-            busiest_thread: 0.4,
-            node: 1.1,
+            busiest_thread: Some(0.4),
+            node: Some(1.1),
             ..four
         };
         assert_eq!(kinds(moved), [Attribution::SerialStage]);
         let full = Load {
-            cores: 2.0,
-            machine: 1.95,
+            cores: Some(2.0),
+            machine: Some(1.95),
             ..four
         };
         assert_eq!(kinds(full), [Attribution::Processors]);
         let several = Load {
-            node: 2.5,
-            busiest_thread: 0.7,
-            machine: 3.0,
+            node: Some(2.5),
+            busiest_thread: Some(0.7),
+            machine: Some(3.0),
             ..four
         };
         assert_eq!(kinds(several), [Attribution::Unknown]);
     }
 
+    /// A node elsewhere that tells its own processor time: its machine may be full, or have 32 cores.
+    #[test]
+    fn a_machine_that_nobody_looked_at_is_neither_idle_nor_full() {
+        let elsewhere = Load {
+            node: Some(1.1),
+            queue_growth: 300.0,
+            ..Load::default()
+        };
+        assert_eq!(kinds(elsewhere), [Attribution::Unknown]);
+        let text = &elsewhere.attribution()[0].1;
+        assert!(text.contains("is not known"), "{text}");
+        for known in [
+            Load {
+                cores: Some(2.0),
+                ..elsewhere
+            },
+            Load {
+                machine: Some(1.1),
+                ..elsewhere
+            },
+        ] {
+            assert_eq!(kinds(known), [Attribution::Unknown]);
+        }
+    }
+
     #[test]
     fn a_generator_that_is_late_comes_before_what_the_node_may_be() {
         let load = Load {
-            cores: 4.0,
-            machine: 1.5,
-            busiest_thread: 1.0,
+            cores: Some(4.0),
+            machine: Some(1.5),
+            busiest_thread: Some(1.0),
             own_late: 0.2,
             ..Load::default()
         };
@@ -309,8 +414,8 @@ mod tests {
     #[test]
     fn a_full_link_is_named_and_an_idle_node_with_a_growing_queue_waits_for_something() {
         let idle = Load {
-            cores: 4.0,
-            machine: 0.4,
+            cores: Some(4.0),
+            machine: Some(0.4),
             link: 28.5e6,
             link_capacity: Some(30e6),
             ..Load::default()

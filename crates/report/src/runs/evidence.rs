@@ -214,7 +214,7 @@ fn stage(found: &StageEvidence) -> String {
             share,
             rate_tps,
         } => format!(
-            "{mode} admission checks one transaction at a time, and did so for {} of its busiest second, at {}/s: a \
+            "{mode} admission checks one transaction at a time, and did so for {} of its busiest stretch, at {}/s: a \
              serial stage. It is the built-in node's, which is a fixture; --admission parallel checks on several threads",
             percent(*share),
             grouped(*rate_tps as u64)

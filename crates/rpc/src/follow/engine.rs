@@ -444,6 +444,7 @@ impl<S: BlockSource, C: Fn() -> Nanos + Send> FollowerWorker<S, C> {
         self.tell(FollowEvent::Block(FollowedBlock {
             observed: self.last_observed,
             resolution: heard.and_then(|heard| heard.resolution),
+            hash: block.content.hash.or(block.hash),
             ..block.content
         }));
         self.tell_if_caught_up();

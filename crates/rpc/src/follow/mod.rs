@@ -120,12 +120,15 @@ pub enum FollowEvent {
         /// Their ids.
         txs: Vec<[u8; 32]>,
     },
+    /// The node has this block, on its best chain or on a branch beside it; comes once for each block, before
+    /// [`Block`](Self::Block).
+    Arrived(Arrival),
     /// Blocks that were delivered left the best chain.
     Reorganised {
         /// The lowest of their heights.
         height: u64,
-        /// How many they are.
-        blocks: u64,
+        /// Their hashes, from that height on.
+        blocks: Vec<[u8; 32]>,
         /// Ids of their transactions that the new chain does not have yet. Those that it has are not
         /// delivered again.
         taken_back: Vec<[u8; 32]>,
@@ -194,9 +197,28 @@ impl FollowError {
     }
 }
 
+/// A block that a node has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arrival {
+    /// Its hash.
+    pub hash: [u8; 32],
+    /// Its height.
+    pub height: u64,
+    /// When the node announced it, or was found to have it.
+    pub at: Nanos,
+    /// How much earlier the node may have had it; `None` where it announced it.
+    pub resolution: Option<Nanos>,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// Its transactions.
+    pub txs: u64,
+}
+
 /// One block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FollowedBlock {
+    /// Its hash; `None` where the chain's blocks are told apart by their heights.
+    pub hash: Option<[u8; 32]>,
     /// Its height.
     pub height: u64,
     /// The time in its header.

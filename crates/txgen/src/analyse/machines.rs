@@ -1,5 +1,6 @@
 //! What observers on other machines recorded, put on the clock of the first.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::bail;
@@ -14,21 +15,14 @@ use crate::recording;
 pub(super) struct Machine {
     pub(super) rows: Vec<NodeRow>,
     pub(super) sights: Vec<SightRow>,
+    /// By node: the cores of its machine, of those whose processors were looked at.
+    pub(super) cores: BTreeMap<String, f64>,
     /// Where its time begins, and what is said of its clock.
     origin_unix_ns: u64,
     clock: Option<ClockBound>,
 }
 
 impl Machine {
-    /// Reads the tables of a folder that is compared with no other.
-    pub(super) fn alone(folder: &Path) -> anyhow::Result<Self> {
-        Ok(Self {
-            rows: rows_if_any(folder)?,
-            sights: rows_if_any(folder)?,
-            ..Self::default()
-        })
-    }
-
     /// Reads the tables of a folder, and where its time begins.
     pub(super) fn read(folder: &Path) -> anyhow::Result<Self> {
         if [MANIFEST, RECORD]
@@ -50,10 +44,15 @@ impl Machine {
                 (manifest.origin_unix_ns, manifest.host)
             }
         };
+        let rows: Vec<NodeRow> = rows_if_any(folder)?;
+        let looked_at = rows.iter().filter(|row| row.machine_cpu.is_some());
+        let cores = looked_at.map(|row| (row.node.clone(), f64::from(host.cpus)));
         Ok(Self {
+            cores: cores.collect(),
+            rows,
+            sights: rows_if_any(folder)?,
             origin_unix_ns,
             clock: host.clock,
-            ..Self::alone(folder)?
         })
     }
 
@@ -84,6 +83,9 @@ impl Machine {
         let moved = ahead as f64 - offset.offset_ms * 1e6;
         let known: Vec<String> = self.rows.iter().map(|row| row.node.clone()).collect();
         let is_new = |node: &String| !known.contains(node);
+        for (node, cores) in other.cores {
+            self.cores.entry(node).or_insert(cores);
+        }
         // What is from before the first machine's origin has no place on its clock.
         let at = |ns: u64| Some(ns as f64 + moved).filter(|at| *at >= 0.0);
         self.sights.extend(

@@ -3,7 +3,7 @@
 mod machines;
 mod nodes;
 
-use measure::{Breakpoint, BreakpointFound, SeriesRow, breakpoint};
+use measure::{BlockRow, Breakpoint, BreakpointFound, SeriesRow, breakpoint};
 use ops::command::{CommandError, usage};
 
 use crate::cli::{AnalyseArgs, BitRate};
@@ -35,6 +35,8 @@ pub(crate) fn show(args: &AnalyseArgs) -> Result<u8, CommandError> {
         let points = points(rows, stage);
         text.push_str(&line(stage.name, &points, breakpoint(&points, seed)));
     }
+    let points = committed(rows, &recorded::blocks(&run).map_err(usage)?);
+    text.push_str(&line("committed", &points, breakpoint(&points, seed)));
     text.push_str(&nodes.text());
     let summary = run.summary();
     text.push_str(&format!(
@@ -76,7 +78,7 @@ fn observed(
         sights: machine.sights,
         clocks,
         offered: series.iter().map(second).collect(),
-        cores: run.map_or(0.0, |(run, _)| f64::from(run.manifest().host.cpus)),
+        cores: machine.cores,
         own_late: summary.map_or(0.0, own_late),
         link_rate: args.link_rate.map(BitRate::bits_per_second),
         seed: run.map_or(0, |(run, _)| run.manifest().seed),
@@ -86,10 +88,6 @@ fn observed(
 /// What was observed on all machines, on the first one's clock, and what is said of the clocks.
 fn machines(args: &AnalyseArgs) -> anyhow::Result<(Machine, Vec<String>)> {
     let mut clocks = Vec::new();
-    if args.with.is_empty() {
-        let machine = Machine::alone(&args.run)?;
-        return Ok((machine, clocks));
-    }
     let mut first = Machine::read(&args.run)?;
     for folder in &args.with {
         let name = folder.display().to_string();
@@ -107,42 +105,65 @@ struct Stage {
     /// What it is offered and what it achieves.
     offered: Count,
     achieved: Count,
-    /// Seconds that make one point: blocks come in seconds.
-    seconds: usize,
 }
 
-const STAGES: [Stage; 3] = [
+const STAGES: [Stage; 2] = [
     Stage {
         name: "sent",
         offered: |row| row.counts.offered,
         achieved: |row| row.counts.sent,
-        seconds: 1,
     },
     Stage {
         name: "accepted",
         offered: |row| row.counts.offered,
         achieved: |row| row.counts.accepted,
-        seconds: 1,
-    },
-    Stage {
-        name: "committed",
-        offered: |row| row.counts.offered,
-        achieved: |row| row.counts.committed,
-        seconds: 4,
     },
 ];
 
-/// Rates, one point for so many whole seconds.
+/// Rates, one point for each second.
 fn points(rows: &[SeriesRow], stage: &Stage) -> Vec<(f64, f64)> {
-    let rate = |rows: &[SeriesRow], count: Count| {
-        let span: f64 = rows.iter().map(|row| row.span_s).sum();
-        rows.iter().map(count).sum::<u64>() as f64 / span.max(f64::MIN_POSITIVE)
-    };
-    let groups = rows.chunks_exact(stage.seconds);
-    groups
-        .map(|rows| (rate(rows, stage.offered), rate(rows, stage.achieved)))
+    let rate =
+        |row: &SeriesRow, count: Count| count(row) as f64 / row.span_s.max(f64::MIN_POSITIVE);
+    rows.iter()
+        .map(|row| (rate(row, stage.offered), rate(row, stage.achieved)))
         .collect()
 }
+
+/// What was offered between blocks and what they committed, a second; one point for as many whole intervals as last
+/// [`STRETCH_S`]. Seconds would split what a block takes at once.
+fn committed(rows: &[SeriesRow], blocks: &[BlockRow]) -> Vec<(f64, f64)> {
+    let offered_s = rows
+        .last()
+        .map_or(0.0, |row| row.second as f64 + row.span_s);
+    let offered = |until_s: f64| -> f64 {
+        let passed = |row: &SeriesRow| (until_s - row.second as f64).clamp(0.0, row.span_s);
+        let of = |row: &SeriesRow| row.counts.offered as f64 / row.span_s * passed(row);
+        rows.iter().filter(|row| row.span_s > 0.0).map(of).sum()
+    };
+    let seen = blocks
+        .iter()
+        .map(|block| (block.observed_ns as f64 / 1e9, block.own_txs));
+    let mut points = Vec::new();
+    let mut since: Option<(f64, f64)> = None;
+    let mut taken = 0;
+    for (at, txs) in seen.take_while(|(at, _)| *at <= offered_s) {
+        taken += txs;
+        let (from, before) = *since.get_or_insert_with(|| {
+            taken = 0;
+            (at, offered(at))
+        });
+        let lasted = at - from;
+        if lasted >= STRETCH_S {
+            let now = offered(at);
+            points.push(((now - before) / lasted, taken as f64 / lasted));
+            (since, taken) = (Some((at, now)), 0);
+        }
+    }
+    points
+}
+
+/// A point's least length: blocks of a second are too few transactions for one.
+const STRETCH_S: f64 = 4.0;
 
 fn line(name: &str, points: &[(f64, f64)], found: BreakpointFound) -> String {
     let rate = |rate: f64| grouped(rate.max(0.0).round() as u64);
@@ -183,11 +204,6 @@ mod tests {
                 offered: second * 50,
                 sent: second * 50,
                 accepted: (second * 50).min(1_000),
-                committed: if second.is_multiple_of(4) {
-                    4_000.min(second * 200)
-                } else {
-                    0
-                },
                 ..Counts::default()
             },
             ..SeriesRow::default()
@@ -203,17 +219,61 @@ mod tests {
         STAGES.iter().map(found).collect()
     }
 
+    /// Blocks every so many seconds, which take all that waits, up to what they hold.
+    fn blocks(every_s: u64, seconds: u64, per_s: u64) -> (Vec<SeriesRow>, Vec<BlockRow>) {
+        let offered = |second: u64| 2 * second;
+        let row = |second: u64| SeriesRow {
+            second,
+            span_s: 1.0,
+            counts: Counts {
+                offered: offered(second),
+                ..Counts::default()
+            },
+            ..SeriesRow::default()
+        };
+        let (mut waiting, mut blocks) = (0, Vec::new());
+        for second in 0..seconds {
+            waiting += offered(second);
+            if (second + 1).is_multiple_of(every_s) {
+                let own_txs = waiting.min(per_s * every_s);
+                waiting -= own_txs;
+                blocks.push(BlockRow {
+                    height: second,
+                    observed_ns: (second + 1) * 1_000_000_000,
+                    own_txs,
+                    ..BlockRow::default()
+                });
+            }
+        }
+        ((0..seconds).map(row).collect(), blocks)
+    }
+
+    /// 600/s at most, under a ramp to 2,400/s, whatever the time between blocks.
+    #[test]
+    fn a_knee_of_committed_is_found_with_blocks_of_a_second_and_with_blocks_of_a_minute() {
+        for every_s in [1, 7, 60] {
+            let (rows, blocks) = blocks(every_s, 1_200, 600);
+            let points = committed(&rows, &blocks);
+            let BreakpointFound::Breakpoint(found) = breakpoint(&points, 1) else {
+                panic!("{every_s}: {points:?}");
+            };
+            assert!((found.at - 600.0).abs() < 75.0, "{every_s}: {found:?}");
+        }
+        let (rows, blocks) = blocks(60, 600, 600);
+        let few = committed(&rows, &blocks);
+        assert_eq!(
+            breakpoint(&few, 1),
+            BreakpointFound::TooFew,
+            "nine intervals"
+        );
+    }
+
     #[test]
     fn the_stage_that_gave_first_is_named_with_its_rate_and_interval() {
         let lines = lines();
         assert_eq!(lines[0], "sent        no knee seen up to 2,400/s\n");
         assert!(lines[1].starts_with("accepted    knee at "), "{}", lines[1]);
         assert!(lines[1].ends_with("0.00 above\n"), "{}", lines[1]);
-        assert!(
-            lines[2].starts_with("committed   knee at "),
-            "blocks every 4 s: {}",
-            lines[2]
-        );
     }
 
     #[test]

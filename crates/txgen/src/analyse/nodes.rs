@@ -1,8 +1,10 @@
 //! What the observed nodes of a run show: knees, block propagation, what a transaction costs, what was busy.
 
+use std::collections::BTreeMap;
+
 use measure::{
-    Attribution, BreakpointFound, Estimate, Line, LineFit, Load, NodeRow, SightRow, admitted,
-    breakpoint, propagations, skews,
+    Attribution, BreakpointFound, Estimate, Forks, Line, LineFit, Load, NodeRow, SightRow,
+    admitted, breakpoint, propagations, skews,
 };
 
 use super::line;
@@ -16,7 +18,8 @@ pub(super) struct Nodes {
     pub(super) clocks: Vec<String>,
     /// By second: transactions offered, and cores that the generator used.
     pub(super) offered: Vec<(u64, f64, f64)>,
-    pub(super) cores: f64,
+    /// By node: the cores of its machine, where those are known.
+    pub(super) cores: BTreeMap<String, f64>,
     /// Share of what was sent that left late by the generator's fault.
     pub(super) own_late: f64,
     /// What the operator says that each node's link carries in a direction, in bits a second.
@@ -36,6 +39,7 @@ impl Nodes {
             text.push_str(&self.node(&name));
         }
         text.push_str(&self.skews());
+        text.push_str(&forks(&self.sights));
         text.push_str(&propagation(&self.sights, self.seed));
         text
     }
@@ -71,7 +75,7 @@ impl Nodes {
         let mut up_to = f64::INFINITY;
         if let BreakpointFound::Breakpoint(found) = found {
             up_to = found.at;
-            for (kind, why) in self.load(&rows, found.low).attribution() {
+            for (kind, why) in self.load(name, &rows, found.low).attribution() {
                 text.push_str(&format!("            - {}: {why}\n", word(kind)));
             }
         }
@@ -80,12 +84,12 @@ impl Nodes {
     }
 
     /// What was busy in the seconds in which at least `from` a second was offered.
-    fn load(&self, rows: &[&NodeRow], from: f64) -> Load {
+    fn load(&self, name: &str, rows: &[&NodeRow], from: f64) -> Load {
         let over = |second: u64| self.offered_in(second).is_some_and(|rate| rate >= from);
         let over: Vec<&&NodeRow> = rows.iter().filter(|row| over(row.second)).collect();
         let mean = |of: &dyn Fn(&NodeRow) -> Option<f64>| {
             let values: Vec<f64> = over.iter().filter_map(|row| of(row)).collect();
-            values.iter().sum::<f64>() / values.len().max(1) as f64
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
         let bits = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 * 8.0);
         let disk = |row: &NodeRow| Some((row.disk_read_bytes? + row.disk_written_bytes?) as f64);
@@ -98,21 +102,25 @@ impl Nodes {
         let seen = |second: u64| over.iter().any(|row| row.second == second);
         let generator = self.offered.iter().filter(|(second, ..)| seen(*second));
         Load {
-            cores: self.cores,
+            cores: self.cores.get(name).copied(),
             machine: mean(&|row| row.machine_cpu),
             node: mean(&|row| row.cpu),
             busiest_thread: mean(&|row| row.busiest_thread),
             generator: generator.map(|(.., cores)| cores).sum::<f64>() / seconds,
             queue_growth: grown.map_or(0.0, |(first, last)| (last - first) / seconds),
             link: match self.link_rate {
-                Some(_) => mean(&|row| bits(row.net_received_bytes))
-                    .max(mean(&|row| bits(row.net_sent_bytes))),
+                Some(_) => {
+                    let received = mean(&|row| bits(row.net_received_bytes));
+                    let sent = mean(&|row| bits(row.net_sent_bytes));
+                    received.zip(sent).map(|(one, other)| one.max(other))
+                }
                 None => mean(&|row| row.link_bits),
-            },
+            }
+            .unwrap_or_default(),
             link_capacity: self
                 .link_rate
                 .or_else(|| over.iter().find_map(|row| row.link_capacity_bits)),
-            disk: mean(&disk),
+            disk: mean(&disk).unwrap_or_default(),
             own_late: self.own_late,
         }
     }
@@ -184,6 +192,21 @@ impl Nodes {
     }
 }
 
+/// How often blocks competed, where they are known by more than their heights.
+fn forks(sights: &[SightRow]) -> String {
+    let forks = Forks::of(sights);
+    if forks.stale() == 0 && forks.left == 0 {
+        return String::new();
+    }
+    format!(
+        "forks       {} of {} blocks are on no chain in the end ({:.1} %); {} times a block left a node's best chain\n",
+        grouped(forks.stale()),
+        grouped(forks.blocks),
+        forks.stale() as f64 / forks.blocks.max(1) as f64 * 100.0,
+        grouped(forks.left)
+    )
+}
+
 /// τ = τ0 + z·Q, by both fits.
 fn propagation(sights: &[SightRow], seed: u64) -> String {
     let found = propagations(sights);
@@ -194,7 +217,16 @@ fn propagation(sights: &[SightRow], seed: u64) -> String {
         .iter()
         .map(|block| (block.bytes as f64 / 1e6, block.delay_s))
         .collect();
-    let Some(fit) = LineFit::of(&points, seed) else {
+    // The delays of one block are not independent of one another.
+    let mut blocks: Vec<&str> = Vec::new();
+    let mut groups = Vec::new();
+    for delay in &found {
+        if blocks.last() != Some(&&*delay.block) {
+            blocks.push(&delay.block);
+        }
+        groups.push(blocks.len() - 1);
+    }
+    let Some(fit) = LineFit::of_groups(&points, &groups, seed) else {
         return format!(
             "propagation {} delays of blocks are too few for a line, or all blocks are of one size\n",
             points.len()
@@ -234,16 +266,24 @@ fn propagation(sights: &[SightRow], seed: u64) -> String {
         .enumerate()
         .max_by(|one, other| one.1.abs().total_cmp(&other.1.abs()));
     text.push_str(&format!(
-        "            {} delays of blocks of {:.3} to {:.3} MB; residuals of {scatter:.3} s; block {} has the most leverage, {leverage:.2}\n",
+        "            {} delays of {} blocks of {:.3} to {:.3} MB; residuals of {scatter:.3} s; block {} has the most leverage, {leverage:.2}\n",
         points.len(),
+        blocks.len(),
         fit.range.0,
         fit.range.1,
-        found[most].height
+        found[most].block
     ));
     if let Some((place, residual)) = worst {
         text.push_str(&format!(
             "            farthest from the line: block {} at {}, {residual:+.3} s\n",
-            found[place].height, found[place].node
+            found[place].block, found[place].node
+        ));
+    }
+    let unsure = found.iter().map(|it| it.unsure_s).fold(0.0, f64::max);
+    if unsure > 0.0 {
+        text.push_str(&format!(
+            "            nodes that announced nothing were polled, up to {unsure:.3} s apart: a constant part below that is the \
+             polls' (name their peers' ports: peer=p2p://HOST:PORT)\n"
         ));
     }
     text
@@ -305,7 +345,7 @@ mod tests {
             sights: Vec::new(),
             clocks: Vec::new(),
             offered: Vec::new(),
-            cores: 4.0,
+            cores: ["a", "b"].map(|node| (node.to_owned(), 4.0)).into(),
             own_late: 0.0,
             link_rate: None,
             seed: 1,

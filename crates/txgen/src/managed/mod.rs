@@ -173,6 +173,7 @@ impl Stage {
         let observed = |(number, node): (usize, Started<'_>)| Observed {
             name: format!("node-{number}"),
             endpoint: node.endpoint,
+            peer: node.peers.map(|at| Endpoint::of(Transport::P2p, at)),
             pid: i32::try_from(node.process.id()).ok(),
             metrics: node
                 .metrics
@@ -200,6 +201,7 @@ impl Stage {
                     endpoint: btcd_endpoint(Transport::Http, node.address()),
                     process: node.process(),
                     metrics: None,
+                    peers: Some(node.peers()),
                 });
                 started.collect()
             }
@@ -271,6 +273,8 @@ struct Started<'a> {
     process: &'a Process,
     /// Where its metrics are, if it has some.
     metrics: Option<SocketAddr>,
+    /// Where it announces blocks to its peers, if it does.
+    peers: Option<SocketAddr>,
 }
 
 impl<'a> Started<'a> {
@@ -279,6 +283,7 @@ impl<'a> Started<'a> {
             endpoint: Endpoint::of(Transport::Http, address),
             process,
             metrics: Some(metrics),
+            peers: None,
         }
     }
 }

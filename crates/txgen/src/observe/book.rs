@@ -9,7 +9,7 @@ use measure::read::TableRow;
 use measure::{IdText, KeptRows, NodeRow, SightRow, TxHash, write_row};
 use pacing::Nanos;
 use report::text::grouped;
-use rpc::{FollowedBlock, Mempool};
+use rpc::{Arrival, FollowedBlock, Mempool};
 
 use super::intake::Intake;
 use super::presence::Presence;
@@ -78,6 +78,8 @@ struct Node {
     row: NodeRow,
     /// Its silences are told of by the load.
     is_loaded: bool,
+    /// Its follower tells when blocks arrive.
+    arrives: bool,
     intake: Intake,
     presence: Presence,
     /// Sampled transactions that it has not shown yet, with the instants at which they were sent.
@@ -151,20 +153,55 @@ impl<W: Write> Book<W> {
         node.row.block_txs += block.hashes.len() as u64;
         node.row.block_bytes += block.bytes;
         node.blocks += 1;
-        let resolution_ms = block
-            .resolution
-            .map(|resolution| resolution.as_millis_f64());
+        // Where blocks compete it was told of when it arrived.
+        if !node.arrives {
+            let id = block.hash.map(|hash| self.ids.text(&hash));
+            let sight = SightRow {
+                kind: SightRow::BLOCK.into(),
+                id: id.unwrap_or_else(|| block.height.to_string()),
+                node: node.row.node.clone(),
+                seen_ns: block.observed.as_nanos(),
+                resolution_ms: block.resolution.map(Nanos::as_millis_f64),
+                bytes: Some(block.bytes),
+                txs: Some(block.hashes.len() as u64),
+                sent_ns: None,
+                height: Some(block.height),
+            };
+            self.write(&sight);
+        }
+    }
+
+    /// The node has a block, on whatever branch.
+    pub(super) fn arrived(&mut self, node: usize, block: &Arrival) {
+        let node = &mut self.nodes[node];
+        node.arrives = true;
         let sight = SightRow {
             kind: SightRow::BLOCK.into(),
-            id: block.height.to_string(),
+            id: self.ids.text(&block.hash),
             node: node.row.node.clone(),
-            seen_ns: block.observed.as_nanos(),
-            resolution_ms,
+            seen_ns: block.at.as_nanos(),
+            resolution_ms: block.resolution.map(Nanos::as_millis_f64),
             bytes: Some(block.bytes),
-            txs: Some(block.hashes.len() as u64),
+            txs: Some(block.txs),
             sent_ns: None,
+            height: Some(block.height),
         };
         self.write(&sight);
+    }
+
+    /// These blocks, from this height on, are not on the node's best chain any more.
+    pub(super) fn left(&mut self, node: usize, at: Nanos, height: u64, blocks: &[[u8; 32]]) {
+        for (height, hash) in (height..).zip(blocks) {
+            let sight = SightRow {
+                kind: SightRow::LEFT.into(),
+                id: self.ids.text(hash),
+                node: self.nodes[node].row.node.clone(),
+                seen_ns: at.as_nanos(),
+                height: Some(height),
+                ..SightRow::default()
+            };
+            self.write(&sight);
+        }
     }
 
     /// A sampled transaction was sent: it is looked for at every node from now on.

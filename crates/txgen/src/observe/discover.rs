@@ -60,6 +60,7 @@ async fn answering(target: &dyn Target, first: &Endpoint, trust: &Trust) -> Vec<
             nodes.push(Observed {
                 name: format!("node-{}", nodes.len()),
                 endpoint,
+                peer: None,
                 pid: None,
                 metrics: None,
                 is_loaded: false,

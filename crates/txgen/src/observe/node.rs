@@ -84,8 +84,13 @@ impl NodeWatch {
 
     /// Asks once.
     pub(super) async fn check(&mut self) -> anyhow::Result<()> {
-        let observable = self.client.observable().await;
-        self.probe = observable.with_context(|| silent(&self.node.name))?;
+        let silent = || silent(&self.node.name);
+        self.probe = self.client.observable().await.with_context(silent)?;
+        if let Some(peer) = &self.node.peer {
+            let peer = self.target.connect(peer, self.options.clone());
+            let peer = peer.with_context(silent)?;
+            self.probe = peer.observable().await.with_context(silent)?;
+        }
         Ok(())
     }
 
@@ -104,7 +109,7 @@ impl NodeWatch {
             ..FollowOptions::default()
         };
         let with = FollowWith {
-            endpoint: &self.node.endpoint,
+            endpoint: self.node.peer.as_ref().unwrap_or(&self.node.endpoint),
             options,
             clock: self.clock.clone(),
             shutdown,
@@ -118,6 +123,13 @@ impl NodeWatch {
                     FollowEvent::Block(block) if !block.observed.is_zero() => {
                         self.book.lock().block(self.number, &block);
                         self.note(block.observed, block.resolution, block.hashes);
+                    }
+                    FollowEvent::Arrived(block) if !block.at.is_zero() => {
+                        self.book.lock().arrived(self.number, &block);
+                    }
+                    FollowEvent::Reorganised { height, blocks, .. } => {
+                        let now = self.clock.now();
+                        self.book.lock().left(self.number, now, height, &blocks);
                     }
                     FollowEvent::Accepted { observed, txs } if !observed.is_zero() => {
                         self.note(observed, None, txs);

@@ -232,7 +232,7 @@ impl Bridge {
             FollowEvent::Reorganised {
                 blocks, taken_back, ..
             } => Some(FollowerReport::Reorganised {
-                blocks,
+                blocks: blocks.len() as u64,
                 taken_back: taken_back.len() as u64,
             }),
             FollowEvent::Failed(error) => {
@@ -243,6 +243,7 @@ impl Bridge {
                 follower: self.number,
             }),
             FollowEvent::Accepted { .. }
+            | FollowEvent::Arrived(_)
             | FollowEvent::Unsubscribed { .. }
             | FollowEvent::Missing { .. }
             | FollowEvent::CodesUnavailable { .. } => None,
@@ -259,6 +260,7 @@ fn remark(event: &FollowEvent) -> Option<String> {
              polls: {reason}"
         ),
         FollowEvent::Reorganised { height, blocks, .. } => {
+            let blocks = blocks.len();
             format!("{blocks} blocks from height {height} on left the best chain")
         }
         FollowEvent::Missing { first, last } => format!(
@@ -271,6 +273,7 @@ fn remark(event: &FollowEvent) -> Option<String> {
         ),
         FollowEvent::Failed(error) => format!("{error}; start a new run"),
         FollowEvent::Connected { .. }
+        | FollowEvent::Arrived(_)
         | FollowEvent::CaughtUp { .. }
         | FollowEvent::Block(_)
         | FollowEvent::Accepted { .. }

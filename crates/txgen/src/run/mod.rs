@@ -33,6 +33,7 @@ pub use harness::RunFolder;
 pub(crate) use harness::default_folder;
 pub use outcome::Outcome;
 
+use crate::chains::TargetKind;
 use crate::folder::rows_if_any;
 use crate::live::{Display, RunInfo};
 use crate::observe::{self, Chosen, Observation, Observers};
@@ -232,6 +233,10 @@ fn observers(
         return Ok(None);
     }
     let tables = observed_tables(folder)?;
+    let behind = target.facts().observed_as.map(str::parse::<TargetKind>);
+    let target = behind
+        .and_then(Result::ok)
+        .map_or(target, TargetKind::target);
     let started = Observers::start(target, &nodes, &plan.trust, clock, Chosen::OfOurs, tables);
     started.map(Some).map_err(RunError::Failed)
 }

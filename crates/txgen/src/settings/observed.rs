@@ -1,4 +1,4 @@
-//! A node to observe, as it is written: `name=URL[,pid=PID][,metrics=URL]`.
+//! A node to observe, as it is written: `name=URL[,peer=p2p://HOST:PORT][,pid=PID][,metrics=URL]`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,6 +12,8 @@ pub struct Observed {
     pub name: String,
     /// Its RPC.
     pub endpoint: Endpoint,
+    /// Where it speaks to its peers, and announces blocks and transactions.
+    pub peer: Option<Endpoint>,
     /// Its process on this machine.
     pub pid: Option<i32>,
     /// Where its Prometheus metrics are.
@@ -25,7 +27,7 @@ pub struct Observed {
 pub enum ObservedError {
     /// Its form.
     #[error(
-        "{0:?} is not name=URL[,pid=PID][,metrics=URL], with a name of letters, digits, - and _"
+        "{0:?} is not name=URL[,peer=p2p://HOST:PORT][,pid=PID][,metrics=URL], with a name of letters, digits, - and _"
     )]
     Form(String),
     /// An address in it.
@@ -56,6 +58,7 @@ impl FromStr for Observed {
         let mut node = Self {
             name: name.into(),
             endpoint: url.parse()?,
+            peer: None,
             pid: None,
             metrics: None,
             is_loaded: false,
@@ -63,6 +66,7 @@ impl FromStr for Observed {
         for part in parts {
             match part.split_once('=') {
                 Some(("pid", pid)) => node.pid = Some(pid.parse().map_err(|_| form())?),
+                Some(("peer", url)) => node.peer = Some(url.parse()?),
                 Some(("metrics", url)) => node.metrics = Some(url.parse()?),
                 _ => return Err(form()),
             }
@@ -82,6 +86,10 @@ mod tests {
             (&*node.name, node.pid, node.metrics),
             ("b-2", Some(77), None)
         );
+        let node: Observed = "a=http://me:it@127.0.0.1:18334,peer=p2p://127.0.0.1:18444"
+            .parse()
+            .unwrap();
+        assert_eq!(node.peer.unwrap().port(), 18_444);
         let node: Observed = "n=http://[::1]:26657,metrics=http://[::1]:26660/metrics"
             .parse()
             .unwrap();
@@ -106,6 +114,6 @@ mod tests {
             .parse::<Observed>()
             .unwrap_err()
             .to_string();
-        assert!(error.contains("name=URL[,pid=PID]"), "{error}");
+        assert!(error.contains("name=URL[,peer=p2p://HOST:PORT]"), "{error}");
     }
 }

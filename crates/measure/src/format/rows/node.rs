@@ -74,12 +74,12 @@ impl TableRow for NodeRow {
     const HEADER: &'static str = "second,node,asked,answered,height,mempool_txs,mempool_bytes,blocks,block_txs,block_bytes,admitted_tps,cpu,busiest_thread,machine_cpu,rss_bytes,threads,disk_read_bytes,disk_written_bytes,net_received_bytes,net_sent_bytes,link_bits,link_capacity_bits,mempool_min,mempool_max,checks,rechecks,checking_s,executing_s,commit_step_s\n";
 }
 
-/// A node had a block, or one of the sampled transactions, for the first time.
+/// A node had a block, or one of the sampled transactions, for the first time; or a block left its best chain.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SightRow {
-    /// `block` or `tx`.
+    /// `block`, `tx` or `left`.
     pub kind: String,
-    /// The block's height, or the transaction's id.
+    /// The block's hash (its height, on a chain whose blocks are told apart by that), or the transaction's id.
     pub id: String,
     /// The node's name.
     pub node: String,
@@ -93,16 +93,20 @@ pub struct SightRow {
     pub txs: Option<u64>,
     /// When the transaction was sent, nanoseconds since the origin.
     pub sent_ns: Option<u64>,
+    /// The block's height.
+    pub height: Option<u64>,
 }
 
 impl SightRow {
     /// The kind of a block's sight.
     pub const BLOCK: &'static str = "block";
+    /// The kind of a block that left the best chain of a node.
+    pub const LEFT: &'static str = "left";
     /// The kind of a transaction's sight.
     pub const TX: &'static str = "tx";
 }
 
 impl TableRow for SightRow {
     const FILE: &'static str = "sights.csv";
-    const HEADER: &'static str = "kind,id,node,seen_ns,resolution_ms,bytes,txs,sent_ns\n";
+    const HEADER: &'static str = "kind,id,node,seen_ns,resolution_ms,bytes,txs,sent_ns,height\n";
 }

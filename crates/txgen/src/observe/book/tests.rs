@@ -102,6 +102,7 @@ fn a_process_that_ended_is_told_of_with_the_gaps() {
 fn a_second_has_a_row_with_its_own_blocks_and_the_last_depth() {
     let mut book = book();
     let block = FollowedBlock {
+        hash: None,
         height: 5,
         header_time: HeaderTime::default(),
         observed: Nanos::from_millis(400),
@@ -133,7 +134,10 @@ fn a_second_has_a_row_with_its_own_blocks_and_the_last_depth() {
         "0,a,4,3,5,20,6000,1,2,700,1000.000,1.500,,,,,,,,,,,10,30,,,,,"
     );
     assert_eq!(rows[1], "1,a,0,0,5,,,0,0,0,,,,,,,,,,,,,,,,,,,");
-    assert_eq!(lines(&book.tables.sights), ["block,5,a,400000000,,700,2,"]);
+    assert_eq!(
+        lines(&book.tables.sights),
+        ["block,5,a,400000000,,700,2,,5"]
+    );
     // The page shows the rows' most: what no row has is not told by the terminal either.
     book.mempool(0, Nanos::from_millis(2_100), depth(99));
     let end = book.finish(Nanos::from_millis(2_200));
@@ -172,5 +176,49 @@ fn transactions_that_no_node_shows_are_dropped_the_oldest_first_and_counted() {
     assert!(
         end.lines[0].contains("of 3,000 sampled transactions 0 seen"),
         "{end:?}"
+    );
+}
+
+/// Two miners' blocks at one height are two blocks, and the one that loses is known by its name.
+#[test]
+fn blocks_of_one_height_are_told_apart_and_what_leaves_the_chain_is_recorded() {
+    let mut book = book();
+    let arrival = |name: u8, at| Arrival {
+        hash: [name; 32],
+        height: 5,
+        at: Nanos::from_millis(at),
+        ..Arrival::default()
+    };
+    book.arrived(0, &arrival(1, 100));
+    book.arrived(1, &arrival(2, 110));
+    book.arrived(1, &arrival(1, 400));
+    book.left(1, Nanos::from_millis(900), 5, &[[2; 32]]);
+    // What is delivered has a sight since it arrived.
+    let delivered = FollowedBlock {
+        hash: Some([1; 32]),
+        height: 5,
+        ..FollowedBlock::default()
+    };
+    book.block(0, &delivered);
+    let sights = lines(&book.tables.sights);
+    let of = |sight: &String| {
+        let fields: Vec<&str> = sight.split(',').collect();
+        (
+            fields[0].to_owned(),
+            fields[1][..2].to_owned(),
+            fields[2].to_owned(),
+            fields[8].to_owned(),
+        )
+    };
+    let kinds: Vec<_> = sights.iter().map(of).collect();
+    let row = |kind: &str, id: &str, node: &str| (kind.into(), id.into(), node.into(), "5".into());
+    assert_eq!(
+        kinds,
+        [
+            row("block", "01", "a"),
+            row("block", "02", "b"),
+            row("block", "01", "b"),
+            row("left", "02", "b")
+        ]
     );
 }
