@@ -26,7 +26,6 @@ pub use endpoint::{Endpoint, EndpointError, Transport};
 pub use follow::{
     Arrival, Backoff, BlockAnswer, BlockSource, ChainStatus, FollowError, FollowEvent,
     FollowOptions, FollowedBlock, Follower, FollowerWorker, Height, Loss, Query, Question,
-    Reconnecting,
-    SourceBlock, SourceEvent, finished,
+    Reconnecting, SourceBlock, SourceEvent, finished,
 };
 pub use wire::jsonrpc::{BroadcastMethod, UnknownMethod, broadcast_len, encode_broadcast};
