@@ -14,7 +14,7 @@ use super::judge::{Bounds, GaveFirst, Judgement, judge};
 use super::plan::{MeshPlan, PlanDocument};
 
 /// The version of the files of a mesh run.
-pub(crate) const FORMAT: &str = "tidegate.mesh/3";
+pub(crate) const FORMAT: &str = "tidegate.mesh/4";
 
 /// The whole of `summary.json`.
 #[derive(Debug, Clone, Serialize)]

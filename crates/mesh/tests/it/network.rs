@@ -61,7 +61,7 @@ fn a_small_mesh_sees_every_message_on_every_node_and_its_account_adds_up() {
         assert_ended_well(&ended);
         assert!(ended.printed("EPS at the host"), "{}", ended.out);
         let summary = summary(&place, protocol);
-        assert_eq!(summary["format"], "tidegate.mesh/3");
+        assert_eq!(summary["format"], "tidegate.mesh/4");
         assert_eq!(summary["conservation"]["violations"], serde_json::json!([]));
         assert_eq!(summary["verdict"]["undrained"], Value::Null, "{protocol}");
         let due = count(&summary, "/conservation/sights_due");
