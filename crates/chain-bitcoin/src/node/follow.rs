@@ -224,7 +224,7 @@ where
                     let first = announced.first().map(|first| first.at);
                     self.holds_since = self.announced.or(first);
                     let told = announced.into_iter().map(|Announced { at, txs }| {
-                        SourceEvent::Told(FollowEvent::Accepted { observed: at, txs })
+                        SourceEvent::Told(Box::new(FollowEvent::Accepted { observed: at, txs }))
                     });
                     self.events.extend(told);
                 }
@@ -262,7 +262,10 @@ impl<C, S> BestChain<C, S> {
         let status = found.map(|(status, blocks, told)| {
             self.latest = status.latest;
             self.ready.extend(blocks);
-            self.events.extend(told.into_iter().map(SourceEvent::Told));
+            self.events.extend(
+                told.into_iter()
+                    .map(|event| SourceEvent::Told(Box::new(event))),
+            );
             status
         });
         let status = status.map_err(|error| Loss::of_block(&error));

@@ -249,7 +249,7 @@ impl<S: BlockSource, C: Fn() -> Nanos + Send> FollowerWorker<S, C> {
                 self.status_at = now;
             }
             SourceEvent::Unanswered(loss) => self.lose(loss),
-            SourceEvent::Told(event) => self.tell(event),
+            SourceEvent::Told(event) => self.tell(*event),
             SourceEvent::Status(answer) => self.on_status(answer),
             SourceEvent::Block(answer) => self.on_block(answer),
         }

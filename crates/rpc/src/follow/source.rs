@@ -51,7 +51,7 @@ pub enum SourceEvent {
     /// A question that the source asks by itself was not answered; it tries again.
     Unanswered(Loss),
     /// Something that only this chain has; it is passed on.
-    Told(FollowEvent),
+    Told(Box<FollowEvent>),
     /// The answer to [`Question::Status`].
     Status(Result<ChainStatus, Loss>),
     /// The answer to [`Question::Block`].
