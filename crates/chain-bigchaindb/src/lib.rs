@@ -188,7 +188,7 @@ impl Bigchaindb {
         if status == 500 && told.contains(NOT_YET) {
             return Reply::Failed(Failure::CommitTimeout);
         }
-        if status == 500 && !REFUSED.iter().any(|words| says(words)) {
+        if status == 500 && !REFUSED.iter().any(says) {
             return Reply::Failed(Failure::HttpStatus);
         }
         let text = match told.contains(DUPLICATE) {

@@ -401,10 +401,10 @@ mod tests {
                 held[1] += u32::from(line.slope.holds(Z));
             }
         }
-        // Of 100 draws of 95 %, fewer than 88 come three times in a thousand.
-        let [squares, median, alone] = held.map(|[_, slope]| slope);
-        assert!(squares >= 88 && median >= 88, "{held:?}");
-        assert!(held[0][0] >= 88 && held[1][0] >= 88, "{held:?}");
+        // Of 100 draws of 95 %, fewer than 88 come three times in a thousand; resampling 40 groups gives intervals of
+        // some 92 %, of which fewer than 84 do.
+        let [squares, median, alone] = held.map(|[intercept, slope]| intercept.min(slope));
+        assert!(squares >= 88 && median >= 84, "{held:?}");
         assert!(alone < 75, "as single points: {held:?}");
     }
 

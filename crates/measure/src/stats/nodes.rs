@@ -217,7 +217,6 @@ impl Load {
     }
 
     fn processors(&self, idle: f64, cores: f64) -> Option<(Attribution, String)> {
-        let node = self.node?;
         let busiest = self.busiest_thread.unwrap_or_default();
         if idle >= IDLE_CORES && busiest >= THREAD_BUSY {
             let share = busiest * 100.0;
@@ -226,6 +225,7 @@ impl Load {
             );
             return Some((Attribution::SerialStage, text));
         }
+        let node = self.node?;
         if idle >= IDLE_CORES && (THREAD_BUSY..ABOUT_ONE).contains(&node) {
             let text = format!(
                 "the node's threads use {node:.2} cores together, about one in turns, while {idle:.1} of {cores} cores \
