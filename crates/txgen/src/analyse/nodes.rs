@@ -283,7 +283,7 @@ fn propagation(sights: &[SightRow], seed: u64) -> String {
     if unsure > 0.0 {
         text.push_str(&format!(
             "            nodes that announced nothing were polled, up to {unsure:.3} s apart: a constant part below that is the \
-             polls' (name their peers' ports: peer=p2p://HOST:PORT)\n"
+             polls' (name their peers' ports: peer=bitcoin-p2p://HOST:PORT)\n"
         ));
     }
     text

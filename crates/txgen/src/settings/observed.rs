@@ -1,4 +1,4 @@
-//! A node to observe, as it is written: `name=URL[,peer=p2p://HOST:PORT][,pid=PID][,metrics=URL]`.
+//! A node to observe, as it is written: `name=URL[,peer=bitcoin-p2p://HOST:PORT][,pid=PID][,metrics=URL]`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,7 +27,7 @@ pub struct Observed {
 pub enum ObservedError {
     /// Its form.
     #[error(
-        "{0:?} is not name=URL[,peer=p2p://HOST:PORT][,pid=PID][,metrics=URL], with a name of letters, digits, - and _"
+        "{0:?} is not name=URL[,peer=bitcoin-p2p://HOST:PORT][,pid=PID][,metrics=URL], with a name of letters, digits, - and _"
     )]
     Form(String),
     /// An address in it.
@@ -86,7 +86,7 @@ mod tests {
             (&*node.name, node.pid, node.metrics),
             ("b-2", Some(77), None)
         );
-        let node: Observed = "a=http://me:it@127.0.0.1:18334,peer=p2p://127.0.0.1:18444"
+        let node: Observed = "a=http://me:it@127.0.0.1:18334,peer=bitcoin-p2p://127.0.0.1:18444"
             .parse()
             .unwrap();
         assert_eq!(node.peer.unwrap().port(), 18_444);
@@ -114,6 +114,9 @@ mod tests {
             .parse::<Observed>()
             .unwrap_err()
             .to_string();
-        assert!(error.contains("name=URL[,peer=p2p://HOST:PORT]"), "{error}");
+        assert!(
+            error.contains("name=URL[,peer=bitcoin-p2p://HOST:PORT]"),
+            "{error}"
+        );
     }
 }

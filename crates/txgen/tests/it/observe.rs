@@ -279,7 +279,7 @@ fn what_cannot_be_observed_is_said_before_anything_is_sent() {
         .says("names two nodes a");
     run("--observe a")
         .expect(2)
-        .says("name=URL[,peer=p2p://HOST:PORT][,pid=PID][,metrics=URL]");
+        .says("name=URL[,peer=bitcoin-p2p://HOST:PORT][,pid=PID][,metrics=URL]");
     run(&format!("--observe a={},pid=4194305", node.url()))
         .expect(1)
         .says("has no process 4194305");

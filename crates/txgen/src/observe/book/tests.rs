@@ -43,11 +43,11 @@ fn a_sampled_transaction_is_awaited_at_each_node_until_that_one_shows_it() {
     let sights = lines(&book.tables.sights);
     assert!(
         sights[0].starts_with("tx,0707")
-            && sights[0].ends_with("a,1100000000,200.000,,,1000000000"),
+            && sights[0].ends_with("a,1100000000,200.000,,,1000000000,"),
         "{sights:?}"
     );
     assert!(
-        sights[1].ends_with("b,3000000000,,,,1000000000"),
+        sights[1].ends_with("b,3000000000,,,,1000000000,"),
         "{sights:?}"
     );
     let end = book.finish(Nanos::from_secs(5));
@@ -77,7 +77,7 @@ fn what_a_node_shows_without_a_load_of_ours_is_sampled_by_hash_and_has_one_sight
     };
     assert_eq!((of(",a,").len(), of(",a,")), (10, of(",b,")));
     assert!(
-        sights[19].ends_with("b,3000000000,250.000,,,"),
+        sights[19].ends_with("b,3000000000,250.000,,,,"),
         "{}",
         sights[19]
     );
