@@ -23,6 +23,13 @@ impl Part {
         of: NonZeroU32::MIN,
     };
 
+    /// The first of N parts, N from 2 on.
+    #[must_use]
+    pub fn first_of(count: u32) -> Option<Self> {
+        let of = NonZeroU32::new(count).filter(|of| (2..=MAX_GENERATORS).contains(&of.get()))?;
+        Some(Self { position: 0, of })
+    }
+
     /// I, from 1.
     #[must_use]
     pub fn number(self) -> u32 {

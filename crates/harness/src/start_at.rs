@@ -6,10 +6,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 
-/// An instant on the wall clock.
+/// An instant on the wall clock that all generators go by, and how far the clock here is ahead of that one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StartAt {
     unix_ns: u64,
+    ahead_ns: i64,
 }
 
 /// Now, in nanoseconds since the Unix epoch.
@@ -25,10 +26,28 @@ pub fn unix_now_ns() -> u64 {
 pub struct StartAtError(String);
 
 impl StartAt {
-    /// Nanoseconds since the Unix epoch.
+    /// An instant by the common clock, where the one here is `ahead_ns` ahead of it.
+    #[must_use]
+    pub fn new(unix_ns: u64, ahead_ns: i64) -> Self {
+        Self { unix_ns, ahead_ns }
+    }
+
+    /// Nanoseconds since the Unix epoch, by the common clock.
     #[must_use]
     pub fn unix_ns(self) -> u64 {
         self.unix_ns
+    }
+
+    /// By how much the clock here is ahead of the common one; 0 where it is the common one.
+    #[must_use]
+    pub fn ahead_ns(self) -> i64 {
+        self.ahead_ns
+    }
+
+    /// The same instant by the clock here.
+    #[must_use]
+    pub fn local_unix_ns(self) -> u64 {
+        self.unix_ns.saturating_add_signed(self.ahead_ns)
     }
 
     /// Refuses an instant that has passed at `now_unix_ns`, or is more than a day ahead of it.
@@ -36,8 +55,9 @@ impl StartAt {
     /// # Errors
     /// Then.
     pub fn check(self, now_unix_ns: u64) -> Result<(), StartAtError> {
-        let Some(ahead) = self.unix_ns.checked_sub(now_unix_ns) else {
-            let late_s = (now_unix_ns - self.unix_ns).div_ceil(SECOND_NS);
+        let start_ns = self.local_unix_ns();
+        let Some(ahead) = start_ns.checked_sub(now_unix_ns) else {
+            let late_s = (now_unix_ns - start_ns).div_ceil(SECOND_NS);
             return Err(StartAtError(format!(
                 "the start {self} has passed {late_s} s ago; choose a later one for all generators"
             )));
@@ -57,14 +77,21 @@ impl FromStr for StartAt {
     type Err = StartAtError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let nanos = match text.trim().parse::<Timestamp>() {
+        let (time, ahead) = text.trim().split_once('@').unwrap_or((text.trim(), "0"));
+        let nanos = match time.parse::<Timestamp>() {
             Ok(stamp) => u64::try_from(stamp.as_nanosecond()).ok(),
-            Err(_) => unix_seconds(text.trim()),
+            Err(_) => unix_seconds(time),
         };
-        nanos.map(|unix_ns| Self { unix_ns }).ok_or_else(|| {
+        let ahead_ns = match ahead.strip_prefix('-') {
+            Some(behind) => unix_seconds(behind).and_then(|ns| 0_i64.checked_sub_unsigned(ns)),
+            None => unix_seconds(ahead).and_then(|ns| i64::try_from(ns).ok()),
+        };
+        let start = nanos.zip(ahead_ns);
+        let start = start.map(|(unix_ns, ahead_ns)| Self { unix_ns, ahead_ns });
+        start.ok_or_else(|| {
             StartAtError(format!(
                 "cannot read the time {text:?}; write RFC 3339 (2026-11-21T20:30:00Z) or seconds since \
-                 1970 (1795293000)"
+                 1970 (1795293000), and behind an @ by how many seconds the clock here is ahead, if it is known"
             ))
         })
     }
@@ -86,8 +113,16 @@ fn unix_seconds(text: &str) -> Option<u64> {
 impl fmt::Display for StartAt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match Timestamp::from_nanosecond(i128::from(self.unix_ns)) {
-            Ok(stamp) => stamp.fmt(f),
-            Err(_) => write!(f, "{} ns since 1970", self.unix_ns),
+            Ok(stamp) => stamp.fmt(f)?,
+            Err(_) => write!(f, "{} ns since 1970", self.unix_ns)?,
+        }
+        match self.ahead_ns {
+            0 => Ok(()),
+            ahead => {
+                let sign = if ahead < 0 { "-" } else { "" };
+                let ahead = ahead.unsigned_abs();
+                write!(f, "@{sign}{}.{:09}", ahead / SECOND_NS, ahead % SECOND_NS)
+            }
         }
     }
 }
@@ -110,8 +145,36 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_is_ahead_or_behind_starts_at_the_same_instant() {
+        for (text, local_ns) in [
+            ("1000@0.25", 1_000_250_000_000_u64),
+            ("1000@-0.000000001", 999_999_999_999),
+            ("1000", 1_000_000_000_000),
+        ] {
+            let start: StartAt = text.parse().unwrap();
+            assert_eq!(
+                (start.unix_ns(), start.local_unix_ns()),
+                (1_000_000_000_000, local_ns)
+            );
+            assert_eq!(start.to_string().parse(), Ok(start));
+            assert_eq!(start.check(local_ns), Ok(()));
+            assert!(start.check(local_ns + 1).is_err());
+        }
+    }
+
+    #[test]
     fn nonsense_the_past_and_the_far_future_are_refused() {
-        for text in ["", "soon", "-5", "1.2.3", "1e9", "99999999999999999999"] {
+        for text in [
+            "",
+            "soon",
+            "-5",
+            "1.2.3",
+            "1e9",
+            "99999999999999999999",
+            "1@",
+            "1@x",
+            "1@--1",
+        ] {
             assert!(text.parse::<StartAt>().is_err(), "{text}");
         }
         let at: StartAt = "1000".parse().unwrap();

@@ -38,7 +38,9 @@ pub use format::latency::{
 };
 pub use format::load_field::LoadField;
 pub use format::manifest::{ClockBound, EndpointInfo, Host, Manifest, NodeLimits};
-pub use format::plan_document::{ClockOffset, MergedPart, PlanDocument, ShardName};
+pub use format::plan_document::{
+    ClockOffset, FleetClock, LostPart, MergedPart, PlanDocument, ShardName,
+};
 pub use format::rates::RateStats;
 pub use format::read;
 pub use format::rows::{

@@ -19,6 +19,8 @@ pub struct RunClock {
 pub struct Origin {
     instant: Instant,
     unix_ns: u64,
+    /// By how much the wall clock here is ahead of the one that the number above is of.
+    ahead_ns: i64,
 }
 
 impl RunClock {
@@ -29,12 +31,20 @@ impl RunClock {
         *self.origin.get_or_init(|| Origin::capture().later(notice))
     }
 
-    /// Sets the origin to an instant on the wall clock, once. An origin that has passed already makes
-    /// the first transactions late.
-    pub fn start_at(&self, unix_ns: u64) -> Origin {
+    /// Sets the origin to an instant on the wall clock here, once. An origin that has passed already makes
+    /// the first transactions late. Its number is that of the common clock of several generators, which this
+    /// one is ahead of by `ahead_ns`.
+    pub fn start_at(&self, unix_ns: u64, ahead_ns: i64) -> Origin {
         let now = Origin::capture();
-        let ahead = Nanos::from_nanos(unix_ns.saturating_sub(now.unix_ns));
-        *self.origin.get_or_init(|| now.later(ahead))
+        let until = Nanos::from_nanos(unix_ns.saturating_sub(now.unix_ns));
+        let origin = now.later(until);
+        *self.origin.get_or_init(|| Origin {
+            unix_ns: origin
+                .unix_ns
+                .saturating_add_signed(ahead_ns.saturating_neg()),
+            ahead_ns,
+            ..origin
+        })
     }
 
     /// Nanoseconds since the origin; zero before it.
@@ -59,6 +69,7 @@ impl Origin {
         Self {
             instant: Instant::now(),
             unix_ns: u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX),
+            ahead_ns: 0,
         }
     }
 
@@ -66,6 +77,7 @@ impl Origin {
         Self {
             instant: self.instant + span.as_duration(),
             unix_ns: self.unix_ns.saturating_add(span.as_nanos()),
+            ..self
         }
     }
 
@@ -87,7 +99,8 @@ impl Origin {
             Some(passed) => passed.as_nanos().cast_signed(),
             None => -((self.instant - present.instant).as_nanos().cast_signed()),
         };
-        let on_the_wall = i128::from(present.unix_ns) - i128::from(self.unix_ns);
+        let on_the_wall =
+            i128::from(present.unix_ns) - i128::from(self.ahead_ns) - i128::from(self.unix_ns);
         i64::try_from(on_the_wall - passed).unwrap_or(i64::MAX)
     }
 

@@ -73,6 +73,10 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         Command::Analyse(args) => crate::analyse::show(&args),
         Command::Record(args) => crate::record_command::record(&args),
         Command::Merge(args) => crate::merge_command::execute(args),
+        #[cfg(feature = "fleet")]
+        Command::Worker(args) => crate::fleet::work(&args),
+        #[cfg(feature = "fleet")]
+        Command::Fleet(args) => crate::fleet::local::execute(&args),
         Command::Mesh { .. } => Err(usage(anyhow!(
             "gossip networks have a program of their own: `txmesh` in place of `txgen mesh`"
         ))),
@@ -98,6 +102,10 @@ fn start(title: &'static str, load: RequestedLoad, settings: Settings) -> Result
     if settings.dry_run {
         let plan = Plan::resolve(request, settings, fresh_seed()).map_err(usage)?;
         return Ok(print(&preview(&plan)));
+    }
+    #[cfg(feature = "fleet")]
+    if settings.workers.is_some() {
+        return crate::fleet::conduct(request, settings);
     }
     let ci = Ci::open(title, &settings.ci)?;
     let played = Plan::resolve(request, settings, fresh_seed())

@@ -18,6 +18,8 @@ mod devnode_command;
 mod doctor;
 mod drain;
 pub mod exit;
+#[cfg(feature = "fleet")]
+mod fleet;
 pub mod folder;
 mod init;
 mod journal;

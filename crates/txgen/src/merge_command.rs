@@ -1,8 +1,14 @@
 //! `txgen merge`: the run folders of several generators of one load as one.
 
 use anyhow::{Context as _, anyhow};
-use measure::{BlockRow, ClockOffset, MergeError, MergePart, merge, merged_manifest, note_clocks};
+use std::path::PathBuf;
+
+use measure::{
+    BlockRow, ClockOffset, FleetClock, LostPart, MergeError, MergePart, merge, merged_manifest,
+    note_clocks,
+};
 use ops::command::{CommandError, failed, usage};
+use pacing::Nanos;
 use report::Entries;
 
 use crate::cli::MergeArgs;
@@ -11,13 +17,41 @@ use crate::folder::{RecordedRun, RunFile};
 use crate::output::{print, recorded};
 use crate::run::{RunFolder, open_all};
 
-/// Joins the folders and prints what they come to together; gives the exit code.
+/// What is joined.
+pub(crate) struct Joining {
+    /// The folders of all generators.
+    pub(crate) folders: Vec<PathBuf>,
+    /// What the coordinator of a fleet measured of their clocks, in the same order.
+    pub(crate) clocks: Vec<FleetClock>,
+    /// The parts without a folder.
+    pub(crate) lost: Vec<LostPart>,
+    /// How far clocks may be apart by blocks that two generators saw.
+    pub(crate) max_clock_offset: Nanos,
+    /// The merged folder.
+    pub(crate) out: PathBuf,
+}
+
+/// `txgen merge`.
 ///
 /// # Errors
 /// When a folder is no run or not of the same load, or the output cannot be written.
 pub fn execute(args: MergeArgs) -> Result<u8, CommandError> {
-    let mut runs = Vec::with_capacity(args.folders.len());
-    for folder in &args.folders {
+    join(Joining {
+        folders: args.folders,
+        clocks: Vec::new(),
+        lost: Vec::new(),
+        max_clock_offset: args.max_clock_offset,
+        out: args.out,
+    })
+}
+
+/// Joins the folders and prints what they come to together; gives the exit code.
+///
+/// # Errors
+/// When a folder is no run or not of the same load, or the output cannot be written.
+pub(crate) fn join(joining: Joining) -> Result<u8, CommandError> {
+    let mut runs = Vec::with_capacity(joining.folders.len());
+    for folder in &joining.folders {
         let run = RecordedRun::open(folder).map_err(usage)?;
         if run.is_killed() {
             return Err(usage(anyhow!(
@@ -37,11 +71,14 @@ pub fn execute(args: MergeArgs) -> Result<u8, CommandError> {
         .iter()
         .map(|(name, run)| (name.clone(), run.manifest().clone()))
         .collect();
-    let mut manifest = merged_manifest(&manifests).map_err(unmerged)?;
+    let mut manifest = merged_manifest(&manifests, &joining.lost).map_err(unmerged)?;
     let offsets = clock_offsets(&runs).map_err(failed)?;
-    let limit_ms = args.max_clock_offset.as_millis_f64();
+    let limit_ms = joining.max_clock_offset.as_millis_f64();
     note_clocks(&mut manifest, &offsets, limit_ms).map_err(unmerged)?;
-    let folder = RunFolder::create(args.out).map_err(usage)?;
+    for (part, clock) in manifest.plan.merged.iter_mut().zip(&joining.clocks) {
+        part.fleet_clock = Some(*clock);
+    }
+    let folder = RunFolder::create(joining.out).map_err(usage)?;
     let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
     let mut files = open_all(&folder, manifest.plan.rows).map_err(usage)?;
     let unwritten = "cannot write the merged run; free some space or choose another --out";

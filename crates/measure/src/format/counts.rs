@@ -211,10 +211,11 @@ impl Displaced {
                 Self::of(Cause::Connection, true)
             }
             UnsentReason::Node => Self::of(Cause::Node, true),
-            // Nobody's: the end of the run, and the consequence of a refusal.
-            UnsentReason::Interrupted | UnsentReason::Stopped | UnsentReason::SequenceBroken => {
-                Self::default()
-            }
+            // Nobody's: the end of the run, and the consequence of a refusal. What a lost generator did is not known.
+            UnsentReason::Interrupted
+            | UnsentReason::Stopped
+            | UnsentReason::SequenceBroken
+            | UnsentReason::GeneratorLost => Self::default(),
         }
     }
 

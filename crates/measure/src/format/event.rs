@@ -160,6 +160,8 @@ base::named! {
         Node => "node",
         /// Its account was abandoned: an earlier transaction of it was not taken.
         SequenceBroken => "sequence_broken",
+        /// Its generator was lost, and with it what it did.
+        GeneratorLost => "generator_lost",
     }
 }
 

@@ -79,6 +79,9 @@ pub struct PlanDocument {
     /// The parts of a merged folder.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<MergedPart>,
+    /// The parts of a merged load whose generators were lost.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<LostPart>,
     /// Keys that nothing here reads: of the target's kind, the workload, the rules of sending.
     #[serde(flatten)]
     pub other: Map<String, Value>,
@@ -116,6 +119,7 @@ impl Default for PlanDocument {
             stop_when_saturated: None,
             reconnect_in_pauses: None,
             merged: Vec::new(),
+            lost: Vec::new(),
             other: Map::new(),
         }
     }
@@ -159,6 +163,34 @@ pub struct MergedPart {
     /// was seen by both.
     #[serde(default)]
     pub clock: Option<ClockOffset>,
+    /// What the coordinator of a fleet measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet_clock: Option<FleetClock>,
+}
+
+/// A part of a load whose generator was lost: what it sent is not known, so all of it counts as unsent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LostPart {
+    /// Which part.
+    #[serde(with = "text")]
+    pub shard: ShardName,
+    /// Transactions that it planned.
+    pub planned: u64,
+    /// What happened, for people.
+    pub reason: String,
+}
+
+/// A generator's clock against that of the machine that started all of them, by questions and answers through the
+/// run. Its part began by the corrected clock.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct FleetClock {
+    /// By how much it was ahead before the run, in milliseconds; its part began that much later by it.
+    pub offset_ms: f64,
+    /// The offset may be wrong by this much, either way.
+    pub error_ms: f64,
+    /// By how much it went faster, in parts per million: at least and at most; at least above at most when it was set
+    /// meanwhile.
+    pub drift_ppm: Option<(f64, f64)>,
 }
 
 /// How far a generator's clock is ahead of that of the first one.

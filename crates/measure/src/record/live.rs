@@ -1,6 +1,6 @@
 //! What a progress line shows.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::format::buckets::LatencyBuckets;
 use crate::format::counts::{AddUp as _, Counts, adds_up};
@@ -9,7 +9,7 @@ use crate::format::rows::SeriesRow;
 use crate::format::summary::Reconnects;
 
 /// The last closed second and the totals so far.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LiveView {
     /// The last closed second; `None` before the first.
     pub second: Option<SeriesRow>,

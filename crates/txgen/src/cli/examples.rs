@@ -69,6 +69,16 @@ pub(super) const MERGE: &str = examples![
     "txgen merge runs/one runs/two --out runs/both"
     "txgen merge runs/shard-1 runs/shard-2 runs/shard-3 runs/shard-4 --out runs/whole"
 ];
+#[cfg(feature = "fleet")]
+pub(super) const WORKER: &str = examples![
+    "txgen worker --nats nats://10.0.0.5:4222"
+    "txgen worker --nats tls://token@bus.example:4222 --name rack-7 --runs /var/lib/txgen/runs"
+];
+#[cfg(feature = "fleet")]
+pub(super) const FLEET: &str = examples![
+    "txgen fleet --local 3"
+    "txgen fleet --fetch 20261122T101515Z-4242 --nats nats://10.0.0.5:4222 --out runs/fetched"
+];
 pub(super) const DEVNODE: &str = examples![
     "txgen devnode"
     "txgen devnode --listen 127.0.0.1:26657 --set block_interval=500ms --set mempool.size=1000"

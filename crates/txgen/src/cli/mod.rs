@@ -4,6 +4,8 @@ mod ab;
 mod analysis;
 mod examples;
 mod first_steps;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod search;
 mod tm_bench;
 
@@ -25,6 +27,8 @@ pub use ab::{AbArgs, AbLoad};
 pub use analysis::{AnalyseArgs, BitRate, CompareArgs, CompareFormat, MergeArgs, RecordArgs};
 pub use chain::Admission;
 pub use first_steps::{BROUGHT, DoctorArgs, InitArgs, Question};
+#[cfg(feature = "fleet")]
+pub use fleet::{FleetArgs, WorkerArgs};
 pub use search::{PointArgs, Rates, SearchArgs};
 pub use tm_bench::{TmBenchArgs, TmBenchFormat};
 
@@ -121,6 +125,14 @@ pub enum Command {
     /// Join the run folders of several generators of one load (--shard) into one.
     #[command(before_long_help = examples::MERGE)]
     Merge(MergeArgs),
+    /// Wait at a NATS server for a part of a load (--workers).
+    #[cfg(feature = "fleet")]
+    #[command(before_long_help = examples::WORKER)]
+    Worker(WorkerArgs),
+    /// Start a NATS server and workers on this machine, to try a fleet; or fetch what workers kept.
+    #[cfg(feature = "fleet")]
+    #[command(before_long_help = examples::FLEET)]
+    Fleet(FleetArgs),
     /// Moved to the program `txmesh`.
     #[command(hide = true, disable_help_flag = true)]
     Mesh {

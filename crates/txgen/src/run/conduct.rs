@@ -185,7 +185,7 @@ impl<'a> Run<'a> {
                 "the start {start} passed before all connections were up: nothing was sent; choose a later one"
             )));
         }
-        Ok(self.clock.start_at(start.unix_ns()))
+        Ok(self.clock.start_at(start.local_unix_ns(), start.ahead_ns()))
     }
 
     /// Starts a source and a sender per shard; each source runs ahead before its sender begins.
@@ -424,7 +424,9 @@ pub(super) fn await_start(
         if shutdown.is_requested() {
             return Err(RunError::Interrupted);
         }
-        let ahead = start.unix_ns().saturating_sub(Origin::capture().unix_ns());
+        let ahead = start
+            .local_unix_ns()
+            .saturating_sub(Origin::capture().unix_ns());
         let ahead = Nanos::from_nanos(ahead);
         if ahead <= lead {
             return Ok(ahead);

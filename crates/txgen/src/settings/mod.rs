@@ -242,6 +242,19 @@ pub struct Settings {
     #[serde(with = "text")]
     pub start_at: Option<StartAt>,
 
+    /// Have N workers of a fleet send the load, an equal part each, and join what they recorded: they wait at a
+    /// NATS server (`txgen worker`), start at one instant by measured clocks, and see files under the same paths.
+    #[cfg(feature = "fleet")]
+    #[arg(long, value_name = "N", requires = "nats", conflicts_with_all = ["shard"], help_heading = GENERATORS, hide_short_help = true)]
+    #[serde(skip)]
+    pub workers: Option<NonZeroU32>,
+
+    /// The NATS server of the fleet, for instance nats://10.0.0.5:4222.
+    #[cfg(feature = "fleet")]
+    #[arg(long, value_name = "URL", env = "TXGEN_NATS", hide_env_values = true, help_heading = GENERATORS, hide_short_help = true)]
+    #[serde(skip)]
+    pub nats: Option<String>,
+
     /// Sender threads [default: half the cores].
     #[arg(
         short,

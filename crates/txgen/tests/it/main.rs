@@ -20,6 +20,8 @@ mod cosmos;
 mod endings;
 mod few_workers;
 mod first_steps;
+#[cfg(feature = "fleet")]
+mod fleet;
 mod live;
 mod load;
 mod observe;

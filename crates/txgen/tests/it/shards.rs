@@ -13,7 +13,7 @@ fn soon() -> String {
     format!("{}.{:03}", start.as_secs(), start.subsec_millis())
 }
 
-fn ids(run: &RunFolder) -> BTreeSet<String> {
+pub(crate) fn ids(run: &RunFolder) -> BTreeSet<String> {
     run.table("txs.csv")
         .column("txid")
         .map(Into::into)

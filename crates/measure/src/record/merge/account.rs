@@ -2,6 +2,7 @@
 
 use super::course::{self, Course};
 use crate::format::counts::{AddUp, raise, sum};
+use crate::format::event::UnsentReason;
 use crate::format::fate::{Fate, Offered};
 use crate::format::latency::{Latencies, LatencyKind};
 use crate::format::rows::BlockRow;
@@ -39,6 +40,31 @@ pub(super) struct Figures {
     pub(super) reconnects: Reconnects,
     pub(super) recorder: RecorderHealth,
     pub(super) verdict: ScheduleVerdict,
+}
+
+impl Figures {
+    /// Those of a part of the same load whose generator was lost, all of it unsent.
+    pub(super) fn lost(&self, planned: u64) -> Self {
+        let mut by_reason = [0; UnsentReason::ALL.len()];
+        let reasons = UnsentReason::ALL
+            .iter()
+            .position(|reason| *reason == UnsentReason::GeneratorLost);
+        if let Some(place) = reasons {
+            by_reason[place] = planned;
+        }
+        Self {
+            model: self.model,
+            interrupted: false,
+            time: self.time,
+            offered: Offered::new(Some(planned), 0, by_reason, 0),
+            fate: Fate::default(),
+            late: LateCauses::default(),
+            latency_ms: Some(Latencies::default()),
+            reconnects: Reconnects::default(),
+            recorder: RecorderHealth::default(),
+            verdict: ScheduleVerdict::Invalid,
+        }
+    }
 }
 
 impl From<&Summary> for Figures {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::MergeError;
 use crate::format::manifest::{Host, Manifest};
-use crate::format::plan_document::ClockOffset;
+use crate::format::plan_document::{ClockOffset, FleetClock};
 use crate::format::rows::{BlockRow, SightRow};
 
 impl ClockOffset {
@@ -97,9 +97,35 @@ pub fn clock_words(manifest: &Manifest) -> Vec<String> {
         return Vec::new();
     };
     let others = (2..).zip(others);
+    let fleet = (1..).zip(&manifest.plan.merged);
+    let fleet = fleet.filter_map(|(number, part)| Some(fleet_words(number, part.fleet_clock?)));
     others
         .map(|(number, part)| words(number, part.clock) + &own_account(&first.host, &part.host))
+        .chain(fleet)
         .collect()
+}
+
+fn side(offset_ms: f64) -> &'static str {
+    if offset_ms < 0.0 {
+        "behind"
+    } else {
+        "ahead of"
+    }
+}
+
+fn fleet_words(number: usize, clock: FleetClock) -> String {
+    let drift = match clock.drift_ppm {
+        None => String::new(),
+        Some((low, high)) if low > high => "; it was set during the run".to_owned(),
+        Some((low, high)) => format!(", and went {low:.1} to {high:.1} ppm faster during the run"),
+    };
+    format!(
+        "the clock of generator {number} was {:.3} ms {} the coordinator's (± {:.3} ms), which its start is \
+         corrected by{drift}",
+        clock.offset_ms.abs(),
+        side(clock.offset_ms),
+        clock.error_ms
+    )
 }
 
 /// What the clocks of two generators say of their own errors, where both do.
@@ -122,15 +148,11 @@ fn words(number: usize, offset: Option<ClockOffset>) -> String {
              both"
         );
     };
-    let side = if offset.offset_ms < 0.0 {
-        "behind"
-    } else {
-        "ahead of"
-    };
     format!(
-        "the clock of generator {number} is {:.1} ms {side} that of generator 1 (± {:.1} ms, by {} heights that \
+        "the clock of generator {number} is {:.1} ms {} that of generator 1 (± {:.1} ms, by {} heights that \
          both saw)",
         offset.offset_ms.abs(),
+        side(offset.offset_ms),
         offset.uncertainty_ms,
         offset.heights
     )

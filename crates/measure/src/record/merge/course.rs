@@ -174,26 +174,31 @@ fn add_seconds<R: BufRead>(
         let row = row.map_err(|error| (position, error))?;
         match &mut sum {
             None => sum = Some(row),
-            Some(sum) => add_second(sum, &row),
+            Some(sum) => sum.join(&row),
         }
     }
     Ok(sum.unwrap_or_default())
 }
 
-fn add_second(sum: &mut SeriesRow, row: &SeriesRow) {
-    sum.mempool_min = match (sum.mempool_min, row.mempool_min) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    };
-    sum.add_up(row);
-    for silent in row.silent.split_terminator("; ") {
-        add_joined(&mut sum.silent, silent);
-    }
-    add_names(&mut sum.latency.at_least, &row.latency.at_least);
-    sum.step = sum.step.or(row.step);
-    // The same mark may have been sent to all generators.
-    if !row.mark.is_empty() && row.mark != sum.mark {
-        add_joined(&mut sum.mark, &row.mark);
+impl SeriesRow {
+    /// Adds the same second of another generator. Each saw the same blocks: their count is left as it is.
+    pub fn join(&mut self, row: &Self) {
+        let blocks = self.counts.blocks.max(row.counts.blocks);
+        self.mempool_min = match (self.mempool_min, row.mempool_min) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        self.add_up(row);
+        self.counts.blocks = blocks;
+        for silent in row.silent.split_terminator("; ") {
+            add_joined(&mut self.silent, silent);
+        }
+        add_names(&mut self.latency.at_least, &row.latency.at_least);
+        self.step = self.step.or(row.step);
+        // The same mark may have been sent to all generators.
+        if !row.mark.is_empty() && row.mark != self.mark {
+            add_joined(&mut self.mark, &row.mark);
+        }
     }
 }
 

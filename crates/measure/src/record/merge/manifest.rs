@@ -4,14 +4,17 @@ use super::MergeError;
 use crate::format::document::FORMAT;
 use crate::format::load_field::LoadField;
 use crate::format::manifest::{EndpointInfo, Manifest};
-use crate::format::plan_document::{MergedPart, ShardName};
+use crate::format::plan_document::{LostPart, MergedPart, ShardName};
 
-/// The manifest of the whole, if these folders (by name) are all the parts of one load.
+/// The manifest of the whole, if these folders (by name) are, with the lost ones, all the parts of one load.
 ///
 /// # Errors
 /// When one is missing, comes twice, or differs from the others in what must be the same: the
 /// program's version, the schedule, the seed, the workload, the warm-up, the start.
-pub fn merged_manifest(parts: &[(String, Manifest)]) -> Result<Manifest, MergeError> {
+pub fn merged_manifest(
+    parts: &[(String, Manifest)],
+    lost: &[LostPart],
+) -> Result<Manifest, MergeError> {
     let Some(((first_name, first), others)) = parts.split_first() else {
         let none = "nothing to join; name the run folders of all generators";
         return Err(MergeError::Parts(none.to_owned()));
@@ -43,8 +46,13 @@ pub fn merged_manifest(parts: &[(String, Manifest)]) -> Result<Manifest, MergeEr
     }
     let shards = parts.iter();
     let shards = shards.map(|(name, manifest)| (name.clone(), manifest.plan.shard));
-    check_shards(&shards.collect::<Vec<_>>())?;
-    Ok(joined(first, parts))
+    let lost_shards = lost.iter().map(|part| (part.reason.clone(), part.shard));
+    check_shards(&shards.chain(lost_shards).collect::<Vec<_>>())?;
+    let mut whole = joined(first, parts);
+    let missing: u64 = lost.iter().map(|part| part.planned).sum();
+    whole.planned = whole.planned.map(|planned| planned + missing);
+    whole.plan.lost = lost.to_vec();
+    Ok(whole)
 }
 
 /// Refuses folders, by name, that are not all parts of one load, each once.
@@ -99,6 +107,7 @@ fn joined(first: &Manifest, parts: &[(String, Manifest)]) -> Manifest {
         endpoints: urls(manifest).collect(),
         host: manifest.host.clone(),
         clock: None,
+        fleet_clock: None,
     });
     whole.plan.merged = merged.collect();
     whole

@@ -88,7 +88,12 @@ pub fn merge<R: BufRead, W: Write>(
     };
     let mut files = Files::new(writers, &hlog::header(manifest.origin_unix_ns));
     let mut summary = join(&mut parts, manifest, &mut files).map_err(unreadable)?;
-    summary.verdict.reasons.extend(clock_words(manifest));
+    let lost = manifest.plan.lost.iter();
+    let lost = lost.map(|part| format!("shard {} is missing: {}", part.shard, part.reason));
+    summary
+        .verdict
+        .reasons
+        .extend(lost.chain(clock_words(manifest)));
     match files.into_error() {
         Some(error) => Err(error.into()),
         None => Ok(summary),
@@ -144,6 +149,11 @@ fn join<R: BufRead, W: Write>(
     files.flush();
     let summaries = parts.iter().filter_map(|part| part.summary.as_ref());
     let mut figures: Vec<Figures> = summaries.map(Figures::from).collect();
+    let lost = manifest.plan.lost.iter().map(|part| part.planned);
+    let lost: Vec<Figures> = lost
+        .filter_map(|planned| figures.first().map(|first| first.lost(planned)))
+        .collect();
+    figures.extend(lost);
     let mut blocks = &blocks[..];
     if let Some(unfinished) = &course.unfinished {
         let ended_ns = unfinished.ended().as_nanos();

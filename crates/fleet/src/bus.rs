@@ -1,0 +1,215 @@
+//! The connection to the NATS server.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_nats::jetstream;
+use async_nats::jetstream::object_store::{self, ObjectStore};
+use async_nats::{Client, ConnectOptions, Subscriber};
+use serde::{Serialize, de::DeserializeOwned};
+use tokio::sync::watch;
+
+use crate::message::bucket;
+
+/// What goes wrong between machines.
+#[derive(Debug, thiserror::Error)]
+pub enum FleetError {
+    /// The server cannot be reached.
+    #[error(
+        "cannot reach the NATS server at {url}: {problem}; start one there (`nats-server -js`), or name another with --nats"
+    )]
+    Bus {
+        /// Its address, without a password.
+        url: String,
+        /// Why.
+        problem: String,
+    },
+    /// Too few workers, or none that may be used.
+    #[error("{0}")]
+    Workers(String),
+    /// A worker does not take part.
+    #[error("worker {host}: {problem}")]
+    Worker {
+        /// Its machine.
+        host: String,
+        /// Why.
+        problem: String,
+    },
+    /// A folder cannot be read or written.
+    #[error("{what}")]
+    Folder {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The object store of the server refuses.
+    #[error(
+        "the object store of the NATS server: {0}; it needs JetStream (`nats-server -js`) and room on its disk"
+    )]
+    Store(String),
+    /// The server is away, and the load is over.
+    #[error(
+        "the NATS server is away, and the load of run {0} is over; its workers keep their folders and bring them to the \
+         server when it is back: then `txgen fleet --fetch {0} --nats URL --out DIR`, and `txgen merge`"
+    )]
+    Away(String),
+    /// The user asked to stop before the load began.
+    #[error("interrupted before the load began")]
+    Interrupted,
+}
+
+/// A connection that comes back by itself.
+#[derive(Debug, Clone)]
+pub struct Bus {
+    client: Client,
+    store: jetstream::Context,
+    up: watch::Receiver<bool>,
+}
+
+impl Bus {
+    /// Connects; `name` is what the server's operator sees.
+    ///
+    /// # Errors
+    /// When the server does not answer within 5 s.
+    pub async fn connect(url: &str, name: &str) -> Result<Self, FleetError> {
+        let (tell, up) = watch::channel(true);
+        let options = ConnectOptions::new()
+            .name(name)
+            .connection_timeout(PATIENCE);
+        let options = options.event_callback(move |event| {
+            match event {
+                async_nats::Event::Connected => tell.send_replace(true),
+                async_nats::Event::Disconnected | async_nats::Event::Closed => {
+                    tell.send_replace(false)
+                }
+                _ => true,
+            };
+            std::future::ready(())
+        });
+        let client = options
+            .connect(url)
+            .await
+            .map_err(|error| FleetError::Bus {
+                url: without_password(url),
+                problem: error.to_string(),
+            })?;
+        Ok(Self {
+            store: jetstream::new(client.clone()),
+            client,
+            up,
+        })
+    }
+
+    /// Whether the connection is there now.
+    pub fn is_up(&self) -> bool {
+        *self.up.borrow()
+    }
+
+    pub(crate) async fn subscribe(&self, subject: String) -> Result<Subscriber, FleetError> {
+        let subscribed = self.client.subscribe(subject).await;
+        subscribed.map_err(|error| FleetError::Workers(error.to_string()))
+    }
+
+    /// A subject for answers of many, and the subscription to it.
+    pub(crate) async fn inbox(&self) -> Result<(String, Subscriber), FleetError> {
+        let inbox = self.client.new_inbox();
+        Ok((inbox.clone(), self.subscribe(inbox).await?))
+    }
+
+    /// Publishes; while the connection is down it waits in the client.
+    pub(crate) async fn publish(
+        &self,
+        subject: String,
+        message: &impl Serialize,
+        reply: Option<String>,
+    ) {
+        let Ok(payload) = serde_json::to_vec(message) else {
+            return;
+        };
+        // It fails only when the client was closed, and then nobody listens.
+        let _ = match reply {
+            Some(reply) => {
+                self.client
+                    .publish_with_reply(subject, reply, payload.into())
+                    .await
+            }
+            None => self.client.publish(subject, payload.into()).await,
+        };
+    }
+
+    /// Asks one; `None` when no answer comes within 5 s.
+    pub(crate) async fn ask<A: DeserializeOwned>(
+        &self,
+        subject: String,
+        message: &impl Serialize,
+    ) -> Option<A> {
+        let payload = serde_json::to_vec(message).ok()?;
+        let asked = self.client.request(subject, payload.into());
+        let answer = tokio::time::timeout(PATIENCE, asked).await.ok()?.ok()?;
+        serde_json::from_slice(&answer.payload).ok()
+    }
+
+    /// The folders of a run, made if it is not there.
+    pub(crate) async fn folders(&self, run: &str) -> Result<ObjectStore, FleetError> {
+        let config = object_store::Config {
+            bucket: bucket(run),
+            description: Some("run folders of txgen's workers".to_owned()),
+            ..object_store::Config::default()
+        };
+        let made = self.store.create_object_store(config).await;
+        made.map_err(|error| FleetError::Store(error.to_string()))
+    }
+
+    /// Removes the folders of a run.
+    pub(crate) async fn forget(&self, run: &str) {
+        // What stays is found by `nats object ls`, and costs no run.
+        let _ = self.store.delete_object_store(bucket(run)).await;
+    }
+
+    /// Sends what is still in the client.
+    pub(crate) async fn flush(&self) {
+        let _ = tokio::time::timeout(PATIENCE, self.client.flush()).await;
+    }
+}
+
+/// Now, in Unix nanoseconds.
+pub(crate) fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    i64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// An address as it may be printed.
+fn without_password(url: &str) -> String {
+    match url.rsplit_once('@') {
+        Some((before, host)) => {
+            let scheme = before.split_once("://").map_or("", |(scheme, _)| scheme);
+            if scheme.is_empty() {
+                host.to_owned()
+            } else {
+                format!("{scheme}://{host}")
+            }
+        }
+        None => url.to_owned(),
+    }
+}
+
+/// How long an answer of the server or of a worker is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_and_tokens_are_not_printed() {
+        for (url, shown) in [
+            ("nats://127.0.0.1:4222", "nats://127.0.0.1:4222"),
+            ("nats://user:secret@bus:4222", "nats://bus:4222"),
+            ("tls://token@bus", "tls://bus"),
+            ("secret@bus:4222", "bus:4222"),
+        ] {
+            assert_eq!(without_password(url), shown);
+        }
+    }
+}

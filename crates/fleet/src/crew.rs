@@ -1,0 +1,513 @@
+//! The workers of one run, and what their coordinator does with them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_nats::Subscriber;
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use crate::bus::{Bus, FleetError, now_ns};
+use crate::clock::{Clock, Exchange};
+use crate::folder;
+use crate::message::{Answer, Order, Present, ROLL, Request, Roll, Told, What, of_run, of_worker};
+
+/// One worker of a crew.
+#[derive(Debug)]
+pub struct Member {
+    id: String,
+    /// Its machine.
+    pub host: String,
+    /// Its clock against that of this machine.
+    pub clock: Clock,
+}
+
+/// What happens to the worker with this place, from 0.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// Its program printed a line.
+    Line(usize, Value),
+    /// Nothing was heard of it for 5 s.
+    Silent(usize),
+    /// It is heard again.
+    Back(usize),
+    /// Its program has ended, with this code; `None` when it was killed.
+    Ended(usize, Option<i32>),
+    /// The server is away; workers go on.
+    BusAway,
+    /// It is back.
+    BusBack,
+}
+
+/// Whether the user wants to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// No.
+    No,
+    /// Programs are to stop and to keep what they have.
+    Orderly,
+    /// Nobody is waited for.
+    AtOnce,
+}
+
+/// How a worker's part ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ending {
+    /// The program's exit code; `None` when it was killed, or the worker was lost.
+    pub code: Option<i32>,
+    /// The program's last words; why its part is missing.
+    pub words: Vec<String>,
+    /// Whether its folder is in the store.
+    pub kept: bool,
+    /// Whether the worker was heard to the end.
+    pub lost: bool,
+}
+
+/// Workers that are claimed for one run.
+#[derive(Debug)]
+pub struct Crew {
+    bus: Bus,
+    run: String,
+    members: Vec<Member>,
+    told: Subscriber,
+}
+
+impl Crew {
+    /// Claims `wanted` workers of this version, waiting for them at most `patience`.
+    ///
+    /// # Errors
+    /// When there are too few: who is there and why not.
+    pub async fn call(
+        bus: Bus,
+        run: String,
+        wanted: usize,
+        version: &str,
+        patience: Duration,
+    ) -> Result<Self, FleetError> {
+        let told = bus.subscribe(of_run(&run)).await?;
+        let mut crew = Self {
+            bus,
+            run,
+            members: Vec::new(),
+            told,
+        };
+        let until = Instant::now() + patience;
+        let mut seen: BTreeMap<String, Present> = BTreeMap::new();
+        loop {
+            for present in crew.roll().await? {
+                let usable = present.version == version && present.run.is_none();
+                if usable && crew.members.len() < wanted {
+                    crew.claim(&present).await;
+                }
+                seen.insert(present.id.clone(), present);
+            }
+            if crew.members.len() == wanted {
+                return Ok(crew);
+            }
+            if Instant::now() >= until {
+                let error = crew.too_few(wanted, version, &seen);
+                crew.release().await;
+                return Err(error);
+            }
+        }
+    }
+
+    /// Who answers within a second.
+    async fn roll(&self) -> Result<Vec<Present>, FleetError> {
+        let (inbox, mut answers) = self.bus.inbox().await?;
+        let roll = Roll {
+            run: self.run.clone(),
+        };
+        self.bus.publish(ROLL.to_owned(), &roll, Some(inbox)).await;
+        let until = Instant::now() + ROLL_CALL;
+        let mut present = Vec::new();
+        while let Ok(Some(answer)) = tokio::time::timeout_at(until, answers.next()).await {
+            // Another program on these subjects is none of ours.
+            if let Ok(worker) = serde_json::from_slice(&answer.payload) {
+                present.push(worker);
+            }
+        }
+        Ok(present)
+    }
+
+    async fn claim(&mut self, present: &Present) {
+        let claim = Request::Claim {
+            run: self.run.clone(),
+        };
+        if let Some(Answer::Done) = self.bus.ask(of_worker(&present.id), &claim).await {
+            self.members.push(Member {
+                id: present.id.clone(),
+                host: present.host.clone(),
+                clock: Clock::default(),
+            });
+        }
+    }
+
+    fn too_few(
+        &self,
+        wanted: usize,
+        version: &str,
+        seen: &BTreeMap<String, Present>,
+    ) -> FleetError {
+        let mut text = format!(
+            "{wanted} workers are wanted, and {} could be had",
+            self.members.len()
+        );
+        for worker in seen.values() {
+            let host = &worker.host;
+            if worker.version != version {
+                text += &format!("; {host} has version {}, this is {version}", worker.version);
+            } else if let Some(run) = worker.run.as_ref().filter(|run| **run != self.run) {
+                text += &format!("; {host} is at work for run {run}");
+            }
+        }
+        text += "; start them with `txgen worker --nats URL`";
+        FleetError::Workers(text)
+    }
+
+    /// The workers, in the order of their numbers.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Measures every clock.
+    ///
+    /// # Errors
+    /// When one does not answer, was set meanwhile, or is known to no better than `limit`.
+    pub async fn compare_clocks(&mut self, limit: Duration) -> Result<(), FleetError> {
+        let asked = self
+            .members
+            .iter()
+            .map(|member| exchanges(&self.bus, &member.id, FIRST_EXCHANGES));
+        for (exchanges, member) in join_all(asked).await.into_iter().zip(&mut self.members) {
+            member.clock.add(&exchanges);
+            let refuse = |problem: String| FleetError::Worker {
+                host: member.host.clone(),
+                problem,
+            };
+            let Some(offset) = member.clock.first() else {
+                return Err(refuse("it does not answer any more".to_owned()));
+            };
+            if offset.is_empty() {
+                return Err(refuse("its clock was set just now; try again".to_owned()));
+            }
+            if offset.error_ns().unsigned_abs() > limit.as_nanos() as u64 {
+                return Err(refuse(format!(
+                    "its clock is known to ± {:.1} ms only, and {} ms are the limit: the way to the NATS server is \
+                     too long or too busy",
+                    offset.error_ns() as f64 / 1e6,
+                    limit.as_millis()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives every worker its order; its number is its place, from 1.
+    ///
+    /// # Errors
+    /// When one refuses; the others are then asked to stop.
+    pub async fn play(&mut self, order: impl Fn(&Member, u32) -> Order) -> Result<(), FleetError> {
+        let orders = (1..).zip(&self.members).map(|(number, member)| {
+            let play = Request::Play(order(member, number));
+            let (bus, subject) = (&self.bus, of_worker(&member.id));
+            async move { bus.ask::<Answer>(subject, &play).await }
+        });
+        let answers = join_all(orders).await;
+        for (answer, member) in answers.into_iter().zip(&self.members) {
+            let problem = match answer {
+                Some(Answer::Done) => continue,
+                Some(Answer::Refused(problem)) => problem,
+                _ => "it does not answer any more".to_owned(),
+            };
+            let host = member.host.clone();
+            self.stop().await;
+            return Err(FleetError::Worker { host, problem });
+        }
+        Ok(())
+    }
+
+    /// Asks every program to stop.
+    pub async fn stop(&self) {
+        let stop = Request::Stop {
+            run: self.run.clone(),
+        };
+        let asked = self
+            .members
+            .iter()
+            .map(|member| self.bus.ask::<Answer>(of_worker(&member.id), &stop));
+        join_all(asked).await;
+    }
+
+    /// Hears the workers to their end, measures their clocks, and asks all to stop as soon as `stop` says so.
+    /// A worker that stays silent when the others have ended is lost. `length` is how long their programs take at
+    /// most.
+    ///
+    /// # Errors
+    /// [`FleetError::Away`]: the server is away a minute after that. [`FleetError::Interrupted`]: at once.
+    pub async fn watch(
+        &mut self,
+        length: Duration,
+        stop: &dyn Fn() -> Stop,
+        event: &mut dyn FnMut(Event),
+    ) -> Result<Vec<Ending>, FleetError> {
+        let until = Instant::now() + length + AWAY;
+        let (clocks, mut measured) = mpsc::channel(CLOCKS_WAITING);
+        let mut measuring = JoinSet::new();
+        for (place, member) in self.members.iter().enumerate() {
+            measuring.spawn(follow_clock(
+                self.bus.clone(),
+                member.id.clone(),
+                place,
+                clocks.clone(),
+            ));
+        }
+        let mut watched: Vec<Watched> = self.members.iter().map(|_| Watched::default()).collect();
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut is_up, mut asked) = (true, false);
+        while watched.iter().any(|one| one.ending.is_none()) {
+            tokio::select! {
+                Some(message) = self.told.next() => {
+                    let told = serde_json::from_slice::<Told>(&message.payload).ok();
+                    let place = told.as_ref().and_then(|told| self.members.iter().position(|one| one.id == told.worker));
+                    if let (Some(told), Some(place)) = (told, place) {
+                        watched[place].hear(place, told.what, event);
+                    }
+                }
+                Some((place, exchanges)) = measured.recv() => {
+                    self.members[place].clock.add(&exchanges);
+                }
+                _ = ticks.tick() => {
+                    if is_up != self.bus.is_up() {
+                        is_up = !is_up;
+                        event(if is_up { Event::BusBack } else { Event::BusAway });
+                    }
+                    if is_up {
+                        silences(&mut watched, event);
+                    } else {
+                        watched.iter_mut().for_each(|one| one.silent = Duration::ZERO);
+                        if Instant::now() >= until {
+                            return Err(FleetError::Away(self.run.clone()));
+                        }
+                    }
+                    match stop() {
+                        Stop::AtOnce => return Err(FleetError::Interrupted),
+                        Stop::Orderly if !asked => {
+                            asked = true;
+                            self.stop().await;
+                        }
+                        Stop::Orderly | Stop::No => {}
+                    }
+                }
+            }
+        }
+        measuring.shutdown().await;
+        Ok(watched.into_iter().filter_map(|one| one.ending).collect())
+    }
+
+    /// Fetches the folder of the worker with this place, from 0, into a folder that is not there yet. While the
+    /// connection breaks it begins anew, for two minutes.
+    ///
+    /// # Errors
+    /// When it is not in the store, or cannot be written.
+    pub async fn fetch(&self, place: usize, into: &Path) -> Result<(), FleetError> {
+        let until = Instant::now() + FETCH_PATIENCE;
+        loop {
+            let fetched = async {
+                let store = self.bus.folders(&self.run).await?;
+                folder::get(&store, &(place + 1).to_string(), into).await
+            };
+            match fetched.await {
+                Err(FleetError::Store(_)) if Instant::now() < until => {
+                    tokio::time::sleep(RETRY).await;
+                }
+                settled => return settled,
+            }
+        }
+    }
+
+    /// Lets the workers go; `forget` removes the run's folders from the store.
+    pub async fn end(self, forget: bool) {
+        self.release().await;
+        if forget {
+            self.bus.forget(&self.run).await;
+        }
+        self.bus.flush().await;
+    }
+
+    async fn release(&self) {
+        let release = Request::Release {
+            run: self.run.clone(),
+        };
+        let asked = self
+            .members
+            .iter()
+            .map(|member| self.bus.ask::<Answer>(of_worker(&member.id), &release));
+        join_all(asked).await;
+    }
+
+    /// Fetches what is in the store of an earlier run into `into/shard-N`; gives the folders.
+    ///
+    /// # Errors
+    /// When nothing is there, or it cannot be written.
+    pub async fn fetch_later(
+        bus: &Bus,
+        run: &str,
+        into: &Path,
+    ) -> Result<Vec<PathBuf>, FleetError> {
+        let store = bus.folders(run).await?;
+        let listed = store.list().await;
+        let mut listed = listed.map_err(|error| FleetError::Store(error.to_string()))?;
+        let mut folders = Vec::new();
+        while let Some(object) = listed.next().await {
+            let object = object.map_err(|error| FleetError::Store(error.to_string()))?;
+            let folder = into.join(format!("shard-{}", object.name));
+            folder::get(&store, &object.name, &folder).await?;
+            folders.push(folder);
+        }
+        if folders.is_empty() {
+            bus.forget(run).await;
+            return Err(FleetError::Workers(format!(
+                "the bus has no folders of run {run}"
+            )));
+        }
+        folders.sort();
+        Ok(folders)
+    }
+}
+
+/// What is known of a worker at work.
+#[derive(Debug, Default)]
+struct Watched {
+    /// For how long nothing was heard while the bus was there.
+    silent: Duration,
+    /// The program's end.
+    program: Option<(Option<i32>, Vec<String>)>,
+    ending: Option<Ending>,
+}
+
+impl Watched {
+    fn hear(&mut self, place: usize, what: What, event: &mut dyn FnMut(Event)) {
+        if self.silent >= SILENCE {
+            event(Event::Back(place));
+        }
+        self.silent = Duration::ZERO;
+        match what {
+            What::Alive => {}
+            What::Line(line) => event(Event::Line(place, line)),
+            What::Ended { code, words } => {
+                event(Event::Ended(place, code));
+                self.program = Some((code, words));
+            }
+            What::Kept => self.end(true, None),
+            What::NotKept(why) => self.end(false, Some(why)),
+        }
+    }
+
+    fn end(&mut self, kept: bool, why: Option<String>) {
+        let lost = self.program.is_none();
+        let (code, mut words) = self.program.take().unwrap_or_default();
+        words.extend(why);
+        self.ending = Some(Ending {
+            code,
+            words,
+            kept,
+            lost,
+        });
+    }
+}
+
+/// Another tick without a word of those who have not ended.
+fn silences(watched: &mut [Watched], event: &mut dyn FnMut(Event)) {
+    for (place, one) in watched.iter_mut().enumerate() {
+        if one.ending.is_none() {
+            let before = one.silent;
+            one.silent += TICK;
+            if before < SILENCE && one.silent >= SILENCE {
+                event(Event::Silent(place));
+            }
+        }
+    }
+    let mut left = watched.iter().filter(|one| one.ending.is_none());
+    if left.all(|one| one.silent >= GIVE_UP) {
+        for one in watched.iter_mut().filter(|one| one.ending.is_none()) {
+            one.end(
+                false,
+                Some(format!(
+                    "nothing was heard of it for {} s",
+                    GIVE_UP.as_secs()
+                )),
+            );
+        }
+    }
+}
+
+/// Measures one clock once a second.
+async fn follow_clock(
+    bus: Bus,
+    id: String,
+    place: usize,
+    clocks: mpsc::Sender<(usize, Vec<Exchange>)>,
+) {
+    loop {
+        tokio::time::sleep(CLOCK_EVERY).await;
+        if bus.is_up()
+            && clocks
+                .send((place, exchanges(&bus, &id, EXCHANGES).await))
+                .await
+                .is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// Asks a worker's clock this often; fewer when it does not answer.
+async fn exchanges(bus: &Bus, id: &str, times: usize) -> Vec<Exchange> {
+    let mut exchanges = Vec::with_capacity(times);
+    for _ in 0..times {
+        let asked_ns = now_ns();
+        let answer = timeout(CLOCK_PATIENCE, bus.ask(of_worker(id), &Request::Clock)).await;
+        let heard_ns = now_ns();
+        let Ok(Some(Answer::Clock {
+            received_ns,
+            sent_ns,
+        })) = answer
+        else {
+            break;
+        };
+        exchanges.push(Exchange {
+            asked_ns,
+            received_ns,
+            sent_ns,
+            heard_ns,
+        });
+    }
+    exchanges
+}
+
+/// How long workers may take to answer the roll.
+const ROLL_CALL: Duration = Duration::from_secs(1);
+/// Enough for one of them to meet no other traffic.
+const FIRST_EXCHANGES: usize = 16;
+const EXCHANGES: usize = 3;
+const CLOCK_EVERY: Duration = Duration::from_secs(1);
+const CLOCK_PATIENCE: Duration = Duration::from_secs(2);
+/// Clock measurements that wait to be taken in, of all workers.
+const CLOCKS_WAITING: usize = 64;
+const TICK: Duration = Duration::from_millis(250);
+/// A worker says once a second that it is there.
+const SILENCE: Duration = Duration::from_secs(5);
+/// How long a server that is away after the load is waited for.
+const AWAY: Duration = Duration::from_secs(60);
+/// How long a folder is asked for again, and how long between two tries.
+const FETCH_PATIENCE: Duration = Duration::from_secs(120);
+const RETRY: Duration = Duration::from_secs(1);
+/// Enough for a connection to come back.
+const GIVE_UP: Duration = Duration::from_secs(15);

@@ -1,0 +1,128 @@
+//! A folder as one object of the bus's store, and back.
+
+use std::fs::File;
+use std::io;
+use std::path::{Component, Path};
+
+use async_nats::jetstream::object_store::ObjectStore;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::bus::FleetError;
+
+/// Puts a folder into the store under this name. The folder stays.
+pub(crate) async fn put(store: &ObjectStore, name: &str, folder: &Path) -> Result<(), FleetError> {
+    let shown = folder.display().to_string();
+    let folder = folder.to_owned();
+    let packed = tokio::task::spawn_blocking(move || pack(&folder)).await;
+    let packed = packed.map_err(io::Error::other).flatten();
+    let packed = packed.map_err(|source| FleetError::Folder {
+        what: format!("cannot pack {shown}"),
+        source,
+    })?;
+    let mut packed = tokio::fs::File::from_std(packed);
+    let put = store.put(name, &mut packed).await;
+    put.map(drop)
+        .map_err(|error| FleetError::Store(error.to_string()))
+}
+
+/// Brings the folder of this name from the store; `into` must not be there.
+pub(crate) async fn get(store: &ObjectStore, name: &str, into: &Path) -> Result<(), FleetError> {
+    let unwritten = |source| FleetError::Folder {
+        what: format!("cannot write {}", into.display()),
+        source,
+    };
+    let object = store.get(name).await;
+    let mut object = object.map_err(|error| FleetError::Store(error.to_string()))?;
+    let packed = tempfile::tempfile_in(into.parent().unwrap_or(into)).map_err(unwritten)?;
+    let mut writer = tokio::fs::File::from_std(packed);
+    let mut buffer = vec![0; COPY_BYTES];
+    loop {
+        // What breaks the connection is not what cannot be written.
+        let read = object.read(&mut buffer).await;
+        match read.map_err(|error| FleetError::Store(error.to_string()))? {
+            0 => break,
+            length => writer
+                .write_all(&buffer[..length])
+                .await
+                .map_err(unwritten)?,
+        }
+    }
+    writer.flush().await.map_err(unwritten)?;
+    let packed = writer.into_std().await;
+    let target = into.to_owned();
+    let unpacked = tokio::task::spawn_blocking(move || unpack(packed, &target)).await;
+    unpacked
+        .map_err(io::Error::other)
+        .flatten()
+        .map_err(unwritten)
+}
+
+fn pack(folder: &Path) -> io::Result<File> {
+    let mut archive = tar::Builder::new(tempfile::tempfile_in(folder.parent().unwrap_or(folder))?);
+    archive.append_dir_all("", folder)?;
+    let mut packed = archive.into_inner()?;
+    io::Seek::rewind(&mut packed)?;
+    Ok(packed)
+}
+
+/// Only files and folders, and only inside.
+fn unpack(mut packed: File, into: &Path) -> io::Result<()> {
+    io::Seek::rewind(&mut packed)?;
+    std::fs::create_dir(into)?;
+    for entry in tar::Archive::new(packed).entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        let inside = path
+            .components()
+            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        let kind = entry.header().entry_type();
+        if !inside || !(kind.is_file() || kind.is_dir()) {
+            return Err(io::Error::other(format!(
+                "{} does not belong into a run folder",
+                path.display()
+            )));
+        }
+        entry.unpack_in(into)?;
+    }
+    Ok(())
+}
+
+/// The size of the store's pieces.
+const COPY_BYTES: usize = 128 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_the_same_after_the_way() {
+        let place = tempfile::tempdir().unwrap();
+        let run = place.path().join("run");
+        std::fs::create_dir_all(run.join("spool")).unwrap();
+        std::fs::write(run.join("txs.csv"), "one\n").unwrap();
+        std::fs::write(run.join("spool/answers"), [0, 255]).unwrap();
+        let there = place.path().join("there");
+        unpack(pack(&run).unwrap(), &there).unwrap();
+        assert_eq!(std::fs::read(there.join("txs.csv")).unwrap(), b"one\n");
+        assert_eq!(
+            std::fs::read(there.join("spool/answers")).unwrap(),
+            [0, 255]
+        );
+        assert!(unpack(pack(&run).unwrap(), &there).is_err(), "it is there");
+    }
+
+    #[test]
+    fn links_are_not_unpacked() {
+        let place = tempfile::tempdir().unwrap();
+        let mut archive = tar::Builder::new(tempfile::tempfile().unwrap());
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Symlink);
+        header.set_size(0);
+        archive
+            .append_link(&mut header, "txs.csv", "/etc/passwd")
+            .unwrap();
+        let packed = archive.into_inner().unwrap();
+        let error = unpack(packed, &place.path().join("there")).unwrap_err();
+        assert!(error.to_string().contains("txs.csv"), "{error}");
+    }
+}

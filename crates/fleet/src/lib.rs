@@ -1,0 +1,25 @@
+//! One program on many machines, over a NATS server.
+//!
+//! A [`Worker`] waits on the bus. A [`Crew`] calls workers, refuses those of another version, measures how far
+//! their clocks are from its own, gives each an [`Order`] to start the program at one instant, hears what the
+//! programs print, and fetches the folders that they leave through the object store.
+//!
+//! What it is not: it knows no transactions. What is started is a program with arguments; what its lines and its
+//! folder mean is the caller's.
+//!
+//! Read first: [`Crew`], [`Worker`], [`message`] and [`Clock`].
+
+mod bus;
+mod clock;
+mod crew;
+mod folder;
+pub mod message;
+mod worker;
+
+pub use self::{
+    bus::{Bus, FleetError},
+    clock::{Clock, Exchange, Interval},
+    crew::{Crew, Ending, Event, Member, Stop},
+    message::Order,
+    worker::{Program, Worker},
+};

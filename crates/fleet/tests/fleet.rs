@@ -1,0 +1,336 @@
+//! Crews and workers over a real NATS server; the program that workers start is a shell.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fleet::{Bus, Crew, Ending, Event, FleetError, Order, Program, Stop, Worker};
+use servers::{Process, Wait, find, free_port};
+use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// A server with its store.
+struct Nats {
+    home: TempDir,
+    address: SocketAddr,
+    process: Process,
+}
+
+impl Nats {
+    fn start() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let process = Self::process(home.path(), address);
+        Self {
+            home,
+            address,
+            process,
+        }
+    }
+
+    fn process(home: &Path, address: SocketAddr) -> Process {
+        let given = std::env::var_os("NATS_SERVER_BIN").map(PathBuf::from);
+        let program = find(given.as_deref(), "nats-server")
+            .expect("a nats-server in PATH or NATS_SERVER_BIN");
+        let port = address.port().to_string();
+        let store = home.join("store").display().to_string();
+        let line = [
+            "--addr",
+            "127.0.0.1",
+            "--port",
+            &port,
+            "--jetstream",
+            "--store_dir",
+            &store,
+        ];
+        let arguments = line.map(Into::into);
+        let mut process =
+            Process::start("nats-server", &program, &arguments, home.join("log"), None).unwrap();
+        let mut wait = Wait {
+            is_ready: &mut |address| TcpStream::connect(address).is_ok(),
+            is_cancelled: &|| false,
+            timeout: LIMIT,
+        };
+        process.wait_ready(address, &mut wait).unwrap();
+        process
+    }
+
+    fn restart(&mut self) {
+        self.process.stop(LIMIT);
+        self.process = Self::process(self.home.path(), self.address);
+    }
+
+    async fn bus(&self) -> Bus {
+        Bus::connect(&self.url(), "test").await.unwrap()
+    }
+
+    /// A worker that runs `sh -c SCRIPT ARGUMENTS --out FOLDER`, on threads of its own.
+    fn worker(&self, host: &str, version: &str) -> Running {
+        let runs = self.home.path().join(host);
+        std::fs::create_dir_all(&runs).unwrap();
+        let program = Program {
+            path: "/bin/sh".into(),
+            version: version.into(),
+            prefix: "FLEET_TEST_",
+            before: vec!["-c".into()],
+        };
+        let threads = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let (url, host) = (self.url(), host.to_owned());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let served = threads.spawn(async move {
+            let bus = Bus::connect(&url, &host).await.unwrap();
+            let stopped = async move { drop(stopped.await) };
+            let worker = Worker::new(bus, host, program, runs);
+            worker.serve(stopped, &mut |_| ()).await.unwrap();
+        });
+        Running {
+            threads: Some(threads),
+            stop,
+            served,
+        }
+    }
+
+    fn url(&self) -> String {
+        format!("nats://{}", self.address)
+    }
+}
+
+/// Dropped, it is as a machine that is switched off.
+struct Running {
+    threads: Option<Runtime>,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<()>,
+}
+
+impl Running {
+    async fn stop(mut self) {
+        let (stop, _) = oneshot::channel();
+        std::mem::replace(&mut self.stop, stop).send(()).unwrap();
+        (&mut self.served).await.unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(threads) = self.threads.take() {
+            threads.shutdown_background();
+        }
+    }
+}
+
+/// Of a program that prints a line, waits, and leaves a file with what the environment said.
+const SCRIPT: &str =
+    r#"echo '{"at":1}'; mkdir "$2"; sleep "$0"; echo "$FLEET_TEST_WORD" > "$2/word"; exit 0"#;
+
+fn order(run: &str, number: u32, arguments: &[&str]) -> Order {
+    Order {
+        run: run.into(),
+        number,
+        arguments: arguments.iter().map(|it| (*it).into()).collect(),
+        environment: vec![("FLEET_TEST_WORD".into(), format!("for {number}"))],
+    }
+}
+
+async fn watch(crew: &mut Crew, stop: impl Fn() -> Stop) -> (Vec<Ending>, Vec<Event>) {
+    let mut events = Vec::new();
+    let endings = crew
+        .watch(LIMIT, &stop, &mut |event| events.push(event))
+        .await;
+    (endings.unwrap(), events)
+}
+
+async fn call(nats: &Nats, run: &str, wanted: usize) -> Result<Crew, FleetError> {
+    Crew::call(
+        nats.bus().await,
+        run.into(),
+        wanted,
+        "1.0",
+        Duration::from_secs(3),
+    )
+    .await
+}
+
+#[tokio::test]
+#[ignore = "needs nats-server"]
+async fn all_start_and_their_folders_come_back() {
+    let nats = Nats::start();
+    let workers = [nats.worker("a", "1.0"), nats.worker("b", "1.0")];
+    let mut crew = call(&nats, "one", 2).await.unwrap();
+    crew.compare_clocks(Duration::from_secs(1)).await.unwrap();
+    for member in crew.members() {
+        // The clocks are one.
+        let offset = member.clock.first().unwrap();
+        assert!(offset.low_ns <= 0 && 0 <= offset.high_ns, "{offset:?}");
+    }
+    crew.play(|_, number| order("one", number, &[SCRIPT, "1"]))
+        .await
+        .unwrap();
+    let (endings, events) = watch(&mut crew, || Stop::No).await;
+    for (place, ending) in endings.iter().enumerate() {
+        assert_eq!(
+            (ending.code, ending.kept, ending.lost),
+            (Some(0), true, false),
+            "{ending:?}"
+        );
+        assert!(
+            events.contains(&Event::Line(place, serde_json::json!({"at": 1}))),
+            "{events:?}"
+        );
+        let into = nats.home.path().join(format!("fetched-{place}"));
+        crew.fetch(place, &into).await.unwrap();
+        let word = std::fs::read_to_string(into.join("word")).unwrap();
+        assert_eq!(word, format!("for {}\n", place + 1));
+    }
+    crew.end(true).await;
+    let nothing = Crew::fetch_later(&nats.bus().await, "one", nats.home.path()).await;
+    assert!(
+        matches!(nothing, Err(FleetError::Workers(_))),
+        "{nothing:?}"
+    );
+    for worker in workers {
+        worker.stop().await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs nats-server"]
+async fn who_is_busy_or_of_another_version_is_named_and_who_comes_late_is_taken() {
+    let nats = Nats::start();
+    let _old = nats.worker("old", "0.9");
+    let _one = nats.worker("one", "1.0");
+    let crew = call(&nats, "first", 1).await.unwrap();
+    let error = call(&nats, "second", 1).await.unwrap_err().to_string();
+    for said in [
+        "old has version 0.9, this is 1.0",
+        "one is at work for run first",
+    ] {
+        assert!(error.contains(said), "{error}");
+    }
+    crew.end(true).await;
+    let (crew, _late) = tokio::join!(call(&nats, "third", 2), async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        nats.worker("late", "1.0")
+    });
+    assert_eq!(crew.unwrap().members().len(), 2);
+}
+
+#[tokio::test]
+#[ignore = "needs nats-server"]
+async fn programs_that_fail_are_killed_or_leave_nothing_are_told_apart() {
+    let nats = Nats::start();
+    let hosts = ["a", "b", "c"];
+    let mut workers = Vec::new();
+    for host in hosts {
+        workers.push(nats.worker(host, "1.0"));
+    }
+    let mut crew = call(&nats, "run", 3).await.unwrap();
+    crew.play(|_, number| {
+        let script = match number {
+            1 => "echo 'error: no such node' >&2; exit 2",
+            2 => r#"mkdir "$1"; kill -9 $$"#,
+            _ => r#"mkdir "$1"; exit 98"#,
+        };
+        order("run", number, &[script])
+    })
+    .await
+    .unwrap();
+    let (endings, _) = watch(&mut crew, || Stop::No).await;
+    let told: Vec<_> = endings
+        .iter()
+        .map(|it| (it.code, it.kept, it.lost))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (Some(2), false, false),
+            (None, true, false),
+            (Some(98), true, false)
+        ]
+    );
+    assert_eq!(endings[0].words[0], "error: no such node");
+}
+
+#[tokio::test]
+#[ignore = "needs nats-server"]
+async fn a_worker_that_is_gone_is_lost_and_the_others_are_not() {
+    let nats = Nats::start();
+    let gone = nats.worker("a", "1.0");
+    let mut crew = call(&nats, "run", 1).await.unwrap();
+    crew.end(false).await;
+    let stays = nats.worker("b", "1.0");
+    crew = call(&nats, "run", 2).await.unwrap();
+    let place_gone = crew
+        .members()
+        .iter()
+        .position(|member| member.host == "a")
+        .unwrap();
+    crew.play(|_, number| order("run", number, &[SCRIPT, "1"]))
+        .await
+        .unwrap();
+    drop(gone);
+    let (endings, events) = watch(&mut crew, || Stop::No).await;
+    assert!(
+        endings[place_gone].lost && !endings[1 - place_gone].lost,
+        "{endings:?}"
+    );
+    assert!(endings[1 - place_gone].kept);
+    assert!(events.contains(&Event::Silent(place_gone)), "{events:?}");
+    stays.stop().await;
+}
+
+#[tokio::test]
+#[ignore = "needs nats-server"]
+async fn a_server_that_restarts_costs_no_folder() {
+    let mut nats = Nats::start();
+    let _worker = nats.worker("a", "1.0");
+    let mut crew = call(&nats, "run", 1).await.unwrap();
+    crew.play(|_, number| order("run", number, &[SCRIPT, "3"]))
+        .await
+        .unwrap();
+    let (endings, events) = {
+        let restarting = std::thread::spawn(move || {
+            nats.restart();
+            nats
+        });
+        let watched = watch(&mut crew, || Stop::No).await;
+        nats = restarting.join().unwrap();
+        watched
+    };
+    assert!(endings[0].kept && endings[0].code == Some(0), "{endings:?}");
+    assert!(
+        !events.iter().any(|event| matches!(event, Event::Silent(_))),
+        "{events:?}"
+    );
+    let folders = Crew::fetch_later(&nats.bus().await, "run", nats.home.path()).await;
+    assert_eq!(folders.unwrap(), [nats.home.path().join("shard-1")]);
+}
+
+#[tokio::test]
+#[ignore = "needs nats-server"]
+async fn programs_that_are_asked_to_stop_keep_what_they_have() {
+    let nats = Nats::start();
+    let _worker = nats.worker("a", "1.0");
+    let mut crew = call(&nats, "run", 1).await.unwrap();
+    let script = r#"trap 'echo stopped > "$1/word"; exit 130' INT; mkdir "$1"; echo '{}'; while :; do sleep 0.1; done"#;
+    crew.play(|_, number| order("run", number, &[script]))
+        .await
+        .unwrap();
+    let is_up = std::cell::Cell::new(false);
+    let stop = || if is_up.get() { Stop::Orderly } else { Stop::No };
+    let mut hear = |event| is_up.set(is_up.get() || matches!(event, Event::Line(..)));
+    let endings = crew.watch(LIMIT, &stop, &mut hear).await.unwrap();
+    assert_eq!(
+        (endings[0].code, endings[0].kept),
+        (Some(130), true),
+        "{endings:?}"
+    );
+}
+
+/// More than anything here takes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);

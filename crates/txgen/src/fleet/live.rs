@@ -1,0 +1,144 @@
+//! What all workers print, added up second by second.
+
+use std::collections::BTreeMap;
+
+use measure::{Counters, LiveView, SeriesRow};
+use pacing::Nanos;
+use serde_json::Value;
+
+use crate::live::{Display, Update};
+
+/// The sum over all workers.
+pub(super) struct Live {
+    /// The last view of each worker.
+    views: Vec<LiveView>,
+    /// Those whose programs go on.
+    at_work: Vec<bool>,
+    /// Seconds that are not shown yet, with how many workers are in them.
+    open: BTreeMap<u64, (SeriesRow, usize)>,
+    /// The second to be shown next.
+    next: u64,
+    duration: Option<Nanos>,
+}
+
+impl Live {
+    pub(super) fn new(workers: usize, duration: Option<Nanos>) -> Self {
+        Self {
+            views: vec![LiveView::default(); workers],
+            at_work: vec![true; workers],
+            open: BTreeMap::new(),
+            next: 0,
+            duration,
+        }
+    }
+
+    /// A worker's program has ended.
+    pub(super) fn ended(&mut self, place: usize) {
+        self.at_work[place] = false;
+    }
+
+    /// Takes in a line, and shows the seconds that are complete by it.
+    pub(super) fn line(&mut self, place: usize, line: Value, display: &mut Display) {
+        let Ok(view) = serde_json::from_value::<LiveView>(line) else {
+            return;
+        };
+        let before = self.views[place].second.as_ref().map(|row| row.second);
+        if let Some(row) = view
+            .second
+            .clone()
+            .filter(|row| before.is_none_or(|before| row.second > before))
+        {
+            self.second(row);
+        }
+        self.views[place] = view;
+        let new_seconds = self.complete();
+        let Some(last) = new_seconds.last() else {
+            return;
+        };
+        let now = Nanos::from_nanos((last.second + 1) * 1_000_000_000);
+        let mut counters = Counters::default();
+        for view in &self.views {
+            counters.add(&Counters {
+                totals: view.totals,
+                ..Counters::default()
+            });
+        }
+        let update = Update {
+            live: LiveView {
+                second: Some(last.clone()),
+                totals: counters.totals,
+                pending: self.views.iter().map(|view| view.pending).sum(),
+            },
+            counters,
+            new_steps: Vec::new(),
+            onsets: Vec::new(),
+            draining: self.duration.is_some_and(|duration| now >= duration),
+            new_seconds,
+        };
+        display.update(now, update);
+    }
+
+    fn second(&mut self, row: SeriesRow) {
+        if row.second < self.next {
+            return;
+        }
+        match self.open.get_mut(&row.second) {
+            Some((sum, workers)) => {
+                // Quantiles of several workers: the worst is shown.
+                let worst = worst(sum, &row);
+                sum.join(&row);
+                worst.put(sum);
+                *workers += 1;
+            }
+            None => {
+                self.open.insert(row.second, (row, 1));
+            }
+        }
+    }
+
+    /// The seconds that every worker has told, or that nobody waits for any longer.
+    fn complete(&mut self) -> Vec<SeriesRow> {
+        let at_work = self.at_work.iter().filter(|it| **it).count();
+        let newest = self.open.last_key_value().map_or(0, |(second, _)| *second);
+        let mut complete = Vec::new();
+        while let Some(first) = self.open.first_entry() {
+            if first.get().1 < at_work && newest < first.key() + WAITED_SECONDS {
+                break;
+            }
+            let (second, (row, _)) = first.remove_entry();
+            self.next = second + 1;
+            complete.push(row);
+        }
+        complete
+    }
+}
+
+/// The p99 of two rows, the larger of each.
+struct Worst {
+    accept: Option<f64>,
+    commit: Option<f64>,
+    lateness: Option<f64>,
+}
+
+fn worst(one: &SeriesRow, other: &SeriesRow) -> Worst {
+    let larger = |of: fn(&SeriesRow) -> Option<f64>| match (of(one), of(other)) {
+        (Some(one), Some(other)) => Some(one.max(other)),
+        (one, other) => one.or(other),
+    };
+    Worst {
+        accept: larger(|row| row.latency.accept_p99_ms),
+        commit: larger(|row| row.latency.commit_p99_ms),
+        lateness: larger(|row| row.latency.lateness_p99_ms),
+    }
+}
+
+impl Worst {
+    fn put(self, row: &mut SeriesRow) {
+        row.latency.accept_p99_ms = self.accept;
+        row.latency.commit_p99_ms = self.commit;
+        row.latency.lateness_p99_ms = self.lateness;
+    }
+}
+
+/// A worker that is this far behind is not waited for.
+const WAITED_SECONDS: u64 = 3;

@@ -1,0 +1,125 @@
+//! `txgen fleet`: a NATS server and workers on this machine, and folders that a coordinator left behind.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use fleet::{Bus, Crew};
+use harness::note;
+use ops::command::{CommandError, failed, usage};
+use servers::{Process, Wait, find};
+
+use crate::cli::FleetArgs;
+use crate::exit;
+use crate::output::print;
+use crate::shutdown::Shutdown;
+
+/// `txgen fleet`
+pub(crate) fn execute(args: &FleetArgs) -> Result<u8, CommandError> {
+    match (&args.fetch, args.local) {
+        (Some(run), _) => fetch(args, run),
+        (None, local) => start(args, local.map_or(0, std::num::NonZeroU32::get)),
+    }
+}
+
+/// Starts all, and waits for Ctrl-C.
+fn start(args: &FleetArgs, workers: u32) -> Result<u8, CommandError> {
+    let shutdown = Shutdown::on_signals().map_err(failed)?;
+    let server = find(args.nats_server.as_deref(), "nats-server").ok_or_else(|| {
+        usage(anyhow!(
+            "no nats-server in PATH; `go install github.com/nats-io/nats-server/v2@latest` builds one, \
+             --nats-server names it"
+        ))
+    })?;
+    let home = tempfile::Builder::new()
+        .prefix("txgen-fleet-")
+        .tempdir()
+        .map_err(failed)?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
+    let own = std::env::current_exe().map_err(failed)?;
+    let arguments = [
+        OsString::from("--addr"),
+        address.ip().to_string().into(),
+        "--port".into(),
+        address.port().to_string().into(),
+        "--jetstream".into(),
+        "--store_dir".into(),
+        home.path().join("store").into(),
+    ];
+    let log = home.path().join("nats.log");
+    let mut bus =
+        Process::start("nats-server", &server, &arguments, log, Some(&own)).map_err(failed)?;
+    let mut wait = Wait {
+        is_ready: &mut |address| TcpStream::connect(address).is_ok(),
+        is_cancelled: &|| shutdown.is_requested(),
+        timeout: READY,
+    };
+    bus.wait_ready(address, &mut wait).map_err(failed)?;
+    let url = format!("nats://{address}");
+    let mut crew = Vec::new();
+    for number in 1..=workers {
+        let arguments = [
+            "worker",
+            "--nats",
+            &url,
+            "--name",
+            &format!("local-{number}"),
+        ]
+        .map(OsString::from);
+        let log = home.path().join(format!("worker-{number}.log"));
+        let worker = Process::start("txgen worker", &own, &arguments, log, Some(&own));
+        crew.push(worker.map_err(failed)?);
+    }
+    let ready = format!(
+        "NATS server  {url}\nworkers      {workers}, folders in runs/worker\ntry          txgen constant --rate 300/s \
+         --duration 10s --workers {workers} --nats {url} --endpoints URL\n"
+    );
+    print(&ready);
+    let _ = std::io::stdout().flush();
+    while !shutdown.is_requested() {
+        std::thread::sleep(LOOK_INTERVAL);
+        if let Some(trouble) = bus.trouble() {
+            return Err(failed(anyhow!(trouble)));
+        }
+        crew.retain_mut(|worker| match worker.trouble() {
+            Some(trouble) => {
+                note(&format!("{trouble}; the others go on"));
+                false
+            }
+            None => true,
+        });
+    }
+    note("stopping");
+    for worker in &mut crew {
+        worker.stop(STOPPING);
+    }
+    bus.stop(STOPPING);
+    Ok(exit::INTERRUPTED)
+}
+
+/// Brings folders from the server's store.
+fn fetch(args: &FleetArgs, run: &str) -> Result<u8, CommandError> {
+    let (Some(url), Some(out)) = (&args.nats, &args.out) else {
+        return Err(usage(anyhow!("--fetch needs --nats and --out")));
+    };
+    std::fs::create_dir_all(out)
+        .with_context(|| format!("cannot make {}", out.display()))
+        .map_err(usage)?;
+    let runtime = crate::runtime::start().map_err(failed)?;
+    let folders = runtime.block_on(async {
+        let bus = Bus::connect(url, "txgen fleet").await?;
+        Crew::fetch_later(&bus, run, out).await
+    });
+    let folders = folders.map_err(usage)?;
+    let names: Vec<String> = folders
+        .iter()
+        .map(|folder| folder.display().to_string())
+        .collect();
+    Ok(print(&format!("{}\n", names.join("\n"))))
+}
+
+const READY: Duration = Duration::from_secs(10);
+const STOPPING: Duration = Duration::from_secs(10);
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
