@@ -355,7 +355,7 @@ impl Job {
             };
             match put.await {
                 Err(FleetError::Store(_)) if Instant::now() < until => {
-                    tokio::time::sleep(RETRY).await
+                    tokio::time::sleep(RETRY).await;
                 }
                 settled => return settled,
             }
