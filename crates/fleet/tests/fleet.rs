@@ -1,5 +1,8 @@
 //! Crews and workers over a real NATS server; the program that workers start is a shell.
 
+// Helpers of tests are tests too.
+#![allow(clippy::unwrap_used)]
+
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

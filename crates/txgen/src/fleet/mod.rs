@@ -179,7 +179,7 @@ impl Conduct<'_> {
         let mut on_event = |event: Event| match event {
             Event::Line(place, line) => live.line(place, line, display),
             Event::Silent(place) => {
-                display.message(&format!("worker {}: not heard for 5 s", hosts[place]))
+                display.message(&format!("worker {}: not heard for 5 s", hosts[place]));
             }
             Event::Back(place) => display.message(&format!("worker {}: heard again", hosts[place])),
             Event::Ended(place, code) => {
