@@ -38,6 +38,7 @@ mod coin;
 mod key;
 mod message;
 mod outline;
+mod public_key;
 pub mod query;
 #[cfg(feature = "wallet")]
 mod read;
@@ -49,9 +50,10 @@ mod template;
 pub use address::{Address, Prefix};
 pub use coin::{Coin, GasPrice, decimal};
 #[cfg(feature = "wallet")]
-pub use key::{Key, Keys, PublicKey};
+pub use key::{Key, Keys};
 pub use message::{Message, Party, Transfer};
 pub use outline::{Outline, Place};
+pub use public_key::PublicKey;
 #[cfg(feature = "wallet")]
 pub use read::{Signed, SignedTx};
 #[cfg(feature = "wallet")]
