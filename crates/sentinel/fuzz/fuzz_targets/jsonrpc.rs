@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sentinel::jsonrpc::{Call, Classified, JsonLimits, classify, classify_message};
+use wire::calls::{Call, Classified, JsonLimits, classify, classify_message};
 
 const LIMITS: JsonLimits = JsonLimits {
     depth: 64,

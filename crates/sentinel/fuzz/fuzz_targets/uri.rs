@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sentinel::jsonrpc::{UriRoute, classify_uri};
+use wire::calls::{UriRoute, classify_uri};
 
 fuzz_target!(|bytes: &[u8]| {
     let target = classify_uri(bytes);
