@@ -10,6 +10,7 @@
 
 mod file;
 mod http;
+mod probe;
 mod settings;
 mod target;
 mod workload;
@@ -26,10 +27,9 @@ pub use sender::{
 
 pub use self::file::{FileFormat, FileWorkload};
 pub use self::http::Http;
+pub use self::probe::{Asking, Probe};
 pub use self::settings::{Admission, Settings, SettingsTable, Table};
-pub use self::target::{
-    Asking, Facts, FollowWith, Followed, LoadOptions, NodeClient, NodeOptions, Probe, Target,
-};
+pub use self::target::{Facts, FollowWith, Followed, LoadOptions, NodeClient, NodeOptions, Target};
 pub use self::workload::{
     ChainError, LIMIT_OF_BODIES, Learning, MAX_SIZE, Settled, Supplied, Supply, Wanted, Workload,
     at_most, check_limit, check_size, refuse,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use measure::{
-    Attribution, BreakpointFound, Estimate, Forks, Line, LineFit, Load, NodeRow, SightRow,
-    admitted, breakpoint, propagations, skews,
+    Attribution, BreakpointFound, Estimate, Forks, Line, LineFit, Load, NodeRow, Propagation,
+    SightRow, admitted, breakpoint, propagations, skews,
 };
 
 use super::line;
@@ -243,12 +243,25 @@ fn propagation(sights: &[SightRow], seed: u64) -> String {
             range(slope, 1.0)
         ));
     }
+    text.push_str(&fit_quality(&fit, &found, blocks.len()));
+    let unsure = found.iter().map(|it| it.unsure_s).fold(0.0, f64::max);
+    if unsure > 0.0 {
+        text.push_str(&format!(
+            "            nodes that announced nothing were polled, up to {unsure:.3} s apart: a constant part below that is the \
+             polls' (name their peers' ports: peer=bitcoin-p2p://HOST:PORT)\n"
+        ));
+    }
+    text
+}
+
+/// How well the line fits, and which block and which delay weigh most in it.
+fn fit_quality(fit: &LineFit, found: &[Propagation], blocks: usize) -> String {
     let squares: f64 = fit
         .residuals
         .iter()
         .map(|residual| residual * residual)
         .sum();
-    let scatter = (squares / (points.len() - 2) as f64).sqrt();
+    let scatter = (squares / (found.len() - 2) as f64).sqrt();
     let (most, leverage) =
         fit.leverages
             .iter()
@@ -265,25 +278,18 @@ fn propagation(sights: &[SightRow], seed: u64) -> String {
         .iter()
         .enumerate()
         .max_by(|one, other| one.1.abs().total_cmp(&other.1.abs()));
-    text.push_str(&format!(
+    let mut text = format!(
         "            {} delays of {} blocks of {:.3} to {:.3} MB; residuals of {scatter:.3} s; block {} has the most leverage, {leverage:.2}\n",
-        points.len(),
-        blocks.len(),
+        found.len(),
+        blocks,
         fit.range.0,
         fit.range.1,
         found[most].block
-    ));
+    );
     if let Some((place, residual)) = worst {
         text.push_str(&format!(
             "            farthest from the line: block {} at {}, {residual:+.3} s\n",
             found[place].block, found[place].node
-        ));
-    }
-    let unsure = found.iter().map(|it| it.unsure_s).fold(0.0, f64::max);
-    if unsure > 0.0 {
-        text.push_str(&format!(
-            "            nodes that announced nothing were polled, up to {unsure:.3} s apart: a constant part below that is the \
-             polls' (name their peers' ports: peer=bitcoin-p2p://HOST:PORT)\n"
         ));
     }
     text

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -27,36 +28,13 @@ pub(crate) fn execute(args: &FleetArgs) -> Result<u8, CommandError> {
 /// Starts all, and waits for Ctrl-C.
 fn start(args: &FleetArgs, workers: u32) -> Result<u8, CommandError> {
     let shutdown = Shutdown::on_signals().map_err(failed)?;
-    let server = find(args.nats_server.as_deref(), "nats-server").ok_or_else(|| {
-        usage(anyhow!(
-            "no nats-server in PATH; `go install github.com/nats-io/nats-server/v2@latest` builds one, \
-             --nats-server names it"
-        ))
-    })?;
     let home = tempfile::Builder::new()
         .prefix("txgen-fleet-")
         .tempdir()
         .map_err(failed)?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let own = std::env::current_exe().map_err(failed)?;
-    let arguments = [
-        OsString::from("--addr"),
-        address.ip().to_string().into(),
-        "--port".into(),
-        address.port().to_string().into(),
-        "--jetstream".into(),
-        "--store_dir".into(),
-        home.path().join("store").into(),
-    ];
-    let log = home.path().join("nats.log");
-    let mut bus =
-        Process::start("nats-server", &server, &arguments, log, Some(&own)).map_err(failed)?;
-    let mut wait = Wait {
-        is_ready: &mut |address| TcpStream::connect(address).is_ok(),
-        is_cancelled: &|| shutdown.is_requested(),
-        timeout: READY,
-    };
-    bus.wait_ready(address, &mut wait).map_err(failed)?;
+    let mut bus = start_server(args, address, home.path(), &shutdown)?;
     let url = format!("nats://{address}");
     let mut crew = Vec::new();
     for number in 1..=workers {
@@ -97,6 +75,41 @@ fn start(args: &FleetArgs, workers: u32) -> Result<u8, CommandError> {
     }
     bus.stop(STOPPING);
     Ok(exit::INTERRUPTED)
+}
+
+/// Starts the NATS server, with its store in `home`, and waits until it takes connections.
+fn start_server(
+    args: &FleetArgs,
+    address: SocketAddr,
+    home: &Path,
+    shutdown: &Shutdown,
+) -> Result<Process, CommandError> {
+    let server = find(args.nats_server.as_deref(), "nats-server").ok_or_else(|| {
+        usage(anyhow!(
+            "no nats-server in PATH; `go install github.com/nats-io/nats-server/v2@latest` builds one, \
+             --nats-server names it"
+        ))
+    })?;
+    let arguments = [
+        OsString::from("--addr"),
+        address.ip().to_string().into(),
+        "--port".into(),
+        address.port().to_string().into(),
+        "--jetstream".into(),
+        "--store_dir".into(),
+        home.join("store").into(),
+    ];
+    let own = std::env::current_exe().map_err(failed)?;
+    let log = home.join("nats.log");
+    let mut server =
+        Process::start("nats-server", &server, &arguments, log, Some(&own)).map_err(failed)?;
+    let mut wait = Wait {
+        is_ready: &mut |address| TcpStream::connect(address).is_ok(),
+        is_cancelled: &|| shutdown.is_requested(),
+        timeout: READY,
+    };
+    server.wait_ready(address, &mut wait).map_err(failed)?;
+    Ok(server)
 }
 
 /// Brings folders from the server's store.

@@ -73,6 +73,20 @@ pub(crate) fn conduct(request: Request, mut settings: Settings) -> Result<u8, Co
     join(joining?)
 }
 
+/// Says how far each worker's clock is off.
+fn tell_clocks(crew: &Crew, display: &mut Display) {
+    for member in crew.members() {
+        if let Some(offset) = member.clock.first() {
+            display.message(&format!(
+                "worker {}: its clock is {:+.3} ms off (± {:.3} ms)",
+                member.host,
+                offset.offset_ns() as f64 / 1e6,
+                offset.error_ns() as f64 / 1e6
+            ));
+        }
+    }
+}
+
 /// A load of a fleet.
 struct Conduct<'a> {
     plan: &'a Plan,
@@ -125,16 +139,7 @@ impl Conduct<'_> {
         run: &str,
         display: &mut Display,
     ) -> Result<Vec<Ending>, FleetError> {
-        for member in crew.members() {
-            if let Some(offset) = member.clock.first() {
-                display.message(&format!(
-                    "worker {}: its clock is {:+.3} ms off (± {:.3} ms)",
-                    member.host,
-                    offset.offset_ns() as f64 / 1e6,
-                    offset.error_ns() as f64 / 1e6
-                ));
-            }
-        }
+        tell_clocks(crew, display);
         let start_ns = match self.start {
             Some(start) => start.unix_ns(),
             None => unix_now_ns() + LEAD.as_nanos() as u64,
@@ -165,15 +170,7 @@ impl Conduct<'_> {
         let mut live = Live::new(hosts.len(), self.plan.duration());
         // A worker that ends before the start could not begin: then nobody does.
         let early = Cell::new(None);
-        let stop = || match (
-            self.shutdown.is_urgent(),
-            self.shutdown.is_requested(),
-            early.get(),
-        ) {
-            (true, ..) => Stop::AtOnce,
-            (false, false, None) => Stop::No,
-            _ => Stop::Orderly,
-        };
+        let stop = || self.stop(early.get().is_some());
         let length = self.plan.duration().unwrap_or_default();
         let length = length.as_duration() + self.plan.rules.drain_timeout.as_duration() + LEAD;
         let mut on_event = |event: Event| match event {
@@ -202,6 +199,17 @@ impl Conduct<'_> {
                 ),
             }),
             None => Ok(endings),
+        }
+    }
+
+    /// Whether the workers are to end now.
+    fn stop(&self, is_lost: bool) -> Stop {
+        if self.shutdown.is_urgent() {
+            Stop::AtOnce
+        } else if self.shutdown.is_requested() || is_lost {
+            Stop::Orderly
+        } else {
+            Stop::No
         }
     }
 

@@ -49,8 +49,8 @@ impl Judged for Summary {
         self.text("verdict.schedule")
     }
 
-    fn reasons(&self) -> Vec<&str> {
-        self.list("verdict.reasons")
+    fn bars(&self) -> Vec<&str> {
+        self.list("verdict.bars")
     }
 
     fn assert_conserved(&self) {
