@@ -8,7 +8,6 @@
 //! | constant | value | reason | test |
 //! |---|---|---|---|
 //! | `EASE` | 2 s | Answers are awaited for at most so long before a break. Writes that were seen within it are demand. | `draining_awaits_answers_but_not_for_ever` |
-//! | `MAX_PAUSE` | 30 s | New connections are awaited until so long after the break began: the default of `fair.queue_timeout`. | `a_reconnect_is_over_when_the_new_connections_are_up` |
 //! | `INTERVAL` | 100 s | Where the clock triggers no breaks, spans and backing off go by BEP-19's interval. | `controller_20_breaks_that_do_not_help_back_off` |
 //! | `JITTER` | 0.1 | Random part of the interval. 20 proxies that start together break at 20 different times. | `jitter_keeps_proxies_apart_and_inside_its_bounds` |
 //! | `WINDOW` | 10 s | The memory of the committed rate ([`Throughput`]). A chain without a block for so long has halted. | `controller_16_block_periodic_stalls_do_not_trigger`, `controller_17_a_halted_chain_gets_no_breaks` |
@@ -28,7 +27,6 @@ use crate::throughput::{BlockSeen, Throughput};
 use crate::window::remember;
 
 const EASE: Nanos = Nanos::from_secs(2);
-const MAX_PAUSE: Nanos = Nanos::from_secs(30);
 const INTERVAL: Nanos = Nanos::from_secs(100);
 const JITTER: f64 = 0.1;
 const WINDOW: Nanos = Nanos::from_secs(10);
@@ -70,8 +68,6 @@ base::named! {
         Draining => "draining",
         /// Nothing is sent.
         Paused => "paused",
-        /// The pause is over, the new connections are not up yet.
-        Reconnecting => "reconnecting",
     }
 }
 
@@ -80,8 +76,7 @@ base::named! {
 pub enum BreakEvent {
     /// A break began.
     Began(BreakCause),
-    /// Open new connections now, then call [`BreakController::reconnected`], then close the old
-    /// ones.
+    /// Replace the connections now: nothing is under way on them.
     Reconnect,
     /// Writes are sent again, after so long without.
     Reopened(Nanos),
@@ -89,7 +84,7 @@ pub enum BreakEvent {
     Measured(f64),
 }
 
-/// Pauses and reconnects: Running → Draining → Paused → (Reconnecting) → Running.
+/// Pauses and reconnects: Running → Draining → Paused → Running.
 ///
 /// Triggers are the clock (with jitter, so that several proxies do not break together), the committed
 /// rate, or both. The rate triggers when it is under a share of what is usual, or under `min_tx_rate`, for
@@ -122,8 +117,6 @@ pub struct BreakController {
     demanded: Option<Nanos>,
     /// The last instant outside breaks at which nothing waited, or the chain was not in order.
     disturbed: Nanos,
-    /// New connections were asked for and are not up.
-    is_replacing: bool,
     chain: Chain,
     /// Breaks that did not help, less two for each that did.
     poor: u32,
@@ -195,18 +188,11 @@ impl BreakController {
         self.chain = Chain::default();
     }
 
-    /// The new connections are up.
-    pub const fn reconnected(&mut self) {
-        self.is_replacing = false;
-    }
-
     /// Moves on with the time: what has happened. To be called every 50 ms or so, and when the last answer has come
     /// while the state is draining.
     pub fn tick(&mut self, now: Nanos, facts: &BreakFacts) -> Option<BreakEvent> {
         self.note(now, facts);
         let lasted = now.saturating_sub(self.since);
-        let is_over = lasted >= self.settings.length.into();
-        let is_late = now.saturating_sub(self.began) >= MAX_PAUSE;
         match self.state {
             BreakState::Running => {
                 let cause = self.cause(now, facts);
@@ -217,19 +203,13 @@ impl BreakController {
             }
             BreakState::Draining if facts.in_flight == 0 || lasted >= EASE => {
                 (self.state, self.since) = (BreakState::Paused, now);
-                self.is_replacing = self.settings.action == PauseAction::Reconnect;
-                self.is_replacing.then_some(BreakEvent::Reconnect)
+                let replaces = self.settings.action == PauseAction::Reconnect;
+                replaces.then_some(BreakEvent::Reconnect)
             }
-            BreakState::Paused | BreakState::Reconnecting
-                if is_over && (!self.is_replacing || is_late) =>
-            {
+            BreakState::Paused if lasted >= self.settings.length.into() => {
                 (self.state, self.since) = (BreakState::Running, now);
                 self.schedule(now);
                 Some(BreakEvent::Reopened(now.saturating_sub(self.began)))
-            }
-            BreakState::Paused if is_over => {
-                self.state = BreakState::Reconnecting;
-                None
             }
             _ => None,
         }
@@ -322,7 +302,7 @@ impl BreakController {
         match self.state {
             BreakState::Running => Nanos::ZERO,
             BreakState::Draining => now.saturating_add(length),
-            _ => now.max(self.since.saturating_add(length)),
+            BreakState::Paused => self.since.saturating_add(length),
         }
     }
 

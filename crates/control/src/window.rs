@@ -22,6 +22,8 @@ use crate::load::{Load, Unit};
 pub(crate) struct Window {
     pub(crate) unit: Unit,
     pub(crate) size: f64,
+    /// Transactions that a block may have, as far as that is known.
+    most: Option<f64>,
     /// Blocks of the last second: when they came, all of them, the own part.
     second: VecDeque<(Nanos, Load, Load)>,
     /// All and own transactions of the last second at each of the last blocks.
@@ -88,6 +90,7 @@ impl Window {
     /// many: before the first block the window is so large.
     pub(crate) fn learn(&mut self, history: u64, limit: Option<u64>) {
         if self.is_untaught() {
+            self.most = limit.map(|limit| limit as f64);
             let size = FIRST.max(2.0 * history as f64);
             self.size = limit
                 .map_or(size, |limit| size.min(limit as f64))
@@ -104,7 +107,7 @@ impl Window {
     pub(crate) fn next(mut self, interval: &Interval) -> Self {
         let unit = interval.unit;
         if unit != std::mem::replace(&mut self.unit, unit) {
-            self.size = self.worth();
+            self.size = self.worth(true);
         }
         let own = (interval.left.of(unit) + interval.ours.of(unit)) as f64;
         self.adapt_gain(interval, own);
@@ -151,28 +154,36 @@ impl Window {
     /// many come as go (as in proportional rate reduction, RFC 6937).
     fn resize(&mut self, interval: &Interval, own: f64) {
         let ours = interval.ours.of(self.unit) as f64;
-        let worth = self.worth();
         let waiting =
             interval.left.of(self.unit) as f64 + interval.others * interval.all.mean(self.unit);
         let took_all = waiting <= interval.all.of(self.unit) as f64 / 2.0;
-        let wanted = if took_all { 2.0 * worth } else { worth };
+        let worth = self.worth(took_all);
+        // Of a block that can hold no more it says nothing.
+        let most = self.most.map_or(f64::INFINITY, |most| {
+            ours + most * interval.all.mean(self.unit)
+        });
+        let wanted = match took_all {
+            true => worth.max(most.min(2.0 * worth)),
+            false => worth,
+        };
         if wanted > self.size || interval.waited && self.seconds.len() == RECENT {
             self.size = wanted;
         }
         self.size = self.size.max(own - ours / 2.0);
     }
 
-    /// The largest of the last sums of all and own transactions, at least that of the least transactions.
-    fn worth(&self) -> f64 {
+    /// The largest of the last sums of all and own transactions, at least that of the least transactions. Of blocks
+    /// that leave some behind the mean of the own parts counts: with the largest, several proxies whose writes come in
+    /// turns would hold more than a block each.
+    fn worth(&self, took_all: bool) -> f64 {
         let in_unit = |load: &Load| load.of(self.unit) as f64;
-        let sums = self
-            .seconds
-            .iter()
-            .map(|(all, ours)| in_unit(all) + in_unit(ours));
-        let mean = self
-            .seconds
-            .back()
-            .map_or(1.0, |(all, _)| all.mean(self.unit));
+        let ours: f64 = self.seconds.iter().map(|(_, ours)| in_unit(ours)).sum();
+        let part = ours / self.seconds.len().max(1) as f64;
+        let sums = self.seconds.iter().map(|(all, ours)| {
+            let part = if took_all { in_unit(ours) } else { part };
+            in_unit(all) + part
+        });
+        let mean = (self.seconds.back()).map_or(1.0, |(all, _)| all.mean(self.unit));
         sums.fold(mean * LEAST, f64::max)
     }
 

@@ -84,6 +84,12 @@ impl Refusal {
         Self::new(Reason::Shutdown, "the proxy is going down").retry_after(ELSEWHERE_RETRY)
     }
 
+    /// A broadcast whose transaction the node may read, in a form that is not read here.
+    pub fn unreadable() -> Self {
+        let text = "the transaction cannot be read: POST it in base64, or GET it as tx=\"text\" or tx=0xHEX";
+        Self::new(Reason::Parse, text)
+    }
+
     /// With a time after which trying again makes sense.
     #[must_use]
     pub const fn retry_after(mut self, after: Duration) -> Self {

@@ -350,6 +350,15 @@ rows! {
         events: |node, t| node.is_frozen = (60.0..120.0).contains(&t),
         p99: (1.05, "the oldest of the queue that the stall left; 28 s for both"),
     }
+    a_node_that_restarts_under_load {
+        events: |node, t| {
+            node.is_frozen = (60.0..65.0).contains(&t);
+            if node.is_frozen {
+                node.lose_mempool();
+            }
+        },
+        committed: (0.97, "what the node has lost is offered again by the lane, and not in this model"),
+    }
     a_trickle_of_others_and_empty_blocks {
         wants: Wants { flood: |t| if t < 60.0 { 0.0 } else { 10_000.0 }, ..Wants::default() },
         foreign: Some(|t| if t < 60.0 { 0.3 } else { 1.0 }),

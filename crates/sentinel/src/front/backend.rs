@@ -45,13 +45,6 @@ pub(crate) trait Backend: Clone + Send + Sync + 'static {
         request: ReadRequest,
     ) -> impl Future<Output = Result<ReadAnswer<Self::Body>, Refusal>> + Send;
 
-    /// Forwards a write whose turn has come.
-    fn pass(
-        &self,
-        client: ClientKey,
-        request: ReadRequest,
-    ) -> impl Future<Output = Result<ReadAnswer<Self::Body>, Refusal>> + Send;
-
     /// A WebSocket for one client, not yet connected.
     fn relay(&self, client: ClientKey) -> Self::Relay;
 }
@@ -124,14 +117,6 @@ impl Backend for Lanes {
         request: ReadRequest,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
         self.reads.forward(client, self.node(), request).await
-    }
-
-    async fn pass(
-        &self,
-        client: ClientKey,
-        request: ReadRequest,
-    ) -> Result<ReadAnswer<ReadBody>, Refusal> {
-        self.reads.pass(client, self.node(), request).await
     }
 
     fn relay(&self, client: ClientKey) -> ClientLink {

@@ -4,11 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use fairq::ClientKey;
+use rpc::BroadcastMethod;
 
 use super::backend::Backend;
 use crate::budget::Reservation;
-use crate::lane::{Delivery, Outbox, Write, WriteBody};
+use crate::lane::{Delivery, Outbox, Write};
 use crate::refusal::Refusal;
 
 /// Submits the writes of one connection and takes their answers. Dropped with writes under way, it
@@ -50,7 +52,7 @@ impl<B: Backend> Queue<B> {
         &mut self,
         client: ClientKey,
         tag: u64,
-        body: WriteBody,
+        (method, tx): (BroadcastMethod, Bytes),
         reservation: Reservation,
     ) -> Result<(), Refusal> {
         let outbox = self.outbox.get_or_insert_with(Outbox::new);
@@ -58,7 +60,8 @@ impl<B: Backend> Queue<B> {
             client,
             connection: self.number,
             tag,
-            body,
+            method,
+            tx,
             reservation,
             outbox: Arc::clone(outbox),
         })?;

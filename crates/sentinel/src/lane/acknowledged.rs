@@ -48,8 +48,6 @@ impl Acknowledged {
                 };
                 self.unkept(end, &refusal.detail);
             }
-            // Only unusual writes are given one, and these are not acknowledged.
-            WriteAnswer::Permit(_) => {}
         }
     }
 
@@ -105,7 +103,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::lane::{Lane, Outbox, Write, WriteBody, lane};
+    use crate::lane::{Lane, Outbox, Write, lane};
     use crate::metrics::Gauges;
     use crate::refusal::Refusal;
     use crate::shared_context::SharedContext;
@@ -118,10 +116,8 @@ mod tests {
             client: fairq::KeyScheme::default().key([127, 0, 0, 1].into()),
             connection: 1,
             tag: 1,
-            body: WriteBody::Tx {
-                method: BroadcastMethod::Async,
-                tx: b"a=1".as_slice().into(),
-            },
+            method: BroadcastMethod::Async,
+            tx: b"a=1".as_slice().into(),
             reservation: crate::budget::Ledger::new(1_000).reserve(3).unwrap(),
             outbox: Arc::clone(&outbox),
         };

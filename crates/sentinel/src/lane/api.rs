@@ -23,27 +23,14 @@ pub struct Write {
     pub connection: u64,
     /// Comes back with the answer.
     pub tag: u64,
-    /// What is to be forwarded.
-    pub body: WriteBody,
+    /// How it was broadcast.
+    pub method: BroadcastMethod,
+    /// The transaction.
+    pub tx: Bytes,
     /// The bytes this write occupies; returned to the ledger when it is dropped.
     pub reservation: Reservation,
     /// Where the answer goes.
     pub outbox: Arc<Outbox>,
-}
-
-/// What is to be forwarded when the turn has come.
-#[derive(Debug)]
-pub enum WriteBody {
-    /// A broadcast as clients commonly write it.
-    Tx {
-        /// How it was broadcast.
-        method: BroadcastMethod,
-        /// The transaction, decoded.
-        tx: Bytes,
-    },
-    /// A broadcast in an unusual form, which only the node can answer exactly: the front forwards
-    /// it itself once it has the [`Permit`].
-    Unusual,
 }
 
 /// The answer to a [`Write`].
@@ -60,34 +47,8 @@ pub struct Delivery {
 pub enum WriteAnswer {
     /// The member that comes after `"id":…,`: `"result":{…}` or `"error":{…}`, compact JSON.
     Member(Bytes),
-    /// The turn of an [`WriteBody::Unusual`] write has come.
-    Permit(Permit),
     /// It was not forwarded, or its end is not known.
     Refused(Refusal),
-}
-
-/// The right to forward one unusual write. Counts as a write under way until it is dropped.
-pub struct Permit(Option<Box<dyn FnOnce() + Send>>);
-
-impl Permit {
-    /// A permit that calls `done` when it is dropped.
-    pub fn new(done: impl FnOnce() + Send + 'static) -> Self {
-        Self(Some(Box::new(done)))
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        if let Some(done) = self.0.take() {
-            done();
-        }
-    }
-}
-
-impl std::fmt::Debug for Permit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Permit")
-    }
 }
 
 /// Where the answers to one connection's writes come out. Bounded by the writes under way, which

@@ -125,7 +125,8 @@ impl Commits {
     /// The check of a call has passed that went to the node at `sent`: from now on it waits. `now`
     /// never decreases.
     pub(super) fn add(&mut self, job: &Job, check: Bytes, sent: Nanos, now: Nanos) {
-        if let (Recipient::Client { outbox, tag }, Some(hash)) = (&job.recipient, job.hash()) {
+        if let Recipient::Client { outbox, tag } = &job.recipient {
+            let hash = job.hash();
             let deadline = now.saturating_add(self.timeout);
             self.deadlines.push_back((deadline, hash));
             self.waiting.entry(hash).or_default().push(Waiter {
@@ -334,7 +335,7 @@ mod tests {
             commits.add(&job, check.clone(), now, now);
         }
         assert!(commits.admit(&job(3, &outbox, 5)).is_err());
-        let hash = job(1, &outbox, 0).hash().unwrap();
+        let hash = job(1, &outbox, 0).hash();
         assert_eq!(commits.take(&hash).len(), 2);
         assert_eq!((commits.take(&hash).len(), commits.len()), (0, 2));
         commits.expire(Nanos::from_secs(11));
@@ -409,7 +410,7 @@ mod tests {
         let outbox = Outbox::new();
         let at = Nanos::from_secs;
         let mut commits = commits(4, at(60));
-        let hash = job(1, &outbox, 0).hash().unwrap();
+        let hash = job(1, &outbox, 0).hash();
         let block = |height| FollowedBlock {
             height,
             hashes: vec![[0; 32], hash],

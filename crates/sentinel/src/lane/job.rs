@@ -11,7 +11,7 @@ use rpc::BroadcastMethod;
 use sha2::{Digest, Sha256};
 
 use super::acknowledged::Acknowledged;
-use super::api::{Delivery, Outbox, Permit, WriteAnswer, WriteBody};
+use super::api::{Delivery, Outbox, WriteAnswer};
 use crate::budget::{Held, Reservation};
 use crate::config::WriteOrder;
 use crate::metrics::MethodClass;
@@ -29,7 +29,8 @@ pub(super) type Job = Box<Record>;
 pub(super) struct Record {
     pub(super) client: ClientKey,
     pub(super) connection: u64,
-    pub(super) body: WriteBody,
+    pub(super) method: BroadcastMethod,
+    pub(super) tx: Bytes,
     pub(super) notes: Notes,
     pub(super) arrived: Nanos,
     pub(super) deadline: Nanos,
@@ -81,7 +82,7 @@ impl Record {
     /// acknowledged async of an account with sequences: only the answer of its check tells a refusal, after
     /// which the account's order has to be kept.
     pub(super) fn upstream_method(&self) -> BroadcastMethod {
-        let is_async = self.class() == MethodClass::BroadcastAsync;
+        let is_async = self.method == BroadcastMethod::Async;
         if is_async && !(self.is_acknowledged() && self.place().is_some()) {
             BroadcastMethod::Async
         } else {
@@ -89,29 +90,13 @@ impl Record {
         }
     }
 
-    /// The transaction; none for unusual writes, which the front forwards.
-    pub(super) fn tx(&self) -> Option<&Bytes> {
-        match &self.body {
-            WriteBody::Tx { tx, .. } => Some(tx),
-            WriteBody::Unusual => None,
-        }
-    }
-
-    /// The transaction's bytes.
-    pub(super) fn bytes(&self) -> usize {
-        self.tx().map_or(0, Bytes::len)
-    }
-
     pub(super) fn is_commit(&self) -> bool {
-        self.class() == MethodClass::BroadcastCommit
+        self.method == BroadcastMethod::Commit
     }
 
     /// What kind of call it is.
     pub(super) const fn class(&self) -> MethodClass {
-        match &self.body {
-            WriteBody::Tx { method, .. } => MethodClass::of_broadcast(*method),
-            WriteBody::Unusual => MethodClass::BroadcastUnusual,
-        }
+        MethodClass::of_broadcast(self.method)
     }
 
     /// Whether its time is over. A client that was told that its write was taken waits for nothing: such a write ends only
@@ -135,10 +120,10 @@ impl Record {
         self.notes.breaks > 0 || !self.is_open()
     }
 
-    /// The transaction's hash; none for unusual writes.
-    pub(super) fn hash(&self) -> Option<TxHash> {
-        self.tx()
-            .map(|tx| *self.notes.hash.get_or_init(|| Sha256::digest(tx).into()))
+    /// The transaction's hash.
+    pub(super) fn hash(&self) -> TxHash {
+        let hash = || Sha256::digest(&self.tx).into();
+        *self.notes.hash.get_or_init(hash)
     }
 
     /// Finds out now, in its connection's turn, what would take long later: under the queue's lock, or in the
@@ -147,7 +132,7 @@ impl Record {
         if order == WriteOrder::Account {
             let _ = self.place();
         }
-        if self.bytes() > HASHED_AT_ONCE {
+        if self.tx.len() > HASHED_AT_ONCE {
             let _ = self.hash();
         }
     }
@@ -159,16 +144,13 @@ impl Record {
 
     /// Its client was told that its check passed: from now on it is only kept, so that it can be offered again.
     pub(super) fn keep(&mut self) {
-        let bytes = self.bytes();
-        self.reservation.shrink_to(bytes);
-        if let WriteBody::Tx { method, .. } = &mut self.body {
-            *method = BroadcastMethod::Sync;
-        }
+        self.reservation.shrink_to(self.tx.len());
+        self.method = BroadcastMethod::Sync;
         self.deadline = Nanos::MAX;
     }
 
     fn outline(&self) -> Option<&Outline> {
-        let read = || self.tx().and_then(|tx| Outline::read(tx)).map(Box::new);
+        let read = || Outline::read(&self.tx).map(Box::new);
         self.notes.outline.get_or_init(read).as_deref()
     }
 
@@ -189,7 +171,8 @@ impl Record {
 
     /// Answers with a member of a JSON-RPC response. Whether there was no answer before.
     pub(super) fn answer(&mut self, member: Bytes) -> bool {
-        self.deliver(WriteAnswer::Member(member))
+        self.recipient.deliver(WriteAnswer::Member(member));
+        self.close()
     }
 
     /// Answers with a refusal, at its end.
@@ -202,24 +185,10 @@ impl Record {
         self.recipient.deliver(WriteAnswer::Refused(refusal));
     }
 
-    /// Tells the front to forward it.
-    pub(super) fn permit(&mut self, permit: Permit) -> bool {
-        self.deliver(WriteAnswer::Permit(permit))
-    }
-
     /// Its recipient waits for nothing more: what answers it is on its way elsewhere. Whether it was open before.
     pub(super) fn close(&mut self) -> bool {
-        !matches!(
-            std::mem::replace(&mut self.recipient, Recipient::Answered),
-            Recipient::Answered
-        )
-    }
-
-    /// Hands over the answer, once.
-    fn deliver(&mut self, answer: WriteAnswer) -> bool {
-        let recipient = std::mem::replace(&mut self.recipient, Recipient::Answered);
-        recipient.deliver(answer);
-        !matches!(recipient, Recipient::Answered)
+        let before = std::mem::replace(&mut self.recipient, Recipient::Answered);
+        !matches!(before, Recipient::Answered)
     }
 }
 

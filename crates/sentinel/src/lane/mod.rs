@@ -28,10 +28,11 @@ use std::time::Duration;
 
 use fairq::{Backlog, ClientKey};
 use pacing::Nanos;
+use rpc::BroadcastMethod;
 use tokio::sync::mpsc;
 
 use self::acknowledged::Acknowledged;
-pub use self::api::{Delivery, Outbox, Permit, Write, WriteAnswer, WriteBody};
+pub use self::api::{Delivery, Outbox, Write, WriteAnswer};
 use self::job::{Job, Notes, Recipient, Record};
 use self::queue::WriteQueue;
 pub use self::scarcity::Shortage;
@@ -39,7 +40,6 @@ use self::shared::Shared;
 pub use self::status::{Accounts, Explained, Status, Tally};
 pub use self::worker::{OWN_CONNECTIONS, Worker};
 use crate::config::{AsyncAck, WriteOrder};
-use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
 use crate::shared_context::SharedContext;
 use crate::upstream::{NodeEvent, Nodes};
@@ -89,7 +89,8 @@ impl Lane {
         let mut job = Job::from(Record {
             client: write.client,
             connection: write.connection,
-            body: write.body,
+            method: write.method,
+            tx: write.tx,
             notes: Notes::default(),
             arrived: now,
             deadline: now.saturating_add(self.timeout),
@@ -102,12 +103,12 @@ impl Lane {
         job.prepare(self.order);
         // While the node answers nothing the write waits for its answer, as it would at the node.
         let is_answered_now = self.async_ack == AsyncAck::Buffered
-            && job.class() == MethodClass::BroadcastAsync
+            && job.method == BroadcastMethod::Async
             && self.shared.is_answering();
-        let acknowledged = is_answered_now.then(|| job.hash()).flatten().map(|hash| {
+        let acknowledged = is_answered_now.then(|| {
             let acknowledged = Recipient::Acknowledged(Arc::clone(&self.acknowledged));
             let waiting = std::mem::replace(&mut job.recipient, acknowledged);
-            (waiting, answer::accepted(&hash))
+            (waiting, answer::accepted(&job.hash()))
         });
         let was_empty = {
             let mut queue = self.shared.lock();

@@ -9,7 +9,6 @@ use tokio::sync::Notify;
 
 use super::queue::WriteQueue;
 use super::status::Status;
-use super::writes::WriteId;
 use crate::clock::Clock;
 
 /// The queue behind its lock, and what wakes the worker.
@@ -20,8 +19,6 @@ pub(super) struct Shared {
     node: AtomicUsize,
     /// Whether the node takes writes and answers: whoever is told that a write was taken may count on it.
     is_answering: AtomicBool,
-    /// Unusual writes that the front has forwarded, by their numbers.
-    given_back: Mutex<Vec<WriteId>>,
     /// Wakes the worker.
     pub(super) wake: Notify,
     pub(super) clock: Clock,
@@ -39,7 +36,6 @@ impl Shared {
             status: Mutex::new(status),
             node: AtomicUsize::new(usize::MAX),
             is_answering: AtomicBool::new(false),
-            given_back: Mutex::default(),
             wake: Notify::new(),
             clock,
         }
@@ -49,17 +45,6 @@ impl Shared {
     /// sequence of complete operations.
     pub(super) fn lock(&self) -> MutexGuard<'_, WriteQueue> {
         self.queue.lock()
-    }
-
-    /// The front has forwarded an unusual write.
-    pub(super) fn give_back(&self, number: WriteId) {
-        self.given_back.lock().push(number);
-        self.wake.notify_one();
-    }
-
-    /// Those since the last call.
-    pub(super) fn given_back(&self) -> Vec<WriteId> {
-        std::mem::take(&mut self.given_back.lock())
     }
 
     pub(super) fn node(&self) -> Option<usize> {

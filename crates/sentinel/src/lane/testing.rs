@@ -3,7 +3,6 @@
 use pacing::Nanos;
 use rpc::BroadcastMethod;
 
-use super::api::WriteBody;
 use super::job::{Job, Notes, Recipient, Record};
 use crate::budget::Ledger;
 
@@ -12,10 +11,8 @@ pub(super) fn write(tx: Vec<u8>) -> Job {
     Job::from(Record {
         client: fairq::KeyScheme::default().key([127, 0, 0, 1].into()),
         connection: 1,
-        body: WriteBody::Tx {
-            method: BroadcastMethod::Sync,
-            tx: tx.into(),
-        },
+        method: BroadcastMethod::Sync,
+        tx: tx.into(),
         notes: Notes::default(),
         arrived: Nanos::ZERO,
         deadline: Nanos::from_secs(60),

@@ -26,8 +26,6 @@ base::named! {
         BroadcastSync => "broadcast_sync",
         /// `broadcast_tx_commit`
         BroadcastCommit => "broadcast_commit",
-        /// A broadcast in a form that only the node can judge.
-        BroadcastUnusual => "broadcast_unusual",
         /// `abci_query`, `abci_info`, `check_tx`.
         Abci => "abci",
         /// Blocks, headers, commits, their results and searches for them.
@@ -83,10 +81,7 @@ impl MethodClass {
     pub const fn is_write(self) -> bool {
         matches!(
             self,
-            Self::BroadcastAsync
-                | Self::BroadcastSync
-                | Self::BroadcastCommit
-                | Self::BroadcastUnusual
+            Self::BroadcastAsync | Self::BroadcastSync | Self::BroadcastCommit
         )
     }
 }

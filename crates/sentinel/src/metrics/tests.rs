@@ -147,7 +147,7 @@ fn names_are_those_that_were_promised() {
         ("sentinel_pauses_total{cause=\"interval\"}", 1.0),
         ("sentinel_paused_seconds_total", 1.5),
         ("sentinel_pause_gain_ratio", 0.08),
-        ("sentinel_controller_state{state=\"reconnecting\"}", 1.0),
+        ("sentinel_controller_state{state=\"paused\"}", 1.0),
         ("sentinel_controller_state{state=\"running\"}", 0.0),
         ("sentinel_committed_txs_total", 4_000.0),
         ("sentinel_committed_tx_rate", 0.0),

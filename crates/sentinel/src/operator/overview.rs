@@ -223,7 +223,7 @@ impl Keeper {
             gate: match status.state {
                 BreakState::Running => "open",
                 BreakState::Draining => "draining",
-                BreakState::Paused | BreakState::Reconnecting => "paused",
+                BreakState::Paused => "paused",
             },
             controller: status.state.name(),
             bound: Holding {

@@ -16,7 +16,7 @@ use wire::jsonrpc::{Request, RequestFault};
 use super::body::charged;
 use super::hub::{self, ALREADY, FeedEnd, FeedNews, Hub, Reader, canonical, event_head};
 use super::nodes::NodeIndex;
-use super::questions::{CallKind, Questions};
+use super::questions::Questions;
 use super::reads::Reads;
 use crate::budget::{Ledger, Reservation};
 use crate::refusal::{Reason, Refusal};
@@ -44,10 +44,8 @@ pub struct RelayMessage {
     pub text: Bytes,
     /// The id of its answer; none if the node answers without one.
     pub id: Option<KeptId>,
-    /// The method it calls; none if it is no call, or a broadcast.
+    /// The method it calls; none if it is no call.
     pub method: Option<Box<str>>,
-    /// Whether it is a broadcast.
-    pub is_write: bool,
 }
 
 /// What comes to a client's WebSocket.
@@ -239,13 +237,8 @@ impl RelayLink for ClientLink {
                 self.questions.answered(text, tag)
             }
             None => {
-                let kind = if message.is_write {
-                    CallKind::Write
-                } else {
-                    CallKind::Read
-                };
                 let call = message.text.slice_ref(call);
-                self.questions.ask(call, kind, (tag, id))
+                self.questions.ask(call, (tag, id))
             }
         }
     }

@@ -48,14 +48,6 @@ impl UpstreamError {
         Self::Setup(endpoint.to_string(), reason.to_string())
     }
 
-    /// Whether the node may have seen the request.
-    pub const fn is_ambiguous(&self) -> bool {
-        matches!(
-            self,
-            Self::Timeout(_) | Self::Broken(..) | Self::Garbage(..)
-        )
-    }
-
     /// What the client of a read is told. The endpoint's address is left out: it is the operator's
     /// business.
     pub fn refusal(&self) -> Refusal {

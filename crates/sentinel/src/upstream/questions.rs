@@ -32,15 +32,6 @@ pub(super) struct Questions {
 
 type Asking = Pin<Box<dyn Future<Output = RelayEvent> + Send>>;
 
-/// How a call goes to the node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum CallKind {
-    /// With the limits of reads.
-    Read,
-    /// A write whose turn has come: at most once.
-    Write,
-}
-
 impl Questions {
     /// None yet. What they hold is in this account of the client.
     pub(super) fn new(
@@ -67,27 +58,15 @@ impl Questions {
     ///
     /// # Errors
     /// There is no room for it.
-    pub(super) fn ask(
-        &mut self,
-        call: Bytes,
-        kind: CallKind,
-        (tag, id): (u64, KeptId),
-    ) -> Result<(), Refusal> {
+    pub(super) fn ask(&mut self, call: Bytes, (tag, id): (u64, KeptId)) -> Result<(), Refusal> {
         let held = self.ledger.reserve(call.len() + QUESTION_BYTES);
         let held = held.ok_or_else(Refusal::buffers_full)?;
         let (reads, client, node) = (self.reads.clone(), self.client, self.node);
         let room = self.ledger.nothing();
         let asking = async move {
             let _held = held;
-            let answer = match kind {
-                CallKind::Read => reads.forward(client, node, request(call)).await?,
-                CallKind::Write => reads.pass(client, node, request(call)).await?,
-            };
-            let text = collected(answer.body, room, usize::MAX).await;
-            text.and_then(json_object).map_err(|refusal| match kind {
-                CallKind::Read => refusal,
-                CallKind::Write => refusal.maybe_forwarded(),
-            })
+            let answer = reads.forward(client, node, request(call)).await?;
+            json_object(collected(answer.body, room, usize::MAX).await?)
         };
         self.push(Box::pin(async move {
             match asking.await {

@@ -1,10 +1,5 @@
-//! Writes that make the node end the connection they come over, and all that is under way on it, case 98, and writes
-//! that only the node can read, case 99.
+//! Writes that make the node end the connection they come over, and all that is under way on it: case 98.
 
-use std::io::{Read as _, Write as _};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use chain_cometbft::decode_answer;
@@ -14,7 +9,7 @@ use testkit::{FrameKind, ScriptedConnection, ScriptedServer, frame, http_answer}
 
 use crate::sdk::status;
 use crate::support::load::{committed_at_least, wait_for};
-use crate::support::websocket::{WebSocket, connect_from};
+use crate::support::websocket::WebSocket;
 use crate::support::{Node, Proxy, broadcast};
 
 /// Connections that broke, by the operator's metric.
@@ -185,77 +180,4 @@ fn case_98_what_a_gateway_finds_too_long_goes_alone_from_then_on() {
 fn case_98_a_panic_of_the_nodes_handler_is_the_answer_to_one_write() {
     let answers = answers_of(Poison::Panics, |broken| broken == 0);
     assert!(answers[4].contains("panic in handler"), "{}", answers[4]);
-}
-
-/// Each takes a connection to the node. At 2b52556 there was no bound but that of the writes under way, 512.
-#[test]
-fn case_99_unusual_writes_have_a_bound_and_a_share_of_it() {
-    const CLIENTS: [u8; 2] = [2, 3];
-    const EACH: usize = 50;
-    let held = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&held);
-    let server = ScriptedServer::start(move |connection| {
-        while let Some(request) = connection.read_request() {
-            if request.head.starts_with("GET /websocket") {
-                connection.agree_to_websocket(&request);
-                while let Some(read) = connection.read_frame() {
-                    let call: serde_json::Value = serde_json::from_slice(&read.payload).unwrap();
-                    if call["params"]["tx"].is_null() {
-                        return connection.freeze();
-                    }
-                    let id = &call["id"];
-                    connection.send_text(format!(r#"{{"jsonrpc":"2.0","id":{id},{ACCEPTED}}}"#));
-                }
-                return;
-            }
-            if contains(&request.body, b"broadcast_tx") {
-                counted.fetch_add(1, Ordering::Relaxed);
-                return connection.freeze();
-            }
-            connection.send(status(&request.body));
-        }
-    });
-    let proxy = Proxy::with(&server.http_url(), |config| {
-        config.pace.mode = PaceMode::Off;
-    });
-    let unusual =
-        br#"{"jsonrpc":"2.0","id":1,"more":1,"method":"broadcast_tx_sync","params":{"tx":"YQ=="}}"#;
-    let refused = AtomicUsize::new(0);
-    thread::scope(|scope| {
-        for client in CLIENTS {
-            for _ in 0..EACH {
-                let mut stream = connect_from([127, 0, 0, client].into(), proxy.address);
-                let refused = &refused;
-                scope.spawn(move || {
-                    let head = format!(
-                        "POST / HTTP/1.1\r\nHost: node.test\r\nContent-Length: {}\r\n\r\n",
-                        unusual.len()
-                    );
-                    stream
-                        .write_all(&[head.as_bytes(), unusual].concat())
-                        .unwrap();
-                    let mut answer = [0; 4_096];
-                    let read = stream.read(&mut answer).unwrap_or(0);
-                    refused.fetch_add(
-                        usize::from(contains(&answer[..read], b"unusual form")),
-                        Ordering::Relaxed,
-                    );
-                });
-            }
-        }
-        // A client holds at most half of what is left: 22 alone; two that take turns 16 each.
-        let all = CLIENTS.len() * EACH;
-        wait_for("the bound", || {
-            held.load(Ordering::Relaxed) + refused.load(Ordering::Relaxed) == all
-        });
-        assert!(
-            (32..=38).contains(&held.load(Ordering::Relaxed)),
-            "{held:?}"
-        );
-        // What has the usual form goes on.
-        let next = broadcast(2, BroadcastMethod::Sync, b"a=1");
-        let answer = proxy.http().post("/", &next).unwrap().text();
-        assert!(answer.contains(r#""code":0"#), "{answer}");
-        drop(server);
-    });
 }

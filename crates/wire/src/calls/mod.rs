@@ -2,9 +2,8 @@
 //! for something else.
 //!
 //! [`classify`] reads the body of a POST to `/`, [`classify_message`] a WebSocket message and
-//! [`classify_uri`] a request target. The plain forms of a broadcast are decoded here, in one pass;
-//! every other form that the node would execute as a broadcast is a [`Call::Write`] without its
-//! transaction, whose bytes go to the node as they came.
+//! [`classify_uri`] a request target. The plain form of a broadcast is decoded in one pass, every other by the rules of
+//! the node. One whose parameters the node refuses executes nothing: it is a read, for the node's words.
 
 #[cfg(test)]
 mod reference;
@@ -16,8 +15,9 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 pub use self::subscriptions::SubscriptionCall;
+use self::subscriptions::arguments;
 pub use self::uri::{UriRoute, UriTarget, classify_uri};
-use crate::json::{self, Bracket, Scanner};
+use crate::json::{self, Bracket, Kind, Scanner};
 use crate::jsonrpc::{BroadcastMethod, PlainBroadcast, Request, RequestFault, RequestId};
 
 /// Bounds on what is taken apart.
@@ -73,7 +73,7 @@ pub enum Call<'a> {
         id: RequestId<'a>,
         /// How it is broadcast.
         method: BroadcastMethod,
-        /// The transaction, decoded, of a plain form; none in another form, for the node to judge.
+        /// The transaction, decoded; none in a form that is not read here, a list of numbers.
         tx: Option<Bytes>,
     },
     /// Any other method, known or not, to be forwarded as it came.
@@ -210,14 +210,34 @@ fn write_at(text: &[u8]) -> Option<(Call<'_>, usize)> {
 }
 
 fn call_of(request: Request<'_>) -> Call<'_> {
-    let Request { id, method, .. } = request;
+    let Request { id, method, params } = request;
     match (id, BroadcastMethod::of(method.as_bytes())) {
         (None, _) => Call::Notification,
-        (Some(id), Some(method)) => Call::Write {
-            id,
-            method,
-            tx: None,
+        (Some(id), Some(broadcast)) => match params.and_then(transaction) {
+            Some(tx) => Call::Write {
+                id,
+                method: broadcast,
+                tx,
+            },
+            None => Call::Read { id, method },
         },
         (Some(id), None) => Call::Read { id, method },
+    }
+}
+
+/// The transaction among parameters, none in a form that is not read here; nothing if the node refuses them. It is empty
+/// if it is not among them. Go's base64 overlooks line ends, and bits behind the last byte.
+fn transaction(params: &[u8]) -> Option<Option<Bytes>> {
+    let tx = arguments(params, &["tx"]).ok()?.unwrap_or(b"null");
+    match Kind::of(tx) {
+        Kind::Null => Some(Some(Bytes::new())),
+        Kind::Array => Some(None),
+        Kind::String => {
+            let text = json::unquote(tx).replace(['\r', '\n'], "");
+            let is_whole = text.len().is_multiple_of(4) && !text.contains([' ', '\t', '\x0c']);
+            let tx = base64_simd::forgiving_decode_to_vec(text.as_bytes()).ok();
+            tx.filter(|_| is_whole).map(|tx| Some(tx.into()))
+        }
+        Kind::Object | Kind::Number | Kind::Bool => None,
     }
 }

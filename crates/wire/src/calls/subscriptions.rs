@@ -51,7 +51,7 @@ fn query_of(params: Option<&[u8]>) -> Result<String, String> {
 
 /// The last argument of a function with these parameters, if it is given. Names of parameters count as
 /// they are written, and of repeated ones the last.
-fn arguments<'a>(params: &'a [u8], names: &[&str]) -> Result<Option<&'a [u8]>, String> {
+pub(super) fn arguments<'a>(params: &'a [u8], names: &[&str]) -> Result<Option<&'a [u8]>, String> {
     match Kind::of(params) {
         Kind::Object | Kind::Null => {
             let named = json::members(params).filter(|(name, _)| names.contains(&&**name));

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use crate::encoding::decode_hex;
+use crate::json;
 use crate::jsonrpc::BroadcastMethod;
 use crate::query::{Plus, pairs, unescape};
 use bytes::Bytes;
@@ -30,8 +31,7 @@ pub enum UriRoute {
     Write {
         /// How it is broadcast.
         method: BroadcastMethod,
-        /// The transaction, decoded, of a plain form; none in another form, for the node to judge:
-        /// it may be in the body.
+        /// The transaction, decoded; none where it is not in the query, or in a form that is not read here.
         tx: Option<Bytes>,
     },
     /// The way to a WebSocket, if the request is a handshake.
@@ -47,16 +47,15 @@ pub fn classify_uri(target: &[u8]) -> UriTarget<'_> {
         Some(at) => (&target[..at], &target[at + 1..]),
         None => (target, &[][..]),
     };
-    let is_path = path.first() == Some(&b'/');
-    let path = if is_path { path } else { path_of_url(path) };
+    let path = match path.first() {
+        Some(b'/') => path,
+        _ => path_of_url(path),
+    };
     let decoded = decode_path(path);
     let (start, is_v1) = start_of_method(&decoded);
     let method = behind(decoded, start);
     let kind = match BroadcastMethod::of(method.as_bytes()) {
-        Some(method) => UriRoute::Write {
-            method,
-            tx: tx_of(query).filter(|_| is_path),
-        },
+        Some(method) => tx_of(query).map_or(UriRoute::Read, |tx| UriRoute::Write { method, tx }),
         None if method.is_empty() => UriRoute::Root,
         None if method == "websocket" => UriRoute::WebSocket,
         None => in_doubt(&method),
@@ -121,22 +120,24 @@ fn in_doubt(method: &str) -> UriRoute {
         })
 }
 
-/// The transaction in a query, if it is in one of the two plain forms: `tx="text"` or `tx=0xHEX`.
-fn tx_of(query: &[u8]) -> Option<Bytes> {
+/// The transaction in a query: `tx="text"`, a JSON string, or `tx=0xHEX`; none in a form that is not read here, and
+/// nothing if the node refuses it (`nonJSONStringToArg` and `jsonStringToArg`).
+fn tx_of(query: &[u8]) -> Option<Option<Bytes>> {
     // Of several pairs with that key Go looks up the first; an empty value makes the node look into
     // the body.
-    let (_, value) = pairs(query).find(|(key, _)| key.as_ref() == b"tx")?;
-    if let [b'0', b'x' | b'X', digits @ ..] = value.as_ref() {
-        return decode_hex(digits).ok().map(Bytes::from);
-    }
-    let [b'"', inner @ .., b'"'] = value.as_ref() else {
-        return None;
+    let value = pairs(query).find(|(key, _)| key.as_ref() == b"tx");
+    let value = value.map(|(_, value)| value).unwrap_or_default();
+    let text = match (std::str::from_utf8(&value), value.first()) {
+        (Ok(text), Some(b'"')) => text,
+        (_, Some(b'0')) if matches!(value.get(1), Some(b'x' | b'X')) => {
+            return decode_hex(&value[2..]).ok().map(|tx| Some(tx.into()));
+        }
+        // JSON that may be a list of numbers, null, or a string with replaced letters.
+        (_, None | Some(b'[' | b'n' | b'"' | b' ' | b'\t' | b'\r' | b'\n')) => return Some(None),
+        _ => return None,
     };
-    let is_plain = inner
-        .iter()
-        .all(|byte| !matches!(byte, b'"' | b'\\' | 0..=0x1f))
-        && std::str::from_utf8(inner).is_ok();
-    is_plain.then(|| Bytes::copy_from_slice(inner))
+    let is_whole = json::check(text.as_bytes()).is_ok_and(|checked| checked.len() == text.len());
+    is_whole.then(|| Some(json::unquote(text.as_bytes()).into_owned().into()))
 }
 
 #[cfg(test)]

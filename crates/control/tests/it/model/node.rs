@@ -188,6 +188,8 @@ pub(crate) struct Node {
     reads: f64,
     read_now: usize,
     pub(crate) refused: u64,
+    /// Transactions that were in its mempool when it was started again.
+    pub(crate) lost: usize,
     pub(crate) halted: bool,
     /// It does nothing, like a stopped process.
     pub(crate) is_frozen: bool,
@@ -226,6 +228,7 @@ impl Node {
             reads: 0.0,
             read_now: 0,
             refused: 0,
+            lost: 0,
             halted: false,
             is_frozen: false,
             catching_up: false,
@@ -429,6 +432,13 @@ impl Node {
 
     pub(crate) fn depth(&self) -> usize {
         self.mempool.len()
+    }
+
+    /// As a restarted process does.
+    pub(crate) fn lose_mempool(&mut self) {
+        self.lost += self.mempool.len();
+        self.mempool.clear();
+        (self.bytes, self.reaped) = (0, 0);
     }
 
     /// Bytes committed of a source.

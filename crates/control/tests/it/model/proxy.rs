@@ -46,6 +46,8 @@ pub(crate) struct Proxy {
     again: VecDeque<Request>,
     pub(crate) under_way: usize,
     seen: usize,
+    /// What the node has lost, as far as it was noticed.
+    lost: usize,
     pub(crate) sent: u64,
     pub(crate) refused: u64,
     pub(crate) polite: Polite,
@@ -107,6 +109,7 @@ impl Proxy {
             again: VecDeque::new(),
             under_way: 0,
             seen: 0,
+            lost: 0,
             sent: 0,
             refused: 0,
             polite: Polite::default(),
@@ -220,6 +223,16 @@ impl Proxy {
     }
 
     fn look(&mut self, now: Nanos, node: &Node) {
+        if std::mem::replace(&mut self.lost, node.lost) != node.lost {
+            // The lane offers again what was accepted: it is own once more when it is sent. Here it is gone.
+            let lost = self.own.txs.saturating_sub(self.under_way as u64);
+            let mean = self.own.bytes / self.own.txs.max(1);
+            self.own = self.own.less(Load {
+                txs: lost,
+                bytes: lost * mean,
+                gas: lost,
+            });
+        }
         while let Some(made) = node.blocks.get(self.seen)
             && made.at.saturating_add(READ) <= now
         {

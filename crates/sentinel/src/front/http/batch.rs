@@ -15,7 +15,7 @@ use crate::budget::Reservation;
 use crate::front::backend::Backend;
 use crate::front::queue::WRITE_OVERHEAD;
 use crate::front::socket::{Ended, Stream};
-use crate::lane::{WriteAnswer, WriteBody};
+use crate::lane::WriteAnswer;
 use crate::metrics::{MethodClass, OutcomeLabel};
 use crate::refusal::Refusal;
 use crate::respond::{self, Asked};
@@ -111,8 +111,7 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
         for (tag, (call, method, tx)) in (0..).zip(writes) {
             let room = Room::Part(tx.len() + WRITE_OVERHEAD);
             if refused.is_none() {
-                let body = WriteBody::Tx { method, tx };
-                refused = self.exchange.submit(tag, body, &room).err();
+                refused = self.exchange.submit(tag, (method, tx), &room).err();
             }
             let end = refused.clone().map(WriteAnswer::Refused);
             ends.push((call, end.is_none(), end));
@@ -139,8 +138,7 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
                     self.exchange.count(&call, outcome);
                     self.refuse(&call, &refusal);
                 }
-                // A write in plain form is given no permit.
-                Some(WriteAnswer::Permit(_)) | None => {}
+                None => {}
             }
         }
         Ok(())
@@ -153,14 +151,15 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
             calls: 1,
             ..self.request.clone()
         };
-        let refusal = match self.exchange.forward_call(&call, request).await? {
-            Ok((_permit, answer)) => match self.collect(answer).await? {
+        let refusal = match self.exchange.forward(&call, request).await? {
+            Ok(answer) => match self.collect(answer).await? {
                 Ok(answer) => {
                     self.exchange.count(&call, OutcomeLabel::Forwarded);
                     return Ok(self.answers.add(answer));
                 }
                 Err(refusal) => {
-                    self.exchange.count(&call, call.outcome(refusal.reason));
+                    let outcome = OutcomeLabel::of_read(refusal.reason);
+                    self.exchange.count(&call, outcome);
                     refusal
                 }
             },

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fairq::ClientKey;
+use rpc::BroadcastMethod;
 use tokio::time::Instant;
 use wire::http::Head;
 
@@ -22,8 +23,8 @@ use crate::front::overhead::Overhead;
 use crate::front::queue::Queue;
 use crate::front::socket::{Ended, Socket, Stream};
 use crate::identity::{FORWARDED_FOR, Identity, Peer};
-use crate::lane::{Delivery, WriteBody};
-use crate::metrics::{MethodClass, Metrics, OutcomeLabel};
+use crate::lane::Delivery;
+use crate::metrics::{Metrics, OutcomeLabel};
 use crate::refusal::Refusal;
 use crate::respond::{Asked, HttpAnswer};
 use crate::upstream::{ReadAnswer, ReadRequest};
@@ -184,9 +185,14 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     ///
     /// # Errors
     /// Why it was not taken.
-    pub(super) fn submit(&mut self, tag: u64, body: WriteBody, room: &Room) -> Result<(), Refusal> {
+    pub(super) fn submit(
+        &mut self,
+        tag: u64,
+        write: (BroadcastMethod, Bytes),
+        room: &Room,
+    ) -> Result<(), Refusal> {
         let room = self.reserve(room)?;
-        self.queue.submit(self.client, tag, body, room)?;
+        self.queue.submit(self.client, tag, write, room)?;
         self.work = 0;
         Ok(())
     }
@@ -198,26 +204,24 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         self.socket.unless_gone(answers).await
     }
 
-    /// Forwards a read, or a write whose turn has come, unless the client hangs up before its answer
-    /// begins.
+    /// Forwards a read, unless the client hangs up before its answer begins. A refusal is counted, and so is a client
+    /// that hangs up.
     pub(super) async fn forward(
         &mut self,
-        class: MethodClass,
+        call: &CallInfo,
         request: ReadRequest,
     ) -> Result<Result<ReadAnswer<B::Body>, Refusal>, Ended> {
-        let (backend, client) = (self.front.backend.clone(), self.client);
-        let forwarding = async {
-            match class.is_write() {
-                true => backend.pass(client, request).await,
-                false => backend.forward(client, request).await,
+        let forwarding = self.front.backend.forward(self.client, request);
+        let forwarded = self.socket.unless_gone(forwarding).await;
+        match &forwarded {
+            Ok(Ok(answer)) => {
+                self.work = 0;
+                self.front.metrics.upstream_request(call.class, answer.took);
             }
-        };
-        let answer = self.socket.unless_gone(forwarding).await?;
-        if let Ok(answer) = &answer {
-            self.work = 0;
-            self.front.metrics.upstream_request(class, answer.took);
+            Ok(Err(refusal)) => self.count(call, OutcomeLabel::of_read(refusal.reason)),
+            Err(_) => self.count(call, OutcomeLabel::Cancelled),
         }
-        Ok(answer)
+        forwarded
     }
 
     /// Writes an answer behind those that are still to be sent.

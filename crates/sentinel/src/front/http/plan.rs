@@ -89,9 +89,8 @@ impl<B: Backend> Parts<'_, B> {
             UriRoute::Root if !self.body.is_empty() => self.by_body(),
             UriRoute::Root => self.read(CallInfo::uri(MethodClass::Other), None),
             UriRoute::Write { method, tx } => {
-                let tx = tx.filter(|_| self.is_plain(b"GET"));
-                let call = CallInfo::uri(class_of(method, tx.as_ref()));
-                self.by_write(call, method, tx)
+                let call = CallInfo::uri(MethodClass::of_broadcast(method));
+                self.by_write(call, method, tx.filter(|_| self.is_plain(b"GET")))
             }
             UriRoute::WebSocket => other(self.by_handshake()),
             UriRoute::Read => {
@@ -127,9 +126,8 @@ impl<B: Backend> Parts<'_, B> {
     fn by_call(&self, call: Call<'_>) -> Plan {
         match call {
             Call::Write { id, method, tx } => {
-                let tx = tx.filter(|_| self.is_plain(b"POST"));
-                let call = CallInfo::post(class_of(method, tx.as_ref()), Some(&id));
-                self.by_write(call, method, tx)
+                let call = CallInfo::post(MethodClass::of_broadcast(method), Some(&id));
+                self.by_write(call, method, tx.filter(|_| self.is_plain(b"POST")))
             }
             Call::Read { id, method } => {
                 let call = CallInfo::post(MethodClass::of(&method), Some(&id));
@@ -143,10 +141,7 @@ impl<B: Backend> Parts<'_, B> {
         match (self.front.backend.check_method(method.name()), tx) {
             (Err(refusal), _) => other(Other::Refuse(call, refusal)),
             (Ok(()), Some(tx)) => Plan::Broadcast(Broadcast { call, method, tx }),
-            (Ok(()), None) => {
-                let request = self.request(Bytes::copy_from_slice(self.body), None, 1);
-                other(Other::Forward(Forward { call, request }))
-            }
+            (Ok(()), None) => other(Other::Refuse(call, Refusal::unreadable())),
         }
     }
 
@@ -157,8 +152,8 @@ impl<B: Backend> Parts<'_, B> {
         let body = Bytes::copy_from_slice(self.body);
         let elements = elements.into_iter().map(|element| {
             let (id, method, class) = match &element.call {
-                Call::Write { id, method, tx } => {
-                    (id, method.name(), class_of(*method, tx.as_ref()))
+                Call::Write { id, method, .. } => {
+                    (id, method.name(), MethodClass::of_broadcast(*method))
                 }
                 Call::Read { id, method } => (id, method.as_ref(), MethodClass::of(method)),
                 Call::Notification => return Element::Notification,
@@ -175,6 +170,10 @@ impl<B: Backend> Parts<'_, B> {
                         ..
                     },
                 ) => Element::Write { call, method, tx },
+                (Ok(()), Call::Write { tx: None, .. }) => {
+                    let refusal = Refusal::unreadable();
+                    Element::Refused { call, refusal }
+                }
                 (Ok(()), _) => Element::Forward { call, raw },
             }
         });
@@ -228,14 +227,6 @@ impl<B: Backend> Parts<'_, B> {
             method,
             calls,
         }
-    }
-}
-
-/// How a broadcast is counted; without its transaction it has an unusual form.
-const fn class_of(method: BroadcastMethod, tx: Option<&Bytes>) -> MethodClass {
-    match tx {
-        Some(_) => MethodClass::of_broadcast(method),
-        None => MethodClass::BroadcastUnusual,
     }
 }
 

@@ -11,64 +11,36 @@ use super::work::{CallInfo, Forward, Next, held_bytes};
 use crate::budget::Piece;
 use crate::front::backend::Backend;
 use crate::front::socket::{Backlog, Ended, Stream};
-use crate::lane::Permit;
 use crate::metrics::OutcomeLabel;
-use crate::refusal::Refusal;
 use crate::respond::Asked;
-use crate::upstream::{Pieces as _, ReadAnswer, ReadRequest};
+use crate::upstream::{Pieces as _, ReadAnswer};
 use tokio::time::Instant;
 
 impl<B: Backend, IO: Stream> Exchange<B, IO> {
     /// Serves a request that the node answers.
     pub(super) async fn pass(&mut self, forward: Forward, asked: Asked) -> Result<Next, Ended> {
         let Forward { call, request } = forward;
-        // The room of a write is that of its place in the queue.
-        let room = (!call.class.is_write()).then(|| Room::Request(held_bytes(&request)));
-        let _held = match room.map(|room| self.reserve(&room)).transpose() {
+        let _held = match self.reserve(&Room::Request(held_bytes(&request))) {
             Ok(held) => held,
             Err(refusal) => return Ok(self.reject(&call, &refusal, asked)),
         };
-        match self.forward_call(&call, request).await? {
-            Ok((permit, answer)) => {
+        match self.forward(&call, request).await? {
+            Ok(answer) => {
                 self.count(&call, OutcomeLabel::Forwarded);
-                self.stream(&call, answer, asked, permit).await
+                self.stream(&call, answer, asked).await
             }
             Err(refusal) => Ok(self.refuse(&call, &refusal, asked)),
         }
     }
 
-    /// Forwards a call: a write when its turn has come, which its permit tells the end of. A refusal is counted, and so
-    /// is a client that hangs up.
-    pub(super) async fn forward_call(
-        &mut self,
-        call: &CallInfo,
-        request: ReadRequest,
-    ) -> Result<Result<(Option<Permit>, ReadAnswer<B::Body>), Refusal>, Ended> {
-        let mut permit = None;
-        if call.class.is_write() {
-            permit = match self.permit(call, &request).await? {
-                Ok(permit) => Some(permit),
-                Err(refusal) => return Ok(Err(refusal)),
-            };
-        }
-        let forwarded = self.forward(call.class, request).await;
-        match &forwarded {
-            Ok(Ok(_)) => {}
-            Ok(Err(refusal)) => self.count(call, call.outcome(refusal.reason)),
-            Err(_) => self.count(call, OutcomeLabel::Cancelled),
-        }
-        Ok(forwarded?.map(|answer| (permit, answer)))
-    }
-
     /// Passes an answer on. What the node has is taken as the client takes it and as far as the account
     /// allows, so that the answer of a slow client is soon complete here, and gives its place in the lane
-    /// (or its `permit`) back. What its account has no room for keeps its place only while nobody else needs one.
+    /// back. What its account has no room for keeps its place only while nobody else needs one.
     pub(super) async fn stream(
         &mut self,
         call: &CallInfo,
         mut answer: ReadAnswer<B::Body>,
         mut asked: Asked,
-        permit: Option<Permit>,
     ) -> Result<Next, Ended> {
         let length = body_length(&answer, asked);
         asked.keep_alive &= length != BodyLength::UntilClose;
@@ -88,12 +60,12 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
             push(self.socket().output.tail(), &piece, is_chunked);
             // Half an answer cannot be taken back: the connection ends, and the client sees that.
             if !self.pass_on(&mut answer.body, is_chunked).await? {
-                drop((answer.body, permit));
+                drop(answer.body);
                 self.flush().await?;
                 return Err(Ended::Closed);
             }
         }
-        drop((answer.body, permit));
+        drop(answer.body);
         if is_chunked {
             self.socket().output.tail().extend_from_slice(LAST_CHUNK);
         }

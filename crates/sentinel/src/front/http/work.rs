@@ -5,8 +5,8 @@ use hyper::header::{HeaderName, HeaderValue};
 use rpc::BroadcastMethod;
 
 use crate::budget::Held;
-use crate::metrics::{MethodClass, OutcomeLabel, Transport};
-use crate::refusal::{Reason, Refusal};
+use crate::metrics::{MethodClass, Transport};
+use crate::refusal::Refusal;
 use crate::respond::{Form, KeptId};
 use crate::upstream::ReadRequest;
 use wire::jsonrpc::RequestId;
@@ -35,7 +35,7 @@ pub(super) enum Other {
     Refuse(CallInfo, Refusal),
     /// Nothing but notifications: the node does nothing and answers nothing.
     Notifications,
-    /// To be forwarded: a write that only the node can answer when its turn has come, anything else at once.
+    /// To be forwarded.
     Forward(Forward),
     /// Several calls, writes among them.
     Batch(Batch),
@@ -45,7 +45,7 @@ pub(super) enum Other {
     NotUpgraded(HandshakeError),
 }
 
-/// A request that goes to the node as it came.
+/// A read that goes to the node as it came.
 pub(super) struct Forward {
     pub(super) call: CallInfo,
     pub(super) request: ReadRequest,
@@ -100,11 +100,7 @@ impl Element {
 
     /// Whether the node may have it in a batch with others.
     pub(super) const fn is_read(&self) -> bool {
-        match self {
-            Self::Forward { call, .. } => !call.class.is_write(),
-            Self::Notification => true,
-            Self::Write { .. } | Self::Refused { .. } => false,
-        }
+        matches!(self, Self::Forward { .. } | Self::Notification)
     }
 }
 
@@ -132,14 +128,6 @@ impl CallInfo {
             transport: Transport::Uri,
             class,
             id: Some(RequestId::NONE.as_str().into()),
-        }
-    }
-
-    /// Its end when it was forwarded and refused for this reason. Of a write the node may have seen it.
-    pub(super) const fn outcome(&self, reason: Reason) -> OutcomeLabel {
-        match self.class.is_write() {
-            true => OutcomeLabel::Lost,
-            false => OutcomeLabel::of_read(reason),
         }
     }
 

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 pub(super) use self::bench::{Bench, Client};
 use super::backend::Backend;
-use crate::lane::{Delivery, Permit, Write, WriteAnswer, WriteBody};
+use crate::lane::{Delivery, Write, WriteAnswer};
 use crate::refusal::{Reason, Refusal};
 use crate::respond::KeptId;
 use crate::upstream::{Pieces, ReadAnswer, ReadRequest, RelayEvent, RelayLink, RelayMessage};
@@ -35,9 +35,11 @@ struct Inner {
 pub(super) struct State {
     /// Whether writes stay in the queue instead of being answered at once.
     pub(super) hold: bool,
+    /// Whether reads wait as well.
+    pub(super) hold_reads: bool,
     /// Writes in the queue.
     pub(super) queue: Vec<Write>,
-    /// Transactions that came, and `?` for unusual writes.
+    /// Transactions that came.
     pub(super) txs: Vec<String>,
     /// Room in the queue; none for any number.
     pub(super) room: Option<usize>,
@@ -49,8 +51,6 @@ pub(super) struct State {
     pub(super) answers: VecDeque<Result<ReadAnswer<Body>, Refusal>>,
     /// Connections that hung up with writes under way.
     pub(super) disconnected: Vec<u64>,
-    /// Permits that are held.
-    pub(super) permits: usize,
     /// What relays were given.
     pub(super) relayed: Vec<String>,
     /// What relays give out, beside echoes.
@@ -74,25 +74,17 @@ impl Fake {
     pub(super) fn release(&self) {
         let queue = std::mem::take(&mut self.state().queue);
         for write in queue.into_iter().rev() {
-            self.answer(&write);
+            answer(&write);
         }
         self.0.room.notify_waiters();
     }
+}
 
-    fn answer(&self, write: &Write) {
-        let answer = match &write.body {
-            WriteBody::Tx { tx, .. } => WriteAnswer::Member(member(&String::from_utf8_lossy(tx))),
-            WriteBody::Unusual => {
-                self.state().permits += 1;
-                let fake = self.clone();
-                WriteAnswer::Permit(Permit::new(move || fake.state().permits -= 1))
-            }
-        };
-        write.outbox.deliver(Delivery {
-            tag: write.tag,
-            answer,
-        });
-    }
+fn answer(write: &Write) {
+    write.outbox.deliver(Delivery {
+        tag: write.tag,
+        answer: WriteAnswer::Member(member(&String::from_utf8_lossy(&write.tx))),
+    });
 }
 
 /// A handshake for a WebSocket.
@@ -137,16 +129,13 @@ impl Backend for Fake {
             return Err(refusal.clone());
         }
         state.clients.push(write.client.to_string());
-        state.txs.push(match &write.body {
-            WriteBody::Tx { tx, .. } => String::from_utf8_lossy(tx).into_owned(),
-            WriteBody::Unusual => "?".to_owned(),
-        });
+        let tx = String::from_utf8_lossy(&write.tx);
+        state.txs.push(tx.into_owned());
         if state.hold {
             state.queue.push(write);
             return Ok(());
         }
-        drop(state);
-        self.answer(&write);
+        answer(&write);
         Ok(())
     }
 
@@ -195,25 +184,23 @@ impl Backend for Fake {
         if let Some(method) = &request.method {
             self.check_method(method)?;
         }
+        let released = self.0.room.notified();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let mut state = self.state();
-        state.clients.push(client.to_string());
-        state.forwarded.push((
-            request.http_method.to_string(),
-            text(&request.target),
-            text(&request.body),
-        ));
+        let waits = {
+            let mut state = self.state();
+            state.clients.push(client.to_string());
+            state.forwarded.push((
+                request.http_method.to_string(),
+                text(&request.target),
+                text(&request.body),
+            ));
+            state.hold_reads
+        };
+        if waits {
+            released.await;
+        }
         let echo = ReadAnswer::whole(200, &format!(r#"{{"echo":{}}}"#, request.body.len()));
-        state.answers.pop_front().unwrap_or(Ok(echo))
-    }
-
-    async fn pass(
-        &self,
-        client: ClientKey,
-        request: ReadRequest,
-    ) -> Result<ReadAnswer<Body>, Refusal> {
-        assert_eq!(self.state().permits, 1, "a write passes with a permit");
-        self.forward(client, request).await
+        self.state().answers.pop_front().unwrap_or(Ok(echo))
     }
 
     fn relay(&self, _client: ClientKey) -> Echo {

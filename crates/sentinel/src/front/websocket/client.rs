@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use fairq::ClientKey;
+use rpc::BroadcastMethod;
 use slab::Slab;
 use wire::ws::write_text_head;
 
@@ -14,7 +15,7 @@ use crate::front::Shared;
 use crate::front::backend::Backend;
 use crate::front::queue::{Queue, WRITE_OVERHEAD};
 use crate::front::socket::{Socket, Stream};
-use crate::lane::{Delivery, Permit, WriteAnswer, WriteBody};
+use crate::lane::{Delivery, WriteAnswer};
 use crate::metrics::{MethodClass, OutcomeLabel, Transport};
 use crate::refusal::Refusal;
 use crate::respond::KeptId;
@@ -40,26 +41,25 @@ pub(super) struct Client<B: Backend, IO> {
 #[derive(Debug)]
 pub(super) struct PendingCall {
     pub(super) id: KeptId,
-    pub(super) class: MethodClass,
+    pub(super) method: BroadcastMethod,
+}
+
+impl PendingCall {
+    /// How it is counted.
+    pub(super) const fn class(&self) -> MethodClass {
+        MethodClass::of_broadcast(self.method)
+    }
 }
 
 /// A write that is to go into the lane, and what it may hold there.
 pub(super) struct HeldWrite {
     pub(super) call: PendingCall,
-    body: WriteBody,
+    tx: Bytes,
     room: Reservation,
 }
 
 /// Places for pending writes that are kept when nothing is under way.
 const KEPT_PLACES: usize = 64;
-
-/// What came of the turn that an unusual write waited for.
-pub(super) enum WriteTurn {
-    /// It may go to the node.
-    Granted(Permit, KeptId),
-    /// It was refused.
-    Refused,
-}
 
 impl<B: Backend, IO: Stream> Client<B, IO> {
     pub(super) fn new(
@@ -138,24 +138,21 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     }
 
     /// A write that is kept until the lane takes it.
-    pub(super) fn hold(&mut self, call: PendingCall, body: WriteBody) -> Option<HeldWrite> {
-        let bytes = match &body {
-            WriteBody::Tx { tx, .. } => tx.len(),
-            WriteBody::Unusual => 0,
-        };
-        let room = self.reserve(call.class, Some(&call.id), bytes)?;
-        Some(HeldWrite { call, body, room })
+    pub(super) fn hold(&mut self, call: PendingCall, tx: Bytes) -> Option<HeldWrite> {
+        let room = self.reserve(call.class(), Some(&call.id), tx.len())?;
+        Some(HeldWrite { call, tx, room })
     }
 
     /// Puts a write into the lane; false if it was refused, which is answered.
     pub(super) fn submit(&mut self, write: HeldWrite) -> bool {
-        let HeldWrite { call, body, room } = write;
+        let HeldWrite { call, tx, room } = write;
+        let write = (call.method, tx);
         let tag = self.pending.insert(call) as u64;
-        let submitted = self.queue.submit(self.key, tag, body, room);
+        let submitted = self.queue.submit(self.key, tag, write, room);
         if let Err(refusal) = &submitted
-            && let Some(PendingCall { id, class }) = self.take_pending(tag)
+            && let Some(call) = self.take_pending(tag)
         {
-            self.reject(class, Some(&id), refusal);
+            self.reject(call.class(), Some(&call.id), refusal);
         }
         submitted.is_ok()
     }
@@ -170,21 +167,20 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
         self.queue.poll_answers(context)
     }
 
-    /// Writes the answer to a write, or gives back what came of a turn.
-    pub(super) fn deliver(&mut self, delivery: Delivery) -> Option<WriteTurn> {
-        let PendingCall { id, class } = self.take_pending(delivery.tag)?;
+    /// Writes the answer to a write.
+    pub(super) fn deliver(&mut self, delivery: Delivery) {
+        let Some(call) = self.take_pending(delivery.tag) else {
+            return;
+        };
         match delivery.answer {
             WriteAnswer::Member(member) => {
-                write_ws_answer(self.out(), Some(id.as_str()), &member);
-                self.count(class, OutcomeLabel::Forwarded);
-                None
+                write_ws_answer(self.out(), Some(call.id.as_str()), &member);
+                self.count(call.class(), OutcomeLabel::Forwarded);
             }
             WriteAnswer::Refused(refusal) => {
-                self.refuse(Some(&id), &refusal);
-                self.count(class, OutcomeLabel::of_write(refusal.reason));
-                (class == MethodClass::BroadcastUnusual).then_some(WriteTurn::Refused)
+                self.refuse(Some(&call.id), &refusal);
+                self.count(call.class(), OutcomeLabel::of_write(refusal.reason));
             }
-            WriteAnswer::Permit(permit) => Some(WriteTurn::Granted(permit, id)),
         }
     }
 
@@ -227,12 +223,12 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
         }
     }
 
-    /// A message with this tag was answered: what it asked for.
-    pub(super) fn answered(&mut self, tag: u64, outcome: OutcomeLabel) -> MethodClass {
+    /// A message with this tag was answered.
+    pub(super) fn answered(&mut self, tag: u64, outcome: OutcomeLabel) {
         self.unanswered = self.unanswered.saturating_sub(1);
-        let class = class_of(tag);
-        self.count(class, outcome);
-        class
+        let place = usize::try_from(tag).ok();
+        let class = place.and_then(|place| MethodClass::ALL.get(place).copied());
+        self.count(class.unwrap_or(MethodClass::Other), outcome);
     }
 
     /// Answers a call with a refusal.
@@ -251,24 +247,5 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     pub(super) fn count(&self, class: MethodClass, outcome: OutcomeLabel) {
         let metrics = &self.front.metrics;
         metrics.request(Transport::Ws, class, outcome);
-    }
-}
-
-fn class_of(tag: u64) -> MethodClass {
-    let place = usize::try_from(tag).ok();
-    let class = place.and_then(|place| MethodClass::ALL.get(place).copied());
-    class.unwrap_or(MethodClass::Other)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tag_tells_the_class() {
-        for class in MethodClass::ALL {
-            assert_eq!(class_of(class as u64), class);
-        }
-        assert_eq!(class_of(u64::MAX), MethodClass::Other);
     }
 }

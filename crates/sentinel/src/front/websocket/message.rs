@@ -39,17 +39,11 @@ pub(super) enum Act {
     Nothing,
     /// Nothing yet: a part of a message.
     Part,
-    /// To be put into the write lane.
+    /// To be put into the write lane, unless its transaction cannot be read.
     Write {
         id: KeptId,
         method: BroadcastMethod,
-        tx: Bytes,
-    },
-    /// To be sent to the node when its turn as a write has come.
-    Unusual {
-        id: KeptId,
-        method: BroadcastMethod,
-        text: Bytes,
+        tx: Option<Bytes>,
     },
     /// To be sent to the node.
     Ask(Question),
@@ -161,21 +155,13 @@ fn act_on_message(text: &[u8], limits: &JsonLimits) -> Act {
                 text: Bytes::copy_from_slice(text),
                 id,
                 method,
-                is_write: false,
             },
         })
     };
     match classify_message(text, limits) {
         Ok(Classified::One(Call::Write { id, method, tx })) => {
             let id = KeptId::from(id.as_str());
-            match tx {
-                Some(tx) => Act::Write { id, method, tx },
-                None => Act::Unusual {
-                    id,
-                    method,
-                    text: Bytes::copy_from_slice(text),
-                },
-            }
+            Act::Write { id, method, tx }
         }
         Ok(Classified::One(Call::Read { id, method })) => {
             let class = MethodClass::of(&method);

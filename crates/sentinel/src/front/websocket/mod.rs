@@ -31,8 +31,8 @@ use super::backend::Backend;
 use super::queue::Queue;
 use super::socket::{Backlog, Ended, Socket, Stream};
 use crate::budget::{Held, Piece, work_of};
-use crate::lane::WriteBody;
 use crate::metrics::{MethodClass, Metrics, OutcomeLabel};
+use crate::refusal::Refusal;
 use crate::upstream::RelayEvent;
 
 /// One client's WebSocket.
@@ -182,9 +182,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             return false;
         };
         for delivery in answers {
-            if let Some(turn) = self.client.deliver(delivery) {
-                self.waiting.turn(turn);
-            }
+            self.client.deliver(delivery);
         }
         true
     }
@@ -210,12 +208,12 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                 RelayEvent::Event { head, rest } => self.client.event(&head, rest),
                 RelayEvent::Answer { tag, text } => {
                     write_text(self.client.out(), &text);
-                    self.answered(tag, OutcomeLabel::Forwarded);
+                    self.client.answered(tag, OutcomeLabel::Forwarded);
                 }
                 RelayEvent::Failed { tag, id, refusal } => {
                     self.client.refuse(id.as_ref(), &refusal);
                     if let Some(tag) = tag {
-                        self.answered(tag, OutcomeLabel::Lost);
+                        self.client.answered(tag, OutcomeLabel::Lost);
                     }
                 }
                 RelayEvent::Closed => {
@@ -224,13 +222,6 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             }
         }
         Ok(progress)
-    }
-
-    /// A message to the node was answered.
-    fn answered(&mut self, tag: u64, outcome: OutcomeLabel) {
-        if self.client.answered(tag, outcome).is_write() {
-            self.waiting.write_answered();
-        }
     }
 
     /// Takes the messages that were read, then reads once: whether there was anything.
@@ -277,28 +268,20 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
 
     /// Does what a message asks for: whether a lane has admitted it, and bounds it.
     fn act(&mut self, act: Act) -> Result<bool, End> {
-        if let Act::Write { id, method, .. } | Act::Unusual { id, method, .. } = &act
-            && let Err(refusal) = self.client.front.backend.check_method(method.name())
-        {
-            let class = MethodClass::of_broadcast(*method);
-            self.client.reject(class, Some(id), &refusal);
-            return Ok(false);
-        }
         match act {
             Act::Nothing | Act::Part => {}
             Act::Write { id, method, tx } => {
-                let class = MethodClass::of_broadcast(method);
-                let (call, body) = (PendingCall { id, class }, WriteBody::Tx { method, tx });
-                let held = self.client.hold(call, body);
-                return Ok(held.is_some_and(|write| self.write_to_lane(write)));
-            }
-            Act::Unusual { id, text, .. } => {
-                let class = MethodClass::BroadcastUnusual;
-                let kept = self.client.keep(class, Some(&id), text);
-                return Ok(kept.is_some_and(|text| {
-                    self.waiting.begin(Wait::EarlierWrites { id, text });
-                    true
-                }));
+                let backend = &self.client.front.backend;
+                let checked = backend.check_method(method.name());
+                return Ok(match checked.and(tx.ok_or_else(Refusal::unreadable)) {
+                    Ok(tx) => (self.client.hold(PendingCall { id, method }, tx))
+                        .is_some_and(|write| self.write_to_lane(write)),
+                    Err(refusal) => {
+                        let class = MethodClass::of_broadcast(method);
+                        self.client.reject(class, Some(&id), &refusal);
+                        false
+                    }
+                });
             }
             Act::Ask(question) => return Ok(self.ask(question)),
             Act::Refuse(refusal) => {
@@ -392,9 +375,6 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         };
         if is_silent || overdue_at.is_some_and(|at| at <= now) {
             return Err(End::Gone);
-        }
-        if self.waiting.give_up(now) {
-            return Ok(true);
         }
         if self.ping_at <= now {
             self.ping_at = now + config.fixed.ping_interval;

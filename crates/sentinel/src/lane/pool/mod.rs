@@ -259,9 +259,7 @@ impl<L: Link> Pool<L> {
         endpoint: &Endpoint,
         now: Nanos,
     ) {
-        let (Some(tx), method) = (job.tx(), job.upstream_method()) else {
-            return;
-        };
+        let (tx, method) = (&job.tx, job.upstream_method());
         match carrier {
             Carrier::Alone => {
                 let request = (write, method, tx.clone());

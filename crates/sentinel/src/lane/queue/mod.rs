@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use control::Unit;
 use fairq::{
     Age, Backlog, ClientKey, ClientTable, FairQueue, Item, NetworkMap, Order, Popped, QueueLimits,
@@ -118,8 +117,7 @@ impl WriteQueue {
         let reserved = job.reservation.bytes();
         let item = Item {
             bytes: u32::try_from(reserved).unwrap_or(u32::MAX),
-            // The transaction of an unusual write is known to the node alone.
-            cost: units(job.tx().map_or(reserved, Bytes::len)),
+            cost: units(job.tx.len()),
             value: job,
         };
         match self.queue.push(client, line, weight, item) {

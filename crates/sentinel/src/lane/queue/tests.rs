@@ -1,11 +1,9 @@
 use fairq::KeyScheme;
-use rpc::BroadcastMethod;
 
 use super::*;
 use crate::budget::Ledger;
 use crate::clock::Clock;
 use crate::lane::acknowledged::Acknowledged;
-use crate::lane::api::WriteBody;
 use crate::lane::testing::write;
 use crate::metrics::Metrics;
 
@@ -86,7 +84,7 @@ fn sharing_73_shares_are_counted_in_what_the_chain_is_short_of() {
         let mut served = [0_usize; 2];
         for _ in 0..pops {
             let popped = queue.next(Nanos::ZERO).unwrap();
-            let bytes = popped.item.value.tx().unwrap().len();
+            let bytes = popped.item.value.tx.len();
             served[usize::from(popped.client == mouse)] += bytes;
         }
         served
@@ -151,10 +149,7 @@ fn job_by(client: u8, connection: u64, tx: Vec<u8>, ledger: &Ledger) -> Job {
     let client = KeyScheme::default().key([192, 0, 2, client].into());
     let mut job = job(client, ledger, 300).unwrap();
     job.connection = connection;
-    job.body = WriteBody::Tx {
-        method: BroadcastMethod::Sync,
-        tx: tx.into(),
-    };
+    job.tx = tx.into();
     job
 }
 
@@ -272,28 +267,7 @@ fn short_of_bytes(ledger_bytes: usize) -> (WriteQueue, Ledger) {
     (queue, Ledger::new(ledger_bytes))
 }
 
-/// At 2b52556 such a write had no bytes, and so no price: its client had all turns for as long as it had some waiting.
-#[test]
-fn sharing_84_what_only_the_node_can_read_costs_what_it_holds() {
-    let (mut queue, ledger) = short_of_bytes(1 << 30);
-    for _ in 0..100 {
-        let mut unusual = job_by(1, 1, Vec::new(), &ledger);
-        unusual.body = WriteBody::Unusual;
-        unusual.reservation = ledger.of(unusual.client).reserve(1_000_000).unwrap();
-        queue.admit(unusual, Nanos::ZERO).unwrap();
-    }
-    for _ in 0..1_000 {
-        queue
-            .admit(job_by(2, 1, vec![b'x'; 1_000], &ledger), Nanos::ZERO)
-            .unwrap();
-    }
-    let large = (0..1_000).filter(|_| {
-        let popped = queue.next(Nanos::ZERO).unwrap();
-        popped.item.value.tx().is_none()
-    });
-    assert_eq!(large.count(), 2);
-}
-
+/// At 2b52556 such a write had no price: its client had all turns for as long as it had some waiting.
 #[test]
 fn sharing_84_an_empty_transaction_is_not_free() {
     let (mut queue, ledger) = short_of_bytes(1 << 30);
@@ -307,7 +281,7 @@ fn sharing_84_an_empty_transaction_is_not_free() {
             .admit(job_by(2, 1, vec![b'x'; 1_000], &ledger), Nanos::ZERO)
             .unwrap();
     }
-    let [empty, other] = [0, 1_000].map(|bytes| move |job: &Job| job.bytes() == bytes);
+    let [empty, other] = [0, 1_000].map(|bytes| move |job: &Job| job.tx.len() == bytes);
     let popped: Vec<Job> = std::iter::from_fn(|| queue.next(Nanos::ZERO))
         .take(17 * 30)
         .map(|popped| popped.item.value)

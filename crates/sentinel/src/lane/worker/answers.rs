@@ -66,7 +66,7 @@ impl Worker {
         let Some(job) = self.writes.job_mut(write) else {
             return;
         };
-        let is_committed = (job.hash()).is_some_and(|hash| self.commits.has_shown(&hash, sent));
+        let is_committed = self.commits.has_shown(&job.hash(), sent);
         let is_counted = answer_check(&mut self.commits, job, member, sent, now);
         self.forwarded += u64::from(is_counted);
         if is_committed {
@@ -141,15 +141,15 @@ impl Worker {
             self.writes.apply(write, Event::AlreadyThere, now);
             return;
         }
-        let hash = job.hash().unwrap_or_default();
-        self.forwarded += u64::from(job.answer(answer::accepted(&hash)));
+        let member = answer::accepted(&job.hash());
+        self.forwarded += u64::from(job.answer(member));
         self.writes.accept(write, now);
     }
 
     /// Blocks show transactions whose answers were lost: so their checks passed.
     pub(super) fn answer_shown(&mut self, shown: Vec<Job>, now: Nanos) {
         for mut job in shown {
-            let member = answer::accepted(&job.hash().unwrap_or_default());
+            let member = answer::accepted(&job.hash());
             let is_counted = answer_check(&mut self.commits, &mut job, member, now, now);
             self.forwarded += u64::from(is_counted);
         }
@@ -169,8 +169,7 @@ impl Worker {
         };
         let member = match job.recipient {
             Recipient::Client { .. } if job.is_commit() => {
-                let hash = job.hash().unwrap_or_default();
-                answer::refused_commit(version, &hash, &member)
+                answer::refused_commit(version, &job.hash(), &member)
             }
             Recipient::Answered => return self.acknowledged.refused_later(&member),
             Recipient::Client { .. } | Recipient::Acknowledged(_) => member,
@@ -197,7 +196,7 @@ impl Worker {
         };
         job.notes.breaks += u8::from(is_unknown);
         let text = if is_unknown {
-            let hash = hex_text(&job.hash().unwrap_or_default());
+            let hash = hex_text(&job.hash());
             format!("{error}; whether it has the transaction is unknown (hash: {hash})")
         } else {
             error.to_string()

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::{BreakController, Pacer};
-use fairq::{ClientKey, Popped};
+use fairq::Popped;
 use pacing::Nanos;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -47,8 +47,6 @@ pub struct Worker {
     /// Whether the last attempt to connect failed, which is logged once.
     connect_failed: bool,
     writes: Writes,
-    /// Unusual writes that the front is forwarding, and whose they are.
-    lent: Vec<(WriteId, ClientKey)>,
     /// What was accepted earlier than this is known to be at the node, if it is in no block.
     trusted_since: Nanos,
     pacer: Pacer,
@@ -88,7 +86,6 @@ impl Worker {
             pool: Pool::new(upstream.connections, patience),
             connect_failed: false,
             writes: Writes::new(fair.order, config.retained()),
-            lent: Vec::new(),
             trusted_since: now,
             pacer: Pacer::new(now, fair.max_req, &config.pacer()),
             breaks: BreakController::new(now, &config.breaks(), jitter),
@@ -151,7 +148,6 @@ impl Worker {
     /// Does what can be done now; when to come again at the latest.
     fn turn(&mut self, now: Nanos) -> Nanos {
         self.settle(now);
-        self.take_back(now);
         if self.next_tick <= now {
             self.tick(now);
             self.next_tick = now.saturating_add(TICK);
@@ -175,7 +171,6 @@ impl Worker {
             PoolEvent::Opened { renewed } => {
                 self.connect_failed = false;
                 if renewed {
-                    self.breaks.reconnected();
                     self.metrics.reconnected(self.break_cause);
                 }
                 if self.pool.is_first() {

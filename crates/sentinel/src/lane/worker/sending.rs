@@ -1,19 +1,13 @@
 //! From the queues to the connections.
 
-use std::sync::{Arc, Weak};
-use std::time::Duration;
-
 use control::{Demand, Unit};
-use fairq::{ClientKey, Popped};
+use fairq::Popped;
 use pacing::Nanos;
 
 use super::{SHORT, Worker};
-use crate::lane::api::Permit;
 use crate::lane::job::Job;
 use crate::lane::pool::{EXPRESS, MOST_ALONE};
-use crate::lane::shared::Shared;
 use crate::lane::writes::{Carrier, Event, Position, WriteId, WriteState};
-use crate::refusal::{Reason, Refusal};
 
 /// What may still be sent in a turn. One begun below a bound is taken whole.
 struct Budget {
@@ -130,7 +124,7 @@ impl Worker {
             return true;
         };
         let is_commit = job.is_open() && job.is_commit();
-        let refusal = if job.is_cancelled() {
+        if job.is_cancelled() {
             self.shared.lock().accounts().cancelled += 1;
             self.writes.apply(number, Event::Over, now);
             return true;
@@ -139,14 +133,8 @@ impl Worker {
                 self.expire(&job);
             }
             return true;
-        } else if job.tx().is_none() && !self.may_lend(job.client) {
-            Some(too_many_unusual())
-        } else if is_commit {
-            self.commits.admit(job).err()
-        } else {
-            None
-        };
-        if let Some(refusal) = refusal {
+        }
+        if let Some(refusal) = is_commit.then(|| self.commits.admit(job).err()).flatten() {
             if let Some(job) = self.writes.apply(number, Event::Over, now) {
                 self.refuse(&job, refusal, |accounts| accounts.displaced += 1);
             }
@@ -160,7 +148,6 @@ impl Worker {
                     self.pool.send(carrier, (number, job), endpoint, now);
                 }
                 self.writes.sent(number, carrier, now);
-                self.lend(number);
                 true
             }
             Err(event) => {
@@ -177,55 +164,19 @@ impl Worker {
         let Some(job) = self.writes.job(number) else {
             return Err(Event::LineBusy);
         };
-        let is_unusual = job.tx().is_none();
         let is_alone = self.writes.is_alone(number);
         let is_express = job.notes.is_from_short_queue && !job.may_be_there();
         match self.writes.position(number) {
             Position::Blocked => Err(Event::LineBusy),
-            Position::Free if is_unusual => Ok(Carrier::Alone),
             Position::Free => (self.pool.choose(is_alone, is_express)).ok_or(Event::NoSlot),
             Position::Behind(carrier, own) => {
                 let leaves = is_express && self.pool.has_express() && carrier != EXPRESS;
-                if is_unusual || is_alone || leaves || !self.pool.goes_on(carrier, own) {
+                if is_alone || leaves || !self.pool.goes_on(carrier, own) {
                     Err(Event::LineBusy)
                 } else {
                     Ok(carrier)
                 }
             }
-        }
-    }
-
-    /// Whether the front may forward another unusual write of this client: each takes a connection to the node, and
-    /// a client holds at most half of what is left.
-    fn may_lend(&self, client: ClientKey) -> bool {
-        let held = self.lent.iter().filter(|(_, one)| *one == client).count();
-        held < (MOST_UNUSUAL - self.lent.len()).div_ceil(2)
-    }
-
-    /// Has the front forward a write in an unusual form. It is under way until its answer was read.
-    fn lend(&mut self, number: WriteId) {
-        let Some(job) = self.writes.job_mut(number) else {
-            return;
-        };
-        if job.tx().is_some() {
-            return;
-        }
-        self.lent.push((number, job.client));
-        let shared: Weak<Shared> = Arc::downgrade(&self.shared);
-        self.forwarded += u64::from(job.permit(Permit::new(move || {
-            if let Some(shared) = shared.upgrade() {
-                shared.give_back(number);
-            }
-        })));
-    }
-
-    /// The front has forwarded unusual writes: what the node has of them is not known by hash.
-    pub(super) fn take_back(&mut self, now: Nanos) {
-        for number in self.shared.given_back() {
-            self.lent.retain(|(one, _)| *one != number);
-            self.pacer.accepted();
-            self.writes.count_unread(number);
-            self.writes.apply(number, Event::Answered, now);
         }
     }
 }
@@ -237,31 +188,19 @@ impl Budget {
 
     fn spend(&mut self, job: &Job, unit: Unit) {
         self.count = self.count.saturating_sub(1);
-        self.bytes = self.bytes.saturating_sub(job.bytes());
+        self.bytes = self.bytes.saturating_sub(job.tx.len());
         let amount = match unit {
             // The count bounds these.
             Unit::Transactions => 0,
-            Unit::Bytes => job.bytes() as u64,
+            Unit::Bytes => job.tx.len() as u64,
             Unit::Gas => job.gas().unwrap_or(0),
         };
         self.amount = self.amount.saturating_sub(amount);
     }
 }
 
-/// The refusal of one unusual write too many.
-fn too_many_unusual() -> Refusal {
-    Refusal::new(
-        Reason::Rate,
-        "too many broadcasts of an unusual form are under way; use the form of the node's documentation",
-    )
-    .retry_after(Duration::from_secs(1))
-}
-
-/// Connections to the node beside those that the pace asks for: the express one, one for each write that goes alone, and
-/// one for each unusual write.
-pub const OWN_CONNECTIONS: usize = 1 + MOST_ALONE + MOST_UNUSUAL;
-/// Unusual writes that the front forwards at once, a connection to the node for each.
-const MOST_UNUSUAL: usize = 64;
+/// Connections to the node beside those that the pace asks for: the express one, and one for each write that goes alone.
+pub const OWN_CONNECTIONS: usize = 1 + MOST_ALONE;
 /// Writes that wait here for others of their line, or to be sent alone, at most; beyond it the queues wait, where there
 /// are shares. As many as may be under way by default.
 const MOST_ASIDE: usize = 512;

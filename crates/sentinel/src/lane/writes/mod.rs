@@ -214,9 +214,7 @@ impl Writes {
         if from != WriteState::UnderWay && !is_offered_again {
             return;
         }
-        let Some(hash) = entry.job.hash() else {
-            return;
-        };
+        let hash = entry.job.hash();
         if is_offered_again {
             return self.uncommitted.remove(&hash);
         }
@@ -274,14 +272,6 @@ impl Writes {
         entry.job.keep();
         if !entry.is_first || self.kept_bytes > self.capacity {
             self.apply(id, Event::Answered, now);
-        }
-    }
-
-    /// The node may have accepted one whose transaction cannot be read.
-    pub(super) fn count_unread(&mut self, id: WriteId) {
-        if let Some(entry) = self.table.get(id) {
-            let bytes = entry.job.reservation.bytes() as u64;
-            self.uncommitted.add_unread(bytes);
         }
     }
 
@@ -358,12 +348,12 @@ impl Writes {
 
 /// The bytes that a write takes while it is kept.
 fn kept_bytes(job: &Job) -> usize {
-    job.bytes() + OVERHEAD
+    job.tx.len() + OVERHEAD
 }
 
 /// The length of the message in which it goes to the node, with the largest id.
 fn message_len(job: &Job) -> usize {
-    broadcast_len(1 << 53, BroadcastMethod::Commit, job.bytes())
+    broadcast_len(1 << 53, BroadcastMethod::Commit, job.tx.len())
 }
 
 const fn is_waiting(state: WriteState) -> bool {

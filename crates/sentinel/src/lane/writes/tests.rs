@@ -29,11 +29,11 @@ fn job(name: u8, connection: u64) -> Job {
 }
 
 fn hash(name: u8) -> TxHash {
-    job(name, 0).hash().unwrap()
+    job(name, 0).hash()
 }
 
 fn names<'a>(jobs: impl IntoIterator<Item = &'a Job>) -> Vec<u8> {
-    jobs.into_iter().map(|job| job.tx().unwrap()[0]).collect()
+    jobs.into_iter().map(|job| job.tx[0]).collect()
 }
 
 /// Sends one.
@@ -50,7 +50,7 @@ fn send_ready(writes: &mut Writes, now: Nanos) -> Vec<u8> {
         if writes.position(number) == Position::Blocked {
             writes.apply(number, Event::LineBusy, now);
         } else {
-            names.push(writes.job(number).unwrap().tx().unwrap()[0]);
+            names.push(writes.job(number).unwrap().tx[0]);
             writes.sent(number, SLOT, now);
         }
     }

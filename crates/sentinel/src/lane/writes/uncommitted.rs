@@ -1,6 +1,6 @@
 //! What was sent from here and is in no block yet, by hash.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::hash::BuildHasher as _;
 
 use control::Load;
@@ -27,8 +27,6 @@ pub(super) struct Uncommitted {
     oldest: u32,
     /// The latest eras that blocks have shown, a block each, in order; no more than decide.
     shown: Vec<u32>,
-    /// Those whose hashes are unknown: the era and the bytes of each, the oldest first.
-    unread: VecDeque<(u32, u64)>,
     /// Blocks with transactions seen so far: those that are noted between two blocks have one era.
     era: u32,
     load: Load,
@@ -143,7 +141,7 @@ impl Uncommitted {
             let sent = Sent {
                 number: self.added,
                 era: self.era,
-                bytes: u32::try_from(job.bytes()).unwrap_or(u32::MAX),
+                bytes: u32::try_from(job.tx.len()).unwrap_or(u32::MAX),
                 gas: job.gas(),
             };
             let before = known.sent.replace(sent);
@@ -174,25 +172,6 @@ impl Uncommitted {
         first.into_iter().chain(others(&self.others, hash))
     }
 
-    /// The node may have one that cannot be read here. It counts for two blocks with transactions: as long as the window
-    /// lets one wait.
-    pub(super) fn add_unread(&mut self, bytes: u64) {
-        if self.unread.len() == MOST {
-            self.take_unread();
-            self.forgotten += 1;
-        }
-        self.unread.push_back((self.era, bytes));
-        self.load.txs += 1;
-        self.load.bytes += bytes;
-    }
-
-    fn take_unread(&mut self) {
-        if let Some((_, bytes)) = self.unread.pop_front() {
-            self.load.txs -= 1;
-            self.load.bytes -= bytes;
-        }
-    }
-
     /// It is offered again, or a block shows it.
     pub(super) fn remove(&mut self, hash: &TxHash) {
         let _ = self.take(hash);
@@ -218,11 +197,6 @@ impl Uncommitted {
             committed.gas_txs += usize::from(sent.gas.is_some());
         }
         self.era += u32::from(!hashes.is_empty());
-        let latest_era = self.era;
-        let is_over = |(era, _): &(u32, u64)| era + UNREAD <= latest_era;
-        while self.unread.front().is_some_and(is_over) {
-            self.take_unread();
-        }
         if let Some(latest) = latest {
             committed.overtaken = self.overtake(latest);
         }
@@ -251,7 +225,7 @@ impl Uncommitted {
 
     /// Forgets the oldest if there are too many, some at a time: which.
     pub(super) fn forget_oldest(&mut self) -> Vec<TxHash> {
-        let count = self.load.txs as usize - self.unread.len();
+        let count = self.load.txs as usize;
         if count <= MOST {
             return Vec::new();
         }
@@ -298,9 +272,7 @@ fn others(all: &BTreeSet<(TxHash, WriteId)>, hash: &TxHash) -> impl Iterator<Ite
 /// Blocks with later own transactions after which one must have been dropped: with fewer, a mempool by
 /// priority may still hold it (`LOST` in `control` had the same number of blocks).
 const OVERTAKEN: usize = 16;
-/// Blocks after which one that cannot be read here is taken for committed or dropped: the window is about two blocks' worth.
-const UNREAD: u32 = 2;
-/// Own transactions in no block, and as many that cannot be read. Some 100 bytes each, 13 MB; 26 of CometBFT's default
+/// Own transactions in no block. Some 100 bytes each, 13 MB; 26 of CometBFT's default
 /// mempools: of more the node has dropped some, or it has shown no blocks since it took them.
 const MOST: usize = 1 << 17;
 /// Looking for the oldest takes some milliseconds: it is done once in so many.
@@ -319,7 +291,7 @@ mod tests {
 
     fn add(uncommitted: &mut Uncommitted, name: u8) -> TxHash {
         let job = write(vec![name; 10]);
-        let hash = job.hash().unwrap();
+        let hash = job.hash();
         offer(uncommitted, hash, &job);
         hash
     }
@@ -369,28 +341,6 @@ mod tests {
         // What a block shows late is no longer own.
         let committed = uncommitted.block(&[name(0), name(2 * MOST - 1)]);
         assert_eq!(committed.ours.txs, 1);
-        // Those that cannot be read have as many places.
-        let before = uncommitted.load().txs as usize;
-        for _ in 0..MOST + 5 {
-            uncommitted.add_unread(1);
-        }
-        assert_eq!(uncommitted.load().txs as usize, before + MOST);
-        assert_eq!(uncommitted.forgotten(), forgotten.len() as u64 + 5);
-    }
-
-    /// At 2b52556 a flood of them filled the mempool: they were in no window.
-    #[test]
-    fn case_99_what_cannot_be_read_is_own_for_two_blocks() {
-        let mut uncommitted = Uncommitted::default();
-        uncommitted.add_unread(100);
-        uncommitted.block(&[]);
-        uncommitted.block(&[[7; 32]]);
-        uncommitted.add_unread(10);
-        assert_eq!(uncommitted.load().bytes, 110);
-        uncommitted.block(&[[8; 32]]);
-        assert_eq!((uncommitted.load().txs, uncommitted.load().bytes), (1, 10));
-        uncommitted.block(&[[9; 32]]);
-        assert_eq!(uncommitted.load(), Load::default());
     }
 
     #[test]

@@ -1,11 +1,10 @@
-//! The layers that admit a read to the node: which ones, and how many at a time.
+//! Which reads are admitted to the node, and how many at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use fairq::ClientKey;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tower::{Service, service_fn};
 
 use super::ReadRequest;
 use super::methods::MethodList;
@@ -14,28 +13,17 @@ use crate::config::Config;
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::nodes::{NodeIndex, Nodes};
 
-/// A read on its way through the layers.
+/// What a read was admitted with. It counts until this is dropped, so its answer's body keeps it.
 #[derive(Debug)]
-pub(super) struct Read {
-    pub(super) client: ClientKey,
-    pub(super) node: NodeIndex,
-    pub(super) request: ReadRequest,
-    pub(super) admitted: Admitted,
-}
-
-/// What a read was admitted with. It counts until this is dropped, so its answer's body keeps it;
-/// tower's `ConcurrencyLimit` would give it back with the answer's head.
-#[derive(Debug, Default)]
 pub(super) struct Admitted {
-    client: Option<Held>,
-    place: Option<OwnedSemaphorePermit>,
+    _client: Held,
+    place: OwnedSemaphorePermit,
 }
 
 impl Admitted {
     /// Whether reads wait for a place.
     pub(super) fn is_wanted(&self) -> bool {
-        let places = self.place.as_ref().map(OwnedSemaphorePermit::semaphore);
-        places.is_some_and(|places| places.available_permits() == 0)
+        self.place.semaphore().available_permits() == 0
     }
 }
 
@@ -61,72 +49,35 @@ impl Admission {
         }
     }
 
-    /// Refuses a read, or notes what it is admitted with. The order matters: a node that answers nothing costs no
-    /// client a place, and a read that is refused because others are under way costs nothing of the client's rate.
-    fn check(&self, read: &mut Read) -> Result<(), Refusal> {
-        if let Some(method) = &read.request.method {
+    /// Refuses a read that is meant for this node, or says to which one it goes and what it is admitted with. The order
+    /// matters: a node that answers nothing costs no client a place, and a read that is refused because others are
+    /// under way costs nothing of the client's rate. While all places are taken a read waits for [`PLACE_LIMIT`], in
+    /// the order of arrival, and is then refused.
+    pub(super) async fn admit(
+        &self,
+        client: ClientKey,
+        node: NodeIndex,
+        request: &ReadRequest,
+    ) -> Result<(NodeIndex, Admitted), Refusal> {
+        if let Some(method) = &request.method {
             self.methods.check(method)?;
         }
         let silent = || Refusal::new(Reason::Upstream, "no node answers").retry_after(ABSENT_PAUSE);
-        read.node = self.nodes.reading(read.node).ok_or_else(silent)?;
+        let node = self.nodes.reading(node).ok_or_else(silent)?;
         let free = self.places.available_permits();
-        let held = self.clients.hold(read.client, Kind::Read, (free, self.all));
-        read.admitted.client = Some(held?);
-        self.clients.admit(read.client, read.request.calls)
+        let held = self.clients.hold(client, Kind::Read, (free, self.all))?;
+        self.clients.admit(client, request.calls)?;
+        let place = Arc::clone(&self.places).acquire_owned();
+        let place = tokio::time::timeout(PLACE_LIMIT, place).await;
+        let place = place.map_err(|_| {
+            Refusal::new(Reason::Rate, "too many reads are under way").retry_after(PLACE_LIMIT)
+        })?;
+        let admitted = Admitted {
+            _client: held,
+            place: place.map_err(|_| Refusal::going_down())?,
+        };
+        Ok((node, admitted))
     }
-}
-
-/// A service that is cloned for each read and used from any thread: an async function over the service below it
-/// ([`service_fn`]). Nothing in the stack waits in `poll_ready`; a layer refuses, or passes the read on.
-pub(super) trait Step:
-    Service<Read, Error = Refusal, Response: Send, Future: Send> + Clone + Send + Sync + 'static
-{
-}
-
-impl<S> Step for S where
-    S: Service<Read, Error = Refusal, Response: Send, Future: Send> + Clone + Send + Sync + 'static
-{
-}
-
-/// The layer that refuses reads which may not go: by method, node, the client's reads under way, and its rate.
-pub(super) fn admit<S>(
-    admission: &Arc<Admission>,
-    below: S,
-) -> impl Step<Response = S::Response> + use<S>
-where
-    S: Step,
-{
-    let admission = Arc::clone(admission);
-    service_fn(move |mut read: Read| {
-        let (checked, mut below) = (admission.check(&mut read), below.clone());
-        async move {
-            checked?;
-            below.call(read).await
-        }
-    })
-}
-
-/// The layer that bounds the reads under way in all. While all places are taken a read waits for [`PLACE_LIMIT`],
-/// in the order of arrival, and is then refused.
-pub(super) fn concurrency<S>(
-    admission: &Admission,
-    below: S,
-) -> impl Step<Response = S::Response> + use<S>
-where
-    S: Step,
-{
-    let places = Arc::clone(&admission.places);
-    service_fn(move |mut read: Read| {
-        let (place, mut below) = (Arc::clone(&places).acquire_owned(), below.clone());
-        async move {
-            let place = tokio::time::timeout(PLACE_LIMIT, place).await;
-            let place = place.map_err(|_| {
-                Refusal::new(Reason::Rate, "too many reads are under way").retry_after(PLACE_LIMIT)
-            })?;
-            read.admitted.place = Some(place.map_err(|_| Refusal::going_down())?);
-            below.call(read).await
-        }
-    })
 }
 
 /// The next health check but one shows whether the node is back.
@@ -136,31 +87,21 @@ const PLACE_LIMIT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
-    use std::future::{Ready, ready};
-
     use bytes::Bytes;
     use fairq::KeyScheme;
     use hyper::{HeaderMap, Method};
     use tokio::time::{Instant, sleep};
     use tokio_util::sync::CancellationToken;
-    use tower::util::ServiceFn;
 
     use super::*;
     use crate::shared_context::SharedContext;
 
-    type Answering = Ready<Result<Admitted, Refusal>>;
-
-    /// A node that answers at once with what the read was admitted with.
-    fn node() -> ServiceFn<fn(Read) -> Answering> {
-        service_fn(|read| ready(Ok(read.admitted)))
-    }
-
-    fn admission(change: impl FnOnce(&mut Config)) -> Arc<Admission> {
+    fn admission(change: impl FnOnce(&mut Config)) -> Admission {
         let mut config = Config::default();
         change(&mut config);
         let shared_context = SharedContext::new(config.clone(), CancellationToken::new());
         let nodes = Nodes::new(shared_context).unwrap();
-        Arc::new(Admission::new(&config, &nodes))
+        Admission::new(&config, &nodes)
     }
 
     fn client(last: u8) -> ClientKey {
@@ -172,34 +113,35 @@ mod tests {
         [1, 2].map(|last| admission.clients.reads_of(client(last)))
     }
 
-    fn read(last: u8, calls: u32) -> Read {
-        Read {
-            client: client(last),
-            node: NodeIndex::default(),
-            request: ReadRequest {
-                http_method: Method::GET,
-                target: Bytes::from_static(b"/status"),
-                headers: HeaderMap::new(),
-                body: Bytes::new(),
-                method: Some("status".into()),
-                calls,
-            },
-            admitted: Admitted::default(),
+    fn request(method: &str, calls: u32) -> ReadRequest {
+        ReadRequest {
+            http_method: Method::GET,
+            target: Bytes::from_static(b"/status"),
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            method: Some(method.into()),
+            calls,
         }
+    }
+
+    /// A read of so many calls by a client.
+    async fn read(admission: &Admission, last: u8, calls: u32) -> Result<Admitted, Refusal> {
+        let request = request("status", calls);
+        let admitted = admission.admit(client(last), NodeIndex::default(), &request);
+        admitted.await.map(|(_, admitted)| admitted)
     }
 
     #[tokio::test]
     async fn a_read_counts_until_its_body_is_dropped() {
         let admission = admission(|config| config.reads.concurrency_per_client = 1);
-        let mut layer = admit(&admission, node());
-        let first = layer.call(read(1, 1)).await.unwrap();
-        let second = layer.call(read(1, 1)).await;
+        let first = read(&admission, 1, 1).await.unwrap();
+        let second = read(&admission, 1, 1).await;
         assert_eq!(second.unwrap_err().reason, Reason::Rate);
-        let other = layer.call(read(2, 1)).await.unwrap();
+        let other = read(&admission, 2, 1).await.unwrap();
         assert_eq!(under_way(&admission), [1, 1]);
         drop((first, other));
         assert_eq!(under_way(&admission), [0, 0]);
-        layer.call(read(1, 1)).await.unwrap();
+        read(&admission, 1, 1).await.unwrap();
     }
 
     #[tokio::test]
@@ -209,24 +151,22 @@ mod tests {
             config.reads.rate_per_client = "0.001/s".parse().unwrap();
             config.fixed.read_burst = Duration::from_secs(3_000);
         });
-        let mut layer = admit(&admission, node());
-        layer.call(read(1, 2)).await.unwrap();
-        let refused = layer.call(read(1, 2)).await.unwrap_err();
+        read(&admission, 1, 2).await.unwrap();
+        let refused = read(&admission, 1, 2).await.unwrap_err();
         assert_eq!(refused.reason, Reason::Rate);
-        layer.call(read(1, 1)).await.unwrap();
-        layer.call(read(2, 3)).await.unwrap();
+        read(&admission, 1, 1).await.unwrap();
+        read(&admission, 2, 3).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_read_waits_a_second_for_a_body_to_be_dropped() {
         let admission = admission(|config| config.reads.concurrency = 1);
-        let mut layer = concurrency(&admission, node());
         let start = Instant::now();
-        let first = layer.call(read(1, 1)).await.unwrap();
-        let second = layer.call(read(1, 1)).await;
+        let first = read(&admission, 1, 1).await.unwrap();
+        let second = read(&admission, 1, 1).await;
         assert_eq!(second.unwrap_err().reason, Reason::Rate);
         assert_eq!(start.elapsed(), PLACE_LIMIT);
-        let (second, ()) = tokio::join!(layer.call(read(1, 1)), async {
+        let (second, ()) = tokio::join!(read(&admission, 1, 1), async {
             sleep(PLACE_LIMIT / 2).await;
             drop(first);
         });
@@ -240,12 +180,12 @@ mod tests {
             config.reads.concurrency_per_client = 1;
             config.reads.refuse_methods = vec!["unsafe_*".to_owned()];
         });
-        let mut layer = admit(&admission, node());
-        let mut refused = read(1, 1);
-        refused.request.method = Some("unsafe_flush_mempool".into());
-        let refused = layer.call(refused).await.unwrap_err();
-        assert_eq!(refused.reason, Reason::Method);
+        let refused = request("unsafe_flush_mempool", 1);
+        let refused = admission
+            .admit(client(1), NodeIndex::default(), &refused)
+            .await;
+        assert_eq!(refused.unwrap_err().reason, Reason::Method);
         assert_eq!(under_way(&admission), [0, 0]);
-        layer.call(read(1, 1)).await.unwrap();
+        read(&admission, 1, 1).await.unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! The read lane: everything that is not a broadcast, passed on as it is and never behind writes.
 //!
-//! A stack of tower layers: [`admission`] has those that decide which reads may go, `admit` and `concurrency`;
-//! below them a read is sent over [`http`](super::http). What a read was admitted with is held by its answer's body, until that is dropped.
+//! [`admission`] decides which reads may go; they are sent over [`http`](super::http). What a read was admitted with is
+//! held by its answer's body, until that is dropped.
 
 mod admission;
 mod headers;
@@ -16,10 +16,8 @@ use bytes::Bytes;
 use fairq::ClientKey;
 use hyper::{HeaderMap, Method, header};
 use pacing::Nanos;
-use tower::util::BoxCloneSyncService;
-use tower::{Service as _, ServiceBuilder};
 
-use self::admission::{Admission, Admitted, Read, admit, concurrency};
+use self::admission::{Admission, Admitted};
 pub(super) use self::headers::content_length;
 use super::body::Pieces;
 use super::http::{NodeBody, Outgoing, Repeat};
@@ -64,10 +62,7 @@ pub struct ReadAnswer<B> {
 
 /// The read lane. Cheap to clone; clones share everything.
 #[derive(Clone)]
-pub struct Reads {
-    admission: Arc<Admission>,
-    stack: BoxCloneSyncService<Read, ReadAnswer<ReadBody>, Refusal>,
-}
+pub struct Reads(Arc<Admission>);
 
 /// An answer's body, read as it is taken. Holds its place in the read lane, and the bytes reserved
 /// for what is read ahead, until dropped. An error means that the node broke off or fell silent: the
@@ -77,8 +72,7 @@ pub struct ReadBody {
     body: NodeBody,
     announced: Announced,
     _window: Reservation,
-    /// Writes have limits of their own.
-    admitted: Option<Admitted>,
+    admitted: Admitted,
 }
 
 /// Bytes that are still to come of those that the client was told of, if it was told a number. The next answer
@@ -115,31 +109,14 @@ impl Pieces for ReadBody {
     }
 
     fn is_wanted(&self) -> bool {
-        self.admitted.as_ref().is_some_and(Admitted::is_wanted)
+        self.admitted.is_wanted()
     }
 }
 
 impl Reads {
     /// The read lane to these nodes.
     pub fn new(config: &Config, nodes: &Nodes) -> Self {
-        let admission = Arc::new(Admission::new(config, nodes));
-        let admitted = Arc::clone(&admission);
-        let stack = ServiceBuilder::new()
-            .layer_fn(|below| admit(&admission, below))
-            .layer_fn(|below| concurrency(&admission, below))
-            .service_fn(move |read: Read| {
-                let Admission { methods, nodes, .. } = &*admitted;
-                let repeat = methods.repeat(read.request.method.as_deref());
-                let nodes = nodes.clone();
-                async move {
-                    let (from, admitted) = ((read.client, read.node), Some(read.admitted));
-                    Ok(ask(&nodes, from, read.request, (repeat, admitted)).await?)
-                }
-            });
-        Self {
-            stack: BoxCloneSyncService::new(stack),
-            admission,
-        }
+        Self(Arc::new(Admission::new(config, nodes)))
     }
 
     /// Whether this method may be called at all: for calls that do not come through
@@ -148,12 +125,12 @@ impl Reads {
     /// # Errors
     /// A refusal with [`Reason::Method`].
     pub fn check_method(&self, method: &str) -> Result<(), Refusal> {
-        self.admission.methods.check(method)
+        self.0.methods.check(method)
     }
 
     /// Whether a node serves every route under `/v1` too; true until it has told its version.
     pub fn has_v1_routes(&self, node: NodeIndex) -> bool {
-        let version = self.admission.nodes.version(node);
+        let version = self.0.nodes.version(node);
         version.is_none_or(Version::has_v1_routes)
     }
 
@@ -185,42 +162,15 @@ impl Reads {
         node: NodeIndex,
         request: ReadRequest,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
-        let read = Read {
-            client,
-            node,
-            request,
-            admitted: Admitted::default(),
-        };
-        self.stack.clone().call(read).await
-    }
-
-    /// Passes on a write whose turn has come, outside the read lane's limits and never twice.
-    ///
-    /// # Errors
-    /// A refusal that says whether the node may have seen it.
-    ///
-    /// # Cancel safety
-    /// Dropping the future gives the answer up; the node may have carried the request out.
-    pub async fn pass(
-        &self,
-        client: ClientKey,
-        node: NodeIndex,
-        request: ReadRequest,
-    ) -> Result<ReadAnswer<ReadBody>, Refusal> {
-        let (nodes, from) = (&self.admission.nodes, (client, node));
-        let asking = ask(nodes, from, request, (Repeat::IfUnwritten, None));
-        asking.await.map_err(|error| {
-            if error.is_ambiguous() {
-                error.refusal().maybe_forwarded()
-            } else {
-                error.refusal()
-            }
-        })
+        let (node, admitted) = self.0.admit(client, node, &request).await?;
+        let repeat = self.0.methods.repeat(request.method.as_deref());
+        let asking = ask(&self.0.nodes, (client, node), request, (repeat, admitted));
+        Ok(asking.await?)
     }
 
     /// The limits that reads and subscriptions of a client share.
     pub(super) fn clients(&self) -> &Budget {
-        &self.admission.clients
+        &self.0.clients
     }
 }
 
@@ -229,7 +179,7 @@ async fn ask(
     nodes: &Nodes,
     (client, node): (ClientKey, NodeIndex),
     request: ReadRequest,
-    (repeat, admitted): (Repeat, Option<Admitted>),
+    (repeat, admitted): (Repeat, Admitted),
 ) -> Result<ReadAnswer<ReadBody>, UpstreamError> {
     let node = nodes.node(node);
     let window_bytes = nodes.shared_context().config.fixed.window_bytes;

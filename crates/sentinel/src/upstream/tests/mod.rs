@@ -203,18 +203,16 @@ pub(super) fn message(text: &str) -> RelayMessage {
         depth: 64,
         batch: 10,
     };
-    let (id, method, is_write) = match classify_message(&text, &limits).unwrap() {
+    let (id, method) = match classify_message(&text, &limits).unwrap() {
         Classified::One(Call::Read { id, method }) => {
-            (Some(KeptId::from(id.as_str())), Some(method.into()), false)
+            (Some(KeptId::from(id.as_str())), Some(method.into()))
         }
-        Classified::One(Call::Write { id, .. }) => (Some(KeptId::from(id.as_str())), None, true),
-        _ => (None, None, false),
+        _ => (None, None),
     };
     RelayMessage {
         text: text.clone(),
         id,
         method,
-        is_write,
     }
 }
 

@@ -88,7 +88,7 @@ fn counting() -> ScriptedServer {
     })
 }
 
-const STATUS: &str = r#"{"node_info":{"network":"c","version":"0.38.17"},"sync_info":{"latest_block_height":"9","catching_up":false}}"#;
+pub(super) const STATUS: &str = r#"{"node_info":{"network":"c","version":"0.38.17"},"sync_info":{"latest_block_height":"9","catching_up":false}}"#;
 
 /// At 2b52556 each had a connection of its own, and 128 of one address were 128 at the node.
 #[tokio::test]
@@ -135,29 +135,6 @@ async fn sharing_69_questions_of_websockets_have_the_limits_of_reads() {
 }
 
 #[tokio::test]
-async fn case_46_a_commit_holds_up_no_other_websocket() {
-    let node = quick().await;
-    let rig = Rig::up(node.url()).await;
-    node.node.faults().halt();
-    let (mut writes, mut reads) = (open(&rig, 2), open(&rig, 2));
-    let commit = r#"{"jsonrpc":"2.0","id":1.0,"method":"broadcast_tx_commit","params":["YT0x"]}"#;
-    let waiting = ask(&mut writes, commit);
-    let reading = async {
-        for id in 0..20 {
-            let call = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"health"}}"#);
-            ask(&mut reads, &call).await;
-        }
-        node.node.faults().resume();
-    };
-    let (answer, ()) = tokio::join!(waiting, reading);
-    let expected = r#"{"jsonrpc":"2.0","id":1,"result":{"check_tx""#;
-    assert!(answer.starts_with(expected), "{answer}");
-    drop((writes, reads));
-    rig.stop().await;
-    node.stop().await;
-}
-
-#[tokio::test]
 async fn case_23_without_a_node_everything_is_answered_in_time() {
     let rig = Rig::to(&["http://127.0.0.1:1".to_owned()]);
     let mut link = open(&rig, 2);
@@ -176,27 +153,6 @@ async fn case_23_without_a_node_everything_is_answered_in_time() {
     assert!(link.has_room());
     rig.stop().await;
     assert!(matches!(hear(&mut link).await, RelayEvent::Closed));
-}
-
-#[tokio::test]
-async fn a_write_whose_answer_breaks_off_may_have_been_forwarded() {
-    let server = ScriptedServer::start(|connection| {
-        while let Some(request) = connection.read_request() {
-            if request.body.windows(9).any(|part| part == b"broadcast") {
-                return connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{\"jso");
-            }
-            let text = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{STATUS}}}"#);
-            connection.send(http_answer(200, &text));
-        }
-    });
-    let rig = Rig::up(server.http_url()).await;
-    let mut link = open(&rig, 2);
-    let write = r#"{"jsonrpc":"2.0","id":"w","method":"broadcast_tx_sync"}"#;
-    link.send(&message(write), 3).unwrap();
-    let expected = (3, r#""w""#.to_owned(), Reason::Upstream, Forwarded::Unknown);
-    assert_eq!(failure(&mut link).await, expected);
-    drop(link);
-    rig.stop().await;
 }
 
 #[tokio::test]

@@ -225,11 +225,10 @@ async fn sharing_88_an_answer_that_its_client_holds_back_gives_its_place_up_when
 #[tokio::test(start_paused = true)]
 async fn sharing_89_the_head_of_a_read_is_in_the_account_while_it_waits() {
     let bench = Bench::new();
-    bench.fake.state().hold = true;
+    bench.fake.state().hold_reads = true;
     let mut client = bench.connect();
     let fat = format!("X-Fat: {}\r\n", "f".repeat(20_000));
-    let odd = r#"{"jsonrpc":"2.0","id":1,"method":"broadcast_tx_sync","params":{"tx":1}}"#;
-    client.post_to("/", &fat, odd).await;
+    client.post_to("/", &fat, &call("1", "status")).await;
     settle().await;
     let held = bench.shared.ledger.used();
     assert!((40_000..60_000).contains(&held), "{held}");

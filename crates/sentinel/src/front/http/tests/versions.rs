@@ -54,7 +54,7 @@ async fn refused_60_writes_can_be_refused_in_every_form() {
     assert_eq!(client.status().await.0, 403);
     client.get("/broadcast_tx_sync?tx=\"a\"").await;
     assert_eq!(client.status().await.0, 403);
-    // In a form that only the node can judge.
+    // Without a transaction.
     client.get("/broadcast_tx_sync").await;
     assert_eq!(client.status().await.0, 403);
     client
