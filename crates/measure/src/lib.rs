@@ -72,7 +72,7 @@ pub use stats::compare::{
 };
 pub use stats::knee::{
     BacklogGrowth, BlockMark, Drift, Ending, Finding, KneeEstimate, KneeSearch, KneeSettings, Next,
-    Rationale, Trial, backlog_growth,
+    Rationale, Took, Trial, backlog_growth,
 };
 pub use stats::line::{Estimate, Line, LineFit};
 pub use stats::nodes::{

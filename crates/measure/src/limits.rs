@@ -61,6 +61,8 @@ pub const BROKEN_CONFIDENCE: f64 = 0.99;
 pub const UNSEEN_GROWTH_LIMIT: f64 = 0.05;
 /// Nor is it sustained on fewer blocks: with three, Student's t is 6.3 at 95 %, with five 2.4.
 pub const MIN_TREND_BLOCKS: usize = 5;
+/// Fewer blocks show no rate: with two intervals, one that is late by chance is half of it.
+pub const MIN_RATE_BLOCKS: u64 = 4;
 /// A chain that keeps up leaves the block in progress waiting, which is half of a point of two blocks.
 pub const WAITING_LIMIT: f64 = 0.6;
 /// A point whose generator left more than this share of what fell due for later did not offer its

@@ -48,9 +48,9 @@ pub enum EvidenceKind {
     Refused,
     /// In blocks, with another code than 0.
     FailedInBlocks,
-    /// Blocks of one size, the largest that was seen, which left out what waited.
+    /// Blocks that left out what waited.
     BlocksFull {
-        /// Transactions in them.
+        /// Transactions in the largest of them.
         limit: u64,
     },
     /// Blocks without gas for another transaction, while more than a block waited.

@@ -322,9 +322,9 @@ fn of_late(
 fn limits() -> Vec<String> {
     vec![
         format!(
-            "more than 1 ms late by cause schedule or source, or by cause connection: degraded above {} % of the sent; \
-             outside their step or more than 1 s late: invalid above {} %; with --strict, invalid above {} % more than 1 \
-             ms late",
+            "more than 1 ms late by cause schedule or source, or by cause connection: degraded above {:.0} % of the sent; \
+             outside their step or more than 1 s late: invalid above {:.0} %; with --strict, invalid above {:.0} % more \
+             than 1 ms late",
             LATE_SHARE_DEGRADED * 100.0,
             LATE_SHARE_INVALID * 100.0,
             LATE_SHARE_INVALID * 100.0

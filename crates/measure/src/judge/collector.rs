@@ -1,7 +1,7 @@
 //! What held a run back: the evidence, ranked, and the conclusion from it.
 
 use super::admission::{Admission, Commits};
-use super::{Facts, steps};
+use super::{Facts, stages, steps};
 use crate::format::cohort::Cohort;
 use crate::format::event::UnsentReason;
 use crate::format::evidence::{
@@ -51,6 +51,11 @@ fn is_open(summary: &Summary, evidence: &Evidence) -> bool {
 }
 
 impl EvidenceKind {
+    /// Whether blocks had no room.
+    const fn is_room(&self) -> bool {
+        matches!(self, Self::BlocksFull { .. } | Self::BlocksOutOfGas { .. })
+    }
+
     /// Whether it leaves the node's connections down or busy.
     const fn is_an_outage(&self) -> bool {
         matches!(
@@ -416,7 +421,7 @@ impl EvidenceCollector<'_> {
         let is_strong = |it: &&Evidence| it.strength >= Strength::Strong;
         let strong: Vec<&Evidence> = self.found.iter().filter(is_strong).collect();
         let by_node = strong.iter().filter(|it| it.points_to == LimitedBy::Node);
-        let Some(txs) = by_node.map(|it| it.txs).max() else {
+        let Some(txs) = by_node.clone().map(|it| it.txs).max() else {
             return;
         };
         let behind = strong.iter().any(|it| {
@@ -433,6 +438,10 @@ impl EvidenceCollector<'_> {
         // What blocks cost is reckoned from their headers' times.
         let by_blocks = summary.followed && !signals.header_clock.was_set();
         let Some((since_s, stage)) = signals.stages.finding(by_blocks, behind) else {
+            let has_other = by_node.clone().any(|it| !it.kind.is_room());
+            if by_blocks && has_other && signals.stages.has_few_blocks() {
+                self.doubt_room();
+            }
             return;
         };
         let until_s = summary.time.offered_s;
@@ -442,22 +451,30 @@ impl EvidenceCollector<'_> {
             txs,
         });
         // A limit in front of the node answers as a check that takes one at a time: only a change of what is in flight,
-        // or the node itself, tells them apart. And a stage is at work also because blocks take no more.
+        // or the node itself, tells them apart. A chain that keeps up with what is accepted executes much of the time,
+        // and is limited elsewhere; where blocks leave out what waits, their room is.
         let by_answers = matches!(stage, StageEvidence::Answers { .. });
-        let are_full = strong.iter().any(|it| {
-            matches!(
-                it.kind,
-                EvidenceKind::BlocksFull { .. } | EvidenceKind::BlocksOutOfGas { .. }
-            )
-        });
-        let strength = match by_answers || are_full {
-            true => Strength::Remark,
-            false => Strength::Strong,
+        let has_room = !strong.iter().any(|it| it.kind.is_room());
+        // Where blocks come as soon as the one before is executed, larger ones would come later.
+        let fills_the_time = stages::fill_the_time(&stage);
+        let strength = match !by_answers && behind && (has_room || fills_the_time) {
+            true => Strength::Strong,
+            false => Strength::Remark,
         };
+        if strength == Strength::Strong {
+            self.doubt_room();
+        }
         let kind = EvidenceKind::SerialStage(stage);
         self.add(kind, strength, txs, stretch);
         // Before what it explains.
         self.found.rotate_right(1);
+    }
+
+    /// Full blocks are no limit where something else may be why they come so late; all else that speaks against the node
+    /// still does.
+    fn doubt_room(&mut self) {
+        let room = self.found.iter_mut().filter(|it| it.kind.is_room());
+        room.for_each(|it| it.strength = Strength::Remark);
     }
 
     /// What a reader has to know beside.

@@ -11,7 +11,7 @@ use crate::limits::{
     BEHIND_LIMIT, BROKEN_CONFIDENCE, GROWTH_CONFIDENCE, GROWTH_LIMIT, HANDFUL, LOST_LIMIT,
     MIN_TREND_BLOCKS, UNSEEN_GROWTH_LIMIT, WAITING_LIMIT,
 };
-use crate::stats::knee::{BacklogGrowth, BlockMark, Finding, Trial, backlog_growth};
+use crate::stats::knee::{BacklogGrowth, BlockMark, Finding, Took, Trial, backlog_growth};
 
 /// What a point came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +24,8 @@ pub struct PointJudgement {
     pub lost_share: f64,
     /// How the backlog grew; `None` with too few blocks.
     pub growth: Option<BacklogGrowth>,
+    /// Whether only conditions of the user do not hold: then what was committed says nothing of the knee.
+    by_limits: bool,
 }
 
 impl PointJudgement {
@@ -32,10 +34,14 @@ impl PointJudgement {
         Trial {
             rate,
             finding: self.finding,
-            capacity_tps: self.growth.and_then(|growth| capacity_tps(&growth, rate)),
-            error_tps: self.growth.map_or(0.0, |growth| growth.committed_error_tps),
+            took: self.growth.and_then(took).filter(|_| !self.by_limits),
         }
     }
+}
+
+fn took(growth: BacklogGrowth) -> Option<Took> {
+    let (tps, error_tps) = (growth.committed_tps?, growth.committed_error_tps?);
+    Some(Took { tps, error_tps })
 }
 
 /// One rate, offered once, and everything that was seen of it.
@@ -81,6 +87,7 @@ impl Point<'_> {
         if trend == Finding::Broken {
             broken.push(why.clone());
         }
+        let by_load = !broken.is_empty();
         let limits = self.broken_limits.iter();
         let (open, shown): (Vec<_>, Vec<_>) = limits.partition(|limit| limit.unresolved);
         broken.extend(
@@ -103,6 +110,7 @@ impl Point<'_> {
             reasons,
             lost_share,
             growth,
+            by_limits: !by_load && !self.broken_limits.is_empty(),
         }
     }
 }
@@ -267,12 +275,6 @@ pub fn growth_finding(growth: &BacklogGrowth, rate: f64) -> Finding {
         true => Finding::Held,
         false => Finding::Undecided,
     }
-}
-
-/// What was committed per second while the backlog grew; `None` when it is not shown to have grown.
-pub fn capacity_tps(growth: &BacklogGrowth, rate: f64) -> Option<f64> {
-    let grew = growth_finding(growth, rate) == Finding::Broken;
-    growth.committed_tps.filter(|_| grew)
 }
 
 /// With too few blocks for a trend, the coarser rule of ramps. What the generator did not offer in time

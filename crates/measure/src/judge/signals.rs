@@ -12,52 +12,50 @@ use crate::judge::stages::Stages;
 use crate::limits::BACKLOG_BLOCKS;
 use crate::stats::silence::{Silence, Stretch, Tenths};
 
-/// Blocks as large as the largest while more than a block waited, and which a block left transactions for.
+/// Blocks that left transactions out, while more than a block waited.
 ///
 /// Blocks of an even load are of one size, too, and what waits may wait for something else. So a block
-/// counts only if it holds a transaction that was due before the last block but one was seen: the block
-/// between them was made after that, and had no room for it.
+/// counts only if it holds a transaction that was due before the third last block was seen: the two since had no
+/// room for it. One alone may have been made before it came: while a block is executed, the next one is not seen yet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct FullBlocks {
     /// Transactions in the largest block.
     pub(crate) largest: u64,
-    /// How many were, of how many since the first one, and by the last that was.
+    /// How many hold what was left out, of how many since the first one, and by the last that did.
     full: u64,
     of: u64,
     of_by_last: u64,
     pub(crate) stretch: Stretch,
-    /// When the last block was seen, and the one before it.
-    seen: [Option<u64>; 2],
+    /// When the last blocks were seen, the last one first.
+    seen: [Option<u64>; 3],
 }
 
 impl FullBlocks {
     fn block(&mut self, block: &BlockRow) {
-        let (txs, observed_s) = (block.txs, block.observed_ns as f64 / 1e9);
-        let left_out = self.has_left_out(block);
-        self.seen = [Some(block.observed_ns), self.seen[0]];
-        if txs as f64 > self.largest as f64 * (1.0 + ALIKE) {
-            (self.largest, self.full, self.of) = (txs, 0, 0);
-        }
-        if self.of == 0 {
+        let observed_s = block.observed_ns as f64 / 1e9;
+        let is_full = self.was_left_out(block);
+        self.seen = [Some(block.observed_ns), self.seen[0], self.seen[1]];
+        self.largest = self.largest.max(block.txs);
+        if is_full && self.full == 0 {
             self.stretch = Stretch {
                 from_s: observed_s,
                 ..Stretch::default()
             };
         }
-        self.of += 1;
-        if left_out && txs as f64 >= self.largest as f64 * (1.0 - ALIKE) {
-            self.full += 1;
+        self.full += u64::from(is_full);
+        self.of += u64::from(self.full > 0);
+        if is_full {
             self.of_by_last = self.of;
             self.stretch.extend(observed_s, 0);
         }
     }
 
-    /// Whether the block holds a transaction that the block before it left out.
-    fn has_left_out(&self, block: &BlockRow) -> bool {
+    /// Whether the block holds a transaction that the two before it left out.
+    fn was_left_out(&self, block: &BlockRow) -> bool {
         let oldest_ns = block
             .commit_max_ms
             .map(|wait_ms| block.observed_ns as f64 - wait_ms * 1e6);
-        let pair = oldest_ns.zip(self.seen[1]);
+        let pair = oldest_ns.zip(self.seen[2]);
         pair.is_some_and(|(due_ns, seen_ns)| due_ns < seen_ns as f64)
     }
 

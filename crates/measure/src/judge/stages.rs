@@ -33,6 +33,11 @@ impl Stages {
         self.blocks.left = left.unwrap_or(self.blocks.left);
     }
 
+    /// Whether blocks were announced, and too few to tell what they cost.
+    pub(crate) fn has_few_blocks(&self) -> bool {
+        (1.0..FEWEST_BLOCKS).contains(&self.blocks.sums.n)
+    }
+
     /// Which stage was at work all the time, in words, and since when if that is known. `by_blocks`: they were
     /// watched, and their times can be used; `behind`: they did not take up what was accepted, which then says nothing
     /// of the checks.
@@ -51,7 +56,16 @@ impl Stages {
     }
 }
 
-/// That transactions are checked one after the other, and one always is.
+/// Whether the blocks' transactions take all of the time between the blocks.
+pub(crate) fn fill_the_time(stage: &StageEvidence) -> bool {
+    match stage {
+        StageEvidence::Blocks {
+            execution, recheck, ..
+        } => execution + recheck >= ALL_SHARE,
+        _ => false,
+    }
+}
+
 /// Answers, and what they take.
 #[derive(Debug, Clone, Default)]
 struct Checks {
@@ -307,6 +321,8 @@ fn scatter(about_mean: f64, of_squares: f64) -> f64 {
 const ROUNDING: f64 = 1e-9;
 /// Most of the time.
 pub(crate) const BUSY_SHARE: f64 = 0.5;
+/// All of it: what is left is no more than the two may be wrong by.
+const ALL_SHARE: f64 = 0.8;
 /// Fewer answers make no median.
 const FEWEST_ANSWERS: u64 = 20;
 /// Answers that take so many times as long as they can wait for others.

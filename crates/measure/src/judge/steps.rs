@@ -7,7 +7,7 @@ use crate::format::rows::StepRow;
 use crate::format::summary::Knee;
 use crate::limits::{
     BACKLOG_BLOCKS, DISPLACED_PART, HANDFUL, LEFT_BEHIND_BLOCKS, LEFT_BEHIND_S, MIN_OFFERED,
-    SATURATED_STEPS, STALLED_STEPS, SUSTAINED_SHARE,
+    MIN_RATE_BLOCKS, SATURATED_STEPS, STALLED_STEPS, SUSTAINED_SHARE,
 };
 use crate::stats::silence;
 
@@ -326,11 +326,13 @@ fn knee(judged: &[Judged<'_>]) -> (Option<Knee>, String) {
 
 /// The lower end of the knee: a rate that was sustained, unless the step that was not shows that less is taken. A short
 /// step may be sustained while more falls due than its blocks take; and of what a step shows, half a block at the edges
-/// is not known.
+/// is not known. Fewer than [`MIN_RATE_BLOCKS`] show no rate.
 fn least(sustained_tps: f64, failed: &StepRow) -> f64 {
-    let blocks = failed.counts.blocks.max(1) as f64;
+    let blocks = failed.counts.blocks;
     match failed.committed_tps {
-        Some(shown) if shown > 0.0 && shown < sustained_tps => shown * (1.0 - 0.5 / blocks),
+        Some(shown) if blocks >= MIN_RATE_BLOCKS && shown > 0.0 && shown < sustained_tps => {
+            shown * (1.0 - 0.5 / blocks as f64)
+        }
         _ => sustained_tps,
     }
 }

@@ -136,8 +136,7 @@ mod tests {
         let trial = |finding| Trial {
             rate: 500.0,
             finding,
-            capacity_tps: None,
-            error_tps: 0.0,
+            took: None,
         };
         for (findings, ended) in [
             (&[Finding::Unusable][..], Ended::GeneratorLimit),

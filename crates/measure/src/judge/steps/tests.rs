@@ -401,15 +401,22 @@ fn without_excess_there_is_no_knee_and_the_reason_says_so() {
 
 #[test]
 fn a_sustained_rate_is_the_least_unless_a_step_that_was_not_shows_less() {
-    let mut failed = StepRow::default();
-    failed.counts.blocks = 2;
-    let mut least_of = |committed_tps| {
-        failed.committed_tps = committed_tps;
+    let least_of = |blocks, committed_tps| {
+        let mut failed = StepRow {
+            committed_tps,
+            ..StepRow::default()
+        };
+        failed.counts.blocks = blocks;
         least(4500.0, &failed)
     };
-    assert_eq!(least_of(None), 4500.0);
-    assert_eq!(least_of(Some(4946.0)), 4500.0);
-    assert_eq!(least_of(Some(4500.0)), 4500.0);
+    assert_eq!(least_of(10, None), 4500.0);
+    assert_eq!(least_of(10, Some(4946.0)), 4500.0);
+    assert_eq!(least_of(10, Some(4500.0)), 4500.0);
     // A short step filled the mempool and nothing more.
-    assert_eq!(least_of(Some(4000.0)), 3000.0);
+    assert_eq!(least_of(10, Some(4000.0)), 3800.0);
+    // On a busy machine a step of three seconds had two blocks, one of them late: that shows no rate.
+    for blocks in 0..4 {
+        assert_eq!(least_of(blocks, Some(603.0)), 4500.0);
+    }
+    assert_eq!(least_of(4, Some(4000.0)), 3500.0);
 }

@@ -26,8 +26,8 @@ pub struct BacklogGrowth {
     /// What the blocks after the first one committed, over the time between the first and the last;
     /// `None` with fewer than two.
     pub committed_tps: Option<f64>,
-    /// The standard error of that, from how much the blocks differ.
-    pub committed_error_tps: f64,
+    /// The standard error of that, as wide as Student's t makes it for so few blocks; `None` with too few.
+    pub committed_error_tps: Option<f64>,
     /// Blocks observed.
     pub blocks: usize,
 }
@@ -56,13 +56,13 @@ pub fn backlog_growth(
     let mut committed = 0;
     let mut peaks: Vec<(f64, f64)> = Vec::new();
     let mut span = BlockSpan::default();
-    let mut sizes = Vec::new();
+    let mut sizes: Vec<(Nanos, u64)> = Vec::new();
     for block in blocks.iter().take_while(|block| block.observed < until) {
         if block.observed >= from {
             let backlog = due_before(block.observed) as f64 - committed as f64;
             peaks.push((block.observed.as_secs_f64(), backlog));
             span.add(&BlockSpan::one(block.observed, block.committed));
-            sizes.push(block.committed as f64);
+            sizes.push((block.observed, block.committed));
         }
         committed += block.committed;
     }
@@ -80,23 +80,38 @@ pub fn backlog_growth(
         error_tps: line.error,
         freedom: line.freedom,
         committed_tps: span.rate(),
-        committed_error_tps: span
-            .edges_s()
-            .map_or(0.0, |edges| scatter(&sizes) / (edges.1 - edges.0)),
+        committed_error_tps: span.rate().and_then(|rate| rate_error(&sizes, rate)),
         blocks: count,
     })
 }
 
-/// The standard deviation of the sum of blocks that differ as these do; the first one is not in the sum.
-fn scatter(sizes: &[f64]) -> f64 {
-    let sizes = sizes.get(1..).unwrap_or_default();
-    let count = sizes.len() as f64;
-    if count < 2.0 {
-        return 0.0;
+/// The standard error of what blocks committed over the time between them (a ratio estimator: Cochran, "Sampling
+/// techniques", 3rd edition, 1977, section 6.4), of which neighbours depend on each other: what one block left over is
+/// in the next one (Hansen, Hodrick, Journal of Political Economy 88, 1980, at one lag). As wide as a normal error that
+/// leaves out as much as Student's t.
+fn rate_error(blocks: &[(Nanos, u64)], rate: f64) -> Option<f64> {
+    let residual = |pair: &[(Nanos, u64)]| {
+        let between_s = pair[1].0.saturating_sub(pair[0].0).as_secs_f64();
+        pair[1].1 as f64 - rate * between_s
+    };
+    let residuals: Vec<f64> = blocks.windows(2).map(residual).collect();
+    if residuals.len() < MIN_POINTS {
+        return None;
     }
-    let mean = sizes.iter().sum::<f64>() / count;
-    let squares: f64 = sizes.iter().map(|size| (size - mean).powi(2)).sum();
-    (squares / (count - 1.0) * count).sqrt()
+    let (squares, products) = squares(&residuals);
+    let squares = (squares + 2.0 * products).max(squares / LEAST_PART);
+    let count = residuals.len() as f64;
+    let freedom = count - 1.0;
+    let span_s = blocks.last()?.0.saturating_sub(blocks[0].0).as_secs_f64();
+    let error = (squares / freedom * count).sqrt() / span_s;
+    Some(error * student::quantile(TAIL, freedom) / NORMAL_TAIL)
+}
+
+/// The sum of the squares of residuals, and of the products of neighbours.
+fn squares(residuals: &[f64]) -> (f64, f64) {
+    let squares = residuals.iter().map(|residual| residual * residual).sum();
+    let products = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
+    (squares, products)
 }
 
 /// A least-squares line: its slope, the standard error of that and its degrees of freedom.
@@ -125,8 +140,7 @@ impl Line {
         let slope = products.sum::<f64>() / spread;
         let residual = |(x, y): &(f64, f64)| y - mean_y - slope * (x - mean_x);
         let residuals: Vec<f64> = points.iter().map(residual).collect();
-        let squares: f64 = residuals.iter().map(|residual| residual * residual).sum();
-        let products: f64 = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
+        let (squares, products) = squares(&residuals);
         let alike = if squares > 0.0 {
             products / squares
         } else {
@@ -145,3 +159,8 @@ impl Line {
 
 /// Two lie on a line whatever they are.
 const MIN_POINTS: usize = 3;
+/// Neighbours that cancel leave this part of the variance at least.
+const LEAST_PART: f64 = 8.0;
+/// The share by which Student's t is compared with the normal distribution, and its quantile there.
+const TAIL: f64 = 0.95;
+const NORMAL_TAIL: f64 = 1.645;

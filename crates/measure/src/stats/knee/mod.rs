@@ -33,10 +33,17 @@ pub struct Trial {
     pub rate: f64,
     /// What it showed.
     pub finding: Finding,
-    /// What the target committed per second while its backlog grew; `None` when it did not grow or blocks
-    /// are not watched.
-    pub capacity_tps: Option<f64>,
-    /// The standard error of that.
+    /// What the target committed, whatever the finding; `None` where blocks are not watched or too few, and where
+    /// something else than that decided the finding.
+    pub took: Option<Took>,
+}
+
+/// What a target committed in a trial.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Took {
+    /// Transactions per second.
+    pub tps: f64,
+    /// The standard error of that, per second.
     pub error_tps: f64,
 }
 
@@ -150,9 +157,9 @@ pub struct KneeEstimate {
 /// region is tried again until the noise is outvoted. The belief is a distribution over the knee and
 /// the noise of the trials, as in adaptive psychometrics (Kontsevich, Tyler: "Bayesian adaptive
 /// estimation of psychometric slope and threshold", Vision Research 39, 1999): a trial below the knee
-/// holds, above it breaks, near it either, and now and then one ends by chance. One that broke at a rate a
-/// little above what was committed shows the knee itself ([`Trial::capacity_tps`]); of one far above nothing is
-/// assumed but that the knee is no lower than what was committed, as throughput may fall there.
+/// holds, above it breaks, near it either, and now and then one ends by chance. Where it is known what a target
+/// committed ([`Trial::took`]), each trial counts by that instead, whatever its finding: it is the smaller of the rate
+/// and of what the target took, and may be less far above the knee, where throughput may fall.
 ///
 /// A target that becomes slower is found by what contradicts itself: where rates break that held before, the
 /// highest of them is offered again, and if all that is as high has broken since, what was known before is
@@ -164,7 +171,7 @@ pub struct KneeEstimate {
 /// let mut search = KneeSearch::new(KneeSettings::default());
 /// while let Next::Try { rate, .. } = search.next() {
 ///     let finding = if rate <= 2137.0 { Finding::Held } else { Finding::Broken };
-///     search.add(Trial { rate, finding, capacity_tps: None, error_tps: 0.0 });
+///     search.add(Trial { rate, finding, took: None });
 /// }
 /// let knee = search.estimate().expect("it lies in the allowed range");
 /// assert!((knee.rate / 2137.0 - 1.0).abs() < 0.03);
@@ -425,9 +432,10 @@ impl KneeSearch {
     fn middle(&self, estimate: &KneeEstimate) -> Next {
         let narrow = (estimate.high / estimate.low).sqrt() <= 1.0 + self.settings.precision;
         let near = |finding| {
-            self.rates(finding)
-                .filter(|rate| (rate / estimate.rate).ln().abs() <= NEAR.ln())
-                .count()
+            let shows = |it: &&Trial| is_told(it) && (it.finding == finding || it.took.is_some());
+            let is_near = |it: &&Trial| (it.rate / estimate.rate).ln().abs() <= NEAR.ln();
+            let recent = self.trials[self.since..].iter();
+            recent.filter(shows).filter(is_near).count()
         };
         let lacks = |finding| near(finding) < NEAR_TRIALS;
         let rate = match (lacks(Finding::Held), lacks(Finding::Broken)) {
@@ -454,8 +462,14 @@ impl KneeSearch {
     }
 }
 
+/// An undecided trial counts as well where it is known what was committed: to leave it out would be to choose by the
+/// result.
 fn is_told(trial: &Trial) -> bool {
-    matches!(trial.finding, Finding::Held | Finding::Broken)
+    match trial.finding {
+        Finding::Held | Finding::Broken => true,
+        Finding::Undecided => trial.took.is_some(),
+        Finding::Unusable => false,
+    }
 }
 
 /// Three significant digits up to 10,000, whole transactions above: finer than any knee is known.
@@ -470,7 +484,7 @@ const RETREAT: f64 = 4.0;
 /// end the search.
 const TRIALS_TO_END_ON: usize = 2;
 /// As many must have held, and broken, near the knee before the search ends: with fewer a noisy target looks
-/// quiet too often.
+/// quiet too often. A trial of which it is known what was committed is as good as both.
 const NEAR_TRIALS: usize = 3;
 /// A rate that held contradicts one that broke where it is higher by this factor, more than chance explains.
 const CONTRADICTS: f64 = 1.02;

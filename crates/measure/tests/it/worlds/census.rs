@@ -7,7 +7,7 @@ use base::Random;
 use measure::limits::UNSEEN_GROWTH_LIMIT;
 use measure::{
     Evidence, EvidenceKind, Finding, KneeSearch, KneeSettings, LimitedBy, Next, ScheduleVerdict,
-    Summary,
+    Strength, Summary,
 };
 use pacing::{Arrivals, Nanos, Profile, Rate, Schedule};
 
@@ -255,10 +255,12 @@ fn said(summary: &Summary) -> Option<LimitedBy> {
     (!is_open && by != LimitedBy::Unknown).then_some(by)
 }
 
-/// Whether the first part that is named is this one; `None` where none is.
+/// Whether the first part that is said to limit a run is this one; `None` where none is.
 fn names(summary: &Summary, part: Part) -> Option<bool> {
     said(summary)?;
-    summary.evidence.iter().find_map(|it| match &it.kind {
+    let is_strong = |it: &&Evidence| it.strength >= Strength::Strong;
+    let mut strong = summary.evidence.iter().filter(is_strong);
+    strong.find_map(|it| match &it.kind {
         EvidenceKind::BlocksFull { .. } => Some(part == Part::BlockSize),
         EvidenceKind::BlocksOutOfGas { .. } => Some(part == Part::Gas),
         EvidenceKind::SerialStage(stage) => Some(match part {

@@ -129,7 +129,10 @@ impl World {
         world.execute_tps = capacity * between([1.4, 4.0]);
         match Part::ALL[part.min(Part::ALL.len() - 1)] {
             Part::BlockSize => world.block_tps = capacity,
-            Part::Gas => world.gas_tps = capacity,
+            Part::Gas => {
+                world.gas_tps = capacity;
+                world.run_noise = 0.0;
+            }
             Part::Execution => world.execute_tps = capacity,
             Part::Check => world.check_tps = capacity,
             Part::Front => world.front_tps = capacity,

@@ -260,12 +260,14 @@ impl<'a> Node<'a> {
         let share = self.factor * world.worn(self.committed_before + self.committed);
         let since = world.interval_s.max(self.next_vote - self.voted);
         let noise = (1.0 + world.block_noise * normal(self.random)).max(0.2);
-        let size = world.block_tps.min(world.gas_tps) * world.interval_s * share;
+        let size = world.block_tps * world.interval_s * share;
         let room = if size < PLENTY_A_BLOCK {
             size * noise
         } else {
             size
         };
+        // Gas is a rule of the chain: it varies neither from block to block nor from run to run.
+        let room = room.min(world.gas_tps * world.interval_s);
         let voted = self.next_vote;
         let ready = self
             .pool
