@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::journal::Event;
 use super::overview::{Overview, Waited};
 
-/// An overview in lines of so many columns at most, but texts, which are as long as they are.
+/// An overview in lines of so many columns; what is longer goes on below, and no figure or word is cut.
 pub(super) struct Lines<'a> {
     pub(super) overview: Overview<'a>,
     pub(super) columns: usize,
@@ -16,6 +16,15 @@ pub(super) struct Lines<'a> {
 
 impl fmt::Display for Lines<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        self.write(&mut text)?;
+        let columns = self.columns.max(LEAST_COLUMNS);
+        text.lines().try_for_each(|line| fold(f, line, columns))
+    }
+}
+
+impl Lines<'_> {
+    fn write(&self, f: &mut String) -> fmt::Result {
         let it = &self.overview;
         let gate = if it.ready { it.gate } else { "not ready" };
         let (version, up, why) = (it.version, it.uptime_seconds, &it.why);
@@ -59,15 +68,13 @@ impl fmt::Display for Lines<'_> {
         self.figures(f, "now", it.now)?;
         self.figures(f, "since the start", &it.totals)
     }
-}
 
-impl Lines<'_> {
     /// The clients with the longest queues; where there is no room for all columns, the first of them.
-    fn clients(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn clients(&self, f: &mut String) -> fmt::Result {
         let heads = ["waiting", "out/s", "share/s", "refused", "out", "sockets"];
         let room = self.columns.saturating_sub(ADDRESS) / CELL;
         let shown = room.clamp(1, heads.len());
-        let line = |f: &mut fmt::Formatter<'_>, name: &str, cells: &[String]| {
+        let line = |f: &mut String, name: &str, cells: &[String]| {
             write!(f, "{name:<ADDRESS$}")?;
             // A figure that is wider than its cell makes the line longer, and loses nothing.
             cells[..shown]
@@ -91,7 +98,7 @@ impl Lines<'_> {
         Ok(())
     }
 
-    fn nodes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn nodes(&self, f: &mut String) -> fmt::Result {
         for one in self.overview.nodes {
             let state = match (one.up, one.silent_ms, one.catching_up) {
                 (false, ..) => "down".to_owned(),
@@ -108,12 +115,7 @@ impl Lines<'_> {
     }
 
     /// The figures of a part, two in a line where there is room, under the names that they have in JSON.
-    fn figures(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        about: &str,
-        part: &impl Serialize,
-    ) -> fmt::Result {
+    fn figures(&self, f: &mut String, about: &str, part: &impl Serialize) -> fmt::Result {
         writeln!(f, "\n{about}")?;
         let Ok(Value::Object(figures)) = serde_json::to_value(part) else {
             return Ok(());
@@ -134,6 +136,22 @@ impl Lines<'_> {
     }
 }
 
+/// A line, and below it the words for which it has no room.
+fn fold(f: &mut fmt::Formatter<'_>, line: &str, columns: usize) -> fmt::Result {
+    let mut rest = line;
+    while let Some((end, _)) = rest.char_indices().nth(columns) {
+        // A blank right behind the last column ends the line, too.
+        let is_whole = rest[end..].starts_with(' ').then_some(end);
+        let blank = is_whole.or_else(|| rest[..end].rfind(' '));
+        let Some(at) = blank.filter(|at| !rest[..*at].trim().is_empty()) else {
+            break;
+        };
+        writeln!(f, "{}", rest[..at].trim_end())?;
+        rest = &rest[at + 1..];
+    }
+    writeln!(f, "{rest}")
+}
+
 fn waits(waited: Option<Waited>) -> String {
     let Some(waited) = waited else {
         return "none left the queue within a minute".to_owned();
@@ -151,5 +169,7 @@ fn waits(waited: Option<Waited>) -> String {
 const ADDRESS: usize = 19;
 /// With the blank before it.
 const CELL: usize = 10;
+/// A narrower terminal breaks the lines itself.
+const LEAST_COLUMNS: usize = 40;
 /// Where nothing is known of the terminal.
 pub(super) const COLUMNS: usize = 80;

@@ -220,7 +220,7 @@ impl Worker {
             }
             BreakEvent::Measured(gain) => {
                 let interval = self.breaks.interval();
-                info!(gain, %interval, "the effect of the break was measured");
+                info!(gain = %format_args!("{gain:.3}"), %interval, "the effect of the break was measured");
                 self.metrics.pause_gain.set(gain - 1.0);
             }
         }
