@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use report::chart::{Axis, Chart, Tone, Unit};
-use report::text::whole;
+use report::text::seconds;
 use report::{Page, mesh_evidence_text};
 
 use super::account::{Account, GENERATOR, NodeSecond};
@@ -16,6 +16,9 @@ use super::table;
 pub(crate) fn page(title: &str, account: &Account, summary: &MeshSummary) -> String {
     let mut page = Page::new(title);
     page.headline(&table::headline(summary));
+    if let Some(first) = &summary.verdict.gave_first {
+        page.paragraph(&format!("What gave first: {}.", table::gave_first(first)));
+    }
     let course = Course {
         nodes: account.offered_rows(),
     };
@@ -31,17 +34,20 @@ pub(crate) fn page(title: &str, account: &Account, summary: &MeshSummary) -> Str
     page.section("Nodes", &table::nodes(&summary.nodes).html());
     page.section("Figures", &table::entries(summary).html());
     let evidence = report::Table::of(&summary.verdict.evidence)
-        .number("since, s", whole, |it| it.from_s)
+        .number("since", seconds, |it| it.from_s)
         .text("what was seen", |it| mesh_evidence_text(it));
     page.section("Evidence, in the order of time", &evidence.table().html());
     page.fold("Plan", &plan(summary));
+    page.preformatted("Messages", &summary.plan.mix_text);
     page.html()
 }
 
 fn plan(summary: &MeshSummary) -> String {
     let mut entries = report::Entries::default();
     let plan = serde_json::to_value(&summary.plan).unwrap_or_default();
-    for (key, value) in plan.as_object().into_iter().flatten() {
+    let settings = plan.as_object().into_iter().flatten();
+    // The text of the mix is a section of its own.
+    for (key, value) in settings.filter(|(key, _)| *key != "mix_text") {
         let text = value
             .as_str()
             .map_or_else(|| value.to_string(), str::to_owned);
@@ -174,7 +180,7 @@ impl Course<'_> {
             machine.iter().map(move |it| (it.second as f64, value(it)))
         };
         let cpu = over_time("CPU by node", "CPUs", Unit::Number)
-            .line("machine", Tone::Depth, of_machine(|it| it.busy))
+            .line("machine", Tone::Plan, of_machine(|it| it.busy))
             .line("stolen by others", Tone::Bad, of_machine(|it| it.stolen));
         let cpu = self.by_node(cpu, |row| row.counters.cpu_ns as f64 / 1e9);
         let wait = over_time("Waiting for a CPU", "share of time", Unit::Share);

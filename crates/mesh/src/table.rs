@@ -1,15 +1,20 @@
 //! What a mesh run comes to, as tables for a terminal and for its report.
 
 use measure::ScheduleVerdict;
-use report::text::{millis, number, or_dash, percent, percent_tenths, rate, whole};
-use report::{Entries, Table, mesh_evidence_text, mesh_limit_text};
+use report::text::{count, grouped, millis, number, or_dash, percent, percent_tenths, rate};
+use report::{Entries, Table, mesh_evidence_text, mesh_gave_first, mesh_limit_text};
 
 use super::judge::GaveFirst;
 use super::summary::{MeshSummary, NodeSummary, StepOutcome, StepSummary};
 
 /// The result of a run on a terminal.
 pub(crate) fn text(summary: &MeshSummary) -> String {
-    let mut text = format!("\n{}\n", headline(summary).replace("**", ""));
+    let answer = headline(summary).replace("**", "");
+    let (variant, number_of) = (&summary.variant, summary.nodes.len());
+    let mut text = format!("\n{variant} on {number_of} nodes: {answer}\n");
+    if let Some(first) = &summary.verdict.gave_first {
+        text += &format!("What gave first: {}.\n", gave_first(first));
+    }
     if summary.steps.len() > 1 {
         text += &format!("\n{}", steps(&summary.steps).text());
     }
@@ -21,27 +26,25 @@ pub(crate) fn text(summary: &MeshSummary) -> String {
     text
 }
 
-/// The most important result.
+/// The result in one line: what came back, what gave first, and how far to trust it.
 pub(crate) fn headline(summary: &MeshSummary) -> String {
-    let what = format!(
-        "{} on {} nodes: {}",
-        summary.variant,
-        summary.nodes.len(),
-        carried(summary)
-    );
-    let schedule = match summary.verdict.schedule {
-        _ if summary.is_disturbed() => " (INVALID: other programs had CPUs that the mesh lacked)",
-        ScheduleVerdict::Valid => "",
-        ScheduleVerdict::Degraded => " (the generator fell behind after the mesh had)",
-        ScheduleVerdict::Invalid => " (INVALID: the generator did not offer as planned)",
-    };
-    match &summary.verdict.gave_first {
-        Some(first) => format!(
-            "{what}{schedule}. What gave first: **{}**",
-            gave_first(first)
+    let (invalid, late) = match summary.verdict.schedule {
+        _ if summary.is_disturbed() => (
+            "**invalid**, as other programs had CPUs that the mesh lacked; ",
+            "",
         ),
-        None => format!("{what}{schedule}. Nothing gave: all that was offered came back"),
-    }
+        ScheduleVerdict::Valid => ("", ""),
+        ScheduleVerdict::Degraded => ("", "; the generator fell behind after the mesh had"),
+        ScheduleVerdict::Invalid => (
+            "**invalid**, as the generator did not offer as planned; ",
+            "",
+        ),
+    };
+    let gave = match &summary.verdict.gave_first {
+        Some(first) => mesh_gave_first(first.cause.as_ref()),
+        None => "**nothing** gave: all that was offered came back".to_owned(),
+    };
+    format!("{invalid}{}; {gave}{late}.", carried(summary))
 }
 
 /// What gave first, when, and how that showed.
@@ -60,21 +63,18 @@ fn carried(summary: &MeshSummary) -> String {
     let figures = &summary.figures;
     if summary.steps.len() < 2 {
         return format!(
-            "**{} EPS at the host**, {} in sum, {} offered",
+            "**{} EPS at the host** of {} offered",
             number(figures.eps_host),
-            number(figures.eps_sum),
             rate(figures.offered_per_s),
         );
     }
     match summary.last_sustained() {
         None => "**no step was sustained**".to_owned(),
         Some(step) => format!(
-            "**sustained up to {}** (step {} of {}: {} EPS at the host, {} in sum)",
+            "**sustained up to {}** (step {} of {})",
             rate(step.rate),
             step.step + 1,
             summary.steps.len(),
-            whole(step.eps_host),
-            whole(step.eps_sum),
         ),
     }
 }
@@ -87,26 +87,35 @@ pub(crate) fn steps(steps: &[StepSummary]) -> Table {
         .number("offered", rate, |it| {
             it.offered as f64 / (it.to_s - it.from_s)
         })
-        .number("EPS host", whole, |it| it.eps_host)
-        .number("EPS sum", whole, |it| it.eps_sum)
+        .rest()
+        .number("EPS host", count, |it| it.eps_host)
+        .number("EPS sum", count, |it| it.eps_sum)
+        .rest()
         .number("came back", percent, |it| it.came_back)
         .number("uprate, Mbit/s", number, |it| {
             it.uprate_bytes_per_s * 8.0 / 1e6
         })
+        .rest()
         .number("parcels/s", rate, |it| it.parcels_per_s)
         .on_page_if(true)
+        .rest()
         .number("MB/s", number, |it| it.bytes_per_s / 1e6)
         .on_page_if(true)
+        .rest()
         .number("duplicates", percent, |it| it.duplicate_share)
         .on_page_if(true)
+        .rest()
         .count("dropped", |it| it.dropped)
         .alarm(|it| it.dropped > 0)
         .number("p50", millis, |it| it.latency_p50_ms)
         .on_page_if(true)
+        .rest()
         .number("p99", millis, |it| it.latency_p99_ms)
         .number("lateness p99", millis, |it| it.lateness_p99_ms)
         .on_page_if(true)
+        .rest()
         .number("CPUs", number, |it| it.cpus)
+        .rest()
         .text("", |it| outcome(it.outcome))
         .alarm(|it| it.outcome != StepOutcome::KeptUp)
         .table()
@@ -127,7 +136,7 @@ const fn outcome(outcome: StepOutcome) -> &'static str {
 pub(crate) fn nodes(nodes: &[NodeSummary]) -> Table {
     Table::of(nodes)
         .figure("node", |it| it.node.to_string())
-        .number("EPS", whole, |it| it.eps)
+        .number("EPS", count, |it| it.eps)
         .count("parcels out", |it| it.total.parcels_out)
         .rest()
         .count("in", |it| it.total.parcels_in)
@@ -161,7 +170,11 @@ pub(crate) fn entries(summary: &MeshSummary) -> Entries {
     let mut entries = Entries::default();
     entries.add(
         "offered",
-        format!("{} of {} planned", offered.offered, offered.planned),
+        format!(
+            "{} of {} planned",
+            grouped(offered.offered),
+            grouped(offered.planned)
+        ),
     );
     entries.add("lateness p99", or_dash(summary.lateness_ms.p99, millis));
     entries.add(
@@ -205,8 +218,8 @@ fn reach(summary: &MeshSummary) -> String {
     let reach = &summary.reach;
     format!(
         "{} of {} followed messages were seen by all nodes, the last one after p50 {}, p99 {}",
-        reach.seen_by_all,
-        reach.followed,
+        grouped(reach.seen_by_all),
+        grouped(reach.followed),
         or_dash(reach.last_ms.p50, millis),
         or_dash(reach.last_ms.p99, millis)
     )
@@ -216,7 +229,11 @@ fn account(summary: &MeshSummary) -> String {
     let laws = &summary.conservation;
     let sums = format!(
         "{} parcels written = {} read + {} lost with broken links; {} of {} first sights",
-        laws.written, laws.read, laws.lost, laws.sights, laws.sights_due
+        grouped(laws.written),
+        grouped(laws.read),
+        grouped(laws.lost),
+        grouped(laws.sights),
+        grouped(laws.sights_due)
     );
     let undrained = summary.verdict.undrained.as_ref();
     let undrained = undrained

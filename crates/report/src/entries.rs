@@ -23,8 +23,11 @@ impl Entries {
         self.pairs.iter().map(line).collect()
     }
 
-    /// As a list of HTML.
+    /// As a list of HTML; nothing where there are none.
     pub fn html(&self) -> String {
+        if self.pairs.is_empty() {
+            return String::new();
+        }
         let pair = |(name, value): &(String, String)| {
             tag("dt", &escape(name)) + &tag("dd", &escape(value))
         };
@@ -51,5 +54,6 @@ mod tests {
         entries.add("transactions", "<5>");
         assert!(entries.text().contains("transactions  <5>"));
         assert!(entries.html().contains("<dd>&lt;5&gt;</dd>"));
+        assert_eq!(Entries::default().html(), "");
     }
 }

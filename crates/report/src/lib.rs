@@ -25,8 +25,8 @@ pub use runs::{
     AnswerCourse, BUSY_MACHINE, Bep23, Bep23Collector, CommittedCourse, ComparedSide, DelayFigures,
     LatencyCourse, MAX_COLUMNS, PerSecondStats, Recording, RunReport, SecondFigures, Span, Stretch,
     TmBench, TmBenchSpan, answer, busy_machine_link, evidence_text, gate_name, interval_text,
-    is_disturbed, limit_text, machine_text, mesh_evidence_text, mesh_limit_text, quantile_curve,
-    signed_change, titled,
+    is_disturbed, limit_text, machine_text, mesh_evidence_text, mesh_gave_first, mesh_limit_text,
+    quantile_curve, signed_change, titled,
 };
 pub use table::{Columns, Table};
 pub use text::Figure;

@@ -64,9 +64,9 @@ impl Page {
         }
     }
 
-    /// A heading and a text with its own lines and blanks.
+    /// A heading and a text with its own lines and blanks, folded.
     pub fn preformatted(&mut self, heading: &str, text: &str) {
-        self.section(heading, &tag("pre", &escape(text)));
+        self.fold(heading, &tag("pre", &escape(text)));
     }
 
     /// HTML as it is.
@@ -128,7 +128,7 @@ fn emphasized(text: &str) -> String {
     html.collect()
 }
 
-/// As many clauses as fit a line, and the others.
+/// As many sentences as fit a line, or else as many clauses, and the others.
 fn first_line(text: &str) -> (&str, Option<&str>) {
     if letters(text) <= LINE {
         return (text, None);
@@ -139,8 +139,11 @@ fn first_line(text: &str) -> (&str, Option<&str>) {
             && line.matches('(').count() == line.matches(')').count();
         is_whole && letters(line) <= LINE && text[at + 1..].starts_with(' ')
     };
-    let marks = text.match_indices([',', ';', ':', '.']);
-    match marks.map(|(at, _)| at).rfind(|at| is_end(*at)) {
+    let last = |marks: &[char]| {
+        let marks = text.match_indices(marks);
+        marks.map(|(at, _)| at).rfind(|at| is_end(*at))
+    };
+    match last(&[';', '.']).or_else(|| last(&[',', ':'])) {
         Some(at) => (&text[..at], Some(text[at + 1..].trim_start())),
         None => (text, None),
     }
@@ -191,6 +194,11 @@ mod tests {
             "against before: after is **worse** in commit.p50 +14 % (+4 % to +25 %), commit.p95 +12 % (+3 %, +21 %), **better** in sent",
             "against before: after is **worse** in commit.p50 +14 % (+4 % to +25 %), commit.p95 +12 % (+3 %, +21 %)",
             "**better** in sent",
+        );
+        of(
+            "**undecided**: it is not shown that B is worse, nor that it is not by more than 5 %; open: commit.p50, commit.p95, lost.share",
+            "**undecided**: it is not shown that B is worse, nor that it is not by more than 5 %",
+            "open: commit.p50, commit.p95, lost.share",
         );
         // Neither a bold part nor what is in brackets is cut, nor a number.
         of(

@@ -69,7 +69,7 @@ pub fn clock(seconds: f64, longest: f64) -> String {
 pub fn short(value: f64) -> String {
     let size = value.abs();
     match size {
-        _ if size >= 1e7 => format!("{}M", number(value / 1e6)),
+        _ if size >= 1e6 => format!("{}M", without_zeros((value / 1e4).round() / 1e2)),
         _ if size >= 1e5 => format!("{}k", number(value / 1e3)),
         _ if size >= 1e3 => number(value),
         _ => without_zeros(value),
@@ -325,6 +325,16 @@ pub fn escape(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_axis_has_the_same_letter_at_all_its_millions() {
+        let ticks = [0.0, 5e6, 1e7, 1.5e7].map(short);
+        assert_eq!(ticks, ["0", "5M", "10M", "15M"]);
+        assert_eq!(
+            [2.5e5, 1.25e6, 2.0347e6].map(short),
+            ["250k", "1.25M", "2.03M"]
+        );
+    }
 
     #[test]
     fn thousands_stand_apart() {

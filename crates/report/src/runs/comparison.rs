@@ -33,6 +33,27 @@ impl ComparedSide<'_> {
         format!("{name} against {base} ({after} against {before} runs)")
     }
 
+    /// What is shown to be worse or better, in bold between `**`; `None` where nothing is.
+    #[must_use]
+    pub fn shown_changes(&self) -> Option<String> {
+        let of = |meaning: ComparisonVerdict, word: &str| {
+            let found = self.differences.iter().filter(|it| it.meaning == meaning);
+            let names: Vec<String> = found.map(sized).collect();
+            let more = match names.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let named = names[..names.len().min(NAMED)].join(", ");
+            (!names.is_empty()).then(|| format!("**{word}** in {named}{more}"))
+        };
+        let found = [
+            of(ComparisonVerdict::Worse, "worse"),
+            of(ComparisonVerdict::Better, "better"),
+        ];
+        let found = found.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        (!found.is_empty()).then(|| format!("{} is {found}", self.name))
+    }
+
     /// One difference in a line.
     #[must_use]
     pub fn words(&self, difference: &Difference) -> String {
@@ -136,6 +157,20 @@ pub const fn gate_name(gate: Gate) -> &'static str {
         Gate::Regression => "regression",
         Gate::Within => "within",
         Gate::Open => "open",
+    }
+}
+
+/// A metric with its change and the interval around it.
+fn sized(difference: &Difference) -> String {
+    let metric = difference.metric;
+    let by = difference.change.map(|it| signed_change(metric, it.by));
+    match (by, difference.change.and_then(|it| it.interval)) {
+        (None, _) => metric.name().to_owned(),
+        (Some(by), None) => format!("{} {by}", metric.name()),
+        (Some(by), Some(_)) => {
+            let interval = interval_text(metric, difference.change);
+            format!("{} {by} ({interval})", metric.name())
+        }
     }
 }
 
@@ -243,6 +278,8 @@ fn why_words(why: Uncertainty) -> String {
     }
 }
 
+/// Metrics that a headline names.
+const NAMED: usize = 3;
 /// What changed by more than this has changed; how much is in the table.
 const WIDEST_CHANGE: f64 = 1.0;
 /// An interval around no change that reaches further says nothing.

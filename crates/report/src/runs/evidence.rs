@@ -5,7 +5,7 @@ use measure::{
 };
 
 use super::mesh::mesh_evidence_text;
-use crate::text::grouped;
+use crate::text::{count, grouped};
 
 /// What held a load back: its name, a colon, and what that means.
 #[must_use]
@@ -36,7 +36,7 @@ pub fn evidence_text(summary: &Summary, evidence: &Evidence) -> String {
 
 /// Of what lasted for a time, or was full.
 fn of_stretch(evidence: &Evidence) -> Option<String> {
-    let txs = evidence.txs;
+    let txs = grouped(evidence.txs);
     let from_s = evidence.from_s.unwrap_or_default();
     let until_s = evidence.until_s.unwrap_or_default();
     let silence = |sign: &str, waiting: &str| {
@@ -53,14 +53,18 @@ fn of_stretch(evidence: &Evidence) -> Option<String> {
             None => format!("{txs} refused"),
         },
         EvidenceKind::BlocksFull { limit } => format!(
-            "blocks were full at {limit} transactions from {from_s:.1} s on, while up to {txs} waited"
+            "blocks were full at {} transactions from {from_s:.1} s on, while up to {txs} waited",
+            grouped(*limit)
         ),
         EvidenceKind::BlocksOutOfGas { limit, block_txs } => format!(
-            "blocks had no gas for another transaction (block.max_gas {limit}) at {block_txs} transactions from \
-             {from_s:.1} s on, while up to {txs} waited"
+            "blocks had no gas for another transaction (block.max_gas {}) at {} transactions from {from_s:.1} s on, \
+             while up to {txs} waited",
+            grouped(*limit),
+            grouped(*block_txs)
         ),
         EvidenceKind::MempoolFull { limit } => format!(
-            "the mempool did not grow beyond {limit} transactions, reached at {from_s:.0} s, when refusals began"
+            "the mempool did not grow beyond {} transactions, reached at {from_s:.0} s, when refusals began",
+            grouped(*limit)
         ),
         _ => return None,
     })
@@ -82,13 +86,15 @@ fn of_lateness(kind: &EvidenceKind) -> Option<String> {
         _ => return None,
     };
     Some(format!(
-        "{late} left more than 1 ms late and {unsent} not at all {why}"
+        "{} left more than 1 ms late and {} not at all {why}",
+        grouped(*late),
+        grouped(*unsent)
     ))
 }
 
 /// Of everything else, with figures of the summary.
 fn of_counts(summary: &Summary, evidence: &Evidence) -> String {
-    let txs = evidence.txs;
+    let txs = grouped(evidence.txs);
     match &evidence.kind {
         EvidenceKind::LostAfterAccept { blocks } => format!(
             "{txs} accepted transactions were lost: none of the last {blocks} blocks contains one of this run, \
@@ -99,20 +105,21 @@ fn of_counts(summary: &Summary, evidence: &Evidence) -> String {
             let mean = |stats: Option<measure::RateStats>| stats.map_or(0.0, |stats| stats.mean);
             let (accepted, committed) = (summary.rate.accepted_tps, summary.rate.committed_tps);
             format!(
-                "accepted {:.0}/s and committed {:.0}/s: {txs} were in no block when the offering ended",
-                mean(accepted),
-                mean(committed)
+                "accepted {}/s and committed {}/s: {txs} were in no block when the offering ended",
+                count(mean(accepted)),
+                count(mean(committed))
             )
         }
-        EvidenceKind::Pending { all_seen, checked } => pending(summary, txs, *all_seen, *checked),
-        EvidenceKind::NoUsableAnswer => unusable(summary, txs),
+        EvidenceKind::Pending { all_seen, checked } => pending(summary, &txs, *all_seen, *checked),
+        EvidenceKind::NoUsableAnswer => unusable(summary, &txs),
         EvidenceKind::StepsFailed {
             failed,
             steps,
             rate_tps,
             excess,
         } => format!(
-            "{failed} of {steps} steps were not sustained, the first at {rate_tps:.0}/s: {excess}"
+            "{failed} of {steps} steps were not sustained, the first at {}/s: {excess}",
+            count(*rate_tps)
         ),
         EvidenceKind::SerialStage(found) => stage(found),
         EvidenceKind::ClosedLoop => {
@@ -139,17 +146,20 @@ fn failed(summary: &Summary) -> String {
     let fate = &summary.fate;
     let codes = fate.commit_failed_by_code.iter().take(MAX_CODES);
     let codes: Vec<String> = codes
-        .map(|(code, count)| format!("{count} {}", code_title(code)))
+        .map(|(code, count)| format!("{} {}", grouped(*count), code_title(code)))
         .collect();
     let codes = if codes.is_empty() {
         "another code than 0".to_owned()
     } else {
         codes.join(", ")
     };
-    format!("{} failed in their blocks ({codes})", fate.commit_failed)
+    format!(
+        "{} failed in their blocks ({codes})",
+        grouped(fate.commit_failed)
+    )
 }
 
-fn pending(summary: &Summary, txs: u64, all_seen: bool, checked: bool) -> String {
+fn pending(summary: &Summary, txs: &str, all_seen: bool, checked: bool) -> String {
     let drained_s = (summary.time.ended_s - summary.time.offered_s).max(0.0);
     let seen = if all_seen {
         ""
@@ -166,15 +176,15 @@ fn pending(summary: &Summary, txs: u64, all_seen: bool, checked: bool) -> String
     )
 }
 
-fn unusable(summary: &Summary, txs: u64) -> String {
+fn unusable(summary: &Summary, txs: &str) -> String {
     let fate = &summary.fate;
     let kinds = fate.errors_by_kind.iter().filter(|(_, count)| **count > 0);
     let kinds: String = kinds
-        .map(|(kind, count)| format!(", {kind} {count}"))
+        .map(|(kind, count)| format!(", {kind} {}", grouped(*count)))
         .collect();
     format!(
         "{txs} without a usable answer (unanswered {}{kinds})",
-        fate.unanswered
+        grouped(fate.unanswered)
     )
 }
 
@@ -186,9 +196,10 @@ fn stage(found: &StageEvidence) -> String {
             at_once,
             crowded_ms,
         } => format!(
-            "as if transactions were checked one at a time, or passed on at a limited rate: {most_tps:.0}/s were answered \
-             at most, {alone_ms:.2} ms each when none waited ({at_once:.1} in work at once), up to {crowded_ms:.0} ms when \
-             others did"
+            "as if transactions were checked one at a time, or passed on at a limited rate: {}/s were answered at \
+             most, {alone_ms:.2} ms each when none waited ({at_once:.1} in work at once), up to {crowded_ms:.0} ms when \
+             others did",
+            count(*most_tps)
         ),
         StageEvidence::Blocks {
             stage,

@@ -2,6 +2,8 @@
 
 use measure::{Evidence, EvidenceKind, MeshEvidence};
 
+use crate::text::grouped;
+
 /// A piece of evidence in a sentence; empty where it is none of a gossip network.
 #[must_use]
 pub fn mesh_evidence_text(evidence: &Evidence) -> String {
@@ -13,11 +15,15 @@ pub fn mesh_evidence_text(evidence: &Evidence) -> String {
             node,
             seen,
             offered,
-        } => format!("node {node} saw {seen} new entries, of {offered} offered in that second"),
+        } => format!(
+            "node {node} saw {} new entries, of {} offered in that second",
+            grouped(seen),
+            grouped(offered)
+        ),
         MeshEvidence::QueueFull { node } => {
             format!(
                 "node {node} dropped {} parcels at full queues",
-                evidence.txs
+                grouped(evidence.txs)
             )
         }
         MeshEvidence::OfferShort {
@@ -25,13 +31,16 @@ pub fn mesh_evidence_text(evidence: &Evidence) -> String {
             planned,
             late_ms: Some(late_ms),
         } => format!(
-            "the generator offered {offered} of {planned} transactions in that second, p99 of the lateness \
-             {late_ms:.0} ms"
+            "the generator offered {} of {} transactions in that second, p99 of the lateness {late_ms:.0} ms",
+            grouped(offered),
+            grouped(planned)
         ),
         MeshEvidence::OfferShort {
             offered, planned, ..
         } => format!(
-            "the generator had offered {offered} of {planned} transactions when the load was over"
+            "the generator had offered {} of {} transactions when the load was over",
+            grouped(offered),
+            grouped(planned)
         ),
         MeshEvidence::NodeEnded { node } => {
             format!(
@@ -67,6 +76,25 @@ pub fn mesh_evidence_text(evidence: &Evidence) -> String {
             )
         }
     }
+}
+
+/// What gave first in a gossip network, by its name in bold between `**`.
+#[must_use]
+pub fn mesh_gave_first(cause: Option<&Evidence>) -> String {
+    let Some(EvidenceKind::Mesh(found)) = cause.map(|cause| &cause.kind) else {
+        return "**what gave first cannot be told**".into();
+    };
+    let name = match found {
+        MeshEvidence::EntriesMissing { node, .. } | MeshEvidence::NodeEnded { node } => {
+            format!("node {node}")
+        }
+        MeshEvidence::QueueFull { node } => format!("a queue of node {node}"),
+        MeshEvidence::OfferShort { .. } => "the generator".into(),
+        MeshEvidence::RateReached { node, .. } => format!("the link of node {node}"),
+        MeshEvidence::CpuFull { node, .. } => format!("the CPU of node {node}"),
+        MeshEvidence::MachineFull { .. } => "the CPUs of the machine".into(),
+    };
+    format!("**{name}** gave first")
 }
 
 /// What gave first in a gossip network: what was at its limit when the first symptom began, if anything was.
@@ -131,23 +159,35 @@ mod tests {
                 waited_s: 1.5,
             },
         ];
-        let sentences = kinds.map(|found| {
-            mesh_evidence_text(&Evidence {
-                kind: EvidenceKind::Mesh(found),
-                points_to: LimitedBy::Node,
-                strength: Strength::Strong,
-                txs: 7,
-                from_s: Some(4.7),
-                until_s: None,
-            })
+        let evidence = kinds.map(|found| Evidence {
+            kind: EvidenceKind::Mesh(found),
+            points_to: LimitedBy::Node,
+            strength: Strength::Strong,
+            txs: 7_000,
+            from_s: Some(4.7),
+            until_s: None,
         });
+        let names = evidence.each_ref().map(|it| mesh_gave_first(Some(it)));
         assert_eq!(
-            sentences,
+            names,
             [
-                "node 2 saw 900 new entries, of 1000 offered in that second",
-                "node 2 dropped 7 parcels at full queues",
-                "the generator offered 900 of 1000 transactions in that second, p99 of the lateness 120 ms",
-                "the generator had offered 900 of 1000 transactions when the load was over",
+                "**node 2** gave first",
+                "**a queue of node 2** gave first",
+                "**the generator** gave first",
+                "**the generator** gave first",
+                "**node 2** gave first",
+                "**the link of node 2** gave first",
+                "**the CPU of node 2** gave first",
+                "**the CPUs of the machine** gave first",
+            ]
+        );
+        assert_eq!(
+            evidence.each_ref().map(mesh_evidence_text),
+            [
+                "node 2 saw 900 new entries, of 1,000 offered in that second",
+                "node 2 dropped 7,000 parcels at full queues",
+                "the generator offered 900 of 1,000 transactions in that second, p99 of the lateness 120 ms",
+                "the generator had offered 900 of 1,000 transactions when the load was over",
                 "node 2 ended at 4.7 s",
                 "node 2 wrote 0.95 MB/s of the 1.00 MB/s that it may write",
                 "the CPU of node 2: 0.99 of the one CPU that it can use",

@@ -22,7 +22,7 @@ pub use self::committed::CommittedCourse;
 pub use self::comparison::{ComparedSide, gate_name, interval_text, signed_change};
 pub use self::course::{LatencyCourse, MAX_COLUMNS};
 pub use self::evidence::{evidence_text, limit_text};
-pub use self::mesh::{mesh_evidence_text, mesh_limit_text};
+pub use self::mesh::{mesh_evidence_text, mesh_gave_first, mesh_limit_text};
 pub use self::nodes::Recording;
 pub use self::run::{
     BUSY_MACHINE, RunReport, answer, busy_machine_link, is_disturbed, machine_text, quantile_curve,

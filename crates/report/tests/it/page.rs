@@ -404,10 +404,13 @@ fn every_plot_over_time_shades_the_drain_and_the_words_are_defined() {
 #[test]
 fn every_kind_of_evidence_has_its_sentence() {
     let mut summary = report().summary;
-    summary.fate.commit_failed = 3;
-    summary.fate.commit_failed_by_code = [("sdk/5".to_owned(), 3)].into();
+    summary.fate.commit_failed = 3_000;
+    summary.fate.commit_failed_by_code = [("sdk/5".to_owned(), 3_000)].into();
     (summary.time.offered_s, summary.time.ended_s) = (10.0, 12.5);
-    let late = LateOrUnsent { late: 4, unsent: 5 };
+    let late = LateOrUnsent {
+        late: 4_000,
+        unsent: 5_000,
+    };
     let excess = Excess {
         shortfall: Shortfall::Committed(0.5),
         stall_s: None,
@@ -430,10 +433,10 @@ fn every_kind_of_evidence_has_its_sentence() {
         EvidenceKind::NoBlocks,
         EvidenceKind::Refused,
         EvidenceKind::FailedInBlocks,
-        EvidenceKind::BlocksFull { limit: 600 },
+        EvidenceKind::BlocksFull { limit: 6_000 },
         EvidenceKind::BlocksOutOfGas {
-            limit: 9_000,
-            block_txs: 90,
+            limit: 9_000_000,
+            block_txs: 9_000,
         },
         EvidenceKind::MempoolFull { limit: 2_000 },
         EvidenceKind::Pending {
@@ -443,11 +446,11 @@ fn every_kind_of_evidence_has_its_sentence() {
         EvidenceKind::StepsFailed {
             failed: 2,
             steps: 5,
-            rate_tps: 400.0,
+            rate_tps: 4_000.0,
             excess,
         },
         EvidenceKind::SerialStage(StageEvidence::Answers {
-            most_tps: 500.0,
+            most_tps: 5_000.0,
             alone_ms: 2.0,
             at_once: 1.0,
             crowded_ms: 30.0,
@@ -474,13 +477,18 @@ fn every_kind_of_evidence_has_its_sentence() {
             kind,
             points_to: LimitedBy::Node,
             strength: Strength::Strong,
-            txs: 12,
+            txs: 12_000,
             from_s: Some(2.0),
             until_s: Some(4.5),
         };
         evidence_text(&summary, &evidence)
     });
     assert_eq!(sentences.join("\n") + "\n", include_str!("evidence.txt"));
+    let run_together = |text: &&String| {
+        let mut digits = text.split(|letter: char| !letter.is_ascii_digit());
+        digits.any(|digits| digits.len() > 3)
+    };
+    assert_eq!(sentences.iter().find(run_together), None);
 }
 
 #[test]

@@ -345,10 +345,7 @@ impl Session<'_> {
         let varied: Vec<LoadField> = LoadField::all().collect();
         let folders = self.sides.each_ref().map(|side| {
             let folder = self.folder.path().join(side.name);
-            (
-                folder,
-                format!("{} ({})", side.name.to_uppercase(), side.about),
-            )
+            (folder, side.name.to_uppercase(), side.about.clone())
         });
         Comparison::of_turns(folders, &self.terms, &varied, |doubts| {
             compare_turns(&self.blocks, &self.terms, doubts)

@@ -19,6 +19,7 @@ pub(super) fn page(comparison: &Comparison) -> String {
     let names: Vec<String> = sides.iter().map(Side::title).collect();
     let mut page = Page::new(&format!("Compared: {}", names.join(", ")));
     page.headline(&render::headline(comparison));
+    page.push(&render::abouts(comparison).html());
     for difference in render::differing(comparison) {
         page.paragraph(&format!("Between the sides {difference}."));
     }

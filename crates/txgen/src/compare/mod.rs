@@ -51,21 +51,23 @@ struct Found {
 }
 
 impl Comparison {
-    /// Of two folders of runs that were taken in turns, A's and B's with their titles.
+    /// Of two folders of runs that were taken in turns: A's and B's, each with its name and what that stands for.
     ///
     /// # Errors
     /// When they cannot be read.
     pub(crate) fn of_turns(
-        folders: [(PathBuf, String); 2],
+        folders: [(PathBuf, String, String); 2],
         terms: &CompareTerms,
         varied: &[LoadField],
         found: impl FnOnce(&Doubts) -> Vec<Difference>,
     ) -> anyhow::Result<Self> {
         let page_folder = folders[0].0.parent().map(Path::to_path_buf);
-        let sides = folders.into_iter().map(|(path, name)| {
-            let mut side = Side::open(&path)?;
-            side.name = name;
-            Ok(side)
+        let sides = folders.into_iter().map(|(path, name, about)| {
+            Ok(Side {
+                name,
+                about: Some(about),
+                ..Side::open(&path)?
+            })
         });
         let sides = sides.collect::<anyhow::Result<Vec<_>>>()?;
         let doubts = doubts(&sides[0], &sides[1], varied);

@@ -1,8 +1,8 @@
 //! A comparison as text, Markdown and JSON.
 
-use measure::{ComparisonVerdict, Difference, Gate, LoadDifference, ScheduleVerdict};
+use measure::{ComparisonVerdict, Gate, LoadDifference, ScheduleVerdict};
 use report::text::percent;
-use report::{ComparedSide, Entries, gate_name, interval_text, signed_change};
+use report::{ComparedSide, Entries, gate_name};
 use serde_json::{Value, json};
 
 use super::side::{Side, SideRun};
@@ -11,7 +11,11 @@ use super::{Comparison, Method};
 /// The answer, then tables for a terminal.
 pub(super) fn text(comparison: &Comparison) -> String {
     let answer = headline(comparison).replace("**", "");
-    let mut text = format!("{answer}\n\n{}", preface(comparison).text());
+    let mut text = format!(
+        "{answer}\n\n{}{}",
+        abouts(comparison).text(),
+        preface(comparison).text()
+    );
     for side in comparison.others() {
         text += &format!("\n{}\n{}", side.heading(), side.table().text());
     }
@@ -20,7 +24,7 @@ pub(super) fn text(comparison: &Comparison) -> String {
 
 /// The answer, then tables for a review.
 pub(super) fn markdown(comparison: &Comparison) -> String {
-    let preface = preface(comparison).text();
+    let preface = abouts(comparison).text() + &preface(comparison).text();
     let lines = preface.lines().map(|line| format!("{line}  \n"));
     let mut text = format!("{}\n\n{}", headline(comparison), lines.collect::<String>());
     for side in comparison.others() {
@@ -41,6 +45,7 @@ pub(super) fn document(comparison: &Comparison) -> Value {
                 .collect();
             json!({
                 "name": side.name,
+                "about": side.about,
                 "load": side.load(),
                 "commit_resolution_ms": side.resolution_ms(),
                 "runs": runs,
@@ -70,6 +75,15 @@ pub(super) fn document(comparison: &Comparison) -> Value {
     })
 }
 
+/// What the names of the sides stand for, where they do not say so themselves.
+pub(super) fn abouts(comparison: &Comparison) -> Entries {
+    let mut entries = Entries::default();
+    let sides = comparison.sides.iter();
+    let abouts = sides.filter_map(|side| Some((&side.name, side.about.as_ref()?)));
+    abouts.for_each(|(name, about)| entries.add(name, about));
+    entries
+}
+
 /// What is compared, and what a reader should know about it.
 pub(super) fn preface(comparison: &Comparison) -> Entries {
     let mut entries = Entries::default();
@@ -77,7 +91,9 @@ pub(super) fn preface(comparison: &Comparison) -> Entries {
     for (number, side) in comparison.sides.iter().enumerate() {
         let role = if number == 0 { "before" } else { "after" };
         entries.add(role, format!("{}: {}", side.title(), side.load()));
-        remarks(side).for_each(|remark| entries.add("", remark));
+        for remark in remarks(side) {
+            entries.add("", remark);
+        }
     }
     if comparison.is_disturbed() {
         entries.add("", report::BUSY_MACHINE);
@@ -135,7 +151,28 @@ fn differing_words(differing: &LoadDifference) -> String {
 }
 
 /// What a reader should know about the runs of a side.
-fn remarks(side: &Side) -> impl Iterator<Item = String> {
+fn remarks(side: &Side) -> Vec<String> {
+    let schedules = [ScheduleVerdict::Degraded, ScheduleVerdict::Invalid];
+    let schedules = schedules
+        .into_iter()
+        .filter_map(|verdict| schedule_remark(side, verdict));
+    let late = side
+        .runs
+        .iter()
+        .filter(|run| run.verdict != ScheduleVerdict::Invalid);
+    let busy = late.filter_map(|run| {
+        let metrics: Vec<&str> = run.busy.iter().map(|metric| metric.name()).collect();
+        (!metrics.is_empty()).then(|| (metrics.join(", "), run.title()))
+    });
+    let busy = by_text(busy).into_iter().map(|(metrics, runs)| {
+        format!("the generator was late itself in {runs}: {metrics} are not compared there")
+    });
+    let notes = side.runs.iter().flat_map(|run| {
+        let notes = run.notes.iter();
+        notes.map(|note| (note.clone(), run.title()))
+    });
+    let notes = by_text(notes).into_iter();
+    let notes = notes.map(|(note, runs)| format!("{runs}: {note}"));
     let none = side.figures.is_empty().then(|| {
         let name = &side.name;
         let which = match side.runs.len() {
@@ -151,33 +188,51 @@ fn remarks(side: &Side) -> impl Iterator<Item = String> {
     let polled = (resolution_ms > 0.0).then(|| {
         format!("commits were seen by polling: each up to {resolution_ms:.0} ms after its block")
     });
-    side.runs
-        .iter()
-        .flat_map(remarks_on_run)
+    schedules
+        .chain(busy)
+        .chain(notes)
         .chain(none)
         .chain(polled)
+        .collect()
 }
 
-fn remarks_on_run(run: &SideRun) -> impl Iterator<Item = String> {
-    let name = run.title();
-    let reason = run
-        .reason
-        .as_deref()
-        .map_or(String::new(), |it| format!(" ({it})"));
-    let left_out = match run.verdict {
-        ScheduleVerdict::Valid => None,
-        ScheduleVerdict::Degraded => Some(""),
-        ScheduleVerdict::Invalid => Some(": it is left out of the verdicts"),
+/// How many runs had this verdict on their schedules, with the reason of the first one; `None` where none had.
+fn schedule_remark(side: &Side, verdict: ScheduleVerdict) -> Option<String> {
+    let runs: Vec<&SideRun> = side
+        .runs
+        .iter()
+        .filter(|run| run.verdict == verdict)
+        .collect();
+    let first = runs.first()?;
+    let title = first.title();
+    let reason = first.reason.as_deref();
+    let reason = reason.map_or(String::new(), |it| format!(" ({it})"));
+    let (name, all) = (verdict.name(), side.runs.len());
+    let (it_is, they_are) = match verdict {
+        ScheduleVerdict::Invalid => (
+            ": it is left out of the verdicts",
+            ": they are left out of the verdicts",
+        ),
+        _ => ("", ""),
     };
-    let verdict = run.verdict.name();
-    let schedule = left_out.map(|it| format!("the schedule of {name} was {verdict}{it}{reason}"));
-    let busy: Vec<&str> = run.busy.iter().map(|metric| metric.name()).collect();
-    let busy = (!busy.is_empty() && run.verdict != ScheduleVerdict::Invalid).then(|| {
-        let busy = busy.join(", ");
-        format!("the generator of {name} was late itself: {busy} of it are not compared")
-    });
-    let notes = run.notes.iter().map(move |note| format!("{name}: {note}"));
-    schedule.into_iter().chain(busy).chain(notes)
+    Some(match runs.len() {
+        1 => format!("the schedule of {title} was {name}{it_is}{reason}"),
+        count => format!(
+            "the schedules of {count} of {all} runs were {name}{they_are}; the first one is {title}{reason}"
+        ),
+    })
+}
+
+/// Each text once, with the names that have it, in the order in which they come.
+fn by_text(found: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
+    let mut texts: Vec<(String, String)> = Vec::new();
+    for (text, name) in found {
+        match texts.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, names)) => *names += &format!(", {name}"),
+            None => texts.push((text, name)),
+        }
+    }
+    texts
 }
 
 /// Whether a regression is shown, and what could not be judged.
@@ -227,24 +282,7 @@ pub(super) fn headline(comparison: &Comparison) -> String {
         (Method::Repeats, None) => {}
     }
     let others = comparison.others();
-    let sides = others.iter().filter_map(|side| {
-        let of = |meaning: ComparisonVerdict, word: &str| {
-            let found = side.differences.iter().filter(|it| it.meaning == meaning);
-            let names: Vec<String> = found.map(sized).collect();
-            let more = match names.len().saturating_sub(NAMED) {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
-            let named = names[..names.len().min(NAMED)].join(", ");
-            (!names.is_empty()).then(|| format!("**{word}** in {named}{more}"))
-        };
-        let found = [
-            of(ComparisonVerdict::Worse, "worse"),
-            of(ComparisonVerdict::Better, "better"),
-        ];
-        let found = found.into_iter().flatten().collect::<Vec<_>>().join(", ");
-        (!found.is_empty()).then(|| format!("{} is {found}", side.name))
-    });
+    let sides = others.iter().filter_map(ComparedSide::shown_changes);
     match sides.collect::<Vec<_>>().join("; ") {
         _ if comparison.has_empty_side() => {
             "**nothing can be told**: a side has no valid run".into()
@@ -253,20 +291,3 @@ pub(super) fn headline(comparison: &Comparison) -> String {
         found => format!("against {}: {found}", comparison.sides[0].name),
     }
 }
-
-/// A metric with its change and the interval around it.
-fn sized(difference: &Difference) -> String {
-    let metric = difference.metric;
-    let by = difference.change.map(|it| signed_change(metric, it.by));
-    match (by, difference.change.and_then(|it| it.interval)) {
-        (None, _) => metric.name().to_owned(),
-        (Some(by), None) => format!("{} {by}", metric.name()),
-        (Some(by), Some(_)) => {
-            let interval = interval_text(metric, difference.change);
-            format!("{} {by} ({interval})", metric.name())
-        }
-    }
-}
-
-/// Metrics that a headline names.
-const NAMED: usize = 3;

@@ -14,6 +14,8 @@ use crate::output::recorded;
 /// A side with everything that is drawn and compared.
 pub(super) struct Side {
     pub(super) name: String,
+    /// What the name stands for, where it does not say so itself.
+    pub(super) about: Option<String>,
     pub(super) runs: Vec<SideRun>,
     /// Of the runs that count.
     pub(super) figures: Vec<RunFigures>,
@@ -53,6 +55,7 @@ impl Side {
         };
         let mut side = Self {
             name: path.display().to_string(),
+            about: None,
             runs: Vec::new(),
             figures: Vec::new(),
             manifests: Vec::new(),

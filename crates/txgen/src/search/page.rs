@@ -9,9 +9,9 @@ use super::account::{Account, PointRow};
 use super::table;
 
 pub(super) fn page(account: &Account) -> String {
-    let title = format!("txgen search: {}", account.target);
-    let mut page = Page::new(&title);
+    let mut page = Page::new("txgen search");
     page.headline(&headline(account));
+    page.paragraph(&format!("Target: {}.", account.target));
     page.paragraph(&format!(
         "A rate counts as sustained when at most {} is lost and the backlog grows by at most {} of the rate{}.",
         text::percent(account.limits.lost_share),
@@ -35,8 +35,11 @@ pub(super) fn page(account: &Account) -> String {
         page.paragraph(&format!("{resolution}."));
     }
     page.paragraph(&format!(
-        "{} points in {}, begun {}.",
-        account.points.len(),
+        "{} in {}, begun {}.",
+        match account.points.len() {
+            1 => "1 point".to_owned(),
+            points => format!("{points} points"),
+        },
         text::seconds(account.took_s),
         text::utc(&account.started)
     ));

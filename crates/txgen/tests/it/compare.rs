@@ -255,7 +255,7 @@ fn a_side_without_a_valid_run_is_no_side_without_a_regression() {
     ended
         .expect(98)
         .prints(
-            "the schedule of after/0 was invalid: it is left out of the verdicts (60 % left late)",
+            "the schedules of 2 of 2 runs were invalid: they are left out of the verdicts; the first one is after/0 (60 % left late)",
         )
         .prints("none of the 2 runs in after is valid, so nothing can be told: measure again")
         .prints("cannot tell: a side has no valid run")
