@@ -86,7 +86,7 @@ impl Refusal {
 
     /// A broadcast whose transaction the node may read, in a form that is not read here.
     pub fn unreadable() -> Self {
-        let text = "the transaction cannot be read: POST it in base64, or GET it as tx=\"text\" or tx=0xHEX";
+        let text = "the transaction cannot be read: POST it in base64 to /, or GET it as tx=\"text\" or tx=0xHEX";
         Self::new(Reason::Parse, text)
     }
 

@@ -178,15 +178,18 @@ impl Commits {
         let early = |observed| oldest.is_some_and(|sent| sent <= observed);
         self.early.retain(|block| early(block.observed));
         if early(block.observed) {
-            if self.early.len() == EARLY {
-                self.early.pop_front();
-            }
             self.early.push_back(EarlyBlock {
                 node,
                 height: block.height,
                 observed: block.observed,
                 places: (block.hashes.iter().copied()).zip(0..).collect(),
             });
+            let hashes = |early: &VecDeque<EarlyBlock>| -> usize {
+                early.iter().map(|block| block.places.len()).sum()
+            };
+            while self.early.len() > EARLY || hashes(&self.early) > EARLY_HASHES {
+                self.early.pop_front();
+            }
         }
     }
 
@@ -281,8 +284,10 @@ const RESULTS_A_QUESTION: usize = 16;
 /// Questions about one block: they go one after the other, over one connection.
 const MOST_ALONE: usize = 8;
 
-/// Early blocks that are kept: as many as a node makes while it owes an answer.
-const EARLY: usize = 16;
+/// Early blocks that are kept, and transactions of them: as many as a node makes while it owes an answer (for at most
+/// `upstream.write_timeout`, then its connection is given up), some 5 MB.
+const EARLY: usize = 256;
+const EARLY_HASHES: usize = 1 << 17;
 
 #[cfg(test)]
 mod tests {
@@ -440,9 +445,21 @@ mod tests {
         // Everything older is answered: the block is forgotten.
         commits.block(&block(20), 2, Some(at(21)));
         assert_eq!(commits.early.len(), 0);
-        for height in 30..60 {
+        for height in 30..40 + EARLY as u64 {
             commits.block(&block(height), 2, Some(at(1)));
         }
         assert_eq!(commits.early.len(), EARLY);
+        // Those of large blocks have another bound.
+        let large = |number: usize| {
+            let mut hash = [1; 32];
+            hash[..8].copy_from_slice(&number.to_le_bytes());
+            hash
+        };
+        let large = FollowedBlock {
+            hashes: (1..EARLY_HASHES).map(large).collect(),
+            ..block(1_000)
+        };
+        commits.block(&large, 2, Some(at(1)));
+        assert_eq!(commits.early.len(), 1);
     }
 }

@@ -47,7 +47,8 @@ fn three_hundred_commits_at_once_need_few_connections_and_one_subscription() {
         assert!(!answer.contains(r#""height":"0""#), "{answer}");
     }
     // How many are still counted depends on the moment; that one for each client is not among them does not.
-    assert!(node.node.snapshot().connections < COUNT as u64 / 4);
+    // There are 64 for the lines of writes, and some for questions, more where blocks come while others are asked about.
+    assert!(node.node.snapshot().connections < COUNT as u64 / 2);
     let accounts = proxy.stop();
     assert_eq!(accounts.forwarded, COUNT as u64);
 }

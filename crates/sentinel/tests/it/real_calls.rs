@@ -107,7 +107,7 @@ fn case_41_what_the_node_executes_is_a_write() {
             "{body}: {answer}"
         );
         executed += usize::from(was_executed(&answer));
-        if let Classified::One(Call::Write { tx: Some(tx), .. }) = &classified {
+        if let Classified::One(Call::Write { tx, .. }) = &classified {
             assert!(is_of(tx, &answer), "{body}: {answer}");
         }
     }

@@ -73,8 +73,8 @@ pub enum Call<'a> {
         id: RequestId<'a>,
         /// How it is broadcast.
         method: BroadcastMethod,
-        /// The transaction, decoded; none in a form that is not read here, a list of numbers.
-        tx: Option<Bytes>,
+        /// The transaction, decoded.
+        tx: Bytes,
     },
     /// Any other method, known or not, to be forwarded as it came.
     Read {
@@ -204,7 +204,7 @@ fn element<'a>(scanner: &mut Scanner<'a>) -> Result<Element<'a>, Fault> {
 fn write_at(text: &[u8]) -> Option<(Call<'_>, usize)> {
     let (found, len) = PlainBroadcast::first(text)?;
     // The most expensive part comes last, when nothing else can fail.
-    let tx = Some(Bytes::from(found.transaction()?));
+    let tx = Bytes::from(found.transaction()?);
     let PlainBroadcast { id, method, .. } = found;
     Some((Call::Write { id, method, tx }, len))
 }
@@ -225,18 +225,26 @@ fn call_of(request: Request<'_>) -> Call<'_> {
     }
 }
 
-/// The transaction among parameters, none in a form that is not read here; nothing if the node refuses them. It is empty
-/// if it is not among them. Go's base64 overlooks line ends, and bits behind the last byte.
-fn transaction(params: &[u8]) -> Option<Option<Bytes>> {
-    let tx = arguments(params, &["tx"]).ok()?.unwrap_or(b"null");
-    match Kind::of(tx) {
-        Kind::Null => Some(Some(Bytes::new())),
-        Kind::Array => Some(None),
+/// The transaction among parameters, empty if it is not among them; nothing if the node refuses them.
+fn transaction(params: &[u8]) -> Option<Bytes> {
+    bytes_of(arguments(params, &["tx"]).ok()?.unwrap_or(b"null"))
+}
+
+/// Bytes as Go's `encoding/json` reads them: in base64, of which it overlooks line ends, and bits behind the last byte; as
+/// a list of numbers; or null.
+fn bytes_of(value: &[u8]) -> Option<Bytes> {
+    let number = |value: &[u8]| match value {
+        b"null" => Some(0),
+        _ => std::str::from_utf8(value).ok()?.parse::<u8>().ok(),
+    };
+    match Kind::of(value) {
+        Kind::Null => Some(Bytes::new()),
+        Kind::Array => json::elements(value).map(number).collect(),
         Kind::String => {
-            let text = json::unquote(tx).replace(['\r', '\n'], "");
+            let text = json::unquote(value).replace(['\r', '\n'], "");
             let is_whole = text.len().is_multiple_of(4) && !text.contains([' ', '\t', '\x0c']);
-            let tx = base64_simd::forgiving_decode_to_vec(text.as_bytes()).ok();
-            tx.filter(|_| is_whole).map(|tx| Some(tx.into()))
+            let bytes = base64_simd::forgiving_decode_to_vec(text.as_bytes()).ok();
+            bytes.filter(|_| is_whole).map(Bytes::from)
         }
         Kind::Object | Kind::Number | Kind::Bool => None,
     }

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use super::bytes_of;
 use crate::encoding::decode_hex;
 use crate::json;
 use crate::jsonrpc::BroadcastMethod;
@@ -31,7 +32,8 @@ pub enum UriRoute {
     Write {
         /// How it is broadcast.
         method: BroadcastMethod,
-        /// The transaction, decoded; none where it is not in the query, or in a form that is not read here.
+        /// The transaction in the query, decoded, empty where it is not there: a node looks into a body then. None where it
+        /// is in doubt whether the node knows the path.
         tx: Option<Bytes>,
     },
     /// The way to a WebSocket, if the request is a handshake.
@@ -55,7 +57,10 @@ pub fn classify_uri(target: &[u8]) -> UriTarget<'_> {
     let (start, is_v1) = start_of_method(&decoded);
     let method = behind(decoded, start);
     let kind = match BroadcastMethod::of(method.as_bytes()) {
-        Some(method) => tx_of(query).map_or(UriRoute::Read, |tx| UriRoute::Write { method, tx }),
+        Some(method) => tx_of(query).map_or(UriRoute::Read, |tx| UriRoute::Write {
+            method,
+            tx: path.starts_with(b"/").then_some(tx),
+        }),
         None if method.is_empty() => UriRoute::Root,
         None if method == "websocket" => UriRoute::WebSocket,
         None => in_doubt(&method),
@@ -120,24 +125,21 @@ fn in_doubt(method: &str) -> UriRoute {
         })
 }
 
-/// The transaction in a query: `tx="text"`, a JSON string, or `tx=0xHEX`; none in a form that is not read here, and
-/// nothing if the node refuses it (`nonJSONStringToArg` and `jsonStringToArg`).
-fn tx_of(query: &[u8]) -> Option<Option<Bytes>> {
-    // Of several pairs with that key Go looks up the first; an empty value makes the node look into
-    // the body.
+/// The transaction in a query: `tx="text"`, a JSON string, `tx=0xHEX`, or other JSON, empty where there is none; nothing
+/// if the node refuses it (`nonJSONStringToArg` and `jsonStringToArg`).
+fn tx_of(query: &[u8]) -> Option<Bytes> {
+    // Of several pairs with that key Go looks up the first.
     let value = pairs(query).find(|(key, _)| key.as_ref() == b"tx");
     let value = value.map(|(_, value)| value).unwrap_or_default();
-    let text = match (std::str::from_utf8(&value), value.first()) {
-        (Ok(text), Some(b'"')) => text,
-        (_, Some(b'0')) if matches!(value.get(1), Some(b'x' | b'X')) => {
-            return decode_hex(&value[2..]).ok().map(|tx| Some(tx.into()));
+    match value.as_ref() {
+        [] => Some(Bytes::new()),
+        [b'0', b'x' | b'X', digits @ ..] => decode_hex(digits).ok().map(Bytes::from),
+        [b'"', .., b'"'] => {
+            let text = json::unquote(json::check(&value).ok()?);
+            Some(text.into_owned().into())
         }
-        // JSON that may be a list of numbers, null, or a string with replaced letters.
-        (_, None | Some(b'[' | b'n' | b'"' | b' ' | b'\t' | b'\r' | b'\n')) => return Some(None),
-        _ => return None,
-    };
-    let is_whole = json::check(text.as_bytes()).is_ok_and(|checked| checked.len() == text.len());
-    is_whole.then(|| Some(json::unquote(text.as_bytes()).into_owned().into()))
+        json => bytes_of(json::check(json).ok()?),
+    }
 }
 
 #[cfg(test)]

@@ -90,7 +90,7 @@ impl<B: Backend> Parts<'_, B> {
             UriRoute::Root => self.read(CallInfo::uri(MethodClass::Other), None),
             UriRoute::Write { method, tx } => {
                 let call = CallInfo::uri(MethodClass::of_broadcast(method));
-                self.by_write(call, method, tx.filter(|_| self.is_plain(b"GET")))
+                self.by_write(call, method, tx.filter(|_| self.body.is_empty()))
             }
             UriRoute::WebSocket => other(self.by_handshake()),
             UriRoute::Read => {
@@ -127,7 +127,7 @@ impl<B: Backend> Parts<'_, B> {
         match call {
             Call::Write { id, method, tx } => {
                 let call = CallInfo::post(MethodClass::of_broadcast(method), Some(&id));
-                self.by_write(call, method, tx.filter(|_| self.is_plain(b"POST")))
+                self.by_write(call, method, Some(tx))
             }
             Call::Read { id, method } => {
                 let call = CallInfo::post(MethodClass::of(&method), Some(&id));
@@ -138,6 +138,8 @@ impl<B: Backend> Parts<'_, B> {
     }
 
     fn by_write(&self, call: CallInfo, method: BroadcastMethod, tx: Option<Bytes>) -> Plan {
+        // A node answers a preflight without executing anything, or executes it.
+        let tx = tx.filter(|_| self.view.first("access-control-request-method").is_none());
         match (self.front.backend.check_method(method.name()), tx) {
             (Err(refusal), _) => other(Other::Refuse(call, refusal)),
             (Ok(()), Some(tx)) => Plan::Broadcast(Broadcast { call, method, tx }),
@@ -162,18 +164,7 @@ impl<B: Backend> Parts<'_, B> {
             let raw = body.slice(place(self.body, element.raw));
             match (backend.check_method(method), element.call) {
                 (Err(refusal), _) => Element::Refused { call, refusal },
-                (
-                    Ok(()),
-                    Call::Write {
-                        method,
-                        tx: Some(tx),
-                        ..
-                    },
-                ) => Element::Write { call, method, tx },
-                (Ok(()), Call::Write { tx: None, .. }) => {
-                    let refusal = Refusal::unreadable();
-                    Element::Refused { call, refusal }
-                }
+                (Ok(()), Call::Write { method, tx, .. }) => Element::Write { call, method, tx },
                 (Ok(()), _) => Element::Forward { call, raw },
             }
         });
@@ -196,12 +187,6 @@ impl<B: Backend> Parts<'_, B> {
         } else {
             CallInfo::post(MethodClass::Other, None)
         }
-    }
-
-    /// Whether the answer depends on nothing but the call: the expected HTTP method.
-    fn is_plain(&self, method: &[u8]) -> bool {
-        let body_is_right = self.body.is_empty() == (method == b"GET");
-        self.view.method == method && body_is_right
     }
 
     fn read(&self, call: CallInfo, method: Option<Box<str>>) -> Plan {

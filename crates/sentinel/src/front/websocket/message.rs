@@ -39,11 +39,11 @@ pub(super) enum Act {
     Nothing,
     /// Nothing yet: a part of a message.
     Part,
-    /// To be put into the write lane, unless its transaction cannot be read.
+    /// To be put into the write lane.
     Write {
         id: KeptId,
         method: BroadcastMethod,
-        tx: Option<Bytes>,
+        tx: Bytes,
     },
     /// To be sent to the node.
     Ask(Question),

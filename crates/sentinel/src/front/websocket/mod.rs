@@ -32,7 +32,6 @@ use super::queue::Queue;
 use super::socket::{Backlog, Ended, Socket, Stream};
 use crate::budget::{Held, Piece, work_of};
 use crate::metrics::{MethodClass, Metrics, OutcomeLabel};
-use crate::refusal::Refusal;
 use crate::upstream::RelayEvent;
 
 /// One client's WebSocket.
@@ -272,9 +271,8 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             Act::Nothing | Act::Part => {}
             Act::Write { id, method, tx } => {
                 let backend = &self.client.front.backend;
-                let checked = backend.check_method(method.name());
-                return Ok(match checked.and(tx.ok_or_else(Refusal::unreadable)) {
-                    Ok(tx) => (self.client.hold(PendingCall { id, method }, tx))
+                return Ok(match backend.check_method(method.name()) {
+                    Ok(()) => (self.client.hold(PendingCall { id, method }, tx))
                         .is_some_and(|write| self.write_to_lane(write)),
                     Err(refusal) => {
                         let class = MethodClass::of_broadcast(method);

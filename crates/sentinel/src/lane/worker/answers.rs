@@ -155,6 +155,22 @@ impl Worker {
         }
     }
 
+    /// Ends a write under way whose answer is lost, if a block has shown it since it was sent: a node that was started
+    /// again would take it a second time.
+    pub(super) fn ends_as_shown(&mut self, write: WriteId, now: Nanos) -> bool {
+        let sent = self.writes.entered_at(write);
+        let shown = sent.filter(|(hash, sent)| self.commits.has_shown(hash, *sent));
+        let Some((hash, sent)) = shown else {
+            return false;
+        };
+        if let Some(mut job) = self.writes.apply(write, Event::Answered, now) {
+            let member = answer::accepted(&hash);
+            let is_counted = answer_check(&mut self.commits, &mut job, member, sent, now);
+            self.forwarded += u64::from(is_counted);
+        }
+        true
+    }
+
     /// The version of the node that takes the writes.
     fn version(&self) -> Version {
         let version = self.active.and_then(|node| self.nodes.version(node));
@@ -183,6 +199,9 @@ impl Worker {
             AloneError::NotSent(_) => UpstreamError::Connect,
             AloneError::Status(_) | AloneError::Unanswered(_) => UpstreamError::Broken,
         });
+        if self.ends_as_shown(write, now) {
+            return;
+        }
         let is_unknown = matches!(error, AloneError::Unanswered(_));
         let is_final = matches!(error, AloneError::Status(_));
         let goes_on = |job: &Job| job.is_acknowledged() && job.notes.breaks < MOST_BREAKS;

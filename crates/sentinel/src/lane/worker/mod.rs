@@ -210,7 +210,9 @@ impl Worker {
             "a write connection is closed; writes under way on it are held until their fate is known"
         );
         for write in writes {
-            self.writes.apply(*write, Event::Broke, now);
+            if !self.ends_as_shown(*write, now) {
+                self.writes.apply(*write, Event::Broke, now);
+            }
         }
         self.metrics.reconnected(cause);
     }

@@ -28,7 +28,7 @@ pub(super) use self::state::{Event, WriteState};
 use self::table::Table;
 pub(super) use self::table::WriteId;
 use self::uncommitted::Uncommitted;
-use super::job::Job;
+use super::job::{Job, TxHash};
 use crate::config::WriteOrder;
 
 /// All writes from their clients' queues to their ends.
@@ -117,6 +117,12 @@ impl Writes {
         self.table.get_mut(id).map(|entry| &mut entry.job)
     }
 
+    /// The hash of one, and since when it is in its state.
+    pub(super) fn entered_at(&self, id: WriteId) -> Option<(TxHash, Nanos)> {
+        let entry = self.table.get(id)?;
+        Some((entry.job.hash(), entry.since))
+    }
+
     /// Whether it is sent in a request of its own: it is longer than the node takes in a message, or was under way
     /// when two connections broke.
     pub(super) fn is_alone(&self, id: WriteId) -> bool {
@@ -149,12 +155,12 @@ impl Writes {
                 return None;
             }
         };
+        if to == Some(from) {
+            return None;
+        }
         if let Some(to) = to {
             entry.state = to;
             entry.since = now;
-        }
-        if to == Some(from) {
-            return None;
         }
         let line = match (from, to) {
             (WriteState::Accepted, None) => None,

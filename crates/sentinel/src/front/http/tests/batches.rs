@@ -153,28 +153,28 @@ async fn json_41_no_spelling_takes_a_broadcast_past_the_write_lane() {
     let forwarded = std::mem::take(&mut bench.fake.state().forwarded);
     assert_eq!(forwarded.len(), 3);
 
-    // What the node may execute, and is not read here, is refused.
-    client
-        .post(r#"{"id":1,"method":"broadcast_tx_sync","params":[[97]]}"#)
-        .await;
-    assert_eq!(client.status().await.0, 400);
+    // The node executes these whatever the HTTP method says.
+    let body = sync("1", "z");
+    for method in ["PUT", "OPTIONS"] {
+        let len = body.len();
+        let head = format!("{method} / HTTP/1.1\r\nHost: x\r\nContent-Length: {len}\r\n\r\n");
+        client.send(head + &body).await;
+        assert_eq!(client.status().await.0, 200);
+        let get = format!("{method} /broadcast_tx_sync?tx=[122] HTTP/1.1\r\nHost: x\r\n\r\n");
+        client.send(get).await;
+        assert_eq!(client.status().await.0, 200);
+    }
+    assert_eq!(bench.fake.state().txs[5..], ["z"; 4]);
+
+    // What the node may execute, or not, is refused.
     for request in [
-        "GET /broadcast%5Ftx_sync?tx=[97] HTTP/1.1\r\nHost: x\r\n\r\n",
-        "OPTIONS /broadcast_tx_sync?tx=0x61 HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET //broadcast%5Ftx_sync?tx=[97] HTTP/1.1\r\nHost: x\r\n\r\n",
         "POST /broadcast_tx_sync HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\ntx=61",
+        "OPTIONS /broadcast_tx_sync?tx=0x61 HTTP/1.1\r\nHost: x\r\nAccess-Control-Request-Method: GET\r\n\r\n",
     ] {
         client.send(request).await;
         assert_eq!(client.status().await.0, 400);
     }
-    // A node reads a body whatever the method says.
-    let body = sync("1", "z");
-    let len = body.len();
-    client
-        .send(format!(
-            "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: {len}\r\n\r\n{body}"
-        ))
-        .await;
-    assert_eq!(client.status().await.0, 400);
-    assert_eq!(bench.fake.state().txs.len(), 5);
+    assert_eq!(bench.fake.state().txs.len(), 9);
     assert!(bench.fake.state().forwarded.is_empty());
 }
