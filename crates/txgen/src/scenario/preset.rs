@@ -36,9 +36,9 @@ pub(super) fn read(path: &Path) -> anyhow::Result<String> {
     }
     let short = path.file_stem().unwrap_or_default().to_string_lossy();
     let near = nearest(&short, known()).map_or_else(String::new, |near| {
-        format!("; did you mean `txgen run {near}`, which is inside the program?")
+        format!("; did you mean `txgen run {near}`, a scenario inside the program?")
     });
-    let failed = format!("cannot read {name}{near}; `txgen run --list` shows what is inside");
+    let failed = format!("cannot read {name} (`txgen run --list` shows what is inside){near}");
     Err(anyhow!(error)).context(failed)
 }
 
