@@ -25,6 +25,7 @@ mod jsonrpc;
 mod kind;
 mod mempool;
 mod node;
+mod query;
 mod rpc;
 mod server;
 

@@ -7,6 +7,7 @@
 //!
 //! Read first: [`CometBft`], [`CometOptions`], [`Http`].
 
+mod chain;
 mod comet;
 mod dialects;
 mod help;
@@ -17,11 +18,12 @@ mod queries;
 mod scripted;
 mod simd;
 
+pub use chain::{FakeChain, Upgrades};
 pub use comet::{CometBft, CometError, CometOptions};
 pub use dialects::Dialect;
 pub use help::{complaints_about_examples, examples};
 pub use http::{Http, HttpAnswer, RawAnswer, exchange};
-pub use node::{Behaviour, FakeChain, FakeNode, Upgrades};
+pub use node::{Behaviour, FakeNode};
 pub use program::{Ended, Judged, Place, Running, wait_until};
 pub use queries::Exposition;
 pub use scripted::{
