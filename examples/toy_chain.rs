@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::thread;
 
 use chain::{
-    Asking, Chain, Facts, FollowWith, Followed, Http, LoadOptions, Loader, NodeClient, Probe,
-    Protocol, ReplyTo, Target, TxName, TxStream, Wanted, Workload, WorkloadError,
+    Asking, Chain, Facts, FollowWith, Followed, LoadOptions, Loader, NodeClient, Probe, Protocol,
+    ReplyTo, Target, TxName, TxStream, Wanted, Workload, WorkloadError,
 };
 use measure::{Failure, Reply, TxHash};
-use rpc::{ClientError, ClientOptions, Endpoint, Follower, Mempool, Message};
+use rpc::{Client, ClientError, ClientOptions, Endpoint, Follower, Mempool, Message};
 
 /// The chain; this is what `txgen` lists.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ impl Target for ToyTarget {
         endpoint: &Endpoint,
         options: ClientOptions,
     ) -> Result<Arc<dyn NodeClient>, ClientError> {
-        Ok(Arc::new(ToyNode(Http::new(endpoint, &options)?)))
+        Ok(Arc::new(ToyNode(Client::with_options(endpoint, options)?)))
     }
 
     /// A toy has no blocks: a load needs --no-follow.
@@ -140,13 +140,13 @@ impl Target for ToyTarget {
     }
 }
 
-struct ToyNode(Http);
+struct ToyNode(Client);
 
 impl NodeClient for ToyNode {
     fn probe<'a>(&'a self, _: &'a LoadOptions) -> Asking<'a, anyhow::Result<Probe>> {
         Box::pin(async move {
             Ok(Probe {
-                version: self.0.text().await?,
+                version: self.0.text("").await?,
                 ..Probe::default()
             })
         })

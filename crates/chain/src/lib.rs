@@ -9,7 +9,6 @@
 //! Read first: [`Chain`], [`Target`], [`Workload`].
 
 mod file;
-mod http;
 mod probe;
 mod settings;
 mod target;
@@ -26,7 +25,6 @@ pub use sender::{
 };
 
 pub use self::file::{FileFormat, FileWorkload};
-pub use self::http::Http;
 pub use self::probe::{Asking, Probe};
 pub use self::settings::{Admission, Settings, SettingsTable, Table};
 pub use self::target::{Facts, FollowWith, Followed, LoadOptions, NodeClient, NodeOptions, Target};

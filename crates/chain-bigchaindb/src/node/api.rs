@@ -5,14 +5,13 @@ use std::borrow::Cow;
 use serde::de::{self, Deserialize, Deserializer};
 use wire::encoding::decode_hash;
 
-use chain::Http;
-use rpc::{ClientError, ClientOptions, Endpoint, Transport};
+use rpc::{Client, ClientError, ClientOptions, Endpoint, Transport};
 use wire::jsonrpc::BroadcastMethod;
 
 /// Asks a BigchainDB server over its HTTP API. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct BigchaindbClient {
-    http: Http,
+    http: Client,
 }
 
 /// What a server says about itself.
@@ -35,7 +34,7 @@ impl BigchaindbClient {
     /// # Errors
     /// [`ClientError::Setup`] when TLS is needed and cannot be set up.
     pub fn new(endpoint: &Endpoint, options: &ClientOptions) -> Result<Self, ClientError> {
-        Http::new(endpoint, options).map(|http| Self { http })
+        Client::with_options(endpoint, options.clone()).map(|http| Self { http })
     }
 
     /// The address of the server.

@@ -1,8 +1,8 @@
 //! Why a query has no result.
 
 use std::error::Error;
+use std::io;
 
-use crate::connection::ConnectionError;
 use crate::endpoint::{Endpoint, Transport};
 
 /// Why a call has no result.
@@ -113,41 +113,31 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    pub(super) fn of_connection(endpoint: &Endpoint, error: &ConnectionError) -> Self {
+    pub(super) fn of_request(endpoint: &Endpoint, error: &reqwest::Error) -> Self {
         let (plain, tls) = match endpoint.transport() {
             Transport::Http | Transport::P2p => ("http", "https"),
             Transport::Ws => ("ws", "wss"),
         };
         let endpoint = endpoint.to_string();
-        let not_http = |reason: &str| format!("something that is not HTTP ({reason})");
-        match error {
-            ConnectionError::Tls(rustls::Error::InvalidMessage(
-                rustls::InvalidMessage::InvalidContentType,
-            )) => Self::NotTls {
+        if error.is_timeout() {
+            return Self::Timeout { endpoint };
+        }
+        let reason = cause(error);
+        if causes(error).any(is_not_tls) {
+            return Self::NotTls {
                 endpoint,
                 plain,
                 tls,
-            },
-            ConnectionError::TooLarge { what, limit } if *what == "message" => Self::TooLarge {
-                endpoint,
-                limit: *limit,
-            },
-            // What cannot be parsed as HTTP is an answer, only not one of a node.
-            ConnectionError::Malformed { reason, .. } => Self::NotRpc {
-                endpoint,
-                answer: not_http(reason),
-            },
-            ConnectionError::TooLarge { .. } | ConnectionError::Unsolicited => Self::NotRpc {
-                endpoint,
-                answer: not_http(&error.to_string()),
-            },
-            error => Self::Unreachable {
-                endpoint,
-                reason: error
-                    .source()
-                    .map_or_else(|| error.to_string(), ToString::to_string),
-            },
+            };
         }
+        // What cannot be parsed as HTTP is an answer, only not one of a node.
+        if causes(error).any(|cause| cause.downcast_ref().is_some_and(hyper::Error::is_parse)) {
+            return Self::NotRpc {
+                endpoint,
+                answer: format!("something that is not HTTP ({reason})"),
+            };
+        }
+        Self::Unreachable { endpoint, reason }
     }
 
     pub(super) fn not_rpc(endpoint: &Endpoint, status: Option<u16>, body: &[u8]) -> Self {
@@ -186,6 +176,27 @@ impl ClientError {
             Self::Rpc { .. } | Self::Unexpected { .. } | Self::TooLarge { .. }
         )
     }
+}
+
+/// The last cause, which names what the system or the server did.
+pub(super) fn cause(error: &reqwest::Error) -> String {
+    causes(error)
+        .last()
+        .map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |&error| error.source())
+}
+
+/// Whether the other side answered a TLS handshake with something else.
+fn is_not_tls(mut error: &(dyn Error + 'static)) -> bool {
+    // The source of an I/O error is that of what it carries.
+    while let Some(carried) = error.downcast_ref().and_then(io::Error::get_ref) {
+        error = carried;
+    }
+    let invalid = rustls::InvalidMessage::InvalidContentType;
+    error.downcast_ref() == Some(&rustls::Error::InvalidMessage(invalid))
 }
 
 /// A foreign answer as an error quotes it.

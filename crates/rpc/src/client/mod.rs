@@ -7,15 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use reqwest::RequestBuilder;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
+use reqwest::redirect::Policy;
+use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 pub use self::error::ClientError;
+use self::error::cause;
 pub use self::types::{Gas, HeaderTime, Mempool, TimeError, number};
-use crate::connection::{Connection, ConnectionError, ConnectionOptions, TaskConnection, Trust};
-use crate::endpoint::{Endpoint, Transport};
+use crate::connection::Trust;
+use crate::endpoint::Endpoint;
 
 base::settings! {
     /// What a [`Client`] may use.
@@ -77,13 +81,11 @@ pub struct Client {
 #[derive(Debug)]
 struct Inner {
     endpoint: Endpoint,
-    /// The same over HTTP.
-    http: Endpoint,
+    /// Of the same node over HTTP.
+    url: String,
+    http: reqwest::Client,
     timeout: Duration,
-    options: ConnectionOptions,
     max_answer_bytes: AnswerLimit,
-    /// Connections that no query uses, at most [`MAX_IDLE`], with the longest answer that each takes.
-    idle: Mutex<Vec<(usize, Connection)>>,
     next_id: AtomicU64,
 }
 
@@ -107,18 +109,23 @@ impl Client {
     /// # Errors
     /// [`ClientError::Setup`] when TLS is needed and cannot be set up.
     pub fn with_options(endpoint: &Endpoint, options: ClientOptions) -> Result<Self, ClientError> {
-        check_trust(endpoint, &options.trust)?;
+        let setup = |reason: String| ClientError::Setup {
+            endpoint: endpoint.to_string(),
+            reason,
+        };
+        let http = reqwest::Client::builder()
+            .timeout(options.timeout)
+            .redirect(Policy::none())
+            .no_proxy()
+            .pool_max_idle_per_host(MAX_IDLE)
+            .tls_backend_preconfigured(tls(endpoint, &options.trust).map_err(setup)?)
+            .build();
         let inner = Inner {
             endpoint: endpoint.clone(),
-            http: endpoint.with_transport(Transport::Http),
+            url: endpoint.http_url(),
+            http: http.map_err(|error| setup(cause(&error)))?,
             timeout: options.timeout,
-            options: ConnectionOptions {
-                read_buffer_bytes: READ_BUFFER_BYTES,
-                trust: options.trust,
-                ..Default::default()
-            },
             max_answer_bytes: options.max_answer_bytes,
-            idle: Mutex::default(),
             next_id: AtomicU64::new(1),
         };
         Ok(Self {
@@ -195,14 +202,21 @@ impl Client {
         request: &[u8],
         body: &mut Vec<u8>,
     ) -> Result<(), ClientError> {
-        let queue = |connection: &mut Connection| {
-            connection.queue(request);
-        };
-        let status = self.carry(queue, body).await?;
+        let post = self.inner.http.post(&self.inner.url);
+        let post = post.header(CONTENT_TYPE, "application/json");
+        let status = self.carry(post.body(request.to_vec()), body).await?;
         if !body.trim_ascii_start().starts_with(begin) {
             return Err(self.not_rpc(Some(status), body));
         }
         Ok(())
+    }
+
+    /// The status and the body that a GET of this path under the endpoint's brings.
+    ///
+    /// # Errors
+    /// [`ClientError`] when no answer comes, or one that is too long.
+    pub async fn get(&self, path: &str) -> Result<(u16, Vec<u8>), ClientError> {
+        self.get_url(&format!("{}{path}", self.inner.url)).await
     }
 
     /// The text that a GET of the endpoint's own path brings, with a query such as `?columns=80`, or without one.
@@ -210,38 +224,43 @@ impl Client {
     /// # Errors
     /// [`ClientError::Unexpected`] for any other answer than 200, and the others.
     pub async fn text(&self, query: &str) -> Result<String, ClientError> {
-        let mut body = Vec::new();
-        let path = self.inner.http.path();
-        let path = match path.trim_end_matches('/') {
-            "" => "/",
-            path => path,
-        };
-        let path = format!("{path}{query}");
-        match self.get_at(&path, &mut body).await? {
-            200 => Ok(String::from_utf8_lossy(&body).into_owned()),
-            status => Err(self.unexpected("GET", &format!("status {status}"))),
+        let url = self.inner.url.trim_end_matches('/');
+        match self.get_url(&format!("{url}{query}")).await? {
+            (200, body) => Ok(String::from_utf8_lossy(&body).into_owned()),
+            (status, _) => Err(self.unexpected("GET", &format!("status {status}"))),
         }
     }
 
-    async fn get_at(&self, path: &str, body: &mut Vec<u8>) -> Result<u16, ClientError> {
-        let host = self.inner.http.authority();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
-        let queue = |connection: &mut Connection| connection.queue_request(request.as_bytes());
-        self.carry(queue, body).await
+    async fn get_url(&self, url: &str) -> Result<(u16, Vec<u8>), ClientError> {
+        let mut body = Vec::new();
+        let status = self.carry(self.inner.http.get(url), &mut body).await?;
+        Ok((status, body))
     }
 
+    /// Sends a request and leaves the body of its answer in `body`; gives the status.
     async fn carry(
         &self,
-        queue: impl FnOnce(&mut Connection),
+        mut request: RequestBuilder,
         body: &mut Vec<u8>,
     ) -> Result<u16, ClientError> {
+        body.clear();
         let endpoint = &self.inner.endpoint;
-        match timeout(self.inner.timeout, self.inner.exchange(queue, body)).await {
-            Ok(result) => result.map_err(|error| ClientError::of_connection(endpoint, &error)),
-            Err(_) => Err(ClientError::Timeout {
-                endpoint: endpoint.to_string(),
-            }),
+        let failed = |error: reqwest::Error| ClientError::of_request(endpoint, &error);
+        let limit = self.inner.max_answer_bytes.bytes();
+        if let Some(authorization) = endpoint.authorization() {
+            request = request.header(AUTHORIZATION, authorization);
         }
+        let mut answer = request.send().await.map_err(failed)?;
+        while let Some(chunk) = answer.chunk().await.map_err(failed)? {
+            if body.len() + chunk.len() > limit {
+                return Err(ClientError::TooLarge {
+                    endpoint: endpoint.to_string(),
+                    limit,
+                });
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(answer.status().as_u16())
     }
 
     /// The result in the body of an answer to `method`.
@@ -289,56 +308,6 @@ impl Client {
     }
 }
 
-impl Inner {
-    /// Sends what `queue` queues and leaves the body of the answer in `body`; gives its status.
-    async fn exchange(
-        &self,
-        queue: impl FnOnce(&mut Connection),
-        body: &mut Vec<u8>,
-    ) -> Result<u16, ConnectionError> {
-        body.clear();
-        let limit = self.max_answer_bytes.bytes();
-        let mut connection = match self.take_idle(limit) {
-            Some(connection) => TaskConnection::of(connection)?,
-            None => {
-                let options = ConnectionOptions {
-                    max_message_bytes: limit,
-                    ..self.options.clone()
-                };
-                TaskConnection::open(&self.http, &options).await?
-            }
-        };
-        queue(connection.connection());
-        let mut status = None;
-        loop {
-            let read = connection.read(|message| {
-                body.extend_from_slice(message.body);
-                status = Some(message.status);
-            });
-            let read = read.await;
-            let Some(status) = status else {
-                read?;
-                continue;
-            };
-            // An error behind the answer is the end of the connection.
-            let mut idle = self.idle.lock();
-            if read.is_ok() && idle.len() < MAX_IDLE {
-                idle.push((limit, connection.into_connection()));
-            }
-            return Ok(status);
-        }
-    }
-
-    /// An idle connection of this limit that the node has not closed.
-    fn take_idle(&self, limit: usize) -> Option<Connection> {
-        let mut idle = self.idle.lock();
-        std::iter::from_fn(|| idle.pop()).find_map(|(taken, mut connection)| {
-            let is_open = taken == limit && connection.read(&mut |_| ()).is_ok();
-            is_open.then_some(connection)
-        })
-    }
-}
-
 /// Whether TLS to this endpoint can be set up.
 ///
 /// # Errors
@@ -352,6 +321,23 @@ pub fn check_trust(endpoint: &Endpoint, trust: &Trust) -> Result<(), ClientError
         endpoint: endpoint.to_string(),
         reason: error.to_string(),
     })
+}
+
+/// What TLS trusts: nothing where it is not spoken, so that no certificates are loaded.
+fn tls(endpoint: &Endpoint, trust: &Trust) -> Result<ClientConfig, String> {
+    if endpoint.is_tls() {
+        let config = trust.client_config();
+        return config
+            .map(|config| (*config).clone())
+            .map_err(|error| error.to_string());
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    Ok(config
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth())
 }
 
 /// The body of a call; `params` is a JSON object or array as text.
@@ -415,4 +401,3 @@ fn is_answer(body: &[u8]) -> bool {
 const MAX_IDLE: usize = 4;
 /// Before a question is asked again: many of them may wait.
 const LEAST_PAUSE: Duration = Duration::from_millis(20);
-const READ_BUFFER_BYTES: usize = 64 << 10;

@@ -215,15 +215,6 @@ impl Connection {
         self.queue_with(len, |out| encode_broadcast(out, id, method, tx))
     }
 
-    /// Appends a whole HTTP request, head and body.
-    pub(crate) fn queue_request(&mut self, request: &[u8]) {
-        if let Protocol::Http { reader, .. } = &mut self.protocol {
-            reader.unanswered += 1;
-        }
-        self.counters.messages_out += 1;
-        self.output.append(|out| out.extend_from_slice(request));
-    }
-
     #[inline]
     fn queue_with(&mut self, len: usize, write: impl FnOnce(&mut Vec<u8>)) -> u64 {
         self.counters.messages_out += 1;

@@ -43,21 +43,13 @@ impl TaskConnection {
     }
 
     /// Registers a connection with the runtime of the caller.
-    ///
-    /// # Errors
-    /// [`ConnectionError::Broken`] when the runtime does not take its socket.
-    pub fn of(connection: Connection) -> Result<Self, ConnectionError> {
+    fn of(connection: Connection) -> Result<Self, ConnectionError> {
         let socket = connection.stream.tcp().try_clone();
         let socket = socket.and_then(TcpStream::from_std);
         Ok(Self {
             socket: socket.map_err(ConnectionError::Broken)?,
             connection,
         })
-    }
-
-    /// The connection, for another runtime or a later call.
-    pub fn into_connection(self) -> Connection {
-        self.connection
     }
 
     async fn connected(mut self) -> Result<Self, ConnectionError> {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use base::Random;
-use chain::{FollowWith, Http, NodeClient, Probe, Target};
+use chain::{FollowWith, NodeClient, Probe, Target};
 use measure::TxHash;
 use pacing::Nanos;
 use parking_lot::Mutex;
-use rpc::{ClientOptions, FollowEvent, FollowOptions};
+use rpc::{Client, ClientOptions, FollowEvent, FollowOptions};
 use sender::clock::RunClock;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -41,7 +41,7 @@ pub(super) struct NodeWatch {
 #[derive(Clone)]
 struct Resources {
     process: Option<Watched>,
-    metrics: Option<Http>,
+    metrics: Option<Client>,
 }
 
 impl NodeWatch {
@@ -62,7 +62,8 @@ impl NodeWatch {
                 )
             })
         };
-        let client = |metrics| Http::new(metrics, &options).with_context(|| silent(name));
+        let client =
+            |metrics| Client::with_options(metrics, options.clone()).with_context(|| silent(name));
         let resources = Resources {
             process: node.pid.map(watched).transpose()?,
             metrics: node.metrics.as_ref().map(client).transpose()?,
@@ -222,7 +223,7 @@ impl NodeWatch {
     /// or it is gone.
     async fn used(&self, resources: &mut Resources) -> Option<(Nanos, Counters, bool)> {
         let metrics = match &resources.metrics {
-            Some(http) => http.text().await.ok(),
+            Some(http) => http.text("").await.ok(),
             None => None,
         };
         let told = metrics.as_deref().map(Counters::of_metrics);
