@@ -7,7 +7,6 @@ use std::time::Duration;
 use async_nats::Subscriber;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
-use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
@@ -15,7 +14,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use crate::bus::{Bus, FleetError, now_ns};
 use crate::clock::{Clock, Exchange};
 use crate::folder;
-use crate::message::{Answer, Order, Present, ROLL, Request, Roll, Told, What, of_run, of_worker};
+use crate::message::{Answer, Order, Present, ROLL, Request, Roll, Told, of_run, of_worker};
+use crate::watched::{Ending, Event, TICK, Watched, add_silence};
 
 /// One worker of a crew.
 #[derive(Debug)]
@@ -27,23 +27,6 @@ pub struct Member {
     pub clock: Clock,
 }
 
-/// What happens to the worker with this place, from 0.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Event {
-    /// Its program printed a line.
-    Line(usize, Value),
-    /// Nothing was heard of it for 5 s.
-    Silent(usize),
-    /// It is heard again.
-    Back(usize),
-    /// Its program has ended, with this code; `None` when it was killed.
-    Ended(usize, Option<i32>),
-    /// The server is away; workers go on.
-    BusAway,
-    /// It is back.
-    BusBack,
-}
-
 /// Whether the user wants to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
@@ -53,19 +36,6 @@ pub enum Stop {
     Orderly,
     /// Nobody is waited for.
     AtOnce,
-}
-
-/// How a worker's part ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ending {
-    /// The program's exit code; `None` when it was killed, or the worker was lost.
-    pub code: Option<i32>,
-    /// The program's last words; why its part is missing.
-    pub words: Vec<String>,
-    /// Whether its folder is in the store.
-    pub kept: bool,
-    /// Whether the worker was heard to the end.
-    pub lost: bool,
 }
 
 /// Workers that are claimed for one run.
@@ -277,7 +247,7 @@ impl Crew {
                     let told = serde_json::from_slice::<Told>(&message.payload).ok();
                     let place = told.as_ref().and_then(|told| self.members.iter().position(|one| one.id == told.worker));
                     if let (Some(told), Some(place)) = (told, place) {
-                        watched[place].hear(place, told.what, event);
+                        watched[place].note(place, told.what, event);
                     }
                 }
                 Some((place, exchanges)) = measured.recv() => {
@@ -289,9 +259,9 @@ impl Crew {
                         event(if is_up { Event::BusBack } else { Event::BusAway });
                     }
                     if is_up {
-                        silences(&mut watched, event);
+                        add_silence(&mut watched, event);
                     } else {
-                        watched.iter_mut().for_each(|one| one.silent = Duration::ZERO);
+                        watched.iter_mut().for_each(Watched::reset_silence);
                         if Instant::now() >= until {
                             return Err(FleetError::Away(self.run.clone()));
                         }
@@ -382,72 +352,6 @@ impl Crew {
     }
 }
 
-/// What is known of a worker at work.
-#[derive(Debug, Default)]
-struct Watched {
-    /// For how long nothing was heard while the bus was there.
-    silent: Duration,
-    /// The program's end.
-    program: Option<(Option<i32>, Vec<String>)>,
-    ending: Option<Ending>,
-}
-
-impl Watched {
-    fn hear(&mut self, place: usize, what: What, event: &mut dyn FnMut(Event)) {
-        if self.silent >= SILENCE {
-            event(Event::Back(place));
-        }
-        self.silent = Duration::ZERO;
-        match what {
-            What::Alive => {}
-            What::Line(line) => event(Event::Line(place, line)),
-            What::Ended { code, words } => {
-                event(Event::Ended(place, code));
-                self.program = Some((code, words));
-            }
-            What::Kept => self.end(true, None),
-            What::NotKept(why) => self.end(false, Some(why)),
-        }
-    }
-
-    fn end(&mut self, kept: bool, why: Option<String>) {
-        let lost = self.program.is_none();
-        let (code, mut words) = self.program.take().unwrap_or_default();
-        words.extend(why);
-        self.ending = Some(Ending {
-            code,
-            words,
-            kept,
-            lost,
-        });
-    }
-}
-
-/// Another tick without a word of those who have not ended.
-fn silences(watched: &mut [Watched], event: &mut dyn FnMut(Event)) {
-    for (place, one) in watched.iter_mut().enumerate() {
-        if one.ending.is_none() {
-            let before = one.silent;
-            one.silent += TICK;
-            if before < SILENCE && one.silent >= SILENCE {
-                event(Event::Silent(place));
-            }
-        }
-    }
-    let mut left = watched.iter().filter(|one| one.ending.is_none());
-    if left.all(|one| one.silent >= GIVE_UP) {
-        for one in watched.iter_mut().filter(|one| one.ending.is_none()) {
-            one.end(
-                false,
-                Some(format!(
-                    "nothing was heard of it for {} s",
-                    GIVE_UP.as_secs()
-                )),
-            );
-        }
-    }
-}
-
 /// Measures one clock once a second.
 async fn follow_clock(
     bus: Bus,
@@ -501,13 +405,8 @@ const CLOCK_EVERY: Duration = Duration::from_secs(1);
 const CLOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// Clock measurements that wait to be taken in, of all workers.
 const CLOCKS_WAITING: usize = 64;
-const TICK: Duration = Duration::from_millis(250);
-/// A worker says once a second that it is there.
-const SILENCE: Duration = Duration::from_secs(5);
 /// How long a server that is away after the load is waited for.
 const AWAY: Duration = Duration::from_secs(60);
 /// How long a folder is asked for again, and how long between two tries.
 const FETCH_PATIENCE: Duration = Duration::from_secs(120);
 const RETRY: Duration = Duration::from_secs(1);
-/// Enough for a connection to come back.
-const GIVE_UP: Duration = Duration::from_secs(15);

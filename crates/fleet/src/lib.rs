@@ -14,12 +14,14 @@ mod clock;
 mod crew;
 mod folder;
 pub mod message;
+mod watched;
 mod worker;
 
 pub use self::{
     bus::{Bus, FleetError},
     clock::{Clock, Exchange, Interval},
-    crew::{Crew, Ending, Event, Member, Stop},
+    crew::{Crew, Member, Stop},
     message::Order,
+    watched::{Ending, Event},
     worker::{Program, Worker},
 };

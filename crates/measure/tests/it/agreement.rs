@@ -4,8 +4,9 @@
 use measure::read::{HlogReader, RowReader, TxReader};
 use measure::{
     AnswerRow, Answered, Answers, BlockSeen, Cause, Codespace, EndpointInfo, Evidence,
-    EvidenceKind, Failure, Manifest, MergePart, Plan, Quantiles, RecorderConfig, Reply,
-    SchedulePlan, Sent, Summary, Unsent, UnsentReason, merge,
+    EvidenceKind, Failure, LostPart, Manifest, MergeError, MergePart, Plan, Quantiles,
+    RecorderConfig, Reply, SchedulePlan, ScheduleVerdict, Sent, ShardName, Summary, Unsent,
+    UnsentReason, merge, merged_manifest,
 };
 use pacing::{Nanos, Step};
 use proptest::prelude::*;
@@ -179,8 +180,13 @@ fn recorded(load: &[Transaction], part: u64, parts: u64) -> (Folder, Summary) {
     }
     recorder.watermark(SENDER, ENDED);
     recorder.watermark(FOLLOWER, ENDED);
-    let finished = recorder.finish(end(TXS / parts, OFFERING, ENDED));
+    let finished = recorder.finish(end(planned(part, parts), OFFERING, ENDED));
     (folder, finished.summary)
+}
+
+/// Transactions of one part.
+fn planned(part: u64, parts: u64) -> u64 {
+    (TXS + parts - 1 - part) / parts
 }
 
 fn two_endpoints() -> Manifest {
@@ -199,6 +205,10 @@ fn rebuilt(folder: &Folder) -> Summary {
 
 fn merged(load: &[Transaction]) -> (Summary, Vec<AnswerRow>) {
     let parts: Vec<(Folder, Summary)> = (0..2).map(|part| recorded(load, part, 2)).collect();
+    joined(&parts, &two_endpoints())
+}
+
+fn joined(parts: &[(Folder, Summary)], manifest: &Manifest) -> (Summary, Vec<AnswerRow>) {
     let files: Vec<[Vec<u8>; 5]> = parts
         .iter()
         .map(|(folder, _)| {
@@ -213,7 +223,7 @@ fn merged(load: &[Transaction]) -> (Summary, Vec<AnswerRow>) {
             [txs, series, steps, blocks, hlog].map(|file| file.bytes())
         })
         .collect();
-    let open = files.iter().zip(&parts).map(|(files, (_, summary))| {
+    let open = files.iter().zip(parts).map(|(files, (_, summary))| {
         let [txs, series, steps, blocks, hlog] = files.each_ref().map(|bytes| &bytes[..]);
         MergePart {
             manifest: two_endpoints(),
@@ -227,7 +237,7 @@ fn merged(load: &[Transaction]) -> (Summary, Vec<AnswerRow>) {
     });
     let names = ["a".to_owned(), "b".to_owned()];
     let whole = Folder::new();
-    let summary = merge(open.collect(), &names, &two_endpoints(), whole.writers()).unwrap();
+    let summary = merge(open.collect(), &names, manifest, whole.writers()).unwrap();
     (summary, crate::reading::rows(&whole.answers.bytes()))
 }
 
@@ -363,6 +373,49 @@ fn what_is_in_a_block_without_an_answer_has_not_waited_longer_than_it_did() {
         })
         .collect();
     agree(&load).unwrap();
+}
+
+/// A generator that is lost sent nothing that can be proven: its whole part is unsent, with that reason, and the plan
+/// is still the plan of all.
+#[test]
+fn the_part_of_a_lost_generator_is_unsent_and_the_whole_is_invalid() {
+    let accepted = Transaction {
+        course: Course::Answered(Reply::Accepted),
+        cause: Cause::OnTime,
+        service_ms: 1,
+        blocks: Some(1),
+        code: 0,
+        space: Codespace::NONE,
+    };
+    let load = [accepted; TXS as usize];
+    let parts: Vec<(Folder, Summary)> = (0..2).map(|part| recorded(&load, part, 3)).collect();
+    let shard = |number| ShardName { number, of: 3 };
+    let manifests: Vec<(String, Manifest)> = (0..2)
+        .map(|part| {
+            let mut manifest = two_endpoints();
+            manifest.plan.shard = shard(part as u32 + 1);
+            manifest.planned = Some(planned(part, 3));
+            (part.to_string(), manifest)
+        })
+        .collect();
+    let lost = LostPart {
+        shard: shard(3),
+        planned: planned(2, 3),
+        reason: "its machine is gone".to_owned(),
+    };
+    let missing = merged_manifest(&manifests, &[]).unwrap_err();
+    assert!(matches!(missing, MergeError::Parts(_)), "{missing}");
+    let manifest = merged_manifest(&manifests, std::slice::from_ref(&lost)).unwrap();
+    assert_eq!(manifest.planned, Some(TXS));
+    let (summary, _) = joined(&parts, &manifest);
+    let offered = &summary.offered;
+    let missing = offered.unsent_for(UnsentReason::GeneratorLost);
+    assert_eq!((offered.planned, missing), (TXS, lost.planned));
+    assert_eq!(offered.sent + offered.unsent, TXS);
+    assert_eq!(summary.fate.accepted, TXS - lost.planned);
+    assert_eq!(summary.verdict.schedule, ScheduleVerdict::Invalid);
+    let mut reasons = summary.verdict.reasons.iter();
+    assert!(reasons.any(|reason| reason.contains(&lost.reason)));
 }
 
 /// The rows of a killed run have none of a transaction that was never answered; those of the seconds name

@@ -1,5 +1,7 @@
 //! What of the coordinator's command line and environment is the workers'.
 
+use harness::StartAt;
+
 /// The command line without what only the coordinator has: who works, where the whole is written and shown.
 pub(super) fn of_load(arguments: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut kept = Vec::new();
@@ -22,6 +24,18 @@ pub(super) fn of_load(arguments: impl IntoIterator<Item = String>) -> Vec<String
         }
     }
     kept
+}
+
+/// The command line of the worker that sends this part and starts at this instant.
+pub(super) fn of_worker(given: &[String], shard: &str, seed: u64, start: StartAt) -> Vec<String> {
+    let own = [
+        format!("--shard={shard}"),
+        format!("--seed={seed}"),
+        format!("--start-at={start}"),
+        "--report-interval=500ms".to_owned(),
+        "--no-tui".to_owned(),
+    ];
+    given.iter().cloned().chain(own).collect()
 }
 
 /// The coordinator's variables: what they set is part of the load.
@@ -61,5 +75,22 @@ mod tests {
             kept.join(" "),
             "constant --rate 100/s --endpoints http://127.0.0.1:26657 --size=250"
         );
+    }
+
+    #[test]
+    fn a_worker_reads_its_part_and_the_common_start_by_its_own_clock() {
+        for ahead_ns in [0, 200_000_000, -7] {
+            let start = StartAt::new(1_795_293_000_000_000_000, ahead_ns);
+            let line = of_worker(&["constant".to_owned()], "2/3", 7, start);
+            let line = line.into_iter().map(|argument| argument.replace('=', " "));
+            let line = line.collect::<Vec<_>>().join(" ");
+            let words: Vec<&str> = line.split(' ').collect();
+            let value = |flag| words[words.iter().position(|word| *word == flag).unwrap() + 1];
+            assert_eq!(
+                (words[0], value("--shard"), value("--seed")),
+                ("constant", "2/3", "7")
+            );
+            assert_eq!(value("--start-at").parse(), Ok(start));
+        }
     }
 }

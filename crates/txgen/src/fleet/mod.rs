@@ -149,7 +149,12 @@ impl Conduct<'_> {
         crew.play(|member, number| Order {
             run: run.to_owned(),
             number,
-            arguments: self.arguments(&given, member, number, start_ns),
+            arguments: arguments::of_worker(
+                &given,
+                &format!("{number}/{}", self.count),
+                self.seed,
+                start_of(member, start_ns),
+            ),
             environment: environment.clone(),
         })
         .await?;
@@ -213,29 +218,6 @@ impl Conduct<'_> {
         }
     }
 
-    /// The command line of one worker.
-    fn arguments(
-        &self,
-        given: &[String],
-        member: &Member,
-        number: u32,
-        start_ns: u64,
-    ) -> Vec<String> {
-        let ahead_ns = member.clock.first().map_or(0, fleet::Interval::offset_ns);
-        let start = StartAt::new(start_ns, ahead_ns);
-        let own = [
-            ("--shard", format!("{number}/{}", self.count)),
-            ("--seed", self.seed.to_string()),
-            ("--start-at", start.to_string()),
-            ("--report-interval", "500ms".to_owned()),
-        ];
-        let own = own
-            .into_iter()
-            .map(|(flag, value)| format!("{flag}={value}"));
-        let given = given.iter().cloned();
-        given.chain(own).chain(["--no-tui".to_owned()]).collect()
-    }
-
     /// Fetches the folders; what cannot be had is lost.
     async fn gather(
         &self,
@@ -293,6 +275,12 @@ impl Conduct<'_> {
         let all = self.plan.planned_by_all().unwrap_or(0);
         part.map_or(0, |part| part.count(all))
     }
+}
+
+/// The common start by the worker's clock.
+fn start_of(member: &Member, start_ns: u64) -> StartAt {
+    let ahead_ns = member.clock.first().map_or(0, fleet::Interval::offset_ns);
+    StartAt::new(start_ns, ahead_ns)
 }
 
 fn clock(member: &Member) -> FleetClock {
@@ -372,3 +360,35 @@ const CLOCK_LIMIT: Duration = Duration::from_millis(10);
 const LEAD: Duration = Duration::from_secs(10);
 /// As in `txgen merge`, by the blocks that two generators saw.
 const MAX_CLOCK_OFFSET: Nanos = Nanos::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_of_a_missing_part_is_the_program_s_error() {
+        let ending = |lost, code, words: &[&str]| Ending {
+            code,
+            words: words.iter().map(|line| (*line).to_owned()).collect(),
+            kept: false,
+            lost,
+        };
+        for (ending, expected) in [
+            (
+                ending(false, Some(2), &["error: no such node", "try --help"]),
+                "exit code 2: no such node",
+            ),
+            (
+                ending(false, None, &["5 s of 10 s", "the folder was too large"]),
+                "it was killed: the folder was too large",
+            ),
+            (
+                ending(true, None, &["nothing was heard of it for 15 s"]),
+                "nothing was heard of it for 15 s",
+            ),
+            (ending(false, Some(1), &[]), "exit code 1: it said nothing"),
+        ] {
+            assert_eq!(problem(&ending), expected);
+        }
+    }
+}
