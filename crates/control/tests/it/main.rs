@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
+mod alone;
 mod answers;
 mod breaks;
 mod matrix;
