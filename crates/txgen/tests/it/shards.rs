@@ -66,6 +66,29 @@ fn two_halves_are_the_whole_transaction_for_transaction() {
     refuse_what_does_not_belong_together(&place);
 }
 
+/// The clock here is said to be 1.5 s ahead of the common one: the load begins that much later by it, and every stamp
+/// is by the common clock.
+#[test]
+fn a_corrected_start_is_the_common_instant() {
+    let node = Node::quick();
+    let place = Place::new();
+    let start = soon();
+    let common: f64 = start.parse().unwrap();
+    let ended = place.txgen(&format!(
+        "constant --rate 50/s --duration 1s --start-at {start}@1.5 --out run --drain-timeout 10s --endpoints {}",
+        node.url()
+    ));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let run = place.run("run");
+    ended.ends_as_judged(0, &run.summary());
+    let origin_ns = run.manifest()["origin_unix_ns"].as_u64().unwrap();
+    assert_eq!(origin_ns / 1_000_000, (common * 1e3).round() as u64);
+    assert!(
+        now.as_secs_f64() >= common + 1.5 + 0.98,
+        "the last one is due then"
+    );
+}
+
 /// The merged halves are the whole: the same plan in every second and step, and files that agree.
 fn check_merged(merged: &RunFolder, whole: &RunFolder) {
     let summary = merged.summary();
