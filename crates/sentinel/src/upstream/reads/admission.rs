@@ -13,6 +13,14 @@ use crate::config::Config;
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::nodes::{NodeIndex, Nodes};
 
+/// A read, and the node that it is meant for or goes to.
+#[derive(Debug)]
+pub(super) struct Read {
+    pub(super) client: ClientKey,
+    pub(super) node: NodeIndex,
+    pub(super) request: ReadRequest,
+}
+
 /// What a read was admitted with. It counts until this is dropped, so its answer's body keeps it.
 #[derive(Debug)]
 pub(super) struct Admitted {
@@ -49,24 +57,23 @@ impl Admission {
         }
     }
 
-    /// Refuses a read that is meant for this node, or says to which one it goes and what it is admitted with. The order
-    /// matters: a node that answers nothing costs no client a place, and a read that is refused because others are
+    /// Refuses a read, or says to which node it goes and what it is admitted with. The order matters: a node that answers nothing costs no client a place, and a read that is refused because others are
     /// under way costs nothing of the client's rate. While all places are taken a read waits for [`PLACE_LIMIT`], in
     /// the order of arrival, and is then refused.
     pub(super) async fn admit(
-        &self,
-        client: ClientKey,
-        node: NodeIndex,
-        request: &ReadRequest,
-    ) -> Result<(NodeIndex, Admitted), Refusal> {
-        if let Some(method) = &request.method {
+        self: Arc<Self>,
+        mut read: Read,
+    ) -> Result<(Read, Admitted), Refusal> {
+        if let Some(method) = &read.request.method {
             self.methods.check(method)?;
         }
         let silent = || Refusal::new(Reason::Upstream, "no node answers").retry_after(ABSENT_PAUSE);
-        let node = self.nodes.reading(node).ok_or_else(silent)?;
+        read.node = self.nodes.reading(read.node).ok_or_else(silent)?;
         let free = self.places.available_permits();
-        let held = self.clients.hold(client, Kind::Read, (free, self.all))?;
-        self.clients.admit(client, request.calls)?;
+        let held = self
+            .clients
+            .hold(read.client, Kind::Read, (free, self.all))?;
+        self.clients.admit(read.client, read.request.calls)?;
         let place = Arc::clone(&self.places).acquire_owned();
         let place = tokio::time::timeout(PLACE_LIMIT, place).await;
         let place = place.map_err(|_| {
@@ -76,7 +83,7 @@ impl Admission {
             _client: held,
             place: place.map_err(|_| Refusal::going_down())?,
         };
-        Ok((node, admitted))
+        Ok((read, admitted))
     }
 }
 
@@ -96,12 +103,12 @@ mod tests {
     use super::*;
     use crate::shared_context::SharedContext;
 
-    fn admission(change: impl FnOnce(&mut Config)) -> Admission {
+    fn admission(change: impl FnOnce(&mut Config)) -> Arc<Admission> {
         let mut config = Config::default();
         change(&mut config);
         let shared_context = SharedContext::new(config.clone(), CancellationToken::new());
         let nodes = Nodes::new(shared_context).unwrap();
-        Admission::new(&config, &nodes)
+        Arc::new(Admission::new(&config, &nodes))
     }
 
     fn client(last: u8) -> ClientKey {
@@ -113,22 +120,31 @@ mod tests {
         [1, 2].map(|last| admission.clients.reads_of(client(last)))
     }
 
-    fn request(method: &str, calls: u32) -> ReadRequest {
-        ReadRequest {
-            http_method: Method::GET,
-            target: Bytes::from_static(b"/status"),
-            headers: HeaderMap::new(),
-            body: Bytes::new(),
-            method: Some(method.into()),
-            calls,
-        }
+    /// A read of so many calls by a client, admitted.
+    async fn call(
+        admission: &Arc<Admission>,
+        method: &str,
+        last: u8,
+        calls: u32,
+    ) -> Result<Admitted, Refusal> {
+        let read = Read {
+            client: client(last),
+            node: NodeIndex::default(),
+            request: ReadRequest {
+                http_method: Method::GET,
+                target: Bytes::from_static(b"/status"),
+                headers: HeaderMap::new(),
+                body: Bytes::new(),
+                method: Some(method.into()),
+                calls,
+            },
+        };
+        let admitted = Arc::clone(admission).admit(read).await;
+        admitted.map(|(_, admitted)| admitted)
     }
 
-    /// A read of so many calls by a client.
-    async fn read(admission: &Admission, last: u8, calls: u32) -> Result<Admitted, Refusal> {
-        let request = request("status", calls);
-        let admitted = admission.admit(client(last), NodeIndex::default(), &request);
-        admitted.await.map(|(_, admitted)| admitted)
+    async fn read(admission: &Arc<Admission>, last: u8, calls: u32) -> Result<Admitted, Refusal> {
+        call(admission, "status", last, calls).await
     }
 
     #[tokio::test]
@@ -180,10 +196,7 @@ mod tests {
             config.reads.concurrency_per_client = 1;
             config.reads.refuse_methods = vec!["unsafe_*".to_owned()];
         });
-        let refused = request("unsafe_flush_mempool", 1);
-        let refused = admission
-            .admit(client(1), NodeIndex::default(), &refused)
-            .await;
+        let refused = call(&admission, "unsafe_flush_mempool", 1, 1).await;
         assert_eq!(refused.unwrap_err().reason, Reason::Method);
         assert_eq!(under_way(&admission), [0, 0]);
         read(&admission, 1, 1).await.unwrap();

@@ -1,7 +1,7 @@
 //! The read lane: everything that is not a broadcast, passed on as it is and never behind writes.
 //!
-//! [`admission`] decides which reads may go; they are sent over [`http`](super::http). What a read was admitted with is
-//! held by its answer's body, until that is dropped.
+//! Two tower services, one behind the other: [`admission`] decides which reads may go, and those are sent over
+//! [`http`](super::http). What a read was admitted with is held by its answer's body, until that is dropped.
 
 mod admission;
 mod headers;
@@ -16,8 +16,10 @@ use bytes::Bytes;
 use fairq::ClientKey;
 use hyper::{HeaderMap, Method, header};
 use pacing::Nanos;
+use tower::util::BoxCloneSyncService;
+use tower::{ServiceExt as _, service_fn};
 
-use self::admission::{Admission, Admitted};
+use self::admission::{Admission, Admitted, Read};
 pub(super) use self::headers::content_length;
 use super::body::Pieces;
 use super::http::{NodeBody, Outgoing, Repeat};
@@ -62,7 +64,10 @@ pub struct ReadAnswer<B> {
 
 /// The read lane. Cheap to clone; clones share everything.
 #[derive(Clone)]
-pub struct Reads(Arc<Admission>);
+pub struct Reads {
+    admission: Arc<Admission>,
+    service: BoxCloneSyncService<Read, ReadAnswer<ReadBody>, Refusal>,
+}
 
 /// An answer's body, read as it is taken. Holds its place in the read lane, and the bytes reserved
 /// for what is read ahead, until dropped. An error means that the node broke off or fell silent: the
@@ -116,7 +121,19 @@ impl Pieces for ReadBody {
 impl Reads {
     /// The read lane to these nodes.
     pub fn new(config: &Config, nodes: &Nodes) -> Self {
-        Self(Arc::new(Admission::new(config, nodes)))
+        let admission = Arc::new(Admission::new(config, nodes));
+        let (admitting, asking) = (Arc::clone(&admission), Arc::clone(&admission));
+        let service = service_fn(move |read| Arc::clone(&admitting).admit(read)).and_then(
+            move |(read, admitted): (Read, Admitted)| async move {
+                let repeat = asking.methods.repeat(read.request.method.as_deref());
+                let from = (read.client, read.node);
+                Ok(ask(&asking.nodes, from, read.request, (repeat, admitted)).await?)
+            },
+        );
+        Self {
+            admission,
+            service: BoxCloneSyncService::new(service),
+        }
     }
 
     /// Whether this method may be called at all: for calls that do not come through
@@ -125,12 +142,12 @@ impl Reads {
     /// # Errors
     /// A refusal with [`Reason::Method`].
     pub fn check_method(&self, method: &str) -> Result<(), Refusal> {
-        self.0.methods.check(method)
+        self.admission.methods.check(method)
     }
 
     /// Whether a node serves every route under `/v1` too; true until it has told its version.
     pub fn has_v1_routes(&self, node: NodeIndex) -> bool {
-        let version = self.0.nodes.version(node);
+        let version = self.admission.nodes.version(node);
         version.is_none_or(Version::has_v1_routes)
     }
 
@@ -162,15 +179,17 @@ impl Reads {
         node: NodeIndex,
         request: ReadRequest,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
-        let (node, admitted) = self.0.admit(client, node, &request).await?;
-        let repeat = self.0.methods.repeat(request.method.as_deref());
-        let asking = ask(&self.0.nodes, (client, node), request, (repeat, admitted));
-        Ok(asking.await?)
+        let read = Read {
+            client,
+            node,
+            request,
+        };
+        self.service.clone().oneshot(read).await
     }
 
     /// The limits that reads and subscriptions of a client share.
     pub(super) fn clients(&self) -> &Budget {
-        &self.0.clients
+        &self.admission.clients
     }
 }
 
