@@ -175,6 +175,7 @@ fn resolve(wanted: &Wanted<'_>) -> Result<BitcoinWorkload, WorkloadError> {
         depth,
         conflicts: share(given.conflict_ratio),
         orphans: share(given.orphan_ratio),
+        generators: wanted.generators.get(),
         fee_rate: given.fee_rate.map_or(usual.fee_rate, Into::into),
         wallet_seed: match &info {
             Some(info) => info.seed,

@@ -1,6 +1,6 @@
 //! The wallet's transactions as a workload: made ahead, and supplied with coins.
 
-use chain::{ChainError, Supplied, Supply, TxStream, Workload, WorkloadError};
+use chain::{ChainError, Families, Supplied, Supply, TxStream, Workload, WorkloadError};
 
 use crate::supply::supply;
 use crate::workload::BitcoinWorkload;
@@ -24,6 +24,12 @@ impl Workload for BitcoinWorkload {
 
     fn has_chains(&self) -> bool {
         true
+    }
+
+    fn families(&self) -> Option<Families> {
+        let load = self.clone();
+        let of = move |index| load.family(index);
+        Some(Families::new(self.families_count(), of))
     }
 
     fn supply(&self, with: Supply<'_>) -> Result<Option<Box<dyn Supplied>>, ChainError> {

@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 pub use harness::{Share, text};
 pub use sender::{
-    Closing, Expectation, Framing, Limits, Loader, OnGap, Protocol, ReplyTo, Sequences, TxName,
-    TxStream, WorkloadError,
+    Closing, Expectation, Families, Framing, Limits, Loader, OnGap, Protocol, ReplyTo, Sequences,
+    TxName, TxStream, WorkloadError,
 };
 
 pub use self::file::{FileFormat, FileWorkload};

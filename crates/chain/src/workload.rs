@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use measure::Evidence;
 use rpc::{ClientOptions, Endpoint, Trust};
-use sender::{Sequences, TxStream, WorkloadError};
+use sender::{Families, Sequences, TxStream, WorkloadError};
 
 use crate::probe::{Asking, Probe};
 use crate::settings::Table;
@@ -37,6 +37,11 @@ pub trait Workload: Any + fmt::Debug + fmt::Display + Send + Sync {
     /// Whether its transactions may spend one another in chains of a given depth.
     fn has_chains(&self) -> bool {
         false
+    }
+
+    /// Which transactions have to go to the same node, because they spend what one of them makes or spends.
+    fn families(&self) -> Option<Families> {
+        None
     }
 
     /// How many accounts sign in turn, where each account belongs to one sender thread.

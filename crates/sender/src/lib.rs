@@ -10,6 +10,7 @@
 //! Read first: [`Protocol`], then [`shard`].
 
 pub mod clock;
+mod families;
 mod loader;
 mod protocol;
 mod sequences;
@@ -17,6 +18,7 @@ pub mod shard;
 pub mod source;
 mod stream;
 
+pub use families::Families;
 pub use loader::Loader;
 pub use protocol::{Closing, Framing, Limits, Protocol, ReplyTo};
 pub use sequences::{Expectation, OnGap, Sequences};

@@ -17,7 +17,9 @@ use create::Creates;
 pub use transfer::Chains;
 use transfer::Transfers;
 
-use chain::{LIMIT_OF_BODIES, MAX_SIZE, TxName, TxStream, Workload, WorkloadError, check_size};
+use chain::{
+    Families, LIMIT_OF_BODIES, MAX_SIZE, TxName, TxStream, Workload, WorkloadError, check_size,
+};
 
 /// BigchainDB's CREATE on the command line.
 pub const CREATE: &str = "bigchaindb-create";
@@ -110,6 +112,11 @@ impl Workload for BigchainWorkload {
 
     fn has_chains(&self) -> bool {
         self.transfers.is_some()
+    }
+
+    fn families(&self) -> Option<Families> {
+        let count = self.transfers.as_ref()?.chains.count.get();
+        Some(Families::new(count, move |index| index % count))
     }
 
     /// The CREATEs that have to be committed before.

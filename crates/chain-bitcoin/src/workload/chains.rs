@@ -29,7 +29,11 @@ pub(super) enum Role {
 impl Chains {
     pub(super) fn new(transactions: u64, spec: Spec) -> Self {
         Self {
-            width: transactions.div_ceil(u64::from(spec.depth)).max(1),
+            // A generator has every n-th transaction: whole chains, if their number can be divided by n.
+            width: transactions
+                .div_ceil(u64::from(spec.depth))
+                .max(1)
+                .next_multiple_of(u64::from(spec.generators.max(1))),
             transactions,
             spec,
         }
@@ -43,9 +47,20 @@ impl Chains {
         if draw >= self.spec.orphans + self.spec.conflicts {
             return Role::Link;
         }
-        // The nearest link before it; without one it is a link itself.
-        let earlier = (0..index).rev().find(|earlier| self.is_link(*earlier));
+        // The nearest link before it that the same generator sends; without one it is a link itself.
+        let generators = u64::from(self.spec.generators.max(1));
+        let mut earlier = (1..=index / generators).map(|steps| index - steps * generators);
+        let earlier = earlier.find(|earlier| self.is_link(*earlier));
         earlier.map_or(Role::Link, Role::Conflict)
+    }
+
+    /// The link whose coins a transaction spends; none for an orphan.
+    pub(super) fn spends_as(&self, index: u64) -> Option<u64> {
+        match self.role(index) {
+            Role::Link => Some(index),
+            Role::Conflict(with) => Some(with),
+            Role::Orphan => None,
+        }
     }
 
     fn is_link(&self, index: u64) -> bool {
@@ -98,6 +113,29 @@ mod tests {
             ..Spec::default()
         };
         Chains::new(10_000, spec)
+    }
+
+    #[test]
+    fn what_belongs_together_is_one_generator_s() {
+        for (transactions, generators) in [(100, 3), (10, 4), (7, 5)] {
+            let spec = Spec {
+                depth: 10,
+                conflicts: 0.3,
+                orphans: 0.1,
+                generators,
+                ..Spec::default()
+            };
+            let chains = Chains::new(transactions, spec);
+            let generator = |index: u64| index % u64::from(generators);
+            for index in 0..transactions {
+                let Some(link) = chains.spends_as(index) else {
+                    continue;
+                };
+                assert_eq!(generator(link), generator(index));
+                let parent = chains.previous(link).unwrap_or(link);
+                assert_eq!(generator(parent), generator(index));
+            }
+        }
     }
 
     #[test]

@@ -48,6 +48,8 @@ base::settings! {
         pub orphans: f64 = 0.0,
         /// Satoshi for each byte.
         pub fee_rate: u64 = DEFAULT_FEE_RATE,
+        /// How many generators share the load: what belongs together is one generator's.
+        pub generators: u32 = 1,
         /// What the keys are derived from.
         pub wallet_seed: u64 = DEFAULT_WALLET_SEED,
         /// What signatures cover.
@@ -213,16 +215,27 @@ impl BitcoinWorkload {
     /// Whether the transaction spends, over others or not, an output of one that was refused.
     pub(crate) fn is_dead(&self, index: u64) -> bool {
         let inner = &self.inner;
-        let spends_as = match index < inner.chains.transactions {
-            false => return false,
-            true => match inner.chains.role(index) {
-                Role::Link => index,
-                Role::Conflict(with) => with,
-                Role::Orphan => return false,
-            },
+        if index >= inner.chains.transactions {
+            return false;
+        }
+        let Some(spends_as) = inner.chains.spends_as(index) else {
+            return false;
         };
         let refused = &inner.refused[inner.chains.chain(spends_as) as usize];
         refused.load(Ordering::Relaxed) < spends_as
+    }
+}
+
+impl BitcoinWorkload {
+    /// What has to go to one node: the transactions of a chain, and those that conflict with one of them.
+    pub(crate) fn family(&self, index: u64) -> u64 {
+        let chains = &self.inner.chains;
+        chains.chain(chains.spends_as(index).unwrap_or(index))
+    }
+
+    /// How many chains there are.
+    pub(crate) fn families_count(&self) -> u64 {
+        self.inner.chains.width
     }
 }
 

@@ -85,6 +85,19 @@ impl<S: Socket> Link<S> {
         matches!(self.state, LinkState::Opening { .. })
     }
 
+    /// Whether its node is the one at this place of the plan's list.
+    pub(super) fn goes_to(&self, endpoint: u16) -> bool {
+        self.address.number == endpoint
+    }
+
+    /// Whether nothing speaks against a request for it: it is up or on its way there, or may be tried again.
+    pub(super) fn may_be_reached(&self, now: Nanos) -> bool {
+        match &self.state {
+            LinkState::Up(_) | LinkState::Opening { .. } => true,
+            LinkState::Down { retry_at } => *retry_at <= now,
+        }
+    }
+
     /// Transactions that are queued or unanswered.
     pub(super) fn under_way(&self) -> usize {
         self.requests.len()

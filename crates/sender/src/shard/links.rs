@@ -8,9 +8,10 @@ use pacing::Nanos;
 use rpc::ConnectionError;
 
 use super::address::Address;
+use super::homes::Homes;
 use super::link::{Link, Need};
 use super::pauses::Pauses;
-use super::platform::{Platform, Ready};
+use super::platform::{Platform, Ready, Socket};
 use super::reporter::Reporter;
 use crate::protocol::{Closing, Limits, Protocol};
 
@@ -28,6 +29,8 @@ pub(super) struct Links<T, P: Platform> {
     under_way: usize,
     answer_timeout: Nanos,
     pauses: Option<Pauses>,
+    /// Which node the transactions of a family go to.
+    homes: Option<Homes>,
     /// Whether the system says of all links when an answer came.
     stamped: bool,
     /// When the last look at the sockets began: whatever is read later came after it.
@@ -61,9 +64,15 @@ impl<T: Protocol, P: Platform> Links<T, P> {
             under_way: 0,
             answer_timeout,
             pauses,
+            homes: None,
             check_at: Nanos::ZERO,
             open_error: None,
         }
+    }
+
+    /// The same, with nodes that the transactions of a family go to.
+    pub(super) fn with_homes(self, homes: Option<Homes>) -> Self {
+        Self { homes, ..self }
     }
 
     pub(super) fn platform(&mut self) -> &mut P {
@@ -148,15 +157,20 @@ impl<T: Protocol, P: Platform> Links<T, P> {
         }
     }
 
-    /// Opens a connection for each request that waits, when they are opened on demand.
-    pub(super) fn open_for(&mut self, waiting: usize, now: Nanos) {
+    /// Opens a connection for each request that waits, when they are opened on demand; the first of the requests goes
+    /// there.
+    pub(super) fn open_for(&mut self, waiting: usize, first: Route, now: Nanos) {
         if !self.limits.on_demand || waiting == 0 {
             return;
         }
-        let opening = self.links.iter().filter(|link| link.is_opening()).count();
+        let serves = |link: &&Link<P::Socket>| first.allows(link);
+        let links = self.links.iter().filter(serves);
+        let opening = links.filter(|link| link.is_opening()).count();
         let mut wanted = waiting.saturating_sub(opening);
         for number in 0..self.links.len() {
-            if wanted > 0 && matches!(self.links[number].need(now), Some(Need::Open)) {
+            let link = &self.links[number];
+            let serves = first.allows(link) && matches!(link.need(now), Some(Need::Open));
+            if wanted > 0 && serves {
                 self.open(number, now);
                 wanted -= 1;
             }
@@ -221,19 +235,49 @@ impl<T: Protocol, P: Platform> Links<T, P> {
         None
     }
 
-    /// The link that took the last request, while it has room and took few: what goes out at once is
-    /// written with few calls, and the links still take turns. Otherwise the next one in turn.
-    pub(super) fn next_with_room(&mut self, burst: &mut Burst) -> Option<usize> {
+    /// Where a transaction has to go that no account signs.
+    pub(super) fn route(&self, index: u64, now: Nanos) -> Route {
+        let Some(homes) = &self.homes else {
+            return Route::Any;
+        };
+        let mut turn = homes.turn(index).peekable();
+        let home = turn.peek().copied();
+        let is_reachable = |endpoint: &u16| {
+            let links = self.links.iter().filter(|link| link.goes_to(*endpoint));
+            links.clone().any(|link| link.may_be_reached(now))
+        };
+        let reachable = turn.find(is_reachable);
+        reachable.or(home).map_or(Route::Any, Route::Node)
+    }
+
+    /// A link with room on the way. The link that took the last request, while it has room and took few: what goes
+    /// out at once is written with few calls, and the links still take turns. Otherwise the next one in turn.
+    pub(super) fn next_with_room(&mut self, route: Route, burst: &mut Burst) -> Option<usize> {
+        if let Route::Account(account) = route {
+            let number = self.link_of(account);
+            return self.links[number].has_room().then_some(number);
+        }
         let same = burst.link.filter(|_| burst.length < LONGEST_BURST);
-        if let Some(number) = same.filter(|number| self.links[*number].has_room()) {
+        let may_take = |number: &usize| {
+            let link = &self.links[*number];
+            link.has_room() && route.allows(link)
+        };
+        if let Some(number) = same.filter(may_take) {
             burst.length += 1;
             return Some(number);
         }
-        while let Some(number) = self.with_room.pop_front() {
-            let number = number as usize;
+        let mut position = 0;
+        while let Some(number) = self.with_room.get(position) {
+            let number = *number as usize;
             let link = &mut self.links[number];
+            let has_room = link.has_room();
+            if has_room && !route.allows(link) {
+                position += 1;
+                continue;
+            }
             link.in_turn = false;
-            if link.has_room() {
+            self.with_room.remove(position);
+            if has_room {
                 *burst = Burst {
                     link: Some(number),
                     length: 1,
@@ -244,19 +288,14 @@ impl<T: Protocol, P: Platform> Links<T, P> {
         None
     }
 
-    /// The link of an account, if it has room: always the same one while that is up, so that the account's
-    /// transactions arrive in their order.
-    pub(super) fn with_room_for(&self, account: usize) -> Option<usize> {
-        let number = self.link_of(account);
-        self.links[number].has_room().then_some(number)
-    }
-
     /// Whether a link that was idle has ended meanwhile, looked at before it is given a request: the last look at
     /// the sockets may have been before its end.
     pub(super) fn has_ended(&mut self, number: usize, now: Nanos, reporter: &mut Reporter) -> bool {
         self.links[number].is_idle(now) && self.read(number, reporter).is_none()
     }
 
+    /// The link of an account: always the same one while that is up, so that the account's transactions arrive in
+    /// their order.
     fn link_of(&self, account: usize) -> usize {
         let count = self.links.len();
         let turn = (0..count).map(|step| (account + step) % count);
@@ -264,9 +303,16 @@ impl<T: Protocol, P: Platform> Links<T, P> {
         up.unwrap_or(account % count)
     }
 
-    /// Whether a link may have room.
-    pub(super) fn may_have_room(&self) -> bool {
-        !self.with_room.is_empty()
+    /// Whether a link on the way may have room.
+    pub(super) fn may_have_room(&self, route: Route) -> bool {
+        match route {
+            Route::Any => !self.with_room.is_empty(),
+            Route::Account(account) => self.links[self.link_of(account)].has_room(),
+            Route::Node(_) => {
+                let mut waiting = self.with_room.iter();
+                waiting.any(|number| route.allows(&self.links[*number as usize]))
+            }
+        }
     }
 
     /// Puts the link into the queue of links with room, if it has some and is not there yet.
@@ -296,10 +342,9 @@ impl<T: Protocol, P: Platform> Links<T, P> {
         self.unflushed.clear();
     }
 
-    /// Why no link has room although everything queued was written, or not the one of an account that has
-    /// to be used: the node, when it holds up at least half of them; otherwise there are too few for the
-    /// rate.
-    pub(super) fn why_no_room(&self, now: Nanos, account: Option<usize>) -> Cause {
+    /// Why no link on the way has room although everything queued was written: the node, when it holds up at least
+    /// half of them; otherwise there are too few for the rate.
+    pub(super) fn why_no_room(&self, now: Nanos, route: Route) -> Cause {
         if self.limits.on_demand && self.links.iter().any(Link::is_opening) {
             // To connect is a part of every request there.
             return Cause::Node;
@@ -309,10 +354,14 @@ impl<T: Protocol, P: Platform> Links<T, P> {
             fastest.resize(fastest.len().max(endpoint + 1), Nanos::MAX);
             fastest[endpoint] = took.min(fastest[endpoint]);
         }
-        let asked = match account.map(|account| self.link_of(account)) {
-            Some(number) => &self.links[number..=number],
-            None => &self.links[..],
+        let links = match route {
+            Route::Account(account) => {
+                let number = self.link_of(account);
+                &self.links[number..=number]
+            }
+            Route::Any | Route::Node(_) => &self.links[..],
         };
+        let asked: Vec<&Link<P::Socket>> = links.iter().filter(|it| route.allows(it)).collect();
         let held_up = asked.iter().filter(|link| {
             let (endpoint, _) = link.fastest();
             link.is_held_up(now, fastest[endpoint])
@@ -454,6 +503,27 @@ impl<T: Protocol, P: Platform> Links<T, P> {
         self.under_way -= link.under_way();
         link.close(now, reason, failure, reporter);
         self.check_at = now;
+    }
+}
+
+/// Which links a transaction may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Route {
+    /// All.
+    Any,
+    /// The one of its account.
+    Account(usize),
+    /// Those to the node of its family, by its place in the plan's list.
+    Node(u16),
+}
+
+impl Route {
+    /// Whether a link goes to the right node.
+    fn allows<S: Socket>(self, link: &Link<S>) -> bool {
+        match self {
+            Self::Any | Self::Account(_) => true,
+            Self::Node(endpoint) => link.goes_to(endpoint),
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 mod accounts;
 mod address;
 mod blockage;
+mod homes;
 mod link;
 mod links;
 mod load;
@@ -34,6 +35,7 @@ use crossbeam_channel::{Receiver, TryRecvError};
 use pacing::Nanos;
 
 use self::accounts::Accounts;
+use self::homes::Homes;
 use self::links::Links;
 use self::outgoing::Resigner;
 use self::pace::Pace;
@@ -42,6 +44,7 @@ use self::reporter::Reporter;
 use self::sender::Sender;
 use self::system::System;
 use crate::clock::Origin;
+use crate::families::Families;
 use crate::protocol::Protocol;
 use crate::sequences::Sequences;
 use crate::source::Ring;
@@ -67,6 +70,8 @@ pub struct ShardConfig {
     pub load: ShardLoad,
     /// Where an account's transactions have to arrive in their order.
     pub ordered: Option<Ordered>,
+    /// Which transactions have to go to the same node, where there are several.
+    pub families: Option<Families>,
 }
 
 /// The accounts whose order a shard keeps.
@@ -151,6 +156,10 @@ fn assemble<T: Protocol, P: platform::Platform>(
         ));
         Resigner::new(target.clone(), ordered.stream)
     });
+    let run = u64::from(config.of) * u64::from(target.limits().batch.get());
+    let homes = config
+        .families
+        .map(|families| Homes::new(families, &config.connections, run));
     let links = Links::new(
         platform,
         target,
@@ -158,6 +167,7 @@ fn assemble<T: Protocol, P: platform::Platform>(
         config.rules.answer_timeout,
         pauses,
     );
+    let links = links.with_homes(homes);
     let sender = Sender::new(links, ring, pace, reporter, orders, config.rules);
     sender.resigning(resigner)
 }

@@ -8,7 +8,7 @@ use pacing::Nanos;
 
 use super::blockage::Blockage;
 use super::link::OPENING_TIMEOUT;
-use super::links::{Burst, Links};
+use super::links::{Burst, Links, Route};
 use super::load::{AtMaxInFlight, Rules};
 use super::orders::Orders;
 use super::outgoing::{Request, Resigner};
@@ -251,20 +251,20 @@ impl<'a, T: Protocol, P: Platform> Sender<'a, T, P> {
             self.queue_backlog(now);
             self.links.flush_queued(&mut self.reporter);
             // A socket that took everything has room again.
-            if self.blockage.is_ongoing() || !self.may_go_on() {
+            if self.blockage.is_ongoing() || !self.may_go_on(now) {
                 break;
             }
         }
-        self.links.open_for(self.backlog.len(), now);
+        let oldest = self.backlog.front();
+        let route = oldest.map_or(Route::Any, |oldest| self.route(oldest, now));
+        self.links.open_for(self.backlog.len(), route, now);
         if self.has_waiting() {
-            let oldest = self.backlog.front();
             if oldest.is_none() || !self.blockage.is_ongoing() {
                 let (links, as_of) = (&self.links, self.awake_until);
-                let account = oldest.and_then(|oldest| self.account_of(oldest));
                 // What the limit in flight holds back is still in the schedule.
                 let since = oldest.map(|oldest| oldest.at).or(self.pace.next_at());
                 self.blockage.note_no_room(now, since.unwrap_or(now), || {
-                    links.why_no_room(as_of, account)
+                    links.why_no_room(as_of, route)
                 });
             }
         } else if waited {
@@ -294,7 +294,10 @@ impl<'a, T: Protocol, P: Platform> Sender<'a, T, P> {
             }
             if full {
                 let (links, as_of) = (&self.links, self.awake_until);
-                let reason = match self.blockage.judged(now, || links.why_no_room(as_of, None)) {
+                let reason = match self
+                    .blockage
+                    .judged(now, || links.why_no_room(as_of, Route::Any))
+                {
                     Cause::Node => UnsentReason::Node,
                     _ => UnsentReason::MaxInFlight,
                 };
@@ -310,37 +313,31 @@ impl<'a, T: Protocol, P: Platform> Sender<'a, T, P> {
         self.drop_overdue(now);
         let mut burst = Burst::default();
         while let Some(oldest) = self.backlog.front() {
-            let number = match self.account_of(oldest) {
-                Some(account) => self.links.with_room_for(account),
-                None => self.links.next_with_room(&mut burst),
-            };
-            let Some(number) = number else {
+            let route = self.route(oldest, now);
+            let Some(number) = self.links.next_with_room(route, &mut burst) else {
                 return;
             };
             if self.links.has_ended(number, now, &mut self.reporter) {
                 continue;
             }
-            if !self.queue_request(number, now) {
+            if !self.queue_request(number, route, now) {
                 return self.links.offer_room(number);
             }
         }
     }
 
-    /// Which account signs a transaction, where the order of accounts matters.
-    fn account_of(&self, due: &DueTx) -> Option<usize> {
-        let accounts = self.reporter.accounts()?;
-        Some(accounts.place(due.index))
+    /// Which connections a transaction may take.
+    fn route(&self, due: &DueTx, now: Nanos) -> Route {
+        match self.reporter.accounts() {
+            Some(accounts) => Route::Account(accounts.place(due.index)),
+            None => self.links.route(due.index, now),
+        }
     }
 
     /// Whether the oldest transaction that waits may find room.
-    fn may_go_on(&self) -> bool {
-        let Some(oldest) = self.backlog.front() else {
-            return false;
-        };
-        match self.account_of(oldest) {
-            Some(account) => self.links.with_room_for(account).is_some(),
-            None => self.links.may_have_room(),
-        }
+    fn may_go_on(&self, now: Nanos) -> bool {
+        let oldest = self.backlog.front();
+        oldest.is_some_and(|oldest| self.links.may_have_room(self.route(oldest, now)))
     }
 
     /// Gives up what the catch-up policy does not send any more: the oldest first.
@@ -357,14 +354,16 @@ impl<'a, T: Protocol, P: Platform> Sender<'a, T, P> {
         }
     }
 
-    /// Puts one request into the connection's buffer; false when there is nothing to put into it.
-    fn queue_request(&mut self, number: usize, now: Nanos) -> bool {
+    /// Puts one request of what takes this route into the connection's buffer; false when there is nothing to put into
+    /// it.
+    fn queue_request(&mut self, number: usize, route: Route, now: Nanos) -> bool {
         let limits = self.links.limits();
         let (most, framing) = (limits.batch.get() as usize, limits.framing);
         self.request.txs.clear();
         self.request.body.clear();
         while self.request.txs.len() < most
             && let Some(&due) = self.backlog.front()
+            && (self.request.txs.is_empty() || self.route(&due, now) == route)
         {
             let mut prepared = match self.ring.take(due.index) {
                 Take::Ready(prepared) => prepared,

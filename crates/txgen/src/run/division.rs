@@ -5,6 +5,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use chain::WorkloadError;
 use pacing::{Arrivals, Nanos, Schedule};
+use sender::Families;
 use sender::shard::{Address, Offering, Ordered, Rules, ShardConfig, ShardLoad};
 use sender::source::SourceConfig;
 
@@ -118,6 +119,7 @@ impl<'a> Division<'a> {
             shard,
             of,
             ordered: self.ordered(shard)?,
+            families: self.families(),
             connections: self.connections(shard),
             rules: Rules {
                 max_in_flight: self.max_in_flight(shard),
@@ -147,17 +149,33 @@ impl<'a> Division<'a> {
         }))
     }
 
+    /// Which transactions have to go to the same node, where that makes a difference.
+    fn families(&self) -> Option<Families> {
+        let several = self.nodes.len() > 1;
+        self.plan.workload.families().filter(|_| several)
+    }
+
     /// This shard's connections, the endpoints in turn, and in each round from another address.
     fn connections(&self, shard: u32) -> Vec<Address> {
+        let count = self.nodes.len();
+        let has_families = self.families().is_some();
+        let threads = self.plan.threads.get() as usize;
         (0..self.plan.connections.get() as usize)
             // Another order in each round, so that every shard gets connections to every node.
-            .flat_map(|round| {
-                let nodes = self.nodes.iter().cycle().skip(round % self.nodes.len());
-                let nodes = nodes.take(self.nodes.len());
-                nodes.map(move |node| node.address.clone().reached_from(self.local_address(round)))
+            .flat_map(|round| (0..count).map(move |place| (round, place)))
+            .filter(|(round, place)| {
+                // A thread that sends children needs a connection to the node of each of their parents.
+                let turn = if has_families {
+                    *round
+                } else {
+                    round * count + place
+                };
+                turn % threads == shard as usize
             })
-            .skip(shard as usize)
-            .step_by(self.plan.threads.get() as usize)
+            .map(|(round, place)| {
+                let node = &self.nodes[(round + place) % count];
+                node.address.clone().reached_from(self.local_address(round))
+            })
             .collect()
     }
 

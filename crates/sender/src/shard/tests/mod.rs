@@ -3,6 +3,7 @@
 mod accounts;
 mod connections;
 mod endings;
+mod families;
 mod lateness;
 mod requests;
 mod script;
@@ -109,6 +110,7 @@ impl Scenario {
                 },
                 load,
                 ordered: None,
+                families: None,
             },
             target: ScriptedTarget::default(),
             script: Script::new(links.len(), react),

@@ -8,7 +8,7 @@ use super::*;
 use crate::protocol::Framing;
 
 /// Up to four in a request, like a JSON-RPC batch.
-const BATCHES: Limits = Limits {
+pub(super) const BATCHES: Limits = Limits {
     batch: NonZeroU32::new(4).unwrap(),
     framing: Framing {
         open: b"[",
