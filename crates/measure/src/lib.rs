@@ -70,6 +70,7 @@ pub use stats::compare::{
     LoadDifference, Metric, OtherMetric, Quantile, RunFigures, RunsNeeded, Uncertainty, compare,
     compare_turns, gated,
 };
+pub use stats::elasticity::{Effect, Elasticity};
 pub use stats::knee::{
     BacklogGrowth, BlockMark, Drift, Ending, Finding, KneeEstimate, KneeSearch, KneeSettings, Next,
     Rationale, Took, Trial, backlog_growth,

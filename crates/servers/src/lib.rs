@@ -13,6 +13,7 @@ mod listening;
 mod process;
 mod settings;
 mod simd;
+mod throttle;
 
 pub use self::{
     btcd::{Btcd, BtcdOptions},
@@ -22,4 +23,5 @@ pub use self::{
     process::{Process, Wait, find},
     settings::{DottedError, SettingError, assign, leaves, nearest, parse_assignment},
     simd::{Simd, SimdOptions},
+    throttle::Throttle,
 };

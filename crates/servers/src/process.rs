@@ -168,18 +168,21 @@ impl Process {
 
     /// Freezes it (`SIGSTOP`): its connections stay open, nothing is read or answered.
     pub fn freeze(&self) {
-        self.signal(Signal::STOP);
+        self.group().freeze();
     }
 
     /// Lets it run on after [`Process::freeze`] (`SIGCONT`).
     pub fn thaw(&self) {
-        self.signal(Signal::CONT);
+        self.group().thaw();
     }
 
-    /// To it and all that it started.
+    /// It and all that it started.
+    pub(crate) fn group(&self) -> Group {
+        Group(Pid::from_child(&self.child))
+    }
+
     fn signal(&self, signal: Signal) {
-        // One that has just ended cannot be signalled; whoever awaits its end will see that.
-        let _ = kill_process_group(Pid::from_child(&self.child), signal);
+        self.group().signal(signal);
     }
 
     /// How it ended, if it has; what it leaves behind is killed.
@@ -246,6 +249,25 @@ impl Process {
             let _ = self.child.wait();
             self.is_over = true;
         }
+    }
+}
+
+/// A program and all that it started.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Group(Pid);
+
+impl Group {
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    pub(crate) fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(self, signal: Signal) {
+        // One that has just ended cannot be signalled; whoever awaits its end will see that.
+        let _ = kill_process_group(self.0, signal);
     }
 }
 

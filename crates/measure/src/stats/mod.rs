@@ -3,6 +3,7 @@
 pub(crate) mod block_span;
 pub(crate) mod breakpoint;
 pub(crate) mod compare;
+pub(crate) mod elasticity;
 pub(crate) mod knee;
 pub(crate) mod line;
 pub(crate) mod nodes;

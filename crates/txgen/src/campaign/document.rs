@@ -7,7 +7,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::figures::Figures;
-use crate::scenario::{NodeKind, Order};
+use super::prove::Proof;
+use crate::scenario::{Change, NodeKind, Order};
 
 /// The version of `campaign.json`.
 pub(super) const FORMAT: &str = "tidegate.campaign/1";
@@ -28,6 +29,9 @@ pub(super) struct Document {
     pub(super) host: Host,
     pub(super) started: String,
     pub(super) ended: Option<String>,
+    /// What runs with one resource changed show.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) prove: Vec<Proof>,
     pub(super) runs: Vec<Run>,
 }
 
@@ -60,6 +64,11 @@ pub(super) struct Run {
     pub(super) label: String,
     pub(super) case: Option<String>,
     pub(super) parameters: BTreeMap<String, Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) change: Option<Change>,
+    /// Case and parameters without the change.
+    #[serde(skip)]
+    pub(super) unchanged: String,
     pub(super) repeat: u32,
     pub(super) repeats: u32,
     pub(super) node: NodeKind,

@@ -6,6 +6,7 @@ use report::{Page, text};
 
 use super::document::{CampaignState, Document, Run};
 use super::figures::{Burst, Figures};
+use super::prove;
 use super::table::{medians, name, rate_text, resolution, runs_table};
 
 /// The whole page.
@@ -26,6 +27,9 @@ pub(super) fn page(document: &Document) -> String {
     page.section("Runs", &runs_table(&document.runs).html());
     if let Some(resolution) = resolution(&document.runs) {
         page.paragraph(&format!("{resolution}."));
+    }
+    if let Some(proofs) = prove::table(&document.prove) {
+        page.section("What the rate owes to each resource", &proofs.html());
     }
     if let Some(medians) = medians(&document.runs) {
         page.section("Repeated runs", &medians.html());

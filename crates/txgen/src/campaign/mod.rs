@@ -5,6 +5,7 @@ mod estimate;
 mod figures;
 mod html;
 mod prepare;
+mod prove;
 mod record;
 mod table;
 
@@ -236,6 +237,9 @@ impl Campaign<'_> {
     /// Says how all of it went, and what a CI system is told.
     fn report(&mut self, record: &Record) -> CiReport {
         let mut text = table::table(&record.document.runs);
+        if let Some(proofs) = prove::table(&record.document.prove) {
+            text += &format!("\n{}", proofs.text());
+        }
         text.push_str(&format!("written to {}\n", self.folder.display()));
         self.display.result(&text);
         CiReport {

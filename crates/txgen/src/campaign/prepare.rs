@@ -43,6 +43,11 @@ pub(super) fn prepare<'a>(
             if run.node.kind() == NodeKind::Endpoints && made.settings.endpoints.is_empty() {
                 anyhow::bail!("its node is of kind endpoints, but none are given; use --endpoints");
             }
+            if run.node.processor.is_some() && !run.node.kind().is_process() {
+                anyhow::bail!(
+                    "node.processor is for nodes that are processes: cometbft, simd or btcd"
+                );
+            }
             let facts = made.settings.target().facts();
             if let Some(problem) = facts.no_sentinel.filter(|_| run.sentinel.is_some()) {
                 anyhow::bail!(problem);
@@ -136,7 +141,7 @@ fn complete<'a>(
 fn distinct(prepared: &[Prepared]) -> anyhow::Result<()> {
     let mut seen: Vec<(String, String)> = prepared
         .iter()
-        .filter(|run| run.script.repeat == 1 && !run.script.parameters.is_empty())
+        .filter(|run| run.script.repeat == 1 && run.script.is_varied())
         .map(|run| {
             let mut settings = run.settings.clone();
             settings.seed = None;
@@ -161,11 +166,12 @@ fn distinct(prepared: &[Prepared]) -> anyhow::Result<()> {
 /// What makes a difference on the kind of node that is used.
 fn node(run: &ScriptRun) -> String {
     let node = &run.node;
-    match node.kind() {
+    let of_kind = match node.kind() {
         NodeKind::Endpoints => String::new(),
         NodeKind::Builtin => format!("{:?}", run.request.builtin),
         NodeKind::Cometbft => format!("{:?}{:?}{}", node.cometbft, node.genesis, node.app),
         NodeKind::Simd => format!("{:?}{:?}{:?}", node.cometbft, node.genesis, node.simd),
         NodeKind::Btcd => format!("{} btcds", node.nodes),
-    }
+    };
+    format!("{of_kind}{:?}", node.processor)
 }

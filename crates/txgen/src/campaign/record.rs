@@ -10,6 +10,7 @@ use super::document::{CampaignState, Document, FORMAT, Run, RunState};
 use super::figures::Figures;
 use super::html;
 use super::prepare::Prepared;
+use super::prove;
 use crate::exit;
 use crate::journal::Journal;
 use crate::output::recorded;
@@ -63,6 +64,7 @@ impl Record {
             host: host(),
             started: now(),
             ended: None,
+            prove: Vec::new(),
             runs: runs
                 .iter()
                 .enumerate()
@@ -98,6 +100,7 @@ impl Record {
         run.problem = end.problem;
         run.figures = end.figures;
         run.took_s = Some(took.as_secs_f64());
+        self.document.prove = prove::proofs(&self.document.runs);
     }
 
     /// Notes the end of the campaign.
@@ -199,6 +202,8 @@ fn planned(number: usize, run: &Prepared) -> Run {
                 (it.name.clone(), value)
             })
             .collect(),
+        change: script.change.clone(),
+        unchanged: script.unchanged(),
         repeat: script.repeat,
         repeats: script.repeats,
         node: script.node.kind(),

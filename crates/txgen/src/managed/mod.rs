@@ -12,7 +12,8 @@ use chain_cometbft::Client;
 use pacing::Nanos;
 use rpc::{Endpoint, Transport, Trust};
 use servers::{
-    Btcd, BtcdOptions, CometBft, CometBftOptions, Process, Simd, SimdOptions, StartError, Wait,
+    Btcd, BtcdOptions, CometBft, CometBftOptions, Process, Simd, SimdOptions, StartError, Throttle,
+    Wait,
 };
 
 use crate::chains::TargetKind;
@@ -69,7 +70,8 @@ pub enum ManagedError {
 
 /// What was started for a run, or for several.
 pub(crate) struct Stage {
-    // The sentinel is stopped before its node: fields are dropped in this order.
+    // Fields are dropped in this order: the processes run freely before they end, the sentinel before its node.
+    throttle: Option<Throttle>,
     sentinel: Option<Sentinel>,
     node: Option<Node>,
     of: (NodeSection, Option<SentinelSection>),
@@ -146,13 +148,21 @@ impl Stage {
             }
             None => None,
         };
-        Ok(Self {
+        let mut stage = Self {
+            throttle: None,
             sentinel,
             node,
             of: (run.node.clone(), run.sentinel.clone()),
             target,
             endpoints,
-        })
+        };
+        if let Some(share) = run.node.processor {
+            let processes = stage.processes().into_iter().map(|started| started.process);
+            let throttle = Throttle::start(processes, share.as_f64());
+            stage.throttle =
+                Some(throttle.map_err(StartError::io("cannot hold the node's processes back"))?);
+        }
+        Ok(stage)
     }
 
     /// Whether a run may go on with what is there.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use servers::leaves;
 use toml::{Table, Value};
 
+use super::prove::Change;
 use chain::text;
 
 base::settings! {
@@ -120,15 +121,27 @@ pub(super) struct Cell {
     pub(super) parameters: Vec<Parameter>,
     pub(super) assignments: Vec<(String, Value)>,
     pub(super) repeats: NonZeroU32,
+    /// What is changed alone, where that is shown.
+    pub(super) change: Option<Change>,
 }
 
 impl Cell {
     /// Case and parameters in one line.
     pub(super) fn label(&self) -> String {
-        let parameters = self.parameters.iter().map(ToString::to_string);
-        let parts: Vec<String> = self.case.iter().cloned().chain(parameters).collect();
-        parts.join(", ")
+        label(self.case.as_ref(), &self.parameters, self.change.as_ref())
     }
+}
+
+/// Case, parameters and change in one line.
+pub(super) fn label(
+    case: Option<&String>,
+    parameters: &[Parameter],
+    change: Option<&Change>,
+) -> String {
+    let parameters = parameters.iter().map(ToString::to_string);
+    let parts = case.cloned().into_iter().chain(parameters);
+    let parts: Vec<String> = parts.chain(change.map(ToString::to_string)).collect();
+    parts.join(", ")
 }
 
 /// Every case with every combination of the axes' values; the last axis changes fastest.
@@ -145,6 +158,7 @@ pub(super) fn cells(
             parameters: Vec::new(),
             assignments: Vec::new(),
             repeats,
+            change: None,
         }]
     } else {
         cases
@@ -154,6 +168,7 @@ pub(super) fn cells(
                 parameters: Vec::new(),
                 assignments: leaves(&case.set),
                 repeats: case.repeats.unwrap_or(repeats),
+                change: None,
             })
             .collect()
     };

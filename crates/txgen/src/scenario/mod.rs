@@ -7,6 +7,7 @@ mod grid;
 mod node;
 mod place;
 mod preset;
+mod prove;
 mod script;
 #[cfg(test)]
 mod tests;
@@ -28,9 +29,11 @@ use harness::Phase;
 pub use harness::Scale;
 pub(crate) use place::with_suggestion;
 pub(crate) use preset::list;
+use prove::Intervention;
 
 pub use grid::{CampaignSection, Order, Parameter};
 pub use node::{NodeKind, NodeSection, SentinelSection};
+pub use prove::Change;
 pub use script::{ScenarioOptions, Script, ScriptRun};
 
 /// A scenario file as written, or one of its runs.
@@ -69,6 +72,9 @@ struct Scenario {
     /// Runs that differ in several parameters at once.
     #[serde(default)]
     cases: Vec<Case>,
+    /// Numbers of the file that are changed alone, to show what the rate owes to them.
+    #[serde(default)]
+    prove: Vec<Intervention>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -10,7 +10,7 @@ use toml::Table;
 
 use crate::chains;
 use crate::settings::Settings;
-use chain::text;
+use chain::{Share, text};
 
 base::settings! {
     /// The node that a run starts, or that it finds.
@@ -36,6 +36,9 @@ base::settings! {
         /// How many btcds, each connected to the first, or CometBFT validators, each connected to all; the load goes to
         /// the first, and all are recorded.
         pub nodes: NonZeroU32 = NonZeroU32::MIN,
+        /// The share of the time that the processes of a CometBFT, simd or btcd run; all of it without.
+        #[serde(with = "text")]
+        pub processor: Option<Share> = None,
         /// How long it may take until its first block.
         #[serde(with = "text::value")]
         pub start_timeout: Nanos = Nanos::from_secs(60),
@@ -56,6 +59,13 @@ pub enum NodeKind {
     Btcd,
     /// Nodes that are already there.
     Endpoints,
+}
+
+impl NodeKind {
+    /// Whether a run starts it as processes of its own.
+    pub(crate) const fn is_process(self) -> bool {
+        matches!(self, Self::Cometbft | Self::Simd | Self::Btcd)
+    }
 }
 
 base::settings! {

@@ -13,6 +13,7 @@ use super::grid::{self, Cell};
 use super::place;
 use super::place::with_suggestion;
 use super::preset;
+use super::prove::{self, Change};
 use super::{CampaignSection, NodeKind, NodeSection, Parameter, Scale, Scenario, SentinelSection};
 use crate::plan::{Request, RequestedLoad};
 use crate::settings::Settings;
@@ -54,6 +55,8 @@ pub struct ScriptRun {
     pub case: Option<String>,
     /// The values of the matrix.
     pub parameters: Vec<Parameter>,
+    /// What is changed alone, where that is shown.
+    pub change: Option<Change>,
     /// Which repetition of the same it is, from 1.
     pub repeat: u32,
     /// How often the same is played.
@@ -73,9 +76,18 @@ pub struct ScriptRun {
 impl ScriptRun {
     /// Case and parameters in one line; empty when the file has one run only.
     pub fn cell(&self) -> String {
-        let parameters = self.parameters.iter().map(ToString::to_string);
-        let parts: Vec<String> = self.case.iter().cloned().chain(parameters).collect();
-        parts.join(", ")
+        grid::label(self.case.as_ref(), &self.parameters, self.change.as_ref())
+    }
+
+    /// Whether it has to differ from other runs in more than its name.
+    pub(crate) fn is_varied(&self) -> bool {
+        let changed = self.change.as_ref().map(|change| change.factor);
+        !self.parameters.is_empty() || changed.is_some_and(|factor| factor != 1.0)
+    }
+
+    /// Case and parameters, whatever is changed.
+    pub fn unchanged(&self) -> String {
+        grid::label(self.case.as_ref(), &self.parameters, None)
     }
 
     /// The same with the number of the repetition, if there are several.
@@ -112,10 +124,12 @@ impl Script {
         let scale = options.scale.unwrap_or(Scale::ONE);
         let is_campaign = scenario.campaign.is_some()
             || !scenario.matrix.is_empty()
-            || !scenario.cases.is_empty();
+            || !scenario.cases.is_empty()
+            || !scenario.prove.is_empty();
         let mut campaign = scenario.campaign.unwrap_or_default();
         campaign.pause = scale.time(campaign.pause);
         let cells = grid::cells(&scenario.cases, &scenario.matrix, campaign.repeats)
+            .and_then(|cells| prove::changed(cells, &scenario.prove, &table))
             .and_then(|cells| chosen(cells, options.only.as_deref()))?;
         let single = cells.len() == 1;
         let made = cells.iter().map(|cell| {
@@ -226,7 +240,7 @@ fn run_of(
 ) -> anyhow::Result<ScriptRun> {
     let mut table = table.clone();
     // What makes the runs is no part of one.
-    for section in ["matrix", "cases"] {
+    for section in ["matrix", "cases", "prove"] {
         table.remove(section);
     }
     for (key, value) in &cell.assignments {
@@ -242,6 +256,7 @@ fn run_of(
     Ok(ScriptRun {
         case: cell.case.clone(),
         parameters: cell.parameters.clone(),
+        change: cell.change.clone(),
         repeat: 1,
         repeats: cell.repeats.get(),
         request: Request {

@@ -26,6 +26,7 @@ mod live;
 mod load;
 mod observe;
 mod profile;
+mod prove;
 mod report;
 mod rows;
 mod search;
