@@ -18,6 +18,9 @@
 //! - `flood`: printed only: so many spends of one output, and then 1,000 transactions that spend what nobody else
 //!   does, of whom the 99th percentile is.
 //!
+//! - `steady`, printed only: an open load of several epochs, the 99th percentile of those without conflicts beside 0 to
+//!   50 % with; and the rate beside threads that read the view, compared with threads that read one of their own.
+//!
 //! Before criterion's figures come the gain of validators over one lock, in rounds of all cases in turn, beside
 //! the gain of as many threads that check signatures and do nothing else; then a table of one run of each case
 //! with what criterion does not count: deferrals per accepted transaction, commits, and the 99th percentile
@@ -33,6 +36,7 @@ mod filters;
 mod gain;
 mod payments;
 mod runs;
+mod steady;
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -170,6 +174,7 @@ fn floods() -> Vec<Case> {
 
 fn admission(c: &mut Criterion) {
     gain::print();
+    steady::print();
     let cases = admissions();
     println!(
         "\n{:28} {:>8} {:>10} {:>8} {:>9}",
