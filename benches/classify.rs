@@ -173,7 +173,7 @@ fn write_masked(out: &mut Vec<u8>, text: &[u8]) {
 
 fn tx_bytes(classified: Classified<'_>) -> usize {
     let len = |call: &Call<'_>| match call {
-        Call::Write { tx: Some(tx), .. } => tx.len(),
+        Call::Write { tx, .. } => tx.len(),
         _ => 0,
     };
     match classified {

@@ -173,8 +173,8 @@ fn floods() -> Vec<Case> {
 }
 
 fn admission(c: &mut Criterion) {
-    gain::print();
     steady::print();
+    gain::print();
     let cases = admissions();
     println!(
         "\n{:28} {:>8} {:>10} {:>8} {:>9}",

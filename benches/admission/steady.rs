@@ -11,8 +11,10 @@ use crate::coins::Ledger;
 use crate::payments::{Payment, Scheme, Signatures, Wakes, some_payments};
 use crate::runs::{EPOCH, cores, secret, serial, settings};
 
-/// Transactions of a load: at the rates of one core they are due over five epochs and more.
+/// Transactions of a load at most.
 const STEADY: u32 = 40_000;
+/// How long an open load lasts: five epochs and a little.
+const EPOCHS: f64 = 5.2;
 /// Of the rate of one lock, which two validators are well above.
 const SHARE: f64 = 0.6;
 const CONFLICTS: [u32; 5] = [0, 1, 10, 25, 50];
@@ -40,7 +42,9 @@ fn conflicts() {
     let loads = CONFLICTS.map(|share| some_payments(STEADY, Scheme::Ecdsa, share, 1));
     let some = loads[0][..4_000].to_vec();
     let rate = SHARE * some.len() as f64 / serial(Wakes::AtTheEnd)(some).took.as_secs_f64();
-    let epochs = f64::from(STEADY) / rate / EPOCH.as_secs_f64();
+    let count = (rate * EPOCHS * EPOCH.as_secs_f64()) as usize;
+    let loads = loads.map(|load| load[..count.min(load.len())].to_vec());
+    let epochs = loads[0].len() as f64 / rate / EPOCH.as_secs_f64();
     println!(
         "\n{:46} {:>12} {:>21}",
         format!("open load of {rate:.0}/s, {epochs:.1} epochs, {ROUNDS} rounds"),
@@ -90,7 +94,7 @@ fn honest_p99(load: &[Payment], rate: f64) -> f64 {
 }
 
 fn readers() {
-    let load = some_payments(STEADY, Scheme::Ecdsa, 0, 1);
+    let load = some_payments(STEADY / 4, Scheme::Ecdsa, 0, 1);
     let rounds: Vec<[f64; 2]> = (0..ROUNDS)
         .map(|round| {
             let mut order = [Reads::OwnView, Reads::Pipeline];

@@ -4,7 +4,7 @@
 //! model; here the break is searched on a grid, so no start value is needed). Its interval comes from
 //! resampling stretches of the points (`line.rs`), as long as what is left of one tells of the next.
 
-use crate::stats::line::{by_stretch, middle, refit};
+use crate::stats::line::{USUAL_TAIL, by_stretch, middle, refit};
 
 /// A break in a stage's line.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,7 +66,7 @@ pub fn breakpoint(in_time: &[(f64, f64)], seed: u64) -> BreakpointFound {
         let weights: Vec<u32> = order.iter().map(|place| weights[*place]).collect();
         best_fit(&points, &weights, &grid).map(|fit| fit.at)
     });
-    let (low, high) = middle(again.collect()).unwrap_or((best.at, best.at));
+    let (low, high) = middle(again.collect(), USUAL_TAIL).unwrap_or((best.at, best.at));
     // A break between two values of the grid may lie anywhere between them.
     let half = (up_to - first) / f64::from(GRID) / 2.0;
     BreakpointFound::Breakpoint(Breakpoint {

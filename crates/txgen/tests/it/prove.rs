@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::support::Place;
 
-/// A node that commits 100 transactions every 100 ms or checks one every 2 ms, and gets more than both.
+/// A node that commits BLOCK transactions every 100 ms, checks one in CHECK, and gets more than it can take.
 const LIMITED: &str = r#"
 [[phases]]
 profile = "constant"
@@ -30,7 +30,7 @@ mempool.size = 300
 [settings]
 connections = 4
 max_in_flight = 400
-drain_timeout = "10s"
+drain_timeout = "1s"
 "#;
 
 /// What was found of a resource, lowered and raised.
@@ -43,27 +43,25 @@ fn effects<'a>(document: &'a Value, resource: &str) -> Vec<&'a Value> {
 #[test]
 fn what_limits_is_followed_and_what_does_not_is_not() {
     let place = Place::new();
-    for (name, block, check, limits, idle) in [
-        ("checks", "1000", "2ms", "check", "block"),
-        ("blocks", "100", "0.1ms", "block", "check"),
-    ] {
-        let text = LIMITED.replace("BLOCK", block).replace("CHECK", check);
-        place.write("prove.toml", text);
-        let ended = place.txgen(&format!("run prove.toml --out {name} --no-tui"));
-        let path = place.path().join(name).join("campaign.json");
-        let document: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-        let runs = document["runs"].as_array().unwrap();
-        assert_eq!(
-            runs.len(),
-            12,
-            "two rounds of two resources, each between unchanged runs"
-        );
-        assert_eq!(runs[0]["label"], "check unchanged #1");
-        assert_eq!(runs[1]["label"], "check x 0.700 #1");
-        assert!(runs.iter().all(|run| run["state"] == "done"), "{ended}");
-        // How much can be told in two rounds depends on the machine; what is told does not.
-        let told = [effects(&document, limits), effects(&document, idle)];
-        assert_eq!(told.each_ref().map(Vec::len), [2, 2], "{document}");
+    let text = LIMITED.replace("BLOCK", "100").replace("CHECK", "0.1ms");
+    place.write("prove.toml", text);
+    let ended = place.txgen("run prove.toml --out all --no-tui");
+    let path = place.path().join("all/campaign.json");
+    let document: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let runs = document["runs"].as_array().unwrap();
+    assert_eq!(
+        runs.len(),
+        12,
+        "two rounds of two resources, each between unchanged runs"
+    );
+    assert_eq!(runs[0]["label"], "check unchanged #1");
+    assert_eq!(runs[1]["label"], "check x 0.700 #1");
+    assert!(runs.iter().all(|run| run["state"] == "done"), "{ended}");
+    let told = [effects(&document, "block"), effects(&document, "check")];
+    assert_eq!(told.each_ref().map(Vec::len), [2, 2], "{document}");
+    // Where the load was late the machine was full, and the processor may have been the limit.
+    let is_kept = |run: &Value| run["figures"]["verdict"] == "valid";
+    if runs.iter().all(is_kept) {
         let only = |told: &[&Value], may: &str| {
             let mut told = told.iter();
             told.all(|effect| **effect == may || **effect == "cannot_tell")
@@ -73,15 +71,13 @@ fn what_limits_is_followed_and_what_does_not_is_not() {
             "{ended}"
         );
         // A rate that follows a setting of the node is no limit of the generator.
-        if told[0].iter().all(|effect| **effect == "limits") {
-            let bases = runs.iter().filter(|run| run["change"]["factor"] == 1.0);
-            let own = ["schedule", "source", "connection"];
-            let limited = |run: &Value| run["figures"]["limited_by"].as_str().map(str::to_owned);
-            let mut limited = bases.filter_map(limited);
-            assert!(limited.all(|by| !own.contains(&&*by)), "{ended}");
-        }
-        ended.prints("elasticity (95 %)").fits_a_terminal();
+        let bases = runs.iter().filter(|run| run["change"]["factor"] == 1.0);
+        let own = ["schedule", "source", "connection"];
+        let limited = |run: &Value| run["figures"]["limited_by"].as_str().map(str::to_owned);
+        let mut limited = bases.filter_map(limited);
+        assert!(limited.all(|by| !own.contains(&&*by)), "{ended}");
     }
+    ended.prints("elasticity (95 %)").fits_a_terminal();
 }
 
 #[test]
