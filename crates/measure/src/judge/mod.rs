@@ -21,7 +21,7 @@ pub use header_clock::HeaderClock;
 pub use onsets::{Onset, onsets};
 pub use point::{BrokenLimit, Point, PointJudgement, growth_finding};
 pub(crate) use signals::OverloadSignals;
-pub use steps::{RampJudgement, excesses, ramp};
+pub use steps::{RampJudgement, excesses, ramp, unjudged};
 
 use self::admission::Admission;
 pub use crate::format::evidence::{Excess, Shortfall, StepTerms};

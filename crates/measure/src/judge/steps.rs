@@ -75,8 +75,18 @@ const fn silence(step: &StepRow, followed: bool) -> f64 {
     step.answer_gap_s.max(blocks)
 }
 
-fn is_judged(step: &StepRow) -> bool {
-    !step.pause && step.counts.offered >= MIN_OFFERED && step.awaited_s.is_some()
+/// Why a step is not judged, in two words; `None` for one that is.
+pub const fn unjudged(step: &StepRow) -> Option<&'static str> {
+    match step.awaited_s {
+        _ if step.pause => Some("pause"),
+        None => Some("cut short"),
+        Some(_) if step.counts.offered < MIN_OFFERED => Some("too few"),
+        Some(_) => None,
+    }
+}
+
+const fn is_judged(step: &StepRow) -> bool {
+    unjudged(step).is_none()
 }
 
 /// `silent`: whether the node gave no sign for long; then connections are short because of it.

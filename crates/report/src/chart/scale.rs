@@ -188,7 +188,8 @@ impl Ruler {
             Unit::Millis => text::millis(value),
             Unit::Seconds => text::seconds(value),
             Unit::Time => clock(value, self.high),
-            Unit::Share => percentile(value),
+            Unit::Share if self.scale == Scale::Percentile => percentile(value),
+            Unit::Share => text::percent(value),
         }
     }
 
@@ -354,6 +355,18 @@ mod tests {
         assert_eq!(texts(&ruler, 5), ["0", "500", "1,000", "1,500"]);
         assert_eq!(ruler.place(0.0), 0.0);
         assert!((ruler.place(1_900.0) - 1.0 / 1.04).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_share_is_read_with_three_digits_and_a_percentile_with_all_its_nines() {
+        let share = Ruler::new(&Axis::linear("", Unit::Share), 0.0, 1.2);
+        let read = [0.0, 0.423_333, 0.999_987, 1.158_411_614_005];
+        assert_eq!(
+            read.map(|value| share.write(value)),
+            ["0 %", "42.3 %", "100 %", "116 %"]
+        );
+        let percentile = Ruler::new(&Axis::percentile(), 0.0, 0.999_9);
+        assert_eq!(percentile.write(0.999_9), "99.99 %");
     }
 
     #[test]

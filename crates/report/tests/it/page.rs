@@ -234,8 +234,9 @@ fn refusals_are_told_by_what_the_node_said_and_steps_by_who_fell_short() {
     let said = "12 refused from 2 s on: mempool is full / seen before";
     assert!(report.html().contains(said) && report.markdown().contains(said));
 
-    let step = report.summary.steps[0].clone();
-    report.summary.steps = vec![step.clone(), step.clone(), step];
+    let mut step = report.summary.steps[0].clone();
+    (step.awaited_s, step.counts.offered) = (Some(1.0), 1_000);
+    report.summary.steps = vec![step; 3];
     let excess = |shortfall| {
         Some(Excess {
             shortfall,
@@ -253,6 +254,34 @@ fn refusals_are_told_by_what_the_node_said_and_steps_by_who_fell_short() {
         "step 0 (1,000/s) not sustained: ",
     ] {
         assert!(html.contains(reason), "{reason}");
+    }
+}
+
+#[test]
+fn only_a_step_that_was_judged_is_called_sustained() {
+    let mut report = report();
+    let mut judged = report.summary.steps[0].clone();
+    (judged.awaited_s, judged.counts.offered) = (Some(1.0), 1_000);
+    let (mut cut, mut few, mut pause) = (judged.clone(), judged.clone(), judged.clone());
+    cut.awaited_s = None;
+    few.counts.offered = 3;
+    pause.pause = true;
+    report.summary.steps = vec![judged, cut, few, pause];
+    report.excesses = vec![None; 4];
+    let text = report.markdown();
+    let (_, table) = text
+        .split_once("## Steps")
+        .expect("several steps have a table");
+    let rows = table.lines().filter(|line| line.starts_with('|')).skip(2);
+    let told: Vec<&str> = rows
+        .take(4)
+        .filter_map(|row| row.split('|').nth(3))
+        .map(str::trim)
+        .collect();
+    assert_eq!(told, ["yes", "cut short", "too few", "pause"]);
+    let html = report.html();
+    for state in &told {
+        assert!(html.contains(&format!(">{state}</td>")), "{state}");
     }
 }
 

@@ -237,10 +237,10 @@ fn steps(summary: &Summary) -> String {
         .number("commit p95", millis, |(step, _)| {
             step.figure("commit_p95_ms")
         })
-        .text("", |(step, excess)| match (step.pause, excess) {
-            (true, _) => "pause",
-            (false, Some(excess)) => excess.label(),
-            (false, None) => "",
+        .text("", |(step, excess)| match (judge::unjudged(step), excess) {
+            (Some(why), _) => why,
+            (None, Some(excess)) => excess.label(),
+            (None, None) => "",
         });
     let table = table.table().text();
     match skipped {

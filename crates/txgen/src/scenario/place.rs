@@ -1,4 +1,4 @@
-//! Where in its file a key of `[settings]` is at fault, and what was meant by a key that is unknown.
+//! Where in its file a key outside the phases is at fault, and what was meant by a key that is unknown.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,6 +8,7 @@ use harness::toml_errors::{self, point_at};
 use serde::Deserialize;
 use toml::{Spanned, Table, Value};
 
+use super::Scenario;
 use crate::chains::ChainSettings;
 use crate::settings::Settings;
 
@@ -37,6 +38,22 @@ pub(crate) fn of_settings(text: &str) -> Option<String> {
                 Some(point_at(text, span, error.message()))
             }
         }
+    })
+}
+
+/// The first key of the file, or of a table in it, that is none, with its line: each table is read alone, so that
+/// nothing which is missing elsewhere hides it.
+pub(crate) fn of_unknown_key(text: &str) -> Option<String> {
+    let file: Keys = toml::from_str(text).ok()?;
+    file.iter().find_map(|(key, value)| {
+        let alone = Table::from_iter([(key.get_ref().clone(), value.get_ref().clone())]);
+        let error = Scenario::deserialize(Value::Table(alone)).err()?;
+        let (unknown, _) = error
+            .message()
+            .strip_prefix("unknown field `")?
+            .split_once('`')?;
+        let line = line_of(text, key.span(), unknown);
+        Some(point_at(text, line, error.message()))
     })
 }
 

@@ -172,7 +172,11 @@ fn parse(text: &str, options: &ScenarioOptions) -> anyhow::Result<(Scenario, Tab
     // First as a whole: only then do messages name the line.
     let placed = || {
         // A key that is mistyped is told before one that is missing: it may be the same.
-        let found = [place_of_phase(text), place::of_settings(text)];
+        let found = [
+            place_of_phase(text),
+            place::of_settings(text),
+            place::of_unknown_key(text),
+        ];
         let is_typo =
             |it: &&Option<String>| it.as_ref().is_some_and(|it| it.contains("unknown field"));
         found

@@ -258,6 +258,34 @@ fn a_mistyped_key_is_told_before_one_that_is_missing() {
         "{text}"
     );
     assert!(text.contains("line 2"), "{text}");
+    // In whichever table it is, before or after the phase that lacks something.
+    let lacking = "[[phases]]\nrate = \"5/s\"\n";
+    for (text, line, key, meant) in [
+        (
+            format!("stop_when_saturatd = true\n{lacking}"),
+            1,
+            "stop_when_saturatd",
+            "stop_when_saturated",
+        ),
+        (format!("nme = \"a\"\n{lacking}"), 1, "nme", "name"),
+        (
+            format!("{lacking}[campaign]\nrepeets = 3\n"),
+            4,
+            "repeets",
+            "repeats",
+        ),
+        (
+            format!("{lacking}[[cases]]\nname = \"a\"\n[nod]\nkind = 1\n"),
+            5,
+            "nod",
+            "node",
+        ),
+    ] {
+        let text = error(&text);
+        let expected = format!("unknown field `{key}`; did you mean `{meant}`?");
+        assert!(text.contains(&expected), "{text}");
+        assert!(text.contains(&format!("line {line},")), "{text}");
+    }
     // What is only missing is said as that; a key without a likeness has all that there are.
     let text = error("[[phases]]\nrate = \"5/s\"\n");
     assert!(text.contains("missing field `profile`"), "{text}");

@@ -1,7 +1,7 @@
 //! The steps of the profile and the curve they draw: where the node saturates.
 
 use measure::StepRow;
-use measure::judge::Excess;
+use measure::judge::{Excess, unjudged};
 
 use super::RunReport;
 use super::headline::bracket;
@@ -162,17 +162,17 @@ fn joined_dots(
 
 /// One row a step.
 pub(super) fn table(report: &RunReport) -> Table {
-    let sustained = |pause, excess: Option<&Excess>| match (pause, excess) {
-        (true, _) => "pause",
-        (false, Some(excess)) if excess.is_the_nodes() => "no",
-        (false, Some(excess)) => excess.label(),
-        (false, None) => "yes",
+    let sustained = |step, excess: Option<&Excess>| match (unjudged(step), excess) {
+        (Some(why), _) => why,
+        (None, Some(excess)) if excess.is_the_nodes() => "no",
+        (None, Some(excess)) => excess.label(),
+        (None, None) => "yes",
     };
     let refused = |step: &StepRow| step.counts.rejected + step.counts.errors;
     Table::of(steps(report))
         .figure("step", |(step, _)| step.name())
         .number("rate", text::rate, |(step, _)| step.rate_tps)
-        .figure("sustained", |(step, excess)| sustained(step.pause, *excess))
+        .figure("sustained", |(step, excess)| sustained(step, *excess))
         .alarm(|(step, excess)| !step.pause && excess.is_some())
         .number("committed/s", text::number, |(step, _)| step.committed_tps)
         .number("commit p99", text::millis, |(step, _)| {
