@@ -258,6 +258,20 @@ fn refusals_are_told_by_what_the_node_said_and_steps_by_who_fell_short() {
 }
 
 #[test]
+fn the_link_of_a_disturbed_run_is_an_address_in_markdown_as_on_the_page() {
+    let mut report = report();
+    report.summary.verdict.schedule = ScheduleVerdict::Degraded;
+    report.summary.late.causes.schedule = 12;
+    let text = report.markdown();
+    let (_, link) = text
+        .split_once("[On a busy or shared machine](")
+        .expect("a link");
+    let (to, _) = link.split_once(')').expect("its end");
+    assert!(to.starts_with("https://") && !to.contains(' '), "{to}");
+    assert!(report.html().contains(to), "{to}");
+}
+
+#[test]
 fn only_a_step_that_was_judged_is_called_sustained() {
     let mut report = report();
     let mut judged = report.summary.steps[0].clone();

@@ -16,11 +16,8 @@ pub(super) fn render(report: &RunReport) -> Result<String, std::fmt::Error> {
     }
     writeln!(out, "{}\n", headline::verdict(report))?;
     if headline::is_disturbed(summary) {
-        writeln!(
-            out,
-            "[On a busy or shared machine]({})\n",
-            headline::BUSY_MACHINE
-        )?;
+        let (to, title) = headline::busy_machine_link();
+        writeln!(out, "[{title}]({to})\n")?;
     }
     if !report.onsets.is_empty() {
         writeln!(out, "What gave first: {}.\n", headline::onset_line(report))?;
