@@ -80,3 +80,16 @@ impl BlockSpan {
         (!span.is_zero()).then(|| self.after_first as f64 / span.as_secs_f64())
     }
 }
+
+/// The blocks observed in a span of time, in the order of their heights.
+pub(crate) fn observed(
+    blocks: &[BlockRow],
+    start_s: f64,
+    end_s: f64,
+) -> impl Iterator<Item = &BlockRow> {
+    let at = |block: &BlockRow| block.observed_ns as f64 / 1e9;
+    let first = blocks.partition_point(|block| at(block) < start_s);
+    blocks[first..]
+        .iter()
+        .take_while(move |block| at(block) < end_s)
+}

@@ -29,19 +29,8 @@ pub fn mesh_evidence_text(evidence: &Evidence) -> String {
         MeshEvidence::OfferShort {
             offered,
             planned,
-            late_ms: Some(late_ms),
-        } => format!(
-            "the generator offered {} of {} transactions in that second, p99 of the lateness {late_ms:.0} ms",
-            grouped(offered),
-            grouped(planned)
-        ),
-        MeshEvidence::OfferShort {
-            offered, planned, ..
-        } => format!(
-            "the generator had offered {} of {} transactions when the load was over",
-            grouped(offered),
-            grouped(planned)
-        ),
+            late_ms,
+        } => offer_short(offered, planned, late_ms),
         MeshEvidence::NodeEnded { node } => {
             format!(
                 "node {node} ended at {:.1} s",
@@ -75,6 +64,19 @@ pub fn mesh_evidence_text(evidence: &Evidence) -> String {
                  the nodes together waited {waited_s:.2} s for a CPU in a second"
             )
         }
+    }
+}
+
+/// `late_ms` is there of a second, and not of the whole load.
+fn offer_short(offered: u64, planned: u64, late_ms: Option<f64>) -> String {
+    let (offered, planned) = (grouped(offered), grouped(planned));
+    match late_ms {
+        Some(late_ms) => format!(
+            "the generator offered {offered} of {planned} transactions in that second, p99 of the lateness {late_ms:.0} ms"
+        ),
+        None => format!(
+            "the generator had offered {offered} of {planned} transactions when the load was over"
+        ),
     }
 }
 

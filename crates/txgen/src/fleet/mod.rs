@@ -144,20 +144,7 @@ impl Conduct<'_> {
             Some(start) => start.unix_ns(),
             None => unix_now_ns() + LEAD.as_nanos() as u64,
         };
-        let environment = arguments::environment();
-        let given = arguments::of_load(std::env::args().skip(1));
-        crew.play(|member, number| Order {
-            run: run.to_owned(),
-            number,
-            arguments: arguments::of_worker(
-                &given,
-                &format!("{number}/{}", self.count),
-                self.seed,
-                start_of(member, start_ns),
-            ),
-            environment: environment.clone(),
-        })
-        .await?;
+        self.order(crew, run, start_ns).await?;
         let hosts: Vec<String> = crew
             .members()
             .iter()
@@ -205,6 +192,24 @@ impl Conduct<'_> {
             }),
             None => Ok(endings),
         }
+    }
+
+    /// Gives each worker its command line.
+    async fn order(&self, crew: &mut Crew, run: &str, start_ns: u64) -> Result<(), FleetError> {
+        let environment = arguments::environment();
+        let given = arguments::of_load(std::env::args().skip(1));
+        crew.play(|member, number| Order {
+            run: run.to_owned(),
+            number,
+            arguments: arguments::of_worker(
+                &given,
+                &format!("{number}/{}", self.count),
+                self.seed,
+                start_of(member, start_ns),
+            ),
+            environment: environment.clone(),
+        })
+        .await
     }
 
     /// Whether the workers are to end now.

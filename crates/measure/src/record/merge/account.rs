@@ -1,19 +1,17 @@
 //! The summary of the whole from the figures of its parts.
 
-use super::course::{self, Course};
+use super::course::Course;
+use super::figures::Figures;
 use crate::format::counts::{AddUp, raise, sum};
-use crate::format::event::UnsentReason;
-use crate::format::fate::{Fate, Offered};
 use crate::format::latency::{Latencies, LatencyKind};
 use crate::format::rows::BlockRow;
 use crate::format::summary::{
-    Bar, Blocks, LateCauses, LoadModel, Reconnects, RecorderHealth, ScheduleVerdict, Summary,
-    TimeSpans,
+    Bar, Blocks, LoadModel, RecorderHealth, ScheduleVerdict, Summary, TimeSpans,
 };
 use crate::format::windows::WorstWindows;
 use crate::judge::JudgeContext;
 use crate::record::account::Account;
-use crate::stats::block_span::BlockSpan;
+use crate::stats::block_span::{BlockSpan, observed};
 
 /// What the files of all parts come to, beside their figures.
 pub(super) struct Joined<'a> {
@@ -26,64 +24,6 @@ pub(super) struct Joined<'a> {
     pub(super) context: JudgeContext,
 }
 
-/// The figures of a part that its rows of seconds, blocks and steps do not have.
-#[derive(Debug, Clone)]
-pub(super) struct Figures {
-    pub(super) model: LoadModel,
-    pub(super) interrupted: bool,
-    pub(super) time: TimeSpans,
-    pub(super) offered: Offered,
-    pub(super) fate: Fate,
-    pub(super) late: LateCauses,
-    /// Exact counts, maxima and means, where they are known.
-    pub(super) latency_ms: Option<Latencies>,
-    pub(super) reconnects: Reconnects,
-    pub(super) recorder: RecorderHealth,
-    pub(super) verdict: ScheduleVerdict,
-}
-
-impl Figures {
-    /// Those of a part of the same load whose generator was lost, all of it unsent.
-    pub(super) fn lost(&self, planned: u64) -> Self {
-        let mut by_reason = [0; UnsentReason::ALL.len()];
-        let reasons = UnsentReason::ALL
-            .iter()
-            .position(|reason| *reason == UnsentReason::GeneratorLost);
-        if let Some(place) = reasons {
-            by_reason[place] = planned;
-        }
-        Self {
-            model: self.model,
-            interrupted: false,
-            time: self.time,
-            offered: Offered::new(Some(planned), 0, by_reason, 0),
-            fate: Fate::default(),
-            late: LateCauses::default(),
-            latency_ms: Some(Latencies::default()),
-            reconnects: Reconnects::default(),
-            recorder: RecorderHealth::default(),
-            verdict: ScheduleVerdict::Invalid,
-        }
-    }
-}
-
-impl From<&Summary> for Figures {
-    fn from(summary: &Summary) -> Self {
-        Self {
-            model: summary.model,
-            interrupted: summary.interrupted,
-            time: summary.time,
-            offered: summary.offered.clone(),
-            fate: summary.fate.clone(),
-            late: summary.late,
-            latency_ms: Some(summary.latency_ms.clone()),
-            reconnects: summary.reconnects,
-            recorder: summary.recorder.clone(),
-            verdict: summary.verdict.schedule,
-        }
-    }
-}
-
 pub(super) fn summary(parts: &[Figures], joined: Joined<'_>) -> Summary {
     let Joined { course, .. } = joined;
     let mut latency_ms = course.latencies.summary(&course.censored);
@@ -94,7 +34,7 @@ pub(super) fn summary(parts: &[Figures], joined: Joined<'_>) -> Summary {
     let mut blocks = Blocks::default();
     joined.blocks.iter().for_each(|block| blocks.add(block));
     let time = time(parts);
-    let steady = course::observed(joined.blocks, time.warmup_s, time.offered_s);
+    let steady = observed(joined.blocks, time.warmup_s, time.offered_s);
     let account = Account {
         model: parts.first().map_or(LoadModel::Open, |part| part.model),
         interrupted: parts.iter().any(|part| part.interrupted),

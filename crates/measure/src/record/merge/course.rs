@@ -17,7 +17,7 @@ use crate::format::read::{HlogReader, ReadError, RowReader};
 use crate::format::rows::{BlockRow, LatencyColumns, SeriesRow, StepRow};
 use crate::record::account::{MAX_STEP_ROWS, Seconds};
 use crate::record::files::Files;
-use crate::stats::block_span::BlockSpan;
+use crate::stats::block_span::{BlockSpan, observed};
 
 /// What the seconds and steps add up to.
 #[derive(Default)]
@@ -372,17 +372,4 @@ fn with_blocks(mut row: StepRow, blocks: &[BlockRow]) -> StepRow {
     row.counts.blocks = observed().count() as u64;
     let committed_tps = BlockSpan::of(observed()).rate();
     row.with_rates(committed_tps)
-}
-
-/// The blocks observed in a span of time, in the order of their heights.
-pub(super) fn observed(
-    blocks: &[BlockRow],
-    start_s: f64,
-    end_s: f64,
-) -> impl Iterator<Item = &BlockRow> {
-    let at = |block: &BlockRow| block.observed_ns as f64 / 1e9;
-    let first = blocks.partition_point(|block| at(block) < start_s);
-    blocks[first..]
-        .iter()
-        .take_while(move |block| at(block) < end_s)
 }

@@ -8,14 +8,16 @@
 mod account;
 mod clocks;
 mod course;
+mod figures;
 mod manifest;
 mod transactions;
 mod unfinished;
 
 use std::io::{self, BufRead, Write};
 
-use account::{Figures, Joined};
+use account::Joined;
 pub use clocks::{clock_words, note_clocks};
+use figures::Figures;
 pub use manifest::{check_shards, merged_manifest};
 use unfinished::KILLED;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pacing::Nanos;
 
-use super::account::Figures;
+use super::figures::Figures;
 use crate::format::cohort::Cohort;
 use crate::format::counts::{AddUp as _, CommittedAnyway, Counts, Displaced, sum};
 use crate::format::event::{Failure, UnsentReason};
@@ -17,7 +17,7 @@ use crate::format::summary::{
     LateCauses, LoadModel, Reconnects, RecorderHealth, ScheduleVerdict, TimeSpans,
 };
 use crate::record::recorder::growth;
-use crate::stats::block_span::BlockSpan;
+use crate::stats::block_span::{BlockSpan, observed};
 
 /// What a killed run left, taken row by row. Everything is cut at the end of its last whole second, so that
 /// all files cover the same time.
@@ -116,7 +116,7 @@ impl Unfinished {
         let before = self.before.as_ref();
         row.in_flight_growth = growth(row.in_flight, before.map_or(0, |step| step.in_flight));
         row.backlog_growth = growth(row.backlog, before.map_or(0, |step| step.backlog));
-        let observed = super::course::observed(blocks, row.start_s, row.end_s);
+        let observed = observed(blocks, row.start_s, row.end_s);
         let mut row = row.with_rates(BlockSpan::of(observed).rate());
         row.rate_tps = row.offered_tps?;
         Some(row)
