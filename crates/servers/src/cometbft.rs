@@ -11,7 +11,7 @@ use toml::Table;
 
 use crate::error::StartError;
 use crate::listening::free_port;
-use crate::process::{Process, Wait, make_home, on_free_ports};
+use crate::process::{Process, Wait, make_home};
 use crate::settings::table;
 use crate::settings::{with_genesis, with_metrics, with_values};
 
@@ -51,16 +51,14 @@ impl CometBft {
     /// Starts a node in a fresh home on free ports and waits until it is ready.
     ///
     /// # Errors
-    /// [`StartError`]; a port that was taken meanwhile is tried again with others.
+    /// [`StartError`].
     pub fn start(options: &CometBftOptions, wait: &mut Wait<'_>) -> Result<Self, StartError> {
-        on_free_ports(|| {
-            let home = make_home(options.folder.as_deref(), HOME)?;
-            let path: OsString = home.path().into();
-            call(&options.binary, &["init".into(), "--home".into(), path])?;
-            let mut node = Self::at(home, options, free_port(), None)?;
-            node.restart(wait)?;
-            Ok(node)
-        })
+        let home = make_home(options.folder.as_deref(), HOME)?;
+        let path: OsString = home.path().into();
+        call(&options.binary, &["init".into(), "--home".into(), path])?;
+        let mut node = Self::at(home, options, free_port(), None)?;
+        node.restart(wait)?;
+        Ok(node)
     }
 
     /// Starts a network of so many validators on this machine, each linked with all others, in fresh homes that

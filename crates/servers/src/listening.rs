@@ -4,6 +4,8 @@
 use std::collections::HashSet;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr as SocketName, UnixListener};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -81,10 +83,11 @@ const PROCESS_STRIDE: u32 = 61;
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A TCP port of 127.0.0.1 that was free a moment ago and that this process hands out only once.
+/// A TCP port of 127.0.0.1 that was free a moment ago and that no other call of this function gets, in this process or
+/// another of the same network namespace, before this process ends.
 ///
 /// # Panics
-/// If not one port between 18,000 and 31,999 can be bound.
+/// If not one port between 18,000 and 31,999 can be had.
 pub fn free_port() -> u16 {
     let start = std::process::id().wrapping_mul(PROCESS_STRIDE);
     for _ in 0..SPAN {
@@ -93,11 +96,20 @@ pub fn free_port() -> u16 {
         let Ok(port) = u16::try_from(FIRST + offset) else {
             continue;
         };
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+        if reserve(port) && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return port;
         }
     }
     panic!("no free port between {FIRST} and {}", FIRST + SPAN - 1);
+}
+
+/// Takes the port's name for as long as this process lives; false if it is taken. The name is an abstract socket
+/// (unix(7)): as ports, it belongs to the network namespace, and it goes with its process, however that ends.
+fn reserve(port: u16) -> bool {
+    let name = SocketName::from_abstract_name(format!("tidegate-port-{port}"));
+    let bound = name.and_then(|name| UnixListener::bind_addr(&name));
+    // Not closed before the process ends.
+    bound.map(std::mem::forget).is_ok()
 }
 
 #[cfg(test)]
@@ -123,17 +135,12 @@ mod tests {
         assert!(!listens(group, address));
         assert_eq!(listener_of(address.port()), None);
     }
-}
-
-#[cfg(test)]
-mod ports_tests {
-    use super::*;
 
     #[test]
-    fn ports_are_never_handed_out_twice() {
+    fn a_port_is_handed_out_once_and_not_while_another_process_has_its_name() {
         let first = free_port();
-        let second = free_port();
-        assert_ne!(first, second);
-        assert!(TcpListener::bind((Ipv4Addr::LOCALHOST, second)).is_ok());
+        assert!(!reserve(first));
+        assert_ne!(first, free_port());
+        assert!(TcpListener::bind((Ipv4Addr::LOCALHOST, first)).is_ok());
     }
 }

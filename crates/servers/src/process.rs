@@ -38,27 +38,6 @@ pub(crate) fn make_home(folder: Option<&Path>, prefix: &str) -> Result<TempDir, 
     home.map_err(StartError::io("cannot make a home for the node"))
 }
 
-/// Starts a server on free ports, and again on others where another process took one between our look and the
-/// server's bind.
-pub(crate) fn on_free_ports<T>(
-    mut start: impl FnMut() -> Result<T, StartError>,
-) -> Result<T, StartError> {
-    let mut attempt = 1;
-    loop {
-        match start() {
-            Err(StartError::Ended { log, .. })
-                if attempt < ATTEMPTS && log.contains("address already in use") =>
-            {
-                attempt += 1;
-            }
-            started => return started,
-        }
-    }
-}
-
-/// How often free ports are looked for.
-const ATTEMPTS: u32 = 3;
-
 /// A running program. Dropping it kills it.
 #[derive(Debug)]
 pub struct Process {

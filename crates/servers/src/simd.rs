@@ -11,7 +11,7 @@ use toml::Table;
 
 use crate::error::StartError;
 use crate::listening::free_port;
-use crate::process::{Process, Wait, make_home, on_free_ports};
+use crate::process::{Process, Wait, make_home};
 use crate::settings::table;
 use crate::settings::{with_genesis, with_metrics, with_values};
 
@@ -68,7 +68,7 @@ impl Simd {
             step: "accounts into the genesis".to_owned(),
             message,
         })?;
-        let (process, [address, metrics]) = on_free_ports(|| launch(options, home.path(), wait))?;
+        let (process, [address, metrics]) = launch(options, home.path(), wait)?;
         Ok(Self {
             process,
             address,

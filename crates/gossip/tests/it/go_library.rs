@@ -5,7 +5,6 @@
 use std::{
     collections::BTreeSet,
     io::{BufRead, BufReader, Write},
-    net::TcpListener,
     process::{Child, ChildStdin, Command, Stdio},
     sync::mpsc::{Receiver, channel},
     thread,
@@ -36,11 +35,7 @@ impl GoNode {
     fn start(version: Version, number: u32, dial: &[Endpoint], more: &[&str]) -> Self {
         let binary = std::env::var("FACTOM_P2P_BIN")
             .expect("FACTOM_P2P_BIN is not set; it is what `bash .ci/factom-p2p` prints");
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+        let port = servers::free_port();
         let dial: Vec<String> = dial.iter().map(ToString::to_string).collect();
         let mut child = Command::new(binary)
             .args(["-version", &version.number().to_string()])
