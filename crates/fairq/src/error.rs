@@ -5,14 +5,7 @@
 /// Displays as one line that names the value, what is wrong with it and what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Error(String);
-
-impl Error {
-    /// The whole message.
-    pub(crate) const fn new(message: String) -> Self {
-        Self(message)
-    }
-}
+pub struct Error(pub(crate) String);
 
 /// Refuses a `value` that is out of range; `name` is the setting's.
 pub(crate) fn check_limit(
@@ -23,7 +16,5 @@ pub(crate) fn check_limit(
     if (least..=most).contains(&value) {
         return Ok(());
     }
-    Err(Error::new(format!(
-        "{name} is {least} to {most}, not {value}"
-    )))
+    Err(Error(format!("{name} is {least} to {most}, not {value}")))
 }

@@ -106,7 +106,7 @@ pub(crate) fn check_prefix(is_ipv4: bool, prefix: u8) -> Result<(), Error> {
     if prefix <= longest {
         return Ok(());
     }
-    Err(Error::new(format!(
+    Err(Error(format!(
         "an {family} prefix is 0 to {longest} bits long, not {prefix}"
     )))
 }
@@ -130,7 +130,7 @@ impl FromStr for Network {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let refuse = |reason| Error::new(format!("`{text}` is not a network: {reason}; {ADVICE}"));
+        let refuse = |reason| Error(format!("`{text}` is not a network: {reason}; {ADVICE}"));
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
             None => (text, None),
@@ -159,7 +159,7 @@ impl FromStr for Network {
             (given, _) => Self::cut(given, prefix),
         };
         if network.bits() != bits(given) {
-            return Err(Error::new(format!(
+            return Err(Error(format!(
                 "`{text}` has bits set behind its prefix: the network is {network}"
             )));
         }

@@ -37,7 +37,7 @@ impl<T> NetworkMap<T> {
     /// The map is full and does not know the network.
     pub fn insert(&mut self, network: Network, value: T) -> Result<Option<T>, Error> {
         if self.networks.len() >= Self::LIMIT && !self.networks.contains_key(&network) {
-            return Err(Error::new(format!(
+            return Err(Error(format!(
                 "a map of networks holds at most {}",
                 Self::LIMIT
             )));

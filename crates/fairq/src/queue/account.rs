@@ -15,7 +15,7 @@ impl<T> FairQueue<T> {
         node.load.add(bytes, cost);
         self.rank(flow, before);
         if before.entries == 0 {
-            self.backlogged_shares += u64::from(self.flows[flow].weight.shares());
+            self.backlogged_parts += u64::from(self.flows[flow].weight.parts());
             self.wake(flow);
         }
     }
@@ -42,7 +42,7 @@ impl<T> FairQueue<T> {
         let before = node.load;
         node.load.subtract(bytes, cost);
         if node.load.entries == 0 {
-            self.backlogged_shares -= u64::from(node.weight.shares());
+            self.backlogged_parts -= u64::from(node.weight.parts());
         }
         let client = node.owner;
         self.rank(flow, before);

@@ -16,11 +16,11 @@ impl<T> FairQueue<T> {
     /// What a client has waiting, and its part of the rate.
     fn part(&self, client: &ClientKey, weight: Weight) -> (Backlog, f64) {
         let flow = self.clients.find(client).map(|flow| &self.flows[flow]);
-        let backlogged = self.backlogged_shares as f64;
+        let backlogged = self.backlogged_parts as f64;
         match flow.filter(|flow| flow.load.entries > 0) {
-            Some(flow) => (flow.load, f64::from(flow.weight.shares()) / backlogged),
+            Some(flow) => (flow.load, f64::from(flow.weight.parts()) / backlogged),
             None => {
-                let absent = f64::from(weight.shares());
+                let absent = f64::from(weight.parts());
                 (Backlog::default(), absent / (backlogged + absent))
             }
         }

@@ -1,6 +1,6 @@
 //! What bounds a queue, and how a client's connections take turns.
 
-use std::{fmt, num::NonZeroU16, str::FromStr};
+use std::{fmt, str::FromStr};
 
 use crate::error::{Error, check_limit};
 
@@ -51,33 +51,42 @@ pub enum Order {
     Client,
 }
 
-/// How many shares a client gets: 1 to 1,000.
+/// How many shares a client gets: 1 to 1,000, or a part of so many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Weight(NonZeroU16);
+pub struct Weight(u32);
 
 impl Weight {
     /// One share.
-    pub const ONE: Self = Self(NonZeroU16::MIN);
-    const HEAVIEST: u32 = 1_000;
+    pub const ONE: Self = Self(PARTS);
 
     /// So many shares.
     ///
     /// # Errors
     /// Zero, or above 1,000.
     pub fn new(weight: u32) -> Result<Self, Error> {
-        let heaviest = Self::HEAVIEST;
-        let small = u16::try_from(weight).ok().filter(|_| weight <= heaviest);
-        let shares = small.and_then(NonZeroU16::new);
-        shares
-            .map(Self)
-            .ok_or_else(|| Error::new(format!("a weight is 1 to {heaviest}, not {weight}")))
+        check_limit("a weight", weight as usize, (1, 1_000))?;
+        Ok(Self(weight * PARTS))
     }
 
-    /// The number of shares.
+    /// This part of it, of 0 to 1: of a client that has the rest elsewhere. A 1,024th of a share is the least.
+    #[must_use]
+    pub fn part(self, of_it: f64) -> Self {
+        Self(((f64::from(self.0) * of_it.min(1.0)).round() as u32).max(1))
+    }
+
+    /// Whole shares.
     pub const fn shares(self) -> u32 {
-        self.0.get() as u32
+        self.0 / PARTS
+    }
+
+    /// 1,024ths of a share.
+    pub(super) const fn parts(self) -> u32 {
+        self.0
     }
 }
+
+/// Parts of a share, so that a third of one is divided with an error below 1 in 300.
+pub(super) const PARTS: u32 = 1_024;
 
 impl Default for Weight {
     fn default() -> Self {
@@ -87,7 +96,7 @@ impl Default for Weight {
 
 impl fmt::Display for Weight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.shares().fmt(f)
     }
 }
 

@@ -51,7 +51,7 @@ pub struct FairQueue<T> {
     by_bytes: Rank<ByBytes>,
     by_entries: Rank<ByEntries>,
     total: Backlog,
-    backlogged_shares: u64,
+    backlogged_parts: u64,
 }
 
 impl<T> FairQueue<T> {
@@ -74,7 +74,7 @@ impl<T> FairQueue<T> {
             by_bytes: Rank::new(),
             by_entries: Rank::new(),
             total: Backlog::default(),
-            backlogged_shares: 0,
+            backlogged_parts: 0,
         })
     }
 
@@ -191,8 +191,8 @@ impl<T> FairQueue<T> {
     fn weigh(&mut self, flow: u32, weight: Weight) {
         let node = &mut self.flows[flow];
         if node.load.entries > 0 {
-            self.backlogged_shares += u64::from(weight.shares());
-            self.backlogged_shares -= u64::from(node.weight.shares());
+            self.backlogged_parts += u64::from(weight.parts());
+            self.backlogged_parts -= u64::from(node.weight.parts());
         }
         node.weight = weight;
     }

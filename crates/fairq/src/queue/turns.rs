@@ -11,6 +11,7 @@ use super::{
     FairQueue,
     flow::Flow,
     item::{Item, Popped, counted},
+    limits::PARTS,
 };
 use crate::key::ClientKey;
 
@@ -160,7 +161,7 @@ impl<T> FairQueue<T> {
         let popped = self.take_out(entry.expect("a lane holds an entry"));
         let node = &mut self.flows[flow];
         node.is_in_turn = true;
-        node.credit -= i64::from(counted(price(&popped.item)));
+        node.credit -= i64::from(counted(price(&popped.item))) * i64::from(PARTS);
         if node.credit <= 0 {
             self.end_turn(flow);
         }
@@ -246,7 +247,7 @@ impl<T> FairQueue<T> {
     }
 
     fn quantum(&self, flow: u32) -> i64 {
-        let shares = self.flows[flow].weight.shares();
-        i64::from(self.limits.quantum) * i64::from(shares)
+        let parts = self.flows[flow].weight.parts();
+        i64::from(self.limits.quantum) * i64::from(parts)
     }
 }

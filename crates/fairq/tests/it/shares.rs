@@ -177,6 +177,33 @@ fn fairness_04_turns_not_used_are_not_saved() {
     assert!(served[0].abs_diff(10) <= 1, "{served:?}");
 }
 
+/// A client that has a third of its share here, and the rest at other proxies, has a third of a turn.
+#[test]
+fn fairness_04_parts_of_a_share_are_kept_beside_whole_ones_and_whatever_a_write_costs() {
+    let limits = QueueLimits {
+        quantum: 16,
+        ..roomy()
+    };
+    for (part, cost) in [(1.0 / 3.0, 16), (0.5, 16), (1.0 / 7.0, 100), (0.01, 16)] {
+        let mut queue = FairQueue::new(limits, Order::Connection, SEED).unwrap();
+        for n in 0..4_000 {
+            for (number, weight) in [(0, Weight::ONE), (1, Weight::ONE.part(part))] {
+                let item = Item::new(n, 250);
+                let _ = queue.push(client(number), 1, weight, item).unwrap();
+            }
+        }
+        let mut served = [0_u32; 2];
+        for _ in 0..4_000 {
+            let popped = queue.pop_at(|_| cost).unwrap();
+            served[usize::from(popped.client == client(1))] += 1;
+        }
+        let ratio = f64::from(served[1]) / f64::from(served[0]);
+        // The largest error is that of a weight in 1,024ths, and of one write.
+        let error = 1.0 / (1_024.0 * part) + 0.02;
+        assert!((ratio / part - 1.0).abs() < error, "{part}: {served:?}");
+    }
+}
+
 #[test]
 fn fairness_05_joins_and_leaves_within_a_second() {
     let mut sim = Sim::new(roomy(), CAPACITY);

@@ -1,0 +1,270 @@
+//! One member: what it hears of the others, and what it may send.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use pacing::Nanos;
+
+use crate::division::{FLOOR, Part, divide};
+use crate::report::{Demand, Report};
+
+/// How often a member reports, and computes what it may send, while there are at most [`QUICK`] of them. All hear each
+/// report, so more members report less often: the bus delivers at most 4 × `QUICK` reports a second to each member.
+pub const INTERVAL: Nanos = Nanos::from_millis(250);
+/// Members whose limit follows what is asked for within a second.
+const QUICK: usize = 16;
+/// A member that was not heard for so many intervals is silent: cut off, or dead.
+const SILENT: u64 = 4;
+/// A silent member that was not heard for so many intervals is forgotten, 30 s of the shortest. Until then the others
+/// leave it what it has by itself.
+const FORGOTTEN: u64 = 120;
+/// The least of so many rates in a row counts. So a member takes what another has to give up not before that one has
+/// heard of it, and the members together stay below the limit.
+const RAISED_AFTER: usize = 3;
+/// Members that are remembered at most.
+const MOST_MEMBERS: usize = 1_024;
+/// What a client asks for is its mean over about so long.
+const MEMORY_S: f64 = 1.0;
+/// A client that asks for less than this, writes a second, is as one that asks for nothing.
+const NOTHING: f64 = 0.05;
+
+/// What one client did since the last call of [`Member::tick`].
+#[derive(Clone, Copy, Debug)]
+pub struct Activity {
+    /// Its hash.
+    pub client: u64,
+    /// Writes that came from it, taken or refused.
+    pub arrived: u32,
+    /// Writes of it that wait now.
+    pub waiting: usize,
+    /// Its shares, 1 to 1,000.
+    pub weight: u16,
+}
+
+impl Activity {
+    /// Whether it takes what it can get: more waits than came in the last quarter of an interval, and more than the one
+    /// write that may always have come just now.
+    const fn is_held_back(&self) -> bool {
+        self.waiting > 1 && 4 * self.waiting >= self.arrived as usize
+    }
+}
+
+/// What a member may send.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Division {
+    /// Writes a second, of all clients together.
+    pub per_second: f64,
+    /// Of clients whose share is divided among members: what this one has of it.
+    pub parts: Vec<Part>,
+    /// Members that were heard, this one included.
+    pub heard: usize,
+    /// Members that were heard before, and are silent.
+    pub silent: usize,
+    /// Whether this member hears itself. If not, it has an equal part of the limit.
+    pub is_connected: bool,
+}
+
+/// A member of the cluster.
+#[derive(Debug)]
+pub struct Member {
+    id: u64,
+    limit: f64,
+    number: u64,
+    /// What its own clients ask for.
+    asked: HashMap<u64, Asked>,
+    began: Nanos,
+    last_tick: Nanos,
+    /// When a report of its own came back.
+    heard_itself: Option<Nanos>,
+    others: BTreeMap<u64, Other>,
+    /// The last rates, the newest last.
+    rates: VecDeque<f64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    per_second: f64,
+    weight: u16,
+    is_waiting: bool,
+}
+
+#[derive(Debug)]
+struct Other {
+    report: Report,
+    heard: Nanos,
+}
+
+impl Member {
+    /// A member that has heard of nobody. `id` is to be drawn at random, `limit` is what all members together may send,
+    /// writes a second.
+    pub fn new(now: Nanos, id: u64, limit: f64) -> Self {
+        Self {
+            id,
+            limit,
+            number: 0,
+            asked: HashMap::new(),
+            began: now,
+            last_tick: now,
+            heard_itself: None,
+            others: BTreeMap::new(),
+            rates: VecDeque::new(),
+        }
+    }
+
+    /// The common limit is another.
+    pub const fn set_limit(&mut self, limit: f64) {
+        self.limit = limit;
+    }
+
+    /// A report has come in; its own are how it knows that it is connected.
+    pub fn hear(&mut self, now: Nanos, report: Report) {
+        if report.member == self.id {
+            self.heard_itself = Some(now);
+            return;
+        }
+        let known = self.others.get(&report.member);
+        let is_newer = known.is_none_or(|known| known.report.number < report.number);
+        if is_newer && (known.is_some() || self.others.len() < MOST_MEMBERS) {
+            self.others
+                .insert(report.member, Other { report, heard: now });
+        }
+    }
+
+    /// When to call [`tick`](Self::tick) again: after [`INTERVAL`], or a multiple of it where there are many members.
+    pub fn interval(&self) -> Nanos {
+        let members = 1 + self.others.len();
+        INTERVAL.saturating_mul(members.div_ceil(QUICK) as u64)
+    }
+
+    /// How long a member that is there may not be heard.
+    fn silence(&self) -> Nanos {
+        self.interval().saturating_mul(SILENT)
+    }
+
+    /// To be called every [`interval`](Self::interval) with what all its clients did: the report to publish, and what may be sent from now
+    /// on.
+    pub fn tick(
+        &mut self,
+        now: Nanos,
+        activity: impl IntoIterator<Item = Activity>,
+    ) -> (Report, Division) {
+        self.note(now, activity);
+        let report = self.report();
+        let is_connected = self
+            .heard_itself
+            .is_some_and(|heard| now.saturating_sub(heard) < self.silence());
+        if is_connected {
+            let forgotten = self.interval().saturating_mul(FORGOTTEN);
+            self.others
+                .retain(|_, other| now.saturating_sub(other.heard) < forgotten);
+        }
+        let division = self.divide(now, &report, is_connected);
+        (report, division)
+    }
+
+    /// The last report, for a member that stops.
+    pub fn leave(&mut self) -> Report {
+        Report {
+            is_last: true,
+            demands: Vec::new(),
+            others: (0.0, 0),
+            ..self.report()
+        }
+    }
+
+    fn divide(&mut self, now: Nanos, own: &Report, is_connected: bool) -> Division {
+        let others: Vec<&Other> = self
+            .others
+            .values()
+            .filter(|it| !it.report.is_last)
+            .collect();
+        let all = 1 + others.len();
+        let is_heard = |other: &&&Other| now.saturating_sub(other.heard) < self.silence();
+        let heard: Vec<&Report> = others
+            .iter()
+            .filter(is_heard)
+            .map(|it| &it.report)
+            .collect();
+        // Where limits differ, the lowest is the common one.
+        let limits = heard.iter().map(|report| report.limit);
+        let limit = limits.fold(self.limit, f64::min);
+        let silent = all - 1 - heard.len();
+        let equal = limit / all as f64;
+        let is_new = now.saturating_sub(self.began) < self.silence();
+        let (per_second, parts) = if is_new {
+            // It has not heard all others, nor they it.
+            (limit * FLOOR, Vec::new())
+        } else if is_connected {
+            // All take the members in the same order, so that they compute the same to the last bit.
+            let mut reports: Vec<&Report> = heard.iter().copied().chain([own]).collect();
+            reports.sort_unstable_by_key(|report| report.member);
+            let place = reports.iter().position(|report| report.member == self.id);
+            let rest = limit - equal * silent as f64;
+            divide(rest, &reports, place.unwrap_or_default())
+        } else {
+            (equal, Vec::new())
+        };
+        self.rates.push_back(per_second);
+        if self.rates.len() > RAISED_AFTER {
+            self.rates.pop_front();
+        }
+        Division {
+            per_second: self.rates.iter().copied().fold(f64::INFINITY, f64::min),
+            parts,
+            heard: 1 + heard.len(),
+            silent,
+            is_connected,
+        }
+    }
+
+    fn note(&mut self, now: Nanos, activity: impl IntoIterator<Item = Activity>) {
+        let seconds = now.saturating_sub(self.last_tick).as_secs_f64().max(1e-3);
+        self.last_tick = now;
+        let kept = (-seconds / MEMORY_S).exp();
+        for asked in self.asked.values_mut() {
+            asked.per_second *= kept;
+            asked.is_waiting = false;
+        }
+        for did in activity {
+            let asked = self.asked.entry(did.client).or_insert(Asked {
+                per_second: 0.0,
+                weight: did.weight,
+                is_waiting: false,
+            });
+            asked.per_second += (1.0 - kept) * f64::from(did.arrived) / seconds;
+            asked.weight = did.weight;
+            asked.is_waiting |= did.is_held_back();
+        }
+        self.asked
+            .retain(|_, asked| asked.is_waiting || asked.per_second >= NOTHING);
+    }
+
+    fn report(&mut self) -> Report {
+        self.number += 1;
+        let mut demands: Vec<Demand> = self
+            .asked
+            .iter()
+            .map(|(client, asked)| Demand {
+                client: *client,
+                weight: asked.weight,
+                per_second: match asked.is_waiting {
+                    true => f32::INFINITY,
+                    false => asked.per_second as f32,
+                },
+            })
+            .collect();
+        demands.sort_unstable_by(|a, b| {
+            let most = b.per_second.total_cmp(&a.per_second);
+            most.then(a.client.cmp(&b.client))
+        });
+        let left_out = demands.split_off(demands.len().min(Report::MOST));
+        let count = u32::try_from(left_out.len()).unwrap_or(u32::MAX);
+        Report {
+            member: self.id,
+            number: self.number,
+            limit: self.limit,
+            is_last: false,
+            demands,
+            others: (left_out.iter().map(|demand| demand.per_second).sum(), count),
+        }
+    }
+}
