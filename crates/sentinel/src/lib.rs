@@ -13,6 +13,8 @@
 pub mod budget;
 pub mod cli;
 pub mod clock;
+#[cfg(feature = "cluster")]
+mod cluster;
 pub mod command;
 pub mod config;
 pub mod front;

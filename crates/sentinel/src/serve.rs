@@ -132,6 +132,10 @@ pub enum ServeError {
     /// The nodes' side could not be set up.
     #[error(transparent)]
     Upstream(#[from] upstream::UpstreamError),
+    /// The cluster cannot be joined.
+    #[cfg(feature = "cluster")]
+    #[error(transparent)]
+    Cluster(#[from] crate::cluster::ClusterError),
     /// A limit is impossible.
     #[error(transparent)]
     Limits(#[from] fairq::Error),
@@ -174,6 +178,11 @@ pub async fn serve(
     let (lane, pump) = lane(&shared_context, nodes.clone(), events)?;
     // Clients whose writes wait are answered by the pump, so the front ends after it.
     let (hub, subscribing) = Hub::new(config, &nodes, &reads);
+    #[cfg(feature = "cluster")]
+    let cluster = {
+        let (lane, clock) = (lane.clone(), shared_context.clock);
+        crate::cluster::Part::new(config, lane, clock, shared_context.seed[0])?
+    };
     let ledger = shared_context.ledger.clone();
     let lanes = Lanes::new(config, ledger, (lane.clone(), reads), hub.clone());
     let front = Front::new(lanes, shared_context.clone())?;
@@ -190,6 +199,11 @@ pub async fn serve(
     let mut tasks = Tasks::new();
     tasks.spawn_on("the watching of the nodes", watching.run(), &watch);
     tasks.spawn_on("the subscriptions", subscribing.run(), &watch);
+    #[cfg(feature = "cluster")]
+    if let Some(part) = cluster {
+        let part = part.run(shared_context.end.clone());
+        tasks.spawn_on("the cluster", part, &watch);
+    }
     if let Some(listener) = listeners.admin {
         let listener = listener.into_std().map_err(ServeError::System)?;
         let serving = serve_operator(listener, Arc::new(operator));

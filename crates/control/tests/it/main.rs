@@ -6,7 +6,6 @@
 mod alone;
 mod answers;
 mod breaks;
-mod first;
 mod matrix;
 mod model;
 mod pace;

@@ -295,6 +295,16 @@ settings! {
             "Where the operator connects: metrics, health, clients; off for nowhere";
     }
 
+    /// `[cluster]` Several sentinels that share one limit (builds with the feature `cluster`).
+    cluster: Cluster {
+        nats: Option<String> = None; None,
+            "NATS server over which sentinels share fair.max_req, such as nats://10.0.0.1:4222; off for none";
+        name: String = "default".to_owned(); None,
+            "Name of the cluster, where several use the same server";
+        key_file: Option<String> = None; None,
+            "File with the secret that all sentinels of the cluster have, 16 bytes or more; clients are named on the bus by hashes under it";
+    }
+
     /// `[log]` What is written to stderr.
     log: Log {
         // One line per change of state, never one per request.

@@ -23,17 +23,19 @@ mod testing;
 mod worker;
 mod writes;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fairq::{Backlog, ClientKey};
-use pacing::Nanos;
+use pacing::{Nanos, Rate};
 use rpc::BroadcastMethod;
 use tokio::sync::mpsc;
 
 use self::acknowledged::Acknowledged;
 pub use self::api::{Delivery, Outbox, Write, WriteAnswer};
 use self::job::{Job, Notes, Recipient, Record};
+pub use self::queue::ClientDemand;
 use self::queue::WriteQueue;
 pub use self::scarcity::Shortage;
 use self::shared::Shared;
@@ -166,6 +168,18 @@ impl Lane {
     /// The clients with the longest backlogs, longest first, and what each waits.
     pub fn top(&self, count: usize) -> Vec<(ClientKey, Backlog)> {
         self.shared.lock().top(count)
+    }
+
+    /// What each client that came since the last call, or waits, asks for. The first call begins to count.
+    pub fn demands(&self) -> Vec<ClientDemand> {
+        self.shared.lock().demands()
+    }
+
+    /// Most writes a second from now on, and what this sentinel has of the shares of clients that others have as well.
+    pub fn set_ceiling(&self, ceiling: Rate, parts: HashMap<ClientKey, f64>) {
+        let mut queue = self.shared.lock();
+        queue.set_ceiling(ceiling);
+        queue.set_parts(parts);
     }
 
     /// A client's backlog, its share of the rate and the wait of its next write.

@@ -5,6 +5,8 @@
 
 mod basics;
 mod breaks;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod command_line;
 mod commits;
 #[allow(dead_code)]
