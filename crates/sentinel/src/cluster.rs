@@ -149,19 +149,24 @@ impl Part {
 
     /// Computes what may be sent from now on; the report for the others.
     fn tick(&mut self) -> Report {
-        let mut names = HashMap::new();
         let demands = self.lane.demands();
-        let activity = demands.iter().map(|demand| {
-            let client = hash(&self.key, demand.client);
-            names.insert(client, demand.client);
-            activity(client, demand)
-        });
-        let activity: Vec<Activity> = activity.collect();
+        let hashes: Vec<u64> = demands
+            .iter()
+            .map(|demand| hash(&self.key, demand.client))
+            .collect();
+        let activity = hashes.iter().zip(&demands);
+        let activity = activity.map(|(client, demand)| activity_of(*client, demand));
         let (report, division) = self.member.tick(self.clock.now(), activity);
-        let parts = division.parts.iter();
-        let parts = parts.filter_map(|part| Some((*names.get(&part.client)?, part.of_share)));
+        let shared: HashMap<u64, f64> = division
+            .parts
+            .iter()
+            .map(|part| (part.client, part.of_share))
+            .collect();
+        let parts = hashes.iter().zip(&demands);
+        let parts = parts.filter_map(|(hash, demand)| Some((demand.client, *shared.get(hash)?)));
+        let parts = parts.collect();
         let ceiling = Rate::from_f64(division.per_second).unwrap_or(self.max_req);
-        self.lane.set_ceiling(ceiling, parts.collect());
+        self.lane.set_ceiling(ceiling, parts);
         self.say(&division);
         report
     }
@@ -187,7 +192,7 @@ impl Part {
     }
 }
 
-fn activity(client: u64, demand: &ClientDemand) -> Activity {
+fn activity_of(client: u64, demand: &ClientDemand) -> Activity {
     Activity {
         client,
         arrived: demand.arrived,
