@@ -353,6 +353,13 @@ impl Pacer {
         self.follow(now, f64::INFINITY);
     }
 
+    /// Goes by other settings from now on; the mode stays, and what was learnt of the node.
+    pub fn set(&mut self, pace: &PaceSettings) {
+        let mode = self.settings.mode;
+        self.settings = PaceSettings { mode, ..*pace };
+        self.in_flight.set(&self.settings);
+    }
+
     /// The node's chain was replaced by another: heights begin anew.
     pub fn chain_replaced(&mut self, now: Nanos) {
         self.node_changed(now);

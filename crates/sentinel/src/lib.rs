@@ -23,6 +23,7 @@ pub mod lane;
 pub mod metrics;
 pub mod operator;
 pub mod refusal;
+pub mod reload;
 pub mod respond;
 mod sampled;
 pub mod serve;

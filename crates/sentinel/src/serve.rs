@@ -13,10 +13,10 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::front::{Front, Lanes};
-use crate::identity::Identities;
 use crate::lane::{Accounts, lane};
 use crate::metrics::RestartedTask;
 use crate::operator::{self, Operator};
+use crate::reload::{Parts, Reloader};
 use crate::shared_context::SharedContext;
 use crate::supervise::{Tasks, keep_running, reason};
 use crate::systemd::{self, NotifyState};
@@ -168,8 +168,24 @@ pub async fn serve(
     config: Config,
     shutdown: CancellationToken,
 ) -> Result<Accounts, ServeError> {
+    serve_reloading(listeners, config, Reloader::none(), shutdown).await
+}
+
+/// The same, and the configuration can be [read anew](Reloader).
+///
+/// # Errors
+/// Those of [`serve`].
+///
+/// # Cancel safety
+/// That of [`serve`].
+pub async fn serve_reloading(
+    listeners: Listeners,
+    config: Config,
+    reloader: Reloader,
+    shutdown: CancellationToken,
+) -> Result<Accounts, ServeError> {
     let shared_context = SharedContext::new(config, shutdown.clone());
-    let config = &shared_context.config;
+    let config = &shared_context.config.current();
     let ending = shared_context.end.clone().drop_guard();
     let (nodes, events, watching) = Nodes::start(shared_context.clone())?;
     nodes.check_versions().await?;
@@ -184,11 +200,23 @@ pub async fn serve(
         crate::cluster::Part::new(config, lane, clock, shared_context.seed[0])?
     };
     let ledger = shared_context.ledger.clone();
-    let lanes = Lanes::new(config, ledger, (lane.clone(), reads), hub.clone());
+    let lanes = Lanes::new(
+        &shared_context.config,
+        ledger,
+        (lane.clone(), reads.clone()),
+        hub.clone(),
+    );
     let front = Front::new(lanes, shared_context.clone())?;
+    reloader.attach(Parts {
+        live: shared_context.config.clone(),
+        budget: shared_context.budget.clone(),
+        reads,
+        identities: front.identities(),
+    });
     let operator = Operator {
         shared_context: shared_context.clone(),
-        identities: Identities::new(&config.trust)?,
+        identities: front.identities(),
+        reloader,
         lane: lane.clone(),
         nodes,
         hub,

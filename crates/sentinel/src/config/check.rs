@@ -201,7 +201,7 @@ impl Check<'_> {
     fn notices(&mut self, c: &Config) {
         if c.admin.addr.is_some_and(|admin| !admin.ip().is_loopback()) {
             self.notice(format!(
-                "{} can be reached from outside: it has no authentication and names clients",
+                "{} can be reached from outside: it has no authentication, names clients and takes orders",
                 self.setting("admin.addr")
             ));
         }

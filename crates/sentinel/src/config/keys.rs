@@ -28,9 +28,9 @@ pub struct Key {
     /// Whether it is a list: its flag may be given several times.
     pub is_list: bool,
     /// Sets the value from its text; the error names the fault and the correct form.
-    pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
+    pub(crate) set: fn(&mut Config, &str) -> Result<(), String>,
     /// The value as text, from which it reads back as the same; of a list, with commas.
-    pub(super) text: fn(&Config) -> String,
+    pub(crate) text: fn(&Config) -> String,
 }
 
 impl Key {

@@ -5,6 +5,7 @@ mod choices;
 mod fixed;
 mod keys;
 mod layers;
+mod live;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ pub use self::keys::{
     Shutdown, Trust, Upstream, Ws,
 };
 pub use self::layers::{FlagValue, Origin, Sources};
+pub use self::live::{Change, LIVE, Live, change};
 
 use self::layers::Layer;
 

@@ -65,7 +65,7 @@ where
         }
     };
     // A timeout needs no handling here: the connections that are left are counted next.
-    let _ = timeout(front.config.shutdown.drain, all_end).await;
+    let _ = timeout(front.config.load().shutdown.drain, all_end).await;
     let cut_off = connections.len();
     connections.shutdown().await;
     cut_off
@@ -82,10 +82,11 @@ fn admit<B, IO>(
     IO: Stream,
 {
     let address = address.ip().to_canonical();
+    let identities = front.identities.load();
     let peer = Peer {
         address,
-        identity: front.identities.of_peer(address),
-        is_proxy: front.identities.is_proxy(address),
+        identity: identities.of_peer(address),
+        is_proxy: identities.is_proxy(address),
     };
     if !peer.is_proxy && !peer.identity.allowed {
         return refuse(front, connections, (stream, peer), denied());

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fairq::{Backlog, ClientKey};
-use pacing::{Nanos, Rate};
+use pacing::Rate;
 use rpc::BroadcastMethod;
 use tokio::sync::mpsc;
 
@@ -41,7 +41,7 @@ pub use self::scarcity::Shortage;
 use self::shared::Shared;
 pub use self::status::{Accounts, Explained, Status, Tally};
 pub use self::worker::{OWN_CONNECTIONS, Worker};
-use crate::config::{AsyncAck, WriteOrder};
+use crate::config::{AsyncAck, Live, WriteOrder};
 use crate::refusal::Refusal;
 use crate::shared_context::SharedContext;
 use crate::upstream::{NodeEvent, Nodes};
@@ -51,9 +51,8 @@ use crate::upstream::{NodeEvent, Nodes};
 pub struct Lane {
     shared: Arc<Shared>,
     acknowledged: Arc<Acknowledged>,
-    async_ack: AsyncAck,
+    config: Live,
     order: WriteOrder,
-    timeout: Nanos,
 }
 
 /// A write lane and the task that serves it. Nothing is sent before the worker runs.
@@ -65,17 +64,16 @@ pub fn lane(
     nodes: Nodes,
     events: mpsc::Receiver<NodeEvent>,
 ) -> Result<(Lane, Worker), fairq::Error> {
-    let config = &shared_context.config;
-    let queue = WriteQueue::new(config, shared_context.seed)?;
+    let config = shared_context.config.current();
+    let queue = WriteQueue::new(&config, shared_context.seed)?;
     let shared = Arc::new(Shared::new(queue, shared_context.clock));
     let metrics = Arc::clone(&shared_context.metrics);
     let acknowledged = Arc::new(Acknowledged::new(metrics, shared_context.clock));
     let lane = Lane {
         shared: Arc::clone(&shared),
         acknowledged: Arc::clone(&acknowledged),
-        async_ack: config.fair.async_ack,
+        config: shared_context.config.clone(),
         order: config.fair.order,
-        timeout: config.fair.queue_timeout.into(),
     };
     let worker = Worker::new((shared, acknowledged), shared_context, nodes, events);
     Ok((lane, worker))
@@ -88,6 +86,10 @@ impl Lane {
     /// Why it was not taken, and when to try again. Nothing was forwarded.
     pub fn submit(&self, write: Write) -> Result<(), Refusal> {
         let now = self.shared.clock.now();
+        let (timeout, async_ack) = {
+            let fair = &self.config.load().fair;
+            (fair.queue_timeout, fair.async_ack)
+        };
         let mut job = Job::from(Record {
             client: write.client,
             connection: write.connection,
@@ -95,7 +97,7 @@ impl Lane {
             tx: write.tx,
             notes: Notes::default(),
             arrived: now,
-            deadline: now.saturating_add(self.timeout),
+            deadline: now.saturating_add(timeout.into()),
             recipient: Recipient::Client {
                 outbox: write.outbox,
                 tag: write.tag,
@@ -104,7 +106,7 @@ impl Lane {
         });
         job.prepare(self.order);
         // While the node answers nothing the write waits for its answer, as it would at the node.
-        let is_answered_now = self.async_ack == AsyncAck::Buffered
+        let is_answered_now = async_ack == AsyncAck::Buffered
             && job.method == BroadcastMethod::Async
             && self.shared.is_answering();
         let acknowledged = is_answered_now.then(|| {

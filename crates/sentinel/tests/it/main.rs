@@ -15,6 +15,7 @@ mod foreign;
 mod golden;
 mod poison;
 mod real_calls;
+mod reload;
 mod restart;
 mod sdk;
 mod service_manager;

@@ -68,10 +68,7 @@ impl WriteQueue {
             WriteOrder::Connection | WriteOrder::Account => Order::Connection,
             WriteOrder::Client => Order::Client,
         };
-        let mut weights = NetworkMap::new();
-        for (network, weight) in &fair.weights {
-            weights.insert(*network, *weight)?;
-        }
+        let weights = weights_of(config)?;
         Ok(Self {
             queue: FairQueue::new(limits, lanes, seed)?,
             order: fair.order,
@@ -95,6 +92,24 @@ impl WriteQueue {
             timeout: fair.queue_timeout.into(),
             comfortable: (fair.queue_timeout / 2).into(),
         })
+    }
+
+    /// Goes by another configuration from now on; what waits keeps its deadline. What cannot be, which the
+    /// configuration refuses, changes nothing.
+    pub(super) fn follow(&mut self, config: &Config) {
+        let fair = &config.fair;
+        if let Ok(weights) = weights_of(config) {
+            self.weights = weights;
+        }
+        if self.queue.set_per_client(fair.queue_per_client).is_ok() {
+            self.queue_per_client = fair.queue_per_client;
+        }
+        // Else it is the cluster's.
+        if self.common.is_none() {
+            self.ceiling = fair.max_req;
+        }
+        self.timeout = fair.queue_timeout.into();
+        self.comfortable = (fair.queue_timeout / 2).into();
     }
 
     /// Takes a job into its client's queue.
@@ -393,6 +408,14 @@ pub(super) fn expired() -> Refusal {
 const MOST_ENTRIES: usize = 1 << 22;
 /// `Retry-After` has whole seconds.
 const SHORTEST_RETRY: Duration = Duration::from_secs(1);
+
+fn weights_of(config: &Config) -> Result<NetworkMap<Weight>, fairq::Error> {
+    let mut weights = NetworkMap::new();
+    for (network, weight) in &config.fair.weights {
+        weights.insert(*network, *weight)?;
+    }
+    Ok(weights)
+}
 
 #[cfg(test)]
 mod tests;

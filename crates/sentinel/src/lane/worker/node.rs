@@ -147,6 +147,7 @@ impl Worker {
 
     /// Does everything that time decides.
     pub(super) fn tick(&mut self, now: Nanos) {
+        self.follow(now);
         let (queued, ceiling) = {
             let mut queue = self.shared.lock();
             queue.expire(now);
