@@ -28,9 +28,9 @@ pub struct Key {
     /// Whether it is a list: its flag may be given several times.
     pub is_list: bool,
     /// Sets the value from its text; the error names the fault and the correct form.
-    pub(crate) set: fn(&mut Config, &str) -> Result<(), String>,
+    pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
     /// The value as text, from which it reads back as the same; of a list, with commas.
-    pub(crate) text: fn(&Config) -> String,
+    pub(super) text: fn(&Config) -> String,
 }
 
 impl Key {
@@ -159,6 +159,8 @@ settings! {
             "Where clients connect";
         threads: usize = 1; flag("threads", "N"),
             "Threads that serve clients; one forwards more than a node can take", 1..=64;
+        proxy_protocol: Vec<Network> = Vec::new(); None,
+            "Networks whose connections begin with a PROXY header, version 1 or 2, that names the client; without one they are closed";
     }
 
     /// `[upstream]` The nodes behind.
@@ -293,16 +295,6 @@ settings! {
     admin: Admin {
         addr: Option<SocketAddr> = Some(loopback(26681)); flag("admin", "ADDR"),
             "Where the operator connects: metrics, health, clients; off for nowhere";
-    }
-
-    /// `[cluster]` Several sentinels that share one limit (builds with the feature `cluster`).
-    cluster: Cluster {
-        nats: Option<String> = None; None,
-            "NATS server over which sentinels share fair.max_req, such as nats://10.0.0.1:4222; off for none";
-        name: String = "default".to_owned(); None,
-            "Name of the cluster, where several use the same server";
-        key_file: Option<String> = None; None,
-            "File with the secret that all sentinels of the cluster have, 16 bytes or more; clients are named on the bus by hashes under it";
     }
 
     /// `[log]` What is written to stderr.

@@ -3,7 +3,7 @@
 use fairq::ClientKey;
 
 use crate::budget::Ledger;
-use crate::config::Live;
+use crate::config::Config;
 use crate::lane::{Lane, Write};
 use crate::refusal::Refusal;
 use crate::upstream::{
@@ -56,18 +56,19 @@ pub struct Lanes {
     reads: Reads,
     hub: Hub,
     ledger: Ledger,
-    config: Live,
+    /// Subscriptions of one WebSocket.
+    subscriptions: usize,
 }
 
 impl Lanes {
     /// The lanes of one proxy.
-    pub fn new(config: &Live, ledger: Ledger, (lane, reads): (Lane, Reads), hub: Hub) -> Self {
+    pub fn new(config: &Config, ledger: Ledger, (lane, reads): (Lane, Reads), hub: Hub) -> Self {
         Self {
             lane,
             reads,
             hub,
             ledger,
-            config: config.clone(),
+            subscriptions: config.ws.subscriptions,
         }
     }
 
@@ -121,7 +122,6 @@ impl Backend for Lanes {
     fn relay(&self, client: ClientKey) -> ClientLink {
         let ways = (&self.reads, &self.hub);
         let whose = (client, self.node());
-        let subscriptions = self.config.load().ws.subscriptions;
-        ClientLink::new(ways, &self.ledger, whose, subscriptions)
+        ClientLink::new(ways, &self.ledger, whose, self.subscriptions)
     }
 }

@@ -1,7 +1,7 @@
 //! From a listener to connections, and to their end.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use ops::accept::{Accept, Acceptor};
@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::Shared;
 use super::backend::Backend;
 use super::http::Connection;
+use super::proxied;
 use super::socket::Stream;
 use crate::identity::{Peer, denied};
 use crate::refusal::Refusal;
@@ -65,11 +66,14 @@ where
         }
     };
     // A timeout needs no handling here: the connections that are left are counted next.
-    let _ = timeout(front.config.load().shutdown.drain, all_end).await;
+    let _ = timeout(front.config.shutdown.drain, all_end).await;
     let cut_off = connections.len();
     connections.shutdown().await;
     cut_off
 }
+
+/// A connection, and why it is not let in, if it is not.
+type Entered<B, IO> = (Connection<B, IO>, Option<Refusal>);
 
 /// Serves a connection, answers it with a refusal, or closes it without sending a response.
 fn admit<B, IO>(
@@ -82,45 +86,60 @@ fn admit<B, IO>(
     IO: Stream,
 {
     let address = address.ip().to_canonical();
-    let identities = front.identities.load();
-    let peer = Peer {
-        address,
-        identity: identities.of_peer(address),
-        is_proxy: identities.is_proxy(address),
-    };
-    if !peer.is_proxy && !peer.identity.allowed {
-        return refuse(front, connections, (stream, peer), denied());
+    if front.names_clients(address) {
+        let named = named(Arc::clone(front), stream, address);
+        connections.spawn(named);
+        return;
     }
-    let slot = if peer.is_proxy {
-        front.budget.connect_proxy()
-    } else {
-        front.budget.connect(peer.identity.client)
+    match enter(front, stream, address) {
+        Some((connection, None)) => connections.spawn(connection.run()),
+        Some((connection, Some(refusal))) => connections.spawn(connection.refuse_all(refusal)),
+        None => return,
     };
-    match slot {
-        Ok(slot) => {
-            let connection = Connection::new(Arc::clone(front), stream, peer, slot);
-            connections.spawn(connection.run());
-        }
-        Err(refusal) => refuse(front, connections, (stream, peer), refusal),
+}
+
+/// Serves a connection whose first bytes say whose it is.
+async fn named<B: Backend, IO: Stream>(front: Arc<Shared<B>>, mut stream: IO, address: IpAddr) {
+    let Some(address) = proxied::client(&front, &mut stream, address).await else {
+        return;
+    };
+    match enter(&front, stream, address) {
+        Some((connection, None)) => Box::pin(connection.run()).await,
+        Some((connection, Some(refusal))) => Box::pin(connection.refuse_all(refusal)).await,
+        None => {}
     }
 }
 
-fn refuse<B, IO>(
-    front: &Arc<Shared<B>>,
-    connections: &mut JoinSet<()>,
-    (stream, peer): (IO, Peer),
-    refusal: Refusal,
-) where
+/// Counts a connection of this client's; none if it is to be closed without sending a response.
+fn enter<B, IO>(front: &Arc<Shared<B>>, stream: IO, address: IpAddr) -> Option<Entered<B, IO>>
+where
     B: Backend,
     IO: Stream,
 {
-    match front.budget.refuse() {
-        Some(slot) => {
-            let connection = Connection::new(Arc::clone(front), stream, peer, slot);
-            connections.spawn(connection.refuse_all(refusal));
-        }
-        None => front.refused(peer.identity.client, &refusal),
-    }
+    let peer = Peer {
+        address,
+        identity: front.identities.of_peer(address),
+        is_proxy: front.identities.is_proxy(address),
+    };
+    let slot = if peer.is_proxy {
+        front.budget.connect_proxy()
+    } else if peer.identity.allowed {
+        front.budget.connect(peer.identity.client)
+    } else {
+        Err(denied())
+    };
+    let (slot, refusal) = match slot {
+        Ok(slot) => (slot, None),
+        Err(refusal) => match front.budget.refuse() {
+            Some(slot) => (slot, Some(refusal)),
+            None => {
+                front.refused(peer.identity.client, &refusal);
+                return None;
+            }
+        },
+    };
+    let connection = Connection::new(Arc::clone(front), stream, peer, slot);
+    Some((connection, refusal))
 }
 
 /// One connection's panic is not the others' end.

@@ -5,8 +5,6 @@
 
 mod basics;
 mod breaks;
-#[cfg(feature = "cluster")]
-mod cluster;
 mod command_line;
 mod commits;
 #[allow(dead_code)]
@@ -15,7 +13,6 @@ mod foreign;
 mod golden;
 mod poison;
 mod real_calls;
-mod reload;
 mod restart;
 mod sdk;
 mod service_manager;

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use fairq::ClientKey;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::ReadRequest;
 use super::methods::MethodList;
-use super::places::{Place, Places};
 use crate::budget::{Budget, Held, Kind};
 use crate::config::Config;
 use crate::refusal::{Reason, Refusal};
@@ -26,40 +25,36 @@ pub(super) struct Read {
 #[derive(Debug)]
 pub(super) struct Admitted {
     _client: Held,
-    place: Place,
+    place: OwnedSemaphorePermit,
 }
 
 impl Admitted {
     /// Whether reads wait for a place.
     pub(super) fn is_wanted(&self) -> bool {
-        self.place.is_wanted()
+        self.place.semaphore().available_permits() == 0
     }
 }
 
 /// What decides which reads are admitted.
 pub(super) struct Admission {
-    pub(super) methods: ArcSwap<MethodList>,
+    pub(super) methods: MethodList,
     pub(super) clients: Budget,
     pub(super) nodes: Nodes,
-    /// Reads under way.
-    places: Places,
+    /// Reads under way, of `all` at most.
+    places: Arc<Semaphore>,
+    all: usize,
 }
 
 impl Admission {
     pub(super) fn new(config: &Config, nodes: &Nodes) -> Self {
         let reads = &config.reads;
         Self {
-            methods: ArcSwap::from_pointee(MethodList::new(reads)),
+            methods: MethodList::new(&reads.allow_methods, &reads.refuse_methods),
             clients: nodes.shared_context().budget.clone(),
             nodes: nodes.clone(),
-            places: Places::new(reads.concurrency),
+            places: Arc::new(Semaphore::new(reads.concurrency)),
+            all: reads.concurrency,
         }
-    }
-
-    /// Goes by another configuration from now on. Places that are taken are given up as their reads end.
-    pub(super) fn follow(&self, config: &Config) {
-        self.methods.store(Arc::new(MethodList::new(&config.reads)));
-        self.places.set(config.reads.concurrency);
     }
 
     /// Refuses a read, or says to which node it goes and what it is admitted with. The order matters: a node that answers nothing costs no client a place, and a read that is refused because others are
@@ -70,20 +65,23 @@ impl Admission {
         mut read: Read,
     ) -> Result<(Read, Admitted), Refusal> {
         if let Some(method) = &read.request.method {
-            self.methods.load().check(method)?;
+            self.methods.check(method)?;
         }
         let silent = || Refusal::new(Reason::Upstream, "no node answers").retry_after(ABSENT_PAUSE);
         read.node = self.nodes.reading(read.node).ok_or_else(silent)?;
-        let shared = self.places.free_and_all();
-        let held = self.clients.hold(read.client, Kind::Read, shared)?;
+        let free = self.places.available_permits();
+        let held = self
+            .clients
+            .hold(read.client, Kind::Read, (free, self.all))?;
         self.clients.admit(read.client, read.request.calls)?;
-        let place = tokio::time::timeout(PLACE_LIMIT, self.places.take()).await;
+        let place = Arc::clone(&self.places).acquire_owned();
+        let place = tokio::time::timeout(PLACE_LIMIT, place).await;
         let place = place.map_err(|_| {
             Refusal::new(Reason::Rate, "too many reads are under way").retry_after(PLACE_LIMIT)
         })?;
         let admitted = Admitted {
             _client: held,
-            place: place.ok_or_else(Refusal::going_down)?,
+            place: place.map_err(|_| Refusal::going_down())?,
         };
         Ok((read, admitted))
     }

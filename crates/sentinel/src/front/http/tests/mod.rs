@@ -3,6 +3,7 @@
 mod abuse;
 mod batches;
 mod lifecycle;
+mod named;
 mod pages;
 mod proxied;
 mod sharing;
