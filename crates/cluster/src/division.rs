@@ -20,17 +20,16 @@ const HEADROOM: f64 = 1.1;
 /// What one member asks for in the name of one client.
 #[derive(Clone, Copy)]
 struct Ask {
-    client: Client,
+    /// Its hash; of those that a report does not list there is none.
+    client: Option<u64>,
     member: usize,
-    weight: f64,
-    per_second: f64,
+    demand: Demanded,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Client {
-    Hash(u64),
-    /// All those of a member that its report does not list.
-    Others(usize),
+#[derive(Clone, Copy)]
+struct Demanded {
+    per_second: f64,
+    weight: f64,
 }
 
 /// Writes a second that the member with this place may send, and its part of those clients that others have as well.
@@ -41,79 +40,117 @@ enum Client {
 pub fn divide(limit: f64, reports: &[&Report], own: usize) -> (f64, Vec<Part>) {
     let members = reports.len().max(1) as f64;
     let floor = limit * FLOOR / members;
-    let mut asks = asks(reports);
-    asks.sort_unstable_by_key(|ask| (ask.client, ask.member));
-    let clients: Vec<&[Ask]> = asks.chunk_by(|a, b| a.client == b.client).collect();
-    let demands = clients.iter().map(|of_client| {
-        let weights = of_client.iter().map(|ask| ask.weight);
-        let demand: f64 = of_client.iter().map(|ask| ask.per_second).sum();
-        (demand, weights.fold(0.0, f64::max))
-    });
-    let divided = fill(limit - floor * members, &demands.collect::<Vec<_>>());
-    let mut rate = floor + divided.left / members;
+    let asks = asks(reports);
+    let clients: Vec<&[Ask]> = asks
+        .chunk_by(|a, b| a.client.is_some() && a.client == b.client)
+        .collect();
+    let demands: Vec<Demanded> = clients.iter().map(|asks| together(asks)).collect();
+    let level = Level::of(limit - floor * members, &demands);
+    let mut rate = floor + level.left / members;
     let mut parts = Vec::new();
-    for (of_client, share) in clients.iter().zip(divided.shares) {
-        let Some(place) = of_client.iter().position(|ask| ask.member == own) else {
+    for (asks, demand) in clients.iter().zip(demands) {
+        let share = level.share(demand);
+        let Some(ask) = asks.iter().find(|ask| ask.member == own) else {
             continue;
         };
-        let asked = of_client.iter().map(|ask| (ask.per_second, 1.0));
-        let within = fill(share, &asked.collect::<Vec<_>>());
-        let part = within.shares[place];
+        if asks.len() == 1 {
+            rate += share;
+            continue;
+        }
+        let of_members: Vec<Demanded> = asks.iter().map(|ask| equal(ask.demand)).collect();
+        let part = Level::of(share, &of_members).share(equal(ask.demand));
         rate += part;
-        if let (Client::Hash(client), true) = (of_client[place].client, share > 0.0 && part < share)
-        {
-            let of_share = part / share;
-            parts.extend((of_share > 0.0).then_some(Part { client, of_share }));
+        let of_share = part / share;
+        if of_share > 0.0 && of_share < 1.0 {
+            parts.extend(ask.client.map(|client| Part { client, of_share }));
         }
     }
     (rate, parts)
 }
 
+/// All that is asked for, by client and then by member: reports list their clients in order, so that sorting is joining.
 fn asks(reports: &[&Report]) -> Vec<Ask> {
     let mut asks = Vec::new();
     for (member, report) in reports.iter().enumerate() {
-        asks.extend(report.demands.iter().map(|demand| Ask {
-            client: Client::Hash(demand.client),
-            member,
-            weight: f64::from(demand.weight),
-            per_second: f64::from(demand.per_second) * HEADROOM,
-        }));
+        let listed = report
+            .demands
+            .iter()
+            .map(|it| (Some(it.client), it.per_second, it.weight.into()));
         let (per_second, count) = report.others;
-        asks.extend((count > 0).then(|| Ask {
-            client: Client::Others(member),
-            member,
-            weight: f64::from(count),
-            per_second: f64::from(per_second) * HEADROOM,
-        }));
+        let others = (count > 0).then_some((None, per_second, count));
+        asks.extend(
+            listed
+                .chain(others)
+                .map(|(client, per_second, weight)| Ask {
+                    client,
+                    member,
+                    demand: Demanded {
+                        per_second: f64::from(per_second) * HEADROOM,
+                        weight: f64::from(weight),
+                    },
+                }),
+        );
     }
+    asks.sort_by_key(|ask| ask.client);
     asks
 }
 
-struct Filled {
-    shares: Vec<f64>,
+/// What one client asks for of all its members.
+fn together(asks: &[Ask]) -> Demanded {
+    Demanded {
+        per_second: asks.iter().map(|ask| ask.demand.per_second).sum(),
+        weight: asks.iter().map(|ask| ask.demand.weight).fold(0.0, f64::max),
+    }
+}
+
+/// The members of one client are equal.
+const fn equal(demand: Demanded) -> Demanded {
+    Demanded {
+        weight: 1.0,
+        ..demand
+    }
+}
+
+/// What a weight of one may have at most, of what is there.
+struct Level {
+    of_weight: f64,
     /// What nobody asks for.
     left: f64,
 }
 
-/// Max-min shares of what is there, of demands with their weights: those that ask for less than their weight's part get
-/// it, the others divide the rest by their weights (Bertsekas and Gallager, *Data Networks*, 6.5.2).
-fn fill(mut left: f64, demands: &[(f64, f64)]) -> Filled {
-    let mut order: Vec<usize> = (0..demands.len()).collect();
-    order.sort_unstable_by(|a, b| {
-        let level = |place: &usize| demands[*place].0 / demands[*place].1;
-        level(a).total_cmp(&level(b))
-    });
-    let mut weights: f64 = demands.iter().map(|(_, weight)| weight).sum();
-    let mut shares = vec![0.0; demands.len()];
-    for place in order {
-        let (demand, weight) = demands[place];
-        shares[place] = demand.min((left * weight / weights).max(0.0));
-        left -= shares[place];
-        weights -= weight;
+impl Level {
+    /// The level at which those that ask for less than their weight's part get it, and the others divide the rest by their
+    /// weights (max-min fairness: Bertsekas and Gallager, *Data Networks*, 6.5.2). It rises as long as it finds more who
+    /// ask for less, each time over all of them, which is a few times.
+    fn of(there: f64, demands: &[Demanded]) -> Self {
+        let mut of_weight = 0.0;
+        loop {
+            let (mut given, mut weights) = (0.0, 0.0);
+            for demand in demands {
+                match demand.per_second <= of_weight * demand.weight {
+                    true => given += demand.per_second,
+                    false => weights += demand.weight,
+                }
+            }
+            let left = (there - given).max(0.0);
+            if weights == 0.0 {
+                return Self {
+                    of_weight: f64::INFINITY,
+                    left,
+                };
+            }
+            if left / weights <= of_weight {
+                return Self {
+                    of_weight,
+                    left: 0.0,
+                };
+            }
+            of_weight = left / weights;
+        }
     }
-    Filled {
-        shares,
-        left: left.max(0.0),
+
+    fn share(&self, demand: Demanded) -> f64 {
+        demand.per_second.min(self.of_weight * demand.weight)
     }
 }
 

@@ -252,11 +252,12 @@ impl Member {
                 },
             })
             .collect();
-        demands.sort_unstable_by(|a, b| {
-            let most = b.per_second.total_cmp(&a.per_second);
-            most.then(a.client.cmp(&b.client))
-        });
-        let left_out = demands.split_off(demands.len().min(Report::MOST));
+        let mut left_out = Vec::new();
+        if demands.len() > Report::MOST {
+            demands.sort_unstable_by(|a, b| b.per_second.total_cmp(&a.per_second));
+            left_out = demands.split_off(Report::MOST);
+        }
+        demands.sort_unstable_by_key(|demand| demand.client);
         let count = u32::try_from(left_out.len()).unwrap_or(u32::MAX);
         Report {
             member: self.id,

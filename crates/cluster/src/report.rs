@@ -22,7 +22,7 @@ pub struct Report {
     pub limit: f64,
     /// It is its last report: the member stops.
     pub is_last: bool,
-    /// Those that ask for most.
+    /// Those that ask for most, by their hashes.
     pub demands: Vec<Demand>,
     /// What all others ask for together, writes a second, and how many they are.
     pub others: (f32, u32),

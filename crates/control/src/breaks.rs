@@ -151,6 +151,15 @@ impl BreakController {
         controller
     }
 
+    /// Goes by other settings from now on. A break under way ends as it does now or after the new length; the clock
+    /// begins anew where its interval changes.
+    pub fn set(&mut self, now: Nanos, pause: &PauseSettings) {
+        let interval = std::mem::replace(&mut self.settings, *pause).interval;
+        if interval != pause.interval {
+            self.schedule(now);
+        }
+    }
+
     /// A block: whether the gain of a break is known with it.
     pub fn block(&mut self, block: &BlockSeen) -> Option<BreakEvent> {
         let chain = &mut self.chain;

@@ -135,6 +135,12 @@ impl InFlight {
         }
     }
 
+    /// Goes by other settings from now on.
+    pub(crate) fn set(&mut self, pace: &PaceSettings) {
+        self.settings = *pace;
+        self.limit = self.limit.min(pace.in_flight as f64);
+    }
+
     /// So many writes leave; the cap holds others back, or does not.
     pub(crate) fn sent(&mut self, now: Nanos, demand: &Demand, count: usize, is_held: bool) {
         self.seen.is_unsettled |= demand.connections != self.connections;

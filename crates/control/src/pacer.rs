@@ -336,6 +336,12 @@ impl Pacer {
         self.window.learn(history, limit);
     }
 
+    /// At most so many writes a second from now on.
+    pub fn set_ceiling(&mut self, now: Nanos, max_req: Rate) {
+        self.max = max_req;
+        self.follow(now, f64::INFINITY);
+    }
+
     /// Another node takes the writes: its mempool may be of another size.
     pub fn node_changed(&mut self, now: Nanos) {
         *self = Self {
@@ -345,6 +351,13 @@ impl Pacer {
             ..Self::new(now, self.max, &self.settings)
         };
         self.follow(now, f64::INFINITY);
+    }
+
+    /// Goes by other settings from now on; the mode stays, and what was learnt of the node.
+    pub fn set(&mut self, pace: &PaceSettings) {
+        let mode = self.settings.mode;
+        self.settings = PaceSettings { mode, ..*pace };
+        self.in_flight.set(&self.settings);
     }
 
     /// The node's chain was replaced by another: heights begin anew.

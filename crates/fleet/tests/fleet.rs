@@ -3,104 +3,45 @@
 // Helpers of tests are tests too.
 #![allow(clippy::unwrap_used)]
 
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fleet::{Bus, Crew, Ending, Event, FleetError, Order, Program, Stop, Worker};
-use servers::{Process, Wait, find, free_port};
-use tempfile::TempDir;
+use testkit::Nats;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// A server with its store.
-struct Nats {
-    home: TempDir,
-    address: SocketAddr,
-    process: Process,
+async fn bus(nats: &Nats) -> Bus {
+    Bus::connect(&nats.url(), "test").await.unwrap()
 }
 
-impl Nats {
-    fn start() -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-        let process = Self::process(home.path(), address);
-        Self {
-            home,
-            address,
-            process,
-        }
-    }
-
-    fn process(home: &Path, address: SocketAddr) -> Process {
-        let given = std::env::var_os("NATS_SERVER_BIN").map(PathBuf::from);
-        let program = find(given.as_deref(), "nats-server")
-            .expect("a nats-server in PATH or NATS_SERVER_BIN");
-        let port = address.port().to_string();
-        let store = home.join("store").display().to_string();
-        let line = [
-            "--addr",
-            "127.0.0.1",
-            "--port",
-            &port,
-            "--jetstream",
-            "--store_dir",
-            &store,
-        ];
-        let arguments = line.map(Into::into);
-        let mut process =
-            Process::start("nats-server", &program, &arguments, home.join("log"), None).unwrap();
-        let mut wait = Wait {
-            is_ready: &mut |address| TcpStream::connect(address).is_ok(),
-            is_cancelled: &|| false,
-            timeout: LIMIT,
-        };
-        process.wait_ready(address, &mut wait).unwrap();
-        process
-    }
-
-    fn restart(&mut self) {
-        self.process.stop(LIMIT);
-        self.process = Self::process(self.home.path(), self.address);
-    }
-
-    async fn bus(&self) -> Bus {
-        Bus::connect(&self.url(), "test").await.unwrap()
-    }
-
-    /// A worker that runs `sh -c SCRIPT ARGUMENTS --out FOLDER`, on threads of its own.
-    fn worker(&self, host: &str, version: &str) -> Running {
-        let runs = self.home.path().join(host);
-        std::fs::create_dir_all(&runs).unwrap();
-        let program = Program {
-            path: "/bin/sh".into(),
-            version: version.into(),
-            prefix: "FLEET_TEST_",
-            before: vec!["-c".into()],
-        };
-        let threads = Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
-        let (url, host) = (self.url(), host.to_owned());
-        let (stop, stopped) = oneshot::channel::<()>();
-        let served = threads.spawn(async move {
-            let bus = Bus::connect(&url, &host).await.unwrap();
-            let stopped = async move { drop(stopped.await) };
-            let worker = Worker::new(bus, host, program, runs);
-            worker.serve(stopped, &mut |_| ()).await.unwrap();
-        });
-        Running {
-            threads: Some(threads),
-            stop,
-            served,
-        }
-    }
-
-    fn url(&self) -> String {
-        format!("nats://{}", self.address)
+/// A worker that runs `sh -c SCRIPT ARGUMENTS --out FOLDER`, on threads of its own.
+fn worker(nats: &Nats, host: &str, version: &str) -> Running {
+    let runs = nats.home().join(host);
+    std::fs::create_dir_all(&runs).unwrap();
+    let program = Program {
+        path: "/bin/sh".into(),
+        version: version.into(),
+        prefix: "FLEET_TEST_",
+        before: vec!["-c".into()],
+    };
+    let threads = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let (url, host) = (nats.url(), host.to_owned());
+    let (stop, stopped) = oneshot::channel::<()>();
+    let served = threads.spawn(async move {
+        let bus = Bus::connect(&url, &host).await.unwrap();
+        let stopped = async move { drop(stopped.await) };
+        let worker = Worker::new(bus, host, program, runs);
+        worker.serve(stopped, &mut |_| ()).await.unwrap();
+    });
+    Running {
+        threads: Some(threads),
+        stop,
+        served,
     }
 }
 
@@ -158,14 +99,14 @@ async fn call_for(
     wanted: usize,
     patience: Duration,
 ) -> Result<Crew, FleetError> {
-    Crew::call(nats.bus().await, run.into(), wanted, "1.0", patience).await
+    Crew::call(bus(nats).await, run.into(), wanted, "1.0", patience).await
 }
 
 #[tokio::test]
 #[ignore = "needs nats-server"]
 async fn all_start_and_their_folders_come_back() {
     let nats = Nats::start();
-    let workers = [nats.worker("a", "1.0"), nats.worker("b", "1.0")];
+    let workers = [worker(&nats, "a", "1.0"), worker(&nats, "b", "1.0")];
     let mut crew = call(&nats, "one", 2).await.unwrap();
     crew.compare_clocks(Duration::from_secs(1)).await.unwrap();
     for member in crew.members() {
@@ -187,13 +128,13 @@ async fn all_start_and_their_folders_come_back() {
             events.contains(&Event::Line(place, serde_json::json!({"at": 1}))),
             "{events:?}"
         );
-        let into = nats.home.path().join(format!("fetched-{place}"));
+        let into = nats.home().join(format!("fetched-{place}"));
         crew.fetch(place, &into).await.unwrap();
         let word = std::fs::read_to_string(into.join("word")).unwrap();
         assert_eq!(word, format!("for {}\n", place + 1));
     }
     crew.end(true).await;
-    let nothing = Crew::fetch_later(&nats.bus().await, "one", nats.home.path()).await;
+    let nothing = Crew::fetch_later(&bus(&nats).await, "one", nats.home()).await;
     assert!(
         matches!(nothing, Err(FleetError::Workers(_))),
         "{nothing:?}"
@@ -207,8 +148,8 @@ async fn all_start_and_their_folders_come_back() {
 #[ignore = "needs nats-server"]
 async fn who_is_busy_or_of_another_version_is_named_and_who_comes_late_is_taken() {
     let nats = Nats::start();
-    let _old = nats.worker("old", "0.9");
-    let _one = nats.worker("one", "1.0");
+    let _old = worker(&nats, "old", "0.9");
+    let _one = worker(&nats, "one", "1.0");
     let crew = call(&nats, "first", 1).await.unwrap();
     let error = call_for(&nats, "second", 1, Duration::from_secs(10))
         .await
@@ -223,7 +164,7 @@ async fn who_is_busy_or_of_another_version_is_named_and_who_comes_late_is_taken(
     crew.end(true).await;
     let (crew, _late) = tokio::join!(call(&nats, "third", 2), async {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        nats.worker("late", "1.0")
+        worker(&nats, "late", "1.0")
     });
     assert_eq!(crew.unwrap().members().len(), 2);
 }
@@ -235,7 +176,7 @@ async fn programs_that_fail_are_killed_or_leave_nothing_are_told_apart() {
     let hosts = ["a", "b", "c"];
     let mut workers = Vec::new();
     for host in hosts {
-        workers.push(nats.worker(host, "1.0"));
+        workers.push(worker(&nats, host, "1.0"));
     }
     let mut crew = call(&nats, "run", 3).await.unwrap();
     crew.play(|_, number| {
@@ -268,10 +209,10 @@ async fn programs_that_fail_are_killed_or_leave_nothing_are_told_apart() {
 #[ignore = "needs nats-server"]
 async fn a_worker_that_is_gone_is_lost_and_the_others_are_not() {
     let nats = Nats::start();
-    let gone = nats.worker("a", "1.0");
+    let gone = worker(&nats, "a", "1.0");
     let mut crew = call(&nats, "run", 1).await.unwrap();
     crew.end(false).await;
-    let stays = nats.worker("b", "1.0");
+    let stays = worker(&nats, "b", "1.0");
     crew = call(&nats, "run", 2).await.unwrap();
     let place_gone = crew
         .members()
@@ -296,7 +237,7 @@ async fn a_worker_that_is_gone_is_lost_and_the_others_are_not() {
 #[ignore = "needs nats-server"]
 async fn a_server_that_restarts_costs_no_folder() {
     let mut nats = Nats::start();
-    let _worker = nats.worker("a", "1.0");
+    let _worker = worker(&nats, "a", "1.0");
     let mut crew = call(&nats, "run", 1).await.unwrap();
     crew.play(|_, number| order("run", number, &[SCRIPT, "3"]))
         .await
@@ -311,15 +252,15 @@ async fn a_server_that_restarts_costs_no_folder() {
         watched
     };
     assert!(endings[0].kept && endings[0].code == Some(0), "{endings:?}");
-    let folders = Crew::fetch_later(&nats.bus().await, "run", nats.home.path()).await;
-    assert_eq!(folders.unwrap(), [nats.home.path().join("shard-1")]);
+    let folders = Crew::fetch_later(&bus(&nats).await, "run", nats.home()).await;
+    assert_eq!(folders.unwrap(), [nats.home().join("shard-1")]);
 }
 
 #[tokio::test]
 #[ignore = "needs nats-server"]
 async fn programs_that_are_asked_to_stop_keep_what_they_have() {
     let nats = Nats::start();
-    let _worker = nats.worker("a", "1.0");
+    let _worker = worker(&nats, "a", "1.0");
     let mut crew = call(&nats, "run", 1).await.unwrap();
     let script = r#"trap 'echo stopped > "$1/word"; exit 130' INT; mkdir "$1"; echo '{}'; while :; do sleep 0.1; done"#;
     crew.play(|_, number| order("run", number, &[script]))

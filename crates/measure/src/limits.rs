@@ -33,6 +33,8 @@ pub const SLOWEST_BLOCKS_S: f64 = 10.0;
 /// The answers to what was due in a step are awaited for this long after it, or for
 /// [`BACKLOG_BLOCKS`] blocks where that is longer: ten times an ordinary response time.
 pub const ANSWERS_AWAITED_S: f64 = 1.0;
+/// Nothing is awaited longer: three blocks of the slowest chain in common use, Bitcoin's.
+pub const MOST_AWAITED_S: f64 = 1_800.0;
 /// Steps that say nothing of their rate (a stall, a generator that did not offer them) end a ramp after this many failed
 /// ones in a row: as many again as end it otherwise, so that a node that halts for good ends it, too.
 pub const STALLED_STEPS: usize = 2 * SATURATED_STEPS;

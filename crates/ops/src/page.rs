@@ -55,14 +55,18 @@ pub fn not_found(index: &str) -> Page {
     text(StatusCode::NOT_FOUND, format!("no such page\n\n{index}"))
 }
 
-/// The refusal of a request that would change something.
-pub(crate) fn refused_method<B>(request: &Request<B>) -> Option<Page> {
-    if request.method() == Method::GET || request.method() == Method::HEAD {
-        return None;
-    }
-    let reason = "only GET; nothing can be changed here";
+/// The refusal of a request whose method its path does not have. The paths in `posts` change something and take POST
+/// alone, all others show something.
+pub(crate) fn refused_method<B>(request: &Request<B>, posts: &[&str]) -> Option<Page> {
+    let is_look = request.method() == Method::GET || request.method() == Method::HEAD;
+    let (reason, allowed) = match posts.contains(&request.uri().path()) {
+        true if request.method() == Method::POST => return None,
+        true => ("this changes something; use POST", "POST"),
+        false if is_look => return None,
+        false => ("only GET; nothing can be changed here", "GET, HEAD"),
+    };
     let mut page = problem(StatusCode::METHOD_NOT_ALLOWED, reason);
-    let allowed = HeaderValue::from_static("GET, HEAD");
+    let allowed = HeaderValue::from_static(allowed);
     page.headers_mut().insert(ALLOW, allowed);
     Some(page)
 }

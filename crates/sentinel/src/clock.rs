@@ -1,6 +1,6 @@
 //! The one place that reads the clock.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pacing::Nanos;
 
@@ -16,7 +16,7 @@ impl Clock {
 
     /// A clock that started before.
     #[cfg(test)]
-    pub(crate) fn started(ago: std::time::Duration) -> Self {
+    pub(crate) fn started(ago: Duration) -> Self {
         Self(Instant::now() - ago)
     }
 
@@ -27,6 +27,6 @@ impl Clock {
 
     /// The runtime's instant of a time, for its timers.
     pub fn instant(&self, at: Nanos) -> tokio::time::Instant {
-        tokio::time::Instant::from_std(self.0 + at.into())
+        tokio::time::Instant::from_std(self.0 + Duration::from(at))
     }
 }

@@ -10,16 +10,18 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing::{Level, info, warn};
-use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::reload::{self, Handle};
 use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer as _, Registry};
 
 use crate::cli::{Cli, Command};
 use crate::config::{self, Config, Resolved, Sources};
 use crate::lane::OWN_CONNECTIONS;
 use crate::operator::journal;
-use crate::serve::{Listeners, ServeError, serve};
+use crate::reload::Reloader;
+use crate::serve::{Listeners, ServeError, serve_reloading};
 use crate::systemd::{self, NotifyState};
 use crate::top;
 
@@ -44,7 +46,7 @@ pub fn execute(cli: Cli, environment: Vec<(OsString, OsString)>) -> Result<u8, C
             if cli.print_config {
                 return Ok(print(resolved.to_string().as_bytes()));
             }
-            run(resolved)
+            run(resolved, sources)
         }
     }
 }
@@ -69,19 +71,24 @@ fn check(file: &Path) -> Result<u8, CommandError> {
 }
 
 /// Serves until a signal.
-fn run(resolved: Resolved) -> Result<u8, CommandError> {
+fn run(resolved: Resolved, sources: Sources) -> Result<u8, CommandError> {
     let Resolved {
         mut config,
         notices,
         ..
     } = resolved;
-    log_to_stderr(config.log.level);
+    let log = log_to_stderr(config.log.level);
     for notice in notices {
         warn!("{notice}");
     }
     allow_open_files(&mut config);
     let runtime = runtime(config.listen.threads).map_err(failed)?;
-    let ended = runtime.block_on(until_signal(config));
+    let set_level = move |level| {
+        // Fails only once nothing is logged any more.
+        let _ = log.modify(|filter| *filter = LevelFilter::from_level(level));
+    };
+    let reloader = Reloader::new(sources, allow_open_files, set_level);
+    let ended = runtime.block_on(until_signal(config, reloader));
     // Tasks that still run have exceeded the shutdown budget.
     runtime.shutdown_background();
     ended.map(|()| exit::DONE)
@@ -121,15 +128,18 @@ fn files_needed(config: &Config) -> u64 {
     (config.limits.connections + nodes) as u64
 }
 
-fn log_to_stderr(level: Level) {
+/// Begins to log, and gives back what changes the level.
+fn log_to_stderr(level: Level) -> Handle<LevelFilter, Registry> {
+    let (filter, handle) = reload::Layer::new(LevelFilter::from_level(level));
     let to_stderr = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
-        .with_filter(LevelFilter::from_level(level));
+        .with_filter(filter);
     tracing_subscriber::registry()
         .with(to_stderr)
         .with(journal::recording())
         .init();
+    handle
 }
 
 /// One thread serves clients without handing tasks between cores; more only when asked for.
@@ -144,15 +154,15 @@ fn runtime(threads: usize) -> io::Result<Runtime> {
     builder.enable_all().build()
 }
 
-async fn until_signal(config: Config) -> Result<(), CommandError> {
+async fn until_signal(config: Config, reloader: Reloader) -> Result<(), CommandError> {
     // Before the listeners: a signal may come as soon as they are open.
-    let mut signals = Signals::install().map_err(failed)?;
+    let mut signals = Signals::install(reloader.clone()).map_err(failed)?;
     let passed = systemd::passed_listeners().map_err(unusable)?;
     let listeners = Listeners::inherit(passed, &config)
         .await
         .map_err(unserved)?;
     let shutdown = CancellationToken::new();
-    let serving = serve(listeners, config, shutdown.clone());
+    let serving = serve_reloading(listeners, config, reloader, shutdown.clone());
     tokio::pin!(serving);
     let accounts = tokio::select! {
         ended = &mut serving => ended.map_err(unserved)?,
@@ -173,21 +183,23 @@ async fn until_signal(config: Config) -> Result<(), CommandError> {
 }
 
 /// The signals that ask for the end. A terminal that is closed sends SIGHUP; to a service it is sent for settings to be
-/// read again, which are read at the start only.
+/// read again.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
     has_terminal: bool,
+    reloader: Reloader,
 }
 
 impl Signals {
-    fn install() -> io::Result<Self> {
+    fn install(reloader: Reloader) -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
             has_terminal: io::stderr().is_terminal(),
+            reloader,
         })
     }
 
@@ -201,7 +213,9 @@ impl Signals {
                     if self.has_terminal {
                         return "SIGHUP";
                     }
-                    warn!("SIGHUP changes nothing: settings are read at the start; restart to apply others");
+                    let reloader = self.reloader.clone();
+                    // What it comes to is logged. A file may be slow to read, and clients are served on this thread.
+                    tokio::task::spawn_blocking(move || reloader.reload());
                 }
             }
         }

@@ -6,6 +6,9 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
 use fairq::{ClientKey, KeyScheme, Network, NetworkMap};
 
 use crate::config::Trust;
@@ -44,6 +47,27 @@ pub(crate) struct Peer {
     pub(crate) identity: Identity,
     /// Whether it is a trusted proxy, whose headers say who the client is.
     pub(crate) is_proxy: bool,
+}
+
+/// The identities in force. Clones share them.
+#[derive(Clone, Debug)]
+pub struct LiveIdentities(Arc<ArcSwap<Identities>>);
+
+impl LiveIdentities {
+    /// The first ones.
+    pub fn new(identities: Identities) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(identities)))
+    }
+
+    /// A short look at them.
+    pub fn load(&self) -> Guard<Arc<Identities>> {
+        self.0.load()
+    }
+
+    /// From now on these.
+    pub(crate) fn follow(&self, identities: Identities) {
+        self.0.store(Arc::new(identities));
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,12 +110,17 @@ impl Identities {
     /// The client behind a socket, headers unseen.
     pub fn of_peer(&self, peer: IpAddr) -> Identity {
         let address = peer.to_canonical();
-        let rule = self.rules.get(address).copied().unwrap_or(self.otherwise);
         Identity {
             address,
             client: self.scheme.key(address),
-            allowed: rule == Rule::Allow,
+            allowed: self.allows(address),
         }
+    }
+
+    /// Whether a network may use the proxy.
+    pub fn allows(&self, address: IpAddr) -> bool {
+        let rule = self.rules.get(address).copied().unwrap_or(self.otherwise);
+        rule == Rule::Allow
     }
 
     /// The client of a request: `lines` are the values of its `X-Forwarded-For` headers in the

@@ -13,6 +13,8 @@
 pub mod budget;
 pub mod cli;
 pub mod clock;
+#[cfg(feature = "cluster")]
+mod cluster;
 pub mod command;
 pub mod config;
 pub mod front;
@@ -21,6 +23,7 @@ pub mod lane;
 pub mod metrics;
 pub mod operator;
 pub mod refusal;
+pub mod reload;
 pub mod respond;
 mod sampled;
 pub mod serve;

@@ -13,10 +13,10 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::front::{Front, Lanes};
-use crate::identity::Identities;
 use crate::lane::{Accounts, lane};
 use crate::metrics::RestartedTask;
 use crate::operator::{self, Operator};
+use crate::reload::{Parts, Reloader};
 use crate::shared_context::SharedContext;
 use crate::supervise::{Tasks, keep_running, reason};
 use crate::systemd::{self, NotifyState};
@@ -132,6 +132,10 @@ pub enum ServeError {
     /// The nodes' side could not be set up.
     #[error(transparent)]
     Upstream(#[from] upstream::UpstreamError),
+    /// The cluster cannot be joined.
+    #[cfg(feature = "cluster")]
+    #[error(transparent)]
+    Cluster(#[from] crate::cluster::ClusterError),
     /// A limit is impossible.
     #[error(transparent)]
     Limits(#[from] fairq::Error),
@@ -164,8 +168,24 @@ pub async fn serve(
     config: Config,
     shutdown: CancellationToken,
 ) -> Result<Accounts, ServeError> {
+    serve_reloading(listeners, config, Reloader::none(), shutdown).await
+}
+
+/// The same, and the configuration can be [read anew](Reloader).
+///
+/// # Errors
+/// Those of [`serve`].
+///
+/// # Cancel safety
+/// That of [`serve`].
+pub async fn serve_reloading(
+    listeners: Listeners,
+    config: Config,
+    reloader: Reloader,
+    shutdown: CancellationToken,
+) -> Result<Accounts, ServeError> {
     let shared_context = SharedContext::new(config, shutdown.clone());
-    let config = &shared_context.config;
+    let config = &shared_context.config.current();
     let ending = shared_context.end.clone().drop_guard();
     let (nodes, events, watching) = Nodes::start(shared_context.clone())?;
     nodes.check_versions().await?;
@@ -174,12 +194,29 @@ pub async fn serve(
     let (lane, pump) = lane(&shared_context, nodes.clone(), events)?;
     // Clients whose writes wait are answered by the pump, so the front ends after it.
     let (hub, subscribing) = Hub::new(config, &nodes, &reads);
+    #[cfg(feature = "cluster")]
+    let cluster = {
+        let (lane, clock) = (lane.clone(), shared_context.clock);
+        crate::cluster::Part::new(config, lane, clock, shared_context.seed[0])?
+    };
     let ledger = shared_context.ledger.clone();
-    let lanes = Lanes::new(config, ledger, (lane.clone(), reads), hub.clone());
+    let lanes = Lanes::new(
+        &shared_context.config,
+        ledger,
+        (lane.clone(), reads.clone()),
+        hub.clone(),
+    );
     let front = Front::new(lanes, shared_context.clone())?;
+    reloader.attach(Parts {
+        live: shared_context.config.clone(),
+        budget: shared_context.budget.clone(),
+        reads,
+        identities: front.identities(),
+    });
     let operator = Operator {
         shared_context: shared_context.clone(),
-        identities: Identities::new(&config.trust)?,
+        identities: front.identities(),
+        reloader,
         lane: lane.clone(),
         nodes,
         hub,
@@ -190,6 +227,11 @@ pub async fn serve(
     let mut tasks = Tasks::new();
     tasks.spawn_on("the watching of the nodes", watching.run(), &watch);
     tasks.spawn_on("the subscriptions", subscribing.run(), &watch);
+    #[cfg(feature = "cluster")]
+    if let Some(part) = cluster {
+        let part = part.run(shared_context.end.clone());
+        tasks.spawn_on("the cluster", part, &watch);
+    }
     if let Some(listener) = listeners.admin {
         let listener = listener.into_std().map_err(ServeError::System)?;
         let serving = serve_operator(listener, Arc::new(operator));

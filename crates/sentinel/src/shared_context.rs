@@ -7,14 +7,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::budget::{Budget, Ledger};
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, Live};
 use crate::metrics::Metrics;
 
 /// What the parts of one proxy share. Clones share it.
 #[derive(Clone, Debug)]
 pub struct SharedContext {
-    /// The configuration.
-    pub config: Arc<Config>,
+    /// The configuration in force.
+    pub config: Live,
     /// The clock that stamps everything.
     pub clock: Clock,
     /// Where events are counted.
@@ -42,7 +42,7 @@ impl SharedContext {
         Self {
             ledger: budget.ledger(),
             budget,
-            config: Arc::new(config),
+            config: Live::new(config),
             clock: Clock::start(),
             metrics: Arc::new(Metrics::new()),
             trust: Trust::native(),

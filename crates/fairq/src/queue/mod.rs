@@ -122,6 +122,20 @@ impl<T> FairQueue<T> {
         Ok(Pushed { displaced })
     }
 
+    /// From now on this many items of one client may wait; those beyond it that wait already stay.
+    ///
+    /// # Errors
+    /// Out of range, as in [`QueueLimits`].
+    pub fn set_per_client(&mut self, per_client: usize) -> Result<(), Error> {
+        let limits = QueueLimits {
+            per_client,
+            ..self.limits
+        };
+        limits.check()?;
+        self.limits = limits;
+        Ok(())
+    }
+
     /// The item whose turn it is, at its own cost.
     pub fn pop(&mut self) -> Option<Popped<T>> {
         self.pop_at(|item| item.cost)

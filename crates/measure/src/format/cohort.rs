@@ -6,7 +6,7 @@ use pacing::Nanos;
 
 use crate::format::counts::{AddUp, Displaced, counters};
 use crate::format::event::UNKNOWN_CODE;
-use crate::limits::{ANSWERS_AWAITED_S, BACKLOG_BLOCKS, SLOWEST_BLOCKS_S};
+use crate::limits::{ANSWERS_AWAITED_S, BACKLOG_BLOCKS, MOST_AWAITED_S, SLOWEST_BLOCKS_S};
 
 counters! {
     #[serde(default)]
@@ -130,9 +130,29 @@ pub(crate) fn awaited(elapsed: Nanos, blocks: u64, followed: bool) -> Nanos {
         0 => SLOWEST_BLOCKS_S,
         _ => BACKLOG_BLOCKS * elapsed.as_secs_f64() / blocks as f64,
     };
-    let seconds = blocks_s.clamp(ANSWERS_AWAITED_S, SLOWEST_BLOCKS_S);
+    let seconds = blocks_s.clamp(ANSWERS_AWAITED_S, MOST_AWAITED_S);
     Nanos::from_nanos((seconds * 1e9) as u64)
 }
 
 /// Steps without a row at once; of more, the later ones are not judged.
 pub(crate) const MAX_OPEN: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// With 10 s at most, each second step of a ramp on blocks of 20 s was without the block that had its transactions.
+    #[test]
+    fn a_step_waits_for_the_blocks_of_a_slow_chain_and_not_without_end() {
+        let after = |seconds, blocks| awaited(Nanos::from_secs(seconds), blocks, true);
+        assert_eq!(after(120, 6), Nanos::from_secs(30));
+        assert_eq!(after(5_400, 9), Nanos::from_secs(900));
+        assert_eq!(after(60, 120), Nanos::from_secs(1));
+        assert_eq!(after(30, 0), Nanos::from_secs(10));
+        assert_eq!(after(100_000, 1), Nanos::from_secs(1_800));
+        assert_eq!(
+            awaited(Nanos::from_secs(120), 6, false),
+            Nanos::from_secs(1)
+        );
+    }
+}

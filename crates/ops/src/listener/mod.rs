@@ -1,6 +1,7 @@
 //! An HTTP listener for few clients: each connection has a deadline, and their number is bounded.
 //!
-//! It only shows: requests other than GET and HEAD are refused. It has no authentication, so it
+//! It only shows, but for the paths that are named as [changing something](Bounds::posts): other requests than GET and
+//! HEAD are refused. The body of a request is not read. It has no authentication, so it
 //! belongs on loopback or on a network that only operators can reach.
 
 #[cfg(test)]
@@ -33,6 +34,8 @@ pub struct Bounds {
     pub header: Duration,
     /// A connection is closed after this, also one whose client reads nothing.
     pub life: Duration,
+    /// Paths that change something: they take POST, and nothing else.
+    pub posts: &'static [&'static str],
 }
 
 impl Default for Bounds {
@@ -42,6 +45,7 @@ impl Default for Bounds {
             connections: 64,
             header: Duration::from_secs(10),
             life: Duration::from_secs(120),
+            posts: &[],
         }
     }
 }
@@ -92,7 +96,7 @@ async fn connection<P>(
     P: Fn(&Request<Incoming>) -> Page,
 {
     let service = service_fn(|request| {
-        let page = page::refused_method(&request).unwrap_or_else(|| pages(&request));
+        let page = page::refused_method(&request, bounds.posts).unwrap_or_else(|| pages(&request));
         std::future::ready(Ok::<_, Infallible>(page))
     });
     let connection = http1::Builder::new()

@@ -22,6 +22,7 @@ const PATIENT: Bounds = Bounds {
     connections: 8,
     header: Duration::from_secs(60),
     life: Duration::from_secs(60),
+    posts: &["/order"],
 };
 
 async fn serve_with(bounds: Bounds) -> Served {
@@ -30,7 +31,7 @@ async fn serve_with(bounds: Bounds) -> Served {
     let shutdown = CancellationToken::new();
     let pages = |request: &hyper::Request<hyper::body::Incoming>| match request.uri().path() {
         "/metrics" => page::metrics("sentinel 1\n".repeat(4_000)),
-        "/healthz" => page::text(StatusCode::OK, "healthy\n".into()),
+        "/order" | "/healthz" => page::text(StatusCode::OK, "healthy\n".into()),
         _ => page::not_found("/metrics\n"),
     };
     Served {
@@ -69,13 +70,20 @@ async fn rest(stream: &mut TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn nothing_can_be_changed() {
+async fn nothing_can_be_changed_but_by_post_where_that_is_named() {
     let served = serve_with(PATIENT).await;
     for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
         let answer = served.ask(method, "/metrics", "").await;
         assert!(answer.starts_with("HTTP/1.1 405 "), "{method}: {answer}");
         assert!(answer.contains("allow: GET, HEAD\r\n"), "{answer}");
     }
+    for method in ["GET", "HEAD", "PUT", "DELETE"] {
+        let answer = served.ask(method, "/order", "").await;
+        assert!(answer.starts_with("HTTP/1.1 405 "), "{method}: {answer}");
+        assert!(answer.contains("allow: POST\r\n"), "{answer}");
+    }
+    let order = served.ask("POST", "/order", "").await;
+    assert!(order.starts_with("HTTP/1.1 200 "), "{order}");
     let head = served.ask("HEAD", "/healthz", "").await;
     assert!(
         head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"),

@@ -14,6 +14,7 @@ mod turns;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use fairq::{ClientKey, ClientTable, GcraLimit, GcraState, Neutral, SlotId, TableLimits};
 use pacing::{Nanos, Rate};
 use parking_lot::Mutex;
@@ -32,6 +33,16 @@ pub struct Budget(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
+    bounds: ArcSwap<Bounds>,
+    started: Instant,
+    bytes: BytePool,
+    work: WorkPool,
+    state: Mutex<State>,
+}
+
+/// What the configuration sets.
+#[derive(Debug)]
+struct Bounds {
     /// Connections in all, and of one client.
     connections: (usize, usize),
     /// Reads of one client under way.
@@ -39,10 +50,21 @@ struct Inner {
     /// New connections and reads of a client, and of the IPv6 /48 around it.
     arrivals: [GcraLimit; 2],
     read_rate: [GcraLimit; 2],
-    started: Instant,
-    bytes: BytePool,
-    work: WorkPool,
-    state: Mutex<State>,
+}
+
+impl Bounds {
+    fn new(config: &Config) -> Self {
+        let (limits, reads) = (&config.limits, &config.reads);
+        let rate = config.fixed.connect_rate_per_client;
+        let burst = limits.connections_per_client as f64 / rate.as_f64();
+        let burst = Duration::from_secs_f64(burst.min(LONGEST_BURST));
+        Self {
+            connections: (limits.connections, limits.connections_per_client),
+            reads: reads.concurrency_per_client,
+            arrivals: rates(rate, burst),
+            read_rate: rates(reads.rate_per_client, config.fixed.read_burst),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -172,20 +194,13 @@ impl Budget {
     /// # Panics
     /// With more clients than can be told apart: the configuration refuses such a number.
     pub fn new(config: &Config, seed: [u64; 2]) -> Self {
-        let (limits, reads) = (&config.limits, &config.reads);
-        let rate = config.fixed.connect_rate_per_client;
-        let burst = limits.connections_per_client as f64 / rate.as_f64();
-        let burst = Duration::from_secs_f64(burst.min(LONGEST_BURST));
         let table = TableLimits {
             clients: config.fixed.clients_max,
             ..TableLimits::default()
         };
         let clients = ClientTable::new(table, seed).expect("100,000 clients can be told apart");
         Self(Arc::new(Inner {
-            connections: (limits.connections, limits.connections_per_client),
-            reads: reads.concurrency_per_client,
-            arrivals: rates(rate, burst),
-            read_rate: rates(reads.rate_per_client, config.fixed.read_burst),
+            bounds: ArcSwap::from_pointee(Bounds::new(config)),
             started: Instant::now(),
             bytes: BytePool::new(config.buffer.bytes),
             work: WorkPool::new(config.listen.threads),
@@ -198,17 +213,23 @@ impl Budget {
         }))
     }
 
+    /// Goes by the bounds of another configuration from now on. What is held beyond them is kept until it ends.
+    pub(crate) fn follow(&self, config: &Config) {
+        self.0.bounds.store(Arc::new(Bounds::new(config)));
+    }
+
     /// Counts a connection of a client.
     ///
     /// # Errors
     /// There are too many, or they come too fast.
     pub(crate) fn connect(&self, client: ClientKey) -> Result<Held, Refusal> {
-        let (all, most) = self.0.connections;
+        let bounds = self.0.bounds.load();
+        let (all, most) = bounds.connections;
         let mut state = self.0.state.lock();
         let free = self.free(&state)?;
         let mut held = self.take(&mut state, client, Kind::Connection, (free, all, most))?;
         let now = self.now();
-        for (tier, rate) in client.tiers().zip(&self.0.arrivals) {
+        for (tier, rate) in client.tiers().zip(&bounds.arrivals) {
             let bucket = &mut state.clients.entry(tier, now).state.arrivals;
             if bucket.take(rate, now, 1).is_err() {
                 drop(state);
@@ -260,9 +281,9 @@ impl Budget {
 
     /// Takes `calls` from a client's rate of reads.
     pub(crate) fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
-        let now = self.now();
+        let (now, bounds) = (self.now(), self.0.bounds.load());
         let mut state = self.0.state.lock();
-        for (tier, rate) in client.tiers().zip(&self.0.read_rate) {
+        for (tier, rate) in client.tiers().zip(&bounds.read_rate) {
             let bucket = &mut state.clients.entry(tier, now).state.reads;
             bucket.take(rate, now, calls).map_err(|at| {
                 let text = format!("more than {} reads of one client", rate.rate());
@@ -321,8 +342,8 @@ impl Budget {
         (free, all): (usize, usize),
     ) -> Result<Held, Refusal> {
         let most = match kind {
-            Kind::Connection => self.0.connections.1,
-            Kind::Read => self.0.reads,
+            Kind::Connection => self.0.bounds.load().connections.1,
+            Kind::Read => self.0.bounds.load().reads,
             Kind::Subscription => SUBSCRIPTIONS_PER_CLIENT,
             Kind::Query | Kind::Commit => all,
         };
@@ -376,7 +397,7 @@ impl Budget {
 
     /// How many more connections there may be.
     fn free(&self, state: &State) -> Result<usize, Refusal> {
-        let (all, _) = self.0.connections;
+        let (all, _) = self.0.bounds.load().connections;
         let free = all.saturating_sub(state.connections);
         match free {
             0 => Err(full("all connections are taken")),

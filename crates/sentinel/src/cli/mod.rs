@@ -93,6 +93,6 @@ separate its elements.
 Values: rates 2000/s, 2000, 30k/m; times 100s, 1.5s, 20ms; sizes 64MiB, 100kB, 1000000.
 
 Signals: SIGTERM and SIGINT stop taking requests, forward what is queued for shutdown.drain and end; \
-a second one ends at once. SIGHUP does the same where a terminal is closed, and else nothing: settings are read at the start.
+a second one ends at once. SIGHUP does the same where a terminal is closed; else it has the settings read again (see docs/sentinel.md).
 
 Exit codes: 0 ended as asked; 1 failed; 2 the command line or the configuration is wrong.";

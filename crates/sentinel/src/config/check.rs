@@ -21,6 +21,7 @@ pub(super) fn check(resolved: &mut Resolved) -> Vec<String> {
     check.lists(&config);
     check.addresses(&config);
     check.breaks(&config);
+    check.cluster(&config);
     check.notices(&config);
     check.errors
 }
@@ -97,6 +98,29 @@ impl Check<'_> {
         self.conflict(format!(
             "{low} is above {high}; lower {lower} or raise {upper}"
         ));
+    }
+
+    fn cluster(&mut self, c: &Config) {
+        let cluster = &c.cluster;
+        if cluster.nats.is_none() {
+            return;
+        }
+        if !cfg!(feature = "cluster") {
+            self.wrong(
+                "cluster.nats",
+                "this program was built without the feature cluster",
+            );
+        }
+        if cluster.key_file.is_none() {
+            self.wrong("cluster.nats", "cluster.key_file is missing");
+        }
+        let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if cluster.name.is_empty() || !cluster.name.chars().all(is_word) {
+            self.wrong("cluster.name", "use letters, digits, - and _");
+        }
+        if c.pace.mode == PaceMode::Off {
+            self.notice("cluster.nats has no effect while pace.mode is off");
+        }
     }
 
     fn breaks(&mut self, c: &Config) {
@@ -177,7 +201,7 @@ impl Check<'_> {
     fn notices(&mut self, c: &Config) {
         if c.admin.addr.is_some_and(|admin| !admin.ip().is_loopback()) {
             self.notice(format!(
-                "{} can be reached from outside: it has no authentication and names clients",
+                "{} can be reached from outside: it has no authentication, names clients and takes orders",
                 self.setting("admin.addr")
             ));
         }

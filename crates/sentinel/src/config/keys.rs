@@ -28,9 +28,9 @@ pub struct Key {
     /// Whether it is a list: its flag may be given several times.
     pub is_list: bool,
     /// Sets the value from its text; the error names the fault and the correct form.
-    pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
+    pub(crate) set: fn(&mut Config, &str) -> Result<(), String>,
     /// The value as text, from which it reads back as the same; of a list, with commas.
-    pub(super) text: fn(&Config) -> String,
+    pub(crate) text: fn(&Config) -> String,
 }
 
 impl Key {
@@ -295,6 +295,16 @@ settings! {
     admin: Admin {
         addr: Option<SocketAddr> = Some(loopback(26681)); flag("admin", "ADDR"),
             "Where the operator connects: metrics, health, clients; off for nowhere";
+    }
+
+    /// `[cluster]` Several sentinels that share one limit (builds with the feature `cluster`).
+    cluster: Cluster {
+        nats: Option<String> = None; None,
+            "NATS server over which sentinels share fair.max_req, such as nats://10.0.0.1:4222; off for none";
+        name: String = "default".to_owned(); None,
+            "Name of the cluster, where several use the same server";
+        key_file: Option<String> = None; None,
+            "File with the secret that all sentinels of the cluster have, 16 bytes or more; clients are named on the bus by hashes under it";
     }
 
     /// `[log]` What is written to stderr.

@@ -5,6 +5,7 @@ mod choices;
 mod fixed;
 mod keys;
 mod layers;
+mod live;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ pub use self::keys::{
     Shutdown, Trust, Upstream, Ws,
 };
 pub use self::layers::{FlagValue, Origin, Sources};
+pub use self::live::{Change, LIVE, Live, change};
 
 use self::layers::Layer;
 
@@ -184,7 +186,11 @@ impl Key {
             let elements = text.split(',').filter(|element| !element.is_empty());
             return format!("[{}]", elements.map(quoted).collect::<Vec<_>>().join(", "));
         }
-        let is_bare = text.parse::<u64>().is_ok() || text.parse::<bool>().is_ok();
+        // "007" is a name, and no number of TOML.
+        let is_number = text
+            .parse()
+            .is_ok_and(|number: i64| number.to_string() == text);
+        let is_bare = is_number || text.parse::<bool>().is_ok();
         if is_bare { text } else { quoted(&text) }
     }
 }

@@ -3,7 +3,7 @@
 use fairq::ClientKey;
 
 use crate::budget::Ledger;
-use crate::config::Config;
+use crate::config::Live;
 use crate::lane::{Lane, Write};
 use crate::refusal::Refusal;
 use crate::upstream::{
@@ -56,19 +56,18 @@ pub struct Lanes {
     reads: Reads,
     hub: Hub,
     ledger: Ledger,
-    /// Subscriptions of one WebSocket.
-    subscriptions: usize,
+    config: Live,
 }
 
 impl Lanes {
     /// The lanes of one proxy.
-    pub fn new(config: &Config, ledger: Ledger, (lane, reads): (Lane, Reads), hub: Hub) -> Self {
+    pub fn new(config: &Live, ledger: Ledger, (lane, reads): (Lane, Reads), hub: Hub) -> Self {
         Self {
             lane,
             reads,
             hub,
             ledger,
-            subscriptions: config.ws.subscriptions,
+            config: config.clone(),
         }
     }
 
@@ -122,6 +121,7 @@ impl Backend for Lanes {
     fn relay(&self, client: ClientKey) -> ClientLink {
         let ways = (&self.reads, &self.hub);
         let whose = (client, self.node());
-        ClientLink::new(ways, &self.ledger, whose, self.subscriptions)
+        let subscriptions = self.config.load().ws.subscriptions;
+        ClientLink::new(ways, &self.ledger, whose, subscriptions)
     }
 }

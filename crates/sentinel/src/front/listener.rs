@@ -66,7 +66,7 @@ where
         }
     };
     // A timeout needs no handling here: the connections that are left are counted next.
-    let _ = timeout(front.config.shutdown.drain, all_end).await;
+    let _ = timeout(front.config.load().shutdown.drain, all_end).await;
     let cut_off = connections.len();
     connections.shutdown().await;
     cut_off
@@ -116,10 +116,11 @@ where
     B: Backend,
     IO: Stream,
 {
+    let identities = front.identities.load();
     let peer = Peer {
         address,
-        identity: front.identities.of_peer(address),
-        is_proxy: front.identities.is_proxy(address),
+        identity: identities.of_peer(address),
+        is_proxy: identities.is_proxy(address),
     };
     let slot = if peer.is_proxy {
         front.budget.connect_proxy()

@@ -34,8 +34,8 @@ pub use self::backend::Lanes;
 use self::overhead::Overhead;
 use self::refusals::RefusalLog;
 use crate::budget::{Budget, Ledger};
-use crate::config::Config;
-use crate::identity::Identities;
+use crate::config::Live;
+use crate::identity::{Identities, LiveIdentities};
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
 use crate::shared_context::SharedContext;
@@ -49,14 +49,13 @@ pub struct Front(Arc<Shared<Lanes>>);
 /// What all connections share.
 pub(crate) struct Shared<B> {
     backend: B,
-    config: Arc<Config>,
-    identities: Identities,
+    config: Live,
+    identities: LiveIdentities,
     budget: Budget,
     ledger: Ledger,
     metrics: Arc<Metrics>,
     stop: CancellationToken,
     head_limits: HeadLimits,
-    json_limits: JsonLimits,
     refusals: RefusalLog,
     connections: AtomicU64,
     requests: AtomicU64,
@@ -70,6 +69,11 @@ impl Front {
     pub fn new(lanes: Lanes, shared_context: SharedContext) -> Result<Self, fairq::Error> {
         let shared = Shared::new(lanes, shared_context)?;
         Ok(Self(Arc::new(shared)))
+    }
+
+    /// The identities that clients are told apart by.
+    pub(crate) fn identities(&self) -> LiveIdentities {
+        self.0.identities.clone()
     }
 
     /// Serves a listener until `stop` is cancelled and then until the last connection has ended,
@@ -96,19 +100,16 @@ impl<B: Backend> Shared<B> {
             stop,
             ..
         } = shared_context;
-        let fixed = &config.fixed;
+        let current = config.current();
+        let fixed = &current.fixed;
         Ok(Self {
             backend,
-            identities: Identities::new(&config.trust)?,
+            identities: LiveIdentities::new(Identities::new(&current.trust)?),
             budget,
             head_limits: HeadLimits {
                 bytes: fixed.header_bytes,
                 fields: fixed.headers,
                 target: fixed.uri_bytes,
-            },
-            json_limits: JsonLimits {
-                depth: fixed.depth,
-                batch: config.limits.batch,
             },
             refusals: RefusalLog::new(clock),
             ledger,
@@ -120,6 +121,15 @@ impl<B: Backend> Shared<B> {
         })
     }
 
+    /// What JSON may be.
+    fn json_limits(&self) -> JsonLimits {
+        let config = self.config.load();
+        JsonLimits {
+            depth: config.fixed.depth,
+            batch: config.limits.batch,
+        }
+    }
+
     /// Begins to measure what a request costs here.
     fn overhead(&self) -> Overhead {
         Overhead::start(self.requests.fetch_add(1, Ordering::Relaxed))
@@ -127,7 +137,8 @@ impl<B: Backend> Shared<B> {
 
     /// Whether connections from this address begin with the name of their client.
     fn names_clients(&self, address: IpAddr) -> bool {
-        let networks = &self.config.listen.proxy_protocol;
+        let config = self.config.load();
+        let networks = &config.listen.proxy_protocol;
         networks.iter().any(|network| network.contains(address))
     }
 

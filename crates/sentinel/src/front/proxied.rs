@@ -23,7 +23,7 @@ pub(super) async fn client<B: Backend, IO: Stream>(
     address: IpAddr,
 ) -> Option<IpAddr> {
     let refuse = |refusal: &Refusal| {
-        let proxy = front.identities.of_peer(address).client;
+        let proxy = front.identities.load().of_peer(address).client;
         front.refused(proxy, refusal);
     };
     let _slot = match front.budget.connect_proxy() {
@@ -33,7 +33,7 @@ pub(super) async fn client<B: Backend, IO: Stream>(
             return None;
         }
     };
-    let header = timeout(front.config.fixed.header_timeout, header(stream));
+    let header = timeout(front.config.load().fixed.header_timeout, header(stream));
     let header = tokio::select! {
         biased;
         header = header => header,

@@ -97,6 +97,11 @@ impl Commits {
         }
     }
 
+    /// From now on other bounds; calls that wait keep their deadlines.
+    pub(super) const fn set(&mut self, capacity: usize, timeout: Nanos) {
+        (self.capacity, self.timeout) = (capacity, timeout);
+    }
+
     /// Gives a commit that is about to be sent its place to wait. What the node had accepted before waits for nobody.
     ///
     /// # Errors
@@ -127,7 +132,9 @@ impl Commits {
     pub(super) fn add(&mut self, job: &Job, check: Bytes, sent: Nanos, now: Nanos) {
         if let Recipient::Client { outbox, tag } = &job.recipient {
             let hash = job.hash();
-            let deadline = now.saturating_add(self.timeout);
+            // In order also behind one with a longer timeout.
+            let last = self.deadlines.back().map_or(Nanos::ZERO, |(at, _)| *at);
+            let deadline = now.saturating_add(self.timeout).max(last);
             self.deadlines.push_back((deadline, hash));
             self.waiting.entry(hash).or_default().push(Waiter {
                 outbox: Arc::clone(outbox),

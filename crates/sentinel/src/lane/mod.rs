@@ -23,23 +23,25 @@ mod testing;
 mod worker;
 mod writes;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fairq::{Backlog, ClientKey};
-use pacing::Nanos;
+use pacing::Rate;
 use rpc::BroadcastMethod;
 use tokio::sync::mpsc;
 
 use self::acknowledged::Acknowledged;
 pub use self::api::{Delivery, Outbox, Write, WriteAnswer};
 use self::job::{Job, Notes, Recipient, Record};
+pub use self::queue::ClientDemand;
 use self::queue::WriteQueue;
 pub use self::scarcity::Shortage;
 use self::shared::Shared;
 pub use self::status::{Accounts, Explained, Status, Tally};
 pub use self::worker::{OWN_CONNECTIONS, Worker};
-use crate::config::{AsyncAck, WriteOrder};
+use crate::config::{AsyncAck, Live, WriteOrder};
 use crate::refusal::Refusal;
 use crate::shared_context::SharedContext;
 use crate::upstream::{NodeEvent, Nodes};
@@ -49,9 +51,8 @@ use crate::upstream::{NodeEvent, Nodes};
 pub struct Lane {
     shared: Arc<Shared>,
     acknowledged: Arc<Acknowledged>,
-    async_ack: AsyncAck,
+    config: Live,
     order: WriteOrder,
-    timeout: Nanos,
 }
 
 /// A write lane and the task that serves it. Nothing is sent before the worker runs.
@@ -63,17 +64,16 @@ pub fn lane(
     nodes: Nodes,
     events: mpsc::Receiver<NodeEvent>,
 ) -> Result<(Lane, Worker), fairq::Error> {
-    let config = &shared_context.config;
-    let queue = WriteQueue::new(config, shared_context.seed)?;
+    let config = shared_context.config.current();
+    let queue = WriteQueue::new(&config, shared_context.seed)?;
     let shared = Arc::new(Shared::new(queue, shared_context.clock));
     let metrics = Arc::clone(&shared_context.metrics);
     let acknowledged = Arc::new(Acknowledged::new(metrics, shared_context.clock));
     let lane = Lane {
         shared: Arc::clone(&shared),
         acknowledged: Arc::clone(&acknowledged),
-        async_ack: config.fair.async_ack,
+        config: shared_context.config.clone(),
         order: config.fair.order,
-        timeout: config.fair.queue_timeout.into(),
     };
     let worker = Worker::new((shared, acknowledged), shared_context, nodes, events);
     Ok((lane, worker))
@@ -86,6 +86,10 @@ impl Lane {
     /// Why it was not taken, and when to try again. Nothing was forwarded.
     pub fn submit(&self, write: Write) -> Result<(), Refusal> {
         let now = self.shared.clock.now();
+        let (timeout, async_ack) = {
+            let fair = &self.config.load().fair;
+            (fair.queue_timeout, fair.async_ack)
+        };
         let mut job = Job::from(Record {
             client: write.client,
             connection: write.connection,
@@ -93,7 +97,7 @@ impl Lane {
             tx: write.tx,
             notes: Notes::default(),
             arrived: now,
-            deadline: now.saturating_add(self.timeout),
+            deadline: now.saturating_add(timeout.into()),
             recipient: Recipient::Client {
                 outbox: write.outbox,
                 tag: write.tag,
@@ -102,7 +106,7 @@ impl Lane {
         });
         job.prepare(self.order);
         // While the node answers nothing the write waits for its answer, as it would at the node.
-        let is_answered_now = self.async_ack == AsyncAck::Buffered
+        let is_answered_now = async_ack == AsyncAck::Buffered
             && job.method == BroadcastMethod::Async
             && self.shared.is_answering();
         let acknowledged = is_answered_now.then(|| {
@@ -166,6 +170,18 @@ impl Lane {
     /// The clients with the longest backlogs, longest first, and what each waits.
     pub fn top(&self, count: usize) -> Vec<(ClientKey, Backlog)> {
         self.shared.lock().top(count)
+    }
+
+    /// What each client that came since the last call, or waits, asks for. The first call begins to count.
+    pub fn demands(&self) -> Vec<ClientDemand> {
+        self.shared.lock().demands()
+    }
+
+    /// Most writes a second from now on, and what this sentinel has of the shares of clients that others have as well.
+    pub fn set_ceiling(&self, ceiling: Rate, parts: HashMap<ClientKey, f64>) {
+        let mut queue = self.shared.lock();
+        queue.set_ceiling(ceiling);
+        queue.set_parts(parts);
     }
 
     /// A client's backlog, its share of the rate and the wait of its next write.

@@ -8,10 +8,11 @@ use pacing::Nanos;
 
 use super::explain::{ClientView, Explanation, Limit};
 use super::snapshot::{Inspect, NodeView, Snapshot};
-use crate::identity::Identities;
+use crate::identity::LiveIdentities;
 use crate::lane::{Explained, Lane, Status};
 use crate::metrics::Gauges;
 use crate::refusal::Reason;
+use crate::reload::{NotReloaded, Reloaded, Reloader};
 use crate::shared_context::SharedContext;
 use crate::upstream::{ABSENT, Hub, NodeState, Nodes, SILENT};
 
@@ -20,8 +21,9 @@ pub(crate) struct Operator {
     pub(crate) shared_context: SharedContext,
     pub(crate) lane: Lane,
     pub(crate) nodes: Nodes,
-    pub(crate) identities: Identities,
+    pub(crate) identities: LiveIdentities,
     pub(crate) hub: Hub,
+    pub(crate) reloader: Reloader,
 }
 
 impl Operator {
@@ -92,8 +94,12 @@ impl Inspect for Operator {
         clients.map(view).collect()
     }
 
+    fn reload(&self) -> Result<Reloaded, NotReloaded> {
+        self.reloader.reload()
+    }
+
     fn explain(&self, address: IpAddr) -> Explanation {
-        let identity = self.identities.of_peer(address);
+        let identity = self.identities.load().of_peer(address);
         let explained = self.lane.explain(identity.client);
         let snapshot = self.snapshot();
         let (bound, status) = (snapshot.bound(), snapshot.status);
@@ -107,7 +113,7 @@ impl Inspect for Operator {
             ip: address,
             allowed: identity.allowed,
             rule: self.rule(address),
-            queue_limit: self.shared_context.config.fair.queue_per_client,
+            queue_limit: self.shared_context.config.load().fair.queue_per_client,
             pace_per_second: status.rate.as_f64(),
             sharing: status.backlogged_clients,
             estimated_wait_ms: is_known.then_some(explained.wait.as_millis() as u64),
@@ -157,7 +163,8 @@ impl Operator {
 
     /// The network of the lists that decides about an address.
     fn rule(&self, address: IpAddr) -> Option<String> {
-        let trust = &self.shared_context.config.trust;
+        let config = self.shared_context.config.load();
+        let trust = &config.trust;
         let networks = trust.allow.iter().chain(&trust.deny);
         networks
             .filter(|network| network.contains(address))
@@ -179,6 +186,7 @@ impl Operator {
             clock,
             ..
         } = &self.shared_context;
+        let config = config.load();
         let (fair, most) = (&config.fair, config.limits.connections_per_client);
         let (used, capacity) = (ledger.used(), ledger.capacity());
         let (full, patience) = (fair.queue_per_client, fair.queue_timeout);

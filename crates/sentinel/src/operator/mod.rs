@@ -1,8 +1,8 @@
 //! The operator's listener: metrics, health, and what happens to which client.
 //!
 //! One [`Snapshot`] of the program is collected in one place; metrics, the page, `sentinel top` and the explanations
-//! are writers of it. The listener only shows; nothing can be changed through it. It has no authentication and names
-//! clients, so it belongs on loopback or on a network that clients cannot reach.
+//! are writers of it. What changes something is a POST to a path of its own. The listener has no authentication, names
+//! clients and takes orders, so it belongs on loopback or on a network that only operators can reach.
 
 mod collect;
 mod explain;
@@ -37,6 +37,7 @@ use self::overview::Keeper;
 pub use self::overview::printable;
 pub use self::snapshot::{Inspect, NodeView, Snapshot};
 use crate::metrics::Metrics;
+use crate::reload::{NotReloaded, Reloaded};
 
 /// Serves the operator until `shutdown`; then open connections finish the answer they are at.
 ///
@@ -63,7 +64,7 @@ pub async fn serve(
     let looking = Arc::clone(&shown);
     let pages = move |request: &_| shown.answer(request);
     tokio::select! {
-        () = listener::serve(listener, Bounds::default(), pages, shutdown) => {}
+        () = listener::serve(listener, BOUNDS, pages, shutdown) => {}
         () = looking.look_every_second() => {}
     }
 }
@@ -92,6 +93,11 @@ impl Shown {
     /// The page a request asks for.
     fn answer<B>(&self, request: &Request<B>) -> Page {
         let (path, inspect) = (request.uri().path(), &*self.inspect);
+        if POSTS.contains(&path) {
+            return page::refused(request)
+                .or_else(|| page::refused_order(request))
+                .unwrap_or_else(|| reloaded(inspect.reload()));
+        }
         let names_clients = matches!(path, "/overview" | "/top" | "/clients" | "/explain");
         let is_shielded = names_clients || path != "/" && page::is_browser(request);
         if is_shielded && let Some(refusal) = page::refused(request) {
@@ -140,6 +146,25 @@ impl Shown {
     }
 }
 
+/// What a reload came to: 422 where the configuration is wrong, as text with a line for each fault.
+fn reloaded(outcome: Result<Reloaded, NotReloaded>) -> Page {
+    match outcome {
+        Ok(reloaded) => json(StatusCode::OK, &reloaded),
+        Err(error) => text(StatusCode::UNPROCESSABLE_ENTITY, format!("{error}\n")),
+    }
+}
+
+/// Paths that change something.
+const POSTS: &[&str] = &["/reload"];
+
+/// Enough for every scraper and every operator with a browser.
+const BOUNDS: Bounds = Bounds {
+    connections: 64,
+    header: Duration::from_secs(10),
+    life: Duration::from_secs(120),
+    posts: POSTS,
+};
+
 /// Clients on the page.
 const LISTED_CLIENTS: usize = 20;
 
@@ -152,6 +177,7 @@ const INDEX: &str = "\
 /readyz          200 when clients may be sent here, 503 otherwise, and why
 /clients?top=N   the clients with the N longest queues (20; at most 1000)
 /explain?ip=A    what happens to a client and why (text with Accept: text/plain)
+POST /reload     reads the configuration anew; 422 and what is wrong with it, if it is
 ";
 
 fn readyz(snapshot: &Snapshot) -> Page {

@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 
 use base64_simd::STANDARD;
 use hyper::header::{
-    ACCEPT_LANGUAGE, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, REFERRER_POLICY, VARY,
-    X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_LANGUAGE, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, ORIGIN,
+    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Request, StatusCode};
 use ops::page::{Page, problem};
@@ -84,6 +84,18 @@ pub(super) fn refused<B>(request: &Request<B>) -> Option<Page> {
                 "the host {host:?} may be any site's name; ask by address, or by a name without a dot or below \
                  .localhost, .local, .internal or .lan"
             ),
+        )
+    })
+}
+
+/// Why an order is not taken from this request, if it is not: no page orders anything, so what a browser sends comes
+/// from some other site's.
+pub(super) fn refused_order<B>(request: &Request<B>) -> Option<Page> {
+    let from_page = request.headers().contains_key(ORIGIN) || is_browser(request);
+    from_page.then(|| {
+        problem(
+            StatusCode::FORBIDDEN,
+            "orders are not taken from browsers; use curl -X POST",
         )
     })
 }

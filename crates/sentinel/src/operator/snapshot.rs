@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::explain::{ClientView, Explanation};
 use crate::lane::Status;
 use crate::metrics::{Counted, Gauges};
+use crate::reload::{NotReloaded, Reloaded};
 
 /// The program at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -98,6 +99,9 @@ pub trait Inspect: Send + Sync + 'static {
 
     /// What is known about the client with this address.
     fn explain(&self, address: IpAddr) -> Explanation;
+
+    /// Reads the configuration anew.
+    fn reload(&self) -> Result<Reloaded, NotReloaded>;
 }
 
 #[cfg(test)]

@@ -170,7 +170,7 @@ impl Nodes {
     /// # Errors
     /// [`UpstreamError::Setup`] when TLS is needed and cannot be set up.
     pub(super) fn new(shared_context: SharedContext) -> Result<Self, UpstreamError> {
-        let config = Arc::clone(&shared_context.config);
+        let config = shared_context.config.current();
         let upstream = &config.upstream;
         let pool_options = PoolOptions {
             // The library holds a buffer and the piece that was cut off it.
@@ -295,7 +295,7 @@ impl Nodes {
     /// [`UpstreamError::Setup`] when a node answers with a version that was not tested, unless any is
     /// served.
     pub async fn check_versions(&self) -> Result<(), UpstreamError> {
-        let any_version = self.0.shared_context.config.upstream.any_version;
+        let any_version = self.0.shared_context.config.load().upstream.any_version;
         for node in &self.0.nodes {
             let asking = node.http.call::<Status>("status", self.ledger());
             let Ok(Ok(status)) = timeout(VERSION_LIMIT, asking).await else {

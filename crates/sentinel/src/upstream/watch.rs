@@ -110,7 +110,7 @@ impl Watch {
         index: NodeIndex,
         events: mpsc::Sender<NodeEvent>,
     ) -> Result<Self, UpstreamError> {
-        let patience = nodes.shared_context().config.upstream.write_timeout;
+        let patience = nodes.shared_context().config.load().upstream.write_timeout;
         // An answer that is late is still one.
         let limit = (patience / 3).clamp(SHORTEST_LIMIT, LONGEST_LIMIT);
         let dialer = &nodes.node(index).dialer;
@@ -421,8 +421,8 @@ impl Watch {
         self.nodes.node(self.index)
     }
 
-    fn config(&self) -> &Config {
-        &self.nodes.shared_context().config
+    fn config(&self) -> Arc<Config> {
+        self.nodes.shared_context().config.current()
     }
 
     fn now(&self) -> Nanos {

@@ -199,15 +199,24 @@ fn a_signal_ends_it_cleanly() {
     }
 }
 
-/// It ended the program without its drain: every acknowledged write that waited was lost.
+/// It ended the program without its drain: every acknowledged write that waited was lost. Now it has the
+/// configuration read again, and a wrong one changes nothing.
 #[test]
-fn a_hangup_ends_no_service() {
+fn a_hangup_ends_no_service_and_reads_the_configuration_again() {
     let place = place();
-    let running = place.start(ALONE);
+    let file = place.path().join("a.toml");
+    std::fs::write(&file, "").unwrap();
+    let running = place.start(&format!("{ALONE} --config a.toml"));
     running.said("serving address=127.0.0.1:");
-    for _ in 0..2 {
+    for (text, said) in [
+        ("[limits]\nbatch = 20\n", "in force: limits.batch"),
+        ("[limits]\nbatch = 0\n", "a.toml:2: limits.batch"),
+        ("[limits]\nbatch = 20\n", "nothing changes now"),
+        ("[listen]\nthreads = 2\n", "needs a restart: listen.threads"),
+    ] {
+        std::fs::write(&file, text).unwrap();
         running.signal(Signal::HUP);
-        running.said("SIGHUP changes nothing");
+        running.said(said);
     }
     running.signal(Signal::TERM);
     running.wait().expect(0).says("ended");

@@ -5,6 +5,8 @@
 
 mod basics;
 mod breaks;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod command_line;
 mod commits;
 #[allow(dead_code)]
@@ -13,6 +15,7 @@ mod foreign;
 mod golden;
 mod poison;
 mod real_calls;
+mod reload;
 mod restart;
 mod sdk;
 mod service_manager;

@@ -140,7 +140,8 @@ impl Ramp {
 
 /// Every shard looks for orders each 10 ms, and the recorder opens what is ahead by a second at most.
 const NOTICE: Nanos = Nanos::from_secs(2);
-/// A step is judged 10 s after its end at the latest (`SLOWEST_BLOCKS_S`), where rows come at all.
+/// Where blocks take less than 10 s a step is judged so long after its end at the latest, where rows come at all; on slower
+/// chains the last step is not offered again.
 const LONGEST_AWAITED: Nanos = Nanos::from_secs(15);
 /// The rows of more steps are not kept, so that the last one would be awaited in vain.
 const MOST_STEPS: u32 = 5_000;

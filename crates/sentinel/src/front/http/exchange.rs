@@ -126,11 +126,16 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     fn begin(&mut self, head: &Head) -> Result<Identity, Refusal> {
         self.work = work_of(head.len);
         let Some(proxy) = &mut self.proxy else {
-            return Ok(self.peer.identity);
+            // Its network may have been forbidden since it came.
+            let allowed = self.front.identities.load().allows(self.peer.address);
+            return Ok(Identity {
+                allowed,
+                ..self.peer.identity
+            });
         };
         let view = head.view(&self.socket.input.filled()[..head.len]);
         let lines: Vec<&[u8]> = view.all(FORWARDED_FOR).collect();
-        let identities = &self.front.identities;
+        let identities = self.front.identities.load();
         let identity = identities.of_request(self.peer.address, lines.into_iter());
         self.client = identity.client;
         proxy.slot = Some(self.front.budget.request(self.client)?);
@@ -236,13 +241,13 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
 
     /// Sends what is to be sent.
     pub(super) async fn flush(&mut self) -> Result<(), Ended> {
-        let patience = self.front.config.fixed.write_timeout;
+        let patience = self.front.config.load().fixed.write_timeout;
         self.socket.flush(patience).await
     }
 
     /// How long a client may take too little of an answer, and what a piece of one has at most.
     pub(super) fn stream_limits(&self) -> (Duration, usize) {
-        let config = &self.front.config;
+        let config = self.front.config.load();
         // Beside the piece stands the frame of a chunk.
         let piece = config.fixed.window_bytes + CHUNK_FRAME;
         (config.fixed.write_timeout, piece)

@@ -54,7 +54,7 @@ pub(super) fn plan<B: Backend>(
         at: unix_seconds(),
     };
     let origin = view.first("origin");
-    let allowed_origin = origin.and_then(|origin| front.config.cors.allows(origin));
+    let allowed_origin = origin.and_then(|origin| front.config.load().cors.allows(origin));
     let parts = Parts {
         front,
         head: &request.head,
@@ -104,7 +104,8 @@ impl<B: Backend> Parts<'_, B> {
         if !self.body.is_empty() {
             return Other::NotUpgraded(HandshakeError::Malformed);
         }
-        let origins = self.front.config.cors.sockets();
+        let config = self.front.config.load();
+        let origins = config.cors.sockets();
         match check_handshake(&self.view, self.head.version, origins) {
             Ok(accept) => Other::Upgrade(accept),
             Err(error) => Other::NotUpgraded(error),
@@ -112,7 +113,7 @@ impl<B: Backend> Parts<'_, B> {
     }
 
     fn by_body(&self) -> Plan {
-        match calls::classify(self.body, &self.front.json_limits) {
+        match calls::classify(self.body, &self.front.json_limits()) {
             Ok(Classified::One(call)) => self.by_call(call),
             Ok(Classified::Batch(elements)) => self.by_elements(elements),
             Ok(Classified::Unparsable) => self.read(CallInfo::post(MethodClass::Other, None), None),

@@ -2,14 +2,13 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::Poll;
 
 use tokio::time::Instant;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::budget::{LONG_BYTES, Piece};
-use crate::config::Config;
+use crate::config::Live;
 use crate::front::Shared;
 use crate::front::socket::{Ended, Socket, Stream};
 use crate::refusal::Refusal;
@@ -87,7 +86,7 @@ const STRAY_LINE_ENDS: usize = 4;
 
 /// Reads the requests of one connection, one after the other.
 pub(super) struct RequestReader {
-    config: Arc<Config>,
+    config: Live,
     head_limits: HeadLimits,
     /// Whether the last request had a body: stray line ends may follow it.
     had_body: bool,
@@ -98,7 +97,7 @@ impl RequestReader {
     /// Nothing was read yet.
     pub(super) fn new<B>(front: &Shared<B>) -> Self {
         Self {
-            config: Arc::clone(&front.config),
+            config: front.config.clone(),
             head_limits: front.head_limits,
             had_body: false,
             stop: Box::pin(front.stop.clone().cancelled_owned()),
@@ -163,7 +162,7 @@ impl RequestReader {
             if let Some(head) = reader.read(socket.input.filled(), &limits)? {
                 return Ok(head);
             }
-            let patience = self.config.fixed.header_timeout;
+            let patience = self.config.load().fixed.header_timeout;
             let until = *until.get_or_insert_with(|| Instant::now() + patience);
             self.more(socket, until, HttpError::HeadTimeout).await?;
         }
@@ -172,7 +171,7 @@ impl RequestReader {
     /// Waits for the first bytes of a request. An idle connection ends with the program.
     async fn idle<IO: Stream>(&mut self, socket: &mut Socket<IO>) -> Result<(), NoRequest> {
         socket.settle();
-        let until = Instant::now() + self.config.limits.idle_timeout;
+        let until = Instant::now() + self.config.load().limits.idle_timeout;
         let filled = socket.fill_unless(until, self.stop.as_mut()).await;
         filled.map_err(|_| NoRequest::End)
     }
@@ -196,7 +195,7 @@ impl RequestReader {
         head: &Head,
         length: u64,
     ) -> Result<Whole, NoRequest> {
-        let most = self.config.limits.body_bytes;
+        let most = self.config.load().limits.body_bytes;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > most {
             return Err(HttpError::BodyTooLarge(most).into());
@@ -218,7 +217,7 @@ impl RequestReader {
         if head.expect == Expect::Continue && socket.input.len() == head.len {
             self.ask_for_body(socket).await?;
         }
-        let until = Instant::now() + self.config.fixed.body_timeout;
+        let until = Instant::now() + self.config.load().fixed.body_timeout;
         while socket.input.len() < whole {
             socket.input.grow_towards(whole);
             self.more(socket, until, HttpError::BodyTimeout).await?;
@@ -231,14 +230,14 @@ impl RequestReader {
         socket: &mut Socket<IO>,
         head: &Head,
     ) -> Result<Whole, NoRequest> {
-        let mut reader = BodyReader::new(head.framing, self.config.limits.body_bytes)?;
+        let mut reader = BodyReader::new(head.framing, self.config.load().limits.body_bytes)?;
         let mut bytes = socket.input.filled()[..head.len].to_vec();
         let mut next_turn = LONG_BYTES;
         socket.input.consume(head.len);
         if head.expect == Expect::Continue && socket.input.is_empty() {
             self.ask_for_body(socket).await?;
         }
-        let until = Instant::now() + self.config.fixed.body_timeout;
+        let until = Instant::now() + self.config.load().fixed.body_timeout;
         loop {
             let progress = reader.read(socket.input.filled(), &mut bytes)?;
             socket.input.consume(progress.used);
@@ -259,7 +258,7 @@ impl RequestReader {
 
     async fn ask_for_body<IO: Stream>(&mut self, socket: &mut Socket<IO>) -> Result<(), NoRequest> {
         socket.output.tail().extend_from_slice(CONTINUE);
-        let patience = self.config.fixed.write_timeout;
+        let patience = self.config.load().fixed.write_timeout;
         let asked = socket.flush(patience).await;
         asked.map_err(|_| NoRequest::End)
     }

@@ -99,13 +99,14 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
 
     /// Whether the client has so much to take that nothing more is taken from the node.
     pub(super) fn is_behind(&self) -> bool {
-        self.socket.is_sharing() || self.socket.unsent() > self.front.config.fixed.out_bytes / 2
+        self.socket.is_sharing()
+            || self.socket.unsent() > self.front.config.load().fixed.out_bytes / 2
     }
 
     /// Whether the client has so much to take, or so many questions open, that it is not asked for
     /// more.
     pub(super) fn is_backed_up(&self) -> bool {
-        let config = &self.front.config;
+        let config = self.front.config.load();
         self.socket.unsent() > config.fixed.out_bytes / 4
             || self.unanswered >= config.reads.concurrency_per_client
     }

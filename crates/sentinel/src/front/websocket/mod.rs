@@ -108,9 +108,9 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         client: ClientKey,
         slots: (Held, Option<Held>),
     ) -> Self {
-        let (config, now) = (&front.config, Instant::now());
+        let (config, now) = (front.config.current(), Instant::now());
         Self {
-            messages: MessageReader::new(config.limits.body_bytes, front.json_limits),
+            messages: MessageReader::new(config.limits.body_bytes, front.json_limits()),
             waiting: Waiting::default(),
             backlog: Backlog::default(),
             ping_at: now + config.fixed.ping_interval,
@@ -364,7 +364,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         if std::mem::replace(&mut self.was_held, is_held) && !is_held {
             self.received_at = now;
         }
-        let config = &self.client.front.config;
+        let config = self.client.front.config.current();
         let overdue_at = self.backlog.overdue_at(config.fixed.write_timeout);
         let silent_at = self.received_at + config.fixed.silence_limit;
         let is_silent = match is_held {

@@ -1,5 +1,7 @@
 //! The fair queue of writes, its bounds, and the sessions that wait for room in it.
 
+mod common;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +14,8 @@ use fairq::{
 use pacing::{Nanos, Rate};
 use tokio::sync::Notify;
 
+pub use self::common::ClientDemand;
+use self::common::CommonLimit;
 use super::job::{Job, Recipient};
 use super::scarcity::{Content, QUANTUM, Scarcity, Shortage, units};
 use super::status::{Accounts, Explained, Status, Tally};
@@ -27,6 +31,10 @@ pub(super) struct WriteQueue {
     order: WriteOrder,
     scarcity: Scarcity,
     weights: NetworkMap<Weight>,
+    /// Where several sentinels share the limit.
+    common: Option<Box<CommonLimit>>,
+    /// Most writes a second.
+    ceiling: Rate,
     /// What each client has had, for the operator.
     tallies: ClientTable<Tally>,
     /// Clients whose sessions wait for room.
@@ -60,15 +68,14 @@ impl WriteQueue {
             WriteOrder::Connection | WriteOrder::Account => Order::Connection,
             WriteOrder::Client => Order::Client,
         };
-        let mut weights = NetworkMap::new();
-        for (network, weight) in &fair.weights {
-            weights.insert(*network, *weight)?;
-        }
+        let weights = weights_of(config)?;
         Ok(Self {
             queue: FairQueue::new(limits, lanes, seed)?,
             order: fair.order,
             scarcity: Scarcity::default(),
             weights,
+            common: None,
+            ceiling: fair.max_req,
             tallies: ClientTable::new(
                 TableLimits {
                     clients: config.fixed.clients_max,
@@ -87,9 +94,30 @@ impl WriteQueue {
         })
     }
 
+    /// Goes by another configuration from now on; what waits keeps its deadline. What cannot be, which the
+    /// configuration refuses, changes nothing.
+    pub(super) fn follow(&mut self, config: &Config) {
+        let fair = &config.fair;
+        if let Ok(weights) = weights_of(config) {
+            self.weights = weights;
+        }
+        if self.queue.set_per_client(fair.queue_per_client).is_ok() {
+            self.queue_per_client = fair.queue_per_client;
+        }
+        // Else it is the cluster's.
+        if self.common.is_none() {
+            self.ceiling = fair.max_req;
+        }
+        self.timeout = fair.queue_timeout.into();
+        self.comfortable = (fair.queue_timeout / 2).into();
+    }
+
     /// Takes a job into its client's queue.
     pub(super) fn admit(&mut self, job: Job, now: Nanos) -> Result<(), Refusal> {
         let client = job.client;
+        if let Some(common) = &mut self.common {
+            common.note_arrival(client);
+        }
         let result = self.try_admit(job, now);
         match &result {
             Ok(()) => self.accounts.admitted += 1,
@@ -175,11 +203,28 @@ impl WriteQueue {
         (all / 2).max(SHORTEST_RETRY)
     }
 
+    /// A client's weight here: that of the configuration, or what this sentinel has of it.
     fn weight(&self, client: ClientKey) -> Weight {
+        let weight = self.configured_weight(client);
+        let part = self.common.as_ref().and_then(|it| it.part(&client));
+        part.map_or(weight, |part| weight.part(part))
+    }
+
+    fn configured_weight(&self, client: ClientKey) -> Weight {
         self.weights
             .get(client.network().address())
             .copied()
             .unwrap_or_default()
+    }
+
+    /// Most writes a second from now on.
+    pub(super) const fn set_ceiling(&mut self, ceiling: Rate) {
+        self.ceiling = ceiling;
+    }
+
+    /// Most writes a second.
+    pub(super) const fn ceiling(&self) -> Rate {
+        self.ceiling
     }
 
     /// Whether a session of this client may go on reading: its queue is not full, and what it
@@ -252,7 +297,7 @@ impl WriteQueue {
         Explained {
             tally: self.tallies.peek(&client).copied().unwrap_or_default(),
             backlog: self.queue.backlog(&client),
-            weight: weight.shares(),
+            weight: self.configured_weight(client).shares(),
             share: self.queue.fair_share(&client, weight, self.rate),
             wait: self.wait(client, now).into(),
         }
@@ -363,6 +408,14 @@ pub(super) fn expired() -> Refusal {
 const MOST_ENTRIES: usize = 1 << 22;
 /// `Retry-After` has whole seconds.
 const SHORTEST_RETRY: Duration = Duration::from_secs(1);
+
+fn weights_of(config: &Config) -> Result<NetworkMap<Weight>, fairq::Error> {
+    let mut weights = NetworkMap::new();
+    for (network, weight) in &config.fair.weights {
+        weights.insert(*network, *weight)?;
+    }
+    Ok(weights)
+}
 
 #[cfg(test)]
 mod tests;

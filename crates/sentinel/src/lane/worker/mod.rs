@@ -26,7 +26,7 @@ use super::queue::expired;
 use super::shared::Shared;
 use super::status::BoundLog;
 use super::writes::{Event, Known, WriteId, Writes};
-use crate::config::Config;
+use crate::config::{Config, Live};
 use crate::metrics::{Metrics, ReconnectCause, UpstreamError};
 use crate::refusal::Refusal;
 use crate::shared_context::SharedContext;
@@ -36,6 +36,8 @@ use crate::upstream::{NodeEvent, Nodes};
 /// clock to the parts of the lane, and moves writes between them.
 pub struct Worker {
     shared: Arc<Shared>,
+    /// The configuration in force, and the one that the parts go by.
+    live: Live,
     config: Arc<Config>,
     metrics: Arc<Metrics>,
     nodes: Nodes,
@@ -76,7 +78,8 @@ impl Worker {
         nodes: Nodes,
         events: mpsc::Receiver<NodeEvent>,
     ) -> Self {
-        let config = Arc::clone(&shared_context.config);
+        let live = shared_context.config.clone();
+        let config = live.current();
         let metrics = Arc::clone(&shared_context.metrics);
         let now = shared.clock.now();
         let (fair, upstream) = (&config.fair, &config.upstream);
@@ -99,6 +102,7 @@ impl Worker {
             passive: PassiveBlocks::default(),
             acknowledged,
             shared,
+            live,
             config,
             metrics,
             nodes,
@@ -139,6 +143,22 @@ impl Worker {
                 () = self.commits.answered() => {}
             }
         }
+    }
+
+    /// Goes by the configuration in force, if that is another one.
+    fn follow(&mut self, now: Nanos) {
+        if Arc::ptr_eq(&self.live.load(), &self.config) {
+            return;
+        }
+        let config = self.live.current();
+        self.pacer.set(&config.pacer());
+        self.breaks.set(now, &config.breaks());
+        self.commits.set(
+            config.fair.commit_waiters,
+            config.fair.commit_timeout.into(),
+        );
+        self.shared.lock().follow(&config);
+        self.config = config;
     }
 
     fn now(&self) -> Nanos {

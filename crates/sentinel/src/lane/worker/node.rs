@@ -147,13 +147,15 @@ impl Worker {
 
     /// Does everything that time decides.
     pub(super) fn tick(&mut self, now: Nanos) {
-        let queued = {
+        self.follow(now);
+        let (queued, ceiling) = {
             let mut queue = self.shared.lock();
             queue.expire(now);
             queue.accounts().forwarded = self.forwarded;
             queue.accounts().unkept = self.acknowledged.all_unkept();
-            queue.len()
+            (queue.len(), queue.ceiling())
         };
+        self.pacer.set_ceiling(now, ceiling);
         for job in self.writes.take_expired(now) {
             self.expire(&job);
         }

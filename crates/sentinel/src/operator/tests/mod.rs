@@ -66,6 +66,17 @@ impl Inspect for Fake {
         vec![client(); top.min(3)]
     }
 
+    fn reload(&self) -> Result<Reloaded, NotReloaded> {
+        match self.0.lock().unwrap().draining {
+            true => Err(NotReloaded("a.toml:3: limits.batch: no number".to_owned())),
+            false => Ok(Reloaded {
+                applied: vec!["limits.batch"],
+                needs_restart: vec!["listen.addr"],
+                notices: Vec::new(),
+            }),
+        }
+    }
+
     fn explain(&self, ip: IpAddr) -> Explanation {
         Explanation {
             ip,
@@ -167,6 +178,31 @@ async fn each_page_answers() {
     ] {
         assert!(index.contains(page), "{page}");
     }
+}
+
+#[tokio::test]
+async fn a_reload_is_ordered_by_post_and_by_no_browser() {
+    let served = serve_pages().await;
+    let answer = served.ask("POST", "/reload", "").await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    assert!(
+        answer.contains("limits.batch") && answer.contains("listen.addr"),
+        "{answer}"
+    );
+    for header in [
+        "Origin: http://x\r\n",
+        "Accept-Language: en\r\n",
+        "Sec-Fetch-Site: cross-site\r\n",
+    ] {
+        let answer = served.ask("POST", "/reload", header).await;
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{header}: {answer}");
+    }
+    let answer = served.ask("GET", "/reload", "").await;
+    assert!(answer.starts_with("HTTP/1.1 405 "), "{answer}");
+    served.fake.0.lock().unwrap().draining = true;
+    let answer = served.ask("POST", "/reload", "").await;
+    assert!(answer.starts_with("HTTP/1.1 422 "), "{answer}");
+    assert!(answer.contains("a.toml:3: limits.batch"), "{answer}");
 }
 
 #[tokio::test]

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use fairq::ClientKey;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::ReadRequest;
 use super::methods::MethodList;
+use super::places::{Place, Places};
 use crate::budget::{Budget, Held, Kind};
 use crate::config::Config;
 use crate::refusal::{Reason, Refusal};
@@ -25,36 +26,40 @@ pub(super) struct Read {
 #[derive(Debug)]
 pub(super) struct Admitted {
     _client: Held,
-    place: OwnedSemaphorePermit,
+    place: Place,
 }
 
 impl Admitted {
     /// Whether reads wait for a place.
     pub(super) fn is_wanted(&self) -> bool {
-        self.place.semaphore().available_permits() == 0
+        self.place.is_wanted()
     }
 }
 
 /// What decides which reads are admitted.
 pub(super) struct Admission {
-    pub(super) methods: MethodList,
+    pub(super) methods: ArcSwap<MethodList>,
     pub(super) clients: Budget,
     pub(super) nodes: Nodes,
-    /// Reads under way, of `all` at most.
-    places: Arc<Semaphore>,
-    all: usize,
+    /// Reads under way.
+    places: Places,
 }
 
 impl Admission {
     pub(super) fn new(config: &Config, nodes: &Nodes) -> Self {
         let reads = &config.reads;
         Self {
-            methods: MethodList::new(&reads.allow_methods, &reads.refuse_methods),
+            methods: ArcSwap::from_pointee(MethodList::new(reads)),
             clients: nodes.shared_context().budget.clone(),
             nodes: nodes.clone(),
-            places: Arc::new(Semaphore::new(reads.concurrency)),
-            all: reads.concurrency,
+            places: Places::new(reads.concurrency),
         }
+    }
+
+    /// Goes by another configuration from now on. Places that are taken are given up as their reads end.
+    pub(super) fn follow(&self, config: &Config) {
+        self.methods.store(Arc::new(MethodList::new(&config.reads)));
+        self.places.set(config.reads.concurrency);
     }
 
     /// Refuses a read, or says to which node it goes and what it is admitted with. The order matters: a node that answers nothing costs no client a place, and a read that is refused because others are
@@ -65,23 +70,20 @@ impl Admission {
         mut read: Read,
     ) -> Result<(Read, Admitted), Refusal> {
         if let Some(method) = &read.request.method {
-            self.methods.check(method)?;
+            self.methods.load().check(method)?;
         }
         let silent = || Refusal::new(Reason::Upstream, "no node answers").retry_after(ABSENT_PAUSE);
         read.node = self.nodes.reading(read.node).ok_or_else(silent)?;
-        let free = self.places.available_permits();
-        let held = self
-            .clients
-            .hold(read.client, Kind::Read, (free, self.all))?;
+        let shared = self.places.free_and_all();
+        let held = self.clients.hold(read.client, Kind::Read, shared)?;
         self.clients.admit(read.client, read.request.calls)?;
-        let place = Arc::clone(&self.places).acquire_owned();
-        let place = tokio::time::timeout(PLACE_LIMIT, place).await;
+        let place = tokio::time::timeout(PLACE_LIMIT, self.places.take()).await;
         let place = place.map_err(|_| {
             Refusal::new(Reason::Rate, "too many reads are under way").retry_after(PLACE_LIMIT)
         })?;
         let admitted = Admitted {
             _client: held,
-            place: place.map_err(|_| Refusal::going_down())?,
+            place: place.ok_or_else(Refusal::going_down)?,
         };
         Ok((read, admitted))
     }

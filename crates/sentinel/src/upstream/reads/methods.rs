@@ -2,6 +2,7 @@
 
 use rpc::BroadcastMethod;
 
+use crate::config::Reads;
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::http::Repeat;
 
@@ -14,10 +15,10 @@ pub(super) struct MethodList {
 
 impl MethodList {
     /// `allow` empty means every method that is not refused; `refuse` wins over `allow`.
-    pub(super) fn new(allow: &[String], refuse: &[String]) -> Self {
+    pub(super) fn new(reads: &Reads) -> Self {
         Self {
-            allow: allow.to_vec(),
-            refuse: refuse.to_vec(),
+            allow: reads.allow_methods.clone(),
+            refuse: reads.refuse_methods.clone(),
         }
     }
 
@@ -68,7 +69,10 @@ mod tests {
                 .map(|name| (*name).to_owned())
                 .collect::<Vec<_>>()
         };
-        MethodList::new(&owned(allow), &owned(refuse))
+        MethodList {
+            allow: owned(allow),
+            refuse: owned(refuse),
+        }
     }
 
     #[test]
@@ -94,8 +98,7 @@ mod tests {
 
     #[test]
     fn refused_60_what_only_an_operator_may_call_is_refused_by_default() {
-        let reads = crate::config::Reads::default();
-        let list = MethodList::new(&reads.allow_methods, &reads.refuse_methods);
+        let list = MethodList::new(&Reads::default());
         for method in [
             "dial_seeds",
             "dial_peers",
@@ -112,7 +115,7 @@ mod tests {
 
     #[test]
     fn refused_60_what_changes_something_is_not_sent_twice_where_it_is_served() {
-        let by_default = MethodList::new(&[], &crate::config::Reads::default().refuse_methods);
+        let by_default = MethodList::new(&Reads::default());
         let all = list(&[], &[]);
         for (method, once_at) in [
             (Some("status"), [false, false]),

@@ -6,6 +6,7 @@
 mod admission;
 mod headers;
 mod methods;
+mod places;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -125,7 +126,7 @@ impl Reads {
         let (admitting, asking) = (Arc::clone(&admission), Arc::clone(&admission));
         let service = service_fn(move |read| Arc::clone(&admitting).admit(read)).and_then(
             move |(read, admitted): (Read, Admitted)| async move {
-                let repeat = asking.methods.repeat(read.request.method.as_deref());
+                let repeat = asking.methods.load().repeat(read.request.method.as_deref());
                 let from = (read.client, read.node);
                 Ok(ask(&asking.nodes, from, read.request, (repeat, admitted)).await?)
             },
@@ -136,13 +137,18 @@ impl Reads {
         }
     }
 
+    /// Goes by another configuration from now on.
+    pub(crate) fn follow(&self, config: &Config) {
+        self.admission.follow(config);
+    }
+
     /// Whether this method may be called at all: for calls that do not come through
     /// [`forward`](Self::forward) by themselves.
     ///
     /// # Errors
     /// A refusal with [`Reason::Method`].
     pub fn check_method(&self, method: &str) -> Result<(), Refusal> {
-        self.admission.methods.check(method)
+        self.admission.methods.load().check(method)
     }
 
     /// Whether a node serves every route under `/v1` too; true until it has told its version.
@@ -201,7 +207,7 @@ async fn ask(
     (repeat, admitted): (Repeat, Admitted),
 ) -> Result<ReadAnswer<ReadBody>, UpstreamError> {
     let node = nodes.node(node);
-    let window_bytes = nodes.shared_context().config.fixed.window_bytes;
+    let window_bytes = nodes.shared_context().config.load().fixed.window_bytes;
     let mut headers = request.headers;
     if node.dialer.endpoint().is_tls() || !node.http.base.is_empty() {
         // A gateway chooses by the host. A node does not; its list of methods links to the

@@ -63,13 +63,24 @@ pub(crate) fn tx(client: u8, sequence: u64) -> String {
 /// Keeps `window` syncs under way over one WebSocket from 127.0.0.`client`, until it is stopped
 /// and everything is answered.
 pub(crate) fn write(client: u8, to: SocketAddr, window: u64, progress: &Progress) -> Written {
+    write_as(client, client, to, window, progress)
+}
+
+/// The same with the transactions of another number.
+pub(crate) fn write_as(
+    client: u8,
+    number: u8,
+    to: SocketAddr,
+    window: u64,
+    progress: &Progress,
+) -> Written {
     let mut socket = WebSocket::connect_from(IpAddr::from([127, 0, 0, client]), to);
     let mut written = Written::default();
     let mut answered = 0;
     loop {
         let stops = progress.stop.load(Ordering::Relaxed);
         while !stops && written.sent - answered < window {
-            let tx = tx(client, written.sent);
+            let tx = tx(number, written.sent);
             let body = broadcast(written.sent, BroadcastMethod::Sync, tx.as_bytes());
             socket.send(&body);
             written.sent += 1;

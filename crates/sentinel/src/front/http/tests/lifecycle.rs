@@ -81,7 +81,11 @@ async fn resources_44_an_idle_connection_is_small() {
     let bench = Bench::new();
     let peer = crate::front::http::Peer {
         address: [192, 0, 2, 1].into(),
-        identity: bench.shared.identities.of_peer([192, 0, 2, 1].into()),
+        identity: bench
+            .shared
+            .identities
+            .load()
+            .of_peer([192, 0, 2, 1].into()),
         is_proxy: false,
     };
     let slot = bench.shared.budget.connect_proxy().unwrap();

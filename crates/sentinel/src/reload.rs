@@ -1,0 +1,150 @@
+//! The configuration is read anew while the program runs: on SIGHUP, or by `POST /reload` on the operator's listener.
+//!
+//! A configuration that is wrong changes nothing. One that is right is put in force at once where it can be
+//! ([`LIVE`](crate::config::LIVE)); connections, queues and counters stay as they are.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use tracing::{info, warn};
+
+use crate::budget::Budget;
+use crate::config::{self, Config, Live, Resolved, Sources};
+use crate::identity::{Identities, LiveIdentities};
+use crate::upstream::Reads;
+
+/// Reads the configuration anew. Clones share it; one reload at a time.
+#[derive(Clone)]
+pub struct Reloader(Arc<Inner>);
+
+struct Inner {
+    read: ReadConfig,
+    set_level: Box<dyn Fn(tracing::Level) + Send + Sync>,
+    parts: OnceLock<Parts>,
+    turn: Mutex<()>,
+}
+
+type ReadConfig = Box<dyn Fn() -> Result<Resolved, String> + Send + Sync>;
+
+/// What keeps something of its own that it made of the configuration.
+pub(crate) struct Parts {
+    pub(crate) live: Live,
+    pub(crate) budget: Budget,
+    pub(crate) reads: Reads,
+    pub(crate) identities: LiveIdentities,
+}
+
+/// What a reload came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Reloaded {
+    /// Keys whose new values are in force.
+    pub applied: Vec<&'static str>,
+    /// Keys whose new values need a restart; the old ones stay in force until then.
+    pub needs_restart: Vec<&'static str>,
+    /// What is legal but probably not meant.
+    pub notices: Vec<String>,
+}
+
+/// Why the old configuration stays in force, a line for each fault: where it was set, what is wrong, what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the old configuration stays in force: {0}")]
+pub struct NotReloaded(pub String);
+
+impl Reloader {
+    /// Reads these sources again. `adjust` makes of a configuration what the system allows, `set_level` changes the
+    /// level of the log.
+    pub fn new(
+        sources: Sources,
+        adjust: impl Fn(&mut Config) + Send + Sync + 'static,
+        set_level: impl Fn(tracing::Level) + Send + Sync + 'static,
+    ) -> Self {
+        let read = move || {
+            let mut resolved = config::load(&sources).map_err(|error| error.to_string())?;
+            adjust(&mut resolved.config);
+            Ok(resolved)
+        };
+        Self::of(Box::new(read), Box::new(set_level))
+    }
+
+    /// For a program that has its configuration from elsewhere: nothing can be read again.
+    pub fn none() -> Self {
+        let read = || Err("it was not read from a file, the environment or flags".to_owned());
+        Self::of(Box::new(read), Box::new(|_| {}))
+    }
+
+    fn of(read: ReadConfig, set_level: Box<dyn Fn(tracing::Level) + Send + Sync>) -> Self {
+        Self(Arc::new(Inner {
+            read,
+            set_level,
+            parts: OnceLock::new(),
+            turn: Mutex::new(()),
+        }))
+    }
+
+    /// From now on these follow what is read.
+    pub(crate) fn attach(&self, parts: Parts) {
+        let _ = self.0.parts.set(parts);
+    }
+
+    /// Reads the configuration, and puts in force what can be. Reads a file of at most 1 MiB, and blocks while it does.
+    ///
+    /// # Errors
+    /// Something is wrong with it, or the program has not begun to serve: nothing was changed.
+    pub fn reload(&self) -> Result<Reloaded, NotReloaded> {
+        let _turn = self.0.turn.lock();
+        let outcome = self.try_reload().map_err(NotReloaded);
+        match &outcome {
+            Ok(reloaded) => {
+                for notice in &reloaded.notices {
+                    warn!("{notice}");
+                }
+                info!("{reloaded}");
+            }
+            Err(error) => warn!("{error}"),
+        }
+        outcome
+    }
+
+    fn try_reload(&self) -> Result<Reloaded, String> {
+        let early = || "the program has not begun to serve".to_owned();
+        let parts = self.0.parts.get().ok_or_else(early)?;
+        let resolved = (self.0.read)()?;
+        let change = config::change(&parts.live.current(), resolved);
+        let change = change.map_err(|error| error.to_string())?;
+        // The only step that can fail comes first.
+        let identities =
+            Identities::new(&change.config.trust).map_err(|error| error.to_string())?;
+        parts.identities.follow(identities);
+        parts.budget.follow(&change.config);
+        parts.reads.follow(&change.config);
+        (self.0.set_level)(change.config.log.level);
+        parts.live.replace(change.config);
+        Ok(Reloaded {
+            applied: change.applied,
+            needs_restart: change.restart,
+            notices: change.notices,
+        })
+    }
+}
+
+impl fmt::Display for Reloaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.applied.is_empty() {
+            true => f.write_str("the configuration was read again; nothing changes now")?,
+            false => write!(
+                f,
+                "the configuration was read again; in force: {}",
+                self.applied.join(", ")
+            )?,
+        }
+        if !self.needs_restart.is_empty() {
+            write!(f, "; needs a restart: {}", self.needs_restart.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
