@@ -57,6 +57,8 @@ pub struct Pacer {
     set: Rate,
     demand: Demand,
     since_block: SinceBlock,
+    /// When nothing of ours was at the node last.
+    idle: Nanos,
     probe: Probe,
     /// What was free after the last block, and what it took of ours, in the window's unit.
     free: f64,
@@ -102,6 +104,7 @@ impl Pacer {
                 began: now,
                 ..SinceBlock::default()
             },
+            idle: now,
             probe: Probe::None,
             free: f64::INFINITY,
             taken: 0.0,
@@ -114,6 +117,9 @@ impl Pacer {
     /// nothing can be sent: whether writes waited decides how the window changes.
     pub fn grant(&mut self, now: Nanos, demand: Demand) -> Grant {
         self.demand = demand;
+        if demand.own.txs == 0 {
+            self.idle = now;
+        }
         self.in_flight.follow_lines(now, demand.lines);
         self.probe = self.probe.at(now, demand.most);
         let (most, amount, bound) = self.room(now);
@@ -204,7 +210,7 @@ impl Pacer {
     /// only those that are not answered.
     fn own(&self, now: Nanos) -> f64 {
         let under_way = self.demand.under_way as u64;
-        let held = match self.mempool.is_blind(now) {
+        let held = match self.is_blind(now) {
             true => under_way,
             false => self.mempool.held(self.demand.own.txs, under_way),
         };
@@ -216,11 +222,13 @@ impl Pacer {
         (held as f64 * self.mean() - taken).max(under_way as f64 * self.mean())
     }
 
-    /// The window; half of it from a refusal to the next block, and no bound where the node has shown no
-    /// block for long.
+    /// The window; half of it from a refusal to the next block, and no bound where the node makes blocks that it has
+    /// not shown for long.
     fn window_size(&self, now: Nanos) -> f64 {
-        let silence = now.saturating_sub(self.since_block.began);
-        if self.window.is_untaught() && silence > SILENCE {
+        let own = self.demand.own.txs;
+        let silence = now.saturating_sub(self.since_block.began.max(self.idle));
+        let is_taken = 2 * self.mempool.held(own, 0) < own;
+        if silence > SILENCE && (is_taken || self.is_blind(now)) {
             f64::INFINITY
         } else if self.since_block.was_refused {
             self.window.size / 2.0
@@ -334,6 +342,7 @@ impl Pacer {
     /// What the chain's blocks showed, or its limits allow, in transactions: the first window.
     pub fn learn(&mut self, history: u64, limit: Option<u64>) {
         self.window.learn(history, limit);
+        self.free = self.free.max(self.window.size);
     }
 
     /// At most so many writes a second from now on.
@@ -342,9 +351,10 @@ impl Pacer {
         self.follow(now, f64::INFINITY);
     }
 
-    /// Another node takes the writes: its mempool may be of another size.
+    /// Another node takes the writes: its mempool may be of another size. It is the same chain.
     pub fn node_changed(&mut self, now: Nanos) {
         *self = Self {
+            window: std::mem::take(&mut self.window).node_changed(),
             committed: std::mem::take(&mut self.committed),
             emitter: self.emitter.clone(),
             set: self.set,
@@ -363,6 +373,7 @@ impl Pacer {
     /// The node's chain was replaced by another: heights begin anew.
     pub fn chain_replaced(&mut self, now: Nanos) {
         self.node_changed(now);
+        self.window = Window::new();
         self.committed = Throughput::default();
     }
 
@@ -407,9 +418,10 @@ impl Pacer {
         Duration::from_secs_f64(self.window.loaded_interval()).into()
     }
 
-    /// Whether neither blocks nor the mempool's depth are known: only refusals and answers count then.
+    /// Whether neither blocks nor the mempool's depth are known, although something of ours is at the node: only
+    /// refusals and answers count then.
     pub fn is_blind(&self, now: Nanos) -> bool {
-        self.mempool.is_blind(now)
+        self.mempool.is_blind(now) && now.saturating_sub(self.idle) > SILENCE
     }
 
     /// How long a node that refused is left alone, unless a block comes before.

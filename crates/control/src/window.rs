@@ -16,16 +16,25 @@ use crate::load::{Load, Unit};
 /// to it only if writes waited all the time, because a block is small also when little was asked for.
 /// Others change nothing here: what they hold lowers the room, and nothing raises it.
 ///
+/// **What justifies it**: an empty block shows nothing of what a block takes. The first window is a small guess, or what
+/// the chain's last blocks held; no larger than a block by the chain's limits. From then on a block's worth counts for at
+/// most twice what a block has shown that left nothing behind, so that a chain that takes little is found with a few blocks
+/// in its mempool. What was shown stays shown: idleness, reconnects and another node of the same chain change nothing.
+///
 /// **Pace**: what the last block left free is spread over the shortest recent interval, a little
 /// faster; faster still while writes that wait do not come to fill it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Window {
     pub(crate) unit: Unit,
     pub(crate) size: f64,
+    /// Blocks have shown the size.
+    is_taught: bool,
     /// Transactions that a block may have, as far as that is known.
     most: Option<f64>,
-    /// Blocks of the last second: when they came, all of them, the own part.
+    /// Blocks of the last second: when most of each was filled, all of it, the own part.
     second: VecDeque<(Nanos, Load, Load)>,
+    /// When the last block came.
+    last: Option<Nanos>,
     /// All and own transactions of the last second at each of the last blocks.
     seconds: VecDeque<(Load, Load)>,
     /// Seconds between the last blocks before which own transactions waited.
@@ -58,8 +67,8 @@ pub(crate) struct Interval {
     pub(crate) was_slow: bool,
 }
 
-/// The window before the first block that shows what the chain takes.
-const FIRST: f64 = 500.0;
+/// The window before a block has shown what the chain takes.
+const FIRST: f64 = 64.0;
 /// While writes wait they leave in groups of a tenth of the longest burst, to save wake-ups.
 pub(crate) const GROUP: f64 = 0.002;
 /// The window is not below this many transactions.
@@ -87,20 +96,27 @@ impl Window {
     }
 
     /// The chain's last blocks had at most so many transactions, or by its limits can have at most so
-    /// many: before the first block the window is so large.
+    /// many: until blocks have shown more the window is so large.
     pub(crate) fn learn(&mut self, history: u64, limit: Option<u64>) {
-        if self.is_untaught() {
+        if !self.is_taught {
             self.most = limit.map(|limit| limit as f64);
             let size = FIRST.max(2.0 * history as f64);
-            self.size = limit
-                .map_or(size, |limit| size.min(limit as f64))
-                .max(LEAST);
+            self.size = self.most.map_or(size, |most| size.min(most)).max(LEAST);
         }
     }
 
-    /// No block was seen yet.
-    pub(crate) fn is_untaught(&self) -> bool {
-        self.seconds.is_empty()
+    /// No block has shown yet what the chain takes.
+    pub(crate) const fn is_untaught(&self) -> bool {
+        !self.is_taught
+    }
+
+    /// Another node of the chain takes the writes; nothing of ours is there.
+    pub(crate) fn node_changed(self) -> Self {
+        Self {
+            left: 0.0,
+            gain: STEP,
+            ..self
+        }
     }
 
     /// The state after a block.
@@ -114,6 +130,7 @@ impl Window {
         self.count(interval);
         self.resize(interval, own);
         self.left = interval.left.of(unit) as f64;
+        self.last = Some(interval.observed);
         self
     }
 
@@ -132,13 +149,13 @@ impl Window {
 
     fn count(&mut self, interval: &Interval) {
         let at = interval.observed;
-        if let Some((last, _, _)) = self.second.back() {
-            let secs = at.saturating_sub(*last).as_secs_f64();
-            if self.left > 0.0 && secs > 0.0 {
-                remember(&mut self.intervals, RECENT, secs);
-            }
+        let took = self.last.map_or(SECOND, |last| at.saturating_sub(last));
+        if self.left > 0.0 && took > Nanos::ZERO {
+            remember(&mut self.intervals, RECENT, took.as_secs_f64());
         }
-        self.second.push_back((at, interval.all, interval.ours));
+        // By when three quarters of it were filled: of two blocks 0.99 s apart one counts, and of two 0.7 s apart both.
+        let filled = at.saturating_sub(Nanos::new(took.as_nanos() / 4));
+        self.second.push_back((filled, interval.all, interval.ours));
         while let Some((first, _, _)) = self.second.front()
             && at.saturating_sub(*first) >= SECOND
             && self.second.len() > 1
@@ -166,8 +183,9 @@ impl Window {
             true => worth.max(most.min(2.0 * worth)),
             false => worth,
         };
-        if wanted > self.size || interval.waited && self.seconds.len() == RECENT {
-            self.size = wanted;
+        let is_short = interval.waited && own > 0.0 && self.seconds.len() == RECENT;
+        if wanted > self.size || is_short {
+            (self.size, self.is_taught) = (wanted, true);
         }
         self.size = self.size.max(own - ours / 2.0);
     }

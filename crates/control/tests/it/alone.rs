@@ -16,10 +16,21 @@ use crate::pace::FLOOD;
 /// all it had sent, and took the largest of its parts of a block for its part.
 #[test]
 fn pacing_48_sentinels_alone_never_fill_the_mempool_of_a_slow_chain() {
-    for (proxies, blocks_txs) in [(1, 200), (1, 230), (2, 230), (4, 230)] {
+    for (proxies, blocks_txs, timeout_secs) in [
+        (1, 200, 1.0),
+        (1, 230, 1.0),
+        (2, 230, 1.0),
+        (4, 230, 1.0),
+        // Two blocks within a second are not what a block takes: with both of them a window of 80 became 130.
+        (1, 40, 0.97),
+        (1, 200, 0.97),
+        (2, 200, 0.97),
+    ] {
         for apart_ms in [0, 1_300] {
             let kind = NodeKind {
                 block: blocks_txs,
+                timeout_secs,
+                jitter: (1.0 - timeout_secs) * 0.5,
                 ..NodeKind::steady()
             };
             let mut node = Node::new(kind);

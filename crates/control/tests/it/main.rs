@@ -6,6 +6,7 @@
 mod alone;
 mod answers;
 mod breaks;
+mod first;
 mod matrix;
 mod model;
 mod pace;

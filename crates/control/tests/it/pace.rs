@@ -46,10 +46,10 @@ pub(crate) fn block(height: u64, txs: u64, observed: Nanos) -> BlockSeen {
 }
 
 /// The pacer, what is own, and the time.
-struct World {
-    pacer: Pacer,
-    own: u64,
-    now: Nanos,
+pub(crate) struct World {
+    pub(crate) pacer: Pacer,
+    pub(crate) own: u64,
+    pub(crate) now: Nanos,
     height: u64,
 }
 
@@ -63,12 +63,12 @@ impl World {
         }
     }
 
-    fn adaptive() -> Self {
+    pub(crate) fn adaptive() -> Self {
         Self::new(&pace(PaceMode::Adaptive))
     }
 
     /// More wait than can be sent, and none is under way.
-    fn demand(&self) -> Demand {
+    pub(crate) fn demand(&self) -> Demand {
         Demand {
             own: of_txs(self.own),
             ..many(0)
@@ -76,7 +76,7 @@ impl World {
     }
 
     /// Takes what is granted until something else than the rate bounds it, and has it accepted at once.
-    fn fill(&mut self) -> u64 {
+    pub(crate) fn fill(&mut self) -> u64 {
         let before = self.own;
         loop {
             let grant = self.pacer.grant(self.now, self.demand());
@@ -94,7 +94,7 @@ impl World {
     }
 
     /// A block a second takes so many, if there are so many.
-    fn block(&mut self, most: u64) {
+    pub(crate) fn block(&mut self, most: u64) {
         self.height += 1;
         self.now = self.now.max(Nanos::from_secs(self.height));
         let taken = most.min(self.own);
@@ -204,41 +204,9 @@ fn the_window_is_two_blocks_and_a_block_returns_what_it_took() {
             sent
         })
         .collect();
-    // The first window is a guess, its blocks are taken whole; from then on it is two blocks.
-    assert_eq!(sent[..2], [500, 2_000]);
+    // The first window is a guess, and its blocks are taken whole; from then on it is two blocks.
+    assert_eq!(sent[..4], [64, 256, 1_024, 3_976]);
     assert_eq!((world.own, sent[19]), (1_000, 1_000));
-}
-
-/// A node that takes everything gets four times as much with each block.
-#[test]
-fn blocks_that_take_everything_widen_the_window() {
-    let mut world = World::adaptive();
-    for expected in [500, 2_000, 8_000, 32_000] {
-        assert_eq!(world.fill(), expected);
-        world.block(u64::MAX);
-    }
-}
-
-/// Case 48: what the chain's blocks held, or may hold, is known before the first burst.
-#[test]
-fn pacing_48_the_first_window_is_what_the_chain_showed_or_allows() {
-    for (history, limit, expected) in [
-        (0, None, 500),
-        (2_000, None, 4_000),
-        (0, Some(230), 230),
-        (2_000, Some(230), 230),
-        (0, Some(0), 8),
-    ] {
-        let mut world = World::adaptive();
-        world.pacer.learn(history, limit);
-        assert_eq!(world.fill(), expected);
-    }
-    // Once blocks were seen they alone count.
-    let mut world = World::adaptive();
-    world.fill();
-    world.block(1_000);
-    world.pacer.learn(50_000, None);
-    assert_eq!(world.fill(), 2_000);
 }
 
 /// The window is in the unit that the chain is short of.
@@ -319,19 +287,19 @@ fn controller_17_a_halted_chain_keeps_its_transactions_here() {
 #[test]
 fn controller_22_full_and_rechecking_bursts_halve_once_a_block() {
     let mut world = World::adaptive();
-    assert_eq!(world.fill(), 500);
+    assert_eq!(world.fill(), 64);
     for _ in 0..300 {
         world.pacer.refused(Refused::TimedOut);
     }
     assert_eq!(world.pacer.grant(world.now, world.demand()).now, 0);
     let halved = Bound::Window {
-        own: 500,
-        limit: 250,
+        own: 64,
+        limit: 32,
         unit: Unit::Transactions,
     };
     assert_eq!(world.pacer.bound(), halved);
     world.block(u64::MAX);
-    assert_eq!(world.fill(), 2_000);
+    assert_eq!(world.fill(), 256);
 }
 
 /// A node that states how much its mempool holds is filled to nearly that from then on.
@@ -438,11 +406,11 @@ fn with_the_depth_alone_the_window_follows_it() {
 #[test]
 fn a_lost_mempool_does_not_close_the_window() {
     let mut world = World::adaptive();
-    assert_eq!(world.fill(), 500);
+    assert_eq!(world.fill(), 64);
     assert_eq!(world.pacer.grant(world.now, world.demand()).now, 0);
     world.now = world.now.saturating_add(Nanos::from_secs(1));
     world.pacer.mempool(world.now, world.now, 0);
-    assert_eq!(world.fill(), 500);
+    assert_eq!(world.fill(), 64);
 }
 
 /// *fixed* and *off* know no window; *off* knows no rate either.

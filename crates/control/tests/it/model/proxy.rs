@@ -222,7 +222,8 @@ impl Proxy {
         if is_floods { flood } else { polite }.pop_front()
     }
 
-    fn look(&mut self, now: Nanos, node: &Node) {
+    /// Reads what the node shows.
+    pub(crate) fn look(&mut self, now: Nanos, node: &Node) {
         if std::mem::replace(&mut self.lost, node.lost) != node.lost {
             // The lane offers again what was accepted: it is own once more when it is sent. Here it is gone.
             let lost = self.own.txs.saturating_sub(self.under_way as u64);
