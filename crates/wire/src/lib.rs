@@ -3,7 +3,7 @@
 //! One implementation for the senders of `rpc`, the built-in node, the proxy and the sink of the
 //! benches: heads and bodies in [`http`], frames in [`ws`], Go's JSON in [`json`], requests in
 //! [`jsonrpc`] and what they ask for in [`calls`], messages of Bitcoin nodes among themselves in [`p2p`],
-//! the header of the PROXY protocol in [`proxy`]; beside them hex and base64
+//! the header of the PROXY protocol in `proxy` (a feature); beside them hex and base64
 //! ([`encoding`]), protobuf ([`proto`]), queries ([`query`]) and dates ([`date`]).
 //!
 //! It is not a client or a server: nothing here owns a socket or reads a clock. Input is refused
@@ -20,6 +20,7 @@ pub mod json;
 pub mod jsonrpc;
 pub mod p2p;
 pub mod proto;
+#[cfg(feature = "proxy")]
 pub mod proxy;
 pub mod query;
 pub mod ws;
