@@ -18,10 +18,11 @@ use tracing_subscriber::{Layer as _, Registry};
 
 use crate::cli::{Cli, Command};
 use crate::config::{self, Config, Resolved, Sources};
+use crate::handover::{self, Predecessor};
 use crate::lane::OWN_CONNECTIONS;
 use crate::operator::journal;
 use crate::reload::Reloader;
-use crate::serve::{Listeners, ServeError, serve_reloading};
+use crate::serve::{Listeners, ServeError, serve_replacing};
 use crate::systemd::{self, NotifyState};
 use crate::top;
 
@@ -157,12 +158,9 @@ fn runtime(threads: usize) -> io::Result<Runtime> {
 async fn until_signal(config: Config, reloader: Reloader) -> Result<(), CommandError> {
     // Before the listeners: a signal may come as soon as they are open.
     let mut signals = Signals::install(reloader.clone()).map_err(failed)?;
-    let passed = systemd::passed_listeners().map_err(unusable)?;
-    let listeners = Listeners::inherit(passed, &config)
-        .await
-        .map_err(unserved)?;
+    let (predecessor, listeners) = sockets(&config).await?;
     let shutdown = CancellationToken::new();
-    let serving = serve_reloading(listeners, config, reloader, shutdown.clone());
+    let serving = serve_replacing(listeners, config, (reloader, predecessor), shutdown.clone());
     tokio::pin!(serving);
     let accounts = tokio::select! {
         ended = &mut serving => ended.map_err(unserved)?,
@@ -180,6 +178,24 @@ async fn until_signal(config: Config, reloader: Reloader) -> Result<(), CommandE
     };
     info!("ended: {accounts}");
     Ok(())
+}
+
+/// The sockets to serve: those of the process that serves now if there is one, else those that a service manager has
+/// opened and the configured ones.
+async fn sockets(config: &Config) -> Result<(Option<Predecessor>, Listeners), CommandError> {
+    if let Some(path) = &config.listen.handover {
+        let taken = handover::take(Path::new(path)).await;
+        let taken = taken.map_err(|error| {
+            failed(anyhow::Error::new(error).context(format!("listen.handover = {path}")))
+        })?;
+        if let Some((predecessor, passed)) = taken {
+            let listeners = Listeners::replace(passed, config).await.map_err(unserved)?;
+            return Ok((Some(predecessor), listeners));
+        }
+    }
+    let passed = systemd::passed_listeners().map_err(unusable)?;
+    let listeners = Listeners::inherit(passed, config).await.map_err(unserved)?;
+    Ok((None, listeners))
 }
 
 /// The signals that ask for the end. A terminal that is closed sends SIGHUP; to a service it is sent for settings to be

@@ -18,6 +18,7 @@ mod cluster;
 pub mod command;
 pub mod config;
 pub mod front;
+pub mod handover;
 pub mod identity;
 pub mod lane;
 pub mod metrics;

@@ -2,6 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::front::{Front, Lanes};
+use crate::handover::{self, NamedListeners, Predecessor};
 use crate::lane::{Accounts, lane};
 use crate::metrics::RestartedTask;
 use crate::operator::{self, Operator};
@@ -63,12 +66,57 @@ impl Listeners {
             None => listen(setting, address).await,
         };
         Ok(Self {
-            front: next("listen.addr", config.listen.addr).await?,
+            front: next(FRONT, config.listen.addr).await?,
             admin: match config.admin.addr {
-                Some(address) => Some(next("admin.addr", address).await?),
+                Some(address) => Some(next(ADMIN, address).await?),
                 None => None,
             },
         })
+    }
+
+    /// Sockets of another process of the same names; the configured ones are opened in place of those that are not among
+    /// them, or listen elsewhere.
+    ///
+    /// # Errors
+    /// An address that is taken or not ours, named.
+    pub async fn replace(passed: NamedListeners, config: &Config) -> Result<Self, ServeError> {
+        let mut passed: Vec<(String, std::net::TcpListener)> = passed;
+        let mut next = async |setting, wanted: SocketAddr| {
+            let fits = |(name, listener): &(String, std::net::TcpListener)| {
+                let address = listener.local_addr();
+                let is_there =
+                    |at: SocketAddr| at == wanted || wanted.port() == 0 && at.ip() == wanted.ip();
+                name == setting && address.is_ok_and(is_there)
+            };
+            match passed.iter().position(fits) {
+                Some(place) => {
+                    let (_, listener) = passed.swap_remove(place);
+                    TcpListener::from_std(listener).map_err(ServeError::System)
+                }
+                None => listen(setting, wanted).await,
+            }
+        };
+        Ok(Self {
+            front: next(FRONT, config.listen.addr).await?,
+            admin: match config.admin.addr {
+                Some(address) => Some(next(ADMIN, address).await?),
+                None => None,
+            },
+        })
+    }
+
+    /// The same sockets by the keys of their addresses, for another process.
+    fn copies(&self) -> Result<Vec<(&'static str, OwnedFd)>, ServeError> {
+        let admin = self.admin.as_ref().map(|listener| (ADMIN, listener));
+        let named = [(FRONT, &self.front)].into_iter().chain(admin);
+        let copy = |(name, listener): (_, &TcpListener)| {
+            let copy = listener
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(ServeError::System);
+            Ok((name, copy?))
+        };
+        named.map(copy).collect()
     }
 
     /// Where clients connect.
@@ -79,6 +127,9 @@ impl Listeners {
         self.front.local_addr()
     }
 }
+
+const FRONT: &str = "listen.addr";
+const ADMIN: &str = "admin.addr";
 
 async fn listen(setting: &'static str, address: SocketAddr) -> Result<TcpListener, ServeError> {
     TcpListener::bind(address)
@@ -168,20 +219,22 @@ pub async fn serve(
     config: Config,
     shutdown: CancellationToken,
 ) -> Result<Accounts, ServeError> {
-    serve_reloading(listeners, config, Reloader::none(), shutdown).await
+    let alone = (Reloader::none(), None);
+    serve_replacing(listeners, config, alone, shutdown).await
 }
 
-/// The same, and the configuration can be [read anew](Reloader).
+/// The same; the configuration can be [read anew](Reloader), and a process that served before is
+/// [relieved](crate::handover) once this one does.
 ///
 /// # Errors
 /// Those of [`serve`].
 ///
 /// # Cancel safety
 /// That of [`serve`].
-pub async fn serve_reloading(
+pub async fn serve_replacing(
     listeners: Listeners,
     config: Config,
-    reloader: Reloader,
+    (reloader, predecessor): (Reloader, Option<Predecessor>),
     shutdown: CancellationToken,
 ) -> Result<Accounts, ServeError> {
     let shared_context = SharedContext::new(config, shutdown.clone());
@@ -221,6 +274,7 @@ pub async fn serve_reloading(
         nodes,
         hub,
     };
+    let handed = listeners.copies()?;
     let (page, explain) = operator_pages(listeners.admin.as_ref());
     let background = Background::start().map_err(ServeError::System)?;
     let watch = background.handle();
@@ -249,6 +303,14 @@ pub async fn serve_reloading(
         "serving"
     );
     systemd::tell(NotifyState::Ready);
+    if let Some(predecessor) = predecessor {
+        systemd::tell(NotifyState::MainPid(std::process::id()));
+        predecessor.relieve().await;
+    }
+    if let Some(path) = config.listen.handover.clone() {
+        let giving = hand_over_at(path, handed, shared_context.clone());
+        tasks.spawn_on("the handover", giving, &watch);
+    }
     tasks.spawn(LANE, pump.run(shutdown.clone()));
     tasks.spawn(CLIENTS, serve_clients(front, listeners.front));
     until_told(&mut tasks, &shutdown).await?;
@@ -258,6 +320,24 @@ pub async fn serve_reloading(
     drop(ending);
     end_in_time(tasks).await;
     Ok(lane.status().accounts)
+}
+
+/// Hands the sockets over to the process that replaces this one; then nothing is accepted any more. Ends with the program.
+async fn hand_over_at(
+    path: String,
+    listeners: Vec<(&'static str, OwnedFd)>,
+    shared_context: SharedContext,
+) {
+    let SharedContext { leave, end, .. } = shared_context;
+    tokio::select! {
+        given = handover::give(Path::new(&path), &listeners) => match given {
+            Ok(()) => leave.cancel(),
+            Err(error) => warn!(%error, path, "no process can take the sockets over (listen.handover)"),
+        },
+        () = end.cancelled() => {}
+    }
+    drop(listeners);
+    end.cancelled().await;
 }
 
 /// Waits for the shutdown, before which no task ends.
@@ -316,10 +396,26 @@ async fn serve_clients(front: Front, listener: TcpListener) {
 
 /// Serves the operator on the runtime that this is called on.
 async fn serve_operator(listener: std::net::TcpListener, operator: Arc<Operator>) {
-    let SharedContext { metrics, end, .. } = operator.shared_context.clone();
-    let (counted, ends) = (Arc::clone(&metrics), end.clone());
+    let SharedContext {
+        metrics,
+        end,
+        leave,
+        stop,
+        ..
+    } = operator.shared_context.clone();
+    // The operator's socket as well is another process's once that serves; while this one goes down it is not.
+    let ends = end.child_token();
+    let (counted, left) = (Arc::clone(&metrics), ends.clone());
+    let until_left = async move {
+        leave.cancelled().await;
+        if !stop.is_cancelled() {
+            left.cancel();
+        }
+        end.cancelled().await;
+    };
+    let shown = ends.clone();
     let serve = move || {
-        let (metrics, end) = (Arc::clone(&metrics), end.clone());
+        let (metrics, end) = (Arc::clone(&metrics), shown.clone());
         let (listener, operator) = (listener.try_clone(), Arc::clone(&operator));
         async move {
             match listener.and_then(TcpListener::from_std) {
@@ -328,7 +424,8 @@ async fn serve_operator(listener: std::net::TcpListener, operator: Arc<Operator>
             }
         }
     };
-    keep_running(RestartedTask::OperatorListener, counted, ends, serve).await;
+    let serving = keep_running(RestartedTask::OperatorListener, counted, ends, serve);
+    tokio::join!(serving, until_left);
 }
 
 /// The thread that watches the nodes and serves the operator.

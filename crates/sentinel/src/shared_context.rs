@@ -30,6 +30,8 @@ pub struct SharedContext {
     pub seed: [u64; 2],
     /// Cancelled when no more requests are to be taken.
     pub stop: CancellationToken,
+    /// Cancelled when no more connections are to be taken, with `stop` or before it: then another process takes them.
+    pub leave: CancellationToken,
     /// Cancelled last: the nodes' watchers and the operator's listener outlive the clients.
     pub end: CancellationToken,
 }
@@ -47,6 +49,7 @@ impl SharedContext {
             metrics: Arc::new(Metrics::new()),
             trust: Trust::native(),
             seed,
+            leave: stop.child_token(),
             stop,
             end: CancellationToken::new(),
         }

@@ -161,6 +161,8 @@ settings! {
             "Threads that serve clients; one forwards more than a node can take", 1..=64;
         proxy_protocol: Vec<Network> = Vec::new(); None,
             "Networks whose connections begin with a PROXY header, version 1 or 2, that names the client; without one they are closed";
+        handover: Option<String> = None; None,
+            "Unix socket over which a new process takes the listening sockets over from this one; off for none";
     }
 
     /// `[upstream]` The nodes behind.

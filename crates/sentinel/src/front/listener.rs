@@ -48,11 +48,11 @@ where
     turns.spawn(front.budget.clone().hand_out_turns());
     let mut acceptor = Acceptor::new(listener);
     let stop = front.stop.clone();
-    let mut stopped = std::pin::pin!(stop.cancelled());
+    let mut left = std::pin::pin!(front.leave.cancelled());
     loop {
         tokio::select! {
             biased;
-            () = &mut stopped => break,
+            () = &mut left => break,
             Some(ended) = connections.join_next() => note(&ended),
             // Nothing long is served any more; whoever runs this sees it end.
             _ = turns.join_next() => break,
@@ -60,13 +60,16 @@ where
         }
     }
     drop(acceptor);
-    let all_end = async {
-        while let Some(ended) = connections.join_next().await {
-            note(&ended);
+    let patience = front.config.load().shutdown.drain;
+    // Another process accepts now: what is connected here is served, and then this one stops.
+    if front.leave.is_cancelled() {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            _ = timeout(patience, all_ended(&mut connections)) => stop.cancel(),
         }
-    };
+    }
     // A timeout needs no handling here: the connections that are left are counted next.
-    let _ = timeout(front.config.load().shutdown.drain, all_end).await;
+    let _ = timeout(patience, all_ended(&mut connections)).await;
     let cut_off = connections.len();
     connections.shutdown().await;
     cut_off
@@ -74,6 +77,12 @@ where
 
 /// A connection, and why it is not let in, if it is not.
 type Entered<B, IO> = (Connection<B, IO>, Option<Refusal>);
+
+async fn all_ended(connections: &mut JoinSet<()>) {
+    while let Some(ended) = connections.join_next().await {
+        note(&ended);
+    }
+}
 
 /// Serves a connection, answers it with a refusal, or closes it without sending a response.
 fn admit<B, IO>(

@@ -55,6 +55,7 @@ pub(crate) struct Shared<B> {
     ledger: Ledger,
     metrics: Arc<Metrics>,
     stop: CancellationToken,
+    leave: CancellationToken,
     head_limits: HeadLimits,
     refusals: RefusalLog,
     connections: AtomicU64,
@@ -98,6 +99,7 @@ impl<B: Backend> Shared<B> {
             clock,
             metrics,
             stop,
+            leave,
             ..
         } = shared_context;
         let current = config.current();
@@ -115,6 +117,7 @@ impl<B: Backend> Shared<B> {
             ledger,
             metrics,
             stop,
+            leave,
             connections: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             config,

@@ -89,6 +89,7 @@ fn other_values() -> HashMap<&'static str, &'static str> {
     HashMap::from([
         ("listen.addr", "127.0.0.1:26690"),
         ("listen.threads", "2"),
+        ("listen.handover", "/run/sentinel/handover"),
         ("upstream.urls", "http://127.0.0.1:26999"),
         ("upstream.connections", "2"),
         ("upstream.read_timeout", "21s"),

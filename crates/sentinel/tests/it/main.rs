@@ -13,6 +13,7 @@ mod commits;
 mod corpus;
 mod foreign;
 mod golden;
+mod handover;
 mod poison;
 mod real_calls;
 mod reload;

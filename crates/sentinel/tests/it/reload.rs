@@ -14,7 +14,7 @@ use crate::support::load::{Progress, Written, write};
 use crate::support::websocket::{Received, WebSocket};
 
 /// The address behind a word of a line of the log.
-fn address_after(line: &str, word: &str) -> SocketAddr {
+pub(crate) fn address_after(line: &str, word: &str) -> SocketAddr {
     let (_, rest) = line.split_once(word).unwrap();
     let end = rest.find(|c: char| !"0123456789.:".contains(c));
     rest[..end.unwrap_or(rest.len())].parse().unwrap()

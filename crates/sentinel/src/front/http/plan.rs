@@ -49,7 +49,7 @@ pub(super) fn plan<B: Backend>(
     let view = request.head.view(head_bytes);
     let asked = Asked {
         version: request.head.version,
-        keep_alive: request.head.keep_alive && !front.stop.is_cancelled(),
+        keep_alive: request.head.keep_alive && !front.leave.is_cancelled(),
         with_body: view.method != b"HEAD",
         at: unix_seconds(),
     };
