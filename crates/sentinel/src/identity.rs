@@ -10,7 +10,10 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 use fairq::{ClientKey, KeyScheme, Network, NetworkMap};
+use pacing::Nanos;
+use parking_lot::Mutex;
 
+use crate::bans::{Ban, Bans};
 use crate::config::Trust;
 use crate::refusal::{Reason, Refusal};
 
@@ -23,6 +26,8 @@ pub struct Identities {
     scheme: KeyScheme,
     proxies: Vec<Network>,
     rules: NetworkMap<Rule>,
+    /// Who was forbidden while the program runs, whatever the rules say.
+    bans: NetworkMap<()>,
     /// What a network without a rule may do.
     otherwise: Rule,
 }
@@ -51,22 +56,70 @@ pub(crate) struct Peer {
 
 /// The identities in force. Clones share them.
 #[derive(Clone, Debug)]
-pub struct LiveIdentities(Arc<ArcSwap<Identities>>);
+pub struct LiveIdentities(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    current: ArcSwap<Identities>,
+    /// Held while `current` is replaced.
+    bans: Mutex<Bans>,
+}
 
 impl LiveIdentities {
     /// The first ones.
     pub fn new(identities: Identities) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(identities)))
+        Self(Arc::new(Inner {
+            current: ArcSwap::from_pointee(identities),
+            bans: Mutex::default(),
+        }))
     }
 
     /// A short look at them.
     pub fn load(&self) -> Guard<Arc<Identities>> {
-        self.0.load()
+        self.0.current.load()
     }
 
-    /// From now on these.
+    /// From now on these; bans stay.
     pub(crate) fn follow(&self, identities: Identities) {
-        self.0.store(Arc::new(identities));
+        self.replace(identities, &self.0.bans.lock());
+    }
+
+    /// Forbids a network, or the whole client it is a part of: which network that is.
+    ///
+    /// # Errors
+    /// There are too many bans, or it would concern nobody.
+    pub(crate) fn ban(&self, mut ban: Ban) -> Result<Network, String> {
+        let mut bans = self.0.bans.lock();
+        let who = self.load().banned(ban.who)?;
+        ban.who = who;
+        bans.add(ban)?;
+        self.replace(Identities::clone(&self.load()), &bans);
+        Ok(who)
+    }
+
+    /// Takes a ban back: whether there was one.
+    pub(crate) fn unban(&self, who: Network) -> bool {
+        let mut bans = self.0.bans.lock();
+        let who = self.load().banned(who).unwrap_or(who);
+        let was_there = bans.remove(&who);
+        self.replace(Identities::clone(&self.load()), &bans);
+        was_there
+    }
+
+    /// The bans, those that are over ended.
+    pub(crate) fn bans(&self, now: Nanos) -> Vec<Ban> {
+        let mut bans = self.0.bans.lock();
+        if bans.expire(now) {
+            self.replace(Identities::clone(&self.load()), &bans);
+        }
+        bans.all().to_vec()
+    }
+
+    fn replace(&self, identities: Identities, bans: &Bans) {
+        self.0.current.store(Arc::new(Identities {
+            bans: bans.networks(),
+            ..identities
+        }));
     }
 }
 
@@ -94,6 +147,7 @@ impl Identities {
             scheme: KeyScheme::new(trust.ipv4_prefix, trust.ipv6_prefix)?,
             proxies: trust.proxies.clone(),
             rules,
+            bans: NetworkMap::new(),
             otherwise: if trust.allow.is_empty() {
                 Rule::Allow
             } else {
@@ -120,7 +174,33 @@ impl Identities {
     /// Whether a network may use the proxy.
     pub fn allows(&self, address: IpAddr) -> bool {
         let rule = self.rules.get(address).copied().unwrap_or(self.otherwise);
-        rule == Rule::Allow
+        rule == Rule::Allow && !self.is_banned(address)
+    }
+
+    /// Whether the operator has forbidden a network while the program runs.
+    pub fn is_banned(&self, address: IpAddr) -> bool {
+        self.bans.get(address).is_some()
+    }
+
+    /// Whom a ban of this network concerns: whole clients.
+    ///
+    /// # Errors
+    /// It would concern nobody: a trusted proxy speaks for others, and who they are decides.
+    fn banned(&self, who: Network) -> Result<Network, String> {
+        let address = who.address();
+        let is_inside =
+            |proxies: &&Network| proxies.contains(address) && proxies.prefix() <= who.prefix();
+        if let Some(proxies) = self.proxies.iter().find(is_inside) {
+            return Err(format!(
+                "{who} is a trusted proxy (trust.proxies has {proxies}), which speaks for others; ban the clients behind it"
+            ));
+        }
+        let client = self.scheme.key(address).network();
+        Ok(if client.prefix() < who.prefix() {
+            client
+        } else {
+            who
+        })
     }
 
     /// The client of a request: `lines` are the values of its `X-Forwarded-For` headers in the
@@ -312,5 +392,38 @@ mod tests {
         assert!(!may(&["192.0.2.0/24"], &[], "198.51.100.1"));
         assert!(!may(&["192.0.2.0/24"], &["192.0.2.7"], "::ffff:192.0.2.7"));
         assert!(!may(&["192.0.2.7"], &["192.0.2.7"], "192.0.2.7"));
+    }
+
+    #[test]
+    fn bans_win_over_rules_survive_a_reload_and_end() {
+        let rules = || Identities::new(&trust(&["10.0.0.0/8"], &["192.0.2.0/24"], &[])).unwrap();
+        let live = LiveIdentities::new(rules());
+        let ban = |who: &str, until| Ban {
+            who: who.parse().unwrap(),
+            until,
+            why: String::new(),
+        };
+        let allows = |address: &str| live.load().allows(address.parse().unwrap());
+        // A longer prefix that the rules allow does not help.
+        live.ban(ban("192.0.0.0/16", Some(Nanos::from_secs(9))))
+            .unwrap();
+        assert!(!allows("192.0.2.7"));
+        live.follow(rules());
+        assert!(!allows("192.0.2.7"));
+        assert_eq!(live.bans(Nanos::from_secs(8)).len(), 1);
+        assert!(live.bans(Nanos::from_secs(9)).is_empty());
+        assert!(allows("192.0.2.7"));
+        // One address of a client is the client.
+        let who = live.ban(ban("2001:db8::7/128", None)).unwrap();
+        assert_eq!(who, "2001:db8::/64".parse().unwrap());
+        assert!(live.unban("2001:db8::9/128".parse().unwrap()));
+        // A proxy speaks for others; a network that has one in it is another matter.
+        assert!(
+            live.ban(ban("10.1.2.3/32", None))
+                .unwrap_err()
+                .contains("trusted proxy")
+        );
+        live.ban(ban("0.0.0.0/0", None)).unwrap();
+        assert!(!allows("192.0.2.7"));
     }
 }

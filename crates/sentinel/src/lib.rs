@@ -10,6 +10,7 @@
 //!
 //! Read first: [`config::Config`], [`lane`], [`control::Pacer`].
 
+pub mod bans;
 pub mod budget;
 pub mod cli;
 pub mod clock;

@@ -12,6 +12,7 @@ mod tests;
 mod value;
 
 use std::fmt::{self, Write as _};
+use std::time::Duration;
 
 use bytes::Bytes;
 use control::{PaceSettings, PauseSettings};
@@ -28,6 +29,7 @@ pub use self::layers::{FlagValue, Origin, Sources};
 pub use self::live::{Change, LIVE, Live, change};
 
 use self::layers::Layer;
+use self::value::Value as _;
 
 impl Cors {
     /// The origins of pages that may open a WebSocket; none for all.
@@ -98,6 +100,14 @@ pub struct Resolved {
     origins: Vec<Origin>,
     /// What is legal but probably not meant: one sentence each.
     pub notices: Vec<String>,
+}
+
+/// A duration as it is written in a configuration.
+///
+/// # Errors
+/// What is wrong with the text, and how one is written.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    Duration::read(text)
 }
 
 /// Resolves default < file < environment < flag. A list in a higher layer replaces the one below.

@@ -1,13 +1,17 @@
 //! What the operator is shown, collected from the parts of the program in one place.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use control::Bound;
-use fairq::ClientKey;
+use fairq::{ClientKey, Network};
 use pacing::Nanos;
+use tracing::info;
 
 use super::explain::{ClientView, Explanation, Limit};
+use super::orders::BanView;
 use super::snapshot::{Inspect, NodeView, Snapshot};
+use crate::bans::Ban;
 use crate::identity::LiveIdentities;
 use crate::lane::{Explained, Lane, Status};
 use crate::metrics::Gauges;
@@ -94,6 +98,35 @@ impl Inspect for Operator {
         clients.map(view).collect()
     }
 
+    fn ban(&self, who: Network, length: Option<Duration>, why: String) -> Result<BanView, String> {
+        let now = self.shared_context.clock.now();
+        let until = length.map(|length| now.saturating_add(length.into()));
+        let ban = Ban { who, until, why };
+        let who = self.identities.ban(ban.clone())?;
+        let view = ban_view(Ban { who, ..ban }, now);
+        info!(
+            who = view.who,
+            seconds = view.ends_in_seconds,
+            why = view.why,
+            "banned by the operator"
+        );
+        Ok(view)
+    }
+
+    fn unban(&self, who: Network) -> bool {
+        let was_there = self.identities.unban(who);
+        if was_there {
+            info!(%who, "a ban was taken back by the operator");
+        }
+        was_there
+    }
+
+    fn bans(&self) -> Vec<BanView> {
+        let now = self.shared_context.clock.now();
+        let bans = self.identities.bans(now).into_iter();
+        bans.map(|ban| ban_view(ban, now)).collect()
+    }
+
     fn reload(&self) -> Result<Reloaded, NotReloaded> {
         self.reloader.reload()
     }
@@ -124,6 +157,16 @@ impl Inspect for Operator {
             forgotten: status.forgotten,
             client,
         }
+    }
+}
+
+fn ban_view(ban: Ban, now: Nanos) -> BanView {
+    BanView {
+        who: ban.who.to_string(),
+        ends_in_seconds: ban
+            .until
+            .map(|until| until.saturating_sub(now).as_millis().div_ceil(1_000)),
+        why: ban.why,
     }
 }
 
@@ -193,7 +236,8 @@ impl Operator {
         let held = holds(explained, status, clock.now());
         let limits = [
             (!is_allowed).then(|| {
-                let text = "its network may not use the proxy (trust.allow, trust.deny)";
+                let text =
+                    "its network may not use the proxy (trust.allow, trust.deny, or a ban: /bans)";
                 (Reason::Denied, text.to_owned())
             }),
             held,

@@ -7,6 +7,7 @@
 mod collect;
 mod explain;
 pub mod journal;
+mod orders;
 mod overview;
 mod page;
 mod snapshot;
@@ -14,6 +15,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,11 +35,12 @@ use wire::query::{Plus, unescape};
 
 pub(crate) use self::collect::Operator;
 pub use self::explain::{ClientView, Explanation, Limit};
+pub use self::orders::BanView;
+use self::orders::POSTS;
 use self::overview::Keeper;
 pub use self::overview::printable;
 pub use self::snapshot::{Inspect, NodeView, Snapshot};
 use crate::metrics::Metrics;
-use crate::reload::{NotReloaded, Reloaded};
 
 /// Serves the operator until `shutdown`; then open connections finish the answer they are at.
 ///
@@ -85,6 +88,8 @@ impl Shown {
         loop {
             next.tick().await;
             let clients = self.inspect.clients(LISTED_CLIENTS);
+            // Those that are over end here.
+            self.inspect.bans();
             self.keeper.lock().look(self.inspect.snapshot(), clients);
             *self.kept.lock() = None;
         }
@@ -94,11 +99,12 @@ impl Shown {
     fn answer<B>(&self, request: &Request<B>) -> Page {
         let (path, inspect) = (request.uri().path(), &*self.inspect);
         if POSTS.contains(&path) {
-            return page::refused(request)
-                .or_else(|| page::refused_order(request))
-                .unwrap_or_else(|| reloaded(inspect.reload()));
+            return orders::order(request, inspect);
         }
-        let names_clients = matches!(path, "/overview" | "/top" | "/clients" | "/explain");
+        let names_clients = matches!(
+            path,
+            "/overview" | "/top" | "/clients" | "/explain" | "/bans"
+        );
         let is_shielded = names_clients || path != "/" && page::is_browser(request);
         if is_shielded && let Some(refusal) = page::refused(request) {
             return refusal;
@@ -113,6 +119,7 @@ impl Shown {
             "/readyz" => Ok(readyz(&inspect.snapshot())),
             "/clients" => clients(request, inspect),
             "/explain" => explain(request, inspect),
+            "/bans" => Ok(json(StatusCode::OK, &inspect.bans())),
             _ => Ok(not_found(INDEX)),
         };
         made.unwrap_or_else(|reason| problem(StatusCode::BAD_REQUEST, &reason))
@@ -146,17 +153,6 @@ impl Shown {
     }
 }
 
-/// What a reload came to: 422 where the configuration is wrong, as text with a line for each fault.
-fn reloaded(outcome: Result<Reloaded, NotReloaded>) -> Page {
-    match outcome {
-        Ok(reloaded) => json(StatusCode::OK, &reloaded),
-        Err(error) => text(StatusCode::UNPROCESSABLE_ENTITY, format!("{error}\n")),
-    }
-}
-
-/// Paths that change something.
-const POSTS: &[&str] = &["/reload"];
-
 /// Enough for every scraper and every operator with a browser.
 const BOUNDS: Bounds = Bounds {
     connections: 64,
@@ -177,6 +173,9 @@ const INDEX: &str = "\
 /readyz          200 when clients may be sent here, 503 otherwise, and why
 /clients?top=N   the clients with the N longest queues (20; at most 1000)
 /explain?ip=A    what happens to a client and why (text with Accept: text/plain)
+/bans            who is banned, until when and why
+POST /ban?who=N&for=T&why=W    forbids a network, for a time such as 10m or until it is taken back
+POST /unban?who=N              takes a ban back
 POST /reload     reads the configuration anew; 422 and what is wrong with it, if it is
 ";
 
@@ -240,23 +239,30 @@ fn accepts<B>(request: &Request<B>, media_type: &str) -> bool {
 /// The value of the only query parameter that is understood, if it is given.
 ///
 /// # Errors
-/// A sentence for the operator when there is another one, or the same one twice.
+/// Those of [`parameters`].
 fn only(query: Option<&str>, name: &str) -> Result<Option<String>, String> {
-    let mut found = None;
+    Ok(parameters(query, &[name])?.remove(name))
+}
+
+/// The query parameters, by their names.
+///
+/// # Errors
+/// A sentence for the operator when there is another one than these, or the same one twice.
+fn parameters(query: Option<&str>, names: &[&str]) -> Result<HashMap<String, String>, String> {
+    let mut found = HashMap::new();
     let pairs = query.unwrap_or_default().split('&');
     for pair in pairs.filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        if key != name {
-            return Err(format!(
-                "unknown parameter {key:?}; only {name} is understood"
-            ));
+        if !names.contains(&key) {
+            let names = names.join(", ");
+            return Err(format!("unknown parameter {key:?}; understood: {names}"));
         }
         let decoded = unescape(value.as_bytes(), Plus::Literal)
             .ok_or_else(|| format!("{value:?} is not percent-encoded properly"))?;
         let text = String::from_utf8(decoded.into_owned())
             .map_err(|_| format!("{value:?} is not UTF-8"))?;
-        if found.replace(text).is_some() {
-            return Err(format!("{name} is given twice"));
+        if found.insert(key.to_owned(), text).is_some() {
+            return Err(format!("{key} is given twice"));
         }
     }
     Ok(found)

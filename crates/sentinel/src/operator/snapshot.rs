@@ -1,12 +1,15 @@
 //! The program at one moment.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use control::BreakState;
+use fairq::Network;
 use pacing::Nanos;
 use serde::Serialize;
 
 use super::explain::{ClientView, Explanation};
+use super::orders::BanView;
 use crate::lane::Status;
 use crate::metrics::{Counted, Gauges};
 use crate::reload::{NotReloaded, Reloaded};
@@ -99,6 +102,15 @@ pub trait Inspect: Send + Sync + 'static {
 
     /// What is known about the client with this address.
     fn explain(&self, address: IpAddr) -> Explanation;
+
+    /// Forbids a network, for so long or until it is taken back.
+    fn ban(&self, who: Network, length: Option<Duration>, why: String) -> Result<BanView, String>;
+
+    /// Takes a ban back: whether there was one.
+    fn unban(&self, who: Network) -> bool;
+
+    /// Who is banned; those that are over have ended.
+    fn bans(&self) -> Vec<BanView>;
 
     /// Reads the configuration anew.
     fn reload(&self) -> Result<Reloaded, NotReloaded>;

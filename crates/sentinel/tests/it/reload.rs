@@ -1,7 +1,8 @@
 //! The configuration changes under writes and subscriptions that are under way.
 
 use std::fs;
-use std::net::SocketAddr;
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr};
 use std::thread;
 use std::time::Duration;
 
@@ -9,9 +10,9 @@ use rustix::process::Signal;
 use testkit::{Http, Running};
 
 use crate::command_line::place;
-use crate::support::Node;
 use crate::support::load::{Progress, Written, write};
-use crate::support::websocket::{Received, WebSocket};
+use crate::support::websocket::{Received, WebSocket, connect_from};
+use crate::support::{Node, Proxy};
 
 /// The address behind a word of a line of the log.
 pub(crate) fn address_after(line: &str, word: &str) -> SocketAddr {
@@ -94,4 +95,46 @@ fn a_reload_in_a_burst_loses_no_write_no_websocket_and_no_event() {
         .wait()
         .expect(0)
         .says(&format!("of {total} writes taken {total} were forwarded"));
+}
+
+#[test]
+fn a_ban_ends_what_its_client_has_open_and_touches_nobody_else() {
+    let node = Node::start();
+    let proxy = Proxy::start(&node.url());
+    let [banned, other] = [[127, 0, 0, 7], [127, 0, 0, 8]].map(IpAddr::from);
+    let mut sockets = [banned, other].map(|from| WebSocket::connect_from(from, proxy.address));
+    let status = r#"{"id":1,"method":"status"}"#;
+    for socket in &mut sockets {
+        assert!(socket.ask(status).contains("result"));
+    }
+    let order = |path: &str| proxy.admin().post(path, b"").unwrap();
+    assert_eq!(order("/ban?who=127.0.0.7&for=1h&why=test").status, 200);
+    let listed = proxy.admin().get("/bans").unwrap().text();
+    assert!(
+        listed.contains("127.0.0.7") && listed.contains("test"),
+        "{listed}"
+    );
+    let [ours, theirs] = &mut sockets;
+    ours.send(status.as_bytes());
+    assert_eq!(ours.receive(Duration::from_secs(20)), Received::Closed);
+    assert!(theirs.ask(status).contains("result"));
+    let refused = request_from(banned, proxy.address);
+    assert!(refused.starts_with("HTTP/1.1 403 "), "{refused}");
+    assert!(request_from(other, proxy.address).starts_with("HTTP/1.1 200 "));
+    assert_eq!(order("/unban?who=127.0.0.7").status, 200);
+    assert!(request_from(banned, proxy.address).starts_with("HTTP/1.1 200 "));
+    assert_eq!(order("/unban?who=127.0.0.7").status, 404);
+    drop(sockets);
+    proxy.stop();
+}
+
+/// The whole answer to a read from this address.
+fn request_from(from: IpAddr, to: SocketAddr) -> String {
+    let mut stream = connect_from(from, to);
+    stream
+        .write_all(b"GET /status HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
 }

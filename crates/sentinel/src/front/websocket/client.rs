@@ -79,6 +79,13 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
         }
     }
 
+    /// Whether its network was banned since it came. A ban concerns whole clients, so any address of the client will do;
+    /// rules may tell addresses of one client apart.
+    pub(super) fn is_banned(&self) -> bool {
+        let address = self.key.network().address();
+        self.front.identities.load().is_banned(address)
+    }
+
     /// What the client is to get.
     pub(super) fn out(&mut self) -> &mut Vec<u8> {
         self.socket.output.tail()

@@ -359,6 +359,10 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         if self.is_leaving && self.client.writes_under_way() == 0 && !self.waiting.is_some() {
             return Err(End::Say(close_code::GOING_AWAY, String::new()));
         }
+        if self.client.is_banned() {
+            let text = "this network may not use the proxy".to_owned();
+            return Err(End::Say(close_code::POLICY, text));
+        }
         let now = Instant::now();
         let is_held = self.is_held();
         if std::mem::replace(&mut self.was_held, is_held) && !is_held {

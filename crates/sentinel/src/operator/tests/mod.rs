@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use control::BreakState;
+use fairq::Network;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -14,6 +15,7 @@ use super::*;
 use crate::lane::Status;
 use crate::metrics::{Gauges, Metrics};
 use crate::refusal::Reason;
+use crate::reload::{NotReloaded, Reloaded};
 
 struct Fake(Mutex<Snapshot>);
 
@@ -64,6 +66,25 @@ impl Inspect for Fake {
 
     fn clients(&self, top: usize) -> Vec<ClientView> {
         vec![client(); top.min(3)]
+    }
+
+    fn ban(&self, who: Network, length: Option<Duration>, why: String) -> Result<BanView, String> {
+        match who.prefix() {
+            0 => Err("everybody".to_owned()),
+            _ => Ok(BanView {
+                who: who.to_string(),
+                ends_in_seconds: length.map(|length| length.as_secs()),
+                why,
+            }),
+        }
+    }
+
+    fn unban(&self, who: Network) -> bool {
+        who.prefix() == 24
+    }
+
+    fn bans(&self) -> Vec<BanView> {
+        Vec::new()
     }
 
     fn reload(&self) -> Result<Reloaded, NotReloaded> {
@@ -203,6 +224,38 @@ async fn a_reload_is_ordered_by_post_and_by_no_browser() {
     let answer = served.ask("POST", "/reload", "").await;
     assert!(answer.starts_with("HTTP/1.1 422 "), "{answer}");
     assert!(answer.contains("a.toml:3: limits.batch"), "{answer}");
+}
+
+#[tokio::test]
+async fn bans_are_ordered_with_who_until_when_and_why() {
+    let served = serve_pages().await;
+    let order = async |target: &str| {
+        let answer = served.ask("POST", target, "").await;
+        (answer[9..12].parse::<u16>().unwrap(), answer)
+    };
+    let (status, answer) = order("/ban?who=192.0.2.0/24&for=10m&why=a%20flood").await;
+    assert_eq!(status, 200, "{answer}");
+    for part in ["192.0.2.0/24", "600", "a flood"] {
+        assert!(answer.contains(part), "{answer}");
+    }
+    for (target, expected) in [
+        ("/ban?who=192.0.2.7", 200),
+        ("/ban", 400),
+        ("/ban?who=everybody", 400),
+        ("/ban?who=192.0.2.7&for=long", 400),
+        ("/ban?who=192.0.2.7&for=0s", 400),
+        ("/ban?who=192.0.2.7&why=a%0Ab", 400),
+        ("/ban?who=192.0.2.7&who=192.0.2.8", 400),
+        ("/ban?whom=192.0.2.7", 400),
+        ("/ban?who=0.0.0.0/0", 422),
+        ("/unban?who=192.0.2.0/24", 200),
+        ("/unban?who=192.0.2.7", 404),
+        ("/reload?now=1", 400),
+    ] {
+        let (status, answer) = order(target).await;
+        assert_eq!(status, expected, "{target}: {answer}");
+    }
+    assert_eq!(served.json("/bans").await, (200, serde_json::json!([])));
 }
 
 #[tokio::test]

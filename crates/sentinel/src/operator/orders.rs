@@ -1,0 +1,91 @@
+//! What the operator orders: a reload, bans. Each order is a POST, its parameters stand in the query.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use fairq::Network;
+use hyper::{Request, StatusCode};
+use ops::page::{Page, json, problem, text};
+use serde::Serialize;
+use serde_json::json;
+
+use super::snapshot::Inspect;
+use super::{page, parameters};
+use crate::config;
+
+/// Paths that change something.
+pub(super) const POSTS: &[&str] = &["/reload", "/ban", "/unban"];
+
+/// A ban, as the operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BanView {
+    /// Who may not use the proxy.
+    pub who: String,
+    /// Seconds until it ends by itself; none if it does not.
+    pub ends_in_seconds: Option<u64>,
+    /// Why, in the operator's words.
+    pub why: String,
+}
+
+/// Carries an order out, unless a browser sent it.
+pub(super) fn order<B>(request: &Request<B>, inspect: &dyn Inspect) -> Page {
+    if let Some(refusal) = page::refused(request).or_else(|| page::refused_order(request)) {
+        return refusal;
+    }
+    let query = request.uri().query();
+    let made = match request.uri().path() {
+        "/reload" => parameters(query, &[]).map(|_| reloaded(inspect)),
+        "/ban" => ban(query, inspect),
+        _ => unban(query, inspect),
+    };
+    made.unwrap_or_else(|reason| problem(StatusCode::BAD_REQUEST, &reason))
+}
+
+/// What a reload came to: 422 where the configuration is wrong, as text with a line for each fault.
+fn reloaded(inspect: &dyn Inspect) -> Page {
+    match inspect.reload() {
+        Ok(reloaded) => json(StatusCode::OK, &reloaded),
+        Err(error) => text(StatusCode::UNPROCESSABLE_ENTITY, format!("{error}\n")),
+    }
+}
+
+fn ban(query: Option<&str>, inspect: &dyn Inspect) -> Result<Page, String> {
+    let mut given = parameters(query, &["who", "for", "why"])?;
+    let who = network(&given)?;
+    let length = given.remove("for").map(|text| length(&text)).transpose()?;
+    let why = given.remove("why").unwrap_or_default();
+    if why.len() > MOST_WORDS || why.contains(char::is_control) {
+        return Err(format!("why is a line of at most {MOST_WORDS} bytes"));
+    }
+    Ok(match inspect.ban(who, length, why) {
+        Ok(ban) => json(StatusCode::OK, &ban),
+        Err(reason) => problem(StatusCode::UNPROCESSABLE_ENTITY, &reason),
+    })
+}
+
+fn unban(query: Option<&str>, inspect: &dyn Inspect) -> Result<Page, String> {
+    let who = network(&parameters(query, &["who"])?)?;
+    Ok(match inspect.unban(who) {
+        true => json(StatusCode::OK, &json!({ "unbanned": who.to_string() })),
+        false => problem(
+            StatusCode::NOT_FOUND,
+            &format!("{who} is not banned; GET /bans lists who is"),
+        ),
+    })
+}
+
+fn network(given: &HashMap<String, String>) -> Result<Network, String> {
+    let who = given.get("who").and_then(|text| text.parse().ok());
+    who.ok_or_else(|| "who is an address or a network, such as who=192.0.2.0/24".to_owned())
+}
+
+fn length(text: &str) -> Result<Duration, String> {
+    let length = config::duration(text).map_err(|reason| format!("for: {reason}"))?;
+    match length.is_zero() {
+        true => Err("for is a time above 0, such as for=10m".to_owned()),
+        false => Ok(length),
+    }
+}
+
+/// Bytes of a reason.
+const MOST_WORDS: usize = 200;
