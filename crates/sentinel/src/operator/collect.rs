@@ -121,6 +121,24 @@ impl Inspect for Operator {
         was_there
     }
 
+    fn drain(&self, node: &str, length: Option<Duration>, why: String) -> bool {
+        let now = self.shared_context.clock.now();
+        let until = length.map(|length| (now.saturating_add(length.into()), why.clone()));
+        let is_known = self.nodes.drain(node, until);
+        if is_known {
+            match length {
+                Some(length) => info!(
+                    node,
+                    ?length,
+                    why,
+                    "the operator wants this node left alone"
+                ),
+                None => info!(node, "the operator lets this node be used again"),
+            }
+        }
+        is_known
+    }
+
     fn bans(&self) -> Vec<BanView> {
         let now = self.shared_context.clock.now();
         let bans = self.identities.bans(now).into_iter();
@@ -160,12 +178,14 @@ impl Inspect for Operator {
     }
 }
 
+fn seconds_left(until: Nanos, now: Nanos) -> u64 {
+    until.saturating_sub(now).as_millis().div_ceil(1_000)
+}
+
 fn ban_view(ban: Ban, now: Nanos) -> BanView {
     BanView {
         who: ban.who.to_string(),
-        ends_in_seconds: ban
-            .until
-            .map(|until| until.saturating_sub(now).as_millis().div_ceil(1_000)),
+        ends_in_seconds: ban.until.map(|until| seconds_left(until, now)),
         why: ban.why,
     }
 }
@@ -180,7 +200,9 @@ fn node_view(node: NodeState, bound: Option<Bound>, now: Nanos) -> NodeView {
     let since = node.unanswered_since.into_iter().chain(writes_wait).min();
     let silent = since.map(|since| now.saturating_sub(since));
     let silent = silent.filter(|silent| *silent >= SILENT);
+    let drained = node.is_drained(now).then_some(node.drained).flatten();
     NodeView {
+        drained: drained.map(|(until, why)| (seconds_left(until, now), why)),
         url: node.endpoint,
         up: node.up,
         silent_ms: silent.map(Nanos::as_millis),

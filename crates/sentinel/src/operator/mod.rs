@@ -176,6 +176,8 @@ const INDEX: &str = "\
 /bans            who is banned, until when and why
 POST /ban?who=N&for=T&why=W    forbids a network, for a time such as 10m or until it is taken back
 POST /unban?who=N              takes a ban back
+POST /drain?node=URL&for=T&why=W  leaves a node alone for a time: writes and reads go to others
+POST /undrain?node=URL         lets it be used again
 POST /reload     reads the configuration anew; 422 and what is wrong with it, if it is
 ";
 

@@ -14,7 +14,7 @@ use super::{page, parameters};
 use crate::config;
 
 /// Paths that change something.
-pub(super) const POSTS: &[&str] = &["/reload", "/ban", "/unban"];
+pub(super) const POSTS: &[&str] = &["/reload", "/ban", "/unban", "/drain", "/undrain"];
 
 /// A ban, as the operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -36,7 +36,9 @@ pub(super) fn order<B>(request: &Request<B>, inspect: &dyn Inspect) -> Page {
     let made = match request.uri().path() {
         "/reload" => parameters(query, &[]).map(|_| reloaded(inspect)),
         "/ban" => ban(query, inspect),
-        _ => unban(query, inspect),
+        "/unban" => unban(query, inspect),
+        "/drain" => drain(query, inspect),
+        _ => undrain(query, inspect),
     };
     made.unwrap_or_else(|reason| problem(StatusCode::BAD_REQUEST, &reason))
 }
@@ -53,10 +55,7 @@ fn ban(query: Option<&str>, inspect: &dyn Inspect) -> Result<Page, String> {
     let mut given = parameters(query, &["who", "for", "why"])?;
     let who = network(&given)?;
     let length = given.remove("for").map(|text| length(&text)).transpose()?;
-    let why = given.remove("why").unwrap_or_default();
-    if why.len() > MOST_WORDS || why.contains(char::is_control) {
-        return Err(format!("why is a line of at most {MOST_WORDS} bytes"));
-    }
+    let why = reason(&mut given)?;
     Ok(match inspect.ban(who, length, why) {
         Ok(ban) => json(StatusCode::OK, &ban),
         Err(reason) => problem(StatusCode::UNPROCESSABLE_ENTITY, &reason),
@@ -72,6 +71,52 @@ fn unban(query: Option<&str>, inspect: &dyn Inspect) -> Result<Page, String> {
             &format!("{who} is not banned; GET /bans lists who is"),
         ),
     })
+}
+
+fn drain(query: Option<&str>, inspect: &dyn Inspect) -> Result<Page, String> {
+    let mut given = parameters(query, &["node", "for", "why"])?;
+    let node = node(&mut given)?;
+    let given_length = given
+        .remove("for")
+        .ok_or("for is missing; a drain ends by itself, such as for=10m")?;
+    let (length, why) = (length(&given_length)?, reason(&mut given)?);
+    Ok(drained(
+        inspect.drain(&node, Some(length), why),
+        &node,
+        "drained",
+    ))
+}
+
+fn undrain(query: Option<&str>, inspect: &dyn Inspect) -> Result<Page, String> {
+    let node = node(&mut parameters(query, &["node"])?)?;
+    Ok(drained(
+        inspect.drain(&node, None, String::new()),
+        &node,
+        "undrained",
+    ))
+}
+
+fn drained(is_known: bool, node: &str, done: &str) -> Page {
+    match is_known {
+        true => json(StatusCode::OK, &json!({ done: node })),
+        false => problem(
+            StatusCode::NOT_FOUND,
+            "no such node; /readyz lists the nodes with their addresses",
+        ),
+    }
+}
+
+fn node(given: &mut HashMap<String, String>) -> Result<String, String> {
+    let node = given.remove("node");
+    node.ok_or_else(|| "node is a node's address, as /readyz lists it".to_owned())
+}
+
+fn reason(given: &mut HashMap<String, String>) -> Result<String, String> {
+    let why = given.remove("why").unwrap_or_default();
+    match why.len() > MOST_WORDS || why.contains(char::is_control) {
+        true => Err(format!("why is a line of at most {MOST_WORDS} bytes")),
+        false => Ok(why),
+    }
 }
 
 fn network(given: &HashMap<String, String>) -> Result<Network, String> {

@@ -46,6 +46,8 @@ pub struct NodeView {
     pub catching_up: bool,
     /// The last height that was seen.
     pub height: Option<u64>,
+    /// Seconds until the operator's drain ends, and its reason.
+    pub drained: Option<(u64, String)>,
 }
 
 impl Snapshot {
@@ -69,7 +71,9 @@ impl Snapshot {
             return (false, why.to_owned());
         }
         let is_silent = |node: &NodeView| node.silent_ms.is_some();
-        let takes_writes = |node: &NodeView| node.up && !node.catching_up && !is_silent(node);
+        let is_drained = |node: &NodeView| node.drained.is_some();
+        let takes_writes =
+            |node: &NodeView| node.up && !node.catching_up && !is_silent(node) && !is_drained(node);
         if !self.nodes.iter().any(takes_writes) {
             let silent = self.nodes.iter().any(is_silent);
             let what = if silent { "answers" } else { "takes writes" };
@@ -112,6 +116,9 @@ pub trait Inspect: Send + Sync + 'static {
     /// Who is banned; those that are over have ended.
     fn bans(&self) -> Vec<BanView>;
 
+    /// Leaves a node alone for so long, or no longer: whether there is such a node.
+    fn drain(&self, node: &str, length: Option<Duration>, why: String) -> bool;
+
     /// Reads the configuration anew.
     fn reload(&self) -> Result<Reloaded, NotReloaded>;
 }
@@ -129,6 +136,7 @@ mod tests {
                 silent_ms: None,
                 catching_up: false,
                 height: Some(7),
+                drained: None,
             }],
             ..Snapshot::default()
         }

@@ -101,9 +101,16 @@ pub struct NodeState {
     pub largest_block: u64,
     /// Since when it owes an answer to a question about its health.
     pub unanswered_since: Option<Nanos>,
+    /// Until when the operator wants it left alone, and why.
+    pub drained: Option<(Nanos, String)>,
 }
 
 impl NodeState {
+    /// Whether the operator wants it left alone.
+    pub(crate) fn is_drained(&self, now: Nanos) -> bool {
+        self.drained.as_ref().is_some_and(|(until, _)| *until > now)
+    }
+
     /// Whether it has owed an answer for so long.
     pub(crate) fn is_silent_for(&self, time: Nanos, now: Nanos) -> bool {
         self.unanswered_since
@@ -214,10 +221,25 @@ impl Nodes {
         self.node(node).state().up
     }
 
-    /// Whether a node answers and takes transactions.
+    /// Whether a node answers, takes transactions and is not to be left alone.
     pub fn takes_writes(&self, node: NodeIndex) -> bool {
+        let now = self.0.shared_context.clock.now();
         let state = self.node(node).state();
-        state.up && !state.catching_up
+        state.up && !state.catching_up && !state.is_drained(now)
+    }
+
+    /// Leaves the node of this address alone until a time, or no longer: whether there is such a node. Writes go to
+    /// another one, or wait; reads go to another one, if there is one.
+    pub(crate) fn drain(&self, url: &str, until: Option<(Nanos, String)>) -> bool {
+        let node = self
+            .0
+            .nodes
+            .iter()
+            .find(|node| node.state().endpoint == url);
+        if let Some(node) = node {
+            node.state().drained = until;
+        }
+        node.is_some()
     }
 
     /// A node's address.
@@ -225,10 +247,16 @@ impl Nodes {
         self.node(node).dialer.endpoint()
     }
 
-    /// The node itself if it is up and answers, else the first other one that does; itself if none does.
+    /// The node itself if it is up, answers and is not to be left alone, else the first other one of which that is so;
+    /// itself if it is so of none.
     pub fn nearest_up(&self, node: NodeIndex) -> NodeIndex {
         let mut candidates = iter::once(node).chain(0..self.count());
-        let found = candidates.find(|node| self.is_up(*node) && !self.is_silent_for(*node, ABSENT));
+        let now = self.0.shared_context.clock.now();
+        let serves = |node: &NodeIndex| {
+            let state = self.node(*node).state();
+            state.up && !state.is_silent_for(ABSENT, now) && !state.is_drained(now)
+        };
+        let found = candidates.find(serves);
         found.unwrap_or(node)
     }
 

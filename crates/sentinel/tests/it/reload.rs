@@ -6,13 +6,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::thread;
 use std::time::Duration;
 
+use rpc::BroadcastMethod;
 use rustix::process::Signal;
 use testkit::{Http, Running};
 
 use crate::command_line::place;
-use crate::support::load::{Progress, Written, write};
+use crate::support::load::{Progress, Written, committed, committed_at_least, wait_for, write};
 use crate::support::websocket::{Received, WebSocket, connect_from};
-use crate::support::{Node, Proxy};
+use crate::support::{Node, Proxy, broadcast};
 
 /// The address behind a word of a line of the log.
 pub(crate) fn address_after(line: &str, word: &str) -> SocketAddr {
@@ -137,4 +138,59 @@ fn request_from(from: IpAddr, to: SocketAddr) -> String {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text
+}
+
+#[test]
+fn a_drained_node_gets_nothing_and_writes_go_to_the_other_one_or_wait() {
+    let [first, second] = [(); 2].map(|()| Node::start());
+    let proxy = Proxy::with(&first.url(), |config| {
+        config.upstream.urls.push(second.url().parse().unwrap());
+    });
+    let write = |number: u64| {
+        let tx = format!("d{number}=1");
+        let body = broadcast(number, BroadcastMethod::Sync, tx.as_bytes());
+        let answer = proxy.http().post("/", &body).unwrap().text();
+        assert!(answer.contains(r#""code":0"#), "{answer}");
+        tx
+    };
+    let order = |path: String| proxy.admin().post(&path, b"").unwrap().status;
+    let on_first = write(1);
+    // Writes go to the node that was healthy first.
+    let has_it = |node: &Node| !committed(node.node.rpc_address()).is_empty();
+    wait_for("a block with the write", || {
+        has_it(&first) || has_it(&second)
+    });
+    let (first, second) = match has_it(&first) {
+        true => (first, second),
+        false => (second, first),
+    };
+    assert_eq!(
+        order(format!("/drain?node={}&for=1h&why=disk", first.url())),
+        200
+    );
+    let ready = proxy.admin().get("/readyz").unwrap().text();
+    assert!(ready.contains("disk"), "{ready}");
+    let on_second = write(2);
+    assert_eq!(
+        committed_at_least(second.node.rpc_address(), 1),
+        [on_second]
+    );
+    assert_eq!(committed_at_least(first.node.rpc_address(), 1), [on_first]);
+    // Nothing is left that takes writes: this one waits until a node may be used again.
+    assert_eq!(order(format!("/drain?node={}&for=1h", second.url())), 200);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| write(3));
+        wait_for("a write that waits", || {
+            proxy
+                .admin()
+                .get("/metrics")
+                .unwrap()
+                .text()
+                .contains("sentinel_queue_depth 1\n")
+        });
+        assert_eq!(order(format!("/undrain?node={}", first.url())), 200);
+        waiting.join().unwrap();
+    });
+    committed_at_least(first.node.rpc_address(), 2);
+    proxy.stop();
 }

@@ -31,6 +31,7 @@ fn snapshot() -> Snapshot {
             silent_ms: None,
             catching_up: false,
             height: Some(9),
+            drained: None,
         }],
         status: Status {
             backlogged_clients: 3,
@@ -81,6 +82,10 @@ impl Inspect for Fake {
 
     fn unban(&self, who: Network) -> bool {
         who.prefix() == 24
+    }
+
+    fn drain(&self, node: &str, _: Option<Duration>, _: String) -> bool {
+        node == self.0.lock().unwrap().nodes[0].url
     }
 
     fn bans(&self) -> Vec<BanView> {
@@ -250,6 +255,11 @@ async fn bans_are_ordered_with_who_until_when_and_why() {
         ("/ban?who=0.0.0.0/0", 422),
         ("/unban?who=192.0.2.0/24", 200),
         ("/unban?who=192.0.2.7", 404),
+        ("/drain?node=http://127.0.0.1:26657&for=10m", 200),
+        ("/drain?node=http://127.0.0.1:26657", 400),
+        ("/drain?for=10m", 400),
+        ("/drain?node=http://127.0.0.1:1&for=10m", 404),
+        ("/undrain?node=http://127.0.0.1:26657", 200),
         ("/reload?now=1", 400),
     ] {
         let (status, answer) = order(target).await;
