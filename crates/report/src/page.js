@@ -2,7 +2,7 @@
 (() => {
 const all = (query, within = document) => [...within.querySelectorAll(query)];
 const make = (name, kind, text) => Object.assign(document.createElement(name), { className: kind, textContent: text || "" });
-const SIDE = 10000;
+const SIDE = 10000, HEIGHT = 1000;
 
 // Charts whose level axis has equal steps; those with one label for it are read and zoomed together.
 const charts = all(".plot[data-x]").map((plot) => {
@@ -10,12 +10,9 @@ const charts = all(".plot[data-x]").map((plot) => {
   const area = plot.querySelector(".area"), svg = area.querySelector("svg");
   const chart = { plot, area, svg, low: +low, high: +high, time, group: plot.querySelector(".xl").textContent, from: 0, to: 1, off: new Set() };
   const read = (place) => { const title = place.querySelector("title"), text = title.textContent; title.remove(); return text.split("\n"); };
-  chart.strips = all("rect.h", svg).map((strip) => {
-    const [x, width] = ["x", "width"].map((name) => +strip.getAttribute(name));
-    const lines = read(strip);
-    strip.remove();
-    return { x, end: x + width, lines };
-  });
+  const held = svg.querySelector(".h"), strips = all(".h rect", svg), edges = strips.map((strip) => +strip.getAttribute("x"));
+  chart.strips = strips.map((strip, at) => ({ x: edges[at], end: edges[at + 1] ?? +held.dataset.end, lines: read(strip) }));
+  if (held) held.remove();
   chart.dots = all("path.d:has(title)", svg).map((dot) => ({ x: +dot.getAttribute("d").match(/\d+/)[0], lines: read(dot) }));
   chart.line = make("i", "at");
   chart.box = make("div", "read");
@@ -60,7 +57,7 @@ function zoom(chart, from, to) {
   Object.assign(chart, { from, to });
   const whole = from === 0 && to === 1;
   hide(chart);
-  chart.svg.setAttribute("viewBox", [from * SIDE, 0, (to - from) * SIDE, SIDE].join(" "));
+  chart.svg.setAttribute("viewBox", [from * SIDE, 0, (to - from) * SIDE, HEIGHT].join(" "));
   chart.svg.style.overflow = whole ? "" : "hidden";
   for (const { label, left, share } of chart.moved) {
     const at = (share - from) / (to - from), is_tick = label.parentNode.className === "xs";

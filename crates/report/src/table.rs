@@ -297,8 +297,11 @@ impl Table {
 
 impl Column {
     fn tag(&self, name: &str, alarm: bool) -> String {
+        // Most cells are figures, so it is words that are marked there.
+        let is_cell = name == "td";
         let classes = [
-            ("f", self.align == Align::Right),
+            ("f", !is_cell && self.align == Align::Right),
+            ("w", is_cell && self.align == Align::Left),
             ("x", self.rest),
             ("bad", alarm),
         ];
@@ -379,8 +382,8 @@ mod tests {
         let html = table().html();
         for part in [
             "<th>name</th><th class=\"f\">count</th>",
-            "<td>a&lt;b|c</td><td class=\"f\">12</td>",
-            "<td class=\"f bad\">–</td>",
+            "<td class=\"w\">a&lt;b|c</td><td>12</td>",
+            "<td class=\"bad\">–</td>",
         ] {
             assert!(html.contains(part), "{part} in {html}");
         }
@@ -423,7 +426,7 @@ mod tests {
             (if few { columns.rest() } else { columns }).table()
         };
         let html = of(true).html();
-        assert!(html.contains("<td class=\"f x\">1</td>"), "{html}");
+        assert!(html.contains("<td class=\"x\">1</td>"), "{html}");
         assert!(html.contains("type=\"checkbox\""), "{html}");
         assert!(!of(false).html().contains("checkbox"));
         assert_eq!(of(true).text(), of(false).text());

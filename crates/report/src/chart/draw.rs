@@ -1,7 +1,7 @@
 //! From layers to HTML and SVG.
 
 use super::extent::Extent;
-use super::heat::Rectangle;
+use super::heat::{HeatMap, Rectangle};
 use super::readings;
 use super::scale::{Ruler, Tick};
 use super::trace::{Trace, thin_dots, thin_line, thin_ranges, thin_spans};
@@ -11,6 +11,8 @@ use crate::text::escape;
 
 /// The SVG's own units: whole numbers are fine enough and short.
 pub(super) const SIDE: f64 = 10_000.0;
+/// Of the height, which no reader enlarges: a third of a pixel of the tallest chart, in a letter less.
+pub(super) const HEIGHT: f64 = 1_000.0;
 
 pub(super) fn html(chart: &Chart) -> String {
     let picture = Picture::of(chart);
@@ -201,16 +203,16 @@ impl<'a> Picture<'a> {
 
     /// Downwards, as SVG counts.
     fn y(&self, value: f64) -> i32 {
-        ((1.0 - self.y.place(value)) * SIDE).round() as i32
+        ((1.0 - self.y.place(value)) * HEIGHT).round() as i32
     }
 
     fn svg(&self, x_ticks: &[Tick], y_ticks: &[Tick]) -> String {
         let x_grid = x_ticks.iter().map(|tick| upright(tick.at * SIDE));
-        let y_grid = y_ticks.iter().map(|tick| level((1.0 - tick.at) * SIDE));
+        let y_grid = y_ticks.iter().map(|tick| level((1.0 - tick.at) * HEIGHT));
         let shade = self.chart.shade.iter().map(|(from, to, _)| {
             let (left, right) = (self.x(*from), self.x(*to));
             let width = right - left;
-            path("z", &format!("M{left} 0h{width}v{SIDE}h-{width}z"))
+            path("z", &format!("M{left} 0h{width}v{HEIGHT}h-{width}z"))
         });
         let mut out: String = shade.collect();
         out += &path("g", &x_grid.chain(y_grid).collect::<String>());
@@ -230,7 +232,7 @@ impl<'a> Picture<'a> {
         let title = escape(&self.chart.title);
         tag(
             &format!(
-                "svg viewBox=\"0 0 {SIDE} {SIDE}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{title}\""
+                "svg viewBox=\"0 0 {SIDE} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{title}\""
             ),
             &out,
         )
@@ -247,20 +249,26 @@ impl<'a> Picture<'a> {
                 let bars = bars.iter().filter(|bar| bar.height > 0.0);
                 bars.map(|bar| self.bar(&class, &layer.name, bar)).collect()
             }
-            Shape::Heat(map) => {
-                let levels = map.levels().into_iter().enumerate();
-                let levels = levels.filter(|(_, rectangles)| !rectangles.is_empty());
-                levels
-                    .map(|(level, rectangles)| {
-                        let mut trace = Trace::default();
-                        for Rectangle { x, y } in rectangles {
-                            trace.rectangle(self.place(x.0, y.1), self.place(x.1, y.0));
-                        }
-                        trace.path(&format!("k k{level} {class}"))
-                    })
-                    .collect()
-            }
+            Shape::Heat(map) => self.heat(&class, map),
         }
+    }
+
+    /// Each rectangle is one upright stroke as wide as a column, which takes half the letters of its outline.
+    fn heat(&self, class: &str, map: &HeatMap) -> String {
+        let levels = map.levels().into_iter().enumerate();
+        let levels = levels.filter(|(_, rectangles)| !rectangles.is_empty());
+        levels
+            .map(|(level, rectangles)| {
+                let mut trace = Trace::default();
+                for Rectangle { x, y } in &rectangles {
+                    trace.jump(self.place(f64::midpoint(x.0, x.1), y.0));
+                    trace.upright(self.y(y.1));
+                }
+                let (from, to) = rectangles[0].x;
+                let width = (self.x.place(to) - self.x.place(from)) * SIDE;
+                trace.path(&format!("k k{level} {class}\" stroke-width=\"{width:.1}"))
+            })
+            .collect()
     }
 
     fn place(&self, x: f64, y: f64) -> (i32, i32) {
@@ -324,7 +332,7 @@ impl<'a> Picture<'a> {
     fn bar(&self, class: &str, name: &str, bar: &Bar) -> String {
         let (left, right) = (self.x(bar.from), self.x(bar.to));
         let (top, width) = (self.y(bar.height), right - left);
-        let height = SIDE as i32 - top;
+        let height = HEIGHT as i32 - top;
         let title = format!(
             "{} {} from {} to {}",
             escape(name),
@@ -345,7 +353,7 @@ fn path(class: &str, d: &str) -> String {
 }
 
 fn upright(x: f64) -> String {
-    format!("M{x:.0} 0v{SIDE}")
+    format!("M{x:.0} 0v{HEIGHT}")
 }
 
 fn level(y: f64) -> String {

@@ -26,24 +26,40 @@ pub(super) fn strips(picture: &Picture<'_>) -> String {
     }
     let step = longest.len().div_ceil(MAX_READINGS);
     let places: Vec<f64> = longest.iter().step_by(step).map(|(x, _)| *x).collect();
-    let strip = |(place, x): (usize, &f64)| {
+    let edge = |place: usize| {
+        let before = places[place.saturating_sub(1)];
+        let after = places.get(place).copied().unwrap_or(before);
+        i32::midpoint(picture.x(before), picture.x(after))
+    };
+    let edges: Vec<i32> = (0..=places.len()).map(edge).collect();
+    // Nearly all are equally wide.
+    let mut widths: Vec<i32> = edges.windows(2).map(|it| (it[1] - it[0]).max(1)).collect();
+    let strips = places.iter().enumerate().map(|(place, x)| {
         let before = places[place.saturating_sub(1)];
         let after = places.get(place + 1).copied().unwrap_or(*x);
-        let left = i32::midpoint(picture.x(before), picture.x(*x));
-        let right = i32::midpoint(picture.x(*x), picture.x(after));
-        let width = (right - left).max(1);
         let mut title = picture.x.write(*x);
         for (layer, points) in &lines {
             if let Some(y) = nearest(points, *x, (after - before).abs()) {
                 title += &format!("\n{} {}", escape(&layer.name), picture.y.write(y));
             }
         }
-        tag(
-            &format!("rect class=\"h\" x=\"{left}\" width=\"{width}\""),
-            &tag("title", &title),
-        )
+        (edges[place], widths[place], tag("title", &title))
+    });
+    let strips: Vec<(i32, i32, String)> = strips.collect();
+    widths.sort_unstable();
+    let usual = widths[widths.len() / 2];
+    let strip = |(left, width, title): &(i32, i32, String)| {
+        let own = match (width - usual).abs() {
+            0 | 1 => String::new(),
+            _ => format!(" style=\"width:{width}px\""),
+        };
+        tag(&format!("rect x=\"{left}\"{own}"), title)
     };
-    places.iter().enumerate().map(strip).collect()
+    let end = edges[places.len()];
+    tag(
+        &format!("g class=\"h\" style=\"--w:{usual}px\" data-end=\"{end}\""),
+        &strips.iter().map(strip).collect::<String>(),
+    )
 }
 
 /// The y of the point nearest to `x`, if there is one within `reach`.

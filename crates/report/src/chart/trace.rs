@@ -1,6 +1,6 @@
 //! Paths of an SVG in few bytes: no more places than are told apart, each counted from the one before.
 
-use super::draw::SIDE;
+use super::draw::{HEIGHT, SIDE};
 
 /// A place of the drawing, in its own units.
 type Place = (i32, i32);
@@ -36,15 +36,6 @@ impl Trace {
     pub(super) fn dot(&mut self, at: Place) {
         self.jump(at);
         self.level(at.0);
-    }
-
-    pub(super) fn rectangle(&mut self, (left, top): Place, (right, bottom): Place) {
-        self.jump((left, top));
-        self.level(right);
-        self.upright(bottom);
-        self.level(left);
-        self.d.push('z');
-        self.at = (left, top);
     }
 
     pub(super) fn polyline(&mut self, points: impl IntoIterator<Item = Place>) {
@@ -139,7 +130,7 @@ pub(super) fn thin_ranges(ranges: &[(i32, i32, i32)]) -> Vec<(i32, i32, i32)> {
 
 /// Dots: of those that would cover each other one.
 pub(super) fn thin_dots(dots: impl Iterator<Item = Place>) -> Vec<Place> {
-    let cell = |(x, y): Place| (x / CELL * CELL, y / CELL * CELL);
+    let cell = |(x, y): Place| (x / CELL.0 * CELL.0, y / CELL.1 * CELL.1);
     let mut cells: Vec<Place> = dots.map(cell).collect();
     cells.sort_unstable();
     cells.dedup();
@@ -152,8 +143,8 @@ const fn column(x: i32) -> i32 {
 
 /// Two lines in one column are seen as one: 240 columns are fewer than the pixels of a chart.
 const COLUMN: i32 = SIDE as i32 / 240;
-/// The width of a cell that a dot of three pixels fills in a chart of 750.
-const CELL: i32 = SIDE as i32 / 250;
+/// The sides of a cell that a dot of three pixels fills in a chart of 750.
+const CELL: Place = (SIDE as i32 / 250, HEIGHT as i32 / 250);
 
 #[cfg(test)]
 mod tests {
@@ -165,11 +156,10 @@ mod tests {
         let mut trace = Trace::default();
         trace.polyline([(10, 20), (15, 10), (15, 30)]);
         trace.dot((0, 30));
-        trace.rectangle((0, 0), (10, 5));
         trace.staircase([(0, 4, 7), (4, 8, 9)]);
         assert_eq!(
             trace.path("s"),
-            "<path class=\"s\" d=\"M10 20l5-10 0 20m-15 0h0m0-30h10v5h-10zm0 7h4v2h4\"/>"
+            "<path class=\"s\" d=\"M10 20l5-10 0 20m-15 0h0m0-23h4v2h4\"/>"
         );
     }
 
@@ -186,7 +176,7 @@ mod tests {
             [(1, 2, 9), (90, 3, 1)]
         );
         assert_eq!(
-            thin_dots([(81, 1), (2, 3), (3, 39)].into_iter()),
+            thin_dots([(81, 1), (2, 3), (3, 2)].into_iter()),
             [(0, 0), (80, 0)]
         );
     }

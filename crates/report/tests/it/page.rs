@@ -352,7 +352,7 @@ fn an_endpoint_that_does_not_answer_is_seen_beside_the_others() {
         .push(report.manifest.endpoints[0].clone());
     report.manifest.endpoints[1].url = "http://frozen".into();
     let html = report.html();
-    let row = "<td>http://frozen</td><td class=\"f\">0</td><td class=\"f\">0</td><td class=\"f bad\">1,500</td><td class=\"f\">–</td>";
+    let row = "<td class=\"w\">http://frozen</td><td>0</td><td>0</td><td class=\"bad\">1,500</td><td>–</td>";
     assert!(html.contains(row), "{html}");
     assert!(html.contains("Mean response time of each endpoint"));
 }

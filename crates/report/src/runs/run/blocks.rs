@@ -140,6 +140,7 @@ fn rows(report: &RunReport, size: usize) -> Table {
         .number("offered/s", text::number, |row| {
             load.rate(row, |second| second.counts.offered)
         })
+        .rest()
         .number("sent/s", text::number, |row| {
             load.rate(row, |second| second.counts.sent)
         })
