@@ -31,7 +31,7 @@ pub(super) fn page() -> Page {
 /// Nothing from elsewhere, nothing inline but the page's own two elements (CSP level 3, W3C, 6.7.3.3).
 static POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let policy = format!(
-        "default-src 'none'; style-src '{}'; script-src '{}'; connect-src 'self'; base-uri 'none'; \
+        "default-src 'none'; style-src '{}'; script-src '{}'; connect-src 'self'; img-src data:; base-uri 'none'; \
          form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
         hash(element("style")),
         hash(element("script")),
@@ -154,6 +154,9 @@ mod tests {
         let policy = POLICY.to_str().unwrap();
         assert!(policy.contains(&hash(element("script"))), "{policy}");
         assert!(!policy.contains("unsafe"), "{policy}");
+        // The page's icon is empty, so that no browser asks for one; the policy lets it be so.
+        assert!(PAGE.contains("<link rel=\"icon\" href=\"data:,\">"));
+        assert!(policy.contains("; img-src data:;"), "{policy}");
         // Attributes that the policy would make dead.
         for inline in [" style=\"", " onclick=", " onload=", "javascript:"] {
             assert!(!PAGE.contains(inline), "{inline}");
