@@ -102,7 +102,7 @@ pub(super) fn conclude(
         }
         display.result(&text);
     }
-    show(page, folder, words, display);
+    show(page, folder, (words, record.is_none()), display);
     match record {
         Some(error) => Err(error),
         None => Ok(Outcome {
@@ -114,17 +114,23 @@ pub(super) fn conclude(
     }
 }
 
-/// Names `report.html`, or says why there is none. The run is recorded whatever comes of it, and `txgen report` draws it
-/// again.
-fn show(page: anyhow::Result<PathBuf>, folder: &RunFolder, words: Words, display: &mut Display) {
+/// Names `report.html`, or says why there is none. From a whole record `txgen report` draws it again; of one that lacks
+/// something nothing is promised, and the error that follows says what it lacks.
+fn show(
+    page: anyhow::Result<PathBuf>,
+    folder: &RunFolder,
+    (words, is_whole): (Words, bool),
+    display: &mut Display,
+) {
     match page {
         Ok(page) if words == Words::All => {
             display.result(&format!("report       {}\n", page.display()));
         }
         Ok(_) => {}
-        Err(error) => display.message(&format!(
+        Err(error) if is_whole => display.message(&format!(
             "warning: {error:#}; `txgen report {}` makes it from the record",
             folder.path().display()
         )),
+        Err(error) => display.message(&format!("warning: {error:#}; make room, and run it again")),
     }
 }
