@@ -265,7 +265,8 @@ impl<'a> Picture<'a> {
                     trace.upright(self.y(y.1));
                 }
                 let (from, to) = rectangles[0].x;
-                let width = (self.x.place(to) - self.x.place(from)) * SIDE;
+                // A unit more than a column: rounded places leave no gap.
+                let width = (self.x.place(to) - self.x.place(from)) * SIDE + 1.0;
                 trace.path(&format!("k k{level} {class}\" stroke-width=\"{width:.1}"))
             })
             .collect()
