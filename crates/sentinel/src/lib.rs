@@ -22,6 +22,7 @@ pub mod front;
 pub mod handover;
 pub mod identity;
 pub mod lane;
+mod listeners;
 pub mod metrics;
 pub mod operator;
 pub mod refusal;

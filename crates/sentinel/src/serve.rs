@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,132 +14,17 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::config::Config;
-use crate::front::{Front, Lanes};
-use crate::handover::{self, NamedListeners, Predecessor};
+use crate::front::{Door, Front, Lanes};
+use crate::handover::{self, Predecessor};
 use crate::lane::{Accounts, lane};
+pub use crate::listeners::Listeners;
 use crate::metrics::RestartedTask;
 use crate::operator::{self, Operator};
 use crate::reload::{Parts, Reloader};
 use crate::shared_context::SharedContext;
 use crate::supervise::{Tasks, keep_running, reason};
 use crate::systemd::{self, NotifyState};
-use crate::upstream::{self, Hub, NodeState, Nodes, Reads};
-
-/// The sockets that wait for clients and for the operator.
-#[derive(Debug)]
-pub struct Listeners {
-    /// For clients.
-    pub front: TcpListener,
-    /// For the operator, if there is one.
-    pub admin: Option<TcpListener>,
-}
-
-impl Listeners {
-    /// Opens the configured listeners; port 0 lets the system choose.
-    ///
-    /// # Errors
-    /// An address that is taken or not ours, named.
-    pub async fn bind(config: &Config) -> Result<Self, ServeError> {
-        Self::inherit(Vec::new(), config).await
-    }
-
-    /// Takes sockets that a service manager has opened, first the clients', then the operator's, and
-    /// opens the configured ones in place of those that were not passed.
-    ///
-    /// # Errors
-    /// An address that is taken or not ours, named; more sockets than there are listeners.
-    pub async fn inherit(
-        passed: Vec<std::net::TcpListener>,
-        config: &Config,
-    ) -> Result<Self, ServeError> {
-        let (passed, wanted) = (
-            passed.into_iter(),
-            1 + usize::from(config.admin.addr.is_some()),
-        );
-        if passed.len() > wanted {
-            let passed = passed.len();
-            return Err(ServeError::Passed { passed, wanted });
-        }
-        let mut passed = passed.map(TcpListener::from_std);
-        let mut next = async |setting, address| match passed.next() {
-            Some(listener) => listener.map_err(ServeError::System),
-            None => listen(setting, address).await,
-        };
-        Ok(Self {
-            front: next(FRONT, config.listen.addr).await?,
-            admin: match config.admin.addr {
-                Some(address) => Some(next(ADMIN, address).await?),
-                None => None,
-            },
-        })
-    }
-
-    /// Sockets of another process of the same names; the configured ones are opened in place of those that are not among
-    /// them, or listen elsewhere.
-    ///
-    /// # Errors
-    /// An address that is taken or not ours, named.
-    pub async fn replace(passed: NamedListeners, config: &Config) -> Result<Self, ServeError> {
-        let mut passed: Vec<(String, std::net::TcpListener)> = passed;
-        let mut next = async |setting, wanted: SocketAddr| {
-            let fits = |(name, listener): &(String, std::net::TcpListener)| {
-                let address = listener.local_addr();
-                let is_there =
-                    |at: SocketAddr| at == wanted || wanted.port() == 0 && at.ip() == wanted.ip();
-                name == setting && address.is_ok_and(is_there)
-            };
-            match passed.iter().position(fits) {
-                Some(place) => {
-                    let (_, listener) = passed.swap_remove(place);
-                    TcpListener::from_std(listener).map_err(ServeError::System)
-                }
-                None => listen(setting, wanted).await,
-            }
-        };
-        Ok(Self {
-            front: next(FRONT, config.listen.addr).await?,
-            admin: match config.admin.addr {
-                Some(address) => Some(next(ADMIN, address).await?),
-                None => None,
-            },
-        })
-    }
-
-    /// The same sockets by the keys of their addresses, for another process.
-    fn copies(&self) -> Result<Vec<(&'static str, OwnedFd)>, ServeError> {
-        let admin = self.admin.as_ref().map(|listener| (ADMIN, listener));
-        let named = [(FRONT, &self.front)].into_iter().chain(admin);
-        let copy = |(name, listener): (_, &TcpListener)| {
-            let copy = listener
-                .as_fd()
-                .try_clone_to_owned()
-                .map_err(ServeError::System);
-            Ok((name, copy?))
-        };
-        named.map(copy).collect()
-    }
-
-    /// Where clients connect.
-    ///
-    /// # Errors
-    /// The system returns no address.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.front.local_addr()
-    }
-}
-
-const FRONT: &str = "listen.addr";
-const ADMIN: &str = "admin.addr";
-
-async fn listen(setting: &'static str, address: SocketAddr) -> Result<TcpListener, ServeError> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|source| ServeError::Listen {
-            setting,
-            address,
-            source,
-        })
-}
+use crate::upstream::{self, DoorNode, Hub, NodeState, Nodes, Reads};
 
 /// What to do about a listener that cannot be opened.
 fn advice(error: &io::Error, setting: &str) -> String {
@@ -266,6 +151,7 @@ pub async fn serve_replacing(
         reads,
         identities: front.identities(),
     });
+    let doors = doors(config, &nodes)?;
     let operator = Operator {
         shared_context: shared_context.clone(),
         identities: front.identities(),
@@ -312,9 +198,17 @@ pub async fn serve_replacing(
         tasks.spawn_on("the handover", giving, &watch);
     }
     tasks.spawn(LANE, pump.run(shutdown.clone()));
+    for ((name, door), listener) in doors.into_iter().zip([listeners.grpc, listeners.rest]) {
+        if let Some(listener) = listener {
+            tasks.spawn(name, serve_door(front.clone(), listener, door));
+        }
+    }
     tasks.spawn(CLIENTS, serve_clients(front, listeners.front));
     until_told(&mut tasks, &shutdown).await?;
-    while tasks.contains_key(LANE) || tasks.contains_key(CLIENTS) {
+    while [LANE, CLIENTS, GRPC, REST]
+        .iter()
+        .any(|task| tasks.contains_key(task))
+    {
         tasks.join_next().await;
     }
     drop(ending);
@@ -372,6 +266,22 @@ async fn end_in_time(mut tasks: Tasks) {
 
 const LANE: &str = "the write lane";
 const CLIENTS: &str = "the clients' listener";
+const GRPC: &str = "the listener of gRPC";
+const REST: &str = "the listener of REST";
+
+/// What a task that serves a door is called, what is spoken there, and what it is in front of.
+type NamedDoor = (&'static str, (Door, DoorNode));
+
+/// The node's listeners beside its RPC.
+fn doors(config: &Config, nodes: &Nodes) -> Result<[NamedDoor; 2], upstream::UpstreamError> {
+    let grpc = DoorNode::new(&config.grpc.node, nodes)?;
+    let rest = DoorNode::new(&config.rest.node, nodes)?;
+    Ok([(GRPC, (Door::Grpc, grpc)), (REST, (Door::Rest, rest))])
+}
+
+async fn serve_door(front: Front, listener: TcpListener, door: (Door, DoorNode)) {
+    told(front.serve_door(listener, door).await);
+}
 
 /// Each node with its version, as far as it has told one.
 fn described(nodes: &Nodes) -> String {
@@ -385,7 +295,10 @@ fn described(nodes: &Nodes) -> String {
 }
 
 async fn serve_clients(front: Front, listener: TcpListener) {
-    let cut_off = front.serve(listener).await;
+    told(front.serve(listener).await);
+}
+
+fn told(cut_off: usize) {
     if cut_off > 0 {
         warn!(
             cut_off,

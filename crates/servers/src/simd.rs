@@ -148,7 +148,7 @@ fn launch(
     let price = table([("minimum-gas-prices", "0stake".into())]);
     let ports = table([("grpc.address", local().into())]);
     change(&folder.join("app.toml"), |text| {
-        with_values("app.toml", text, &[&price, &options.app, &ports])
+        with_values("app.toml", text, &[&price, &ports, &options.app])
     })?;
     let arguments = all("start --grpc-web.enable=false --log_level error", home);
     let log = home.join("node.log");

@@ -129,8 +129,8 @@ fn per_second(rate: u64) -> Rate {
     Rate::per_second(rate).expect("the defaults are below the highest rate")
 }
 
-fn default_node() -> Endpoint {
-    let node = "http://127.0.0.1:26657".parse();
+fn local(address: &str) -> Endpoint {
+    let node = address.parse();
     node.expect("the default address is an address")
 }
 
@@ -167,7 +167,7 @@ settings! {
 
     /// `[upstream]` The nodes behind.
     upstream: Upstream {
-        urls: Vec<Endpoint> = vec![default_node()]; flag("upstream", "URL"),
+        urls: Vec<Endpoint> = vec![local("http://127.0.0.1:26657")]; flag("upstream", "URL"),
             "The nodes; may be repeated. The writes of one client stay on one node while it is healthy";
         connections: usize = 1; None,
             "Write connections to each node; --pace adaptive opens more where that raises the rate of answers", 1..=64;
@@ -291,6 +291,22 @@ settings! {
         // Empty as on the node.
         origins: Vec<String> = Vec::new(); None,
             "Origins whose pages may read answers written here and open a WebSocket, * for all; with none no page may read, any may open";
+    }
+
+    /// `[grpc]` The gRPC of a Cosmos SDK chain.
+    grpc: Grpc {
+        listen: Option<SocketAddr> = None; None,
+            "Where clients of gRPC connect; off for nowhere";
+        node: Endpoint = local("http://127.0.0.1:9090"); None,
+            "The gRPC listener of the node that takes the writes";
+    }
+
+    /// `[rest]` The REST API of a Cosmos SDK chain.
+    rest: Rest {
+        listen: Option<SocketAddr> = None; None,
+            "Where clients of REST connect; off for nowhere";
+        node: Endpoint = local("http://127.0.0.1:1317"); None,
+            "The REST listener of the node that takes the writes";
     }
 
     /// `[admin]` The operator's side.

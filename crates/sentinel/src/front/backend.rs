@@ -71,6 +71,11 @@ impl Lanes {
         }
     }
 
+    /// What decides which reads are admitted.
+    pub(super) const fn reads(&self) -> &Reads {
+        &self.reads
+    }
+
     /// The node that serves reads: the one that takes the writes, so that clients read what they
     /// wrote.
     fn node(&self) -> usize {

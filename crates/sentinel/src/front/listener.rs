@@ -15,6 +15,7 @@ use super::backend::Backend;
 use super::http::Connection;
 use super::proxied;
 use super::socket::Stream;
+use crate::budget::Held;
 use crate::identity::{Peer, denied};
 use crate::refusal::Refusal;
 
@@ -43,9 +44,27 @@ where
     A: Accept,
     A::Stream: Stream,
 {
-    let mut connections = JoinSet::new();
     let mut turns = JoinSet::new();
     turns.spawn(front.budget.clone().hand_out_turns());
+    let serving = accept(&front, listener, |connections, stream, address| {
+        admit(&front, connections, stream, address);
+    });
+    tokio::select! {
+        biased;
+        cut_off = serving => cut_off,
+        // Nothing long is served any more; whoever runs this sees it end.
+        _ = turns.join_next() => 0,
+    }
+}
+
+/// Takes connections until told to stop, then waits until the last one has ended or the budget is used up.
+/// Returns how many connections were cut off.
+pub(super) async fn accept<B: Backend, A: Accept>(
+    front: &Shared<B>,
+    listener: A,
+    admit: impl Fn(&mut JoinSet<()>, A::Stream, SocketAddr),
+) -> usize {
+    let mut connections = JoinSet::new();
     let mut acceptor = Acceptor::new(listener);
     let stop = front.stop.clone();
     let mut left = std::pin::pin!(front.leave.cancelled());
@@ -54,9 +73,7 @@ where
             biased;
             () = &mut left => break,
             Some(ended) = connections.join_next() => note(&ended),
-            // Nothing long is served any more; whoever runs this sees it end.
-            _ = turns.join_next() => break,
-            (stream, peer) = acceptor.next() => admit(&front, &mut connections, stream, peer),
+            (stream, peer) = acceptor.next() => admit(&mut connections, stream, peer),
         }
     }
     drop(acceptor);
@@ -125,6 +142,26 @@ where
     B: Backend,
     IO: Stream,
 {
+    let (peer, slot) = slot(front, address);
+    let (slot, refusal) = match slot {
+        Ok(slot) => (slot, None),
+        Err(refusal) => match front.budget.refuse() {
+            Some(slot) => (slot, Some(refusal)),
+            None => {
+                front.refused(peer.identity.client, &refusal);
+                return None;
+            }
+        },
+    };
+    let connection = Connection::new(Arc::clone(front), stream, peer, slot);
+    Some((connection, refusal))
+}
+
+/// Who is at the other end, and the place of the connection among this client's.
+pub(super) fn slot<B: Backend>(
+    front: &Shared<B>,
+    address: IpAddr,
+) -> (Peer, Result<Held, Refusal>) {
     let identities = front.identities.load();
     let peer = Peer {
         address,
@@ -138,18 +175,7 @@ where
     } else {
         Err(denied())
     };
-    let (slot, refusal) = match slot {
-        Ok(slot) => (slot, None),
-        Err(refusal) => match front.budget.refuse() {
-            Some(slot) => (slot, Some(refusal)),
-            None => {
-                front.refused(peer.identity.client, &refusal);
-                return None;
-            }
-        },
-    };
-    let connection = Connection::new(Arc::clone(front), stream, peer, slot);
-    Some((connection, refusal))
+    (peer, slot)
 }
 
 /// One connection's panic is not the others' end.

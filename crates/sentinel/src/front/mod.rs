@@ -10,6 +10,7 @@
 
 mod backend;
 mod buffer;
+mod doors;
 mod http;
 mod listener;
 mod overhead;
@@ -31,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::backend::Backend;
 pub use self::backend::Lanes;
+pub(crate) use self::doors::Door;
 use self::overhead::Overhead;
 use self::refusals::RefusalLog;
 use crate::budget::{Budget, Ledger};
@@ -39,6 +41,7 @@ use crate::identity::{Identities, LiveIdentities};
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
 use crate::shared_context::SharedContext;
+use crate::upstream::DoorNode;
 use wire::calls::JsonLimits;
 use wire::http::HeadLimits;
 
@@ -87,6 +90,16 @@ impl Front {
             tracing::warn!(%error, "the listener keeps the system's settings; answers may be slow");
         }
         listener::serve(Arc::clone(&self.0), listener).await
+    }
+}
+
+impl Front {
+    /// Serves a listener in front of another one of the node's, as [`serve`](Self::serve) does, while that runs.
+    pub(crate) async fn serve_door(&self, listener: TcpListener, door: (Door, DoorNode)) -> usize {
+        if let Err(error) = listener::prepare(&listener) {
+            tracing::warn!(%error, "the listener keeps the system's settings; answers may be slow");
+        }
+        doors::serve(Arc::clone(&self.0), listener, door).await
     }
 }
 

@@ -14,6 +14,10 @@ base::named! {
         Uri => "uri",
         /// A WebSocket message.
         Ws => "ws",
+        /// gRPC.
+        Grpc => "grpc",
+        /// The REST API of a Cosmos SDK chain.
+        Rest => "rest",
     }
 }
 

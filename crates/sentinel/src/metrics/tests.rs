@@ -139,7 +139,7 @@ fn names_are_those_that_were_promised() {
         ("sentinel_pace_rate_req_per_second", 0.0),
         (
             "sentinel_upstream_request_duration_seconds_count{method_class=\"abci\"}",
-            3.0,
+            Transport::ALL.len() as f64,
         ),
         ("sentinel_upstream_errors_total{class=\"full\"}", 1.0),
         ("sentinel_upstream_connections{state=\"connecting\"}", 1.0),

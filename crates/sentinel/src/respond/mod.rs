@@ -4,8 +4,10 @@
 //! `rpc/jsonrpc/server/http_server.go`, and Go's `net/http` for the head). Refusals speak the
 //! node's dialect too, so that clients which know how to wait for a full mempool wait for us.
 
+mod grpc;
 mod refuse;
 
+pub(crate) use self::grpc::{GrpcStatus, http_status};
 pub use self::refuse::{malformed, refusal_member};
 pub use wire::date::HttpDate;
 

@@ -50,6 +50,11 @@ pub fn refusal_member(refusal: &Refusal) -> Vec<u8> {
     error_member(&face, &data(&face, refusal))
 }
 
+/// The text of a refusal, for a human and for the programs that read it.
+pub(super) fn refusal_text(refusal: &Refusal) -> String {
+    data(&face(refusal.reason), refusal)
+}
+
 fn error_member(face: &Face, data: &str) -> Vec<u8> {
     let template = r#""error":{"code":?,"message":?,"data":?}"#;
     let (code, message) = face.error;

@@ -7,6 +7,7 @@
 mod body;
 mod client_link;
 mod dial;
+mod doors;
 mod error;
 mod health;
 mod http;
@@ -24,10 +25,12 @@ mod watch;
 
 pub(crate) use self::body::{Pieces, charged};
 pub use self::client_link::{ClientLink, RelayEvent, RelayLink, RelayMessage};
+pub(crate) use self::doors::{DoorBody, DoorNode, next_piece};
 pub use self::error::UpstreamError;
 pub(crate) use self::health::{ABSENT, SILENT};
 pub use self::hub::{Hub, HubCounters, HubWorker};
 pub use self::nodes::{BlockLimits, NodeEvent, NodeIndex, NodeState, Nodes};
+pub(crate) use self::reads::Admitted;
 pub use self::reads::{ReadAnswer, ReadBody, ReadRequest, Reads};
 pub use self::results::BlockResults;
 pub use self::version::Version;

@@ -11,6 +11,7 @@ mod command_line;
 mod commits;
 #[allow(dead_code)]
 mod corpus;
+mod doors;
 mod foreign;
 mod golden;
 mod handover;

@@ -14,7 +14,7 @@ use crate::support::websocket::WebSocket;
 use crate::support::{Proxy, broadcast};
 
 /// A transfer of the validator of [`Simd`] to itself; `memo` tells two of one sequence apart.
-fn transfer(sequence: u64, gas: u64, memo: &str) -> Vec<u8> {
+pub(crate) fn transfer(sequence: u64, gas: u64, memo: &str) -> Vec<u8> {
     let keys = Keys::from_mnemonic(Simd::WALLET, "m/44'/118'/0'/0").unwrap();
     let (key, prefix) = (keys.key(0).unwrap(), Prefix::new("cosmos").unwrap());
     let message = Message::send(

@@ -140,7 +140,7 @@ impl CallInfo {
     pub(super) fn form(&self) -> Form<'_> {
         match self.transport {
             Transport::Uri => Form::Uri,
-            Transport::Post | Transport::Ws => Form::Post(self.id()),
+            _ => Form::Post(self.id()),
         }
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Read {
 
 /// What a read was admitted with. It counts until this is dropped, so its answer's body keeps it.
 #[derive(Debug)]
-pub(super) struct Admitted {
+pub(crate) struct Admitted {
     _client: Held,
     place: Place,
 }
@@ -74,18 +74,23 @@ impl Admission {
         }
         let silent = || Refusal::new(Reason::Upstream, "no node answers").retry_after(ABSENT_PAUSE);
         read.node = self.nodes.reading(read.node).ok_or_else(silent)?;
+        let admitted = self.place(read.client, read.request.calls).await?;
+        Ok((read, admitted))
+    }
+
+    /// What a read of so many calls is admitted with, wherever it goes.
+    pub(super) async fn place(&self, client: ClientKey, calls: u32) -> Result<Admitted, Refusal> {
         let shared = self.places.free_and_all();
-        let held = self.clients.hold(read.client, Kind::Read, shared)?;
-        self.clients.admit(read.client, read.request.calls)?;
+        let held = self.clients.hold(client, Kind::Read, shared)?;
+        self.clients.admit(client, calls)?;
         let place = tokio::time::timeout(PLACE_LIMIT, self.places.take()).await;
         let place = place.map_err(|_| {
             Refusal::new(Reason::Rate, "too many reads are under way").retry_after(PLACE_LIMIT)
         })?;
-        let admitted = Admitted {
+        Ok(Admitted {
             _client: held,
             place: place.ok_or_else(Refusal::going_down)?,
-        };
-        Ok((read, admitted))
+        })
     }
 }
 

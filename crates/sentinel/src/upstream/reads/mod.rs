@@ -20,7 +20,8 @@ use pacing::Nanos;
 use tower::util::BoxCloneSyncService;
 use tower::{ServiceExt as _, service_fn};
 
-use self::admission::{Admission, Admitted, Read};
+pub(crate) use self::admission::Admitted;
+use self::admission::{Admission, Read};
 pub(super) use self::headers::content_length;
 use super::body::Pieces;
 use super::http::{NodeBody, Outgoing, Repeat};
@@ -191,6 +192,14 @@ impl Reads {
             request,
         };
         self.service.clone().oneshot(read).await
+    }
+
+    /// What a read of so many calls is admitted with that goes to another listener of the node.
+    ///
+    /// # Errors
+    /// A refusal: over the client's rate or concurrency, or too many are under way.
+    pub(crate) async fn place(&self, client: ClientKey, calls: u32) -> Result<Admitted, Refusal> {
+        self.admission.place(client, calls).await
     }
 
     /// The limits that reads and subscriptions of a client share.

@@ -98,7 +98,7 @@ impl Proxy {
     }
 }
 
-fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

@@ -1,0 +1,144 @@
+//! The sockets on which the program listens: opened, passed by a service manager, or taken over from another process.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use tokio::net::TcpListener;
+
+use crate::config::Config;
+use crate::handover::NamedListeners;
+use crate::serve::ServeError;
+
+/// The sockets that wait for clients and for the operator.
+#[derive(Debug)]
+pub struct Listeners {
+    /// For clients.
+    pub front: TcpListener,
+    /// For the operator, if there is one.
+    pub admin: Option<TcpListener>,
+    /// For clients of gRPC, if they are served.
+    pub grpc: Option<TcpListener>,
+    /// For clients of REST, if they are served.
+    pub rest: Option<TcpListener>,
+}
+
+impl Listeners {
+    /// Opens the configured listeners; port 0 lets the system choose.
+    ///
+    /// # Errors
+    /// An address that is taken or not ours, named.
+    pub async fn bind(config: &Config) -> Result<Self, ServeError> {
+        Self::inherit(Vec::new(), config).await
+    }
+
+    /// Takes sockets that a service manager has opened, first the clients', then the operator's, those of gRPC and of REST, and
+    /// opens the configured ones in place of those that were not passed.
+    ///
+    /// # Errors
+    /// An address that is taken or not ours, named; more sockets than there are listeners.
+    pub async fn inherit(
+        passed: Vec<std::net::TcpListener>,
+        config: &Config,
+    ) -> Result<Self, ServeError> {
+        let others = [config.admin.addr, config.grpc.listen, config.rest.listen];
+        let (passed, wanted) = (passed.into_iter(), 1 + others.iter().flatten().count());
+        if passed.len() > wanted {
+            let passed = passed.len();
+            return Err(ServeError::Passed { passed, wanted });
+        }
+        let mut passed = passed.map(TcpListener::from_std);
+        let next = async |setting, address| match passed.next() {
+            Some(listener) => listener.map_err(ServeError::System),
+            None => listen(setting, address).await,
+        };
+        Self::open(config, next).await
+    }
+
+    /// Sockets of another process of the same names; the configured ones are opened in place of those that are not among
+    /// them, or listen elsewhere.
+    ///
+    /// # Errors
+    /// An address that is taken or not ours, named.
+    pub async fn replace(passed: NamedListeners, config: &Config) -> Result<Self, ServeError> {
+        let mut passed: Vec<(String, std::net::TcpListener)> = passed;
+        let next = async |setting: &'static str, wanted: SocketAddr| {
+            let fits = |(name, listener): &(String, std::net::TcpListener)| {
+                let address = listener.local_addr();
+                let is_there =
+                    |at: SocketAddr| at == wanted || wanted.port() == 0 && at.ip() == wanted.ip();
+                name == setting && address.is_ok_and(is_there)
+            };
+            match passed.iter().position(fits) {
+                Some(place) => {
+                    let (_, listener) = passed.swap_remove(place);
+                    TcpListener::from_std(listener).map_err(ServeError::System)
+                }
+                None => listen(setting, wanted).await,
+            }
+        };
+        Self::open(config, next).await
+    }
+
+    /// Opens each listener that the configuration has.
+    async fn open(
+        config: &Config,
+        mut next: impl AsyncFnMut(&'static str, SocketAddr) -> Result<TcpListener, ServeError>,
+    ) -> Result<Self, ServeError> {
+        let front = next(FRONT, config.listen.addr).await?;
+        let mut maybe = async |setting, address| match address {
+            Some(address) => next(setting, address).await.map(Some),
+            None => Ok(None),
+        };
+        Ok(Self {
+            front,
+            admin: maybe(ADMIN, config.admin.addr).await?,
+            grpc: maybe(GRPC_LISTEN, config.grpc.listen).await?,
+            rest: maybe(REST_LISTEN, config.rest.listen).await?,
+        })
+    }
+
+    /// The same sockets by the keys of their addresses, for another process.
+    pub(crate) fn copies(&self) -> Result<Vec<(&'static str, OwnedFd)>, ServeError> {
+        let others = [
+            (ADMIN, &self.admin),
+            (GRPC_LISTEN, &self.grpc),
+            (REST_LISTEN, &self.rest),
+        ];
+        let others = others
+            .into_iter()
+            .filter_map(|(name, listener)| Some((name, listener.as_ref()?)));
+        let named = [(FRONT, &self.front)].into_iter().chain(others);
+        let copy = |(name, listener): (_, &TcpListener)| {
+            let copy = listener
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(ServeError::System);
+            Ok((name, copy?))
+        };
+        named.map(copy).collect()
+    }
+
+    /// Where clients connect.
+    ///
+    /// # Errors
+    /// The system returns no address.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.front.local_addr()
+    }
+}
+
+const FRONT: &str = "listen.addr";
+const ADMIN: &str = "admin.addr";
+const GRPC_LISTEN: &str = "grpc.listen";
+const REST_LISTEN: &str = "rest.listen";
+
+async fn listen(setting: &'static str, address: SocketAddr) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| ServeError::Listen {
+            setting,
+            address,
+            source,
+        })
+}

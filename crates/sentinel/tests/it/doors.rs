@@ -1,0 +1,216 @@
+//! Every door of a Cosmos chain: one account writes through RPC, gRPC and REST.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::{Method, Request};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rpc::BroadcastMethod;
+use sentinel::config::{PaceMode, WriteOrder};
+use serde_json::Value;
+use testkit::{Http, Simd, free_port};
+use tokio::net::{TcpListener, TcpStream};
+use wire::proto;
+
+use crate::sdk::transfer;
+use crate::support::load::{committed_bytes, wait_for};
+use crate::support::{Node, Proxy, broadcast, runtime};
+
+fn local(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
+
+/// A call of gRPC with one message, behind its prefix: status, and what came back.
+async fn call(address: SocketAddr, path: &str, message: &[u8]) -> (String, Vec<u8>) {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
+    let connection = tokio::spawn(connection);
+    let len = u32::try_from(message.len()).unwrap().to_be_bytes();
+    let request = Request::builder()
+        .method(Method::POST)
+        .uri(format!("http://{address}{path}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(Full::<Bytes>::from([&[0][..], &len, message].concat()))
+        .unwrap();
+    let (head, body) = sender.send_request(request).await.unwrap().into_parts();
+    let body = body.collect().await.unwrap();
+    let trailers = body.trailers().cloned().unwrap_or_default();
+    let status = head.headers.get("grpc-status");
+    let status = status.or_else(|| trailers.get("grpc-status")).unwrap();
+    let found = (
+        status.to_str().unwrap().to_owned(),
+        body.to_bytes().to_vec(),
+    );
+    connection.abort();
+    found
+}
+
+fn broadcast_request(tx: &[u8], mode: u64) -> Vec<u8> {
+    let mut message = Vec::new();
+    proto::bytes(&mut message, 1, tx);
+    proto::number(&mut message, 2, mode);
+    message
+}
+
+const BROADCAST: &str = "/cosmos.tx.v1beta1.Service/BroadcastTx";
+
+/// The code and the raw log of a `BroadcastTxResponse` behind its prefix.
+fn code(frame: &[u8]) -> (u64, String) {
+    let mut fields = proto::Fields::of(&frame[5..], "BroadcastTxResponse");
+    let (_, response) = fields.next().unwrap().unwrap();
+    let (mut code, mut log) = (0, String::new());
+    for field in proto::Fields::of(response.bytes("tx_response").unwrap(), "TxResponse") {
+        match field.unwrap() {
+            (4, value) => code = value.number("code").unwrap(),
+            (6, value) => log = value.text("raw_log").unwrap().to_owned(),
+            _ => {}
+        }
+    }
+    (code, log)
+}
+
+fn over_rest(rest: SocketAddr, tx: &[u8]) -> (u64, String) {
+    let tx = base64_simd::STANDARD.encode_to_string(tx);
+    let body = format!(r#"{{"tx_bytes":"{tx}","mode":"BROADCAST_MODE_SYNC"}}"#);
+    let http = Http::new(rest, Duration::from_secs(60));
+    let answer = http.post("/cosmos/tx/v1beta1/txs", body.as_bytes());
+    let answer: Value = serde_json::from_str(&answer.unwrap().text()).unwrap();
+    let response = &answer["tx_response"];
+    assert_eq!(response["txhash"].as_str().unwrap().len(), 64, "{answer}");
+    (
+        response["code"].as_u64().unwrap(),
+        response["raw_log"].to_string(),
+    )
+}
+
+fn over_rpc(rpc: SocketAddr, tx: &[u8]) -> (u64, String) {
+    let http = Http::new(rpc, Duration::from_secs(60));
+    let answer = http.post("/", &broadcast(1, BroadcastMethod::Sync, tx));
+    let answer: Value = serde_json::from_str(&answer.unwrap().text()).unwrap();
+    let result = &answer["result"];
+    (result["code"].as_u64().unwrap(), result["log"].to_string())
+}
+
+/// A sequence that each door gets its part of in turn is unbroken, and what is no write passes through with its trailers.
+#[test]
+#[ignore = "needs simd"]
+fn account_80_one_account_writes_through_every_door_of_a_real_chain() {
+    const COUNT: u64 = 60;
+    let [grpc, rest, grpc_node, rest_node] = std::array::from_fn(|_| local(free_port()));
+    let app = format!(
+        "grpc.enable = true\ngrpc.address = \"{grpc_node}\"\napi.enable = true\napi.address = \"tcp://{rest_node}\""
+    );
+    let chain = Simd::start_with(("", &app), |_| {}).unwrap();
+    let proxy = Proxy::with(&chain.rpc_url(), |config| {
+        config.pace.mode = PaceMode::Off;
+        config.fair.order = WriteOrder::Account;
+        (config.grpc.listen, config.rest.listen) = (Some(grpc), Some(rest));
+        config.grpc.node = format!("http://{grpc_node}").parse().unwrap();
+        config.rest.node = format!("http://{rest_node}").parse().unwrap();
+    });
+    let runtime = runtime();
+    let mut sent = Vec::new();
+    for sequence in 1..=COUNT {
+        let tx = transfer(sequence, 200_000, "");
+        let answer = match sequence % 3 {
+            0 => over_rpc(proxy.address, &tx),
+            1 => over_rest(rest, &tx),
+            _ => {
+                let message = broadcast_request(&tx, 2);
+                let (status, frame) = runtime.block_on(call(grpc, BROADCAST, &message));
+                assert_eq!(status, "0");
+                code(&frame)
+            }
+        };
+        assert_eq!(answer.0, 0, "{sequence}: {}", answer.1);
+        sent.push(tx);
+    }
+    // A used sequence is the node's answer at each door.
+    let used = transfer(1, 200_000, "again");
+    let (_, frame) = runtime.block_on(call(grpc, BROADCAST, &broadcast_request(&used, 2)));
+    assert_eq!([code(&frame).0, over_rest(rest, &used).0], [32, 32]);
+    let latest = "/cosmos.base.tendermint.v1beta1.Service/GetLatestBlock";
+    let (status, frame) = runtime.block_on(call(grpc, latest, b""));
+    assert!(status == "0" && frame.len() > 100, "{status}");
+    let unknown = runtime.block_on(call(grpc, "/no.Such/Method", b""));
+    assert_eq!(unknown, ("12".to_owned(), Vec::new()));
+    let http = Http::new(rest, Duration::from_secs(10));
+    let latest = http
+        .get("/cosmos/base/tendermint/v1beta1/blocks/latest")
+        .unwrap();
+    assert!(latest.text().contains("block_id"), "{}", latest.text());
+    let mut found = Vec::new();
+    wait_for("all in blocks", || {
+        found = committed_bytes(chain.address());
+        found.len() >= sent.len()
+    });
+    assert!(found == sent, "in their order, and nothing else");
+    let accounts = proxy.stop();
+    assert_eq!(accounts.admitted, COUNT + 2);
+}
+
+/// A node's listener for gRPC that answers everything with its path.
+async fn echo(listener: TcpListener) {
+    use hyper::body::Incoming;
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        let answer = async |request: Request<Incoming>| {
+            let path = request.uri().path().to_owned();
+            let body = Full::new(Bytes::from(path)).with_trailers(async {
+                let mut trailers = hyper::HeaderMap::new();
+                trailers.insert("grpc-status", 5.into());
+                Some(Ok(trailers))
+            });
+            Ok::<_, std::convert::Infallible>(hyper::Response::new(body))
+        };
+        let serving = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+            .serve_connection(TokioIo::new(stream), hyper::service::service_fn(answer));
+        let _ = serving.await;
+    }
+}
+
+/// Writes are the lane's whatever the node's own door does, and refusals are gRPC's and the gateway's.
+#[test]
+fn a_broadcast_at_any_door_takes_the_lane_and_the_rest_passes() {
+    let node = Node::start();
+    let [grpc, rest] = std::array::from_fn(|_| local(free_port()));
+    let runtime = runtime();
+    let listener = runtime.block_on(TcpListener::bind(local(0))).unwrap();
+    let behind = listener.local_addr().unwrap();
+    runtime.spawn(echo(listener));
+    let proxy = Proxy::with(&node.url(), |config| {
+        (config.grpc.listen, config.rest.listen) = (Some(grpc), Some(rest));
+        config.grpc.node = format!("http://{behind}").parse().unwrap();
+        config.limits.body_bytes = 2_000;
+        config
+            .reads
+            .refuse_methods
+            .push("broadcast_tx_commit".to_owned());
+    });
+    let call = |path: &str, message: &[u8]| runtime.block_on(call(grpc, path, message));
+    let (status, frame) = call(BROADCAST, &broadcast_request(b"a=1", 2));
+    assert_eq!((status.as_str(), code(&frame).0), ("0", 0));
+    assert_eq!(over_rest(rest, b"b=1").0, 0);
+    assert_eq!(over_rpc(proxy.address, b"c=1").0, 0);
+    // The node's trailers come through.
+    let passed = call("/some.Service/Method", b"hi");
+    assert_eq!(passed, ("5".to_owned(), b"/some.Service/Method".to_vec()));
+    assert_eq!(call(BROADCAST, b"\x10\x02").0, "3");
+    assert_eq!(call(BROADCAST, &broadcast_request(&[1; 3_000], 2)).0, "8");
+    assert_eq!(call(BROADCAST, &broadcast_request(b"d=1", 1)).0, "12");
+    let http = Http::new(rest, Duration::from_secs(10));
+    let refused = http.post("/cosmos/tx/v1beta1/txs", b"{}").unwrap();
+    assert_eq!(refused.status, 400);
+    let text: Value = serde_json::from_str(&refused.text()).unwrap();
+    assert_eq!(
+        (&text["code"], &text["details"]),
+        (&3.into(), &Value::Array(Vec::new()))
+    );
+    assert_eq!(proxy.stop().admitted, 3);
+}
