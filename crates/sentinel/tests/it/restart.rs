@@ -117,6 +117,32 @@ fn case_24_what_a_block_has_shown_is_not_offered_again_though_its_answer_is_lost
     proxy.stop();
 }
 
+/// Before, a write that was offered a second time, was shown by a block and was then answered "already exists in cache"
+/// waited for another block to show it, until its deadline.
+#[test]
+fn case_24_what_a_block_has_shown_ends_whatever_the_second_answer_is() {
+    let node = Node::start();
+    let proxy = Proxy::start(&node.url());
+    let mut socket = WebSocket::connect(proxy.address);
+    let faults = node.node.faults();
+    socket.send(&broadcast(1, BroadcastMethod::Commit, b"a=1"));
+    assert!(socket.text().contains(r#""id":1,"result""#));
+    faults.halt();
+    faults.slow_answers(Duration::from_hours(1));
+    socket.send(&broadcast(2, BroadcastMethod::Sync, b"b=1"));
+    wait_for("the write", || node.node.snapshot().mempool_txs == 1);
+    // Its first answer is lost; the second comes later than the block.
+    faults.slow_answers(Duration::from_secs(5));
+    faults.drop_connections();
+    wait_for("its second offer", || node.node.snapshot().broadcasts == 3);
+    faults.slow_answers(Duration::ZERO);
+    faults.resume();
+    assert!(socket.text().contains(r#""id":2,"result":{"code":0,"#));
+    let txs = committed_at_least(node.node.rpc_address(), 2);
+    assert_eq!(txs, ["a=1", "b=1"]);
+    proxy.stop();
+}
+
 #[test]
 #[ignore = "needs cometbft"]
 fn case_24_a_real_node_that_is_killed_loses_no_acknowledged_write() {

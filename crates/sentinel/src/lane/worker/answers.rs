@@ -42,6 +42,14 @@ impl Worker {
             .upstream_request(job.class(), now.saturating_sub(sent));
         self.pacer.answered(now, sent);
         self.last_answer = now;
+        // Whatever the node says of what it has committed meanwhile: nothing that comes later would end this write.
+        let is_second = job.may_be_there() && kind != AnswerKind::Accepted;
+        if is_second && self.ends_as_shown(write, now) {
+            return;
+        }
+        let Some(job) = self.writes.job_mut(write) else {
+            return;
+        };
         match kind {
             AnswerKind::Accepted => self.accepted(write, member, sent, now),
             AnswerKind::Refused(why) => self.refused(write, why, now),
@@ -155,8 +163,8 @@ impl Worker {
         }
     }
 
-    /// Ends a write under way whose answer is lost, if a block has shown it since it was sent: a node that was started
-    /// again would take it a second time.
+    /// Ends a write under way whose answer is lost, or is the second, if a block has shown it since it was sent: a node that
+    /// was started again would take it a second time, and no other block shows it.
     pub(super) fn ends_as_shown(&mut self, write: WriteId, now: Nanos) -> bool {
         let sent = self.writes.entered_at(write);
         let shown = sent.filter(|(hash, sent)| self.commits.has_shown(hash, *sent));
