@@ -328,7 +328,8 @@ impl Pacer {
         self.probe = Probe::None;
         let secs = now.saturating_sub(since.began).as_secs_f64();
         let served = Rate::from_f64(since.sent as f64 / secs).ok();
-        self.served = served.filter(|_| !since.was_idle && since.sent > 0);
+        let is_telling = !since.was_idle && since.sent > 0 && self.window.is_settled();
+        self.served = served.filter(|_| is_telling);
         self.taken = block.ours.of(unit) as f64;
         (self.free, _) = self.node_room(now);
         self.follow(now, f64::INFINITY);

@@ -29,6 +29,8 @@ pub(crate) struct Window {
     pub(crate) size: f64,
     /// Blocks have shown the size.
     is_taught: bool,
+    /// It is larger than before the last block.
+    has_grown: bool,
     /// Transactions that a block may have, as far as that is known.
     most: Option<f64>,
     /// Blocks of the last second: when most of each was filled, all of it, the own part.
@@ -110,6 +112,11 @@ impl Window {
         !self.is_taught
     }
 
+    /// What left in it since the last block says what will leave: it is neither a guess nor growing.
+    pub(crate) const fn is_settled(&self) -> bool {
+        self.is_taught && !self.has_grown
+    }
+
     /// Another node of the chain takes the writes; nothing of ours is there.
     pub(crate) fn node_changed(self) -> Self {
         Self {
@@ -184,7 +191,8 @@ impl Window {
             false => worth,
         };
         let is_short = interval.waited && own > 0.0 && self.seconds.len() == RECENT;
-        if wanted > self.size || is_short {
+        self.has_grown = wanted > self.size;
+        if self.has_grown || is_short {
             (self.size, self.is_taught) = (wanted, true);
         }
         self.size = self.size.max(own - ours / 2.0);

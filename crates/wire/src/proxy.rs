@@ -1,7 +1,7 @@
 //! The PROXY protocol: the client that a proxy in TCP mode names before the first byte of a connection, in
 //! version 1 (a line) or 2 (binary). HAProxy's `doc/proxy-protocol.txt`, sections 2.1 and 2.2.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use ppp::{v1, v2};
 

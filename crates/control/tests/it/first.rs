@@ -21,6 +21,23 @@ fn blocks_that_take_everything_widen_the_window() {
     }
 }
 
+/// What left before a block says what waits how long only once the window is found: a burst into an empty window of 64 was
+/// refused as if 64 left before each block for ever.
+#[test]
+fn waits_are_not_reckoned_with_what_a_guess_let_out() {
+    let mut world = World::adaptive();
+    for _ in 0..3 {
+        world.fill();
+        world.block(u64::MAX);
+        assert_eq!(world.pacer.served(), world.pacer.rate());
+    }
+    for _ in 0..20 {
+        world.fill();
+        world.block(1_000);
+    }
+    assert!(world.pacer.served() < world.pacer.rate());
+}
+
 /// Case 48: what the chain's blocks held, or may hold, is known before the first burst.
 #[test]
 fn pacing_48_the_first_window_is_what_the_chain_showed_or_allows() {
