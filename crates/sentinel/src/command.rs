@@ -22,7 +22,7 @@ use crate::handover::{self, Predecessor};
 use crate::lane::OWN_CONNECTIONS;
 use crate::operator::journal;
 use crate::reload::Reloader;
-use crate::serve::{Listeners, ServeError, serve_replacing};
+use crate::serve::{ListenError, Listeners, ServeError, serve_replacing};
 use crate::systemd::{self, NotifyState};
 use crate::top;
 
@@ -189,12 +189,12 @@ async fn sockets(config: &Config) -> Result<(Option<Predecessor>, Listeners), Co
             failed(anyhow::Error::new(error).context(format!("listen.handover = {path}")))
         })?;
         if let Some((predecessor, passed)) = taken {
-            let listeners = Listeners::replace(passed, config).await.map_err(unserved)?;
+            let listeners = Listeners::replace(passed, config).await.map_err(unheard)?;
             return Ok((Some(predecessor), listeners));
         }
     }
     let passed = systemd::passed_listeners().map_err(unusable)?;
-    let listeners = Listeners::inherit(passed, config).await.map_err(unserved)?;
+    let listeners = Listeners::inherit(passed, config).await.map_err(unheard)?;
     Ok((None, listeners))
 }
 
@@ -246,10 +246,16 @@ fn unusable(error: io::Error) -> CommandError {
     )
 }
 
+fn unheard(error: ListenError) -> CommandError {
+    unserved(error.into())
+}
+
 fn unserved(error: ServeError) -> CommandError {
     CommandError {
         code: match error {
-            ServeError::Limits(_) | ServeError::Passed { .. } => exit::USAGE,
+            ServeError::Limits(_) | ServeError::Listeners(ListenError::Passed { .. }) => {
+                exit::USAGE
+            }
             _ => exit::FAILED,
         },
         source: error.into(),

@@ -8,7 +8,50 @@ use tokio::net::TcpListener;
 
 use crate::config::Config;
 use crate::handover::NamedListeners;
-use crate::serve::ServeError;
+
+/// What to do about a listener that cannot be opened.
+fn advice(error: &io::Error, setting: &str) -> String {
+    let flag = setting.trim_end_matches(".addr");
+    match error.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            ": another program listens there, perhaps another sentinel (ss -ltnp names it); end it, or choose another \
+             address with --{flag}"
+        ),
+        io::ErrorKind::AddrNotAvailable => {
+            format!(": this machine has no such address; choose another with --{flag}")
+        }
+        _ => String::new(),
+    }
+}
+
+/// Why a listener could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// A listener could not be opened.
+    #[error("cannot listen on {address} ({setting}){}", advice(source, setting))]
+    Listen {
+        /// The setting that named it.
+        setting: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The service manager has opened more sockets than there are listeners.
+    #[error(
+        "the service manager passed {passed} sockets, and {wanted} are wanted: the clients' and, unless \
+         admin.addr is off, the operator's"
+    )]
+    Passed {
+        /// How many came.
+        passed: usize,
+        /// How many there is a use for.
+        wanted: usize,
+    },
+    /// The system gives no socket.
+    #[error("the system refuses")]
+    System(#[source] io::Error),
+}
 
 /// The sockets that wait for clients and for the operator.
 #[derive(Debug)]
@@ -28,7 +71,7 @@ impl Listeners {
     ///
     /// # Errors
     /// An address that is taken or not ours, named.
-    pub async fn bind(config: &Config) -> Result<Self, ServeError> {
+    pub async fn bind(config: &Config) -> Result<Self, ListenError> {
         Self::inherit(Vec::new(), config).await
     }
 
@@ -40,16 +83,16 @@ impl Listeners {
     pub async fn inherit(
         passed: Vec<std::net::TcpListener>,
         config: &Config,
-    ) -> Result<Self, ServeError> {
+    ) -> Result<Self, ListenError> {
         let others = [config.admin.addr, config.grpc.listen, config.rest.listen];
         let (passed, wanted) = (passed.into_iter(), 1 + others.iter().flatten().count());
         if passed.len() > wanted {
             let passed = passed.len();
-            return Err(ServeError::Passed { passed, wanted });
+            return Err(ListenError::Passed { passed, wanted });
         }
         let mut passed = passed.map(TcpListener::from_std);
         let next = async |setting, address| match passed.next() {
-            Some(listener) => listener.map_err(ServeError::System),
+            Some(listener) => listener.map_err(ListenError::System),
             None => listen(setting, address).await,
         };
         Self::open(config, next).await
@@ -60,7 +103,7 @@ impl Listeners {
     ///
     /// # Errors
     /// An address that is taken or not ours, named.
-    pub async fn replace(passed: NamedListeners, config: &Config) -> Result<Self, ServeError> {
+    pub async fn replace(passed: NamedListeners, config: &Config) -> Result<Self, ListenError> {
         let mut passed: Vec<(String, std::net::TcpListener)> = passed;
         let next = async |setting: &'static str, wanted: SocketAddr| {
             let fits = |(name, listener): &(String, std::net::TcpListener)| {
@@ -72,7 +115,7 @@ impl Listeners {
             match passed.iter().position(fits) {
                 Some(place) => {
                     let (_, listener) = passed.swap_remove(place);
-                    TcpListener::from_std(listener).map_err(ServeError::System)
+                    TcpListener::from_std(listener).map_err(ListenError::System)
                 }
                 None => listen(setting, wanted).await,
             }
@@ -83,8 +126,8 @@ impl Listeners {
     /// Opens each listener that the configuration has.
     async fn open(
         config: &Config,
-        mut next: impl AsyncFnMut(&'static str, SocketAddr) -> Result<TcpListener, ServeError>,
-    ) -> Result<Self, ServeError> {
+        mut next: impl AsyncFnMut(&'static str, SocketAddr) -> Result<TcpListener, ListenError>,
+    ) -> Result<Self, ListenError> {
         let front = next(FRONT, config.listen.addr).await?;
         let mut maybe = async |setting, address| match address {
             Some(address) => next(setting, address).await.map(Some),
@@ -99,7 +142,7 @@ impl Listeners {
     }
 
     /// The same sockets by the keys of their addresses, for another process.
-    pub(crate) fn copies(&self) -> Result<Vec<(&'static str, OwnedFd)>, ServeError> {
+    pub(crate) fn copies(&self) -> Result<Vec<(&'static str, OwnedFd)>, ListenError> {
         let others = [
             (ADMIN, &self.admin),
             (GRPC_LISTEN, &self.grpc),
@@ -113,7 +156,7 @@ impl Listeners {
             let copy = listener
                 .as_fd()
                 .try_clone_to_owned()
-                .map_err(ServeError::System);
+                .map_err(ListenError::System);
             Ok((name, copy?))
         };
         named.map(copy).collect()
@@ -133,10 +176,10 @@ const ADMIN: &str = "admin.addr";
 const GRPC_LISTEN: &str = "grpc.listen";
 const REST_LISTEN: &str = "rest.listen";
 
-async fn listen(setting: &'static str, address: SocketAddr) -> Result<TcpListener, ServeError> {
+async fn listen(setting: &'static str, address: SocketAddr) -> Result<TcpListener, ListenError> {
     TcpListener::bind(address)
         .await
-        .map_err(|source| ServeError::Listen {
+        .map_err(|source| ListenError::Listen {
             setting,
             address,
             source,

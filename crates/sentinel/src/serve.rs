@@ -16,8 +16,8 @@ use tracing::{info, warn};
 use crate::config::Config;
 use crate::front::{Door, Front, Lanes};
 use crate::handover::{self, Predecessor};
-use crate::lane::{Accounts, lane};
-pub use crate::listeners::Listeners;
+use crate::lane::{Accounts, Lane, lane};
+pub use crate::listeners::{ListenError, Listeners};
 use crate::metrics::RestartedTask;
 use crate::operator::{self, Operator};
 use crate::reload::{Parts, Reloader};
@@ -26,45 +26,12 @@ use crate::supervise::{Tasks, keep_running, reason};
 use crate::systemd::{self, NotifyState};
 use crate::upstream::{self, DoorNode, Hub, NodeState, Nodes, Reads};
 
-/// What to do about a listener that cannot be opened.
-fn advice(error: &io::Error, setting: &str) -> String {
-    let flag = setting.trim_end_matches(".addr");
-    match error.kind() {
-        io::ErrorKind::AddrInUse => format!(
-            ": another program listens there, perhaps another sentinel (ss -ltnp names it); end it, or choose another \
-             address with --{flag}"
-        ),
-        io::ErrorKind::AddrNotAvailable => {
-            format!(": this machine has no such address; choose another with --{flag}")
-        }
-        _ => String::new(),
-    }
-}
-
 /// Why the proxy could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// A listener could not be opened.
-    #[error("cannot listen on {address} ({setting}){}", advice(source, setting))]
-    Listen {
-        /// The setting that named it.
-        setting: &'static str,
-        /// The address.
-        address: SocketAddr,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The service manager has opened more sockets than there are listeners.
-    #[error(
-        "the service manager passed {passed} sockets, and {wanted} are wanted: the clients' and, unless \
-         admin.addr is off, the operator's"
-    )]
-    Passed {
-        /// How many came.
-        passed: usize,
-        /// How many there is a use for.
-        wanted: usize,
-    },
+    #[error(transparent)]
+    Listeners(#[from] ListenError),
     /// The nodes' side could not be set up.
     #[error(transparent)]
     Upstream(#[from] upstream::UpstreamError),
@@ -137,20 +104,11 @@ pub async fn serve_replacing(
         let (lane, clock) = (lane.clone(), shared_context.clock);
         crate::cluster::Part::new(config, lane, clock, shared_context.seed[0])?
     };
-    let ledger = shared_context.ledger.clone();
-    let lanes = Lanes::new(
-        &shared_context.config,
-        ledger,
-        (lane.clone(), reads.clone()),
-        hub.clone(),
-    );
-    let front = Front::new(lanes, shared_context.clone())?;
-    reloader.attach(Parts {
-        live: shared_context.config.clone(),
-        budget: shared_context.budget.clone(),
-        reads,
-        identities: front.identities(),
-    });
+    let front = front(
+        (lane.clone(), reads, hub.clone()),
+        &shared_context,
+        &reloader,
+    )?;
     let doors = doors(config, &nodes)?;
     let operator = Operator {
         shared_context: shared_context.clone(),
@@ -161,7 +119,7 @@ pub async fn serve_replacing(
         hub,
     };
     let handed = listeners.copies()?;
-    let (page, explain) = operator_pages(listeners.admin.as_ref());
+    let pages = operator_pages(listeners.admin.as_ref());
     let background = Background::start().map_err(ServeError::System)?;
     let watch = background.handle();
     let mut tasks = Tasks::new();
@@ -173,47 +131,108 @@ pub async fn serve_replacing(
         tasks.spawn_on("the cluster", part, &watch);
     }
     if let Some(listener) = listeners.admin {
-        let listener = listener.into_std().map_err(ServeError::System)?;
-        let serving = serve_operator(listener, Arc::new(operator));
-        tasks.spawn_on("the operator's listener", serving, &watch);
+        spawn_operator(&mut tasks, &watch, listener, operator)?;
     }
 
     let address = listeners.front.local_addr().map_err(ServeError::System)?;
-    info!(
-        %address,
-        nodes = %known_nodes,
-        pace = %config.text("pace.mode"),
-        ceiling = %config.fair.max_req,
-        page = %page,
-        explain = %explain,
-        "serving"
-    );
-    systemd::tell(NotifyState::Ready);
-    if let Some(predecessor) = predecessor {
-        systemd::tell(NotifyState::MainPid(std::process::id()));
-        predecessor.relieve().await;
-    }
+    announce(config, address, &known_nodes, &pages);
+    relieve(predecessor).await;
     if let Some(path) = config.listen.handover.clone() {
         let giving = hand_over_at(path, handed, shared_context.clone());
         tasks.spawn_on("the handover", giving, &watch);
     }
     tasks.spawn(LANE, pump.run(shutdown.clone()));
-    for ((name, door), listener) in doors.into_iter().zip([listeners.grpc, listeners.rest]) {
+    let of_clients = (listeners.front, [listeners.grpc, listeners.rest]);
+    serve_all(&mut tasks, &front, of_clients, doors);
+    drop(front);
+    until_told(&mut tasks, &shutdown).await?;
+    until_served(&mut tasks).await;
+    drop(ending);
+    end_in_time(tasks).await;
+    Ok(lane.status().accounts)
+}
+
+/// Says that clients may come.
+fn announce(config: &Config, address: SocketAddr, nodes: &str, (page, explain): &(String, String)) {
+    info!(
+        %address,
+        %nodes,
+        pace = %config.text("pace.mode"),
+        ceiling = %config.fair.max_req,
+        %page,
+        %explain,
+        "serving"
+    );
+    systemd::tell(NotifyState::Ready);
+}
+
+/// Serves clients at each listener.
+fn serve_all(tasks: &mut Tasks, front: &Front, listeners: ClientListeners, doors: [NamedDoor; 2]) {
+    let (rpc, others) = listeners;
+    for ((name, door), listener) in doors.into_iter().zip(others) {
         if let Some(listener) = listener {
             tasks.spawn(name, serve_door(front.clone(), listener, door));
         }
     }
-    tasks.spawn(CLIENTS, serve_clients(front, listeners.front));
-    until_told(&mut tasks, &shutdown).await?;
-    while [LANE, CLIENTS, GRPC, REST]
-        .iter()
-        .any(|task| tasks.contains_key(task))
-    {
+    tasks.spawn(CLIENTS, serve_clients(front.clone(), rpc));
+}
+
+/// That of the RPC, and those of gRPC and REST.
+type ClientListeners = (TcpListener, [Option<TcpListener>; 2]);
+
+/// The front of these lanes, which a reload reaches as well.
+fn front(
+    (lane, reads, hub): (Lane, Reads, Hub),
+    shared_context: &SharedContext,
+    reloader: &Reloader,
+) -> Result<Front, ServeError> {
+    let SharedContext {
+        config,
+        ledger,
+        budget,
+        ..
+    } = shared_context.clone();
+    let lanes = Lanes::new(&config, ledger, (lane, reads.clone()), hub);
+    let front = Front::new(lanes, shared_context.clone())?;
+    reloader.attach(Parts {
+        live: config,
+        budget,
+        reads,
+        identities: front.identities(),
+    });
+    Ok(front)
+}
+
+/// Serves the operator beside the nodes' watchers.
+fn spawn_operator(
+    tasks: &mut Tasks,
+    watch: &Handle,
+    listener: TcpListener,
+    operator: Operator,
+) -> Result<(), ServeError> {
+    let listener = listener.into_std().map_err(ServeError::System)?;
+    let serving = serve_operator(listener, Arc::new(operator));
+    tasks.spawn_on("the operator's listener", serving, watch);
+    Ok(())
+}
+
+/// Takes over from the process that served before, if there was one.
+async fn relieve(predecessor: Option<Predecessor>) {
+    if let Some(predecessor) = predecessor {
+        systemd::tell(NotifyState::MainPid(std::process::id()));
+        predecessor.relieve().await;
+    }
+}
+
+/// Waits until no client is served any more.
+async fn until_served(tasks: &mut Tasks) {
+    let is_serving = |tasks: &Tasks| {
+        let mut names = [LANE, CLIENTS, GRPC, REST].iter();
+        names.any(|task| tasks.contains_key(task))
+    };
+    while is_serving(tasks) {
         tasks.join_next().await;
     }
-    drop(ending);
-    end_in_time(tasks).await;
-    Ok(lane.status().accounts)
 }
 
 /// Hands the sockets over to the process that replaces this one; then nothing is accepted any more. Ends with the program.

@@ -9,8 +9,7 @@ use pacing::Nanos;
 use tracing::info;
 
 use super::explain::{ClientView, Explanation, Limit};
-use super::orders::BanView;
-use super::snapshot::{Inspect, NodeView, Snapshot};
+use super::snapshot::{BanView, Inspect, NodeView, Snapshot};
 use crate::bans::Ban;
 use crate::identity::LiveIdentities;
 use crate::lane::{Explained, Lane, Status};

@@ -35,11 +35,11 @@ use wire::query::{Plus, unescape};
 
 pub(crate) use self::collect::Operator;
 pub use self::explain::{ClientView, Explanation, Limit};
-pub use self::orders::BanView;
+
 use self::orders::POSTS;
 use self::overview::Keeper;
 pub use self::overview::printable;
-pub use self::snapshot::{Inspect, NodeView, Snapshot};
+pub use self::snapshot::{BanView, Inspect, NodeView, Snapshot};
 use crate::metrics::Metrics;
 
 /// Serves the operator until `shutdown`; then open connections finish the answer they are at.

@@ -6,7 +6,6 @@ use std::time::Duration;
 use fairq::Network;
 use hyper::{Request, StatusCode};
 use ops::page::{Page, json, problem, text};
-use serde::Serialize;
 use serde_json::json;
 
 use super::snapshot::Inspect;
@@ -15,17 +14,6 @@ use crate::config;
 
 /// Paths that change something.
 pub(super) const POSTS: &[&str] = &["/reload", "/ban", "/unban", "/drain", "/undrain"];
-
-/// A ban, as the operator sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct BanView {
-    /// Who may not use the proxy.
-    pub who: String,
-    /// Seconds until it ends by itself; none if it does not.
-    pub ends_in_seconds: Option<u64>,
-    /// Why, in the operator's words.
-    pub why: String,
-}
 
 /// Carries an order out, unless a browser sent it.
 pub(super) fn order<B>(request: &Request<B>, inspect: &dyn Inspect) -> Page {

@@ -9,10 +9,20 @@ use pacing::Nanos;
 use serde::Serialize;
 
 use super::explain::{ClientView, Explanation};
-use super::orders::BanView;
 use crate::lane::Status;
 use crate::metrics::{Counted, Gauges};
 use crate::reload::{NotReloaded, Reloaded};
+
+/// A ban, as the operator sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BanView {
+    /// Who may not use the proxy.
+    pub who: String,
+    /// Seconds until it ends by itself; none if it does not.
+    pub ends_in_seconds: Option<u64>,
+    /// Why, in the operator's words.
+    pub why: String,
+}
 
 /// The program at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -44,7 +44,7 @@ impl CommonLimit {
 
 impl WriteQueue {
     /// What each client that came or waits asks for. The first call begins to count.
-    pub(in crate::lane) fn demands(&mut self) -> Vec<ClientDemand> {
+    pub(crate) fn demands(&mut self) -> Vec<ClientDemand> {
         let mut arrived = std::mem::take(&mut self.common.get_or_insert_default().arrived);
         let waiting = self.queue.top(MOST_CLIENTS);
         let mut demands: Vec<ClientDemand> = Vec::with_capacity(waiting.len() + arrived.len());
@@ -69,7 +69,7 @@ impl WriteQueue {
     }
 
     /// What this queue has of the shares of clients that others have as well.
-    pub(in crate::lane) fn set_parts(&mut self, parts: HashMap<ClientKey, f64>) {
+    pub(crate) fn set_parts(&mut self, parts: HashMap<ClientKey, f64>) {
         self.common.get_or_insert_default().parts = parts;
     }
 }
