@@ -7,8 +7,8 @@ use pacing::Nanos;
 use crate::division::{FLOOR, Part, divide};
 use crate::report::{Demand, Report};
 
-/// How often a member reports, and computes what it may send, while there are at most [`QUICK`] of them. All hear each
-/// report, so more members report less often: the bus delivers at most 4 × `QUICK` reports a second to each member.
+/// How often a member reports, and computes what it may send, while there are at most 16 of them. All hear each
+/// report, so more members report less often: the bus delivers at most 64 reports a second to each member.
 pub const INTERVAL: Nanos = Nanos::from_millis(250);
 /// Members whose limit follows what is asked for within a second.
 const QUICK: usize = 16;
