@@ -39,7 +39,7 @@ AHEAD_SECONDS = 2
 # first, and the attack what nobody needs; how much it did of what it wants is in the table.
 ATTACK_NICE = 19
 METER_NICE = -10
-VARIANTS = ["quiet", "one", "elsewhere", "attack"]
+VARIANTS = ["quiet", "one", "elsewhere", "direct", "attack"]
 
 
 def main():
@@ -56,7 +56,8 @@ def main():
     heading(result["machine"], result["versions"])
     pairs = [(variant, build) for variant in args.variants for build in builds]
     for attack in args.attacks:
-        for round_, (variant, build) in turns(pairs, args.rounds):
+        of_attack = [pair for pair in pairs if pair[0] != "direct" or SETUPS[attack].direct]
+        for round_, (variant, build) in turns(of_attack, args.rounds):
             with tempfile.TemporaryDirectory(prefix="attacks-") as folder:
                 run = measure(args, builds[build], attack, variant, folder)
             run.update(kind=attack, variant=variant, build=build, round=round_)
@@ -95,26 +96,29 @@ class Stand:
 def measure(args, program, attack, variant, folder):
     """The others' figures. An attack elsewhere goes to another node behind another sentinel: what it takes from
     the others then is the machine's, not sentinel's. With one connection in place of all it is what a single such
-    client costs."""
+    client costs. Directly, attackers and others talk to the node, past sentinel."""
     setup = SETUPS[attack]
     seconds = AHEAD_SECONDS * 2 + args.seconds
     with contextlib.ExitStack() as stack:
         here = Stand(args, program, setup, stack, os.path.join(folder, "here"))
         sentinel = here.sentinel
         target = Stand(args, program, setup, stack, os.path.join(folder, "elsewhere")) if variant == "elsewhere" else here
+        is_direct = variant == "direct"
+        port = here.node_port if is_direct else sentinel.port
+        attacked = port if target is here else target.sentinel.port
         if setup.beside:
             command = [sys.executable, hostile.__file__, setup.beside, sentinel.port, seconds + AHEAD_SECONDS]
             stack.enter_context(Child(setup.beside, command, os.path.join(folder, "beside.log")))
         # A block or two, so that the pace has seen how far they are apart.
         time.sleep(AHEAD_SECONDS)
         peak = stack.enter_context(Peak(here))
-        attackers = begin(attack, setup, variant, target, seconds, stack, folder)
+        attackers = begin(attack, setup, variant, (target, attacked), seconds, stack, folder)
         time.sleep(AHEAD_SECONDS)
-        probe = Probe(setup.probe, sentinel.port, setup.interval) if setup.probe else None
+        probe = Probe(setup.probe, port, setup.interval) if setup.probe else None
         cpu_before, began = sentinel.process.cpu_seconds(), time.monotonic()
         with probe or contextlib.nullcontext():
             others = stack.enter_context(Load("others", args.txgen, list(map(str, [
-                "constant", "--rate", f"{setup.rate}/s", "--duration", f"{args.seconds}s", "--endpoints", sentinel.url,
+                "constant", "--rate", f"{setup.rate}/s", "--duration", f"{args.seconds}s", "--endpoints", f"http://127.0.0.1:{port}" if is_direct else sentinel.url,
                 "--connections", 64, "--source-address", ",".join(POLITE_ADDRESSES), "--broadcast-tx-method", "sync",
                 "--size", 250, "--seed", int(time.time()), "--drain-timeout", "5s", "--threads", 1, "--no-follow",
             ])), folder, METER_NICE))  # fmt: skip
@@ -134,15 +138,16 @@ def measure(args, program, attack, variant, folder):
         }
 
 
-def begin(attack, setup, variant, target, seconds, stack, folder):
+def begin(attack, setup, variant, where, seconds, stack, folder):
     """The attackers; none where the node is the attacker."""
+    target, port = where
     if variant == "quiet" and not setup.instead:
         return None
     if setup.lie:
         gateway.tell(target.control_port, lie=setup.lie)
         return None
     kind = setup.instead if variant == "quiet" else attack
-    command = [sys.executable, hostile.__file__, kind, target.sentinel.port, seconds]
+    command = [sys.executable, hostile.__file__, kind, port, seconds]
     if variant == "one":
         command.append(1)
     return stack.enter_context(Child(attack, command, os.path.join(folder, "attack.log"), ATTACK_NICE))
@@ -214,9 +219,9 @@ def line(run):
 def table(runs, builds):
     """Ratios of runs of the same round, as medians."""
     lines = [
-        "| attack | build | connections, pieces sent | others' throughput | refused, unanswered | p99 quiet | one | elsewhere | under it | / quiet | / elsewhere "
+        "| attack | build | connections, pieces sent | others' throughput | refused, unanswered | p99 quiet | one | elsewhere | directly at the node | under it | / quiet | / elsewhere "
         "| honest requests beside: quiet → under it | memory / plan | most buffered | open files: quiet, under it | connections at the node: quiet, under it | refused by the node: quiet, under it |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for attack in dict.fromkeys(run["kind"] for run in runs):
         for build in builds:
@@ -229,9 +234,11 @@ def table(runs, builds):
 
 def row(attack, build, by_variant):
     quiet, elsewhere, under = (by_variant[variant] for variant in ("quiet", "elsewhere", "attack"))
-    throughput, p99 = ratio("accepted_per_second", under, quiet), ratio("p99_ms", under, quiet)
+    # Where the node is the limit, what it gives without sentinel is what counts.
+    base = by_variant["direct"] or quiet
+    throughput, p99 = ratio("accepted_per_second", under, base), ratio("p99_ms", under, base)
     rss = max(run["rss_bytes"] for run in under) / (SETUPS[attack].buffer_mib * MEBIBYTE + REST_BYTES)
-    asked, before = share_right(under), share_right(quiet)
+    asked, before = share_right(under), share_right(base)
     most_served = SETUPS[attack].most_served
     is_served_more = most_served and any(
         run["attack"]["served"] > MOST_SERVED * most_served * run["attack_seconds"] for run in under
@@ -242,7 +249,7 @@ def row(attack, build, by_variant):
         f"| {sum(run['rejected'] for run in under)}, {sum(run['errors'] for run in under)} "
         f"| {' | '.join(median_ms(by_variant[variant]) for variant in VARIANTS)} | {marked(p99, p99 and p99 <= MOST_P99)} "
         f"| {marked(ratio('p99_ms', under, elsewhere), True)} "
-        f"| {missed(not is_asked_well)}{asked_text(quiet)} → {asked_text(under)} | {marked(rss, rss <= MOST_RSS)} "
+        f"| {missed(not is_asked_well)}{asked_text(base)} → {asked_text(under)} | {marked(rss, rss <= MOST_RSS)} "
         f"| {most(under, 'buffered_bytes') / MEBIBYTE:.1f} MiB | {most(quiet, 'descriptors'):.0f}, {most(under, 'descriptors'):.0f} "
         f"| {at_node(quiet)}, {missed(connections(under) > connections(quiet) + MOST_CONNECTIONS)}{at_node(under)} | {most(quiet, 'node_full'):,.0f}, {most(under, 'node_full'):,.0f} |"
     )
