@@ -189,11 +189,24 @@ impl Check<'_> {
                 );
             }
         }
-        if (c.admin.addr).is_some_and(|admin| clash(admin, c.listen.addr)) {
-            let (admin, listener) = (self.setting("admin.addr"), self.setting("listen.addr"));
-            self.conflict(format!(
-                "{admin} clashes with {listener}; use another port, or admin.addr = \"off\""
-            ));
+        let listeners = [
+            ("listen.addr", Some(c.listen.addr)),
+            ("admin.addr", c.admin.addr),
+            ("grpc.listen", c.grpc.listen),
+            ("rest.listen", c.rest.listen),
+        ];
+        for (place, (later, one)) in listeners.into_iter().enumerate() {
+            for (earlier, other) in &listeners[..place] {
+                if one
+                    .zip(*other)
+                    .is_some_and(|(one, other)| clash(one, other))
+                {
+                    let (one, other) = (self.setting(later), self.setting(earlier));
+                    self.conflict(format!(
+                        "{one} clashes with {other}; use another port, or {later} = \"off\""
+                    ));
+                }
+            }
         }
     }
 

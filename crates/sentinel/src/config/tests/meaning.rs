@@ -76,6 +76,14 @@ fn conflicts_say_what_where_and_what_to_do() {
             "[listen]\naddr = \"0.0.0.0:26681\"",
             "or admin.addr = \"off\"",
         ),
+        (
+            "[grpc]\nlisten = \"127.0.0.1:26681\"",
+            "clashes with admin.addr = 127.0.0.1:26681 (default)",
+        ),
+        (
+            "[grpc]\nlisten = \"127.0.0.1:9\"\n[rest]\nlisten = \"0.0.0.0:9\"",
+            "or rest.listen = \"off\"",
+        ),
         ("[trust]\nipv6_prefix = 129", "use 0 to 128"),
         ("[trust]\nallow = [\"10.0.0.1/8\"]", "10.0.0.0/8"),
         (
