@@ -52,8 +52,7 @@ pub fn run(admin: &str, once: bool) -> Result<u8, CommandError> {
     let clear = if is_shown { "\x1b[H\x1b[2J" } else { "" };
     loop {
         let room = is_shown.then(room).flatten();
-        let columns = room.map(|(columns, _)| columns);
-        let text = runtime.block_on(figures(admin, columns, options.clone()))?;
+        let text = runtime.block_on(figures(admin, options.clone()))?;
         let text = room.map_or_else(|| text.clone(), |room| fitted(&text, room));
         let text = format!("{clear}{text}\n");
         // A reader that has seen enough closes the pipe.
@@ -66,16 +65,10 @@ pub fn run(admin: &str, once: bool) -> Result<u8, CommandError> {
     }
 }
 
-/// The figures in lines of so many columns.
-async fn figures(
-    admin: &str,
-    columns: Option<usize>,
-    options: ClientOptions,
-) -> Result<String, CommandError> {
+async fn figures(admin: &str, options: ClientOptions) -> Result<String, CommandError> {
     let endpoint = format!("http://{admin}/top").parse::<Endpoint>();
     let client = Client::with_options(&endpoint.map_err(failed)?, options);
-    let query = columns.map_or(String::new(), |columns| format!("?columns={columns}"));
-    let text = client.map_err(failed)?.text(&query).await;
+    let text = client.map_err(failed)?.text("").await;
     let text = text.map_err(|error| failed(explained(admin, error)))?;
     match text.starts_with("sentinel ") {
         true => Ok(printable(&text)),
@@ -122,7 +115,7 @@ fn strange(admin: &str, reason: &str) -> anyhow::Error {
 /// The figures change no oftener.
 const EVERY: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The text has about 5 kB.
+/// The text has about 3 kB.
 const MOST_BYTES: usize = 1 << 20;
 
 #[cfg(test)]
@@ -152,28 +145,6 @@ mod tests {
         }
         for text in ["", "https://10.0.0.5", "http://", "a b"] {
             assert!(address(text).is_err(), "{text}");
-        }
-    }
-
-    /// On a terminal, where the width is known, and for a file.
-    #[tokio::test]
-    async fn the_width_of_a_terminal_is_asked_for() {
-        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-        for (columns, asked) in [(Some(60), "GET /top?columns=60 "), (None, "GET /top ")] {
-            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let admin = listener.local_addr().unwrap().to_string();
-            let answer = async {
-                let (mut client, _) = listener.accept().await.unwrap();
-                let mut request = vec![0; 1_000];
-                let length = client.read(&mut request).await.unwrap();
-                let text = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nsentinel 1";
-                client.write_all(text.as_bytes()).await.unwrap();
-                String::from_utf8_lossy(&request[..length]).into_owned()
-            };
-            let options = ClientOptions::new(PATIENCE, &Trust::native());
-            let (request, text) = tokio::join!(answer, figures(&admin, columns, options));
-            assert!(request.starts_with(asked), "{request}");
-            assert_eq!(text.unwrap(), "sentinel 1");
         }
     }
 }

@@ -13,7 +13,6 @@ mod buffer;
 mod doors;
 mod http;
 mod listener;
-mod overhead;
 mod proxied;
 mod queue;
 mod refusals;
@@ -33,7 +32,6 @@ use tokio_util::sync::CancellationToken;
 use self::backend::Backend;
 pub use self::backend::Lanes;
 pub(crate) use self::doors::Door;
-use self::overhead::Overhead;
 use self::refusals::RefusalLog;
 use crate::budget::{Budget, Ledger};
 use crate::config::Live;
@@ -62,7 +60,6 @@ pub(crate) struct Shared<B> {
     head_limits: HeadLimits,
     refusals: RefusalLog,
     connections: AtomicU64,
-    requests: AtomicU64,
 }
 
 impl Front {
@@ -132,7 +129,6 @@ impl<B: Backend> Shared<B> {
             stop,
             leave,
             connections: AtomicU64::new(0),
-            requests: AtomicU64::new(0),
             config,
         })
     }
@@ -144,11 +140,6 @@ impl<B: Backend> Shared<B> {
             depth: config.fixed.depth,
             batch: config.limits.batch,
         }
-    }
-
-    /// Begins to measure what a request costs here.
-    fn overhead(&self) -> Overhead {
-        Overhead::start(self.requests.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Whether connections from this address begin with the name of their client.

@@ -100,9 +100,6 @@ metrics! { r; {
     requests: Requests = Requests::register(r);
     queue_wait: Histogram =
         seconds(r, "queue_wait", "Time writes spent in the fair queue", Histogram::new(QUEUE_WAITS));
-    overhead: Histogram =
-        seconds(r, "proxy_overhead", "Time requests spent here, waiting in the queue and for the node left out",
-            Histogram::new(OVERHEADS));
     upstream_requests: UpstreamTimes = UpstreamTimes::register(r);
     pub(crate) requeued: Counter =
         metric(r, "requeued", "Writes put back into the queue because the node could not take them");
@@ -159,11 +156,6 @@ impl Metrics {
         self.queue_wait.observe(waited);
         let place = QUEUE_WAITS.partition_point(|bound| *bound < waited);
         self.waits[place].fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// What a request cost here, waiting in the queue and for the node left out.
-    pub fn overhead(&self, took: Nanos) {
-        self.overhead.observe(took.as_secs_f64());
     }
 
     /// A node has answered.
@@ -227,11 +219,6 @@ const EXPOSITION_BYTES: usize = 48 << 10;
 /// Seconds. The fair queue's promise to a light client is milliseconds, its deadline half a minute.
 pub(crate) const QUEUE_WAITS: [f64; 12] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
-];
-
-/// Seconds. The aim is a tenth of a millisecond at the median.
-const OVERHEADS: [f64; 10] = [
-    0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002, 0.005, 0.025, 0.1,
 ];
 
 /// Seconds. A node answers in less than a millisecond, or once it has committed its block.

@@ -60,7 +60,6 @@ fn everything_happens(metrics: &Metrics) {
         metrics.controller(state);
     }
     metrics.queue_wait(Nanos::from_secs(2));
-    metrics.overhead(Nanos::from_micros(70));
     metrics.requeued.inc_by(2);
     metrics.paused_seconds.inc_by(1.5);
     metrics.pause_gain.set(0.08);
@@ -156,7 +155,6 @@ fn names_are_those_that_were_promised() {
         ("sentinel_ws_clients", 1.0),
         ("sentinel_ws_subscriptions", 1.0),
         ("sentinel_ws_dropped_events_total", 3.0),
-        ("sentinel_proxy_overhead_seconds_count", 1.0),
         ("sentinel_build_info{version=\"0.1.0\"}", 1.0),
     ];
     for (name, value) in promised {

@@ -113,7 +113,10 @@ impl Shown {
             "/" if accepts(request, "text/html") => Ok(page::page()),
             "/" => Ok(text(StatusCode::OK, INDEX.to_owned())),
             "/overview" => Ok(json_text(self.overview())),
-            "/top" => self.top(request),
+            "/top" => Ok(text(
+                StatusCode::OK,
+                self.keeper.lock().overview().to_string(),
+            )),
             "/metrics" => Ok(metrics(self.metrics.render(&inspect.snapshot().gauges))),
             "/healthz" => Ok(json(StatusCode::OK, &json!({ "healthy": true }))),
             "/readyz" => Ok(readyz(&inspect.snapshot())),
@@ -123,23 +126,6 @@ impl Shown {
             _ => Ok(not_found(INDEX)),
         };
         made.unwrap_or_else(|reason| problem(StatusCode::BAD_REQUEST, &reason))
-    }
-
-    /// The overview as text.
-    fn top<B>(&self, request: &Request<B>) -> Result<Page, String> {
-        let columns = match only(request.uri().query(), "columns")? {
-            None => table::COLUMNS,
-            Some(given) => match given.parse() {
-                Ok(columns @ 1..=1_000) => columns,
-                _ => return Err("columns is a number from 1 to 1000".to_owned()),
-            },
-        };
-        let keeper = self.keeper.lock();
-        let overview = keeper.overview();
-        Ok(text(
-            StatusCode::OK,
-            table::Lines { overview, columns }.to_string(),
-        ))
     }
 
     /// The overview as JSON.
@@ -167,7 +153,7 @@ const LISTED_CLIENTS: usize = 20;
 const INDEX: &str = "\
 /                the operator's page, in a browser
 /overview        its figures: rates, queue, bound, the last five minutes, clients, breaks, log
-/top?columns=N   the same as text, in lines of N columns (80)
+/top             the most important of them as text
 /metrics         counters and gauges for Prometheus
 /healthz         200 while the process lives
 /readyz          200 when clients may be sent here, 503 otherwise, and why

@@ -304,7 +304,7 @@ fn top_prints_the_figures_of_a_running_sentinel() {
     for part in [
         "gate not ready (no node was reached since the start)",
         "writes wait for a node: no node takes writes for",
-        "queue depth",
+        "waiting 0: ",
         "node http://127.0.0.1:1 down",
         "INFO  serving address=127.0.0.1:",
     ] {

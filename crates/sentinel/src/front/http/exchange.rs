@@ -19,12 +19,11 @@ use super::work::{CallInfo, Next, Plan};
 use crate::budget::{Held, Ledger, Reservation, work_of};
 use crate::front::Shared;
 use crate::front::backend::Backend;
-use crate::front::overhead::Overhead;
 use crate::front::queue::Queue;
 use crate::front::socket::{Ended, Socket, Stream};
 use crate::identity::{FORWARDED_FOR, Identity, Peer};
 use crate::lane::Delivery;
-use crate::metrics::{Metrics, OutcomeLabel};
+use crate::metrics::OutcomeLabel;
 use crate::refusal::Refusal;
 use crate::respond::{Asked, HttpAnswer};
 use crate::upstream::{ReadAnswer, ReadRequest};
@@ -99,26 +98,21 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         &mut self.socket
     }
 
-    pub(super) fn metrics(&self) -> &Metrics {
-        &self.front.metrics
-    }
-
     /// Reads the next request, takes it off the input and decides what is to be done with it.
     pub(super) async fn next(
         &mut self,
         requests: &mut RequestReader,
-    ) -> Result<(Plan, Asked, Overhead), NoRequest> {
+    ) -> Result<(Plan, Asked), NoRequest> {
         self.end();
         let head = requests.head(&mut self.socket).await?;
         let identity = self.begin(&head).map_err(NoRequest::Refused)?;
         let request = requests.body(&mut self.socket, head).await?;
-        let overhead = self.front.overhead();
         let planned = plan(&self.front, &request, self.socket.input.filled(), identity);
         self.socket.input.consume(request.in_place());
         self.socket.apart = 0;
         self.work = work_of(request.len());
         self.allowed_origin = planned.allowed_origin;
-        Ok((planned.plan, planned.asked, overhead))
+        Ok((planned.plan, planned.asked))
     }
 
     /// Whose request this head begins. Behind a trusted proxy the connection is its client's until the request

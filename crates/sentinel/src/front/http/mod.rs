@@ -101,7 +101,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
     /// Reads one request and serves it; the end of its answer is left to be written.
     async fn one(&mut self) -> Result<Next, Ended> {
         let exchange = &mut self.exchange;
-        let (plan, asked, overhead) = match exchange.next(&mut self.requests).await {
+        let (plan, asked) = match exchange.next(&mut self.requests).await {
             Ok(planned) => planned,
             Err(NoRequest::End) => return Err(Ended::Closed),
             Err(NoRequest::Malformed(error)) => return Ok(exchange.malformed(error)),
@@ -109,7 +109,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
         };
         match plan {
             Plan::Broadcast(broadcast) => match exchange.broadcast(broadcast, asked) {
-                Ok(call) => exchange.finish(call, asked, overhead).await,
+                Ok(call) => exchange.finish(call, asked).await,
                 Err(next) => Ok(next),
             },
             Plan::Other(other) => Box::pin(serve(exchange, *other, asked)).await,

@@ -3,7 +3,6 @@
 use super::exchange::{Exchange, Room};
 use super::work::{Broadcast, CallInfo, Next};
 use crate::front::backend::Backend;
-use crate::front::overhead::Overhead;
 use crate::front::queue::WRITE_OVERHEAD;
 use crate::front::socket::{Ended, Stream};
 use crate::lane::WriteAnswer;
@@ -23,16 +22,9 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     }
 
     /// Waits for the answer to a broadcast in plain form.
-    pub(super) async fn finish(
-        &mut self,
-        call: CallInfo,
-        asked: Asked,
-        mut overhead: Overhead,
-    ) -> Result<Next, Ended> {
-        overhead.pause();
+    pub(super) async fn finish(&mut self, call: CallInfo, asked: Asked) -> Result<Next, Ended> {
         let answer = self.one_answer(&call).await?;
-        overhead.resume();
-        let next = match answer {
+        Ok(match answer {
             WriteAnswer::Member(member) => {
                 self.count(&call, OutcomeLabel::Forwarded);
                 self.member(&call, &member, asked)
@@ -41,12 +33,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
                 self.count(&call, OutcomeLabel::of_write(refusal.reason));
                 self.refuse(&call, &refusal, asked)
             }
-        };
-        if overhead.is_on() {
-            self.flush().await?;
-            overhead.end(self.metrics());
-        }
-        Ok(next)
+        })
     }
 
     /// The answer to the one write under way.

@@ -383,7 +383,7 @@ async fn the_overview_has_the_figures_the_clients_and_the_log() {
     assert_eq!(status, 200);
     for part in [
         "gate open (running)",
-        "queue depth",
+        "waiting 42: ",
         "127.0.0.2",
         "26657 up, height 9",
     ] {
