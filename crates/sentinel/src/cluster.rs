@@ -76,13 +76,14 @@ impl Part {
         let (Some(url), Some(file)) = (&settings.nats, &settings.key_file) else {
             return Ok(None);
         };
+        let key = read_key(Path::new(file))?;
         Ok(Some(Self {
             lane,
             member: Member::new(clock.now(), id, config.fair.max_req.as_f64()),
             clock,
-            key: read_key(Path::new(file))?,
+            subject: subject(&key),
+            key,
             url: url.clone(),
-            subject: format!("sentinel.{}", settings.name),
             max_req: config.fair.max_req,
             said: None,
         }))
@@ -206,6 +207,13 @@ fn hash(key: &[u8; 16], client: ClientKey) -> u64 {
     let mut hasher = SipHasher24::new_with_key(key);
     client.hash(&mut hasher);
     hasher.finish()
+}
+
+/// Where the sentinels that have a key meet.
+fn subject(key: &[u8; 16]) -> String {
+    let mut hasher = SipHasher24::new_with_key(key);
+    "subject".hash(&mut hasher);
+    format!("sentinel.{:016x}", hasher.finish())
 }
 
 fn read_key(file: &Path) -> Result<[u8; 16], ClusterError> {

@@ -125,7 +125,7 @@ fn affordable(config: &Config, limit: u64) -> usize {
 fn files_needed(config: &Config) -> u64 {
     let upstream = &config.upstream;
     let writes = config.pacer().most_connections() * upstream.urls.len() + OWN_CONNECTIONS;
-    let nodes = writes + config.reads.concurrency + config.ws.subscribers * upstream.urls.len();
+    let nodes = writes + config.reads.concurrency + config.fixed.subscribers * upstream.urls.len();
     (config.limits.connections + nodes) as u64
 }
 

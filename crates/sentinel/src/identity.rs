@@ -144,7 +144,7 @@ impl Identities {
             rules.insert(*network, Rule::Deny)?;
         }
         Ok(Self {
-            scheme: KeyScheme::new(trust.ipv4_prefix, trust.ipv6_prefix)?,
+            scheme: KeyScheme::new(32, trust.ipv6_prefix)?,
             proxies: trust.proxies.clone(),
             rules,
             bans: NetworkMap::new(),

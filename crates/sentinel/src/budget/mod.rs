@@ -60,7 +60,7 @@ impl Bounds {
         let burst = Duration::from_secs_f64(burst.min(LONGEST_BURST));
         Self {
             connections: (limits.connections, limits.connections_per_client),
-            reads: reads.concurrency_per_client,
+            reads: config.fixed.reads_per_client,
             arrivals: rates(rate, burst),
             read_rate: rates(reads.rate_per_client, config.fixed.read_burst),
         }

@@ -134,7 +134,7 @@ async fn sharing_64_connections_come_at_a_rate() {
 #[test]
 fn sharing_64_the_reads_of_a_48_are_those_of_a_few_clients() {
     let mut config = Config::default();
-    config.reads.concurrency_per_client = 8;
+    config.fixed.reads_per_client = 8;
     config.reads.rate_per_client = "0.001/s".parse().unwrap();
     config.fixed.read_burst = Duration::from_secs(10_000);
     let limits = Budget::new(&config, [1, 2]);

@@ -64,10 +64,6 @@ impl Check<'_> {
             let limits = &mut c.limits;
             (&mut limits.connections_per_client, limits.connections)
         });
-        self.order(["reads.concurrency_per_client", "reads.concurrency"], |c| {
-            let reads = &mut c.reads;
-            (&mut reads.concurrency_per_client, reads.concurrency)
-        });
         self.order(["limits.body_bytes", "buffer.bytes"], |c| {
             (&mut c.limits.body_bytes, c.buffer.bytes)
         });
@@ -113,10 +109,6 @@ impl Check<'_> {
         }
         if cluster.key_file.is_none() {
             self.wrong("cluster.nats", "cluster.key_file is missing");
-        }
-        let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-        if cluster.name.is_empty() || !cluster.name.chars().all(is_word) {
-            self.wrong("cluster.name", "use letters, digits, - and _");
         }
         if c.pace.mode == PaceMode::Off {
             self.notice("cluster.nats has no effect while pace.mode is off");

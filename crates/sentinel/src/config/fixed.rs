@@ -20,6 +20,9 @@ base::settings! {
         pub headers: usize = 100,
         /// Longest request target, well above a broadcast by GET of a usual transaction.
         pub uri_bytes: usize = 16 << 10,
+        /// How long a connection may be idle between requests: nginx's `keepalive_timeout`, so that a load balancer, with a
+        /// minute as a rule, ends its own first.
+        pub idle_timeout: Duration = Duration::from_secs(75),
         /// Depth of JSON: calls of the node's RPC need 4.
         pub depth: usize = 64,
         /// From the first byte of a head to its last: the node's `ReadHeaderTimeout` (`rpc/jsonrpc/server`).
@@ -30,6 +33,8 @@ base::settings! {
         pub write_timeout: Duration = Duration::from_secs(10),
         /// How many reads of a client may come at once, as time at its rate.
         pub read_burst: Duration = Duration::from_secs(1),
+        /// Reads of one client under way: an eighth of `reads.concurrency`'s default.
+        pub reads_per_client: usize = 32,
         /// Bytes of an answer held while a slow client takes them.
         pub window_bytes: usize = 256 << 10,
         /// Clients with a state of their own; while so many have writes waiting, those of others are refused.
@@ -38,6 +43,13 @@ base::settings! {
         pub inflight_per_connection: usize = 256,
         /// How often the depth of the mempool is asked for: twice in the shortest usual block.
         pub mempool_interval: Duration = Duration::from_millis(500),
+        /// How long `broadcast_tx_commit` waits for its block: the node's `timeout_broadcast_tx_commit`.
+        pub commit_timeout: Duration = Duration::from_secs(10),
+        /// Subscriptions of one WebSocket client: the node's `max_subscriptions_per_client`.
+        pub subscriptions: usize = 5,
+        /// Connections to a node that subscribe for all clients, each to 5 distinct queries: a node takes 100 from all its
+        /// clients (`max_subscription_clients`).
+        pub subscribers: usize = 20,
         /// How often a WebSocket client is pinged: the node's `defaultWSPingPeriod`.
         pub ping_interval: Duration = Duration::from_secs(27),
         /// How long a WebSocket client may be silent, pongs included, while it is read: the node's `defaultWSReadWait`.

@@ -171,12 +171,10 @@ settings! {
             "The nodes; may be repeated. The writes of one client stay on one node while it is healthy";
         connections: usize = 1; None,
             "Write connections to each node; --pace adaptive opens more where that raises the rate of answers", 1..=64;
-        read_timeout: Duration = Duration::from_secs(20); None,
-            "How long a node may take to begin the answer to a read", TIMEOUT;
         // A node under load answers nothing while it commits a block, up to 12 s were seen. Shorter than the
         // queue's deadline, so that writes which were under way have time to be offered again.
-        write_timeout: Duration = Duration::from_secs(20); None,
-            "How long a write may stay without an answer before its connection is given up", TIMEOUT;
+        timeout: Duration = Duration::from_secs(20); None,
+            "How long a node may take to begin the answer to a read, or to answer a write before its connection is given up", TIMEOUT;
         any_version: bool = false; flag("any-version", "BOOL"),
             "Whether nodes of versions are used that were not tested; --any-version alone means true";
         retain_bytes: usize as Size = 32 * MIB; None,
@@ -187,8 +185,6 @@ settings! {
     trust: Trust {
         proxies: Vec<Network> = Vec::new(); flag("trusted-proxy", "NETWORK"),
             "Networks whose X-Forwarded-For is believed; may be repeated";
-        ipv4_prefix: u8 = 32; None,
-            "Leading bits of an IPv4 address that make a client", 0..=32;
         ipv6_prefix: u8 = 64; flag("ipv6-prefix", "BITS"),
             "Leading bits of an IPv6 address that make a client", 0..=128;
         allow: Vec<Network> = Vec::new(); flag("allow", "NETWORK"),
@@ -208,16 +204,12 @@ settings! {
             "Largest body or WebSocket message", Size(KIB)..=Size(GIB);
         batch: usize = 10; None,
             "Calls in a batch", 1..;
-        idle_timeout: Duration = Duration::from_mins(1); None,
-            "How long a connection may be idle between requests", TIMEOUT;
     }
 
     /// `[reads]` The read lane.
     reads: Reads {
         rate_per_client: Rate = per_second(200); None,
             "Reads a second of one client, as many of which may come at once", ABOVE_ZERO;
-        concurrency_per_client: usize = 32; None,
-            "Reads of one client under way", 1..;
         concurrency: usize = 256; None,
             "Reads under way in all", 1..;
         allow_methods: Vec<String> = Vec::new(); None,
@@ -240,9 +232,7 @@ settings! {
             "Weights of networks, 1 to 1000 each; all others have 1";
         async_ack: AsyncAck = AsyncAck::Buffered; flag("async-ack", "WHEN"),
             "When broadcast_tx_async is answered: once it waits here, or once the node has answered";
-        // The node's own.
-        commit_timeout: Duration = Duration::from_secs(10); None,
-            "How long broadcast_tx_commit waits for its block after the check", TIMEOUT;
+        // As many as come within the time for which each waits at the default `max_req`.
         commit_waiters: usize = 20_000; None,
             "broadcast_tx_commit calls that may wait for a block", 1..;
     }
@@ -274,16 +264,6 @@ settings! {
             "How long a break lasts", TIMEOUT;
         action: PauseAction = PauseSettings::default().action; flag("pause-action", "ACTION"),
             "What a break does: nothing is sent, or the write connections are replaced as well";
-    }
-
-    /// `[ws]` WebSockets of clients.
-    ws: Ws {
-        // The node's own `rpc.max_subscriptions_per_client`.
-        subscriptions: usize = 5; None,
-            "Subscriptions of one WebSocket client", 1..;
-        // A node takes 100 by default (`rpc.max_subscription_clients`), from all its clients.
-        subscribers: usize = 20; None,
-            "Connections to a node that subscribe for all clients, each to 5 distinct queries", 1..;
     }
 
     /// `[cors]` Web pages of other origins.
@@ -319,10 +299,8 @@ settings! {
     cluster: Cluster {
         nats: Option<String> = None; None,
             "NATS server over which sentinels share fair.max_req, such as nats://10.0.0.1:4222; off for none";
-        name: String = "default".to_owned(); None,
-            "Name of the cluster, where several use the same server";
         key_file: Option<String> = None; None,
-            "File with the secret that all sentinels of the cluster have, 16 bytes or more; clients are named on the bus by hashes under it";
+            "File with the secret that all sentinels of the cluster have, 16 bytes or more; the cluster and its clients are named on the bus by hashes under it";
     }
 
     /// `[log]` What is written to stderr.

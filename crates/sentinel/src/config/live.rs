@@ -36,7 +36,6 @@ impl Live {
 /// is opened, allocated or promised at the start.
 pub const LIVE: &[&str] = &[
     "trust.proxies",
-    "trust.ipv4_prefix",
     "trust.ipv6_prefix",
     "trust.allow",
     "trust.deny",
@@ -44,9 +43,7 @@ pub const LIVE: &[&str] = &[
     "limits.connections_per_client",
     "limits.body_bytes",
     "limits.batch",
-    "limits.idle_timeout",
     "reads.rate_per_client",
-    "reads.concurrency_per_client",
     "reads.concurrency",
     "reads.allow_methods",
     "reads.refuse_methods",
@@ -55,7 +52,6 @@ pub const LIVE: &[&str] = &[
     "fair.queue_timeout",
     "fair.weights",
     "fair.async_ack",
-    "fair.commit_timeout",
     "fair.commit_waiters",
     "pace.min_req",
     "pace.inflight",
@@ -63,7 +59,6 @@ pub const LIVE: &[&str] = &[
     "pause.min_tx_rate",
     "pause.for",
     "pause.action",
-    "ws.subscriptions",
     "cors.origins",
     "log.level",
     "shutdown.drain",

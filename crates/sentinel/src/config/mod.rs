@@ -23,7 +23,7 @@ pub use self::choices::{AsyncAck, WriteOrder};
 pub use self::fixed::Fixed;
 pub use self::keys::{
     Admin, Buffer, Config, Cors, Fair, Grpc, KEYS, Key, Limits, Listen, Log, Pace, Pause, Reads,
-    Rest, Shutdown, Trust, Upstream, Ws,
+    Rest, Shutdown, Trust, Upstream,
 };
 pub use self::layers::{FlagValue, Origin, Sources};
 pub use self::live::{Change, LIVE, Live, change};

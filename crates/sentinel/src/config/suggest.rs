@@ -62,7 +62,7 @@ mod tests {
             "did you mean fair.max_req or pace.min_req?"
         );
         assert_eq!(hint("pause.pause_for"), "did you mean pause.for?");
-        assert!(hint("limits.timeout").contains("[limits] has connections,"));
+        assert!(hint("limits.patience").contains("[limits] has connections,"));
         assert!(hint("cache.bytes").contains("did you mean buffer.bytes?"));
         assert!(hint("cache.eviction").contains("the sections are listen, upstream"));
     }

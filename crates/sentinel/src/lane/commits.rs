@@ -97,9 +97,9 @@ impl Commits {
         }
     }
 
-    /// From now on other bounds; calls that wait keep their deadlines.
-    pub(super) const fn set(&mut self, capacity: usize, timeout: Nanos) {
-        (self.capacity, self.timeout) = (capacity, timeout);
+    /// At most so many calls wait from now on, but for those that wait already.
+    pub(super) const fn set_capacity(&mut self, capacity: usize) {
+        self.capacity = capacity;
     }
 
     /// Gives a commit that is about to be sent its place to wait. What the node had accepted before waits for nobody.
@@ -132,9 +132,7 @@ impl Commits {
     pub(super) fn add(&mut self, job: &Job, check: Bytes, sent: Nanos, now: Nanos) {
         if let Recipient::Client { outbox, tag } = &job.recipient {
             let hash = job.hash();
-            // In order also behind one with a longer timeout.
-            let last = self.deadlines.back().map_or(Nanos::ZERO, |(at, _)| *at);
-            let deadline = now.saturating_add(self.timeout).max(last);
+            let deadline = now.saturating_add(self.timeout);
             self.deadlines.push_back((deadline, hash));
             self.waiting.entry(hash).or_default().push(Waiter {
                 outbox: Arc::clone(outbox),
@@ -292,7 +290,7 @@ const RESULTS_A_QUESTION: usize = 16;
 const MOST_ALONE: usize = 8;
 
 /// Early blocks that are kept, and transactions of them: as many as a node makes while it owes an answer (for at most
-/// `upstream.write_timeout`, then its connection is given up), some 5 MB.
+/// `upstream.timeout`, then its connection is given up), some 5 MB.
 const EARLY: usize = 256;
 const EARLY_HASHES: usize = 1 << 17;
 

@@ -92,12 +92,10 @@ fn other_values() -> HashMap<&'static str, &'static str> {
         ("listen.handover", "/run/sentinel/handover"),
         ("upstream.urls", "http://127.0.0.1:26999"),
         ("upstream.connections", "2"),
-        ("upstream.read_timeout", "21s"),
-        ("upstream.write_timeout", "21s"),
+        ("upstream.timeout", "21s"),
         ("upstream.any_version", "true"),
         ("upstream.retain_bytes", "1MiB"),
         ("trust.proxies", "10.0.0.0/8"),
-        ("trust.ipv4_prefix", "24"),
         ("trust.ipv6_prefix", "56"),
         ("trust.allow", "192.0.2.0/24"),
         ("trust.deny", "198.51.100.0/24"),
@@ -105,9 +103,7 @@ fn other_values() -> HashMap<&'static str, &'static str> {
         ("limits.connections_per_client", "900"),
         ("limits.body_bytes", "2000000"),
         ("limits.batch", "20"),
-        ("limits.idle_timeout", "61s"),
         ("reads.rate_per_client", "201/s"),
-        ("reads.concurrency_per_client", "33"),
         ("reads.concurrency", "257"),
         ("reads.allow_methods", "status"),
         ("reads.refuse_methods", "block"),
@@ -117,7 +113,6 @@ fn other_values() -> HashMap<&'static str, &'static str> {
         ("fair.order", "client"),
         ("fair.weights", "192.0.2.0/24=4"),
         ("fair.async_ack", "forwarded"),
-        ("fair.commit_timeout", "11s"),
         ("fair.commit_waiters", "20001"),
         ("buffer.bytes", "257MiB"),
         ("pace.mode", "fixed"),
@@ -127,8 +122,6 @@ fn other_values() -> HashMap<&'static str, &'static str> {
         ("pause.min_tx_rate", "60%"),
         ("pause.for", "2s"),
         ("pause.action", "reconnect"),
-        ("ws.subscriptions", "6"),
-        ("ws.subscribers", "21"),
         ("cors.origins", "https://wallet.example"),
         ("admin.addr", "off"),
         ("log.level", "debug"),
@@ -204,9 +197,9 @@ async fn a_wrong_configuration_changes_nothing_and_says_where_it_is_wrong() {
         ("[limits]\nbatch = \n", place(2), ""),
         // Each is right by itself; together they are not.
         (
-            "[reads]\nconcurrency = 4\nconcurrency_per_client = 5\n",
+            "[limits]\nconnections = 4\nconnections_per_client = 5\n",
             place(3),
-            "reads.concurrency",
+            "limits.connections",
         ),
     ] {
         let before = rig.context.config.current();
@@ -292,8 +285,8 @@ async fn parts_follow_what_they_made_of_the_configuration() {
 #[tokio::test]
 async fn reloads_at_one_time_take_turns() {
     let rig = Rig::start("").await;
-    let even = "[limits]\nbatch = 2\n[ws]\nsubscriptions = 2\n";
-    let odd = "[limits]\nbatch = 3\n[ws]\nsubscriptions = 3\n";
+    let even = "[limits]\nbatch = 2\nconnections_per_client = 2\n";
+    let odd = "[limits]\nbatch = 3\nconnections_per_client = 3\n";
     std::thread::scope(|scope| {
         for number in 0..4 {
             let rig = &rig;
@@ -305,7 +298,7 @@ async fn reloads_at_one_time_take_turns() {
                     fs::rename(&part, rig.file()).unwrap();
                     rig.reloader.reload().unwrap();
                     let config = rig.context.config.current();
-                    assert_eq!(config.limits.batch, config.ws.subscriptions);
+                    assert_eq!(config.limits.batch, config.limits.connections_per_client);
                 }
             });
         }

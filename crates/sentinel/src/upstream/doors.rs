@@ -55,7 +55,7 @@ impl DoorNode {
         let config = context.config.load();
         let limit = config.fixed.connect_timeout;
         let dialer = Dialer::new(endpoint, &context.trust, limit)?;
-        let patience = config.upstream.read_timeout;
+        let patience = config.upstream.timeout;
         Ok(Self {
             http: NodeHttp::new(&dialer, nodes.pool_options().clone(), patience)?,
             dialer,

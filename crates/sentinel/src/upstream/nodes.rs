@@ -187,7 +187,7 @@ impl Nodes {
         };
         let nodes = upstream.urls.iter().map(|url| {
             let dialer = Dialer::new(url, &shared_context.trust, config.fixed.connect_timeout)?;
-            let http = NodeHttp::new(&dialer, pool_options.clone(), upstream.read_timeout)?;
+            let http = NodeHttp::new(&dialer, pool_options.clone(), upstream.timeout)?;
             let state = Mutex::new(NodeState {
                 endpoint: url.to_string(),
                 ..NodeState::default()

@@ -110,7 +110,7 @@ impl Watch {
         index: NodeIndex,
         events: mpsc::Sender<NodeEvent>,
     ) -> Result<Self, UpstreamError> {
-        let patience = nodes.shared_context().config.load().upstream.write_timeout;
+        let patience = nodes.shared_context().config.load().upstream.timeout;
         // An answer that is late is still one.
         let limit = (patience / 3).clamp(SHORTEST_LIMIT, LONGEST_LIMIT);
         let dialer = &nodes.node(index).dialer;

@@ -95,7 +95,7 @@ fn ten_thousand_commits_at_once_are_each_told_their_block() {
     let proxy = Proxy::with(&node.url(), |config| {
         // All of them at once, however slow the machine is.
         config.fair.max_req = pacing::Rate::per_second(20_000).unwrap();
-        config.fair.commit_timeout = Duration::from_secs(60);
+        config.fixed.commit_timeout = Duration::from_secs(60);
         // The adaptive pace takes up to 16 connections, and as many beside the old ones, from a slow node.
         config.pace.mode = PaceMode::Off;
     });

@@ -34,9 +34,8 @@ fn defaults_give_way_to_what_was_set() {
         low.origin("pace.min_req").to_string(),
         "follows fair.max_req"
     );
-    let few = file("[limits]\nconnections = 5\n[reads]\nconcurrency = 3\n").unwrap();
+    let few = file("[limits]\nconnections = 5\n").unwrap();
     assert_eq!(few.config.limits.connections_per_client, 5);
-    assert_eq!(few.config.reads.concurrency_per_client, 3);
     let small = file("[buffer]\nbytes = \"128KiB\"\n").unwrap();
     assert_eq!(small.config.limits.body_bytes, 128 << 10);
 }
@@ -104,8 +103,8 @@ fn conflicts_say_what_where_and_what_to_do() {
         ),
         ("[pause]\ninterval = \"25h\"", "use at most"),
         (
-            "[limits]\nidle_timeout = \"0s\"",
-            "limits.idle_timeout: 0s is out of range",
+            "[upstream]\ntimeout = \"0s\"",
+            "upstream.timeout: 0s is out of range",
         ),
         (
             "[pause]\nmax_pause = \"60s\"",

@@ -152,7 +152,7 @@ async fn drive(caller: &Arc<Caller>, stream: TcpStream) {
     let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let mut running = FuturesUnordered::new();
     let mut stopped = pin!(front.stop.cancelled());
-    let mut look = interval(front.config.load().limits.idle_timeout.max(SHORTEST_LOOK));
+    let mut look = interval(front.config.load().fixed.idle_timeout.max(SHORTEST_LOOK));
     let (mut seen, mut is_ending) = (u64::MAX, false);
     loop {
         tokio::select! {
@@ -385,7 +385,7 @@ impl Caller {
         let window = ledger.reserve(DoorBody::WINDOW_BYTES);
         let window = window.ok_or_else(Refusal::buffers_full)?;
         let answer = self.node.stream(request).await.map_err(Refusal::from)?;
-        let silence = self.front.config.load().limits.idle_timeout;
+        let silence = self.front.config.load().fixed.idle_timeout;
         Ok(answer.map(|body| DoorBody::stream(body, (admitted, window), silence)))
     }
 

@@ -171,7 +171,7 @@ impl RequestReader {
     /// Waits for the first bytes of a request. An idle connection ends with the program.
     async fn idle<IO: Stream>(&mut self, socket: &mut Socket<IO>) -> Result<(), NoRequest> {
         socket.settle();
-        let until = Instant::now() + self.config.load().limits.idle_timeout;
+        let until = Instant::now() + self.config.load().fixed.idle_timeout;
         let filled = socket.fill_unless(until, self.stop.as_mut()).await;
         filled.map_err(|_| NoRequest::End)
     }

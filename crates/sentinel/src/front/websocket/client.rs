@@ -115,7 +115,7 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     pub(super) fn is_backed_up(&self) -> bool {
         let config = self.front.config.load();
         self.socket.unsent() > config.fixed.out_bytes / 4
-            || self.unanswered >= config.reads.concurrency_per_client
+            || self.unanswered >= config.fixed.reads_per_client
     }
 
     /// Sets aside what a message of the client holds while it is kept; none is a refusal, which is answered.

@@ -80,7 +80,7 @@ impl Alone {
                     Ok(Ok((body, _))) if body.first() == Some(&b'{') => Ok(body),
                     Ok(Ok((_, status))) => Err(AloneError::Status(status)),
                     Ok(Err(error)) => Err(error),
-                    Err(_) => Err(unanswered(&"upstream.write_timeout is over")),
+                    Err(_) => Err(unanswered(&"upstream.timeout is over")),
                 }
             };
             (number, asked.await)

@@ -84,7 +84,7 @@ impl Worker {
         let now = shared.clock.now();
         let (fair, upstream) = (&config.fair, &config.upstream);
         let jitter = shared_context.seed[0] ^ shared_context.seed[1];
-        let patience = [config.fixed.connect_timeout, upstream.write_timeout];
+        let patience = [config.fixed.connect_timeout, upstream.timeout];
         Self {
             pool: Pool::new(upstream.connections, patience),
             connect_failed: false,
@@ -97,7 +97,7 @@ impl Worker {
             commits: Commits::new(
                 shared_context.budget.clone(),
                 fair.commit_waiters,
-                fair.commit_timeout.into(),
+                config.fixed.commit_timeout.into(),
             ),
             passive: PassiveBlocks::default(),
             acknowledged,
@@ -153,10 +153,7 @@ impl Worker {
         let config = self.live.current();
         self.pacer.set(&config.pacer());
         self.breaks.set(now, &config.breaks());
-        self.commits.set(
-            config.fair.commit_waiters,
-            config.fair.commit_timeout.into(),
-        );
+        self.commits.set_capacity(config.fair.commit_waiters);
         self.shared.lock().follow(&config);
         self.config = config;
     }

@@ -75,8 +75,8 @@ impl Hub {
         let hub = Self(Arc::new(Inner {
             nodes: nodes.clone(),
             clients: reads.clients().clone(),
-            most_links: config.ws.subscribers,
-            answer_limit: config.upstream.read_timeout,
+            most_links: config.fixed.subscribers,
+            answer_limit: config.upstream.timeout,
             board: Mutex::default(),
             totals: Arc::new(FeedTotals {
                 max_lag_bytes: nodes.ledger().capacity() / EVENT_SHARE,

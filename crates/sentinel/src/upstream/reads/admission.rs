@@ -156,7 +156,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_read_counts_until_its_body_is_dropped() {
-        let admission = admission(|config| config.reads.concurrency_per_client = 1);
+        let admission = admission(|config| config.fixed.reads_per_client = 1);
         let first = read(&admission, 1, 1).await.unwrap();
         let second = read(&admission, 1, 1).await;
         assert_eq!(second.unwrap_err().reason, Reason::Rate);
@@ -200,7 +200,7 @@ mod tests {
     #[tokio::test]
     async fn a_refused_method_costs_nothing() {
         let admission = admission(|config| {
-            config.reads.concurrency_per_client = 1;
+            config.fixed.reads_per_client = 1;
             config.reads.refuse_methods = vec!["unsafe_*".to_owned()];
         });
         let refused = call(&admission, "unsafe_flush_mempool", 1, 1).await;

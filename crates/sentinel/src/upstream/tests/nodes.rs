@@ -307,7 +307,7 @@ async fn a_node_that_stops_answering_owes_an_answer_long_before_it_counts_as_dow
     });
     let mut config = super::config(&[server.http_url()]);
     config.upstream.any_version = true;
-    config.upstream.write_timeout = Duration::from_secs(3_600);
+    config.upstream.timeout = Duration::from_secs(3_600);
     let mut rig = Rig::start(&config);
     rig.ready(0).await;
     stopped.store(true, Ordering::Relaxed);

@@ -113,7 +113,7 @@ async fn ws_97_no_websocket_has_a_connection_to_the_node_of_its_own() {
 async fn sharing_69_questions_of_websockets_have_the_limits_of_reads() {
     let node = quick().await;
     let mut settings = config(&[node.url()]);
-    settings.reads.concurrency_per_client = 3;
+    settings.fixed.reads_per_client = 3;
     let mut rig = Rig::start(&settings);
     rig.ready(0).await;
     node.node.faults().slow_answers(Duration::from_secs(600));

@@ -186,7 +186,7 @@ async fn refuses(rig: &Rig, node: usize) {
 async fn case_23_a_node_that_never_answers_is_a_refusal() {
     let silent = ScriptedServer::start(testkit::ScriptedConnection::freeze);
     let mut settings = config(&[silent.http_url()]);
-    settings.upstream.read_timeout = Duration::from_millis(100);
+    settings.upstream.timeout = Duration::from_millis(100);
     let rig = Rig::start(&settings);
     refuses(&rig, 0).await;
     assert_eq!(rig.reads.clients().reads_of(client(2)), 0);
@@ -204,7 +204,7 @@ async fn one_client_cannot_take_the_lane() {
         }
     });
     let mut settings = config(&[server.http_url()]);
-    settings.reads.concurrency_per_client = 1;
+    settings.fixed.reads_per_client = 1;
     // Slow enough that no time that the test takes matters.
     settings.reads.rate_per_client = "0.001/s".parse().unwrap();
     settings.fixed.read_burst = Duration::from_secs(3_000);
@@ -412,7 +412,7 @@ async fn case_91_reads_are_refused_at_once_while_no_node_answers() {
     let owed = Duration::from_secs;
     know(0, Some(owed(10)));
     know(1, Some(owed(40)));
-    for _ in 0..2 * settings.reads.concurrency_per_client {
+    for _ in 0..2 * settings.fixed.reads_per_client {
         let refusal = reads
             .forward(client(2), 0, get("/status"))
             .await

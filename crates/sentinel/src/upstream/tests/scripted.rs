@@ -218,7 +218,7 @@ async fn ws_97_a_connection_whose_node_does_not_end_a_subscription_is_replaced()
     });
     let mut settings = config(&[server.http_url()]);
     // Much longer than a confirmation takes on a busy machine.
-    settings.upstream.read_timeout = Duration::from_secs(5);
+    settings.upstream.timeout = Duration::from_secs(5);
     let mut rig = Rig::start(&settings);
     rig.ready(0).await;
     let mut link = open(&rig, 2);

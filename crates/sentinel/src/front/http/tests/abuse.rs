@@ -7,7 +7,7 @@ async fn http_28_slow_heads_bodies_and_idle_connections_end() {
     let bench = Bench::with(|config| {
         config.fixed.header_timeout = Duration::from_secs(10);
         config.fixed.body_timeout = Duration::from_secs(20);
-        config.limits.idle_timeout = Duration::from_secs(60);
+        config.fixed.idle_timeout = Duration::from_secs(60);
     });
     let start = Instant::now();
     let mut idle = bench.connect();

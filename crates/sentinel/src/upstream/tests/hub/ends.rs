@@ -165,7 +165,7 @@ async fn ws_97_what_a_node_takes_of_a_connection_is_learnt_anew_with_the_connect
 async fn ws_97_no_more_connections_subscribe_than_are_configured() {
     let node = with_rpc(|rpc| rpc.max_subscriptions_per_client = 1).await;
     let mut settings = config(&[node.url()]);
-    settings.ws.subscribers = 2;
+    settings.fixed.subscribers = 2;
     let mut rig = Rig::start(&settings);
     rig.ready(0).await;
     let mut link = open(&rig, 2);

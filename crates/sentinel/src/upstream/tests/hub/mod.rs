@@ -68,7 +68,7 @@ async fn sharing_69_clients_share_one_subscription_of_the_node() {
 async fn sharing_69_no_client_takes_all_queries_of_the_node() {
     let node = quick().await;
     let mut settings = config(&[node.url()]);
-    settings.ws.subscribers = 8;
+    settings.fixed.subscribers = 8;
     let mut rig = Rig::start(&settings);
     rig.ready(0).await;
     let mut number = 0;
@@ -200,7 +200,7 @@ async fn case_45_what_the_node_refuses_is_answered_in_its_words() {
 #[tokio::test]
 async fn case_45_without_a_node_a_subscription_is_refused_in_time() {
     let mut settings = config(&["http://127.0.0.1:1".to_owned()]);
-    settings.upstream.read_timeout = Duration::from_millis(150);
+    settings.upstream.timeout = Duration::from_millis(150);
     let rig = Rig::start(&settings);
     let mut link = open(&rig, 2);
     subscribe(&mut link, "7", BLOCKS).unwrap();
