@@ -49,6 +49,8 @@ pub struct FakeChain {
     pub results_asked: Vec<u64>,
     /// Heights whose block was asked for, in order.
     pub asked: Vec<u64>,
+    /// How often a block was asked for that is withheld.
+    pub withheld_asked: usize,
     /// The transactions that were broadcast.
     pub received: Vec<Vec<u8>>,
 }
@@ -72,6 +74,7 @@ impl Default for FakeChain {
             results_name: "txs_results",
             results_asked: Vec::new(),
             asked: Vec::new(),
+            withheld_asked: 0,
             received: Vec::new(),
         }
     }
@@ -126,7 +129,10 @@ pub(crate) fn result(
         "block" | "block_results" if (height as u64) < chain.earliest => {
             Err(internal("height is not available"))
         }
-        "block" if chain.withheld == Some(height as u64) => Err(internal("access denied")),
+        "block" if chain.withheld == Some(height as u64) => {
+            chain.withheld_asked += 1;
+            Err(internal("access denied"))
+        }
         "block" => {
             chain.asked.push(height as u64);
             Ok(block(chain, height))
@@ -139,7 +145,10 @@ pub(crate) fn result(
             }
             Ok(results(chain, height))
         }
-        "blockchain" => Ok(headers(chain, params)),
+        "blockchain" if params["minHeight"].is_string() => Ok(headers(chain, params)),
+        "blockchain" | "consensus_params" | "num_unconfirmed_txs" => {
+            Err((-32601, "Method not found", ""))
+        }
         other => panic!("the fake node has no {other}"),
     }
 }

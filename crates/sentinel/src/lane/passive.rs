@@ -29,6 +29,12 @@ impl PassiveBlocks {
         }
     }
 
+    /// The height of the highest; 0 without any.
+    pub(super) fn height(&self) -> u64 {
+        let heights = self.blocks.iter().map(|(_, block)| block.height);
+        heights.max().unwrap_or(0)
+    }
+
     /// Takes all of them.
     pub(super) fn take(&mut self) -> VecDeque<(usize, FollowedBlock)> {
         self.hashes = 0;

@@ -8,6 +8,7 @@ use chain_cometbft::Status;
 use pacing::Nanos;
 use parking_lot::{Mutex, MutexGuard};
 use rpc::{Endpoint, FollowedBlock};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
@@ -89,6 +90,10 @@ pub struct NodeState {
     pub height: u64,
     /// When the height last rose.
     pub risen_at: Nanos,
+    /// When it was last asked for its height, of the times that it answered, and what it said.
+    pub told: (Nanos, u64),
+    /// Its blocks are followed from the one after this one.
+    pub followed_after: Option<u64>,
     /// Its chain; empty until it answered.
     pub chain_id: String,
     /// The version of its software; empty until it answered.
@@ -169,6 +174,8 @@ pub(super) struct Node {
     /// Asks it over kept-alive connections, for clients.
     pub(super) http: NodeHttp,
     state: Mutex<NodeState>,
+    /// Wakes its watch.
+    pub(super) look: Notify,
 }
 
 impl Nodes {
@@ -196,6 +203,7 @@ impl Nodes {
                 dialer,
                 http,
                 state,
+                look: Notify::new(),
             })
         });
         Ok(Self(Arc::new(Inner {
@@ -293,8 +301,27 @@ impl Nodes {
     pub(super) fn replace_chain(&self, node: NodeIndex) {
         let mut state = self.node(node).state();
         state.height = 0;
+        state.followed_after = None;
         state.chain_id.clear();
         state.version.clear();
+    }
+
+    /// Asks a node for its state without delay.
+    pub(crate) fn look_at(&self, node: Option<NodeIndex>) {
+        if let Some(node) = node {
+            self.node(node).look.notify_one();
+        }
+    }
+
+    /// The height of a node's chain when it was asked at that instant or later.
+    pub(crate) fn height_since(&self, node: NodeIndex, since: Nanos) -> Option<u64> {
+        let (asked, height) = self.node(node).state().told;
+        (asked >= since).then_some(height)
+    }
+
+    /// The height after which a node's blocks are shown.
+    pub(crate) fn followed_after(&self, node: NodeIndex) -> u64 {
+        self.node(node).state().followed_after.unwrap_or(0)
     }
 
     /// For further clients of the nodes.

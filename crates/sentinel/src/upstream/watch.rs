@@ -164,6 +164,9 @@ impl Watch {
         let mut checks = interval(self.config().fixed.health_interval);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut check: Option<Check> = None;
+        let nodes = self.nodes.clone();
+        let look = &nodes.node(self.index).look;
+        let mut asked = Nanos::ZERO;
         loop {
             tokio::select! {
                 biased;
@@ -176,11 +179,13 @@ impl Watch {
                 },
                 Some(result) = OptionFuture::from(check.as_mut()) => {
                     check = None;
-                    let seen = self.judge(result);
+                    let seen = self.judge(asked, result);
                     self.see(seen).await;
                 }
+                () = look.notified() => checks.reset_immediately(),
                 _ = checks.tick(), if check.is_none() => {
-                    self.health.ask(self.now());
+                    asked = self.now();
+                    self.health.ask(asked);
                     self.note_health();
                     let (http, account) = (self.http.clone(), self.account.clone());
                     let asking = async move { http.call("status", &account).await };
@@ -224,6 +229,12 @@ impl Watch {
                 self.node().rise(block.height, block.observed);
                 self.tell(NodeEvent::Block { node, block }).await;
             }
+            FollowEvent::Connected { next, .. } => {
+                self.node()
+                    .state()
+                    .followed_after
+                    .get_or_insert(next.saturating_sub(1));
+            }
             FollowEvent::Missing { first, last } => {
                 warn!(node, first, last, "the node no longer has these blocks");
             }
@@ -262,8 +273,8 @@ impl Watch {
         false
     }
 
-    /// What an answer, or none, shows of the node.
-    fn judge(&self, result: Result<Status, UpstreamError>) -> Observation {
+    /// What an answer to a question of this instant, or none, shows of the node.
+    fn judge(&self, asked: Nanos, result: Result<Status, UpstreamError>) -> Observation {
         let status = match result {
             Ok(status) => status,
             Err(error @ UpstreamError::Connect(..)) => {
@@ -284,6 +295,7 @@ impl Watch {
         {
             let mut known = self.node().state();
             (known.chain_id, known.version) = (status.chain_id, status.version);
+            known.told = (asked, status.latest_block_height);
         }
         let (height, now) = (status.latest_block_height, self.now());
         if self.is_stuck(height, now) {

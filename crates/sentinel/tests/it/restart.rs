@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use rpc::BroadcastMethod;
-use testkit::{CometBft, CometOptions};
+use testkit::{Behaviour, CometBft, CometOptions, FakeChain, FakeNode};
 
 use crate::support::load::{Progress, Written, committed_at_least, places, tx, wait_for, write};
 use crate::support::websocket::WebSocket;
@@ -140,6 +140,46 @@ fn case_24_what_a_block_has_shown_ends_whatever_the_second_answer_is() {
     assert!(socket.text().contains(r#""id":2,"result":{"code":0,"#));
     let txs = committed_at_least(node.node.rpc_address(), 2);
     assert_eq!(txs, ["a=1", "b=1"]);
+    proxy.stop();
+}
+
+/// Before, a node was believed to have lost what it had accepted as soon as any block came, or one interval of a block had
+/// passed: what it had committed before it was started again, in blocks that were still to be read, was committed twice.
+#[test]
+fn case_24_what_is_in_blocks_still_to_be_read_is_not_offered_again() {
+    let chain = FakeChain {
+        blocks: vec![vec![]],
+        ..FakeChain::default()
+    };
+    let node = FakeNode::start(chain, |_| Behaviour::Accept);
+    let proxy = Proxy::with(&node.url(), |config| {
+        config.fair.queue_timeout = Duration::from_secs(600);
+    });
+    let is_ready = || proxy.admin().get("/readyz").unwrap().status == 200;
+    let mut socket = WebSocket::connect(proxy.address);
+    socket.send(&broadcast(1, BroadcastMethod::Sync, b"a=1"));
+    assert!(socket.text().contains(r#""id":1,"result""#));
+    // It commits the write, is started again, and has its blocks read late.
+    node.change(|chain| chain.up = false);
+    wait_for("the node's end", || !is_ready());
+    node.change(|chain| {
+        chain.blocks.extend([vec![], vec![b"a=1".to_vec()]]);
+        chain.withheld = Some(2);
+        chain.up = true;
+    });
+    wait_for("the node", is_ready);
+    socket.send(&broadcast(2, BroadcastMethod::Sync, b"b=1"));
+    // The pauses between these questions are longer than the shortest time for which a block is awaited.
+    wait_for("questions for block 2", || {
+        node.change(|chain| chain.withheld_asked) > 6
+    });
+    assert_eq!(node.broadcasts(), 1);
+    node.change(|chain| chain.withheld = None);
+    wait_for("block 3", || node.change(|chain| chain.asked.contains(&3)));
+    node.grow([0]);
+    assert!(socket.text().contains(r#""id":2,"result""#));
+    let received = node.change(|chain| chain.received.clone());
+    assert_eq!(received, [b"a=1", b"b=1"]);
     proxy.stop();
 }
 

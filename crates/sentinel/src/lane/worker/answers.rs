@@ -112,7 +112,7 @@ impl Worker {
     }
 
     fn hold_for_block(&mut self, write: WriteId, now: Nanos) {
-        let hold = self.known(None).hold;
+        let hold = self.block_hold();
         self.writes.hold_for_block(now.saturating_add(hold));
         self.writes.apply(write, Event::Full, now);
     }

@@ -25,7 +25,7 @@ use super::pool::{NodeAnswer, Pool, PoolEvent};
 use super::queue::expired;
 use super::shared::Shared;
 use super::status::BoundLog;
-use super::writes::{Event, Known, WriteId, Writes};
+use super::writes::{Event, Known, ShownBlock, WriteId, Writes};
 use crate::config::{Config, Live};
 use crate::metrics::{Metrics, ReconnectCause, UpstreamError};
 use crate::refusal::Refusal;
@@ -63,7 +63,9 @@ pub struct Worker {
     answers: Vec<NodeAnswer>,
     popped: Vec<Popped<Job>>,
     forwarded: u64,
-    last_block: Option<Nanos>,
+    last_block: Option<ShownBlock>,
+    /// Since when the node is surely the same, and the height of its chain when it was asked after that for the first time.
+    made: Option<(Nanos, u64)>,
     /// When the node answered a write last.
     last_answer: Nanos,
     /// Since when no node takes writes.
@@ -112,6 +114,7 @@ impl Worker {
             popped: Vec::new(),
             forwarded: 0,
             last_block: None,
+            made: None,
             last_answer: now,
             down_since: Some(now),
             next_tick: now,
@@ -192,6 +195,7 @@ impl Worker {
                 }
                 if self.pool.is_first() {
                     info!(node = self.active, "a write connection is up");
+                    self.nodes.look_at(self.active);
                 }
             }
             PoolEvent::NotOpened(error) => {
@@ -235,14 +239,35 @@ impl Worker {
     }
 
     /// What is known of the node after a connection broke.
-    fn known(&self, last_block: Option<Nanos>) -> Known {
-        let half: Nanos = (self.config.fair.queue_timeout / 2).into();
-        let hold = self.pacer.loaded_interval().saturating_mul(INTERVALS);
-        Known {
-            same_since: self.pool.same_since(),
-            last_block,
-            hold: hold.clamp(SHORTEST_HOLD.min(half), half),
+    fn known(&mut self) -> Known {
+        let same_since = self.pool.same_since();
+        let node = self.active.unwrap_or_default();
+        if self.made.map(|(since, _)| since) != same_since {
+            let told = |since| Some((since, self.nodes.height_since(node, since)?));
+            self.made = same_since.and_then(told);
         }
+        let mut last_block = self.last_block.unwrap_or_default();
+        last_block.height = (last_block.height)
+            .max(self.passive.height())
+            .max(self.nodes.followed_after(node));
+        Known {
+            same_since,
+            made: self.made.map(|(_, height)| height),
+            last_block,
+            hold: self.block_hold(),
+            longest_hold: self.longest_hold(),
+        }
+    }
+
+    /// How long a block is awaited that may be the last of what the node had before.
+    fn block_hold(&self) -> Nanos {
+        let hold = self.pacer.loaded_interval().saturating_mul(INTERVALS);
+        let longest = self.longest_hold();
+        hold.clamp(SHORTEST_HOLD.min(longest), longest)
+    }
+
+    fn longest_hold(&self) -> Nanos {
+        (self.config.fair.queue_timeout / 2).into()
     }
 
     /// A write ends without an answer of the node.

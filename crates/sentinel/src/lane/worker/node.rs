@@ -9,7 +9,7 @@ use tracing::info;
 use super::Worker;
 use crate::lane::scarcity::Content;
 use crate::lane::status::Status;
-use crate::lane::writes::WriteState;
+use crate::lane::writes::{ShownBlock, WriteState};
 use crate::metrics::{ReconnectCause, UpstreamError};
 use crate::upstream::{NodeEvent, SILENT};
 
@@ -33,6 +33,7 @@ impl Worker {
                 self.choose(now);
             }
             NodeEvent::ChainReplaced { node, .. } if Some(node) == self.active => {
+                self.last_block = None;
                 self.pacer.chain_replaced(now);
                 self.breaks.chain_replaced();
             }
@@ -72,7 +73,12 @@ impl Worker {
         let (committed, shown) = self.writes.block(&block.hashes, now);
         self.answer_shown(shown, now);
         self.acknowledged.uncommitted(committed.overtaken.len());
-        self.recover(now, Some(block.observed));
+        let shown = ShownBlock {
+            height: block.height,
+            observed: block.observed,
+        };
+        let last = self.last_block.replace(shown);
+        self.recover(now);
         let all = Load {
             txs: block.hashes.len() as u64,
             bytes: block.bytes,
@@ -97,16 +103,15 @@ impl Worker {
         if let Some(event) = self.breaks.block(&seen) {
             self.on_break(event, now);
         }
-        let last = self.last_block.replace(block.observed);
-        let since_last = last.map(|last| block.observed.saturating_sub(last));
+        let since_last = last.map(|last| block.observed.saturating_sub(last.observed));
         self.metrics.block(all.txs, since_last);
         self.commits.block(block, node, self.pool.oldest());
     }
 
     /// Offers again what the node may not have after a broken connection, once that is known. If it may have been
     /// started again, that is first of all what it had accepted.
-    fn recover(&mut self, now: Nanos, block: Option<Nanos>) {
-        let known = self.known(block.max(self.last_block));
+    fn recover(&mut self, now: Nanos) {
+        let known = self.known();
         let Some(same_since) = known.same_since else {
             return;
         };
@@ -160,7 +165,7 @@ impl Worker {
             self.expire(&job);
         }
         self.commits.expire(now);
-        self.recover(now, None);
+        self.recover(now);
         self.give_up_silent(now);
         self.choose(now);
         self.down_since = match self.active_takes_writes() {
@@ -174,7 +179,7 @@ impl Worker {
 
     /// Closes the connections whose oldest write has had no answer for too long.
     fn give_up_silent(&mut self, now: Nanos) {
-        let limit = self.config.upstream.write_timeout.into();
+        let limit = self.config.upstream.timeout.into();
         for under_way in self.pool.give_up_silent(limit, now) {
             self.metrics.upstream_error(UpstreamError::Timeout);
             self.pacer.refused(Refused::TimedOut);

@@ -22,7 +22,7 @@ use rpc::{BroadcastMethod, broadcast_len};
 pub(super) use self::gap::Gap;
 pub(super) use self::lines::{Carrier, Position};
 use self::lines::{LineId, LineKey, Lines};
-pub(super) use self::node::Known;
+pub(super) use self::node::{Known, ShownBlock};
 use self::state::Next;
 pub(super) use self::state::{Event, WriteState};
 use self::table::Table;

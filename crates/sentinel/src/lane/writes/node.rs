@@ -11,18 +11,39 @@ use crate::lane::job::{Job, TxHash};
 pub(crate) struct Known {
     /// Since when it is surely the same, started once; none while no connection is up.
     pub(crate) same_since: Option<Nanos>,
-    pub(crate) last_block: Option<Nanos>,
+    /// The height of its chain when it was first asked after that: what it had made before is not higher.
+    pub(crate) made: Option<u64>,
+    pub(crate) last_block: ShownBlock,
     /// How long a block is awaited.
     pub(crate) hold: Nanos,
+    /// How long a node is awaited that does not show what it has made.
+    pub(crate) longest_hold: Nanos,
+}
+
+/// The highest block that was shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ShownBlock {
+    /// Its height; what is below it was shown before.
+    pub(crate) height: u64,
+    /// When it was observed; what a follower missed is observed when it is back.
+    pub(crate) observed: Nanos,
 }
 
 impl Known {
-    /// Whether the fate of what broke at `broke` would have shown by now.
+    /// Whether the fate of what broke at `broke` would have shown by now: all blocks that the node had made were shown,
+    /// and one that it made later, or none comes.
     pub(crate) fn covers(&self, broke: Nanos, now: Nanos) -> bool {
         let Some(since) = self.same_since.map(|since| since.max(broke)) else {
             return false;
         };
-        self.last_block.is_some_and(|block| block > since) || now.saturating_sub(since) > self.hold
+        let awaited = now.saturating_sub(since);
+        let ShownBlock { height, observed } = self.last_block;
+        match self.made {
+            Some(made) if made <= height => {
+                made < height && observed > since || awaited > self.hold
+            }
+            _ => awaited > self.longest_hold,
+        }
     }
 }
 

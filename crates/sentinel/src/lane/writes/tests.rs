@@ -66,8 +66,50 @@ fn accept(writes: &mut Writes, number: WriteId, now: Nanos) {
 fn known(same_since: u64, last_block: Option<u64>, hold: u64) -> Known {
     Known {
         same_since: Some(AT(same_since)),
-        last_block: last_block.map(AT),
+        made: Some(7),
+        last_block: ShownBlock {
+            height: 7 + u64::from(last_block.is_some()),
+            observed: AT(last_block.unwrap_or(0)),
+        },
         hold: AT(hold),
+        longest_hold: AT(10 * hold),
+    }
+}
+
+/// Before, a block that came late counted as one that was made late: what later blocks of before the restart showed was
+/// offered to a node that had forgotten it, and committed twice.
+#[test]
+fn case_24_the_fate_is_known_when_all_that_was_made_before_is_shown() {
+    let at = |height, observed| ShownBlock {
+        height,
+        observed: AT(observed),
+    };
+    // The connection is of second 20, and nothing is known after so many seconds more.
+    for (made, last_block, covered_after) in [
+        // Blocks 5 to 8 were made before the break and are shown after it.
+        (Some(8), at(5, 21), 100),
+        (Some(8), at(7, 22), 100),
+        (Some(8), at(8, 23), 3),
+        (Some(8), at(9, 24), 0),
+        // What came before the connection says nothing of it.
+        (Some(8), at(8, 19), 3),
+        (Some(8), at(9, 19), 3),
+        // The node was not asked yet.
+        (None, at(9, 24), 100),
+    ] {
+        let known = Known {
+            same_since: Some(AT(20)),
+            made,
+            last_block,
+            hold: AT(3),
+            longest_hold: AT(100),
+        };
+        let covered = |after: u64| known.covers(AT(15), AT(20 + after));
+        let first = (0..).find(|after| covered(*after)).unwrap();
+        let expected = covered_after + u64::from(covered_after > 0);
+        assert_eq!(first, expected, "{made:?} {last_block:?}");
+        // Another connection broke later, and the node is the same.
+        assert!(!known.covers(AT(25), AT(27)), "{made:?} {last_block:?}");
     }
 }
 
