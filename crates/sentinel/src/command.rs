@@ -8,6 +8,7 @@ use ops::command::{CommandError, completions, exit, failed, manual, print, usage
 use ops::open_files;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_rustls::rustls::pki_types::UnixTime;
 use tokio_util::sync::CancellationToken;
 use tracing::{Level, info, warn};
 use tracing_subscriber::filter::LevelFilter;
@@ -24,7 +25,7 @@ use crate::operator::journal;
 use crate::reload::Reloader;
 use crate::serve::{ListenError, Listeners, ServeError, serve_replacing};
 use crate::systemd::{self, NotifyState};
-use crate::top;
+use crate::{tls, top};
 
 /// Runs the command; returns the exit code. `environment` is where variables of
 /// settings are looked for.
@@ -65,6 +66,7 @@ fn check(file: &Path) -> Result<u8, CommandError> {
         ..Sources::default()
     };
     let resolved = config::load(&sources).map_err(usage)?;
+    tls::load(&resolved.config.tls, UnixTime::now()).map_err(usage)?;
     for notice in &resolved.notices {
         let _ = writeln!(io::stderr(), "{}: note: {notice}", file.display());
     }
@@ -253,9 +255,9 @@ fn unheard(error: ListenError) -> CommandError {
 fn unserved(error: ServeError) -> CommandError {
     CommandError {
         code: match error {
-            ServeError::Limits(_) | ServeError::Listeners(ListenError::Passed { .. }) => {
-                exit::USAGE
-            }
+            ServeError::Limits(_)
+            | ServeError::Tls(_)
+            | ServeError::Listeners(ListenError::Passed { .. }) => exit::USAGE,
             _ => exit::FAILED,
         },
         source: error.into(),

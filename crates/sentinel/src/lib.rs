@@ -34,5 +34,6 @@ pub mod shared_context;
 mod supervise;
 mod systemd;
 mod timer;
+pub mod tls;
 pub mod top;
 pub mod upstream;

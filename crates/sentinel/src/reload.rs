@@ -8,11 +8,13 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use serde::Serialize;
+use tokio_rustls::rustls::pki_types::UnixTime;
 use tracing::{info, warn};
 
 use crate::budget::Budget;
 use crate::config::{self, Config, Live, Resolved, Sources};
 use crate::identity::{Identities, LiveIdentities};
+use crate::tls::{self, LiveTls};
 use crate::upstream::Reads;
 
 /// Reads the configuration anew. Clones share it; one reload at a time.
@@ -34,6 +36,7 @@ pub(crate) struct Parts {
     pub(crate) budget: Budget,
     pub(crate) reads: Reads,
     pub(crate) identities: LiveIdentities,
+    pub(crate) tls: LiveTls,
 }
 
 /// What a reload came to.
@@ -111,12 +114,16 @@ impl Reloader {
         let early = || "the program has not begun to serve".to_owned();
         let parts = self.0.parts.get().ok_or_else(early)?;
         let resolved = (self.0.read)()?;
+        // Files are read anew under the same names too.
+        let tls = tls::load(&resolved.config.tls, UnixTime::now())
+            .map_err(|error| format!("{}: {error}", resolved.origin(error.key)))?;
         let change = config::change(&parts.live.current(), resolved);
         let change = change.map_err(|error| error.to_string())?;
-        // The only step that can fail comes first.
+        // The steps that can fail come first.
         let identities =
             Identities::new(&change.config.trust).map_err(|error| error.to_string())?;
         parts.identities.follow(identities);
+        parts.tls.follow(tls);
         parts.budget.follow(&change.config);
         parts.reads.follow(&change.config);
         (self.0.set_level)(change.config.log.level);

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::timeout;
+use tokio_rustls::rustls::pki_types::UnixTime;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -24,6 +25,7 @@ use crate::reload::{Parts, Reloader};
 use crate::shared_context::SharedContext;
 use crate::supervise::{Tasks, keep_running, reason};
 use crate::systemd::{self, NotifyState};
+use crate::tls::{self, TlsError};
 use crate::upstream::{self, DoorNode, Hub, NodeState, Nodes, Reads};
 
 /// Why the proxy could not be started.
@@ -42,6 +44,9 @@ pub enum ServeError {
     /// A limit is impossible.
     #[error(transparent)]
     Limits(#[from] fairq::Error),
+    /// The files for TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// A part of the program ended while it served.
     #[error("{task} ended before the program was told to stop: {reason}")]
     Ended {
@@ -91,6 +96,8 @@ pub async fn serve_replacing(
 ) -> Result<Accounts, ServeError> {
     let shared_context = SharedContext::new(config, shutdown.clone());
     let config = &shared_context.config.current();
+    let tls = tls::load(&config.tls, UnixTime::now())?;
+    shared_context.tls.follow(tls);
     let ending = shared_context.end.clone().drop_guard();
     let (nodes, events, watching) = Nodes::start(shared_context.clone())?;
     nodes.check_versions().await?;
@@ -190,6 +197,7 @@ fn front(
         config,
         ledger,
         budget,
+        tls,
         ..
     } = shared_context.clone();
     let lanes = Lanes::new(&config, ledger, (lane, reads.clone()), hub);
@@ -199,6 +207,7 @@ fn front(
         budget,
         reads,
         identities: front.identities(),
+        tls,
     });
     Ok(front)
 }

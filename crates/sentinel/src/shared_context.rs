@@ -9,6 +9,7 @@ use crate::budget::{Budget, Ledger};
 use crate::clock::Clock;
 use crate::config::{Config, Live};
 use crate::metrics::Metrics;
+use crate::tls::LiveTls;
 
 /// What the parts of one proxy share. Clones share it.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub struct SharedContext {
     pub ledger: Ledger,
     /// What clients have taken of all that they share.
     pub budget: Budget,
+    /// What clients' connections are encrypted with.
+    pub tls: LiveTls,
     /// Whose certificates are accepted of nodes.
     pub trust: Trust,
     /// Random numbers that clients cannot guess: the seeds of all hashes of what clients send, and of
@@ -47,6 +50,7 @@ impl SharedContext {
             config: Live::new(config),
             clock: Clock::start(),
             metrics: Arc::new(Metrics::new()),
+            tls: LiveTls::default(),
             trust: Trust::native(),
             seed,
             leave: stop.child_token(),

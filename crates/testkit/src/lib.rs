@@ -7,6 +7,7 @@
 //!
 //! Read first: [`CometBft`], [`CometOptions`], [`Http`].
 
+mod authority;
 mod chain;
 mod comet;
 mod dialects;
@@ -19,6 +20,7 @@ mod queries;
 mod scripted;
 mod simd;
 
+pub use authority::{Authority, Issued};
 pub use chain::{FakeChain, Upgrades};
 pub use comet::{CometBft, CometError, CometOptions};
 pub use dialects::Dialect;

@@ -131,9 +131,11 @@ pub(crate) enum Kind {
     Subscription,
     /// A `broadcast_tx_commit` that is under way or waits for its block.
     Commit,
+    /// A TLS handshake.
+    Handshake,
 }
 
-const KINDS: usize = 5;
+const KINDS: usize = 6;
 
 impl Kind {
     /// What a client is told that has so many of them.
@@ -161,10 +163,16 @@ impl Kind {
                     "{held} broadcast_tx_commit calls of this client wait for a block; use broadcast_tx_sync"
                 ),
             ),
+            Self::Handshake => (
+                Reason::Connections,
+                format!("{held} TLS handshakes of this client are under way"),
+            ),
         };
         let refusal = Refusal::new(reason, text);
         match self {
-            Self::Connection | Self::Read | Self::Commit => refusal.retry_after(BUSY_PAUSE),
+            Self::Connection | Self::Read | Self::Commit | Self::Handshake => {
+                refusal.retry_after(BUSY_PAUSE)
+            }
             Self::Query | Self::Subscription => refusal,
         }
     }
@@ -269,6 +277,11 @@ impl Budget {
         })
     }
 
+    /// A part of a connection, which is counted already.
+    pub(crate) fn counted_already(&self) -> Held {
+        self.of_nobody(Total::None)
+    }
+
     /// Connections in all.
     pub(crate) fn connections(&self) -> usize {
         self.0.state.lock().connections
@@ -319,6 +332,11 @@ impl Budget {
         self.hold(client, Kind::Subscription, UNSHARED)
     }
 
+    /// Counts a TLS handshake.
+    pub(crate) fn begin_handshake(&self, client: ClientKey) -> Result<Held, Refusal> {
+        self.hold(client, Kind::Handshake, UNSHARED)
+    }
+
     /// Reads of a client under way.
     #[cfg(test)]
     pub(crate) fn reads_of(&self, client: ClientKey) -> usize {
@@ -345,6 +363,7 @@ impl Budget {
             Kind::Connection => self.0.bounds.load().connections.1,
             Kind::Read => self.0.bounds.load().reads,
             Kind::Subscription => SUBSCRIPTIONS_PER_CLIENT,
+            Kind::Handshake => HANDSHAKES_PER_CLIENT,
             Kind::Query | Kind::Commit => all,
         };
         self.take(&mut self.0.state.lock(), client, kind, (free, all, most))
@@ -458,6 +477,9 @@ const LEAST: usize = 2;
 const UNSHARED: (usize, usize) = (usize::MAX, 0);
 /// Subscriptions of one client over all its WebSockets: each costs a copy of every event.
 const SUBSCRIPTIONS_PER_CLIENT: usize = 128;
+/// TLS handshakes of one client under way: a half of the new connections that it may open in a second, as each takes
+/// some round trips.
+pub(crate) const HANDSHAKES_PER_CLIENT: usize = 250;
 /// A read takes some milliseconds, and connections end when their clients please: a guess.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 /// Seconds: the longest time after which a client may open all its connections at once again.

@@ -130,6 +130,11 @@ impl Check<'_> {
     }
 
     fn lists(&mut self, c: &Config) {
+        let is_encrypted = !c.tls.certificates.is_empty();
+        if is_encrypted && c.tls.require_client && c.tls.client_ca.is_none() {
+            let reason = "name the authorities whose certificates count: tls.client_ca";
+            self.wrong("tls.require_client", reason);
+        }
         let methods = [
             ("reads.allow_methods", &c.reads.allow_methods),
             ("reads.refuse_methods", &c.reads.refuse_methods),
@@ -209,6 +214,11 @@ impl Check<'_> {
                 "{} can be reached from outside: it has no authentication, names clients and takes orders",
                 self.setting("admin.addr")
             ));
+        }
+        if c.tls.certificates.is_empty() && (c.tls.client_ca.is_some() || c.tls.require_client) {
+            self.notice(
+                "tls.client_ca and tls.require_client have no effect without tls.certificates",
+            );
         }
         let naming = c.listen.proxy_protocol.iter();
         for network in naming.filter(|network| network.prefix() == 0) {

@@ -1,4 +1,4 @@
-//! Settings that are one of a few words.
+//! Settings that are one of a few words, or a few words.
 
 /// Which writes stay in the order in which they came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,4 +18,13 @@ pub enum AsyncAck {
     Buffered,
     /// When the node has answered.
     Forwarded,
+}
+
+/// A chain of certificates and its key, as files in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate, then those of its issuers.
+    pub chain: String,
+    /// Its private key; may be the same file.
+    pub key: String,
 }

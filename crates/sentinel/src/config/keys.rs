@@ -11,7 +11,7 @@ use pacing::{Rate, Size};
 use rpc::Endpoint;
 use tracing::Level;
 
-use super::choices::{AsyncAck, WriteOrder};
+use super::choices::{AsyncAck, CertificateFiles, WriteOrder};
 use super::fixed::Fixed;
 use super::value::{ABOVE_ZERO, Value, within};
 
@@ -163,6 +163,16 @@ settings! {
             "Networks whose connections begin with a PROXY header, version 1 or 2, that names the client; without one they are closed";
         handover: Option<String> = None; None,
             "Unix socket over which a new process takes the listening sockets over from this one; off for none";
+    }
+
+    /// `[tls]` TLS of all listeners of clients.
+    tls: Tls {
+        certificates: Vec<CertificateFiles> = Vec::new(); None,
+            "Certificates in PEM, each CHAIN=KEY or one file with both; a client gets the first that has its name, else the first of all. None for no TLS";
+        client_ca: Option<String> = None; None,
+            "File with the authorities whose certificates clients may present; off for none";
+        require_client: bool = false; None,
+            "Whether every client has to present one";
     }
 
     /// `[upstream]` The nodes behind.

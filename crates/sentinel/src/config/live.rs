@@ -35,6 +35,9 @@ impl Live {
 /// Keys whose new values take effect while the program runs. Whatever is not listed needs a restart: it decides what
 /// is opened, allocated or promised at the start.
 pub const LIVE: &[&str] = &[
+    "tls.certificates",
+    "tls.client_ca",
+    "tls.require_client",
     "trust.proxies",
     "trust.ipv6_prefix",
     "trust.allow",

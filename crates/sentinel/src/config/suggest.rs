@@ -64,6 +64,6 @@ mod tests {
         assert_eq!(hint("pause.pause_for"), "did you mean pause.for?");
         assert!(hint("limits.patience").contains("[limits] has connections,"));
         assert!(hint("cache.bytes").contains("did you mean buffer.bytes?"));
-        assert!(hint("cache.eviction").contains("the sections are listen, upstream"));
+        assert!(hint("cache.eviction").contains("the sections are listen, tls, upstream"));
     }
 }

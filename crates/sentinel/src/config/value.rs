@@ -13,7 +13,7 @@ use pacing::{Nanos, Rate, Size};
 use rpc::Endpoint;
 use tracing::Level;
 
-use super::choices::{AsyncAck, WriteOrder};
+use super::choices::{AsyncAck, CertificateFiles, WriteOrder};
 
 /// A type of setting.
 pub(super) trait Value: Sized {
@@ -228,6 +228,21 @@ impl Value for (Network, Weight) {
 
     fn text(&self) -> String {
         format!("{}={}", self.0, self.1)
+    }
+}
+
+impl Value for CertificateFiles {
+    fn read(text: &str) -> Result<Self, String> {
+        let (chain, key) = text.split_once('=').unwrap_or((text, text));
+        let (chain, key) = (chain.trim().to_owned(), key.trim().to_owned());
+        match chain.is_empty() || key.is_empty() {
+            true => Err(format!("{text:?} is not of the form CERTIFICATES=KEY")),
+            false => Ok(Self { chain, key }),
+        }
+    }
+
+    fn text(&self) -> String {
+        format!("{}={}", self.chain, self.key)
     }
 }
 

@@ -9,9 +9,11 @@ use socket2::SockRef;
 use tokio::net::TcpListener;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
+use tokio_rustls::rustls::ServerConfig;
 
 use super::Shared;
 use super::backend::Backend;
+use super::encrypted::{Encrypted, handshake};
 use super::http::Connection;
 use super::proxied;
 use super::socket::Stream;
@@ -112,9 +114,10 @@ fn admit<B, IO>(
     IO: Stream,
 {
     let address = address.ip().to_canonical();
-    if front.names_clients(address) {
-        let named = named(Arc::clone(front), stream, address);
-        connections.spawn(named);
+    let tls = front.tls.current();
+    if tls.is_some() || front.names_clients(address) {
+        let prepared = prepared(Arc::clone(front), stream, (address, tls));
+        connections.spawn(prepared);
         return;
     }
     match enter(front, stream, address) {
@@ -124,15 +127,48 @@ fn admit<B, IO>(
     };
 }
 
-/// Serves a connection whose first bytes say whose it is.
-async fn named<B: Backend, IO: Stream>(front: Arc<Shared<B>>, mut stream: IO, address: IpAddr) {
-    let Some(address) = proxied::client(&front, &mut stream, address).await else {
+/// Serves a connection whose first bytes say whose it is, or agree on its keys.
+async fn prepared<B: Backend, IO: Stream>(
+    front: Arc<Shared<B>>,
+    mut stream: IO,
+    (mut address, tls): (IpAddr, Option<Arc<ServerConfig>>),
+) {
+    if front.names_clients(address) {
+        match proxied::client(&front, &mut stream, address).await {
+            Some(client) => address = client,
+            None => return,
+        }
+    }
+    if let Some(config) = tls {
+        if let Some((stream, peer, slot)) = encrypted(&front, stream, (address, config)).await {
+            let connection = Connection::new(front, stream, peer, slot);
+            Box::pin(connection.run()).await;
+        }
         return;
-    };
+    }
     match enter(&front, stream, address) {
         Some((connection, None)) => Box::pin(connection.run()).await,
         Some((connection, Some(refusal))) => Box::pin(connection.refuse_all(refusal)).await,
         None => {}
+    }
+}
+
+/// Counts a connection of this client's and agrees with it on keys; none if it is to be closed, which needs no keys.
+pub(super) async fn encrypted<B: Backend, IO: Stream>(
+    front: &Shared<B>,
+    stream: IO,
+    (address, config): (IpAddr, Arc<ServerConfig>),
+) -> Option<(Encrypted<IO>, Peer, Held)> {
+    let (peer, slot) = slot(front, address);
+    match slot {
+        Ok(slot) => {
+            let stream = handshake(front, stream, (&peer, config)).await?;
+            Some((stream, peer, slot))
+        }
+        Err(refusal) => {
+            front.refused(peer.identity.client, &refusal);
+            None
+        }
     }
 }
 

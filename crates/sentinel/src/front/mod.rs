@@ -11,12 +11,15 @@
 mod backend;
 mod buffer;
 mod doors;
+mod encrypted;
 mod http;
+mod http2;
 mod listener;
 mod proxied;
 mod queue;
 mod refusals;
 mod socket;
+mod streams;
 #[cfg(test)]
 mod testing;
 mod websocket;
@@ -39,6 +42,7 @@ use crate::identity::{Identities, LiveIdentities};
 use crate::metrics::Metrics;
 use crate::refusal::Refusal;
 use crate::shared_context::SharedContext;
+use crate::tls::LiveTls;
 use crate::upstream::DoorNode;
 use wire::calls::JsonLimits;
 use wire::http::HeadLimits;
@@ -55,6 +59,7 @@ pub(crate) struct Shared<B> {
     budget: Budget,
     ledger: Ledger,
     metrics: Arc<Metrics>,
+    tls: LiveTls,
     stop: CancellationToken,
     leave: CancellationToken,
     head_limits: HeadLimits,
@@ -108,6 +113,7 @@ impl<B: Backend> Shared<B> {
             ledger,
             clock,
             metrics,
+            tls,
             stop,
             leave,
             ..
@@ -126,6 +132,7 @@ impl<B: Backend> Shared<B> {
             refusals: RefusalLog::new(clock),
             ledger,
             metrics,
+            tls,
             stop,
             leave,
             connections: AtomicU64::new(0),

@@ -14,7 +14,8 @@ use crate::lane::{Delivery, Outbox, Write};
 use crate::refusal::Refusal;
 
 /// Submits the writes of one connection and takes their answers. Dropped with writes under way, it
-/// takes them out of the queue: whoever has hung up wants nothing sent.
+/// takes them out of the queue: whoever has hung up wants nothing sent. What a stream has left there is dropped when its
+/// turn comes.
 #[derive(Debug)]
 pub(crate) struct Queue<B: Backend> {
     backend: B,
@@ -26,6 +27,8 @@ pub(crate) struct Queue<B: Backend> {
     /// after the other.
     client: Option<ClientKey>,
     under_way: usize,
+    /// Whether others have the same number.
+    is_stream: bool,
 }
 
 /// What one write costs the ledger beside its transaction: its place in the queue, its id, and the
@@ -41,7 +44,15 @@ impl<B: Backend> Queue<B> {
             outbox: None,
             client: None,
             under_way: 0,
+            is_stream: false,
         }
+    }
+
+    /// The same for one stream of a connection: its writes stay in order with those of the others.
+    pub(crate) fn of_stream(backend: B, number: u64) -> Self {
+        let mut queue = Self::new(backend, number);
+        queue.is_stream = true;
+        queue
     }
 
     /// Puts a write into the client's queue. Its answer carries `tag`.
@@ -93,7 +104,8 @@ impl<B: Backend> Drop for Queue<B> {
         if let Some(outbox) = &self.outbox {
             outbox.close();
         }
-        if let Some(client) = self.client.filter(|_| self.under_way > 0) {
+        let has_left = self.under_way > 0 && !self.is_stream;
+        if let Some(client) = self.client.filter(|_| has_left) {
             self.backend.disconnect(client, self.number);
         }
     }

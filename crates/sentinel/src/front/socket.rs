@@ -110,6 +110,12 @@ impl<IO: Stream> Socket<IO> {
         }
     }
 
+    /// The connection for another protocol, and what was read of it.
+    pub(crate) fn into_io(self) -> (IO, Bytes) {
+        let read = Bytes::copy_from_slice(self.input.filled());
+        (self.io, read)
+    }
+
     /// Whether the client has ended its side, even if not all it sent was read.
     pub(crate) fn is_hung_up(&self) -> bool {
         self.io.is_hung_up()

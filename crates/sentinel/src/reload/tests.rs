@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairq::ClientKey;
 use tempfile::TempDir;
+use testkit::{Authority, Issued};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -55,6 +56,7 @@ impl Rig {
             budget: context.budget.clone(),
             reads: reads.clone(),
             identities: identities.clone(),
+            tls: context.tls.clone(),
         });
         Self {
             folder,
@@ -79,6 +81,14 @@ impl Rig {
         self.context.config.load().text(key)
     }
 
+    /// A file with a certificate and its key.
+    fn certificate(&self) -> String {
+        let Issued { certificate, key } = Authority::default().issue(&["localhost"]);
+        let file = self.folder.path().join("pair.pem");
+        fs::write(&file, certificate + &key).unwrap();
+        file.display().to_string()
+    }
+
     fn client(&self) -> ClientKey {
         self.identities.load().of_peer([192, 0, 2, 7].into()).client
     }
@@ -90,6 +100,9 @@ fn other_values() -> HashMap<&'static str, &'static str> {
         ("listen.addr", "127.0.0.1:26690"),
         ("listen.threads", "2"),
         ("listen.handover", "/run/sentinel/handover"),
+        ("tls.certificates", "pair.pem"),
+        ("tls.client_ca", "authority.pem"),
+        ("tls.require_client", "true"),
         ("upstream.urls", "http://127.0.0.1:26999"),
         ("upstream.connections", "2"),
         ("upstream.timeout", "21s"),
@@ -141,7 +154,9 @@ async fn each_key_takes_effect_or_is_named_as_needing_a_restart() {
             continue;
         };
         let mut other = Config::default();
-        (key.set)(&mut other, value).unwrap();
+        // A file is there under each name.
+        let value = value.replace("pair.pem", &rig.certificate());
+        (key.set)(&mut other, &value).unwrap();
         let (section, leaf) = key.parts();
         let text = format!("[{section}]\n{leaf} = {}\n", key.toml(&other));
         let reloaded = rig.reload(&text).unwrap();

@@ -12,6 +12,7 @@ mod commits;
 #[allow(dead_code)]
 mod corpus;
 mod doors;
+mod encrypted;
 mod foreign;
 mod golden;
 mod handover;

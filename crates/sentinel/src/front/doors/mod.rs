@@ -7,29 +7,18 @@ mod answers;
 mod request;
 mod tx_response;
 
-use std::convert::Infallible;
 use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
-use hyper::rt::Executor;
-use hyper::service::service_fn;
 use hyper::{HeaderMap, Request, Response};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
 use rpc::BroadcastMethod;
 use sha2::{Digest, Sha256};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
-use tokio::time::{interval, sleep_until, timeout};
+use tokio::time::{sleep_until, timeout};
 
 use self::answers::{ended, grpc_answer, json_answer};
 use self::request::{Route, grpc_broadcast, rest_broadcast, route};
@@ -37,8 +26,10 @@ use self::tx_response::TxResponse;
 use super::Shared;
 use super::backend::{Backend as _, Lanes};
 use super::queue::WRITE_OVERHEAD;
+use super::socket::Stream;
+use super::streams::{Answer, Spoken, Streams, drive};
 use super::{listener, proxied};
-use crate::budget::{Reservation, work_of};
+use crate::budget::{Held, Reservation, work_of};
 use crate::identity::{FORWARDED_FOR, Identity, Peer, denied};
 use crate::lane::{Outbox, Write, WriteAnswer};
 use crate::metrics::{MethodClass, OutcomeLabel, Transport};
@@ -74,12 +65,6 @@ pub(super) async fn serve(
     listener::accept(&front, listener, admit).await
 }
 
-/// Streams of one connection under way: nginx's `http2_max_concurrent_streams`.
-const MOST_STREAMS: u32 = 128;
-/// Bytes of a stream, and of all of a connection, that may wait to be read.
-const STREAM_BYTES: u32 = 64 << 10;
-const CONNECTION_BYTES: u32 = 256 << 10;
-
 /// Serves one connection to its end.
 async fn connection(
     front: Arc<Shared<Lanes>>,
@@ -94,96 +79,48 @@ async fn connection(
             None => return,
         }
     }
-    let (peer, slot) = listener::slot(&front, address);
-    let _slot = match slot {
-        Ok(slot) => slot,
-        Err(refusal) => return front.refused(peer.identity.client, &refusal),
-    };
+    match front.tls.current() {
+        Some(config) => {
+            let encrypted = listener::encrypted(&front, stream, (address, config)).await;
+            if let Some((stream, peer, slot)) = encrypted {
+                serve_peer(front, stream, (peer, slot), (door, node)).await;
+            }
+        }
+        None => match listener::slot(&front, address) {
+            (peer, Ok(slot)) => serve_peer(front, stream, (peer, slot), (door, node)).await,
+            (peer, Err(refusal)) => front.refused(peer.identity.client, &refusal),
+        },
+    }
+}
+
+/// Serves one that was let in.
+async fn serve_peer<IO: Stream>(
+    front: Arc<Shared<Lanes>>,
+    stream: IO,
+    (peer, _slot): (Peer, Held),
+    (door, node): (Door, Arc<DoorNode>),
+) {
     let caller = Arc::new(Caller {
         door,
         node,
         peer,
         number: front.next_connection(),
-        under_way: AtomicUsize::new(0),
-        requests: AtomicU64::new(0),
+        streams: Streams::new(&front),
         front: Arc::clone(&front),
     });
-    drive(&caller, stream).await;
+    let answer = |request| {
+        let caller = Arc::clone(&caller);
+        async move { Ok(caller.answer(request).await) }
+    };
+    let bounds = (&*caller.streams, Spoken::Either, front.stop.clone());
+    let client = peer.identity.client;
+    if let Err(refusal) = drive(&front, (stream, client), bounds, answer).await {
+        front.refused(client, &refusal);
+    }
     front
         .backend
         .disconnect(peer.identity.client, caller.number);
 }
-
-/// Futures of a connection's streams, handed to the task that serves it. They are as many as the streams.
-#[derive(Clone)]
-struct Streams(mpsc::UnboundedSender<Pin<Box<dyn Future<Output = ()> + Send>>>);
-
-impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Streams {
-    fn execute(&self, future: F) {
-        // Fails only when the connection is gone, and its streams with it.
-        let _ = self.0.send(Box::pin(future));
-    }
-}
-
-/// Reads requests and writes answers until the connection ends, is idle for too long, or the program ends.
-async fn drive(caller: &Arc<Caller>, stream: TcpStream) {
-    let (streams, mut started) = mpsc::unbounded_channel();
-    let (front, fixed) = (&caller.front, caller.front.config.current().fixed.clone());
-    let mut builder = auto::Builder::new(Streams(streams));
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(fixed.header_timeout)
-        .max_headers(fixed.headers)
-        .max_buf_size(fixed.header_bytes);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(MOST_STREAMS)
-        .max_header_list_size(u32::try_from(fixed.header_bytes).unwrap_or(u32::MAX))
-        .initial_stream_window_size(STREAM_BYTES)
-        .initial_connection_window_size(CONNECTION_BYTES)
-        .keep_alive_interval(fixed.ping_interval)
-        .keep_alive_timeout(fixed.silence_limit);
-    let service = service_fn(|request| {
-        let caller = Arc::clone(caller);
-        async move { Ok::<_, Infallible>(caller.answer(request).await) }
-    });
-    let mut serving = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    let mut running = FuturesUnordered::new();
-    let mut stopped = pin!(front.stop.cancelled());
-    let mut look = interval(front.config.load().fixed.idle_timeout.max(SHORTEST_LOOK));
-    let (mut seen, mut is_ending) = (u64::MAX, false);
-    loop {
-        tokio::select! {
-            biased;
-            // An error is the client's: it broke off, or what it sent is no HTTP.
-            _ = &mut serving => return,
-            Some(stream) = started.recv() => running.push(stream),
-            Some(()) = running.next(), if !running.is_empty() => {}
-            () = &mut stopped, if !is_ending => {
-                is_ending = true;
-                serving.as_mut().graceful_shutdown();
-            }
-            _ = look.tick() => {
-                let requests = caller.requests.load(Ordering::Relaxed);
-                let is_idle = caller.under_way.load(Ordering::Relaxed) == 0 && requests == seen;
-                match (is_idle, is_ending) {
-                    // It was told, and did not end.
-                    (true, true) => return,
-                    (true, false) => {
-                        is_ending = true;
-                        serving.as_mut().graceful_shutdown();
-                    }
-                    (false, _) => seen = requests,
-                }
-            }
-        }
-    }
-}
-
-/// An idle connection is looked for at most this often.
-const SHORTEST_LOOK: Duration = Duration::from_millis(100);
 
 /// One connection, as its requests see it.
 struct Caller {
@@ -193,8 +130,7 @@ struct Caller {
     peer: Peer,
     /// Unique in this process: writes of one connection stay in order.
     number: u64,
-    under_way: AtomicUsize,
-    requests: AtomicU64,
+    streams: Arc<Streams>,
 }
 
 /// An answer, or why there is none: an end of the call, or a refusal, which is counted.
@@ -211,21 +147,10 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// Counts a request while its answer is made.
-struct UnderWay<'a>(&'a AtomicUsize);
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Caller {
-    async fn answer(&self, request: Request<Incoming>) -> Response<DoorBody> {
-        self.under_way.fetch_add(1, Ordering::Relaxed);
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        let _under_way = UnderWay(&self.under_way);
+    async fn answer(&self, request: Request<Incoming>) -> Response<Answer<DoorBody>> {
         let identity = self.identity(request.headers());
+        let mut under_way = self.streams.begin(identity.client);
         let content_type = request.headers().get(header::CONTENT_TYPE);
         let content_type = content_type.map_or(&b""[..], HeaderValue::as_bytes);
         let is_grpc = self.door == Door::Grpc || content_type.starts_with(b"application/grpc");
@@ -256,7 +181,8 @@ impl Caller {
             Door::Rest => Transport::Rest,
         };
         self.front.metrics.request(transport, class, outcome);
-        answer
+        under_way.answered();
+        answer.map(|body| Answer::new(body, under_way))
     }
 
     fn identity(&self, headers: &HeaderMap) -> Identity {

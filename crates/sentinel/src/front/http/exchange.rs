@@ -19,6 +19,7 @@ use super::work::{CallInfo, Next, Plan};
 use crate::budget::{Held, Ledger, Reservation, work_of};
 use crate::front::Shared;
 use crate::front::backend::Backend;
+use crate::front::http2::PREFACE;
 use crate::front::queue::Queue;
 use crate::front::socket::{Ended, Socket, Stream};
 use crate::identity::{FORWARDED_FOR, Identity, Peer};
@@ -69,7 +70,7 @@ pub(super) enum Room {
 }
 
 impl<B: Backend, IO: Stream> Exchange<B, IO> {
-    pub(super) fn new(front: Arc<Shared<B>>, io: IO, peer: Peer) -> Self {
+    pub(super) fn new(front: Arc<Shared<B>>, io: IO, (peer, queue): (Peer, Queue<B>)) -> Self {
         let ledger = front.ledger.of(peer.identity.client);
         let proxy = peer.is_proxy.then(|| Proxy {
             ledger: ledger.clone(),
@@ -77,7 +78,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         });
         Self {
             socket: Socket::new(io, &ledger, front.budget.turn(peer.identity.client)),
-            queue: Queue::new(front.backend.clone(), front.next_connection()),
+            queue,
             client: peer.identity.client,
             proxy: proxy.map(Box::new),
             work: 0,
@@ -91,6 +92,16 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     /// The connection for other purposes than HTTP.
     pub(super) fn into_parts(self) -> (Arc<Shared<B>>, Socket<IO>, Queue<B>, ClientKey) {
         (self.front, self.socket, self.queue, self.client)
+    }
+
+    /// The connection for HTTP/2, and what was read of it.
+    pub(super) fn into_io(self) -> (Arc<Shared<B>>, (IO, Bytes), Peer) {
+        (self.front, self.socket.into_io(), self.peer)
+    }
+
+    /// Whether the client speaks HTTP/2. It does so from the beginning, when nothing is still to be sent.
+    pub(super) fn begins_http2(&self) -> bool {
+        self.socket.unsent() == 0 && self.socket.input.filled().starts_with(PREFACE)
     }
 
     /// The connection's socket.

@@ -11,6 +11,7 @@ mod tests;
 mod work;
 mod write;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,8 @@ use self::request::{NoRequest, RequestReader};
 use self::work::{Next, Other, Plan};
 use super::Shared;
 use super::backend::Backend;
+use super::http2;
+use super::queue::Queue;
 use super::socket::{Ended, Stream};
 use super::websocket::Session;
 use crate::budget::Held;
@@ -35,16 +38,34 @@ pub(crate) struct Connection<B: Backend, IO> {
     slot: Held,
 }
 
+/// What is spoken on a connection from now on.
+enum Protocol {
+    /// Its client was charged for it if it is behind a proxy.
+    WebSocket(Option<Held>),
+    Http2,
+}
+
 /// How long a client that was not let in may take to say and to hear something.
 const REFUSED_PATIENCE: Duration = Duration::from_secs(1);
 
 impl<B: Backend, IO: Stream> Connection<B, IO> {
     /// A connection that was let in.
     pub(crate) fn new(front: Arc<Shared<B>>, io: IO, peer: Peer, slot: Held) -> Self {
+        let queue = Queue::new(front.backend.clone(), front.next_connection());
         Self {
             requests: RequestReader::new(&front),
-            exchange: Exchange::new(front, io, peer),
+            exchange: Exchange::new(front, io, (peer, queue)),
             slot,
+        }
+    }
+
+    /// One stream of a connection that was let in, whose number it has.
+    pub(crate) fn of_stream(front: Arc<Shared<B>>, io: IO, (peer, number): (Peer, u64)) -> Self {
+        let queue = Queue::of_stream(front.backend.clone(), number);
+        Self {
+            requests: RequestReader::new(&front),
+            slot: front.budget.counted_already(),
+            exchange: Exchange::new(front, io, (peer, queue)),
         }
     }
 
@@ -56,14 +77,18 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
     #[allow(clippy::manual_async_fn)]
     pub(crate) fn run(mut self) -> impl Future<Output = ()> + Send {
         async move {
-            if let Some(charge) = self.speak_http().await {
-                Box::pin(self.into_session(charge).run()).await;
+            match self.speak_http().await {
+                Some(Protocol::WebSocket(charge)) => {
+                    Box::pin(self.into_session(charge).run()).await;
+                }
+                Some(Protocol::Http2) => self.into_http2().await,
+                None => {}
             }
         }
     }
 
-    /// Serves requests to the end of the connection, or until it becomes a WebSocket.
-    async fn speak_http(&mut self) -> Option<Option<Held>> {
+    /// Serves requests to the end of the connection, or until another protocol is spoken on it.
+    async fn speak_http(&mut self) -> Option<Protocol> {
         loop {
             let next = self.one().await.ok()?;
             if matches!(next, Next::Request) && self.exchange.gather() {
@@ -80,7 +105,8 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
                     self.exchange.socket().close().await;
                     return None;
                 }
-                Next::WebSocket(charge) => return Some(charge),
+                Next::WebSocket(charge) => return Some(Protocol::WebSocket(charge)),
+                Next::Http2 => return Some(Protocol::Http2),
             }
         }
     }
@@ -104,6 +130,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
         let (plan, asked) = match exchange.next(&mut self.requests).await {
             Ok(planned) => planned,
             Err(NoRequest::End) => return Err(Ended::Closed),
+            Err(NoRequest::Malformed(_)) if exchange.begins_http2() => return Ok(Next::Http2),
             Err(NoRequest::Malformed(error)) => return Ok(exchange.malformed(error)),
             Err(NoRequest::Refused(refusal)) => return Ok(exchange.turn_away(&refusal)),
         };
@@ -114,6 +141,12 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
             },
             Plan::Other(other) => Box::pin(serve(exchange, *other, asked)).await,
         }
+    }
+
+    fn into_http2(self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let slot = self.slot;
+        let (front, io, peer) = self.exchange.into_io();
+        http2::serve(front, io, (peer, slot))
     }
 
     fn into_session(self, charge: Option<Held>) -> Session<B, IO> {

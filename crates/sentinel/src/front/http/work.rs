@@ -153,6 +153,8 @@ pub(super) enum Next {
     Close,
     /// As a WebSocket; its client was charged for it if it is behind a proxy.
     WebSocket(Option<Held>),
+    /// In HTTP/2, with which the client has begun.
+    Http2,
 }
 
 impl Next {

@@ -14,6 +14,9 @@ use tokio::io::{
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::ClientConfig;
 use tokio_util::sync::CancellationToken;
 
 use super::{Body, Fake};
@@ -185,6 +188,23 @@ impl AsyncWrite for Pipe {
 }
 
 impl Client {
+    /// Agrees on keys as the client of a server of this name; what is given beside the stream keeps it open.
+    pub(in crate::front) async fn encrypt(
+        self,
+        config: ClientConfig,
+        name: &'static str,
+    ) -> io::Result<(TlsStream<DuplexStream>, Arc<AtomicUsize>)> {
+        let (stream, open) = self.into_parts();
+        let name = name.try_into().unwrap();
+        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream);
+        Ok((stream.await?, open))
+    }
+
+    /// Its stream, and what keeps it open.
+    pub(in crate::front) fn into_parts(self) -> (DuplexStream, Arc<AtomicUsize>) {
+        (self.0, self.1)
+    }
+
     /// How often the front has written to it.
     pub(in crate::front) fn writes(&self) -> usize {
         self.1.load(Ordering::Relaxed)

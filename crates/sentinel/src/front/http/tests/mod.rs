@@ -2,11 +2,13 @@
 
 mod abuse;
 mod batches;
+mod encrypted;
 mod lifecycle;
 mod named;
 mod pages;
 mod proxied;
 mod sharing;
+mod streams;
 mod versions;
 mod work;
 

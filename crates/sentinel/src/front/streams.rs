@@ -1,0 +1,297 @@
+//! A connection with streams: hyper speaks HTTP on it, one task serves all of it, within bounds.
+//!
+//! A stream that its client resets has cost its work all the same, so the client owes it; a connection whose client
+//! owes too much ends. So does one whose client takes too little of its answers.
+
+use std::collections::BTreeMap;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fairq::ClientKey;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::rt::Executor;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, interval};
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+use crate::budget::{Budget, work_of};
+use crate::refusal::{Reason, Refusal};
+
+/// Streams of one connection under way: nginx's `http2_max_concurrent_streams`.
+pub(super) const MOST_STREAMS: u32 = 128;
+/// Bytes of a stream, and of all of a connection, that may wait to be read: HTTP/2's own default (RFC 9113, 6.9.2).
+const WINDOW_BYTES: u32 = 64 << 10;
+/// What a connection holds in the account: its window, and the headers that it and its client refer to (RFC 7541).
+pub(super) const CONNECTION_BYTES: usize = WINDOW_BYTES as usize + (16 << 10);
+/// Bytes of one stream's answer that may wait to be sent: a frame of the default size.
+pub(super) const STREAM_BYTES: usize = 16 << 10;
+/// An idle connection, or one that takes too little, is looked for at most this often.
+const SHORTEST_LOOK: Duration = Duration::from_millis(100);
+
+/// What is known of the streams of a connection.
+pub(super) struct Streams {
+    budget: Budget,
+    under_way: AtomicUsize,
+    requests: AtomicU64,
+    /// Since when the next piece of an answer could have been taken, by the stream's number.
+    offered: Mutex<BTreeMap<u64, Instant>>,
+    owes_too_much: AtomicBool,
+}
+
+/// A request that is served until dropped.
+pub(super) struct UnderWay {
+    streams: Arc<Streams>,
+    number: u64,
+    /// Who owes its work if it is dropped before it is answered.
+    owing: Option<ClientKey>,
+}
+
+impl Streams {
+    pub(super) fn new<B>(front: &Shared<B>) -> Arc<Self> {
+        Arc::new(Self {
+            budget: front.budget.clone(),
+            under_way: AtomicUsize::new(0),
+            requests: AtomicU64::new(0),
+            offered: Mutex::default(),
+            owes_too_much: AtomicBool::new(false),
+        })
+    }
+
+    /// A request of this client begins.
+    pub(super) fn begin(self: &Arc<Self>, client: ClientKey) -> UnderWay {
+        self.under_way.fetch_add(1, Ordering::Relaxed);
+        UnderWay {
+            streams: Arc::clone(self),
+            number: self.requests.fetch_add(1, Ordering::Relaxed),
+            owing: Some(client),
+        }
+    }
+
+    /// Since when a client has not taken what it could have.
+    fn untaken_since(&self) -> Option<Instant> {
+        self.offered.lock().values().min().copied()
+    }
+}
+
+impl UnderWay {
+    /// It was answered, and its work paid for or bounded.
+    pub(super) const fn answered(&mut self) {
+        self.owing = None;
+    }
+
+    fn offer(&self, since: Option<Instant>) {
+        let mut offered = self.streams.offered.lock();
+        match since {
+            Some(since) => offered.insert(self.number, since),
+            None => offered.remove(&self.number),
+        };
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.offer(None);
+        self.streams.under_way.fetch_sub(1, Ordering::Relaxed);
+        if let Some(client) = self.owing
+            && self.streams.budget.work(client, work_of(0)).is_some()
+        {
+            self.streams.owes_too_much.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A stream ends without an answer, or in the middle of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the answer broke off")]
+pub(super) struct NoAnswer;
+
+/// The body of an answer, in pieces of which few bytes wait for the client.
+pub(super) struct Answer<T> {
+    body: T,
+    rest: Bytes,
+    under_way: UnderWay,
+}
+
+impl<T> Answer<T> {
+    pub(super) fn new(body: T, under_way: UnderWay) -> Self {
+        Self {
+            body,
+            rest: Bytes::new(),
+            under_way,
+        }
+    }
+}
+
+impl<T: Body<Data = Bytes> + Unpin> Body for Answer<T> {
+    type Data = Bytes;
+    type Error = T::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, T::Error>>> {
+        if self.rest.is_empty() {
+            self.under_way.offer(None);
+            let frame = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
+                Some(Ok(frame)) => frame,
+                end => return Poll::Ready(end),
+            };
+            match frame.into_data() {
+                Ok(data) => self.rest = data,
+                Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+            }
+        }
+        self.under_way.offer(Some(Instant::now()));
+        let most = self.rest.len().min(STREAM_BYTES);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(most)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Futures of a connection's streams, handed to the task that serves it. They are as many as the streams.
+#[derive(Clone)]
+struct Started(mpsc::UnboundedSender<Pin<Box<dyn Future<Output = ()> + Send>>>);
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Started {
+    fn execute(&self, future: F) {
+        // Fails only when the connection is gone, and its streams with it.
+        let _ = self.0.send(Box::pin(future));
+    }
+}
+
+/// What is spoken on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spoken {
+    /// What the client begins with.
+    Either,
+    /// HTTP/2, which the client has begun with.
+    Http2,
+}
+
+fn builder<B>(front: &Shared<B>, streams: Started, spoken: Spoken) -> auto::Builder<Started> {
+    let config = front.config.load();
+    let fixed = &config.fixed;
+    let mut builder = auto::Builder::new(streams);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(fixed.header_timeout)
+        .max_headers(fixed.headers)
+        .max_buf_size(fixed.header_bytes);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MOST_STREAMS)
+        .max_header_list_size(u32::try_from(fixed.header_bytes).unwrap_or(u32::MAX))
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
+        .max_send_buf_size(STREAM_BYTES)
+        .keep_alive_interval(fixed.ping_interval)
+        .keep_alive_timeout(fixed.silence_limit);
+    match spoken {
+        Spoken::Either => builder,
+        Spoken::Http2 => builder.http2_only(),
+    }
+}
+
+/// Reads requests and writes answers until the connection ends, is idle for too long, or is told to end, which it does
+/// once its streams have.
+///
+/// # Errors
+/// Why it was ended before.
+pub(super) async fn drive<B, IO, S, F, T>(
+    front: &Shared<B>,
+    (io, client): (IO, ClientKey),
+    (streams, spoken, end): (&Streams, Spoken, CancellationToken),
+    answer: S,
+) -> Result<(), Refusal>
+where
+    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: Fn(Request<Incoming>) -> F,
+    F: Future<Output = Result<Response<T>, NoAnswer>> + Send + 'static,
+    T: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+{
+    let held = front.ledger.of(client).reserve(CONNECTION_BYTES);
+    let mut held = held.ok_or_else(Refusal::buffers_full)?;
+    let (sender, mut started) = mpsc::unbounded_channel();
+    let builder = builder(front, Started(sender), spoken);
+    let mut serving = pin!(builder.serve_connection(TokioIo::new(io), service_fn(answer)));
+    let mut running = FuturesUnordered::new();
+    let mut most_running = 0;
+    let mut told = pin!(end.cancelled());
+    let idle = front.config.load().fixed.idle_timeout;
+    let patience = front.config.load().fixed.write_timeout;
+    let mut idle_look = interval(idle.max(SHORTEST_LOOK));
+    let mut look = interval((patience / 2).max(SHORTEST_LOOK));
+    let (mut seen, mut is_ending) = (u64::MAX, false);
+    loop {
+        tokio::select! {
+            biased;
+            // An error is the client's: it broke off, or what it sent is no HTTP.
+            _ = &mut serving => return Ok(()),
+            Some(stream) = started.recv() => {
+                running.push(stream);
+                if running.len() > most_running {
+                    most_running = running.len();
+                    // What has ended may still wait to be sent, so room is kept for as many as there were at once.
+                    if !held.grow(STREAM_BYTES) {
+                        return Err(Refusal::buffers_full());
+                    }
+                }
+            }
+            Some(()) = running.next(), if !running.is_empty() => {
+                if streams.owes_too_much.load(Ordering::Relaxed) {
+                    return Err(resets());
+                }
+            }
+            () = &mut told, if !is_ending => {
+                is_ending = true;
+                serving.as_mut().graceful_shutdown();
+            }
+            _ = look.tick() => {
+                let untaken = streams.untaken_since();
+                if untaken.is_some_and(|since| since.elapsed() > patience) {
+                    return Ok(());
+                }
+            }
+            _ = idle_look.tick() => {
+                let requests = streams.requests.load(Ordering::Relaxed);
+                let is_idle = streams.under_way.load(Ordering::Relaxed) == 0 && requests == seen;
+                match (is_idle, is_ending) {
+                    // It was told, and did not end.
+                    (true, true) => return Ok(()),
+                    (true, false) => {
+                        is_ending = true;
+                        serving.as_mut().graceful_shutdown();
+                    }
+                    (false, _) => seen = requests,
+                }
+            }
+        }
+    }
+}
+
+fn resets() -> Refusal {
+    let text = "this client resets streams faster than it may ask";
+    Refusal::new(Reason::Rate, text)
+}
