@@ -283,16 +283,19 @@ impl Connection {
         &mut self,
         on_message: &mut impl FnMut(Message<'_>),
     ) -> Result<ReadProgress, ConnectionError> {
-        if !self.is_ready() && !self.drive()? {
-            return Ok(ReadProgress::default());
-        }
         let mut progress = ReadProgress::default();
+        if !self.is_ready() && !self.drive()? {
+            return Ok(progress);
+        }
         // What came in together with the end of the handshake is announced by no readiness.
         if !self.input.filled().is_empty() {
             progress.messages += self.parse(on_message)?;
         }
         loop {
-            let Some(count) = self.stream.read(self.input.space())? else {
+            let space = self.input.space();
+            let room = space.len();
+            let Some(count) = self.stream.read(space)? else {
+                progress.has_more = false;
                 break;
             };
             if count == 0 {
@@ -300,6 +303,7 @@ impl Connection {
             }
             self.input.filled_by(count);
             progress.bytes += count;
+            progress.has_more = count == room || self.stream.is_tls();
             self.counters.bytes_in += count as u64;
             progress.messages += self.parse(on_message)?;
             if !self.stream.holds_plaintext() {

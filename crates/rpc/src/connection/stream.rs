@@ -143,6 +143,10 @@ impl Stream {
         }
     }
 
+    pub(super) const fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
     /// Whether encrypted bytes wait for the socket.
     #[inline]
     pub(super) fn holds_ciphertext(&self) -> bool {

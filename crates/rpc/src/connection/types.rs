@@ -72,6 +72,8 @@ pub struct ReadProgress {
     pub messages: u32,
     /// Bytes taken from the socket (decrypted ones with TLS).
     pub bytes: usize,
+    /// Whether the socket may have more: it gave all that there was room for. Under TLS until it gives nothing.
+    pub has_more: bool,
 }
 
 /// What a connection has done since it was opened.

@@ -309,6 +309,23 @@ fn an_answer_carries_the_instant_of_its_arrival_when_that_is_asked_for() {
     }
 }
 
+/// An edge-triggered loop need not ask a socket again that gave less than there was room for.
+#[test]
+fn a_read_that_leaves_room_says_that_the_socket_has_no_more() {
+    let server = answering(http_answer(200, "{}"));
+    let mut peer = Peer::open(&server.http_url());
+    peer.until_ready().unwrap();
+    peer.send(b"{}");
+    let mut messages = 0;
+    while messages == 0 {
+        assert!(peer.wait(Duration::from_secs(20)));
+        let read = peer.connection.read(&mut |_| messages += 1).unwrap();
+        assert!(read.bytes > 0 && !read.has_more, "{read:?}");
+    }
+    let nothing = peer.connection.read(&mut |_| messages += 1).unwrap();
+    assert_eq!(nothing, rpc::ReadProgress::default());
+}
+
 #[test]
 fn limits_hold() {
     let options = ConnectionOptions {

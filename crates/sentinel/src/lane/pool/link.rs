@@ -100,7 +100,7 @@ impl WriteConnection {
             let connection = &mut guard.get_inner_mut().0;
             let read = connection
                 .read(&mut |message: Message<'_>| on_message(message.body, message.status))?;
-            if read.bytes == 0 {
+            if !read.has_more {
                 guard.clear_ready();
             }
         }
