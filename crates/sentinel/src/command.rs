@@ -25,7 +25,7 @@ use crate::operator::journal;
 use crate::reload::Reloader;
 use crate::serve::{ListenError, Listeners, ServeError, serve_replacing};
 use crate::systemd::{self, NotifyState};
-use crate::{tls, top};
+use crate::{keys, tls, top};
 
 /// Runs the command; returns the exit code. `environment` is where variables of
 /// settings are looked for.
@@ -67,6 +67,7 @@ fn check(file: &Path) -> Result<u8, CommandError> {
     };
     let resolved = config::load(&sources).map_err(usage)?;
     tls::load(&resolved.config.tls, UnixTime::now()).map_err(usage)?;
+    keys::load(&resolved.config.keys).map_err(usage)?;
     for notice in &resolved.notices {
         let _ = writeln!(io::stderr(), "{}: note: {notice}", file.display());
     }
@@ -257,6 +258,7 @@ fn unserved(error: ServeError) -> CommandError {
         code: match error {
             ServeError::Limits(_)
             | ServeError::Tls(_)
+            | ServeError::Keys(_)
             | ServeError::Listeners(ListenError::Passed { .. }) => exit::USAGE,
             _ => exit::FAILED,
         },

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 
 use crate::bans::{Ban, Bans};
 use crate::config::Trust;
+use crate::keys::is_reserved;
 use crate::refusal::{Reason, Refusal};
 
 /// The name of the header that trusted proxies append to, in lower case.
@@ -174,7 +175,8 @@ impl Identities {
     /// Whether a network may use the proxy.
     pub fn allows(&self, address: IpAddr) -> bool {
         let rule = self.rules.get(address).copied().unwrap_or(self.otherwise);
-        rule == Rule::Allow && !self.is_banned(address)
+        // An address that stands for a key is no host's, whatever a header says.
+        rule == Rule::Allow && !is_reserved(address) && !self.is_banned(address)
     }
 
     /// Whether the operator has forbidden a network while the program runs.

@@ -21,6 +21,7 @@ pub mod config;
 pub mod front;
 pub mod handover;
 pub mod identity;
+pub mod keys;
 pub mod lane;
 mod listeners;
 pub mod metrics;

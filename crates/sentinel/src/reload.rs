@@ -14,6 +14,7 @@ use tracing::{info, warn};
 use crate::budget::Budget;
 use crate::config::{self, Config, Live, Resolved, Sources};
 use crate::identity::{Identities, LiveIdentities};
+use crate::keys;
 use crate::tls::{self, LiveTls};
 use crate::upstream::Reads;
 
@@ -117,8 +118,11 @@ impl Reloader {
         // Files are read anew under the same names too.
         let tls = tls::load(&resolved.config.tls, UnixTime::now())
             .map_err(|error| format!("{}: {error}", resolved.origin(error.key)))?;
+        let known = keys::load(&resolved.config.keys)
+            .map_err(|error| format!("{}: {error}", resolved.origin("keys.file")))?;
         let change = config::change(&parts.live.current(), resolved);
-        let change = change.map_err(|error| error.to_string())?;
+        let mut change = change.map_err(|error| error.to_string())?;
+        change.config.known = Arc::new(known);
         // The steps that can fail come first.
         let identities =
             Identities::new(&change.config.trust).map_err(|error| error.to_string())?;

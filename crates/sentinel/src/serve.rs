@@ -17,6 +17,7 @@ use tracing::{info, warn};
 use crate::config::Config;
 use crate::front::{Door, Front, Lanes};
 use crate::handover::{self, Predecessor};
+use crate::keys::{self, KeysError};
 use crate::lane::{Accounts, Lane, lane};
 pub use crate::listeners::{ListenError, Listeners};
 use crate::metrics::RestartedTask;
@@ -47,6 +48,9 @@ pub enum ServeError {
     /// The files for TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The file of keys cannot be used.
+    #[error(transparent)]
+    Keys(#[from] KeysError),
     /// A part of the program ended while it served.
     #[error("{task} ended before the program was told to stop: {reason}")]
     Ended {
@@ -94,6 +98,8 @@ pub async fn serve_replacing(
     (reloader, predecessor): (Reloader, Option<Predecessor>),
     shutdown: CancellationToken,
 ) -> Result<Accounts, ServeError> {
+    let mut config = config;
+    config.known = Arc::new(keys::load(&config.keys)?);
     let shared_context = SharedContext::new(config, shutdown.clone());
     let config = &shared_context.config.current();
     let tls = tls::load(&config.tls, UnixTime::now())?;

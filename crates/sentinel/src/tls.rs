@@ -163,12 +163,19 @@ fn certificates(key: &'static str, file: &str) -> Result<Vec<CertificateDer<'sta
 }
 
 fn read(key: &'static str, file: &str) -> Result<Vec<u8>, TlsError> {
+    read_bounded(file, MOST_FILE_BYTES).map_err(|reason| wrong(key, file, reason))
+}
+
+/// A file of at most so many bytes.
+///
+/// # Errors
+/// Why it cannot be read.
+pub(crate) fn read_bounded(file: &str, most: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    File::open(file)
-        .and_then(|opened| opened.take(MOST_FILE_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|error| wrong(key, file, error))?;
-    match bytes.len() as u64 > MOST_FILE_BYTES {
-        true => Err(wrong(key, file, "larger than 1 MiB")),
+    let read = File::open(file).and_then(|opened| opened.take(most + 1).read_to_end(&mut bytes));
+    read.map_err(|error| error.to_string())?;
+    match bytes.len() as u64 > most {
+        true => Err(format!("larger than {} MiB", most >> 20)),
         false => Ok(bytes),
     }
 }

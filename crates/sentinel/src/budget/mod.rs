@@ -11,6 +11,7 @@
 mod bytes;
 mod turns;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -50,6 +51,8 @@ struct Bounds {
     /// New connections and reads of a client, and of the IPv6 /48 around it.
     arrivals: [GcraLimit; 2],
     read_rate: [GcraLimit; 2],
+    /// Of clients whose keys have one of their own.
+    key_rates: HashMap<ClientKey, [GcraLimit; 2]>,
 }
 
 impl Bounds {
@@ -63,6 +66,9 @@ impl Bounds {
             reads: config.fixed.reads_per_client,
             arrivals: rates(rate, burst),
             read_rate: rates(reads.rate_per_client, config.fixed.read_burst),
+            key_rates: (config.known.read_rates())
+                .map(|(client, rate)| (client, rates(rate, config.fixed.read_burst)))
+                .collect(),
         }
     }
 }
@@ -295,8 +301,12 @@ impl Budget {
     /// Takes `calls` from a client's rate of reads.
     pub(crate) fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
         let (now, bounds) = (self.now(), self.0.bounds.load());
+        let rates = match bounds.key_rates.is_empty() {
+            true => &bounds.read_rate,
+            false => (bounds.key_rates.get(&client)).unwrap_or(&bounds.read_rate),
+        };
         let mut state = self.0.state.lock();
-        for (tier, rate) in client.tiers().zip(&bounds.read_rate) {
+        for (tier, rate) in client.tiers().zip(rates) {
             let bucket = &mut state.clients.entry(tier, now).state.reads;
             bucket.take(rate, now, calls).map_err(|at| {
                 let text = format!("more than {} reads of one client", rate.rate());

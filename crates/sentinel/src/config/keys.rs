@@ -3,6 +3,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 use control::{MinTxRate, PaceMode, PaceSettings, PauseAction, PauseSettings};
@@ -14,6 +15,7 @@ use tracing::Level;
 use super::choices::{AsyncAck, CertificateFiles, WriteOrder};
 use super::fixed::Fixed;
 use super::value::{ABOVE_ZERO, Value, within};
+use crate::keys::KnownKeys;
 
 /// One key of the configuration.
 pub struct Key {
@@ -93,6 +95,8 @@ macro_rules! settings {
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct Config {
             $($(#[$about])* pub $section: $name,)*
+            /// The clients that the file of keys names, once it is read.
+            pub known: Arc<KnownKeys>,
             /// What no key sets.
             pub fixed: Fixed,
         }
@@ -201,6 +205,16 @@ settings! {
             "Networks that may connect, none for all; may be repeated";
         deny: Vec<Network> = Vec::new(); flag("deny", "NETWORK"),
             "Networks that may not, unless a longer prefix allows them; may be repeated";
+    }
+
+    /// `[keys]` Clients that are known by a key, whatever their network.
+    keys: KeySettings {
+        file: Option<String> = None; None,
+            "TOML file with a table [[keys]] for each client that is known by a key; off for none";
+        header: String = "x-api-key".to_owned(); None,
+            "Header in which requests carry a key";
+        query: Option<String> = None; None,
+            "Parameter of the query in which they may carry it too; off for none";
     }
 
     /// `[limits]` Bounds on what a client may send.

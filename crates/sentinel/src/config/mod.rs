@@ -22,8 +22,8 @@ pub use control::{MinTxRate, PaceMode, PauseAction};
 pub use self::choices::{AsyncAck, CertificateFiles, WriteOrder};
 pub use self::fixed::Fixed;
 pub use self::keys::{
-    Admin, Buffer, Config, Cors, Fair, Grpc, KEYS, Key, Limits, Listen, Log, Pace, Pause, Reads,
-    Rest, Shutdown, Tls, Trust, Upstream,
+    Admin, Buffer, Config, Cors, Fair, Grpc, KEYS, Key, KeySettings, Limits, Listen, Log, Pace,
+    Pause, Reads, Rest, Shutdown, Tls, Trust, Upstream,
 };
 pub use self::layers::{FlagValue, Origin, Sources};
 pub use self::live::{Change, LIVE, Live, change};

@@ -29,8 +29,8 @@ pub(crate) trait Backend: Clone + Send + Sync + 'static {
     /// A connection is gone: what it has in the queue is not sent.
     fn disconnect(&self, client: ClientKey, connection: u64);
 
-    /// Whether a method may be called.
-    fn check_method(&self, method: &str) -> Result<(), Refusal>;
+    /// Whether this client may call a method.
+    fn check_method(&self, client: ClientKey, method: &str) -> Result<(), Refusal>;
 
     /// Whether the node serves every route under `/v1` too, as far as is known.
     fn has_v1_routes(&self) -> bool;
@@ -103,7 +103,8 @@ impl Backend for Lanes {
         self.lane.disconnect(client, connection);
     }
 
-    fn check_method(&self, method: &str) -> Result<(), Refusal> {
+    fn check_method(&self, client: ClientKey, method: &str) -> Result<(), Refusal> {
+        self.config.load().known.check_method(client, method)?;
         self.reads.check_method(method)
     }
 
@@ -120,6 +121,9 @@ impl Backend for Lanes {
         client: ClientKey,
         request: ReadRequest,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
+        if let Some(method) = &request.method {
+            self.config.load().known.check_method(client, method)?;
+        }
         self.reads.forward(client, self.node(), request).await
     }
 

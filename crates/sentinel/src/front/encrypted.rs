@@ -90,6 +90,14 @@ async fn agree<B: Backend, IO: Stream>(
     })
 }
 
+impl<IO> Encrypted<IO> {
+    /// The certificate that the client has presented, and has the key of.
+    pub(super) fn certificate(&self) -> Option<&[u8]> {
+        let certificates = self.tls.get_ref().1.peer_certificates();
+        certificates.and_then(|all| all.first()).map(AsRef::as_ref)
+    }
+}
+
 impl<IO: Stream> Stream for Encrypted<IO> {
     fn is_hung_up(&self) -> bool {
         self.tls.get_ref().0.is_hung_up()

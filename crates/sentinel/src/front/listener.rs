@@ -159,10 +159,15 @@ pub(super) async fn encrypted<B: Backend, IO: Stream>(
     stream: IO,
     (address, config): (IpAddr, Arc<ServerConfig>),
 ) -> Option<(Encrypted<IO>, Peer, Held)> {
-    let (peer, slot) = slot(front, address);
+    let (mut peer, slot) = slot(front, address);
     match slot {
         Ok(slot) => {
             let stream = handshake(front, stream, (&peer, config)).await?;
+            let known = &front.config.load().known;
+            let key = stream
+                .certificate()
+                .and_then(|der| known.of_certificate(der));
+            peer.identity.client = key.unwrap_or(peer.identity.client);
             Some((stream, peer, slot))
         }
         Err(refusal) => {

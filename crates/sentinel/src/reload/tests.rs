@@ -112,6 +112,9 @@ fn other_values() -> HashMap<&'static str, &'static str> {
         ("trust.ipv6_prefix", "56"),
         ("trust.allow", "192.0.2.0/24"),
         ("trust.deny", "198.51.100.0/24"),
+        ("keys.file", "keys.toml"),
+        ("keys.header", "authorization"),
+        ("keys.query", "key"),
         ("limits.connections", "30000"),
         ("limits.connections_per_client", "900"),
         ("limits.body_bytes", "2000000"),
@@ -155,7 +158,14 @@ async fn each_key_takes_effect_or_is_named_as_needing_a_restart() {
         };
         let mut other = Config::default();
         // A file is there under each name.
-        let value = value.replace("pair.pem", &rig.certificate());
+        let value = value.replace("pair.pem", &rig.certificate()).replace(
+            "keys.toml",
+            &rig.file()
+                .display()
+                .to_string()
+                .replace("a.toml", "keys.toml"),
+        );
+        fs::write(rig.folder.path().join("keys.toml"), "").unwrap();
         (key.set)(&mut other, &value).unwrap();
         let (section, leaf) = key.parts();
         let text = format!("[{section}]\n{leaf} = {}\n", key.toml(&other));

@@ -12,16 +12,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use fairq::ClientKey;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
-use hyper::{HeaderMap, Request, Response};
+use hyper::{HeaderMap, Request, Response, Uri};
 use rpc::BroadcastMethod;
 use sha2::{Digest, Sha256};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep_until, timeout};
 
 use self::answers::{ended, grpc_answer, json_answer};
-use self::request::{Route, grpc_broadcast, rest_broadcast, route};
+use self::request::{Route, grpc_broadcast, plain, rest_broadcast, route};
 use self::tx_response::TxResponse;
 use super::Shared;
 use super::backend::{Backend as _, Lanes};
@@ -148,8 +149,16 @@ impl From<Refusal> for Failure {
 }
 
 impl Caller {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Answer<DoorBody>> {
+    async fn answer(&self, mut request: Request<Incoming>) -> Response<Answer<DoorBody>> {
         let identity = self.identity(request.headers());
+        let key = self.take_key(&mut request);
+        let identity = match &key {
+            Ok(Some(client)) => Identity {
+                client: *client,
+                ..identity
+            },
+            _ => identity,
+        };
         let mut under_way = self.streams.begin(identity.client);
         let content_type = request.headers().get(header::CONTENT_TYPE);
         let content_type = content_type.map_or(&b""[..], HeaderValue::as_bytes);
@@ -159,7 +168,11 @@ impl Caller {
             Route::GrpcWrite | Route::RestWrite => MethodClass::BroadcastSync,
             Route::Unserved(_) | Route::Read(_) => MethodClass::Other,
         };
-        let (outcome, answer) = match self.serve(identity, request, (route, is_grpc)).await {
+        let served = match key {
+            Ok(_) => self.serve(identity, request, (route, is_grpc)).await,
+            Err(refusal) => Err(refusal.into()),
+        };
+        let (outcome, answer) = match served {
             Ok(answer) => (OutcomeLabel::Forwarded, answer),
             Err(failure) => {
                 // Nothing bounds how many of these come.
@@ -185,6 +198,25 @@ impl Caller {
         answer.map(|body| Answer::new(body, under_way))
     }
 
+    /// The client whose key a request has, if it has one. The node does not see the key.
+    fn take_key(&self, request: &mut Request<Incoming>) -> Result<Option<ClientKey>, Refusal> {
+        let known = &self.front.config.load().known;
+        if known.is_empty() {
+            return Ok(None);
+        }
+        let target = request.uri().path_and_query();
+        let target = target.map_or("", |target| target.as_str()).to_owned();
+        let header = request.headers_mut().remove(known.header());
+        if let Some(without) = known.without_secret(target.as_bytes()) {
+            let mut parts = request.uri().clone().into_parts();
+            // What is left of a target is one.
+            parts.path_and_query = without.as_slice().try_into().ok();
+            *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
+        }
+        let header = header.as_ref().map(HeaderValue::as_bytes);
+        known.client(header, target.as_bytes())
+    }
+
     fn identity(&self, headers: &HeaderMap) -> Identity {
         if !self.peer.is_proxy {
             return self.peer.identity;
@@ -208,6 +240,10 @@ impl Caller {
         let of_proxy = self.peer.is_proxy;
         let _slot = of_proxy.then(|| self.front.budget.request(identity.client));
         let _slot = _slot.transpose()?;
+        if let Route::Read(_) = route {
+            let path = plain(request.uri().path());
+            self.front.backend.check_method(identity.client, &path)?;
+        }
         match route {
             Route::GrpcWrite => {
                 let (body, held) = self.body(identity, request.into_body()).await?;
@@ -274,7 +310,7 @@ impl Caller {
         mut held: Reservation,
     ) -> Result<TxResponse, Failure> {
         let backend = &self.front.backend;
-        backend.check_method(method.name())?;
+        backend.check_method(identity.client, method.name())?;
         if !held.grow(WRITE_OVERHEAD) {
             return Err(Refusal::buffers_full().into());
         }

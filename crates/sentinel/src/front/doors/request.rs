@@ -49,7 +49,7 @@ pub(super) fn route(method: &Method, path: &str, content_type: &[u8]) -> Route {
 }
 
 /// A path without escapes, empty and `.` segments, and a slash at its end.
-fn plain(path: &str) -> String {
+pub(super) fn plain(path: &str) -> String {
     let mut bytes = path.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
     while let [first, rest @ ..] = bytes {

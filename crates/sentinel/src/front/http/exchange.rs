@@ -10,7 +10,7 @@ use bytes::Bytes;
 use fairq::ClientKey;
 use rpc::BroadcastMethod;
 use tokio::time::Instant;
-use wire::http::Head;
+use wire::http::{Head, HeadView};
 
 use super::plan::plan;
 use super::replies::with_date;
@@ -23,6 +23,7 @@ use crate::front::http2::PREFACE;
 use crate::front::queue::Queue;
 use crate::front::socket::{Ended, Socket, Stream};
 use crate::identity::{FORWARDED_FOR, Identity, Peer};
+use crate::keys::KnownKeys;
 use crate::lane::Delivery;
 use crate::metrics::OutcomeLabel;
 use crate::refusal::Refusal;
@@ -37,7 +38,8 @@ pub(super) struct Exchange<B: Backend, IO> {
     peer: Peer,
     /// Whose request is served, or was last.
     client: ClientKey,
-    /// What the socket of a trusted proxy is while it serves nobody's request.
+    /// What the socket of a trusted proxy is while it serves nobody's request, and any other once it has served one with
+    /// a key.
     proxy: Option<Box<Proxy>>,
     /// The work that the request makes, unless it is admitted to a lane, whose limits bound it then.
     work: u64,
@@ -53,6 +55,13 @@ struct Proxy {
     ledger: Ledger,
     /// The request under way counts as a connection of its client's.
     slot: Option<Held>,
+}
+
+/// The client whose key a request has, if it has one.
+fn key_of(known: &KnownKeys, view: &HeadView<'_>) -> Result<Option<ClientKey>, Refusal> {
+    let mut fields = view.fields();
+    let header = fields.find(|field| known.is_header(field.name));
+    known.client(header.map(|field| field.value), view.target)
 }
 
 /// Bytes around a chunk: its length, and two line ends.
@@ -126,23 +135,34 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         Ok((planned.plan, planned.asked))
     }
 
-    /// Whose request this head begins. Behind a trusted proxy the connection is its client's until the request
+    /// Whose request this head begins. Behind a trusted proxy, and with a key, the connection is its client's until the request
     /// has ended: what waits in its buffers, its turns, and its place among the client's connections.
     fn begin(&mut self, head: &Head) -> Result<Identity, Refusal> {
         self.work = work_of(head.len);
-        let Some(proxy) = &mut self.proxy else {
+        let known = &self.front.config.load().known;
+        let key = match known.is_empty() {
+            true => None,
+            false => key_of(known, &head.view(&self.socket.input.filled()[..head.len]))?,
+        };
+        let identities = self.front.identities.load();
+        if !self.peer.is_proxy && key.is_none() {
+            self.client = self.peer.identity.client;
             // Its network may have been forbidden since it came.
-            let allowed = self.front.identities.load().allows(self.peer.address);
+            let allowed = identities.allows(self.peer.address);
             return Ok(Identity {
                 allowed,
                 ..self.peer.identity
             });
-        };
+        }
         let view = head.view(&self.socket.input.filled()[..head.len]);
         let lines: Vec<&[u8]> = view.all(FORWARDED_FOR).collect();
-        let identities = self.front.identities.load();
-        let identity = identities.of_request(self.peer.address, lines.into_iter());
+        let mut identity = identities.of_request(self.peer.address, lines.into_iter());
+        identity.client = key.unwrap_or(identity.client);
         self.client = identity.client;
+        let proxy = self.proxy.get_or_insert_with(|| {
+            let (ledger, slot) = (self.socket.ledger().clone(), None);
+            Box::new(Proxy { ledger, slot })
+        });
         proxy.slot = Some(self.front.budget.request(self.client)?);
         let ledger = self.front.ledger.of(self.client);
         match self.socket.bind(&ledger, self.client) {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use fairq::ClientKey;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};
 use rpc::BroadcastMethod;
@@ -27,6 +28,7 @@ struct Parts<'a, B> {
     head: &'a Head,
     view: HeadView<'a>,
     body: &'a [u8],
+    client: ClientKey,
 }
 
 /// A decision: what is to be done with a request, and how its answer is written.
@@ -60,6 +62,7 @@ pub(super) fn plan<B: Backend>(
         head: &request.head,
         view,
         body,
+        client: identity.client,
     };
     let plan = match identity.allowed {
         true => parts.by_target(),
@@ -141,7 +144,10 @@ impl<B: Backend> Parts<'_, B> {
     fn by_write(&self, call: CallInfo, method: BroadcastMethod, tx: Option<Bytes>) -> Plan {
         // A node answers a preflight without executing anything, or executes it.
         let tx = tx.filter(|_| self.view.first("access-control-request-method").is_none());
-        match (self.front.backend.check_method(method.name()), tx) {
+        match (
+            self.front.backend.check_method(self.client, method.name()),
+            tx,
+        ) {
             (Err(refusal), _) => other(Other::Refuse(call, refusal)),
             (Ok(()), Some(tx)) => Plan::Broadcast(Broadcast { call, method, tx }),
             (Ok(()), None) => other(Other::Refuse(call, Refusal::unreadable())),
@@ -163,7 +169,7 @@ impl<B: Backend> Parts<'_, B> {
             };
             let call = CallInfo::post(class, Some(id));
             let raw = body.slice(place(self.body, element.raw));
-            match (backend.check_method(method), element.call) {
+            match (backend.check_method(self.client, method), element.call) {
                 (Err(refusal), _) => Element::Refused { call, refusal },
                 (Ok(()), Call::Write { method, tx, .. }) => Element::Write { call, method, tx },
                 (Ok(()), _) => Element::Forward { call, raw },
@@ -198,7 +204,11 @@ impl<B: Backend> Parts<'_, B> {
     /// The request as the node gets it.
     fn request(&self, body: Bytes, method: Option<Box<str>>, calls: u32) -> ReadRequest {
         let mut headers = HeaderMap::new();
+        let known = &self.front.config.load().known;
         for field in self.view.end_to_end() {
+            if known.is_header(field.name) {
+                continue;
+            }
             let name = HeaderName::from_bytes(field.name.as_bytes());
             // What is no header for the library was none for the decoder of heads.
             if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(field.value)) {
@@ -207,7 +217,10 @@ impl<B: Backend> Parts<'_, B> {
         }
         ReadRequest {
             http_method: Method::from_bytes(self.view.method).unwrap_or_default(),
-            target: Bytes::copy_from_slice(origin_form(self.view.target)),
+            target: match known.without_secret(origin_form(self.view.target)) {
+                Some(target) => target.into(),
+                None => Bytes::copy_from_slice(origin_form(self.view.target)),
+            },
             headers,
             body,
             method,

@@ -58,6 +58,7 @@ impl Bench {
         let mut config = Config::default();
         change(&mut config);
         let fake = Fake::default();
+        fake.state().known = Some(Arc::clone(&config.known));
         let stop = CancellationToken::new();
         let shared = Shared::new(
             fake.clone(),

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 pub(super) use self::bench::{Bench, Client};
 use super::backend::Backend;
+use crate::keys::KnownKeys;
 use crate::lane::{Delivery, Write, WriteAnswer};
 use crate::refusal::{Reason, Refusal};
 use crate::respond::KeptId;
@@ -61,6 +62,8 @@ pub(super) struct State {
     pub(super) refused: Vec<&'static str>,
     /// Whether the node serves nothing under `/v1`.
     pub(super) without_v1: bool,
+    /// Who is known by a key.
+    pub(super) known: Option<Arc<KnownKeys>>,
     /// Clients that were asked for.
     pub(super) clients: Vec<String>,
 }
@@ -158,7 +161,10 @@ impl Backend for Fake {
         self.state().disconnected.push(connection);
     }
 
-    fn check_method(&self, method: &str) -> Result<(), Refusal> {
+    fn check_method(&self, client: ClientKey, method: &str) -> Result<(), Refusal> {
+        if let Some(known) = &self.state().known {
+            known.check_method(client, method)?;
+        }
         if method.starts_with("unsafe") || self.state().refused.contains(&method) {
             return Err(Refusal::new(
                 Reason::Method,
@@ -182,7 +188,7 @@ impl Backend for Fake {
         request: ReadRequest,
     ) -> Result<ReadAnswer<Body>, Refusal> {
         if let Some(method) = &request.method {
-            self.check_method(method)?;
+            self.check_method(client, method)?;
         }
         let released = self.0.room.notified();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

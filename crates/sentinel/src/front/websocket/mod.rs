@@ -271,7 +271,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             Act::Nothing | Act::Part => {}
             Act::Write { id, method, tx } => {
                 let backend = &self.client.front.backend;
-                return Ok(match backend.check_method(method.name()) {
+                return Ok(match backend.check_method(self.client.key, method.name()) {
                     Ok(()) => (self.client.hold(PendingCall { id, method }, tx))
                         .is_some_and(|write| self.write_to_lane(write)),
                     Err(refusal) => {
@@ -308,7 +308,8 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     fn ask(&mut self, mut question: Question) -> bool {
         let backend = &self.client.front.backend;
         let method = question.message.method.as_deref();
-        let checked = method.map_or(Ok(()), |method| backend.check_method(method));
+        let key = self.client.key;
+        let checked = method.map_or(Ok(()), |method| backend.check_method(key, method));
         let id = question.message.id.as_ref();
         if let Err(refusal) = checked.and_then(|()| backend.admit(self.client.key, 1)) {
             self.client.reject(question.class, id, &refusal);

@@ -411,8 +411,9 @@ const SHORTEST_RETRY: Duration = Duration::from_secs(1);
 
 fn weights_of(config: &Config) -> Result<NetworkMap<Weight>, fairq::Error> {
     let mut weights = NetworkMap::new();
-    for (network, weight) in &config.fair.weights {
-        weights.insert(*network, *weight)?;
+    let of_networks = config.fair.weights.iter().copied();
+    for (network, weight) in of_networks.chain(config.known.weights()) {
+        weights.insert(network, weight)?;
     }
     Ok(weights)
 }

@@ -3,6 +3,7 @@
 mod abuse;
 mod batches;
 mod encrypted;
+mod keys;
 mod lifecycle;
 mod named;
 mod pages;

@@ -61,7 +61,7 @@ impl Client {
     }
 
     /// The next text.
-    async fn text(&mut self) -> String {
+    pub(in crate::front) async fn text(&mut self) -> String {
         let (opcode, payload) = self.frame().await;
         assert_eq!(opcode, TEXT, "{payload:?}");
         String::from_utf8(payload).unwrap()
