@@ -9,6 +9,7 @@
 //! Rates and turns are a client's virtual time, and that of the /48 around it.
 
 mod bytes;
+mod kind;
 mod turns;
 
 use std::collections::HashMap;
@@ -23,6 +24,8 @@ use tokio::time::Instant;
 
 use self::bytes::{BytePool, ByteUsage};
 pub use self::bytes::{Ledger, Reservation};
+use self::kind::KINDS;
+pub(crate) use self::kind::Kind;
 pub(crate) use self::turns::{LONG_BYTES, Piece, Turn};
 use self::turns::{TurnQueue, WorkPool};
 use crate::config::Config;
@@ -123,64 +126,6 @@ impl Bucket {
         let taken = rate.try_take_many(&mut self.state, now, count.min(most));
         self.full_at = rate.next_at(&self.state, now, u32::MAX);
         taken
-    }
-}
-
-/// What is counted while it lasts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// A connection, or a request on one of a trusted proxy's.
-    Connection,
-    Read,
-    /// A query that nobody else has.
-    Query,
-    Subscription,
-    /// A `broadcast_tx_commit` that is under way or waits for its block.
-    Commit,
-    /// A TLS handshake.
-    Handshake,
-}
-
-const KINDS: usize = 6;
-
-impl Kind {
-    /// What a client is told that has so many of them.
-    fn refusal(self, held: u32) -> Refusal {
-        let (reason, text) = match self {
-            Self::Connection => (
-                Reason::Connections,
-                format!("this client has too many connections: {held}"),
-            ),
-            Self::Read => (
-                Reason::Rate,
-                format!("{held} reads of this client are under way"),
-            ),
-            Self::Query => (
-                Reason::Connections,
-                format!("this client has brought {held} of the distinct queries already"),
-            ),
-            Self::Subscription => (
-                Reason::Connections,
-                format!("this client has {held} subscriptions already"),
-            ),
-            Self::Commit => (
-                Reason::Rate,
-                format!(
-                    "{held} broadcast_tx_commit calls of this client wait for a block; use broadcast_tx_sync"
-                ),
-            ),
-            Self::Handshake => (
-                Reason::Connections,
-                format!("{held} TLS handshakes of this client are under way"),
-            ),
-        };
-        let refusal = Refusal::new(reason, text);
-        match self {
-            Self::Connection | Self::Read | Self::Commit | Self::Handshake => {
-                refusal.retry_after(BUSY_PAUSE)
-            }
-            Self::Query | Self::Subscription => refusal,
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Either, Full};
 use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::http2;
 use hyper::header::{self, HeaderName};
@@ -34,9 +34,12 @@ pub(crate) struct DoorNode {
     patience: Duration,
 }
 
+/// The body of a call: as it comes, or whole.
+pub(crate) type DoorCall = Either<Incoming, Full<Bytes>>;
+
 /// A connection, and the task that serves it.
 struct Link {
-    sender: http2::SendRequest<Incoming>,
+    sender: http2::SendRequest<DoorCall>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -73,7 +76,7 @@ impl DoorNode {
     /// Dropping the future resets the stream; the node may have seen it.
     pub(crate) async fn stream(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Request<DoorCall>,
     ) -> Result<Response<Incoming>, UpstreamError> {
         let endpoint = self.dialer.endpoint();
         let path = request.uri().path_and_query();
@@ -96,7 +99,7 @@ impl DoorNode {
         }
     }
 
-    async fn sender(&self) -> Result<http2::SendRequest<Incoming>, UpstreamError> {
+    async fn sender(&self) -> Result<http2::SendRequest<DoorCall>, UpstreamError> {
         // Held while it connects: whoever comes meanwhile uses the same connection.
         let mut link = self.link.lock().await;
         if let Some(link) = link.as_ref().filter(|link| !link.sender.is_closed()) {

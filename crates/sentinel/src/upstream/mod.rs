@@ -25,7 +25,7 @@ mod watch;
 
 pub(crate) use self::body::{Pieces, charged};
 pub use self::client_link::{ClientLink, RelayEvent, RelayLink, RelayMessage};
-pub(crate) use self::doors::{DoorBody, DoorNode, next_piece};
+pub(crate) use self::doors::{BodyError, DoorBody, DoorCall, DoorNode, next_piece};
 pub use self::error::UpstreamError;
 pub(crate) use self::health::{ABSENT, SILENT};
 pub use self::hub::{Hub, HubCounters, HubWorker};

@@ -10,7 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rpc::BroadcastMethod;
 use sentinel::config::{PaceMode, WriteOrder};
 use serde_json::Value;
-use testkit::{Http, Simd, free_port};
+use testkit::{Http, HttpAnswer, Simd, free_port};
 use tokio::net::{TcpListener, TcpStream};
 use wire::proto;
 
@@ -175,6 +175,39 @@ async fn echo(listener: TcpListener) {
     }
 }
 
+/// A call of gRPC-Web with one message, from a page of `https://wallet.example`: the frames of its answer.
+fn web_call(address: SocketAddr, (path, kind): (&str, &str), message: &[u8]) -> HttpAnswer {
+    let len = u32::try_from(message.len()).unwrap().to_be_bytes();
+    let frame = [&[0][..], &len, message].concat();
+    let is_text = kind.contains("text");
+    let encoded = base64_simd::STANDARD.encode_to_string(&frame);
+    let body = if is_text { encoded.as_bytes() } else { &frame };
+    let headers = [
+        ("content-type", kind),
+        ("x-grpc-web", "1"),
+        ("origin", "https://wallet.example"),
+    ];
+    let http = Http::new(address, Duration::from_secs(60));
+    let mut answer = http.request("POST", path, &headers, body).unwrap();
+    assert_eq!(answer.header("content-type"), Some(kind));
+    let allowed = answer.header("access-control-allow-origin");
+    assert_eq!(allowed, Some("https://wallet.example"));
+    if is_text {
+        // Each part is padded by itself.
+        let text = String::from_utf8(answer.body.clone()).unwrap();
+        let parts = text
+            .split_inclusive(|c| c == '=')
+            .filter(|part| *part != "=");
+        let mut bytes = Vec::new();
+        for part in parts {
+            let part = format!("{part}{}", "=".repeat((4 - part.len() % 4) % 4));
+            bytes.extend(base64_simd::STANDARD.decode_to_vec(&part).unwrap());
+        }
+        answer.body = bytes;
+    }
+    answer
+}
+
 /// Writes are the lane's whatever the node's own door does, and refusals are gRPC's and the gateway's.
 #[test]
 fn a_broadcast_at_any_door_takes_the_lane_and_the_rest_passes() {
@@ -188,6 +221,7 @@ fn a_broadcast_at_any_door_takes_the_lane_and_the_rest_passes() {
         (config.grpc.listen, config.rest.listen) = (Some(grpc), Some(rest));
         config.grpc.node = format!("http://{behind}").parse().unwrap();
         config.limits.body_bytes = 2_000;
+        config.cors.origins = vec!["https://wallet.example".to_owned()];
         config
             .reads
             .refuse_methods
@@ -204,6 +238,32 @@ fn a_broadcast_at_any_door_takes_the_lane_and_the_rest_passes() {
     assert_eq!(call(BROADCAST, b"\x10\x02").0, "3");
     assert_eq!(call(BROADCAST, &broadcast_request(&[1; 3_000], 2)).0, "8");
     assert_eq!(call(BROADCAST, &broadcast_request(b"d=1", 1)).0, "12");
+    for (kind, tx) in [
+        ("application/grpc-web+proto", b"e=1"),
+        ("application/grpc-web-text+proto", b"f=1"),
+    ] {
+        let answer = web_call(grpc, (BROADCAST, kind), &broadcast_request(tx, 2));
+        let len = u32::from_be_bytes(answer.body[1..5].try_into().unwrap()) as usize;
+        let (message, trailers) = answer.body.split_at(5 + len);
+        assert_eq!(code(message).0, 0);
+        assert_eq!(trailers, b"\x80\0\0\0\x10grpc-status: 0\r\n");
+        let passed = web_call(grpc, ("/some.Service/Method", kind), b"hi");
+        let mut expected = b"/some.Service/Method".to_vec();
+        expected.extend(b"\x80\0\0\0\x10grpc-status: 5\r\n");
+        assert_eq!(passed.body, expected);
+        let refused = web_call(grpc, (BROADCAST, kind), b"\x10\x02");
+        assert_eq!(refused.header("grpc-status"), Some("3"));
+    }
+    let asks = [
+        ("origin", "https://wallet.example"),
+        ("access-control-request-method", "POST"),
+        ("access-control-request-headers", "content-type,x-grpc-web"),
+    ];
+    let http = Http::new(grpc, Duration::from_secs(10));
+    let preflight = http.request("OPTIONS", BROADCAST, &asks, b"").unwrap();
+    assert_eq!(preflight.status, 204);
+    let allowed = preflight.header("access-control-allow-headers");
+    assert_eq!(allowed, Some("content-type,x-grpc-web"));
     let http = Http::new(rest, Duration::from_secs(10));
     let refused = http.post("/cosmos/tx/v1beta1/txs", b"{}").unwrap();
     assert_eq!(refused.status, 400);
@@ -212,5 +272,5 @@ fn a_broadcast_at_any_door_takes_the_lane_and_the_rest_passes() {
         (&text["code"], &text["details"]),
         (&3.into(), &Value::Array(Vec::new()))
     );
-    assert_eq!(proxy.stop().admitted, 3);
+    assert_eq!(proxy.stop().admitted, 5);
 }

@@ -6,6 +6,7 @@
 mod answers;
 mod request;
 mod tx_response;
+mod web;
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fairq::ClientKey;
+use http_body_util::Either;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Request, Response, Uri};
@@ -24,6 +26,7 @@ use tokio::time::{sleep_until, timeout};
 use self::answers::{ended, grpc_answer, json_answer};
 use self::request::{Route, grpc_broadcast, plain, rest_broadcast, route};
 use self::tx_response::TxResponse;
+use self::web::{Web, WebBody, is_preflight, preflight};
 use super::Shared;
 use super::backend::{Backend as _, Lanes};
 use super::queue::WRITE_OVERHEAD;
@@ -36,7 +39,7 @@ use crate::lane::{Outbox, Write, WriteAnswer};
 use crate::metrics::{MethodClass, OutcomeLabel, Transport};
 use crate::refusal::{Reason, Refusal};
 use crate::respond::GrpcStatus;
-use crate::upstream::{DoorBody, DoorNode, next_piece};
+use crate::upstream::{DoorBody, DoorCall, DoorNode, next_piece};
 
 /// What is spoken on a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +152,8 @@ impl From<Refusal> for Failure {
 }
 
 impl Caller {
-    async fn answer(&self, mut request: Request<Incoming>) -> Response<Answer<DoorBody>> {
+    async fn answer(&self, mut request: Request<Incoming>) -> Response<Answer<WebBody>> {
+        let origin = request.headers().get(header::ORIGIN).cloned();
         let identity = self.identity(request.headers());
         let key = self.take_key(&mut request);
         let identity = match &key {
@@ -163,13 +167,14 @@ impl Caller {
         let content_type = request.headers().get(header::CONTENT_TYPE);
         let content_type = content_type.map_or(&b""[..], HeaderValue::as_bytes);
         let is_grpc = self.door == Door::Grpc || content_type.starts_with(b"application/grpc");
+        let web = Web::of(content_type);
         let route = route(request.method(), request.uri().path(), content_type);
         let class = match route {
             Route::GrpcWrite | Route::RestWrite => MethodClass::BroadcastSync,
             Route::Unserved(_) | Route::Read(_) => MethodClass::Other,
         };
         let served = match key {
-            Ok(_) => self.serve(identity, request, (route, is_grpc)).await,
+            Ok(_) => self.serve(identity, request, (route, is_grpc, web)).await,
             Err(refusal) => Err(refusal.into()),
         };
         let (outcome, answer) = match served {
@@ -195,6 +200,15 @@ impl Caller {
         };
         self.front.metrics.request(transport, class, outcome);
         under_way.answered();
+        // The node answers pages of REST itself.
+        let mut answer = match web {
+            Some(web) if self.door == Door::Grpc || route == Route::GrpcWrite => web.wrap(answer),
+            _ => answer.map(WebBody::plain),
+        };
+        if web.is_some() {
+            let cors = &self.front.config.load().cors;
+            web::allow(cors, origin.as_ref(), answer.headers_mut());
+        }
         answer.map(|body| Answer::new(body, under_way))
     }
 
@@ -231,7 +245,7 @@ impl Caller {
         &self,
         identity: Identity,
         request: Request<Incoming>,
-        (route, is_grpc): (Route, bool),
+        (route, is_grpc, web): (Route, bool, Option<Web>),
     ) -> Answered {
         if !identity.allowed {
             return Err(denied().into());
@@ -240,6 +254,9 @@ impl Caller {
         let of_proxy = self.peer.is_proxy;
         let _slot = of_proxy.then(|| self.front.budget.request(identity.client));
         let _slot = _slot.transpose()?;
+        if self.door == Door::Grpc && is_preflight(&request) {
+            return Ok(preflight(&self.front.config.load().cors, &request));
+        }
         if let Route::Read(_) = route {
             let path = plain(request.uri().path());
             self.front.backend.check_method(identity.client, &path)?;
@@ -247,6 +264,8 @@ impl Caller {
         match route {
             Route::GrpcWrite => {
                 let (body, held) = self.body(identity, request.into_body()).await?;
+                let body = web.map_or(Some(body.clone()), |web| web.decode(body));
+                let body = body.ok_or_else(no_base64)?;
                 let broadcast = grpc_broadcast(&body).map_err(Failure::Ended)?;
                 let response = self.write(identity, broadcast, held).await?;
                 Ok(grpc_answer(&response))
@@ -263,7 +282,13 @@ impl Caller {
             ))),
             Route::Read(calls) if self.door == Door::Grpc => {
                 debug_assert!(is_grpc, "everything at this listener is");
-                self.stream(identity, request, calls).await
+                match web {
+                    Some(web) => self.web_call(identity, request, (web, calls)).await,
+                    None => {
+                        let request = request.map(Either::Left);
+                        self.stream(identity, request, calls).await
+                    }
+                }
             }
             Route::Read(calls) => self.read(identity, request, calls).await,
         }
@@ -335,8 +360,23 @@ impl Caller {
         }
     }
 
+    /// Passes a call of gRPC-Web on: one message, to which many may be answered.
+    async fn web_call(
+        &self,
+        identity: Identity,
+        request: Request<Incoming>,
+        (web, calls): (Web, u32),
+    ) -> Answered {
+        let (mut head, body) = request.into_parts();
+        let (body, _held) = self.body(identity, body).await?;
+        let body = web.decode(body).ok_or_else(no_base64)?;
+        Web::translate(&mut head.headers);
+        let request = Request::from_parts(head, Either::Right(body.into()));
+        self.stream(identity, request, calls).await
+    }
+
     /// Passes a stream of gRPC on, of any kind.
-    async fn stream(&self, identity: Identity, request: Request<Incoming>, calls: u32) -> Answered {
+    async fn stream(&self, identity: Identity, request: Request<DoorCall>, calls: u32) -> Answered {
         let admitted = self
             .front
             .backend
@@ -367,6 +407,11 @@ impl Caller {
         let answer = self.node.ask(head, body, (admitted, held)).await;
         Ok(answer.map_err(Refusal::from)?)
     }
+}
+
+fn no_base64() -> Failure {
+    let text = "the body is not base64, as application/grpc-web-text has it";
+    Failure::Ended(GrpcStatus::new(GrpcStatus::INVALID_ARGUMENT, text))
 }
 
 /// A write whose answer is awaited: dropped, nobody wants it any more.

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use wire::proto::Fields;
 
+use super::web::Web;
 use crate::respond::GrpcStatus;
 
 /// What is to be done with a request.
@@ -30,12 +31,13 @@ const SIMULATION_READS: u32 = 10;
 /// passes as a read. Both listeners of a node serve both kinds of path (gRPC-Web is on the REST one).
 pub(super) fn route(method: &Method, path: &str, content_type: &[u8]) -> Route {
     let path = plain(path);
-    let is_grpc =
-        content_type == b"application/grpc" || content_type.starts_with(b"application/grpc+");
+    let is_grpc = content_type == b"application/grpc"
+        || content_type.starts_with(b"application/grpc+")
+        || Web::of(content_type).is_some();
     match path.as_str() {
         "/cosmos.tx.v1beta1.Service/BroadcastTx" if is_grpc => Route::GrpcWrite,
         "/cosmos.tx.v1beta1.Service/BroadcastTx" => Route::Unserved(
-            "gRPC-Web broadcasts are not served here: use gRPC, or POST /cosmos/tx/v1beta1/txs",
+            "broadcasts are application/grpc or application/grpc-web; or POST /cosmos/tx/v1beta1/txs",
         ),
         "/cosmos/tx/v1beta1/txs" if *method == Method::POST => Route::RestWrite,
         "/txs" if *method == Method::POST => {
@@ -201,8 +203,10 @@ mod tests {
         for kind in [
             &b"application/grpc-web+proto"[..],
             b"application/grpc-web-text",
-            b"",
         ] {
+            assert_eq!(grpc(kind), Route::GrpcWrite);
+        }
+        for kind in [&b"application/json"[..], b"application/grpc-webs", b""] {
             assert!(matches!(grpc(kind), Route::Unserved(_)));
         }
     }

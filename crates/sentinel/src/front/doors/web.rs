@@ -1,0 +1,242 @@
+//! gRPC-Web: gRPC for browsers, whose answers end in a frame instead of trailers, in base64 if they want text
+//! (`grpc/doc/PROTOCOL-WEB.md`).
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame};
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+
+use crate::config::Cors;
+use crate::upstream::{BodyError, DoorBody};
+
+/// How a call and its answer are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Web {
+    Binary,
+    Text,
+}
+
+const TEXT: &str = "application/grpc-web-text";
+const BINARY: &str = "application/grpc-web";
+/// The first byte of a frame that holds trailers.
+const TRAILERS: u8 = 0x80;
+/// What a page reads of an answer whose call was not served.
+const EXPOSED: HeaderValue = HeaderValue::from_static("grpc-status,grpc-message");
+/// A day: what browsers keep at most is less.
+const PREFLIGHT_SECONDS: HeaderValue = HeaderValue::from_static("86400");
+
+impl Web {
+    /// What the type of a request's content says; none if it is no gRPC-Web.
+    pub(super) fn of(content_type: &[u8]) -> Option<Self> {
+        let is = |name: &str| {
+            let rest = content_type.strip_prefix(name.as_bytes());
+            rest.is_some_and(|rest| rest.is_empty() || matches!(rest[0], b'+' | b';'))
+        };
+        match (is(TEXT), is(BINARY)) {
+            (true, _) => Some(Self::Text),
+            (_, true) => Some(Self::Binary),
+            _ => None,
+        }
+    }
+
+    /// The body of a call as gRPC has it; none if it is no base64 where that is wanted.
+    pub(super) fn decode(self, body: Bytes) -> Option<Bytes> {
+        match self {
+            Self::Binary => Some(body),
+            Self::Text => decode_pieces(&body).map(Bytes::from),
+        }
+    }
+
+    /// The headers of a call as gRPC has them.
+    pub(super) fn translate(headers: &mut HeaderMap) {
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/grpc+proto"),
+        );
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+        for name in ["x-grpc-web", "content-length", "origin", "accept"] {
+            headers.remove(name);
+        }
+    }
+
+    /// An answer of gRPC as gRPC-Web has it.
+    pub(super) fn wrap(self, answer: Response<DoorBody>) -> Response<WebBody> {
+        let mut answer = answer.map(|body| WebBody {
+            body,
+            web: Some(self),
+        });
+        let kind = match self {
+            Self::Binary => "application/grpc-web+proto",
+            Self::Text => "application/grpc-web-text+proto",
+        };
+        let headers = answer.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        headers.remove(header::CONTENT_LENGTH);
+        headers.remove(header::TRAILER);
+        answer
+    }
+}
+
+/// Whether a browser asks what a page of another origin may send.
+pub(super) fn is_preflight<T>(request: &Request<T>) -> bool {
+    let asks = header::ACCESS_CONTROL_REQUEST_METHOD;
+    request.method() == Method::OPTIONS && request.headers().contains_key(asks)
+}
+
+/// Lets a page read an answer, if its origin may.
+pub(super) fn allow(cors: &Cors, origin: Option<&HeaderValue>, headers: &mut HeaderMap) {
+    let allowed = origin.and_then(|origin| cors.allows(origin.as_bytes()));
+    if let Some(allowed) = allowed.and_then(|allowed| HeaderValue::from_maybe_shared(allowed).ok())
+    {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    }
+}
+
+/// The answer to a browser that asks: what it wants to send it may, if its origin may read answers.
+pub(super) fn preflight<T>(cors: &Cors, request: &Request<T>) -> Response<DoorBody> {
+    let mut answer = Response::new(DoorBody::Own {
+        data: None,
+        trailers: None,
+    });
+    *answer.status_mut() = StatusCode::NO_CONTENT;
+    let (asked, headers) = (request.headers(), answer.headers_mut());
+    allow(cors, asked.get(header::ORIGIN), headers);
+    if headers.contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN) {
+        let wanted: [(HeaderName, HeaderName); 2] = [
+            (
+                header::ACCESS_CONTROL_REQUEST_METHOD,
+                header::ACCESS_CONTROL_ALLOW_METHODS,
+            ),
+            (
+                header::ACCESS_CONTROL_REQUEST_HEADERS,
+                header::ACCESS_CONTROL_ALLOW_HEADERS,
+            ),
+        ];
+        for (asks, allows) in wanted {
+            if let Some(value) = asked.get(asks) {
+                headers.insert(allows, value.clone());
+            }
+        }
+        headers.insert(header::ACCESS_CONTROL_MAX_AGE, PREFLIGHT_SECONDS);
+    }
+    answer
+}
+
+/// The body of an answer, as it is or as gRPC-Web has it.
+pub(super) struct WebBody {
+    body: DoorBody,
+    web: Option<Web>,
+}
+
+impl WebBody {
+    /// A body that is passed on as it is.
+    pub(super) const fn plain(body: DoorBody) -> Self {
+        Self { body, web: None }
+    }
+}
+
+impl Body for WebBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        Poll::Ready(match (self.web, frame) {
+            (Some(web), Some(Ok(frame))) => Some(Ok(Frame::data(written(web, frame)))),
+            (_, frame) => frame,
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+}
+
+/// A part of an answer as gRPC-Web has it. Each part of a text is padded by itself, as Envoy does.
+fn written(web: Web, frame: Frame<Bytes>) -> Bytes {
+    let bytes = match frame.into_data() {
+        Ok(data) => data,
+        Err(frame) => trailers(&frame.into_trailers().unwrap_or_default()).into(),
+    };
+    match web {
+        Web::Binary => bytes,
+        Web::Text => base64_simd::STANDARD.encode_to_string(&bytes).into(),
+    }
+}
+
+/// Trailers as a frame.
+fn trailers(trailers: &HeaderMap) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for (name, value) in trailers {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            lines.extend_from_slice(part);
+        }
+    }
+    // Headers of a connection are bounded far below that.
+    let len = u32::try_from(lines.len()).unwrap_or(u32::MAX);
+    [&[TRAILERS][..], &len.to_be_bytes(), &lines].concat()
+}
+
+/// Base64 in pieces, each of which may be padded.
+fn decode_pieces(text: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    let mut rest = text.trim_ascii();
+    while !rest.is_empty() {
+        let padding = memchr::memchr(b'=', rest).map_or(rest.len(), |at| (at / 4 + 1) * 4);
+        let (piece, further) = rest.split_at_checked(padding)?;
+        bytes.extend(base64_simd::STANDARD.decode_to_vec(piece).ok()?);
+        rest = further;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_type_of_the_content_says_what_it_is() {
+        for (kind, web) in [
+            ("application/grpc-web", Some(Web::Binary)),
+            ("application/grpc-web+proto", Some(Web::Binary)),
+            ("application/grpc-web-text", Some(Web::Text)),
+            ("application/grpc-web-text+proto", Some(Web::Text)),
+            ("application/grpc-web;charset=utf-8", Some(Web::Binary)),
+            ("application/grpc-webs", None),
+            ("application/grpc", None),
+            ("application/grpc+proto", None),
+            ("", None),
+        ] {
+            assert_eq!(Web::of(kind.as_bytes()), web, "{kind}");
+        }
+    }
+
+    #[test]
+    fn trailers_are_a_frame() {
+        let mut headers = HeaderMap::new();
+        headers.insert("grpc-status", 0.into());
+        assert_eq!(trailers(&headers), b"\x80\0\0\0\x10grpc-status: 0\r\n");
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_of_base64_are_put_together(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..9), 0..5)) {
+            let text: String = pieces.iter().map(|piece| base64_simd::STANDARD.encode_to_string(piece)).collect();
+            prop_assert_eq!(decode_pieces(text.as_bytes()), Some(pieces.concat()));
+        }
+
+        #[test]
+        fn any_text_is_decoded_or_refused(text in prop::collection::vec(any::<u8>(), 0..40)) {
+            let _ = decode_pieces(&text);
+        }
+    }
+}
