@@ -21,9 +21,6 @@ pub enum Error {
     /// The bytes are not the DER of a fulfillment or condition.
     #[error("der: {0}")]
     Der(&'static str),
-    /// The text is not a condition URI.
-    #[error("condition uri: {0}")]
-    ConditionUri(&'static str),
     /// The text is not a key: 32 bytes in base58.
     #[error("key: {0}")]
     Key(String),
@@ -41,46 +38,22 @@ pub enum Error {
     Refused(#[from] Refusal),
 }
 
-/// What the JSON reader found wrong: first what Python's reader finds wrong too, in its words.
+/// What the JSON reader found wrong.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Error)]
 pub enum JsonProblem {
-    /// No value where one must begin.
-    #[error("Expecting value")]
-    Value,
-    /// No name where a member must begin.
-    #[error("Expecting property name enclosed in double quotes")]
-    Name,
-    /// No colon behind a name.
-    #[error("Expecting ':' delimiter")]
-    Colon,
-    /// Neither a comma nor the end of the array or object behind a value.
-    #[error("Expecting ',' delimiter")]
-    Comma,
-    /// Something after the value.
-    #[error("Extra data")]
-    Extra,
-    /// The text ends inside a string, which begins at the place given.
-    #[error("Unterminated string starting at")]
-    Unterminated,
-    /// A control character inside a string.
-    #[error("Invalid control character at")]
-    Control,
-    /// A backslash sequence that JSON does not have.
-    #[error("Invalid \\escape")]
-    Escape,
-    /// Not four hexadecimal digits behind `\u`.
-    #[error("Invalid \\uXXXX escape")]
-    UnicodeEscape,
+    /// Not JSON.
+    #[error("not json")]
+    Syntax,
     /// Not UTF-8.
     #[error("not utf-8")]
     NotUtf8,
     /// Half a surrogate pair: it has no UTF-8 form, so nothing could be hashed.
     #[error("lone surrogate")]
     LoneSurrogate,
-    /// More levels than [`crate::json::Limits::depth`].
+    /// More levels than [`crate::json::MAX_DEPTH`].
     #[error("nested too deeply")]
     TooDeep,
-    /// More bytes than [`crate::json::Limits::bytes`].
+    /// More bytes than [`crate::json::MAX_BYTES`].
     #[error("text too long")]
     TooLong,
 }

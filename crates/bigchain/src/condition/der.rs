@@ -55,8 +55,16 @@ impl<'a> Reader<'a> {
         Self { bytes }
     }
 
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+    /// The elements of a set, in any order.
+    pub(crate) fn all<T>(
+        &mut self,
+        mut read: impl FnMut(&mut Self) -> Result<T, Error>,
+    ) -> Result<Vec<T>, Error> {
+        let mut elements = Vec::new();
+        while !self.bytes.is_empty() {
+            elements.push(read(self)?);
+        }
+        Ok(elements)
     }
 
     /// The next value's tag and content.

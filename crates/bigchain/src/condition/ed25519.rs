@@ -1,8 +1,11 @@
-//! Ed25519 signatures: the kind that nearly every transaction uses, so its encodings are templates.
+//! Ed25519 signatures, one by one and many together: the kind that nearly every transaction uses, so its encodings are
+//! templates.
 
-use ed25519_dalek::{Signature, VerifyingKey};
+use ed25519_dalek::{Signature, VerifyingKey, verify_batch};
 
-use super::{Condition, Kind, Kinds, hash};
+use super::der::Reader;
+use super::{Condition, Kind, hash};
+use crate::error::Error;
 
 /// An Ed25519 fulfillment: a key and its signature of the message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,6 +23,19 @@ const KEY_AT: usize = 4;
 const SIGNATURE_AT: usize = 38;
 
 impl Ed25519 {
+    pub(super) fn read(content: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(Self {
+            public_key: content
+                .content(0x80)?
+                .try_into()
+                .map_err(|_| Error::Der("a key has 32 bytes"))?,
+            signature: content
+                .content(0x81)?
+                .try_into()
+                .map_err(|_| Error::Der("a signature has 64 bytes"))?,
+        })
+    }
+
     pub(super) fn to_der(self) -> [u8; DER_BYTES] {
         let mut der = [0; DER_BYTES];
         der[..KEY_AT].copy_from_slice(&[0xa4, 0x64, 0x80, 0x20]);
@@ -39,7 +55,7 @@ impl Ed25519 {
     }
 
     /// Key and signature, unless their encodings alone refuse them.
-    pub(super) fn checked(&self) -> Option<(VerifyingKey, Signature)> {
+    fn checked(&self) -> Option<(VerifyingKey, Signature)> {
         let commitment: &[u8; 32] = self.signature[..32].try_into().ok()?;
         for point in [&self.public_key, commitment] {
             if !is_canonical(point) || is_small(point) {
@@ -57,7 +73,7 @@ pub(super) fn condition(key: &[u8; 32]) -> Condition {
         kind: Kind::Ed25519,
         fingerprint: hash(&fingerprint_contents(key)),
         cost: COST,
-        subtypes: Kinds::EMPTY,
+        holds_keys: false,
     }
 }
 
@@ -104,6 +120,83 @@ fn is_small(point: &[u8; 32]) -> bool {
     let mut unsigned = *point;
     unsigned[31] &= 0x7f;
     SMALL.contains(&unsigned)
+}
+
+/// Signatures to be checked together.
+///
+/// The coefficients of the batch come from its content alone, so every node that checks the same
+/// signatures in the same order comes to the same verdict, and needs no randomness for it.
+///
+/// A batch that passes is as good as its signatures one by one, with one exception: a signer can
+/// craft, with a key of its own, a signature with a part of small order, which
+/// [`Ed25519::verify`] refuses and a batch may admit. No one else's signature can be made that way.
+/// Where single and batched checks must agree on that too, check one by one.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    entries: Vec<Entry>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    signed: Ed25519,
+    message: Vec<u8>,
+}
+
+impl Batch {
+    /// A batch without signatures.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a signature and the message it should be of.
+    pub fn push(&mut self, signed: Ed25519, message: &[u8]) {
+        self.entries.push(Entry {
+            signed,
+            message: message.to_vec(),
+        });
+    }
+
+    /// How many signatures there are.
+    pub const fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no signature.
+    pub const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The verdict on every signature, in the order they were added.
+    ///
+    /// If the batch as a whole does not pass, each is checked by itself: one bad signature costs
+    /// the others their saving, not their verdict.
+    pub fn verify(&self) -> Vec<bool> {
+        let checked: Vec<Option<(VerifyingKey, Signature)>> = self
+            .entries
+            .iter()
+            .map(|entry| entry.signed.checked())
+            .collect();
+        let mut messages = Vec::with_capacity(self.entries.len());
+        let mut signatures = Vec::with_capacity(self.entries.len());
+        let mut keys = Vec::with_capacity(self.entries.len());
+        for (entry, checked) in self.entries.iter().zip(&checked) {
+            if let Some((key, signature)) = checked {
+                messages.push(entry.message.as_slice());
+                signatures.push(*signature);
+                keys.push(*key);
+            }
+        }
+        let together = keys.len() > 1 && verify_batch(&messages, &signatures, &keys).is_ok();
+        self.entries
+            .iter()
+            .zip(&checked)
+            .map(|(entry, checked)| {
+                checked.as_ref().is_some_and(|(key, signature)| {
+                    together || key.verify_strict(&entry.message, signature).is_ok()
+                })
+            })
+            .collect()
+    }
 }
 
 #[cfg(test)]

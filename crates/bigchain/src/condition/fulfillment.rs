@@ -1,32 +1,17 @@
 //! Fulfillments: what they are, what they cost, how they are written and checked.
 
-use super::{Batch, Condition, Ed25519, Kind, Kinds, der, ed25519, hash};
+use super::der::{self, Reader};
+use super::{Batch, Condition, Ed25519, Kind, ed25519, hash};
 use crate::base64url;
+use crate::error::Error;
 
 /// What fulfills a condition.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Fulfillment {
-    /// Bytes whose hash is the fingerprint.
-    Preimage(Vec<u8>),
-    /// A fulfillment for a message with bytes put before it.
-    Prefix(Box<Prefix>),
     /// Several fulfillments, and the conditions that were not needed.
     Threshold(Threshold),
     /// An Ed25519 signature.
     Ed25519(Ed25519),
-}
-
-/// A fulfillment for a message with bytes put before it.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Prefix {
-    /// The bytes put before the message.
-    pub prefix: Vec<u8>,
-    /// The longest message it stands for, in bytes. It counts for the cost only: the draft wants
-    /// longer messages refused, but the original's library does not, and the draft's own vector
-    /// 0008 shows a longer one.
-    pub max_message_length: u64,
-    /// What fulfills for the longer message.
-    pub fulfillment: Fulfillment,
 }
 
 /// Several fulfillments, as many as the threshold, and the conditions of the others.
@@ -92,15 +77,47 @@ impl ThresholdDraft {
     }
 }
 
-/// The draft's cost of each level of prefix and each member of a threshold.
-const COMPOUND_COST: u64 = 1_024;
+/// The draft's cost of each member of a threshold.
+const MEMBER_COST: u64 = 1_024;
+
+/// Deepest nesting of thresholds that is read; the bound of the recursion.
+pub const MAX_NESTING: usize = 100;
 
 impl Fulfillment {
+    /// Reads a fulfillment from its text.
+    ///
+    /// # Errors
+    /// [`Error::Base64`] or [`Error::Der`]. It admits what the original's decoder admits: bytes after the end, lengths
+    /// in more bytes than they take, sets in any order.
+    pub fn from_uri(text: &str) -> Result<Self, Error> {
+        Self::from_der(&base64url::decode(text)?)
+    }
+
+    /// Reads a fulfillment in DER.
+    ///
+    /// # Errors
+    /// [`Error::Der`], as [`Self::from_uri`].
+    pub fn from_der(bytes: &[u8]) -> Result<Self, Error> {
+        Self::read(&mut Reader::new(bytes), MAX_NESTING)
+    }
+
+    fn read(reader: &mut Reader<'_>, levels_left: usize) -> Result<Self, Error> {
+        let (tag, mut content) = reader.nested()?;
+        let kind = Kind::of_tag(tag)?;
+        let levels_left = levels_left
+            .checked_sub(1)
+            .ok_or(Error::Der("nested too deeply"))?;
+        let fulfillment = match kind {
+            Kind::Threshold => Self::Threshold(Threshold::read(&mut content, levels_left)?),
+            Kind::Ed25519 => Self::Ed25519(Ed25519::read(&mut content)?),
+        };
+        content.end()?;
+        Ok(fulfillment)
+    }
+
     /// Its kind.
     pub const fn kind(&self) -> Kind {
         match self {
-            Self::Preimage(_) => Kind::Preimage,
-            Self::Prefix(_) => Kind::Prefix,
             Self::Threshold(_) => Kind::Threshold,
             Self::Ed25519(_) => Kind::Ed25519,
         }
@@ -108,27 +125,8 @@ impl Fulfillment {
 
     /// The condition it fulfills. Costs beyond 64 bits stay at the largest number.
     pub fn condition(&self) -> Condition {
-        let simple = |cost| Condition {
-            kind: self.kind(),
-            fingerprint: hash(&self.fingerprint_contents()),
-            cost,
-            subtypes: Kinds::EMPTY,
-        };
         match self {
-            Self::Preimage(preimage) => simple(preimage.len() as u64),
             Self::Ed25519(ed25519) => ed25519::condition(&ed25519.public_key),
-            Self::Prefix(prefix) => {
-                let inner = prefix.fulfillment.condition();
-                Condition {
-                    kind: Kind::Prefix,
-                    fingerprint: hash(&prefix.fingerprint_contents(&inner)),
-                    cost: (prefix.prefix.len() as u64)
-                        .saturating_add(prefix.max_message_length)
-                        .saturating_add(inner.cost)
-                        .saturating_add(COMPOUND_COST),
-                    subtypes: inner.subtypes.with(inner.kind).without(Kind::Prefix),
-                }
-            }
             Self::Threshold(threshold) => {
                 threshold_condition(threshold.threshold(), &threshold.all_conditions())
             }
@@ -138,9 +136,7 @@ impl Fulfillment {
     /// The bytes whose SHA-256 is the fingerprint.
     pub fn fingerprint_contents(&self) -> Vec<u8> {
         match self {
-            Self::Preimage(preimage) => preimage.clone(),
             Self::Ed25519(ed25519) => ed25519::fingerprint_contents(&ed25519.public_key).to_vec(),
-            Self::Prefix(prefix) => prefix.fingerprint_contents(&prefix.fulfillment.condition()),
             Self::Threshold(threshold) => {
                 threshold_contents(threshold.threshold(), &threshold.all_conditions())
             }
@@ -149,38 +145,23 @@ impl Fulfillment {
 
     /// The fulfillment in DER.
     pub fn to_der(&self) -> Vec<u8> {
-        let mut content = Vec::new();
         match self {
-            Self::Ed25519(ed25519) => return ed25519.to_der().to_vec(),
-            Self::Preimage(preimage) => der::write(0x80, preimage, &mut content),
-            Self::Prefix(prefix) => {
-                der::write(0x80, &prefix.prefix, &mut content);
-                der::write_integer(0x81, prefix.max_message_length, &mut content);
-                der::write(0xa2, &prefix.fulfillment.to_der(), &mut content);
-            }
-            Self::Threshold(threshold) => {
-                let fulfillments = threshold.fulfillments.iter().map(Self::to_der);
-                der::write_set(0xa0, fulfillments.collect(), &mut content);
-                let conditions = threshold.conditions.iter().map(Condition::to_der);
-                der::write_set(0xa1, conditions.collect(), &mut content);
-            }
+            Self::Ed25519(ed25519) => ed25519.to_der().to_vec(),
+            Self::Threshold(threshold) => threshold.to_der(),
         }
-        der::wrapped(self.kind().tag(), &content)
     }
 
     /// The fulfillment as text: its DER in base64url.
     pub fn to_uri(&self) -> String {
         match self {
             Self::Ed25519(ed25519) => base64url::encode(&ed25519.to_der()),
-            other => base64url::encode(&other.to_der()),
+            Self::Threshold(threshold) => base64url::encode(&threshold.to_der()),
         }
     }
 
     /// Whether it fulfills its condition for this message.
     pub fn verify(&self, message: &[u8]) -> bool {
         match self {
-            Self::Preimage(_) => true,
-            Self::Prefix(prefix) => prefix.fulfillment.verify(&prefix.message(message)),
             Self::Threshold(threshold) => threshold
                 .fulfillments
                 .iter()
@@ -189,41 +170,38 @@ impl Fulfillment {
         }
     }
 
-    /// Checks all but the Ed25519 signatures, and puts these into a batch for later. `false` when
-    /// it is known already that the fulfillment does not fulfill.
-    pub fn verify_later(&self, message: &[u8], batch: &mut Batch) -> bool {
+    /// Puts its signatures into a batch.
+    pub fn verify_later(&self, message: &[u8], batch: &mut Batch) {
         match self {
-            Self::Ed25519(ed25519) => {
-                batch.push(*ed25519, message);
-                true
+            Self::Ed25519(ed25519) => batch.push(*ed25519, message),
+            Self::Threshold(threshold) => {
+                for fulfillment in &threshold.fulfillments {
+                    fulfillment.verify_later(message, batch);
+                }
             }
-            Self::Prefix(prefix) => prefix
-                .fulfillment
-                .verify_later(&prefix.message(message), batch),
-            Self::Threshold(threshold) => threshold
-                .fulfillments
-                .iter()
-                .all(|fulfillment| fulfillment.verify_later(message, batch)),
-            other => other.verify(message),
         }
     }
 }
 
-impl Prefix {
-    fn message(&self, message: &[u8]) -> Vec<u8> {
-        [&self.prefix, message].concat()
-    }
-
-    fn fingerprint_contents(&self, inner: &Condition) -> Vec<u8> {
-        let mut content = Vec::new();
-        der::write(0x80, &self.prefix, &mut content);
-        der::write_integer(0x81, self.max_message_length, &mut content);
-        der::write(0xa2, &inner.to_der(), &mut content);
-        der::wrapped(0x30, &content)
-    }
-}
-
 impl Threshold {
+    fn read(content: &mut Reader<'_>, levels_left: usize) -> Result<Self, Error> {
+        let mut fulfillments = Reader::new(content.content(0xa0)?);
+        let mut conditions = Reader::new(content.content(0xa1)?);
+        Ok(Self {
+            fulfillments: fulfillments.all(|reader| Fulfillment::read(reader, levels_left))?,
+            conditions: conditions.all(Condition::read)?,
+        })
+    }
+
+    fn to_der(&self) -> Vec<u8> {
+        let mut content = Vec::new();
+        let fulfillments = self.fulfillments.iter().map(Fulfillment::to_der);
+        der::write_set(0xa0, fulfillments.collect(), &mut content);
+        let conditions = self.conditions.iter().map(Condition::to_der);
+        der::write_set(0xa1, conditions.collect(), &mut content);
+        der::wrapped(Kind::Threshold.tag(), &content)
+    }
+
     /// How many must be fulfilled: as many as there are fulfillments.
     fn threshold(&self) -> u32 {
         u32::try_from(self.fulfillments.len()).unwrap_or(u32::MAX)
@@ -242,17 +220,16 @@ pub(super) fn threshold_condition(threshold: u32, conditions: &[Condition]) -> C
     let cost = costs
         .iter()
         .take(usize::try_from(threshold).unwrap_or(usize::MAX))
-        .fold(COMPOUND_COST * conditions.len() as u64, |sum, &cost| {
+        .fold(MEMBER_COST * conditions.len() as u64, |sum, &cost| {
             sum.saturating_add(cost)
         });
-    let subtypes = conditions.iter().fold(Kinds::EMPTY, |kinds, inner| {
-        kinds.union(inner.subtypes).with(inner.kind)
-    });
     Condition {
         kind: Kind::Threshold,
         fingerprint: hash(&threshold_contents(threshold, conditions)),
         cost,
-        subtypes: subtypes.without(Kind::Threshold),
+        holds_keys: conditions
+            .iter()
+            .any(|inner| inner.holds_keys || inner.kind == Kind::Ed25519),
     }
 }
 

@@ -9,7 +9,7 @@ mod write;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-pub use parse::{Limits, parse, parse_within};
+pub use parse::{MAX_BYTES, MAX_DEPTH, parse};
 pub(crate) use write::{Style, write_items, write_members, write_object, write_value, written};
 pub use write::{canonical, default_text};
 

@@ -6,43 +6,21 @@ use super::{Integer, Object, Value};
 use super::{key_of, object_of};
 use crate::error::{Error, JsonProblem};
 
-/// Bounds of what is read. The recursion goes as deep as the text, so `depth` bounds the stack.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Limits {
-    /// Longest text, in bytes. Choose the largest body the server admits.
-    pub bytes: usize,
-    /// Deepest nesting of arrays and objects. The original has no limit of its own; Python's
-    /// recursion limit of 1,000 calls, of which copying a body takes two a level, should end it
-    /// below 500 levels (reckoned, not tried).
-    pub depth: usize,
-}
+/// Longest text that is read, in bytes: more than any server of BigchainDB admits.
+pub const MAX_BYTES: usize = 1 << 20;
+/// Deepest nesting of arrays and objects that is read; it bounds the stack. The original has no limit of its own; Python's
+/// recursion limit of 1,000 calls, of which copying a body takes two a level, should end it below 500 levels (reckoned,
+/// not tried).
+pub const MAX_DEPTH: usize = 512;
 
-impl Default for Limits {
-    /// One mebibyte and 512 levels.
-    fn default() -> Self {
-        Self {
-            bytes: 1 << 20,
-            depth: 512,
-        }
-    }
-}
-
-/// Reads a JSON text within the default [`Limits`].
+/// Reads a JSON text.
 ///
 /// # Errors
 /// [`Error::Json`] when the text is not JSON, holds half a surrogate pair, or goes past a limit.
 pub fn parse(text: &[u8]) -> Result<Value, Error> {
-    parse_within(text, Limits::default())
-}
-
-/// Reads a JSON text within limits.
-///
-/// # Errors
-/// As [`parse`].
-pub fn parse_within(text: &[u8], limits: Limits) -> Result<Value, Error> {
     let fail = |at, problem| Err(Error::Json { at, problem });
-    if text.len() > limits.bytes {
-        return fail(limits.bytes, JsonProblem::TooLong);
+    if text.len() > MAX_BYTES {
+        return fail(MAX_BYTES, JsonProblem::TooLong);
     }
     let text = match std::str::from_utf8(text) {
         Ok(text) => text,
@@ -51,23 +29,18 @@ pub fn parse_within(text: &[u8], limits: Limits) -> Result<Value, Error> {
     let mut reader = Reader {
         text,
         at: 0,
-        depth_left: limits.depth,
-        lone_surrogate: None,
+        depth_left: MAX_DEPTH,
     };
-    let read = reader.document();
-    read.map_err(|problem| Error::Json {
+    reader.document().map_err(|problem| Error::Json {
         at: reader.at,
         problem,
     })
 }
 
-/// It stops at the byte at which Python's reader finds the text wrong.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
     depth_left: usize,
-    /// What half a surrogate pair is read as; nothing to refuse it.
-    lone_surrogate: Option<char>,
 }
 
 type Read<T> = Result<T, JsonProblem>;
@@ -78,7 +51,7 @@ impl<'a> Reader<'a> {
         let value = self.value()?;
         self.skip_space();
         if self.at < self.text.len() {
-            return Err(JsonProblem::Extra);
+            return Err(JsonProblem::Syntax);
         }
         Ok(value)
     }
@@ -112,7 +85,7 @@ impl<'a> Reader<'a> {
 
     fn word(&mut self, word: &str, value: Value) -> Read<Value> {
         if !self.text[self.at..].starts_with(word) {
-            return Err(JsonProblem::Value);
+            return Err(JsonProblem::Syntax);
         }
         self.at += word.len();
         Ok(value)
@@ -139,7 +112,7 @@ impl<'a> Reader<'a> {
             if self.take(b']') {
                 return Ok(Value::Array(items));
             }
-            self.expect(b',', JsonProblem::Comma)?;
+            self.expect(b',')?;
         }
     }
 
@@ -151,11 +124,11 @@ impl<'a> Reader<'a> {
         loop {
             self.skip_space();
             if self.peek() != Some(b'"') {
-                return Err(JsonProblem::Name);
+                return Err(JsonProblem::Syntax);
             }
             let key = key_of(self.string()?);
             self.skip_space();
-            self.expect(b':', JsonProblem::Colon)?;
+            self.expect(b':')?;
             self.skip_space();
             let value = self.value()?;
             members.push((key, value));
@@ -163,7 +136,7 @@ impl<'a> Reader<'a> {
             if self.take(b'}') {
                 return Ok(Value::Object(object_of(members)));
             }
-            self.expect(b',', JsonProblem::Comma)?;
+            self.expect(b',')?;
         }
     }
 
@@ -173,33 +146,24 @@ impl<'a> Reader<'a> {
         found
     }
 
-    fn expect(&mut self, byte: u8, otherwise: JsonProblem) -> Read<()> {
+    fn expect(&mut self, byte: u8) -> Read<()> {
         if self.take(byte) {
             Ok(())
         } else {
-            Err(otherwise)
+            Err(JsonProblem::Syntax)
         }
     }
 
-    /// Reads a string; one without escapes is borrowed from the text.
+    /// Reads a string from its quote on; one without escapes is borrowed from the text.
     fn string(&mut self) -> Read<Cow<'a, str>> {
-        let quote = self.at;
         self.at += 1;
-        self.rest_of_string().inspect_err(|problem| {
-            if *problem == JsonProblem::Unterminated {
-                self.at = quote;
-            }
-        })
-    }
-
-    fn rest_of_string(&mut self) -> Read<Cow<'a, str>> {
         let mut out = String::new();
         loop {
             let start = self.at;
             let text = self.text;
             self.at += plain_bytes(&text.as_bytes()[start..]);
             let run = &text[start..self.at];
-            match self.peek().ok_or(JsonProblem::Unterminated)? {
+            match self.peek().ok_or(JsonProblem::Syntax)? {
                 b'"' => {
                     self.at += 1;
                     if out.is_empty() {
@@ -212,7 +176,7 @@ impl<'a> Reader<'a> {
                     out.push_str(run);
                     out.push(self.escape()?);
                 }
-                _ => return Err(JsonProblem::Control),
+                _ => return Err(JsonProblem::Syntax),
             }
         }
     }
@@ -220,7 +184,7 @@ impl<'a> Reader<'a> {
     /// Reads an escape with the cursor on its backslash.
     fn escape(&mut self) -> Read<char> {
         let letter = self.text.as_bytes().get(self.at + 1).copied();
-        let char = match letter.ok_or(JsonProblem::Unterminated)? {
+        let char = match letter.ok_or(JsonProblem::Syntax)? {
             letter @ (b'"' | b'\\' | b'/') => char::from(letter),
             b'b' => '\u{8}',
             b'f' => '\u{c}',
@@ -228,14 +192,14 @@ impl<'a> Reader<'a> {
             b'r' => '\r',
             b't' => '\t',
             b'u' => return self.unicode(),
-            _ => return Err(JsonProblem::Escape),
+            _ => return Err(JsonProblem::Syntax),
         };
         self.at += 2;
         Ok(char)
     }
 
     fn unicode(&mut self) -> Read<char> {
-        let lone = self.lone_surrogate.ok_or(JsonProblem::LoneSurrogate);
+        let lone = Err(JsonProblem::LoneSurrogate);
         let high = self.four_digits()?;
         if !(0xd800..0xdc00).contains(&high) {
             return char::from_u32(high).map_or(lone, Ok);
@@ -251,16 +215,15 @@ impl<'a> Reader<'a> {
         char::from_u32(code).map_or(lone, Ok)
     }
 
-    /// Reads `\uXXXX`. Python wants a character behind it, if only the quote.
+    /// Reads `\uXXXX`.
     fn four_digits(&mut self) -> Read<u32> {
         self.at += 1;
         let bytes = self.text.as_bytes();
         let digits = bytes.get(self.at + 1..self.at + 5);
-        let digits = digits.filter(|_| bytes.len() > self.at + 5);
         let mut number = 0;
-        for &digit in digits.ok_or(JsonProblem::UnicodeEscape)? {
+        for &digit in digits.ok_or(JsonProblem::Syntax)? {
             let digit = char::from(digit).to_digit(16);
-            number = number * 16 + digit.ok_or(JsonProblem::UnicodeEscape)?;
+            number = number * 16 + digit.ok_or(JsonProblem::Syntax)?;
         }
         self.at += 5;
         Ok(number)
@@ -268,11 +231,11 @@ impl<'a> Reader<'a> {
 
     fn number(&mut self) -> Read<Value> {
         let rest = &self.text[self.at..];
-        let text = &rest[..number_length(rest.as_bytes()).ok_or(JsonProblem::Value)?];
+        let text = &rest[..number_length(rest.as_bytes()).ok_or(JsonProblem::Syntax)?];
         self.at += text.len();
         if text.contains(['.', 'e', 'E']) {
             // Past the range it is an infinity, as in the original.
-            let float = text.parse().map_err(|_| JsonProblem::Value)?;
+            let float = text.parse().map_err(|_| JsonProblem::Syntax)?;
             return Ok(Value::Float(float));
         }
         Ok(Value::Integer(text.parse().map_or_else(

@@ -4,7 +4,6 @@ mod build;
 mod details;
 mod effect;
 mod hash;
-mod ledger;
 mod read;
 mod template;
 mod validate;
@@ -16,9 +15,9 @@ use hex_simd::{AsciiCase, Out};
 
 pub use build::{Create, Transfer};
 pub use details::{Details, MAX_THRESHOLDS};
+pub use effect::{Coin, Found, Ledger, MemoryLedger};
 pub use effect::{Effect, Made};
 pub(crate) use hash::sha3;
-pub use ledger::{Coin, Found, Ledger, MemoryLedger};
 pub use template::{CreateTemplate, TransferTemplate};
 pub use validate::SignatureBatch;
 

@@ -12,8 +12,8 @@ impl Transaction {
     /// that fulfillments, keys and amounts can be read.
     ///
     /// # Errors
-    /// [`Error::Json`] when the text is not JSON within the default
-    /// [`Limits`](crate::json::Limits), [`Error::Refused`] when a check fails.
+    /// [`Error::Json`] when the text is not JSON within the limits of
+    /// [`parse`], [`Error::Refused`] when a check fails.
     pub fn from_text(text: &[u8]) -> Result<Self, Error> {
         Ok(Self::from_value(parse(text)?)?)
     }

@@ -74,7 +74,7 @@ pub struct SignatureBatch {
 struct Pending {
     /// Where its signatures end in the batch.
     end: usize,
-    /// Whether all that is no Ed25519 signature holds.
+    /// Whether each input has a fulfillment of its condition.
     good: bool,
 }
 
@@ -87,12 +87,13 @@ impl SignatureBatch {
     /// Adds a transaction and the conditions from [`Transaction::check_spending`].
     pub fn push(&mut self, transaction: &Transaction, conditions: &[Condition]) {
         let digests = transaction.digests();
-        let good = transaction
-            .proofs(conditions)
-            .zip(digests)
-            .all(|(proof, digest)| {
-                proof.is_some_and(|proof| proof.verify_later(&digest, &mut self.batch))
-            });
+        let mut good = true;
+        for (proof, digest) in transaction.proofs(conditions).zip(digests) {
+            match proof {
+                Some(proof) => proof.verify_later(&digest, &mut self.batch),
+                None => good = false,
+            }
+        }
         let end = self.batch.len();
         self.transactions.push(Pending { end, good });
     }

@@ -1,11 +1,11 @@
 //! Laws that hold for any input.
 
-use bigchain::condition::{Batch, Ed25519, Prefix, ThresholdDraft};
+use bigchain::condition::{Batch, Ed25519, ThresholdDraft};
 use bigchain::json::{Integer, Object, Value, canonical, default_text, parse};
 use bigchain::schema::accepts;
 use bigchain::{
-    Condition, Create, Details, Fulfillment, Id, KeyPair, MemoryLedger, Output, SignatureBatch,
-    Transaction, Transfer, base64url,
+    Create, Details, Fulfillment, Id, KeyPair, MemoryLedger, Output, SignatureBatch, Transaction,
+    Transfer, base64url,
 };
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -212,37 +212,22 @@ fn any_details() -> impl Strategy<Value = Details> {
 }
 
 fn any_fulfillment() -> impl Strategy<Value = Fulfillment> {
-    let leaf = prop_oneof![
-        prop::collection::vec(any::<u8>(), 0..40).prop_map(Fulfillment::Preimage),
-        (any::<[u8; 32]>(), prop::collection::vec(any::<u8>(), 64)).prop_map(|(key, signature)| {
-            Fulfillment::Ed25519(Ed25519 {
-                public_key: key,
-                signature: signature.try_into().unwrap(),
-            })
-        }),
-    ];
+    let signature = prop::collection::vec(any::<u8>(), 64);
+    let leaf = (any::<[u8; 32]>(), signature).prop_map(|(public_key, signature)| {
+        Fulfillment::Ed25519(Ed25519 {
+            public_key,
+            signature: signature.try_into().unwrap(),
+        })
+    });
     leaf.prop_recursive(4, 16, 4, |inner| {
-        prop_oneof![
-            (
-                prop::collection::vec(any::<u8>(), 0..200),
-                any::<u64>(),
-                inner.clone()
-            )
-                .prop_map(|(prefix, max_message_length, fulfillment)| {
-                    Fulfillment::Prefix(Box::new(Prefix {
-                        prefix,
-                        max_message_length,
-                        fulfillment,
-                    }))
-                }),
-            (prop::collection::vec(inner, 1..4), any::<Index>()).prop_map(|(inner, threshold)| {
-                let threshold = threshold.index(inner.len()) as u32;
-                let draft = inner
-                    .into_iter()
-                    .fold(ThresholdDraft::new(), ThresholdDraft::fulfilled);
-                Fulfillment::Threshold(draft.seal(threshold).unwrap())
-            }),
-        ]
+        (prop::collection::vec(inner, 1..4), any::<Index>()).prop_map(|(inner, threshold)| {
+            // Those that are spare become conditions, which are read as well.
+            let threshold = threshold.index(inner.len()) as u32;
+            let draft = inner
+                .into_iter()
+                .fold(ThresholdDraft::new(), ThresholdDraft::fulfilled);
+            Fulfillment::Threshold(draft.seal(threshold).unwrap())
+        })
     })
 }
 
@@ -271,9 +256,7 @@ proptest! {
         let _ = parse(&bytes);
         let _ = Transaction::from_text(text.as_bytes());
         let _ = Fulfillment::from_der(&bytes);
-        let _ = Condition::from_der(&bytes);
         let _ = Fulfillment::from_uri(&text);
-        let _ = Condition::from_uri(&text);
     }
 
     #[test]
@@ -283,13 +266,10 @@ proptest! {
     }
 
     #[test]
-    fn fulfillments_and_conditions_have_one_encoding(fulfillment in any_fulfillment()) {
-        let condition = fulfillment.condition();
+    fn fulfillments_have_one_encoding(fulfillment in any_fulfillment()) {
         let read = Fulfillment::from_uri(&fulfillment.to_uri()).unwrap();
         prop_assert_eq!(read.to_der(), fulfillment.to_der());
-        prop_assert_eq!(read.condition(), condition);
-        prop_assert_eq!(Condition::from_der(&condition.to_der()).unwrap(), condition);
-        prop_assert_eq!(Condition::from_uri(&condition.to_string()).unwrap(), condition);
+        prop_assert_eq!(read.condition(), fulfillment.condition());
     }
 
     #[test]

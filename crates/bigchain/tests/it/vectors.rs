@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use bigchain::json::{Limits, Value, parse_within};
+use bigchain::json::{Value, parse};
 use bigchain::{KeyPair, MemoryLedger, Transaction};
 
 pub(crate) fn folder() -> PathBuf {
@@ -12,7 +12,7 @@ pub(crate) fn folder() -> PathBuf {
 
 pub(crate) fn load(name: &str) -> Value {
     let text = std::fs::read(folder().join(name)).unwrap();
-    parse_within(&text, Limits::default()).unwrap()
+    parse(&text).unwrap()
 }
 
 pub(crate) fn str_of<'a>(value: &'a Value, name: &str) -> &'a str {
