@@ -446,7 +446,8 @@ mod tests {
     #[test]
     fn messages_of_another_type_are_signed_and_fit() {
         let mut workload = workload(Payments::Send, Recipients::Warm, 2);
-        let json = r#"{"@type": "/x.v1.MsgDo", "1": "{from}", "2": {"1": "{to}"}, "3": "{index}"}"#;
+        let json = r#"{"@type": "/cosmos.gov.v1.MsgDeposit", "depositor": "{from}", "proposal_id": "{index}",
+            "amount": [{"denom": "{to}", "amount": "1"}]}"#;
         let content = CosmosContent {
             template: Some(cosmos::Template::parse(json, &MessageTypes::known()).unwrap()),
             ..(*workload.content).clone()
@@ -455,14 +456,14 @@ mod tests {
         assert!(
             workload
                 .to_string()
-                .starts_with("/x.v1.MsgDo, 2 in a transaction")
+                .starts_with("/cosmos.gov.v1.MsgDeposit, 2 in a transaction")
         );
         for index in [0, 1, 3_000_000] {
             let tx = made(&workload, index);
             let read = SignedTx::read(&tx).unwrap();
             assert!(read.is_signed_for("tide-1", 10 + index % 3), "{index}");
             assert_eq!(read.messages.len(), 2);
-            assert_eq!(read.messages[0].type_url(), "/x.v1.MsgDo");
+            assert_eq!(read.messages[0].type_url(), "/cosmos.gov.v1.MsgDeposit");
             assert_ne!(read.messages[0], read.messages[1], "each its recipient");
             assert!(tx.len() <= workload.largest());
         }

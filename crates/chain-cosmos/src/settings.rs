@@ -72,8 +72,7 @@ pub struct CosmosSettings {
     #[arg(long, value_name = "N")]
     pub messages: Option<NonZeroU32>,
 
-    /// Send messages of this description in place of transfers, of any type: protobuf's JSON with the fields'
-    /// names, or with their numbers (docs/cosmos.md).
+    /// Send messages of this description in place of transfers, of any type: protobuf's JSON (docs/cosmos.md).
     #[arg(long, value_name = "FILE")]
     pub message: Option<PathBuf>,
 

@@ -37,8 +37,9 @@ mod coin;
 #[cfg(feature = "wallet")]
 mod key;
 mod message;
+#[cfg(feature = "messages")]
+mod message_types;
 mod outline;
-mod public_key;
 pub mod query;
 #[cfg(feature = "wallet")]
 mod read;
@@ -47,19 +48,20 @@ mod sign;
 #[cfg(feature = "messages")]
 mod template;
 
-pub use address::{Address, Prefix};
+pub use address::{Address, Prefix, PublicKey};
 pub use coin::{Coin, GasPrice, decimal};
 #[cfg(feature = "wallet")]
 pub use key::{Key, Keys};
 pub use message::{Message, Party, Transfer};
+#[cfg(feature = "messages")]
+pub use message_types::MessageTypes;
 pub use outline::{Outline, Place};
-pub use public_key::PublicKey;
 #[cfg(feature = "wallet")]
 pub use read::{Signed, SignedTx};
 #[cfg(feature = "wallet")]
 pub use sign::{Draft, Fee, Signer, Signing};
 #[cfg(feature = "messages")]
-pub use template::{Filling, MessageTypes, Template};
+pub use template::{Filling, Template};
 pub use wire::proto;
 
 impl From<proto::Malformed> for Error {

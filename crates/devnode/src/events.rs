@@ -221,7 +221,7 @@ impl Bus {
         let hash = hex_text(&tx.hash);
         let height = block.header.height.to_string();
         let (code, outcome) = (block.code(index), block.outcome(index));
-        let events = app.events(&tx.bytes, code, outcome);
+        let events = app.events(&tx.bytes, code);
         let mut tags = vec![
             ("tx.hash", vec![hash.as_str()]),
             ("tx.height", vec![height.as_str()]),

@@ -29,7 +29,7 @@ mod query;
 mod rpc;
 mod server;
 
-pub use app::admission::Gate;
+pub use app::Gate;
 pub use capacity::CapacityModel;
 pub use chain::block::Block;
 pub use chain::genesis::POWER;

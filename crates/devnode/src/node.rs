@@ -9,10 +9,10 @@ use tokio_util::task::TaskTracker;
 use wire::encoding::hex_text;
 
 use crate::app::{App, Execution, Finalized, Tx};
+use crate::chain::block::BlockTime;
 use crate::chain::block::{Block, Proposal};
 use crate::chain::genesis::Genesis;
 use crate::chain::store::{Retention, Store};
-use crate::chain::time::BlockTime;
 use crate::events::{Bus, Wait};
 use crate::faults::FailedExecution;
 use crate::hash::{Hash, sha256};

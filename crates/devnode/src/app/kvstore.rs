@@ -81,7 +81,7 @@ impl App for KvStore {
     }
 
     /// Two events of type `app`.
-    fn events<'a>(&self, tx: &'a [u8], code: u32, _outcome: &Outcome) -> Vec<Event<'a>> {
+    fn events<'a>(&self, tx: &'a [u8], code: u32) -> Vec<Event<'a>> {
         if code != 0 {
             return Vec::new();
         }

@@ -1,18 +1,21 @@
 //! Applications: what blocks are executed on. [`App`] is all that the node knows of one.
 
-pub(crate) mod admission;
 pub(crate) mod kvstore;
 
 use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::panic::resume_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use ::admission::Counters;
+use admission::{Admit, Counters, FastFilter, Layout, Pipeline, Refused, Secret, Serial, Settings};
 use bytes::Bytes;
 
 pub use crate::hash::Hash;
+
+use crate::config::{AdmissionConfig, AdmissionMode, cores};
 use crate::hash::sha256;
 
 /// An application. A transaction is checked before it enters the mempool and executed in a block; after each
@@ -71,7 +74,7 @@ pub trait App: fmt::Debug + Send + Sync {
     fn finalize(&self, block: Execution<'_>) -> Finalized;
 
     /// The events of an executed transaction.
-    fn events<'a>(&self, _tx: &'a [u8], _code: u32, _outcome: &Outcome) -> Vec<Event<'a>> {
+    fn events<'a>(&self, _tx: &'a [u8], _code: u32) -> Vec<Event<'a>> {
         Vec::new()
     }
 
@@ -120,8 +123,6 @@ pub struct Outcome {
     pub gas_wanted: u64,
     /// The gas used.
     pub gas_used: u64,
-    /// Whether it paid its fee, of an application that takes one.
-    pub paid: bool,
 }
 
 impl Outcome {
@@ -132,7 +133,6 @@ impl Outcome {
         codespace: "",
         gas_wanted: 0,
         gas_used: 0,
-        paid: false,
     };
 }
 
@@ -188,3 +188,96 @@ pub struct Finalized {
 
 /// Publishes a committed block to the listeners of the application itself, where it has any.
 pub type Publish = Option<Box<dyn FnOnce() + Send>>;
+
+/// Positions of the filter: none of 100,000 keys meets others by chance.
+const POSITIONS: usize = 16;
+
+/// One lock around everything, or validators and a committer.
+pub enum Gate<A: Admit> {
+    /// Checks one after the other.
+    Serial(Serial<A>),
+    /// Checks on several threads.
+    Parallel(Pipeline<A, FastFilter>),
+}
+
+impl<A: Admit> fmt::Debug for Gate<A> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Serial(_) => "Serial",
+            Self::Parallel(_) => "Parallel",
+        })
+    }
+}
+
+impl<A: Admit> Gate<A> {
+    /// The gate of this mode, with what its checks see at first.
+    pub fn new(config: &AdmissionConfig, mode: AdmissionMode, admit: A, view: A::View) -> Self {
+        if mode == AdmissionMode::Serial {
+            return Self::Serial(Serial::new(admit, view));
+        }
+        let layout = Layout::Secret {
+            positions: POSITIONS,
+            // The standard library's hashers are seeded by the system.
+            secret: Secret::from_seed(RandomState::new().hash_one("admission")),
+        };
+        let filter = FastFilter::new(layout).expect("the number of positions is in its range");
+        let settings = Settings {
+            validators: cores(config.validators),
+            epoch: config.epoch,
+            capacity: config.capacity,
+            ..Settings::default()
+        };
+        Self::Parallel(Pipeline::start(admit, view, filter, settings))
+    }
+
+    /// Hands transactions over, each of which is answered by [`Admit::decided`] unless it is refused here;
+    /// the refusals with their places. Serial admission has checked them when it returns.
+    pub async fn offer(self: &Arc<Self>, txs: Vec<A::Tx>) -> Vec<(usize, Refused)> {
+        if let Self::Parallel(pipeline) = &**self {
+            let submit = |(at, tx)| pipeline.submit(tx).err().map(|refused| (at, refused));
+            return txs.into_iter().enumerate().filter_map(submit).collect();
+        }
+        let gate = Arc::clone(self);
+        // A check is too long for a thread that serves clients.
+        let checked = tokio::task::spawn_blocking(move || {
+            if let Self::Serial(serial) = &*gate {
+                txs.into_iter().for_each(|tx| serial.submit(tx));
+            }
+        });
+        if let Err(error) = checked.await {
+            resume_unwind(error.into_panic());
+        }
+        Vec::new()
+    }
+
+    /// Reads the view while checks on several threads go on, as [`Pipeline::read`] has it.
+    pub fn read<R>(&self, read: impl FnOnce(&A::View) -> R) -> R {
+        match self {
+            Self::Serial(serial) => serial.pause(|view| read(view)),
+            Self::Parallel(pipeline) => pipeline.read(read),
+        }
+    }
+
+    /// Changes the view while nothing is checked.
+    pub fn pause<R>(&self, change: impl FnOnce(&mut A::View) -> R) -> R {
+        match self {
+            Self::Serial(serial) => serial.pause(change),
+            Self::Parallel(pipeline) => pipeline.pause(change),
+        }
+    }
+
+    /// What it has done.
+    pub fn counters(&self) -> Counters {
+        match self {
+            Self::Serial(serial) => serial.counters(),
+            Self::Parallel(pipeline) => pipeline.counters(),
+        }
+    }
+
+    /// Ends its threads.
+    pub fn stop(&self) {
+        if let Self::Parallel(pipeline) = self {
+            pipeline.stop();
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use wire::json::write as json;
 
-use super::time::BlockTime;
+use super::block::BlockTime;
 use crate::config::Config;
 use crate::hash::sha256;
 

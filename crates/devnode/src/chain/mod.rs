@@ -4,4 +4,3 @@ pub(crate) mod block;
 pub(crate) mod genesis;
 pub(crate) mod render;
 pub(crate) mod store;
-pub(crate) mod time;

@@ -89,7 +89,7 @@ pub(crate) fn executed(
     tx: &[u8],
     (code, outcome): (u32, &Outcome),
 ) {
-    let events = app.events(tx, code, outcome);
+    let events = app.events(tx, code);
     result(out, (code, outcome), &events);
 }
 

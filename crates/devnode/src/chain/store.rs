@@ -155,9 +155,9 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::chain::block::BlockTime;
     use crate::chain::block::Proposal;
     use crate::chain::genesis::Genesis;
-    use crate::chain::time::BlockTime;
     use crate::config::Config;
 
     fn chain(retention: Retention, heights: u64) -> Store {

@@ -5,8 +5,6 @@
 
 mod message;
 mod server;
-mod websocket;
 
 pub use message::{Request, Response};
-pub use server::{Handler, Limits, Upgrade, serve, serve_plainly};
-pub use websocket::Frames;
+pub use server::{Frames, Handler, Limits, Upgrade, serve, serve_plainly};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wire::encoding::hex_text;
 use wire::json::write as json;
 
-use super::args::Args;
+use super::calls::Args;
 use crate::chain::block::Block;
 use crate::chain::genesis::POWER;
 use crate::chain::render;

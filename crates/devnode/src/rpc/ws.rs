@@ -18,7 +18,7 @@ use wire::ws::{
 };
 
 use super::calls::{Caller, answer, plain_broadcast};
-use super::http::stamped;
+use super::stamped;
 use crate::events::{Outbox, Outgoing};
 use crate::http::{Frames, Request, Response, Upgrade};
 use crate::jsonrpc::{RpcError, failure_body};

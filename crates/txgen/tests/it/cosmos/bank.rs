@@ -66,8 +66,8 @@ pub(super) fn differences(
 }
 
 /// The built-in node's bank refuses what simd refuses, with its code, its name space and its words; its blocks say of the rest
-/// what simd's do, events included. At b2c1579 they had no events, a fee in another coin was free, and nothing but funds
-/// made a message fail.
+/// what simd's do, except events, which the bank has none of. At b2c1579 a fee in another coin was free, and nothing but
+/// funds made a message fail.
 #[test]
 fn the_built_in_bank_says_what_simd_says() {
     assert_eq!(

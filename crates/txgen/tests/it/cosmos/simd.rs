@@ -119,7 +119,6 @@ fn unordered_transactions_are_not_all_that_sdk_0_53_says_differently() {
         "a transaction of the key-value store: log",
         "an unknown type: log",
         "query: a simulated unknown type: log",
-        "two recipients: events",
         "unordered: code",
         "unordered: log",
     ];

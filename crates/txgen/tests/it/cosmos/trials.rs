@@ -291,12 +291,16 @@ pub(super) fn said(url: &str) -> Map<String, Value> {
         answer["height"].take();
         said.insert(name.to_owned(), answer);
     }
-    said.values_mut().for_each(without_places);
+    said.values_mut().for_each(without_details);
     said
 }
 
-/// Words without where in the SDK's source they come from, and without where and with how much the gas ended.
-fn without_places(said: &mut Value) {
+/// Without events, and words without where in the SDK's source they come from, and without where and with how much the
+/// gas ended.
+fn without_details(said: &mut Value) {
+    if let Some(fields) = said.as_object_mut() {
+        fields.remove("events");
+    }
     if let Some(log) = said["log"].as_str() {
         let ends = [" [", " with gas used: ", " in location: "];
         let end = ends.iter().filter_map(|end| log.find(end)).min();

@@ -35,25 +35,30 @@ impl MessageTypes {
     /// # Errors
     /// [`Error::Template`]: what is wrong with it.
     pub fn add(&mut self, descriptors: &[u8]) -> Result<(), Error> {
-        let pool = DescriptorPool::decode(descriptors).map_err(|error| {
+        let given = DescriptorPool::decode(descriptors).map_err(|error| {
             Error::Template(format!(
                 "it is no FileDescriptorSet of whole files ({error}); make one with buf build -o FILE, or with protoc \
                  --include_imports --descriptor_set_out=FILE"
             ))
         })?;
-        self.pools.insert(0, pool);
+        // With those that are known, if they go together, so that messages of both may hold each other.
+        let mut both = DescriptorPool::global();
+        let added = both
+            .decode_file_descriptor_set(descriptors)
+            .and_then(|()| both.add_file_descriptor_protos(files()));
+        self.pools.insert(0, added.map_or(given, |()| both));
         Ok(())
     }
 
     /// The type of this URL.
-    pub(super) fn get(&self, type_url: &str) -> Option<MessageDescriptor> {
+    pub(crate) fn get(&self, type_url: &str) -> Option<MessageDescriptor> {
         let name = type_url.rsplit('/').next().unwrap_or(type_url);
         let mut pools = self.pools.iter();
         pools.find_map(|pool| pool.get_message_by_name(name))
     }
 
     /// The URLs of all types.
-    pub(super) fn urls(&self) -> impl Iterator<Item = String> + '_ {
+    pub(crate) fn urls(&self) -> impl Iterator<Item = String> + '_ {
         let types = self.pools.iter().flat_map(DescriptorPool::all_messages);
         types.map(|message| format!("/{}", message.full_name()))
     }
