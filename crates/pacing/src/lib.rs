@@ -24,27 +24,21 @@
 
 mod arrivals;
 mod catch_up;
-mod count;
-mod cursor;
 mod decimal;
 mod error;
 mod nanos;
-mod poisson;
 mod profile;
 mod rate;
 mod schedule;
 mod shard;
 mod size;
 
-pub use self::{
-    arrivals::Arrivals,
-    catch_up::CatchUp,
-    count::Count,
-    error::ValueError,
-    nanos::Nanos,
-    profile::{Profile, ProfileError, Step},
-    rate::{Rate, SignedRate},
-    schedule::Schedule,
-    shard::{Due, Shard},
-    size::Size,
-};
+pub use self::arrivals::Arrivals;
+pub use self::catch_up::CatchUp;
+pub use self::error::ValueError;
+pub use self::nanos::Nanos;
+pub use self::profile::{Profile, ProfileError, Step};
+pub use self::rate::{Rate, SignedRate};
+pub use self::schedule::Schedule;
+pub use self::shard::{Due, Shard};
+pub use self::size::{Count, Size};

@@ -4,7 +4,10 @@ use std::{iter::FusedIterator, num::NonZeroU32};
 
 use base::Random;
 
-use crate::{Arrivals, Nanos, Profile, count::ONE, cursor::Cursor, poisson::exponential};
+use crate::arrivals::exponential;
+use crate::schedule::Cursor;
+use crate::size::ONE;
+use crate::{Arrivals, Nanos, Profile};
 
 /// A transaction and when it is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

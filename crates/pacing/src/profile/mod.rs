@@ -1,34 +1,27 @@
 //! Profiles: the rate as a function of time, and its integral.
 
-mod error;
-mod exponential;
 mod phase;
 mod ramp;
 mod shape;
-mod sine;
 mod smooth;
 mod square;
-mod stairs;
 mod trace;
-mod trace_csv;
 
 use std::{fmt, num::NonZeroU32, ops::Range, sync::Arc};
 
+use self::phase::Phase;
+pub use self::phase::Step;
+use self::ramp::Ramp;
 pub(crate) use self::shape::Piece;
-pub use self::{error::ProfileError, phase::Step};
-use self::{
-    error::{MAX_DURATION_NANOS, MAX_STEPS, check_duration},
-    exponential::Exponential,
-    phase::Phase,
-    ramp::Ramp,
-    shape::Shape,
-    sine::Sine,
-    smooth::{Law, Linear, Smooth},
-    square::Square,
-    stairs::{Staircase, Stairs},
-    trace::{Point, Trace},
-};
-use crate::{count::Count, nanos::Nanos, rate::Rate, rate::SignedRate};
+use self::shape::Shape;
+use self::smooth::{Exponential, Law, Linear, Sine, Smooth};
+use self::square::{Square, Staircase, Stairs};
+use self::trace::{Point, Trace};
+pub use super::error::ProfileError;
+use super::error::{MAX_DURATION_NANOS, MAX_STEPS, check_duration};
+use crate::nanos::Nanos;
+use crate::rate::{Rate, SignedRate};
+use crate::size::Count;
 
 /// The rate as a function of time, from the run's origin.
 ///
@@ -38,8 +31,8 @@ use crate::{count::Count, nanos::Nanos, rate::Rate, rate::SignedRate};
 ///
 /// - constant, ramp, square and trace are exact;
 /// - linear, exponential and sine are staircases of 1 ms: at each whole millisecond and at the end they are
-///   exact (linear: rounded down to the unit; the others: less than one transaction from the true integral,
-///   whatever the rates and the duration), and within a millisecond the rate is the mean one.
+///   exact (linear: rounded down to the unit; the others: less than one transaction from the true integral
+///   up to 10^12 transactions), and within a millisecond the rate is the mean one.
 #[derive(Debug, Clone)]
 pub struct Profile {
     phases: Arc<[Phase]>,
@@ -192,7 +185,7 @@ impl Profile {
     /// # Errors
     /// As [`Profile::trace`], and for a line that is no such row; each names the line.
     pub fn parse_trace(text: &str) -> Result<Self, ProfileError> {
-        trace_csv::parse(text).map(Self::of_trace)
+        trace::parse(text).map(Self::of_trace)
     }
 
     /// Several profiles one after the other, without a seam: a fraction of a transaction that one

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use crate::rate::Rate;
 
 /// One shape. Times are nanoseconds since the shape's own start, areas are in units of
-/// [`crate::count::ONE`] since its start, rates in millionths per second.
+/// [`crate::size::ONE`] since its start, rates in millionths per second.
 pub(super) trait Shape: Debug + Send + Sync {
     /// Where the shape ends.
     fn length(&self) -> u64;

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod examples;
-mod fixed;
 mod messages;
 mod poisson;
 mod samples;
