@@ -6,7 +6,7 @@
 
 use base::mix;
 
-use crate::key::{Key, KeyBits};
+use crate::admit::{Key, KeyBits};
 
 /// A set of keys, perhaps an approximate one: it may take a new key for a known one.
 ///
@@ -172,7 +172,7 @@ mod tests {
     use sha2::{Digest as _, Sha256};
 
     use super::*;
-    use crate::key::OutputKey;
+    use crate::admit::OutputKey;
 
     fn key(number: u32) -> KeyBits {
         let hash: [u8; 32] = Sha256::digest(number.to_le_bytes()).into();

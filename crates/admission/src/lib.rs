@@ -20,7 +20,6 @@
 
 mod admit;
 mod filter;
-mod key;
 mod pipeline;
 mod serial;
 mod sync;
@@ -35,9 +34,8 @@ mod coins;
 #[cfg(any(loom, shuttle))]
 mod model;
 
-pub use admit::{Admit, Outcome, Refused, Verdict, VerdictOf};
+pub use admit::{Admit, Key, KeyBits, Outcome, OutputKey, Refused, Verdict, VerdictOf};
 pub use filter::{FastFilter, Filter, Layout, Secret};
-pub use key::{Key, KeyBits, OutputKey};
 pub use pipeline::{Counters, Orphans, Pipeline, Settings};
 pub use serial::Serial;
 pub use sync::{Phase, PhaseGuard, PhaseLock};

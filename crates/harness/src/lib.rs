@@ -6,7 +6,6 @@
 //! Read first: [`RunFolder`], [`Shutdown`], [`Phase`].
 
 mod folder;
-mod guard;
 pub mod part;
 mod phase;
 mod quantities;
@@ -21,15 +20,13 @@ pub use base::text;
 use report::Table;
 use report::text::fit;
 
-pub use self::{
-    folder::{RunFolder, default_folder},
-    guard::{GuardArgs, become_program},
-    part::Part,
-    phase::Phase,
-    quantities::{BitRate, Scale, Share},
-    shutdown::Shutdown,
-    start_at::{StartAt, StartAtError},
-};
+pub use self::folder::{RunFolder, default_folder};
+pub use self::part::Part;
+pub use self::phase::Phase;
+pub use self::quantities::{BitRate, Scale, Share};
+pub use self::shutdown::Shutdown;
+pub use self::start_at::{StartAt, StartAtError};
+pub use shutdown::{GuardArgs, become_program};
 
 /// Exit codes of a load beside those that all programs have: a contract with scripts.
 pub mod exit {

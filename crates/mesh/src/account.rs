@@ -323,7 +323,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::load::tests::load;
+    use crate::plan::tests::load;
 
     fn account(nodes: u16) -> Account {
         let phase = json!({"profile": "ramp", "start": "10/s", "step": "10/s", "every": "2s", "to": "20/s"});

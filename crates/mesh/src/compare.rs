@@ -12,7 +12,7 @@ use report::text::{number, or_dash};
 use report::{ComparedSide, Page, Table};
 use serde_json::{Map, Value, json};
 
-use super::load::MeshLoad;
+use super::plan::MeshLoad;
 use super::plan::MeshPlan;
 use super::summary::MeshSummary;
 use super::table;

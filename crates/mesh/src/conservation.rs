@@ -132,7 +132,7 @@ mod tests {
 
     use super::*;
     use crate::control::{Counters, Row};
-    use crate::load::tests::load;
+    use crate::plan::tests::load;
 
     /// Two nodes, of which the first made 10 messages; `change` may spoil the account.
     fn account(change: impl Fn(&mut [Row; 2], &mut [Status; 2])) -> Account {

@@ -13,9 +13,7 @@ mod conservation;
 mod control;
 mod crew;
 mod figures;
-mod files;
 mod judge;
-mod load;
 mod machine;
 mod mix_file;
 mod node;
@@ -34,9 +32,8 @@ use ops::command::{CommandError, completions, failed, manual, usage};
 use crate::cli::{Cli, Command, MergeArgs};
 use crate::settings::MeshSettings;
 use account::PlayedMesh;
-use load::MeshLoad;
 use part::PartFile;
-use plan::MeshPlan;
+use plan::{MeshLoad, MeshPlan};
 use progress::Progress;
 use summary::MeshSummary;
 
@@ -150,7 +147,7 @@ fn conclude(
         plan.label()
     );
     let page = page::page(&title, &played.account, &summary);
-    files::write(folder, &played.account, &summary, &page).map_err(failed)?;
+    page::write(folder, &played.account, &summary, &page).map_err(failed)?;
     Ok(summary)
 }
 

@@ -238,7 +238,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::load::tests::load;
+    use crate::plan::tests::load;
 
     /// The machine was full in the second step.
     fn gave(points_to: LimitedBy) -> Judgement {

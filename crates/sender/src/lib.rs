@@ -10,16 +10,12 @@
 //! Read first: [`Protocol`], then [`shard`].
 
 pub mod clock;
-mod families;
-mod loader;
 mod protocol;
 mod sequences;
 pub mod shard;
 pub mod source;
 mod stream;
 
-pub use families::Families;
-pub use loader::Loader;
-pub use protocol::{Closing, Framing, Limits, Protocol, ReplyTo};
+pub use protocol::{Closing, Framing, Limits, Loader, Protocol, ReplyTo};
 pub use sequences::{Expectation, OnGap, Sequences};
-pub use stream::{TxName, TxStream, WorkloadError};
+pub use stream::{Families, TxName, TxStream, WorkloadError};

@@ -1,6 +1,8 @@
 //! The transactions of a shard as a stream, made ahead of their due times.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What the chain calls a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,4 +44,39 @@ pub enum WorkloadError {
         /// What the system said.
         source: std::io::Error,
     },
+}
+
+/// The families of a load. A node takes a transaction only where it knows what that spends, and it hears from other
+/// nodes of a parent later than it could be sent the child.
+#[derive(Clone)]
+pub struct Families {
+    count: u64,
+    of: Arc<dyn Fn(u64) -> u64 + Send + Sync>,
+}
+
+impl Families {
+    /// So many families, and which of them, from 0 on, a transaction is in by its index.
+    pub fn new(count: u64, of: impl Fn(u64) -> u64 + Send + Sync + 'static) -> Self {
+        Self {
+            count,
+            of: Arc::new(of),
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The family of a transaction.
+    pub fn of(&self, index: u64) -> u64 {
+        (self.of)(index)
+    }
+}
+
+impl fmt::Debug for Families {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut families = f.debug_struct("Families");
+        families.field("count", &self.count).finish_non_exhaustive()
+    }
 }

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
-use crate::error::StartError;
 use crate::listening::free_port;
+use crate::process::StartError;
 use crate::process::{Process, Wait, make_home};
 
 /// How a btcd is started.

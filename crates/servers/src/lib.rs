@@ -8,20 +8,17 @@
 
 mod btcd;
 mod cometbft;
-mod error;
 mod listening;
 mod process;
 mod settings;
 mod simd;
 mod throttle;
 
-pub use self::{
-    btcd::{Btcd, BtcdOptions},
-    cometbft::{COMETBFT_VERSION, CometBft, CometBftOptions},
-    error::StartError,
-    listening::{free_port, listener},
-    process::{Process, Wait, find},
-    settings::{DottedError, SettingError, assign, leaves, nearest, parse_assignment},
-    simd::{Simd, SimdOptions},
-    throttle::Throttle,
-};
+pub use self::btcd::{Btcd, BtcdOptions};
+pub use self::cometbft::{COMETBFT_VERSION, CometBft, CometBftOptions};
+pub use self::listening::{free_port, listener};
+pub use self::process::{Process, Wait, find};
+pub use self::settings::{DottedError, SettingError, assign, leaves, nearest, parse_assignment};
+pub use self::simd::{Simd, SimdOptions};
+pub use self::throttle::Throttle;
+pub use process::StartError;

@@ -1,6 +1,5 @@
 //! A program started by a run: its output in a file, its end awaited, killed with the run.
 
-use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -8,14 +7,14 @@ use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, thread};
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tempfile::TempDir;
 
-use crate::error::StartError;
 use crate::listening::listens;
+use crate::settings::SettingError;
 
 /// When a server that was started counts as ready, and how long that may take.
 pub struct Wait<'a> {
@@ -282,6 +281,62 @@ const TAIL_LINES: usize = 12;
 const TAIL_BYTES: u64 = 8 << 10;
 /// A node that logs every request writes hundreds of megabytes.
 const KEPT_BYTES: u64 = 1 << 20;
+
+/// Why a server could not be started or stopped. Messages end with its own log where it has written one.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A file or process operation failed.
+    #[error("{what}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A step before the start failed.
+    #[error("`{step}` failed: {message}")]
+    Init {
+        /// What was asked for.
+        step: String,
+        /// What it said.
+        message: String,
+    },
+    /// A setting cannot be applied.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The process ended before it was ready.
+    #[error("{name} ended while starting ({status}); its log ends with:\n{log}")]
+    Ended {
+        /// The program.
+        name: &'static str,
+        /// How it ended.
+        status: String,
+        /// Last lines of its log.
+        log: String,
+    },
+    /// It did not become ready in time.
+    #[error("{name} is not ready after {waited:?}; its log ends with:\n{log}")]
+    NotReady {
+        /// The program.
+        name: &'static str,
+        /// How long it was awaited.
+        waited: Duration,
+        /// Last lines of its log.
+        log: String,
+    },
+    /// The caller cancelled the wait.
+    #[error("interrupted before the start: nothing was sent")]
+    Interrupted,
+}
+
+impl StartError {
+    /// Makes the error of a file or process operation.
+    pub fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -9,8 +9,8 @@ use std::process::Command;
 use tempfile::TempDir;
 use toml::Table;
 
-use crate::error::StartError;
 use crate::listening::free_port;
+use crate::process::StartError;
 use crate::process::{Process, Wait, make_home};
 use crate::settings::table;
 use crate::settings::{with_genesis, with_metrics, with_values};

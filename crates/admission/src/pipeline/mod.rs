@@ -2,7 +2,6 @@
 
 mod engine;
 mod lines;
-mod orphans;
 mod queues;
 #[cfg(test)]
 #[cfg(not(any(loom, shuttle)))]
@@ -14,9 +13,9 @@ use std::time::Duration;
 use crate::admit::{Admit, Refused};
 use crate::filter::Filter;
 use crate::sync::{JoinHandle, Mutex, lock, thread};
+use queues::Work;
 
 pub(crate) use engine::Engine;
-use queues::Work;
 
 /// How a pipeline is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::lines::Lines;
-use super::orphans::OrphanPool;
+use super::lines::OrphanPool;
 use super::{Counters, Orphans, Settings};
 use crate::admit::{Admit, Outcome, Refused, Verdict, VerdictOf};
 use crate::filter::Filter;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Engine, Orphans, Pipeline, Settings};
+use crate::admit::KeyBits;
 use crate::admit::Refused;
 use crate::coins::{
     Coins, ExactSet, Fate, GENESIS, Ledger, Narrow, PANICS, Payment, Witness, payment,
 };
 use crate::filter::Filter;
-use crate::key::KeyBits;
 use crate::serial::Serial;
 
 type Fates = Arc<Mutex<BTreeMap<u32, Vec<Fate>>>>;

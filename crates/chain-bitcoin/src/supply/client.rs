@@ -10,7 +10,7 @@ use bitcoin::{Transaction, Txid};
 use rpc::{ClientError, ClientOptions, Endpoint, Trust};
 use tokio::runtime::Runtime;
 
-use super::error::CoinError;
+use super::CoinError;
 
 /// A node that is asked for coins.
 #[derive(Debug)]

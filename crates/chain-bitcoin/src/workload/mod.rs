@@ -3,7 +3,6 @@
 
 mod chains;
 mod keys;
-mod network;
 mod settle;
 mod shape;
 mod wallet;
@@ -19,18 +18,15 @@ use bitcoin::hashes::Hash as _;
 use bitcoin::{OutPoint, Transaction, Txid};
 use sha2::{Digest as _, Sha256};
 
-use chains::{Chains, Role};
-pub use keys::Digest;
-pub use keys::{KEYS, Keys, Spend};
-pub use network::Network;
+pub use keys::{Digest, KEYS, Keys, Network, Spend};
 pub use settle::{Settlement, Settler};
-pub use shape::Shape;
-pub use shape::{LEAST_OUTPUT, size};
-pub use wallet::WalletError;
-pub use wallet::{Coin, CoinState, Wallet, WalletLock, read_coin};
+pub use shape::{LEAST_OUTPUT, Shape, size};
+pub use wallet::{Coin, CoinState, Wallet, WalletError, WalletLock, read_coin};
 
 use chain::{TxName, TxStream, Workload, WorkloadError};
 use pacing::Nanos;
+
+use chains::{Chains, Role};
 
 base::settings! {
     /// What makes the transactions of a load.

@@ -6,11 +6,8 @@ use bytes::Bytes;
 use measure::Latency;
 use pacing::{Nanos, Schedule};
 
-use super::{
-    Outcome, Second, SimSettings,
-    link::Direction,
-    processors::{Host, Pool, Task},
-};
+use super::processors::{Host, Pool, Task};
+use super::{Direction, Outcome, Second, SimSettings};
 use crate::{
     app::{App, KindId, Mix, Stamp, Timeline},
     endpoint::Endpoint,

@@ -7,8 +7,8 @@ use super::*;
 use crate::account::PlayedMesh;
 use crate::control::{Counters, Row};
 use crate::exit_code;
-use crate::load::MeshLoad;
 use crate::machine::MachineSecond;
+use crate::plan::MeshLoad;
 use crate::plan::MeshPlan;
 use crate::settings::MeshSettings;
 use crate::summary::MeshSummary;
@@ -26,7 +26,7 @@ fn judged(account: &Account, interrupted: bool) -> Judgement {
 
 fn load() -> MeshLoad {
     let phase = json!({"profile": "ramp", "start": "1000/s", "step": "1000/s", "every": "5s", "to": "2000/s"});
-    crate::load::tests::load(phase)
+    crate::plan::tests::load(phase)
 }
 
 /// A ramp of 1,000/s and 2,000/s, five seconds each, in which the second step is as `change` makes
@@ -246,7 +246,7 @@ fn a_shortfall_of_the_generator_never_looks_like_the_network() {
 #[test]
 fn a_generator_that_told_of_no_second_in_time_did_not_offer_as_planned() {
     let phase = json!({"profile": "constant", "rate": "1000/s", "duration": "2s"});
-    let mut account = Account::new(2, crate::load::tests::load(phase).schedule().unwrap());
+    let mut account = Account::new(2, crate::plan::tests::load(phase).schedule().unwrap());
     let mut row = Row {
         second: 3,
         ..Row::default()

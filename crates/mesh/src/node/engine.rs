@@ -13,8 +13,8 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::ControlWriter;
 use super::connection::{Connection, MAX_CONNECTIONS, Written, Wrote};
-use super::control::ControlWriter;
 use super::meter::{CodecTimer, Meter};
 use super::settings;
 use super::shaper::{Released, Shaper};

@@ -5,7 +5,6 @@
 //! returns, and writes as much as the sockets take; a task waits only for its own socket.
 
 mod connection;
-mod control;
 mod engine;
 mod meter;
 mod shaper;
@@ -13,17 +12,19 @@ mod state;
 mod tasks;
 
 use std::fs::File;
-use std::io::BufReader;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
 use gossip::{Endpoint, Relayed, Settings};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, UnixStream};
-use tokio::task::LocalSet;
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::task::{JoinHandle, LocalSet};
 
-use super::control::{NodeConfig, NodeMessage};
 use crate::cli::NodeArgs;
+use crate::control::{NodeConfig, NodeMessage, Order};
 use engine::Engine;
 
 /// Runs a node until the program ends it, or has ended itself.
@@ -33,7 +34,8 @@ use engine::Engine;
 pub(super) fn run(args: &NodeArgs) -> anyhow::Result<()> {
     let of_file = || args.config.display().to_string();
     let file = File::open(&args.config).with_context(of_file)?;
-    let config: NodeConfig = serde_json::from_reader(BufReader::new(file)).with_context(of_file)?;
+    let config: NodeConfig =
+        serde_json::from_reader(std::io::BufReader::new(file)).with_context(of_file)?;
     // What cannot be raised shows when a connection is refused.
     let _ = ops::open_files::allow(connection::MAX_CONNECTIONS as u64);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -53,7 +55,7 @@ async fn serve(config: NodeConfig) -> anyhow::Result<()> {
     let control = UnixStream::connect(&config.control)
         .await
         .with_context(|| format!("cannot reach {}", config.control.display()))?;
-    let (mut orders, writer) = control::open(control);
+    let (mut orders, writer) = open(control);
     writer.send(&NodeMessage::Hello {
         node: config.node,
         listen,
@@ -99,3 +101,75 @@ fn settings(
     settings.identity.listen_port = listen.port();
     Ok(settings)
 }
+
+/// The commands of the program.
+struct Orders {
+    lines: Lines<BufReader<OwnedReadHalf>>,
+}
+
+/// The messages to the program, in order.
+struct ControlWriter {
+    /// `None` after the last message.
+    lines: Option<Sender<Vec<u8>>>,
+    writer: Option<JoinHandle<()>>,
+}
+
+fn open(stream: UnixStream) -> (Orders, ControlWriter) {
+    let (reading, writing) = stream.into_split();
+    let (lines, waiting) = mpsc::channel(LINES_WAITING);
+    let writer = tokio::task::spawn_local(write(writing, waiting));
+    let orders = Orders {
+        lines: BufReader::new(reading).lines(),
+    };
+    let writer_end = ControlWriter {
+        lines: Some(lines),
+        writer: Some(writer),
+    };
+    (orders, writer_end)
+}
+
+impl Orders {
+    /// The next command; `None` when the program has ended.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost when it is dropped.
+    async fn next(&mut self) -> Option<Order> {
+        let line = self.lines.next_line().await.ok()??;
+        // A command that cannot be read comes from another version: the node ends.
+        serde_json::from_str(&line).ok()
+    }
+
+    /// The addresses of all nodes, from the first command.
+    async fn join(&mut self) -> Option<Vec<SocketAddr>> {
+        match self.next().await? {
+            Order::Join { peers } => Some(peers),
+            _ => None,
+        }
+    }
+}
+
+impl ControlWriter {
+    /// Sends a message. It is dropped when those of a quarter of an hour wait.
+    fn send(&self, message: &NodeMessage) {
+        if let (Some(lines), Ok(mut line)) = (&self.lines, serde_json::to_vec(message)) {
+            line.push(b'\n');
+            let _ = lines.try_send(line);
+        }
+    }
+
+    /// Ends the messages; the task that is given ends when all are written.
+    fn close(&mut self) -> Option<JoinHandle<()>> {
+        self.lines = None;
+        self.writer.take()
+    }
+}
+
+async fn write(mut stream: OwnedWriteHalf, mut lines: Receiver<Vec<u8>>) {
+    while let Some(line) = lines.recv().await {
+        if stream.write_all(&line).await.is_err() {
+            return;
+        }
+    }
+}
+
+const LINES_WAITING: usize = 1024;

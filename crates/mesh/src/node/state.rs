@@ -8,8 +8,8 @@ use gossip::app::{App, KindId, Reaction, Source, Timeline};
 use gossip::{Node, PeerId};
 use pacing::Nanos;
 
+use super::ControlWriter;
 use super::connection::Connection;
-use super::control::ControlWriter;
 use super::meter::{CodecTimer, Meter};
 use super::shaper::Shaper;
 use crate::control::{LinkCount, NodeConfig, NodeMessage, Status};

@@ -11,8 +11,8 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, lookup_host};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::Orders;
 use super::connection::{Connection, Wrote};
-use super::control::Orders;
 use super::engine::{Engine, Task};
 use crate::control::Order;
 

@@ -1,7 +1,7 @@
 //! Which node each transaction of a family goes to.
 
 use super::address::Address;
-use crate::families::Families;
+use crate::stream::Families;
 
 /// The families of a load and the nodes that they are divided among.
 #[derive(Debug)]

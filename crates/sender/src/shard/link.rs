@@ -5,9 +5,9 @@ use pacing::Nanos;
 use rpc::{ConnectionError, Interest, Transport};
 
 use super::address::Address;
-use super::platform::{Platform, Socket};
 use super::reporter::Reporter;
 use super::requests::Requests;
+use super::system::{Platform, Socket};
 use crate::protocol::{Protocol, ReplyTo};
 
 /// A connection that is opened again whenever it ends.

@@ -10,9 +10,9 @@ use rpc::ConnectionError;
 use super::address::Address;
 use super::homes::Homes;
 use super::link::{Link, Need};
-use super::pauses::Pauses;
-use super::platform::{Platform, Ready, Socket};
+use super::pace::Pauses;
 use super::reporter::Reporter;
+use super::system::{Platform, Ready, Socket};
 use crate::protocol::{Closing, Limits, Protocol};
 
 /// The connections of a shard and the platform they are made of.

@@ -7,7 +7,6 @@ mod first_steps;
 #[cfg(feature = "fleet")]
 mod fleet;
 mod search;
-mod tm_bench;
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
@@ -21,6 +20,7 @@ use pacing::{Nanos, Rate, SignedRate};
 use crate::chains::{self, ChainCommand, KindFlags};
 use crate::scenario::{NodeKind, Scale};
 
+pub use super::tm_bench::{TmBenchArgs, TmBenchFormat};
 use crate::output::recorded::ReportFormat;
 pub use crate::settings::{GivenSettings, Settings, Share};
 pub use ab::{AbArgs, AbLoad};
@@ -30,7 +30,6 @@ pub use first_steps::{BROUGHT, DoctorArgs, InitArgs, Question};
 #[cfg(feature = "fleet")]
 pub use fleet::{FleetArgs, WorkerArgs};
 pub use search::{PointArgs, Rates, SearchArgs};
-pub use tm_bench::{TmBenchArgs, TmBenchFormat};
 
 /// Offers transactions to a CometBFT node on an exact open-loop schedule and follows each one from
 /// due to committed.

@@ -11,8 +11,8 @@ use pacing::Nanos;
 use report::text::grouped;
 use rpc::{Arrival, FollowedBlock, Mempool};
 
+use super::Presence;
 use super::intake::Intake;
-use super::presence::Presence;
 use crate::settings::Observed;
 
 /// The tables, each written a whole row at a time.

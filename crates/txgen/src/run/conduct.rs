@@ -22,7 +22,6 @@ use super::error::RunError;
 use super::folder::RowFiles;
 use super::follow::{self, Follow};
 use super::host;
-use super::machine;
 use super::preflight::Node;
 use super::ramp::Course;
 use super::record::{RecordChannels, Recording, Shared};
@@ -118,7 +117,7 @@ impl<'a> Run<'a> {
                 samples: self.samples.clone(),
                 endpoints: self.nodes.iter().map(Node::url).collect(),
                 block_gas: host::limits(self.plan, self.nodes).block_gas,
-                has_node: machine::has_node(self.nodes),
+                has_node: host::has_node(self.nodes),
             };
             let recording = Recording::new(self.plan, &self.orders, origin, rows, channels);
             let recorder = thread::Builder::new()

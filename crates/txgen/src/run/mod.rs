@@ -7,8 +7,6 @@ mod error;
 mod folder;
 mod follow;
 mod host;
-mod machine;
-mod outcome;
 mod planned;
 mod preflight;
 mod prepare;
@@ -16,35 +14,37 @@ mod ramp;
 mod record;
 mod words;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use chain::{ChainError, Settled, Supplied, Supply};
 use measure::judge::name_stage;
+use measure::read::TxFate;
 use measure::{LimitedBy, NodeRow, ScheduleVerdict, Summary};
 use ops::command::{CommandError, failed};
 use pacing::Nanos;
 use sender::clock::{Origin, RunClock};
 
 pub use builtin::BuiltInError;
+pub(crate) use builtin::BuiltInNode;
 pub use error::RunError;
-pub(crate) use folder::open_all;
+pub(crate) use folder::{observed_tables, open_all};
 pub use harness::RunFolder;
 pub(crate) use harness::default_folder;
-pub use outcome::Outcome;
+pub(crate) use host::host;
+pub(crate) use words::Words;
 
 use crate::chains::TargetKind;
-use crate::folder::rows_if_any;
+use crate::exit;
+use crate::folder::{RecordedRun, rows_if_any};
 use crate::live::{Display, RunInfo};
 use crate::observe::{self, Chosen, Observation, Observers};
 use crate::plan::{Guest, Nodes, Plan};
 use crate::profiler::{Profile, Profiler};
 use crate::shutdown::Shutdown;
-pub(crate) use builtin::BuiltInNode;
+use crate::threshold::ThresholdVerdict;
 use conduct::{Run, await_start};
-pub(crate) use folder::observed_tables;
-pub(crate) use host::host;
-pub(crate) use words::Words;
 use words::{conclude, introduce};
 
 /// Runs a plan: checks the target, opens the folder, offers, follows, drains, writes and prints.
@@ -289,3 +289,49 @@ fn allow_open_files(plan: &Plan, nodes: usize, built_in: bool) {
 /// Connections are opened this long before a start that was agreed on: below the ten seconds after
 /// which a CometBFT node closes idle ones.
 const OPENING_LEAD: Nanos = Nanos::from_secs(4);
+
+/// The account of a run, its folder and the conditions.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The whole account.
+    pub summary: Summary,
+    /// The plan's conditions.
+    pub thresholds: Vec<ThresholdVerdict>,
+    /// The condition that ended the run early.
+    pub stopped_by: Option<ThresholdVerdict>,
+    /// The run folder.
+    pub folder: PathBuf,
+}
+
+impl Outcome {
+    /// The ids of accepted transactions that no block has shown, some of them. None where the record
+    /// cannot be read.
+    pub(crate) fn uncommitted(&self) -> Vec<String> {
+        let mut ids = Vec::new();
+        if self.summary.fate.pending == 0 {
+            return ids;
+        }
+        let Ok(mut txs) = RecordedRun::open(&self.folder).and_then(|run| run.txs()) else {
+            return ids;
+        };
+        while let Ok(Some(tx)) = txs.next_row()
+            && ids.len() < MOST_UNCOMMITTED
+        {
+            if tx.fate() == TxFate::Pending {
+                ids.push(tx.txid.to_owned());
+            }
+        }
+        ids
+    }
+
+    /// The process's exit code: an interruption beats an invalid schedule, which beats a threshold.
+    pub fn exit_code(&self) -> u8 {
+        match exit::of_run(&self.summary, &self.thresholds) {
+            exit::DONE if self.stopped_by.is_some() => exit::THRESHOLD,
+            code => code,
+        }
+    }
+}
+
+/// Enough to see whether a node still works on what it took.
+const MOST_UNCOMMITTED: usize = 64;

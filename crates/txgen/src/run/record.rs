@@ -17,7 +17,7 @@ use sender::clock::Origin;
 use sender::shard::{Orders, ShardBatch};
 
 use super::folder::RowFiles;
-use super::machine::MachineLook;
+use super::host::MachineLook;
 use super::planned::RunPlan;
 use crate::live::Update;
 use crate::observe::Samples;

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use rpc::BroadcastMethod;
 
+use super::Outcome;
 use super::RunFolder;
 use super::conduct::PlayedRun;
 use super::error::{RunError, record_error};
-use super::outcome::Outcome;
 use crate::live::Display;
 use crate::output::{self, recorded};
 use crate::plan::Plan;

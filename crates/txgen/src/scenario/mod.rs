@@ -5,36 +5,39 @@
 
 mod grid;
 mod node;
-mod place;
 mod preset;
 mod prove;
 mod script;
-#[cfg(test)]
-mod tests;
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use clap::{Args as _, Command};
+use harness::Phase;
+use harness::toml_errors::{self, point_at};
 use pacing::Profile;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use toml::{Table, Value};
+use toml::{Spanned, Table, Value};
+
+pub use grid::{CampaignSection, Order, Parameter};
+pub use harness::Scale;
+pub use node::{NodeKind, NodeSection, SentinelSection};
+pub(crate) use preset::list;
+pub use prove::Change;
+pub use script::{ScenarioOptions, Script, ScriptRun};
 
 use crate::chains::{self, ChainSettings};
 use crate::plan::RequestedLoad;
 use crate::settings::Settings;
 use grid::{Axis, Case};
-use harness::Phase;
-pub use harness::Scale;
-pub(crate) use place::with_suggestion;
-pub(crate) use preset::list;
 use prove::Intervention;
 
-pub use grid::{CampaignSection, Order, Parameter};
-pub use node::{NodeKind, NodeSection, SentinelSection};
-pub use prove::Change;
-pub use script::{ScenarioOptions, Script, ScriptRun};
+#[cfg(test)]
+mod tests;
 
 /// A scenario file as written, or one of its runs.
 #[derive(Debug, Deserialize)]
@@ -128,11 +131,81 @@ impl Scenario {
     }
 }
 
-/// The common options beside the tables of chains. What is wrong in them is placed by [`place::of_settings`].
+/// The common options beside the tables of chains. What is wrong in them is placed by [`fault_in_settings`].
 fn settings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Settings, D::Error> {
     let mut table = Table::deserialize(deserializer)?;
     let chains = ChainSettings::take(&mut table).map_err(D::Error::custom)?;
     let common = Settings::deserialize(Value::Table(table));
     let common = common.map_err(|error| D::Error::custom(error.message()))?;
     Ok(Settings { chains, ..common })
+}
+
+type Keys = BTreeMap<Spanned<String>, Spanned<Value>>;
+
+/// What is wrong with the first key of `[settings]`, or of a chain's table in it, that is none, with its line.
+pub(crate) fn fault_in_settings(text: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct File {
+        settings: Keys,
+    }
+    let file: File = toml::from_str(text).ok()?;
+    file.settings.iter().find_map(|(key, value)| {
+        let span = key.span().start..value.span().end;
+        match value.get_ref() {
+            Value::Table(inner) if ChainSettings::is_table(key.get_ref()) => {
+                let table = key.get_ref();
+                let wrong = |(key, value): (&String, &Value)| {
+                    let message = ChainSettings::check(table, key, value)?;
+                    Some(point_at(text, line_of(text, span.clone(), key), &message))
+                };
+                inner.iter().find_map(wrong)
+            }
+            value => {
+                let alone = Table::from_iter([(key.get_ref().clone(), value.clone())]);
+                let error = Settings::deserialize(Value::Table(alone)).err()?;
+                Some(point_at(text, span, error.message()))
+            }
+        }
+    })
+}
+
+/// The first key of the file, or of a table in it, that is none, with its line: each table is read alone, so that
+/// nothing which is missing elsewhere hides it.
+pub(crate) fn fault_in_key(text: &str) -> Option<String> {
+    let file: Keys = toml::from_str(text).ok()?;
+    file.iter().find_map(|(key, value)| {
+        let alone = Table::from_iter([(key.get_ref().clone(), value.get_ref().clone())]);
+        let error = Scenario::deserialize(Value::Table(alone)).err()?;
+        let (unknown, _) = error
+            .message()
+            .strip_prefix("unknown field `")?
+            .split_once('`')?;
+        let line = line_of(text, key.span(), unknown);
+        Some(point_at(text, line, error.message()))
+    })
+}
+
+/// The line of a key inside a table.
+fn line_of(text: &str, table: Range<usize>, key: &str) -> Range<usize> {
+    let mut at = table.start;
+    for line in text.get(table.start..).unwrap_or_default().split('\n') {
+        let name = line.split('=').next().unwrap_or_default();
+        if name.trim() == key {
+            let indent = line.len() - line.trim_start().len();
+            return at + indent..at + line.trim_end().len();
+        }
+        at += line.len() + 1;
+    }
+    table
+}
+
+/// Adds the nearest known key to serde's "unknown field `x`, expected one of `a`, `b`".
+pub(crate) fn with_suggestion(message: &str) -> String {
+    // Serde names none where structs are flattened into one.
+    let all = Settings::augment_args(Command::new(""));
+    let keys: Vec<&str> = all
+        .get_arguments()
+        .map(|flag| flag.get_id().as_str())
+        .collect();
+    toml_errors::with_suggestion(message, &keys)
 }

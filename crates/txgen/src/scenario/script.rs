@@ -10,10 +10,9 @@ use servers::{assign, nearest, parse_assignment};
 use toml::Table;
 
 use super::grid::{self, Cell};
-use super::place;
-use super::place::with_suggestion;
 use super::preset;
 use super::prove::{self, Change};
+use super::with_suggestion;
 use super::{CampaignSection, NodeKind, NodeSection, Parameter, Scale, Scenario, SentinelSection};
 use crate::plan::{Request, RequestedLoad};
 use crate::settings::Settings;
@@ -174,8 +173,8 @@ fn parse(text: &str, options: &ScenarioOptions) -> anyhow::Result<(Scenario, Tab
         // A key that is mistyped is told before one that is missing: it may be the same.
         let found = [
             place_of_phase(text),
-            place::of_settings(text),
-            place::of_unknown_key(text),
+            super::fault_in_settings(text),
+            super::fault_in_key(text),
         ];
         let is_typo =
             |it: &&Option<String>| it.as_ref().is_some_and(|it| it.contains("unknown field"));

@@ -1,29 +1,28 @@
 //! What all load commands share, as flags and as the `[settings]` table of a scenario file.
 
-mod ci_target;
-mod display;
 mod given;
 mod observed;
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use chain::{Chain, FileFormat};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-pub use harness::Share;
 use harness::{Part, StartAt, text};
 use measure::KeptRows;
+use ops::ListenAddress;
 use pacing::{Arrivals, Nanos, Size};
 use rpc::{BroadcastMethod, Endpoint, Transport};
 use sender::shard::Rules;
 use serde::Deserialize;
 
-pub use self::ci_target::CiTarget;
-pub use self::display::DisplaySettings;
 pub use self::given::GivenSettings;
 pub use self::observed::{Observed, ObservedError};
+pub use harness::Share;
+
 use crate::chains::{ChainSettings, TargetKind, WorkloadKind};
 use crate::profiler::ProfiledProcess;
 use crate::threshold::{Kept, Threshold};
@@ -302,3 +301,59 @@ const NODES: &str = "Nodes";
 const TRANSACTIONS: &str = "Transactions";
 const RECORDING: &str = "Recording";
 const GENERATORS: &str = "Several generators of one load";
+
+/// How a run is shown: flags, and keys of a file.
+#[derive(Debug, Clone, Copy, Default, Args, Deserialize)]
+#[serde(default)]
+#[command(next_help_heading = "Display")]
+pub struct DisplaySettings {
+    /// No full-screen view, only lines
+    #[arg(long, help_heading = COMMON)]
+    pub no_tui: bool,
+
+    /// Print a JSON line with the live figures to stdout this often.
+    #[arg(long, value_name = "DURATION", hide_short_help = true)]
+    #[serde(with = "text")]
+    pub report_interval: Option<Nanos>,
+
+    /// Serve the live figures as Prometheus metrics at http://ADDR/metrics; a port alone is on
+    /// loopback.
+    #[arg(long, value_name = "ADDR", hide_short_help = true)]
+    #[serde(with = "text")]
+    pub metrics: Option<ListenAddress>,
+}
+
+/// A form of the result for a CI system, with the file it goes to where one is named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CiTarget {
+    /// GitHub's annotations on stderr, and the step's summary.
+    Github,
+    /// JUnit's XML.
+    Junit(Option<PathBuf>),
+    /// Markdown.
+    Markdown(Option<PathBuf>),
+    /// Nothing, also where `GITHUB_ACTIONS` is set.
+    Off,
+}
+
+impl FromStr for CiTarget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (form, file) = match text.split_once('=') {
+            Some((form, file)) if !file.is_empty() => (form, Some(file.into())),
+            Some(_) => return Err(format!("{text:?} names no file; write junit=FILE")),
+            None => (text, None),
+        };
+        match (form, file) {
+            ("github", None) => Ok(Self::Github),
+            ("off", None) => Ok(Self::Off),
+            ("junit", file) => Ok(Self::Junit(file)),
+            ("markdown" | "md", file) => Ok(Self::Markdown(file)),
+            ("github" | "off", Some(_)) => Err(format!("{form} takes no file")),
+            _ => Err(format!(
+                "{text:?} is none of github, junit, junit=FILE, markdown, markdown=FILE, off"
+            )),
+        }
+    }
+}

@@ -1,6 +1,5 @@
 //! Conditions on `summary.json`: `commit.p99<5s`, `failed.share<0.5%`, `fate.errors==0`.
 
-mod comparison;
 mod metric;
 mod schema;
 mod unit;
@@ -11,9 +10,8 @@ use std::str::FromStr;
 use report::text::{grouped, percent_tenths};
 use serde_json::Value;
 
-use self::comparison::Comparison;
 use self::metric::{Measured, Metric};
-use self::unit::Unit;
+use self::unit::{Comparison, Unit};
 
 /// One condition, checked when the run has ended.
 ///

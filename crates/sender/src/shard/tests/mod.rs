@@ -3,11 +3,9 @@
 mod accounts;
 mod connections;
 mod endings;
-mod families;
 mod lateness;
 mod requests;
 mod script;
-mod stamps;
 pub(crate) mod target;
 mod unsent;
 

@@ -10,7 +10,7 @@ use pacing::Nanos;
 use rpc::{ConnectionError, Flushed, Interest, Message};
 
 use super::super::address::Address;
-use super::super::platform::{Platform, Ready, Socket};
+use super::super::system::{Platform, Ready, Socket};
 
 /// What the node does with one request.
 #[derive(Debug, Clone)]
