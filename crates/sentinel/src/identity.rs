@@ -7,6 +7,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use fairq::{ClientKey, KeyScheme, Network, NetworkMap};
@@ -62,7 +63,9 @@ pub struct LiveIdentities(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     current: ArcSwap<Identities>,
-    /// Held while `current` is replaced.
+    /// Whether there are bans: they are looked up with every turn of a WebSocket.
+    has_bans: AtomicBool,
+    /// Held while these are replaced.
     bans: Mutex<Bans>,
 }
 
@@ -71,6 +74,7 @@ impl LiveIdentities {
     pub fn new(identities: Identities) -> Self {
         Self(Arc::new(Inner {
             current: ArcSwap::from_pointee(identities),
+            has_bans: AtomicBool::new(false),
             bans: Mutex::default(),
         }))
     }
@@ -78,6 +82,11 @@ impl LiveIdentities {
     /// A short look at them.
     pub fn load(&self) -> Guard<Arc<Identities>> {
         self.0.current.load()
+    }
+
+    /// Whether the operator has forbidden a network while the program runs.
+    pub(crate) fn is_banned(&self, address: IpAddr) -> bool {
+        self.0.has_bans.load(Ordering::Acquire) && self.load().is_banned(address)
     }
 
     /// From now on these; bans stay.
@@ -121,6 +130,9 @@ impl LiveIdentities {
             bans: bans.networks(),
             ..identities
         }));
+        self.0
+            .has_bans
+            .store(!bans.all().is_empty(), Ordering::Release);
     }
 }
 

@@ -4,31 +4,47 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 
+use super::fixed::Fixed;
 use super::keys::{KEYS, Key};
 use super::{Config, ConfigErrors, Resolved, check};
 
-/// The configuration in force. Clones share it; a look at it costs one load of a pointer.
+/// The configuration in force. Clones share it; a look at it costs some 100 instructions, which what never changes
+/// does not.
 #[derive(Clone, Debug)]
-pub struct Live(Arc<ArcSwap<Config>>);
+pub struct Live(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    current: ArcSwap<Config>,
+    fixed: Fixed,
+}
 
 impl Live {
     /// The first one.
     pub fn new(config: Config) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(config)))
+        Self(Arc::new(Inner {
+            fixed: config.fixed.clone(),
+            current: ArcSwap::from_pointee(config),
+        }))
     }
 
     /// A short look at it.
     pub fn load(&self) -> Guard<Arc<Config>> {
-        self.0.load()
+        self.0.current.load()
+    }
+
+    /// What no key sets.
+    pub(crate) fn fixed(&self) -> &Fixed {
+        &self.0.fixed
     }
 
     /// The one that is in force now, to keep.
     pub fn current(&self) -> Arc<Config> {
-        self.0.load_full()
+        self.0.current.load_full()
     }
 
     pub(crate) fn replace(&self, config: Config) {
-        self.0.store(Arc::new(config));
+        self.0.current.store(Arc::new(config));
     }
 }
 

@@ -130,7 +130,7 @@ impl Backend for Lanes {
     fn relay(&self, client: ClientKey) -> ClientLink {
         let ways = (&self.reads, &self.hub);
         let whose = (client, self.node());
-        let subscriptions = self.config.load().fixed.subscriptions;
+        let subscriptions = self.config.fixed().subscriptions;
         ClientLink::new(ways, &self.ledger, whose, subscriptions)
     }
 }

@@ -142,10 +142,9 @@ impl<B: Backend> Shared<B> {
 
     /// What JSON may be.
     fn json_limits(&self) -> JsonLimits {
-        let config = self.config.load();
         JsonLimits {
-            depth: config.fixed.depth,
-            batch: config.limits.batch,
+            depth: self.config.fixed().depth,
+            batch: self.config.load().limits.batch,
         }
     }
 

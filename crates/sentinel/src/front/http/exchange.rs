@@ -266,16 +266,15 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
 
     /// Sends what is to be sent.
     pub(super) async fn flush(&mut self) -> Result<(), Ended> {
-        let patience = self.front.config.load().fixed.write_timeout;
+        let patience = self.front.config.fixed().write_timeout;
         self.socket.flush(patience).await
     }
 
     /// How long a client may take too little of an answer, and what a piece of one has at most.
     pub(super) fn stream_limits(&self) -> (Duration, usize) {
-        let config = self.front.config.load();
+        let fixed = self.front.config.fixed();
         // Beside the piece stands the frame of a chunk.
-        let piece = config.fixed.window_bytes + CHUNK_FRAME;
-        (config.fixed.write_timeout, piece)
+        (fixed.write_timeout, fixed.window_bytes + CHUNK_FRAME)
     }
 
     /// Counts the end of a request.

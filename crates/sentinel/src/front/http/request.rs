@@ -162,7 +162,7 @@ impl RequestReader {
             if let Some(head) = reader.read(socket.input.filled(), &limits)? {
                 return Ok(head);
             }
-            let patience = self.config.load().fixed.header_timeout;
+            let patience = self.config.fixed().header_timeout;
             let until = *until.get_or_insert_with(|| Instant::now() + patience);
             self.more(socket, until, HttpError::HeadTimeout).await?;
         }
@@ -171,7 +171,7 @@ impl RequestReader {
     /// Waits for the first bytes of a request. An idle connection ends with the program.
     async fn idle<IO: Stream>(&mut self, socket: &mut Socket<IO>) -> Result<(), NoRequest> {
         socket.settle();
-        let until = Instant::now() + self.config.load().fixed.idle_timeout;
+        let until = Instant::now() + self.config.fixed().idle_timeout;
         let filled = socket.fill_unless(until, self.stop.as_mut()).await;
         filled.map_err(|_| NoRequest::End)
     }
@@ -217,7 +217,7 @@ impl RequestReader {
         if head.expect == Expect::Continue && socket.input.len() == head.len {
             self.ask_for_body(socket).await?;
         }
-        let until = Instant::now() + self.config.load().fixed.body_timeout;
+        let until = Instant::now() + self.config.fixed().body_timeout;
         while socket.input.len() < whole {
             socket.input.grow_towards(whole);
             self.more(socket, until, HttpError::BodyTimeout).await?;
@@ -237,7 +237,7 @@ impl RequestReader {
         if head.expect == Expect::Continue && socket.input.is_empty() {
             self.ask_for_body(socket).await?;
         }
-        let until = Instant::now() + self.config.load().fixed.body_timeout;
+        let until = Instant::now() + self.config.fixed().body_timeout;
         loop {
             let progress = reader.read(socket.input.filled(), &mut bytes)?;
             socket.input.consume(progress.used);
@@ -258,7 +258,7 @@ impl RequestReader {
 
     async fn ask_for_body<IO: Stream>(&mut self, socket: &mut Socket<IO>) -> Result<(), NoRequest> {
         socket.output.tail().extend_from_slice(CONTINUE);
-        let patience = self.config.load().fixed.write_timeout;
+        let patience = self.config.fixed().write_timeout;
         let asked = socket.flush(patience).await;
         asked.map_err(|_| NoRequest::End)
     }

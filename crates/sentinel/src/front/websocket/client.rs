@@ -83,7 +83,7 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     /// rules may tell addresses of one client apart.
     pub(super) fn is_banned(&self) -> bool {
         let address = self.key.network().address();
-        self.front.identities.load().is_banned(address)
+        self.front.identities.is_banned(address)
     }
 
     /// What the client is to get.
@@ -106,16 +106,14 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
 
     /// Whether the client has so much to take that nothing more is taken from the node.
     pub(super) fn is_behind(&self) -> bool {
-        self.socket.is_sharing()
-            || self.socket.unsent() > self.front.config.load().fixed.out_bytes / 2
+        self.socket.is_sharing() || self.socket.unsent() > self.front.config.fixed().out_bytes / 2
     }
 
     /// Whether the client has so much to take, or so many questions open, that it is not asked for
     /// more.
     pub(super) fn is_backed_up(&self) -> bool {
-        let config = self.front.config.load();
-        self.socket.unsent() > config.fixed.out_bytes / 4
-            || self.unanswered >= config.fixed.reads_per_client
+        let fixed = self.front.config.fixed();
+        self.socket.unsent() > fixed.out_bytes / 4 || self.unanswered >= fixed.reads_per_client
     }
 
     /// Sets aside what a message of the client holds while it is kept; none is a refusal, which is answered.

@@ -369,9 +369,9 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         if std::mem::replace(&mut self.was_held, is_held) && !is_held {
             self.received_at = now;
         }
-        let config = self.client.front.config.current();
-        let overdue_at = self.backlog.overdue_at(config.fixed.write_timeout);
-        let silent_at = self.received_at + config.fixed.silence_limit;
+        let fixed = self.client.front.config.fixed();
+        let overdue_at = self.backlog.overdue_at(fixed.write_timeout);
+        let silent_at = self.received_at + fixed.silence_limit;
         let is_silent = match is_held {
             true => self.client.socket.is_hung_up(),
             false => silent_at <= now,
@@ -380,7 +380,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             return Err(End::Gone);
         }
         if self.ping_at <= now {
-            self.ping_at = now + config.fixed.ping_interval;
+            self.ping_at = now + fixed.ping_interval;
             // A client that has more to read than this does not need a ping to answer.
             if self.client.socket.unsent() == 0 {
                 write_ping(self.client.out());
