@@ -231,9 +231,10 @@ impl Nodes {
 
     /// Whether a node answers, takes transactions and is not to be left alone.
     pub fn takes_writes(&self, node: NodeIndex) -> bool {
-        let now = self.0.shared_context.clock.now();
         let state = self.node(node).state();
-        state.up && !state.catching_up && !state.is_drained(now)
+        let is_drained =
+            state.drained.is_some() && state.is_drained(self.0.shared_context.clock.now());
+        state.up && !state.catching_up && !is_drained
     }
 
     /// Leaves the node of this address alone until a time, or no longer: whether there is such a node. Writes go to
