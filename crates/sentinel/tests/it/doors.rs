@@ -195,9 +195,7 @@ fn web_call(address: SocketAddr, (path, kind): (&str, &str), message: &[u8]) -> 
     if is_text {
         // Each part is padded by itself.
         let text = String::from_utf8(answer.body.clone()).unwrap();
-        let parts = text
-            .split_inclusive(|c| c == '=')
-            .filter(|part| *part != "=");
+        let parts = text.split_inclusive('=').filter(|part| *part != "=");
         let mut bytes = Vec::new();
         for part in parts {
             let part = format!("{part}{}", "=".repeat((4 - part.len() % 4) % 4));
