@@ -9,6 +9,7 @@ use crate::bound::Bound;
 use crate::in_flight::{AHEAD, InFlight};
 use crate::load::{Demand, Load, Unit};
 use crate::mempool::{Mempool, Probe, SILENCE};
+use crate::reserve::{Reserve, Room};
 use crate::settings::{PaceMode, PaceSettings};
 use crate::throughput::{BlockSeen, Throughput};
 use crate::window::{GROUP, Interval, NEARLY, Window};
@@ -20,6 +21,10 @@ pub struct Grant {
     pub now: usize,
     /// No more than this in the window's unit; a write begun below it leaves whole.
     pub amount: u64,
+    /// So many more may leave of clients that ask for little, to be told to [`Pacer::sent_for_light`].
+    pub light: usize,
+    /// All of these together no more than this, likewise.
+    pub light_amount: u64,
     /// When to ask again, if time alone decides; else ask when something has happened: an answer, a
     /// block, a depth, the end of a break.
     pub next: Option<Nanos>,
@@ -52,6 +57,9 @@ pub struct Pacer {
     mempool: Mempool,
     in_flight: InFlight,
     committed: Throughput,
+    reserve: Reserve,
+    /// No more than `max_req` leave, whatever else holds.
+    ceiling: Gcra,
     emitter: Gcra,
     /// The rate the emitter was set to.
     set: Rate,
@@ -83,9 +91,6 @@ struct SinceBlock {
 
 /// Where no probe asks (*fixed*, *off*), a node that refused is asked again after so long.
 const REFUSED: Nanos = Nanos::from_millis(250);
-/// The last of the room leaves at this many times the rate that would use it up in a block interval, so that
-/// there is nearly always a place for a client that asks for little.
-const TAIL: f64 = 16.0;
 
 impl Pacer {
     /// Feeds a node with at most `max_req`.
@@ -97,6 +102,8 @@ impl Pacer {
             mempool: Mempool::new(now),
             in_flight: InFlight::new(now, pace),
             committed: Throughput::default(),
+            reserve: Reserve::new(now),
+            ceiling: Gcra::new(max_req, AHEAD),
             emitter: Gcra::new(max_req, AHEAD),
             set: max_req,
             demand: Demand::default(),
@@ -122,19 +129,17 @@ impl Pacer {
         }
         self.in_flight.follow_lines(now, demand.lines);
         self.probe = self.probe.at(now, demand.most);
-        let (most, amount, bound) = self.room(now);
-        // The tail of the room is not what a probe is after.
-        let is_asking = matches!(self.probe, Probe::Asking { .. });
-        self.follow(now, if is_asking { f64::INFINITY } else { amount });
-        let taken = self.take(now, demand.waiting.min(most));
+        let room = self.room(now);
+        self.follow(now);
+        let taken = self.take(now, demand.waiting.min(room.shared));
         self.mempool.sent(taken);
         self.since_block.sent += taken;
         let waiting = demand.waiting - taken;
-        let left = waiting.min(most - taken);
+        let left = waiting.min(room.shared - taken);
         let per_second = self.set.as_f64();
         self.bound = match (waiting, left) {
             (0, _) => Bound::Nothing,
-            (_, 0) => bound,
+            (_, 0) => room.bound,
             _ if self.set < self.max => Bound::Pace { per_second },
             _ => Bound::Ceiling { per_second },
         };
@@ -142,34 +147,65 @@ impl Pacer {
         self.since_block.was_slow |= matches!(self.bound, Bound::Pace { .. });
         let is_held = matches!(self.bound, Bound::InFlightCap { .. });
         self.in_flight.sent(now, &demand, taken, is_held);
+        let light = waiting.min(room.all - taken);
+        let is_kept = waiting > 0 && room.shared < room.all;
         let next = match self.probe {
             Probe::Asking { since, .. } if waiting > 0 => Some(since.saturating_add(AHEAD)),
-            _ => (left > 0).then(|| self.next(now, left)),
+            _ if left > 0 => Some(self.next(now, left)),
+            // What is kept shrinks with time.
+            _ => is_kept.then(|| now.saturating_add(AHEAD)),
         };
         Grant {
             now: taken,
-            amount: amount as u64,
+            amount: room.shared_amount as u64,
+            light: light.min(self.ceiling.ready(now) as usize),
+            light_amount: room.amount as u64,
             next,
         }
     }
 
-    /// How many more writes may leave whatever the rate is, how much of the window's unit, and what
-    /// bounds them.
-    fn room(&self, now: Nanos) -> (usize, f64, Bound) {
+    /// Clients that ask for little had so much of what left, `beyond` of it beside the last grant.
+    pub fn sent_for_light(&mut self, now: Nanos, beyond: usize, load: Load) {
+        let count = u32::try_from(beyond).unwrap_or(u32::MAX);
+        self.ceiling.take_up_to(now, count);
+        self.emitter.take_up_to(now, count);
+        self.mempool.sent(beyond);
+        self.since_block.sent += beyond;
+        self.reserve.sent(load);
+    }
+
+    fn room(&self, now: Nanos) -> Room {
         let (cap, cap_bound) = self.in_flight.room(now, &self.demand);
         if self.settings.mode != PaceMode::Adaptive {
-            return (cap, f64::INFINITY, cap_bound);
+            return Room {
+                all: cap,
+                shared: cap,
+                amount: f64::INFINITY,
+                shared_amount: f64::INFINITY,
+                bound: cap_bound,
+            };
         }
         let (amount, bound) = self.node_room(now);
-        // A write of unknown size may leave while there is room at all.
-        let writes = match amount {
+        let kept = match self.probe {
+            Probe::None => self.reserve.kept(now, self.window.unit, self.mean()),
+            Probe::Asking { .. } | Probe::Answered => 0.0,
+        };
+        let shared_amount = (amount - kept).max(0.0);
+        let writes = self.writes(shared_amount);
+        Room {
+            all: cap.min(self.writes(amount)),
+            shared: cap.min(writes),
+            amount,
+            shared_amount,
+            bound: if cap < writes { cap_bound } else { bound },
+        }
+    }
+
+    /// So much of the window's unit in writes: one of unknown size may leave while there is room at all.
+    fn writes(&self, amount: f64) -> usize {
+        match amount {
             ..1.0 => 0,
             _ => ((amount / self.mean()) as usize).max(1),
-        };
-        if cap < writes {
-            (cap, amount, cap_bound)
-        } else {
-            (writes, amount, bound)
         }
     }
 
@@ -247,8 +283,10 @@ impl Pacer {
         if self.settings.mode == PaceMode::Off {
             return count;
         }
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        self.emitter.take_up_to(now, count) as usize
+        let count = u32::try_from(self.ceiling.ready(now).min(count as u64)).unwrap_or(u32::MAX);
+        let taken = self.emitter.take_up_to(now, count);
+        self.ceiling.take_up_to(now, taken);
+        taken as usize
     }
 
     fn next(&self, now: Nanos, left: usize) -> Nanos {
@@ -325,6 +363,7 @@ impl Pacer {
         };
         self.window = self.window.clone().next(&interval);
         self.in_flight.block(now);
+        self.reserve.block(block.observed);
         self.probe = Probe::None;
         let secs = now.saturating_sub(since.began).as_secs_f64();
         let served = Rate::from_f64(since.sent as f64 / secs).ok();
@@ -332,7 +371,7 @@ impl Pacer {
         self.served = served.filter(|_| is_telling);
         self.taken = block.ours.of(unit) as f64;
         (self.free, _) = self.node_room(now);
-        self.follow(now, f64::INFINITY);
+        self.follow(now);
     }
 
     /// Whether no block was seen yet, so that the first window can be taught.
@@ -349,7 +388,8 @@ impl Pacer {
     /// At most so many writes a second from now on.
     pub fn set_ceiling(&mut self, now: Nanos, max_req: Rate) {
         self.max = max_req;
-        self.follow(now, f64::INFINITY);
+        self.ceiling.set_rate(now, max_req);
+        self.follow(now);
     }
 
     /// Another node takes the writes: its mempool may be of another size. It is the same chain.
@@ -357,11 +397,12 @@ impl Pacer {
         *self = Self {
             window: std::mem::take(&mut self.window).node_changed(),
             committed: std::mem::take(&mut self.committed),
+            ceiling: self.ceiling.clone(),
             emitter: self.emitter.clone(),
             set: self.set,
             ..Self::new(now, self.max, &self.settings)
         };
-        self.follow(now, f64::INFINITY);
+        self.follow(now);
     }
 
     /// Goes by other settings from now on; the mode stays, and what was learnt of the node.
@@ -385,20 +426,11 @@ impl Pacer {
 
     /// Writes a second that may leave while there is room.
     pub fn rate(&self) -> Rate {
-        self.rate_with(f64::INFINITY)
-    }
-
-    /// The same with so much room, in the window's unit.
-    fn rate_with(&self, room: f64) -> Rate {
         if self.settings.mode != PaceMode::Adaptive {
             return self.max;
         }
-        let mean = self.mean();
-        let mut pace = self.window.pace(self.free, self.taken) / mean;
-        pace = pace.max(self.settings.min_req.as_f64());
-        if !self.since_block.was_idle {
-            pace = pace.min(TAIL * room / mean / self.window.interval());
-        }
+        let pace = self.window.pace(self.free, self.taken) / self.mean();
+        let pace = pace.max(self.settings.min_req.as_f64());
         Rate::from_f64(pace).map_or(self.max, |rate| rate.min(self.max))
     }
 
@@ -443,8 +475,8 @@ impl Pacer {
         self.window.unit
     }
 
-    fn follow(&mut self, now: Nanos, room: f64) {
-        let wanted = self.rate_with(room);
+    fn follow(&mut self, now: Nanos) {
+        let wanted = self.rate();
         if wanted != self.set {
             self.emitter.set_rate(now, wanted);
             self.set = wanted;

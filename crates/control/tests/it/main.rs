@@ -5,6 +5,7 @@
 
 mod alone;
 mod answers;
+mod beside;
 mod breaks;
 mod first;
 mod matrix;

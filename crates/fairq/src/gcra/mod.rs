@@ -187,6 +187,11 @@ impl Gcra {
         self.limit.take_up_to(&mut self.state, now, max)
     }
 
+    /// How many tokens there are.
+    pub fn ready(&self, now: Nanos) -> u64 {
+        self.limit.ready(&self.state, now)
+    }
+
     /// As [`GcraLimit::next_at`].
     pub fn next_at(&self, now: Nanos, count: u32) -> Nanos {
         self.limit.next_at(&self.state, now, count)

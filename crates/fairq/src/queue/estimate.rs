@@ -2,7 +2,7 @@
 
 use pacing::{Nanos, Rate};
 
-use super::{FairQueue, item::Backlog, limits::Weight, rank::SHORT};
+use super::{FairQueue, item::Backlog, limits::Weight};
 use crate::key::ClientKey;
 
 impl<T> FairQueue<T> {
@@ -49,11 +49,6 @@ impl<T> FairQueue<T> {
     /// Whether a client with a short queue waits, of at most 7 entries, beside one with a longer queue.
     pub fn is_uneven(&self) -> bool {
         self.by_entries.is_uneven()
-    }
-
-    /// Whether a client has at most 7 entries waiting.
-    pub fn is_short(&self, client: &ClientKey) -> bool {
-        self.backlog(client).entries <= SHORT
     }
 
     /// The clients with most entries waiting, the longest first, at most `n`. Who is left out has at

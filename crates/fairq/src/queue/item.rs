@@ -1,5 +1,6 @@
 //! What goes into the queue, comes out of it, and is refused by it.
 
+use super::rank::SHORT;
 use crate::key::ClientKey;
 
 /// Something that waits for its turn.
@@ -93,6 +94,11 @@ pub struct Backlog {
 }
 
 impl Backlog {
+    /// Whether these are at most 7 entries.
+    pub const fn is_short(&self) -> bool {
+        self.entries <= SHORT
+    }
+
     pub(crate) fn add(&mut self, bytes: u32, cost: u32) {
         self.entries += 1;
         self.bytes += u64::from(bytes);

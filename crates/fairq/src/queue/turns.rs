@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::{
     FairQueue,
     flow::Flow,
-    item::{Item, Popped, counted},
+    item::{Backlog, Item, Popped, counted},
     limits::PARTS,
 };
 use crate::key::ClientKey;
@@ -21,6 +21,9 @@ const STREAK_MAX: u32 = 16;
 
 /// How many flows that have rested are forgotten at each pop: each pop makes one rest at most.
 const FORGOTTEN: usize = 2;
+
+/// Flows that are looked at for one that may send.
+const LOOKS: usize = 64;
 
 /// The lap of a turn, and a number by which those of a lap come in the order in which they were given.
 type Place = (u64, u64);
@@ -101,6 +104,12 @@ impl Turns {
         }
     }
 
+    /// Flows that have something to send, in the order of their turns.
+    fn waiting(&self) -> impl Iterator<Item = u32> {
+        let [new, old] = [State::New, State::Old].map(|state| self.seats[state as usize].values());
+        new.chain(old).copied()
+    }
+
     /// A flow that rests and owes nothing, if its turn would be next or its place is `wanted`.
     fn rested(&self, wanted: bool) -> Option<u32> {
         let (place, flow) = self.first(State::Resting)?;
@@ -154,6 +163,21 @@ impl<T> FairQueue<T> {
             self.forget_rested(false);
         }
         let flow = self.turns.next()?;
+        Some(self.pop_of(flow, price))
+    }
+
+    /// The same of the first client in turn that `may` send, by what it has waiting. Looks at no more than 64 clients.
+    pub fn pop_if(
+        &mut self,
+        price: impl Fn(&Item<T>) -> u32,
+        may: impl Fn(&ClientKey, &Backlog) -> bool,
+    ) -> Option<Popped<T>> {
+        let may = |flow: &u32| may(&self.flows[*flow].owner, &self.flows[*flow].load);
+        let flow = self.turns.waiting().take(LOOKS).find(may)?;
+        Some(self.pop_of(flow, price))
+    }
+
+    fn pop_of(&mut self, flow: u32, price: impl Fn(&Item<T>) -> u32) -> Popped<T> {
         let ring = &mut self.flows[flow].ring;
         let lane = ring.head().expect("a flow with a turn has a lane");
         ring.rotate(&mut self.lanes);
@@ -166,7 +190,7 @@ impl<T> FairQueue<T> {
             self.end_turn(flow);
         }
         self.settle(flow);
-        Some(popped)
+        popped
     }
 
     /// A flow has got its first item: it comes after those that are new, or has its turn when it would have had it, with

@@ -261,7 +261,7 @@ fn a_short_queue_beside_a_long_one_is_told() {
                 .push(client(who), 1, Weight::ONE, Item::new(n, 1))
                 .unwrap();
         }
-        let short = [1, 2].map(|who| queue.is_short(&client(who)));
+        let short = [1, 2].map(|who| queue.backlog(&client(who)).is_short());
         (queue.is_uneven(), short)
     };
     assert_eq!(push(1, 7), (false, [true, true]));
@@ -558,4 +558,30 @@ fn fairness_14_a_clock_that_jumps_gives_one_burst() {
         secs(3_601).saturating_add(Nanos::from_millis(10)),
     );
     assert_eq!((one, two), (10, 10));
+}
+
+/// One that may send has its turn past those that may not, who keep theirs.
+#[test]
+fn a_pop_of_those_that_may_send_leaves_the_turns_of_the_others() {
+    let mut queue = FairQueue::new(QueueLimits::default(), Order::Connection, [1, 2]).unwrap();
+    let push = |queue: &mut FairQueue<u32>, who: u32, value| {
+        queue
+            .push(client(who), 1, Weight::ONE, Item::new(value, 1))
+            .unwrap();
+    };
+    for who in [1, 2, 3] {
+        for place in 0..3 {
+            push(&mut queue, who, 10 * who + place);
+        }
+    }
+    let of = |who: u32| move |key: &ClientKey, _: &Backlog| *key == client(who);
+    let value = |popped: Option<Popped<u32>>| popped.map(|popped| popped.item.value);
+    assert_eq!(value(queue.pop()), Some(10));
+    for place in 0..3 {
+        assert_eq!(value(queue.pop_if(|_| 1, of(3))), Some(30 + place));
+    }
+    assert_eq!(value(queue.pop_if(|_| 1, of(3))), None);
+    assert_eq!(value(queue.pop_if(|_| 1, |_, waiting| waiting.entries > 2)), Some(20));
+    let rest: Vec<u32> = std::iter::from_fn(|| value(queue.pop())).collect();
+    assert_eq!(rest, [11, 21, 12, 22]);
 }

@@ -1,9 +1,12 @@
 //! What stands behind the front: the write lane, the read lane and the nodes' WebSockets.
 
+use std::sync::Arc;
+
 use fairq::ClientKey;
 
 use crate::budget::Ledger;
 use crate::config::Live;
+use crate::front::queue::WRITE_OVERHEAD;
 use crate::lane::{Lane, Write};
 use crate::refusal::Refusal;
 use crate::upstream::{
@@ -62,6 +65,12 @@ pub struct Lanes {
 impl Lanes {
     /// The lanes of one proxy.
     pub fn new(config: &Live, ledger: Ledger, (lane, reads): (Lane, Reads), hub: Hub) -> Self {
+        let (turns, accounts) = (lane.clone(), ledger.clone());
+        let reads = reads.in_turn(Arc::new(move |client, call| {
+            let (lane, room) = (turns.clone(), accounts.of(client).reserve(WRITE_OVERHEAD));
+            let room = room.ok_or_else(Refusal::buffers_full);
+            Box::pin(async move { lane.turn(client, call, room?).await })
+        }));
         Self {
             lane,
             reads,

@@ -58,6 +58,10 @@ pub(super) struct Notes {
     pub(super) is_counted_by_check: bool,
     /// Its client's queue was short, beside a long one of another: it may go past the long one's writes.
     pub(super) is_from_short_queue: bool,
+    /// It is no write, but the turn of a call that goes to the node otherwise.
+    pub(super) is_turn: bool,
+    /// Its client asks for little: it may have a place that is kept for such.
+    pub(super) is_of_little: bool,
     /// A place to wait for its block, if it is a commit, until it waits.
     pub(super) commit_place: RefCell<Option<Box<CommitPlace>>>,
     /// It was offered again behind what the node had lost of its account.

@@ -24,11 +24,13 @@ mod worker;
 mod writes;
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use fairq::{Backlog, ClientKey};
-use pacing::Rate;
+use pacing::{Nanos, Rate};
 use rpc::BroadcastMethod;
 use tokio::sync::mpsc;
 
@@ -41,6 +43,7 @@ pub use self::scarcity::Shortage;
 use self::shared::Shared;
 pub use self::status::{Accounts, Explained, Status, Tally};
 pub use self::worker::{OWN_CONNECTIONS, Worker};
+use crate::budget::Reservation;
 use crate::config::{AsyncAck, Live, WriteOrder};
 use crate::refusal::Refusal;
 use crate::shared_context::SharedContext;
@@ -114,19 +117,64 @@ impl Lane {
             let waiting = std::mem::replace(&mut job.recipient, acknowledged);
             (waiting, answer::accepted(&job.hash()))
         });
-        let was_empty = {
-            let mut queue = self.shared.lock();
-            let was_empty = queue.len() == 0;
-            queue.admit(job, now)?;
-            was_empty
-        };
-        if was_empty {
-            self.shared.wake.notify_one();
-        }
+        self.admit(job, now)?;
         if let Some((waiting, member)) = acknowledged {
             waiting.deliver(WriteAnswer::Member(member));
         }
         Ok(())
+    }
+
+    /// Wakes the worker for the first that waits, and for a client that may have a place that is kept.
+    fn admit(&self, job: Job, now: Nanos) -> Result<(), Refusal> {
+        let client = job.client;
+        let is_for_worker = {
+            let mut queue = self.shared.lock();
+            let was_empty = queue.len() == 0;
+            queue.admit(job, now)?;
+            was_empty || queue.is_short(client)
+        };
+        if is_for_worker {
+            self.shared.wake.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Waits for the turn of a call that is no broadcast and costs the node as much: from then on it is the caller's.
+    ///
+    /// # Errors
+    /// Why it has none, and when to try again.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the turn up.
+    pub async fn turn(
+        &self,
+        client: ClientKey,
+        call: Bytes,
+        reservation: Reservation,
+    ) -> Result<(), Refusal> {
+        let (now, outbox) = (self.shared.clock.now(), Outbox::new());
+        let _close = CloseOnDrop(&outbox);
+        let mut job = Job::from(Record {
+            client,
+            connection: TURNS,
+            method: BroadcastMethod::Sync,
+            tx: call,
+            notes: Notes::default(),
+            arrived: now,
+            deadline: now.saturating_add(self.config.load().fair.queue_timeout.into()),
+            recipient: Recipient::Client {
+                outbox: Arc::clone(&outbox),
+                tag: 0,
+            },
+            reservation,
+        });
+        job.notes.is_turn = true;
+        self.admit(job, now)?;
+        let delivered = poll_fn(|context| outbox.poll_take(context)).await;
+        match delivered.into_iter().next().map(|delivery| delivery.answer) {
+            Some(WriteAnswer::Refused(refusal)) => Err(refusal),
+            Some(WriteAnswer::Member(_)) | None => Ok(()),
+        }
     }
 
     /// Whether this client's queue has room for another write that would be served in time.
@@ -191,5 +239,16 @@ impl Lane {
     }
 }
 
+/// Closes an outbox whose reader is gone.
+struct CloseOnDrop<'a>(&'a Outbox);
+
+impl Drop for CloseOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// The line of a client's turns: no connection has this number.
+const TURNS: u64 = u64::MAX;
 /// A session that waits for room looks at least this often.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use control::{Bound, BreakState};
-use fairq::{Backlog, Neutral};
+use fairq::Backlog;
 use pacing::{Nanos, Rate};
 use serde::Serialize;
 use tracing::info;
@@ -105,13 +105,6 @@ pub struct Tally {
     pub dispatched: u64,
     /// Writes that were not taken.
     pub refused: u64,
-}
-
-impl Neutral for Tally {
-    /// Nothing is decided by it, so it may always be forgotten.
-    fn is_neutral(&self, _now: Nanos) -> bool {
-        true
-    }
 }
 
 /// Why a client waits.

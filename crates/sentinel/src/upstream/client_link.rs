@@ -238,7 +238,7 @@ impl RelayLink for ClientLink {
             }
             None => {
                 let call = message.text.slice_ref(call);
-                self.questions.ask(call, (tag, id))
+                self.questions.ask((message.method.clone(), call), (tag, id))
             }
         }
     }

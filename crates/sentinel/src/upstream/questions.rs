@@ -54,12 +54,16 @@ impl Questions {
         self.waiting.len() + self.under_way.len() < MOST_QUESTIONS
     }
 
-    /// Takes one call in JSON-RPC. Its answer has this tag, a refusal this id as well.
+    /// Takes one call in JSON-RPC, with its method. Its answer has this tag, a refusal this id as well.
     ///
     /// # Errors
     /// There is no room for it.
-    pub(super) fn ask(&mut self, call: Bytes, (tag, id): (u64, KeptId)) -> Result<(), Refusal> {
-        let held = self.ledger.reserve(call.len() + QUESTION_BYTES);
+    pub(super) fn ask(
+        &mut self,
+        call: (Option<Box<str>>, Bytes),
+        (tag, id): (u64, KeptId),
+    ) -> Result<(), Refusal> {
+        let held = self.ledger.reserve(call.1.len() + QUESTION_BYTES);
         let held = held.ok_or_else(Refusal::buffers_full)?;
         let (reads, client, node) = (self.reads.clone(), self.client, self.node);
         let room = self.ledger.nothing();
@@ -123,13 +127,13 @@ fn json_object(text: Bytes) -> Result<Bytes, Refusal> {
 }
 
 /// A call as a request to the node. It was taken from the client's rate when it came.
-fn request(call: Bytes) -> ReadRequest {
+fn request((method, call): (Option<Box<str>>, Bytes)) -> ReadRequest {
     ReadRequest {
         http_method: Method::POST,
         target: Bytes::from_static(b"/"),
         headers: json_headers(),
         body: call,
-        method: None,
+        method,
         calls: 0,
     }
 }

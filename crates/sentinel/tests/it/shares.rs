@@ -182,3 +182,51 @@ fn what_was_acknowledged_is_forwarded_before_the_end() {
     assert_eq!(accounts.forwarded, COUNT, "{accounts:?}");
     assert_eq!(node.node.snapshot().broadcasts, COUNT);
 }
+
+/// `check_tx` was a read: 5,196 were served in 12 s beside a pace of 100 writes a second.
+#[test]
+fn case_60_what_makes_the_node_check_has_its_turn_among_the_writes_in_every_form() {
+    let node = Node::start();
+    let proxy = Proxy::with(&node.url(), |config| {
+        paced(config, 1);
+        // One leaves now, and the next one in a quarter of an hour.
+        config.fair.max_req = pacing::Rate::from_f64(0.001).unwrap();
+        config.pace.min_req = config.fair.max_req;
+        config.fair.queue_timeout = Duration::from_secs(1);
+        config.reads.refuse_methods = Vec::new();
+    });
+    let call = |method: &str, params: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":7,"method":"{method}","params":{params}}}"#)
+    };
+    let check = call("check_tx", r#"{"tx":"YT0x"}"#);
+    let post = |body: &str| proxy.http().post("/", body.as_bytes()).unwrap().text();
+    let get = |target: &str| proxy.http().get(target).unwrap().text();
+    let first = post(&check);
+    assert!(first.contains(r#""id":7,"result":{"code":0"#), "{first}");
+    let write = String::from_utf8(broadcast(7, BroadcastMethod::Sync, b"b=1")).unwrap();
+    let evidence = call("broadcast_evidence", r#"{"evidence":{}}"#);
+    let status = call("status", "{}");
+    let mixed = format!("[{status},{check}]");
+    let spelt = check.replace("check_tx", r"check\u005ftx");
+    let forms: [&(dyn Fn() -> String + Sync); 7] = [
+        &|| post(&write),
+        &|| post(&check),
+        &|| post(&spelt),
+        &|| post(&evidence),
+        &|| get("/check_tx?tx=\"a=1\""),
+        &|| post(&mixed),
+        &|| WebSocket::connect(proxy.address).ask(&check),
+    ];
+    let answers: Vec<String> = thread::scope(|scope| {
+        let asked: Vec<_> = forms.map(|form| scope.spawn(form)).into();
+        asked.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    for (place, answer) in answers.iter().enumerate() {
+        let is_late = ["waited for its turn", "not be served in time"];
+        let is_late = is_late.iter().any(|text| answer.contains(text));
+        assert!(is_late && !answer.contains(r#""code":0"#), "{place}: {answer}");
+    }
+    // Other calls of a batch are answered, and reads wait for nothing.
+    assert!(answers[5].contains("node_info"), "{}", answers[5]);
+    assert!(post(&status).contains("node_info"));
+}

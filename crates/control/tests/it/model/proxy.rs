@@ -157,16 +157,24 @@ impl Proxy {
         let grant = self.pacer.grant(now, demand);
         let is_it = |name: &&str| *name == self.pacer.bound().name();
         self.bounds[Bound::NAMES.iter().position(is_it).unwrap()] += 1;
-        let mut amount = 0;
+        let (mut amount, mut light) = (0, Load::default());
         for left in (0..grant.now).rev() {
-            amount += self.send(now, node).of(self.pacer.unit());
+            let next = self.again.pop_front().or_else(|| self.next_turn());
+            amount += self.send(next, now, node, &mut light);
             if amount >= grant.amount {
                 self.pacer.unused(left);
                 break;
             }
         }
-        if grant.now > 0 {
-            self.departures.push((now, grant.now));
+        let mut beyond = 0;
+        while beyond < grant.light && amount < grant.light_amount && !self.polite_queue.is_empty() {
+            let next = self.polite_queue.pop_front();
+            amount += self.send(next, now, node, &mut light);
+            beyond += 1;
+        }
+        self.pacer.sent_for_light(now, beyond, light);
+        if grant.now + beyond > 0 {
+            self.departures.push((now, grant.now + beyond));
         }
     }
 
@@ -191,11 +199,16 @@ impl Proxy {
         usize::from(is_polite) + floods.min(self.source.connections())
     }
 
-    fn send(&mut self, now: Nanos, node: &mut Node) -> Load {
-        let next = self.again.pop_front().or_else(|| self.next_turn());
+    fn send(
+        &mut self,
+        next: Option<Request>,
+        now: Nanos,
+        node: &mut Node,
+        light: &mut Load,
+    ) -> u64 {
         let Some(mut request) = next else {
             self.pacer.unused(1);
-            return Load::default();
+            return 0;
         };
         request.sent = now;
         let usual = (0..self.used).min_by_key(|place| self.loads[*place]);
@@ -211,7 +224,10 @@ impl Proxy {
         self.sent += 1;
         let load = load_of(&request);
         self.own = self.own + load;
-        load
+        if request.polite {
+            *light = *light + load;
+        }
+        load.of(self.pacer.unit())
     }
 
     /// Both take turns, as in the fair queue: also the polite client sits out the turn that it took.

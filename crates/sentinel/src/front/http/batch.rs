@@ -91,7 +91,11 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
                 }
                 self.writes(writes).await.map(|()| None)
             }
-            Element::Forward { call, raw } => self.forward(call, raw).await,
+            Element::Forward {
+                call,
+                changing,
+                raw,
+            } => self.forward(call, changing, raw).await,
             Element::Refused { call, refusal } => {
                 self.exchange.count(&call, OutcomeLabel::Rejected);
                 self.refuse(&call, &refusal);
@@ -145,9 +149,15 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
     }
 
     /// Forwards a call by itself.
-    async fn forward(&mut self, call: CallInfo, raw: Bytes) -> GroupEnd {
+    async fn forward(
+        &mut self,
+        call: CallInfo,
+        method: Option<Box<str>>,
+        raw: Bytes,
+    ) -> GroupEnd {
         let request = ReadRequest {
             body: raw,
+            method,
             calls: 1,
             ..self.request.clone()
         };

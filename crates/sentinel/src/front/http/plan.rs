@@ -17,7 +17,7 @@ use crate::identity::{Identity, denied};
 use crate::metrics::MethodClass;
 use crate::refusal::{Reason, Refusal};
 use crate::respond::Asked;
-use crate::upstream::ReadRequest;
+use crate::upstream::{ReadRequest, changes};
 use wire::calls::{self, Call, Classified, UriRoute, classify_uri};
 use wire::http::{Head, HeadView};
 use wire::ws::{HandshakeError, check_handshake};
@@ -154,7 +154,7 @@ impl<B: Backend> Parts<'_, B> {
         }
     }
 
-    /// A batch is taken apart if a write is in it or a method that is refused; else it goes to the
+    /// A batch is taken apart if a write is in it, or a method that changes something or is refused; else it goes to the
     /// node as a whole.
     fn by_elements(&self, elements: Vec<calls::Element<'_>>) -> Plan {
         let backend = &self.front.backend;
@@ -172,7 +172,16 @@ impl<B: Backend> Parts<'_, B> {
             match (backend.check_method(self.client, method), element.call) {
                 (Err(refusal), _) => Element::Refused { call, refusal },
                 (Ok(()), Call::Write { method, tx, .. }) => Element::Write { call, method, tx },
-                (Ok(()), _) => Element::Forward { call, raw },
+                (Ok(()), Call::Read { method, .. }) if changes(&method) => Element::Forward {
+                    call,
+                    changing: Some(method.into()),
+                    raw,
+                },
+                (Ok(()), _) => Element::Forward {
+                    call,
+                    changing: None,
+                    raw,
+                },
             }
         });
         let elements: Vec<Element> = elements.collect();

@@ -80,6 +80,8 @@ pub(super) enum Element {
     /// To be forwarded by itself.
     Forward {
         call: CallInfo,
+        /// Its method, if that changes something at the node.
+        changing: Option<Box<str>>,
         raw: Bytes,
     },
     Refused {
@@ -100,7 +102,10 @@ impl Element {
 
     /// Whether the node may have it in a batch with others.
     pub(super) const fn is_read(&self) -> bool {
-        matches!(self, Self::Forward { .. } | Self::Notification)
+        matches!(
+            self,
+            Self::Forward { changing: None, .. } | Self::Notification
+        )
     }
 }
 

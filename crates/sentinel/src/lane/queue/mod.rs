@@ -1,6 +1,7 @@
 //! The fair queue of writes, its bounds, and the sessions that wait for room in it.
 
 mod common;
+mod light;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use tokio::sync::Notify;
 
 pub use self::common::ClientDemand;
 use self::common::CommonLimit;
+use self::light::{Had, Places};
 use super::job::{Job, Recipient};
 use super::scarcity::{Content, QUANTUM, Scarcity, Shortage, units};
 use super::status::{Accounts, Explained, Status, Tally};
@@ -36,7 +38,8 @@ pub(super) struct WriteQueue {
     /// Most writes a second.
     ceiling: Rate,
     /// What each client has had, for the operator.
-    tallies: ClientTable<Tally>,
+    had: ClientTable<Had>,
+    places: Places,
     /// Clients whose sessions wait for room.
     rooms: HashMap<ClientKey, Arc<Notify>>,
     /// Writes a second that are sent at the moment.
@@ -76,13 +79,14 @@ impl WriteQueue {
             weights,
             common: None,
             ceiling: fair.max_req,
-            tallies: ClientTable::new(
+            had: ClientTable::new(
                 TableLimits {
                     clients: config.fixed.clients_max,
                     ..TableLimits::default()
                 },
                 seed,
             )?,
+            places: Places::default(),
             rooms: HashMap::new(),
             rate: fair.max_req,
             closed_until: Nanos::ZERO,
@@ -123,7 +127,7 @@ impl WriteQueue {
             Ok(()) => self.accounts.admitted += 1,
             Err(_) => {
                 self.accounts.refused += 1;
-                self.tallies.entry(client, now).state.refused += 1;
+                self.had.entry(client, now).state.tally.refused += 1;
             }
         }
         result
@@ -211,10 +215,7 @@ impl WriteQueue {
     }
 
     fn configured_weight(&self, client: ClientKey) -> Weight {
-        self.weights
-            .get(client.network().address())
-            .copied()
-            .unwrap_or_default()
+        weight_of(&self.weights, &client)
     }
 
     /// Most writes a second from now on.
@@ -254,6 +255,7 @@ impl WriteQueue {
     /// is that one if all of the block is known in it.
     pub(super) fn note_block(&mut self, block: &Content, limits: Option<BlockLimits>) -> Unit {
         self.scarcity.block(block, limits);
+        self.places.block();
         match self.scarcity.shortage() {
             Shortage::Bytes { .. } => Unit::Bytes,
             Shortage::Gas { .. } if block.gas_txs == block.txs => Unit::Gas,
@@ -276,6 +278,11 @@ impl WriteQueue {
         self.queue.len()
     }
 
+    /// Whether few writes of a client wait.
+    pub(super) fn is_short(&self, client: ClientKey) -> bool {
+        self.queue.backlog(&client).is_short()
+    }
+
     /// Lines of which any waits.
     pub(super) fn lines(&self) -> usize {
         self.queue.lanes()
@@ -295,7 +302,7 @@ impl WriteQueue {
     pub(super) fn explain(&self, client: ClientKey, now: Nanos) -> Explained {
         let weight = self.weight(client);
         Explained {
-            tally: self.tallies.peek(&client).copied().unwrap_or_default(),
+            tally: (self.had.peek(&client)).map_or(Tally::default(), |had| had.tally),
             backlog: self.queue.backlog(&client),
             weight: self.configured_weight(client).shares(),
             share: self.queue.fair_share(&client, weight, self.rate),
@@ -305,7 +312,7 @@ impl WriteQueue {
 
     /// Adds the figures of the queue to the state of the lane.
     pub(super) fn fill(&self, status: &mut Status) {
-        let table = self.tallies.counters();
+        let table = self.had.counters();
         status.queued = self.len();
         status.queued_bytes = self.queue.bytes() as usize;
         status.backlogged_clients = self.queue.backlogged_clients();
@@ -317,24 +324,54 @@ impl WriteQueue {
 
     /// The next job; expired and cancelled ones end here.
     pub(super) fn next(&mut self, now: Nanos) -> Option<Popped<Job>> {
+        let price = price_of(self.scarcity.shortage());
+        self.find(now, |queue| queue.queue.pop_at(&price))
+    }
+
+    /// The same of the clients that ask for little.
+    pub(super) fn next_of_little(&mut self, now: Nanos) -> Option<Popped<Job>> {
+        let price = price_of(self.scarcity.shortage());
+        self.find(now, |queue| {
+            let (had, places, weights) = (&queue.had, &queue.places, &queue.weights);
+            let may = |client: &ClientKey, backlog: &Backlog| {
+                let weight = weight_of(weights, client);
+                places.is_little(had.peek(client), weight, backlog)
+            };
+            queue.queue.pop_if(&price, may)
+        })
+    }
+
+    fn find(
+        &mut self,
+        now: Nanos,
+        pop: impl Fn(&mut Self) -> Option<Popped<Job>>,
+    ) -> Option<Popped<Job>> {
         loop {
-            let shortage = self.scarcity.shortage();
-            let price = |item: &Item<Job>| shortage.price(item.cost, || item.value.gas());
             let is_uneven = self.queue.is_uneven();
-            let mut popped = self.queue.pop_at(price)?;
+            let mut popped = pop(self)?;
             self.offer_room(popped.client);
-            let job = &mut popped.item.value;
-            if job.is_cancelled() {
+            if popped.item.value.is_cancelled() {
                 self.accounts.cancelled += 1;
-            } else if job.is_over(now) {
+            } else if popped.item.value.is_over(now) {
                 self.accounts.expired += 1;
-                job.refuse(expired());
+                popped.item.value.refuse(expired());
             } else {
-                job.notes.is_from_short_queue = is_uneven && self.queue.is_short(&popped.client);
-                self.tallies.entry(popped.client, now).state.dispatched += 1;
+                self.note(&mut popped, is_uneven, now);
                 return Some(popped);
             }
         }
+    }
+
+    /// What leaves counts for its client.
+    fn note(&mut self, popped: &mut Popped<Job>, is_uneven: bool, now: Nanos) {
+        let price = price_of(self.scarcity.shortage())(&popped.item);
+        let weight = self.configured_weight(popped.client);
+        let backlog = self.queue.backlog(&popped.client);
+        let had = self.had.entry(popped.client, now).state;
+        let notes = &mut popped.item.value.notes;
+        notes.is_from_short_queue = is_uneven && backlog.is_short();
+        notes.is_of_little = self.places.is_little(Some(had), weight, &backlog);
+        self.places.take(had, weight, price);
     }
 
     /// Wakes the sessions of a client once its queue is down to half.
@@ -408,6 +445,16 @@ pub(super) fn expired() -> Refusal {
 const MOST_ENTRIES: usize = 1 << 22;
 /// `Retry-After` has whole seconds.
 const SHORTEST_RETRY: Duration = Duration::from_secs(1);
+
+fn weight_of(weights: &NetworkMap<Weight>, client: &ClientKey) -> Weight {
+    let weight = weights.get(client.network().address());
+    weight.copied().unwrap_or_default()
+}
+
+/// What a write costs its client now.
+fn price_of(shortage: Shortage) -> impl Fn(&Item<Job>) -> u32 {
+    move |item| shortage.price(item.cost, || item.value.gas())
+}
 
 fn weights_of(config: &Config) -> Result<NetworkMap<Weight>, fairq::Error> {
     let mut weights = NetworkMap::new();

@@ -1,6 +1,7 @@
 //! From the queues to the connections.
 
-use control::{Demand, Unit};
+use bytes::Bytes;
+use control::{Demand, Grant, Load, Unit};
 use fairq::Popped;
 use pacing::Nanos;
 
@@ -10,12 +11,25 @@ use crate::lane::pool::{EXPRESS, MOST_ALONE};
 use crate::lane::writes::{Carrier, Event, Position, WriteId, WriteState};
 
 /// What may still be sent in a turn. One begun below a bound is taken whole.
+#[derive(Clone, Copy)]
 struct Budget {
+    whose: Whose,
     count: usize,
     /// Bytes that the sockets take.
     bytes: usize,
     /// In the unit that is scarce.
     amount: u64,
+    /// What clients that ask for little had of it.
+    of_little: Load,
+}
+
+/// Whose writes are sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// Whoever's turn it is.
+    Anyones,
+    /// Those of clients that ask for little.
+    OfLittle,
 }
 
 impl Worker {
@@ -45,7 +59,7 @@ impl Worker {
         if self.pacer.connections() != before {
             self.pool.resize(self.pacer.connections(), now);
         }
-        if grant.now > 0 && !self.send(grant.now, grant.amount, now) {
+        if grant.now + grant.light > 0 && !self.send(&grant, now) {
             return Some(now.saturating_add(SHORT));
         }
         grant.next
@@ -73,32 +87,61 @@ impl Worker {
         self.active_takes_writes() && !self.breaks.is_closed() && self.hold().is_none()
     }
 
-    /// Sends up to `count` writes, which shall not come to more than `amount` of what is scarce: first those that are
-    /// here, then the queue's. False when the bytes of one turn, or those that wait for the sockets, are too many for
-    /// more.
-    fn send(&mut self, count: usize, amount: u64, now: Nanos) -> bool {
-        let bytes = self.pool.writable();
+    /// Sends what is granted: to anyone, and then to clients that ask for little. False when the bytes of one turn, or
+    /// those that wait for the sockets, are too many for more.
+    fn send(&mut self, grant: &Grant, now: Nanos) -> bool {
         let mut budget = Budget {
-            count,
-            bytes,
-            amount,
+            whose: Whose::Anyones,
+            count: grant.now,
+            bytes: self.pool.writable(),
+            amount: grant.amount,
+            of_little: Load::default(),
         };
-        while budget.is_left()
-            && let Some(number) = self.writes.next_ready(self.pool.takes_alone())
-            && self.forward(number, &mut budget, now)
-        {}
-        let mut popped = std::mem::take(&mut self.popped);
-        self.pop(&mut popped, &budget, now);
-        for next in popped.drain(..) {
-            let job = next.item.value;
-            self.metrics.queue_wait(now.saturating_sub(job.arrived));
-            let number = self.writes.insert(job, now);
-            self.forward(number, &mut budget, now);
-        }
-        self.popped = popped;
+        self.send_all(&mut budget, now);
         self.pacer.unused(budget.count);
+        budget = Budget {
+            whose: Whose::OfLittle,
+            count: grant.light,
+            amount: grant.light_amount - (grant.amount - budget.amount),
+            ..budget
+        };
+        self.send_all(&mut budget, now);
+        let beyond = grant.light - budget.count;
+        self.pacer.sent_for_light(now, beyond, budget.of_little);
         self.pool.flush();
         budget.bytes > 0
+    }
+
+    /// Sends what a budget allows: first those that are here, then the queue's.
+    fn send_all(&mut self, budget: &mut Budget, now: Nanos) {
+        while budget.is_left()
+            && let Some(number) = self.next_ready(budget.whose)
+            && self.forward(number, budget, now)
+        {}
+        let mut popped = std::mem::take(&mut self.popped);
+        self.pop(&mut popped, budget, now);
+        for next in popped.drain(..) {
+            let mut job = next.item.value;
+            self.metrics.queue_wait(now.saturating_sub(job.arrived));
+            if job.notes.is_turn {
+                budget.spend(&job, self.pacer.unit());
+                // It takes of the pace, and no place at the node.
+                self.pacer.unused(1);
+                self.forwarded += u64::from(job.answer(Bytes::new()));
+                continue;
+            }
+            let number = self.writes.insert(job, now);
+            self.forward(number, budget, now);
+        }
+        self.popped = popped;
+    }
+
+    fn next_ready(&self, whose: Whose) -> Option<WriteId> {
+        let with_alone = self.pool.takes_alone();
+        match whose {
+            Whose::Anyones => self.writes.next_ready(with_alone),
+            Whose::OfLittle => self.writes.next_ready_of_little(with_alone),
+        }
     }
 
     /// Takes from the queues what the budget allows. What then waits here is not counted as under way, so it has a
@@ -106,11 +149,18 @@ impl Worker {
     fn pop(&self, popped: &mut Vec<Popped<Job>>, budget: &Budget, now: Nanos) {
         let aside = self.writes.count(WriteState::Parked) + self.writes.count(WriteState::Ready);
         let most = budget.count.min(MOST_ASIDE.saturating_sub(aside));
-        let mut left = Budget { ..*budget };
+        let mut left = *budget;
+        if most == 0 || !left.is_left() {
+            return;
+        }
         let mut queue = self.shared.lock();
+        let mut next = || match budget.whose {
+            Whose::Anyones => queue.next(now),
+            Whose::OfLittle => queue.next_of_little(now),
+        };
         while popped.len() < most
             && left.is_left()
-            && let Some(next) = queue.next(now)
+            && let Some(next) = next()
         {
             left.spend(&next.item.value, self.pacer.unit());
             popped.push(next);
@@ -189,13 +239,21 @@ impl Budget {
     fn spend(&mut self, job: &Job, unit: Unit) {
         self.count = self.count.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(job.tx.len());
-        let amount = match unit {
-            // The count bounds these.
-            Unit::Transactions => 0,
-            Unit::Bytes => job.tx.len() as u64,
-            Unit::Gas => job.gas().unwrap_or(0),
+        let load = Load {
+            txs: 1,
+            bytes: job.tx.len() as u64,
+            gas: match unit {
+                Unit::Gas => job.gas().unwrap_or(0),
+                Unit::Transactions | Unit::Bytes => 0,
+            },
         };
-        self.amount = self.amount.saturating_sub(amount);
+        if job.notes.is_of_little {
+            self.of_little = self.of_little + load;
+        }
+        // The count bounds transactions.
+        if unit != Unit::Transactions {
+            self.amount = self.amount.saturating_sub(load.of(unit));
+        }
     }
 }
 

@@ -283,8 +283,18 @@ impl Writes {
 
     /// The next to be sent before anything from the queues; without `with_alone`, not in a request of its own.
     pub(super) fn next_ready(&self, with_alone: bool) -> Option<WriteId> {
-        let mut ready = self.waiting[WriteState::Ready as usize].iter().copied();
-        ready.find(|id| with_alone || !self.is_alone(*id))
+        self.ready(with_alone).next()
+    }
+
+    /// The same of clients that ask for little.
+    pub(super) fn next_ready_of_little(&self, with_alone: bool) -> Option<WriteId> {
+        let is_of_little = |id: &WriteId| self.job(*id).is_some_and(|job| job.notes.is_of_little);
+        self.ready(with_alone).find(is_of_little)
+    }
+
+    fn ready(&self, with_alone: bool) -> impl Iterator<Item = WriteId> {
+        let ready = self.waiting[WriteState::Ready as usize].iter().copied();
+        ready.filter(move |id| with_alone || !self.is_alone(*id))
     }
 
     /// Takes out those that wait and whose deadline is over.

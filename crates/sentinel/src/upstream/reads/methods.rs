@@ -36,11 +36,11 @@ impl MethodList {
 
     /// When a read is sent once more. What calls no known method, such as a batch, calls any that is served.
     pub(super) fn repeat(&self, method: Option<&str>) -> Repeat {
-        let changes = |changing: &&str| match method {
-            Some(method) => method == *changing,
-            None => self.check(changing).is_ok(),
+        let may_change = match method {
+            Some(method) => changes(method),
+            None => CHANGING.iter().any(|method| self.check(method).is_ok()),
         };
-        if CHANGING.iter().any(changes) {
+        if may_change {
             Repeat::IfUnwritten
         } else {
             Repeat::Always
@@ -50,6 +50,11 @@ impl MethodList {
 
 /// What leaves something at the node, though it is no broadcast: a check in the application, evidence in the pool.
 const CHANGING: [&str; 2] = ["check_tx", "broadcast_evidence"];
+
+/// Whether a call of this method is work of a write's kind, and has its turn among the writes.
+pub(crate) fn changes(method: &str) -> bool {
+    CHANGING.contains(&method)
+}
 
 fn matches(pattern: &str, method: &str) -> bool {
     match pattern.strip_suffix('*') {

@@ -15,12 +15,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use fairq::ClientKey;
+use futures_util::future::BoxFuture;
 use hyper::{HeaderMap, Method, header};
 use pacing::Nanos;
 use tower::util::BoxCloneSyncService;
 use tower::{ServiceExt as _, service_fn};
 
 pub(crate) use self::admission::Admitted;
+pub(crate) use self::methods::changes;
 use self::admission::{Admission, Read};
 pub(super) use self::headers::content_length;
 use super::body::Pieces;
@@ -49,6 +51,18 @@ pub struct ReadRequest {
     pub calls: u32,
 }
 
+impl ReadRequest {
+    /// What it says to the node, in its body or its target.
+    fn call(&self) -> Bytes {
+        let call = if self.body.is_empty() { &self.target } else { &self.body };
+        call.clone()
+    }
+}
+
+/// Waits for the turn of a client's call, which is so long, among the writes.
+pub(crate) type Turns =
+    Arc<dyn Fn(ClientKey, Bytes) -> BoxFuture<'static, Result<(), Refusal>> + Send + Sync>;
+
 /// The node's answer, its body still to be read.
 #[derive(Debug)]
 pub struct ReadAnswer<B> {
@@ -68,6 +82,7 @@ pub struct ReadAnswer<B> {
 #[derive(Clone)]
 pub struct Reads {
     admission: Arc<Admission>,
+    turns: Option<Turns>,
     service: BoxCloneSyncService<Read, ReadAnswer<ReadBody>, Refusal>,
 }
 
@@ -121,7 +136,7 @@ impl Pieces for ReadBody {
 }
 
 impl Reads {
-    /// The read lane to these nodes.
+    /// The read lane to these nodes, in which what changes something at the node waits for no turn.
     pub fn new(config: &Config, nodes: &Nodes) -> Self {
         let admission = Arc::new(Admission::new(config, nodes));
         let (admitting, asking) = (Arc::clone(&admission), Arc::clone(&admission));
@@ -134,7 +149,16 @@ impl Reads {
         );
         Self {
             admission,
+            turns: None,
             service: BoxCloneSyncService::new(service),
+        }
+    }
+
+    /// The same, where calls that change something wait for their turn among the writes.
+    pub(crate) fn in_turn(self, turns: Turns) -> Self {
+        Self {
+            turns: Some(turns),
+            ..self
         }
     }
 
@@ -186,6 +210,11 @@ impl Reads {
         node: NodeIndex,
         request: ReadRequest,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
+        if let Some(turns) = &self.turns
+            && request.method.as_deref().is_some_and(changes)
+        {
+            turns(client, request.call()).await?;
+        }
         let read = Read {
             client,
             node,
