@@ -148,12 +148,12 @@ impl Pacer {
         let is_held = matches!(self.bound, Bound::InFlightCap { .. });
         self.in_flight.sent(now, &demand, taken, is_held);
         let light = waiting.min(room.all - taken);
-        let is_kept = waiting > 0 && room.shared < room.all;
+        // One place is always kept.
+        let shrinks = waiting > 0 && room.all > room.shared + 1;
         let next = match self.probe {
             Probe::Asking { since, .. } if waiting > 0 => Some(since.saturating_add(AHEAD)),
             _ if left > 0 => Some(self.next(now, left)),
-            // What is kept shrinks with time.
-            _ => is_kept.then(|| now.saturating_add(AHEAD)),
+            _ => shrinks.then(|| now.saturating_add(AHEAD)),
         };
         Grant {
             now: taken,

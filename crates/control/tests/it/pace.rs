@@ -80,14 +80,21 @@ impl World {
         let before = self.own;
         loop {
             let grant = self.pacer.grant(self.now, self.demand());
-            self.own += grant.now as u64;
-            for _ in 0..grant.now {
+            // In the end clients that ask for little take the place that is kept for them.
+            let kept = match (grant.now, grant.next) {
+                (0, None) => grant.light,
+                _ => 0,
+            };
+            self.pacer.sent_for_light(self.now, kept, Load::default());
+            let count = grant.now + kept;
+            self.own += count as u64;
+            for _ in 0..count {
                 self.pacer.answered(self.now, self.now);
                 self.pacer.accepted();
             }
             match grant.next {
                 Some(next) => self.now = next,
-                None if grant.now > 0 => self.now = self.now.saturating_add(Nanos::from_millis(1)),
+                None if count > 0 => self.now = self.now.saturating_add(Nanos::from_millis(1)),
                 None => return self.own - before,
             }
         }

@@ -1,6 +1,6 @@
 //! Who gets how much: fairness cases 1 to 8, 13 and 14.
 
-use fairq::{FairQueue, Gcra, Item, Order, QueueLimits, Weight};
+use fairq::{Backlog, ClientKey, FairQueue, Gcra, Item, Order, Popped, QueueLimits, Weight};
 use pacing::Nanos;
 use proptest::prelude::*;
 
@@ -565,9 +565,9 @@ fn fairness_14_a_clock_that_jumps_gives_one_burst() {
 fn a_pop_of_those_that_may_send_leaves_the_turns_of_the_others() {
     let mut queue = FairQueue::new(QueueLimits::default(), Order::Connection, [1, 2]).unwrap();
     let push = |queue: &mut FairQueue<u32>, who: u32, value| {
-        queue
-            .push(client(who), 1, Weight::ONE, Item::new(value, 1))
-            .unwrap();
+        let item = Item::new(value, 1);
+        let pushed = queue.push(client(who), 1, Weight::ONE, item).unwrap();
+        assert!(pushed.displaced.is_empty());
     };
     for who in [1, 2, 3] {
         for place in 0..3 {
@@ -581,7 +581,10 @@ fn a_pop_of_those_that_may_send_leaves_the_turns_of_the_others() {
         assert_eq!(value(queue.pop_if(|_| 1, of(3))), Some(30 + place));
     }
     assert_eq!(value(queue.pop_if(|_| 1, of(3))), None);
-    assert_eq!(value(queue.pop_if(|_| 1, |_, waiting| waiting.entries > 2)), Some(20));
+    assert_eq!(
+        value(queue.pop_if(|_| 1, |_, waiting| waiting.entries > 2)),
+        Some(20)
+    );
     let rest: Vec<u32> = std::iter::from_fn(|| value(queue.pop())).collect();
     assert_eq!(rest, [11, 21, 12, 22]);
 }

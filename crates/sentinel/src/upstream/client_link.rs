@@ -238,7 +238,8 @@ impl RelayLink for ClientLink {
             }
             None => {
                 let call = message.text.slice_ref(call);
-                self.questions.ask((message.method.clone(), call), (tag, id))
+                self.questions
+                    .ask((message.method.clone(), call), (tag, id))
             }
         }
     }

@@ -224,7 +224,10 @@ fn case_60_what_makes_the_node_check_has_its_turn_among_the_writes_in_every_form
     for (place, answer) in answers.iter().enumerate() {
         let is_late = ["waited for its turn", "not be served in time"];
         let is_late = is_late.iter().any(|text| answer.contains(text));
-        assert!(is_late && !answer.contains(r#""code":0"#), "{place}: {answer}");
+        assert!(
+            is_late && !answer.contains(r#""code":0"#),
+            "{place}: {answer}"
+        );
     }
     // Other calls of a batch are answered, and reads wait for nothing.
     assert!(answers[5].contains("node_info"), "{}", answers[5]);

@@ -149,12 +149,7 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
     }
 
     /// Forwards a call by itself.
-    async fn forward(
-        &mut self,
-        call: CallInfo,
-        method: Option<Box<str>>,
-        raw: Bytes,
-    ) -> GroupEnd {
+    async fn forward(&mut self, call: CallInfo, method: Option<Box<str>>, raw: Bytes) -> GroupEnd {
         let request = ReadRequest {
             body: raw,
             method,

@@ -22,9 +22,9 @@ use tower::util::BoxCloneSyncService;
 use tower::{ServiceExt as _, service_fn};
 
 pub(crate) use self::admission::Admitted;
-pub(crate) use self::methods::changes;
 use self::admission::{Admission, Read};
 pub(super) use self::headers::content_length;
+pub(crate) use self::methods::changes;
 use super::body::Pieces;
 use super::http::{NodeBody, Outgoing, Repeat};
 use super::nodes::{NodeIndex, Nodes};
@@ -54,7 +54,11 @@ pub struct ReadRequest {
 impl ReadRequest {
     /// What it says to the node, in its body or its target.
     fn call(&self) -> Bytes {
-        let call = if self.body.is_empty() { &self.target } else { &self.body };
+        let call = if self.body.is_empty() {
+            &self.target
+        } else {
+            &self.body
+        };
         call.clone()
     }
 }
