@@ -170,7 +170,7 @@ impl Pacer {
         self.ceiling.take_up_to(now, count);
         self.emitter.take_up_to(now, count);
         self.mempool.sent(beyond);
-        self.since_block.sent += beyond;
+        // What left beyond the grant says nothing of how long those wait who have no place kept.
         self.reserve.sent(load);
     }
 
