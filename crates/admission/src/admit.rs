@@ -1,4 +1,4 @@
-//! What an application provides, and what becomes of a transaction.
+//! What an application provides, what its transactions spend, and what becomes of them.
 
 use std::hash::Hash;
 

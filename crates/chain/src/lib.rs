@@ -9,6 +9,7 @@
 //! Read first: [`Chain`], [`Target`], [`Workload`].
 
 mod file;
+mod probe;
 mod settings;
 mod target;
 mod workload;
@@ -24,13 +25,13 @@ pub use sender::{
 };
 
 pub use self::file::{FileFormat, FileWorkload};
+pub use self::probe::{Asking, Probe};
 pub use self::settings::{Admission, Settings, SettingsTable, Table};
 pub use self::target::{Facts, FollowWith, Followed, LoadOptions, NodeClient, NodeOptions, Target};
 pub use self::workload::{
     ChainError, LIMIT_OF_BODIES, Learning, MAX_SIZE, Settled, Supplied, Supply, Wanted, Workload,
     at_most, check_limit, check_size, refuse,
 };
-pub use target::{Asking, Probe};
 
 /// What the built-in node is for a chain.
 #[cfg(feature = "fixture")]

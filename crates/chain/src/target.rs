@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use measure::{IdText, NodeLimits, TxHash};
+use measure::{IdText, TxHash};
 use rpc::{
     BroadcastMethod, ClientError, ClientOptions, Endpoint, FollowOptions, Follower, Mempool,
 };
@@ -13,6 +13,7 @@ use sender::Loader;
 use sender::clock::RunClock;
 use tokio_util::sync::CancellationToken;
 
+use crate::probe::{Asking, Probe};
 use crate::workload::Workload;
 
 /// A kind of node.
@@ -222,24 +223,4 @@ impl Facts {
             observed_as: None,
         }
     }
-}
-
-/// An answer to come.
-pub type Asking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// What is known of a node that can be loaded.
-#[derive(Debug, Clone, Default)]
-pub struct Probe {
-    /// `None` where the interface does not say.
-    pub chain_id: Option<String>,
-    /// The node's version, in its own words.
-    pub version: String,
-    /// The path, with its query, that requests are posted to; the endpoint's when `None`.
-    pub path: Option<String>,
-    /// Where the node tells what is committed, when that is not where it is asked.
-    pub events: Option<Endpoint>,
-    /// What it takes at most, as far as it says so.
-    pub limits: NodeLimits,
-    /// The name of its network, where a follower has to know it.
-    pub network: Option<String>,
 }

@@ -10,8 +10,8 @@ use measure::Evidence;
 use rpc::{ClientOptions, Endpoint, Trust};
 use sender::{Families, Sequences, TxStream, WorkloadError};
 
+use crate::probe::{Asking, Probe};
 use crate::settings::Table;
-use crate::target::{Asking, Probe};
 
 /// A checked workload: opens one sequential stream of transactions per shard. Its text says what is sent.
 pub trait Workload: Any + fmt::Debug + fmt::Display + Send + Sync {

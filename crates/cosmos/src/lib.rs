@@ -40,6 +40,7 @@ mod message;
 #[cfg(feature = "messages")]
 mod message_types;
 mod outline;
+mod public_key;
 pub mod query;
 #[cfg(feature = "wallet")]
 mod read;
@@ -48,7 +49,7 @@ mod sign;
 #[cfg(feature = "messages")]
 mod template;
 
-pub use address::{Address, Prefix, PublicKey};
+pub use address::{Address, Prefix};
 pub use coin::{Coin, GasPrice, decimal};
 #[cfg(feature = "wallet")]
 pub use key::{Key, Keys};
@@ -56,6 +57,7 @@ pub use message::{Message, Party, Transfer};
 #[cfg(feature = "messages")]
 pub use message_types::MessageTypes;
 pub use outline::{Outline, Place};
+pub use public_key::PublicKey;
 #[cfg(feature = "wallet")]
 pub use read::{Signed, SignedTx};
 #[cfg(feature = "wallet")]

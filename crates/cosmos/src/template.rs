@@ -189,21 +189,22 @@ mod tests {
     use crate::proto::{Fields, Value as Wire};
     use crate::{Coin, Keys, Prefix};
 
-    /// `x.Do` with two texts, bytes and a number, as protoc describes it.
+    /// `x.Do` with a text, bytes and a number, as protoc describes it.
     fn types() -> MessageTypes {
         let fields = [
             ("text", Type::String),
             ("raw", Type::Bytes),
             ("number", Type::Uint64),
         ];
-        let fields = (1..).zip(fields).map(|(number, (name, kind))| {
-            let mut field = FieldDescriptorProto::default();
-            field.name = Some(name.into());
-            field.number = Some(number);
-            field.set_label(Label::Optional);
-            field.set_type(kind);
-            field
-        });
+        let fields = (1..)
+            .zip(fields)
+            .map(|(number, (name, kind))| FieldDescriptorProto {
+                name: Some(name.into()),
+                number: Some(number),
+                label: Some(Label::Optional.into()),
+                r#type: Some(kind.into()),
+                ..FieldDescriptorProto::default()
+            });
         let file = FileDescriptorProto {
             name: Some("x.proto".into()),
             package: Some("x".into()),

@@ -1,4 +1,4 @@
-//! `report.html` of a mesh run.
+//! What a mesh run leaves in its folder: `series.csv`, `machine.csv`, `summary.json` and `report.html`.
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write as _};

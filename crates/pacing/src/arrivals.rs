@@ -1,4 +1,4 @@
-//! How due times are spread inside a profile.
+//! How due times are spread inside a profile: evenly, in bursts, or as a Poisson process.
 
 use std::fmt;
 use std::num::NonZeroU32;

@@ -24,6 +24,7 @@
 
 mod arrivals;
 mod catch_up;
+mod cursor;
 mod decimal;
 mod error;
 mod nanos;

@@ -5,7 +5,7 @@ use std::{iter::FusedIterator, num::NonZeroU32};
 use base::Random;
 
 use crate::arrivals::exponential;
-use crate::schedule::Cursor;
+use crate::cursor::Cursor;
 use crate::size::ONE;
 use crate::{Arrivals, Nanos, Profile};
 

@@ -1,4 +1,4 @@
-//! A number of bytes.
+//! A number of bytes, and an exact number of transactions.
 
 use std::fmt;
 use std::str::FromStr;

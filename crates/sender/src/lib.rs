@@ -10,12 +10,14 @@
 //! Read first: [`Protocol`], then [`shard`].
 
 pub mod clock;
+mod loader;
 mod protocol;
 mod sequences;
 pub mod shard;
 pub mod source;
 mod stream;
 
-pub use protocol::{Closing, Framing, Limits, Loader, Protocol, ReplyTo};
+pub use loader::Loader;
+pub use protocol::{Closing, Framing, Limits, Protocol, ReplyTo};
 pub use sequences::{Expectation, OnGap, Sequences};
 pub use stream::{Families, TxName, TxStream, WorkloadError};

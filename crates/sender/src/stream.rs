@@ -1,4 +1,5 @@
-//! The transactions of a shard as a stream, made ahead of their due times.
+//! The transactions of a shard as a stream, made ahead of their due times, and which of them go to the same node because
+//! they spend one another.
 
 use std::fmt;
 use std::path::PathBuf;

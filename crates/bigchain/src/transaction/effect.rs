@@ -1,4 +1,4 @@
-//! What a transaction does to a ledger, and whether the ledger lets it.
+//! What is committed as far as validation asks ([`Ledger`]), what a transaction does to it, and whether it may.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,5 +1,6 @@
 //! Profiles: the rate as a function of time, and its integral.
 
+mod error;
 mod phase;
 mod ramp;
 mod shape;
@@ -9,6 +10,8 @@ mod trace;
 
 use std::{fmt, num::NonZeroU32, ops::Range, sync::Arc};
 
+pub use self::error::ProfileError;
+use self::error::{MAX_DURATION_NANOS, MAX_STEPS, check_duration};
 use self::phase::Phase;
 pub use self::phase::Step;
 use self::ramp::Ramp;
@@ -17,8 +20,6 @@ use self::shape::Shape;
 use self::smooth::{Exponential, Law, Linear, Sine, Smooth};
 use self::square::{Square, Staircase, Stairs};
 use self::trace::{Point, Trace};
-pub use super::error::ProfileError;
-use super::error::{MAX_DURATION_NANOS, MAX_STEPS, check_duration};
 use crate::nanos::Nanos;
 use crate::rate::{Rate, SignedRate};
 use crate::size::Count;

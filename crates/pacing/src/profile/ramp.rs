@@ -1,8 +1,8 @@
 //! A ramp in steps: start + k · step every interval.
 
+use super::error::{MAX_STEPS, ProfileError, check_duration, check_steps};
 use super::shape::ENDLESS;
 use super::square::Stairs;
-use crate::error::{MAX_STEPS, ProfileError, check_duration, check_steps};
 use crate::{nanos::Nanos, rate::Rate, rate::SignedRate};
 
 #[derive(Debug)]

@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 use std::num::NonZeroU32;
 
+use super::error::{ProfileError, check_duration, check_steps};
 use super::shape::{LocalStep, Piece, Shape};
-use crate::error::{ProfileError, check_duration, check_steps};
 use crate::nanos::Nanos;
 use crate::rate::Rate;
 

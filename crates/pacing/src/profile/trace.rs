@@ -1,10 +1,10 @@
 //! A recorded rate: each row's rate holds until the next row. A constant rate is a trace of one row.
 
+use super::error::{ProfileError, check_duration, check_steps};
 use super::shape::ENDLESS;
 use super::square::Stairs;
 use crate::ValueError;
 use crate::decimal::Decimal;
-use crate::error::{ProfileError, check_duration, check_steps};
 use crate::nanos::Nanos;
 use crate::rate::Rate;
 

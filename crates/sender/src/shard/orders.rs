@@ -6,7 +6,7 @@ use measure::UnsentReason;
 use pacing::{Nanos, Schedule};
 use parking_lot::Mutex;
 
-use super::Offering;
+use super::load::Offering;
 
 /// When to stop offering, why, and whether to leave without draining.
 #[derive(Debug)]

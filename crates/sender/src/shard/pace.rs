@@ -2,7 +2,7 @@
 
 use pacing::{Due, Nanos, Profile, Step};
 
-use super::Offering;
+use super::load::Offering;
 use super::orders::Orders;
 
 /// Where a shard's due times come from.

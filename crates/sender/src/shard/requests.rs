@@ -1,4 +1,5 @@
-//! The transactions on one connection: queued, sent, answered.
+//! The transactions on one connection: queued, sent, answered; the request that is put together, and what is signed
+//! again for it.
 
 use std::collections::VecDeque;
 

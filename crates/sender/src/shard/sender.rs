@@ -9,12 +9,12 @@ use pacing::Nanos;
 use super::blockage::Blockage;
 use super::link::OPENING_TIMEOUT;
 use super::links::{Burst, Links, Route};
+use super::load::{AtMaxInFlight, Rules};
 use super::orders::Orders;
 use super::pace::{DueTx, Pace};
 use super::reporter::Reporter;
 use super::requests::{Request, Resigner};
 use super::system::Platform;
-use super::{AtMaxInFlight, Rules};
 use crate::protocol::Protocol;
 use crate::source::{Ring, Take};
 

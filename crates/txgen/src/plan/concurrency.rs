@@ -8,8 +8,8 @@ use rpc::{BroadcastMethod, Transport};
 use sender::shard::{QUEUED_FACTOR, SLOW_ANSWER};
 
 use super::Plan;
+use super::error::{PlanError, at_most};
 use super::load::Load;
-use super::{PlanError, at_most};
 use crate::settings::Settings;
 
 /// How much goes on at a time.

@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use chain::Workload;
 use pacing::{Arrivals, Nanos, Profile, ProfileError, Rate, Schedule};
 
-use super::PlanError;
+use super::error::PlanError;
 use super::nodes::Nodes;
 use crate::part::Part;
 use crate::settings::Settings;

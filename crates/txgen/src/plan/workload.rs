@@ -6,7 +6,7 @@ use std::sync::Arc;
 use chain::{Facts, FileWorkload, LIMIT_OF_BODIES, MAX_SIZE, Wanted, Workload, check_limit};
 use measure::KeptRows;
 
-use super::PlanError;
+use super::error::PlanError;
 use crate::chains::{TargetKind, WorkloadKind};
 use crate::settings::Settings;
 

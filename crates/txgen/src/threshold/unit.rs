@@ -1,4 +1,4 @@
-//! What a metric is measured in, and how a bound on it is written.
+//! What a metric is measured in, how a bound on it is written, and how the two are compared.
 
 use report::text;
 

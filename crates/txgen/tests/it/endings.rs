@@ -1,4 +1,4 @@
-//! Runs that do not come to their planned end: killed, interrupted, out of disk.
+//! Runs that do not come to their planned end: killed, interrupted, out of disk; and a generator that stood still.
 
 use std::fs::File;
 use std::sync::{Arc, Barrier};

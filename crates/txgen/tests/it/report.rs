@@ -19,6 +19,8 @@ fn a_run_leaves_its_report_and_every_form_can_be_had_again() {
         "ramp --start 50 --step 50 --every 1s --to 150 --threshold fate.errors==0 --out run",
     );
     let summary = place.run("run").summary();
+    // More than 300 where the machine stood still and a step was offered once more.
+    let committed = summary.count("fate.committed");
     ended
         .ends_as_judged(0, &summary)
         .prints("report       run/report.html");
@@ -44,10 +46,10 @@ fn a_run_leaves_its_report_and_every_form_can_be_had_again() {
     place
         .txgen("report run --format md")
         .expect(0)
-        .prints("| committed | 300 |");
+        .prints(&format!("| committed | {committed} |"));
     let json = place.txgen("report run -f json");
     let json: Value = serde_json::from_str(&json.expect(0).out).unwrap();
-    assert_eq!(json.pointer("/fate/committed").unwrap(), 300);
+    assert_eq!(json.pointer("/fate/committed").unwrap(), committed);
     let table = place.txgen("report run --format tm-bench");
     table
         .expect(0)
