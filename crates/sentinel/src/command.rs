@@ -25,7 +25,7 @@ use crate::operator::journal;
 use crate::reload::Reloader;
 use crate::serve::{ListenError, Listeners, ServeError, serve_replacing};
 use crate::systemd::{self, NotifyState};
-use crate::{keys, tls, top};
+use crate::{tls, top};
 
 /// Runs the command; returns the exit code. `environment` is where variables of
 /// settings are looked for.
@@ -67,7 +67,7 @@ fn check(file: &Path) -> Result<u8, CommandError> {
     };
     let resolved = config::load(&sources).map_err(usage)?;
     tls::load(&resolved.config.tls, UnixTime::now()).map_err(usage)?;
-    keys::load(&resolved.config.keys).map_err(usage)?;
+    resolved.config.keys.load().map_err(usage)?;
     for notice in &resolved.notices {
         let _ = writeln!(io::stderr(), "{}: note: {notice}", file.display());
     }

@@ -12,7 +12,7 @@ use pacing::Rate;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::config::KeySettings;
+use crate::files;
 use crate::refusal::{Reason, Refusal};
 
 /// The clients that a file names, and where requests carry their secrets. The default knows nobody.
@@ -83,27 +83,36 @@ struct Entry {
     methods: Vec<String>,
 }
 
+/// Where requests carry their secrets.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    /// The name of a header.
+    pub header: &'a str,
+    /// The name of a parameter of the query, if they may be there too.
+    pub query: Option<&'a str>,
+}
+
 /// Reads and checks the file of keys, if there is one.
 ///
 /// # Errors
 /// The first thing in it that is wrong.
-pub fn load(settings: &KeySettings) -> Result<KnownKeys, KeysError> {
-    let Some(file) = &settings.file else {
+pub fn load(file: Option<&str>, places: Places<'_>) -> Result<KnownKeys, KeysError> {
+    let Some(file) = file else {
         return Ok(KnownKeys::default());
     };
     let wrong = |reason: String| KeysError {
-        file: file.clone(),
+        file: file.to_owned(),
         reason,
     };
-    let text = crate::tls::read_bounded(file, MOST_FILE_BYTES).map_err(wrong)?;
+    let text = files::read(file, MOST_FILE_BYTES).map_err(wrong)?;
     let text = String::from_utf8(text).map_err(|_| wrong("not UTF-8".to_owned()))?;
     let document: Document = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     if document.keys.len() > MOST_KEYS {
         return Err(wrong(format!("more than {MOST_KEYS} keys")));
     }
     let mut known = KnownKeys {
-        header: settings.header.to_ascii_lowercase(),
-        query: settings.query.clone().unwrap_or_default(),
+        header: places.header.to_ascii_lowercase(),
+        query: places.query.unwrap_or_default().to_owned(),
         ..KnownKeys::default()
     };
     for entry in document.keys {

@@ -18,6 +18,7 @@ pub mod clock;
 mod cluster;
 pub mod command;
 pub mod config;
+mod files;
 pub mod front;
 pub mod handover;
 pub mod identity;

@@ -14,7 +14,6 @@ use tracing::{info, warn};
 use crate::budget::Budget;
 use crate::config::{self, Config, Live, Resolved, Sources};
 use crate::identity::{Identities, LiveIdentities};
-use crate::keys;
 use crate::tls::{self, LiveTls};
 use crate::upstream::Reads;
 
@@ -118,7 +117,10 @@ impl Reloader {
         // Files are read anew under the same names too.
         let tls = tls::load(&resolved.config.tls, UnixTime::now())
             .map_err(|error| format!("{}: {error}", resolved.origin(error.key)))?;
-        let known = keys::load(&resolved.config.keys)
+        let known = resolved
+            .config
+            .keys
+            .load()
             .map_err(|error| format!("{}: {error}", resolved.origin("keys.file")))?;
         let change = config::change(&parts.live.current(), resolved);
         let mut change = change.map_err(|error| error.to_string())?;

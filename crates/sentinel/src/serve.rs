@@ -17,7 +17,7 @@ use tracing::{info, warn};
 use crate::config::Config;
 use crate::front::{Door, Front, Lanes};
 use crate::handover::{self, Predecessor};
-use crate::keys::{self, KeysError};
+use crate::keys::KeysError;
 use crate::lane::{Accounts, Lane, lane};
 pub use crate::listeners::{ListenError, Listeners};
 use crate::metrics::RestartedTask;
@@ -98,12 +98,8 @@ pub async fn serve_replacing(
     (reloader, predecessor): (Reloader, Option<Predecessor>),
     shutdown: CancellationToken,
 ) -> Result<Accounts, ServeError> {
-    let mut config = config;
-    config.known = Arc::new(keys::load(&config.keys)?);
-    let shared_context = SharedContext::new(config, shutdown.clone());
+    let shared_context = context(config, &shutdown)?;
     let config = &shared_context.config.current();
-    let tls = tls::load(&config.tls, UnixTime::now())?;
-    shared_context.tls.follow(tls);
     let ending = shared_context.end.clone().drop_guard();
     let (nodes, events, watching) = Nodes::start(shared_context.clone())?;
     nodes.check_versions().await?;
@@ -163,6 +159,15 @@ pub async fn serve_replacing(
     drop(ending);
     end_in_time(tasks).await;
     Ok(lane.status().accounts)
+}
+
+/// What the parts share, once the files that the configuration names are read.
+fn context(mut config: Config, shutdown: &CancellationToken) -> Result<SharedContext, ServeError> {
+    config.known = Arc::new(config.keys.load()?);
+    let tls = tls::load(&config.tls, UnixTime::now())?;
+    let shared_context = SharedContext::new(config, shutdown.clone());
+    shared_context.tls.follow(tls);
+    Ok(shared_context)
 }
 
 /// Says that clients may come.

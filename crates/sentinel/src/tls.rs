@@ -1,8 +1,6 @@
 //! TLS of the clients' listeners: files are read and checked whole before any of them is used.
 
 use std::fmt::{self, Display};
-use std::fs::File;
-use std::io::Read as _;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
@@ -20,6 +18,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, RootCertStore, ServerConfig};
 
 use crate::config::{CertificateFiles, Tls};
+use crate::files;
 
 /// What new connections are encrypted with, if they are. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -163,21 +162,7 @@ fn certificates(key: &'static str, file: &str) -> Result<Vec<CertificateDer<'sta
 }
 
 fn read(key: &'static str, file: &str) -> Result<Vec<u8>, TlsError> {
-    read_bounded(file, MOST_FILE_BYTES).map_err(|reason| wrong(key, file, reason))
-}
-
-/// A file of at most so many bytes.
-///
-/// # Errors
-/// Why it cannot be read.
-pub(crate) fn read_bounded(file: &str, most: u64) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    let read = File::open(file).and_then(|opened| opened.take(most + 1).read_to_end(&mut bytes));
-    read.map_err(|error| error.to_string())?;
-    match bytes.len() as u64 > most {
-        true => Err(format!("larger than {} MiB", most >> 20)),
-        false => Ok(bytes),
-    }
+    files::read(file, MOST_FILE_BYTES).map_err(|reason| wrong(key, file, reason))
 }
 
 /// Certificates, each for the names that stand in it.

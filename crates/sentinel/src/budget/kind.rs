@@ -1,6 +1,7 @@
 //! What is counted of each client.
 
-use super::BUSY_PAUSE;
+use std::time::Duration;
+
 use crate::refusal::{Reason, Refusal};
 
 /// What is counted while it lasts.
@@ -60,3 +61,6 @@ impl Kind {
         }
     }
 }
+
+/// A read takes some milliseconds, and connections end when their clients please: a guess.
+pub(super) const BUSY_PAUSE: Duration = Duration::from_secs(1);

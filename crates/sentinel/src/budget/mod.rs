@@ -24,8 +24,8 @@ use tokio::time::Instant;
 
 use self::bytes::{BytePool, ByteUsage};
 pub use self::bytes::{Ledger, Reservation};
-use self::kind::KINDS;
 pub(crate) use self::kind::Kind;
+use self::kind::{BUSY_PAUSE, KINDS};
 pub(crate) use self::turns::{LONG_BYTES, Piece, Turn};
 use self::turns::{TurnQueue, WorkPool};
 use crate::config::Config;
@@ -435,8 +435,6 @@ const SUBSCRIPTIONS_PER_CLIENT: usize = 128;
 /// TLS handshakes of one client under way: a half of the new connections that it may open in a second, as each takes
 /// some round trips.
 pub(crate) const HANDSHAKES_PER_CLIENT: usize = 250;
-/// A read takes some milliseconds, and connections end when their clients please: a guess.
-const BUSY_PAUSE: Duration = Duration::from_secs(1);
 /// Seconds: the longest time after which a client may open all its connections at once again.
 const LONGEST_BURST: f64 = 3_600.0;
 /// Connections beyond the bound that are answered with a refusal at one time; the others are closed

@@ -3,8 +3,6 @@
 
 use std::ffi::OsString;
 use std::fmt::{self, Display};
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::keys::{KEYS, Key, VARIABLE_PREFIX, sections};
 use super::suggest;
+use crate::files;
 
 /// What may set a configuration, from the lowest layer to the highest.
 #[derive(Clone, Debug, Default)]
@@ -110,14 +109,8 @@ impl Layer {
 /// The text of a file; larger ones than any configuration are refused.
 pub(super) fn read(path: &Path) -> Result<String, String> {
     let unreadable = |error: &dyn Display| format!("{}: {error}", path.display());
-    let mut text = String::new();
-    File::open(path)
-        .and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text))
-        .map_err(|error| unreadable(&error))?;
-    if text.len() as u64 > MAX_FILE_BYTES {
-        return Err(unreadable(&"larger than 1 MiB; is this a configuration?"));
-    }
-    Ok(text)
+    let bytes = files::read(path, MAX_FILE_BYTES).map_err(|error| unreadable(&error))?;
+    String::from_utf8(bytes).map_err(|error| unreadable(&error))
 }
 
 const MAX_FILE_BYTES: u64 = 1 << 20;

@@ -30,6 +30,7 @@ pub use self::live::{Change, LIVE, Live, change};
 
 use self::layers::Layer;
 use self::value::Value as _;
+use crate::keys::{self as known_keys, KeysError, KnownKeys, Places};
 
 impl Cors {
     /// The origins of pages that may open a WebSocket; none for all.
@@ -49,6 +50,20 @@ impl Cors {
             "*" => Bytes::from_static(b"*"),
             _ => Bytes::copy_from_slice(origin),
         })
+    }
+}
+
+impl KeySettings {
+    /// Reads and checks the file of keys.
+    ///
+    /// # Errors
+    /// The first thing in it that is wrong.
+    pub fn load(&self) -> Result<KnownKeys, KeysError> {
+        let places = Places {
+            header: &self.header,
+            query: self.query.as_deref(),
+        };
+        known_keys::load(self.file.as_deref(), places)
     }
 }
 

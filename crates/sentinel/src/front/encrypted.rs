@@ -31,8 +31,8 @@ pub(super) struct Encrypted<IO> {
 
 /// What one write encrypts: a record of TLS has no more (RFC 8446, section 5.1).
 const RECORD_BYTES: usize = 16 << 10;
-/// What a connection holds beside what its owner sees: the state of the library and its buffers, into which a record
-/// fits in each direction, and which are mostly empty.
+/// What a connection holds beside what its owner sees: the state of the library and its buffers, which are mostly empty.
+/// 150 idle ones took 11 KiB each more than without TLS.
 pub(super) const CONNECTION_BYTES: usize = 16 << 10;
 /// Beside that while keys are agreed on: messages of several records, and certificates of the client.
 const HANDSHAKE_BYTES: usize = 32 << 10;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf as _, Bytes};
+use futures_util::FutureExt as _;
 use hyper::body::{Body, Frame, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
@@ -24,40 +25,46 @@ use wire::http::{
 
 use super::Shared;
 use super::backend::Backend;
-use super::http::Connection;
+use super::http::{Connection, Http2};
 use super::socket::Stream;
 use super::streams::{Answer, NoAnswer, Spoken, Streams, drive};
-use crate::budget::Held;
 use crate::identity::Peer;
 
-/// What a client begins a connection of HTTP/2 with that nothing else begins with (RFC 9113, section 3.4).
-pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
-
-/// Serves a connection whose client has begun with the [`PREFACE`]; `read` is what it has sent so far.
+/// Serves a connection to its end, whichever version of HTTP its client speaks.
 ///
 /// # Cancel safety
 /// Dropping the future closes the connection and takes its writes out of the queue.
-pub(super) fn serve<B: Backend, IO: Stream>(
-    front: Arc<Shared<B>>,
-    (io, read): (IO, Bytes),
-    (peer, slot): (Peer, Held),
-) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    // Its type would contain itself: a stream is a connection too.
-    Box::pin(async move {
-        let _slot = slot;
-        let streams = Streams::new(&front);
-        let (number, client) = (front.next_connection(), peer.identity.client);
-        let answer = |request| {
-            let (front, streams) = (Arc::clone(&front), Arc::clone(&streams));
-            answer(front, streams, request, (peer, number))
-        };
-        let io = Prefixed { read, io };
-        let bounds = (&*streams, Spoken::Http2, front.leave.clone());
-        if let Err(refusal) = drive(&front, (io, client), bounds, answer).await {
-            front.refused(client, &refusal);
+pub(super) fn run<B: Backend, IO: Stream>(
+    connection: Connection<B, IO>,
+) -> impl Future<Output = ()> + Send {
+    // What HTTP/1.1 needs is not kept for HTTP/2.
+    connection.run().then(async |begun| {
+        if let Some(begun) = begun {
+            Box::pin(serve(begun)).await;
         }
-        front.backend.disconnect(client, number);
     })
+}
+
+async fn serve<B: Backend, IO: Stream>(begun: Http2<B, IO>) {
+    let Http2 {
+        front,
+        io,
+        read,
+        peer,
+        slot: _slot,
+    } = begun;
+    let streams = Streams::new(&front);
+    let (number, client) = (front.next_connection(), peer.identity.client);
+    let answer = |request| {
+        let (front, streams) = (Arc::clone(&front), Arc::clone(&streams));
+        answer(front, streams, request, (peer, number))
+    };
+    let io = Prefixed { read, io };
+    let bounds = (&*streams, Spoken::Http2, front.leave.clone());
+    if let Err(refusal) = drive(&front, (io, client), bounds, answer).await {
+        front.refused(client, &refusal);
+    }
+    front.backend.disconnect(client, number);
 }
 
 /// Serves one stream up to the head of its answer; the rest is served as the client takes it.
@@ -75,7 +82,11 @@ async fn answer<B: Backend>(
     let written = Arc::new(Mutex::new(written));
     let stream = InMemory::new(request, Arc::clone(&written));
     let mut output = Output {
-        connection: Box::pin(Connection::of_stream(front, stream, (peer, number)).run()),
+        connection: Box::pin(
+            Connection::of_stream(front, stream, (peer, number))
+                .run()
+                .map(drop),
+        ),
         written,
         has_ended: false,
     };

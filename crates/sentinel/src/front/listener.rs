@@ -15,6 +15,7 @@ use super::Shared;
 use super::backend::Backend;
 use super::encrypted::{Encrypted, handshake};
 use super::http::Connection;
+use super::http2;
 use super::proxied;
 use super::socket::Stream;
 use crate::budget::Held;
@@ -121,7 +122,7 @@ fn admit<B, IO>(
         return;
     }
     match enter(front, stream, address) {
-        Some((connection, None)) => connections.spawn(connection.run()),
+        Some((connection, None)) => connections.spawn(http2::run(connection)),
         Some((connection, Some(refusal))) => connections.spawn(connection.refuse_all(refusal)),
         None => return,
     };
@@ -142,12 +143,12 @@ async fn prepared<B: Backend, IO: Stream>(
     if let Some(config) = tls {
         if let Some((stream, peer, slot)) = encrypted(&front, stream, (address, config)).await {
             let connection = Connection::new(front, stream, peer, slot);
-            Box::pin(connection.run()).await;
+            Box::pin(http2::run(connection)).await;
         }
         return;
     }
     match enter(&front, stream, address) {
-        Some((connection, None)) => Box::pin(connection.run()).await,
+        Some((connection, None)) => Box::pin(http2::run(connection)).await,
         Some((connection, Some(refusal))) => Box::pin(connection.refuse_all(refusal)).await,
         None => {}
     }

@@ -80,9 +80,11 @@ impl Streams {
         }
     }
 
-    /// Since when a client has not taken what it could have.
-    fn untaken_since(&self) -> Option<Instant> {
-        self.offered.lock().values().min().copied()
+    /// Whether its client has not taken for so long what it could have.
+    fn waits_longer_than(&self, patience: Duration) -> bool {
+        let offered = self.offered.lock();
+        let since = offered.values().min();
+        since.is_some_and(|since| since.elapsed() > patience)
     }
 }
 
@@ -269,8 +271,7 @@ where
                 serving.as_mut().graceful_shutdown();
             }
             _ = look.tick() => {
-                let untaken = streams.untaken_since();
-                if untaken.is_some_and(|since| since.elapsed() > patience) {
+                if streams.waits_longer_than(patience) {
                     return Ok(());
                 }
             }

@@ -10,12 +10,11 @@ fn read(text: &str) -> Result<KnownKeys, String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("keys.toml");
     std::fs::write(&file, text).unwrap();
-    let settings = KeySettings {
-        file: Some(file.display().to_string()),
-        query: Some("key".to_owned()),
-        ..KeySettings::default()
+    let places = Places {
+        header: "X-Api-Key",
+        query: Some("key"),
     };
-    load(&settings).map_err(|error| error.to_string())
+    load(file.to_str(), places).map_err(|error| error.to_string())
 }
 
 fn two() -> KnownKeys {

@@ -167,7 +167,34 @@ fn broadcast(tx: Bytes, mode: u64) -> Result<Broadcast, GrpcStatus> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_broadcast_or_refused(
+            body in prop::collection::vec(any::<u8>(), 0..60), path in "[/.%a-f0-9?]{0,30}", kind in "[a-z/+;-]{0,30}"
+        ) {
+            let _ = rest_broadcast(&body);
+            let body = Bytes::from(body);
+            if let Ok((_, tx)) = grpc_broadcast(&body) {
+                prop_assert!(!tx.is_empty() && tx.len() < body.len());
+            }
+            route(&Method::POST, &path, kind.as_bytes());
+            // It is as plain as it gets.
+            prop_assert_eq!(plain(&path.replace('%', "")), plain(&plain(&path.replace('%', ""))));
+        }
+
+        #[test]
+        fn no_detour_on_the_way_to_a_broadcast_hides_it(
+            detours in prop::collection::vec(prop_oneof![Just("/"), Just("/./"), Just("//"), Just("/x/../"), Just("%2f"), Just("%2F.%2f")], 5)
+        ) {
+            let segments = ["cosmos", "tx", "v1beta1", "txs"];
+            let path: String = detours.iter().zip(segments).map(|(detour, segment)| format!("{detour}{segment}")).collect();
+            prop_assert_eq!(route(&Method::POST, &path, b""), Route::RestWrite);
+        }
+    }
 
     #[test]
     fn no_spelling_of_a_broadcast_is_a_read() {

@@ -19,7 +19,6 @@ use super::work::{CallInfo, Next, Plan};
 use crate::budget::{Held, Ledger, Reservation, work_of};
 use crate::front::Shared;
 use crate::front::backend::Backend;
-use crate::front::http2::PREFACE;
 use crate::front::queue::Queue;
 use crate::front::socket::{Ended, Socket, Stream};
 use crate::identity::{FORWARDED_FOR, Identity, Peer};
@@ -63,6 +62,9 @@ fn key_of(known: &KnownKeys, view: &HeadView<'_>) -> Result<Option<ClientKey>, R
     let header = fields.find(|field| known.is_header(field.name));
     known.client(header.map(|field| field.value), view.target)
 }
+
+/// What a client begins a connection of HTTP/2 with that nothing else begins with (RFC 9113, section 3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 
 /// Bytes around a chunk: its length, and two line ends.
 const CHUNK_FRAME: usize = 32;

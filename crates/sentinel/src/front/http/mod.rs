@@ -11,10 +11,10 @@ mod tests;
 mod work;
 mod write;
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::time::Instant;
 
 use self::exchange::Exchange;
@@ -22,7 +22,6 @@ use self::request::{NoRequest, RequestReader};
 use self::work::{Next, Other, Plan};
 use super::Shared;
 use super::backend::Backend;
-use super::http2;
 use super::queue::Queue;
 use super::socket::{Ended, Stream};
 use super::websocket::Session;
@@ -36,6 +35,15 @@ pub(crate) struct Connection<B: Backend, IO> {
     exchange: Exchange<B, IO>,
     requests: RequestReader,
     slot: Held,
+}
+
+/// A connection on which HTTP/2 is spoken, and what was read of it.
+pub(crate) struct Http2<B: Backend, IO> {
+    pub(crate) front: Arc<Shared<B>>,
+    pub(crate) io: IO,
+    pub(crate) read: Bytes,
+    pub(crate) peer: Peer,
+    pub(crate) slot: Held,
 }
 
 /// What is spoken on a connection from now on.
@@ -69,20 +77,29 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
         }
     }
 
-    /// Serves it to its end.
+    /// Serves it to its end, or until HTTP/2 is spoken on it.
     ///
     /// # Cancel safety
     /// Dropping the future closes the connection and takes its writes out of the queue.
     // Not `async fn`: that would keep the connection twice, as its argument and as its variable.
     #[allow(clippy::manual_async_fn)]
-    pub(crate) fn run(mut self) -> impl Future<Output = ()> + Send {
+    pub(crate) fn run(mut self) -> impl Future<Output = Option<Http2<B, IO>>> + Send {
         async move {
-            match self.speak_http().await {
-                Some(Protocol::WebSocket(charge)) => {
+            match self.speak_http().await? {
+                Protocol::WebSocket(charge) => {
                     Box::pin(self.into_session(charge).run()).await;
+                    None
                 }
-                Some(Protocol::Http2) => self.into_http2().await,
-                None => {}
+                Protocol::Http2 => {
+                    let (front, (io, read), peer) = self.exchange.into_io();
+                    Some(Http2 {
+                        front,
+                        io,
+                        read,
+                        peer,
+                        slot: self.slot,
+                    })
+                }
             }
         }
     }
@@ -141,12 +158,6 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
             },
             Plan::Other(other) => Box::pin(serve(exchange, *other, asked)).await,
         }
-    }
-
-    fn into_http2(self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let slot = self.slot;
-        let (front, io, peer) = self.exchange.into_io();
-        http2::serve(front, io, (peer, slot))
     }
 
     fn into_session(self, charge: Option<Held>) -> Session<B, IO> {

@@ -22,7 +22,7 @@ fn bench() -> Bench {
         query: Some("key".to_owned()),
         ..KeySettings::default()
     };
-    Bench::with(|config| config.known = Arc::new(crate::keys::load(&settings).unwrap()))
+    Bench::with(|config| config.known = Arc::new(settings.load().unwrap()))
 }
 
 const ALICE: &str = "X-Api-Key: alice\r\n";
