@@ -21,6 +21,10 @@ pub const MIN_OFFERED: u64 = 20;
 /// A chain that keeps up leaves at most the block in progress waiting; half a block more for the
 /// moment between the making of a block and its observation.
 pub const BACKLOG_BLOCKS: f64 = 1.5;
+/// A chain that keeps up may show a transaction two blocks after it came, and a quarter where their intervals vary:
+/// one until the votes, and one more for its execution. So much more than [`BACKLOG_BLOCKS`] of a step may be missing
+/// when it is judged.
+pub const UNSEEN_BLOCKS: f64 = 0.75;
 /// A step that is short shows an overload before [`BACKLOG_BLOCKS`] wait: from its first block to its last one
 /// as much more fell due than was committed, in what falls due for a block. A chain that keeps up commits in
 /// each block what waited for it; the rest is for blocks of which the first was seen sooner than the last.

@@ -125,13 +125,14 @@ pub struct LateOrUnsent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum StageEvidence {
-    /// The times of answers: CheckTx takes one transaction at a time.
+    /// The times of answers: they waited for others, and what was accepted did not wait for blocks. CheckTx, the RPC or a
+    /// limit in front of the node had no more.
     Answers {
         /// Answers in a second, at most.
         most_tps: f64,
         /// What one takes when none waits, in milliseconds.
         alone_ms: f64,
-        /// The product of the two: as many were in work at once.
+        /// The product of the two: as many were in work at once; about 1 where one is checked at a time.
         at_once: f64,
         /// What one takes when others wait, at most.
         crowded_ms: f64,
@@ -283,26 +284,31 @@ pub enum Shortfall {
     FailedInBlocks(f64),
     /// These were sent late because of the node.
     Late(f64),
+    /// Only these were committed, and as much may wait for a block at the edges of a step of so few blocks.
+    Unclear(f64),
 }
 
 impl Excess {
-    /// Whether the step was offered, so that it says something about the node.
+    /// Whether the step says that the node did not sustain its rate.
     pub const fn is_the_nodes(&self) -> bool {
-        !matches!(self.shortfall, Shortfall::Offered(_))
+        !matches!(
+            self.shortfall,
+            Shortfall::Offered(_) | Shortfall::Unclear(_)
+        )
     }
 
-    /// Whether it leaves open what the node does at the rate: it stood still for a while and kept up otherwise, or the
-    /// rate was not offered.
+    /// Whether it leaves open what the node does at the rate: it stood still for a while and kept up otherwise, the
+    /// rate was not offered, or too few blocks show it.
     pub const fn is_open(&self) -> bool {
         self.stall_s.is_some() || !self.is_the_nodes()
     }
 
     /// What became of the step, in two words.
     pub const fn label(&self) -> &'static str {
-        if self.is_the_nodes() {
-            "not sustained"
-        } else {
-            "not offered"
+        match self.shortfall {
+            Shortfall::Offered(_) => "not offered",
+            Shortfall::Unclear(_) => "not clear",
+            _ => "not sustained",
         }
     }
 }
@@ -319,6 +325,11 @@ impl fmt::Display for Excess {
             Shortfall::Committed(share) => ("only ", share, "committed"),
             Shortfall::FailedInBlocks(share) => ("", share, "committed with an error code"),
             Shortfall::Late(share) => ("", share, "sent late because of the node"),
+            Shortfall::Unclear(share) => (
+                "only ",
+                share,
+                "committed, and the rest may be in the next block: too few blocks to tell",
+            ),
         };
         write!(f, "{only}{:.1} % of offered was {fate}", share * 100.0)?;
         match self.stall_s {

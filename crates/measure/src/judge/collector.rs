@@ -4,12 +4,11 @@ use super::admission::{Admission, Commits};
 use super::{Facts, stages, steps};
 use crate::format::cohort::Cohort;
 use crate::format::event::UnsentReason;
-use crate::format::evidence::{
-    Evidence, EvidenceKind, LateOrUnsent, LimitedBy, StageEvidence, Strength,
-};
+use crate::format::evidence::{Evidence, EvidenceKind, LateOrUnsent, LimitedBy, Strength};
 use crate::format::summary::{LoadModel, Summary};
 use crate::limits::{
-    BACKLOG_BLOCKS, FROM_THE_START, LIMITING_SHARE, LOST_AFTER_BLOCKS, SUSTAINED_SHARE, WINDOW_S,
+    BACKLOG_BLOCKS, FROM_THE_START, LIMITING_SHARE, LOST_AFTER_BLOCKS, SUSTAINED_SHARE,
+    UNSEEN_BLOCKS, WINDOW_S,
 };
 use crate::stats::silence::{self, Stretch};
 
@@ -52,12 +51,12 @@ fn is_open(summary: &Summary, evidence: &Evidence) -> bool {
 
 impl EvidenceKind {
     /// Whether blocks had no room.
-    const fn is_room(&self) -> bool {
+    pub(super) const fn is_room(&self) -> bool {
         matches!(self, Self::BlocksFull { .. } | Self::BlocksOutOfGas { .. })
     }
 
     /// Whether it leaves the node's connections down or busy.
-    const fn is_an_outage(&self) -> bool {
+    pub(super) const fn is_an_outage(&self) -> bool {
         matches!(
             self,
             Self::LostAfterAccept { .. }
@@ -283,7 +282,7 @@ impl EvidenceCollector<'_> {
         let block = summary.blocks.own_txs as f64 / summary.blocks.count.max(1) as f64;
         let backlog = signals.backlog_offered;
         let slower = committed.mean < accepted.mean * SUSTAINED_SHARE;
-        if slower && backlog as f64 > BACKLOG_BLOCKS * block {
+        if slower && backlog as f64 > (BACKLOG_BLOCKS + UNSEEN_BLOCKS) * block {
             let grown = Stretch {
                 from_s: signals.backlog.since_s,
                 until_s: summary.time.offered_s,
@@ -450,14 +449,7 @@ impl EvidenceCollector<'_> {
             until_s,
             txs,
         });
-        // A limit in front of the node answers as a check that takes one at a time: only a change of what is in flight,
-        // or the node itself, tells them apart. A chain that keeps up with what is accepted executes much of the time,
-        // and is limited elsewhere; where blocks leave out what waits, their room is.
-        let by_answers = matches!(stage, StageEvidence::Answers { .. });
-        let has_room = !strong.iter().any(|it| it.kind.is_room());
-        // Where blocks come as soon as the one before is executed, larger ones would come later.
-        let fills_the_time = stages::fill_the_time(&stage);
-        let strength = match !by_answers && behind && (has_room || fills_the_time) {
+        let strength = match stages::is_told(&stage, &strong, behind) {
             true => Strength::Strong,
             false => Strength::Remark,
         };

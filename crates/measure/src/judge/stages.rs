@@ -10,7 +10,7 @@
 //! mempool checked again (`ApplyBlock` in state/execution.go). What lies between the two, less a constant, is what the
 //! block's transactions and those that it left behind cost: a plane through these points gives both.
 
-use crate::format::evidence::{Stage, StageEvidence};
+use crate::format::evidence::{Evidence, EvidenceKind, Stage, StageEvidence};
 use crate::format::rows::{BlockRow, SeriesRow};
 
 /// What the course of a load says of the node's stages.
@@ -51,18 +51,36 @@ impl Stages {
         if let Some(shares) = busy {
             return Some((None, shares.evidence()));
         }
-        let serial = !behind && self.checks.are_serial();
-        serial.then(|| (Some(self.checks.since_s), self.checks.evidence()))
+        let crowded = !behind && self.checks.are_crowded();
+        crowded.then(|| (Some(self.checks.since_s), self.checks.evidence()))
     }
 }
 
 /// Whether the blocks' transactions take all of the time between the blocks.
-pub(crate) fn fill_the_time(stage: &StageEvidence) -> bool {
+fn fill_the_time(stage: &StageEvidence) -> bool {
     match stage {
         StageEvidence::Blocks {
             execution, recheck, ..
         } => execution + recheck >= ALL_SHARE,
         _ => false,
+    }
+}
+
+/// Whether a stage is what held the load back, beside the strong evidence; `behind`: blocks did not take up what was
+/// accepted.
+pub(super) fn is_told(stage: &StageEvidence, strong: &[&Evidence], behind: bool) -> bool {
+    let has = |is_so: fn(&EvidenceKind) -> bool| strong.iter().any(|it| is_so(&it.kind));
+    match stage {
+        // Before the blocks, and nothing else is why: an answer that refuses does not wait, and silence is no work.
+        StageEvidence::Answers { .. } => {
+            !behind
+                && !has(EvidenceKind::is_an_outage)
+                && !has(|kind| *kind == EvidenceKind::Refused)
+        }
+        // A chain that keeps up with what is accepted executes much of the time, and is limited elsewhere; where blocks
+        // leave out what waits, their room is. Where they come as soon as the one before is executed, larger ones would
+        // come later.
+        _ => behind && (!has(EvidenceKind::is_room) || fill_the_time(stage)),
     }
 }
 
@@ -99,24 +117,19 @@ impl Checks {
         }
     }
 
-    /// How many transactions were in work at once when most were accepted, if many waited: 1 of a serial stage.
-    fn at_once(&self) -> Option<f64> {
-        let at_once = self.most_tps * self.alone_ms? / 1e3;
-        (self.crowded >= FEWEST_SECONDS).then_some(at_once)
-    }
-
     fn evidence(&self) -> StageEvidence {
+        let alone_ms = self.alone_ms.unwrap_or_default();
         StageEvidence::Answers {
             most_tps: self.most_tps,
-            alone_ms: self.alone_ms.unwrap_or_default(),
-            at_once: self.at_once().unwrap_or_default(),
+            alone_ms,
+            at_once: self.most_tps * alone_ms / 1e3,
             crowded_ms: self.crowded_ms,
         }
     }
 
-    /// Whether one transaction is checked at a time, and that is all the node does.
-    fn are_serial(&self) -> bool {
-        self.at_once().is_some_and(|at_once| ONE.contains(&at_once))
+    /// Whether answers waited for others long enough to be no chance.
+    const fn are_crowded(&self) -> bool {
+        self.crowded >= FEWEST_SECONDS
     }
 }
 

@@ -7,7 +7,7 @@ use crate::format::rows::StepRow;
 use crate::format::summary::Knee;
 use crate::limits::{
     BACKLOG_BLOCKS, DISPLACED_PART, HANDFUL, LEFT_BEHIND_BLOCKS, LEFT_BEHIND_S, MIN_OFFERED,
-    MIN_RATE_BLOCKS, SATURATED_STEPS, STALLED_STEPS, SUSTAINED_SHARE,
+    MIN_RATE_BLOCKS, SATURATED_STEPS, STALLED_STEPS, SUSTAINED_SHARE, UNSEEN_BLOCKS,
 };
 use crate::stats::silence;
 
@@ -157,7 +157,12 @@ fn nodes_shortfall(step: &StepRow, followed: bool, offered: f64) -> Option<Short
     (committed < SUSTAINED_SHARE || falls_behind(step)).then(|| {
         let rate = step.committed_tps.zip(step.offered_tps);
         let of_rate = rate.map_or(1.0, |(committed, offered)| committed / offered);
-        Shortfall::Committed(committed.min(of_rate))
+        let share = committed.min(of_rate);
+        let at_the_edges = UNSEEN_BLOCKS / step.counts.blocks.max(1) as f64;
+        match share < SUSTAINED_SHARE - at_the_edges {
+            true => Shortfall::Committed(share),
+            false => Shortfall::Unclear(share),
+        }
     })
 }
 

@@ -24,7 +24,7 @@ fn assert_budgets(ranges: Ranges) {
         "{census}"
     );
     assert!(
-        made(Conclusion::Point) >= 40 && made(Conclusion::Outage) >= 3,
+        made(Conclusion::Point) >= 30 && made(Conclusion::Outage) >= 3,
         "{census}"
     );
 }

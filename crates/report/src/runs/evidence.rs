@@ -196,8 +196,8 @@ fn stage(found: &StageEvidence) -> String {
             at_once,
             crowded_ms,
         } => format!(
-            "as if transactions were checked one at a time, or passed on at a limited rate: {}/s were answered at \
-             most, {alone_ms:.2} ms each when none waited ({at_once:.1} in work at once), up to {crowded_ms:.0} ms when \
+            "answers fell behind before the blocks did (CheckTx, the RPC, or a limit in front of the node): {}/s at most, \
+             {alone_ms:.2} ms each when none waited ({at_once:.1} in work at once), up to {crowded_ms:.0} ms when \
              others did",
             count(*most_tps)
         ),

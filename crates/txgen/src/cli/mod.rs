@@ -86,7 +86,7 @@ pub enum Command {
     /// Offers one rate after the other, doubling until one is not sustained, then always in the
     /// middle of what is still open, until the interval is narrow. Between two points it waits until
     /// the mempool is empty. A rate is sustained when nearly all is accepted and committed, the
-    /// backlog does not grow, and every --slo holds. Under ten minutes with the defaults.
+    /// backlog does not grow, and every --slo holds. Under five minutes with the defaults.
     #[command(before_long_help = examples::SEARCH)]
     Search(SearchArgs),
     /// Show a run folder again: as a page with plots, in Markdown, as JSON, or as the tables of

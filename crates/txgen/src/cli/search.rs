@@ -30,12 +30,13 @@ pub struct SearchArgs {
     /// How narrow the interval has to be, from its middle
     #[arg(long, default_value = "5%", value_name = "SHARE")]
     pub precision: Share,
-    /// The search ends after this long
-    #[arg(long, default_value = "9m30s", value_name = "DURATION")]
+    /// The search ends after this long, --confirm included
+    #[arg(long, default_value = "5m", value_name = "DURATION")]
     pub time_limit: Nanos,
     /// Offer the interval's lower end for so long at the end
     ///
-    /// Shorter where --time-limit leaves less, and left out where it leaves no more than --duration.
+    /// This much of --time-limit is kept for it; shorter where that leaves less, and left out where it leaves no more
+    /// than --duration.
     #[arg(
         long,
         default_value = "2m",

@@ -22,7 +22,7 @@ pub(super) struct Account {
     pub(super) limits: Limits,
     pub(super) points: Vec<PointRow>,
     pub(super) knee: Option<KneeRow>,
-    /// A rate at the lower end of the interval, and for how long it held after the search.
+    /// A rate at the lower end of the interval that was offered for longer after the search, and what that showed.
     pub(super) confirmed: Option<Confirmed>,
     /// What shows that the target or its machine became slower in the search.
     pub(super) drift: Option<DriftRow>,
@@ -81,6 +81,8 @@ pub(super) struct KneeRow {
 pub(super) struct Confirmed {
     pub(super) rate_tps: f64,
     pub(super) for_s: f64,
+    /// `held`, `broken`, `undecided` or `unusable`.
+    pub(super) finding: &'static str,
 }
 
 /// Rates that held, and lower ones that broke later.

@@ -9,7 +9,7 @@ mod table;
 mod words;
 
 use anyhow::anyhow;
-use measure::{Ending, Finding, KneeSearch, KneeSettings, Next};
+use measure::{Ending, KneeSearch, KneeSettings, Next};
 use ops::command::{CommandError, usage};
 use pacing::Nanos;
 
@@ -62,38 +62,36 @@ fn find_knee(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Com
     let mut search = KneeSearch::new(settings);
     let mut longest = Nanos::ZERO;
     let ended = loop {
-        let (rate, because, length) = match search.next() {
+        let left = args.time_limit.saturating_sub(session.elapsed());
+        // The confirmation keeps its part of the time as soon as there is something to confirm.
+        let for_points = match search.estimate() {
+            Some(_) => left.saturating_sub(args.confirm),
+            None => left,
+        };
+        let is_first = search.trials().is_empty();
+        let has_time = |length| is_first || longest.max(session.duration(length)) <= for_points;
+        let step = search.next();
+        let played = match step {
             Next::Try {
                 rate,
                 because,
                 length,
-            } => (rate, because, length),
-            Next::Done(Ending::Found) => {
-                let left = args.time_limit.saturating_sub(session.elapsed());
+            } if has_time(length) => {
+                let began = session.elapsed();
+                let played = session.point(rate, &because_words(because), length)?;
+                longest = longest.max(session.elapsed().saturating_sub(began));
+                played
+            }
+            Next::Try { .. } | Next::Done(Ending::Found | Ending::TrialsUsed) => {
+                // What does not last is looked for lower, if there is time.
                 match session.confirm(&search, args.confirm, left)? {
-                    // It does not last: what is lower has to be found.
-                    Some(PointEnd::Measured(trial)) if trial.finding == Finding::Broken => {
-                        search.add(trial);
-                        session.learn(&search)?;
-                        continue;
-                    }
-                    Some(PointEnd::Last(trial)) => {
-                        search.add(trial);
-                        return session.conclude(&search);
-                    }
-                    Some(PointEnd::Interrupted) => return session.conclude(&search),
-                    _ => break Some(Ending::Found),
+                    Some(played) if !played.has_held() => played,
+                    _ => break step.ending(),
                 }
             }
             Next::Done(ending) => break Some(ending),
         };
-        let needed = longest.max(session.duration(length));
-        if session.elapsed().saturating_add(needed) > args.time_limit && !search.trials().is_empty()
-        {
-            break None;
-        }
-        let began = session.elapsed();
-        match session.point(rate, &because_words(because), length)? {
+        match played {
             PointEnd::Measured(trial) => {
                 search.add(trial);
                 session.learn(&search)?;
@@ -104,7 +102,6 @@ fn find_knee(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Com
             }
             PointEnd::Interrupted => return session.conclude(&search),
         }
-        longest = longest.max(session.elapsed().saturating_sub(began));
     };
     let last_reason = session.last_reason();
     let (ended, reason) = ending_words(ended, &search, args.time_limit, &last_reason);

@@ -35,6 +35,13 @@ pub(super) enum PointEnd {
     Interrupted,
 }
 
+impl PointEnd {
+    /// Whether it showed that the target sustains the rate.
+    pub(super) fn has_held(&self) -> bool {
+        matches!(self, Self::Measured(trial) if trial.finding == Finding::Held)
+    }
+}
+
 /// A target under measurement, and the folder of its points.
 pub(super) struct Session<'a> {
     pub(super) request: SearchRequest,
@@ -138,7 +145,7 @@ impl<'a> Session<'a> {
         wanted.max(self.block_interval.saturating_mul(FEWEST_BLOCKS))
     }
 
-    /// Offers the lower end of the interval for longer, where there is time: whether it held.
+    /// Offers the lower end of the interval for longer, where there is time.
     pub(super) fn confirm(
         &mut self,
         known: &KneeSearch,
@@ -153,12 +160,13 @@ impl<'a> Session<'a> {
         let rate = knee.low.floor().max(1.0);
         let parts = length.as_secs_f64() / self.request.points.duration.as_secs_f64();
         let end = self.point(rate, "the lower end of the interval, for longer", parts)?;
-        if let PointEnd::Measured(trial) | PointEnd::Last(trial) = end
-            && trial.finding == Finding::Held
+        if let PointEnd::Measured(_) | PointEnd::Last(_) = end
+            && let Some(row) = self.account.points.last()
         {
             self.account.confirmed = Some(Confirmed {
                 rate_tps: rate,
                 for_s: self.duration(parts).as_secs_f64(),
+                finding: row.finding,
             });
         }
         Ok(Some(end))

@@ -22,8 +22,12 @@ pub(super) fn table(account: &Account) -> String {
     entries.add("knee", knee);
     entries.add("", &*account.reason);
     if let Some(confirmed) = &account.confirmed {
-        let (rate, held) = (text::rate(confirmed.rate_tps), confirmed.for_s);
-        entries.add("confirmed", format!("{rate} held for {held:.0} s"));
+        let (rate, offered_s) = (text::rate(confirmed.rate_tps), confirmed.for_s);
+        let said = match confirmed.finding {
+            "held" => format!("{rate} held for {offered_s:.0} s"),
+            other => format!("not: {rate}, offered for {offered_s:.0} s, was {other}"),
+        };
+        entries.add("confirmed", said);
     }
     if let Some(drift) = &account.drift {
         let [held, broken] = [drift.held_tps, drift.broken_tps].map(text::rate);

@@ -324,6 +324,8 @@ fn a_noisy_commit_rate_without_backlog_is_no_saturation() {
     noisy.backlog = 100;
     assert_eq!(excess(&noisy), None);
     noisy.backlog = 151;
+    assert_eq!(excess(&noisy), Some(Shortfall::Unclear(0.9)));
+    noisy.counts.blocks = 100;
     assert_eq!(excess(&noisy), Some(Shortfall::Committed(0.9)));
 }
 
@@ -341,11 +343,13 @@ fn short(offered_tps: f64, committed_tps: f64, backlog_growth: i64) -> StepRow {
 }
 
 #[test]
-fn a_short_step_in_which_the_blocks_leave_ever_more_is_not_sustained() {
+fn a_short_step_in_which_the_blocks_leave_ever_more_is_not_called_sustained() {
     // 50/s too many for 4 s are half of what falls due for a block: with the other half that waits anyway
     // no more than a block.
     let behind = short(400.0, 350.0, 250);
-    assert_eq!(excess(&behind), Some(Shortfall::Committed(0.875)));
+    assert_eq!(excess(&behind), Some(Shortfall::Unclear(0.875)));
+    let far = short(400.0, 300.0, 450);
+    assert_eq!(excess(&far), Some(Shortfall::Committed(0.75)));
     // The last block was seen 0.25 s late: the rate is lower, and nothing is left behind.
     assert_eq!(excess(&short(400.0, 376.0, 100)), None);
     // What the blocks left in the middle is made up for.
@@ -419,4 +423,27 @@ fn a_sustained_rate_is_the_least_unless_a_step_that_was_not_shows_less() {
         assert_eq!(least_of(blocks, Some(603.0)), 4500.0);
     }
     assert_eq!(least_of(4, Some(4000.0)), 3500.0);
+}
+
+/// Of ten blocks the last may be executed still, and the one before was awaited in part: up to 7.5 % of the step.
+#[test]
+fn what_the_next_block_may_hold_is_no_end_of_the_knee() {
+    let kind = |committed| excess(&step(0, 300.0, 1.0, committed));
+    assert_eq!(kind(0.95), None);
+    assert_eq!(kind(0.9), Some(Shortfall::Unclear(0.9)));
+    assert_eq!(kind(0.87), Some(Shortfall::Committed(0.87)));
+    // A hundred blocks show the same share for what it is, and a dead chain has no next block.
+    let mut long = step(0, 300.0, 1.0, 0.9);
+    long.counts.blocks = 100;
+    assert_eq!(excess(&long), Some(Shortfall::Committed(0.9)));
+    let mut dead = step(0, 300.0, 1.0, 0.0);
+    dead.counts.blocks = 0;
+    assert_eq!(excess(&dead), Some(Shortfall::Committed(0.0)));
+    let shares = [1.0, 1.0, 0.9, 0.6].iter().enumerate();
+    let steps: Vec<StepRow> = shares
+        .map(|(place, share)| step(place as u32, 100.0 * (place + 1) as f64, 1.0, *share))
+        .collect();
+    let knee = ramp(&steps, TERMS).knee.unwrap();
+    assert_eq!(knee.below_tps, Some(400.0));
+    assert!(!ramp(&steps, TERMS).saturated);
 }

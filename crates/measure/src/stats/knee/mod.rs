@@ -5,150 +5,14 @@
 
 mod growth;
 mod posterior;
+mod trial;
 
 pub use growth::{BacklogGrowth, BlockMark, backlog_growth};
+pub use trial::{Drift, Ending, Finding, KneeEstimate, KneeSettings, Next, Rationale, Took, Trial};
 
 use posterior::Posterior;
 
 use crate::limits::GROWTH_LIMIT;
-
-/// What a trial showed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Finding {
-    /// The target sustained the rate.
-    Held,
-    /// It did not.
-    Broken,
-    /// What was seen fits a target that sustains the rate and one that does not: a longer trial may
-    /// tell.
-    Undecided,
-    /// The generator could not offer the rate: the trial is no result about the target.
-    Unusable,
-}
-
-/// One rate, offered once.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Trial {
-    /// Transactions per second.
-    pub rate: f64,
-    /// What it showed.
-    pub finding: Finding,
-    /// What the target committed, whatever the finding; `None` where blocks are not watched or too few, and where
-    /// something else than that decided the finding.
-    pub took: Option<Took>,
-}
-
-/// What a target committed in a trial.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Took {
-    /// Transactions per second.
-    pub tps: f64,
-    /// The standard error of that, per second.
-    pub error_tps: f64,
-}
-
-base::settings! {
-    /// What a search looks for, and how hard.
-    #[derive(Debug, Clone, Copy, PartialEq)]
-    pub struct KneeSettings {
-        /// The first rate, per second.
-        pub from: f64 = 250.0,
-        /// No lower rate is tried.
-        pub min: f64 = 1.0,
-        /// No higher rate is tried.
-        pub max: f64 = 1e6,
-        /// The search ends when the interval reaches no further than this share from its middle.
-        pub precision: f64 = 0.05,
-        /// How sure the interval is, for example 0.9.
-        pub confidence: f64 = 0.9,
-        /// Trials at most.
-        pub max_trials: usize = 40,
-    }
-}
-
-/// What to do next.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Next {
-    /// Offer this rate.
-    Try {
-        /// Transactions per second, in three significant digits where that is fine enough.
-        rate: f64,
-        /// Why this one.
-        because: Rationale,
-        /// For how long, in parts of a trial's usual length.
-        length: f64,
-    },
-    /// Nothing more is to be learnt.
-    Done(Ending),
-}
-
-/// Why a rate is tried.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Rationale {
-    /// It is the first.
-    First,
-    /// Everything held so far.
-    Higher,
-    /// Nothing held so far.
-    Lower,
-    /// The knee is as likely above it as below.
-    Middle {
-        /// The nearest lower rate that held.
-        held: Option<f64>,
-        /// The nearest higher rate that broke.
-        broken: Option<f64>,
-    },
-    /// The trial before was not usable, or one trial is not enough to end on.
-    Again,
-    /// It held, and a lower one has broken since.
-    Contradicted,
-    /// The trial before was undecided: this one has to take longer.
-    Longer,
-}
-
-/// Why the search ends.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Ending {
-    /// The interval is as narrow as asked.
-    Found,
-    /// The highest rate allowed still held.
-    NotReached {
-        /// That rate.
-        rate: f64,
-    },
-    /// The lowest rate allowed did not hold.
-    BelowMin {
-        /// That rate.
-        rate: f64,
-    },
-    /// The generator could not offer more, and everything it could offer held.
-    GeneratorLimit {
-        /// The highest rate that held; `None` when none did.
-        held: Option<f64>,
-        /// The rate it could not offer.
-        rate: f64,
-    },
-    /// Trials at one rate stayed undecided, however long they took.
-    Undecided {
-        /// That rate.
-        rate: f64,
-    },
-    /// The number of trials is used up.
-    TrialsUsed,
-}
-
-/// An estimate of the knee.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct KneeEstimate {
-    /// As likely above it as below.
-    pub rate: f64,
-    /// Lower end of the interval.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-    /// How sure the interval is.
-    pub confidence: f64,
-}
 
 /// Looks for the highest rate that a target sustains.
 ///
@@ -186,15 +50,6 @@ pub struct KneeSearch {
     /// Trials before this one are of a faster target.
     since: usize,
     drift: Option<Drift>,
-}
-
-/// A target that became slower while it was searched.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Drift {
-    /// The highest rate that held before.
-    pub held: f64,
-    /// The lowest that has broken since.
-    pub broken: f64,
 }
 
 impl KneeSearch {

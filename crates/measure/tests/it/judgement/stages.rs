@@ -165,16 +165,20 @@ fn checking(servers: usize, each_ms: u64) -> Summary {
 
 #[test]
 fn a_node_that_checks_one_transaction_at_a_time_is_told_from_one_that_checks_several() {
-    let serial = checking(1, 2);
-    let Some(StageEvidence::Answers { most_tps, .. }) = found_stage(&serial) else {
-        panic!("{:?}", serial.evidence);
-    };
-    assert_eq!(*most_tps, 500.0);
-    assert_eq!(serial.limited_by, LimitedBy::Node);
-    // As many a second, four at a time.
-    let parallel = checking(4, 8);
-    assert_eq!(parallel.limited_by, LimitedBy::Node);
-    assert_eq!(found_stage(&parallel), None);
+    // As many a second, one or four at a time.
+    for (servers, each_ms, least, most) in [(1, 2, 0.6, 1.8), (4, 8, 2.0, 8.0)] {
+        let summary = checking(servers, each_ms);
+        let Some(StageEvidence::Answers {
+            most_tps, at_once, ..
+        }) = found_stage(&summary)
+        else {
+            panic!("{:?}", summary.evidence);
+        };
+        assert_eq!(*most_tps, 500.0);
+        assert!((least..most).contains(at_once), "{at_once}");
+        assert_eq!(summary.limited_by, LimitedBy::Node);
+        assert_eq!(first(&summary), "serial_stage");
+    }
     // One at a time, and fast enough.
     assert_eq!(found_stage(&checking(1, 1)), None);
     assert_eq!(found_stage(&healthy().summary()), None);

@@ -82,6 +82,18 @@ impl Census {
         census
     }
 
+    /// Both together.
+    pub(crate) fn with(mut self, other: Self) -> Self {
+        for (kind, count) in other.counts {
+            let sum = self.counts.entry(kind).or_default();
+            sum.made += count.made;
+            sum.wrong += count.wrong;
+            sum.open += count.open;
+        }
+        self.wrong.extend(other.wrong);
+        self
+    }
+
     /// One statement: whether it is right, or `None` where nothing was said.
     pub(crate) fn add(
         &mut self,
@@ -265,7 +277,7 @@ fn names(summary: &Summary, part: Part) -> Option<bool> {
         EvidenceKind::BlocksOutOfGas { .. } => Some(part == Part::Gas),
         EvidenceKind::SerialStage(stage) => Some(match part {
             Part::Execution => matches!(stage, measure::StageEvidence::Blocks { .. }),
-            Part::Check => matches!(stage, measure::StageEvidence::Answers { .. }),
+            Part::Check | Part::Front => matches!(stage, measure::StageEvidence::Answers { .. }),
             _ => false,
         }),
         _ => None,
@@ -332,5 +344,5 @@ impl World {
 
 /// A point's usual length.
 const POINT_S: f64 = 20.0;
-/// That of `txgen search` by default.
-const TIME_LIMIT_S: f64 = 570.0;
+/// What `txgen search` has by default besides its confirmation.
+const TIME_LIMIT_S: f64 = 180.0;

@@ -2,17 +2,23 @@
 //! what is there?
 //!
 //! Unit: per cent of simulated comparisons, searches, ramps and runs, on models and worlds whose truth is known
-//! (`crates/measure/tests/it/models.rs`, `worlds/`). Nothing is timed. Compared with: the methods that were used
+//! (`tests/it/models.rs`, `worlds/`). Nothing is timed. Compared with: the methods that were used
 //! before (the percentile bootstrap over runs) or could be used for a single run (the block
 //! bootstrap). The output is the tables of `docs/calibration.md`; it is the same on every machine.
+//!
+//! `-- worlds 3000 40` prints one table alone, of 40 worlds from that seed on, and what was wrong in which of them.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::Random;
 use measure::{CompareTerms, ComparisonVerdict, Difference, Doubts, Gate};
 
-#[path = "../crates/measure/tests/it/models.rs"]
+#[path = "../tests/it/models.rs"]
 mod models;
 
-#[path = "../crates/measure/tests/it/worlds/mod.rs"]
+#[path = "../tests/it/worlds/mod.rs"]
 mod worlds_of;
 
 use models::{Repeats, Turns, normal};
@@ -26,16 +32,29 @@ const TERMS: CompareTerms = CompareTerms {
 
 #[expect(clippy::print_stdout, reason = "the tables are what this bench is for")]
 fn main() {
-    for table in [
-        false_alarms(),
-        together(),
-        power(),
-        turns(),
-        methods(),
-        single_runs(),
-        worlds(),
-    ] {
-        println!("{table}");
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut words = arguments.iter().filter(|it| !it.starts_with('-'));
+    let only = words.next();
+    let mut number = |default| {
+        words.next().map_or(default, |it| {
+            it.parse().expect("a seed or a count of worlds")
+        })
+    };
+    let (first, count) = (number(0), number(WORLDS));
+    let tables: [(&str, &dyn Fn() -> String); 7] = [
+        ("alarms", &false_alarms),
+        ("together", &together),
+        ("power", &power),
+        ("turns", &turns),
+        ("methods", &methods),
+        ("single", &single_runs),
+        ("worlds", &|| worlds(first..first + count)),
+    ];
+    for (_, table) in tables
+        .iter()
+        .filter(|(name, _)| only.is_none_or(|only| only == name))
+    {
+        println!("{}", table());
     }
 }
 
@@ -351,18 +370,43 @@ fn blocks_find(base: &[f64], other: &[f64], length: usize, random: &mut Random) 
 }
 
 /// What is said of worlds whose truth is known, half of them from ranges that no rule was tuned on.
-fn worlds() -> String {
+fn worlds(seeds: Range<u64>) -> String {
     let mut table = String::new();
     for (name, ranges) in [
         ("looked at", Ranges::SEEN),
         ("held back", Ranges::HELD_BACK),
     ] {
-        let census = Census::of(0..WORLDS, ranges);
+        let census = census(seeds.clone(), ranges);
         table += &format!(
-            "Ranges {name}:\n\n| conclusion | made | wrong | share | budget | nothing said |\n|---|---|---|---|---|---|\n{census}\n"
+            "Ranges {name}:\n\n| conclusion | made | wrong | share | budget | nothing said |\n|---|---|---|---|---|---|\n{census}\n{}\n",
+            census.wrong.join("\n")
         );
     }
     table
+}
+
+/// That of all worlds, on all processors.
+fn census(seeds: Range<u64>, ranges: Ranges) -> Census {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicU64::new(seeds.start);
+    let parts = std::thread::scope(|scope| {
+        let taken = || {
+            let mut part = Vec::new();
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= seeds.end {
+                    return part;
+                }
+                part.push((seed, Census::of(seed..seed + 1, ranges)));
+            }
+        };
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(taken)).collect();
+        let parts = threads
+            .into_iter()
+            .map(|it| it.join().expect("no world ends a thread"));
+        parts.flatten().collect::<BTreeMap<_, _>>()
+    });
+    parts.into_values().fold(Census::default(), Census::with)
 }
 
 /// What the runs vary by: a name, a standard deviation, the share of outliers.
