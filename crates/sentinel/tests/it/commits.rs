@@ -26,7 +26,11 @@ fn narrow_node() -> Node {
 fn three_hundred_commits_at_once_need_few_connections_and_one_subscription() {
     const COUNT: usize = 300;
     let node = narrow_node();
-    let proxy = Proxy::start(&node.url());
+    let proxy = Proxy::with(&node.url(), |config| {
+        // However slow the machine is.
+        config.fair.queue_timeout = Duration::from_mins(10);
+        config.fixed.commit_timeout = Duration::from_mins(2);
+    });
     let mut clients: Vec<TcpStream> = (0..COUNT)
         .map(|_| TcpStream::connect(proxy.address).unwrap())
         .collect();
