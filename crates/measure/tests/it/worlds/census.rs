@@ -82,18 +82,6 @@ impl Census {
         census
     }
 
-    /// Both together.
-    pub(crate) fn with(mut self, other: Self) -> Self {
-        for (kind, count) in other.counts {
-            let sum = self.counts.entry(kind).or_default();
-            sum.made += count.made;
-            sum.wrong += count.wrong;
-            sum.open += count.open;
-        }
-        self.wrong.extend(other.wrong);
-        self
-    }
-
     /// One statement: whether it is right, or `None` where nothing was said.
     pub(crate) fn add(
         &mut self,
