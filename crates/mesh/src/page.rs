@@ -134,10 +134,10 @@ impl Course<'_> {
 
     fn wire(&self) -> [String; 6] {
         let megabits = |bytes: f64| bytes * 8.0 / 1e6;
-        let uprate = over_time("Uprate by node", "Mbit/s", Unit::Number)
-            .note("bytes that a node writes to its sockets in a second");
+        let uprate = over_time("Written by each node", "Mbit/s", Unit::Number)
+            .note("what a node writes to its sockets: the uprate of the study of 2020");
         let uprate = self.by_node(uprate, |row| megabits(row.counters.bytes_out as f64));
-        let stacked = over_time("Uprate of all nodes, stacked", "Mbit/s", Unit::Number)
+        let stacked = over_time("Written by all nodes, stacked", "Mbit/s", Unit::Number)
             .note("the uppermost line is the sum");
         let stacked = (0..self.nodes.len()).fold(stacked, |chart, node| {
             let sum = self.sum_of(node + 1, |it| it.bytes_out).into_iter();
@@ -145,7 +145,7 @@ impl Course<'_> {
             chart.line(&format!("nodes up to {node}"), Tone::Nth(node), sum)
         });
         let parcels = over_time("Parcels and write calls", "all nodes", Unit::PerSecond)
-            .note("a parcel is not a write call: the study of 2020 counted the latter")
+            .note("a parcel is a message with its head; one call may write several, and the study of 2020 counted calls")
             .line("parcels read", Tone::Accepted, self.sum(|it| it.parcels_in))
             .line("write calls", Tone::Sent, self.sum(|it| it.writes));
         let bytes = over_time("Bytes", "bytes of all nodes", Unit::PerSecond).line(
@@ -167,7 +167,8 @@ impl Course<'_> {
         [uprate, stacked, parcels, bytes, size, duplicates].map(|chart| chart.html())
     }
 
-    fn resources(&self, machine: &[MachineSecond]) -> [String; 6] {
+    /// A chart of what waited or went is there only where something did.
+    fn resources(&self, machine: &[MachineSecond]) -> Vec<String> {
         let log =
             |title: &str, label| Chart::new(title, Axis::time(), Axis::log(label, Unit::Millis));
         let latency = log("Latency p99", "from due to first sight");
@@ -175,10 +176,19 @@ impl Course<'_> {
         let late = self.host(|row| row.lateness.p99_ms.unwrap_or(f64::NAN));
         let lateness = log("Lateness of the generator, p99", "from due to offered");
         let lateness = lateness.line("lateness", Tone::P99, late);
-        let drops = over_time("Dropped at full queues", "parcels", Unit::PerSecond);
-        let drops = self.by_node(drops, |row| row.counters.dropped_full as f64);
-        let queues = over_time("Waiting in queues", "parcels", Unit::Number);
-        let queues = self.by_node(queues, |row| row.queued as f64);
+        let of_queues: [(_, _, fn(&NodeSecond) -> u64); 2] = [
+            ("Dropped at full queues", Unit::PerSecond, |row| {
+                row.counters.dropped_full
+            }),
+            ("Waiting in queues", Unit::Number, |row| row.queued),
+        ];
+        let rows = || self.nodes.iter().flatten();
+        let of_queues = of_queues
+            .into_iter()
+            .filter(|(_, _, value)| rows().any(|row| value(row) > 0))
+            .map(|(title, unit, value)| {
+                self.by_node(over_time(title, "parcels", unit), |row| value(row) as f64)
+            });
         let of_machine = |value: fn(&MachineSecond) -> f64| {
             machine.iter().map(move |it| (it.second as f64, value(it)))
         };
@@ -188,7 +198,11 @@ impl Course<'_> {
         let cpu = self.by_node(cpu, |row| row.counters.cpu_ns as f64 / 1e9);
         let wait = over_time("Waiting for a CPU", "share of time", Unit::Share);
         let wait = self.by_node(wait, |row| row.counters.wait_ns as f64 / 1e9);
-        [latency, lateness, drops, queues, cpu, wait].map(|chart| chart.html())
+        let charts = [latency, lateness].into_iter().chain(of_queues);
+        charts
+            .chain([cpu, wait])
+            .map(|chart| chart.html())
+            .collect()
     }
 }
 

@@ -63,8 +63,8 @@ fn carried(summary: &MeshSummary) -> String {
     let figures = &summary.figures;
     if summary.steps.len() < 2 {
         return format!(
-            "**{} EPS at the host** of {} offered",
-            number(figures.eps_host),
+            "**{}** came back of {} offered",
+            rate(figures.eps_host),
             rate(figures.offered_per_s),
         );
     }

@@ -25,14 +25,22 @@ impl Page {
     }
 
     /// The sentence with the most important result, of text; what stands between two `**` is bold. It is one line of a
-    /// page of 1,000 pixels; what is longer goes on in a paragraph.
+    /// page of 1,000 pixels; what is longer goes on in a paragraph, as a sentence of its own where a clause ended.
     pub fn headline(&mut self, text: &str) {
         let (line, rest) = first_line(text);
+        let is_whole = !line.ends_with(',');
         let letters = letters(line);
         let line_of = format!("p class=\"headline\" style=\"--n:{letters}\"");
-        self.push(&tag(&line_of, &emphasized(line)));
+        let line = if is_whole {
+            sentence(line)
+        } else {
+            line.to_owned()
+        };
+        self.push(&tag(&line_of, &emphasized(&line)));
         if let Some(rest) = rest {
-            self.push(&tag("p class=\"more\"", &emphasized(rest)));
+            let more = if is_whole { "more next" } else { "more" };
+            let more = format!("p class=\"{more}\"");
+            self.push(&tag(&more, &emphasized(&sentence(rest))));
         }
     }
 
@@ -128,7 +136,7 @@ fn emphasized(text: &str) -> String {
     html.collect()
 }
 
-/// As many sentences as fit a line, or else as many clauses, and the others.
+/// As many sentences as fit a line, or else as many clauses, and the others. Within a list it keeps its comma.
 fn first_line(text: &str) -> (&str, Option<&str>) {
     if letters(text) <= LINE {
         return (text, None);
@@ -144,9 +152,16 @@ fn first_line(text: &str) -> (&str, Option<&str>) {
         marks.map(|(at, _)| at).rfind(|at| is_end(*at))
     };
     match last(&[';', '.']).or_else(|| last(&[',', ':'])) {
-        Some(at) => (&text[..at], Some(text[at + 1..].trim_start())),
+        Some(at) => {
+            let comma = usize::from(text[at..].starts_with(','));
+            (&text[..at + comma], Some(text[at + 1..].trim_start()))
+        }
         None => (text, None),
     }
+}
+
+fn sentence(text: &str) -> String {
+    format!("{}.", text.trim().trim_end_matches('.'))
 }
 
 fn letters(text: &str) -> usize {
@@ -192,7 +207,7 @@ mod tests {
         let of = |text: &'static str, line, rest| assert_eq!(first_line(text), (line, Some(rest)));
         of(
             "against before: after is **worse** in commit.p50 +14 % (+4 % to +25 %), commit.p95 +12 % (+3 %, +21 %), **better** in sent",
-            "against before: after is **worse** in commit.p50 +14 % (+4 % to +25 %), commit.p95 +12 % (+3 %, +21 %)",
+            "against before: after is **worse** in commit.p50 +14 % (+4 % to +25 %), commit.p95 +12 % (+3 %, +21 %),",
             "**better** in sent",
         );
         of(
@@ -203,11 +218,26 @@ mod tests {
         // Neither a bold part nor what is in brackets is cut, nor a number.
         of(
             "it took 1,000.5/s, **all of the bold words, which are so many that they do not end in time to be seen on this one line**",
-            "it took 1,000.5/s",
+            "it took 1,000.5/s,",
             "**all of the bold words, which are so many that they do not end in time to be seen on this one line**",
         );
         let endless = "a".repeat(200);
         assert_eq!(first_line(&endless), (&*endless, None));
+    }
+
+    #[test]
+    fn each_part_of_a_headline_is_a_sentence() {
+        let mut page = Page::new("a page");
+        let long = "a".repeat(100);
+        page.headline(&format!("{long}; **worse** in commit.p50."));
+        page.headline(&format!("{long}, commit.p95"));
+        let html = page.html();
+        for part in [
+            "aaa.</p><p class=\"more next\"><b>worse</b> in commit.p50.</p>",
+            "aaa,</p><p class=\"more\">commit.p95.</p>",
+        ] {
+            assert!(html.contains(part), "{part} in {html}");
+        }
     }
 
     #[test]

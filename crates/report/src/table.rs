@@ -27,8 +27,7 @@ struct Column {
     code: bool,
     /// Left out of terminal text.
     page_only: bool,
-    /// On a page that is not wide it is shown when it is asked for.
-    rest: bool,
+    needed: Needed,
     cells: Vec<Cell>,
 }
 
@@ -37,6 +36,16 @@ enum Align {
     #[default]
     Left,
     Right,
+}
+
+/// On which pages a column is shown before the reader asks for all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Needed {
+    #[default]
+    Everywhere,
+    /// Not on a telephone's.
+    FromTablets,
+    OnWidePages,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -111,7 +120,13 @@ impl<R> Columns<R> {
     /// the table.
     #[must_use]
     pub fn rest(self) -> Self {
-        self.last(|column| column.rest = true)
+        self.last(|column| column.needed = Needed::OnWidePages)
+    }
+
+    /// As [`rest`](Self::rest), but only on a page as narrow as a telephone's.
+    #[must_use]
+    pub fn not_on_phones(self) -> Self {
+        self.last(|column| column.needed = Needed::FromTablets)
     }
 
     /// In Markdown the cells of the last column are set as code.
@@ -265,11 +280,15 @@ impl Table {
         let body: String = (0..self.len()).map(row).collect();
         let table = tag("thead", &tag("tr", &head)) + &tag("tbody", &body);
         let window = if self.window { " window" } else { "" };
-        let has_rest = self.columns.iter().any(|column| column.rest);
-        let unfold = if has_rest { UNFOLD } else { "" };
+        let has = |needed| self.columns.iter().any(|column| column.needed == needed);
+        let unfold = match (has(Needed::OnWidePages), has(Needed::FromTablets)) {
+            (true, _) => unfold("x"),
+            (false, true) => unfold("y"),
+            (false, false) => String::new(),
+        };
         tag(
             &format!("div class=\"scroll{window}\""),
-            &(unfold.to_owned() + &tag("table", &table)),
+            &(unfold + &tag("table", &table)),
         )
     }
 
@@ -302,7 +321,8 @@ impl Column {
         let classes = [
             ("f", !is_cell && self.align == Align::Right),
             ("w", is_cell && self.align == Align::Left),
-            ("x", self.rest),
+            ("x", self.needed == Needed::OnWidePages),
+            ("y", self.needed == Needed::FromTablets),
             ("bad", alarm),
         ];
         let classes: Vec<&str> = classes
@@ -336,8 +356,10 @@ impl Column {
     }
 }
 
-/// Shows the columns that few ask for; works without a script.
-const UNFOLD: &str = "<label class=\"unfold\"><input type=\"checkbox\"> all columns</label>";
+/// Shows the hidden columns, where columns of this class are hidden; works without a script.
+fn unfold(class: &str) -> String {
+    format!("<label class=\"unfold {class}\"><input type=\"checkbox\"> all columns</label>")
+}
 
 /// Widths of `room` characters in all where that can be, taken from the widest columns.
 fn fitting(columns: &[&Column], room: usize) -> Vec<usize> {
@@ -420,17 +442,26 @@ mod tests {
 
     #[test]
     fn columns_that_few_ask_for_unfold_on_a_page_and_are_in_every_other_form() {
-        let of = |few: bool| {
+        let columns = || {
             let columns = Table::of([("a", "1")]).figure("rate", |row| row.0);
-            let columns = columns.figure("mempool", |row| row.1);
-            (if few { columns.rest() } else { columns }).table()
+            columns.figure("mempool", |row| row.1)
         };
-        let html = of(true).html();
-        assert!(html.contains("<td class=\"x\">1</td>"), "{html}");
-        assert!(html.contains("type=\"checkbox\""), "{html}");
-        assert!(!of(false).html().contains("checkbox"));
-        assert_eq!(of(true).text(), of(false).text());
-        assert_eq!(of(true).markdown(), of(false).markdown());
+        let all = columns().table();
+        assert!(!all.html().contains("checkbox"));
+        for (class, few) in [("x", columns().rest()), ("y", columns().not_on_phones())] {
+            let few = few.table();
+            let html = few.html();
+            assert!(
+                html.contains(&format!("<td class=\"{class}\">1</td>")),
+                "{html}"
+            );
+            assert!(
+                html.contains(&format!("<label class=\"unfold {class}\">")),
+                "{html}"
+            );
+            assert_eq!(few.text(), all.text());
+            assert_eq!(few.markdown(), all.markdown());
+        }
     }
 
     #[test]

@@ -59,7 +59,7 @@ fn a_small_mesh_sees_every_message_on_every_node_and_its_account_adds_up() {
         );
         let ended = place.run_to_end(&line);
         assert_ended_well(&ended);
-        assert!(ended.printed("EPS at the host"), "{}", ended.out);
+        assert!(ended.printed("came back of 20/s offered"), "{}", ended.out);
         let summary = summary(&place, protocol);
         assert_eq!(summary["format"], "tidegate.mesh/4");
         assert_eq!(summary["conservation"]["violations"], serde_json::json!([]));

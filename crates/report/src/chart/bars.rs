@@ -9,7 +9,7 @@ use crate::text::escape;
 pub struct NamedBar {
     /// What it is of.
     pub name: String,
-    /// How long it is; nothing is drawn of less than 0.
+    /// How long it is; nothing is drawn of less than 0, nor of what is no number.
     pub value: f64,
     /// Its colour.
     pub tone: Tone,
@@ -25,12 +25,14 @@ pub fn bars(title: &str, about: &str, bars: &[NamedBar]) -> String {
         .fold(f64::MIN_POSITIVE, f64::max);
     let bar = |bar: &NamedBar| {
         let share = (bar.value / most).clamp(0.0, 1.0) * 100.0;
-        let share = if share.is_nan() { 0.0 } else { share };
         let class = bar.tone.class();
-        let drawn = tag(
-            &format!("i class=\"{class}\" style=\"width:{share:.2}%\""),
-            "",
-        );
+        let drawn = match share.is_nan() {
+            true => String::new(),
+            false => tag(
+                &format!("i class=\"{class}\" style=\"width:{share:.2}%\""),
+                "",
+            ),
+        };
         let name = tag("span class=\"fn\"", &escape(&bar.name));
         name + &tag("span", &drawn) + &tag("span class=\"ft\"", &escape(&bar.text))
     };
@@ -56,14 +58,9 @@ mod tests {
         };
         let drawn = [bar("a & b", 50.0), bar("c", 200.0), bar("d", f64::NAN)];
         let html = bars("Rates", "", &drawn);
-        for part in [
-            "width:25.00%",
-            "width:100.00%",
-            "width:0.00%",
-            "a &amp; b",
-            "&lt;text&gt;",
-        ] {
+        for part in ["width:25.00%", "width:100.00%", "a &amp; b", "&lt;text&gt;"] {
             assert!(html.contains(part), "{part} in {html}");
         }
+        assert_eq!(html.matches("<i ").count(), 2, "{html}");
     }
 }

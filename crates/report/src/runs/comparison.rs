@@ -81,6 +81,7 @@ impl ComparedSide<'_> {
                 None => "-".into(),
             })
             .figure("interval", |it| interval_text(it.metric, it.change))
+            .not_on_phones()
             .text("", |it| {
                 if is_regression(it) {
                     "REGRESSION".into()

@@ -53,6 +53,7 @@ pub(super) fn runs_table(runs: &[Run]) -> Table {
     let narrow = window.is_some();
     let mut table = Table::of(runs.iter().map(|run| (run, run.figures.as_ref())))
         .figure("run", |(run, _)| run.number.to_string())
+        .not_on_phones()
         .text("", |(run, _)| name(run))
         .link(|(run, it)| it.map(|_| format!("{}/{}", run.folder, recorded::FILE)))
         .text("verdict", |(run, it)| {
@@ -73,25 +74,13 @@ pub(super) fn runs_table(runs: &[Run]) -> Table {
         .rest()
         .count("refused", |(_, it)| it.map(Figures::refused))
         .on_page_if(narrow)
-        .number(
-            "accept p99 ms",
-            text::narrow_millis,
-            of(|it| it.accept_p99_ms),
-        )
+        .number("accept p99", text::millis, of(|it| it.accept_p99_ms))
         .on_page_if(true)
         .rest()
-        .number(
-            "commit p50 ms",
-            text::narrow_millis,
-            of(|it| it.commit_p50_ms),
-        )
+        .number("commit p50", text::millis, of(|it| it.commit_p50_ms))
         .on_page_if(true)
         .rest()
-        .number(
-            "commit p95 ms",
-            text::narrow_millis,
-            of(|it| it.commit_p95_ms),
-        )
+        .number("commit p95", text::millis, of(|it| it.commit_p95_ms))
         .on_page_if(narrow)
         .number("longest gap s", text::tenths, of(|it| it.longest_gap_s))
         .on_page_if(true)
@@ -211,7 +200,10 @@ fn spread<F: report::Figure>(figures: impl Iterator<Item = F>) -> String {
 
 /// A rate without its unit.
 pub(super) fn rate_text(value: f64) -> String {
-    text::by_size(value, &[(1_000.0, 1)])
+    match value < 1_000.0 {
+        true => text::tenths(value),
+        false => text::count(value),
+    }
 }
 
 const MEDIAN: &str = "median (lowest to highest)";

@@ -165,7 +165,7 @@ fn remarks(side: &Side) -> Vec<String> {
         (!metrics.is_empty()).then(|| (metrics.join(", "), run.title()))
     });
     let busy = by_text(busy).into_iter().map(|(metrics, runs)| {
-        format!("the generator was late itself in {runs}: {metrics} are not compared there")
+        format!("the generator was late itself in {runs}, whose {metrics} do not count")
     });
     let notes = side.runs.iter().flat_map(|run| {
         let notes = run.notes.iter();

@@ -24,12 +24,13 @@ pub(super) fn page(account: &Account) -> String {
     if account.points.iter().any(|point| point.verdict != "valid") {
         page.links(&[report::busy_machine_link()]);
     }
-    page.push(&Page::grid([
+    let charts = [
         throughput(account),
         latency(account),
         strain(account),
         order(account),
-    ]));
+    ];
+    page.section("The knee", &Page::grid(charts));
     page.section("Points", &table::points(account).table().html());
     if let Some(resolution) = table::resolution(account) {
         page.paragraph(&format!("{resolution}."));

@@ -58,8 +58,9 @@ pub(super) fn points(account: &Account) -> Columns<&PointRow> {
     points.sort_by(|one, other| one.rate_tps.total_cmp(&other.rate_tps));
     Table::of(points)
         .figure("point", |point| point.number.to_string())
-        .link(|point| Some(format!("{}/{}", point.folder, recorded::FILE)))
+        .not_on_phones()
         .number("offered", text::rate, |point| point.rate_tps)
+        .link(|point| Some(format!("{}/{}", point.folder, recorded::FILE)))
         .text("finding", |point| point.finding)
         .number("lost", text::percent_tenths, |point| point.lost_share)
         .rest()

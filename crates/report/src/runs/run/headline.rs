@@ -61,7 +61,7 @@ pub(super) fn verdict(report: &RunReport) -> String {
     let first = onset.map_or(String::new(), |onset| format!(" ({onset})"));
     let gave = match summary.limited_by {
         LimitedBy::Nothing => "**nothing** limited it".to_owned(),
-        LimitedBy::Unknown => format!("what limited it cannot be told{first}"),
+        LimitedBy::Unknown => format!("limit unknown{first}"),
         _ => format!("limited by the **{limit}**{first}"),
     };
     let short = if summary.interrupted {

@@ -86,18 +86,16 @@ pub(super) fn table(report: &RunReport) -> Table {
     let table = Quantiles::NAMES.into_iter().fold(table, |table, name| {
         let heading = name.replace('_', ".");
         let table = table.number(&heading, text::millis, |row| row.1.figure(name));
-        match MAIN_QUANTILES.contains(&name) {
-            true => table,
-            false => table.rest(),
+        match name {
+            "p50" | "p95" | "p99" => table,
+            "max" => table.not_on_phones(),
+            _ => table.rest(),
         }
     });
     let table = table.count("count", |row| row.1.count).rest();
     let table = table.count("unfinished", |row| row.1.censored);
     table.rest().table()
 }
-
-/// Figures that stand in the table of every page, however narrow.
-const MAIN_QUANTILES: [&str; 4] = ["p50", "p95", "p99", "max"];
 
 /// What the latencies are called, in the order of [`LatencyKind::ALL`].
 const LABELS: [&str; LatencyKind::ALL.len()] = [

@@ -171,6 +171,7 @@ pub(super) fn table(report: &RunReport) -> Table {
     let refused = |step: &StepRow| step.counts.rejected + step.counts.errors;
     Table::of(steps(report))
         .figure("step", |(step, _)| step.name())
+        .not_on_phones()
         .number("rate", text::rate, |(step, _)| step.rate_tps)
         .figure("sustained", |(step, excess)| sustained(step, *excess))
         .alarm(|(step, excess)| !step.pause && excess.is_some())
