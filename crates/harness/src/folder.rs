@@ -1,5 +1,6 @@
 //! Where a run is written.
 
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -60,8 +61,19 @@ impl RunFolder {
     /// When the file cannot be created or written.
     pub fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
         let written = self.open(name)?.write_all(text.as_bytes());
-        written.with_context(|| format!("cannot write {name}"))
+        whole(written, name)
     }
+}
+
+/// Names an output that was not written whole, with what to do.
+///
+/// # Errors
+/// Where it was not.
+pub fn whole(written: io::Result<()>, what: impl Display) -> anyhow::Result<()> {
+    written.map_err(|error| {
+        let named = base::unwritten(what, &error);
+        anyhow::Error::from(error).context(named)
+    })
 }
 
 fn unwritable(path: &Path) -> String {

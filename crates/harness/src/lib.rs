@@ -20,7 +20,7 @@ pub use base::text;
 use report::Table;
 use report::text::fit;
 
-pub use self::folder::{RunFolder, default_folder};
+pub use self::folder::{RunFolder, default_folder, whole};
 pub use self::part::Part;
 pub use self::phase::Phase;
 pub use self::quantities::{BitRate, Scale, Share};

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write as _};
 
-use anyhow::Context as _;
-use harness::RunFolder;
+use harness::{RunFolder, whole};
 use report::chart::{Axis, Chart, Tone, Unit};
 use report::text::seconds;
 use report::{Page, mesh_evidence_text};
@@ -64,6 +63,8 @@ struct Course<'a> {
     nodes: Vec<Vec<&'a NodeSecond>>,
 }
 
+/// A count of a node's second.
+type Counted = fn(&NodeSecond) -> u64;
 /// A second and a value.
 type Points = Vec<(f64, f64)>;
 
@@ -176,7 +177,7 @@ impl Course<'_> {
         let late = self.host(|row| row.lateness.p99_ms.unwrap_or(f64::NAN));
         let lateness = log("Lateness of the generator, p99", "from due to offered");
         let lateness = lateness.line("lateness", Tone::P99, late);
-        let of_queues: [(_, _, fn(&NodeSecond) -> u64); 2] = [
+        let of_queues: [(_, _, Counted); 2] = [
             ("Dropped at full queues", Unit::PerSecond, |row| {
                 row.counters.dropped_full
             }),
@@ -277,7 +278,5 @@ fn write_lines(
 ) -> anyhow::Result<()> {
     let mut file = BufWriter::new(folder.open(name)?);
     let written = lines.try_for_each(|line| writeln!(file, "{line}"));
-    written
-        .and_then(|()| file.flush())
-        .with_context(|| format!("cannot write {name}"))
+    whole(written.and_then(|()| file.flush()), name)
 }

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
-use harness::RunFolder;
+use harness::{RunFolder, whole};
 use measure::{ShardName, check_shards};
 use serde::{Deserialize, Serialize};
 
@@ -103,7 +103,7 @@ impl PartFile {
         })));
         let trouble = self.trouble.take();
         let ended = trouble.map_or_else(|| self.file.flush(), Err);
-        ended.with_context(|| format!("cannot write {FILE}; free some space and play it again"))
+        whole(ended, FILE)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
@@ -88,17 +89,33 @@ fn explained(mut error: clap::Error, brought: &[(&str, &str)]) -> clap::Error {
 }
 
 /// The exit code of what a command did; an error goes to stderr, each line headed by the program's
-/// name.
+/// name. A command whose results did not all reach stdout has failed.
 pub fn conclude(program: &str, done: Result<u8, CommandError>) -> ExitCode {
-    ExitCode::from(done.unwrap_or_else(|error| {
-        let text = format!("{:#}", error.source);
+    let tell = |text: &str| {
         let mut stderr = io::stderr().lock();
         for line in text.lines() {
             let _ = writeln!(stderr, "{program}: {line}");
         }
+    };
+    let code = done.unwrap_or_else(|error| {
+        tell(&format!("{:#}", error.source));
         error.code
-    }))
+    });
+    match (UNPRINTED.get(), code) {
+        (None, code) => ExitCode::from(code),
+        (Some(error), code) => {
+            tell(&format!("{}: {error}", base::unwritten("to stdout", error)));
+            ExitCode::from(if code == exit::DONE {
+                exit::FAILED
+            } else {
+                code
+            })
+        }
+    }
 }
+
+/// What kept results from stdout first, if anything did.
+static UNPRINTED: OnceLock<io::Error> = OnceLock::new();
 
 /// The text that a command's help begins with: examples, one a line.
 #[macro_export]
@@ -157,9 +174,16 @@ fn render_examples(command: &clap::Command, pages: &mut Vec<u8>) -> io::Result<(
     writeln!(pages, ".fi")
 }
 
-/// Writes to stdout. A reader that has seen enough closes the pipe, which is no failure.
+/// Writes to stdout. A reader that has seen enough closes the pipe, which is no failure; any other error, such as that of
+/// a full disk, is told by [`conclude`].
 pub fn print(bytes: &[u8]) -> u8 {
-    let _ = io::stdout().lock().write_all(bytes);
+    let mut stdout = io::stdout().lock();
+    let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
+    if let Err(error) = written
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        let _ = UNPRINTED.set(error);
+    }
     exit::DONE
 }
 

@@ -257,7 +257,10 @@ impl Table {
     /// As HTML; where it is wider than the page it scrolls by itself. A box above a table with columns that few ask
     /// for unfolds them.
     pub fn html(&self) -> String {
-        let heading = |column: &Column| tag(&column.tag("th", false), &escape(&column.heading));
+        let heading = |column: &Column| {
+            let text = escape(&column.heading).replace("/s", "<wbr>/s");
+            tag(&column.tag("th", false), &text)
+        };
         let head: String = self.columns.iter().map(heading).collect();
         let row = |row: usize| {
             let cell = |column: &Column| {

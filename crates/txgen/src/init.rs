@@ -6,6 +6,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
+use harness::whole;
 use ops::command::{CommandError, failed, usage};
 
 use crate::chains::WorkloadKind;
@@ -27,9 +28,7 @@ pub(crate) fn init(args: &InitArgs) -> Result<u8, CommandError> {
     let mut file = file
         .with_context(|| format!("cannot make {shown}; choose another --out, or - for stdout"))
         .map_err(usage)?;
-    file.write_all(text.as_bytes())
-        .with_context(|| format!("cannot write {shown}"))
-        .map_err(failed)?;
+    whole(file.write_all(text.as_bytes()), &shown).map_err(failed)?;
     note(&format!(
         "{shown}: look at it with `txgen run {shown} --dry-run`, play it with `txgen run {shown}`"
     ));

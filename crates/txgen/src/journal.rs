@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use harness::whole;
 use serde::Serialize;
 
 /// A folder and its documents.
@@ -35,9 +35,6 @@ impl Journal {
     pub(crate) fn text(&self, name: &str, text: &str) -> anyhow::Result<()> {
         let (place, beside) = (self.path(name), self.path(&format!(".{name}.new")));
         let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, &place));
-        written.with_context(|| {
-            let place = place.display();
-            format!("cannot write {place}; free some space or choose another folder with --out")
-        })
+        whole(written, place.display())
     }
 }

@@ -1,6 +1,7 @@
 //! `txgen merge`: the run folders of several generators of one load as one.
 
 use anyhow::{Context as _, anyhow};
+use harness::whole;
 use std::path::PathBuf;
 
 use measure::{
@@ -81,16 +82,15 @@ pub(crate) fn join(joining: Joining) -> Result<u8, CommandError> {
     let folder = RunFolder::create(joining.out).map_err(usage)?;
     let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
     let mut files = open_all(&folder, manifest.plan.rows).map_err(usage)?;
-    let unwritten = "cannot write the merged run; free some space or choose another --out";
     let written = manifest.write_to(&mut files.manifest);
-    written.context(unwritten).map_err(failed)?;
+    whole(written, "manifest.json").map_err(failed)?;
     let merged = merge(parts, &names, &manifest, files.rows);
     let summary = merged.map_err(unmerged)?;
     let thresholds = recorded::verdicts(&manifest, &summary).into_iter();
     let thresholds: Result<Vec<_>, _> = thresholds.collect();
     let thresholds = thresholds.map_err(|unchecked| usage(anyhow!("the threshold {unchecked}")))?;
     let written = summary.write_to(&mut files.summary);
-    written.context(unwritten).map_err(failed)?;
+    whole(written, "summary.json").map_err(failed)?;
     drop(files.summary);
     let page = recorded::write_html_after_run(folder.path()).map_err(failed)?;
     let (mut head, mut foot) = (Entries::default(), Entries::default());

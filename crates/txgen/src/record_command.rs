@@ -3,6 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
+use harness::whole;
 use measure::read::TableRow as _;
 use measure::{NodeRow, SightRow};
 use ops::command::{CommandError, failed, usage};
@@ -11,6 +12,7 @@ use rpc::Trust;
 use sender::clock::RunClock;
 
 use crate::cli::RecordArgs;
+use crate::folder::RECORD;
 use crate::observe::{Chosen, Observers, discover};
 use crate::output::print;
 use crate::plan::observed;
@@ -61,7 +63,7 @@ pub(crate) fn record(args: &RecordArgs) -> Result<u8, CommandError> {
         lasted_s: None,
         notes: Vec::new(),
     };
-    note.write(folder.path()).map_err(failed)?;
+    whole(note.write(folder.path()), RECORD).map_err(failed)?;
     while !shutdown.is_requested() && args.duration.is_none_or(|duration| clock.now() < duration) {
         thread::sleep(LOOK_INTERVAL);
     }
@@ -69,7 +71,7 @@ pub(crate) fn record(args: &RecordArgs) -> Result<u8, CommandError> {
     let seen = observers.stop(ended);
     note.lasted_s = Some(ended.as_secs_f64());
     note.notes = seen.gaps;
-    note.write(folder.path()).map_err(failed)?;
+    whole(note.write(folder.path()), RECORD).map_err(failed)?;
     let page = write_page(folder.path()).map_err(failed)?;
     let mut text = String::new();
     for line in seen.lines.iter().chain(&note.notes) {

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use harness::whole;
 use jiff::Timestamp;
 use measure::{Host, NodeRow};
 use report::Recording;
@@ -88,7 +89,7 @@ pub(crate) fn page(folder: &Path) -> anyhow::Result<String> {
 /// When a file of the folder cannot be read, or the page cannot be written.
 pub(crate) fn write_page(folder: &Path) -> anyhow::Result<PathBuf> {
     let path = folder.join(FILE);
-    fs::write(&path, page(folder)?).with_context(|| format!("cannot write {}", path.display()))?;
+    whole(fs::write(&path, page(folder)?), path.display())?;
     Ok(path)
 }
 

@@ -1,9 +1,7 @@
 //! `txgen report`: a run folder in the form that was asked for.
 
-use std::io::{self, Write as _};
-
 use anyhow::anyhow;
-use ops::command::{CommandError, failed, usage};
+use ops::command::{CommandError, failed, print, usage};
 
 use crate::cli::ReportArgs;
 use crate::exit;
@@ -25,13 +23,11 @@ pub(crate) fn show(args: &ReportArgs) -> Result<u8, CommandError> {
         None => is_page.then(|| args.run.join(recorded::FILE)),
     };
     let Some(path) = path else {
-        // A reader that has seen enough closes the pipe; that is no failure.
-        let _ = io::stdout().lock().write_all(text.as_bytes());
-        return Ok(exit::DONE);
+        return Ok(print(text.as_bytes()));
     };
     recorded::write(&path, &text).map_err(failed)?;
     if args.out.is_none() {
-        let _ = writeln!(io::stdout(), "{}", path.display());
+        print(format!("{}\n", path.display()).as_bytes());
     }
     Ok(exit::DONE)
 }

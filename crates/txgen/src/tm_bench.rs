@@ -1,7 +1,6 @@
 //! `txgen tm-bench`: the flags and the table of Tendermint's old benchmark, with every block counted.
 
 use std::ffi::OsString;
-use std::io::{self, Write as _};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
@@ -88,8 +87,7 @@ pub(crate) fn play(args: &TmBenchArgs) -> Result<u8, CommandError> {
         TmBenchFormat::Plain => plain(&all, newest),
         TmBenchFormat::Json => json(&all, newest),
     };
-    // A reader that has gone does not make the run a failure.
-    let _ = io::stdout().lock().write_all(text.as_bytes());
+    ops::command::print(text.as_bytes());
     let folder = outcome.folder.display();
     output::note(&format!("the run folder is {folder}"));
     match outcome.exit_code() {

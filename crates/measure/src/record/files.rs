@@ -27,7 +27,7 @@ pub struct RunFolderWriters<W> {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// A file could not be written on; it ends with the last complete block of rows.
-    #[error("cannot write {file}: free some space or choose another folder with --out")]
+    #[error("{}", base::unwritten(.file, .source))]
     Write {
         /// The file's name inside the run folder.
         file: &'static str,

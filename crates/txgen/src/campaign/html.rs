@@ -46,21 +46,27 @@ fn headline(document: &Document) -> String {
         CampaignState::Done => "",
         CampaignState::Interrupted => " before it was interrupted",
     };
-    let mut text = format!("{} of {} runs{state}", done.len(), document.runs.len());
     let counted = done.iter().filter(|(_, figures)| counts(figures));
     let mut committed: Vec<(f64, &str)> = counted
         .filter_map(|(run, figures)| Some((figures.committed_tps?, name(run))))
         .collect();
     committed.sort_by(|one, other| one.0.total_cmp(&other.0));
-    if let [least, .., most] = committed[..] {
-        text += &format!(
-            ": from **{}/s** committed ({}) to **{}/s** ({})",
+    let rates = match committed[..] {
+        [least, .., most] => format!(
+            "**{}/s** committed ({}) to **{}/s** ({}); ",
             rate_text(least.0),
             least.1,
             rate_text(most.0),
             most.1,
-        );
-    }
+        ),
+        [(rate, only)] => format!("**{}/s** committed ({only}); ", rate_text(rate)),
+        [] => String::new(),
+    };
+    let mut text = format!(
+        "{rates}{} of {} runs{state}",
+        done.len(),
+        document.runs.len()
+    );
     let refused: u64 = done.iter().map(|(_, figures)| figures.refused()).sum();
     if refused > 0 {
         text += &format!("; {} refused in all", text::grouped(refused));

@@ -145,8 +145,12 @@ pub(super) fn medians(runs: &[Run]) -> Option<Table> {
     let table = Table::of(repeated)
         .figure("runs", |cell| cell.figures.len().to_string())
         .text(MEDIAN, |cell| cell.name)
-        .figure("committed/s", |cell| cell.spread(|it| it.committed_tps))
-        .figure("commit p95 ms", |cell| cell.spread(|it| it.commit_p95_ms))
+        .figure("committed/s", |cell| {
+            cell.spread(rate_text, |it| it.committed_tps)
+        })
+        .figure("commit p95", |cell| {
+            cell.spread(text::millis, |it| it.commit_p95_ms)
+        })
         .table();
     (!table.is_empty()).then_some(table)
 }
@@ -158,8 +162,15 @@ struct CellRuns<'a> {
 }
 
 impl CellRuns<'_> {
-    fn spread<F: report::Figure>(&self, of: fn(&Figures) -> Option<F>) -> String {
-        spread(self.figures.iter().filter_map(|figures| of(figures)))
+    fn spread<F: report::Figure>(
+        &self,
+        format: fn(f64) -> String,
+        of: fn(&Figures) -> Option<F>,
+    ) -> String {
+        spread(
+            format,
+            self.figures.iter().filter_map(|figures| of(figures)),
+        )
     }
 }
 
@@ -181,7 +192,10 @@ fn cells(runs: &[Run]) -> Vec<CellRuns<'_>> {
     cells
 }
 
-fn spread<F: report::Figure>(figures: impl Iterator<Item = F>) -> String {
+fn spread<F: report::Figure>(
+    format: fn(f64) -> String,
+    figures: impl Iterator<Item = F>,
+) -> String {
     let mut sign = "";
     let values = figures.filter_map(|figure| {
         if figure.is_lower_bound() {
@@ -195,7 +209,8 @@ fn spread<F: report::Figure>(figures: impl Iterator<Item = F>) -> String {
         return "-".into();
     };
     let middle = f64::midpoint(values[values.len() / 2], values[(values.len() - 1) / 2]);
-    format!("{sign}{middle:.1} ({low:.1} to {high:.1})")
+    let [middle, low, high] = [middle, *low, *high].map(format);
+    format!("{sign}{middle} ({low} to {high})")
 }
 
 /// A rate without its unit.
@@ -214,8 +229,9 @@ mod tests {
 
     #[test]
     fn repeated_values_are_a_median_and_its_range() {
-        assert_eq!(spread([3.0, 1.0, 2.0].into_iter()), "2.0 (1.0 to 3.0)");
-        assert_eq!(spread([4.0, 1.0].into_iter()), "2.5 (1.0 to 4.0)");
-        assert_eq!(spread(std::iter::empty::<f64>()), "-");
+        let of = |values: &[f64]| spread(text::tenths, values.iter().copied());
+        assert_eq!(of(&[3.0, 1.0, 2.0]), "2.0 (1.0 to 3.0)");
+        assert_eq!(of(&[4.0, 1.0]), "2.5 (1.0 to 4.0)");
+        assert_eq!(of(&[]), "-");
     }
 }

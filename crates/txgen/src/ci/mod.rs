@@ -12,7 +12,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::anyhow;
+use harness::whole;
 use ops::command::{CommandError, failed, usage};
 
 pub(crate) use self::run::run_cases;
@@ -86,8 +87,8 @@ impl Ci {
         };
         for target in &targets {
             if let CiTarget::Junit(Some(path)) | CiTarget::Markdown(Some(path)) = target {
-                File::create(path)
-                    .with_context(|| format!("cannot write {} (--ci)", path.display()))?;
+                let made = File::create(path).map(drop);
+                whole(made, format!("{} (--ci)", path.display()))?;
             }
         }
         let step_summary = environment("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty());
@@ -114,13 +115,13 @@ impl Ci {
             Ok((report, code)) => (agreeing(titled(report), code), Ok(code)),
             Err(error) => (titled(self.of_error(&error)), Err(error)),
         };
-        let mut unwritten = None;
-        for target in &self.targets {
-            unwritten = self.write(target, &report).err().or(unwritten);
-        }
-        match (ended, unwritten) {
-            (Ok(_), Some(error)) => Err(failed(error)),
-            (ended, _) => ended,
+        let written = self.targets.iter().map(|it| self.write(it, &report));
+        let unwritten: Vec<String> = written
+            .filter_map(|written| Some(format!("{:#}", written.err()?)))
+            .collect();
+        match ended {
+            Ok(_) if !unwritten.is_empty() => Err(failed(anyhow!(unwritten.join("\n")))),
+            ended => ended,
         }
     }
 
@@ -152,8 +153,7 @@ impl Ci {
             // A command that failed may have made no folder: only a file that was named is written then.
             let own = (!report.folder.as_os_str().is_empty()).then(|| report.folder.join(name));
             match named.map(Path::to_path_buf).or(own) {
-                Some(path) => fs::write(&path, text)
-                    .with_context(|| format!("cannot write {}", path.display())),
+                Some(path) => whole(fs::write(&path, text), path.display()),
                 None => Ok(()),
             }
         };
@@ -174,8 +174,8 @@ impl Ci {
             return Ok(());
         };
         let file = OpenOptions::new().create(true).append(true).open(path);
-        file.and_then(|mut file| file.write_all(text.as_bytes()))
-            .with_context(|| format!("cannot write the step summary {}", path.display()))
+        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+        whole(written, format!("the step summary {}", path.display()))
     }
 }
 

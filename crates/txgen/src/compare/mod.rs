@@ -8,7 +8,7 @@ mod side;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use harness::whole;
 use measure::{CompareTerms, Difference, Doubts, Gate, LoadField, gated};
 use ops::command::{CommandError, failed, usage};
 use report::ComparedSide;
@@ -199,11 +199,8 @@ fn compared(args: CompareArgs) -> Result<(CiReport, u8), CommandError> {
     let text = comparison.written(args.format);
     match args.out {
         Some(path) if path.as_os_str() != "-" => {
-            fs::write(&path, text)
-                .with_context(|| format!("cannot write {}", path.display()))
-                .map_err(failed)?;
+            whole(fs::write(&path, text), path.display()).map_err(failed)?;
         }
-        // A reader that has gone does not make the comparison a failure.
         _ => drop(ops::command::print(text.as_bytes())),
     }
     let code = match comparison.gate() {

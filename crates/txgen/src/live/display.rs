@@ -188,13 +188,12 @@ impl Display {
         self.print(&results);
     }
 
-    /// A reader that has gone does not make the run a failure.
     fn print(&self, text: &str) {
         let text = report::text::fit(text);
-        let _ = match self.json {
-            Some(_) => io::stderr().lock().write_all(text.as_bytes()),
-            None => io::stdout().lock().write_all(text.as_bytes()),
-        };
+        match self.json {
+            Some(_) => drop(io::stderr().lock().write_all(text.as_bytes())),
+            None => drop(ops::command::print(text.as_bytes())),
+        }
     }
 
     /// Whether a picture is on the terminal; a panic elsewhere takes it away.

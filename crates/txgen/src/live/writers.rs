@@ -1,7 +1,5 @@
 //! A line a second for logs and for terminals that cannot do more; JSON lines for programs.
 
-use std::io::{self, Write as _};
-
 use harness::SecondLines;
 use measure::{LiveView, SeriesRow};
 use pacing::Nanos;
@@ -105,8 +103,7 @@ impl JsonLines {
             view,
         };
         if let Ok(text) = serde_json::to_string(&line) {
-            // A reader that has gone does not end the measurement.
-            let _ = writeln!(io::stdout(), "{text}");
+            ops::command::print((text + "\n").as_bytes());
         }
     }
 }

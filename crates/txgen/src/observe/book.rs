@@ -43,7 +43,8 @@ impl Observation {
             .collect();
         if let Some(error) = &self.write_error {
             text.push_str(&format!(
-                "             nodes.csv or sights.csv could not be written: {error}\n"
+                "             {}: {error}\n",
+                base::unwritten("nodes.csv or sights.csv", error)
             ));
         }
         text

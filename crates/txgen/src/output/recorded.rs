@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use harness::whole;
 use measure::read::TableRow as _;
 use measure::{AnswerRow, Answers, BlockRow, HeaderClock, Manifest, SeriesRow, Summary, judge};
 use report::{AnswerCourse, Bep23, Bep23Collector, LatencyCourse, RunReport, TmBench, TmBenchSpan};
@@ -66,7 +67,7 @@ pub fn write_html_after_run(folder: &Path) -> anyhow::Result<PathBuf> {
 /// Those of the system.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let shown = path.display();
-    fs::write(path, text).with_context(|| format!("cannot write the report to {shown}"))
+    whole(fs::write(path, text), format!("the report to {shown}"))
 }
 
 /// tm-bench's table of the time of offering.

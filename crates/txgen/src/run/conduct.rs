@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use chain::Loader;
 use crossbeam_channel::{Receiver, Sender, bounded};
+use harness::whole;
 use measure::{Fate, Finished};
 use pacing::Nanos;
 use sender::clock::{Origin, RunClock};
@@ -403,12 +404,11 @@ impl<'a> Run<'a> {
     }
 
     fn write_manifest(&self, file: &mut File, origin: Origin) -> Result<(), RunError> {
-        host::manifest(self.plan, self.nodes, self.built_in, origin)
-            .write_to(file)
-            .map_err(|error| RunError::Record {
-                files: vec!["manifest.json".into()],
-                source: error.into(),
-            })
+        let manifest = host::manifest(self.plan, self.nodes, self.built_in, origin);
+        whole(manifest.write_to(file), "manifest.json").map_err(|error| RunError::Record {
+            files: vec!["manifest.json".into()],
+            source: error.into(),
+        })
     }
 }
 

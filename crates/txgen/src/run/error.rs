@@ -4,6 +4,7 @@ use std::io;
 
 use chain::{ChainError, WorkloadError};
 use devnode::DevNodeError;
+use harness::whole;
 use measure::{RecordError, Summary};
 use ops::command::CommandError;
 
@@ -92,8 +93,7 @@ pub(super) fn record_error(
     }
     let source = match (rows, written) {
         (Some(error), _) => error.into(),
-        (None, Err(error)) => error.into(),
-        (None, Ok(())) => return None,
+        (None, written) => whole(written, "summary.json").err()?.into(),
     };
     Some(RunError::Record { files, source })
 }
@@ -134,12 +134,11 @@ mod tests {
             error.to_string(),
             "the record is incomplete: summary.json cannot be used"
         );
+        let why = error.source().unwrap();
+        assert!(why.to_string().contains("free some space"), "{why}");
         assert!(
-            error
-                .source()
-                .unwrap()
-                .to_string()
-                .contains("No space left")
+            format!("{:?}", why.source()).contains("StorageFull"),
+            "{why:?}"
         );
         summary.recorder.incomplete_files = vec!["txs.csv".into()];
         let error = record_error(&summary, None, summary.write_to(&mut full), false).unwrap();

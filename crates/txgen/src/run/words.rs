@@ -131,6 +131,6 @@ fn show(
             "warning: {error:#}; `txgen report {}` makes it from the record",
             folder.path().display()
         )),
-        Err(error) => display.message(&format!("warning: {error:#}; make room, and run it again")),
+        Err(error) => display.message(&format!("warning: {error:#}")),
     }
 }

@@ -257,6 +257,17 @@ fn a_full_disk_ends_no_run_and_is_named() {
 }
 
 #[test]
+fn results_that_a_full_disk_did_not_take_from_stdout_are_named() {
+    let place = Place::new();
+    for command in ["completions bash", "run --list", "init hold --out -"] {
+        let ended = place.shell(&format!("exec \"$TXGEN\" {command} > /dev/full"));
+        ended
+            .expect(1)
+            .says("cannot write to stdout: free some space");
+    }
+}
+
+#[test]
 fn a_report_that_cannot_be_written_is_named_and_costs_no_run() {
     let place = Place::new();
     place.write("scenario.toml", LONG_RUN);
