@@ -83,20 +83,37 @@ fn room() -> Option<(usize, usize)> {
     (columns > 0 && rows > 0).then_some((columns, rows))
 }
 
-/// The first lines of a text, as many as fit into so many columns and rows with the cursor's own. A line that is too long
-/// goes on in the next one, as the terminal shows it.
+/// The first lines of a text, as many as fit into so many columns and rows with the cursor's own; a line that is too
+/// long goes on below, from a whole word.
 fn fitted(text: &str, (columns, rows): (usize, usize)) -> String {
-    let mut left = rows.saturating_sub(1);
-    let mut shown = Vec::new();
+    let mut shown: Vec<&str> = Vec::new();
     for line in text.lines() {
-        let needed = line.chars().count().div_ceil(columns).max(1);
-        if needed > left {
+        let parts = folded(line, columns);
+        if shown.len() + parts.len() >= rows {
             break;
         }
-        left -= needed;
-        shown.push(line);
+        shown.extend(parts);
     }
     shown.join("\n")
+}
+
+/// A line in parts of so many columns. A word that is longer than that is broken.
+fn folded(line: &str, columns: usize) -> Vec<&str> {
+    let (mut parts, mut rest) = (Vec::new(), line);
+    while let Some((end, next)) = rest.char_indices().nth(columns) {
+        let begun = rest[..end]
+            .trim_end_matches(|letter| letter != ' ')
+            .trim_end();
+        let part = match begun {
+            _ if next == ' ' => &rest[..end],
+            "" => &rest[..end],
+            words => words,
+        };
+        parts.push(part);
+        rest = rest[part.len()..].trim_start();
+    }
+    parts.push(rest);
+    parts
 }
 
 fn explained(admin: &str, error: ClientError) -> anyhow::Error {
@@ -128,7 +145,17 @@ mod tests {
         assert_eq!(fitted("a\nb\nc\n", (80, 4)), "a\nb\nc");
         // Two rows for the second line, or none of it.
         assert_eq!(fitted("a\n12345\nc\n", (4, 3)), "a");
-        assert_eq!(fitted("a\n12345\nc\n", (4, 4)), "a\n12345");
+        assert_eq!(fitted("a\n12345\nc\n", (4, 4)), "a\n1234\n5");
+        // No figure is broken that fits a line.
+        assert_eq!(
+            fitted("in 12.5, out 2278.0", (12, 9)),
+            "in 12.5, out\n2278.0"
+        );
+        assert_eq!(
+            fitted("in 12.5, out 2278.0", (15, 9)),
+            "in 12.5, out\n2278.0"
+        );
+        assert_eq!(fitted("  ago  ä long", (8, 9)), "  ago  ä\nlong");
         assert_eq!(fitted("a\n", (4, 1)), "");
     }
 
