@@ -77,6 +77,9 @@ fn is_own(address: &SocketAddr) -> bool {
 /// Times between the blocks of the next seconds.
 async fn intervals(plan: &Plan, endpoint: &Endpoint, probe: &Probe) -> anyhow::Result<Vec<Nanos>> {
     let shutdown = CancellationToken::new();
+    // Until it is started a clock shows 0.
+    let clock = RunClock::default();
+    clock.start(Nanos::ZERO);
     let with = FollowWith {
         endpoint,
         options: FollowOptions {
@@ -84,7 +87,7 @@ async fn intervals(plan: &Plan, endpoint: &Endpoint, probe: &Probe) -> anyhow::R
             codes: false,
             ..FollowOptions::default()
         },
-        clock: RunClock::default(),
+        clock,
         shutdown: shutdown.clone(),
     };
     let (mut follower, task) = plan.target.target().follow(probe, with)?;

@@ -24,6 +24,10 @@ fn doctor_looks_at_the_machine_and_at_a_node_and_sends_nothing() {
     ] {
         assert!(ended.out.contains(about), "{about}: {ended}");
     }
+    assert!(
+        !ended.out.contains("to 0.00 s"),
+        "blocks have a distance: {ended}"
+    );
     assert!(node.committed().is_empty());
     // What was found of the machine is printed where the node cannot be asked.
     let ended = place.txgen("doctor http://127.0.0.1:1");
