@@ -278,7 +278,7 @@ fn a_report_that_cannot_be_written_is_named_and_costs_no_run() {
     let ended = running.wait();
     ended
         .expect(130)
-        .says("warning: cannot write the report to run/report.html: Is a directory")
+        .says("warning: cannot write the report to run/report.html: a folder")
         .says("`txgen report run` makes it from the record");
     assert!(!ended.err.contains('\x1b'), "{ended}");
     assert!(!place.run("run").text("summary.json").is_empty());
