@@ -210,7 +210,7 @@ settings! {
     /// `[keys]` Clients that are known by a key, whatever their network.
     keys: KeySettings {
         file: Option<String> = None; None,
-            "TOML file with a table [[keys]] for each client that is known by a key; off for none";
+            "TOML file of clients that are known by a key; off for none";
         header: String = "x-api-key".to_owned(); None,
             "Header in which requests carry a key";
         query: Option<String> = None; None,
