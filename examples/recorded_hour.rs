@@ -207,6 +207,6 @@ fn manifest(transactions: u64) -> Manifest {
 
 fn show(folder: &Path) {
     use std::io::Write as _;
-    // Nobody reads stdout: nothing to be done about it.
+    // Stdout is closed: there is no reader.
     let _ = writeln!(std::io::stdout(), "{}", folder.display());
 }

@@ -99,7 +99,7 @@ fn claims(c: &mut Criterion) {
 /// A case: its name, its transactions, and how it is run.
 type Case = (String, Vec<Payment>, Run);
 
-/// Nobody is woken for a verdict but the last.
+/// Only the last verdict wakes the submitter.
 const WAKES: Wakes = Wakes::AtTheEnd;
 
 fn admissions() -> Vec<Case> {

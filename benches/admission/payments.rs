@@ -1,4 +1,4 @@
-//! Payments with real signatures, and who checks them and hears of their verdicts.
+//! Payments with real signatures, their check, and the receiver of their verdicts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -120,7 +120,7 @@ impl Witness for Signatures {
         self.waits[tx.id as usize - 1].store(waited, Ordering::Relaxed);
         let is_last = self.open.fetch_sub(1, Ordering::AcqRel) == 1;
         if is_last || self.wakes == Wakes::Each {
-            // Nobody waits any more once the case is over.
+            // Once the case is over there is no receiver.
             let _ = self.told.send(());
         }
     }

@@ -94,7 +94,7 @@ struct Other {
 }
 
 impl Member {
-    /// A member that has heard of nobody. `id` is to be drawn at random, `limit` is what all members together may send,
+    /// A member that knows of no other. `id` is to be drawn at random, `limit` is what all members together may send,
     /// writes a second.
     pub fn new(now: Nanos, id: u64, limit: f64) -> Self {
         Self {

@@ -3,7 +3,7 @@
 /// What one client asks of one member.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
-    /// A keyed hash of the client: equal on all members, and of no use to whoever lacks the key.
+    /// A keyed hash of the client: equal on all members, and of no use without the key.
     pub client: u64,
     /// Its shares, 1 to 1,000.
     pub weight: u16,

@@ -53,7 +53,7 @@ impl Key {
 }
 
 impl Keys {
-    /// Keys that follow from a number alone: whoever knows it can spend what they own.
+    /// Keys derived from a number alone: anyone who knows it can spend what they own.
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
         Self {

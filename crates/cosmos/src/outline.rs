@@ -78,7 +78,7 @@ fn place(body: &[u8], signer: &[u8]) -> Option<Option<Place>> {
     Some(place.filter(|_| !is_unordered))
 }
 
-/// The address of the account of a key; that of another kind of key is told by a hash.
+/// The address of the account of a key; that of another kind of key is a hash of it.
 fn address_of(key: &[u8]) -> Address {
     PublicKey::read(key).map_or_else(|_| shortened(key), |key| key.address())
 }

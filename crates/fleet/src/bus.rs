@@ -127,7 +127,7 @@ impl Bus {
         let Ok(payload) = serde_json::to_vec(message) else {
             return;
         };
-        // It fails only when the client was closed, and then nobody listens.
+        // It fails only when the client was closed, and then there is no receiver.
         let _ = match reply {
             Some(reply) => {
                 self.client

@@ -34,7 +34,7 @@ pub enum Stop {
     No,
     /// Programs are to stop and to keep what they have.
     Orderly,
-    /// Nobody is waited for.
+    /// No worker is waited for.
     AtOnce,
 }
 

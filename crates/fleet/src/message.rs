@@ -6,7 +6,7 @@
 //! | `txgen.fleet.1.worker.ID` | a coordinator to one worker | [`Request`], answered by [`Answer`] |
 //! | `txgen.fleet.1.run.RUN` | the workers of a run to its coordinator | [`Told`] |
 //!
-//! The 1 is the version of this protocol: programs that differ in it do not hear each other.
+//! The 1 is the version of this protocol: programs that differ in it do not get each other's messages.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

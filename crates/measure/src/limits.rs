@@ -10,7 +10,7 @@ pub const SUSTAINED_SHARE: f64 = 0.95;
 /// What left after the end of its step is out of it when it was late by more than this part of the step: as much
 /// as [`SUSTAINED_SHARE`] leaves out.
 pub const DISPLACED_PART: u64 = 20;
-/// What the generator kept longer than this is out of its step, however long that is: rates are told for each second.
+/// What the generator kept longer than this is out of its step, however long that is: rates are given for each second.
 pub const MOST_DISPLACEMENT: Nanos = Nanos::from_secs(1);
 /// Fewer transactions that the generator did not offer in time decide nothing, whatever share of a step they are.
 pub const HANDFUL: u64 = 5;
@@ -74,7 +74,7 @@ pub const WAITING_LIMIT: f64 = 0.6;
 /// A point whose generator left more than this share of what fell due for later did not offer its
 /// rate. Twice what a point may lose.
 pub const BEHIND_LIMIT: f64 = 0.02;
-/// A latency of which more may be the generator's own lateness is told as a range.
+/// A latency of which more may be the generator's own lateness is given as a range.
 pub const OWN_LATENESS_LIMIT: f64 = 0.1;
 
 /// A machine of which more is busy has nothing left for a node that needs it: the mean of seconds in some of which

@@ -175,7 +175,7 @@ fn render_examples(command: &clap::Command, pages: &mut Vec<u8>) -> io::Result<(
 }
 
 /// Writes to stdout. A reader that has seen enough closes the pipe, which is no failure; any other error, such as that of
-/// a full disk, is told by [`conclude`].
+/// a full disk, is reported by [`conclude`].
 pub fn print(bytes: &[u8]) -> u8 {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(bytes).and_then(|()| stdout.flush());

@@ -177,7 +177,7 @@ fn assemble<T: Protocol>(target: &T, config: SourceConfig) -> (Ring, Vec<Worker<
     (ring, workers)
 }
 
-/// A source without threads: it fills a batch of [`BATCH_ITEMS`] whenever it is told to.
+/// A source without threads: it fills a batch of [`BATCH_ITEMS`] on each call.
 #[cfg(test)]
 pub(crate) struct SteppedSource<T>(Vec<Worker<T>>);
 

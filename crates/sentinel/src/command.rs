@@ -107,7 +107,7 @@ fn allow_open_files(config: &mut Config) {
         let connections = config.limits.connections;
         let text = "open files allow fewer connections of clients than limits.connections, which is lowered: raise the \
                     hard limit (ulimit -Hn, or LimitNOFILE in the unit)";
-        // Of the default nobody was promised so many.
+        // The default promises no number of clients.
         match wanted == Config::default().limits.connections {
             true => info!(needed, limit, connections, "{text}"),
             false => warn!(needed, limit, connections, "{text}"),

@@ -50,7 +50,7 @@ const SERVING: u8 = b'S';
 pub async fn take(path: &Path) -> io::Result<Option<(Predecessor, NamedListeners)>> {
     let stream = match UnixStream::connect(path).await {
         Ok(stream) => stream,
-        // Nobody has served here, or whoever did is gone.
+        // No process has served here, or it has ended.
         Err(error)
             if matches!(
                 error.kind(),
@@ -145,7 +145,7 @@ pub async fn give(path: &Path, listeners: &[(&'static str, OwnedFd)]) -> io::Res
     }
 }
 
-/// Listens in place of whoever did before.
+/// Takes the sockets over from the process that listened before.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     let mut own = path.as_os_str().to_owned();
     own.push(format!(".{}", std::process::id()));

@@ -97,7 +97,7 @@ impl LiveIdentities {
     /// Forbids a network, or the whole client it is a part of: which network that is.
     ///
     /// # Errors
-    /// There are too many bans, or it would concern nobody.
+    /// There are too many bans, or the network contains no client.
     pub(crate) fn ban(&self, mut ban: Ban) -> Result<Network, String> {
         let mut bans = self.0.bans.lock();
         let who = self.load().banned(ban.who)?;
@@ -199,7 +199,7 @@ impl Identities {
     /// Whom a ban of this network concerns: whole clients.
     ///
     /// # Errors
-    /// It would concern nobody: a trusted proxy speaks for others, and who they are decides.
+    /// The network contains no client: a trusted proxy speaks for others, and who they are decides.
     fn banned(&self, who: Network) -> Result<Network, String> {
         let address = who.address();
         let is_inside =
@@ -242,7 +242,7 @@ impl Identities {
     }
 }
 
-/// What a client of a network is told that may not use the proxy.
+/// The text for a client of a network that may not use the proxy.
 pub fn denied() -> Refusal {
     Refusal::new(Reason::Denied, "this network may not use the proxy")
 }

@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use crate::files;
 use crate::refusal::{Reason, Refusal};
 
-/// The clients that a file names, and where requests carry their secrets. The default knows nobody.
+/// The clients that a file names, and where requests carry their secrets. The default has no clients.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KnownKeys {
     /// In lower case; empty for none.

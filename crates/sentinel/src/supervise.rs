@@ -1,7 +1,7 @@
 //! The tasks of the proxy: none of them ends unnoticed.
 //!
 //! One that can begin anew is [kept running](keep_running). The end of any other one, by a panic or by itself, is
-//! the end of the program ([`Tasks`]): whoever started it starts it again, whole.
+//! the end of the program ([`Tasks`]): the service manager starts it again, whole.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub(crate) async fn keep_running<F>(
     }
 }
 
-/// Tasks by their names, none of which may end before it is told to.
+/// Tasks by their names, none of which may end before it is stopped.
 pub(crate) type Tasks = JoinMap<&'static str, ()>;
 
 /// Why a task has ended.

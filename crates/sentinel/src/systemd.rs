@@ -1,4 +1,4 @@
-//! What a service manager gives and is told: sockets that it has opened, readiness, the end.
+//! The protocol of a service manager: sockets that it has opened, readiness, the end.
 //!
 //! Without `LISTEN_FDS` and `NOTIFY_SOCKET` in the environment nothing here has an effect.
 

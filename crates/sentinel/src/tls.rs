@@ -127,7 +127,7 @@ fn is_valid(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Strin
     let parsed = parsed.map_err(|error| error.to_string())?;
     let algorithms = ring::default_provider().signature_verification_algorithms;
     let roots = RootCertStore::empty();
-    // The dates are looked at before the issuer, whom nobody here knows.
+    // The dates are checked before the issuer, which is unknown here.
     let verified =
         verify_server_cert_signed_by_trust_anchor(&parsed, &roots, &[], now, algorithms.all);
     use CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};

@@ -244,7 +244,7 @@ impl Group {
     }
 
     fn signal(self, signal: Signal) {
-        // One that has just ended cannot be signalled; whoever awaits its end will see that.
+        // One that has just ended cannot be signalled; the task that awaits its end sees that.
         let _ = kill_process_group(self.0, signal);
     }
 }
@@ -358,7 +358,7 @@ mod tests {
         let child: u32 = process.tail().trim().parse().unwrap();
         process.stop(Duration::ZERO);
         let stat = format!("/proc/{child}/stat");
-        // An orphan that is awaited by nobody here stays as a zombie until its new parent looks.
+        // An orphan stays as a zombie until its new parent has waited for it.
         let is_gone = || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
         while !is_gone() {
             thread::sleep(LOOK_INTERVAL);

@@ -62,7 +62,7 @@ impl Simd {
         Self::launch(binary, (config, app), prepare, FIRST_ANSWERS)
     }
 
-    /// A node of another one's chain that is linked to nobody, and so catches up for ever.
+    /// A node of another one's chain without peers, which therefore catches up for ever.
     ///
     /// # Errors
     /// [`SimdError`].

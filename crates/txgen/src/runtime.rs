@@ -1,4 +1,4 @@
-//! What a thread that asks nodes runs on.
+//! The runtime of a thread that asks nodes.
 
 use std::io;
 

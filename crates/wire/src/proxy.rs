@@ -12,7 +12,7 @@ pub enum ProxyHeader {
     More(usize),
     /// It is complete, and names the client of the connection.
     Client(IpAddr),
-    /// It is complete, and names nobody (`LOCAL`, `UNKNOWN`, a Unix socket): the other end is the client.
+    /// It is complete, and names no client (`LOCAL`, `UNKNOWN`, a Unix socket): the other end is the client.
     Local,
 }
 

@@ -108,7 +108,7 @@ impl Counters {
 /// thread of its own does so when an epoch has taken as long as it may. Who stood in line for what is spent now has
 /// lost: all of them are checked at once, against a view that contains the winner, and only for the reason. Orphans
 /// whose parents were committed are tried again. So the work for a transaction is bounded by its keys, whatever the
-/// others spend; and those whose keys nobody else names wait for none of it.
+/// others spend; and those without rivals wait for none of it.
 pub struct Pipeline<A: Admit, F: Filter<A::Key> + 'static> {
     engine: Arc<Engine<A, F>>,
     threads: Mutex<Vec<JoinHandle<()>>>,

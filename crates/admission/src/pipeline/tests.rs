@@ -440,7 +440,7 @@ fn conflicts_of_any_form_are_decided_by_one_check_each_in_few_epochs() {
     }
 }
 
-/// Who spends what nobody else spends waits for no epoch, and for an eighth of what has lost.
+/// A transaction without rivals waits for no epoch, and for an eighth of what has lost.
 #[test]
 fn a_flood_of_conflicts_keeps_nobody_else_waiting() {
     let (engine, fates) = engine(ExactSet::default(), Settings::default());

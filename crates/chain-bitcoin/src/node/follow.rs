@@ -1,4 +1,4 @@
-//! Blocks of the best chain, from asking for its tip: over JSON-RPC, or as a peer that is told when there is a new one.
+//! Blocks of the best chain, from asking for its tip: over JSON-RPC, or as a peer to which the node announces new ones.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -73,7 +73,7 @@ impl Source for BitcoinClient {
 /// The tip is asked for every 100 ms or [`FollowOptions::poll_interval`], whichever is less, and more often when a
 /// block is expected; the new blocks are those between it and what
 /// is known. A block that leaves the best chain before its depth is never delivered; one that leaves it
-/// afterwards is told of ([`FollowEvent::Reorganised`]).
+/// afterwards is reported ([`FollowEvent::Reorganised`]).
 ///
 /// # Errors
 /// [`ClientError::Setup`] when TLS is needed and cannot be set up.

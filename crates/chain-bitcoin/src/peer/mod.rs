@@ -100,7 +100,7 @@ impl Handshake {
         let nobody = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         NetworkMessage::Version(VersionMessage {
             version: PROTOCOL_VERSION,
-            // We have no blocks: nobody asks us for any.
+            // We have no blocks, so no peer asks us for any.
             services: ServiceFlags::NONE,
             timestamp: now.map_or(0, |now| now.as_secs() as i64),
             receiver: Address::new(&address, ServiceFlags::NONE),

@@ -10,7 +10,7 @@ use measure::{Evidence, EvidenceKind, LimitedBy, StageEvidence, Strength};
 use super::client::Node;
 use report::text::grouped;
 
-/// Asks a built-in node what its admission does, until it is told to stop.
+/// Asks a built-in node what its admission does, until it is stopped.
 #[derive(Debug)]
 pub(crate) struct AdmissionWatch {
     /// Dropped to stop it.

@@ -36,7 +36,7 @@ struct Coins {
     file: Option<(PathBuf, WalletLock)>,
     /// Of a built-in node.
     admission: Option<AdmissionWatch>,
-    /// Where the node mines only when it is told to.
+    /// Where the node mines only on request.
     miner: Option<Miner>,
 }
 
@@ -267,7 +267,7 @@ impl Miner {
                 if stopped.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
                     return;
                 }
-                // A node that does not answer now is told again; the missing block shows in the record.
+                // A node that does not answer now is asked again; the missing block shows in the record.
                 let _ = node.ask(|client| client.generate(1));
                 due = (due + every).max(Instant::now());
             }

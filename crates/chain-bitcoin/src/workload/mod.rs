@@ -127,7 +127,7 @@ impl BitcoinWorkload {
         })
     }
 
-    /// With the wallet file that is spent, and how often the node is told to mine a block.
+    /// With the wallet file that is spent, and how often txgen asks the node to mine a block.
     #[must_use]
     pub fn supplied_by(self, wallet_file: Option<PathBuf>, mine_every: Option<Nanos>) -> Self {
         Self {
@@ -142,7 +142,7 @@ impl BitcoinWorkload {
         self.wallet_file.as_deref()
     }
 
-    /// How often the node is told to mine a block.
+    /// How often txgen asks the node to mine a block.
     pub fn mine_every(&self) -> Option<Nanos> {
         self.mine_every
     }

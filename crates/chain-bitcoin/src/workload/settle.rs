@@ -151,7 +151,7 @@ impl Replay {
         let spends = inner.spends(index);
         if !is_taken(fate) {
             if fate != TxFate::Rejected {
-                // Nobody knows whether they are spent.
+                // Whether they are spent is unknown.
                 for spend in spends {
                     if let Some(coin) = self.coins.get_mut(&spend.outpoint) {
                         coin.state = CoinState::Doubtful;

@@ -1,4 +1,4 @@
-//! What an observer is told by a node: announcements, blocks and reorganisations.
+//! What a node reports to an observer: announcements, blocks and reorganisations.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

@@ -160,7 +160,7 @@ impl CometbftSource {
         self.fetch = Some(Box::pin(fetch_codes(client, block, sources, buffer)));
     }
 
-    /// What is told of it; nothing while the codes of a block are to be found.
+    /// The events that follow from it; none while the codes of a block are still to be found.
     fn on_fetched(&mut self, fetched: Fetched) -> Option<SourceEvent> {
         self.buffer = fetched.buffer;
         let answer = match fetched.found {

@@ -15,7 +15,7 @@ fn ready(gcra: &Gcra, now: Nanos) -> u64 {
     gcra.limit.ready(&gcra.state, now)
 }
 
-/// Takes whatever it can get until `end`, at the instants it is told.
+/// Takes whatever it can get until `end`, at the instants given.
 fn greedy(gcra: &mut Gcra, end: Nanos) -> Vec<Nanos> {
     let mut now = Nanos::ZERO;
     let mut taken = Vec::new();

@@ -132,7 +132,7 @@ impl Driver {
                     return;
                 }
             }
-            // Nobody may be there to hear it.
+            // The other end may be gone.
             let _ = tell.send(Happening::Ended(peer));
         });
         self.sockets.insert(peer, stream);

@@ -141,7 +141,7 @@ fn hash(message: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Two nodes that keep what they hear for themselves.
+/// Two nodes that do not relay.
 fn pair(version: Version, dial: &[Endpoint]) -> Settings {
     Settings {
         relayed: Relayed::kinds(&[]),

@@ -30,7 +30,7 @@ fn the_dialler_proposes_and_a_v9_node_takes_v10_down() {
         (V10, V9, 9),
         (V10, V10, 10),
         (V10, V11, 10),
-        // As in factom-p2p: whoever is dialled in V11 answers in V11.
+        // As in factom-p2p: the node that is dialled in V11 answers in V11.
         (V11, V9, 11),
         (V11, V10, 11),
         (V11, V11, 11),

@@ -26,7 +26,7 @@ pub(crate) fn endpoint(node: usize) -> Endpoint {
 }
 
 impl Mesh {
-    /// Nodes with these settings, numbered; nobody is linked yet.
+    /// Nodes with these settings, numbered, without links.
     pub(crate) fn new(settings: Vec<Settings>) -> Self {
         let nodes: Vec<Node> = (settings.into_iter().enumerate())
             .map(|(number, mut settings)| {

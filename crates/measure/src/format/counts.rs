@@ -172,7 +172,7 @@ impl Late {
     /// How late the generator itself can have made a transaction, of which the latest was late by `most` milliseconds.
     pub(crate) fn own_ms(&self, most: f64) -> f64 {
         match self.by_generator() + self.connection {
-            // Of what is not late nobody asks why.
+            // What is not late has no cause.
             0 => most.min(LATE_LIMIT.as_millis_f64()),
             _ => most,
         }

@@ -114,7 +114,7 @@ fn without_numbers(text: &str) -> String {
 /// Texts counted apart; they come from the node, so their number must be bounded here.
 const MAX_TEXTS: usize = 32;
 const MAX_CHARS: usize = 160;
-/// Bytes that a message is told by, and characters that are shown of them.
+/// Bytes by which messages are distinguished, and characters that are shown of them.
 const LONGEST_BEGINNING: usize = 256;
 const SHOWN_CHARS: usize = 96;
 /// Words of hexadecimal digits of at least this length are hashes.

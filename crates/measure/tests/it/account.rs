@@ -178,7 +178,7 @@ fn an_execution_that_fails_is_a_failed_commit() {
     assert_eq!(folder.blocks.column("own_failed"), ["1"]);
 }
 
-/// The node has lost the results, or writes them in a form that nobody knows.
+/// The node has lost the results, or writes them in an unknown form.
 #[test]
 fn a_transaction_in_a_block_without_results_is_not_committed() {
     let folder = Folder::new();

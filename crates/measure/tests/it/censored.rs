@@ -374,7 +374,7 @@ fn the_log_has_the_unfinished_under_tags_of_their_own() {
         assert_eq!(read.at_least, written.at_least, "{}", kind.name());
         assert_eq!((read.p50, read.p99), (written.p50, written.p99));
     }
-    // Whoever reads a tag gets the values of that tag alone.
+    // A reader of one tag gets the values of that tag alone.
     let text = folder.hlog.text();
     let lines = |tag: &str| text.lines().filter(|line| line.starts_with(tag)).count();
     assert_eq!(lines("Tag=commit_from_due,"), 10);

@@ -367,7 +367,7 @@ fn steps_up_to(column: &str, text: &str) -> Vec<Vec<String>> {
 }
 
 /// The step is judged at 2 s. Its last transaction is in a block seen at 1.26 s, its answer comes at 2.09 s:
-/// it was not accepted and committed by then, whoever reports first.
+/// it was not accepted and committed by then, whichever is reported first.
 #[test]
 fn a_block_reported_after_a_later_answer_counts_from_the_answer_on() {
     let told = |index: usize| Story {

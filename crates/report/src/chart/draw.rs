@@ -11,7 +11,7 @@ use crate::text::escape;
 
 /// The SVG's own units: whole numbers are fine enough and short.
 pub(super) const SIDE: f64 = 10_000.0;
-/// Of the height, which no reader enlarges: a third of a pixel of the tallest chart, in a letter less.
+/// Of the height: a third of a pixel of the tallest chart, and a digit shorter than [`SIDE`].
 pub(super) const HEIGHT: f64 = 1_000.0;
 
 pub(super) fn html(chart: &Chart) -> String {
@@ -42,7 +42,7 @@ fn plot(picture: &Picture<'_>) -> String {
     let x_tick = |tick: &Tick| {
         let is_near_last = last > LAST_AT && tick.at > last - LAST_WIDTH;
         let class = match tick.minor || is_near_last {
-            // In the middle under its place it would reach beyond the page.
+            // Centred under its place it would reach beyond the page.
             _ if tick.at > LAST_AT => " class=\"e\"",
             true => " class=\"n\"",
             false => "",
@@ -159,7 +159,7 @@ const LAST_AT: f64 = 0.97;
 /// The width that such a label takes of a narrow chart, with half of the one before it.
 const LAST_WIDTH: f64 = 0.25;
 
-/// Of more dots none says what it stands for.
+/// With more dots than this, no dot has a title of its own.
 const MAX_NAMED_DOTS: usize = 240;
 
 /// The width that a label takes of a narrow chart.

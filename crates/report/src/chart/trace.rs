@@ -1,4 +1,4 @@
-//! Paths of an SVG in few bytes: no more places than are told apart, each counted from the one before.
+//! Paths of an SVG in few bytes: no more points than a reader can distinguish, each relative to the one before.
 
 use super::draw::{HEIGHT, SIDE};
 

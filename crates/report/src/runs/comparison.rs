@@ -285,7 +285,7 @@ const NAMED: usize = 3;
 const WIDEST_CHANGE: f64 = 1.0;
 /// An interval around no change that reaches further says nothing.
 const TOO_NOISY: f64 = 1.0;
-/// More runs a side than this are advice that nobody follows.
+/// More runs a side than this are not advised: a user would not take them.
 const MOST_RUNS: u32 = 50;
 /// From the lower to the upper end of an interval, as a factor: a wider one has no meaning.
 const MAX_SPAN: f64 = 100.0;

@@ -16,7 +16,7 @@ pub enum ClientError {
         /// What is in the way.
         reason: String,
     },
-    /// Nobody answers there, or the connection broke.
+    /// The address does not answer, or the connection broke.
     #[error(
         "{endpoint} cannot be reached: {reason}; check that the node runs and that host and port are right"
     )]

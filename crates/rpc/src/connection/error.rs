@@ -11,7 +11,7 @@ use super::options::TrustError;
 /// Why a connection cannot be used any more; every variant is final.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// The connect failed: nobody listens, or the address cannot be reached.
+    /// The connect failed: the port is closed, or the address cannot be reached.
     #[error("cannot connect: {0}; check that the node runs and its RPC listens on this address")]
     Connect(#[source] io::Error),
     /// The socket broke: reset, network gone.
@@ -65,7 +65,7 @@ pub enum ConnectionError {
         /// The limit in bytes.
         limit: usize,
     },
-    /// An HTTP answer nobody asked for.
+    /// An HTTP answer without a request.
     #[error("the node sent an answer without a request")]
     Unsolicited,
 }

@@ -224,7 +224,7 @@ impl Tls {
     fn pull(&mut self) -> Result<Option<usize>, ConnectionError> {
         let count = read_some(retry(|| self.session.read_tls(&mut self.tcp)))?;
         if let Err(error) = self.session.process_new_packets() {
-            // The other side is told why; that it hears it cannot be helped here.
+            // Best effort: the other side may be gone, and then the reason is not delivered.
             let _ = self.session.write_tls(&mut self.tcp);
             return Err(ConnectionError::Tls(error));
         }

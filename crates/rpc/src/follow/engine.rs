@@ -216,7 +216,7 @@ impl<S: BlockSource, C: Fn() -> Nanos + Send> FollowerWorker<S, C> {
             SourceEvent::Open => {
                 self.subscribed = true;
                 self.told_unsubscribed = false;
-                // What was missed while nobody listened.
+                // What was missed while no connection was up.
                 self.status_at = now;
                 if let Some(next) = self.next.filter(|_| self.reachable) {
                     self.tell(FollowEvent::Connected {
@@ -238,7 +238,7 @@ impl<S: BlockSource, C: Fn() -> Nanos + Send> FollowerWorker<S, C> {
             }
             SourceEvent::NewBlock => self.status_at = now,
             SourceEvent::Refused(reason) => {
-                // A node that does not answer at all is told of as lost.
+                // A node that does not answer at all is reported as lost.
                 if self.reachable && !std::mem::replace(&mut self.told_unsubscribed, true) {
                     self.tell(FollowEvent::Unsubscribed { reason });
                 }

@@ -217,7 +217,7 @@ pub struct Arrival {
 /// One block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FollowedBlock {
-    /// Its hash; `None` where the chain's blocks are told apart by their heights.
+    /// Its hash; `None` where the chain identifies its blocks by height.
     pub hash: Option<[u8; 32]>,
     /// Its height.
     pub height: u64,

@@ -410,7 +410,7 @@ fn a_full_socket_blocks_and_goes_on() {
 
 #[test]
 fn a_closed_port_is_named() {
-    // The port was free a moment ago, and nobody listens on it.
+    // The port was free a moment ago, so it is closed.
     let port = testkit::free_port();
     let mut peer = Peer::open(&format!("http://127.0.0.1:{port}"));
     let error = peer.until_error();

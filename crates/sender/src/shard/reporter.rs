@@ -162,7 +162,7 @@ impl Reporter {
             Ok(()) | Err(TrySendError::Disconnected(_)) => {}
             Err(TrySendError::Full(batch)) => {
                 if batch.events() >= OVERFLOW_EVENTS {
-                    // An error means the recorder is gone, and with it whoever would read this.
+                    // An error means that the recorder has ended: there is no reader any more.
                     let _ = self.full.send(batch);
                 } else {
                     self.batch = batch;

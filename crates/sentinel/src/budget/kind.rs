@@ -10,7 +10,7 @@ pub(crate) enum Kind {
     /// A connection, or a request on one of a trusted proxy's.
     Connection,
     Read,
-    /// A query that nobody else has.
+    /// A query of this client alone.
     Query,
     Subscription,
     /// A `broadcast_tx_commit` that is under way or waits for its block.
@@ -22,7 +22,7 @@ pub(crate) enum Kind {
 pub(super) const KINDS: usize = 6;
 
 impl Kind {
-    /// What a client is told that has so many of them.
+    /// The text for a client that has as many as it may.
     pub(super) fn refusal(self, held: u32) -> Refusal {
         let (reason, text) = match self {
             Self::Connection => (

@@ -55,7 +55,7 @@ where
     tokio::select! {
         biased;
         cut_off = serving => cut_off,
-        // Nothing long is served any more; whoever runs this sees it end.
+        // Nothing long is served any more; the listener's task ends.
         _ = turns.join_next() => 0,
     }
 }

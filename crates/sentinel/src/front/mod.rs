@@ -77,7 +77,7 @@ impl Front {
         Ok(Self(Arc::new(shared)))
     }
 
-    /// The identities that clients are told apart by.
+    /// How clients are identified.
     pub(crate) fn identities(&self) -> LiveIdentities {
         self.0.identities.clone()
     }

@@ -183,7 +183,7 @@ fn saturating(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Fine enough that small transactions are told apart, and a megabyte is 16,384.
+/// Fine enough to distinguish small transactions; a megabyte is 16,384.
 const BYTES_PER_UNIT: u32 = 64;
 /// A transfer has some ten: 100,000.
 const GAS_PER_UNIT: u64 = 10_000;

@@ -48,7 +48,7 @@ impl UpstreamError {
         Self::Setup(endpoint.to_string(), reason.to_string())
     }
 
-    /// What the client of a read is told. The endpoint's address is left out: it is the operator's
+    /// The text for the client of a read. The endpoint's address is left out: it is the operator's
     /// business.
     pub fn refusal(&self) -> Refusal {
         let upstream = |text: &str| Refusal::new(Reason::Upstream, text);

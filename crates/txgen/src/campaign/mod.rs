@@ -234,7 +234,7 @@ impl Campaign<'_> {
         Ok((report, record.exit_code()))
     }
 
-    /// Says how all of it went, and what a CI system is told.
+    /// Prints how all of it went, and reports it to a CI system.
     fn report(&mut self, record: &Record) -> CiReport {
         let mut text = table::table(&record.document.runs);
         if let Some(proofs) = prove::table(&record.document.prove) {

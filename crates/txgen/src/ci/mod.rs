@@ -20,7 +20,7 @@ pub(crate) use self::run::run_cases;
 use crate::exit;
 use crate::settings::CiTarget;
 
-/// What is told.
+/// What is reported.
 #[derive(Debug, Default)]
 pub(crate) struct CiReport {
     /// The command.

@@ -7,7 +7,7 @@ use super::{Comparison, render};
 use crate::ci::{CaseEnd, CiCase, CiReport};
 
 impl Comparison {
-    /// What is told to a CI system.
+    /// What a CI system gets.
     pub(crate) fn for_ci(&self) -> CiReport {
         let others = self.others();
         let metrics = others.iter().flat_map(|side| {

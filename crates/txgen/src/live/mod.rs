@@ -3,7 +3,7 @@
 //!
 //! Read first: [`LiveState`] (the state that is shown), [`Display`] (passes it to every view). The run updates
 //! the display; nothing here changes the load. The full-screen view and the metrics have
-//! threads of their own, so a terminal that hangs or a slow scraper holds up nobody.
+//! threads of their own, so a terminal that hangs or a slow scraper does not hold up the run.
 
 mod display;
 mod metrics;

@@ -285,7 +285,7 @@ impl LiveState {
         end.saturating_sub(self.now).as_secs_f64()
     }
 
-    /// Whether the load goes on until something stops it: it has no end, or so many steps that nobody waits for the
+    /// Whether the load goes on until something stops it: it has no end, or so many steps that no user waits for the
     /// last one.
     pub fn is_open_ended(&self) -> bool {
         let profile = self.info.profile.as_ref();

@@ -192,7 +192,7 @@ impl io::Write for LogWriter {
     }
 }
 
-/// Undoes [`take`], once; whoever comes first: the view, a panic, a signal.
+/// Undoes [`take`], once, on the first of: the view's end, a panic, a signal.
 fn give_back() {
     if TAKEN.swap(false, Ordering::AcqRel) {
         let mut stderr = io::stderr();

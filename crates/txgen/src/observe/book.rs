@@ -77,7 +77,7 @@ pub(super) struct Book<W> {
 struct Node {
     /// The second under way.
     row: NodeRow,
-    /// Its silences are told of by the load.
+    /// The load reports its silences.
     is_loaded: bool,
     /// Its follower tells when blocks arrive.
     arrives: bool,
@@ -360,7 +360,7 @@ impl<W: Write> Book<W> {
         self.note(written);
     }
 
-    /// The first error is told at the end; watching goes on.
+    /// The first error, reported at the end; watching goes on.
     fn note(&mut self, written: io::Result<()>) {
         if let Err(error) = written {
             self.write_error.get_or_insert(error);

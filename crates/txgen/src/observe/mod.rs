@@ -40,7 +40,7 @@ pub(crate) struct Observers {
     samples: Samples,
 }
 
-/// Where sent transactions are told of: some of them are looked for at every node.
+/// Receives the sent transactions: some of them are looked for at every node.
 #[derive(Debug, Clone)]
 pub(crate) struct Samples {
     chosen: KeptRows,
@@ -117,7 +117,7 @@ impl Observers {
         })
     }
 
-    /// Where sent transactions are told of.
+    /// Receives the sent transactions.
     pub(crate) fn samples(&self) -> Samples {
         self.samples.clone()
     }

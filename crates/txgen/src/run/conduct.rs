@@ -45,7 +45,7 @@ pub(super) struct Run<'a> {
     pub(super) built_in: bool,
     /// Where the followers say how the nodes are.
     pub(super) board: Arc<NodeBoard>,
-    /// Where sent transactions are told of that other nodes are asked for.
+    /// Receives the sent transactions that other nodes are asked for.
     pub(super) samples: Option<Samples>,
 }
 

@@ -251,7 +251,7 @@ fn stop(observers: Option<Observers>, clock: &RunClock) -> Observation {
 /// An observed node that was away leaves holes: the run is usable with that in mind. The rows of one that times the
 /// calls of its application name the stage that held the load back.
 fn take_in(summary: &mut Summary, observed: &Observation, folder: &RunFolder) {
-    // A table that cannot be read again says nothing; that it could not be written is told.
+    // A table that cannot be read again is passed over: that it could not be written is reported elsewhere.
     let rows: Vec<NodeRow> = rows_if_any(folder.path()).unwrap_or_default();
     name_stage(summary, &rows);
     let verdict = &mut summary.verdict;

@@ -99,7 +99,7 @@ pub(crate) struct RecordChannels {
     pub(crate) shared: Arc<Shared>,
     /// How many followers report.
     pub(crate) followers: u16,
-    /// Where sent transactions are told of that other nodes are asked for.
+    /// Receives the sent transactions that other nodes are asked for.
     pub(crate) samples: Option<Samples>,
     /// The addresses of the nodes, in their order.
     pub(crate) endpoints: Vec<String>,

@@ -269,7 +269,7 @@ fn repeated(cells: &[Cell]) -> Option<String> {
         .map(|pair| pair[0].clone())
 }
 
-/// Each run has a folder and a row; more of them nobody reads.
+/// Each run has a folder and a row of the table.
 const MAX_RUNS: u64 = 10_000;
 
 #[cfg(test)]

@@ -170,7 +170,7 @@ fn name_of(path: &Path) -> String {
 fn parse(text: &str, options: &ScenarioOptions) -> anyhow::Result<(Scenario, Table)> {
     // First as a whole: only then do messages name the line.
     let placed = || {
-        // A key that is mistyped is told before one that is missing: it may be the same.
+        // A mistyped key is reported before a missing one: it may be the same.
         let found = [
             place_of_phase(text),
             super::fault_in_settings(text),

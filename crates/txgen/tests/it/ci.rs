@@ -1,4 +1,4 @@
-//! What a CI system is told.
+//! What a CI system gets.
 
 use std::fs;
 

@@ -399,7 +399,7 @@ fn accounts_are_not_said_to_be_funded_where_nobody_was_paid() {
         .prints("3 of 3 accounts sent 90stake");
 }
 
-/// Two generators of one seed use the same accounts: whoever comes second with a sequence is refused (the second
+/// Two generators of one seed use the same accounts: the second one with a sequence is refused (the second
 /// generator perhaps as early as its first transaction is simulated), names the account and stops.
 #[test]
 fn an_account_that_somebody_else_uses_during_the_run_is_named_with_its_address() {

@@ -169,7 +169,7 @@ fn a_target_that_never_recovers_is_given_up_with_what_is_known() {
     wait_until("the second point is on its way", || {
         running.err_so_far().contains("\n  2   ")
     });
-    // Whoever kills it now still finds the way from a point to the others.
+    // A kill at this point still leaves links from a point to the others.
     let page = place.run("run").text("report.html");
     assert!(page.contains("01-20/report.html"), "{page}");
     node.faults().halt();

@@ -56,7 +56,7 @@ impl FrameHead {
     /// incomplete.
     ///
     /// Payload lengths need not be written in the fewest bytes, although RFC 6455, section 5.2,
-    /// says so: CometBFT's server accepts them, and nobody else reads the stream.
+    /// says so: CometBFT's server accepts them, and it is the stream's only reader.
     ///
     /// # Errors
     /// [`WsError::Protocol`] for reserved bits, a wrong mask bit and malformed control frames.

@@ -33,7 +33,7 @@ pub enum Step<'b> {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'b> {
     /// A whole text message. It is UTF-8 if a client wrote it; what a server writes is not checked,
-    /// because whoever parses its JSON does that.
+    /// because the parser of its JSON does that.
     Text(&'b [u8]),
     /// A whole binary message.
     Binary(&'b [u8]),

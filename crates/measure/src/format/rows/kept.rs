@@ -12,7 +12,7 @@ pub enum KeptRows {
     /// Each.
     #[default]
     All,
-    /// One in so many, chosen by its hash: the same ones whoever sends them, and at random with regard to
+    /// One in so many, chosen by its hash: the same ones for every sender, and at random with regard to
     /// everything else, as a hash is.
     Sample(NonZeroU64),
     /// None; the file is not there.

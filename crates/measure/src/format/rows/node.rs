@@ -79,7 +79,7 @@ impl TableRow for NodeRow {
 pub struct SightRow {
     /// `block`, `tx` or `left`.
     pub kind: String,
-    /// The block's hash (its height, on a chain whose blocks are told apart by that), or the transaction's id.
+    /// The block's hash (its height, on a chain that identifies blocks by it), or the transaction's id.
     pub id: String,
     /// The node's name.
     pub node: String,

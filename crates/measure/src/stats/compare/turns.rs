@@ -1,6 +1,6 @@
 //! A comparison that goes on until it can tell: runs of two sides in blocks of four, ABBA and BAAB in turns.
 //!
-//! Whoever looks after each block and stops when there is a difference finds one in a fifth of all comparisons of
+//! To look after each block and to stop when there is a difference finds one in a fifth of all comparisons of
 //! equal sides. Here each look may be the last: the interval of a metric holds at all looks together.
 //!
 //! Within a block the sides' means differ by the change and the runs' own variation alone: a drift that is linear in

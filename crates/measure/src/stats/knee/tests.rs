@@ -20,7 +20,7 @@ impl Dice {
     }
 }
 
-/// Plays a search on a target that says of each rate what it shows, and whose blocks nobody watches.
+/// Plays a search on a target whose answer to each rate is scripted, and whose blocks are not followed.
 fn play(settings: KneeSettings, mut target: impl FnMut(f64) -> Finding) -> (KneeSearch, Ending) {
     play_watched(settings, |rate| (target(rate), None))
 }

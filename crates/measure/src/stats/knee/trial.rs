@@ -1,4 +1,4 @@
-//! What a search is told of a trial, and what it says: which trial is next, why it is over, and the estimate.
+//! Input and output of a search: a trial; which trial is next, why the search is over, and the estimate.
 
 /// What a trial showed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

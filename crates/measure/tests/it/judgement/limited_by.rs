@@ -1,4 +1,4 @@
-//! What limited a run: nothing, the generator, its concurrency, or something that nobody can tell.
+//! What limited a run: nothing, the generator, its concurrency, or something that cannot be told.
 
 use measure::{Cause, EvidenceKind, LimitedBy, LoadModel, Reply, ScheduleVerdict};
 

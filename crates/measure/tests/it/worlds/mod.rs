@@ -1,5 +1,5 @@
 //! Worlds whose truth is known: a node, the line to it, a generator and a follower, drawn from a seed, which produce
-//! what a recorder is told. What the real recorder, judge, search and comparison conclude is held against the truth.
+//! a recorder's input. What the real recorder, judge, search and comparison conclude is held against the truth.
 //!
 //! Half of the worlds take their parameters from [`Ranges::HELD_BACK`], which no rule was tuned on.
 

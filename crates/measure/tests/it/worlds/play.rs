@@ -1,4 +1,4 @@
-//! One run in a world: what its recorder is told, transaction by transaction.
+//! One run in a world: the recorder's input, transaction by transaction.
 
 use std::collections::VecDeque;
 use std::io::{self, Sink};

@@ -52,7 +52,7 @@ pub struct RunReport {
     pub course: LatencyCourse,
     /// The answers over time.
     pub answers: AnswerCourse,
-    /// BEP-23's analysis; `None` where nobody asked for it.
+    /// BEP-23's analysis; `None` where it was not requested.
     pub bep23: Option<Bep23>,
 }
 

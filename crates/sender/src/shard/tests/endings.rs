@@ -175,7 +175,7 @@ fn a_shard_waits_behind_its_last_transaction_while_a_step_may_be_offered_again()
     let outcome = scenario.run();
     assert_kept(&outcome, &again);
     assert_eq!(outcome.unsent, []);
-    // And is told when there is nothing more to wait for.
+    // And is notified when there is nothing more to wait for.
     let scenario = Scenario::over(planned, Arrivals::Even, &[WS], accepts(ms(5)));
     scenario.orders.hold(true);
     scenario.order(ms(700), |orders| orders.hold(false));

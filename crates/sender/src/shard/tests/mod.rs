@@ -137,7 +137,7 @@ impl Scenario {
         self.script.at(at, move || script.close(token));
     }
 
-    /// Nobody listens from then to then.
+    /// The port is closed in this interval.
     fn refuse(&self, from: u64, to: u64) {
         self.script
             .with(|world| world.refusing.push((ms(from), ms(to))));

@@ -1,4 +1,4 @@
-//! A clock that only moves when it is told to, sockets without a system, and a node that does as the
+//! A clock that only moves when a test moves it, sockets without a system, and a node that does as the
 //! test says.
 
 use std::cell::RefCell;
@@ -77,7 +77,7 @@ pub(super) struct World {
     pub(super) looks: usize,
     /// Whether no socket is looked at.
     asleep: bool,
-    /// While nobody listens.
+    /// While the port is closed.
     pub(super) refusing: Vec<(Nanos, Nanos)>,
     /// While no connection becomes a WebSocket.
     pub(super) refusing_upgrades: Vec<(Nanos, Nanos)>,

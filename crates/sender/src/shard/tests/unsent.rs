@@ -87,7 +87,7 @@ fn a_backlog_is_caught_up_or_dropped() {
     assert_eq!(hang(CatchUp::Full).sent.len(), 400);
     // 21 to 220 are due while the answer of 20 is awaited, which comes at 220 ms.
     let bounded = hang(CatchUp::Bounded(ms(50)));
-    // What the node held up is not the schedule's; before its answer is slow, nobody knows.
+    // What the node held up is not the schedule's; before its answer is slow, the cause is unknown.
     assert_eq!(bounded.unsent_for(UnsentReason::Node), indices(21..170));
     assert_eq!(bounded.sent.len(), 400 - 149);
     let none = hang(CatchUp::None);

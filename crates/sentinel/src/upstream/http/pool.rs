@@ -180,7 +180,7 @@ impl Pool {
         let close = closing.clone().drop_guard();
         options.tracker.spawn(async move {
             tokio::select! {
-                // Its error reaches whoever waits for the answer.
+                // Its error reaches the caller that waits for the answer.
                 _ = connection => {}
                 () = closing.cancelled() => {}
             }
@@ -201,7 +201,7 @@ impl Pool {
 }
 
 impl PooledBody {
-    /// The connection of an answer without a body serves the next request at once: nobody reads such a
+    /// The connection of an answer without a body serves the next request at once: no caller reads such a
     /// body to its end.
     fn new(incoming: Incoming, connection: PooledConnection, pool: &Pool) -> Self {
         let mut body = Self {

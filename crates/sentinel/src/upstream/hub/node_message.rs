@@ -1,4 +1,4 @@
-//! The kinds of messages that a node sends to a subscriber, and how spellings of a query are told to be the same.
+//! The kinds of messages that a node sends to a subscriber, and when two spellings of a query are the same.
 
 use std::borrow::Cow;
 

@@ -200,7 +200,7 @@ fn json_96_the_last_of_all_spellings_of_params_counts() {
         let expected = SubscriptionCall::Subscribe("a.b='c'".to_owned());
         assert_eq!(SubscriptionCall::of(&request), Some(Ok(expected)), "{text}");
         check_subscription(text);
-        // A batch has the same reader, and over HTTP the node subscribes for nobody.
+        // A batch has the same reader, and over HTTP the node accepts no subscription.
         match call(&format!("[{text}]")) {
             Classified::Batch(elements) => {
                 let is_read =
