@@ -188,9 +188,10 @@ fn serve(mut stream: TcpStream) -> Option<()> {
         }
         let mut body = vec![0; length];
         input.read_exact(&mut body).ok()?;
-        let answer = match body.is_empty() {
-            true => "toy 1.0".to_owned(),
-            false => format!("ok {}", String::from_utf8_lossy(&body)),
+        let answer = if body.is_empty() {
+            "toy 1.0".to_owned()
+        } else {
+            format!("ok {}", String::from_utf8_lossy(&body))
         };
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",

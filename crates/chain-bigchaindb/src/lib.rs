@@ -191,11 +191,10 @@ impl Bigchaindb {
         if status == 500 && !REFUSED.iter().any(says) {
             return Reply::Failed(Failure::HttpStatus);
         }
-        let text = match told.contains(DUPLICATE) {
-            true => {
-                "DuplicateTransaction: the chain has it, so this seed was used before; choose another --seed"
-            }
-            false => &told,
+        let text = if told.contains(DUPLICATE) {
+            "DuplicateTransaction: the chain has it, so this seed was used before; choose another --seed"
+        } else {
+            &told
         };
         self.texts.lock().count(&status.to_string(), text);
         Reply::rejected(u32::from(status))

@@ -96,12 +96,13 @@ pub(crate) fn execute(
 
 /// Nothing is overwritten: the coins of a lost wallet file would have to be found on the chain.
 fn refuse_existing(path: &Path) -> Result<(), ChainError> {
-    match path.exists() {
-        true => Err(ChainError::Unusable(anyhow!(
+    if path.exists() {
+        Err(ChainError::Unusable(anyhow!(
             "the wallet {} exists already; choose another --wallet, or sweep it and remove it",
             path.display()
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }
 

@@ -236,12 +236,11 @@ impl Protocol for BitcoinNode {
             replies(subject, self.reply(&answer));
         };
         let is_batch = message.body.trim_ascii_start().starts_with(b"[");
-        let read = match is_batch {
-            true => {
-                let mut body = serde_json::Deserializer::from_slice(message.body);
-                body.deserialize_seq(Each(&mut one))
-            }
-            false => serde_json::from_slice(message.body).map(one),
+        let read = if is_batch {
+            let mut body = serde_json::Deserializer::from_slice(message.body);
+            body.deserialize_seq(Each(&mut one))
+        } else {
+            serde_json::from_slice(message.body).map(one)
         };
         if read.is_err() {
             let failure = match message.status {
@@ -430,9 +429,10 @@ impl BitcoinNode {
     fn reply(&self, answer: &JsonRpcAnswer<'_>) -> Reply {
         let Some(error) = &answer.error else {
             let is_accepted = answer.result.is_some();
-            return match is_accepted {
-                true => Reply::Accepted,
-                false => Reply::Failed(Failure::Malformed),
+            return if is_accepted {
+                Reply::Accepted
+            } else {
+                Reply::Failed(Failure::Malformed)
             };
         };
         let workload = self.workload.as_ref().zip(answer.id);

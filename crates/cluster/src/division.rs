@@ -127,9 +127,10 @@ impl Level {
         loop {
             let (mut given, mut weights) = (0.0, 0.0);
             for demand in demands {
-                match demand.per_second <= of_weight * demand.weight {
-                    true => given += demand.per_second,
-                    false => weights += demand.weight,
+                if demand.per_second <= of_weight * demand.weight {
+                    given += demand.per_second;
+                } else {
+                    weights += demand.weight;
                 }
             }
             let left = (there - given).max(0.0);

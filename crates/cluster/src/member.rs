@@ -246,9 +246,10 @@ impl Member {
             .map(|(client, asked)| Demand {
                 client: *client,
                 weight: asked.weight,
-                per_second: match asked.is_waiting {
-                    true => f32::INFINITY,
-                    false => asked.per_second as f32,
+                per_second: if asked.is_waiting {
+                    f32::INFINITY
+                } else {
+                    asked.per_second as f32
                 },
             })
             .collect();

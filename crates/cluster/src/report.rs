@@ -111,9 +111,10 @@ impl Report {
 /// Zero or more, or infinite.
 fn rate(bytes: [u8; 4]) -> Result<f32, Malformed> {
     let rate = f32::from_le_bytes(bytes);
-    match rate >= 0.0 {
-        true => Ok(rate),
-        false => Err(Malformed("a rate is below 0")),
+    if rate >= 0.0 {
+        Ok(rate)
+    } else {
+        Err(Malformed("a rate is below 0"))
     }
 }
 

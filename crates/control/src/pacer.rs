@@ -246,9 +246,10 @@ impl Pacer {
     /// only those that are not answered.
     fn own(&self, now: Nanos) -> f64 {
         let under_way = self.demand.under_way as u64;
-        let held = match self.is_blind(now) {
-            true => under_way,
-            false => self.mempool.held(self.demand.own.txs, under_way),
+        let held = if self.is_blind(now) {
+            under_way
+        } else {
+            self.mempool.held(self.demand.own.txs, under_way)
         };
         // The block that made room took as much as the last one.
         let taken = match self.probe {

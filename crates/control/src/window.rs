@@ -186,9 +186,10 @@ impl Window {
         let most = self.most.map_or(f64::INFINITY, |most| {
             ours + most * interval.all.mean(self.unit)
         });
-        let wanted = match took_all {
-            true => worth.max(most.min(2.0 * worth)),
-            false => worth,
+        let wanted = if took_all {
+            worth.max(most.min(2.0 * worth))
+        } else {
+            worth
         };
         let is_short = interval.waited && own > 0.0 && self.seconds.len() == RECENT;
         self.has_grown = wanted > self.size;

@@ -122,9 +122,10 @@ fn split(text: &str) -> Result<(&str, &str), Error> {
     let is_denom = (3..=128).contains(&denom.len())
         && denom.starts_with(|first: char| first.is_ascii_alphabetic())
         && denom.chars().all(legal);
-    match is_denom && number.starts_with(|first: char| first.is_ascii_digit()) {
-        true => Ok((number, denom)),
-        false => Err(Error::Coin(text.to_owned())),
+    if is_denom && number.starts_with(|first: char| first.is_ascii_digit()) {
+        Ok((number, denom))
+    } else {
+        Err(Error::Coin(text.to_owned()))
     }
 }
 

@@ -180,9 +180,12 @@ fn power() -> String {
             let mut found = |runs, gate: bool| {
                 percent(COMPARISONS, || {
                     let differences = repeats.compared(runs, worse_by, &TERMS, &mut random);
-                    differences.iter().any(|it| match gate {
-                        true => it.gate == Some(Gate::Regression),
-                        false => it.meaning == ComparisonVerdict::Worse,
+                    differences.iter().any(|it| {
+                        if gate {
+                            it.gate == Some(Gate::Regression)
+                        } else {
+                            it.meaning == ComparisonVerdict::Worse
+                        }
                     })
                 })
             };

@@ -332,9 +332,10 @@ impl Column {
             .into_iter()
             .filter_map(|(class, has)| has.then_some(class))
             .collect();
-        match classes.is_empty() {
-            true => name.to_owned(),
-            false => format!("{name} class=\"{}\"", classes.join(" ")),
+        if classes.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{name} class=\"{}\"", classes.join(" "))
         }
     }
 

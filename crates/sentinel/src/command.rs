@@ -108,9 +108,10 @@ fn allow_open_files(config: &mut Config) {
         let text = "open files allow fewer connections of clients than limits.connections, which is lowered: raise the \
                     hard limit (ulimit -Hn, or LimitNOFILE in the unit)";
         // The default promises no number of clients.
-        match wanted == Config::default().limits.connections {
-            true => info!(needed, limit, connections, "{text}"),
-            false => warn!(needed, limit, connections, "{text}"),
+        if wanted == Config::default().limits.connections {
+            info!(needed, limit, connections, "{text}");
+        } else {
+            warn!(needed, limit, connections, "{text}");
         }
     }
 }

@@ -12,8 +12,9 @@ pub(crate) fn read(file: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, String>
     let mut bytes = Vec::new();
     let read = File::open(file).and_then(|opened| opened.take(most + 1).read_to_end(&mut bytes));
     read.map_err(|error| error.to_string())?;
-    match bytes.len() as u64 > most {
-        true => Err(format!("larger than {} MiB", most >> 20)),
-        false => Ok(bytes),
+    if bytes.len() as u64 > most {
+        Err(format!("larger than {} MiB", most >> 20))
+    } else {
+        Ok(bytes)
     }
 }

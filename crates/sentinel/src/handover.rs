@@ -206,9 +206,10 @@ fn send(stream: BorrowedFd<'_>, names: &str, sockets: &[BorrowedFd<'_>]) -> io::
         &mut ancillary,
         flags,
     )?;
-    match sent == names.len() {
-        true => Ok(()),
-        false => Err(io::Error::other("the names of the sockets were cut short")),
+    if sent == names.len() {
+        Ok(())
+    } else {
+        Err(io::Error::other("the names of the sockets were cut short"))
     }
 }
 

@@ -223,9 +223,10 @@ impl KnownKeys {
         let kept = query.split(|byte| *byte == b'&');
         let kept: Vec<&[u8]> = kept.filter(|one| self.value(one).is_none()).collect();
         let query = kept.join(&b'&');
-        Some(match query.is_empty() {
-            true => path.to_vec(),
-            false => [path, &query].join(&b'?'),
+        Some(if query.is_empty() {
+            path.to_vec()
+        } else {
+            [path, &query].join(&b'?')
         })
     }
 
@@ -241,12 +242,13 @@ impl KnownKeys {
             Some(start) => method.starts_with(start),
             None => method == pattern,
         };
-        match rules.methods.is_empty() || rules.methods.iter().any(fits) {
-            true => Ok(()),
-            false => Err(Refusal::new(
+        if rules.methods.is_empty() || rules.methods.iter().any(fits) {
+            Ok(())
+        } else {
+            Err(Refusal::new(
                 Reason::Method,
                 "this key may not call this method",
-            )),
+            ))
         }
     }
 
@@ -279,9 +281,10 @@ fn client_of(hash: &Hash) -> ClientKey {
 
 fn rate(per_second: u64) -> Result<Rate, String> {
     let rate = Rate::per_second(per_second).map_err(|error| error.to_string())?;
-    match rate > Rate::ZERO {
-        true => Ok(rate),
-        false => Err("reads_per_second = 0 would let nothing through".to_owned()),
+    if rate > Rate::ZERO {
+        Ok(rate)
+    } else {
+        Err("reads_per_second = 0 would let nothing through".to_owned())
     }
 }
 

@@ -144,13 +144,14 @@ impl Reloader {
 
 impl fmt::Display for Reloaded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.applied.is_empty() {
-            true => f.write_str("the configuration was read again; nothing changes now")?,
-            false => write!(
+        if self.applied.is_empty() {
+            f.write_str("the configuration was read again; nothing changes now")?;
+        } else {
+            write!(
                 f,
                 "the configuration was read again; in force: {}",
                 self.applied.join(", ")
-            )?,
+            )?;
         }
         if !self.needs_restart.is_empty() {
             write!(f, "; needs a restart: {}", self.needs_restart.join(", "))?;

@@ -75,9 +75,10 @@ pub fn load(settings: &Tls, now: UnixTime) -> Result<Option<Arc<ServerConfig>>, 
         Some(file) => {
             let roots = Arc::new(authorities(file)?);
             let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
-            let verifier = match settings.require_client {
-                true => verifier.build(),
-                false => verifier.allow_unauthenticated().build(),
+            let verifier = if settings.require_client {
+                verifier.build()
+            } else {
+                verifier.allow_unauthenticated().build()
             };
             let unusable = |error| wrong(CLIENT_CA, file, error);
             builder.with_client_cert_verifier(verifier.map_err(unusable)?)
@@ -155,9 +156,10 @@ fn certificates(key: &'static str, file: &str) -> Result<Vec<CertificateDer<'sta
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let all =
         all.map_err(|error| wrong(key, file, format_args!("no certificates in PEM: {error}")))?;
-    match all.is_empty() {
-        true => Err(wrong(key, file, "no certificate in PEM")),
-        false => Ok(all),
+    if all.is_empty() {
+        Err(wrong(key, file, "no certificate in PEM"))
+    } else {
+        Ok(all)
     }
 }
 

@@ -70,9 +70,10 @@ async fn figures(admin: &str, options: ClientOptions) -> Result<String, CommandE
     let client = Client::with_options(&endpoint.map_err(failed)?, options);
     let text = client.map_err(failed)?.text("").await;
     let text = text.map_err(|error| failed(explained(admin, error)))?;
-    match text.starts_with("sentinel ") {
-        true => Ok(printable(&text)),
-        false => Err(failed(strange(admin, "it answered another text"))),
+    if text.starts_with("sentinel ") {
+        Ok(printable(&text))
+    } else {
+        Err(failed(strange(admin, "it answered another text")))
     }
 }
 

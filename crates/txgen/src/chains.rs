@@ -260,9 +260,12 @@ fn add_flags(
         .map(|arg| arg.get_id().clone())
         .collect();
     let command = tables.fold(command, |command, table| table.flags(command));
-    command.mut_args(|arg| match others.contains(arg.get_id()) {
-        true => arg,
-        false => arg.hide_short_help(true),
+    command.mut_args(|arg| {
+        if others.contains(arg.get_id()) {
+            arg
+        } else {
+            arg.hide_short_help(true)
+        }
     })
 }
 

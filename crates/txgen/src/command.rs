@@ -58,9 +58,10 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         Command::Search(args) => {
             let shutdown = Shutdown::on_signals().map_err(failed)?;
             let ci = Ci::open("txgen search", &args.settings.ci)?;
-            match args.settings.dry_run {
-                true => crate::search::execute(args, fresh_seed(), &shutdown),
-                false => ci.conclude_code(crate::search::execute(args, fresh_seed(), &shutdown)),
+            if args.settings.dry_run {
+                crate::search::execute(args, fresh_seed(), &shutdown)
+            } else {
+                ci.conclude_code(crate::search::execute(args, fresh_seed(), &shutdown))
             }
         }
         Command::Ab(args) => {

@@ -171,13 +171,14 @@ impl RecordedRun {
         }
         let (path, least) = (self.path.join(file), expected.start());
         let path = path.display();
-        match rows < *least {
-            true => bail!(
+        if rows < *least {
+            bail!(
                 "{path} has {rows} of the {least} rows that the run wrote: it was cut off later; copy the folder again"
-            ),
-            false => bail!(
+            )
+        } else {
+            bail!(
                 "{path} has {rows} rows, and the run wrote {least}: it is not of this run alone; copy the folder again"
-            ),
+            )
         }
     }
 
@@ -259,9 +260,10 @@ fn page_over_runs(path: &Path) -> String {
             .into();
     }
     let page = path.join("report.html");
-    match page.exists() {
-        true => format!("; the page over all of them is {}", page.display()),
-        false => String::new(),
+    if page.exists() {
+        format!("; the page over all of them is {}", page.display())
+    } else {
+        String::new()
     }
 }
 
@@ -311,9 +313,10 @@ pub(crate) const RECORD: &str = "record.json";
 /// # Errors
 /// When the file is there and cannot be read.
 pub(crate) fn rows_if_any<T: TableRow>(path: &Path) -> anyhow::Result<Vec<T>> {
-    match path.join(T::FILE).exists() {
-        true => all(path, rows(path)?).map(|(rows, _)| rows),
-        false => Ok(Vec::new()),
+    if path.join(T::FILE).exists() {
+        all(path, rows(path)?).map(|(rows, _)| rows)
+    } else {
+        Ok(Vec::new())
     }
 }
 

@@ -12,9 +12,10 @@ use crate::recording;
 
 /// Renders the report; gives the exit code.
 pub(crate) fn show(args: &ReportArgs) -> Result<u8, CommandError> {
-    let text = match is_recording(&args.run) {
-        true => of_recording(args)?,
-        false => of_run(args)?,
+    let text = if is_recording(&args.run) {
+        of_recording(args)?
+    } else {
+        of_run(args)?
     };
     let is_page = args.format == ReportFormat::Html;
     let path = match &args.out {

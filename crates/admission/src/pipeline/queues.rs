@@ -177,9 +177,10 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
     pub(super) fn take(&mut self, most: usize) -> Vec<Ready<A::Tx>> {
         let validators = self.settings.validators.max(1);
         let share = |waiting: usize, most: usize| waiting.div_ceil(validators).min(most);
-        let lost = match self.incoming.is_empty() {
-            true => share(self.losers.len(), most),
-            false => share(self.losers.len(), most.div_ceil(LOSERS_SHARE)),
+        let lost = if self.incoming.is_empty() {
+            share(self.losers.len(), most)
+        } else {
+            share(self.losers.len(), most.div_ceil(LOSERS_SHARE))
         };
         let first = share(self.incoming.len(), most - lost);
         let ready = |holds| move |tx| Ready { tx, holds };

@@ -59,9 +59,12 @@ fn payments() -> impl Strategy<Value = Vec<Payment>> {
         .map(move |id| {
             coins(id).prop_map(move |coins| {
                 // In place of its own outputs, those of one that is never submitted.
-                let coins = coins.into_iter().map(|(of, output)| match of == id {
-                    true => (100, output),
-                    false => (of, output),
+                let coins = coins.into_iter().map(|(of, output)| {
+                    if of == id {
+                        (100, output)
+                    } else {
+                        (of, output)
+                    }
                 });
                 payment(id, &coins.collect::<Vec<_>>())
             })

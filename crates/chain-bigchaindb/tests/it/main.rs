@@ -76,9 +76,10 @@ fn streams(streams: &'static [&'static [(u64, u8)]]) -> ScriptedServer {
         for (height, id) in *stream {
             connection.send_text(event(*height, *id));
         }
-        match number + 1 < streams.len() {
-            true => connection.close(),
-            false => connection.freeze(),
+        if number + 1 < streams.len() {
+            connection.close();
+        } else {
+            connection.freeze();
         }
     })
 }
@@ -162,9 +163,10 @@ fn starving_api(starved: Arc<AtomicBool>) -> ScriptedServer {
             if starved.load(Ordering::Relaxed) {
                 return connection.freeze();
             }
-            let (status, body) = match request.head.contains("/blocks/1 ") {
-                true => (200, r#"{"height": 1, "transactions": []}"#),
-                false => (404, "{}"),
+            let (status, body) = if request.head.contains("/blocks/1 ") {
+                (200, r#"{"height": 1, "transactions": []}"#)
+            } else {
+                (404, "{}")
             };
             connection.send(testkit::http_answer(status, body));
         }

@@ -231,9 +231,10 @@ impl BitcoinClient {
         let unexpected = |reason: &str| self.client.unexpected(method, reason);
         let answers: Vec<Answer<T>> =
             serde_json::from_slice(&body).map_err(|error| unexpected(&error.to_string()))?;
-        match answers.len() == calls.len() {
-            true => Ok(answers),
-            false => Err(unexpected("a batch of another length")),
+        if answers.len() == calls.len() {
+            Ok(answers)
+        } else {
+            Err(unexpected("a batch of another length"))
         }
     }
 

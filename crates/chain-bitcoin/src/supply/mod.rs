@@ -131,9 +131,10 @@ impl Coins {
             settlement.wallet.write(path)?;
         }
         settled.lines.push_str(&describe(&settlement));
-        match settlement.broken.is_empty() {
-            true => Ok(settled),
-            false => Err(CoinError::not_conserved(&settlement.broken)),
+        if settlement.broken.is_empty() {
+            Ok(settled)
+        } else {
+            Err(CoinError::not_conserved(&settlement.broken))
         }
     }
 }

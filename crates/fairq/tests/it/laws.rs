@@ -215,10 +215,7 @@ impl Model {
     fn remove_oldest(&mut self, modulus: u64) {
         let mut removed = Vec::new();
         let over = |number: &u64| number % 4 < modulus;
-        let age = |number: &mut u64| match over(number) {
-            true => Age::Over,
-            false => Age::Young,
-        };
+        let age = |number: &mut u64| if over(number) { Age::Over } else { Age::Young };
         self.queue
             .remove_oldest(age, |who, item| removed.push((who, item.value)));
         for (who, number) in removed {

@@ -107,9 +107,10 @@ impl Periodic {
     /// When, since the origin: never by adding up.
     pub(super) fn due(&self, count: u64) -> Nanos {
         let senders = u128::from(self.senders.max(1));
-        let of_period = match self.at_once {
-            true => u128::from(self.period(count)) * senders,
-            false => u128::from(count),
+        let of_period = if self.at_once {
+            u128::from(self.period(count)) * senders
+        } else {
+            u128::from(count)
         };
         let at = u128::from(self.every.as_nanos()) * of_period / senders;
         Nanos::new(u64::try_from(at).unwrap_or(u64::MAX))

@@ -45,9 +45,12 @@ impl<const N: usize> Names<N> {
     }
 
     fn place(&self, name: &str) -> usize {
-        let plain = |c: char| match c.is_ascii_alphanumeric() || c == '-' {
-            true => c,
-            false => '_',
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() || c == '-' {
+                c
+            } else {
+                '_'
+            }
         };
         let name = || name.chars().take(MAX_CHARS).map(plain);
         let is_it = |slot: &OnceLock<Box<str>>| {

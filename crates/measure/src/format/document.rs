@@ -107,11 +107,12 @@ impl<'de> Visitor<'de> for BoundedCounts {
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<Self, E> {
-        match is_too_much("", number) {
-            true => Err(E::custom(format!(
+        if is_too_much("", number) {
+            Err(E::custom(format!(
                 "{number} is more than anything comes to"
-            ))),
-            false => Ok(self),
+            )))
+        } else {
+            Ok(self)
         }
     }
 

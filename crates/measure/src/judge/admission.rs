@@ -310,9 +310,10 @@ fn of_late(
     let words = |count, of| format!("{:.2} % of the transactions {of}", share(count) * 100.0);
     let limit = if context.strict { late } else { displaced };
     if share(limit) > LATE_SHARE_INVALID && (limit >= HANDFUL || context.strict) {
-        let of = match context.strict {
-            true => "left more than 1 ms late",
-            false => "left outside their step or more than 1 s late",
+        let of = if context.strict {
+            "left more than 1 ms late"
+        } else {
+            "left outside their step or more than 1 s late"
         };
         return Some((Some(Bar::Load), words(limit, of)));
     }

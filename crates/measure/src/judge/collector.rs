@@ -115,9 +115,10 @@ impl EvidenceCollector<'_> {
         let summary = self.facts.summary;
         let windows = (summary.time.offered_s / WINDOW_S).max(1.0);
         let due = summary.offered.planned as f64 / windows;
-        let strength = match stretch.txs as f64 > due * LIMITING_SHARE {
-            true => Strength::Strong,
-            false => Strength::Remark,
+        let strength = if stretch.txs as f64 > due * LIMITING_SHARE {
+            Strength::Strong
+        } else {
+            Strength::Remark
         };
         self.add(kind, strength, stretch.txs, Some(stretch));
     }
@@ -208,9 +209,10 @@ impl EvidenceCollector<'_> {
         if fate.rejected > 0 {
             let strength = self.weight(fate.rejected);
             let is_workloads = admission.bars_workload() || self.refuses_from_the_start();
-            let points_to = match is_workloads {
-                true => LimitedBy::Workload,
-                false => LimitedBy::Node,
+            let points_to = if is_workloads {
+                LimitedBy::Workload
+            } else {
+                LimitedBy::Node
             };
             let kind = EvidenceKind::Refused;
             self.add_against(points_to, kind, strength, fate.rejected, refusals);
@@ -330,9 +332,10 @@ impl EvidenceCollector<'_> {
         };
         // What the application refuses is not committed, either.
         let is_workloads = self.refuses_from_the_start() && 2 * summary.fate.rejected > stretch.txs;
-        let points_to = match is_workloads {
-            true => LimitedBy::Workload,
-            false => LimitedBy::Node,
+        let points_to = if is_workloads {
+            LimitedBy::Workload
+        } else {
+            LimitedBy::Node
         };
         let kind = EvidenceKind::StepsFailed {
             failed: failed.len() as u64,
@@ -449,9 +452,10 @@ impl EvidenceCollector<'_> {
             until_s,
             txs,
         });
-        let strength = match stages::is_told(&stage, &strong, behind) {
-            true => Strength::Strong,
-            false => Strength::Remark,
+        let strength = if stages::is_told(&stage, &strong, behind) {
+            Strength::Strong
+        } else {
+            Strength::Remark
         };
         if strength == Strength::Strong {
             self.doubt_room();

@@ -218,9 +218,10 @@ impl EndpointSilence {
 
     /// The longest silence, and how long the longest of the others was that an answer ended.
     fn ended(&self) -> ((Stretch, bool), f64) {
-        let (longest, other) = match self.underway.0.length_s() > self.longest.0.length_s() {
-            true => (self.underway, self.longest),
-            false => (self.longest, self.underway),
+        let (longest, other) = if self.underway.0.length_s() > self.longest.0.length_s() {
+            (self.underway, self.longest)
+        } else {
+            (self.longest, self.underway)
         };
         let ordinary_s = match other {
             (stretch, true) => self.ordinary_s.max(stretch.length_s()),

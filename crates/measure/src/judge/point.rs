@@ -148,13 +148,12 @@ fn what_lifts_it(point: &Point<'_>) -> String {
              at least {needed:.0} of them (--connections), or a WebSocket where the target takes one (--transport ws)"
         );
     }
-    match causes.source > causes.schedule {
-        true => "transactions were not ready in time: give it more --signing-threads".into(),
-        false => {
-            "its threads did not get the processor in time: give it more cores, or share the load \
-                  with a second generator"
-                .into()
-        }
+    if causes.source > causes.schedule {
+        "transactions were not ready in time: give it more --signing-threads".into()
+    } else {
+        "its threads did not get the processor in time: give it more cores, or share the load \
+              with a second generator"
+            .into()
     }
 }
 
@@ -219,12 +218,13 @@ fn waiting(point: &Point<'_>) -> Option<(Finding, String)> {
         .sum();
     let planned = point.summary.offered.planned;
     let share = 1.0 - committed as f64 / planned.max(1) as f64;
-    let (finding, why) = match are_rare {
-        true => (
+    let (finding, why) = if are_rare {
+        (
             Finding::Undecided,
             "; blocks are too rare for such short points, use a longer --duration",
-        ),
-        false => (Finding::Broken, ""),
+        )
+    } else {
+        (Finding::Broken, "")
     };
     let percent = share * 100.0;
     let words = format!("{percent:.0} % of what was offered was in no block by the end{why}");
@@ -271,9 +271,10 @@ pub fn growth_finding(growth: &BacklogGrowth, rate: f64) -> Finding {
         return Finding::Broken;
     }
     let excluded = growth.tps + margin <= UNSEEN_GROWTH_LIMIT * rate;
-    match !grew && excluded && growth.blocks >= MIN_TREND_BLOCKS {
-        true => Finding::Held,
-        false => Finding::Undecided,
+    if !grew && excluded && growth.blocks >= MIN_TREND_BLOCKS {
+        Finding::Held
+    } else {
+        Finding::Undecided
     }
 }
 

@@ -247,9 +247,10 @@ impl BlockCosts {
             |ms: f64, squares: f64, gap: f64| if gap > 0.0 { ms * squares / gap } else { 0.0 };
         let execution = share(execution_ms, weights.xx, weights.x_gap);
         let recheck = share(recheck_ms, weights.zz, weights.z_gap);
-        let gap_ms = match execution >= recheck {
-            true => weights.x_gap / weights.x,
-            false => weights.z_gap / weights.z,
+        let gap_ms = if execution >= recheck {
+            weights.x_gap / weights.x
+        } else {
+            weights.z_gap / weights.z
         };
         Some(BlockShares {
             execution,
@@ -291,9 +292,12 @@ impl Sums {
         let yy = self.yy - self.y * self.y / n;
         // What does not scatter explains nothing; sums of what is equal leave a rounding error.
         let (xx, zz) = (scatter(xx, self.xx), scatter(zz, self.zz));
-        let alone = |of: f64, with_y: f64| match of > 0.0 {
-            true => (with_y / of).max(0.0),
-            false => 0.0,
+        let alone = |of: f64, with_y: f64| {
+            if of > 0.0 {
+                (with_y / of).max(0.0)
+            } else {
+                0.0
+            }
         };
         let both = xx * zz - xz * xz;
         let (b, c) = ((xy * zz - zy * xz) / both, (zy * xx - xy * xz) / both);
@@ -324,9 +328,10 @@ impl Weights {
 
 /// A sum of squares about the mean; zero where it is nothing beside the sum of squares itself.
 fn scatter(about_mean: f64, of_squares: f64) -> f64 {
-    match about_mean > ROUNDING * of_squares {
-        true => about_mean,
-        false => 0.0,
+    if about_mean > ROUNDING * of_squares {
+        about_mean
+    } else {
+        0.0
     }
 }
 

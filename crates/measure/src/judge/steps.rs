@@ -103,9 +103,10 @@ fn shortfall(step: &StepRow, terms: StepTerms, silent: bool) -> Option<Shortfall
         && late > step.late.node
         && step.latency.lateness_p99_ms > Some(step.span_s() * 1e3 / DISPLACED_PART as f64);
     // What the generator kept and then sent at once may be what was refused.
-    Some(match is_shaken {
-        true => Shortfall::Offered(1.0 - late as f64 / offered),
-        false => shortfall,
+    Some(if is_shaken {
+        Shortfall::Offered(1.0 - late as f64 / offered)
+    } else {
+        shortfall
     })
 }
 
@@ -159,9 +160,10 @@ fn nodes_shortfall(step: &StepRow, followed: bool, offered: f64) -> Option<Short
         let of_rate = rate.map_or(1.0, |(committed, offered)| committed / offered);
         let share = committed.min(of_rate);
         let at_the_edges = UNSEEN_BLOCKS / step.counts.blocks.max(1) as f64;
-        match share < SUSTAINED_SHARE - at_the_edges {
-            true => Shortfall::Committed(share),
-            false => Shortfall::Unclear(share),
+        if share < SUSTAINED_SHARE - at_the_edges {
+            Shortfall::Committed(share)
+        } else {
+            Shortfall::Unclear(share)
         }
     })
 }
@@ -198,9 +200,10 @@ fn per_block(step: &StepRow) -> f64 {
 /// Whether the node kept up outside a silence of `gap_s`.
 fn rest_kept_up(step: &StepRow, gap_s: f64, followed: bool) -> bool {
     let rest_s = (step.span_s() - gap_s).max(0.0);
-    let taken = match followed {
-        true => step.counts.committed,
-        false => step.counts.accepted,
+    let taken = if followed {
+        step.counts.committed
+    } else {
+        step.counts.accepted
     };
     let expected = SUSTAINED_SHARE * step.rate_tps * rest_s;
     taken as f64 + BACKLOG_BLOCKS * per_block(step) >= expected

@@ -94,11 +94,11 @@ fn without_numbers(text: &str) -> String {
         .map_or(text.len(), |(end, _)| end);
     let mut rest = &text[..end];
     while let Some(first) = rest.chars().next() {
-        let length = match is_part(first) {
-            true => rest
-                .find(|character| !is_part(character))
-                .unwrap_or(rest.len()),
-            false => first.len_utf8(),
+        let length = if is_part(first) {
+            rest.find(|character| !is_part(character))
+                .unwrap_or(rest.len())
+        } else {
+            first.len_utf8()
         };
         let (word, after) = rest.split_at(length);
         let is_number = word.bytes().all(|byte| byte.is_ascii_digit());

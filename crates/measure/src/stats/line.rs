@@ -426,9 +426,10 @@ mod tests {
     fn full_blocks(seed: u64) -> Vec<(f64, f64)> {
         let mut random = Random::new(seed);
         let block = |number: u32| {
-            let size = match number.is_multiple_of(8) {
-                true => 100.0 * random.unit(),
-                false => 100.0 - 0.1 * random.unit(),
+            let size = if number.is_multiple_of(8) {
+                100.0 * random.unit()
+            } else {
+                100.0 - 0.1 * random.unit()
             };
             (size, TAU0 + Z * size + 2.0 * normal(&mut random))
         };

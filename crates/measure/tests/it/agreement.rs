@@ -424,9 +424,10 @@ fn the_part_of_a_lost_generator_is_unsent_and_the_whole_is_invalid() {
 fn an_endpoint_that_freezes_is_named_alike_live_rebuilt_and_merged() {
     let load: Vec<Transaction> = (0..TXS)
         .map(|index| Transaction {
-            course: match index % 2 == 1 && index >= 150 {
-                true => Course::Unanswered,
-                false => Course::Answered(Reply::Accepted),
+            course: if index % 2 == 1 && index >= 150 {
+                Course::Unanswered
+            } else {
+                Course::Answered(Reply::Accepted)
             },
             cause: Cause::OnTime,
             service_ms: 1,

@@ -472,9 +472,10 @@ fn a_comparison_of_single_runs_prints_figures_and_no_verdict() {
     let sides = document["sides"].as_array().unwrap();
     let left_out = sides.iter().any(|side| side["left_out"] == 1);
     assert_eq!(ended.code, Some(if left_out { 98 } else { 0 }), "{ended}");
-    let phrase = match left_out {
-        true => "1 of 1 runs are invalid and left out",
-        false => "cannot tell: needs",
+    let phrase = if left_out {
+        "1 of 1 runs are invalid and left out"
+    } else {
+        "cannot tell: needs"
     };
     assert!(ended.printed(phrase), "{}", ended.out);
     // V9's header and tag are there whatever the machine's speed.

@@ -26,12 +26,13 @@ pub fn bars(title: &str, about: &str, bars: &[NamedBar]) -> String {
     let bar = |bar: &NamedBar| {
         let share = (bar.value / most).clamp(0.0, 1.0) * 100.0;
         let class = bar.tone.class();
-        let drawn = match share.is_nan() {
-            true => String::new(),
-            false => tag(
+        let drawn = if share.is_nan() {
+            String::new()
+        } else {
+            tag(
                 &format!("i class=\"{class}\" style=\"width:{share:.2}%\""),
                 "",
-            ),
+            )
         };
         let name = tag("span class=\"fn\"", &escape(&bar.name));
         name + &tag("span", &drawn) + &tag("span class=\"ft\"", &escape(&bar.text))

@@ -21,9 +21,10 @@ pub(super) fn html(chart: &Chart) -> String {
         out += &note(text);
     }
     out += &legend(chart);
-    out += &match picture.empty {
-        true => none("nothing to draw: no such values were recorded"),
-        false => plot(&picture),
+    out += &if picture.empty {
+        none("nothing to draw: no such values were recorded")
+    } else {
+        plot(&picture)
     };
     tag("figure class=\"chart\"", &out)
 }

@@ -165,10 +165,7 @@ impl Ruler {
         texts
             .map(|(text, (value, minor))| Tick {
                 at: self.place(value),
-                text: match are_alike {
-                    true => self.write(value),
-                    false => text,
-                },
+                text: if are_alike { self.write(value) } else { text },
                 minor,
             })
             .collect()

@@ -186,13 +186,14 @@ impl<'a> Nodes<'a> {
             Some(format!("{name} up to {}", text::seconds(seconds)))
         };
         let late: Vec<String> = kinds.into_iter().filter_map(late).collect();
-        match late.is_empty() {
-            true => String::new(),
-            false => note(&format!(
+        if late.is_empty() {
+            String::new()
+        } else {
+            note(&format!(
                 "Later: than at the node that was seen to have it first. Nodes that announce nothing were polled and had \
-                 it before it was seen, {}: differences below that say nothing.",
+             it before it was seen, {}: differences below that say nothing.",
                 late.join(", ")
-            )),
+            ))
         }
     }
 

@@ -62,9 +62,12 @@ impl TmBench {
         let start = origin + (span.start_s * SECOND as f64) as i128;
         let end = start + (length * SECOND as f64) as i128;
         let is_off = HeaderClock::of(blocks).words(span.origin_unix_ns).is_some();
-        let at = |block: &BlockRow| match is_off {
-            true => origin + i128::from(block.observed_ns),
-            false => i128::from(block.header_time_unix_ns),
+        let at = |block: &BlockRow| {
+            if is_off {
+                origin + i128::from(block.observed_ns)
+            } else {
+                i128::from(block.header_time_unix_ns)
+            }
         };
         // The newest headers at the end of the run are asked for; those of before it do not count.
         let before_end = |block: &&BlockRow| at(block) < end;

@@ -118,9 +118,10 @@ impl Accounts {
             }
             Reply::Rejected { .. } | Reply::RpcError { .. } if !follows => {
                 // This run assigned the sequence to exactly one transaction, so no other sender used it.
-                let first_free = match sequence < own.used_again {
-                    true => own.unused,
-                    false => sequence,
+                let first_free = if sequence < own.used_again {
+                    own.unused
+                } else {
+                    sequence
                 };
                 let cause = cause(reply, expected, first_free);
                 if expected.is_some() {

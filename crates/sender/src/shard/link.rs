@@ -351,9 +351,10 @@ impl<S: Socket> Link<S> {
                 settle(requests, now, is_http, to, reply, reporter);
             });
             if let Some(texts) = target.texts().filter(|_| !is_usable) {
-                let came = match is_http {
-                    true => format!("HTTP {}", message.status),
-                    false => "WebSocket".to_owned(),
+                let came = if is_http {
+                    format!("HTTP {}", message.status)
+                } else {
+                    "WebSocket".to_owned()
                 };
                 texts.lock().count_unusable(&came, message.body);
             }

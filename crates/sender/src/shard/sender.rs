@@ -429,9 +429,10 @@ impl<'a, T: Protocol, P: Platform> Sender<'a, T, P> {
 
     /// This reason, unless the node is why it came to that.
     fn reason_now(&self, reason: UnsentReason) -> UnsentReason {
-        match self.blockage.is_node() {
-            true => UnsentReason::Node,
-            false => reason,
+        if self.blockage.is_node() {
+            UnsentReason::Node
+        } else {
+            reason
         }
     }
 

@@ -246,9 +246,10 @@ impl Budget {
     /// Takes `calls` from a client's rate of reads.
     pub(crate) fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
         let (now, bounds) = (self.now(), self.0.bounds.load());
-        let rates = match bounds.key_rates.is_empty() {
-            true => &bounds.read_rate,
-            false => (bounds.key_rates.get(&client)).unwrap_or(&bounds.read_rate),
+        let rates = if bounds.key_rates.is_empty() {
+            &bounds.read_rate
+        } else {
+            (bounds.key_rates.get(&client)).unwrap_or(&bounds.read_rate)
         };
         let mut state = self.0.state.lock();
         for (tier, rate) in client.tiers().zip(rates) {
@@ -256,9 +257,10 @@ impl Budget {
             bucket.take(rate, now, calls).map_err(|at| {
                 let text = format!("more than {} reads of one client", rate.rate());
                 let refusal = Refusal::new(Reason::Rate, text);
-                match at == Nanos::MAX {
-                    true => refusal,
-                    false => refusal.retry_after(at.saturating_sub(now).into()),
+                if at == Nanos::MAX {
+                    refusal
+                } else {
+                    refusal.retry_after(at.saturating_sub(now).into())
                 }
             })?;
         }

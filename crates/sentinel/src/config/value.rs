@@ -235,9 +235,10 @@ impl Value for CertificateFiles {
     fn read(text: &str) -> Result<Self, String> {
         let (chain, key) = text.split_once('=').unwrap_or((text, text));
         let (chain, key) = (chain.trim().to_owned(), key.trim().to_owned());
-        match chain.is_empty() || key.is_empty() {
-            true => Err(format!("{text:?} is not of the form CERTIFICATES=KEY")),
-            false => Ok(Self { chain, key }),
+        if chain.is_empty() || key.is_empty() {
+            Err(format!("{text:?} is not of the form CERTIFICATES=KEY"))
+        } else {
+            Ok(Self { chain, key })
         }
     }
 

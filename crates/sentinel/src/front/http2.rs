@@ -157,9 +157,10 @@ impl InMemory {
 fn head_of(head: &Parts, is_chunked: bool) -> Bytes {
     let uri = &head.uri;
     let host = uri.authority().map(|authority| authority.as_str());
-    let target = match head.method == Method::CONNECT {
-        true => host.unwrap_or("/"),
-        false => uri.path_and_query().map_or("/", |target| target.as_str()),
+    let target = if head.method == Method::CONNECT {
+        host.unwrap_or("/")
+    } else {
+        uri.path_and_query().map_or("/", |target| target.as_str())
     };
     let mut out = Vec::with_capacity(512);
     // Writing to memory does not fail.

@@ -245,9 +245,10 @@ impl<IO: Stream> Socket<IO> {
             }
             let _ = self.poll_late(Instant::now() + PROBE_INTERVAL, context);
         }
-        match self.charge() {
-            true => Poll::Pending,
-            false => Poll::Ready(Ended::OverBudget),
+        if self.charge() {
+            Poll::Pending
+        } else {
+            Poll::Ready(Ended::OverBudget)
         }
     }
 
@@ -417,9 +418,12 @@ impl<IO: Stream> Socket<IO> {
 
     /// Bytes of the buffers that are in use, and of what is held apart.
     fn waiting(&self) -> usize {
-        let used = |buffer: &Buffer| match buffer.is_empty() {
-            true => 0,
-            false => buffer.capacity(),
+        let used = |buffer: &Buffer| {
+            if buffer.is_empty() {
+                0
+            } else {
+                buffer.capacity()
+            }
         };
         let shared = self
             .large

@@ -75,9 +75,10 @@ struct Score {
 
 impl Score {
     fn note(&mut self, full: bool) {
-        self.count = match full {
-            true => (self.count + 1).min(MOST_SCORE),
-            false => self.count.saturating_sub(1),
+        self.count = if full {
+            (self.count + 1).min(MOST_SCORE)
+        } else {
+            self.count.saturating_sub(1)
         };
         self.holds = self.count >= if self.holds { 1 } else { SCORE };
     }

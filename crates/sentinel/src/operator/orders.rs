@@ -52,12 +52,13 @@ fn ban(query: Option<&str>, inspect: &dyn Inspect) -> Result<Page, String> {
 
 fn unban(query: Option<&str>, inspect: &dyn Inspect) -> Result<Page, String> {
     let who = network(&parameters(query, &["who"])?)?;
-    Ok(match inspect.unban(who) {
-        true => json(StatusCode::OK, &json!({ "unbanned": who.to_string() })),
-        false => problem(
+    Ok(if inspect.unban(who) {
+        json(StatusCode::OK, &json!({ "unbanned": who.to_string() }))
+    } else {
+        problem(
             StatusCode::NOT_FOUND,
             &format!("{who} is not banned; GET /bans lists who is"),
-        ),
+        )
     })
 }
 
@@ -85,12 +86,13 @@ fn undrain(query: Option<&str>, inspect: &dyn Inspect) -> Result<Page, String> {
 }
 
 fn drained(is_known: bool, node: &str, done: &str) -> Page {
-    match is_known {
-        true => json(StatusCode::OK, &json!({ done: node })),
-        false => problem(
+    if is_known {
+        json(StatusCode::OK, &json!({ done: node }))
+    } else {
+        problem(
             StatusCode::NOT_FOUND,
             "no such node; /readyz lists the nodes with their addresses",
-        ),
+        )
     }
 }
 
@@ -101,9 +103,10 @@ fn node(given: &mut HashMap<String, String>) -> Result<String, String> {
 
 fn reason(given: &mut HashMap<String, String>) -> Result<String, String> {
     let why = given.remove("why").unwrap_or_default();
-    match why.len() > MOST_WORDS || why.contains(char::is_control) {
-        true => Err(format!("why is a line of at most {MOST_WORDS} bytes")),
-        false => Ok(why),
+    if why.len() > MOST_WORDS || why.contains(char::is_control) {
+        Err(format!("why is a line of at most {MOST_WORDS} bytes"))
+    } else {
+        Ok(why)
     }
 }
 
@@ -114,9 +117,10 @@ fn network(given: &HashMap<String, String>) -> Result<Network, String> {
 
 fn length(text: &str) -> Result<Duration, String> {
     let length = config::duration(text).map_err(|reason| format!("for: {reason}"))?;
-    match length.is_zero() {
-        true => Err("for is a time above 0, such as for=10m".to_owned()),
-        false => Ok(length),
+    if length.is_zero() {
+        Err("for is a time above 0, such as for=10m".to_owned())
+    } else {
+        Ok(length)
     }
 }
 

@@ -144,9 +144,10 @@ impl DoorNode {
         headers.remove(header::HOST);
         let outgoing = Outgoing {
             uri: target::uri(&self.http.base, &target)?,
-            repeat: match head.method.is_safe() {
-                true => Repeat::Always,
-                false => Repeat::IfUnwritten,
+            repeat: if head.method.is_safe() {
+                Repeat::Always
+            } else {
+                Repeat::IfUnwritten
             },
             method: head.method,
             headers,

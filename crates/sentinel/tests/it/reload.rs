@@ -160,9 +160,10 @@ fn a_drained_node_gets_nothing_and_writes_go_to_the_other_one_or_wait() {
     wait_for("a block with the write", || {
         has_it(&first) || has_it(&second)
     });
-    let (first, second) = match has_it(&first) {
-        true => (first, second),
-        false => (second, first),
+    let (first, second) = if has_it(&first) {
+        (first, second)
+    } else {
+        (second, first)
     };
     assert_eq!(
         order(format!("/drain?node={}&for=1h&why=disk", first.url())),

@@ -34,9 +34,10 @@ use sides::{AbSide, StartedNode};
 /// When the sides, the load, the folder or a node cannot be used, or a run fails.
 pub(crate) fn execute(args: &AbArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, CommandError> {
     let ci = Ci::open("txgen ab", &args.settings.ci)?;
-    match args.settings.dry_run {
-        true => played(args, seed, shutdown).map(|(_, code)| code),
-        false => ci.conclude(played(args, seed, shutdown)),
+    if args.settings.dry_run {
+        played(args, seed, shutdown).map(|(_, code)| code)
+    } else {
+        ci.conclude(played(args, seed, shutdown))
     }
 }
 

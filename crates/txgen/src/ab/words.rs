@@ -36,9 +36,10 @@ pub(super) fn so_far(differences: &[Difference]) -> String {
             _ => it.metric.name().to_owned(),
         })
         .collect();
-    match open.is_empty() {
-        true => "         decided".into(),
-        false => format!("         open: {}", open.join(", ")),
+    if open.is_empty() {
+        "         decided".into()
+    } else {
+        format!("         open: {}", open.join(", "))
     }
 }
 

@@ -34,15 +34,12 @@ impl Machine {
                 folder.display()
             );
         }
-        let (origin_unix_ns, host) = match is_recording(folder) {
-            true => {
-                let note = recording::read(folder)?;
-                (note.origin_unix_ns, note.host)
-            }
-            false => {
-                let manifest = read_manifest(folder)?;
-                (manifest.origin_unix_ns, manifest.host)
-            }
+        let (origin_unix_ns, host) = if is_recording(folder) {
+            let note = recording::read(folder)?;
+            (note.origin_unix_ns, note.host)
+        } else {
+            let manifest = read_manifest(folder)?;
+            (manifest.origin_unix_ns, manifest.host)
         };
         let rows: Vec<NodeRow> = rows_if_any(folder)?;
         let looked_at = rows.iter().filter(|row| row.machine_cpu.is_some());

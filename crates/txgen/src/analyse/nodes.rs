@@ -299,19 +299,17 @@ fn fit_quality(fit: &LineFit, found: &[Propagation], blocks: usize) -> String {
 fn extrapolated(fit: &LineFit, rate: f64, unit: &str) -> String {
     let reach = fit.reach(rate);
     if !fit.supports(rate) {
-        return match reach > 1.0 {
-            true => format!(
-                "not supported by these points ({reach:.1} times the highest rate measured)"
-            ),
-            false => "not supported by these points: no rise is shown".into(),
+        return if reach > 1.0 {
+            format!("not supported by these points ({reach:.1} times the highest rate measured)")
+        } else {
+            "not supported by these points: no rise is shown".into()
         };
     }
     let what = range(fit.at(rate), 1.0);
-    match reach > 1.0 {
-        true => {
-            format!("{what} {unit}, extrapolated to {reach:.1} times the highest rate measured")
-        }
-        false => format!("{what} {unit}, within what was measured"),
+    if reach > 1.0 {
+        format!("{what} {unit}, extrapolated to {reach:.1} times the highest rate measured")
+    } else {
+        format!("{what} {unit}, within what was measured")
     }
 }
 

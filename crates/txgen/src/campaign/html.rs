@@ -180,9 +180,11 @@ fn by_case(
 ) -> Chart {
     let mut cases: Vec<(&str, Vec<(f64, f64)>)> = Vec::new();
     for (run, figures) in runs.iter().filter(|(_, figures)| counts(figures)) {
-        let name = match cases.iter().any(|(case, _)| *case == case_of(run)) {
-            false if cases.len() >= MAX_LINES - 1 => "further cases",
-            _ => case_of(run),
+        let is_known = cases.iter().any(|(case, _)| *case == case_of(run));
+        let name = if is_known || cases.len() < MAX_LINES - 1 {
+            case_of(run)
+        } else {
+            "further cases"
         };
         let points = point(figures);
         match cases.iter_mut().find(|(case, _)| *case == name) {
@@ -213,11 +215,10 @@ fn courses(runs: &[(&Run, &Figures)]) -> String {
     first.truncate(MAX_LINES);
     first.sort_by_key(|(run, _)| run.number);
     let committed = Axis::linear("committed per second", Unit::PerSecond);
-    let some = match cells > MAX_LINES {
-        true => format!(
-            " The {MAX_LINES} longest of {cells} runs; the others are in their own folders."
-        ),
-        false => String::new(),
+    let some = if cells > MAX_LINES {
+        format!(" The {MAX_LINES} longest of {cells} runs; the others are in their own folders.")
+    } else {
+        String::new()
     };
     let mut chart = Chart::new("Committed over time", Axis::time(), committed).note(&format!(
         "While the load was offered. What a block committed is spread over the time since the block before.{some}"

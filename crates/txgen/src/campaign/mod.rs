@@ -39,9 +39,10 @@ pub(crate) fn play(args: RunArgs) -> Result<u8, CommandError> {
         return Ok(print(&crate::scenario::list()));
     }
     let ci = Ci::open("txgen run", &args.settings.alone().ci)?;
-    match args.settings.alone().dry_run {
-        true => play_all(args).map(|(_, code)| code),
-        false => ci.conclude(play_all(args)),
+    if args.settings.alone().dry_run {
+        play_all(args).map(|(_, code)| code)
+    } else {
+        ci.conclude(play_all(args))
     }
 }
 

@@ -215,9 +215,10 @@ fn spread<F: report::Figure>(
 
 /// A rate without its unit.
 pub(super) fn rate_text(value: f64) -> String {
-    match value < 1_000.0 {
-        true => text::tenths(value),
-        false => text::count(value),
+    if value < 1_000.0 {
+        text::tenths(value)
+    } else {
+        text::count(value)
     }
 }
 

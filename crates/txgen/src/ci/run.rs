@@ -42,9 +42,10 @@ pub(crate) fn run_cases(outcome: &Outcome, suite: &str) -> Vec<CiCase> {
         ScheduleVerdict::Valid | ScheduleVerdict::Degraded => CaseEnd::Passed,
     };
     let reasons = verdict.reasons.join("; ");
-    let reasons = match reasons.is_empty() {
-        true => verdict.schedule.name().into(),
-        false => reasons,
+    let reasons = if reasons.is_empty() {
+        verdict.schedule.name().into()
+    } else {
+        reasons
     };
     let mut cases = vec![case("schedule kept", schedule, reasons)];
     if outcome.summary.interrupted {

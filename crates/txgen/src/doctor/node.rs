@@ -123,9 +123,10 @@ pub(super) fn findings(node: &NodeLook) -> Vec<Finding> {
         Some(count) => format!("{} transactions", grouped(count)),
         None => "it does not tell how many transactions wait".into(),
     };
-    let place = match node.is_here {
-        true => "on this machine",
-        false => "on another machine",
+    let place = if node.is_here {
+        "on this machine"
+    } else {
+        "on another machine"
     };
     vec![
         Finding::new("node", format!("version {}, chain {chain}", node.probe.version)),

@@ -241,9 +241,12 @@ impl Page<'_> {
         let profile = info.profile.as_ref();
         let offering = state.phase == Phase::Offering
             && info.duration.is_none_or(|duration| state.now < duration);
-        let rate = |profile: &Profile| match offering {
-            true => profile.rate_at(state.now).as_f64(),
-            false => 0.0,
+        let rate = |profile: &Profile| {
+            if offering {
+                profile.rate_at(state.now).as_f64()
+            } else {
+                0.0
+            }
         };
         // A load without an end has no duration and no count, a closed loop no profile.
         for (name, help, unit, value) in [

@@ -132,14 +132,15 @@ impl Counters {
             disk_written: io.as_ref().map(|io| io.write_bytes),
             net_received: total(|device| device.recv_bytes),
             net_sent: total(|device| device.sent_bytes),
-            links: match shares_our_network(process) {
-                true => links(
+            links: if shares_our_network(process) {
+                links(
                     interfaces
                         .iter()
                         .flatten()
                         .map(|(name, device)| (&**name, device)),
-                ),
-                false => BTreeMap::new(),
+                )
+            } else {
+                BTreeMap::new()
             },
             calls: Calls::default(),
         })

@@ -63,9 +63,10 @@ impl Watched {
         });
         let Some((counters, found)) = found else {
             let ended = !std::mem::replace(&mut self.gone, true);
-            return match ended {
-                true => Look::Ended { pid: before },
-                false => Look::Away,
+            return if ended {
+                Look::Ended { pid: before }
+            } else {
+                Look::Away
             };
         };
         let now = found.pid;

@@ -92,12 +92,13 @@ pub fn describe_target(plan: &Plan) -> String {
 
 /// How many connections there are, or will be once the round trip is known.
 fn connections(plan: &Plan) -> String {
-    match plan.connections == plan.most_connections {
-        true => format!("{} connections", plan.connections),
-        false => format!(
+    if plan.connections == plan.most_connections {
+        format!("{} connections", plan.connections)
+    } else {
+        format!(
             "{} to {} connections, as the rate and the round trip need",
             plan.connections, plan.most_connections
-        ),
+        )
     }
 }
 

@@ -64,9 +64,10 @@ fn verdict(entries: &mut Entries, summary: &Summary) {
         LoadModel::Open => "open loop",
         LoadModel::Closed => "closed loop: latencies are service times",
     };
-    let interrupted = match summary.interrupted {
-        true => ", interrupted",
-        false => "",
+    let interrupted = if summary.interrupted {
+        ", interrupted"
+    } else {
+        ""
     };
     let name = summary.verdict.schedule.name();
     entries.add("verdict", format!("{name} ({model}{interrupted})"));
@@ -83,9 +84,10 @@ fn machine(entries: &mut Entries, summary: &Summary) {
     let Some(machine) = &summary.machine else {
         return;
     };
-    let shared = match machine.has_node {
-        true => "; a node is on it",
-        false => "",
+    let shared = if machine.has_node {
+        "; a node is on it"
+    } else {
+        ""
     };
     entries.add("machine", report::machine_text(machine) + shared);
 }
@@ -101,9 +103,10 @@ fn conservation(entries: &mut Entries, summary: &Summary) {
         (fate.errors, "errors"),
         (fate.unanswered, "unanswered"),
     ];
-    let rejected = match fate.rejected_by_text.is_empty() {
-        true => in_brackets(&titled(&fate.rejected_by_code)),
-        false => String::new(),
+    let rejected = if fate.rejected_by_text.is_empty() {
+        in_brackets(&titled(&fate.rejected_by_code))
+    } else {
+        String::new()
     };
     let errors = in_brackets(&fate.errors_by_kind);
     entries.add("sent", sum(fate.sent, &sent) + &rejected + &errors);

@@ -121,9 +121,10 @@ fn scaled(value: &Value, factor: f64) -> Option<(Value, f64)> {
             // Six digits: what times, rates and shares are written with.
             let places = (5.0 - made.log10().floor()).clamp(0.0, 9.0) as usize;
             let made = format!("{made:.places$}");
-            let made = match made.contains('.') {
-                true => made.trim_end_matches('0').trim_end_matches('.'),
-                false => &made,
+            let made = if made.contains('.') {
+                made.trim_end_matches('0').trim_end_matches('.')
+            } else {
+                &made
             };
             Some((Value::String(format!("{made}{unit}")), factor))
         }

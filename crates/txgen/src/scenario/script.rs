@@ -133,9 +133,10 @@ impl Script {
         let single = cells.len() == 1;
         let made = cells.iter().map(|cell| {
             let run = run_of(path, &table, cell, scale, options);
-            match single {
-                true => run,
-                false => run.with_context(|| format!("run {:?}", cell.label())),
+            if single {
+                run
+            } else {
+                run.with_context(|| format!("run {:?}", cell.label()))
             }
         });
         let made: Vec<ScriptRun> = made.collect::<anyhow::Result<_>>()?;
@@ -198,9 +199,10 @@ fn parse(text: &str, options: &ScenarioOptions) -> anyhow::Result<(Scenario, Tab
         let (key, value) = parse_assignment(setting)?;
         assign(&mut table, &key, value)?;
     }
-    let scenario = match options.set.is_empty() {
-        true => written,
-        false => typed(&table)?,
+    let scenario = if options.set.is_empty() {
+        written
+    } else {
+        typed(&table)?
     };
     Ok((scenario, table))
 }

@@ -243,9 +243,10 @@ impl<'a> Session<'a> {
         self.account.points.push(row);
         self.uncommitted = outcome.uncommitted();
         let rested = self.come_to_rest("after this point");
-        Ok(match rested {
-            true => PointEnd::Measured(judgement.trial(rate)),
-            false => PointEnd::Last(judgement.trial(rate)),
+        Ok(if rested {
+            PointEnd::Measured(judgement.trial(rate))
+        } else {
+            PointEnd::Last(judgement.trial(rate))
         })
     }
 

@@ -308,9 +308,10 @@ fn what_commands_print_fits_80_columns() {
 /// Where to send, for what sends.
 fn endpoints(line: &str, url: &str) -> String {
     let sends = ["constant", "ramp", "flood", "search --rates"];
-    match sends.iter().any(|command| line.starts_with(command)) {
-        true => format!(" --endpoints {url}"),
-        false => String::new(),
+    if sends.iter().any(|command| line.starts_with(command)) {
+        format!(" --endpoints {url}")
+    } else {
+        String::new()
     }
 }
 

@@ -63,9 +63,10 @@ pub(super) fn arguments<'a>(params: &'a [u8], names: &[&str]) -> Result<Option<&
                 return Ok(given.last().copied());
             }
             // Go shows raw JSON as the decimal values of its bytes, which are many more.
-            let shown = match params.len() <= MOST_SHOWN_BYTES {
-                true => format!("{given:?}").replace(',', ""),
-                false => "[...]".to_owned(),
+            let shown = if params.len() <= MOST_SHOWN_BYTES {
+                format!("{given:?}").replace(',', "")
+            } else {
+                "[...]".to_owned()
             };
             let (wanted, count, names) = (names.len(), given.len(), names.join(" "));
             Err(unfit(&format!(

@@ -72,9 +72,10 @@ impl ReplyReader {
         let looked = std::mem::take(&mut self.looked);
         let may_be_complete =
             looked == 0 || memchr::memchr(b'\n', bytes.get(looked..).unwrap_or_default()).is_some();
-        let head = match may_be_complete {
-            true => decode(bytes)?,
-            false => None,
+        let head = if may_be_complete {
+            decode(bytes)?
+        } else {
+            None
         };
         if head.map_or(bytes.len(), |head| head.len) > limit {
             return Err(ReplyError::TooLarge(limit));

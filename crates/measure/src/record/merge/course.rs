@@ -132,9 +132,10 @@ pub(super) fn join<R: BufRead, W: Write>(
     course.unfinished = unfinished;
     for step in steps.finish().into_iter().chain(underway) {
         files.steps.push(&step);
-        match course.steps.len() < MAX_STEP_ROWS {
-            true => course.steps.push(step),
-            false => course.steps_omitted += 1,
+        if course.steps.len() < MAX_STEP_ROWS {
+            course.steps.push(step);
+        } else {
+            course.steps_omitted += 1;
         }
     }
     Ok(course)
@@ -357,9 +358,10 @@ impl Steps {
         row.latency = LatencyColumns {
             lateness_max_ms: row.latency.lateness_max_ms,
             at_least: std::mem::take(&mut row.latency.at_least),
-            ..match is_whole {
-                true => LatencyColumns::of(&self.latencies),
-                false => LatencyColumns::default(),
+            ..if is_whole {
+                LatencyColumns::of(&self.latencies)
+            } else {
+                LatencyColumns::default()
             }
         };
         self.latencies.clear();

@@ -215,9 +215,10 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             self.run.generator_late_max = self.run.generator_late_max.max(lateness);
         }
         self.reach(sent.sent);
-        let displaced = match lateness > LATE_LIMIT {
-            true => self.displaced(sent, lateness),
-            false => Displaced::default(),
+        let displaced = if lateness > LATE_LIMIT {
+            self.displaced(sent, lateness)
+        } else {
+            Displaced::default()
         };
         self.run.displaced.add_up(&displaced);
         let span = &mut self.segments.at(sent.sent).span;

@@ -143,26 +143,25 @@ impl Scale {
     /// A value on the scale: rates and latencies are multiplied by what changes them, so their
     /// logarithms are compared, which are also nearer to normal; shares as they are.
     pub(super) fn scaled(self, value: f64) -> f64 {
-        match self.is_share {
-            true => value,
-            false => value.max(SMALLEST).ln(),
+        if self.is_share {
+            value
+        } else {
+            value.max(SMALLEST).ln()
         }
     }
 
     /// The value at a place on the scale.
     pub(super) fn unscaled(self, place: f64) -> f64 {
-        match self.is_share {
-            true => place,
-            false => place.exp(),
-        }
+        if self.is_share { place } else { place.exp() }
     }
 
     /// A difference on the scale as a change: a share of the first side, or the difference of two
     /// shares.
     pub(super) fn change(self, difference: f64) -> f64 {
-        match self.is_share {
-            true => difference,
-            false => difference.exp_m1(),
+        if self.is_share {
+            difference
+        } else {
+            difference.exp_m1()
         }
     }
 

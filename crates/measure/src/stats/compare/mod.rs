@@ -38,9 +38,10 @@ pub struct CompareTerms {
 impl CompareTerms {
     /// What is compared.
     pub fn metrics(&self) -> Vec<Metric> {
-        match self.metrics.is_empty() {
-            true => Metric::OF_LOADS.to_vec(),
-            false => self.metrics.clone(),
+        if self.metrics.is_empty() {
+            Metric::OF_LOADS.to_vec()
+        } else {
+            self.metrics.clone()
         }
     }
 }

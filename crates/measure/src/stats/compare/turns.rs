@@ -242,9 +242,10 @@ impl Contrast {
         let freedom = freedom(blocks);
         let prior = 1.0 + blocks * EFFECT.powi(2);
         let ratio = (prior.sqrt() / level).powf(2.0 / (freedom + 1.0));
-        match ratio < prior {
-            true => (freedom * (ratio - 1.0) / (1.0 - ratio / prior)).sqrt(),
-            false => f64::INFINITY,
+        if ratio < prior {
+            (freedom * (ratio - 1.0) / (1.0 - ratio / prior)).sqrt()
+        } else {
+            f64::INFINITY
         }
     }
 

@@ -143,9 +143,10 @@ fn took(tps: f64, error: f64, rate: f64, knee: f64, target: Target) -> f64 {
     let could_take_more = below((knee - rate) / width) * density(tps - rate, error);
     let overload = (rate - knee).max(0.0);
     let takes = knee - loss * overload.min(FAR);
-    let more_lost = match loss > 0.0 {
-        true => (overload - FAR).max(0.0),
-        false => 0.0,
+    let more_lost = if loss > 0.0 {
+        (overload - FAR).max(0.0)
+    } else {
+        0.0
     };
     let spread = width.hypot(error);
     // What it took in this trial, as far as the knee and what was seen tell.

@@ -273,9 +273,10 @@ fn an_undecided_trial_is_repeated_longer_and_counts_for_nothing() {
     // Once it is decided the length falls again.
     let mut undecided = true;
     let (search, ending) = play(KneeSettings::default(), |rate| {
-        match rate == 1000.0 && std::mem::take(&mut undecided) {
-            true => Finding::Undecided,
-            false => held_if(rate <= 2137.0),
+        if rate == 1000.0 && std::mem::take(&mut undecided) {
+            Finding::Undecided
+        } else {
+            held_if(rate <= 2137.0)
         }
     });
     assert_eq!(ending, Ending::Found);

@@ -41,13 +41,14 @@ fn says_nothing(summary: &Summary, bar: Bar) {
 /// Answers that come 2 ms after the due time: `share` in a hundred of them this one.
 fn refused(share: u64, reply: Reply) -> Summary {
     let story = Story::of(constant("200/s", "10s"), |index, due| {
-        match index % 100 < share {
-            true => Course::Sent {
+        if index % 100 < share {
+            Course::Sent {
                 at: due,
                 cause: Cause::OnTime,
                 answer: Some((due + 2, reply)),
-            },
-            false => accepted_at(due),
+            }
+        } else {
+            accepted_at(due)
         }
     });
     story.with_blocks(every_second(12), usize::MAX).summary()

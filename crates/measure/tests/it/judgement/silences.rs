@@ -71,13 +71,16 @@ fn a_pause_of_the_generator_is_no_silence_of_the_node() {
 /// 200/s for 15 s; from 5 s to 9 s there is no block, or there are neither blocks nor answers.
 pub(super) fn standing_still(answers: bool) -> Summary {
     let is_still = |at: &u64| (5_000..9_000).contains(at);
-    let story = Story::of(constant("200/s", "15s"), |_, due| match is_still(&due) {
-        true if !answers => Course::Sent {
-            at: due,
-            cause: Cause::OnTime,
-            answer: Some((9_002, Reply::Accepted)),
-        },
-        _ => accepted_at(due),
+    let story = Story::of(constant("200/s", "15s"), |_, due| {
+        if is_still(&due) && !answers {
+            Course::Sent {
+                at: due,
+                cause: Cause::OnTime,
+                answer: Some((9_002, Reply::Accepted)),
+            }
+        } else {
+            accepted_at(due)
+        }
     });
     let blocks: Vec<u64> = every_second(17).filter(|at| !is_still(at)).collect();
     story.with_blocks(blocks, usize::MAX).summary()
@@ -97,9 +100,10 @@ fn a_node_that_stands_still_for_a_while_is_what_limited_the_run() {
 /// to the first one.
 fn second_endpoint_from_8_s(course: fn(u64) -> Course) -> Story {
     let story = Story::of(constant("200/s", "20s"), move |index, due| {
-        match is_of_the_second(index) && index >= 1_600 {
-            true => course(due),
-            false => accepted_at(due),
+        if is_of_the_second(index) && index >= 1_600 {
+            course(due)
+        } else {
+            accepted_at(due)
         }
     });
     Story {

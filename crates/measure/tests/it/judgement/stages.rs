@@ -108,9 +108,10 @@ fn left_behind(is_recheck: bool) -> Summary {
     let story = Story::of(constant("1200/s", "30s"), |_, due| accepted_at(due));
     let mut story = Story {
         ended: 300_000,
-        cost: match is_recheck {
-            true => |_, left| left / 10,
-            false => |_, left| left % 3,
+        cost: if is_recheck {
+            |_, left| left / 10
+        } else {
+            |_, left| left % 3
         },
         ..story
     };

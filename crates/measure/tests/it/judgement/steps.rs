@@ -36,9 +36,10 @@ fn answers_that_come_after_the_edge_of_a_step_are_counted_in_it() {
 /// The node gives no sign from `from` to `until`, then answers everything at once.
 fn stalling(steps: u64, from: u64, until: u64) -> Summary {
     let story = Story::of(ramp(steps), |_, due| {
-        let answer = match (from..until).contains(&(due + 2)) {
-            true => until,
-            false => due + 2,
+        let answer = if (from..until).contains(&(due + 2)) {
+            until
+        } else {
+            due + 2
         };
         Course::Sent {
             at: due,

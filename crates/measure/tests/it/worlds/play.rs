@@ -237,9 +237,10 @@ impl<'a> Node<'a> {
         loop {
             self.advance(start);
             let paused_until = self.announced + self.world.pause_s;
-            let next = match start >= self.announced && start < paused_until {
-                true => paused_until,
-                false => self.world.stall.map_or(start, |pause| after(start, pause)),
+            let next = if start >= self.announced && start < paused_until {
+                paused_until
+            } else {
+                self.world.stall.map_or(start, |pause| after(start, pause))
             };
             if next <= start {
                 return start;

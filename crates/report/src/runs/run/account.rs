@@ -14,9 +14,10 @@ use crate::text::{self, by_name};
 pub(super) fn schedule(report: &RunReport) -> String {
     let summary = &report.summary;
     let verdict = &summary.verdict;
-    let interrupted = match summary.interrupted {
-        true => ", cut short",
-        false => "",
+    let interrupted = if summary.interrupted {
+        ", cut short"
+    } else {
+        ""
     };
     let mut html = format!(
         "<p>The verdict on the generator is <b class=\"{}\">{}</b>{interrupted}. What a node makes late or refuses is a result and costs no verdict.</p>",
@@ -40,9 +41,10 @@ pub(super) fn fates(report: &RunReport) -> String {
 }
 
 pub(super) fn conservation(report: &RunReport) -> String {
-    let sentence = match report.summary.conservation.holds {
-        true => "<p>Every law of conservation holds.</p>",
-        false => "<p class=\"bad\">The account does not add up:</p>",
+    let sentence = if report.summary.conservation.holds {
+        "<p>Every law of conservation holds.</p>"
+    } else {
+        "<p class=\"bad\">The account does not add up:</p>"
     };
     sentence.to_owned() + &laws(report).html()
 }
@@ -81,9 +83,10 @@ pub(super) fn counts(report: &RunReport) -> Table {
         .text("", |row| row.0)
         .count("transactions", |row| row.1)
         .number("of planned", text::percent, |row| row.1 as f64 / planned);
-    match named {
-        true => table.text("which", |row| row.2.clone()).table(),
-        false => table.table(),
+    if named {
+        table.text("which", |row| row.2.clone()).table()
+    } else {
+        table.table()
     }
 }
 
@@ -98,9 +101,10 @@ fn errors(report: &RunReport) -> String {
 /// What was said of the rejected, by text where texts are known, by code otherwise.
 pub(super) fn refusals(summary: &Summary) -> BTreeMap<String, u64> {
     let fate = &summary.fate;
-    match fate.rejected_by_text.is_empty() {
-        true => titled(&fate.rejected_by_code),
-        false => fate.rejected_by_text.clone(),
+    if fate.rejected_by_text.is_empty() {
+        titled(&fate.rejected_by_code)
+    } else {
+        fate.rejected_by_text.clone()
     }
 }
 

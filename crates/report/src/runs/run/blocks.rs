@@ -83,9 +83,10 @@ fn fullness(report: &RunReport) -> Option<String> {
             None => {}
         }
     }
-    let far = match far.is_empty() {
-        true => String::new(),
-        false => format!("The fullest block had {}.", far.join(", ")),
+    let far = if far.is_empty() {
+        String::new()
+    } else {
+        format!("The fullest block had {}.", far.join(", "))
     };
     match (drawn, far.is_empty()) {
         (true, _) => Some(chart.note(&far).html()),

@@ -16,9 +16,10 @@ use crate::text::{self, escape, grouped};
 pub(super) fn origin(report: &RunReport) -> String {
     let manifest = &report.manifest;
     let endpoints = manifest.endpoints.iter().map(|endpoint| {
-        let node = match endpoint.built_in {
-            true => "the built-in node",
-            false => &endpoint.url,
+        let node = if endpoint.built_in {
+            "the built-in node"
+        } else {
+            &endpoint.url
         };
         match &endpoint.node_version {
             Some(version) => format!("{node} (version {version})"),
@@ -106,12 +107,11 @@ pub(super) fn explanation(report: &RunReport) -> String {
 
 /// The link to what helps where other programs took the cores; nothing where none did.
 fn busy_machine(summary: &Summary) -> String {
-    match is_disturbed(summary) {
-        true => {
-            let (to, text) = busy_machine_link();
-            link(&to, &text)
-        }
-        false => String::new(),
+    if is_disturbed(summary) {
+        let (to, text) = busy_machine_link();
+        link(&to, &text)
+    } else {
+        String::new()
     }
 }
 
@@ -142,9 +142,10 @@ pub fn answer(summary: &Summary) -> [String; 2] {
         );
         return [achieved, String::new()];
     }
-    let short = match summary.interrupted {
-        true => "Before it was interrupted: ",
-        false => "",
+    let short = if summary.interrupted {
+        "Before it was interrupted: "
+    } else {
+        ""
     };
     let achieved = format!("{short}{}", achieved(summary));
     [achieved, limited(summary) + &beside(summary)]
@@ -187,9 +188,10 @@ fn achieved(summary: &Summary) -> String {
         _ => ("committed", fate.committed),
     };
     let planned = summary.offered.planned;
-    let all = match count == planned {
-        true => format!("all {}", grouped(planned)),
-        false => format!("{} of {}", grouped(count), grouped(planned)),
+    let all = if count == planned {
+        format!("all {}", grouped(planned))
+    } else {
+        format!("{} of {}", grouped(count), grouped(planned))
     };
     format!("{offered} the node {what} **{all}** transactions")
 }
@@ -227,9 +229,10 @@ fn shared_machine(summary: &Summary) -> Option<Machine> {
 
 /// How busy the machine was.
 pub fn machine_text(machine: &Machine) -> String {
-    let stolen = match machine.stolen > 0.05 {
-        true => format!(", {:.1} taken by its host", machine.stolen),
-        false => String::new(),
+    let stolen = if machine.stolen > 0.05 {
+        format!(", {:.1} taken by its host", machine.stolen)
+    } else {
+        String::new()
     };
     let waited = machine.waited_s.map(|waited_s| {
         let waited = text::seconds(waited_s);
@@ -278,9 +281,10 @@ pub(super) fn evidence(report: &RunReport) -> String {
         .map(|it| words(&report.summary, it))
         .skip(said);
     let strong: Vec<String> = strong.collect();
-    match strong.is_empty() {
-        true => decisive,
-        false => decisive + &list(&strong),
+    if strong.is_empty() {
+        decisive
+    } else {
+        decisive + &list(&strong)
     }
 }
 

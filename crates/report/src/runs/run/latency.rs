@@ -143,9 +143,12 @@ fn lateness(report: &RunReport) -> String {
             windows(report),
         ),
     ]
-    .map(|(heading, table)| match table.is_empty() {
-        true => String::new(),
-        false => tag("h3", heading) + &table.html(),
+    .map(|(heading, table)| {
+        if table.is_empty() {
+            String::new()
+        } else {
+            tag("h3", heading) + &table.html()
+        }
     });
     let charts = [time.html(), spread.html()].into_iter();
     Page::grid(charts.chain(processor(report))) + &tables.concat()
@@ -169,16 +172,16 @@ fn processor(report: &RunReport) -> Option<String> {
             "Processor time of the generator",
             Axis::linear("cores", Unit::Number),
         )
-        .note(
-            match report.manifest.endpoints.iter().any(|it| it.built_in) {
-                true => "Of the whole process, the built-in node included.",
-                false => "Of the whole process.",
-            },
-        )
+        .note(if report.manifest.endpoints.iter().any(|it| it.built_in) {
+            "Of the whole process, the built-in node included."
+        } else {
+            "Of the whole process."
+        })
         .steps("used", Tone::Sent, spans);
-    Some(match busiest > cores / 2.0 {
-        true => chart.level(cores, "all there are").html(),
-        false => chart.html(),
+    Some(if busiest > cores / 2.0 {
+        chart.level(cores, "all there are").html()
+    } else {
+        chart.html()
     })
 }
 

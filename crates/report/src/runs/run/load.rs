@@ -95,12 +95,13 @@ fn name(report: &RunReport, cause: AnswerKind) -> String {
     let texts: Vec<&str> = texts
         .filter_map(|text| text.strip_prefix(&prefix))
         .collect();
-    match texts.is_empty() {
-        true => match code.meaning() {
+    if texts.is_empty() {
+        match code.meaning() {
             Some(meaning) => format!("{code} {meaning}"),
             None => format!("code {code}"),
-        },
-        false => texts.join(" / "),
+        }
+    } else {
+        texts.join(" / ")
     }
 }
 

@@ -358,12 +358,13 @@ pub(super) struct ScriptedSocket {
 
 impl Socket for ScriptedSocket {
     fn interest(&self) -> Interest {
-        match self.up {
-            false => CONNECTING,
-            true => Interest {
+        if self.up {
+            Interest {
                 read: true,
                 write: self.unwritten() > 0,
-            },
+            }
+        } else {
+            CONNECTING
         }
     }
 

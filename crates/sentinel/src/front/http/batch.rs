@@ -135,9 +135,10 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
                     self.answers.member(&call, &member);
                 }
                 Some(WriteAnswer::Refused(refusal)) => {
-                    let outcome = match was_queued {
-                        true => OutcomeLabel::of_write(refusal.reason),
-                        false => OutcomeLabel::Rejected,
+                    let outcome = if was_queued {
+                        OutcomeLabel::of_write(refusal.reason)
+                    } else {
+                        OutcomeLabel::Rejected
                     };
                     self.exchange.count(&call, outcome);
                     self.refuse(&call, &refusal);

@@ -142,9 +142,10 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     fn begin(&mut self, head: &Head) -> Result<Identity, Refusal> {
         self.work = work_of(head.len);
         let known = &self.front.config.load().known;
-        let key = match known.is_empty() {
-            true => None,
-            false => key_of(known, &head.view(&self.socket.input.filled()[..head.len]))?,
+        let key = if known.is_empty() {
+            None
+        } else {
+            key_of(known, &head.view(&self.socket.input.filled()[..head.len]))?
         };
         let identities = self.front.identities.load();
         if !self.peer.is_proxy && key.is_none() {
@@ -167,9 +168,10 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         });
         proxy.slot = Some(self.front.budget.request(self.client)?);
         let ledger = self.front.ledger.of(self.client);
-        match self.socket.bind(&ledger, self.client) {
-            true => Ok(identity),
-            false => Err(Refusal::buffers_full()),
+        if self.socket.bind(&ledger, self.client) {
+            Ok(identity)
+        } else {
+            Err(Refusal::buffers_full())
         }
     }
 

@@ -64,9 +64,10 @@ pub(super) fn plan<B: Backend>(
         body,
         client: identity.client,
     };
-    let plan = match identity.allowed {
-        true => parts.by_target(),
-        false => other(Other::Deny(parts.unknown_call(), denied())),
+    let plan = if identity.allowed {
+        parts.by_target()
+    } else {
+        other(Other::Deny(parts.unknown_call(), denied()))
     };
     Planned {
         plan,

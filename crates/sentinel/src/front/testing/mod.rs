@@ -232,9 +232,12 @@ impl Pieces for Body {
 
     fn poll_next(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Refusal>>> {
         self.1.fetch_add(1, Ordering::Relaxed);
-        Poll::Ready(self.0.pop_front().map(|piece| match piece.is_empty() {
-            true => Err(Refusal::new(Reason::Upstream, "the node broke off")),
-            false => Ok(piece),
+        Poll::Ready(self.0.pop_front().map(|piece| {
+            if piece.is_empty() {
+                Err(Refusal::new(Reason::Upstream, "the node broke off"))
+            } else {
+                Ok(piece)
+            }
         }))
     }
 

@@ -129,9 +129,10 @@ impl MessageReader {
         self.frames.release();
         let held = self.frames.held_bytes();
         let is_more = held > std::mem::replace(&mut socket.apart, held);
-        match is_more && !socket.charge() {
-            true => Err(Ended::OverBudget),
-            false => Ok(()),
+        if is_more && !socket.charge() {
+            Err(Ended::OverBudget)
+        } else {
+            Ok(())
         }
     }
 }

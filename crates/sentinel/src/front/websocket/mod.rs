@@ -157,9 +157,10 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         let socket = &mut self.client.socket;
         socket.turn().finish();
         // What was read stays while the session waits for something else.
-        match socket.charge() {
-            true => Poll::Pending,
-            false => Poll::Ready(Ended::OverBudget.into()),
+        if socket.charge() {
+            Poll::Pending
+        } else {
+            Poll::Ready(Ended::OverBudget.into())
         }
     }
 
@@ -372,9 +373,10 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         let fixed = self.client.front.config.fixed();
         let overdue_at = self.backlog.overdue_at(fixed.write_timeout);
         let silent_at = self.received_at + fixed.silence_limit;
-        let is_silent = match is_held {
-            true => self.client.socket.is_hung_up(),
-            false => silent_at <= now,
+        let is_silent = if is_held {
+            self.client.socket.is_hung_up()
+        } else {
+            silent_at <= now
         };
         if is_silent || overdue_at.is_some_and(|at| at <= now) {
             return Err(End::Gone);
@@ -387,9 +389,10 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                 return Ok(true);
             }
         }
-        let next = match is_held {
-            true => now + PROBE_INTERVAL,
-            false => silent_at,
+        let next = if is_held {
+            now + PROBE_INTERVAL
+        } else {
+            silent_at
         };
         let others = [self.waiting.until(), overdue_at, Some(self.ping_at)];
         let next = others.into_iter().flatten().fold(next, Instant::min);

@@ -168,9 +168,10 @@ impl Worker {
         self.recover(now);
         self.give_up_silent(now);
         self.choose(now);
-        self.down_since = match self.active_takes_writes() {
-            true => None,
-            false => self.down_since.or(Some(now)),
+        self.down_since = if self.active_takes_writes() {
+            None
+        } else {
+            self.down_since.or(Some(now))
         };
         self.pool.resize(self.pacer.connections(), now);
         self.update_breaks(now, queued > 0);

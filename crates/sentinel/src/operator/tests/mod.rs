@@ -93,13 +93,14 @@ impl Inspect for Fake {
     }
 
     fn reload(&self) -> Result<Reloaded, NotReloaded> {
-        match self.0.lock().unwrap().draining {
-            true => Err(NotReloaded("a.toml:3: limits.batch: no number".to_owned())),
-            false => Ok(Reloaded {
+        if self.0.lock().unwrap().draining {
+            Err(NotReloaded("a.toml:3: limits.batch: no number".to_owned()))
+        } else {
+            Ok(Reloaded {
                 applied: vec!["limits.batch"],
                 needs_restart: vec!["listen.addr"],
                 notices: Vec::new(),
-            }),
+            })
         }
     }
 

@@ -130,9 +130,12 @@ mod tests {
             (None, [false, true]),
         ] {
             let repeats = [&by_default, &all].map(|list| list.repeat(method));
-            let expected = once_at.map(|once| match once {
-                true => Repeat::IfUnwritten,
-                false => Repeat::Always,
+            let expected = once_at.map(|once| {
+                if once {
+                    Repeat::IfUnwritten
+                } else {
+                    Repeat::Always
+                }
             });
             assert_eq!(repeats, expected, "{method:?}");
         }

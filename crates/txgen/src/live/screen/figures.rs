@@ -131,9 +131,10 @@ pub(super) fn steps(frame: &mut Frame, area: Rect, state: &LiveState) {
             cell(figure(step.rate_tps, tenths)),
             cell(figure(step.accepted_tps, tenths)),
             cell(figure(step.committed_tps, tenths)),
-            cell(match is_narrow {
-                true => upper(step.figure(p95)),
-                false => figure(step.figure(p95), narrow_millis),
+            cell(if is_narrow {
+                upper(step.figure(p95))
+            } else {
+                figure(step.figure(p95), narrow_millis)
             }),
             Cell::new(note),
         ];

@@ -84,16 +84,18 @@ impl View {
 fn draw_small(frame: &mut Frame, area: Rect, state: &LiveState) {
     let has_room = area.height >= MIN_HEIGHT && area.width >= MIN_CHART;
     let chart = Constraint::Fill(u16::from(has_room));
-    let lines = match has_room {
-        true => Constraint::Length(panels::SMALL_HEIGHT),
-        false => Constraint::Fill(1),
+    let lines = if has_room {
+        Constraint::Length(panels::SMALL_HEIGHT)
+    } else {
+        Constraint::Fill(1)
     };
     let [lines, below] = Layout::vertical([lines, chart]).areas(area);
     panels::small(frame, lines, state);
     if has_room {
-        let steps = match has_steps(state) {
-            true => figures::steps_height(state).min(below.height / 2),
-            false => 0,
+        let steps = if has_steps(state) {
+            figures::steps_height(state).min(below.height / 2)
+        } else {
+            0
         };
         let rows = Layout::vertical([Constraint::Fill(1), Constraint::Length(steps)]);
         let [charts, below] = rows.areas(below);

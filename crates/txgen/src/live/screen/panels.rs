@@ -42,9 +42,10 @@ pub(super) fn gauge(frame: &mut Frame, area: Rect, state: &LiveState) {
 
 /// What the run shows by now.
 pub(super) fn finding(frame: &mut Frame, area: Rect, state: &LiveState) {
-    let color = match state.onsets.is_empty() {
-        true => Color::Green,
-        false => Color::Red,
+    let color = if state.onsets.is_empty() {
+        Color::Green
+    } else {
+        Color::Red
     };
     let room = usize::from(area.width).saturating_sub(1);
     let text = format!(" {}", cut(&state.finding(), room));
@@ -181,13 +182,13 @@ fn message_color(text: &str) -> Color {
 
 /// A text in so much room; where it is longer, with a sign that it goes on.
 fn cut(text: &str, room: usize) -> String {
-    match text.chars().count() > room {
-        true => text
-            .chars()
+    if text.chars().count() > room {
+        text.chars()
             .take(room.saturating_sub(1))
             .chain(['…'])
-            .collect(),
-        false => text.to_owned(),
+            .collect()
+    } else {
+        text.to_owned()
     }
 }
 

@@ -204,11 +204,12 @@ impl Plot {
         let curves = self.curves.iter();
         let sets = marks.chain(curves.map(|curve| line(curve.color, &curve.points)));
         let middle = f64::midpoint(window.from, window.to);
-        let times = match self.times {
-            true => [window.from, middle, window.to]
+        let times = if self.times {
+            [window.from, middle, window.to]
                 .map(|at| clock(at, at))
-                .into(),
-            false => Vec::new(),
+                .into()
+        } else {
+            Vec::new()
         };
         let axis = |from, to, labels: Vec<String>| {
             let axis = Axis::default().bounds([from, to]);

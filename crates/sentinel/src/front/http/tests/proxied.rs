@@ -28,9 +28,10 @@ async fn sharing_86_bodies_behind_a_proxy_are_in_their_clients_shares() {
         let mut greedy = Vec::new();
         for _ in 0..100 {
             let (mut client, from) = behind(&bench, 9);
-            let framing = match is_chunked {
-                true => "Transfer-Encoding: chunked\r\n\r\ndbba0\r\n",
-                false => "Content-Length: 900000\r\n\r\n",
+            let framing = if is_chunked {
+                "Transfer-Encoding: chunked\r\n\r\ndbba0\r\n"
+            } else {
+                "Content-Length: 900000\r\n\r\n"
             };
             let head = format!("POST / HTTP/1.1\r\nHost: x\r\n{from}{framing}");
             client.send(head).await;

@@ -287,9 +287,10 @@ async fn ws_85_messages_that_no_lane_bounds_come_at_a_rate() {
             let mut flood: Vec<_> = flood.into_iter().map(Box::pin).collect();
             std::future::poll_fn(|context| {
                 flood.retain_mut(|one| one.as_mut().poll(context).is_pending());
-                match flood.is_empty() {
-                    true => std::task::Poll::Ready(()),
-                    false => std::task::Poll::Pending,
+                if flood.is_empty() {
+                    std::task::Poll::Ready(())
+                } else {
+                    std::task::Poll::Pending
                 }
             })
             .await;
