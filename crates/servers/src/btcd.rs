@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
+use crate::link::Link;
 use crate::listening::free_port;
 use crate::process::StartError;
 use crate::process::{Process, Wait, make_home};
@@ -22,6 +23,8 @@ pub struct BtcdOptions {
     pub mining_address: String,
     /// The peer-to-peer address of a node to connect to.
     pub connect: Option<SocketAddr>,
+    /// Bits a second in each direction between it and the nodes that connect to [`Btcd::dialled`].
+    pub link: Option<f64>,
     /// A program that ends it with us; see [`Process::start`].
     pub guard: Option<PathBuf>,
 }
@@ -32,6 +35,7 @@ pub struct Btcd {
     process: Process,
     rpc: SocketAddr,
     peers: SocketAddr,
+    link: Option<Link>,
     // Removed after the process has ended: fields are dropped in this order.
     _home: TempDir,
 }
@@ -80,10 +84,13 @@ impl Btcd {
         let log = path("node.log");
         let mut process = Process::start("btcd", &options.binary, &arguments, log, guard)?;
         process.wait_ready(rpc, wait)?;
+        let link = options.link.map(|rate| Link::open(peers, rate)).transpose();
+        let link = link.map_err(StartError::io("cannot relay the node's link"))?;
         Ok(Self {
             process,
             rpc,
             peers,
+            link,
             _home: home,
         })
     }
@@ -96,6 +103,12 @@ impl Btcd {
     /// Where it listens for other nodes.
     pub const fn peers(&self) -> SocketAddr {
         self.peers
+    }
+
+    /// Where other nodes connect to: through its link, if it has one.
+    #[must_use]
+    pub fn dialled(&self) -> SocketAddr {
+        self.link.as_ref().map_or(self.peers, Link::address)
     }
 
     /// Its process.

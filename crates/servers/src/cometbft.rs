@@ -9,6 +9,7 @@ use std::process::Command;
 use tempfile::TempDir;
 use toml::Table;
 
+use crate::link::Link;
 use crate::listening::free_port;
 use crate::process::StartError;
 use crate::process::{Process, Wait, make_home};
@@ -32,6 +33,8 @@ pub struct CometBftOptions {
     pub config: Table,
     /// Other values for `genesis.json`.
     pub genesis: Table,
+    /// Bits a second in each direction between each validator of a network and those that connect to it.
+    pub link: Option<f64>,
     /// A program that ends what it starts when we end, see [`Process::start`].
     pub guard: Option<PathBuf>,
 }
@@ -43,6 +46,8 @@ pub struct CometBft {
     options: CometBftOptions,
     address: SocketAddr,
     metrics: SocketAddr,
+    /// What the other validators of its network connect to.
+    link: Option<Link>,
     // Removed after the process was killed: fields are dropped in this order.
     home: Option<TempDir>,
 }
@@ -78,7 +83,7 @@ impl CometBft {
             &options.binary,
             &["testnet".into(), "--v".into(), count, "--o".into(), path],
         )?;
-        let mut homes = Vec::new();
+        let (mut homes, mut peers) = (Vec::new(), Vec::new());
         for number in 0..validators {
             let home = make_home(options.folder.as_deref(), HOME)?;
             for part in ["config", "data"] {
@@ -88,14 +93,20 @@ impl CometBft {
             }
             let arguments = ["show-node-id".into(), "--home".into(), home.path().into()];
             let id = call(&options.binary, &arguments)?;
-            homes.push((home, id, free_port()));
+            let port = free_port();
+            let mut dialled = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            let link = options.link.map(|rate| Link::open(dialled, rate));
+            let link = link.transpose();
+            let link = link.map_err(StartError::io("cannot relay a node's link"))?;
+            dialled = link.as_ref().map_or(dialled, Link::address);
+            peers.push(format!("{id}@{dialled}"));
+            homes.push((home, port, link));
         }
-        let peer = |(_, id, port): &(TempDir, String, u16)| format!("{id}@127.0.0.1:{port}");
-        let peers: Vec<String> = homes.iter().map(peer).collect();
         let peers = peers.join(",");
         let mut nodes = Vec::new();
-        for (home, _, port) in homes {
+        for (home, port, link) in homes {
             let mut node = Self::at(home, options, port, Some(&peers))?;
+            node.link = link;
             node.spawn()?;
             nodes.push(node);
         }
@@ -124,6 +135,7 @@ impl CometBft {
             options: options.clone(),
             address,
             metrics,
+            link: None,
             home: Some(home),
         })
     }

@@ -8,6 +8,8 @@
 
 mod btcd;
 mod cometbft;
+mod cores;
+mod link;
 mod listening;
 mod process;
 mod settings;
@@ -16,6 +18,8 @@ mod throttle;
 
 pub use self::btcd::{Btcd, BtcdOptions};
 pub use self::cometbft::{COMETBFT_VERSION, CometBft, CometBftOptions};
+pub use self::cores::on_cores;
+pub use self::link::Link;
 pub use self::listening::{free_port, listener};
 pub use self::process::{Process, Wait, find};
 pub use self::settings::{DottedError, SettingError, assign, leaves, nearest, parse_assignment};

@@ -43,10 +43,10 @@ pub(super) fn prepare<'a>(
             if run.node.kind() == NodeKind::Endpoints && made.settings.endpoints.is_empty() {
                 anyhow::bail!("its node is of kind endpoints, but none are given; use --endpoints");
             }
-            if run.node.processor.is_some() && !run.node.kind().is_process() {
-                anyhow::bail!(
-                    "node.processor is for nodes that are processes: cometbft, simd or btcd"
-                );
+            if let Some(key) = run.node.only_of_processes()
+                && !run.node.kind().is_process()
+            {
+                anyhow::bail!("{key} is for nodes that are processes: cometbft, simd or btcd");
             }
             let facts = made.settings.target().facts();
             if let Some(problem) = facts.no_sentinel.filter(|_| run.sentinel.is_some()) {
@@ -173,5 +173,8 @@ fn node(run: &ScriptRun) -> String {
         NodeKind::Simd => format!("{:?}{:?}{:?}", node.cometbft, node.genesis, node.simd),
         NodeKind::Btcd => format!("{} btcds", node.nodes),
     };
-    format!("{of_kind}{:?}", node.processor)
+    format!(
+        "{of_kind}{:?}{:?}{:?}",
+        node.processor, node.cores, node.link
+    )
 }

@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use chain_cometbft::Client;
+use harness::BitRate;
 use pacing::Nanos;
 use rpc::{Endpoint, Transport, Trust};
 use servers::{
-    Btcd, BtcdOptions, CometBft, CometBftOptions, Process, Simd, SimdOptions, StartError, Throttle,
-    Wait,
+    Btcd, BtcdOptions, CometBft, CometBftOptions, Link, Process, Simd, SimdOptions, StartError,
+    Throttle, Wait, on_cores,
 };
 
 use crate::chains::TargetKind;
@@ -74,6 +75,8 @@ pub(crate) struct Stage {
     throttle: Option<Throttle>,
     sentinel: Option<Sentinel>,
     node: Option<Node>,
+    /// Between the load and a node that is alone.
+    _link: Option<Link>,
     of: (NodeSection, Option<SentinelSection>),
     target: TargetKind,
     /// Where transactions go; empty when the run starts the built-in node itself.
@@ -90,20 +93,21 @@ enum Node {
 }
 
 impl Node {
-    fn endpoint(&self, target: TargetKind, transport: Transport) -> Endpoint {
+    fn address(&self) -> SocketAddr {
         match self {
-            Self::BuiltIn(node, blueprint) => {
-                plan::endpoint_of(target, blueprint, transport, node.guest().address)
-            }
-            Self::CometBft(nodes) => {
-                let address = nodes.first().map_or(UNSPECIFIED, CometBft::address);
-                Endpoint::of(transport, address)
-            }
-            Self::Simd(node) => Endpoint::of(transport, node.address()),
-            Self::Btcd(nodes) => {
-                let address = nodes.last().map_or(UNSPECIFIED, Btcd::address);
-                btcd_endpoint(transport, address)
-            }
+            Self::BuiltIn(node, _) => node.guest().address,
+            Self::CometBft(nodes) => nodes.first().map_or(UNSPECIFIED, CometBft::address),
+            Self::Simd(node) => node.address(),
+            Self::Btcd(nodes) => nodes.last().map_or(UNSPECIFIED, Btcd::address),
+        }
+    }
+
+    /// Where the load goes when the node is reached at this address.
+    fn endpoint(&self, target: TargetKind, transport: Transport, at: SocketAddr) -> Endpoint {
+        match self {
+            Self::BuiltIn(_, blueprint) => plan::endpoint_of(target, blueprint, transport, at),
+            Self::CometBft(_) | Self::Simd(_) => Endpoint::of(transport, at),
+            Self::Btcd(_) => btcd_endpoint(transport, at),
         }
     }
 }
@@ -119,25 +123,21 @@ impl Stage {
         shutdown: &Shutdown,
     ) -> Result<Self, ManagedError> {
         let target = settings.target();
-        let node = match run.node.kind() {
-            NodeKind::Endpoints => None,
-            // The run starts it itself, with the rest of its clockwork.
-            NodeKind::Builtin if run.node.is_fresh() && run.sentinel.is_none() => None,
-            NodeKind::Builtin => {
-                let blueprint = plan::fitting(run.request.builtin.clone(), settings)?;
-                let node = BuiltInNode::start(blueprint.clone(), target)?;
-                Some(Node::BuiltIn(node, Box::new(blueprint)))
-            }
-            NodeKind::Cometbft => Some(Node::CometBft(start_cometbft(
-                &run.node, programs, shutdown,
-            )?)),
-            NodeKind::Simd => Some(Node::Simd(start_simd(
-                &run.node, settings, programs, shutdown,
-            )?)),
-            NodeKind::Btcd => Some(Node::Btcd(start_btcds(run, settings, programs, shutdown)?)),
-        };
+        let start = || start_node(run, settings, programs, shutdown);
+        let node = match run.node.cores {
+            Some(cores) => on_cores(cores, start)
+                .map_err(StartError::io(format!("cannot set node.cores = {cores}")))?,
+            None => start(),
+        }?;
+        let address = node.as_ref().map_or(UNSPECIFIED, Node::address);
+        let is_alone = run.node.nodes.get() == 1;
+        let link = run.node.link.filter(|_| is_alone);
+        let link = link.map(|rate| Link::open(address, rate.bits_per_second()));
+        let link = link.transpose();
+        let link = link.map_err(StartError::io("cannot relay the node's link"))?;
+        let address = link.as_ref().map_or(address, Link::address);
         let mut endpoints = match &node {
-            Some(node) => vec![node.endpoint(target, transport)],
+            Some(node) => vec![node.endpoint(target, transport, address)],
             None => settings.endpoints.clone(),
         };
         let sentinel = match &run.sentinel {
@@ -152,6 +152,7 @@ impl Stage {
             throttle: None,
             sentinel,
             node,
+            _link: link,
             of: (run.node.clone(), run.sentinel.clone()),
             target,
             endpoints,
@@ -303,6 +304,29 @@ fn btcd_endpoint(transport: Transport, address: SocketAddr) -> Endpoint {
     Endpoint::of(transport, address).with_credentials(Btcd::USER, Btcd::USER)
 }
 
+/// The node of a run; none where the run finds it, or starts it itself.
+fn start_node(
+    run: &ScriptRun,
+    settings: &Settings,
+    programs: &Programs,
+    shutdown: &Shutdown,
+) -> Result<Option<Node>, ManagedError> {
+    let node = match run.node.kind() {
+        NodeKind::Endpoints => return Ok(None),
+        // The run starts it itself, with the rest of its clockwork.
+        NodeKind::Builtin if run.node.is_fresh() && run.sentinel.is_none() => return Ok(None),
+        NodeKind::Builtin => {
+            let blueprint = plan::fitting(run.request.builtin.clone(), settings)?;
+            let node = BuiltInNode::start(blueprint.clone(), settings.target())?;
+            Node::BuiltIn(node, Box::new(blueprint))
+        }
+        NodeKind::Cometbft => Node::CometBft(start_cometbft(&run.node, programs, shutdown)?),
+        NodeKind::Simd => Node::Simd(start_simd(&run.node, settings, programs, shutdown)?),
+        NodeKind::Btcd => Node::Btcd(start_btcds(run, settings, programs, shutdown)?),
+    };
+    Ok(Some(node))
+}
+
 /// CometBFTs as a scenario's section wants them: one, or a network of validators.
 fn start_cometbft(
     section: &NodeSection,
@@ -322,6 +346,7 @@ fn start_cometbft(
         app: section.app.clone(),
         config: section.cometbft.clone(),
         genesis: section.genesis.clone(),
+        link: section.link.map(BitRate::bits_per_second),
         guard: programs.guard.clone(),
     };
     when_ready(
@@ -394,6 +419,7 @@ fn start_btcds(
         folder: Some(programs.folder.clone()),
         mining_address: mining_address.unwrap_or_default(),
         connect: None,
+        link: None,
         guard: programs.guard.clone(),
     };
     make_folder(programs)?;
@@ -404,8 +430,14 @@ fn start_btcds(
     };
     let mut nodes: Vec<Btcd> = Vec::new();
     for _ in 0..run.node.nodes.get() {
+        let is_first = nodes.is_empty();
+        options.link = run
+            .node
+            .link
+            .filter(|_| is_first)
+            .map(BitRate::bits_per_second);
         let node = Btcd::start(&options, &mut wait)?;
-        options.connect.get_or_insert(node.peers());
+        options.connect.get_or_insert(node.dialled());
         nodes.push(node);
     }
     nodes.reverse();

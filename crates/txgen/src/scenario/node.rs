@@ -11,6 +11,7 @@ use toml::Table;
 use crate::chains;
 use crate::settings::Settings;
 use chain::{Share, text};
+use harness::BitRate;
 
 base::settings! {
     /// The node that a run starts, or that it finds.
@@ -39,6 +40,11 @@ base::settings! {
         /// The share of the time that the processes of a CometBFT, simd or btcd run; all of it without.
         #[serde(with = "text")]
         pub processor: Option<Share> = None,
+        /// How many cores its processes have; all without.
+        pub cores: Option<NonZeroU32> = None,
+        /// The rate of the link in each direction: between the nodes of a network, else between the load and the node.
+        #[serde(with = "text")]
+        pub link: Option<BitRate> = None,
         /// How long it may take until its first block.
         #[serde(with = "text::value")]
         pub start_timeout: Nanos = Nanos::from_secs(60),
@@ -92,6 +98,17 @@ impl NodeSection {
     /// Whether every run gets a node of its own; one that was there already is never new.
     pub fn is_fresh(&self) -> bool {
         self.fresh && self.kind() != NodeKind::Endpoints
+    }
+
+    /// A key that it has and that needs processes to act on.
+    pub(crate) fn only_of_processes(&self) -> Option<&'static str> {
+        let keys = [
+            ("node.processor", self.processor.is_some()),
+            ("node.cores", self.cores.is_some()),
+            ("node.link", self.link.is_some()),
+        ];
+        keys.into_iter()
+            .find_map(|(key, is_given)| is_given.then_some(key))
     }
 
     /// Settles the kind: the command line's, else the file's, else what the settings say.

@@ -21,6 +21,15 @@ pub(super) struct Intervention {
     /// By how much it is lowered and raised.
     #[serde(with = "text", default)]
     by: Option<Share>,
+    /// Whether it is only lowered or only raised; both without.
+    only: Option<Only>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Only {
+    Down,
+    Up,
 }
 
 /// A number that is changed, or left, in a run that shows what it does.
@@ -74,8 +83,13 @@ pub(super) fn changed(
                 );
             };
             let by = intervention.by.map_or(USUAL_CHANGE, Share::as_f64);
-            for factor in [1.0, 1.0 - by, 1.0 + by] {
-                all.push(intervention.applied(&cell, value, factor)?);
+            let factors = match intervention.only {
+                None => &[1.0, 1.0 - by, 1.0 + by][..],
+                Some(Only::Down) => &[1.0, 1.0 - by],
+                Some(Only::Up) => &[1.0, 1.0 + by],
+            };
+            for factor in factors {
+                all.push(intervention.applied(&cell, value, *factor)?);
             }
         }
     }

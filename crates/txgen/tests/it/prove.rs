@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::Place;
+use crate::support::{Ended, Place};
 
 /// A node that commits BLOCK transactions every 100 ms, checks one in CHECK, and gets more than it can take.
 const LIMITED: &str = r#"
@@ -40,44 +40,68 @@ fn effects<'a>(document: &'a Value, resource: &str) -> Vec<&'a Value> {
     of.map(|proof| &proof["effect"]).collect()
 }
 
-#[test]
-fn what_limits_is_followed_and_what_does_not_is_not() {
+/// The campaign's document after it was played, and what it printed.
+fn played(text: &str) -> (Value, Ended) {
     let place = Place::new();
-    let text = LIMITED.replace("BLOCK", "100").replace("CHECK", "0.1ms");
     place.write("prove.toml", text);
     let ended = place.txgen("run prove.toml --out all --no-tui");
     let path = place.path().join("all/campaign.json");
     let document: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let runs = document["runs"].as_array().unwrap();
-    assert_eq!(
-        runs.len(),
-        12,
-        "two rounds of two resources, each between unchanged runs"
-    );
-    assert_eq!(runs[0]["label"], "check unchanged #1");
-    assert_eq!(runs[1]["label"], "check x 0.700 #1");
     assert!(runs.iter().all(|run| run["state"] == "done"), "{ended}");
-    let told = [effects(&document, "block"), effects(&document, "check")];
-    assert_eq!(told.each_ref().map(Vec::len), [2, 2], "{document}");
-    // Where the load was late the machine was full, and the processor may have been the limit.
-    let is_kept = |run: &Value| run["figures"]["verdict"] == "valid";
-    if runs.iter().all(is_kept) {
-        let only = |told: &[&Value], may: &str| {
-            let mut told = told.iter();
-            told.all(|effect| **effect == may || **effect == "cannot_tell")
-        };
-        assert!(
-            only(&told[0], "limits") && only(&told[1], "none"),
-            "{ended}"
+    (document, ended)
+}
+
+/// What the unchanged runs say of themselves, of those whose load was the planned one: where it was late the machine
+/// was full, and the processor may have been the limit.
+fn conclusions(document: &Value) -> Vec<&str> {
+    let runs = document["runs"].as_array().unwrap().iter();
+    let sound =
+        runs.filter(|run| run["change"]["factor"] == 1.0 && run["figures"]["verdict"] == "valid");
+    sound
+        .map(|run| run["figures"]["limited_by"].as_str().unwrap())
+        .collect()
+}
+
+#[test]
+fn what_limits_is_followed_and_what_does_not_is_not() {
+    // The blocks limit, and then the checks.
+    for (block, check, limits) in [("100", "0.1ms", "block"), ("1000", "3ms", "check")] {
+        let (document, ended) = played(&LIMITED.replace("BLOCK", block).replace("CHECK", check));
+        let runs = document["runs"].as_array().unwrap();
+        assert_eq!(
+            runs.len(),
+            12,
+            "two rounds of two resources, each between unchanged runs"
         );
-        // A rate that follows a setting of the node is no limit of the generator.
-        let bases = runs.iter().filter(|run| run["change"]["factor"] == 1.0);
-        let own = ["schedule", "source", "connection"];
-        let limited = |run: &Value| run["figures"]["limited_by"].as_str().map(str::to_owned);
-        let mut limited = bases.filter_map(limited);
-        assert!(limited.all(|by| !own.contains(&&*by)), "{ended}");
+        assert_eq!(runs[0]["label"], "check unchanged #1");
+        assert_eq!(runs[1]["label"], "check x 0.700 #1");
+        let sound = conclusions(&document);
+        // What follows a setting of the node is limited by the node, and by nothing of the generator's.
+        assert!(sound.iter().all(|by| *by == "node"), "{sound:?} {ended}");
+        for resource in ["block", "check"] {
+            let told = effects(&document, resource);
+            assert_eq!(told.len(), 2, "{document}");
+            let may = if resource == limits { "limits" } else { "none" };
+            let only = told.iter().all(|it| **it == may || **it == "cannot_tell");
+            assert!(only || sound.len() < 4, "{resource}: {told:?} {ended}");
+        }
+        ended.prints("elasticity (95 %)").fits_a_terminal();
     }
-    ended.prints("elasticity (95 %)").fits_a_terminal();
+}
+
+#[test]
+fn a_node_that_carries_the_load_shows_no_limit_and_says_none() {
+    let text = LIMITED.replace("BLOCK", "1000").replace("CHECK", "0.1ms");
+    let text = text
+        .replace("3000/s", "200/s")
+        .replace("by = \"30%\"", "only = \"down\"");
+    let (document, ended) = played(&text);
+    for resource in ["block", "check"] {
+        assert_eq!(effects(&document, resource), ["cannot_tell"], "{ended}");
+    }
+    let sound = conclusions(&document);
+    assert!(sound.iter().all(|by| *by != "node"), "{sound:?} {ended}");
 }
 
 #[test]
@@ -96,8 +120,14 @@ fn what_cannot_be_changed_is_refused() {
         (
             "[node.builtin]",
             "[node]\nprocessor = \"50%\"\n[node.builtin]",
-            "nodes that are processes",
+            "node.processor is for nodes that are processes",
         ),
+        (
+            "[node.builtin]",
+            "[node]\nlink = \"1Mbit/s\"\n[node.builtin]",
+            "node.link is for nodes that are processes",
+        ),
+        ("by = \"30%\"", "only = \"both\"", "`down` or `up`"),
     ] {
         place.write("prove.toml", text.replace(from, to));
         let ended = place.txgen("run prove.toml --dry-run");
