@@ -14,7 +14,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use crate::bus::{Bus, FleetError, now_ns};
 use crate::clock::{Clock, Exchange};
 use crate::folder;
-use crate::message::{Answer, Order, Present, ROLL, Request, Roll, Told, of_run, of_worker};
+use crate::message::{
+    Answer, Order, PROTOCOL, Present, ROLL, Request, Roll, Told, build, object, of_run, of_worker,
+};
 use crate::watched::{Ending, Event, TICK, Watched, add_silence};
 
 /// One worker of a crew.
@@ -38,50 +40,74 @@ pub enum Stop {
     AtOnce,
 }
 
-/// Workers that are claimed for one run.
+/// Workers that are claimed for one run, which is one load or several after one another.
 #[derive(Debug)]
 pub struct Crew {
     bus: Bus,
     run: String,
+    /// Which load is, or was, under way; 0 before the first.
+    load: u32,
     members: Vec<Member>,
     told: Subscriber,
+    /// What keeps the claims.
+    _claims: JoinSet<()>,
 }
 
 impl Crew {
-    /// Claims `wanted` workers of this version, waiting for them at most `patience`.
+    /// A crew without workers yet. As long as it is there, those that [`call`](Self::call) claims stay claimed; on a
+    /// runtime that only works while it is waited for, for 15 s.
     ///
     /// # Errors
-    /// When there are too few: who is there and why not.
+    /// When the bus takes no subscription.
+    pub async fn new(bus: Bus, run: String) -> Result<Self, FleetError> {
+        let told = bus.subscribe(of_run(&run)).await?;
+        let mut claims = JoinSet::new();
+        claims.spawn(keep_claims(bus.clone(), run.clone()));
+        Ok(Self {
+            bus,
+            run,
+            load: 0,
+            members: Vec::new(),
+            told,
+            _claims: claims,
+        })
+    }
+
+    /// Claims workers of this version until there are `wanted`, waiting for them at most `patience`. Those that do not
+    /// answer any more are replaced.
+    ///
+    /// # Errors
+    /// When there are too few: who is there and why not. Then none is claimed.
     pub async fn call(
-        bus: Bus,
-        run: String,
+        &mut self,
         wanted: usize,
         version: &str,
         patience: Duration,
-    ) -> Result<Self, FleetError> {
-        let told = bus.subscribe(of_run(&run)).await?;
-        let mut crew = Self {
-            bus,
-            run,
-            members: Vec::new(),
-            told,
-        };
+    ) -> Result<(), FleetError> {
         let until = Instant::now() + patience;
         let mut seen: BTreeMap<String, Present> = BTreeMap::new();
+        let mut is_first = true;
         loop {
-            for present in crew.roll().await? {
-                let usable = present.version == version && present.run.is_none();
-                if usable && crew.members.len() < wanted {
-                    crew.claim(&present).await;
+            let present = self.roll().await?;
+            if std::mem::take(&mut is_first) {
+                self.members
+                    .retain(|member| present.iter().any(|it| it.id == member.id));
+            }
+            for present in present {
+                let usable = present.version == version
+                    && present.protocol == PROTOCOL
+                    && present.run.is_none();
+                if usable && self.members.len() < wanted {
+                    self.claim(&present).await;
                 }
                 seen.insert(present.id.clone(), present);
             }
-            if crew.members.len() == wanted {
-                return Ok(crew);
+            if self.members.len() == wanted {
+                return Ok(());
             }
             if Instant::now() >= until {
-                let error = crew.too_few(wanted, version, &seen);
-                crew.release().await;
+                let error = self.too_few(wanted, version, &seen);
+                self.release().await;
                 return Err(error);
             }
         }
@@ -128,10 +154,11 @@ impl Crew {
             "{wanted} workers are wanted, and {} could be had",
             self.members.len()
         );
+        let own = build(version, PROTOCOL);
         for worker in seen.values() {
             let host = &worker.host;
-            if worker.version != version {
-                text += &format!("; {host} has version {}, this is {version}", worker.version);
+            if worker.build() != own {
+                text += &format!("; {host} has {}, this is {own}", worker.build());
             } else if let Some(run) = worker.run.as_ref().filter(|run| **run != self.run) {
                 text += &format!("; {host} is at work for run {run}");
             }
@@ -145,7 +172,7 @@ impl Crew {
         &self.members
     }
 
-    /// Measures every clock.
+    /// Measures every clock, for the next load.
     ///
     /// # Errors
     /// When one does not answer, was set meanwhile, or is known to no better than `limit`.
@@ -155,6 +182,7 @@ impl Crew {
             .iter()
             .map(|member| exchanges(&self.bus, &member.id, FIRST_EXCHANGES));
         for (exchanges, member) in join_all(asked).await.into_iter().zip(&mut self.members) {
+            member.clock = Clock::default();
             member.clock.add(&exchanges);
             let refuse = |problem: String| FleetError::Worker {
                 host: member.host.clone(),
@@ -178,13 +206,25 @@ impl Crew {
         Ok(())
     }
 
-    /// Gives every worker its order; its number is its place, from 1.
+    /// Gives every worker its order for the next load: the program's arguments, by the worker and its number, which is
+    /// its place from 1, and the variables of its environment.
     ///
     /// # Errors
     /// When one refuses; the others are then asked to stop.
-    pub async fn play(&mut self, order: impl Fn(&Member, u32) -> Order) -> Result<(), FleetError> {
+    pub async fn play(
+        &mut self,
+        environment: &[(String, String)],
+        arguments: impl Fn(&Member, u32) -> Vec<String>,
+    ) -> Result<(), FleetError> {
+        self.load += 1;
         let orders = (1..).zip(&self.members).map(|(number, member)| {
-            let play = Request::Play(order(member, number));
+            let play = Request::Play(Order {
+                run: self.run.clone(),
+                load: self.load,
+                number,
+                arguments: arguments(member, number),
+                environment: environment.to_vec(),
+            });
             let (bus, subject) = (&self.bus, of_worker(&member.id));
             async move { bus.ask::<Answer>(subject, &play).await }
         });
@@ -245,6 +285,7 @@ impl Crew {
             tokio::select! {
                 Some(message) = self.told.next() => {
                     let told = serde_json::from_slice::<Told>(&message.payload).ok();
+                    let told = told.filter(|told| told.load == self.load);
                     let place = told.as_ref().and_then(|told| self.members.iter().position(|one| one.id == told.worker));
                     if let (Some(told), Some(place)) = (told, place) {
                         watched[place].note(place, told.what, event);
@@ -291,7 +332,7 @@ impl Crew {
         loop {
             let fetched = async {
                 let store = self.bus.folders(&self.run).await?;
-                folder::get(&store, &(place + 1).to_string(), into).await
+                folder::get(&store, &object(self.load, place as u32 + 1), into).await
             };
             match fetched.await {
                 Err(FleetError::Store(_)) if Instant::now() < until => {
@@ -302,16 +343,18 @@ impl Crew {
         }
     }
 
-    /// Lets the workers go; `forget` removes the run's folders from the store.
-    pub async fn end(self, forget: bool) {
+    /// Removes the run's folders from the store.
+    pub async fn forget(&self) {
+        self.bus.forget(&self.run).await;
+    }
+
+    /// Lets the workers go.
+    pub async fn end(&mut self) {
         self.release().await;
-        if forget {
-            self.bus.forget(&self.run).await;
-        }
         self.bus.flush().await;
     }
 
-    async fn release(&self) {
+    async fn release(&mut self) {
         let release = Request::Release {
             run: self.run.clone(),
         };
@@ -320,6 +363,7 @@ impl Crew {
             .iter()
             .map(|member| self.bus.ask::<Answer>(of_worker(&member.id), &release));
         join_all(asked).await;
+        self.members.clear();
     }
 
     /// Fetches what is in the store of an earlier run into `into/shard-N`; gives the folders.
@@ -349,6 +393,17 @@ impl Crew {
         }
         folders.sort();
         Ok(folders)
+    }
+}
+
+/// Lets the workers of a run know that its coordinator is there.
+async fn keep_claims(bus: Bus, run: String) {
+    let mut ticks = interval(SIGN_OF_LIFE);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let roll = Roll { run: run.clone() };
+        bus.publish(ROLL.to_owned(), &roll, None).await;
     }
 }
 
@@ -398,6 +453,8 @@ async fn exchanges(bus: &Bus, id: &str, times: usize) -> Vec<Exchange> {
 
 /// How long workers may take to answer the roll.
 const ROLL_CALL: Duration = Duration::from_secs(1);
+/// A third of how long a claim holds without it.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 /// Enough for one of them to meet no other traffic.
 const FIRST_EXCHANGES: usize = 16;
 const EXCHANGES: usize = 3;

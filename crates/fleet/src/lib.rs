@@ -1,7 +1,7 @@
 //! One program on many machines, over a NATS server.
 //!
 //! A [`Worker`] waits on the bus. A [`Crew`] calls workers, refuses those of another version, measures how far
-//! their clocks are from its own, gives each an [`Order`] to start the program at one instant, hears what the
+//! their clocks are from its own, gives each its order to start the program at one instant, hears what the
 //! programs print, and fetches the folders that they leave through the object store.
 //!
 //! What it is not: it knows no transactions. What is started is a program with arguments; what its lines and its
@@ -21,7 +21,6 @@ pub use self::{
     bus::{Bus, FleetError},
     clock::{Clock, Exchange, Interval},
     crew::{Crew, Member, Stop},
-    message::Order,
     watched::{Ending, Event},
     worker::{Program, Worker},
 };

@@ -3,25 +3,36 @@
 //! | subject | from | what |
 //! |---|---|---|
 //! | `txgen.fleet.1.roll` | a coordinator to all workers | [`Roll`]; each answers with [`Present`] |
-//! | `txgen.fleet.1.worker.ID` | a coordinator to one worker | [`Request`], answered by [`Answer`] |
-//! | `txgen.fleet.1.run.RUN` | the workers of a run to its coordinator | [`Told`] |
+//! | `txgen.fleet.2.worker.ID` | a coordinator to one worker | [`Request`], answered by [`Answer`] |
+//! | `txgen.fleet.2.run.RUN` | the workers of a run to its coordinator | [`Told`] |
 //!
-//! The 1 is the version of this protocol: programs that differ in it do not get each other's messages.
+//! The 2 is [`PROTOCOL`]. The roll stays what it is, so that programs which differ in it can name each other.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+/// The version of all messages but the roll.
+pub const PROTOCOL: u32 = 2;
 
 /// Where a coordinator asks who is there.
 pub const ROLL: &str = "txgen.fleet.1.roll";
 
 /// Where one worker is spoken to.
 pub fn of_worker(id: &str) -> String {
-    format!("txgen.fleet.1.worker.{id}")
+    format!("txgen.fleet.{PROTOCOL}.worker.{id}")
 }
 
 /// Where the workers of a run tell what happens.
 pub fn of_run(run: &str) -> String {
-    format!("txgen.fleet.1.run.{run}")
+    format!("txgen.fleet.{PROTOCOL}.run.{run}")
+}
+
+/// The name of a folder in the bucket of its run.
+pub(crate) fn object(load: u32, number: u32) -> String {
+    match load {
+        1 => number.to_string(),
+        load => format!("{load}-{number}"),
+    }
 }
 
 /// The bucket of a run's folders.
@@ -29,7 +40,7 @@ pub fn bucket(run: &str) -> String {
     format!("txgen-{run}")
 }
 
-/// Who is there?
+/// Who is there? Where nobody waits for answers, it is a sign of life for the workers of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Roll {
     /// The run that workers are wanted for.
@@ -45,8 +56,28 @@ pub struct Present {
     pub host: String,
     /// The version of its program.
     pub version: String,
+    /// Its [`PROTOCOL`].
+    #[serde(default = "first_protocol")]
+    pub protocol: u32,
     /// The run that it works for.
     pub run: Option<String>,
+}
+
+impl Present {
+    /// What has to be the same, in words.
+    pub(crate) fn build(&self) -> String {
+        build(&self.version, self.protocol)
+    }
+}
+
+/// A program's version as people compare it.
+pub(crate) fn build(version: &str, protocol: u32) -> String {
+    format!("version {version}, protocol {protocol}")
+}
+
+/// Of programs that do not say it.
+const fn first_protocol() -> u32 {
+    1
 }
 
 /// From a coordinator to one worker.
@@ -96,6 +127,8 @@ pub enum Answer {
 pub struct Order {
     /// The run.
     pub run: String,
+    /// Which load of the run, from 1.
+    pub load: u32,
     /// The place of this worker in the run, from 1.
     pub number: u32,
     /// The program's arguments, without where its folder is.
@@ -109,6 +142,8 @@ pub struct Order {
 pub struct Told {
     /// The worker.
     pub worker: String,
+    /// The load of the run that it is about.
+    pub load: u32,
     /// What.
     pub what: What,
 }
@@ -128,7 +163,7 @@ pub enum What {
         /// The last lines that it wrote to stderr.
         words: Vec<String>,
     },
-    /// The folder is in the bucket of the run, under the number of the worker.
+    /// The folder is in the bucket of the run, under the numbers of the load and of the worker.
     Kept,
     /// The folder cannot be brought there: why.
     NotKept(String),

@@ -16,7 +16,9 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::bus::{Bus, FleetError, now_ns};
 use crate::folder;
-use crate::message::{Answer, Order, Present, ROLL, Request, Told, What, of_run, of_worker};
+use crate::message::{
+    Answer, Order, PROTOCOL, Present, ROLL, Request, Roll, Told, What, object, of_run, of_worker,
+};
 
 /// What a worker starts.
 #[derive(Debug, Clone)]
@@ -46,7 +48,8 @@ pub struct Worker {
 #[derive(Debug)]
 enum State {
     Free,
-    /// A coordinator gathers its crew; without a word of it until then the worker is free again.
+    /// A coordinator gathers its crew, or is between two loads; without a word of it until then the worker is free
+    /// again.
     Claimed {
         run: String,
         until: Instant,
@@ -54,8 +57,12 @@ enum State {
     /// The program runs, or its folder is being brought to the store.
     Busy {
         run: String,
+        load: u32,
         stop: Option<oneshot::Sender<()>>,
-        ended: JoinHandle<()>,
+        /// What became of the folder.
+        ended: JoinHandle<What>,
+        /// Its coordinator wants no more of it.
+        is_released: bool,
     },
 }
 
@@ -64,6 +71,37 @@ impl State {
         match self {
             Self::Free => None,
             Self::Claimed { run, .. } | Self::Busy { run, .. } => Some(run),
+        }
+    }
+
+    /// The coordinator of this run is there.
+    fn hear_of(&mut self, by: &str, now: Instant) {
+        if let Self::Claimed { run, until } = self
+            && run == by
+        {
+            *until = now + CLAIM;
+        }
+    }
+
+    /// The coordinator of this run wants no more of the worker.
+    fn release(&mut self, by: &str) {
+        match self {
+            Self::Claimed { run, .. } if run == by => *self = Self::Free,
+            Self::Busy {
+                run, is_released, ..
+            } if run == by => *is_released = true,
+            Self::Free | Self::Claimed { .. } | Self::Busy { .. } => {}
+        }
+    }
+
+    /// What became of the folder of the program at work, once it has ended. Cancelled, it loses nothing.
+    async fn ended(&mut self) -> What {
+        match self {
+            Self::Busy { ended, .. } => {
+                let what = ended.await;
+                what.unwrap_or_else(|error| What::NotKept(error.to_string()))
+            }
+            Self::Free | Self::Claimed { .. } => std::future::pending().await,
         }
     }
 }
@@ -100,22 +138,27 @@ impl Worker {
         loop {
             tokio::select! {
                 () = &mut stop => break,
+                what = self.state.ended() => self.ended(what, note).await,
                 Some(message) = rolls.next() => self.present(message).await,
                 Some(message) = requests.next() => self.answer(message, note).await,
                 _ = ticks.tick() => self.tick(note).await,
                 else => break,
             }
         }
-        self.end(&mut requests).await;
+        self.end(&mut requests, note).await;
         self.bus.flush().await;
         Ok(())
     }
 
-    async fn present(&self, message: Message) {
+    async fn present(&mut self, message: Message) {
+        if let Ok(roll) = serde_json::from_slice::<Roll>(&message.payload) {
+            self.state.hear_of(&roll.run, Instant::now());
+        }
         let present = Present {
             id: self.id.clone(),
             host: self.host.clone(),
             version: self.program.version.clone(),
+            protocol: PROTOCOL,
             run: self.state.run().map(str::to_owned),
         };
         if let Some(reply) = message.reply {
@@ -163,6 +206,9 @@ impl Worker {
             },
             Request::Play(order) => match &self.state {
                 State::Claimed { run, .. } if *run == order.run => self.start(order, note),
+                State::Busy { run, .. } if *run == order.run => {
+                    Answer::Refused("it has not ended the load before this one".to_owned())
+                }
                 _ => Answer::Refused("it is not claimed for this run".to_owned()),
             },
             Request::Stop { run } => {
@@ -177,20 +223,15 @@ impl Worker {
                 Answer::Done
             }
             Request::Release { run } => {
-                if let State::Claimed { run: own, .. } = &self.state
-                    && *own == run
-                {
-                    self.state = State::Free;
-                }
+                self.state.release(&run);
                 Answer::Done
             }
         }
     }
 
     fn start(&mut self, order: Order, note: &mut (dyn FnMut(&str) + Send)) -> Answer {
-        let folder = self
-            .runs
-            .join(format!("{}-shard-{}", order.run, order.number));
+        let name = object(order.load, order.number);
+        let folder = self.runs.join(format!("{}-shard-{name}", order.run));
         let child = match self.command(&order, &folder).spawn() {
             Ok(child) => child,
             Err(error) => {
@@ -208,14 +249,17 @@ impl Worker {
         let job = Job {
             bus: self.bus.clone(),
             worker: self.id.clone(),
+            load: order.load,
             subject: of_run(&order.run),
         };
-        let run = order.run.clone();
+        let (run, load) = (order.run.clone(), order.load);
         let ended = tokio::spawn(job.play(child, order, folder, stopped));
         self.state = State::Busy {
             run,
+            load,
             stop: Some(stop),
             ended,
+            is_released: false,
         };
         Answer::Done
     }
@@ -253,31 +297,53 @@ impl Worker {
                 self.state = State::Free;
             }
             State::Claimed { .. } => {}
-            State::Busy { ended, .. } if ended.is_finished() => {
-                note("ready");
-                self.state = State::Free;
-            }
-            State::Busy { run, .. } if self.bus.is_up() => {
-                let alive = Told {
-                    worker: self.id.clone(),
-                    what: What::Alive,
-                };
-                self.bus.publish(of_run(run), &alive, None).await;
+            State::Busy { run, load, .. } if self.bus.is_up() => {
+                self.tell(run, *load, What::Alive).await;
             }
             State::Busy { .. } => {}
         }
     }
 
-    /// Ends what is at work; answers the clock meanwhile.
-    async fn end(&mut self, requests: &mut Subscriber) {
-        let State::Busy { stop, ended, .. } = &mut self.state else {
+    /// A load is over: the worker takes the next one of this run, or of any if the run is over.
+    async fn ended(&mut self, what: What, note: &mut (dyn FnMut(&str) + Send)) {
+        let before = std::mem::replace(&mut self.state, State::Free);
+        let State::Busy {
+            run,
+            load,
+            is_released,
+            ..
+        } = before
+        else {
+            return;
+        };
+        note("ready");
+        self.tell(&run, load, what).await;
+        if !is_released {
+            let until = Instant::now() + CLAIM;
+            self.state = State::Claimed { run, until };
+        }
+    }
+
+    async fn tell(&self, run: &str, load: u32, what: What) {
+        let told = Told {
+            worker: self.id.clone(),
+            load,
+            what,
+        };
+        self.bus.publish(of_run(run), &told, None).await;
+    }
+
+    /// Ends what is at work.
+    async fn end(&mut self, requests: &mut Subscriber, note: &mut (dyn FnMut(&str) + Send)) {
+        let State::Busy { stop, .. } = &mut self.state else {
             return;
         };
         if let Some(stop) = stop.take() {
             let _ = stop.send(());
         }
         // Whoever cannot wait for the folder signals again.
-        let _ = ended.await;
+        let what = self.state.ended().await;
+        self.ended(what, note).await;
         let _ = requests.unsubscribe().await;
     }
 }
@@ -286,17 +352,19 @@ impl Worker {
 struct Job {
     bus: Bus,
     worker: String,
+    load: u32,
     subject: String,
 }
 
 impl Job {
+    /// Hears the program to its end, and brings its folder to the store.
     async fn play(
         self,
         mut child: Child,
         order: Order,
         folder: PathBuf,
         stopped: oneshot::Receiver<()>,
-    ) {
+    ) -> What {
         let lines = child.stdout.take();
         let words = child.stderr.take().map(|out| tokio::spawn(last_lines(out)));
         let process = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
@@ -322,12 +390,10 @@ impl Job {
             None => Vec::new(),
         };
         self.tell(What::Ended { code, words }).await;
-        let kept = self.keep(&order, &folder).await;
-        self.tell(match kept {
+        match self.keep(&order, &folder).await {
             Ok(()) => What::Kept,
             Err(error) => What::NotKept(format!("{error}; it stays in {}", folder.display())),
-        })
-        .await;
+        }
     }
 
     /// Passes on what the program prints; what it prints while the connection is down is not waited for.
@@ -351,7 +417,7 @@ impl Job {
         loop {
             let put = async {
                 let store = self.bus.folders(&order.run).await?;
-                folder::put(&store, &order.number.to_string(), folder).await
+                folder::put(&store, &object(order.load, order.number), folder).await
             };
             match put.await {
                 Err(FleetError::Store(_)) if Instant::now() < until => {
@@ -365,6 +431,7 @@ impl Job {
     async fn tell(&self, what: What) {
         let told = Told {
             worker: self.worker.clone(),
+            load: self.load,
             what,
         };
         self.bus.publish(self.subject.clone(), &told, None).await;
@@ -394,3 +461,29 @@ const KEEP_TRYING: Duration = Duration::from_secs(3_600);
 const RETRY: Duration = Duration::from_secs(2);
 /// Enough for an error with its causes.
 const LINES_KEPT: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_holds_as_long_as_its_own_coordinator_is_heard_and_ends_by_its_word_alone() {
+        let now = Instant::now();
+        let mut state = State::Claimed {
+            run: "one".to_owned(),
+            until: now,
+        };
+        let until = |state: &State| match state {
+            State::Claimed { until, .. } => *until,
+            other => panic!("{other:?}"),
+        };
+        state.hear_of("another", now + TICK);
+        assert_eq!(until(&state), now);
+        state.hear_of("one", now + TICK);
+        assert_eq!(until(&state), now + TICK + CLAIM);
+        state.release("another");
+        assert_eq!(state.run(), Some("one"));
+        state.release("one");
+        assert_eq!(state.run(), None);
+    }
+}

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use fleet::{Bus, Crew, Ending, Event, FleetError, Order, Program, Stop, Worker};
+use fleet::{Bus, Crew, Ending, Event, FleetError, Program, Stop, Worker};
 use testkit::Nats;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -72,13 +72,12 @@ impl Drop for Running {
 const SCRIPT: &str =
     r#"echo '{"at":1}'; mkdir "$2"; sleep "$0"; echo "$FLEET_TEST_WORD" > "$2/word"; exit 0"#;
 
-fn order(run: &str, number: u32, arguments: &[&str]) -> Order {
-    Order {
-        run: run.into(),
-        number,
-        arguments: arguments.iter().map(|it| (*it).into()).collect(),
-        environment: vec![("FLEET_TEST_WORD".into(), format!("for {number}"))],
-    }
+/// Has all run this.
+async fn play(crew: &mut Crew, arguments: impl Fn(u32) -> Vec<&'static str>) {
+    let environment = [("FLEET_TEST_WORD".into(), "of all".into())];
+    let arguments = |number| arguments(number).into_iter().map(Into::into).collect();
+    let played = crew.play(&environment, |_, number| arguments(number));
+    played.await.unwrap();
 }
 
 async fn watch(crew: &mut Crew, stop: impl Fn() -> Stop) -> (Vec<Ending>, Vec<Event>) {
@@ -99,7 +98,9 @@ async fn call_for(
     wanted: usize,
     patience: Duration,
 ) -> Result<Crew, FleetError> {
-    Crew::call(bus(nats).await, run.into(), wanted, "1.0", patience).await
+    let mut crew = Crew::new(bus(nats).await, run.into()).await?;
+    crew.call(wanted, "1.0", patience).await?;
+    Ok(crew)
 }
 
 #[tokio::test]
@@ -114,9 +115,7 @@ async fn all_start_and_their_folders_come_back() {
         let offset = member.clock.first().unwrap();
         assert!(offset.low_ns <= 0 && 0 <= offset.high_ns, "{offset:?}");
     }
-    crew.play(|_, number| order("one", number, &[SCRIPT, "1"]))
-        .await
-        .unwrap();
+    play(&mut crew, |_| vec![SCRIPT, "1"]).await;
     let (endings, events) = watch(&mut crew, || Stop::No).await;
     for (place, ending) in endings.iter().enumerate() {
         assert_eq!(
@@ -131,9 +130,10 @@ async fn all_start_and_their_folders_come_back() {
         let into = nats.home().join(format!("fetched-{place}"));
         crew.fetch(place, &into).await.unwrap();
         let word = std::fs::read_to_string(into.join("word")).unwrap();
-        assert_eq!(word, format!("for {}\n", place + 1));
+        assert_eq!(word, "of all\n");
     }
-    crew.end(true).await;
+    crew.forget().await;
+    crew.end().await;
     let nothing = Crew::fetch_later(&bus(&nats).await, "one", nats.home()).await;
     assert!(
         matches!(nothing, Err(FleetError::Workers(_))),
@@ -150,23 +150,56 @@ async fn who_is_busy_or_of_another_version_is_named_and_who_comes_late_is_taken(
     let nats = Nats::start();
     let _old = worker(&nats, "old", "0.9");
     let _one = worker(&nats, "one", "1.0");
-    let crew = call(&nats, "first", 1).await.unwrap();
+    let mut crew = call(&nats, "first", 1).await.unwrap();
     let error = call_for(&nats, "second", 1, Duration::from_secs(10))
         .await
         .unwrap_err()
         .to_string();
     for said in [
-        "old has version 0.9, this is 1.0",
+        "old has version 0.9, protocol 2, this is version 1.0, protocol 2",
         "one is at work for run first",
     ] {
         assert!(error.contains(said), "{error}");
     }
-    crew.end(true).await;
+    crew.forget().await;
+    crew.end().await;
     let (crew, _late) = tokio::join!(call(&nats, "third", 2), async {
         tokio::time::sleep(Duration::from_millis(500)).await;
         worker(&nats, "late", "1.0")
     });
     assert_eq!(crew.unwrap().members().len(), 2);
+}
+
+#[tokio::test]
+#[ignore = "needs nats-server"]
+async fn a_crew_plays_load_after_load_and_replaces_who_is_gone() {
+    let nats = Nats::start();
+    let _stays = worker(&nats, "a", "1.0");
+    let goes = worker(&nats, "b", "1.0");
+    let mut crew = call(&nats, "run", 2).await.unwrap();
+    for load in 1..=2 {
+        play(&mut crew, |_| vec![SCRIPT, "0"]).await;
+        let (endings, _) = watch(&mut crew, || Stop::No).await;
+        assert!(endings.iter().all(|it| it.kept && !it.lost), "{endings:?}");
+        for place in 0..2 {
+            let into = nats.home().join(format!("load-{load}-{place}"));
+            crew.fetch(place, &into).await.unwrap();
+        }
+        crew.forget().await;
+        // Between two loads nobody else has them.
+        let other = call_for(&nats, "other", 1, Duration::ZERO).await;
+        let error = other.unwrap_err().to_string();
+        assert!(error.contains("is at work for run run"), "{error}");
+    }
+    goes.stop().await;
+    let error = crew.call(2, "1.0", Duration::ZERO).await.unwrap_err();
+    assert!(error.to_string().contains("1 could be had"), "{error}");
+    // It has let the other one go.
+    let _late = worker(&nats, "c", "1.0");
+    crew.call(2, "1.0", LIMIT).await.unwrap();
+    play(&mut crew, |_| vec![SCRIPT, "0"]).await;
+    let (endings, _) = watch(&mut crew, || Stop::No).await;
+    assert!(endings.iter().all(|it| it.kept), "{endings:?}");
 }
 
 #[tokio::test]
@@ -179,16 +212,15 @@ async fn programs_that_fail_are_killed_or_leave_nothing_are_told_apart() {
         workers.push(worker(&nats, host, "1.0"));
     }
     let mut crew = call(&nats, "run", 3).await.unwrap();
-    crew.play(|_, number| {
+    play(&mut crew, |number| {
         let script = match number {
             1 => "echo 'error: no such node' >&2; exit 2",
             2 => r#"mkdir "$1"; kill -9 $$"#,
             _ => r#"mkdir "$1"; exit 98"#,
         };
-        order("run", number, &[script])
+        vec![script]
     })
-    .await
-    .unwrap();
+    .await;
     let (endings, _) = watch(&mut crew, || Stop::No).await;
     let told: Vec<_> = endings
         .iter()
@@ -211,7 +243,7 @@ async fn a_worker_that_is_gone_is_lost_and_the_others_are_not() {
     let nats = Nats::start();
     let gone = worker(&nats, "a", "1.0");
     let mut crew = call(&nats, "run", 1).await.unwrap();
-    crew.end(false).await;
+    crew.end().await;
     let stays = worker(&nats, "b", "1.0");
     crew = call(&nats, "run", 2).await.unwrap();
     let place_gone = crew
@@ -219,9 +251,7 @@ async fn a_worker_that_is_gone_is_lost_and_the_others_are_not() {
         .iter()
         .position(|member| member.host == "a")
         .unwrap();
-    crew.play(|_, number| order("run", number, &[SCRIPT, "1"]))
-        .await
-        .unwrap();
+    play(&mut crew, |_| vec![SCRIPT, "1"]).await;
     drop(gone);
     let (endings, events) = watch(&mut crew, || Stop::No).await;
     assert!(
@@ -239,9 +269,7 @@ async fn a_server_that_restarts_costs_no_folder() {
     let mut nats = Nats::start();
     let _worker = worker(&nats, "a", "1.0");
     let mut crew = call(&nats, "run", 1).await.unwrap();
-    crew.play(|_, number| order("run", number, &[SCRIPT, "3"]))
-        .await
-        .unwrap();
+    play(&mut crew, |_| vec![SCRIPT, "3"]).await;
     let (endings, _) = {
         let restarting = std::thread::spawn(move || {
             nats.restart();
@@ -263,9 +291,7 @@ async fn programs_that_are_asked_to_stop_keep_what_they_have() {
     let _worker = worker(&nats, "a", "1.0");
     let mut crew = call(&nats, "run", 1).await.unwrap();
     let script = r#"trap 'echo stopped > "$1/word"; exit 130' INT; mkdir "$1"; echo '{}'; while :; do sleep 0.1; done"#;
-    crew.play(|_, number| order("run", number, &[script]))
-        .await
-        .unwrap();
+    play(&mut crew, |_| vec![script]).await;
     let is_up = std::cell::Cell::new(false);
     let stop = || if is_up.get() { Stop::Orderly } else { Stop::No };
     let mut hear = |event| is_up.set(is_up.get() || matches!(event, Event::Line(..)));

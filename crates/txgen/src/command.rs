@@ -10,6 +10,7 @@ use crate::chains::ChainCommand;
 use crate::ci::{Ci, CiReport};
 use crate::cli::{Cli, Command};
 use crate::exit;
+use crate::fleet;
 use crate::output::{preview, print};
 use crate::plan::{Plan, Request, RequestedLoad, fresh_seed};
 use crate::run::{self, Words};
@@ -75,9 +76,9 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         Command::Record(args) => crate::record_command::record(&args),
         Command::Merge(args) => crate::merge_command::execute(args),
         #[cfg(feature = "fleet")]
-        Command::Worker(args) => crate::fleet::work(&args),
+        Command::Worker(args) => fleet::work(&args),
         #[cfg(feature = "fleet")]
-        Command::Fleet(args) => crate::fleet::local::execute(&args),
+        Command::Fleet(args) => fleet::local::execute(&args),
         Command::Mesh { .. } => Err(usage(anyhow!(
             "gossip networks have a program of their own: `txmesh` in place of `txgen mesh`"
         ))),
@@ -100,18 +101,16 @@ fn start(title: &'static str, load: RequestedLoad, settings: Settings) -> Result
         load,
         builtin: devnode::Blueprint::default(),
     };
+    let settings = fleet::divided(settings).map_err(usage)?;
+    let plan = Plan::resolve(request, settings.clone(), fresh_seed()).map_err(usage);
     if settings.dry_run {
-        let plan = Plan::resolve(request, settings, fresh_seed()).map_err(usage)?;
-        return Ok(print(&preview(&plan)));
-    }
-    #[cfg(feature = "fleet")]
-    if settings.workers.is_some() {
-        return crate::fleet::conduct(request, settings);
+        return Ok(print(&preview(&plan?)));
     }
     let ci = Ci::open(title, &settings.ci)?;
-    let played = Plan::resolve(request, settings, fresh_seed())
-        .map_err(usage)
-        .and_then(|plan| run::start_on_signals(&plan, Words::All));
+    let played = plan.and_then(|plan| match fleet::workers(&settings) {
+        Some(_) => fleet::conduct(&plan, &settings),
+        None => run::start_on_signals(&plan, Words::All),
+    });
     ci.conclude(played.map(|outcome| (CiReport::of_run(&outcome), outcome.exit_code())))
 }
 

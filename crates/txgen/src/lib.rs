@@ -18,7 +18,7 @@ mod devnode_command;
 mod doctor;
 mod drain;
 pub mod exit;
-#[cfg(feature = "fleet")]
+#[cfg_attr(not(feature = "fleet"), path = "no_fleet.rs")]
 mod fleet;
 pub mod folder;
 mod init;

@@ -1,8 +1,8 @@
 //! `txgen merge`: the run folders of several generators of one load as one.
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use harness::whole;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use measure::{
     BlockRow, ClockOffset, FleetClock, LostPart, MergeError, MergePart, merge, merged_manifest,
@@ -13,10 +13,9 @@ use pacing::Nanos;
 use report::Entries;
 
 use crate::cli::MergeArgs;
-use crate::exit;
 use crate::folder::{RecordedRun, RunFile};
 use crate::output::{print, recorded};
-use crate::run::{RunFolder, open_all};
+use crate::run::{Outcome, RunFolder, open_all};
 
 /// What is joined.
 pub(crate) struct Joining {
@@ -37,30 +36,45 @@ pub(crate) struct Joining {
 /// # Errors
 /// When a folder is no run or not of the same load, or the output cannot be written.
 pub fn execute(args: MergeArgs) -> Result<u8, CommandError> {
-    join(Joining {
+    let joined = join(Joining {
         folders: args.folders,
         clocks: Vec::new(),
         lost: Vec::new(),
         max_clock_offset: args.max_clock_offset,
         out: args.out,
-    })
+    })?;
+    tell(&joined);
+    Ok(joined.outcome.exit_code())
 }
 
-/// Joins the folders and prints what they come to together; gives the exit code.
+/// What folders come to together.
+pub(crate) struct Joined {
+    /// The merged run.
+    pub(crate) outcome: Outcome,
+    /// Of which folders.
+    names: Vec<String>,
+    page: PathBuf,
+}
+
+/// Prints it.
+pub(crate) fn tell(joined: &Joined) {
+    let outcome = &joined.outcome;
+    let (mut head, mut foot) = (Entries::default(), Entries::default());
+    head.add("merged", joined.names.join(", "));
+    foot.add("written to", outcome.folder.display().to_string());
+    foot.add("report", joined.page.display().to_string());
+    let table = crate::output::table(&outcome.summary, &outcome.thresholds, None);
+    print(&(head.text() + &table + &foot.text()));
+}
+
+/// Joins the folders.
 ///
 /// # Errors
 /// When a folder is no run or not of the same load, or the output cannot be written.
-pub(crate) fn join(joining: Joining) -> Result<u8, CommandError> {
+pub(crate) fn join(joining: Joining) -> Result<Joined, CommandError> {
     let mut runs = Vec::with_capacity(joining.folders.len());
     for folder in &joining.folders {
-        let run = RecordedRun::open(folder).map_err(usage)?;
-        if run.is_killed() {
-            return Err(usage(anyhow!(
-                "the run in {} was killed before it ended: its counts would be short of the plan; merge whole \
-                 runs",
-                folder.display()
-            )));
-        }
+        let run = open_part(folder).map_err(usage)?;
         runs.push((folder.display().to_string(), run));
     }
     let parts = runs
@@ -93,13 +107,31 @@ pub(crate) fn join(joining: Joining) -> Result<u8, CommandError> {
     whole(written, "summary.json").map_err(failed)?;
     drop(files.summary);
     let page = recorded::write_html_after_run(folder.path()).map_err(failed)?;
-    let (mut head, mut foot) = (Entries::default(), Entries::default());
-    head.add("merged", names.join(", "));
-    foot.add("written to", folder.path().display().to_string());
-    foot.add("report", page.display().to_string());
-    let table = crate::output::table(&summary, &thresholds, None);
-    print(&(head.text() + &table + &foot.text()));
-    Ok(exit::of_run(&summary, &thresholds))
+    Ok(Joined {
+        outcome: Outcome {
+            summary,
+            thresholds,
+            stopped_by: None,
+            folder: folder.path().into(),
+        },
+        names,
+        page,
+    })
+}
+
+/// A folder that can be joined with others.
+///
+/// # Errors
+/// When it is no run, or one that did not come to its end.
+pub(crate) fn open_part(folder: &Path) -> anyhow::Result<RecordedRun> {
+    let run = RecordedRun::open(folder)?;
+    if run.is_killed() {
+        bail!(
+            "the run in {} was killed before it ended: its counts would be short of the plan; merge whole runs",
+            folder.display()
+        );
+    }
+    Ok(run)
 }
 
 /// How far the clock of each generator is from that of the first, by the blocks that both saw.

@@ -7,6 +7,7 @@ use pacing::{Arrivals, Nanos, Profile, ProfileError, Rate, Schedule};
 
 use super::error::PlanError;
 use super::nodes::Nodes;
+use crate::fleet;
 use crate::part::Part;
 use crate::settings::Settings;
 
@@ -97,7 +98,14 @@ pub(super) fn resolve_part(
 ) -> Result<Part, PlanError> {
     let part = settings.shard.unwrap_or_default();
     if part.is_whole() {
-        return Ok(part);
+        // Who has workers send a load says which part stands for all.
+        return match fleet::workers(settings) {
+            None => Ok(part),
+            Some(_) => Err(PlanError::of(
+                "--workers",
+                "goes with constant, square, ramp --to and search; the others send what they send from here",
+            )),
+        };
     }
     let endless = matches!(
         load,

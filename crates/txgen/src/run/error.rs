@@ -77,6 +77,16 @@ impl From<RunError> for CommandError {
     }
 }
 
+impl From<CommandError> for RunError {
+    fn from(error: CommandError) -> Self {
+        match error.code {
+            exit::USAGE => Self::Unusable(error.source),
+            exit::INTERRUPTED => Self::Interrupted,
+            _ => Self::Failed(error.source),
+        }
+    }
+}
+
 /// Which files of the folder lack something, if any does, and why.
 pub(super) fn record_error(
     summary: &Summary,

@@ -8,6 +8,7 @@ use pacing::{Nanos, Rate};
 
 use crate::chains::WorkloadKind;
 use crate::cli::PointArgs;
+use crate::fleet;
 use crate::output;
 use crate::plan::{Plan, Request, RequestedLoad};
 use crate::settings::Settings;
@@ -39,7 +40,7 @@ impl SearchRequest {
         Ok(output::print(&text))
     }
 
-    /// The plan of one point. Every point has a seed of its own, so that no transaction comes twice.
+    /// The plan of one point.
     pub(super) fn plan(
         &self,
         number: usize,
@@ -47,6 +48,24 @@ impl SearchRequest {
         duration: Nanos,
         out: Option<PathBuf>,
     ) -> Result<Plan, CommandError> {
+        let settings = Settings {
+            out,
+            ..self.settings(number, duration)?
+        };
+        let request = Request {
+            command: "search".into(),
+            load: RequestedLoad::constant(rate, duration).map_err(usage)?,
+            builtin: devnode::Blueprint::default(),
+        };
+        Plan::resolve(request, settings, self.seed).map_err(usage)
+    }
+
+    /// What one point has for settings. Every point has a seed of its own, so that no transaction comes twice.
+    pub(super) fn settings(
+        &self,
+        number: usize,
+        duration: Nanos,
+    ) -> Result<Settings, CommandError> {
         let settings = &self.settings;
         if matches!(settings.workload, Some(WorkloadKind::File(_))) {
             return Err(usage(anyhow!(
@@ -64,21 +83,15 @@ impl SearchRequest {
             )));
         }
         let quarter = Nanos::from_nanos(duration.as_nanos() / WARMUP_PART);
-        let settings = Settings {
+        fleet::divided(Settings {
             seed: Some(self.seed.wrapping_add(number as u64)),
             warmup: settings.warmup.or(Some(quarter)),
             threshold: self.points.slo.iter().map(|it| it.0.clone()).collect(),
-            out,
             // Those of all points are the same: they were funded.
             accounts_seed: Some(self.seed),
             ..settings.clone()
-        };
-        let request = Request {
-            command: "search".into(),
-            load: RequestedLoad::constant(rate, duration).map_err(usage)?,
-            builtin: devnode::Blueprint::default(),
-        };
-        Plan::resolve(request, settings, self.seed).map_err(usage)
+        })
+        .map_err(usage)
     }
 }
 

@@ -16,6 +16,7 @@ use super::words::so_far;
 use super::{page, table};
 use crate::drain::Drain;
 use crate::exit;
+use crate::fleet::{Fleet, Shared};
 use crate::folder::RecordedRun;
 use crate::journal::Journal;
 use crate::live::Display;
@@ -46,6 +47,8 @@ impl PointEnd {
 pub(super) struct Session<'a> {
     pub(super) request: SearchRequest,
     guest: Option<BuiltInNode>,
+    /// Who sends the points, if not this process.
+    fleet: Option<Fleet>,
     /// What that commits at most, in words.
     ceiling: Option<String>,
     drain: Drain,
@@ -72,6 +75,7 @@ impl<'a> Session<'a> {
         let address = guest.as_ref().map(BuiltInNode::guest);
         run::check_target(&plan, address, shutdown).map_err(usage)?;
         let endpoints = plan.nodes.endpoints(address);
+        let fleet = Fleet::of(&request.settings, shutdown)?;
         let folder = request.settings.out.clone();
         let folder = folder.unwrap_or_else(|| run::default_folder("search"));
         let folder = RunFolder::create(folder).map_err(usage)?;
@@ -119,6 +123,7 @@ impl<'a> Session<'a> {
             request,
             ceiling: plan.nodes.ceiling(),
             guest,
+            fleet,
             folder,
             journal,
             account,
@@ -201,7 +206,21 @@ impl<'a> Session<'a> {
         self.display
             .heading(format!("search point {number}{so_far}"));
         let begun_s = self.elapsed().as_secs_f64();
-        let played = run::perform(&plan, address, self.shutdown, Words::Few, &mut self.display);
+        let played = match &mut self.fleet {
+            Some(fleet) => {
+                let shared = Shared {
+                    plan: &plan,
+                    load: vec![
+                        "constant".into(),
+                        format!("--rate={offered}"),
+                        format!("--duration={duration}"),
+                    ],
+                    settings: &self.request.settings(number, duration)?,
+                };
+                fleet.perform(&shared, self.shutdown, &mut self.display)
+            }
+            None => run::perform(&plan, address, self.shutdown, Words::Few, &mut self.display),
+        };
         let outcome = match played {
             Ok(outcome) => outcome,
             Err(RunError::Interrupted) => {

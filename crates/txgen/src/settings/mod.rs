@@ -112,8 +112,9 @@ pub struct Settings {
     #[arg(long)]
     pub seed: Option<u64>,
 
-    /// The seed that accounts follow from, where the runs of one command have seeds of their own.
-    #[arg(skip)]
+    /// The seed that accounts follow from, where the runs of one command have seeds of their own: for the workers of a
+    /// fleet.
+    #[arg(long, hide = true)]
     #[serde(skip)]
     pub accounts_seed: Option<u64>,
 
@@ -243,6 +244,7 @@ pub struct Settings {
 
     /// Have N workers of a fleet send the load, an equal part each, and join what they recorded: they wait at a
     /// NATS server (`txgen worker`), start at one instant by measured clocks, and see files under the same paths.
+    /// With constant, square, ramp and search.
     #[cfg(feature = "fleet")]
     #[arg(long, value_name = "N", requires = "nats", conflicts_with_all = ["shard"], help_heading = GENERATORS, hide_short_help = true)]
     #[serde(skip)]

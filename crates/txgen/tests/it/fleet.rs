@@ -62,6 +62,73 @@ fn three_workers_send_the_plan_of_one_generator() {
     drop(fleet);
 }
 
+/// A server and so many workers.
+fn fleet(place: &Place, workers: u32) -> (testkit::Running, String) {
+    let port = free_port();
+    let server = server();
+    let fleet = place.start(&format!(
+        "fleet --local {workers} --port {port} --nats-server {server}"
+    ));
+    wait_until("the fleet", || fleet.out_so_far().contains("NATS server"));
+    (
+        fleet,
+        format!("--workers {workers} --nats nats://127.0.0.1:{port}"),
+    )
+}
+
+#[test]
+#[ignore = "needs nats-server"]
+fn the_points_of_a_search_are_those_of_one_generator() {
+    let (node, place) = (Node::quick(), Place::new());
+    let (_fleet, workers) = fleet(&place, 3);
+    let search = "search --rates 50,101 --duration 2s --seed 7";
+    // What is found of so short points is not asked.
+    let fleet = format!("{search} --endpoints {} {workers} --out fleet", node.url());
+    place.txgen(&fleet);
+    let alone = Node::quick();
+    place.txgen(&format!("{search} --endpoints {} --out alone", alone.url()));
+    for (point, planned) in [("01-50", 100), ("02-101", 202)] {
+        let run = place.run(&format!("fleet/{point}"));
+        run.summary().assert_all_committed(planned);
+        assert_eq!(ids(&run), ids(&place.run(&format!("alone/{point}"))));
+    }
+    assert!(!place.path().join("fleet/shards").exists());
+}
+
+/// The process whose command line has all of these.
+fn process_with(words: &[&str]) -> String {
+    let processes = std::fs::read_dir("/proc").unwrap();
+    let found = processes.flatten().find(|process| {
+        let line = std::fs::read_to_string(process.path().join("cmdline"));
+        line.is_ok_and(|line| words.iter().all(|word| line.contains(word)))
+    });
+    found.unwrap().file_name().into_string().unwrap()
+}
+
+#[test]
+#[ignore = "needs nats-server"]
+fn a_generator_that_is_killed_leaves_its_part_unsent_and_the_others_whole() {
+    let (node, place) = (Node::quick(), Place::new());
+    let (_fleet, workers) = fleet(&place, 3);
+    let load = place.start(&format!(
+        "constant --rate 300/s --duration 3s --seed 7 --endpoints {} {workers} --out fleet",
+        node.url()
+    ));
+    wait_until("the load", || node.committed().len() > 30);
+    // The generator of this shard alone: its guard and its worker live on.
+    let runs = place.path().canonicalize().unwrap();
+    let process = process_with(&["--shard=2/3", &runs.display().to_string()]);
+    place.shell(&format!("kill -9 {process}")).expect(0);
+    let ended = load.wait();
+    ended.expect(98).says("was killed");
+    let whole = place.run("fleet/whole");
+    assert_eq!(whole.summary().count("offered.planned"), 900);
+    let lost = &whole.manifest()["plan"]["lost"];
+    assert_eq!(lost.as_array().unwrap().len(), 1, "{lost}");
+    assert_eq!(lost[0]["planned"], 300);
+    whole.summary().assert_conserved();
+}
+
 #[test]
 fn what_makes_no_fleet_is_refused() {
     let place = Place::new();
@@ -84,6 +151,25 @@ fn what_makes_no_fleet_is_refused() {
         (
             format!("worker --nats nats://127.0.0.1:{port}"),
             "cannot reach the NATS server",
+        ),
+        // What sends from here takes no workers, and does not leave them aside either.
+        (
+            format!(
+                "ab http://127.0.0.1:1 http://127.0.0.1:2 --rate 10/s --workers 2 --nats nats://127.0.0.1:{port}"
+            ),
+            "--workers goes with",
+        ),
+        (
+            format!(
+                "flood --count 10 --endpoints http://127.0.0.1:1 --workers 2 --nats nats://127.0.0.1:{port}"
+            ),
+            "a flood has none",
+        ),
+        (
+            format!(
+                "run phases --endpoints http://127.0.0.1:1 --workers 2 --nats nats://127.0.0.1:{port}"
+            ),
+            "--workers goes with",
         ),
         ("fleet".into(), "--local"),
         ("fleet --fetch one".into(), "--nats"),

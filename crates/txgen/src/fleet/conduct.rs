@@ -1,0 +1,289 @@
+//! One load of a crew, from the orders to the folders.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use fleet::{Crew, Ending, Event, FleetError, Member, Stop};
+use harness::start_at::unix_now_ns;
+use harness::{Part, StartAt};
+use measure::{FleetClock, LostPart, ShardName};
+use pacing::Nanos;
+
+use super::live::Live;
+use super::{PATIENCE, VERSION, arguments};
+use crate::exit;
+use crate::live::{Display, RunInfo};
+use crate::merge_command::{Joining, open_part};
+use crate::plan::Plan;
+use crate::run::Words;
+use crate::shutdown::Shutdown;
+
+/// Says how far each worker's clock is off.
+fn tell_clocks(crew: &Crew, display: &mut Display) {
+    for member in crew.members() {
+        if let Some(offset) = member.clock.first() {
+            display.message(&format!(
+                "worker {}: its clock is {:+.3} ms off (± {:.3} ms)",
+                member.host,
+                offset.offset_ns() as f64 / 1e6,
+                offset.error_ns() as f64 / 1e6
+            ));
+        }
+    }
+}
+
+/// A load of a fleet.
+pub(super) struct Conduct<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) count: u32,
+    pub(super) run: &'a str,
+    /// The command line of all workers.
+    pub(super) order: &'a [String],
+    pub(super) shutdown: &'a Shutdown,
+    pub(super) words: Words,
+    /// Where the workers' folders are brought to.
+    pub(super) shards: &'a Path,
+    /// Where they are to be joined.
+    pub(super) whole: PathBuf,
+}
+
+impl Conduct<'_> {
+    /// Has all send their parts, and fetches what they recorded.
+    pub(super) async fn play(
+        &self,
+        crew: &mut Crew,
+        display: &mut Display,
+    ) -> Result<Joining, FleetError> {
+        let called = crew.call(self.count as usize, VERSION, PATIENCE);
+        tokio::select! {
+            called = called => called?,
+            () = self.shutdown.requested() => return Err(FleetError::Interrupted),
+        }
+        crew.compare_clocks(CLOCK_LIMIT).await?;
+        let endings = self.load(crew, display).await?;
+        let joining = self.gather(crew, endings, display).await?;
+        if joining.lost.is_empty() {
+            crew.forget().await;
+        }
+        Ok(joining)
+    }
+
+    /// Starts all and hears them to their end.
+    async fn load(
+        &self,
+        crew: &mut Crew,
+        display: &mut Display,
+    ) -> Result<Vec<Ending>, FleetError> {
+        let start_ns = match self.plan.start_at {
+            Some(start) => start.unix_ns(),
+            None => unix_now_ns() + LEAD.as_nanos() as u64,
+        };
+        let environment = arguments::environment();
+        crew.play(&environment, |member, number| {
+            let shard = format!("{number}/{}", self.count);
+            arguments::of_worker(self.order, &shard, start_of(member, start_ns))
+        })
+        .await?;
+        let hosts: Vec<String> = crew
+            .members()
+            .iter()
+            .map(|member| member.host.clone())
+            .collect();
+        if self.words == Words::All {
+            tell_clocks(crew, display);
+            display.message(&format!(
+                "run {}: {} workers begin in {} s",
+                self.run,
+                self.count,
+                LEAD.as_secs()
+            ));
+        }
+        display.begin(RunInfo {
+            brief: self.words == Words::Few,
+            planned: self.plan.planned_by_all(),
+            ..RunInfo::of(self.plan, Arc::default())
+        });
+        let mut live = Live::new(hosts.len(), self.plan.duration());
+        // A worker that ends before the start could not begin: then nobody does.
+        let early = Cell::new(None);
+        let stop = || self.stop(early.get().is_some());
+        let length = self.plan.duration().unwrap_or_default();
+        let length = length.as_duration() + self.plan.rules.drain_timeout.as_duration() + LEAD;
+        let mut on_event = |event: Event| match event {
+            Event::Line(place, line) => live.line(place, line, display),
+            Event::Silent(place) => {
+                display.message(&format!("worker {}: not heard for 5 s", hosts[place]));
+            }
+            Event::Back(place) => display.message(&format!("worker {}: heard again", hosts[place])),
+            Event::Ended(place, code) => {
+                live.ended(place);
+                if unix_now_ns() < start_ns && code != Some(i32::from(exit::INTERRUPTED)) {
+                    early.set(early.get().or(Some(place)));
+                }
+            }
+            Event::BusAway => display.message("the NATS server is away; the workers go on"),
+            Event::BusBack => display.message("the NATS server is back"),
+        };
+        let endings = crew.watch(length, &stop, &mut on_event).await?;
+        display.end();
+        match early.get() {
+            Some(place) => Err(FleetError::Worker {
+                host: hosts[place].clone(),
+                problem: format!(
+                    "it could not begin, so nobody did: {}",
+                    problem(&endings[place])
+                ),
+            }),
+            None => Ok(endings),
+        }
+    }
+
+    /// Whether the workers are to end now.
+    fn stop(&self, is_lost: bool) -> Stop {
+        if self.shutdown.is_urgent() {
+            Stop::AtOnce
+        } else if self.shutdown.is_requested() || is_lost {
+            Stop::Orderly
+        } else {
+            Stop::No
+        }
+    }
+
+    /// Fetches the folders; what cannot be had is lost.
+    async fn gather(
+        &self,
+        crew: &Crew,
+        endings: Vec<Ending>,
+        display: &mut Display,
+    ) -> Result<Joining, FleetError> {
+        let mut joining = Joining {
+            folders: Vec::new(),
+            clocks: Vec::new(),
+            lost: Vec::new(),
+            max_clock_offset: MAX_CLOCK_OFFSET,
+            out: self.whole.clone(),
+        };
+        for ((place, member), ending) in crew.members().iter().enumerate().zip(&endings) {
+            let shard = ShardName {
+                number: place as u32 + 1,
+                of: self.count,
+            };
+            let folder = self.shards.join(format!("shard-{}", shard.number));
+            let fetched = if ending.kept {
+                fetched(crew, place, &folder, ending).await
+            } else {
+                Err(problem(ending))
+            };
+            match fetched {
+                Ok(()) => {
+                    joining.folders.push(folder);
+                    joining.clocks.push(clock(member));
+                }
+                Err(why) => {
+                    display.message(&format!("worker {} is lost: {why}", member.host));
+                    joining.lost.push(LostPart {
+                        shard,
+                        planned: self.planned(shard),
+                        reason: format!("the generator on {} was lost: {why}", member.host),
+                    });
+                }
+            }
+        }
+        match (joining.folders.is_empty(), endings.first()) {
+            (true, Some(ending)) => Err(FleetError::Workers(format!(
+                "no worker left a run folder: {}",
+                problem(ending)
+            ))),
+            _ => Ok(joining),
+        }
+    }
+
+    /// What one shard had to send.
+    fn planned(&self, shard: ShardName) -> u64 {
+        let part: Option<Part> = shard.to_string().parse().ok();
+        let all = self.plan.planned_by_all().unwrap_or(0);
+        part.map_or(0, |part| part.count(all))
+    }
+}
+
+/// Brings a folder that can be joined; or says why there is none.
+async fn fetched(crew: &Crew, place: usize, folder: &Path, ending: &Ending) -> Result<(), String> {
+    let got = crew.fetch(place, folder).await;
+    got.map_err(|error| format!("{:#}", anyhow!(error)))?;
+    // What was killed, or had no room for its summary, cannot be joined.
+    open_part(folder)
+        .map(drop)
+        .map_err(|error| format!("{}; {error:#}", problem(ending)))
+}
+
+/// The common start by the worker's clock.
+fn start_of(member: &Member, start_ns: u64) -> StartAt {
+    let ahead_ns = member.clock.first().map_or(0, fleet::Interval::offset_ns);
+    StartAt::new(start_ns, ahead_ns)
+}
+
+fn clock(member: &Member) -> FleetClock {
+    let first = member.clock.first();
+    FleetClock {
+        offset_ms: first.map_or(0.0, |offset| offset.offset_ns() as f64 / 1e6),
+        error_ms: first.map_or(0.0, |offset| offset.error_ns() as f64 / 1e6),
+        drift_ppm: member
+            .clock
+            .drift_ppb()
+            .map(|(low, high)| (low / 1e3, high / 1e3)),
+    }
+}
+
+/// Why a worker's part is missing.
+fn problem(ending: &Ending) -> String {
+    let error = ending.words.iter().find(|line| line.starts_with("error: "));
+    let line = error.or(ending.words.last());
+    let code = match (ending.lost, ending.code) {
+        (true, _) => String::new(),
+        (false, Some(code)) => format!("exit code {code}: "),
+        (false, None) => "it was killed: ".to_owned(),
+    };
+    code + line.map_or("it said nothing", |line| line.trim_start_matches("error: "))
+}
+
+/// A start is no more exact than this; a round trip of 20 ms gives it.
+const CLOCK_LIMIT: Duration = Duration::from_millis(10);
+/// From the orders to the start: programs start, look at their nodes, open connections, sign ahead.
+const LEAD: Duration = Duration::from_secs(10);
+/// As in `txgen merge`, by the blocks that two generators saw.
+const MAX_CLOCK_OFFSET: Nanos = Nanos::from_millis(100);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_of_a_missing_part_is_the_program_s_error() {
+        let ending = |lost, code, words: &[&str]| Ending {
+            code,
+            words: words.iter().map(|line| (*line).to_owned()).collect(),
+            kept: false,
+            lost,
+        };
+        for (ending, expected) in [
+            (
+                ending(false, Some(2), &["error: no such node", "try --help"]),
+                "exit code 2: no such node",
+            ),
+            (
+                ending(false, None, &["5 s of 10 s", "the folder was too large"]),
+                "it was killed: the folder was too large",
+            ),
+            (
+                ending(true, None, &["nothing was heard of it for 15 s"]),
+                "nothing was heard of it for 15 s",
+            ),
+            (ending(false, Some(1), &[]), "exit code 1: it said nothing"),
+        ] {
+            assert_eq!(problem(&ending), expected);
+        }
+    }
+}
