@@ -8,24 +8,27 @@ mod node;
 mod workload;
 
 use std::borrow::Cow;
+use std::fmt;
 #[cfg(feature = "fixture")]
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use chain::{
-    Asking, Chain, Facts, FollowWith, Followed, Limits, LoadOptions, Loader, NodeClient, Probe,
-    Protocol, ReplyTo, Settings, SettingsTable, Target, TxName, Wanted, Workload, WorkloadError,
-    refuse,
+    Asking, Chain, Facts, FollowWith, Followed, Limits, LoadOptions, Loader, NodeClient,
+    NodeOptions, Probe, Protocol, ReplyTo, Settings, SettingsTable, Target, TxName, Wanted,
+    Workload, WorkloadError, refuse,
 };
 #[cfg(feature = "fixture")]
 use chain::{Fixture, Table};
+use chain_cometbft::{ByHash, Naming, follow_named};
 use clap::Args;
 use measure::{Failure, IdText, RefusalTexts, Reply, TxHash};
 use parking_lot::Mutex;
-use rpc::{ClientError, ClientOptions, Endpoint, Mempool, Message};
+use rpc::{ClientError, ClientOptions, Endpoint, Mempool, Message, Transport};
 use serde::{Deserialize, Serialize};
+use wire::encoding::decode_hash;
 
 pub use self::node::{
     BigchaindbAbout, BigchaindbClient, EventSource, bigchaindb_transactions_path, follow_bigchaindb,
@@ -83,6 +86,14 @@ impl Chain for BigchaindbChain {
         Some(&SETTINGS)
     }
 
+    fn node_options(&self, settings: &Table) -> Result<NodeOptions, WorkloadError> {
+        let tendermint = SETTINGS.read(settings)?.tendermint;
+        Ok(NodeOptions {
+            blocks: tendermint.as_deref().map(tendermint_at).transpose()?,
+            ..NodeOptions::default()
+        })
+    }
+
     #[cfg(feature = "fixture")]
     fn fixture(&self) -> Option<Fixture> {
         static FLAGS: Settings<fixture::NodeFlags> = Settings::named("bigchaindb");
@@ -115,9 +126,14 @@ pub struct BigchaindbSettings {
     /// file.
     #[arg(long, value_name = "JSON")]
     pub metadata: Option<String>,
+
+    /// The RPC of the server's Tendermint, for loads on its HTTP API: its blocks tell of refused transactions too.
+    #[arg(long, value_name = "URL")]
+    pub tendermint: Option<String>,
 }
 
-static SETTINGS: Settings<BigchaindbSettings> = Settings::named("bigchaindb");
+static SETTINGS: Settings<BigchaindbSettings> =
+    Settings::named("bigchaindb").of_target(&["tendermint"]);
 
 /// The HTTP API of a server.
 #[derive(Debug)]
@@ -241,6 +257,11 @@ impl Target for BigchaindbTarget {
 
     fn follow(&self, probe: &Probe, with: FollowWith<'_>) -> Result<Followed, ClientError> {
         let clock = move || with.clock.now();
+        if let Some(tendermint) = probe.events.as_ref().filter(|it| !is_stream(it)) {
+            let (options, shutdown) = (with.options, with.shutdown);
+            let (follower, worker) = follow_named::<ById, _>(tendermint, options, clock, shutdown)?;
+            return Ok((follower, Box::pin(worker.run())));
+        }
         // A probe of a node that is followed has found its events.
         let events = probe.events.as_ref().unwrap_or(with.endpoint);
         let (follower, worker) =
@@ -259,12 +280,60 @@ impl Target for BigchaindbTarget {
     }
 }
 
+/// The address of a Tendermint's RPC.
+fn tendermint_at(url: &str) -> Result<Endpoint, WorkloadError> {
+    let refused =
+        |problem: &dyn fmt::Display| WorkloadError::Unusable(format!("--tendermint: {problem}"));
+    let endpoint: Endpoint = url.parse().map_err(|error| refused(&error))?;
+    if is_stream(&endpoint) {
+        return Err(refused(&format!(
+            "{endpoint} is a WebSocket; give its http:// address"
+        )));
+    }
+    if endpoint.authorization().is_some() {
+        let problem = "a user and a password would be written into the manifest; give an address without them";
+        return Err(refused(&problem));
+    }
+    Ok(endpoint)
+}
+
+/// Whether this is a server's stream of events, and not its Tendermint.
+fn is_stream(events: &Endpoint) -> bool {
+    events.transport() == Transport::Ws
+}
+
+/// A transaction in a Tendermint's block by the id in it, by which the API and the load call it.
+#[derive(Debug)]
+struct ById;
+
+impl Naming for ById {
+    fn name(tx: &[u8]) -> [u8; 32] {
+        #[derive(Deserialize)]
+        struct Named<'a> {
+            #[serde(borrow)]
+            id: Cow<'a, str>,
+        }
+        let named = serde_json::from_slice::<Named<'_>>(tx).ok();
+        let id = named.and_then(|named| decode_hash(named.id.as_bytes()));
+        // What has no id is nobody's of the load.
+        id.unwrap_or_else(|| ByHash::name(tx))
+    }
+}
+
 impl NodeClient for BigchaindbClient {
     fn probe<'a>(&'a self, load: &'a LoadOptions) -> Asking<'a, anyhow::Result<Probe>> {
         Box::pin(async move {
             let endpoint = self.endpoint();
             let about = self.about().await?;
-            let events = about.events_of(endpoint);
+            if let Some(tendermint) = &load.blocks {
+                let client =
+                    chain_cometbft::Client::with_options(tendermint, self.options().clone())?;
+                chain_cometbft::caught_up(&client)
+                    .await
+                    .context("--tendermint")?;
+            }
+            let tendermint = load.blocks.clone();
+            let events = tendermint.or_else(|| about.events_of(endpoint));
             if events.is_none() && load.follow {
                 bail!(
                     "{endpoint} says that its events are at {:?}, which is not a WebSocket; correct `wsserver` in its \

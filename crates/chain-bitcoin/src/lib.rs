@@ -85,6 +85,7 @@ impl Chain for BitcoinChain {
         Ok(NodeOptions {
             batch: given.batch.unwrap_or(NonZeroU32::MIN),
             confirmations: given.confirmations.unwrap_or(NonZeroU32::MIN),
+            blocks: None,
         })
     }
 

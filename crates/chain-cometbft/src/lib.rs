@@ -11,9 +11,9 @@ mod kvstore;
 #[cfg(feature = "load")]
 mod load;
 
-pub use self::client::{BlockCodes, BlockContent, BroadcastReply, Client, Status};
+pub use self::client::{BlockCodes, BlockContent, BroadcastReply, ByHash, Client, Naming, Status};
 pub use self::codec::{Answer, AnswerId, DecodeError, Outcome, decode_answer};
-pub use self::follower::{CometbftSource, follow};
+pub use self::follower::{CometbftSource, follow, follow_named};
 #[cfg(feature = "load")]
 pub use self::kvstore::{KvStore, MIN_SIZE};
 #[cfg(feature = "load")]

@@ -124,12 +124,14 @@ pub trait NodeClient: Send + Sync {
 }
 
 /// How nodes are spoken to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeOptions {
     /// Transactions in one request at most.
     pub batch: NonZeroU32,
     /// Blocks that a committed transaction has, its own included.
     pub confirmations: NonZeroU32,
+    /// Where the blocks are read, where that is not where the transactions go.
+    pub blocks: Option<Endpoint>,
 }
 
 impl Default for NodeOptions {
@@ -137,6 +139,7 @@ impl Default for NodeOptions {
         Self {
             batch: NonZeroU32::MIN,
             confirmations: NonZeroU32::MIN,
+            blocks: None,
         }
     }
 }
@@ -150,6 +153,8 @@ pub struct LoadOptions {
     pub follow: bool,
     /// Transactions in one request at most.
     pub batch: NonZeroU32,
+    /// Where the blocks are read, where that is not where the transactions go.
+    pub blocks: Option<Endpoint>,
     /// What is sent.
     pub workload: Arc<dyn Workload>,
 }

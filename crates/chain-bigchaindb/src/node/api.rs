@@ -12,6 +12,7 @@ use wire::jsonrpc::BroadcastMethod;
 #[derive(Clone, Debug)]
 pub struct BigchaindbClient {
     http: Client,
+    options: ClientOptions,
 }
 
 /// What a server says about itself.
@@ -34,12 +35,19 @@ impl BigchaindbClient {
     /// # Errors
     /// [`ClientError::Setup`] when TLS is needed and cannot be set up.
     pub fn new(endpoint: &Endpoint, options: &ClientOptions) -> Result<Self, ClientError> {
-        Client::with_options(endpoint, options.clone()).map(|http| Self { http })
+        let http = Client::with_options(endpoint, options.clone())?;
+        let options = options.clone();
+        Ok(Self { http, options })
     }
 
     /// The address of the server.
     pub fn endpoint(&self) -> &Endpoint {
         self.http.endpoint()
+    }
+
+    /// How it asks.
+    pub fn options(&self) -> &ClientOptions {
+        &self.options
     }
 
     fn refused(&self, status: u16, body: &[u8]) -> ClientError {

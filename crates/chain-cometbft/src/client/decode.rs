@@ -1,6 +1,7 @@
 //! Blocks straight from JSON into hashes: no value tree, one buffer for all transactions.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, SeqAccess, Visitor};
@@ -10,18 +11,37 @@ use super::types::{BlockCodes, BlockContent};
 use rpc::{Gas, HeaderTime, number};
 use wire::encoding::decode_hash;
 
-/// The result of `block`.
-#[derive(Debug)]
-pub(crate) struct BlockAnswer {
-    /// `None` when the node has no block of this height.
-    pub(crate) content: Option<BlockContent>,
+/// How a chain calls its transactions.
+pub trait Naming: Send + 'static {
+    /// The name of a transaction, by which a load knows its own.
+    fn name(tx: &[u8]) -> [u8; 32];
 }
 
-impl<'de> Deserialize<'de> for BlockAnswer {
+/// By their SHA-256 hashes, as CometBFT does itself.
+#[derive(Debug)]
+pub struct ByHash;
+
+impl Naming for ByHash {
+    fn name(tx: &[u8]) -> [u8; 32] {
+        Sha256::digest(tx).into()
+    }
+}
+
+/// The result of `block`.
+#[derive(Debug)]
+pub(crate) struct BlockAnswer<N = ByHash> {
+    /// `None` when the node has no block of this height.
+    pub(crate) content: Option<BlockContent>,
+    named: PhantomData<N>,
+}
+
+impl<'de, N: Naming> Deserialize<'de> for BlockAnswer<N> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let answer = RawAnswer::deserialize(deserializer)?;
+        let answer = RawAnswer::<N>::deserialize(deserializer)?;
+        let named = PhantomData;
         let Some(block) = answer.block else {
-            return Ok(Self { content: None });
+            let content = None;
+            return Ok(Self { content, named });
         };
         let RawHeader {
             chain_id,
@@ -46,17 +66,19 @@ impl<'de> Deserialize<'de> for BlockAnswer {
         };
         Ok(Self {
             content: Some(content),
+            named,
         })
     }
 }
 
 #[derive(Deserialize)]
-struct RawAnswer {
+#[serde(bound = "N: Naming")]
+struct RawAnswer<N> {
     #[serde(default)]
     block_id: RawId,
     /// Where the id is up to 0.32.
     block_meta: Option<RawMeta>,
-    block: Option<RawBlock>,
+    block: Option<RawBlock<N>>,
 }
 
 #[derive(Deserialize)]
@@ -70,9 +92,10 @@ struct RawId {
 }
 
 #[derive(Deserialize)]
-struct RawBlock {
+#[serde(bound = "N: Naming")]
+struct RawBlock<N> {
     header: RawHeader,
-    data: RawData,
+    data: RawData<N>,
 }
 
 #[derive(Deserialize)]
@@ -87,41 +110,53 @@ struct RawHeader {
 }
 
 #[derive(Deserialize)]
-struct RawData {
+#[serde(bound = "N: Naming")]
+struct RawData<N> {
     #[serde(default)]
-    txs: Hashes,
+    txs: Hashes<N>,
 }
 
-#[derive(Default)]
-struct Hashes {
+struct Hashes<N> {
     hashes: Vec<[u8; 32]>,
     bytes: u64,
+    named: PhantomData<N>,
 }
 
-impl<'de> Deserialize<'de> for Hashes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(HashesVisitor)
+impl<N> Default for Hashes<N> {
+    fn default() -> Self {
+        Self {
+            hashes: Vec::new(),
+            bytes: 0,
+            named: PhantomData,
+        }
     }
 }
 
-struct HashesVisitor;
+impl<'de, N: Naming> Deserialize<'de> for Hashes<N> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(HashesVisitor(PhantomData))
+    }
+}
 
-impl<'de> Visitor<'de> for HashesVisitor {
-    type Value = Hashes;
+struct HashesVisitor<N>(PhantomData<N>);
+
+impl<'de, N: Naming> Visitor<'de> for HashesVisitor<N> {
+    type Value = Hashes<N>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a list of transactions in base64, or null")
     }
 
-    fn visit_unit<E: de::Error>(self) -> Result<Hashes, E> {
+    fn visit_unit<E: de::Error>(self) -> Result<Hashes<N>, E> {
         Ok(Hashes::default())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Hashes, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Hashes<N>, A::Error> {
         let mut hashes = Hashes::default();
         let mut scratch = Vec::new();
-        while let Some(hash) = list.next_element_seed(TxSeed {
+        while let Some(hash) = list.next_element_seed(TxSeed::<N> {
             scratch: &mut scratch,
+            named: PhantomData,
         })? {
             hashes.hashes.push(hash);
             hashes.bytes += scratch.len() as u64;
@@ -130,12 +165,13 @@ impl<'de> Visitor<'de> for HashesVisitor {
     }
 }
 
-/// Reads one transaction into the buffer that all share, and gives its hash.
-struct TxSeed<'a> {
+/// Reads one transaction into the buffer that all share, and gives its name.
+struct TxSeed<'a, N> {
     scratch: &'a mut Vec<u8>,
+    named: PhantomData<N>,
 }
 
-impl<'de> DeserializeSeed<'de> for TxSeed<'_> {
+impl<'de, N: Naming> DeserializeSeed<'de> for TxSeed<'_, N> {
     type Value = [u8; 32];
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<[u8; 32], D::Error> {
@@ -143,7 +179,7 @@ impl<'de> DeserializeSeed<'de> for TxSeed<'_> {
     }
 }
 
-impl Visitor<'_> for TxSeed<'_> {
+impl<N: Naming> Visitor<'_> for TxSeed<'_, N> {
     type Value = [u8; 32];
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -155,7 +191,7 @@ impl Visitor<'_> for TxSeed<'_> {
         base64_simd::STANDARD
             .decode_append(text, self.scratch)
             .map_err(|_| E::custom("a transaction is not base64"))?;
-        Ok(Sha256::digest(&self.scratch).into())
+        Ok(N::name(self.scratch))
     }
 }
 

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use self::decode::ResultsHash;
 pub(crate) use self::decode::{BlockAnswer, CodesAnswer, hash_of_successes};
+pub use self::decode::{ByHash, Naming};
 pub use self::types::{BlockCodes, BlockContent, BroadcastReply, Status};
 
 /// Asks one CometBFT node, beside what [`rpc::Client`] asks of any node. Cheap to clone.

@@ -1,7 +1,7 @@
 //! One block, and then its codes.
 
 use crate::client::{
-    BlockAnswer, BlockCodes, BlockContent, Client, CodesAnswer, Status, at_height,
+    BlockAnswer, BlockCodes, BlockContent, Client, CodesAnswer, Naming, Status, at_height,
     hash_of_successes,
 };
 use rpc::ClientError;
@@ -37,8 +37,12 @@ pub(super) struct CodeSources {
 
 /// Asks for a block. Large bodies are decoded on the blocking pool, so that announcements are
 /// stamped meanwhile.
-pub(super) async fn fetch_block(client: Client, height: u64, mut buffer: Vec<u8>) -> Fetched {
-    let found = find(&client, height, &mut buffer).await;
+pub(super) async fn fetch_block<N: Naming>(
+    client: Client,
+    height: u64,
+    mut buffer: Vec<u8>,
+) -> Fetched {
+    let found = find::<N>(&client, height, &mut buffer).await;
     Fetched::with(found.unwrap_or_else(Found::Unknown), buffer)
 }
 
@@ -62,23 +66,29 @@ impl Fetched {
     }
 }
 
-async fn find(client: &Client, height: u64, buffer: &mut Vec<u8>) -> Result<Found, ClientError> {
+async fn find<N: Naming>(
+    client: &Client,
+    height: u64,
+    buffer: &mut Vec<u8>,
+) -> Result<Found, ClientError> {
     let asked = client.fetch("block", &at_height(height), buffer).await;
     let answer = match asked {
-        Ok(()) => decode(client, "block", buffer).await,
+        Ok(()) => decode::<BlockAnswer<N>>(client, "block", buffer).await,
         Err(error) => Err(error),
     };
     match answer {
         Ok(BlockAnswer {
             content: Some(block),
+            ..
         }) if block.height == height => Ok(Found::Block(Box::new(block))),
         Ok(BlockAnswer {
             content: Some(block),
+            ..
         }) => {
             let reason = format!("asked for block {height}, got block {}", block.height);
             Err(client.unexpected("block", &reason))
         }
-        Ok(BlockAnswer { content: None }) => absent(client, "no block".to_owned()).await,
+        Ok(BlockAnswer { content: None, .. }) => absent(client, "no block".to_owned()).await,
         Err(error @ ClientError::Rpc { .. }) => absent(client, error.to_string()).await,
         Err(error) => Err(error),
     }

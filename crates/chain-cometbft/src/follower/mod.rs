@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::fetch::{CodeSources, Fetched, Found, fetch_block, fetch_codes};
 use self::wake::Wake;
-use crate::client::{BlockCodes, BlockContent, Client, Status};
+use crate::client::{BlockCodes, BlockContent, ByHash, Client, Naming, Status};
 
 /// Prepares to follow a node's chain. Nothing happens until the caller runs the worker
 /// ([`FollowerWorker::run`]), which ends with `shutdown` or with the [`Follower`].
@@ -38,8 +38,27 @@ pub fn follow<C>(
 where
     C: Fn() -> Nanos + Send,
 {
+    follow_named::<ByHash, C>(endpoint, options, clock, shutdown)
+}
+
+/// As [`follow`], of a chain whose transactions have other names than their hashes.
+///
+/// # Errors
+/// As [`follow`].
+pub fn follow_named<N, C>(
+    endpoint: &Endpoint,
+    options: FollowOptions,
+    clock: C,
+    shutdown: CancellationToken,
+) -> Result<(Follower, FollowerWorker<CometbftSource, C>), ClientError>
+where
+    N: Naming,
+    C: Fn() -> Nanos + Send,
+{
     let client = Client::with_options(endpoint, options.client())?;
-    let source = CometbftSource::new(client, &options);
+    let source = CometbftSource::new(client, &options, |client, height, buffer| {
+        Box::pin(fetch_block::<N>(client, height, buffer))
+    });
     Ok(FollowerWorker::new(source, options, clock, shutdown))
 }
 
@@ -50,6 +69,8 @@ pub struct CometbftSource {
     /// The highest block that the node is known to have.
     latest: u64,
     status: Option<Query<Result<Status, ClientError>>>,
+    /// Asks for the block of a height, with a buffer.
+    fetch_block: fn(Client, u64, Vec<u8>) -> Query<Fetched>,
     fetch: Option<Query<Fetched>>,
     codes: Codes,
     backoff: Backoff,
@@ -85,7 +106,7 @@ impl BlockSource for CometbftSource {
             }
             Question::Block(height) => {
                 let buffer = std::mem::take(&mut self.buffer);
-                self.fetch = Some(Box::pin(fetch_block(client, height, buffer)));
+                self.fetch = Some((self.fetch_block)(client, height, buffer));
             }
         }
     }
@@ -120,12 +141,17 @@ impl BlockSource for CometbftSource {
 }
 
 impl CometbftSource {
-    fn new(client: Client, options: &FollowOptions) -> Self {
+    fn new(
+        client: Client,
+        options: &FollowOptions,
+        fetch_block: fn(Client, u64, Vec<u8>) -> Query<Fetched>,
+    ) -> Self {
         let endpoint = client.endpoint().with_transport(Transport::Ws);
         Self {
             wake: Wake::new(endpoint, options.trust.clone(), options.max_backoff),
             latest: 0,
             status: None,
+            fetch_block,
             fetch: None,
             codes: Codes {
                 wanted: options.codes,

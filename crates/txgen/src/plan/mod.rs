@@ -180,6 +180,7 @@ impl Plan {
             method: self.method,
             follow: self.follow,
             batch: self.node_options.batch,
+            blocks: self.node_options.blocks.clone(),
             workload: Arc::clone(&self.workload),
         }
     }

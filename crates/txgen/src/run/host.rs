@@ -98,6 +98,7 @@ fn plan_document(plan: &Plan) -> PlanDocument {
         let NodeOptions {
             batch,
             confirmations,
+            ..
         } = plan.node_options;
         other.insert("transactions".into(), workload);
         other.insert("batch".into(), batch.get().into());

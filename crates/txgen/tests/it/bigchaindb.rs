@@ -1,10 +1,12 @@
 //! BigchainDB's workloads, and its API as a target, on the built-in node.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::time::Duration;
 
 use chain_bigchaindb::fixture::{API, BigchaindbConfig, BigchaindbKind};
 use devnode::{Blueprint, Config};
+use serde_json::Value;
 
 use crate::support::{Node, Place, RunFolder, quick};
 
@@ -95,6 +97,78 @@ fn chains_of_transfers_grow_over_outputs_made_before() {
         summary.assert_all_committed(90);
         let prepared = place.run(&format!("{run}/preparation")).summary();
         prepared.assert_all_committed(30);
+    }
+}
+
+/// A transaction of the original's, and two that spend its output.
+fn spent_twice() -> [String; 3] {
+    let vectors = concat!(env!("CARGO_MANIFEST_DIR"), "/../bigchain/tests/vectors");
+    let read = |file: &str| -> Value {
+        let text = fs::read_to_string(format!("{vectors}/{file}")).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let valid = read("valid.json");
+    let mut named = valid["vectors"].as_array().unwrap().iter();
+    let create = named.find(|it| it["name"] == "create-asset").unwrap();
+    let pair = &read("double-spend-pair.json")["pair"];
+    [&create["tx"], &pair[0], &pair[1]].map(Value::to_string)
+}
+
+#[test]
+fn what_a_block_refused_is_pending_for_the_api_and_refused_for_its_tendermint() {
+    for names_tendermint in [true, false] {
+        let node = bigchaindb();
+        let place = Place::new();
+        let [create, spends @ ..] = spent_twice();
+        let file = |name: &str, lines: &[String]| {
+            place.write(name, lines.join("\n"));
+            let tendermint = if names_tendermint {
+                format!("--tendermint {}", node.url())
+            } else {
+                String::new()
+            };
+            format!(
+                "flood --workload file:{name} --file-format raw --count {0} --concurrency {0} --target bigchaindb \
+                 --drain-timeout 2s --endpoints {1} --out {name}-run {tendermint}",
+                lines.len(),
+                api(&node)
+            )
+        };
+        place.txgen(&file("create", &[create])).expect(0);
+        node.faults().halt();
+        let running = place.start(&file("spends", &spends));
+        while node.snapshot().mempool_txs < 2 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        node.faults().resume();
+        running.wait();
+        let summary = place.run("spends-run").summary();
+        let count = |fate: &str| summary.count(&format!("fate.{fate}"));
+        let fates = ["committed", "commit_failed", "pending"].map(count);
+        if names_tendermint {
+            assert_eq!(fates, [1, 1, 0]);
+        } else {
+            // When the API's block is read depends on the drain.
+            assert!(fates[1] == 0 && fates[2] > 0, "{fates:?}");
+        }
+    }
+}
+
+#[test]
+fn a_tendermint_that_cannot_be_followed_is_an_error_before_the_load() {
+    let node = bigchaindb();
+    let place = Place::new();
+    for (tendermint, problem) in [
+        (node.url().replace("http", "ws"), "give its http:// address"),
+        ("http://me:secret@127.0.0.1:1".into(), "without them"),
+        ("http://127.0.0.1:1".into(), "--tendermint"),
+        ("nowhere:x".into(), "--tendermint"),
+    ] {
+        let line = format!(
+            "flood --count 1 --concurrency 1 --target bigchaindb --endpoints {} --tendermint {tendermint}",
+            api(&node)
+        );
+        place.txgen(&line).expect(2).says(problem);
     }
 }
 
