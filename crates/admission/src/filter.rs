@@ -138,14 +138,12 @@ impl Layout {
             Self::Secret { positions, secret } => {
                 let Secret { order, addends } = secret;
                 let term = |at: usize| addends[at % 8].wrapping_add(key[order[at % 8]].into());
-                for at in 0..positions.div_ceil(2) {
+                for at in 0..*positions {
                     // Pair-multiply-shift (Thorup 2015, "High speed hashing for integers and strings"):
-                    // universal in the upper bits.
-                    let mixed = term(at).wrapping_mul(term(at + 1));
+                    // universal in the upper 33 bits, so each position has a product of its own. From the ninth on
+                    // a word is paired with the next but one.
+                    let mixed = term(at).wrapping_mul(term(at + 1 + at / 8));
                     visit((mixed >> 42) as usize);
-                    if 2 * at + 1 < *positions {
-                        visit((mixed >> 20) as usize & POSITION as usize);
-                    }
                 }
             }
         }

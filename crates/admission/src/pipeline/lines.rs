@@ -88,7 +88,8 @@ impl<K: Key, Tx> Lines<K, Tx> {
 pub(super) struct OrphanPool<Id, Tx> {
     /// In order of arrival.
     waiting: BTreeMap<u64, (Id, Tx)>,
-    of_parent: HashMap<Id, Vec<u64>>,
+    /// In order of arrival: the oldest of all is the first of its parent's.
+    of_parent: HashMap<Id, VecDeque<u64>>,
     arrivals: u64,
     bound: usize,
 }
@@ -109,15 +110,15 @@ impl<Id: Copy + Eq + Hash, Tx> OrphanPool<Id, Tx> {
         self.of_parent
             .entry(parent)
             .or_default()
-            .push(self.arrivals);
+            .push_back(self.arrivals);
         self.waiting.insert(self.arrivals, (parent, tx));
         self.arrivals += 1;
         if self.waiting.len() <= self.bound {
             return None;
         }
-        let (arrival, (parent, tx)) = self.waiting.pop_first()?;
+        let (_, (parent, tx)) = self.waiting.pop_first()?;
         if let Some(children) = self.of_parent.get_mut(&parent) {
-            children.retain(|child| *child != arrival);
+            children.pop_front();
             if children.is_empty() {
                 self.of_parent.remove(&parent);
             }

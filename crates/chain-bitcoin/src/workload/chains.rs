@@ -90,6 +90,14 @@ impl Chains {
         }
     }
 
+    /// How many links of the same chain stand before this index.
+    pub(super) fn links_before(&self, index: u64) -> u64 {
+        if self.spec.conflicts == 0.0 && self.spec.orphans == 0.0 {
+            return index / self.width;
+        }
+        std::iter::successors(self.previous(index), |at| self.previous(*at)).count() as u64
+    }
+
     /// The key of an output.
     pub(super) fn key(&self, index: u64, output: usize) -> u16 {
         let bits = mix(mix(self.spec.seed ^ KEY_DOMAIN).wrapping_add(index)) ^ output as u64;
@@ -113,6 +121,18 @@ mod tests {
             ..Spec::default()
         };
         Chains::new(10_000, spec)
+    }
+
+    #[test]
+    fn links_are_counted_whether_or_not_all_are() {
+        for (conflicts, orphans) in [(0.0, 0.0), (0.3, 0.0), (0.0, 0.3)] {
+            let chains = chains(50, conflicts, orphans);
+            for index in (0..10_000).step_by(97) {
+                let links =
+                    std::iter::successors(chains.previous(index), |at| chains.previous(*at));
+                assert_eq!(chains.links_before(index), links.count() as u64);
+            }
+        }
     }
 
     #[test]

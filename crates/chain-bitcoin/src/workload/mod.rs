@@ -278,13 +278,9 @@ impl Inner {
     /// The satoshi that a chain's link spends: its coins less what the links before it paid and left.
     fn spent(&self, index: u64) -> u64 {
         let coins = self.first_coins(self.chains.chain(index));
-        let mut value: u64 = coins.iter().map(|coin| coin.value).sum();
-        let mut at = index;
-        while let Some(previous) = self.chains.previous(at) {
-            value = value.saturating_sub(self.spec.fee() + self.spec.shape.left_behind());
-            at = previous;
-        }
-        value
+        let value: u64 = coins.iter().map(|coin| coin.value).sum();
+        let each = self.spec.fee() + self.spec.shape.left_behind();
+        value.saturating_sub(self.chains.links_before(index).saturating_mul(each))
     }
 
     /// Keys and values of the outputs.

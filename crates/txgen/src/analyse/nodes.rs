@@ -1,6 +1,6 @@
 //! What the observed nodes of a run show: knees, block propagation, what a transaction costs, what was busy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use measure::{
     Attribution, BreakpointFound, Estimate, Forks, Line, LineFit, Load, NodeRow, Propagation,
@@ -60,8 +60,8 @@ impl Nodes {
     }
 
     fn offered_in(&self, second: u64) -> Option<f64> {
-        let found = self.offered.iter().find(|(at, ..)| *at == second);
-        found.map(|(_, offered, _)| *offered)
+        let at = self.offered.binary_search_by_key(&second, |(at, ..)| *at);
+        Some(self.offered[at.ok()?].1)
     }
 
     /// The knee of one node's admission, what held it back there, and what a transaction costs below.
@@ -128,10 +128,11 @@ impl Nodes {
     /// Cores and bandwidth over the rate admitted, up to the knee, and what follows for other rates.
     fn resources(&self, rows: &[&NodeRow], admitted: &[(u64, f64)], up_to: f64) -> String {
         let below = |second: u64| self.offered_in(second).is_none_or(|rate| rate <= up_to);
+        let of_second: HashMap<u64, &NodeRow> = rows.iter().map(|row| (row.second, *row)).collect();
         let of = |value: &dyn Fn(&NodeRow) -> Option<f64>| -> Vec<(f64, f64)> {
             let point = |stretch: &[(u64, f64)]| {
                 let used = stretch.iter().map(|(second, _)| {
-                    let row = rows.iter().find(|row| row.second == *second)?;
+                    let row = of_second.get(second)?;
                     value(row).filter(|_| below(*second))
                 });
                 let used: f64 = used.sum::<Option<f64>>()?;
