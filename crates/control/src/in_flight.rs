@@ -254,49 +254,41 @@ impl InFlight {
 
     /// The stage after a round, of which `answers` were seen if they say something.
     fn next_stage(&mut self, lines: usize, most: usize, answers: Option<Answers>) -> Stage {
-        match self.stage {
+        let mut stage = self.stage;
+        match &mut stage {
             Stage::AsLines { rounds } => {
                 let is_same = self.connections == most;
                 self.connections = most;
-                let known = self.with_all.filter(|_| is_same && rounds < RECENT);
+                let known = self.with_all.filter(|_| is_same && *rounds < RECENT);
                 self.with_all = answers.map(|new| known.map_or(new, |best| best.better(new)));
-                if rounds == 0 && is_same && self.with_all.is_some() {
+                if *rounds == 0 && is_same && self.with_all.is_some() {
                     return self.try_half(lines);
                 }
-                let rounds = rounds.saturating_sub(1);
-                Stage::AsLines { rounds }
+                *rounds = rounds.saturating_sub(1);
             }
-            Stage::Trial {
-                before,
-                most: under_way,
-                passed,
-            } => {
+            Stage::Trial { before, passed, .. } => {
                 let pair = answers.zip(self.with_all);
                 if !pair.is_some_and(|(new, best)| new.are_like(&best)) {
                     // Trial => AsLines | Enough
-                    self.connections = before.min(most);
+                    self.connections = most.min(*before);
                     return self.after_trial(lines, most);
                 }
-                if passed + 1 == RECENT {
+                *passed += 1;
+                if *passed == RECENT {
                     return self.try_half(lines);
-                }
-                Stage::Trial {
-                    before,
-                    most: under_way,
-                    passed: passed + 1,
                 }
             }
             // Enough => AsLines
             Stage::Enough { rounds: 0, .. } => {
                 self.connections = most;
-                Stage::AsLines { rounds: RECENT }
+                stage = Stage::AsLines { rounds: RECENT };
             }
-            Stage::Enough { lines, rounds } => {
+            Stage::Enough { rounds, .. } => {
                 self.connections = self.connections.min(most);
-                let rounds = rounds - 1;
-                Stage::Enough { lines, rounds }
+                *rounds -= 1;
             }
         }
+        stage
     }
 
     /// AsLines | Trial => Trial | Enough

@@ -176,21 +176,8 @@ impl Pacer {
 
     fn room(&self, now: Nanos) -> Room {
         let (cap, cap_bound) = self.in_flight.room(now, &self.demand);
-        if self.settings.mode != PaceMode::Adaptive {
-            return Room {
-                all: cap,
-                shared: cap,
-                amount: f64::INFINITY,
-                shared_amount: f64::INFINITY,
-                bound: cap_bound,
-            };
-        }
-        let (amount, bound) = self.node_room(now);
-        let kept = match self.probe {
-            Probe::None => self.reserve.kept(now, self.window.unit, self.mean()),
-            Probe::Asking { .. } | Probe::Answered => 0.0,
-        };
-        let shared_amount = (amount - kept).max(0.0);
+        let (free, bound) = self.node_room(now);
+        let (amount, shared_amount) = (free[0].min(free[1]), self.shared(now, free));
         let writes = self.writes(shared_amount);
         Room {
             all: cap.min(self.writes(amount)),
@@ -201,6 +188,20 @@ impl Pacer {
         }
     }
 
+    /// The room without what is kept for clients that ask for little: of window and mempool what those known are
+    /// expected to send, and of the window half of what the last block freed, the part of a newcomer beside one other,
+    /// less and less until the next block is due. A place in the mempool that nobody comes for is one that a block lacks.
+    fn shared(&self, now: Nanos, [window, mempool]: [f64; 2]) -> f64 {
+        if self.probe != Probe::None || self.settings.mode != PaceMode::Adaptive {
+            return window.min(mempool);
+        }
+        let expected = self.reserve.expected(now, self.window.unit, self.mean());
+        let half = self.free.min(self.window.size) / 2.0;
+        let newcomers = half * (1.0 - self.reserve.elapsed(now) / self.window.interval());
+        let left = (window - expected.max(newcomers)).min(mempool - expected);
+        left.max(0.0)
+    }
+
     /// So much of the window's unit in writes: one of unknown size may leave while there is room at all.
     fn writes(&self, amount: f64) -> usize {
         match amount {
@@ -209,8 +210,11 @@ impl Pacer {
         }
     }
 
-    /// What the window and the mempool leave, in the window's unit.
-    fn node_room(&self, now: Nanos) -> (f64, Bound) {
+    /// What the window and the mempool leave, in the window's unit, and the bound that is the less of them.
+    fn node_room(&self, now: Nanos) -> ([f64; 2], Bound) {
+        if self.settings.mode != PaceMode::Adaptive {
+            return ([f64::INFINITY; 2], Bound::Nothing);
+        }
         let (own, mean) = (self.own(now), self.mean());
         let limit = self.window_size(now);
         let window = (limit - own).max(0.0);
@@ -220,21 +224,20 @@ impl Pacer {
             Probe::Asking { count, .. } => count.saturating_sub(self.demand.under_way) as f64,
             _ => (mempool_limit - own / mean - others as f64).max(0.0),
         };
-        if mempool * mean < window {
-            let bound = Bound::Mempool {
+        let bound = if mempool * mean < window {
+            Bound::Mempool {
                 own: (own / mean) as usize,
                 others: others as usize,
                 limit: mempool_limit as usize,
-            };
-            (mempool * mean, bound)
+            }
         } else {
-            let bound = Bound::Window {
+            Bound::Window {
                 own: own as usize,
                 limit: limit as usize,
                 unit: self.window.unit,
-            };
-            (window, bound)
-        }
+            }
+        };
+        ([window, mempool * mean], bound)
     }
 
     /// The mean of an own transaction at the node, in the window's unit.
@@ -371,7 +374,8 @@ impl Pacer {
         let is_telling = !since.was_idle && since.sent > 0 && self.window.is_settled();
         self.served = served.filter(|_| is_telling);
         self.taken = block.ours.of(unit) as f64;
-        (self.free, _) = self.node_room(now);
+        let ([window, mempool], _) = self.node_room(now);
+        self.free = window.min(mempool);
         self.follow(now);
     }
 

@@ -10,7 +10,8 @@ use crate::window::{RECENT, SECOND, remember};
 
 /// One client that always has writes waiting takes each place that a block frees. So a part of the room is kept for the
 /// others: as much as those that ask for little are expected to send until the next block, and what chance adds to
-/// that. It shrinks with the time that is left, so that nothing is kept that nobody comes for.
+/// that; more of the window, for those who come for the first time (`Pacer::shared`). It shrinks with the time that is
+/// left, so that nothing is kept that nobody comes for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reserve {
     /// What they sent before each of the last blocks, and in how many seconds.
@@ -56,9 +57,15 @@ impl Reserve {
         self.began = observed;
     }
 
-    /// What is kept now, in the unit, of which a transaction has `mean`: a place at least.
-    pub(crate) fn kept(&self, now: Nanos, unit: Unit, mean: f64) -> f64 {
-        let elapsed = now.saturating_sub(self.began).as_secs_f64();
+    /// Seconds since the last block.
+    pub(crate) fn elapsed(&self, now: Nanos) -> f64 {
+        now.saturating_sub(self.began).as_secs_f64()
+    }
+
+    /// What clients that ask for little are expected to send until the next block, in the unit, of which a transaction
+    /// has `mean`: a place at least.
+    pub(crate) fn expected(&self, now: Nanos, unit: Unit, mean: f64) -> f64 {
+        let elapsed = self.elapsed(now);
         let all = self.sent.iter().copied();
         let (sent, secs) = all.fold((self.since_block, elapsed), |sum, one| {
             (sum.0 + one.0, sum.1 + one.1)

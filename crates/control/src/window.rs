@@ -146,8 +146,10 @@ impl Window {
     fn adapt_gain(&mut self, interval: &Interval, own: f64) {
         let block = interval.mempool_limit.min(self.size);
         let is_block_full = interval.all.of(self.unit) as f64 >= NEARLY * block;
-        let is_room_used = own >= NEARLY * (self.left + interval.free);
-        if is_block_full && is_room_used || own >= NEARLY * self.size {
+        // A place is always kept for clients that ask for little.
+        let used = own + interval.all.mean(self.unit);
+        let is_room_used = used >= NEARLY * (self.left + interval.free);
+        if is_block_full && is_room_used || used >= NEARLY * self.size {
             self.gain = (self.gain * NEARLY).max(STEP);
         } else if interval.waited && interval.was_slow {
             self.gain = (self.gain * STEP).min(PROBE);

@@ -13,7 +13,7 @@
 use control::PaceMode;
 use pacing::Nanos;
 
-use crate::model::clients::{Direct, Wants};
+use crate::model::clients::{Direct, Wants, ten_a_second};
 use crate::model::node::{Node, NodeKind, SOURCES, STEP};
 use crate::model::proxy::{Proxy, pace};
 
@@ -287,8 +287,6 @@ rows! {
         kind: NodeKind { block: 1_000, ..NodeKind::steady() },
         wants: Wants { flood: |_| 300.0, ..Wants::default() },
         foreign: Some(|_| 1_200.0),
-        p99: (4.5, "the window is two blocks whatever others have at the node: own writes wait here, in turns, and not \
-                    in a mempool that others fill"),
     }
     a_foreign_flood_that_fills_the_mempool {
         wants: Wants { flood: |_| 5_000.0, ..Wants::default() },
@@ -403,6 +401,7 @@ const fn closed(clients: usize) -> Wants {
         connections: 0,
         closed: clients,
         bytes: (250, 250),
+        polite: ten_a_second,
     }
 }
 

@@ -51,6 +51,8 @@ pub(crate) struct World {
     pub(crate) own: u64,
     pub(crate) now: Nanos,
     height: u64,
+    /// The earliest instant of the next block.
+    due: Nanos,
 }
 
 impl World {
@@ -60,6 +62,7 @@ impl World {
             own: 0,
             now: Nanos::ZERO,
             height: 0,
+            due: Nanos::from_secs(1),
         }
     }
 
@@ -100,10 +103,11 @@ impl World {
         }
     }
 
-    /// A block a second takes so many, if there are so many.
+    /// A block, a second after the last or more, takes so many, if there are so many.
     pub(crate) fn block(&mut self, most: u64) {
         self.height += 1;
-        self.now = self.now.max(Nanos::from_secs(self.height));
+        self.now = self.now.max(self.due);
+        self.due = self.now.saturating_add(Nanos::from_secs(1));
         let taken = most.min(self.own);
         self.own -= taken;
         let seen = block(self.height, taken, self.now);

@@ -4,7 +4,7 @@ use pacing::Nanos;
 
 use crate::model::node::{Node, Random, Request, STEP_SECS};
 
-/// What clients want: a flood, and one that asks for ten a second.
+/// What clients want: a flood, and one that asks for little.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wants {
     /// Writes a second of the flood at a second.
@@ -15,6 +15,8 @@ pub(crate) struct Wants {
     pub(crate) closed: usize,
     /// Bytes of a transaction: from, to, evenly in the logarithm.
     pub(crate) bytes: (u32, u32),
+    /// Writes of the polite client that are due at a millisecond.
+    pub(crate) polite: fn(u64) -> usize,
 }
 
 impl Default for Wants {
@@ -24,12 +26,14 @@ impl Default for Wants {
             connections: 10,
             closed: 0,
             bytes: (250, 250),
+            polite: ten_a_second,
         }
     }
 }
 
-/// When the polite client's writes are due: every so many steps.
-const POLITE_EVERY_MS: u64 = 100;
+pub(crate) fn ten_a_second(ms: u64) -> usize {
+    usize::from(ms.is_multiple_of(100))
+}
 
 /// Makes the writes that are due.
 #[derive(Clone, Debug)]
@@ -80,11 +84,10 @@ impl Source {
         self.wants.connections.max(self.wants.closed)
     }
 
-    /// The polite client's write, if one is due.
-    pub(crate) fn polite(&mut self, now: Nanos) -> Option<Request> {
-        now.as_millis()
-            .is_multiple_of(POLITE_EVERY_MS)
-            .then(|| self.request(now, true))
+    /// The polite client's writes that are due.
+    pub(crate) fn polite(&mut self, now: Nanos) -> Vec<Request> {
+        let due = (self.wants.polite)(now.as_millis());
+        (0..due).map(|_| self.request(now, true)).collect()
     }
 
     pub(crate) fn request(&mut self, now: Nanos, polite: bool) -> Request {
@@ -187,7 +190,7 @@ impl Direct {
                 node.send(self.flood[request.by], request);
             }
         }
-        if let Some(request) = self.source.polite(now) {
+        for request in self.source.polite(now) {
             let at = now.as_millis() as usize / 100 % self.polite_connections.len();
             node.send(self.polite_connections[at], request);
         }
