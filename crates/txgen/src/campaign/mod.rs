@@ -112,6 +112,7 @@ fn options(args: &RunArgs) -> anyhow::Result<ScenarioOptions> {
         scale: args.scale,
         node,
         only: args.only.clone(),
+        prove: args.prove,
     })
 }
 

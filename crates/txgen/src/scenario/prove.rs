@@ -1,12 +1,14 @@
 //! Interventions: one number of the file changed at a time, down and up, each beside unchanged runs.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 use anyhow::bail;
 use serde::{Deserialize, Serialize};
 use servers::{assign, leaves};
 use toml::{Table, Value};
 
+use super::NodeKind;
 use super::grid::Cell;
 use chain::{Share, text};
 
@@ -49,6 +51,53 @@ impl fmt::Display for Change {
         }
     }
 }
+
+/// One for each number that the file gives to its node of this kind.
+///
+/// # Errors
+/// When there is none.
+pub(super) fn all_of(table: &Table, kind: NodeKind) -> anyhow::Result<Vec<Intervention>> {
+    let is_changed = |value: &Value, factor| scaled(value, factor).is_some();
+    let found = leaves(table).into_iter().filter_map(|(key, value)| {
+        let only = match [1.0 - USUAL_CHANGE, 1.0 + USUAL_CHANGE].map(|it| is_changed(&value, it)) {
+            [true, true] => None,
+            [true, false] => Some(Only::Down),
+            [false, true] => Some(Only::Up),
+            [false, false] => return None,
+        };
+        is_resource(kind, &key).then_some(Intervention {
+            name: None,
+            key,
+            by: None,
+            only,
+        })
+    });
+    let found: Vec<Intervention> = found.collect();
+    if found.is_empty() {
+        bail!(
+            "gives its node no number that --prove could change; give it some, for instance --set \
+             node.processor=60% of a cometbft, simd or btcd, or --set node.builtin.block_interval=1s"
+        );
+    }
+    Ok(found)
+}
+
+/// Whether a key is a resource of nodes of this kind.
+fn is_resource(kind: NodeKind, key: &str) -> bool {
+    let of_processes = ["node.processor", "node.link"];
+    let tables: &[&str] = match kind {
+        NodeKind::Endpoints => return false,
+        NodeKind::Builtin => &["node.builtin.", "builtin."],
+        NodeKind::Cometbft => &["node.cometbft.", "node.genesis."],
+        NodeKind::Simd => &["node.cometbft.", "node.genesis.", "node.simd."],
+        NodeKind::Btcd => &[],
+    };
+    tables.iter().any(|table| key.starts_with(table))
+        || kind.is_process() && of_processes.contains(&key)
+}
+
+/// How often each run is played where nothing else is said: fewer rounds than three have intervals without an end.
+pub(super) const ROUNDS: NonZeroU32 = NonZeroU32::new(3).expect("not zero");
 
 /// Each cell as it is, with less and with more of each resource: the unchanged run stands beside the two that it is
 /// compared with.

@@ -28,6 +28,8 @@ pub struct ScenarioOptions {
     pub node: Option<NodeKind>,
     /// Only the runs whose label contains this.
     pub only: Option<String>,
+    /// Whether each number of the node is changed alone, where the file does not say which.
+    pub prove: bool,
 }
 
 /// A scenario file, read: the runs it asks for, in their order.
@@ -119,13 +121,20 @@ impl Script {
     }
 
     pub(super) fn of(path: &Path, text: String, options: &ScenarioOptions) -> anyhow::Result<Self> {
-        let (scenario, table) = parse(&text, options)?;
+        let (mut scenario, table) = parse(&text, options)?;
+        let mut campaign = scenario.campaign.take();
+        if options.prove && scenario.prove.is_empty() {
+            let kind = options.node.unwrap_or(scenario.node.kind());
+            scenario.prove = prove::all_of(&table, kind)?;
+            let campaign = campaign.get_or_insert_default();
+            campaign.repeats = campaign.repeats.max(prove::ROUNDS);
+        }
         let scale = options.scale.unwrap_or(Scale::ONE);
-        let is_campaign = scenario.campaign.is_some()
+        let is_campaign = campaign.is_some()
             || !scenario.matrix.is_empty()
             || !scenario.cases.is_empty()
             || !scenario.prove.is_empty();
-        let mut campaign = scenario.campaign.unwrap_or_default();
+        let mut campaign = campaign.unwrap_or_default();
         campaign.pause = scale.time(campaign.pause);
         let cells = grid::cells(&scenario.cases, &scenario.matrix, campaign.repeats)
             .and_then(|cells| prove::changed(cells, &scenario.prove, &table))

@@ -152,6 +152,7 @@ fn the_command_line_sets_scales_and_chooses() {
         scale: Some("0.5".parse().unwrap()),
         node: Some(NodeKind::Cometbft),
         only: Some("fast".into()),
+        prove: false,
     };
     let script = load_with(SWEEP, &options).unwrap();
     assert_eq!(script.runs.len(), 2);

@@ -105,6 +105,39 @@ fn a_node_that_carries_the_load_shows_no_limit_and_says_none() {
 }
 
 #[test]
+fn each_number_of_the_node_that_is_used_can_be_changed_without_being_listed() {
+    let place = Place::new();
+    let text = LIMITED.replace("BLOCK", "100").replace("CHECK", "1ms");
+    let (from, to) = (
+        text.find("[[prove]]").unwrap(),
+        text.find("[node.builtin]").unwrap(),
+    );
+    let other = "[node]\nnodes = 1\n[node.cometbft]\nmempool.size = 300\nlog_level = \"error\"\n";
+    place.write(
+        "plain.toml",
+        format!("{}{other}{}", &text[..from], &text[to..]),
+    );
+    let ended = place.txgen("run plain.toml --prove --dry-run");
+    ended.expect(0);
+    for key in [
+        "block_interval",
+        "max_block_txs",
+        "check_cost",
+        "mempool.size",
+    ] {
+        ended.prints(&format!("node.builtin.{key} x 0.850 #3"));
+        ended.prints(&format!("node.builtin.{key} x 1.150 #3"));
+    }
+    assert!(
+        !ended.out.contains("cometbft") && !ended.out.contains("node.nodes"),
+        "{ended}"
+    );
+    let ended =
+        place.txgen("run plain.toml --prove --dry-run --node btcd --set settings.workload=bitcoin");
+    ended.expect(2).says("--set node.processor=60%");
+}
+
+#[test]
 fn what_cannot_be_changed_is_refused() {
     let place = Place::new();
     let text = LIMITED.replace("BLOCK", "100").replace("CHECK", "1ms");
