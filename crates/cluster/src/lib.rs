@@ -15,5 +15,5 @@ mod report;
 pub use self::{
     division::{Part, divide},
     member::{Activity, Division, INTERVAL, Member},
-    report::{Demand, Malformed, Report},
+    report::{Demand, Report, Unread},
 };

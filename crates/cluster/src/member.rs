@@ -59,6 +59,8 @@ pub struct Division {
     pub heard: usize,
     /// Members that were heard before, and are silent.
     pub silent: usize,
+    /// Members of another version. They have an equal part each, as the silent ones.
+    pub other_version: usize,
     /// Whether this member hears itself. If not, it has an equal part of the limit.
     pub is_connected: bool,
 }
@@ -89,8 +91,19 @@ struct Asked {
 
 #[derive(Debug)]
 struct Other {
-    report: Report,
+    /// None of a member of another version.
+    report: Option<Report>,
     heard: Nanos,
+}
+
+impl Other {
+    fn number(&self) -> u64 {
+        self.report.as_ref().map_or(0, |report| report.number)
+    }
+
+    fn has_left(&self) -> bool {
+        self.report.as_ref().is_some_and(|report| report.is_last)
+    }
 }
 
 impl Member {
@@ -122,10 +135,20 @@ impl Member {
             return;
         }
         let known = self.others.get(&report.member);
-        let is_newer = known.is_none_or(|known| known.report.number < report.number);
-        if is_newer && (known.is_some() || self.others.len() < MOST_MEMBERS) {
-            self.others
-                .insert(report.member, Other { report, heard: now });
+        if known.is_none_or(|known| known.number() < report.number) {
+            self.note_other(now, report.member, Some(report));
+        }
+    }
+
+    /// A report of another version has come in. What its sender asks for is unknown, so it is left an equal part, as one
+    /// that is silent.
+    pub fn hear_of(&mut self, now: Nanos, member: u64) {
+        self.note_other(now, member, None);
+    }
+
+    fn note_other(&mut self, heard: Nanos, member: u64, report: Option<Report>) {
+        if self.others.contains_key(&member) || self.others.len() < MOST_MEMBERS {
+            self.others.insert(member, Other { report, heard });
         }
     }
 
@@ -172,18 +195,15 @@ impl Member {
     }
 
     fn divide(&mut self, now: Nanos, own: &Report, is_connected: bool) -> Division {
-        let others: Vec<&Other> = self
-            .others
-            .values()
-            .filter(|it| !it.report.is_last)
-            .collect();
+        let others: Vec<&Other> = self.others.values().filter(|it| !it.has_left()).collect();
         let all = 1 + others.len();
         let is_heard = |other: &&&Other| now.saturating_sub(other.heard) < self.silence();
         let heard: Vec<&Report> = others
             .iter()
             .filter(is_heard)
-            .map(|it| &it.report)
+            .filter_map(|it| it.report.as_ref())
             .collect();
+        let other_version = others.iter().filter(|it| it.report.is_none()).count();
         // Where limits differ, the lowest is the common one.
         let limits = heard.iter().map(|report| report.limit);
         let limit = limits.fold(self.limit, f64::min);
@@ -211,7 +231,8 @@ impl Member {
             per_second: self.rates.iter().copied().fold(f64::INFINITY, f64::min),
             parts,
             heard: 1 + heard.len(),
-            silent,
+            silent: silent - other_version,
+            other_version,
             is_connected,
         }
     }

@@ -28,12 +28,25 @@ pub struct Report {
     pub others: (f32, u32),
 }
 
-/// Bytes that are no report.
+/// Bytes that are no report of this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a report of a sentinel of this version: {0}")]
-pub struct Malformed(&'static str);
+pub enum Unread {
+    /// They have another form.
+    #[error("it is no report of a sentinel: {0}")]
+    Malformed(&'static str),
+    /// A report whose clients have other hashes, or that counts otherwise.
+    #[error("a sentinel of another version is on the same NATS server with the same key")]
+    OtherVersion {
+        /// Of whom.
+        member: u64,
+    },
+}
 
-const MAGIC: [u8; 4] = *b"tgc1";
+use Unread::Malformed;
+
+const MAGIC: [u8; 3] = *b"tgc";
+/// Another one for each change of a report's form, of the hashes in it, or of how shares follow from them.
+const VERSION: u8 = b'2';
 /// Bytes before the demands, and of each.
 const HEAD: usize = 4 + 8 + 8 + 8 + 1 + 4 + 4 + 4;
 const DEMAND: usize = 8 + 2 + 4;
@@ -42,11 +55,12 @@ impl Report {
     /// Demands at most: their report has 229 kB, of the 1 MB that a NATS server takes by default.
     pub const MOST: usize = 16_384;
 
-    /// Bytes, all numbers little-endian: `tgc1`, member, number (8 each), limit (f64), last (1), what the others ask for
+    /// Bytes, all numbers little-endian: `tgc2` and the member (8), as in each version; number (8), limit (f64), last (1), what the others ask for
     /// (f32), how many they are (4), number of demands (4), and for each client (8), weight (2), rate (f32).
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEAD + DEMAND * self.demands.len());
         bytes.extend(MAGIC);
+        bytes.push(VERSION);
         bytes.extend(self.member.to_le_bytes());
         bytes.extend(self.number.to_le_bytes());
         bytes.extend(self.limit.to_le_bytes());
@@ -66,14 +80,19 @@ impl Report {
     /// Reads a report.
     ///
     /// # Errors
-    /// [`Malformed`]: it has another form, a weight or a rate that no client can have, or more than
+    /// [`Unread`]: it has another version or form, a weight or a rate that no client can have, or more than
     /// [`MOST`](Self::MOST) demands.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, Unread> {
         let mut rest = Rest(bytes);
         if rest.take()? != MAGIC {
             return Err(Malformed("it begins otherwise"));
         }
-        let (member, number) = (rest.u64()?, rest.u64()?);
+        let [version] = rest.take()?;
+        let member = rest.u64()?;
+        if version != VERSION {
+            return Err(Unread::OtherVersion { member });
+        }
+        let number = rest.u64()?;
         let limit = f64::from_le_bytes(rest.take()?);
         if !(limit.is_finite() && limit > 0.0) {
             return Err(Malformed("its limit is not above 0"));
@@ -109,7 +128,7 @@ impl Report {
 }
 
 /// Zero or more, or infinite.
-fn rate(bytes: [u8; 4]) -> Result<f32, Malformed> {
+fn rate(bytes: [u8; 4]) -> Result<f32, Unread> {
     let rate = f32::from_le_bytes(bytes);
     if rate >= 0.0 {
         Ok(rate)
@@ -121,7 +140,7 @@ fn rate(bytes: [u8; 4]) -> Result<f32, Malformed> {
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Unread> {
         let (taken, rest) = self
             .0
             .split_first_chunk()
@@ -130,7 +149,7 @@ impl Rest<'_> {
         Ok(*taken)
     }
 
-    fn u64(&mut self) -> Result<u64, Malformed> {
+    fn u64(&mut self) -> Result<u64, Unread> {
         Ok(u64::from_le_bytes(self.take()?))
     }
 }
@@ -193,6 +212,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_report_of_another_version_says_whose_it_is_and_no_more() {
+        let mut bytes = b"tgc7".to_vec();
+        bytes.extend(77_u64.to_le_bytes());
+        for tail in [&[][..], &[0xff; 90]] {
+            let whole = [&bytes, tail].concat();
+            let other = Unread::OtherVersion { member: 77 };
+            assert_eq!(Report::decode(&whole), Err(other));
+        }
+        assert!(matches!(Report::decode(b"tgc7"), Err(Malformed(_))));
+        assert!(matches!(
+            Report::decode(b"GET / HTTP/1.1"),
+            Err(Malformed(_))
+        ));
     }
 
     #[test]

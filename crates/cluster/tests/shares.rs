@@ -331,6 +331,24 @@ fn a_proxy_that_says_that_it_stops_leaves_its_part_at_once() {
     assert_near(&world.rates(6.5), &[(2, LIMIT)]);
 }
 
+#[test]
+fn a_proxy_of_another_version_is_left_an_equal_part_however_much_the_others_want() {
+    let mut world = World::new(2, 8);
+    (1..=2).for_each(|client| world.offer(client, client as usize - 1, 2_000.0));
+    world.run(3.0);
+    // It is heard every quarter of a second, and what it asks for is not understood.
+    for _ in 0..20 {
+        let now = world.now;
+        world
+            .proxies
+            .iter_mut()
+            .for_each(|it| it.member.hear_of(now, 7));
+        world.run(0.25);
+    }
+    let third = LIMIT / 3.0;
+    assert_near(&world.rates(6.0), &[(1, third), (2, third)]);
+}
+
 /// A thousand members, without their queues: what the bus carries, and how soon all agree.
 #[test]
 fn a_thousand_proxies_put_a_bounded_load_on_the_bus_and_agree() {

@@ -4,14 +4,14 @@
 //! on with an equal part of the limit; it never waits for it.
 
 use std::collections::HashMap;
-use std::hash::{Hash as _, Hasher as _};
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use async_nats::{Client, ConnectOptions, Subscriber};
-use cluster::{Activity, Division, Member, Report};
+use async_nats::{Client, ConnectOptions, ServerAddr, Subscriber};
+use cluster::{Activity, Division, Member, Report, Unread};
 use fairq::ClientKey;
-use futures_util::StreamExt as _;
+use futures_util::{Stream, StreamExt as _, stream};
 use pacing::Rate;
 use sha2::{Digest as _, Sha256};
 use siphasher::sip::SipHasher24;
@@ -28,18 +28,32 @@ pub(crate) struct Part {
     clock: Clock,
     member: Member,
     key: [u8; 16],
-    url: String,
+    address: ServerAddr,
     subject: String,
     max_req: Rate,
-    said: Option<(usize, usize, bool)>,
+    said: Option<Division>,
+    /// The last message that was none, not to say the same of each.
+    odd: Option<Unread>,
 }
 
 /// How long the last report may take.
 const GOODBYE: Duration = Duration::from_millis(300);
+/// How long between two tries to join.
+const RETRY: Duration = Duration::from_secs(5);
+/// The bits before an IPv4 address that is mapped to IPv6.
+const V4_OFFSET: u8 = 96;
 
 /// Why the cluster cannot be joined.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
+    /// The address of the server is none.
+    #[error("{address:?} (cluster.nats) is no address of a NATS server; write nats://HOST:PORT")]
+    Address {
+        /// As it is written.
+        address: String,
+        /// What is wrong with it.
+        source: std::io::Error,
+    },
     /// The file of `cluster.key_file` cannot be read.
     #[error("cannot read {file} (cluster.key_file)")]
     File {
@@ -65,7 +79,7 @@ impl Part {
     /// The part that the configuration asks for; none without `cluster.nats`.
     ///
     /// # Errors
-    /// The key cannot be had.
+    /// The address is none, or the key cannot be had.
     pub(crate) fn new(
         config: &Config,
         lane: Lane,
@@ -76,6 +90,10 @@ impl Part {
         let (Some(url), Some(file)) = (&settings.nats, &settings.key_file) else {
             return Ok(None);
         };
+        let address = url.parse().map_err(|source| ClusterError::Address {
+            address: url.clone(),
+            source,
+        })?;
         let key = read_key(Path::new(file))?;
         Ok(Some(Self {
             lane,
@@ -83,45 +101,20 @@ impl Part {
             clock,
             subject: subject(&key),
             key,
-            url: url.clone(),
+            address,
             max_req: config.fair.max_req,
             said: None,
+            odd: None,
         }))
     }
 
-    /// Takes part until `stop`.
+    /// Takes part until `stop`; without the bus, with an equal part of the limit.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         self.tick();
-        let options = ConnectOptions::new()
-            .name("sentinel")
-            .retry_on_initial_connect()
-            // What it would log, `say` does.
-            .event_callback(|_| std::future::ready(()));
-        let connected = options.connect(&self.url).await;
-        let bus = match connected {
-            Ok(client) => subscribed(client, &self.subject).await,
-            Err(error) => Err(error.to_string()),
-        };
-        match bus {
-            Ok((client, reports)) => self.take_part(&client, reports, &stop).await,
-            // The address is none; the limit is this sentinel's own.
-            Err(reason) => {
-                warn!(
-                    reason,
-                    "the cluster cannot be joined; fair.max_req holds here alone"
-                );
-                self.lane.set_ceiling(self.max_req, HashMap::new());
-                stop.cancelled().await;
-            }
-        }
-    }
-
-    async fn take_part(
-        &mut self,
-        client: &Client,
-        mut reports: Subscriber,
-        stop: &CancellationToken,
-    ) {
+        let (address, subject) = (self.address.clone(), self.subject.clone());
+        let join = || joined(address.clone(), subject.clone());
+        let mut news = std::pin::pin!(renewed(join));
+        let mut bus: Option<Client> = None;
         let mut due = self.clock.now();
         loop {
             tokio::select! {
@@ -129,23 +122,42 @@ impl Part {
                 () = tokio::time::sleep_until(self.clock.instant(due)) => {
                     let report = self.tick();
                     due = self.clock.now().saturating_add(self.member.interval());
-                    // It fails only when the client was closed.
-                    let _ = client.publish(self.subject.clone(), report.encode().into()).await;
+                    if let Some(bus) = &bus {
+                        // It fails only when the client was closed.
+                        let _ = bus.publish(subject.clone(), report.encode().into()).await;
+                    }
                 }
-                message = reports.next() => match message.map(|it| Report::decode(&it.payload)) {
-                    Some(Ok(report)) => self.member.hear(self.clock.now(), report),
-                    Some(Err(error)) => warn!(%error, subject = self.subject, "a message on the cluster's subject is ignored"),
-                    None => break,
+                Some(news) = news.next() => match news {
+                    News::Joined(client) => bus = Some(client),
+                    News::Message(message) => self.hear(&message.payload),
+                    News::Ended(reason) => {
+                        bus = None;
+                        warn!(reason, "the cluster is not joined; it is tried again every {} s", RETRY.as_secs());
+                    }
                 }
             }
         }
+        let Some(bus) = bus else { return };
         let last = self.member.leave().encode();
         let goodbye = async {
-            client.publish(self.subject.clone(), last.into()).await?;
-            anyhow::Ok(client.flush().await?)
+            bus.publish(self.subject.clone(), last.into()).await?;
+            anyhow::Ok(bus.flush().await?)
         };
-        // Whoever does not hear it finds this sentinel silent.
+        // Sentinels that do not hear it find this one silent.
         let _ = tokio::time::timeout(GOODBYE, goodbye).await;
+    }
+
+    fn hear(&mut self, message: &[u8]) {
+        let now = self.clock.now();
+        let unread = match Report::decode(message) {
+            Ok(report) => return self.member.hear(now, report),
+            Err(unread) => unread,
+        };
+        if let Unread::OtherVersion { member } = unread {
+            self.member.hear_of(now, member);
+        } else if self.odd.replace(unread) != Some(unread) {
+            warn!(%unread, subject = self.subject, "a message on the cluster's subject is ignored");
+        }
     }
 
     /// Computes what may be sent from now on; the report for the others.
@@ -174,22 +186,37 @@ impl Part {
 
     /// Logs who is there, when that changes.
     fn say(&mut self, division: &Division) {
+        let who = Division {
+            per_second: 0.0,
+            parts: Vec::new(),
+            ..*division
+        };
+        if self.said.as_ref() == Some(&who) {
+            return;
+        }
         let Division {
             heard,
             silent,
+            other_version,
             is_connected,
             ..
-        } = *division;
-        if self.said.replace((heard, silent, is_connected)) == Some((heard, silent, is_connected)) {
-            return;
-        }
-        match is_connected {
-            true => info!(sentinels = heard, silent, "the limit is shared"),
-            false => info!(
+        } = who;
+        if is_connected {
+            info!(sentinels = heard, silent, "the limit is shared");
+        } else {
+            info!(
                 sentinels = heard + silent,
                 "the NATS server is away; this sentinel has an equal part of the limit"
-            ),
+            );
         }
+        if other_version > 0 {
+            warn!(
+                sentinels = other_version,
+                "sentinels of another version have the same key: each is left an equal part, and a client of both has \
+                 two shares; let all run one version"
+            );
+        }
+        self.said = Some(who);
     }
 }
 
@@ -202,18 +229,24 @@ fn activity_of(client: u64, demand: &ClientDemand) -> Activity {
     }
 }
 
-/// The hash of a client, which tells nothing to whoever has not the key.
+/// The hash of a client, which tells nothing without the key: SipHash-2-4 (Aumasson and Bernstein, 2012) of the 16 bytes
+/// of its network's address, IPv4 as IPv4-mapped IPv6, and of the length of its prefix among those 128 bits. Whoever
+/// changes it gives reports another version (`cluster::Report`).
 fn hash(key: &[u8; 16], client: ClientKey) -> u64 {
-    let mut hasher = SipHasher24::new_with_key(key);
-    client.hash(&mut hasher);
-    hasher.finish()
+    let network = client.network();
+    let (address, prefix) = match network.address() {
+        IpAddr::V4(address) => (address.to_ipv6_mapped(), network.prefix() + V4_OFFSET),
+        IpAddr::V6(address) => (address, network.prefix()),
+    };
+    let mut bytes = [prefix; 17];
+    bytes[..16].copy_from_slice(&address.octets());
+    SipHasher24::new_with_key(key).hash(&bytes)
 }
 
-/// Where the sentinels that have a key meet.
+/// Where the sentinels that have a key meet, whatever their versions.
 fn subject(key: &[u8; 16]) -> String {
-    let mut hasher = SipHasher24::new_with_key(key);
-    "subject".hash(&mut hasher);
-    format!("sentinel.{:016x}", hasher.finish())
+    let hash = SipHasher24::new_with_key(key).hash(b"subject\xff");
+    format!("sentinel.{hash:016x}")
 }
 
 fn read_key(file: &Path) -> Result<[u8; 16], ClusterError> {
@@ -236,8 +269,103 @@ fn read_key(file: &Path) -> Result<[u8; 16], ClusterError> {
     Ok(*first)
 }
 
-async fn subscribed(client: Client, subject: &str) -> Result<(Client, Subscriber), String> {
-    let reports = client.subscribe(subject.to_owned()).await;
+/// The connection, which comes back by itself, and the subscription.
+async fn joined(address: ServerAddr, subject: String) -> Result<(Client, Subscriber), String> {
+    let options = ConnectOptions::new()
+        .name("sentinel")
+        .retry_on_initial_connect()
+        // What it would log, `say` does.
+        .event_callback(|_| std::future::ready(()));
+    let client = options
+        .connect(address)
+        .await
+        .map_err(|it| it.to_string())?;
+    let reports = client.subscribe(subject).await;
     let reports = reports.map_err(|error| error.to_string())?;
     Ok((client, reports))
+}
+
+/// What happens to a subscription.
+#[derive(Debug, PartialEq, Eq)]
+enum News<C, M> {
+    Joined(C),
+    Message(M),
+    /// It cannot be had, or is over: why.
+    Ended(String),
+}
+
+/// A subscription without end: [`RETRY`] after it could not be had, or was over, it is made again.
+fn renewed<C, S, F>(join: impl FnMut() -> F) -> impl Stream<Item = News<C, S::Item>>
+where
+    S: Stream + Unpin,
+    F: Future<Output = Result<(C, S), String>>,
+{
+    let begin = (join, None::<S>, Duration::ZERO);
+    stream::unfold(begin, async |(mut join, mut reports, wait)| {
+        let news = if let Some(joined) = &mut reports {
+            let next = joined.next().await.map(News::Message);
+            next.unwrap_or_else(|| News::Ended("the subscription is over".to_owned()))
+        } else {
+            tokio::time::sleep(wait).await;
+            match join().await {
+                Ok((client, joined)) => {
+                    reports = Some(joined);
+                    News::Joined(client)
+                }
+                Err(reason) => News::Ended(reason),
+            }
+        };
+        if let News::Ended(_) = news {
+            reports = None;
+        }
+        Some((news, (join, reports, RETRY)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use fairq::KeyScheme;
+
+    use super::*;
+
+    /// By another implementation of SipHash-2-4, under the first 16 bytes of SHA-256 of this secret.
+    #[test]
+    fn hashes_and_the_meeting_point_are_those_of_every_build() {
+        let digest = Sha256::digest(b"a secret of all of them");
+        let key: [u8; 16] = digest[..16].try_into().unwrap();
+        let of = |text: &str| hash(&key, KeyScheme::default().key(text.parse().unwrap()));
+        assert_eq!(of("192.0.2.7"), 0x0c6f_a686_8f3f_1c75);
+        assert_eq!(of("::ffff:192.0.2.7"), of("192.0.2.7"));
+        assert_eq!(of("2001:db8:1:2:3::"), 0xf68a_b218_1d81_524c);
+        let wider = KeyScheme::new(31, 64).unwrap();
+        assert_ne!(
+            hash(&key, wider.key("192.0.2.6".parse().unwrap())),
+            of("192.0.2.6")
+        );
+        assert_eq!(subject(&key), "sentinel.9184d0b926630fb8");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_subscription_that_is_over_or_cannot_be_had_is_made_again() {
+        let mut bus = vec![
+            Ok((2, stream::iter(vec!['c']))),
+            Err("no server".to_owned()),
+            Ok((1, stream::iter(vec!['a', 'b']))),
+        ];
+        let joins = renewed(|| std::future::ready(bus.pop().unwrap()));
+        let began = tokio::time::Instant::now();
+        let news: Vec<_> = joins.take(7).collect().await;
+        let ended = |reason: &str| News::Ended(reason.to_owned());
+        let expected = [
+            News::Joined(1),
+            News::Message('a'),
+            News::Message('b'),
+            ended("the subscription is over"),
+            ended("no server"),
+            News::Joined(2),
+            News::Message('c'),
+        ];
+        assert_eq!(news, expected);
+        assert_eq!(began.elapsed(), 2 * RETRY);
+    }
 }
