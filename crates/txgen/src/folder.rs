@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use measure::read::{HlogReader, ReadError, RowReader, TableRow, TxReader};
-use measure::{BlockRow, Manifest, MergePart, SeriesRow, StepRow, Summary, rebuild};
+use measure::{BlockRow, KeptRows, Manifest, MergePart, SeriesRow, StepRow, Summary, rebuild};
 
 /// A file of a run.
 pub type RunFile = BufReader<File>;
@@ -131,6 +131,17 @@ impl RecordedRun {
         txs(&self.path, &self.manifest)
     }
 
+    /// The transactions that have a row, one by one; `None` where none has.
+    ///
+    /// # Errors
+    /// When `txs.csv` cannot be opened or lacks a column.
+    pub fn kept_txs(&self) -> anyhow::Result<Option<TxReader<RunFile>>> {
+        match self.manifest.plan.rows {
+            KeptRows::None => Ok(None),
+            KeptRows::All | KeptRows::Sample(_) => open_txs(&self.path).map(Some),
+        }
+    }
+
     /// The intervals of all latencies, one by one.
     ///
     /// # Errors
@@ -197,7 +208,8 @@ fn rebuilt(path: &Path, manifest: &Manifest) -> anyhow::Result<(Summary, Vec<Str
         steps: rows(path)?,
         blocks: rows(path)?,
         hlog: HlogReader::new(open(path, "latency.hlog")?),
-        txs: txs(path, manifest)?,
+        txs: Some(txs(path, manifest)?),
+        answers: Vec::new(),
     };
     let summary = rebuild(&mut killed).map_err(|source| unusable(path, source))?;
     let mut notes = vec![format!(
@@ -208,7 +220,7 @@ fn rebuilt(path: &Path, manifest: &Manifest) -> anyhow::Result<(Summary, Vec<Str
         (SeriesRow::FILE, killed.series.is_torn()),
         (StepRow::FILE, killed.steps.is_torn()),
         (BlockRow::FILE, killed.blocks.is_torn()),
-        ("txs.csv", killed.txs.is_torn()),
+        ("txs.csv", killed.txs.is_some_and(|txs| txs.is_torn())),
         ("latency.hlog", killed.hlog.is_torn()),
     ];
     let torn = files.iter().filter(|(_, is_torn)| *is_torn);
@@ -333,6 +345,10 @@ fn txs(path: &Path, manifest: &Manifest) -> anyhow::Result<TxReader<RunFile>> {
             path.display()
         );
     }
+    open_txs(path)
+}
+
+fn open_txs(path: &Path) -> anyhow::Result<TxReader<RunFile>> {
     TxReader::new(open(path, "txs.csv")?).map_err(|source| unusable(path, source))
 }
 

@@ -166,6 +166,7 @@ fn part(run: &RecordedRun) -> anyhow::Result<MergePart<RunFile>> {
         steps: run.rows()?,
         blocks: run.rows()?,
         hlog: run.hlog()?,
-        txs: run.txs()?,
+        txs: run.kept_txs()?,
+        answers: run.rows_if_any()?,
     })
 }

@@ -80,6 +80,22 @@ impl Answers {
         self.count(row.endpoint, answer, row.due, at);
     }
 
+    /// Adds what another has counted in one column, as this endpoint's. Columns become as wide as the other's.
+    pub(crate) fn add(&mut self, row: &AnswerRow, endpoint: u16) {
+        let answer = match AnswerKind::named(&row.answer) {
+            Some(AnswerKind::Code(code)) => self.code(code),
+            Some(answer) => answer,
+            None => return,
+        };
+        while (1 << self.doublings) < row.span_s && self.doublings < u64::BITS - 1 {
+            self.halve();
+        }
+        let waited_ns = row.mean_ms.unwrap_or(0.0) * 1e6 * row.txs as f64;
+        let cell = self.cell(endpoint, answer, row.second);
+        cell.txs += row.txs;
+        cell.waited_ns += waited_ns;
+    }
+
     /// Counts a transaction whose fate is final.
     pub(crate) fn record(&mut self, record: &Record) {
         let answered = record.answered;
@@ -97,7 +113,15 @@ impl Answers {
     }
 
     fn count(&mut self, endpoint: u16, answer: AnswerKind, due: Nanos, at: Nanos) {
-        let second = at.as_nanos() / 1_000_000_000;
+        let cell = self.cell(endpoint, answer, at.as_nanos() / 1_000_000_000);
+        cell.txs += 1;
+        if answer == AnswerKind::Accepted {
+            cell.waited_ns += at.saturating_sub(due).as_nanos() as f64;
+        }
+    }
+
+    /// The cell of this second.
+    fn cell(&mut self, endpoint: u16, answer: AnswerKind, second: u64) -> &mut Cell {
         while second >> self.doublings >= MAX_COLUMNS as u64 {
             self.halve();
         }
@@ -106,11 +130,7 @@ impl Answers {
         if column >= cells.len() {
             cells.resize(column + 1, Cell::default());
         }
-        let cell = &mut cells[column];
-        cell.txs += 1;
-        if answer == AnswerKind::Accepted {
-            cell.waited_ns += at.saturating_sub(due).as_nanos() as f64;
-        }
+        &mut cells[column]
     }
 
     fn cells_of(&mut self, endpoint: u16, answer: AnswerKind) -> &mut Vec<Cell> {

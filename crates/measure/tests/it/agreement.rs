@@ -1,10 +1,12 @@
 //! One load, summed up three times: as its recorder counted it, from the rows it left, and from the
 //! parts of two generators that shared it. All three agree.
 
+use std::num::NonZeroU64;
+
 use measure::read::{HlogReader, RowReader, TxReader};
 use measure::{
     AnswerRow, Answered, Answers, BlockSeen, Cause, Codespace, EndpointInfo, Evidence,
-    EvidenceKind, Failure, LostPart, Manifest, MergeError, MergePart, Plan, Quantiles,
+    EvidenceKind, Failure, KeptRows, LostPart, Manifest, MergeError, MergePart, Plan, Quantiles,
     RecorderConfig, Reply, SchedulePlan, ScheduleVerdict, Sent, ShardName, Summary, Unsent,
     UnsentReason, merge, merged_manifest,
 };
@@ -203,36 +205,50 @@ fn rebuilt(folder: &Folder) -> Summary {
     crate::reading::rebuilt(folder, two_endpoints(), usize::MAX)
 }
 
-fn merged(load: &[Transaction]) -> (Summary, Vec<AnswerRow>) {
-    let parts: Vec<(Folder, Summary)> = (0..2).map(|part| recorded(load, part, 2)).collect();
-    joined(&parts, &two_endpoints())
+fn merged(load: &[Transaction], rows: KeptRows) -> (Summary, Vec<AnswerRow>) {
+    let recorded = |part| {
+        let (folder, summary) = recorded(load, part, 2);
+        if !rows.is_each() {
+            folder.txs.cut(1);
+        }
+        (folder, summary)
+    };
+    let parts: Vec<(Folder, Summary)> = (0..2).map(recorded).collect();
+    let mut manifest = two_endpoints();
+    manifest.plan.rows = rows;
+    joined(&parts, &manifest)
 }
 
 fn joined(parts: &[(Folder, Summary)], manifest: &Manifest) -> (Summary, Vec<AnswerRow>) {
-    let files: Vec<[Vec<u8>; 5]> = parts
+    let files: Vec<[Vec<u8>; 6]> = parts
         .iter()
         .map(|(folder, _)| {
             let Folder {
                 txs,
+                answers,
                 series,
                 steps,
                 blocks,
                 hlog,
                 ..
             } = folder;
-            [txs, series, steps, blocks, hlog].map(|file| file.bytes())
+            [txs, answers, series, steps, blocks, hlog].map(|file| file.bytes())
         })
         .collect();
     let open = files.iter().zip(parts).map(|(files, (_, summary))| {
-        let [txs, series, steps, blocks, hlog] = files.each_ref().map(|bytes| &bytes[..]);
+        let [txs, answers, series, steps, blocks, hlog] = files.each_ref().map(|bytes| &bytes[..]);
+        let rows = manifest.plan.rows;
+        let mut own = two_endpoints();
+        own.plan.rows = rows;
         MergePart {
-            manifest: two_endpoints(),
+            manifest: own,
             summary: Some(summary.clone()),
             series: RowReader::new(series).unwrap(),
             steps: RowReader::new(steps).unwrap(),
             blocks: RowReader::new(blocks).unwrap(),
             hlog: HlogReader::new(hlog),
-            txs: TxReader::new(txs).unwrap(),
+            txs: (rows != KeptRows::None).then(|| TxReader::new(txs).unwrap()),
+            answers: crate::reading::rows(answers),
         }
     });
     let names = ["a".to_owned(), "b".to_owned()];
@@ -272,10 +288,29 @@ fn silent_endpoint(summary: &Summary) -> Option<&Evidence> {
     evidence.find(|it| matches!(it.kind, EvidenceKind::EndpointSilent { .. }))
 }
 
+/// Without rows, or with some of them, parts come to the same, but for the windows, which are counted from rows.
+fn fewer_rows_are_the_same(
+    load: &[Transaction],
+    all: &Summary,
+    all_answers: &[AnswerRow],
+) -> Result<(), TestCaseError> {
+    let sample = KeptRows::Sample(NonZeroU64::new(10).unwrap());
+    for rows in [KeptRows::None, sample] {
+        let (mut fewer, answers) = merged(load, rows);
+        prop_assert!(fewer.windows != all.windows || all.offered.sent == 0);
+        fewer.windows = all.windows;
+        prop_assert_eq!(&fewer, all);
+        prop_assert_eq!(counts(&answers), counts(all_answers));
+    }
+    Ok(())
+}
+
 fn agree(load: &[Transaction]) -> Result<(), TestCaseError> {
     let (folder, live) = recorded(load, 0, 1);
     prop_assert!(live.conservation.holds, "{:?}", live.conservation);
-    let (rebuilt, (merged, merged_answers)) = (rebuilt(&folder), merged(load));
+    let rebuilt = rebuilt(&folder);
+    let (merged, merged_answers) = merged(load, KeptRows::All);
+    fewer_rows_are_the_same(load, &merged, &merged_answers)?;
     let answers: Vec<AnswerRow> = crate::reading::rows(&folder.answers.bytes());
     prop_assert_eq!(
         answers.iter().map(|row| row.txs).sum::<u64>(),
@@ -437,7 +472,7 @@ fn an_endpoint_that_freezes_is_named_alike_live_rebuilt_and_merged() {
         })
         .collect();
     let (folder, live) = recorded(&load, 0, 1);
-    for other in [rebuilt(&folder), merged(&load).0] {
+    for other in [rebuilt(&folder), merged(&load, KeptRows::All).0] {
         assert_eq!(silent_endpoint(&other), silent_endpoint(&live));
     }
     let silent = silent_endpoint(&live).unwrap();

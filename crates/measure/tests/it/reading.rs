@@ -195,7 +195,8 @@ pub(crate) fn rebuilt(folder: &Folder, manifest: Manifest, seconds: usize) -> Su
         steps: RowReader::new(steps).unwrap(),
         blocks: RowReader::new(blocks).unwrap(),
         hlog: HlogReader::new(hlog),
-        txs: TxReader::new(txs).unwrap(),
+        txs: Some(TxReader::new(txs).unwrap()),
+        answers: Vec::new(),
     };
     rebuild(&mut killed).unwrap()
 }

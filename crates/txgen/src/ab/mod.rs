@@ -20,11 +20,13 @@ use crate::cli::{AbArgs, AbLoad, CompareFormat};
 use crate::compare::Comparison;
 use crate::drain::Drain;
 use crate::exit;
+use crate::fleet::{self, Fleet, Shared};
 use crate::journal::Journal;
 use crate::live::Display;
 use crate::output::{preview, recorded};
 use crate::plan::{Nodes, Plan, Request, RequestedLoad};
-use crate::run::{self, RunError, RunFolder, Words};
+use crate::run::{self, Outcome, RunError, RunFolder, Words};
+use crate::settings::Settings;
 use crate::shutdown::Shutdown;
 use sides::{AbSide, StartedNode};
 
@@ -59,7 +61,7 @@ fn played(args: &AbArgs, seed: u64, shutdown: &Shutdown) -> Result<(CiReport, u8
     };
     let plans = sides
         .each_ref()
-        .map(|side| plan(side, &load, seed, 0, None));
+        .map(|side| plan(settings_of(side, seed, 0, None)?, &load, seed));
     let [first, second] = plans;
     let (first, second) = (first?, second?);
     if settings.dry_run {
@@ -72,6 +74,7 @@ fn played(args: &AbArgs, seed: u64, shutdown: &Shutdown) -> Result<(CiReport, u8
         );
         return Ok((CiReport::default(), crate::output::print(&text)));
     }
+    let fleet = Fleet::of(settings, shutdown)?;
     let folder = settings
         .out
         .clone()
@@ -81,6 +84,8 @@ fn played(args: &AbArgs, seed: u64, shutdown: &Shutdown) -> Result<(CiReport, u8
     let mut session = Session {
         drains: [drain(&first)?, drain(&second)?],
         sides,
+        fleet,
+        line: line(&args.load),
         load,
         seed,
         terms,
@@ -106,14 +111,13 @@ fn requested(load: &AbLoad) -> anyhow::Result<RequestedLoad> {
     })
 }
 
-/// The plan of a side's run. Every run has a seed of its own, so that no transaction comes twice.
-fn plan(
+/// What a side's run has for settings. Every run has a seed of its own, so that no transaction comes twice.
+fn settings_of(
     side: &AbSide,
-    load: &RequestedLoad,
     seed: u64,
     number: u64,
     out: Option<PathBuf>,
-) -> Result<Plan, CommandError> {
+) -> Result<Settings, CommandError> {
     let mut settings = side.settings.clone();
     if settings.shard.is_some() || settings.start_at.is_some() || !settings.threshold.is_empty() {
         return Err(usage(anyhow!(
@@ -130,12 +134,46 @@ fn plan(
     settings.seed = Some(seed.wrapping_add(number));
     settings.accounts_seed = settings.accounts_seed.or(Some(seed));
     settings.out = out;
+    fleet::divided(settings).map_err(usage)
+}
+
+/// The plan of a run with these settings.
+fn plan(settings: Settings, load: &RequestedLoad, seed: u64) -> Result<Plan, CommandError> {
     let request = Request {
         command: "ab".into(),
         load: load.clone(),
         builtin: devnode::Blueprint::default(),
     };
     Plan::resolve(request, settings, seed).map_err(usage)
+}
+
+/// The load as a command line of its own.
+fn line(load: &AbLoad) -> Vec<String> {
+    let AbLoad {
+        rate,
+        duration,
+        to,
+        start,
+        step,
+        every,
+    } = load;
+    match (rate, to) {
+        (Some(rate), _) => vec![
+            "constant".into(),
+            format!("--rate={rate}"),
+            format!("--duration={duration}"),
+        ],
+        (None, to) => [
+            Some("ramp".into()),
+            Some(format!("--start={start}")),
+            Some(format!("--step={step}")),
+            Some(format!("--every={every}")),
+            to.map(|to| format!("--to={to}")),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+    }
 }
 
 /// What waits for a node that is there before and after a run; `None` where each run has one of its own.
@@ -165,7 +203,11 @@ enum Ended {
 struct Session<'a> {
     sides: [AbSide; 2],
     drains: [Option<Drain>; 2],
+    /// Who sends the runs, if not this process.
+    fleet: Option<Fleet>,
     load: RequestedLoad,
+    /// The same as a command line.
+    line: Vec<String>,
     seed: u64,
     terms: CompareTerms,
     folder: RunFolder,
@@ -246,7 +288,8 @@ impl Session<'_> {
         self.played += 1;
         let out = self.folder.path().join(side.name);
         let out = out.join(format!("{:03}", self.played));
-        let plan = plan(side, &self.load, self.seed, self.played, Some(out))?;
+        let settings = settings_of(side, self.seed, self.played, Some(out))?;
+        let plan = plan(settings.clone(), &self.load, self.seed)?;
         let mut node = match &side.command {
             Some(command) => {
                 let log = self.folder.path().join(format!("node-{}.log", side.name));
@@ -260,11 +303,12 @@ impl Session<'_> {
         };
         self.display
             .heading(format!("ab: run {} of side {}", self.played, side.name));
-        let played = run::start_on(&plan, self.shutdown, Words::Few, &mut self.display);
+        let played = self.send(place, &settings, &plan);
         if let Some(trouble) = node.as_mut().and_then(StartedNode::trouble)
             && !self.shutdown.is_requested()
         {
-            return Err(failed(anyhow!("side {}: {trouble}", side.name)));
+            let name = self.sides[place].name;
+            return Err(failed(anyhow!("side {name}: {trouble}")));
         }
         let outcome = match played {
             Ok(outcome) => outcome,
@@ -279,12 +323,31 @@ impl Session<'_> {
             if let Some(obstacle) = drained.obstacle.filter(|_| !self.shutdown.is_requested()) {
                 return Err(failed(anyhow!(
                     "after a run of side {} the target did not come to rest within {REST_TIMEOUT}: {obstacle}",
-                    side.name
+                    self.sides[place].name
                 )));
             }
         }
         let figures = RunFigures::of(&outcome.summary);
         Ok(Some((figures, outcome.summary.verdict.schedule)))
+    }
+
+    /// The load of one run.
+    fn send(
+        &mut self,
+        place: usize,
+        settings: &Settings,
+        plan: &Plan,
+    ) -> Result<Outcome, RunError> {
+        let Some(fleet) = &mut self.fleet else {
+            return run::start_on(plan, self.shutdown, Words::Few, &mut self.display);
+        };
+        let flags = &self.sides[place].flags;
+        let shared = Shared {
+            plan,
+            load: self.line.iter().chain(flags).cloned().collect(),
+            settings,
+        };
+        fleet.perform(&shared, self.shutdown, &mut self.display)
     }
 
     /// The last words, the files and the exit code.

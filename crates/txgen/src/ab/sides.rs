@@ -22,6 +22,8 @@ pub(super) struct AbSide {
     /// What it is, as the user said it.
     pub(super) about: String,
     pub(super) settings: Settings,
+    /// The flags of these settings that are not those of both sides, one a word.
+    pub(super) flags: Vec<String>,
     /// Starts its node.
     pub(super) command: Option<String>,
 }
@@ -61,23 +63,26 @@ pub(super) fn sides(args: &AbArgs) -> anyhow::Result<[AbSide; 2]> {
     }
     let side = |name: &'static str, text: &String| -> anyhow::Result<AbSide> {
         let mut settings = common.clone();
-        let mut command = None;
+        let (mut command, mut own) = (None, Vec::new());
         match kinds[0] {
             Kind::Node => {
                 let endpoint = text.parse();
                 settings.endpoints = vec![endpoint.with_context(|| format!("side {name}"))?];
+                own.push(format!("--endpoints={text}"));
             }
             Kind::Command => command = Some(text.clone()),
             Kind::Flags => {
                 let flags = SideFlags::try_parse_from(text.split_whitespace());
                 let flags = flags.map_err(|error| anyhow!("side {name}, {text:?}: {error}"))?;
                 settings = flags.settings.over(settings)?;
+                own.extend(text.split_whitespace().map(str::to_owned));
             }
         }
         Ok(AbSide {
             name,
             about: text.clone(),
             settings,
+            flags: own,
             command,
         })
     };

@@ -211,8 +211,8 @@ pub struct Settings {
     pub abort_on: Vec<Kept>,
 
     /// Which transactions have a row of 151 to 177 bytes in txs.csv: all, sample:1/N (by their hash) or
-    /// none. Counts, latencies, reports and comparisons are the same; merging, and the summary of a run
-    /// that was killed, need each row.
+    /// none. Counts, latencies, reports and comparisons are the same; the summary of a run that was killed
+    /// needs each row.
     #[arg(long, value_name = "WHICH", default_value_t, help_heading = RECORDING, hide_short_help = true)]
     #[serde(with = "text::value")]
     pub rows: KeptRows,
@@ -244,7 +244,7 @@ pub struct Settings {
 
     /// Have N workers of a fleet send the load, an equal part each, and join what they recorded: they wait at a
     /// NATS server (`txgen worker`), start at one instant by measured clocks, and see files under the same paths.
-    /// With constant, square, ramp and search.
+    /// With constant, square, ramp, search and ab.
     #[cfg(feature = "fleet")]
     #[arg(long, value_name = "N", requires = "nats", conflicts_with_all = ["shard"], help_heading = GENERATORS, hide_short_help = true)]
     #[serde(skip)]

@@ -95,6 +95,29 @@ fn the_points_of_a_search_are_those_of_one_generator() {
     assert!(!place.path().join("fleet/shards").exists());
 }
 
+#[test]
+#[ignore = "needs nats-server"]
+fn each_run_of_an_ab_is_one_load_of_all_workers_with_the_flags_of_its_side() {
+    let (node, place) = (Node::quick(), Place::new());
+    let (_fleet, workers) = fleet(&place, 2);
+    let url = node.url();
+    let mut txgen = place.command(env!("CARGO_BIN_EXE_txgen"));
+    txgen.args(["ab", "--a", "--connections 2", "--b", "--connections 3"]);
+    let rest = format!(
+        "--rate 31/s --duration 1s --max-pairs 2 --seed 7 --rows none --endpoints {url} {workers} --out ab --no-tui"
+    );
+    txgen.args(rest.split_whitespace());
+    testkit::Running::start(txgen).wait();
+    for (run, connections) in [("a/001", 2), ("b/002", 3), ("b/003", 3), ("a/004", 2)] {
+        let run = place.run(&format!("ab/{run}"));
+        run.summary().assert_all_committed(31);
+        let plan = &run.manifest()["plan"];
+        assert_eq!(plan["merged"].as_array().unwrap().len(), 2);
+        assert_eq!(plan["connections"], connections, "{plan}");
+    }
+    assert!(place.path().join("ab/ab.json").exists());
+}
+
 /// The process whose command line has all of these.
 fn process_with(words: &[&str]) -> String {
     let processes = std::fs::read_dir("/proc").unwrap();
@@ -153,12 +176,6 @@ fn what_makes_no_fleet_is_refused() {
             "cannot reach the NATS server",
         ),
         // What sends from here takes no workers, and does not leave them aside either.
-        (
-            format!(
-                "ab http://127.0.0.1:1 http://127.0.0.1:2 --rate 10/s --workers 2 --nats nats://127.0.0.1:{port}"
-            ),
-            "--workers goes with",
-        ),
         (
             format!(
                 "flood --count 10 --endpoints http://127.0.0.1:1 --workers 2 --nats nats://127.0.0.1:{port}"

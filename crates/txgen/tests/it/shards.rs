@@ -259,6 +259,7 @@ fn refuse_what_does_not_belong_together(place: &Place) {
             "\"2/3\"",
             "the number of generators is 2 in the first and 3",
         ),
+        ("\"rows\": \"all\"", "\"rows\": \"none\"", "--rows none"),
         ("tidegate.run/2", "tidegate.run/3", "tidegate.run/3"),
         (
             "\"origin_unix_ns\": 1",

@@ -37,6 +37,12 @@ pub fn merged_manifest(
                 )));
             }
         }
+        let [one, two] = [first, other].map(|it| it.plan.rows);
+        if one != two {
+            return Err(MergeError::Parts(format!(
+                "{first_name} was played with --rows {one} and {name} with --rows {two}: what is merged keeps the same rows of both"
+            )));
+        }
         if first.origin_unix_ns != other.origin_unix_ns {
             let apart_ms = first.origin_unix_ns.abs_diff(other.origin_unix_ns) as f64 / 1e6;
             return Err(MergeError::Parts(format!(

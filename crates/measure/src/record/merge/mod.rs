@@ -29,6 +29,7 @@ use crate::format::rows::{BlockRow, SeriesRow, StepRow};
 use crate::format::summary::{ScheduleVerdict, Summary};
 use crate::format::windows::WorstWindows;
 use crate::judge::JudgeContext;
+use crate::record::answers::AnswerRow;
 use crate::record::files::{Files, RecordError, RunFolderWriters};
 
 /// The files of one generator.
@@ -45,8 +46,10 @@ pub struct MergePart<R> {
     pub blocks: RowReader<R, BlockRow>,
     /// `latency.hlog`.
     pub hlog: HlogReader<R>,
-    /// `txs.csv`.
-    pub txs: TxReader<R>,
+    /// `txs.csv`; `None` where no rows are kept.
+    pub txs: Option<TxReader<R>>,
+    /// `answers.csv`, which is needed where not all rows are kept.
+    pub answers: Vec<AnswerRow>,
 }
 
 /// Why folders cannot be joined.
@@ -74,7 +77,8 @@ pub enum MergeError {
 ///
 /// Counts are exact sums, blocks are counted once. Quantiles come from the histograms of all parts;
 /// those of a step whose edges are not on whole seconds and the medians of single blocks cannot be
-/// put together and stay empty. Windows count the due times of what was sent.
+/// put together and stay empty. Windows count the due times of what was sent, and stay empty where not each transaction
+/// has a row.
 ///
 /// # Errors
 /// When a file cannot be read or written.

@@ -21,7 +21,7 @@ pub(super) fn join<R: BufRead, W: Write>(
     let mut streams = Vec::with_capacity(parts.len());
     let offered_s = |part: &MergePart<R>| Some(part.summary.as_ref()?.time.offered_s);
     let until = parts.iter().filter_map(offered_s).fold(0.0, f64::max);
-    let mut sends = Sends::new(until, manifest.origin_unix_ns, unfinished);
+    let mut sends = Sends::new(until, manifest, unfinished);
     for (position, part) in parts.iter_mut().enumerate() {
         let endpoints = positions(&part.manifest, manifest);
         let mut stream = Stream::new(part, manifest.origin_unix_ns, endpoints);
@@ -35,8 +35,7 @@ pub(super) fn join<R: BufRead, W: Write>(
             .filter(|position| !streams[*position].ended)
             .min_by_key(|position| streams[*position].settled);
         let Some(next) = next else {
-            files.write_answers(&sends.answers);
-            return Ok(sends.worst());
+            break;
         };
         files.txs.rows.extend_from_slice(&streams[next].row);
         files.relieve_txs();
@@ -44,6 +43,14 @@ pub(super) fn join<R: BufRead, W: Write>(
             .advance(&mut sends)
             .map_err(|error| (next, error))?;
     }
+    drop(streams);
+    if !sends.is_each {
+        parts
+            .iter()
+            .for_each(|part| sends.add_answers(part, manifest));
+    }
+    files.write_answers(&sends.answers);
+    Ok(sends.worst())
 }
 
 /// Where each endpoint of a part is in the whole.
@@ -61,7 +68,7 @@ fn positions(part: &Manifest, whole: &Manifest) -> Vec<u16> {
 
 /// The rows of one part, one ahead.
 struct Stream<'a, R> {
-    reader: &'a mut TxReader<R>,
+    reader: Option<&'a mut TxReader<R>>,
     origin_unix_us: u64,
     endpoints: Vec<u16>,
     /// Rows that are still to come, by the part's summary.
@@ -76,9 +83,10 @@ struct Stream<'a, R> {
 impl<'a, R: BufRead> Stream<'a, R> {
     fn new(part: &'a mut MergePart<R>, origin_unix_ns: u64, endpoints: Vec<u16>) -> Self {
         let summary = part.summary.as_ref();
-        let whole = summary.filter(|it| it.recorder.incomplete_files.is_empty());
+        let is_each = part.manifest.plan.rows.is_each();
+        let whole = summary.filter(|it| is_each && it.recorder.incomplete_files.is_empty());
         Self {
-            reader: &mut part.txs,
+            reader: part.txs.as_mut(),
             origin_unix_us: origin_unix_ns / 1_000,
             endpoints,
             missing: whole.map_or(0, |summary| summary.fate.sent),
@@ -89,7 +97,11 @@ impl<'a, R: BufRead> Stream<'a, R> {
     }
 
     fn advance(&mut self, sends: &mut Sends<'_>) -> Result<(), ReadError> {
-        let Some(row) = self.reader.next_row()? else {
+        let row = match &mut self.reader {
+            Some(reader) => reader.next_row()?,
+            None => None,
+        };
+        let Some(row) = row else {
             self.ended = true;
             return match self.missing {
                 0 => Ok(()),
@@ -104,7 +116,9 @@ impl<'a, R: BufRead> Stream<'a, R> {
         let endpoint = place.copied().unwrap_or_default();
         sends.count(&TxRow { endpoint, ..row });
         self.row.clear();
-        self.reader.copy_row(endpoint, &mut self.row);
+        if let Some(reader) = &self.reader {
+            reader.copy_row(endpoint, &mut self.row);
+        }
         Ok(())
     }
 }
@@ -125,24 +139,40 @@ struct Sends<'a> {
     due: Vec<u32>,
     sent: Vec<u32>,
     answers: Answers,
+    /// Whether each transaction has a row, so that rows are all that is needed.
+    is_each: bool,
     origin_unix_ns: u64,
     unfinished: Option<&'a mut Unfinished>,
 }
 
 impl<'a> Sends<'a> {
-    fn new(offered_s: f64, origin_unix_ns: u64, unfinished: Option<&'a mut Unfinished>) -> Self {
+    fn new(offered_s: f64, manifest: &Manifest, unfinished: Option<&'a mut Unfinished>) -> Self {
+        let is_each = manifest.plan.rows.is_each();
         let windows = (offered_s * 1e9 / SHORT.as_nanos() as f64).ceil() as usize;
-        let windows = windows.min(MAX_WINDOWS);
+        let windows = if is_each { windows.min(MAX_WINDOWS) } else { 0 };
         Self {
             due: vec![0; windows],
             sent: vec![0; windows],
             answers: Answers::default(),
-            origin_unix_ns,
+            is_each,
+            origin_unix_ns: manifest.origin_unix_ns,
             unfinished,
         }
     }
 
+    /// Takes in what a part counted of all, whatever rows it kept.
+    fn add_answers<R>(&mut self, part: &MergePart<R>, manifest: &Manifest) {
+        let endpoints = positions(&part.manifest, manifest);
+        for row in &part.answers {
+            let endpoint = endpoints.get(usize::from(row.endpoint));
+            self.answers.add(row, endpoint.copied().unwrap_or_default());
+        }
+    }
+
     fn count(&mut self, row: &TxRow<'_>) {
+        if !self.is_each {
+            return;
+        }
         self.answers.row(row, self.origin_unix_ns);
         if let Some(unfinished) = &mut self.unfinished {
             unfinished.tx(row);
