@@ -57,9 +57,12 @@ impl fmt::Display for Change {
 /// # Errors
 /// When there is none.
 pub(super) fn all_of(table: &Table, kind: NodeKind) -> anyhow::Result<Vec<Intervention>> {
-    let is_changed = |value: &Value, factor| scaled(value, factor).is_some();
     let found = leaves(table).into_iter().filter_map(|(key, value)| {
-        let only = match [1.0 - USUAL_CHANGE, 1.0 + USUAL_CHANGE].map(|it| is_changed(&value, it)) {
+        let is_possible = |factor| match scaled(&value, factor) {
+            Some((Value::String(share), _)) if key == PROCESSOR => share.parse::<Share>().is_ok(),
+            made => made.is_some(),
+        };
+        let only = match [1.0 - USUAL_CHANGE, 1.0 + USUAL_CHANGE].map(is_possible) {
             [true, true] => None,
             [true, false] => Some(Only::Down),
             [false, true] => Some(Only::Up),
@@ -84,7 +87,7 @@ pub(super) fn all_of(table: &Table, kind: NodeKind) -> anyhow::Result<Vec<Interv
 
 /// Whether a key is a resource of nodes of this kind.
 fn is_resource(kind: NodeKind, key: &str) -> bool {
-    let of_processes = ["node.processor", "node.link"];
+    let of_processes = [PROCESSOR, "node.link"];
     let tables: &[&str] = match kind {
         NodeKind::Endpoints => return false,
         NodeKind::Builtin => &["node.builtin.", "builtin."],
@@ -95,6 +98,9 @@ fn is_resource(kind: NodeKind, key: &str) -> bool {
     tables.iter().any(|table| key.starts_with(table))
         || kind.is_process() && of_processes.contains(&key)
 }
+
+/// A share of the time: not above all of it.
+const PROCESSOR: &str = "node.processor";
 
 /// How often each run is played where nothing else is said: fewer rounds than three have intervals without an end.
 pub(super) const ROUNDS: NonZeroU32 = NonZeroU32::new(3).expect("not zero");

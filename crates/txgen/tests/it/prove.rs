@@ -135,6 +135,11 @@ fn each_number_of_the_node_that_is_used_can_be_changed_without_being_listed() {
     let ended =
         place.txgen("run plain.toml --prove --dry-run --node btcd --set settings.workload=bitcoin");
     ended.expect(2).says("--set node.processor=60%");
+    let ended = place.txgen(
+        "run plain.toml --prove --dry-run --node btcd --set settings.workload=bitcoin --set node.processor=95%",
+    );
+    ended.expect(0).prints("node.processor x 0.850");
+    assert!(!ended.out.contains("x 1.150"), "{ended}");
 }
 
 #[test]
