@@ -145,6 +145,18 @@ base::named! {
 }
 
 base::named! {
+    /// Where the answer to a read came from that is kept if it cannot change.
+    pub enum CacheEnd {
+        /// It was kept.
+        Hit => "hit",
+        /// A node was asked for it.
+        Miss => "miss",
+        /// A node was asked for it by another client at the same time.
+        Collapsed => "collapsed",
+    }
+}
+
+base::named! {
     /// How a write ended that its client had been told was taken.
     pub enum AckEnd {
         /// The node accepted it.

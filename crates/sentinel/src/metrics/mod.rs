@@ -27,7 +27,8 @@ use serde::Serialize;
 
 pub use gauges::Gauges;
 pub use labels::{
-    AckEnd, MethodClass, OutcomeLabel, ReconnectCause, RestartedTask, Transport, UpstreamError,
+    AckEnd, CacheEnd, MethodClass, OutcomeLabel, ReconnectCause, RestartedTask, Transport,
+    UpstreamError,
 };
 
 use crate::refusal::Reason;
@@ -86,6 +87,9 @@ metrics! { r; {
     /// A write ended that had been acknowledged.
     acknowledged(AckEnd), acknowledged: "acknowledged",
         "Writes by their end whose clients had been told before that they were taken", "end";
+    /// A question was asked whose answer is kept if it cannot change.
+    cacheable_read(CacheEnd), cacheable_reads: "cacheable_reads",
+        "Reads whose answers may be kept, by where the answer came from", "result";
     /// A node refused, failed or was lost.
     upstream_error(UpstreamError), upstream_errors: "upstream_errors",
         "Errors of nodes and on the way to them, those that clients never saw included", "class";

@@ -47,6 +47,9 @@ fn everything_happens(metrics: &Metrics) {
     for reason in Reason::ALL {
         metrics.refused(reason);
     }
+    for end in CacheEnd::ALL {
+        metrics.cacheable_read(end);
+    }
     for class in UpstreamError::ALL {
         metrics.upstream_error(class);
     }

@@ -96,6 +96,8 @@ pub struct NodeState {
     pub followed_after: Option<u64>,
     /// Its chain; empty until it answered.
     pub chain_id: String,
+    /// How often its chain was replaced by another one, or set back.
+    pub replacements: u64,
     /// The version of its software; empty until it answered.
     pub version: String,
     /// Transactions in its mempool when last asked.
@@ -301,10 +303,17 @@ impl Nodes {
     /// Forgets what was known of a node's chain, which is another one now.
     pub(super) fn replace_chain(&self, node: NodeIndex) {
         let mut state = self.node(node).state();
+        state.replacements += 1;
         state.height = 0;
         state.followed_after = None;
         state.chain_id.clear();
         state.version.clear();
+    }
+
+    /// How often a node's chain was replaced, and the height that it has now.
+    pub(super) fn chain(&self, node: NodeIndex) -> (u64, u64) {
+        let state = self.node(node).state();
+        (state.replacements, state.height)
     }
 
     /// Asks a node for its state without delay.

@@ -67,9 +67,10 @@ impl Questions {
         let held = held.ok_or_else(Refusal::buffers_full)?;
         let (reads, client, node) = (self.reads.clone(), self.client, self.node);
         let room = self.ledger.nothing();
+        let request = request(call, id.clone());
         let asking = async move {
             let _held = held;
-            let answer = reads.forward(client, node, request(call)).await?;
+            let answer = reads.forward(client, node, request).await?;
             json_object(collected(answer.body, room, usize::MAX).await?)
         };
         self.push(Box::pin(async move {
@@ -127,13 +128,14 @@ fn json_object(text: Bytes) -> Result<Bytes, Refusal> {
 }
 
 /// A call as a request to the node. It was taken from the client's rate when it came.
-fn request((method, call): (Option<Box<str>>, Bytes)) -> ReadRequest {
+fn request((method, call): (Option<Box<str>>, Bytes), id: KeptId) -> ReadRequest {
     ReadRequest {
         http_method: Method::POST,
         target: Bytes::from_static(b"/"),
         headers: json_headers(),
         body: call,
         method,
+        id: Some(id),
         calls: 0,
     }
 }

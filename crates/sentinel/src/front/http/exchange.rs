@@ -248,10 +248,17 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         let forwarding = self.front.backend.forward(self.client, request);
         let forwarded = self.socket.unless_gone(forwarding).await;
         match &forwarded {
-            Ok(Ok(answer)) => {
-                self.work = 0;
-                self.front.metrics.upstream_request(call.class, answer.took);
-            }
+            Ok(Ok(answer)) => match answer.took {
+                Some(took) => {
+                    self.work = 0;
+                    self.front.metrics.upstream_request(call.class, took);
+                }
+                // No lane bounded it.
+                None => {
+                    let length = answer.length.unwrap_or(0);
+                    self.work += work_of(usize::try_from(length).unwrap_or(usize::MAX));
+                }
+            },
             Ok(Err(refusal)) => self.count(call, OutcomeLabel::of_read(refusal.reason)),
             Err(_) => self.count(call, OutcomeLabel::Cancelled),
         }

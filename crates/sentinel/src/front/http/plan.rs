@@ -136,7 +136,12 @@ impl<B: Backend> Parts<'_, B> {
             }
             Call::Read { id, method } => {
                 let call = CallInfo::post(MethodClass::of(&method), Some(&id));
-                self.read(call, Some(method.into()))
+                let body = Bytes::copy_from_slice(self.body);
+                let request = ReadRequest {
+                    id: Some(id.as_str().into()),
+                    ..self.request(body, Some(method.into()), 1)
+                };
+                other(Other::Forward(Forward { call, request }))
             }
             Call::Notification => other(Other::Notifications),
         }
@@ -234,6 +239,7 @@ impl<B: Backend> Parts<'_, B> {
             headers,
             body,
             method,
+            id: None,
             calls,
         }
     }

@@ -262,7 +262,7 @@ impl ReadAnswer<Body> {
             status,
             headers: vec![("Content-Type".into(), Bytes::from_static(b"text/test"))],
             length: None,
-            took: Nanos::from_millis(2),
+            took: Some(Nanos::from_millis(2)),
             body: Body(
                 pieces.iter().map(bytes).collect(),
                 Arc::default(),

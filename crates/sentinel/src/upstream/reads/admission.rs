@@ -143,6 +143,7 @@ mod tests {
                 headers: HeaderMap::new(),
                 body: Bytes::new(),
                 method: Some(method.into()),
+                id: None,
                 calls,
             },
         };

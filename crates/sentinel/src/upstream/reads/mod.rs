@@ -4,13 +4,15 @@
 //! [`http`](super::http). What a read was admitted with is held by its answer's body, until that is dropped.
 
 mod admission;
+mod body;
+mod cache;
 mod headers;
 mod methods;
 mod places;
+mod unchanging;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -23,16 +25,19 @@ use tower::{ServiceExt as _, service_fn};
 
 pub(crate) use self::admission::Admitted;
 use self::admission::{Admission, Read};
+pub use self::body::ReadBody;
+use self::cache::{Asking, Cache, Found};
 pub(super) use self::headers::content_length;
 pub(crate) use self::methods::changes;
-use super::body::Pieces;
-use super::http::{NodeBody, Outgoing, Repeat};
+use super::body::charged;
+use super::http::{Outgoing, Repeat};
 use super::nodes::{NodeIndex, Nodes};
 use super::version::Version;
 use super::{UpstreamError, target};
-use crate::budget::{Budget, Reservation};
+use crate::budget::{Budget, Ledger};
 use crate::config::Config;
-use crate::refusal::{Reason, Refusal};
+use crate::refusal::Refusal;
+use crate::respond::KeptId;
 
 /// A request to pass on.
 #[derive(Clone, Debug)]
@@ -47,6 +52,8 @@ pub struct ReadRequest {
     pub body: Bytes,
     /// The JSON-RPC method it calls, if it is one call whose method is known.
     pub method: Option<Box<str>>,
+    /// The id as the node echoes it, if its body is one call.
+    pub id: Option<KeptId>,
     /// How many it takes from the client's rate: the calls in it, or 0 if that was done when they came.
     pub calls: u32,
 }
@@ -76,8 +83,8 @@ pub struct ReadAnswer<B> {
     pub headers: Vec<(Cow<'static, str>, Bytes)>,
     /// `Content-Length`, if the node gave one. The answer to `HEAD` has one and no body.
     pub length: Option<u64>,
-    /// From the moment it was sent to the head of the answer.
-    pub took: Nanos,
+    /// From the moment it was sent to the head of the answer; none if no node was asked for it.
+    pub took: Option<Nanos>,
     /// The body.
     pub body: B,
 }
@@ -87,56 +94,8 @@ pub struct ReadAnswer<B> {
 pub struct Reads {
     admission: Arc<Admission>,
     turns: Option<Turns>,
+    cache: Cache,
     service: BoxCloneSyncService<Read, ReadAnswer<ReadBody>, Refusal>,
-}
-
-/// An answer's body, read as it is taken. Holds its place in the read lane, and the bytes reserved
-/// for what is read ahead, until dropped. An error means that the node broke off or fell silent: the
-/// answer's head has gone out by then, so all that is left is to break off as well.
-#[derive(Debug)]
-pub struct ReadBody {
-    body: NodeBody,
-    announced: Announced,
-    _window: Reservation,
-    admitted: Admitted,
-}
-
-/// Bytes that are still to come of those that the client was told of, if it was told a number. The next answer
-/// on its connection begins behind them.
-#[derive(Debug)]
-struct Announced(Option<u64>);
-
-impl Announced {
-    /// Takes in the length of the next piece, or the end: whether they keep to the number.
-    fn holds(&mut self, piece: Option<usize>) -> bool {
-        let Some(left) = &mut self.0 else {
-            return true;
-        };
-        let bytes = piece.map(|bytes| bytes as u64);
-        let holds = bytes.map_or(*left == 0, |bytes| bytes <= *left);
-        *left = left.saturating_sub(bytes.unwrap_or(0));
-        holds
-    }
-}
-
-impl Pieces for ReadBody {
-    type Error = Refusal;
-
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Refusal>>> {
-        let piece = match ready!(self.body.poll_next(context)).transpose() {
-            Ok(piece) => piece,
-            Err(error) => return Poll::Ready(Some(Err(error.refusal()))),
-        };
-        if !self.announced.holds(piece.as_ref().map(Bytes::len)) {
-            let text = "the length of the answer is not what the node announced";
-            return Poll::Ready(Some(Err(Refusal::new(Reason::Upstream, text))));
-        }
-        Poll::Ready(piece.map(Ok))
-    }
-
-    fn is_wanted(&self) -> bool {
-        self.admitted.is_wanted()
-    }
 }
 
 impl Reads {
@@ -151,9 +110,11 @@ impl Reads {
                 Ok(ask(&asking.nodes, from, read.request, (repeat, admitted)).await?)
             },
         );
+        let context = nodes.shared_context();
         Self {
             admission,
             turns: None,
+            cache: Cache::new(&context.ledger, &context.metrics),
             service: BoxCloneSyncService::new(service),
         }
     }
@@ -175,7 +136,7 @@ impl Reads {
     /// [`forward`](Self::forward) by themselves.
     ///
     /// # Errors
-    /// A refusal with [`Reason::Method`].
+    /// A refusal with [`Reason::Method`](crate::refusal::Reason).
     pub fn check_method(&self, method: &str) -> Result<(), Refusal> {
         self.admission.methods.load().check(method)
     }
@@ -190,7 +151,7 @@ impl Reads {
     /// [`forward`](Self::forward), such as those on a WebSocket.
     ///
     /// # Errors
-    /// A refusal with [`Reason::Rate`] that says when to try again;
+    /// A refusal with [`Reason::Rate`](crate::refusal::Reason) that says when to try again;
     /// then nothing was taken.
     pub fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
         self.clients().admit(client, calls)
@@ -199,8 +160,8 @@ impl Reads {
     /// Passes a read on and gives back the answer as soon as its head is there.
     ///
     /// Goes to `node`, or to another one while that is down or silent; while all are silent it is refused at
-    /// once. A read whose kept-alive connection
-    /// turns out to be dead is sent once more.
+    /// once. An answer that cannot change is kept, and is given to others without a place in the lane or a part of the
+    /// client's rate. A read whose kept-alive connection turns out to be dead is sent once more.
     ///
     /// # Errors
     /// A refusal: a method that is not served, over the client's rate or concurrency, no room, or no
@@ -219,12 +180,76 @@ impl Reads {
         {
             turns(client, request.call()).await?;
         }
-        let read = Read {
+        let mut read = Read {
             client,
             node,
             request,
         };
-        self.service.clone().oneshot(read).await
+        let nodes = &self.admission.nodes;
+        let near = nodes.nearest_up(node);
+        let Some(key) = unchanging::key(&read.request, (near, nodes.chain(near).0)) else {
+            return self.service.clone().oneshot(read).await;
+        };
+        self.check_method(read.request.method.as_deref().unwrap_or_default())?;
+        read.node = near;
+        let ledger = nodes.ledger().of(client);
+        match self.cache.find(key, &ledger).await {
+            Found::Answer(kept) => {
+                let body = kept.body(read.request.id.as_ref());
+                let length: usize = body.iter().map(Bytes::len).sum();
+                let window = self.window_bytes().min(length) + HEAD_BYTES;
+                let window = ledger.reserve(window).ok_or_else(Refusal::buffers_full)?;
+                Ok(ReadAnswer {
+                    status: 200,
+                    headers: kept.headers(),
+                    length: Some(length as u64),
+                    took: None,
+                    body: ReadBody::of_cache(body, self.window_bytes(), window),
+                })
+            }
+            Found::Ask(asking) => self.ask_for_all(asking, read, &ledger).await,
+            Found::AskAlone => self.service.clone().oneshot(read).await,
+        }
+    }
+
+    /// Asks, and keeps the answer if it cannot change.
+    async fn ask_for_all(
+        &self,
+        asking: Asking,
+        read: Read,
+        ledger: &Ledger,
+    ) -> Result<ReadAnswer<ReadBody>, Refusal> {
+        let (node, method, id) = (
+            read.node,
+            read.request.method.clone(),
+            read.request.id.clone(),
+        );
+        let mut answer = self.service.clone().oneshot(read).await?;
+        // Another node's is kept under another key, and measured by another height.
+        if !unchanging::is_public(&answer) || !answer.body.is_of(node) {
+            return Ok(answer);
+        }
+        let limits = (self.cache.most(), self.window_bytes());
+        let Some((body, charge)) = answer.body.whole(ledger.nothing(), limits).await? else {
+            return Ok(answer);
+        };
+        let call = (method.as_deref().unwrap_or_default(), id.as_ref());
+        let height = self.admission.nodes.chain(node).1;
+        let kept = match unchanging::id_in_final(call, &body, height) {
+            None => Err((body, charge)),
+            Some(place) => asking.keep(answer.headers.clone(), (body, charge), place),
+        };
+        let pieces = match kept {
+            Ok(kept) => kept.body(id.as_ref()),
+            Err((body, charge)) => [charged(body, charge), Bytes::new(), Bytes::new()],
+        };
+        answer.body.put_back(pieces, self.window_bytes());
+        Ok(answer)
+    }
+
+    fn window_bytes(&self) -> usize {
+        let context = self.admission.nodes.shared_context();
+        context.config.load().fixed.window_bytes
     }
 
     /// What a read of so many calls is admitted with that goes to another listener of the node.
@@ -248,7 +273,7 @@ async fn ask(
     request: ReadRequest,
     (repeat, admitted): (Repeat, Admitted),
 ) -> Result<ReadAnswer<ReadBody>, UpstreamError> {
-    let node = nodes.node(node);
+    let (index, node) = (node, nodes.node(node));
     let window_bytes = nodes.shared_context().config.load().fixed.window_bytes;
     let mut headers = request.headers;
     if node.dialer.endpoint().is_tls() || !node.http.base.is_empty() {
@@ -285,36 +310,14 @@ async fn ask(
         status: head.status.as_u16(),
         length,
         headers: headers::end_to_end(&head.headers),
-        took,
-        body: ReadBody {
-            body,
-            announced: Announced(length.filter(|_| !is_head)),
-            _window: window,
-            admitted,
-        },
+        took: Some(took),
+        body: ReadBody::of_node(
+            (index, body),
+            length.filter(|_| !is_head),
+            (window, admitted),
+        ),
     })
 }
 
 /// Set aside before anything is asked: the head of an answer and its first bytes.
 const HEAD_BYTES: usize = 16 << 10;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn case_90_a_body_is_as_long_as_its_client_was_told_or_breaks_off() {
-        let outcome = |announced: Option<u64>, pieces: &[usize]| {
-            let mut announced = Announced(announced);
-            let pieces = pieces.iter().copied().map(Some).chain([None]);
-            pieces
-                .map(|piece| announced.holds(piece))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(outcome(Some(5), &[2, 3]), [true, true, true]);
-        assert_eq!(outcome(Some(5), &[2, 4])[..2], [true, false]);
-        assert_eq!(outcome(Some(5), &[2, 2]), [true, true, false]);
-        assert!(!outcome(Some(0), &[1])[0]);
-        assert_eq!(outcome(None, &[7, 9]), [true, true, true]);
-    }
-}

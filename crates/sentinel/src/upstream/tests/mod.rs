@@ -1,6 +1,7 @@
 //! The upstream side against the built-in node, against servers that misbehave, and against the
 //! real node.
 
+mod cached;
 mod comet;
 mod hub;
 mod nodes;

@@ -16,18 +16,19 @@ use crate::refusal::{Reason, Refusal};
 use crate::shared_context::SharedContext;
 use crate::upstream::{Nodes, Pieces as _, ReadAnswer, ReadBody, ReadRequest, Reads};
 
-fn get(target: &str) -> ReadRequest {
+pub(super) fn get(target: &str) -> ReadRequest {
     ReadRequest {
         http_method: Method::GET,
         target: Bytes::copy_from_slice(target.as_bytes()),
         headers: HeaderMap::new(),
         body: Bytes::new(),
         method: None,
+        id: None,
         calls: 1,
     }
 }
 
-fn post(body: &str) -> ReadRequest {
+pub(super) fn post(body: &str) -> ReadRequest {
     ReadRequest {
         http_method: Method::POST,
         body: Bytes::copy_from_slice(body.as_bytes()),
@@ -35,7 +36,7 @@ fn post(body: &str) -> ReadRequest {
     }
 }
 
-async fn body(mut answer: ReadAnswer<ReadBody>) -> Result<Vec<u8>, Refusal> {
+pub(super) async fn body(mut answer: ReadAnswer<ReadBody>) -> Result<Vec<u8>, Refusal> {
     let mut body = Vec::new();
     while let Some(piece) = answer.body.next().await {
         body.extend_from_slice(&piece?);

@@ -18,7 +18,7 @@ fn event(id: &str, height: u64) -> String {
 }
 
 /// Answers what the proxy itself asks: a node at this height.
-fn answer(request: &ScriptedRequest, height: u64) -> Vec<u8> {
+pub(super) fn answer(request: &ScriptedRequest, height: u64) -> Vec<u8> {
     let call: serde_json::Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let id = &call["id"];
     let result = match call["method"].as_str() {

@@ -1,0 +1,177 @@
+//! The body of an answer to a read.
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+
+use super::admission::Admitted;
+use crate::budget::Reservation;
+use crate::refusal::{Reason, Refusal};
+use crate::upstream::body::{Pieces, charged};
+use crate::upstream::http::NodeBody;
+use crate::upstream::nodes::NodeIndex;
+
+/// An answer's body, read as it is taken. Holds its place in the read lane, and the bytes reserved
+/// for what is read ahead, until dropped. An error means that the node broke off or fell silent: the
+/// answer's head has gone out by then, so all that is left is to break off as well.
+#[derive(Debug)]
+pub struct ReadBody {
+    /// What is here already.
+    ahead: VecDeque<Bytes>,
+    /// Bytes of one piece of that, at most.
+    piece: usize,
+    node: Option<FromNode>,
+    /// For what is read ahead.
+    _window: Reservation,
+}
+
+/// What is still at the node.
+#[derive(Debug)]
+struct FromNode {
+    node: NodeIndex,
+    body: NodeBody,
+    announced: Announced,
+    admitted: Admitted,
+}
+
+impl ReadBody {
+    /// This node's, of this length if it is known, and what it was admitted with.
+    pub(super) fn of_node(
+        (node, body): (NodeIndex, NodeBody),
+        length: Option<u64>,
+        (window, admitted): (Reservation, Admitted),
+    ) -> Self {
+        Self {
+            ahead: VecDeque::new(),
+            piece: 0,
+            node: Some(FromNode {
+                node,
+                body,
+                announced: Announced(length),
+                admitted,
+            }),
+            _window: window,
+        }
+    }
+
+    /// One that is here, given out in pieces of so many bytes.
+    pub(super) fn of_cache(ahead: [Bytes; 3], piece: usize, window: Reservation) -> Self {
+        Self {
+            ahead: ahead.into(),
+            piece,
+            node: None,
+            _window: window,
+        }
+    }
+
+    /// Whether it is this node's, and not here yet.
+    pub(super) fn is_of(&self, node: NodeIndex) -> bool {
+        let from = self.node.as_ref();
+        from.is_some_and(|from| from.node == node)
+    }
+
+    /// Reads all of it, and gives the place in the lane back; none if it has more than `most` bytes, or the account has
+    /// no room. Then it is as it was, what was read in pieces of at most `piece` bytes.
+    ///
+    /// # Errors
+    /// Those of the node.
+    pub(super) async fn whole(
+        &mut self,
+        mut charge: Reservation,
+        (most, piece_bytes): (usize, usize),
+    ) -> Result<Option<(Vec<u8>, Reservation)>, Refusal> {
+        let mut whole = Vec::new();
+        while let Some(piece) = self.next().await {
+            let piece = piece?;
+            let len = whole.len() + piece.len();
+            if len > most || !charge.grow(len - charge.bytes()) {
+                self.piece = piece_bytes;
+                self.ahead = [charged(whole, charge), piece].into();
+                return Ok(None);
+            }
+            whole.extend_from_slice(&piece);
+        }
+        self.node = None;
+        whole.shrink_to_fit();
+        Ok(Some((whole, charge)))
+    }
+
+    /// What was read is read once more.
+    pub(super) fn put_back(&mut self, ahead: [Bytes; 3], piece: usize) {
+        self.ahead = ahead.into();
+        self.piece = piece;
+    }
+}
+
+impl Pieces for ReadBody {
+    type Error = Refusal;
+
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Refusal>>> {
+        while let Some(ahead) = self.ahead.front_mut() {
+            let piece = ahead.split_to(ahead.len().min(self.piece));
+            if ahead.is_empty() {
+                self.ahead.pop_front();
+            }
+            if !piece.is_empty() {
+                return Poll::Ready(Some(Ok(piece)));
+            }
+        }
+        let Some(node) = &mut self.node else {
+            return Poll::Ready(None);
+        };
+        let piece = match ready!(node.body.poll_next(context)).transpose() {
+            Ok(piece) => piece,
+            Err(error) => return Poll::Ready(Some(Err(error.refusal()))),
+        };
+        if !node.announced.holds(piece.as_ref().map(Bytes::len)) {
+            let text = "the length of the answer is not what the node announced";
+            return Poll::Ready(Some(Err(Refusal::new(Reason::Upstream, text))));
+        }
+        Poll::Ready(piece.map(Ok))
+    }
+
+    fn is_wanted(&self) -> bool {
+        let node = self.node.as_ref();
+        node.is_some_and(|node| node.admitted.is_wanted())
+    }
+}
+
+/// Bytes that are still to come of those that the client was told of, if it was told a number. The next answer
+/// on its connection begins behind them.
+#[derive(Debug)]
+struct Announced(Option<u64>);
+
+impl Announced {
+    /// Takes in the length of the next piece, or the end: whether they keep to the number.
+    fn holds(&mut self, piece: Option<usize>) -> bool {
+        let Some(left) = &mut self.0 else {
+            return true;
+        };
+        let bytes = piece.map(|bytes| bytes as u64);
+        let holds = bytes.map_or(*left == 0, |bytes| bytes <= *left);
+        *left = left.saturating_sub(bytes.unwrap_or(0));
+        holds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn case_90_a_body_is_as_long_as_its_client_was_told_or_breaks_off() {
+        let outcome = |announced: Option<u64>, pieces: &[usize]| {
+            let mut announced = Announced(announced);
+            let pieces = pieces.iter().copied().map(Some).chain([None]);
+            pieces
+                .map(|piece| announced.holds(piece))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(outcome(Some(5), &[2, 3]), [true, true, true]);
+        assert_eq!(outcome(Some(5), &[2, 4])[..2], [true, false]);
+        assert_eq!(outcome(Some(5), &[2, 2]), [true, true, false]);
+        assert!(!outcome(Some(0), &[1])[0]);
+        assert_eq!(outcome(None, &[7, 9]), [true, true, true]);
+    }
+}
