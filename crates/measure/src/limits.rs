@@ -69,8 +69,6 @@ pub const UNSEEN_GROWTH_LIMIT: f64 = 0.05;
 pub const MIN_TREND_BLOCKS: usize = 5;
 /// Fewer blocks show no rate: with two intervals, one that is late by chance is half of it.
 pub const MIN_RATE_BLOCKS: u64 = 4;
-/// A chain that keeps up leaves the block in progress waiting, which is half of a point of two blocks.
-pub const WAITING_LIMIT: f64 = 0.6;
 /// A point whose generator left more than this share of what fell due for later did not offer its
 /// rate. Twice what a point may lose.
 pub const BEHIND_LIMIT: f64 = 0.02;
@@ -80,6 +78,9 @@ pub const OWN_LATENESS_LIMIT: f64 = 0.1;
 /// A machine of which more is busy has nothing left for a node that needs it: the mean of seconds in some of which
 /// all is.
 pub const FULL_MACHINE: f64 = 0.85;
+/// A node of which other programs had more of the processor time that it wanted got less than they: two busy programs of
+/// its priority for each core are enough. What it did not take then is no statement about the node.
+pub const STARVED_SHARE: f64 = 0.5;
 
 /// A cause that touched a smaller share of the plan did not limit the run.
 pub const LIMITING_SHARE: f64 = 0.01;

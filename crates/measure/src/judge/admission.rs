@@ -5,14 +5,15 @@
 //! latency counts from the due time. How late the generator sent what it sent in time bounds the latencies, and is in
 //! their figures; each step asks the same of its own transactions (see [`excesses`](super::excesses)).
 
-use super::{Facts, JudgeContext};
+use super::{Facts, JudgeContext, starvation};
 use crate::format::counts::Late;
 use crate::format::event::UnsentReason;
 use crate::format::fate::Offered;
 use crate::format::summary::LoadModel;
 use crate::format::summary::{Bar, ScheduleVerdict, Summary, Verdict};
 use crate::limits::{
-    HANDFUL, LATE_SHARE_DEGRADED, LATE_SHARE_INVALID, STALL_DEGRADED_MS, UNSENT_SHARE_INVALID,
+    HANDFUL, LATE_SHARE_DEGRADED, LATE_SHARE_INVALID, STALL_DEGRADED_MS, STARVED_SHARE,
+    UNSENT_SHARE_INVALID,
 };
 
 /// What a run was committed is known, and counts for its workload. Only [`Admission`] makes one.
@@ -38,7 +39,9 @@ impl<'a> Admission<'a> {
         let is_open = match &self.0.bars[..] {
             // A folder of an earlier version does not say what.
             [] => self.0.schedule != ScheduleVerdict::Invalid,
-            bars => bars.iter().all(|bar| *bar == Bar::Load),
+            bars => bars
+                .iter()
+                .all(|bar| matches!(bar, Bar::Load | Bar::Machine)),
         };
         is_open.then_some(Commits(()))
     }
@@ -51,6 +54,11 @@ impl<'a> Admission<'a> {
     /// Whether the workload is why nothing more is known.
     pub(super) fn bars_workload(self) -> bool {
         self.0.bars.contains(&Bar::Workload)
+    }
+
+    /// Whether other programs had what the node lacked, where it did less than it was offered.
+    pub(super) fn bars_machine(self) -> bool {
+        self.0.bars.contains(&Bar::Machine)
     }
 
     /// Why not.
@@ -74,6 +82,9 @@ pub(super) fn verdict(facts: &Facts<'_>) -> Verdict {
         LoadModel::Open => {
             judge_unsent(&summary.offered, &mut findings);
             judge_lateness(summary, facts.context, &mut findings);
+            if let Some(text) = starvation::finding(summary) {
+                findings.add(Some(Bar::Machine), &text);
+            }
         }
         LoadModel::Closed => findings
             .reasons
@@ -345,6 +356,11 @@ fn limits() -> Vec<String> {
             UNSENT_SHARE_INVALID * 100.0
         ),
         "refused for what they are, with under 5 % as many accepted: invalid".to_owned(),
+        format!(
+            "no step failed but those in which other programs had more than {:.0} % of the processor time that the node \
+             wanted: invalid",
+            STARVED_SHARE * 100.0
+        ),
         "warm-up not over: invalid".to_owned(),
         "transactions not conserved: invalid".to_owned(),
     ]

@@ -13,6 +13,7 @@ mod onsets;
 mod point;
 mod signals;
 mod stages;
+mod starvation;
 mod steps;
 
 pub use calls::name_stage;

@@ -3,13 +3,13 @@
 use pacing::{Nanos, Schedule};
 
 use super::admission::{Admission, Throughput};
-use super::{Excess, steps};
+use super::{Excess, starvation, steps};
 use crate::format::cohort::Cohort;
 use crate::format::counts::{Counts, sum};
 use crate::format::summary::Summary;
 use crate::limits::{
     BEHIND_LIMIT, BROKEN_CONFIDENCE, GROWTH_CONFIDENCE, GROWTH_LIMIT, HANDFUL, LOST_LIMIT,
-    MIN_TREND_BLOCKS, UNSEEN_GROWTH_LIMIT, WAITING_LIMIT,
+    MIN_TREND_BLOCKS, UNSEEN_GROWTH_LIMIT,
 };
 use crate::stats::knee::{BacklogGrowth, BlockMark, Finding, Took, Trial, backlog_growth};
 
@@ -88,6 +88,7 @@ impl Point<'_> {
             broken.push(why.clone());
         }
         let by_load = !broken.is_empty();
+        let processor = self.summary.node_processor();
         let limits = self.broken_limits.iter();
         let (open, shown): (Vec<_>, Vec<_>) = limits.partition(|limit| limit.unresolved);
         broken.extend(
@@ -97,6 +98,10 @@ impl Point<'_> {
         );
         let (finding, reasons) = match admitted(self) {
             Err(reason) => (Finding::Unusable, vec![reason]),
+            Ok(_) if !broken.is_empty() && processor.is_starved() => {
+                broken.push(starvation::words(&processor));
+                (Finding::Unusable, broken)
+            }
             Ok(_) if !broken.is_empty() => (Finding::Broken, broken),
             Ok(_) if !open.is_empty() => (
                 Finding::Unusable,
@@ -196,12 +201,9 @@ fn offered_until(summary: &Summary) -> Nanos {
     Nanos::from_nanos((summary.time.offered_s * 1e9) as u64)
 }
 
-/// With too few blocks for a trend: most of what was offered still waits when the offering ends. Of a chain whose
-/// blocks are rare that says nothing.
-fn waiting(point: &Point<'_>) -> Option<(Finding, String)> {
-    if !point.followed {
-        return None;
-    }
+/// Whether its blocks come so seldom that no point of its length shows a trend. What waits at its end says nothing: a chain
+/// that keeps up may show a transaction two blocks after it came, which is more than the point has.
+fn has_rare_blocks(point: &Point<'_>) -> bool {
     let until = offered_until(point.summary);
     let pairs = point.blocks.windows(2);
     let mut intervals: Vec<Nanos> = pairs
@@ -209,26 +211,7 @@ fn waiting(point: &Point<'_>) -> Option<(Finding, String)> {
         .collect();
     intervals.sort_unstable();
     let median = intervals.get(intervals.len().saturating_sub(1) / 2);
-    let are_rare = median.is_none_or(|interval| interval.saturating_mul(2) > until);
-    let committed: u64 = point
-        .blocks
-        .iter()
-        .filter(|block| block.observed < until)
-        .map(|block| block.committed)
-        .sum();
-    let planned = point.summary.offered.planned;
-    let share = 1.0 - committed as f64 / planned.max(1) as f64;
-    let (finding, why) = if are_rare {
-        (
-            Finding::Undecided,
-            "; blocks are too rare for such short points, use a longer --duration",
-        )
-    } else {
-        (Finding::Broken, "")
-    };
-    let percent = share * 100.0;
-    let words = format!("{percent:.0} % of what was offered was in no block by the end{why}");
-    (share > WAITING_LIMIT).then_some((finding, words))
+    median.is_none_or(|interval| interval.saturating_mul(2) > until)
 }
 
 /// Whether the backlog grew, and the words for it unless it did not.
@@ -240,10 +223,14 @@ fn trend(point: &Point<'_>, growth: Option<&BacklogGrowth>) -> (Finding, String)
         None => Finding::Held,
     };
     if growth.is_none() || (finding == Finding::Undecided && blocks < MIN_TREND_BLOCKS) {
-        let few = "too few blocks were seen to tell whether the backlog grew";
+        let few = if has_rare_blocks(point) {
+            "blocks are too rare for such short points, use a longer --duration"
+        } else {
+            "too few blocks were seen to tell whether the backlog grew"
+        };
         return match excess(point) {
             Some(reason) => (Finding::Broken, reason),
-            None => waiting(point).unwrap_or((finding, few.into())),
+            None => (finding, few.into()),
         };
     }
     let words = growth.map_or(String::new(), |growth| {
