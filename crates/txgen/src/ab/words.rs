@@ -67,7 +67,10 @@ pub(super) fn answer(differences: &[Difference], margin: f64) -> String {
         Some(Gate::Regression) => {
             format!("**B is worse**: {}{better}", of(ComparisonVerdict::Worse))
         }
-        Some(Gate::Within) => format!("**B is not worse** by more than {margin}{better}"),
+        Some(Gate::Within) => format!(
+            "**B is not worse** by more than {margin} in any metric, each taken by itself with 95 % (intervals that are \
+             shown hold for all metrics together, so they are wider){better}"
+        ),
         _ => {
             let open = differences.iter().filter(|it| it.gate == Some(Gate::Open));
             let open: Vec<&str> = open.map(|it| it.metric.name()).collect();
@@ -109,7 +112,8 @@ mod tests {
         let within = difference(ComparisonVerdict::Same, Gate::Within);
         assert_eq!(
             answer(&[within], 0.05),
-            "**B is not worse** by more than 5 %"
+            "**B is not worse** by more than 5 % in any metric, each taken by itself with 95 % (intervals that are shown \
+             hold for all metrics together, so they are wider)"
         );
         let open = difference(
             ComparisonVerdict::CannotTell(Uncertainty::NoFigure),

@@ -103,8 +103,7 @@ fn find_knee(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Com
             PointEnd::Interrupted => return session.conclude(&search),
         }
     };
-    let last_reason = session.last_reason();
-    let (ended, reason) = ending_words(ended, &search, args.time_limit, &last_reason);
+    let (ended, reason) = ending_words(ended, &search, args.time_limit, &session.account);
     session.account.ended = ended;
     session.account.reason = reason;
     session.conclude(&search)

@@ -177,12 +177,6 @@ impl<'a> Session<'a> {
         Ok(Some(end))
     }
 
-    /// Why the last point did not hold, if it did not.
-    pub(super) fn last_reason(&self) -> String {
-        let last = self.account.points.last();
-        last.map_or(String::new(), |point| point.reasons.join("; "))
-    }
-
     /// Offers one rate, judges it, and waits until the target is at rest.
     pub(super) fn point(
         &mut self,

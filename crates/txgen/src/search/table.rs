@@ -3,7 +3,7 @@
 use report::{Columns, Entries, Table, text};
 
 use super::account::{Account, PointRow};
-use super::words::bounds;
+use super::words::{bounds, confirmed_words};
 use crate::output::recorded;
 
 /// Every point by rate, and the knee.
@@ -22,12 +22,13 @@ pub(super) fn table(account: &Account) -> String {
     entries.add("knee", knee);
     entries.add("", &*account.reason);
     if let Some(confirmed) = &account.confirmed {
-        let (rate, offered_s) = (text::rate(confirmed.rate_tps), confirmed.for_s);
-        let said = match confirmed.finding {
-            "held" => format!("{rate} held for {offered_s:.0} s"),
-            other => format!("not: {rate}, offered for {offered_s:.0} s, was {other}"),
+        let said = confirmed_words(confirmed);
+        let not = if confirmed.finding == "held" {
+            ""
+        } else {
+            "not: "
         };
-        entries.add("confirmed", said);
+        entries.add("confirmed", format!("{not}{said}"));
     }
     if let Some(drift) = &account.drift {
         let [held, broken] = [drift.held_tps, drift.broken_tps].map(text::rate);

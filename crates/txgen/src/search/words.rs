@@ -5,7 +5,7 @@ use pacing::Nanos;
 
 use report::text;
 
-use super::account::{Account, Ended};
+use super::account::{Account, Confirmed, Ended};
 
 /// What is known of the knee by now; nothing before the first point.
 pub(super) fn so_far(account: &Account) -> Option<String> {
@@ -31,17 +31,20 @@ pub(super) fn bounds(account: &Account) -> Option<String> {
     }
 }
 
-/// Why a search is over; `None` means that time is up. `last_reason`: why the last point did not hold.
+/// Why a search is over; `None` means that time is up.
 pub(super) fn ending_words(
     ending: Option<Ending>,
     search: &KneeSearch,
     limit: Nanos,
-    last_reason: &str,
+    account: &Account,
 ) -> (Ended, String) {
-    let held = || {
-        search
-            .highest_held()
-            .map_or("nothing held".into(), |rate| format!("{rate}/s held"))
+    // Why the last point did not hold.
+    let last = account.points.last();
+    let last_reason = last.map_or(String::new(), |point| point.reasons.join("; "));
+    let held = || match (&account.confirmed, search.highest_held()) {
+        (Some(confirmed), _) => confirmed_words(confirmed),
+        (None, Some(rate)) => format!("{rate}/s held"),
+        (None, None) => "nothing held".into(),
     };
     match ending {
         Some(Ending::Found) => (
@@ -97,6 +100,15 @@ pub(super) fn ending_words(
     }
 }
 
+/// What a rate came to that was offered for longer: what lasts, where the shorter points beside it may have held by chance.
+pub(super) fn confirmed_words(confirmed: &Confirmed) -> String {
+    let (rate, offered_s) = (text::rate(confirmed.rate_tps), confirmed.for_s);
+    match confirmed.finding {
+        "held" => format!("{rate} held for {offered_s:.0} s"),
+        finding => format!("{rate}, offered for {offered_s:.0} s, was {finding}"),
+    }
+}
+
 /// What the points of a list of rates came to.
 pub(super) fn list_words(known: &KneeSearch) -> String {
     match (known.highest_held(), known.lowest_broken()) {
@@ -149,9 +161,46 @@ mod tests {
         }
     }
 
+    /// "the time limit is reached before the precision asked (2,400/s held)" beside a confirmation at 2,214/s.
     #[test]
-    fn the_view_says_the_interval_as_soon_as_there_is_one() {
-        let mut account = Account {
+    fn a_search_that_is_out_of_time_names_what_was_confirmed_before_what_held_for_a_moment() {
+        let trial = Trial {
+            rate: 2_400.0,
+            finding: Finding::Held,
+            took: None,
+        };
+        let search = KneeSearch::of_trials(&[trial], 0.9);
+        let mut account = empty();
+        let said =
+            |account: &Account| ending_words(None, &search, Nanos::from_secs(300), account).1;
+        assert!(
+            said(&account).contains("asked (2400/s held)"),
+            "{}",
+            said(&account)
+        );
+        account.confirmed = Some(Confirmed {
+            rate_tps: 2_214.0,
+            for_s: 120.0,
+            finding: "held",
+        });
+        assert!(
+            said(&account).contains("asked (2,214/s held for 120 s)"),
+            "{}",
+            said(&account)
+        );
+        account.confirmed = account.confirmed.map(|it| Confirmed {
+            finding: "broken",
+            ..it
+        });
+        assert!(
+            said(&account).contains("asked (2,214/s, offered for 120 s, was broken)"),
+            "{}",
+            said(&account)
+        );
+    }
+
+    fn empty() -> Account {
+        Account {
             format: "",
             version: "",
             command: Vec::new(),
@@ -171,7 +220,12 @@ mod tests {
             ended: Ended::Running,
             reason: String::new(),
             took_s: 0.0,
-        };
+        }
+    }
+
+    #[test]
+    fn the_view_says_the_interval_as_soon_as_there_is_one() {
+        let mut account = empty();
         let words = |account: &Account| so_far(account).unwrap_or_default();
         assert_eq!(words(&account), "");
         account.highest_held_tps = Some(400.0);
