@@ -149,7 +149,7 @@ fn events(load: &[Transaction], part: u64, parts: u64) -> Vec<(Nanos, Event)> {
 }
 
 /// Every `parts`-th transaction of a schedule.
-struct PartPlan(SchedulePlan, u64, u64);
+pub(crate) struct PartPlan(pub(crate) SchedulePlan, pub(crate) u64, pub(crate) u64);
 
 impl Plan for PartPlan {
     fn due_before(&mut self, t: Nanos) -> Option<u64> {

@@ -17,6 +17,7 @@ mod judgement;
 mod models;
 mod reading;
 mod reorganised;
+mod scale;
 mod schema;
 mod series;
 mod support;
