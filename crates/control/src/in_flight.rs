@@ -7,6 +7,7 @@ use pacing::Nanos;
 
 use crate::bound::Bound;
 use crate::load::Demand;
+use crate::mempool::SILENCE;
 use crate::settings::{PaceMode, PaceSettings};
 use crate::window::{GROUP, LEAST, RECENT, SECOND, STEP, remember};
 
@@ -164,6 +165,9 @@ impl InFlight {
     /// More lines have more connections at once.
     pub(crate) fn follow_lines(&mut self, now: Nanos, lines: usize) {
         self.seen.lines = self.seen.lines.max(lines);
+        if lines == 0 && now.saturating_sub(self.seen.began) >= SILENCE {
+            self.end_round(now);
+        }
         if let Stage::Enough { lines, .. } = self.stage
             && self.seen.lines as f64 > STEP * lines as f64
         {
@@ -231,10 +235,14 @@ impl InFlight {
     /// A block, which may end a round.
     pub(crate) fn block(&mut self, now: Nanos) {
         self.seen.blocks += 1;
-        let length = now.saturating_sub(self.seen.began);
-        if self.seen.blocks < RECENT && length < SECOND {
-            return;
+        if self.seen.blocks >= RECENT || now.saturating_sub(self.seen.began) >= SECOND {
+            self.end_round(now);
         }
+    }
+
+    /// Where nothing is to be done there need be no blocks, so time ends a round as well.
+    fn end_round(&mut self, now: Nanos) {
+        let length = now.saturating_sub(self.seen.began);
         let round = std::mem::take(&mut self.seen);
         self.seen.began = now;
         remember(&mut self.lines, RECENT, round.lines);

@@ -195,9 +195,10 @@ impl Pacer {
         if self.probe != Probe::None || self.settings.mode != PaceMode::Adaptive {
             return window.min(mempool);
         }
-        let expected = self.reserve.expected(now, self.window.unit, self.mean());
+        let (unit, longest) = (self.window.unit, self.window.interval(f64::max));
+        let expected = self.reserve.expected(now, unit, self.mean(), longest);
         let half = self.free.min(self.window.size) / 2.0;
-        let newcomers = half * (1.0 - self.reserve.elapsed(now) / self.window.interval());
+        let newcomers = half * (1.0 - self.reserve.elapsed(now) / self.window.interval(f64::min));
         let left = (window - expected.max(newcomers)).min(mempool - expected);
         left.max(0.0)
     }

@@ -6,7 +6,7 @@ use pacing::Nanos;
 
 use crate::bound::Bound;
 use crate::load::{Load, Unit};
-use crate::window::{RECENT, SECOND, remember};
+use crate::window::{RECENT, remember};
 
 /// One client that always has writes waiting takes each place that a block frees. So a part of the room is kept for the
 /// others: as much as those that ask for little are expected to send until the next block, and what chance adds to
@@ -62,16 +62,15 @@ impl Reserve {
         now.saturating_sub(self.began).as_secs_f64()
     }
 
-    /// What clients that ask for little are expected to send until the next block, in the unit, of which a transaction
-    /// has `mean`: a place at least.
-    pub(crate) fn expected(&self, now: Nanos, unit: Unit, mean: f64) -> f64 {
+    /// What clients that ask for little are expected to send until the next block, which comes `longest` seconds after
+    /// the last, in the unit, of which a transaction has `mean`: a place at least.
+    pub(crate) fn expected(&self, now: Nanos, unit: Unit, mean: f64, longest: f64) -> f64 {
         let elapsed = self.elapsed(now);
         let all = self.sent.iter().copied();
         let (sent, secs) = all.fold((self.since_block, elapsed), |sum, one| {
             (sum.0 + one.0, sum.1 + one.1)
         });
-        let longest = self.sent.iter().map(|(_, secs)| *secs).reduce(f64::max);
-        let left = (longest.unwrap_or(SECOND.as_secs_f64()) - elapsed).max(0.0);
+        let left = (longest - elapsed).max(0.0);
         let coming = sent.txs as f64 * left / secs.max(f64::MIN_POSITIVE);
         let each = if sent.txs == 0 { mean } else { sent.mean(unit) };
         (coming + DEVIATIONS * coming.sqrt()).max(1.0) * each

@@ -216,10 +216,11 @@ impl Window {
         sums.fold(mean * LEAST, f64::max)
     }
 
-    /// The shortest recent interval in seconds; the usual one while none is known.
-    pub(crate) fn interval(&self) -> f64 {
-        let shortest = self.intervals.iter().copied().reduce(f64::min);
-        shortest.unwrap_or(SECOND.as_secs_f64())
+    /// The shortest or the longest of the recent intervals before which own transactions waited, in seconds; the usual
+    /// one while none is known. An hour in which a chain without empty blocks had nothing to do is none of them.
+    pub(crate) fn interval(&self, which: fn(f64, f64) -> f64) -> f64 {
+        let found = self.intervals.iter().copied().reduce(which);
+        found.unwrap_or(SECOND.as_secs_f64())
     }
 
     /// The mean of the recent intervals before which own transactions waited.
@@ -230,7 +231,7 @@ impl Window {
 
     /// What may leave a second, in the unit, until the next block; `ours` is what the last one took.
     pub(crate) fn pace(&self, room: f64, ours: f64) -> f64 {
-        self.gain * room.max(ours) / self.interval()
+        self.gain * room.max(ours) / self.interval(f64::min)
     }
 }
 

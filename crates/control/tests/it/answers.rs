@@ -210,3 +210,24 @@ fn without_the_adaptive_pace_the_connections_are_those_that_are_set() {
         assert_eq!(pacer.connections(), 1);
     }
 }
+
+/// On a chain that makes no empty blocks the connections of a rush stayed open until the next transaction.
+#[test]
+fn pacing_48_connections_are_given_back_where_no_block_comes() {
+    let mut pacer = pacer(100_000, &PaceSettings::default());
+    let lines = |lines| Demand {
+        lines,
+        ..Demand::default()
+    };
+    pacer.grant(Nanos::ZERO, lines(64));
+    assert_eq!(pacer.connections(), 64);
+    // While writes wait, or come now and then, they stay.
+    for ms in (0..100_000).step_by(50) {
+        pacer.grant(Nanos::from_millis(ms), lines(64 - (ms / 50 % 64) as usize));
+    }
+    assert_eq!(pacer.connections(), 64);
+    for ms in (100_000..170_000).step_by(50) {
+        pacer.grant(Nanos::from_millis(ms), lines(0));
+    }
+    assert_eq!(pacer.connections(), 1);
+}

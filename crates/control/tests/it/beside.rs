@@ -1,11 +1,13 @@
 //! Clients that ask for little beside one that takes all it gets.
 
-use control::PaceMode;
+use control::{Demand, Load, PaceMode};
+use pacing::Nanos;
 
 use crate::model::clients::{Wants, ten_a_second};
 use crate::model::node::{Node, NodeKind};
 use crate::model::proxy::{Proxy, pace};
 use crate::model::run_from;
+use crate::pace::World;
 
 /// Blocks of so many transactions, and seconds between them.
 const BLOCKS: [(usize, f64); 4] = [(40, 1.0), (200, 1.0), (1_000, 1.0), (20, 0.2)];
@@ -78,4 +80,32 @@ fn pacing_53_places_that_are_kept_make_the_pace_no_faster() {
         let rate = proxy(BLOCKS[0], wants).rates.last().unwrap().1;
         assert!(rate <= 1.3 * 40.0, "{rate}");
     }
+}
+
+/// After an hour without a block as many places as small clients had sent before four blocks stayed kept for an hour.
+#[test]
+fn pacing_53_an_hour_without_a_block_keeps_no_places_for_an_hour() {
+    let mut world = World::adaptive();
+    for _ in 0..20 {
+        world.fill();
+        let little = Load {
+            txs: 100,
+            ..Load::default()
+        };
+        world.pacer.sent_for_light(world.now, 0, little);
+        world.block(1_000);
+    }
+    // The rest is committed, and then nothing waits and no block is made.
+    world.block(2_000);
+    world.pacer.grant(world.now, Demand::default());
+    world.now = world.now.saturating_add(Nanos::from_secs(3_600));
+    world.block(0);
+    let grants = (0..100).map(|_| {
+        world.now = world.now.saturating_add(Nanos::from_millis(20));
+        let grant = world.pacer.grant(world.now, world.demand());
+        world.own += grant.now as u64;
+        grant
+    });
+    let last = grants.last().unwrap();
+    assert_eq!((last.now, last.light), (0, 1));
 }
