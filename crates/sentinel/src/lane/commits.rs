@@ -201,19 +201,35 @@ impl Commits {
     /// Answers the calls whose transactions blocks have shown. The results of a block are fetched once for all its calls;
     /// where these are few, each asks for its own, which the node writes and sends without those of all others.
     pub(super) fn answer_due(&mut self, nodes: &Nodes) {
-        let mut blocks: HashMap<(usize, u64, usize), Shown> = HashMap::new();
-        for (at, hash) in std::mem::take(&mut self.due) {
-            let waiters = self.take(&hash);
-            if !waiters.is_empty() {
-                let block = blocks.entry((at.node, at.height, at.txs)).or_default();
-                block.push((at.place, hash, waiters));
-            }
-        }
-        for ((node, height, txs), shown) in blocks {
+        for ((node, height, txs), shown) in self.take_due() {
             let is_alone = are_few(shown.len(), txs);
             let answering = answer_shown(nodes.clone(), (node, height), shown, is_alone);
             self.answering.spawn(answering);
         }
+    }
+
+    /// The calls that are due, by block, of as many blocks as may be asked about; the others stay due.
+    fn take_due(&mut self) -> HashMap<(usize, u64, usize), Shown> {
+        let mut blocks: HashMap<_, Shown> = HashMap::new();
+        let free = MOST_ANSWERING.saturating_sub(self.answering.len());
+        let due = if free == 0 {
+            Vec::new()
+        } else {
+            std::mem::take(&mut self.due)
+        };
+        for (at, hash) in due {
+            let block = (at.node, at.height, at.txs);
+            if blocks.len() == free && !blocks.contains_key(&block) {
+                self.due.push((at, hash));
+                continue;
+            }
+            let waiters = self.take(&hash);
+            if !waiters.is_empty() {
+                let shown = blocks.entry(block).or_default();
+                shown.push((at.place, hash, waiters));
+            }
+        }
+        blocks
     }
 
     fn take(&mut self, hash: &TxHash) -> Vec<Waiter> {
@@ -288,6 +304,8 @@ const fn are_few(calls: usize, txs: usize) -> bool {
 const RESULTS_A_QUESTION: usize = 16;
 /// Questions about one block: they go one after the other, over one connection.
 const MOST_ALONE: usize = 8;
+/// Blocks that a node is asked about at once, over a connection each. Calls of others wait, and are asked about together.
+const MOST_ANSWERING: usize = 16;
 
 /// Early blocks that are kept, and transactions of them: as many as a node makes while it owes an answer (for at most
 /// `upstream.timeout`, then its connection is given up), some 5 MB.
@@ -399,6 +417,40 @@ mod tests {
         drop((polite, crowd));
         commits.expire(Nanos::from_secs(100));
         assert_eq!(of(&commits, client(1), ALL).len(), 94);
+    }
+
+    /// While a node answered slowly, each block with a call that waited took one more connection to it.
+    #[tokio::test]
+    async fn case_93_results_are_asked_for_over_a_few_connections() {
+        let outbox = Outbox::new();
+        let mut commits = commits(100, Nanos::from_secs(10));
+        let now = Nanos::from_secs(1);
+        // Two calls for each of 20 blocks, and a last block with 40.
+        for tx in 0..80_u8 {
+            commits.add(&job(tx, &outbox, tx.into()), Bytes::new(), now, now);
+            let hash = job(tx, &outbox, 0).hash();
+            let at = BlockPlace {
+                node: 0,
+                height: u64::from(tx / 2).min(20),
+                place: 0,
+                txs: 100,
+            };
+            commits.due.push((at, hash));
+        }
+        let ask = |commits: &mut Commits| {
+            let blocks = commits.take_due();
+            for _ in 0..blocks.len() {
+                commits.answering.spawn(std::future::pending());
+            }
+            let calls: usize = blocks.values().map(Vec::len).sum();
+            (blocks.len(), calls)
+        };
+        assert_eq!(ask(&mut commits), (16, 32));
+        assert_eq!(ask(&mut commits), (0, 0));
+        assert_eq!((commits.len(), commits.due.len()), (48, 48));
+        commits.answering.shutdown().await;
+        assert_eq!(ask(&mut commits), (5, 48));
+        assert_eq!((commits.len(), commits.due.len()), (0, 0));
     }
 
     #[test]
