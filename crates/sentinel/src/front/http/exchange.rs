@@ -248,17 +248,13 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         let forwarding = self.front.backend.forward(self.client, request);
         let forwarded = self.socket.unless_gone(forwarding).await;
         match &forwarded {
-            Ok(Ok(answer)) => match answer.took {
-                Some(took) => {
+            Ok(Ok(answer)) => {
+                // Without it the answer was kept: no lane bounded the request.
+                if let Some(took) = answer.took {
                     self.work = 0;
                     self.front.metrics.upstream_request(call.class, took);
                 }
-                // No lane bounded it.
-                None => {
-                    let length = answer.length.unwrap_or(0);
-                    self.work += work_of(usize::try_from(length).unwrap_or(usize::MAX));
-                }
-            },
+            }
             Ok(Err(refusal)) => self.count(call, OutcomeLabel::of_read(refusal.reason)),
             Err(_) => self.count(call, OutcomeLabel::Cancelled),
         }

@@ -52,6 +52,27 @@ async fn http_85_requests_that_no_lane_bounds_come_at_a_rate() {
     }
 }
 
+/// No lane bounds what is answered from memory; its bytes are passed on in turns.
+#[tokio::test(start_paused = true)]
+async fn http_85_kept_answers_come_at_a_rate_whatever_their_length() {
+    for length in [10, 8 << 10] {
+        let bench = Bench::new();
+        let mut client = bench.connect();
+        let start = Instant::now();
+        for id in 0..1_500 {
+            let kept = ReadAnswer {
+                took: None,
+                ..ReadAnswer::whole(200, &"x".repeat(length))
+            };
+            bench.fake.state().answers.push_back(Ok(kept));
+            client.post(&call(id, "block")).await;
+            client.status().await;
+        }
+        let took = start.elapsed().as_millis();
+        assert!((490..520).contains(&took), "{took}");
+    }
+}
+
 /// Each answer of a pipeline was a write, a pause and a wake of its own: 50 connections that sent `{}` made the p99 of
 /// the others 4.6 times as long.
 #[tokio::test(start_paused = true)]
