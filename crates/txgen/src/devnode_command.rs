@@ -89,8 +89,7 @@ fn configure(args: &DevnodeArgs) -> anyhow::Result<Blueprint> {
         .context("the node's configuration is not usable")?
         .unwrap_or_default();
     let config = &mut blueprint.config;
-    let usual = || SocketAddr::from(([127, 0, 0, 1], kind.port()));
-    config.listen = args.listen.unwrap_or_else(usual);
+    config.listen = args.listen.unwrap_or(config.listen);
     config.control = args.control.or(config.control);
     let mode = args.admission.map(AdmissionMode::from);
     config.admission.mode = mode.or(config.admission.mode);
@@ -129,6 +128,10 @@ fn prefer(table: &mut toml::Table, kind: &dyn Kind) {
     ] {
         set_default(table, section, key, size(value));
     }
+    let usual = SocketAddr::from(([127, 0, 0, 1], kind.port()));
+    table
+        .entry("listen")
+        .or_insert_with(|| usual.to_string().into());
     for (key, address) in kind.ports() {
         set_default(table, kind.name(), key, (*address).into());
     }
@@ -180,6 +183,21 @@ mod tests {
         assert_eq!(config.block_interval, Duration::from_millis(250));
         assert_eq!((config.mempool.size, config.chain_id.as_str()), (7, "quay"));
         assert_eq!(config.listen.port(), 26_657);
+    }
+
+    #[test]
+    fn a_key_that_has_a_flag_is_followed_and_the_flag_is_stronger() {
+        let set = "--app bigchaindb --set listen=127.0.0.1:7 --set control=127.0.0.1:8 \
+                   --set admission.mode=serial";
+        let config = configured(set).unwrap().config;
+        assert_eq!(config.listen.port(), 7);
+        assert_eq!(config.control.unwrap().port(), 8);
+        assert_eq!(config.admission.mode, Some(AdmissionMode::Serial));
+        let flags = "--listen 127.0.0.1:17 --control 127.0.0.1:18 --admission parallel";
+        let config = configured(&format!("{set} {flags}")).unwrap().config;
+        assert_eq!(config.listen.port(), 17);
+        assert_eq!(config.control.unwrap().port(), 18);
+        assert_eq!(config.admission.mode, Some(AdmissionMode::Parallel));
     }
 
     #[test]

@@ -128,7 +128,10 @@ fn the_page_of_commands_has_each_with_examples_of_its_help() {
         let heading = format!("\n## {command}\n");
         let (_, section) = page.split_once(&heading).expect(&command);
         let section = section.split("\n## ").next().unwrap_or_default();
-        let shown: Vec<_> = section.lines().filter_map(|l| l.strip_prefix("$ ")).collect();
+        let shown: Vec<_> = section
+            .lines()
+            .filter_map(|l| l.strip_prefix("$ "))
+            .collect();
         assert!(!shown.is_empty(), "{command} has no example");
         for example in shown {
             assert!(examples.iter().any(|own| own == example), "{example}");
