@@ -14,27 +14,27 @@ mod learn;
 mod refusal;
 mod resolve;
 mod settings;
+mod stream;
 
 use std::fmt;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 
-use cosmos::{Address, Coin, Draft, Fee, Filling, Key, Message, Prefix, Signer, Signing};
+use cosmos::{Coin, Fee, Key, Prefix, Signing};
 use pacing::Nanos;
-use sha2::{Digest, Sha256};
 
 use chain::{
-    Asking, Chain, ChainError, Learning, Sequences, SettingsTable, TxName, TxStream, Wanted,
-    Workload, WorkloadError,
+    Asking, Chain, ChainError, Learning, Sequences, SettingsTable, TxStream, Wanted, Workload,
+    WorkloadError,
 };
 use chain_cometbft::Client;
 use clap::CommandFactory as _;
 pub use client::{ChainClient, QueryError};
 pub use content::{CosmosContent, Gas, Payments, Recipients, Wallet};
 pub use genesis::write_genesis;
-use sender::clock::Origin;
 pub use settings::{AccountSettings, CosmosSettings};
+use stream::{CosmosStream, sign};
 
 /// The chains of the Cosmos SDK.
 pub static COSMOS: CosmosChain = CosmosChain;
@@ -206,117 +206,6 @@ impl Workload for CosmosWorkload {
     }
 }
 
-/// Signs transactions one after the other.
-#[derive(Debug)]
-struct CosmosStream {
-    content: Arc<CosmosContent>,
-    ready: Arc<Ready>,
-    signing: Signing,
-}
-
-impl TxStream for CosmosStream {
-    fn write(&mut self, index: u64, out: &mut Vec<u8>) -> Result<TxName, WorkloadError> {
-        let sequence = self.ready.sequences.sequence(index);
-        sign(
-            &self.content,
-            &self.ready,
-            &mut self.signing,
-            (index, sequence),
-            out,
-        )?;
-        Ok(TxName::Sequenced(sequence))
-    }
-}
-
-/// Appends the transaction with this index and sequence.
-fn sign(
-    content: &CosmosContent,
-    ready: &Ready,
-    signing: &mut Signing,
-    (index, sequence): (u64, u64),
-    out: &mut Vec<u8>,
-) -> Result<(), WorkloadError> {
-    let account = ready.sequences.account(index);
-    let signer = &ready.signers[account];
-    let messages = messages(content, ready, index, account)?;
-    // A sequence may be used again, by a later transaction that pays the same: they must not be one.
-    let memo = index.to_string();
-    let draft = Draft {
-        memo: &memo,
-        unordered_until_ns: ready
-            .unordered
-            .map(|valid_for| unordered_until(Origin::capture().unix_ns(), valid_for, index)),
-        ..Draft::new(&messages, &ready.fee)
-    };
-    let signer = Signer {
-        key: &signer.key,
-        account_number: signer.number,
-        sequence,
-    };
-    signing.sign(&ready.chain_id, &draft, &signer, out);
-    Ok(())
-}
-
-fn messages(
-    content: &CosmosContent,
-    ready: &Ready,
-    index: u64,
-    account: usize,
-) -> Result<Vec<Message>, WorkloadError> {
-    let from = ready.signers[account].key.address();
-    let count = content.messages.get();
-    let recipient = |number: u32| match content.recipients {
-        Recipients::Warm => {
-            let next = (account + 1 + number as usize) % ready.signers.len();
-            ready.signers[next].key.address()
-        }
-        Recipients::Cold => unused_address(content.seed, index, number),
-    };
-    let (prefix, coin) = (&ready.prefix, &ready.coin);
-    if let Some(template) = &content.template {
-        let from = prefix.write(from);
-        let filled = (0..count).map(|number| {
-            let filling = Filling {
-                from: &from,
-                to: &prefix.write(recipient(number)),
-                index,
-            };
-            let message = template.message(&filling);
-            message.map_err(|error| WorkloadError::Unusable(error.to_string()))
-        });
-        return filled.collect();
-    }
-    Ok(match content.payments {
-        Payments::Send => (0..count)
-            .map(|number| Message::send(prefix, from, recipient(number), coin))
-            .collect(),
-        Payments::MultiSend => {
-            let to: Vec<Address> = (0..count).map(recipient).collect();
-            vec![Message::multi_send(prefix, from, &to, coin)]
-        }
-    })
-}
-
-/// An address that nobody has the key of and no other transaction pays.
-fn unused_address(seed: u64, index: u64, number: u32) -> Address {
-    let mut hasher = Sha256::new_with_prefix(b"tidegate cosmos recipient ");
-    hasher.update(seed.to_le_bytes());
-    hasher.update(index.to_le_bytes());
-    hasher.update(number.to_le_bytes());
-    let mut address = [0; 20];
-    address.copy_from_slice(&hasher.finalize()[..20]);
-    Address(address)
-}
-
-/// When an unordered transaction that is signed now ends to be valid. No two of an account may end at one instant
-/// (ADR-070): the lowest bits, a millisecond, are those of its index.
-const fn unordered_until(now_ns: u64, valid_for: Nanos, index: u64) -> u64 {
-    let until = now_ns.saturating_add(valid_for.as_nanos());
-    until & !INDEX_BITS | index & INDEX_BITS
-}
-
-const INDEX_BITS: u64 = (1 << 20) - 1;
-
 impl fmt::Display for CosmosWorkload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.content.fmt(f)?;
@@ -346,6 +235,7 @@ mod tests {
     use cosmos::{Keys, MessageTypes, SignedTx};
 
     use super::*;
+    use crate::stream::unordered_until;
 
     fn workload(payments: Payments, recipients: Recipients, messages: u32) -> CosmosWorkload {
         let keys = Keys::from_seed(3);

@@ -6,6 +6,7 @@
 )]
 
 mod bep23;
+mod evidence;
 mod nodes;
 mod page;
 mod run;

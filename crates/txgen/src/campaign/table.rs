@@ -137,13 +137,15 @@ pub(super) fn name(run: &Run) -> &str {
     }
 }
 
-/// Repeated runs as median (lowest to highest); nothing where no run was repeated yet.
+/// Repeated runs as median (lowest to highest), without invalid ones; nothing where no run was repeated yet.
 pub(super) fn medians(runs: &[Run]) -> Option<Table> {
-    let repeated = cells(runs)
-        .into_iter()
-        .filter(|cell| cell.figures.len() > 1);
+    let played = runs.iter().filter_map(|run| {
+        let figures = run.figures.as_ref()?;
+        Some((&*run.cell, figures.verdict, figures))
+    });
+    let repeated = cells(played).into_iter().filter(|cell| cell.played > 1);
     let table = Table::of(repeated)
-        .figure("runs", |cell| cell.figures.len().to_string())
+        .figure("runs", CellRuns::judged)
         .text(MEDIAN, |cell| cell.name)
         .figure("committed/s", |cell| {
             cell.spread(rate_text, |it| it.committed_tps)
@@ -156,12 +158,24 @@ pub(super) fn medians(runs: &[Run]) -> Option<Table> {
 }
 
 /// The runs that repeat one another.
-struct CellRuns<'a> {
+struct CellRuns<'a, F> {
     name: &'a str,
-    figures: Vec<&'a Figures>,
+    played: usize,
+    /// Of those that are not invalid.
+    figures: Vec<F>,
 }
 
-impl CellRuns<'_> {
+impl<T> CellRuns<'_, T> {
+    /// How many runs say something about the node.
+    fn judged(&self) -> String {
+        match self.figures.len() {
+            all if all == self.played => all.to_string(),
+            some => format!("{some} of {}", self.played),
+        }
+    }
+}
+
+impl CellRuns<'_, &Figures> {
     fn spread<F: report::Figure>(
         &self,
         format: fn(f64) -> String,
@@ -175,18 +189,22 @@ impl CellRuns<'_> {
 }
 
 /// The runs by cell, in the order in which each was played first.
-fn cells(runs: &[Run]) -> Vec<CellRuns<'_>> {
-    let mut cells: Vec<CellRuns<'_>> = Vec::new();
-    for run in runs {
-        let Some(figures) = &run.figures else {
-            continue;
-        };
-        match cells.iter_mut().find(|cell| cell.name == run.cell) {
-            Some(cell) => cell.figures.push(figures),
-            None => cells.push(CellRuns {
-                name: &run.cell,
-                figures: vec![figures],
-            }),
+fn cells<'a, F>(runs: impl Iterator<Item = (&'a str, ScheduleVerdict, F)>) -> Vec<CellRuns<'a, F>> {
+    let mut cells: Vec<CellRuns<'a, F>> = Vec::new();
+    for (name, verdict, figures) in runs {
+        let place = cells.iter().position(|cell| cell.name == name);
+        let place = place.unwrap_or_else(|| {
+            cells.push(CellRuns {
+                name,
+                played: 0,
+                figures: Vec::new(),
+            });
+            cells.len() - 1
+        });
+        let cell = &mut cells[place];
+        cell.played += 1;
+        if verdict != ScheduleVerdict::Invalid {
+            cell.figures.push(figures);
         }
     }
     cells
@@ -227,6 +245,30 @@ const MEDIAN: &str = "median (lowest to highest)";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn repeats_that_are_invalid_are_counted_and_not_in_the_figures() {
+        use ScheduleVerdict::{Degraded, Invalid, Valid};
+        let runs = [
+            ("a", Valid, 1),
+            ("b", Invalid, 2),
+            ("a", Invalid, 3),
+            ("c", Degraded, 4),
+            ("b", Invalid, 5),
+            ("c", Valid, 6),
+        ];
+        let cells = cells(runs.into_iter());
+        let told: Vec<_> = cells
+            .iter()
+            .map(|cell| (cell.name, cell.judged(), cell.figures.clone()))
+            .collect();
+        let expected = [
+            ("a", "1 of 2".to_owned(), vec![1]),
+            ("b", "0 of 2".into(), vec![]),
+            ("c", "2".into(), vec![4, 6]),
+        ];
+        assert_eq!(told, expected);
+    }
 
     #[test]
     fn repeated_values_are_a_median_and_its_range() {

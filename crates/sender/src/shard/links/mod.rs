@@ -1,22 +1,26 @@
 //! All connections of a shard: which has room, which is to be opened, what is under way on them.
 
+mod routing;
+
 use std::collections::VecDeque;
 use std::io;
 
-use measure::{Cause, Failure, ReconnectReason, Sent};
+use measure::{Failure, ReconnectReason, Sent};
 use pacing::Nanos;
 use rpc::ConnectionError;
 
-use super::address::Address;
-use super::homes::Homes;
-use super::link::{Link, Need};
-use super::pace::Pauses;
-use super::reporter::Reporter;
-use super::system::{Platform, Ready, Socket};
 use crate::protocol::{Closing, Limits, Protocol};
+use crate::shard::address::Address;
+use crate::shard::homes::Homes;
+use crate::shard::link::{Link, Need};
+use crate::shard::pace::Pauses;
+use crate::shard::reporter::Reporter;
+use crate::shard::system::{Platform, Ready};
+
+pub(super) use self::routing::{Burst, Route};
 
 /// The connections of a shard and the platform they are made of.
-pub(super) struct Links<T, P: Platform> {
+pub(in crate::shard) struct Links<T, P: Platform> {
     platform: P,
     target: T,
     limits: Limits,
@@ -44,7 +48,7 @@ pub(super) struct Links<T, P: Platform> {
 }
 
 impl<T: Protocol, P: Platform> Links<T, P> {
-    pub(super) fn new(
+    pub(in crate::shard) fn new(
         platform: P,
         target: T,
         addresses: Vec<Address>,
@@ -71,51 +75,51 @@ impl<T: Protocol, P: Platform> Links<T, P> {
     }
 
     /// The same, with nodes that the transactions of a family go to.
-    pub(super) fn with_homes(self, homes: Option<Homes>) -> Self {
+    pub(in crate::shard) fn with_homes(self, homes: Option<Homes>) -> Self {
         Self { homes, ..self }
     }
 
-    pub(super) fn platform(&mut self) -> &mut P {
+    pub(in crate::shard) fn platform(&mut self) -> &mut P {
         &mut self.platform
     }
 
     #[inline]
-    pub(super) fn now(&self) -> Nanos {
+    pub(in crate::shard) fn now(&self) -> Nanos {
         self.platform.now()
     }
 
     /// What a request may carry.
-    pub(super) fn limits(&self) -> Limits {
+    pub(in crate::shard) fn limits(&self) -> Limits {
         self.limits
     }
 
     /// Transactions that are queued or unanswered.
-    pub(super) fn under_way(&self) -> usize {
+    pub(in crate::shard) fn under_way(&self) -> usize {
         self.under_way
     }
 
     /// When [`Links::check`] has something to do at the latest.
-    pub(super) fn check_at(&self) -> Nanos {
+    pub(in crate::shard) fn check_at(&self) -> Nanos {
         self.check_at
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::shard) fn len(&self) -> usize {
         self.links.len()
     }
 
     /// Links that are not up although no request is waited for to open them.
-    pub(super) fn down(&self) -> usize {
+    pub(in crate::shard) fn down(&self) -> usize {
         let missing = |link: &&Link<P::Socket>| !self.limits.on_demand && !link.is_up();
         self.links.iter().filter(missing).count()
     }
 
     /// Why the last attempt to open a connection failed, if one did.
-    pub(super) fn open_error(&self) -> Option<&str> {
+    pub(in crate::shard) fn open_error(&self) -> Option<&str> {
         self.open_error.as_deref()
     }
 
     /// The origin has come: what happened before it had another clock.
-    pub(super) fn restart(&mut self) {
+    pub(in crate::shard) fn restart(&mut self) {
         let on_demand = self.limits.on_demand;
         self.links
             .iter_mut()
@@ -125,7 +129,7 @@ impl<T: Protocol, P: Platform> Links<T, P> {
 
     /// Checks the connections when that is due: breaks them in a pause, gives up answers, and opens what
     /// is down.
-    pub(super) fn check(&mut self, now: Nanos, reporter: &mut Reporter) {
+    pub(in crate::shard) fn check(&mut self, now: Nanos, reporter: &mut Reporter) {
         if now < self.check_at {
             return;
         }
@@ -159,7 +163,7 @@ impl<T: Protocol, P: Platform> Links<T, P> {
 
     /// Opens a connection for each request that waits, when they are opened on demand; the first of the requests goes
     /// there.
-    pub(super) fn open_for(&mut self, waiting: usize, first: Route, now: Nanos) {
+    pub(in crate::shard) fn open_for(&mut self, waiting: usize, first: Route, now: Nanos) {
         if !self.limits.on_demand || waiting == 0 {
             return;
         }
@@ -178,7 +182,7 @@ impl<T: Protocol, P: Platform> Links<T, P> {
     }
 
     /// Opens what is down, unless that waits for a request, and gives up what takes too long to open.
-    pub(super) fn tend(&mut self, now: Nanos) {
+    pub(in crate::shard) fn tend(&mut self, now: Nanos) {
         for number in 0..self.links.len() {
             match self.links[number].need(now) {
                 None => {}
@@ -190,37 +194,41 @@ impl<T: Protocol, P: Platform> Links<T, P> {
     }
 
     /// Waits until a socket is ready or `until` has come.
-    pub(super) fn wait(&mut self, now: Nanos, until: Nanos) -> io::Result<()> {
+    pub(in crate::shard) fn wait(&mut self, now: Nanos, until: Nanos) -> io::Result<()> {
         self.looked_before = std::mem::replace(&mut self.looked_at, now);
         self.platform.wait(now, until)
     }
 
     /// Nothing that is read from now on came before this.
-    pub(super) fn looked_at(&self) -> Nanos {
+    pub(in crate::shard) fn looked_at(&self) -> Nanos {
         self.looked_at
     }
 
     /// Whether answers may stay unread until `until`: the system stamps them, and at least half of the
     /// links have room without them.
-    pub(super) fn may_stay_unread(&self, until: Nanos) -> bool {
+    pub(in crate::shard) fn may_stay_unread(&self, until: Nanos) -> bool {
         self.stamped
             && until.saturating_sub(self.looked_at) <= LONGEST_UNREAD
             && self.with_room.len() * 2 >= self.links.len()
     }
 
     /// Sleeps until `until` has come.
-    pub(super) fn sleep(&mut self, until: Nanos) {
+    pub(in crate::shard) fn sleep(&mut self, until: Nanos) {
         self.platform.sleep(until);
     }
 
     /// The `position`-th socket of the last wait.
-    pub(super) fn ready(&self, position: usize) -> Option<Ready> {
+    pub(in crate::shard) fn ready(&self, position: usize) -> Option<Ready> {
         self.platform.ready(position)
     }
 
     /// Gives a socket its turn. When it was read, since when its answers are known: its link may have
     /// room again.
-    pub(super) fn serve(&mut self, ready: Ready, reporter: &mut Reporter) -> Option<Nanos> {
+    pub(in crate::shard) fn serve(
+        &mut self,
+        ready: Ready,
+        reporter: &mut Reporter,
+    ) -> Option<Nanos> {
         let number = ready.token as usize;
         let link = &self.links[number];
         if !link.is_up() {
@@ -235,88 +243,19 @@ impl<T: Protocol, P: Platform> Links<T, P> {
         None
     }
 
-    /// Where a transaction has to go that no account signs.
-    pub(super) fn route(&self, index: u64, now: Nanos) -> Route {
-        let Some(homes) = &self.homes else {
-            return Route::Any;
-        };
-        let mut turn = homes.turn(index).peekable();
-        let home = turn.peek().copied();
-        let is_reachable = |endpoint: &u16| {
-            let links = self.links.iter().filter(|link| link.goes_to(*endpoint));
-            links.clone().any(|link| link.may_be_reached(now))
-        };
-        let reachable = turn.find(is_reachable);
-        reachable.or(home).map_or(Route::Any, Route::Node)
-    }
-
-    /// A link with room on the way. The link that took the last request, while it has room and took few: what goes
-    /// out at once is written with few calls, and the links still take turns. Otherwise the next one in turn.
-    pub(super) fn next_with_room(&mut self, route: Route, burst: &mut Burst) -> Option<usize> {
-        if let Route::Account(account) = route {
-            let number = self.link_of(account);
-            return self.links[number].has_room().then_some(number);
-        }
-        let same = burst.link.filter(|_| burst.length < LONGEST_BURST);
-        let may_take = |number: &usize| {
-            let link = &self.links[*number];
-            link.has_room() && route.allows(link)
-        };
-        if let Some(number) = same.filter(may_take) {
-            burst.length += 1;
-            return Some(number);
-        }
-        let mut position = 0;
-        while let Some(number) = self.with_room.get(position) {
-            let number = *number as usize;
-            let link = &mut self.links[number];
-            let has_room = link.has_room();
-            if has_room && !route.allows(link) {
-                position += 1;
-                continue;
-            }
-            link.in_turn = false;
-            self.with_room.remove(position);
-            if has_room {
-                *burst = Burst {
-                    link: Some(number),
-                    length: 1,
-                };
-                return Some(number);
-            }
-        }
-        None
-    }
-
     /// Whether a link that was idle has ended meanwhile, looked at before it is given a request: the last look at
     /// the sockets may have been before its end.
-    pub(super) fn has_ended(&mut self, number: usize, now: Nanos, reporter: &mut Reporter) -> bool {
+    pub(in crate::shard) fn has_ended(
+        &mut self,
+        number: usize,
+        now: Nanos,
+        reporter: &mut Reporter,
+    ) -> bool {
         self.links[number].is_idle(now) && self.read(number, reporter).is_none()
     }
 
-    /// The link of an account: always the same one while that is up, so that the account's transactions arrive in
-    /// their order.
-    fn link_of(&self, account: usize) -> usize {
-        let count = self.links.len();
-        let turn = (0..count).map(|step| (account + step) % count);
-        let up = turn.clone().find(|number| self.links[*number].is_up());
-        up.unwrap_or(account % count)
-    }
-
-    /// Whether a link on the way may have room.
-    pub(super) fn may_have_room(&self, route: Route) -> bool {
-        match route {
-            Route::Any => !self.with_room.is_empty(),
-            Route::Account(account) => self.links[self.link_of(account)].has_room(),
-            Route::Node(_) => {
-                let mut waiting = self.with_room.iter();
-                waiting.any(|number| route.allows(&self.links[*number as usize]))
-            }
-        }
-    }
-
     /// Puts the link into the queue of links with room, if it has some and is not there yet.
-    pub(super) fn offer_room(&mut self, number: usize) {
+    pub(in crate::shard) fn offer_room(&mut self, number: usize) {
         let link = &mut self.links[number];
         if !link.in_turn && link.has_room() {
             link.in_turn = true;
@@ -326,7 +265,7 @@ impl<T: Protocol, P: Platform> Links<T, P> {
 
     /// Puts a request with these transactions into the buffer of a link that has room. It is written
     /// with [`Links::flush_queued`].
-    pub(super) fn queue(&mut self, number: usize, body: &[u8], txs: &[Sent]) {
+    pub(in crate::shard) fn queue(&mut self, number: usize, body: &[u8], txs: &[Sent]) {
         self.under_way += txs.len();
         if self.links[number].queue(body, txs) {
             self.unflushed.push(number as u32);
@@ -335,53 +274,22 @@ impl<T: Protocol, P: Platform> Links<T, P> {
     }
 
     /// Writes what was queued: first queued, first written.
-    pub(super) fn flush_queued(&mut self, reporter: &mut Reporter) {
+    pub(in crate::shard) fn flush_queued(&mut self, reporter: &mut Reporter) {
         for position in 0..self.unflushed.len() {
             self.flush(self.unflushed[position] as usize, reporter);
         }
         self.unflushed.clear();
     }
 
-    /// Why no link on the way has room although everything queued was written: the node, when it holds up at least
-    /// half of them; otherwise there are too few for the rate.
-    pub(super) fn why_no_room(&self, now: Nanos, route: Route) -> Cause {
-        if self.limits.on_demand && self.links.iter().any(Link::is_opening) {
-            // To connect is a part of every request there.
-            return Cause::Node;
-        }
-        let mut fastest = Vec::new();
-        for (endpoint, took) in self.links.iter().map(Link::fastest) {
-            fastest.resize(fastest.len().max(endpoint + 1), Nanos::MAX);
-            fastest[endpoint] = took.min(fastest[endpoint]);
-        }
-        let links = match route {
-            Route::Account(account) => {
-                let number = self.link_of(account);
-                &self.links[number..=number]
-            }
-            Route::Any | Route::Node(_) => &self.links[..],
-        };
-        let asked: Vec<&Link<P::Socket>> = links.iter().filter(|it| route.allows(it)).collect();
-        let held_up = asked.iter().filter(|link| {
-            let (endpoint, _) = link.fastest();
-            link.is_held_up(now, fastest[endpoint])
-        });
-        if held_up.count() * 2 >= asked.len() {
-            Cause::Node
-        } else {
-            Cause::Connection
-        }
-    }
-
     /// Gives up what was not written, at the end.
-    pub(super) fn drop_unwritten(&mut self, now: Nanos, reporter: &mut Reporter) {
+    pub(in crate::shard) fn drop_unwritten(&mut self, now: Nanos, reporter: &mut Reporter) {
         for link in &mut self.links {
             link.drop_unwritten(now, reporter);
         }
     }
 
     /// At the end: the outages that are not over.
-    pub(super) fn tell_outages(&self, now: Nanos, reporter: &mut Reporter) {
+    pub(in crate::shard) fn tell_outages(&self, now: Nanos, reporter: &mut Reporter) {
         let outages = self.links.iter().filter_map(|link| link.not_back(now));
         outages.for_each(|outage| reporter.reconnected(outage));
     }
@@ -506,38 +414,7 @@ impl<T: Protocol, P: Platform> Links<T, P> {
     }
 }
 
-/// Which links a transaction may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Route {
-    /// All.
-    Any,
-    /// The one of its account.
-    Account(usize),
-    /// Those to the node of its family, by its place in the plan's list.
-    Node(u16),
-}
-
-impl Route {
-    /// Whether a link goes to the right node.
-    fn allows<S: Socket>(self, link: &Link<S>) -> bool {
-        match self {
-            Self::Any | Self::Account(_) => true,
-            Self::Node(endpoint) => link.goes_to(endpoint),
-        }
-    }
-}
-
-/// Requests that go to one link in a row.
-#[derive(Debug, Default)]
-pub(super) struct Burst {
-    link: Option<usize>,
-    length: usize,
-}
-
 /// A read buffer holds what a connection gets in this time, and an error is noticed soon enough.
 const LONGEST_UNREAD: Nanos = Nanos::from_millis(1);
 /// Timeouts, reconnects and pauses are checked this often.
 const CHECK_INTERVAL: Nanos = Nanos::from_millis(10);
-/// Enough to make a system call cheap, few enough that all links get their turn within a millisecond
-/// at any rate where that matters.
-const LONGEST_BURST: usize = 32;

@@ -1,0 +1,152 @@
+//! Which link a transaction takes, and why none has room for it.
+
+use measure::Cause;
+use pacing::Nanos;
+
+use super::Links;
+use crate::protocol::Protocol;
+use crate::shard::link::Link;
+use crate::shard::system::{Platform, Socket};
+
+/// Which links a transaction may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::shard) enum Route {
+    /// All.
+    Any,
+    /// The one of its account.
+    Account(usize),
+    /// Those to the node of its family, by its place in the plan's list.
+    Node(u16),
+}
+
+impl Route {
+    /// Whether a link goes to the right node.
+    pub(super) fn allows<S: Socket>(self, link: &Link<S>) -> bool {
+        match self {
+            Self::Any | Self::Account(_) => true,
+            Self::Node(endpoint) => link.goes_to(endpoint),
+        }
+    }
+}
+
+/// Requests that go to one link in a row.
+#[derive(Debug, Default)]
+pub(in crate::shard) struct Burst {
+    link: Option<usize>,
+    length: usize,
+}
+
+impl<T: Protocol, P: Platform> Links<T, P> {
+    /// Where a transaction has to go that no account signs.
+    pub(in crate::shard) fn route(&self, index: u64, now: Nanos) -> Route {
+        let Some(homes) = &self.homes else {
+            return Route::Any;
+        };
+        let mut turn = homes.turn(index).peekable();
+        let home = turn.peek().copied();
+        let is_reachable = |endpoint: &u16| {
+            let links = self.links.iter().filter(|link| link.goes_to(*endpoint));
+            links.clone().any(|link| link.may_be_reached(now))
+        };
+        let reachable = turn.find(is_reachable);
+        reachable.or(home).map_or(Route::Any, Route::Node)
+    }
+
+    /// A link with room on the way. The link that took the last request, while it has room and took few: what goes
+    /// out at once is written with few calls, and the links still take turns. Otherwise the next one in turn.
+    pub(in crate::shard) fn next_with_room(
+        &mut self,
+        route: Route,
+        burst: &mut Burst,
+    ) -> Option<usize> {
+        if let Route::Account(account) = route {
+            let number = self.link_of(account);
+            return self.links[number].has_room().then_some(number);
+        }
+        let same = burst.link.filter(|_| burst.length < LONGEST_BURST);
+        let may_take = |number: &usize| {
+            let link = &self.links[*number];
+            link.has_room() && route.allows(link)
+        };
+        if let Some(number) = same.filter(may_take) {
+            burst.length += 1;
+            return Some(number);
+        }
+        let mut position = 0;
+        while let Some(number) = self.with_room.get(position) {
+            let number = *number as usize;
+            let link = &mut self.links[number];
+            let has_room = link.has_room();
+            if has_room && !route.allows(link) {
+                position += 1;
+                continue;
+            }
+            link.in_turn = false;
+            self.with_room.remove(position);
+            if has_room {
+                *burst = Burst {
+                    link: Some(number),
+                    length: 1,
+                };
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// The link of an account: always the same one while that is up, so that the account's transactions arrive in
+    /// their order.
+    fn link_of(&self, account: usize) -> usize {
+        let count = self.links.len();
+        let turn = (0..count).map(|step| (account + step) % count);
+        let up = turn.clone().find(|number| self.links[*number].is_up());
+        up.unwrap_or(account % count)
+    }
+
+    /// Whether a link on the way may have room.
+    pub(in crate::shard) fn may_have_room(&self, route: Route) -> bool {
+        match route {
+            Route::Any => !self.with_room.is_empty(),
+            Route::Account(account) => self.links[self.link_of(account)].has_room(),
+            Route::Node(_) => {
+                let mut waiting = self.with_room.iter();
+                waiting.any(|number| route.allows(&self.links[*number as usize]))
+            }
+        }
+    }
+
+    /// Why no link on the way has room although everything queued was written: the node, when it holds up at least
+    /// half of them; otherwise there are too few for the rate.
+    pub(in crate::shard) fn why_no_room(&self, now: Nanos, route: Route) -> Cause {
+        if self.limits.on_demand && self.links.iter().any(Link::is_opening) {
+            // To connect is a part of every request there.
+            return Cause::Node;
+        }
+        let mut fastest = Vec::new();
+        for (endpoint, took) in self.links.iter().map(Link::fastest) {
+            fastest.resize(fastest.len().max(endpoint + 1), Nanos::MAX);
+            fastest[endpoint] = took.min(fastest[endpoint]);
+        }
+        let links = match route {
+            Route::Account(account) => {
+                let number = self.link_of(account);
+                &self.links[number..=number]
+            }
+            Route::Any | Route::Node(_) => &self.links[..],
+        };
+        let asked: Vec<&Link<P::Socket>> = links.iter().filter(|it| route.allows(it)).collect();
+        let held_up = asked.iter().filter(|link| {
+            let (endpoint, _) = link.fastest();
+            link.is_held_up(now, fastest[endpoint])
+        });
+        if held_up.count() * 2 >= asked.len() {
+            Cause::Node
+        } else {
+            Cause::Connection
+        }
+    }
+}
+
+/// Enough to make a system call cheap, few enough that all links get their turn within a millisecond
+/// at any rate where that matters.
+const LONGEST_BURST: usize = 32;
