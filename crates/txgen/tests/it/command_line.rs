@@ -51,7 +51,7 @@ fn the_short_help_of_a_load_fits_a_screen_and_the_long_one_has_every_flag() {
         assert!(short.lines().count() <= 40, "{name}: {short}");
         let long = command.render_long_help().to_string();
         let has = |help: &str, flag: &str| help.split_whitespace().any(|word| word == flag);
-        for flag in command.get_arguments() {
+        for flag in command.get_arguments().filter(|flag| !flag.is_hide_set()) {
             let Some(word) = flag.get_long().map(|name| format!("--{name}")) else {
                 continue;
             };
