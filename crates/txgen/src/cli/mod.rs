@@ -296,8 +296,10 @@ pub struct RunArgs {
     /// Only the runs of a matrix whose label contains this text.
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
-    /// Show what limits the node: change each number that the file gives it alone, down and up, beside unchanged runs.
-    /// The load has to be more than the node carries.
+    /// Show what limits the node, by changing each of its numbers alone
+    ///
+    /// Each number that the file gives it goes down and up, in turns with unchanged runs. The load has to be more than
+    /// the node carries.
     #[arg(long)]
     pub prove: bool,
     /// Begin also what takes longer than a day.
