@@ -15,13 +15,13 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+#[cfg(feature = "fixture")]
+use chain::Fixture;
 use chain::{
     Asking, Chain, Facts, FollowWith, Followed, Limits, LoadOptions, Loader, NodeClient,
-    NodeOptions, Probe, Protocol, ReplyTo, Settings, SettingsTable, Target, TxName, Wanted,
+    NodeOptions, Probe, Protocol, ReplyTo, Settings, SettingsTable, Table, Target, TxName, Wanted,
     Workload, WorkloadError, refuse,
 };
-#[cfg(feature = "fixture")]
-use chain::{Fixture, Table};
 use chain_cometbft::{ByHash, Naming, follow_named};
 use clap::Args;
 use measure::{Failure, IdText, RefusalTexts, Reply, TxHash};
