@@ -2,7 +2,7 @@
 
 use pacing::Nanos;
 
-use crate::in_flight::AHEAD;
+use crate::in_flight::{AHEAD, SILENCE};
 
 /// Transactions of others at the node, and how many of the own ones the node may have dropped.
 ///
@@ -32,9 +32,6 @@ struct Report {
     /// Own transactions of which it surely knows all that is to be known: those sent later count beside it.
     sent: u64,
 }
-
-/// After so long without a block or a report neither can be relied on.
-pub(crate) const SILENCE: Nanos = Nanos::from_secs(10);
 /// Part of what others had in the last block that is left for them: those who hold back
 /// come to equal shares, at an eighth of the difference a block.
 const LEFT_FOR_OTHERS: f64 = 0.75;

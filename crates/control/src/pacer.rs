@@ -6,9 +6,9 @@ use fairq::Gcra;
 use pacing::{Nanos, Rate};
 
 use crate::bound::Bound;
-use crate::in_flight::{AHEAD, InFlight};
+use crate::in_flight::{AHEAD, InFlight, SILENCE};
 use crate::load::{Demand, Load, Unit};
-use crate::mempool::{Mempool, Probe, SILENCE};
+use crate::mempool::{Mempool, Probe};
 use crate::reserve::{Reserve, Room};
 use crate::settings::{PaceMode, PaceSettings};
 use crate::throughput::{BlockSeen, Throughput};

@@ -5,7 +5,7 @@
 //! latency counts from the due time. How late the generator sent what it sent in time bounds the latencies, and is in
 //! their figures; each step asks the same of its own transactions (see [`excesses`](super::excesses)).
 
-use super::{Facts, JudgeContext, starvation};
+use super::{Facts, JudgeContext};
 use crate::format::counts::Late;
 use crate::format::event::UnsentReason;
 use crate::format::fate::Offered;
@@ -72,7 +72,8 @@ impl<'a> Admission<'a> {
 /// How the reasons begin that make a run inadmissible.
 const INVALID: &str = "invalid: ";
 
-pub(super) fn verdict(facts: &Facts<'_>) -> Verdict {
+/// The verdict on a run; `starved` is why nobody can tell whose limit was reached, where the node lacked the processor.
+pub(super) fn verdict(facts: &Facts<'_>, starved: Option<String>) -> Verdict {
     let summary = facts.summary;
     let mut findings = Findings::default();
     judge_conservation(summary, &mut findings);
@@ -82,7 +83,7 @@ pub(super) fn verdict(facts: &Facts<'_>) -> Verdict {
         LoadModel::Open => {
             judge_unsent(&summary.offered, &mut findings);
             judge_lateness(summary, facts.context, &mut findings);
-            if let Some(text) = starvation::finding(summary) {
+            if let Some(text) = starved {
                 findings.add(Some(Bar::Machine), &text);
             }
         }

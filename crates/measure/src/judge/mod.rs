@@ -69,7 +69,7 @@ pub(crate) fn conclude(summary: &mut Summary, signals: &OverloadSignals, context
         signals,
         context,
     };
-    let mut verdict = admission::verdict(&facts);
+    let mut verdict = admission::verdict(&facts, starvation::finding(summary));
     verdict.reasons.extend(signals.header_clock.set_words());
     let admission = Admission::of(&verdict);
     let (limited_by, evidence) = collector::limited_by(facts, admission);
