@@ -41,7 +41,6 @@ pub use format::manifest::{ClockBound, EndpointInfo, Host, Manifest, NodeLimits}
 pub use format::plan_document::{
     ClockOffset, FleetClock, LostPart, MergedPart, PlanDocument, ShardName,
 };
-pub use format::processor::NodeProcessor;
 pub use format::rates::RateStats;
 pub use format::read;
 pub use format::rows::{

@@ -78,9 +78,6 @@ pub const OWN_LATENESS_LIMIT: f64 = 0.1;
 /// A machine of which more is busy has nothing left for a node that needs it: the mean of seconds in some of which
 /// all is.
 pub const FULL_MACHINE: f64 = 0.85;
-/// A node of which other programs had more of the processor time that it wanted got less than they: a busy program of its
-/// priority on each core has half. What it did not take then is no statement about the node.
-pub const STARVED_SHARE: f64 = 0.5;
 
 /// A cause that touched a smaller share of the plan did not limit the run.
 pub const LIMITING_SHARE: f64 = 0.01;

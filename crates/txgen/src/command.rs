@@ -8,7 +8,7 @@ use pacing::Profile;
 
 use crate::chains::ChainCommand;
 use crate::ci::{Ci, CiReport};
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, SearchArgs};
 use crate::exit;
 use crate::fleet;
 use crate::output::{preview, print};
@@ -56,15 +56,7 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         Command::Run(args) => crate::campaign::play(*args),
         Command::Doctor(args) => crate::doctor::execute(args),
         Command::Init(args) => crate::init::init(&args),
-        Command::Search(args) => {
-            let shutdown = Shutdown::on_signals().map_err(failed)?;
-            let ci = Ci::open("txgen search", &args.settings.ci)?;
-            if args.settings.dry_run {
-                crate::search::execute(args, fresh_seed(), &shutdown)
-            } else {
-                ci.conclude_code(crate::search::execute(args, fresh_seed(), &shutdown))
-            }
-        }
+        Command::Search(args) => search(args),
         Command::Ab(args) => {
             let shutdown = Shutdown::on_signals().map_err(failed)?;
             crate::ab::execute(&args, fresh_seed(), &shutdown)
@@ -93,6 +85,16 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
     }
 }
 
+fn search(args: SearchArgs) -> Result<u8, CommandError> {
+    let shutdown = Shutdown::on_signals().map_err(failed)?;
+    let ci = Ci::open("txgen search", &args.settings.ci)?;
+    if args.settings.dry_run {
+        crate::search::execute(args, fresh_seed(), &shutdown)
+    } else {
+        ci.conclude_code(crate::search::execute(args, fresh_seed(), &shutdown))
+    }
+}
+
 /// `title` is the program and the command.
 fn start(title: &'static str, load: RequestedLoad, settings: Settings) -> Result<u8, CommandError> {
     let command = title.trim_start_matches("txgen ");
@@ -107,7 +109,7 @@ fn start(title: &'static str, load: RequestedLoad, settings: Settings) -> Result
         return Ok(print(&preview(&plan?)));
     }
     let ci = Ci::open(title, &settings.ci)?;
-    let played = plan.and_then(|plan| match fleet::workers(&settings) {
+    let played = plan.and_then(|plan| match settings.workers() {
         Some(_) => fleet::conduct(&plan, &settings),
         None => run::start_on_signals(&plan, Words::All),
     });

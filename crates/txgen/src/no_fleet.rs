@@ -1,7 +1,5 @@
 //! A program that was built without the feature `fleet` sends every load itself.
 
-use std::num::NonZeroU32;
-
 use anyhow::anyhow;
 use ops::command::{CommandError, usage};
 
@@ -35,10 +33,6 @@ impl Fleet {
     ) -> Result<Outcome, RunError> {
         match *self {}
     }
-}
-
-pub(crate) const fn workers(_: &Settings) -> Option<NonZeroU32> {
-    None
 }
 
 pub(crate) fn divided(settings: Settings) -> anyhow::Result<Settings> {

@@ -89,11 +89,6 @@ pub enum EvidenceKind {
     },
     /// One stage of the node works on one transaction at a time, and was at work nearly all the time.
     SerialStage(StageEvidence),
-    /// Other programs of its machine had more of the processor time that the node wanted than the node.
-    NodeStarved {
-        /// The share that they had.
-        lost_share: f64,
-    },
     /// Late or unsent because the node held up the connections.
     HeldUpByNode(LateOrUnsent),
     /// Late or unsent because connections were busy or down.
@@ -291,9 +286,6 @@ pub enum Shortfall {
     Late(f64),
     /// Only these were committed, and as much may wait for a block at the edges of a step of so few blocks.
     Unclear(f64),
-    /// The node did not do what it was offered, while others had this share of the processor time that it wanted: whose
-    /// limit that is cannot be told.
-    Starved(f64),
 }
 
 impl Excess {
@@ -301,12 +293,12 @@ impl Excess {
     pub const fn is_the_nodes(&self) -> bool {
         !matches!(
             self.shortfall,
-            Shortfall::Offered(_) | Shortfall::Unclear(_) | Shortfall::Starved(_)
+            Shortfall::Offered(_) | Shortfall::Unclear(_)
         )
     }
 
     /// Whether it leaves open what the node does at the rate: it stood still for a while and kept up otherwise, the
-    /// rate was not offered, too few blocks show it, or others had the node's processor.
+    /// rate was not offered, or too few blocks show it.
     pub const fn is_open(&self) -> bool {
         self.stall_s.is_some() || !self.is_the_nodes()
     }
@@ -315,7 +307,7 @@ impl Excess {
     pub const fn label(&self) -> &'static str {
         match self.shortfall {
             Shortfall::Offered(_) => "not offered",
-            Shortfall::Unclear(_) | Shortfall::Starved(_) => "not clear",
+            Shortfall::Unclear(_) => "not clear",
             _ => "not sustained",
         }
     }
@@ -324,13 +316,6 @@ impl Excess {
 impl fmt::Display for Excess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (only, share, fate) = match self.shortfall {
-            Shortfall::Starved(share) => {
-                let percent = share * 100.0;
-                return write!(
-                    f,
-                    "other programs had {percent:.0} % of the processor time that the node wanted"
-                );
-            }
             Shortfall::Offered(share) => (
                 "only ",
                 share,
@@ -388,8 +373,6 @@ pub enum LimitedBy {
     Concurrency,
     /// What was sent: the target refuses it at any rate.
     Workload,
-    /// The machine: other programs had the processor that the node wanted.
-    Machine,
     /// The node pushed back, refused, or did not commit what it accepted.
     Node,
 }

@@ -14,7 +14,6 @@ pub(crate) mod latency;
 pub(crate) mod load_field;
 pub(crate) mod manifest;
 pub(crate) mod plan_document;
-pub(crate) mod processor;
 pub(crate) mod rates;
 pub mod read;
 pub(crate) mod rows;

@@ -8,12 +8,11 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::format::conservation::Conservation;
-use crate::format::counts::{Displaced, Late, adds_up, raise, sum};
+use crate::format::counts::{Displaced, Late, adds_up, raise};
 use crate::format::document::{self, ReadError};
 use crate::format::evidence::{Evidence, LimitedBy, StepTerms};
 use crate::format::fate::{Fate, Offered};
 use crate::format::latency::Latencies;
-use crate::format::processor::NodeProcessor;
 use crate::format::rates::RateStats;
 use crate::format::rows::{BlockRow, StepRow};
 use crate::format::windows::WorstWindows;
@@ -94,11 +93,6 @@ impl Summary {
             followed: self.followed,
             strict: self.verdict.strict,
         }
-    }
-
-    /// What the nodes on this machine wanted of its processor while transactions were offered, and got.
-    pub fn node_processor(&self) -> NodeProcessor {
-        sum(self.steps.iter().map(|step| &step.node_processor))
     }
 
     /// Not accepted, or accepted and not committed by the end, as a share of planned. What was not sent
@@ -423,8 +417,6 @@ pub enum Bar {
     Commits,
     /// What the node can take: it takes the workload at no rate.
     Workload,
-    /// What the node can take: other programs had the processor that it wanted where it took less.
-    Machine,
 }
 
 base::named! {

@@ -12,8 +12,7 @@ use crate::format::fate::Offered;
 use crate::format::summary::LoadModel;
 use crate::format::summary::{Bar, ScheduleVerdict, Summary, Verdict};
 use crate::limits::{
-    HANDFUL, LATE_SHARE_DEGRADED, LATE_SHARE_INVALID, STALL_DEGRADED_MS, STARVED_SHARE,
-    UNSENT_SHARE_INVALID,
+    HANDFUL, LATE_SHARE_DEGRADED, LATE_SHARE_INVALID, STALL_DEGRADED_MS, UNSENT_SHARE_INVALID,
 };
 
 /// What a run was committed is known, and counts for its workload. Only [`Admission`] makes one.
@@ -39,9 +38,7 @@ impl<'a> Admission<'a> {
         let is_open = match &self.0.bars[..] {
             // A folder of an earlier version does not say what.
             [] => self.0.schedule != ScheduleVerdict::Invalid,
-            bars => bars
-                .iter()
-                .all(|bar| matches!(bar, Bar::Load | Bar::Machine)),
+            bars => bars.iter().all(|bar| *bar == Bar::Load),
         };
         is_open.then_some(Commits(()))
     }
@@ -56,11 +53,6 @@ impl<'a> Admission<'a> {
         self.0.bars.contains(&Bar::Workload)
     }
 
-    /// Whether other programs had what the node lacked, where it did less than it was offered.
-    pub(super) fn bars_machine(self) -> bool {
-        self.0.bars.contains(&Bar::Machine)
-    }
-
     /// Why not.
     pub(super) fn why(self) -> String {
         let reasons = self.0.reasons.iter();
@@ -72,8 +64,7 @@ impl<'a> Admission<'a> {
 /// How the reasons begin that make a run inadmissible.
 const INVALID: &str = "invalid: ";
 
-/// The verdict on a run; `starved` is why nobody can tell whose limit was reached, where the node lacked the processor.
-pub(super) fn verdict(facts: &Facts<'_>, starved: Option<String>) -> Verdict {
+pub(super) fn verdict(facts: &Facts<'_>) -> Verdict {
     let summary = facts.summary;
     let mut findings = Findings::default();
     judge_conservation(summary, &mut findings);
@@ -83,9 +74,6 @@ pub(super) fn verdict(facts: &Facts<'_>, starved: Option<String>) -> Verdict {
         LoadModel::Open => {
             judge_unsent(&summary.offered, &mut findings);
             judge_lateness(summary, facts.context, &mut findings);
-            if let Some(text) = starved {
-                findings.add(Some(Bar::Machine), &text);
-            }
         }
         LoadModel::Closed => findings
             .reasons
@@ -357,11 +345,6 @@ fn limits() -> Vec<String> {
             UNSENT_SHARE_INVALID * 100.0
         ),
         "refused for what they are, with under 5 % as many accepted: invalid".to_owned(),
-        format!(
-            "no step failed but those in which other programs had more than {:.0} % of the processor time that the node \
-             wanted: invalid",
-            STARVED_SHARE * 100.0
-        ),
         "warm-up not over: invalid".to_owned(),
         "transactions not conserved: invalid".to_owned(),
     ]

@@ -1,7 +1,7 @@
 //! What held a run back: the evidence, ranked, and the conclusion from it.
 
 use super::admission::{Admission, Commits};
-use super::{Facts, stages, starvation, steps};
+use super::{Facts, stages, steps};
 use crate::format::cohort::Cohort;
 use crate::format::event::UnsentReason;
 use crate::format::evidence::{Evidence, EvidenceKind, LateOrUnsent, LimitedBy, Strength};
@@ -29,8 +29,6 @@ pub(super) fn limited_by(facts: Facts<'_>, admission: Admission<'_>) -> (Limited
     }
     collector.lateness();
     collector.stages();
-    let starved = starvation::evidence(facts.summary, &collector.found, admission);
-    collector.found.extend(starved);
     collector.remarks();
     let (summary, mut found) = (facts.summary, collector.found);
     found.sort_by_key(|evidence| std::cmp::Reverse((evidence.strength, evidence.txs)));

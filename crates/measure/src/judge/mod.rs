@@ -13,7 +13,6 @@ mod onsets;
 mod point;
 mod signals;
 mod stages;
-mod starvation;
 mod steps;
 
 pub use calls::name_stage;
@@ -69,7 +68,7 @@ pub(crate) fn conclude(summary: &mut Summary, signals: &OverloadSignals, context
         signals,
         context,
     };
-    let mut verdict = admission::verdict(&facts, starvation::finding(summary));
+    let mut verdict = admission::verdict(&facts);
     verdict.reasons.extend(signals.header_clock.set_words());
     let admission = Admission::of(&verdict);
     let (limited_by, evidence) = collector::limited_by(facts, admission);

@@ -3,7 +3,7 @@
 use pacing::{Nanos, Schedule};
 
 use super::admission::{Admission, Throughput};
-use super::{Excess, starvation, steps};
+use super::{Excess, steps};
 use crate::format::cohort::Cohort;
 use crate::format::counts::{Counts, sum};
 use crate::format::summary::Summary;
@@ -88,7 +88,6 @@ impl Point<'_> {
             broken.push(why.clone());
         }
         let by_load = !broken.is_empty();
-        let processor = self.summary.node_processor();
         let limits = self.broken_limits.iter();
         let (open, shown): (Vec<_>, Vec<_>) = limits.partition(|limit| limit.unresolved);
         broken.extend(
@@ -98,10 +97,6 @@ impl Point<'_> {
         );
         let (finding, reasons) = match admitted(self) {
             Err(reason) => (Finding::Unusable, vec![reason]),
-            Ok(_) if !broken.is_empty() && processor.is_starved() => {
-                broken.push(starvation::words(&processor));
-                (Finding::Unusable, broken)
-            }
             Ok(_) if !broken.is_empty() => (Finding::Broken, broken),
             Ok(_) if !open.is_empty() => (
                 Finding::Unusable,

@@ -23,7 +23,7 @@ pub struct RampJudgement {
     /// Whether as many steps as end it otherwise, and as many again, failed in a row and most of them say nothing of
     /// their rate.
     pub stalled: bool,
-    /// The first step that says nothing of its rate and was not offered again, unless the last ones failed again.
+    /// The first step that says nothing of its rate and was not offered again.
     pub again: Option<u32>,
 }
 
@@ -40,8 +40,7 @@ impl RampJudgement {
 /// A step is judged by its cohort, the transactions due in it: under 95 % of what was offered of it accepted, or
 /// committed with code 0, while they were awaited (see [`StepRow::awaited_s`]), or sent after it because of the node.
 /// It was offered when no more than 5 % of it were out of it by the generator's doing (see [`Displaced`]): how late
-/// they left within it decides how exact its latencies are, not what the node sustained. One that was not sustained while
-/// other programs had the processor that the node wanted says nothing of the node, either.
+/// they left within it decides how exact its latencies are, not what the node sustained.
 /// A chain that is a little too slow shows earlier in its rate between the step's first and last block
 /// (free of edges); as that is noisy in short steps, it counts only with a backlog that a healthy
 /// chain, which empties its mempool with every block, would not have, or with one that grew in the step
@@ -104,11 +103,8 @@ fn shortfall(step: &StepRow, terms: StepTerms, silent: bool) -> Option<Shortfall
         && late > step.late.node
         && step.latency.lateness_p99_ms > Some(step.span_s() * 1e3 / DISPLACED_PART as f64);
     // What the generator kept and then sent at once may be what was refused.
-    let processor = &step.node_processor;
     Some(if is_shaken {
         Shortfall::Offered(1.0 - late as f64 / offered)
-    } else if processor.is_starved() {
-        Shortfall::Starved(processor.lost_share())
     } else {
         shortfall
     })
@@ -284,9 +280,6 @@ pub fn ramp(steps: &[StepRow], terms: StepTerms) -> RampJudgement {
     let (knee, reason) = knee(&judged);
     let once = |it: &&Judged<'_>| it.before.is_none() && it.excess.is_some_and(|it| it.is_open());
     let failed = || judged.iter().rev().map_while(|it| it.excess);
-    // What failed again for the same lack shows that the rest would, too.
-    let last = judged.iter().rev().take_while(|it| it.excess.is_some());
-    let is_in_vain = last.filter(|it| it.before.is_some()).count() >= SATURATED_STEPS;
     let open = failed().filter(Excess::is_open).count();
     // A stall says nothing about the rate; a second one at the same step does.
     let twice =
@@ -296,11 +289,7 @@ pub fn ramp(steps: &[StepRow], terms: StepTerms) -> RampJudgement {
         reason,
         saturated: failed().count() - open >= SATURATED_STEPS || judged.iter().any(twice),
         stalled: failed().count() >= STALLED_STEPS,
-        again: judged
-            .iter()
-            .find(once)
-            .filter(|_| !is_in_vain)
-            .map(Judged::number),
+        again: judged.iter().find(once).map(Judged::number),
     }
 }
 

@@ -5,7 +5,6 @@ use pacing::Nanos;
 use crate::format::cohort::CohortParts;
 use crate::format::counts::{AddUp as _, Counts, Late};
 use crate::format::latency::LatencySet;
-use crate::format::processor::NodeProcessor;
 use crate::judge::EndpointParts;
 use crate::record::waiting::Waiting;
 use crate::stats::block_span::BlockSpan;
@@ -61,7 +60,6 @@ pub(crate) struct Span {
     pub(crate) depth: Option<Depths>,
     /// Processor time of the generator; `None` where it was not looked at.
     pub(crate) processor: Option<Nanos>,
-    pub(crate) node_processor: NodeProcessor,
     /// When answers came, of a span inside one second.
     pub(crate) answers: Tenths,
     /// The same of blocks.
@@ -88,7 +86,6 @@ impl Span {
             let before = self.processor.unwrap_or(Nanos::ZERO);
             self.processor = Some(before.saturating_add(used));
         }
-        self.node_processor.add_up(&later.node_processor);
         self.latencies.merge(&later.latencies);
         self.marks.extend_from_slice(&later.marks);
     }
@@ -100,7 +97,6 @@ impl Span {
         self.blocks = BlockSpan::default();
         self.depth = None;
         self.processor = None;
-        self.node_processor = NodeProcessor::default();
         (self.answers, self.block_times) = Default::default();
         self.endpoints.clear();
         self.cohorts.clear();

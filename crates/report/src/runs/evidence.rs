@@ -22,9 +22,6 @@ pub const fn limit_text(limit: LimitedBy) -> &'static str {
             "concurrency: each transaction waited for an answer; more --concurrency may carry more"
         }
         LimitedBy::Workload => "workload: the target refuses it at any rate",
-        LimitedBy::Machine => {
-            "machine: other programs had the processor that the node on it wanted"
-        }
         LimitedBy::Node => "node: it pushed back, refused, or did not commit what it accepted",
     }
 }
@@ -125,11 +122,6 @@ fn of_counts(summary: &Summary, evidence: &Evidence) -> String {
             count(*rate_tps)
         ),
         EvidenceKind::SerialStage(found) => stage(found),
-        EvidenceKind::NodeStarved { lost_share } => format!(
-            "other programs had up to {:.0} % of the processor time that the node wanted: how much it takes alone is not \
-             known",
-            lost_share * 100.0
-        ),
         EvidenceKind::ClosedLoop => {
             "each transaction waited for an answer: answers and --concurrency set the rate".into()
         }

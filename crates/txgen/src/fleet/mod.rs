@@ -10,7 +10,6 @@ mod live;
 pub(crate) mod local;
 mod worker;
 
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -183,11 +182,6 @@ pub(crate) fn conduct(plan: &Plan, settings: &Settings) -> Result<Outcome, Comma
     let joined = join(played?)?;
     tell(&joined);
     Ok(joined.outcome)
-}
-
-/// How many workers are to divide a load.
-pub(crate) const fn workers(settings: &Settings) -> Option<NonZeroU32> {
-    settings.workers
 }
 
 /// These settings, with the seed of all and the part that stands for the whole where workers are to divide a load.

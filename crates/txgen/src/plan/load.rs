@@ -7,7 +7,6 @@ use pacing::{Arrivals, Nanos, Profile, ProfileError, Rate, Schedule};
 
 use super::error::PlanError;
 use super::nodes::Nodes;
-use crate::fleet;
 use crate::part::Part;
 use crate::settings::Settings;
 
@@ -99,7 +98,7 @@ pub(super) fn resolve_part(
     let part = settings.shard.unwrap_or_default();
     if part.is_whole() {
         // Who has workers send a load says which part stands for all.
-        return match fleet::workers(settings) {
+        return match settings.workers() {
             None => Ok(part),
             Some(_) => Err(PlanError::of(
                 "--workers",

@@ -7,7 +7,6 @@ mod error;
 mod folder;
 mod follow;
 mod host;
-mod node_watch;
 mod planned;
 mod preflight;
 mod prepare;

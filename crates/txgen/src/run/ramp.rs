@@ -1,6 +1,6 @@
 //! The course of a ramp: when it ends, and which of its steps are offered again.
 //!
-//! A step in which the node or the generator stood still or had no processor says nothing about its rate, so it is offered once more: where
+//! A step in which the node or the generator stood still says nothing about its rate, so it is offered once more: where
 //! the next step would begin, or behind the last one after a pause. Due times up to there stay what they were.
 
 use measure::StepRow;
@@ -118,7 +118,7 @@ impl Ramp {
             schedule: self.schedule.clone(),
             from,
             text: format!(
-                "step {step} says nothing of its rate, because the node or the generator stood still or had no processor: it is offered again from {begins:.1} s on"
+                "step {step} says nothing of its rate, because the node or the generator stood still: it is offered again from {begins:.1} s on"
             ),
         }
     }
@@ -252,7 +252,7 @@ mod tests {
             };
             assert_eq!(
                 text,
-                "step 2 says nothing of its rate, because the node or the generator stood still or had no processor: it is offered again from 40.0 s on"
+                "step 2 says nothing of its rate, because the node or the generator stood still: it is offered again from 40.0 s on"
             );
             let expected = [
                 (100.0, None),

@@ -18,7 +18,6 @@ use sender::shard::{Orders, ShardBatch};
 
 use super::folder::RowFiles;
 use super::host::MachineLook;
-use super::node_watch::NodeWatch;
 use super::planned::RunPlan;
 use crate::live::Update;
 use crate::observe::Samples;
@@ -108,8 +107,6 @@ pub(crate) struct RecordChannels {
     pub(crate) block_gas: Option<u64>,
     /// Whether a node is on this machine.
     pub(crate) has_node: bool,
-    /// What such nodes want of its processor.
-    pub(crate) node_watch: NodeWatch,
 }
 
 /// The recorder at work.
@@ -131,7 +128,6 @@ pub(crate) struct Recording<'a> {
     machine: [Option<MachineLook>; 2],
     stop_known: bool,
     check_at: Nanos,
-    watch_at: Nanos,
     broken: Option<ThresholdVerdict>,
     /// Followers whose nodes have a block that they do not give.
     unread: BTreeSet<u16>,
@@ -179,7 +175,6 @@ impl<'a> Recording<'a> {
             machine: [machine_look(), None],
             stop_known: false,
             check_at: CHECK_INTERVAL,
-            watch_at: Nanos::ZERO,
             broken: None,
             unread: BTreeSet::new(),
         }
@@ -343,14 +338,6 @@ impl<'a> Recording<'a> {
             let used = self.processor.saturating_sub(before);
             self.recorder.processor(now, used);
         }
-        if now < self.watch_at {
-            return;
-        }
-        self.watch_at = now.saturating_add(WATCH_INTERVAL);
-        let processor = self.channels.node_watch.since();
-        if let Some(processor) = processor.filter(|_| !now.is_zero()) {
-            self.recorder.node_processor(now, &processor);
-        }
     }
 
     fn publish(&mut self) {
@@ -441,6 +428,4 @@ const MARKS_WAITING: usize = 64;
 const IDLE_WAIT: Duration = Duration::from_millis(10);
 /// Conditions are about whole seconds.
 const CHECK_INTERVAL: Nanos = Nanos::from_secs(1);
-/// Long beside the kernel's hundredths of a second, and short beside a step.
-const WATCH_INTERVAL: Nanos = Nanos::from_millis(250);
 const PUBLISH_INTERVAL: Nanos = Nanos::from_millis(50);

@@ -23,6 +23,7 @@ use crate::live::Display;
 use crate::output::{self, recorded};
 use crate::plan::{Load, Plan};
 use crate::run::{self, BuiltInNode, Outcome, RunError, RunFolder, Words};
+use crate::settings::Settings;
 use crate::shutdown::Shutdown;
 
 /// How a point ended.
@@ -195,27 +196,12 @@ impl<'a> Session<'a> {
         self.display.message(&format!(
             "{number:>3}   {offered} for {duration}: {because}"
         ));
-        let address = self.guest.as_ref().map(BuiltInNode::guest);
         let so_far = so_far(&self.account).map_or(String::new(), |text| format!(": {text}"));
         self.display
             .heading(format!("search point {number}{so_far}"));
         let begun_s = self.elapsed().as_secs_f64();
-        let played = match &mut self.fleet {
-            Some(fleet) => {
-                let shared = Shared {
-                    plan: &plan,
-                    load: vec![
-                        "constant".into(),
-                        format!("--rate={offered}"),
-                        format!("--duration={duration}"),
-                    ],
-                    settings: &self.request.settings(number, duration)?,
-                };
-                fleet.perform(&shared, self.shutdown, &mut self.display)
-            }
-            None => run::perform(&plan, address, self.shutdown, Words::Few, &mut self.display),
-        };
-        let outcome = match played {
+        let settings = self.request.settings(number, duration)?;
+        let outcome = match self.offer(&plan, (offered, duration), &settings) {
             Ok(outcome) => outcome,
             Err(RunError::Interrupted) => {
                 self.interrupted();
@@ -227,15 +213,7 @@ impl<'a> Session<'a> {
             self.interrupted();
             return Ok(PointEnd::Interrupted);
         }
-        let limits = outcome.thresholds.iter().chain(&outcome.stopped_by);
-        let broken_limits: Vec<BrokenLimit> = limits
-            .filter(|limit| !limit.held)
-            .map(|limit| BrokenLimit {
-                text: limit.text.clone(),
-                value: limit.value_text(),
-                unresolved: limit.unresolved,
-            })
-            .collect();
+        let broken_limits = broken_limits(&outcome);
         let blocks = block_marks(&outcome);
         self.block_interval = interval(&blocks).unwrap_or(self.block_interval);
         let point = Point {
@@ -261,6 +239,30 @@ impl<'a> Session<'a> {
         } else {
             PointEnd::Last(judgement.trial(rate))
         })
+    }
+
+    /// Offers a rate for a time, by itself or through the fleet's workers.
+    fn offer(
+        &mut self,
+        plan: &Plan,
+        (rate, duration): (Rate, Nanos),
+        settings: &Settings,
+    ) -> Result<Outcome, RunError> {
+        let Some(fleet) = &mut self.fleet else {
+            let address = self.guest.as_ref().map(BuiltInNode::guest);
+            return run::perform(plan, address, self.shutdown, Words::Few, &mut self.display);
+        };
+        let load = vec![
+            "constant".into(),
+            format!("--rate={rate}"),
+            format!("--duration={duration}"),
+        ];
+        let shared = Shared {
+            plan,
+            load,
+            settings,
+        };
+        fleet.perform(&shared, self.shutdown, &mut self.display)
     }
 
     /// Waits until the mempools are empty; false when they do not, or the user stopped it.
@@ -357,6 +359,19 @@ impl<'a> Session<'a> {
             Ended::OutOfTime | Ended::Undecided => exit::DONE,
         })
     }
+}
+
+/// The conditions that did not hold, or may not have.
+fn broken_limits(outcome: &Outcome) -> Vec<BrokenLimit> {
+    let limits = outcome.thresholds.iter().chain(&outcome.stopped_by);
+    limits
+        .filter(|limit| !limit.held)
+        .map(|limit| BrokenLimit {
+            text: limit.text.clone(),
+            value: limit.value_text(),
+            unresolved: limit.unresolved,
+        })
+        .collect()
 }
 
 fn schedule(plan: &Plan) -> Option<&Schedule> {

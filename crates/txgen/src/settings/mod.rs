@@ -283,6 +283,14 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// How many workers of a fleet are to divide the load.
+    pub(crate) const fn workers(&self) -> Option<NonZeroU32> {
+        #[cfg(feature = "fleet")]
+        return self.workers;
+        #[cfg(not(feature = "fleet"))]
+        None
+    }
+
     /// The kind of node: the one given, else the one that the workload is for.
     pub fn target(&self) -> TargetKind {
         let needed = self.workload.as_ref().and_then(WorkloadKind::target);

@@ -6,7 +6,6 @@ use super::{LatencyColumns, TableRow};
 use crate::format::cohort::Cohort;
 use crate::format::counts::{Counts, Late, adds_up};
 use crate::format::latency::{LatencyFigure, without_own};
-use crate::format::processor::NodeProcessor;
 
 /// One step of the profile. Counts are of events stamped within the step, so `accepted` and
 /// `committed` are what the node did during the step; what became of the transactions due in it is in
@@ -69,13 +68,10 @@ pub struct StepRow {
     /// The step that this one offers a second time, because the first time failed by a stall.
     #[serde(default)]
     pub again_of: Option<u32>,
-    /// Processor time of the nodes on this machine in the step.
-    #[serde(flatten)]
-    pub node_processor: NodeProcessor,
 }
 
 adds_up!(StepRow {
-    sum: counts, late, in_flight, in_flight_growth, backlog, backlog_growth, cohort, node_processor;
+    sum: counts, late, in_flight, in_flight_growth, backlog, backlog_growth, cohort;
     max: end_s, mempool_txs, awaited_s, answer_gap_s, block_gap_s
 });
 
@@ -152,6 +148,6 @@ fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
 
 impl TableRow for StepRow {
     const FILE: &'static str = "steps.csv";
-    const HEADER: &'static str = "step,start_s,end_s,rate_tps,pause,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,offered_tps,sent_tps,accepted_tps,committed_tps,late_schedule,late_source,late_connection,late_node,in_flight,in_flight_growth,backlog,backlog_growth,mempool_txs,lateness_p50_ms,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p95_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p95_ms,commit_p99_ms,unverified,at_least,due_sent,due_unsent,due_accepted,due_refused,due_committed,due_commit_failed,due_unverified,awaited_s,answer_gap_s,block_gap_s,again_of,due_behind,due_crowded,due_held_up,node_cpu_wanted_s,node_cpu_lost_s\n";
+    const HEADER: &'static str = "step,start_s,end_s,rate_tps,pause,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,offered_tps,sent_tps,accepted_tps,committed_tps,late_schedule,late_source,late_connection,late_node,in_flight,in_flight_growth,backlog,backlog_growth,mempool_txs,lateness_p50_ms,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p95_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p95_ms,commit_p99_ms,unverified,at_least,due_sent,due_unsent,due_accepted,due_refused,due_committed,due_commit_failed,due_unverified,awaited_s,answer_gap_s,block_gap_s,again_of,due_behind,due_crowded,due_held_up\n";
     const FIRST_LATER: Option<&'static str> = Some("unverified");
 }

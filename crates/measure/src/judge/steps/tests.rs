@@ -1,7 +1,6 @@
 use super::*;
 use crate::format::cohort::Cohort;
 use crate::format::counts::Counts;
-use crate::format::processor::NodeProcessor;
 
 const TERMS: StepTerms = StepTerms {
     followed: true,
@@ -447,57 +446,4 @@ fn what_the_next_block_may_hold_is_no_end_of_the_knee() {
     let knee = ramp(&steps, TERMS).knee.unwrap();
     assert_eq!(knee.below_tps, Some(400.0));
     assert!(!ramp(&steps, TERMS).saturated);
-}
-
-/// A ramp beside builds that took the processor from the node: "between 3,501 and 4,001/s", exit code 0, for one that
-/// takes 5,000/s alone.
-#[test]
-fn what_a_node_did_not_do_while_others_had_its_processor_is_no_end_of_the_knee() {
-    let beside = |lost_share: f64, steps: &[StepRow]| -> Vec<StepRow> {
-        let node_processor = NodeProcessor {
-            wanted_s: 10.0,
-            lost_s: 10.0 * lost_share,
-        };
-        let with = |step: &StepRow| StepRow {
-            node_processor,
-            ..step.clone()
-        };
-        steps.iter().map(with).collect()
-    };
-    let steps = ramp_of(&['g', 'g', 'b', 'b']);
-    let starved = ramp(&beside(0.6, &steps), TERMS);
-    assert_eq!(starved.knee, None);
-    assert!(!starved.saturated);
-    assert_eq!(starved.again, Some(2));
-    assert_eq!(
-        starved.reason,
-        "sustained up to step 1 (200/s); at 300/s other programs had 60 % of the processor time that the node wanted"
-    );
-    // Two that were offered again and failed again are enough of it: the ramp ends.
-    let more = beside(0.6, &ramp_of(&['g', 'g', 'b', 'b', 'b', 'b', 'b', 'b']));
-    let mut offered_again = more.clone();
-    offered_again[4].again_of = Some(2);
-    assert_eq!(ramp(&offered_again[..6], TERMS).again, Some(3));
-    offered_again[6].again_of = Some(3);
-    let ended = ramp(&offered_again, TERMS);
-    assert!(ended.stalled && ended.again.is_none(), "{ended:?}");
-    let none = Excess {
-        shortfall: Shortfall::Accepted(0.0),
-        stall_s: None,
-    };
-    assert_eq!(none.to_string(), "nothing of what was offered was accepted");
-    // Refused, late or failed in blocks: the same.
-    for short in [step(0, 300.0, 0.5, 0.5), stalled(0, 300.0, 4.0)] {
-        let step = &beside(0.6, &[short])[0];
-        assert_eq!(excess(step), Some(Shortfall::Starved(0.6)));
-    }
-    // What was sustained beside them was sustained.
-    assert_eq!(excess(&beside(0.9, &steps)[0]), None);
-    // Beside programs of lower priority the node had what it wanted.
-    assert!(ramp(&beside(0.4, &steps), TERMS).knee.is_some());
-    // One step for which it had the processor is enough.
-    let mut once = beside(0.6, &steps);
-    once[3].node_processor = NodeProcessor::default();
-    let knee = ramp(&once, TERMS).knee.unwrap();
-    assert_eq!((knee.rate_tps, knee.below_tps), (200.0, Some(400.0)));
 }

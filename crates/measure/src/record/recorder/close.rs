@@ -310,7 +310,6 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             latency: self.waiting.columns(&span.latencies, self.step.end),
             answer_gap_s: self.step.answer_gap.as_secs_f64(),
             block_gap_s: self.step.block_gap.as_secs_f64(),
-            node_processor: span.node_processor.rounded(),
             ..StepRow::default()
         };
         row.with_rates(span.blocks.rate())

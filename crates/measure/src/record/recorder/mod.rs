@@ -26,7 +26,6 @@ use crate::format::event::{
 };
 use crate::format::hlog::{self, HlogWriter};
 use crate::format::latency::{LatencyKind, LatencySet};
-use crate::format::processor::NodeProcessor;
 use crate::format::rows::{IdText, KeptRows, SeriesRow, StepRow};
 use crate::format::summary::LoadModel;
 use crate::format::summary::{Reconnects, RecorderHealth};
@@ -337,11 +336,6 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         let span = &mut self.segment(at).span;
         let before = span.processor.unwrap_or(Nanos::ZERO);
         span.processor = Some(before.saturating_add(used));
-    }
-
-    /// What the nodes on this machine wanted of its processor since the last call, and got.
-    pub fn node_processor(&mut self, at: Nanos, processor: &NodeProcessor) {
-        self.segment(at).span.node_processor.add_up(processor);
     }
 
     /// A connection is usable again.

@@ -6,9 +6,9 @@ use std::io::{self, Sink};
 use base::Random;
 use measure::judge::Point;
 use measure::{
-    Answered, BlockMark, BlockSeen, BlockTx, Cause, Codespace, MempoolSample, NodeProcessor,
-    Recorder, RecorderConfig, Reply, RunEnd, RunFolderWriters, SchedulePlan, Sent, SourceId,
-    Summary, Trial, TxHash, hash_prefix,
+    Answered, BlockMark, BlockSeen, BlockTx, Cause, Codespace, MempoolSample, Recorder,
+    RecorderConfig, Reply, RunEnd, RunFolderWriters, SchedulePlan, Sent, SourceId, Summary, Trial,
+    TxHash, hash_prefix,
 };
 use pacing::{Arrivals, Nanos, Profile, Rate, Schedule};
 
@@ -139,9 +139,6 @@ impl World {
         for (at, event) in events.into_iter().take_while(|(at, _)| *at <= ended) {
             while marked + TICK_S <= at {
                 marked += TICK_S;
-                let lost_s = self.neighbours.0 * TICK_S;
-                let wanted_s = TICK_S;
-                recorder.node_processor(nanos(marked), &NodeProcessor { wanted_s, lost_s });
                 recorder.watermark(SENDER, nanos(marked));
                 recorder.watermark(FOLLOWER, nanos(marked));
             }
