@@ -16,7 +16,7 @@ use measure::{BUCKET_BOUNDS_S, Buckets, Counters, Failure, LatencyKind, UnsentRe
 use ops::ListenAddress;
 use ops::listener::{self, Bounds};
 use ops::page;
-use pacing::{Nanos, Profile};
+use pacing::{Nanos, Profile, Rate};
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
@@ -242,11 +242,8 @@ impl Page<'_> {
         let offering = state.phase == Phase::Offering
             && info.duration.is_none_or(|duration| state.now < duration);
         let rate = |profile: &Profile| {
-            if offering {
-                profile.rate_at(state.now).as_f64()
-            } else {
-                0.0
-            }
+            let wanted = offering.then(|| profile.rate_at(state.now));
+            wanted.map_or(0.0, Rate::as_f64)
         };
         // A load without an end has no duration and no count, a closed loop no profile.
         for (name, help, unit, value) in [
