@@ -3,9 +3,11 @@
 // Helpers of tests are tests too.
 #![allow(clippy::unwrap_used)]
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fleet::{Bus, Crew, Ending, Event, FleetError, Program, Stop, Worker};
+use futures_util::StreamExt as _;
 use testkit::Nats;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -15,8 +17,8 @@ async fn bus(nats: &Nats) -> Bus {
     Bus::connect(&nats.url(), "test").await.unwrap()
 }
 
-/// A worker that runs `sh -c SCRIPT ARGUMENTS --out FOLDER`, on threads of its own.
-fn worker(nats: &Nats, host: &str, version: &str) -> Running {
+/// `sh -c`, and where folders are put.
+fn program(nats: &Nats, host: &str, version: &str) -> (Program, PathBuf) {
     let runs = nats.home().join(host);
     std::fs::create_dir_all(&runs).unwrap();
     let program = Program {
@@ -25,6 +27,12 @@ fn worker(nats: &Nats, host: &str, version: &str) -> Running {
         prefix: "FLEET_TEST_",
         before: vec!["-c".into()],
     };
+    (program, runs)
+}
+
+/// A worker that runs `sh -c SCRIPT ARGUMENTS --out FOLDER`, on threads of its own.
+fn worker(nats: &Nats, host: &str, version: &str) -> Running {
+    let (program, runs) = program(nats, host, version);
     let threads = Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -302,6 +310,57 @@ async fn programs_that_are_asked_to_stop_keep_what_they_have() {
         "{endings:?}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs nats-server"]
+async fn a_thousand_workers_are_one_crew() {
+    let nats = Nats::start();
+    let mut workers = Vec::with_capacity(THOUSAND);
+    for number in 0..THOUSAND {
+        let host = format!("m{number}");
+        let (program, runs) = program(&nats, &host, "1.0");
+        let bus = Bus::connect(&nats.url(), &host).await.unwrap();
+        let worker = Worker::new(bus, host, program, runs);
+        workers.push(tokio::spawn(async move {
+            let stop = std::future::pending();
+            worker.serve(stop, &mut |_| ()).await.unwrap();
+        }));
+    }
+    let mut crew = call(&nats, "run", THOUSAND).await.unwrap();
+    crew.compare_clocks(LIMIT).await.unwrap();
+    let all = async_nats::connect(nats.url()).await.unwrap();
+    let mut all = all.subscribe(">").await.unwrap();
+    let began = std::time::Instant::now();
+    play(&mut crew, |_| vec![SCRIPT, "10"]).await;
+    let watched = watch(&mut crew, || Stop::No);
+    let (mut messages, mut bytes) = (0, 0);
+    let count = async {
+        while let Some(message) = all.next().await {
+            messages += 1;
+            bytes += message.length;
+        }
+    };
+    let (endings, events) = tokio::select! {
+        watched = watched => watched,
+        () = count => panic!("the server is gone"),
+    };
+    let seconds = began.elapsed().as_secs_f64();
+    let each = |count: usize| count as f64 / seconds / THOUSAND as f64;
+    let (messages, kilobytes) = (each(messages), each(bytes) / 1e3);
+    println!("{seconds:.1} s; for each worker a second {messages:.1} messages, {kilobytes:.2} kB");
+    // Seven a second without lines of figures, and those that bring an order and a folder.
+    assert!(messages < 7.0 + 20.0 / seconds, "{messages}");
+    assert!(endings.iter().all(|it| it.kept && !it.lost), "{endings:?}");
+    let line = serde_json::json!({"at": 1});
+    for place in 0..THOUSAND {
+        assert!(
+            events.contains(&Event::Line(place, line.clone())),
+            "{place}"
+        );
+    }
+}
+
+const THOUSAND: usize = 1_000;
 
 /// More than anything here takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
