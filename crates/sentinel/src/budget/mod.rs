@@ -10,6 +10,7 @@
 
 mod bytes;
 mod kind;
+mod seen;
 mod turns;
 
 use std::collections::HashMap;
@@ -26,6 +27,8 @@ use self::bytes::{BytePool, ByteUsage};
 pub use self::bytes::{Ledger, Reservation};
 pub(crate) use self::kind::Kind;
 use self::kind::{BUSY_PAUSE, KINDS};
+pub(crate) use self::seen::SEEN_FOR;
+use self::seen::Seen;
 pub(crate) use self::turns::{LONG_BYTES, Piece, Turn};
 use self::turns::{TurnQueue, WorkPool};
 use crate::config::Config;
@@ -95,6 +98,7 @@ struct Usage {
     paid_at: Nanos,
     /// Its virtual time in the queue of turns, while it waits there.
     next_turn: u64,
+    seen: Seen,
     /// The holder of its bytes, while there is one.
     bytes: Weak<ByteUsage>,
 }

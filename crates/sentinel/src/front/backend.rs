@@ -97,6 +97,7 @@ impl Backend for Lanes {
     type Relay = ClientLink;
 
     fn submit(&self, write: Write) -> Result<(), Refusal> {
+        self.reads.note_write(write.client);
         self.lane.submit(write)
     }
 

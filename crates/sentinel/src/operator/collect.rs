@@ -207,6 +207,7 @@ fn node_view(node: NodeState, bound: Option<Bound>, now: Nanos) -> NodeView {
         silent_ms: silent.map(Nanos::as_millis),
         catching_up: node.catching_up,
         height: (node.height > 0).then_some(node.height),
+        reads: node.reads,
     }
 }
 

@@ -56,6 +56,8 @@ pub struct NodeView {
     pub catching_up: bool,
     /// The last height that was seen.
     pub height: Option<u64>,
+    /// Reads that it was asked since the start.
+    pub reads: u64,
     /// Seconds until the operator's drain ends, and its reason.
     pub drained: Option<(u64, String)>,
 }
@@ -146,6 +148,7 @@ mod tests {
                 silent_ms: None,
                 catching_up: false,
                 height: Some(7),
+                reads: 0,
                 drained: None,
             }],
             ..Snapshot::default()

@@ -98,6 +98,10 @@ pub struct NodeState {
     pub chain_id: String,
     /// How often its chain was replaced by another one, or set back.
     pub replacements: u64,
+    /// The lowest block that it has; 0 or 1 where it has thrown none away.
+    pub lowest: u64,
+    /// A connection to it failed since it last answered.
+    pub unreachable: bool,
     /// The version of its software; empty until it answered.
     pub version: String,
     /// Transactions in its mempool when last asked.
@@ -110,6 +114,8 @@ pub struct NodeState {
     pub unanswered_since: Option<Nanos>,
     /// Until when the operator wants it left alone, and why.
     pub drained: Option<(Nanos, String)>,
+    /// Reads that it was asked since the start.
+    pub reads: u64,
 }
 
 impl NodeState {
@@ -234,9 +240,14 @@ impl Nodes {
     /// Whether a node answers, takes transactions and is not to be left alone.
     pub fn takes_writes(&self, node: NodeIndex) -> bool {
         let state = self.node(node).state();
-        let is_drained =
-            state.drained.is_some() && state.is_drained(self.0.shared_context.clock.now());
-        state.up && !state.catching_up && !is_drained
+        let takes = state.up && !state.catching_up;
+        if state.drained.is_none() && state.unanswered_since.is_none() {
+            return takes;
+        }
+        let now = self.0.shared_context.clock.now();
+        let is_drained = state.is_drained(now);
+        drop(state);
+        takes && !is_drained && !self.is_left_behind(node, now)
     }
 
     /// Leaves the node of this address alone until a time, or no longer: whether there is such a node. Writes go to
@@ -271,9 +282,13 @@ impl Nodes {
         found.unwrap_or(node)
     }
 
-    /// The node that a read goes to which is meant for this one; none while nothing but health checks goes to it.
-    pub(super) fn reading(&self, node: NodeIndex) -> Option<NodeIndex> {
-        Some(self.nearest_up(node)).filter(|node| !self.is_silent_for(*node, ABSENT))
+    /// No connection to a node could be made: nothing but its health is asked until it answers.
+    pub(super) fn note_unreachable(&self, node: NodeIndex) {
+        let mut state = self.node(node).state();
+        if !std::mem::replace(&mut state.unreachable, true) {
+            drop(state);
+            self.look_at(Some(node));
+        }
     }
 
     /// Whether a node has owed an answer for so long.

@@ -278,6 +278,7 @@ impl Watch {
         let status = match result {
             Ok(status) => status,
             Err(error @ UpstreamError::Connect(..)) => {
+                self.node().state().unreachable = true;
                 return Observation::Unreachable(error.to_string());
             }
             Err(error) => return Observation::Silent(error.to_string()),
@@ -294,6 +295,7 @@ impl Watch {
         }
         {
             let mut known = self.node().state();
+            (known.unreachable, known.lowest) = (false, status.earliest_block_height);
             (known.chain_id, known.version) = (status.chain_id, status.version);
             known.told = (asked, status.latest_block_height);
         }

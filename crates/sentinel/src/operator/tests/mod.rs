@@ -31,6 +31,7 @@ fn snapshot() -> Snapshot {
             silent_ms: None,
             catching_up: false,
             height: Some(9),
+            reads: 12,
             drained: None,
         }],
         status: Status {

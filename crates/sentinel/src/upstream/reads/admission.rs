@@ -12,12 +12,14 @@ use super::places::{Place, Places};
 use crate::budget::{Budget, Held, Kind};
 use crate::config::Config;
 use crate::refusal::{Reason, Refusal};
+use crate::upstream::choice::Wanted;
 use crate::upstream::nodes::{NodeIndex, Nodes};
 
-/// A read, and the node that it is meant for or goes to.
+/// A read, what it needs of a node, and the node that it goes to.
 #[derive(Debug)]
 pub(super) struct Read {
     pub(super) client: ClientKey,
+    pub(super) wanted: Wanted,
     pub(super) node: NodeIndex,
     pub(super) request: ReadRequest,
 }
@@ -73,9 +75,16 @@ impl Admission {
             self.methods.load().check(method)?;
         }
         let silent = || Refusal::new(Reason::Upstream, "no node answers").retry_after(ABSENT_PAUSE);
-        read.node = self.nodes.reading(read.node).ok_or_else(silent)?;
+        read.node = self.nodes.reading(&read.wanted).ok_or_else(silent)?;
         let admitted = self.place(read.client, read.request.calls).await?;
         Ok((read, admitted))
+    }
+
+    /// A client has read what a node has, which matters where there are several.
+    pub(super) fn note_read(&self, client: ClientKey, node: NodeIndex) {
+        if self.nodes.count() > 1 {
+            self.clients.note_read(client, self.nodes.chain(node).1);
+        }
     }
 
     /// What a read of so many calls is admitted with, wherever it goes.
@@ -137,6 +146,7 @@ mod tests {
         let read = Read {
             client: client(last),
             node: NodeIndex::default(),
+            wanted: Wanted::of(NodeIndex::default()),
             request: ReadRequest {
                 http_method: Method::GET,
                 target: Bytes::from_static(b"/status"),

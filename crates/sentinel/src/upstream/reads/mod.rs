@@ -4,36 +4,37 @@
 //! [`http`](super::http). What a read was admitted with is held by its answer's body, until that is dropped.
 
 mod admission;
+mod asking;
 mod body;
 mod cache;
 mod headers;
+mod height;
 mod methods;
 mod places;
 mod unchanging;
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
 
 use bytes::Bytes;
 use fairq::ClientKey;
 use futures_util::future::BoxFuture;
-use hyper::{HeaderMap, Method, header};
+use hyper::{HeaderMap, Method};
 use pacing::Nanos;
 use tower::util::BoxCloneSyncService;
 use tower::{ServiceExt as _, service_fn};
 
 pub(crate) use self::admission::Admitted;
 use self::admission::{Admission, Read};
+use self::asking::ask;
 pub use self::body::ReadBody;
 use self::cache::{Asking, Cache, Found};
 pub(super) use self::headers::content_length;
 pub(crate) use self::methods::changes;
 use super::body::charged;
-use super::http::{Outgoing, Repeat};
+use super::choice::Wanted;
 use super::nodes::{NodeIndex, Nodes};
 use super::version::Version;
-use super::{UpstreamError, target};
 use crate::budget::{Budget, Ledger};
 use crate::config::Config;
 use crate::refusal::Refusal;
@@ -106,8 +107,7 @@ impl Reads {
         let service = service_fn(move |read| Arc::clone(&admitting).admit(read)).and_then(
             move |(read, admitted): (Read, Admitted)| async move {
                 let repeat = asking.methods.load().repeat(read.request.method.as_deref());
-                let from = (read.client, read.node);
-                Ok(ask(&asking.nodes, from, read.request, (repeat, admitted)).await?)
+                Ok(ask(&asking, read, (repeat, admitted)).await?)
             },
         );
         let context = nodes.shared_context();
@@ -159,8 +159,9 @@ impl Reads {
 
     /// Passes a read on and gives back the answer as soon as its head is there.
     ///
-    /// Goes to `node`, or to another one while that is down or silent; while all are silent it is refused at
-    /// once. An answer that cannot change is kept, and is given to others without a place in the lane or a part of the
+    /// `node` takes the writes. The read goes to it if the client writes, else to the client's own one of all, and to
+    /// another one while that is down or silent or does not have what is asked for; while all are so it is refused
+    /// at once. An answer that cannot change is kept, and is given to others without a place in the lane or a part of the
     /// client's rate. A read whose kept-alive connection turns out to be dead is sent once more.
     ///
     /// # Errors
@@ -182,11 +183,12 @@ impl Reads {
         }
         let mut read = Read {
             client,
+            wanted: self.wanted(client, node, &request),
             node,
             request,
         };
         let nodes = &self.admission.nodes;
-        let near = nodes.nearest_up(node);
+        let near = nodes.reading(&read.wanted).unwrap_or(node);
         let Some(key) = unchanging::key(&read.request, (near, nodes.chain(near).0)) else {
             return self.service.clone().oneshot(read).await;
         };
@@ -195,6 +197,7 @@ impl Reads {
         let ledger = nodes.ledger().of(client);
         match self.cache.find(key, &ledger).await {
             Found::Answer(kept) => {
+                self.admission.note_read(client, near);
                 let body = kept.body(read.request.id.as_ref());
                 let length: usize = body.iter().map(Bytes::len).sum();
                 let window = self.window_bytes().min(length) + HEAD_BYTES;
@@ -209,6 +212,27 @@ impl Reads {
             }
             Found::Ask(asking) => self.ask_for_all(asking, read, &ledger).await,
             Found::AskAlone => self.service.clone().oneshot(read).await,
+        }
+    }
+
+    /// What a read needs of its node.
+    fn wanted(&self, client: ClientKey, node: NodeIndex, request: &ReadRequest) -> Wanted {
+        if self.admission.nodes.count() == 1 {
+            return Wanted::of(node);
+        }
+        let reader = self.clients().reader(client);
+        Wanted {
+            spread: (!reader.stays).then_some(client),
+            seen: reader.height,
+            height: height::named(request),
+            ..Wanted::of(node)
+        }
+    }
+
+    /// A client writes: where there are several nodes, it reads for a while from the one that takes its writes.
+    pub(crate) fn note_write(&self, client: ClientKey) {
+        if self.admission.nodes.count() > 1 {
+            self.clients().note_write(client);
         }
     }
 
@@ -266,58 +290,23 @@ impl Reads {
     }
 }
 
-/// Asks a node, and waits for the head of its answer. What is read ahead of the answer is charged to the client.
-async fn ask(
-    nodes: &Nodes,
-    (client, node): (ClientKey, NodeIndex),
-    request: ReadRequest,
-    (repeat, admitted): (Repeat, Admitted),
-) -> Result<ReadAnswer<ReadBody>, UpstreamError> {
-    let (index, node) = (node, nodes.node(node));
-    let window_bytes = nodes.shared_context().config.load().fixed.window_bytes;
-    let mut headers = request.headers;
-    if node.dialer.endpoint().is_tls() || !node.http.base.is_empty() {
-        // A gateway chooses by the host. A node does not; its list of methods links to the
-        // host that the client asked.
-        headers.remove(header::HOST);
-    }
-    let is_head = request.http_method == Method::HEAD;
-    let outgoing = Outgoing {
-        method: request.http_method,
-        uri: target::uri(&node.http.base, &request.target)?,
-        headers,
-        body: request.body,
-        repeat,
-    };
-    let first = HEAD_BYTES.min(window_bytes);
-    let ledger = nodes.ledger().of(client);
-    let mut window = ledger.reserve(first).ok_or(UpstreamError::Memory)?;
-    let started = Instant::now();
-    let (head, body) = node.http.send(&outgoing).await?.into_parts();
-    let took = started.elapsed().into();
-    // What is framed otherwise than announced is framed anew, so that nothing of it can become the next
-    // answer on the client's connection (RFC 9112, section 6.3).
-    let length = if is_head {
-        content_length(&head.headers)
-    } else {
-        body.inner().framed_length()
-    };
-    let wanted = usize::try_from(length.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-    if !window.grow(wanted.min(window_bytes).saturating_sub(first)) {
-        return Err(UpstreamError::Memory);
-    }
-    Ok(ReadAnswer {
-        status: head.status.as_u16(),
-        length,
-        headers: headers::end_to_end(&head.headers),
-        took: Some(took),
-        body: ReadBody::of_node(
-            (index, body),
-            length.filter(|_| !is_head),
-            (window, admitted),
-        ),
-    })
-}
-
 /// Set aside before anything is asked: the head of an answer and its first bytes.
 const HEAD_BYTES: usize = 16 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call of this method with a target and a body.
+    pub(super) fn request(method: &str, target: &str, body: &str) -> ReadRequest {
+        ReadRequest {
+            http_method: Method::POST,
+            target: Bytes::copy_from_slice(target.as_bytes()),
+            headers: HeaderMap::new(),
+            body: Bytes::copy_from_slice(body.as_bytes()),
+            method: Some(method.into()),
+            id: None,
+            calls: 1,
+        }
+    }
+}

@@ -9,6 +9,7 @@ mod questions;
 mod reads;
 mod results;
 mod scripted;
+mod spread;
 
 use std::future::poll_fn;
 use std::net::SocketAddr;

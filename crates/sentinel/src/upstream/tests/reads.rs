@@ -423,6 +423,7 @@ async fn case_91_reads_are_refused_at_once_while_no_node_answers() {
     }
     assert_eq!(servers.each_ref().map(ScriptedServer::connections), [0, 0]);
     // Another one that answers is asked in its place, and itself once it answers.
+    reads.note_write(client(2));
     for (node, asked) in [(1, [0, 1]), (0, [1, 1])] {
         know(node, None);
         let answer = reads.forward(client(2), 0, get("/status")).await.unwrap();

@@ -1,0 +1,329 @@
+//! Which node a read goes to.
+//!
+//! A client that writes or subscribes reads from the node that takes the writes, so that it finds what it wrote and
+//! what it was told. All others are spread: each has an order of the nodes of its own (rendezvous hashing, Thaler and
+//! Ravishankar, 1998) and stays with the first one that can serve it, so that what it reads does not go back and forth.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
+
+use fairq::ClientKey;
+use pacing::Nanos;
+
+use super::health::{ABSENT, SILENT};
+use super::nodes::{NodeIndex, NodeState, Nodes};
+use crate::budget::SEEN_FOR;
+
+/// What a read needs of a node.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    /// The node that takes the writes.
+    pub(super) meant: NodeIndex,
+    /// The client, if its reads are spread.
+    pub(super) spread: Option<ClientKey>,
+    /// The height that the client has seen.
+    pub(super) seen: u64,
+    /// The height that the read asks for.
+    pub(super) height: Option<u64>,
+    /// Nodes that did not answer it.
+    pub(super) tried: Vec<NodeIndex>,
+}
+
+impl Wanted {
+    /// From this node, if it can serve.
+    pub(super) const fn of(meant: NodeIndex) -> Self {
+        Self {
+            meant,
+            spread: None,
+            seen: 0,
+            height: None,
+            tried: Vec::new(),
+        }
+    }
+}
+
+/// How well a node serves reads, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    Good,
+    /// The operator wants it left alone.
+    Drained,
+    CatchingUp,
+    /// It may be executing a block.
+    Silent,
+    /// It is not the node that it should be, or nothing is known of it.
+    Down,
+}
+
+impl Standing {
+    /// None of a node that is not asked at all.
+    fn of(node: &NodeState, now: Nanos) -> Option<Self> {
+        if node.unreachable || node.is_silent_for(ABSENT, now) {
+            return None;
+        }
+        Some(if !node.up {
+            Self::Down
+        } else if node.is_silent_for(SILENT, now) {
+            Self::Silent
+        } else if node.catching_up {
+            Self::CatchingUp
+        } else if node.is_drained(now) {
+            Self::Drained
+        } else {
+            Self::Good
+        })
+    }
+}
+
+impl Nodes {
+    /// The node that a read goes to; none while no node is asked for anything but its health, or none has the height
+    /// that the client has seen.
+    pub(super) fn reading(&self, wanted: &Wanted) -> Option<NodeIndex> {
+        self.reading_at(wanted, self.shared_context().clock.now())
+    }
+
+    fn reading_at(&self, wanted: &Wanted, now: Nanos) -> Option<NodeIndex> {
+        let is_alone = self.count() == 1;
+        let seen = wanted.seen.max(match wanted.spread {
+            None if !is_alone => self.lost_height(now),
+            _ => 0,
+        });
+        let ranks = (0..self.count()).filter_map(|node| {
+            let state = self.node(node).state();
+            let standing = Standing::of(&state, now)?;
+            let is_meant = node == wanted.meant;
+            let too_low = !is_alone && state.height < seen;
+            if too_low || standing == Standing::Down && !is_meant || wanted.tried.contains(&node) {
+                return None;
+            }
+            let has = |height: u64| (state.lowest..=state.height).contains(&height);
+            let lacks_height = wanted.height.is_some_and(|height| !has(height));
+            let place = match wanted.spread {
+                Some(client) => self.place(client, node),
+                None => u64::from(!is_meant),
+            };
+            Some(((standing, lacks_height, place), node))
+        });
+        ranks.min().map(|(_, node)| node)
+    }
+
+    /// The height of a node that is gone: clients that were told of its blocks have seen it.
+    fn lost_height(&self, now: Nanos) -> u64 {
+        let lost = (0..self.count()).filter_map(|node| {
+            let state = self.node(node).state();
+            let is_recent = now.saturating_sub(state.risen_at) < SEEN_FOR;
+            let is_gone = Standing::of(&state, now).is_none_or(|how| how >= Standing::Silent);
+            (is_gone && is_recent).then_some(state.height)
+        });
+        lost.max().unwrap_or(0)
+    }
+
+    /// Waits until a read that is under way at a node should be asked of another one: it has fallen silent, and
+    /// another one serves.
+    ///
+    /// # Cancel safety
+    /// Dropping the future loses nothing.
+    pub(super) async fn forsaken(&self, node: NodeIndex, wanted: &Wanted) {
+        let mut others = wanted.clone();
+        others.tried.push(node);
+        loop {
+            tokio::time::sleep(LOOK_INTERVAL).await;
+            let is_silent = self.is_silent_for(node, SILENT);
+            if is_silent
+                && self
+                    .reading(&others)
+                    .is_some_and(|other| self.serves(other))
+            {
+                return;
+            }
+        }
+    }
+
+    fn serves(&self, node: NodeIndex) -> bool {
+        let now = self.shared_context().clock.now();
+        Standing::of(&self.node(node).state(), now) == Some(Standing::Good)
+    }
+
+    /// Whether a node owes an answer while the chain goes on without it: it does not execute a block then, as the
+    /// others would do that too.
+    pub(super) fn is_left_behind(&self, node: NodeIndex, now: Nanos) -> bool {
+        let behind = {
+            let state = self.node(node).state();
+            if !state.is_silent_for(LEFT_AFTER, now) {
+                return false;
+            }
+            state.height.saturating_add(LEFT_BLOCKS)
+        };
+        let mut others = (0..self.count()).filter(|other| *other != node);
+        others.any(|other| {
+            let state = self.node(other).state();
+            let serves = Standing::of(&state, now) == Some(Standing::Good);
+            serves && state.height >= behind
+        })
+    }
+
+    /// The place of a node in a client's order. Clients cannot choose it.
+    fn place(&self, client: ClientKey, node: NodeIndex) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.shared_context().seed, client, node).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// How often a read under way looks whether its node has fallen silent: an eighth of [`SILENT`].
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// A node that is gone without closing its connections has owed an answer for up to a second less than it is gone
+/// (`health_interval`): writes leave it within two.
+const LEFT_AFTER: Nanos = Nanos::from_secs(1);
+/// A node may be one block behind the others at any time.
+const LEFT_BLOCKS: u64 = 2;
+
+#[cfg(test)]
+mod tests {
+    use tokio_util::sync::CancellationToken;
+
+    use super::super::tests::{client, config};
+    use super::*;
+    use crate::shared_context::SharedContext;
+
+    const NOW: Nanos = Nanos::from_secs(100);
+
+    /// Three nodes that are up, at height 50, with blocks from 1.
+    fn nodes(change: impl FnOnce([&mut NodeState; 3])) -> Nodes {
+        let urls = [1, 2, 3].map(|port| format!("http://127.0.0.1:{port}"));
+        let context = SharedContext::new(config(&urls), CancellationToken::new());
+        let nodes = Nodes::new(context).unwrap();
+        let mut states = [0, 1, 2].map(|node| nodes.node(node).state());
+        for state in &mut states {
+            (state.up, state.lowest, state.height) = (true, 1, 50);
+            state.risen_at = NOW;
+        }
+        change(states.each_mut().map(|state| &mut **state));
+        drop(states);
+        nodes
+    }
+
+    fn spread(last: u8) -> Wanted {
+        Wanted {
+            spread: Some(client(last)),
+            ..Wanted::of(0)
+        }
+    }
+
+    /// The nodes of a hundred clients whose reads are spread.
+    fn all(nodes: &Nodes) -> Vec<Option<NodeIndex>> {
+        let clients = 1..=100;
+        let found = clients.map(|last| nodes.reading_at(&spread(last), NOW));
+        found.collect()
+    }
+
+    #[test]
+    fn each_client_has_a_node_of_its_own_and_only_those_of_one_that_is_gone_move() {
+        let nodes = nodes(|_| ());
+        let before = all(&nodes);
+        for node in 0..3 {
+            let share = before.iter().filter(|found| **found == Some(node)).count();
+            assert!((15..=55).contains(&share), "{share} of node {node}");
+        }
+        assert_eq!(all(&nodes), before);
+        nodes.node(1).state().up = false;
+        for (was, is) in before.into_iter().zip(all(&nodes)) {
+            match was {
+                Some(1) => assert!(matches!(is, Some(0 | 2))),
+                other => assert_eq!(is, other),
+            }
+        }
+    }
+
+    #[test]
+    fn one_that_writes_stays_with_the_node_of_the_writes_while_that_serves() {
+        type Fault = fn(&mut NodeState);
+        for fault in [
+            (|node| node.up = false) as Fault,
+            |node| node.catching_up = true,
+            |node| node.unreachable = true,
+            |node| node.drained = Some((Nanos::MAX, String::new())),
+            |node| node.unanswered_since = Some(NOW.saturating_sub(SILENT)),
+        ] {
+            let nodes = nodes(|_| ());
+            assert_eq!(nodes.reading_at(&Wanted::of(1), NOW), Some(1));
+            fault(&mut nodes.node(1).state());
+            assert_eq!(nodes.reading_at(&Wanted::of(1), NOW), Some(0));
+        }
+    }
+
+    #[test]
+    fn nobody_reads_below_the_height_that_it_has_seen() {
+        let nodes = nodes(|[_, second, _]| second.height = 49);
+        let wanted = |last, seen| Wanted {
+            seen,
+            ..spread(last)
+        };
+        let found = |seen| (1..=100).map(move |last| wanted(last, seen));
+        assert!(found(49).any(|wanted| nodes.reading_at(&wanted, NOW) == Some(1)));
+        assert!(found(50).all(|wanted| matches!(nodes.reading_at(&wanted, NOW), Some(0 | 2))));
+        assert!(found(51).all(|wanted| nodes.reading_at(&wanted, NOW).is_none()));
+        // One that stays was told of the blocks of its node.
+        nodes.node(0).state().up = false;
+        nodes.node(2).state().up = false;
+        assert_eq!(nodes.reading_at(&Wanted::of(1), NOW), None);
+        let later = NOW.saturating_add(SEEN_FOR);
+        assert_eq!(nodes.reading_at(&Wanted::of(1), later), Some(1));
+    }
+
+    #[test]
+    fn a_height_is_asked_of_a_node_that_has_it() {
+        let nodes = nodes(|[first, second, third]| {
+            (first.lowest, second.lowest, third.height) = (40, 30, 60);
+        });
+        let found = |height| {
+            let wanted = Wanted {
+                height: Some(height),
+                ..Wanted::of(0)
+            };
+            nodes.reading_at(&wanted, NOW)
+        };
+        assert_eq!([45, 35, 29, 55].map(found), [0, 1, 2, 2].map(Some));
+        // Nobody has it: the node of the client says so.
+        assert_eq!(found(61), Some(0));
+    }
+
+    #[test]
+    fn a_node_that_cannot_be_reached_or_is_silent_for_long_is_not_asked() {
+        let nodes = nodes(|states| states.into_iter().for_each(|node| node.unreachable = true));
+        assert_eq!(nodes.reading_at(&Wanted::of(1), NOW), None);
+        for node in 0..3 {
+            let mut state = nodes.node(node).state();
+            state.unreachable = false;
+            state.unanswered_since = Some(NOW.saturating_sub(ABSENT));
+        }
+        assert_eq!(nodes.reading_at(&Wanted::of(1), NOW), None);
+        // One whose health is unknown is asked if it is meant.
+        let unknown = NodeState::default();
+        *nodes.node(2).state() = unknown;
+        let later = NOW.saturating_add(SEEN_FOR);
+        assert_eq!(nodes.reading_at(&Wanted::of(1), later), None);
+        assert_eq!(nodes.reading_at(&Wanted::of(2), later), Some(2));
+    }
+
+    #[test]
+    fn a_silent_node_is_left_behind_only_if_the_chain_goes_on() {
+        let since = NOW.saturating_sub(LEFT_AFTER);
+        for (heights, owes, is_left) in [
+            ([50, 52, 52], true, true),
+            // It executes a block, and the others have that one.
+            ([50, 51, 51], true, false),
+            ([50, 50, 50], true, false),
+            ([50, 52, 52], false, false),
+        ] {
+            let nodes = nodes(|states| {
+                let of_first = owes.then_some(since);
+                for (state, height) in states.into_iter().zip(heights) {
+                    state.height = height;
+                    state.unanswered_since = (height == 50).then_some(of_first).flatten();
+                }
+            });
+            assert_eq!(nodes.is_left_behind(0, NOW), is_left, "{heights:?} {owes}");
+        }
+    }
+}
