@@ -86,7 +86,7 @@ fn run(resolved: Resolved, sources: Sources) -> Result<u8, CommandError> {
         warn!("{notice}");
     }
     allow_open_files(&mut config);
-    let runtime = runtime(config.listen.threads).map_err(failed)?;
+    let runtime = runtime(config.listen.threads.count()).map_err(failed)?;
     let set_level = move |level| {
         // Fails only once nothing is logged any more.
         let _ = log.modify(|filter| *filter = LevelFilter::from_level(level));
@@ -147,7 +147,7 @@ fn log_to_stderr(level: Level) -> Handle<LevelFilter, Registry> {
     handle
 }
 
-/// One thread serves clients without handing tasks between cores; more only when asked for.
+/// One thread serves clients without handing tasks between cores.
 fn runtime(threads: usize) -> io::Result<Runtime> {
     let mut builder = match threads {
         1 => Builder::new_current_thread(),

@@ -166,7 +166,7 @@ impl Budget {
             bounds: ArcSwap::from_pointee(Bounds::new(config)),
             started: Instant::now(),
             bytes: BytePool::new(config.buffer.bytes),
-            work: WorkPool::new(config.listen.threads),
+            work: WorkPool::new(config.listen.threads.count()),
             state: Mutex::new(State {
                 clients,
                 connections: 0,

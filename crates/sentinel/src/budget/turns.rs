@@ -301,10 +301,12 @@ mod tests {
     use fairq::KeyScheme;
 
     use super::*;
-    use crate::config::Config;
+    use crate::config::{Config, Threads};
 
     fn budget() -> Budget {
-        Budget::new(&Config::default(), [1, 2])
+        let mut config = Config::default();
+        config.listen.threads = Threads::new(1).unwrap();
+        Budget::new(&config, [1, 2])
     }
 
     fn client(number: u8) -> ClientKey {

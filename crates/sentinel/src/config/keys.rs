@@ -12,7 +12,7 @@ use pacing::{Rate, Size};
 use rpc::Endpoint;
 use tracing::Level;
 
-use super::choices::{AsyncAck, CertificateFiles, WriteOrder};
+use super::choices::{AsyncAck, CertificateFiles, Threads, WriteOrder};
 use super::fixed::Fixed;
 use super::value::{ABOVE_ZERO, Value, within};
 use crate::keys::KnownKeys;
@@ -161,8 +161,8 @@ settings! {
     listen: Listen {
         addr: SocketAddr = loopback(26680); flag("listen", "ADDR"),
             "Where clients connect";
-        threads: usize = 1; flag("threads", "N"),
-            "Threads that serve clients; one forwards more than a node can take", 1..=64;
+        threads: Threads = Threads::AUTO; flag("threads", "N"),
+            "Threads that serve clients; auto for the machine's cores less one";
         proxy_protocol: Vec<Network> = Vec::new(); None,
             "Networks whose connections begin with a PROXY header, version 1 or 2, that names the client; without one they are closed";
         handover: Option<String> = None; None,

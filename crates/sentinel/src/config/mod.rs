@@ -19,7 +19,7 @@ use control::{PaceSettings, PauseSettings};
 
 pub use control::{MinTxRate, PaceMode, PauseAction};
 
-pub use self::choices::{AsyncAck, CertificateFiles, WriteOrder};
+pub use self::choices::{AsyncAck, CertificateFiles, Threads, WriteOrder};
 pub use self::fixed::Fixed;
 pub use self::keys::{
     Admin, Buffer, Config, Cors, Fair, Grpc, KEYS, Key, KeySettings, Limits, Listen, Log, Pace,

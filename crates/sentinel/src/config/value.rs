@@ -13,7 +13,7 @@ use pacing::{Nanos, Rate, Size};
 use rpc::Endpoint;
 use tracing::Level;
 
-use super::choices::{AsyncAck, CertificateFiles, WriteOrder};
+use super::choices::{AsyncAck, CertificateFiles, Threads, WriteOrder};
 
 /// A type of setting.
 pub(super) trait Value: Sized {
@@ -124,6 +124,21 @@ impl Value for SocketAddr {
 
     fn text(&self) -> String {
         self.to_string()
+    }
+}
+
+impl Value for Threads {
+    fn read(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            return Ok(Self::AUTO);
+        }
+        let wrong = || format!("{text} is no number of threads; use 1 to 64, or auto");
+        Self::new(usize::read(text)?).ok_or_else(wrong)
+    }
+
+    fn text(&self) -> String {
+        self.given()
+            .map_or_else(|| "auto".to_owned(), |threads| threads.to_string())
     }
 }
 

@@ -31,7 +31,7 @@ pub use self::error::UpstreamError;
 pub(crate) use self::health::{ABSENT, SILENT};
 pub use self::hub::{Hub, HubCounters, HubWorker};
 pub use self::nodes::{BlockLimits, NodeEvent, NodeIndex, NodeState, Nodes};
-pub(crate) use self::reads::{Admitted, changes};
+pub(crate) use self::reads::{Admitted, changes, price};
 pub use self::reads::{ReadAnswer, ReadBody, ReadRequest, Reads};
 pub use self::results::BlockResults;
 pub use self::version::Version;

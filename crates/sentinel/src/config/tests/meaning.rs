@@ -115,6 +115,7 @@ fn conflicts_say_what_where_and_what_to_do() {
             "lower pause.min_tx_rate or raise fair.max_req",
         ),
         ("[listen]\nthreads = 0", "use 1 to 64"),
+        ("[listen]\nthreads = 65", "use 1 to 64, or auto"),
     ] {
         let told = problem(text);
         assert!(told.contains(phrase), "{text}\n→ {told}");

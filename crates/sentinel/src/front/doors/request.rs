@@ -27,6 +27,10 @@ pub(super) enum Route {
 /// tenth of that.
 const SIMULATION_READS: u32 = 10;
 
+/// Reads that a search for transactions costs: as many as the node's own of a whole page (`tx_search`), which it asks
+/// for.
+const SEARCH_READS: u32 = 20;
+
 /// What a path asks for, however it is spelt: what Go's routers or a proxy between could take for a broadcast never
 /// passes as a read. Both listeners of a node serve both kinds of path (gRPC-Web is on the REST one).
 pub(super) fn route(method: &Method, path: &str, content_type: &[u8]) -> Route {
@@ -45,6 +49,9 @@ pub(super) fn route(method: &Method, path: &str, content_type: &[u8]) -> Route {
         }
         "/cosmos.tx.v1beta1.Service/Simulate" | "/cosmos/tx/v1beta1/simulate" => {
             Route::Read(SIMULATION_READS)
+        }
+        "/cosmos.tx.v1beta1.Service/GetTxsEvent" | "/cosmos/tx/v1beta1/txs" => {
+            Route::Read(SEARCH_READS)
         }
         _ => Route::Read(1),
     }
@@ -211,7 +218,7 @@ mod tests {
         }
         assert_eq!(
             route(&Method::GET, "/cosmos/tx/v1beta1/txs", b""),
-            Route::Read(1)
+            Route::Read(SEARCH_READS)
         );
         assert_eq!(
             rest("/cosmos/tx/v1beta1/simulate"),

@@ -93,9 +93,10 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
             }
             Element::Forward {
                 call,
+                price,
                 changing,
                 raw,
-            } => self.forward(call, changing, raw).await,
+            } => self.forward((call, price), changing, raw).await,
             Element::Refused { call, refusal } => {
                 self.exchange.count(&call, OutcomeLabel::Rejected);
                 self.refuse(&call, &refusal);
@@ -150,11 +151,16 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
     }
 
     /// Forwards a call by itself.
-    async fn forward(&mut self, call: CallInfo, method: Option<Box<str>>, raw: Bytes) -> GroupEnd {
+    async fn forward(
+        &mut self,
+        (call, price): (CallInfo, u32),
+        method: Option<Box<str>>,
+        raw: Bytes,
+    ) -> GroupEnd {
         let request = ReadRequest {
             body: raw,
             method,
-            calls: 1,
+            calls: price,
             ..self.request.clone()
         };
         let refusal = match self.exchange.forward(&call, request).await? {

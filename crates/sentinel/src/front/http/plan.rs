@@ -17,7 +17,7 @@ use crate::identity::{Identity, denied};
 use crate::metrics::MethodClass;
 use crate::refusal::{Reason, Refusal};
 use crate::respond::Asked;
-use crate::upstream::{ReadRequest, changes};
+use crate::upstream::{ReadRequest, changes, price};
 use wire::calls::{self, Call, Classified, UriRoute, classify_uri};
 use wire::http::{Head, HeadView};
 use wire::ws::{HandshakeError, check_handshake};
@@ -137,9 +137,10 @@ impl<B: Backend> Parts<'_, B> {
             Call::Read { id, method } => {
                 let call = CallInfo::post(MethodClass::of(&method), Some(&id));
                 let body = Bytes::copy_from_slice(self.body);
+                let price = price(&method, b"/", self.body);
                 let request = ReadRequest {
                     id: Some(id.as_str().into()),
-                    ..self.request(body, Some(method.into()), 1)
+                    ..self.request(body, Some(method.into()), price)
                 };
                 other(Other::Forward(Forward { call, request }))
             }
@@ -178,22 +179,19 @@ impl<B: Backend> Parts<'_, B> {
             match (backend.check_method(self.client, method), element.call) {
                 (Err(refusal), _) => Element::Refused { call, refusal },
                 (Ok(()), Call::Write { method, tx, .. }) => Element::Write { call, method, tx },
-                (Ok(()), Call::Read { method, .. }) if changes(&method) => Element::Forward {
+                (Ok(()), Call::Read { method, .. }) => Element::Forward {
                     call,
-                    changing: Some(method.into()),
+                    price: price(&method, b"/", &raw),
+                    changing: changes(&method).then(|| method.into()),
                     raw,
                 },
-                (Ok(()), _) => Element::Forward {
-                    call,
-                    changing: None,
-                    raw,
-                },
+                (Ok(()), Call::Notification) => Element::Notification,
             }
         });
         let elements: Vec<Element> = elements.collect();
         let is_whole = elements.iter().all(Element::is_read);
-        let calls = elements.iter().filter(|element| !element.is_notification());
-        let calls = u32::try_from(calls.count()).unwrap_or(u32::MAX).max(1);
+        let calls = elements.iter().map(Element::price);
+        let calls = calls.fold(0, u32::saturating_add).max(1);
         let request = self.request(body, None, calls);
         if is_whole {
             let call = CallInfo::post(MethodClass::Other, None);
@@ -212,7 +210,9 @@ impl<B: Backend> Parts<'_, B> {
     }
 
     fn read(&self, call: CallInfo, method: Option<Box<str>>) -> Plan {
-        let request = self.request(Bytes::copy_from_slice(self.body), method, 1);
+        let of_method = |method| price(method, self.view.target, self.body);
+        let price = method.as_deref().map_or(1, of_method);
+        let request = self.request(Bytes::copy_from_slice(self.body), method, price);
         other(Other::Forward(Forward { call, request }))
     }
 

@@ -80,6 +80,8 @@ pub(super) enum Element {
     /// To be forwarded by itself.
     Forward {
         call: CallInfo,
+        /// What it takes from the client's rate of reads.
+        price: u32,
         /// Its method, if that changes something at the node.
         changing: Option<Box<str>>,
         raw: Bytes,
@@ -92,8 +94,12 @@ pub(super) enum Element {
 }
 
 impl Element {
-    pub(super) const fn is_notification(&self) -> bool {
-        matches!(self, Self::Notification)
+    /// What it takes from the client's rate of reads where it goes to the node with others.
+    pub(super) const fn price(&self) -> u32 {
+        match self {
+            Self::Forward { price, .. } => *price,
+            _ => 0,
+        }
     }
 
     pub(super) const fn joins_writes(&self) -> bool {

@@ -32,7 +32,7 @@ use super::queue::Queue;
 use super::socket::{Backlog, Ended, Socket, Stream};
 use crate::budget::{Held, Piece, work_of};
 use crate::metrics::{MethodClass, Metrics, OutcomeLabel};
-use crate::upstream::RelayEvent;
+use crate::upstream::{RelayEvent, price};
 
 /// One client's WebSocket.
 pub(crate) struct Session<B: Backend, IO> {
@@ -311,8 +311,9 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         let method = question.message.method.as_deref();
         let key = self.client.key;
         let checked = method.map_or(Ok(()), |method| backend.check_method(key, method));
+        let price = method.map_or(1, |method| price(method, b"/", &question.message.text));
         let id = question.message.id.as_ref();
-        if let Err(refusal) = checked.and_then(|()| backend.admit(self.client.key, 1)) {
+        if let Err(refusal) = checked.and_then(|()| backend.admit(self.client.key, price)) {
             self.client.reject(question.class, id, &refusal);
             return false;
         }

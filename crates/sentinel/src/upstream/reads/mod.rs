@@ -8,8 +8,8 @@ mod asking;
 mod body;
 mod cache;
 mod headers;
-mod height;
 mod methods;
+mod params;
 mod places;
 mod unchanging;
 
@@ -31,6 +31,7 @@ pub use self::body::ReadBody;
 use self::cache::{Asking, Cache, Found};
 pub(super) use self::headers::content_length;
 pub(crate) use self::methods::changes;
+pub(crate) use self::params::price;
 use super::body::charged;
 use super::choice::Wanted;
 use super::nodes::{NodeIndex, Nodes};
@@ -55,7 +56,7 @@ pub struct ReadRequest {
     pub method: Option<Box<str>>,
     /// The id as the node echoes it, if its body is one call.
     pub id: Option<KeptId>,
-    /// How many it takes from the client's rate: the calls in it, or 0 if that was done when they came.
+    /// What it takes from the client's rate: the price of the calls in it, or 0 if that was done when they came.
     pub calls: u32,
 }
 
@@ -224,7 +225,8 @@ impl Reads {
         Wanted {
             spread: (!reader.stays).then_some(client),
             seen: reader.height,
-            height: height::named(request),
+            height: (request.method.as_deref())
+                .and_then(|method| params::height(method, &request.target, &request.body)),
             ..Wanted::of(node)
         }
     }
@@ -292,21 +294,3 @@ impl Reads {
 
 /// Set aside before anything is asked: the head of an answer and its first bytes.
 const HEAD_BYTES: usize = 16 << 10;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A call of this method with a target and a body.
-    pub(super) fn request(method: &str, target: &str, body: &str) -> ReadRequest {
-        ReadRequest {
-            http_method: Method::POST,
-            target: Bytes::copy_from_slice(target.as_bytes()),
-            headers: HeaderMap::new(),
-            body: Bytes::copy_from_slice(body.as_bytes()),
-            method: Some(method.into()),
-            id: None,
-            calls: 1,
-        }
-    }
-}

@@ -1,0 +1,142 @@
+//! Numbers among the parameters of a read: the height that it asks for, and how much.
+
+use wire::{json, query};
+
+/// The height that a call of this method asks for, if it names one.
+pub(super) fn height(method: &str, target: &[u8], body: &[u8]) -> Option<u64> {
+    let place = match method {
+        "block" | "block_results" | "commit" | "consensus_params" | "header" | "validators" => 0,
+        "abci_query" => 2,
+        _ => return None,
+    };
+    number(("height", place), target, body).ok()?
+}
+
+/// What a call of this method takes of its client's rate of reads: 1 to 20.
+///
+/// A node reads a page of an index entry by entry and loads the transaction of each, so that a page costs by its length,
+/// which is 30 unless the call says otherwise, and 100 at most (`rpc/core/env.go`, v0.38.17).
+pub(crate) fn price(method: &str, target: &[u8], body: &[u8]) -> u32 {
+    let (base, page) = match method {
+        "tx_search" => (5, ("per_page", 3)),
+        "block_search" => (5, ("per_page", 2)),
+        "validators" => (1, ("per_page", 2)),
+        "unconfirmed_txs" => (1, ("limit", 0)),
+        "genesis" | "dump_consensus_state" => return 10,
+        "block_results" | "blockchain" | "genesis_chunked" => return 2,
+        _ => return 1,
+    };
+    let entries = match number(page, target, body) {
+        Ok(entries) => entries.unwrap_or(USUAL_PAGE),
+        Err(Unreadable) => LONGEST_PAGE,
+    };
+    base * u32::try_from(entries.min(LONGEST_PAGE).div_ceil(USUAL_PAGE)).unwrap_or(1)
+}
+
+const USUAL_PAGE: u64 = 30;
+const LONGEST_PAGE: u64 = 100;
+
+/// The parameters are in a form that is not read here.
+struct Unreadable;
+
+/// The number that a parameter of this name, at that place where parameters have none, has in a call; 0 and less are
+/// none, as the node takes its default then.
+fn number(
+    (name, place): (&str, usize),
+    target: &[u8],
+    body: &[u8],
+) -> Result<Option<u64>, Unreadable> {
+    let split = target.iter().position(|byte| *byte == b'?');
+    if body.is_empty() {
+        let asked = split.map_or(&[][..], |at| &target[at + 1..]);
+        let mut values = query::pairs(asked).filter(|(key, _)| **key == *name.as_bytes());
+        // The node takes the first one of a query.
+        return Ok(values.next().and_then(|(_, value)| positive(&value)));
+    }
+    let text = json::check(body).map_err(|_| Unreadable)?;
+    // And the last one of an object.
+    let params = json::members(text).filter(|(key, _)| json::folds_to(key, "params"));
+    let Some((_, params)) = params.last() else {
+        return Ok(None);
+    };
+    let value = match json::Kind::of(params) {
+        json::Kind::Object => {
+            let named = json::members(params).filter(|(key, _)| key == name);
+            named.last().map(|(_, value)| value)
+        }
+        json::Kind::Array => json::elements(params).nth(place),
+        _ => None,
+    };
+    Ok(value.and_then(positive))
+}
+
+/// A number, in quotes or not.
+fn positive(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?.trim_matches('"');
+    text.parse().ok().filter(|number| *number > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_height_is_read_wherever_the_node_reads_it() {
+        for (method, target, body, expected) in [
+            ("block", "/block?height=7", "", Some(7)),
+            ("block", "/block?x=1&height=\"7\"", "", Some(7)),
+            ("block", "/v1/block?h%65ight=%227%22&y", "", Some(7)),
+            ("block", "/block", "", None),
+            ("block", "/block?height=", "", None),
+            ("block", "/block?height=0", "", None),
+            ("block", "/block?height=-1", "", None),
+            ("tx", "/tx?hash=0x00&height=7", "", None),
+            ("abci_query", "/", r#"{"params":{"height":"7"}}"#, Some(7)),
+            ("abci_query", "/", r#"{"params":["","",7]}"#, Some(7)),
+            ("block", "/", r#"{"params":{"height":7}}"#, Some(7)),
+            ("block", "/", r#"{"params":{"Height":7}}"#, None),
+            ("block", "/", r#"{"params":["7"]}"#, Some(7)),
+            ("genesis_chunked", "/", r#"{"params":["7"]}"#, None),
+            ("block", "/", r#"{"height":"7"}"#, None),
+            ("block", "/", r#"{"params":[]}"#, None),
+            ("block", "/block", "height=7", None),
+        ] {
+            let found = height(method, target.as_bytes(), body.as_bytes());
+            assert_eq!(found, expected, "{target} {body}");
+        }
+    }
+
+    /// Before, each of these cost as much as `status`.
+    #[test]
+    fn a_read_costs_by_its_method_and_its_page_in_every_spelling() {
+        for (method, target, body, expected) in [
+            ("status", "/status?per_page=100", "", 1),
+            ("no_such_method", "/", "{}", 1),
+            ("genesis", "/genesis", "", 10),
+            ("block_results", "/", "{}", 2),
+            ("tx_search", "/tx_search?query=\"\"", "", 5),
+            ("tx_search", "/tx_search?per_page=1", "", 5),
+            ("tx_search", "/tx_search?per_page=0", "", 5),
+            ("tx_search", "/tx_search?per_page=31", "", 10),
+            ("tx_search", "/tx_search?per%5Fpage=%22100%22", "", 20),
+            ("tx_search", "/tx_search?per_page=99999999", "", 20),
+            // A form, which the node reads before the query.
+            ("tx_search", "/tx_search?per_page=1", "per_page=100", 20),
+            ("tx_search", "/", r#"{"params":{"per_page":"100"}}"#, 20),
+            ("tx_search", "/", r#"{"Params":{"per\u005fpage":100}}"#, 20),
+            (
+                "tx_search",
+                "/",
+                r#"{"params":{"per_page":1,"per_page":100}}"#,
+                20,
+            ),
+            ("tx_search", "/", r#"{"params":["",false,1,100]}"#, 20),
+            ("block_search", "/", r#"{"params":["",1,100]}"#, 20),
+            ("validators", "/", r#"{"params":[5,1,60]}"#, 2),
+            ("unconfirmed_txs", "/", r#"{"params":[100]}"#, 4),
+        ] {
+            let found = price(method, target.as_bytes(), body.as_bytes());
+            assert_eq!(found, expected, "{target} {body}");
+        }
+    }
+}
