@@ -200,15 +200,18 @@ impl<F: Figure> Figure for Option<F> {
 }
 
 /// A figure in the given format, as `>= 1.50 s` where it is a lower bound, as `1 ms to 4 ms` where it is a range;
-/// `None` without a value.
+/// `None` without a value, and for a lower bound that the format writes like 0: everything is at least that.
 pub fn figure<F: Figure>(figure: F, write: impl Fn(f64) -> String) -> Option<String> {
     let (lowest, is_open) = (figure.lowest(), figure.is_lower_bound());
     let value = figure.figure()?;
-    Some(match lowest {
-        lowest if is_open => format!(">= {}", write(lowest.unwrap_or(value))),
-        Some(lowest) => format!("{} to {}", write(lowest), write(value)),
-        None => write(value),
-    })
+    match lowest {
+        lowest if is_open => {
+            let least = write(lowest.unwrap_or(value));
+            (least != write(0.0)).then(|| format!(">= {least}"))
+        }
+        Some(lowest) => Some(format!("{} to {}", write(lowest), write(value))),
+        None => Some(write(value)),
+    }
 }
 
 /// What is there, or a dash.
@@ -334,6 +337,31 @@ mod tests {
             [2.5e5, 1.25e6, 2.0347e6].map(short),
             ["250k", "1.25M", "2.03M"]
         );
+    }
+
+    /// Of a p95 whose unfinished were just sent a table said ">= 0.000".
+    #[test]
+    fn a_lower_bound_that_says_nothing_is_none() {
+        struct Bound(f64, Option<f64>);
+        impl Figure for Bound {
+            fn figure(self) -> Option<f64> {
+                Some(self.0)
+            }
+            fn is_lower_bound(&self) -> bool {
+                true
+            }
+            fn lowest(&self) -> Option<f64> {
+                self.1
+            }
+        }
+        let three = |value: f64| format!("{value:.3}");
+        assert_eq!(figure(Bound(0.000_4, None), three), None);
+        assert_eq!(figure(Bound(2.0, Some(0.0)), three), None);
+        assert_eq!(or_dash(Bound(0.0, None), millis), "–");
+        let said = |bound| figure(bound, three).unwrap();
+        assert_eq!(said(Bound(0.000_6, None)), ">= 0.001");
+        assert_eq!(said(Bound(2.0, Some(1.5))), ">= 1.500");
+        assert_eq!(figure(0.0, three).unwrap(), "0.000");
     }
 
     #[test]

@@ -5,8 +5,9 @@ use measure::limits::GROWTH_CONFIDENCE;
 use report::chart::{Axis, Chart, Tone, Unit};
 use report::{Page, text};
 
-use super::account::{Account, PointRow};
+use super::account::{Account, Ended, PointRow};
 use super::table;
+use super::words::{confirmed_words, knee_words};
 
 pub(super) fn page(account: &Account) -> String {
     let mut page = Page::new("txgen search");
@@ -47,18 +48,18 @@ pub(super) fn page(account: &Account) -> String {
     page.html()
 }
 
+/// What lasted first, then where the knee is. The reason of a search that is out of time says itself what was confirmed.
 fn headline(account: &Account) -> String {
-    match &account.knee {
-        Some(knee) => format!(
-            "The target sustained **{}** ({} to {} with {} confidence): {}.",
-            text::rate(knee.rate_tps),
-            text::rate(knee.low_tps),
-            text::rate(knee.high_tps),
-            text::percent(knee.confidence),
-            account.reason
-        ),
-        None => format!("{}.", account.reason),
-    }
+    let Some(knee) = &account.knee else {
+        return format!("{}.", account.reason);
+    };
+    let confirmed = account.confirmed.filter(|_| account.ended == Ended::Done);
+    let confirmed = confirmed.map_or(String::new(), |it| format!("{}. ", confirmed_words(&it)));
+    format!(
+        "{confirmed}The knee: **{}**: {}.",
+        knee_words(account, knee),
+        account.reason
+    )
 }
 
 /// A chart over the rates that were offered, with the knee.

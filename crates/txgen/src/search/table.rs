@@ -3,20 +3,14 @@
 use report::{Columns, Entries, Table, text};
 
 use super::account::{Account, PointRow};
-use super::words::{bounds, confirmed_words};
+use super::words::{bounds, confirmed_words, knee_words};
 use crate::output::recorded;
 
 /// Every point by rate, and the knee.
 pub(super) fn table(account: &Account) -> String {
     let mut entries = Entries::default();
     let knee = match &account.knee {
-        Some(knee) => format!(
-            "{}, {} to {} with {} confidence",
-            text::rate(knee.rate_tps),
-            text::number(knee.low_tps),
-            text::number(knee.high_tps),
-            text::percent(knee.confidence)
-        ),
+        Some(knee) => knee_words(account, knee),
         None => bounds(account).unwrap_or_else(|| "cannot tell".into()),
     };
     entries.add("knee", knee);

@@ -5,7 +5,7 @@ use pacing::Nanos;
 
 use report::text;
 
-use super::account::{Account, Confirmed, Ended};
+use super::account::{Account, Confirmed, Ended, KneeRow};
 
 /// What is known of the knee by now; nothing before the first point.
 pub(super) fn so_far(account: &Account) -> Option<String> {
@@ -16,6 +16,20 @@ pub(super) fn so_far(account: &Account) -> Option<String> {
         return Some(format!("knee {rate}, {low} to {high} with {confidence}"));
     }
     bounds(account).map(|bounds| format!("knee {bounds}"))
+}
+
+/// Where the knee is: an estimate where the search came as close as it was asked to, else only the interval. No rate of
+/// them is one that was offered.
+pub(super) fn knee_words(account: &Account, knee: &KneeRow) -> String {
+    let [low, high] = [knee.low_tps, knee.high_tps].map(text::number);
+    let confidence = text::percent(knee.confidence);
+    match account.ended {
+        Ended::Done => format!(
+            "{}, {low} to {high} with {confidence} confidence",
+            text::rate(knee.rate_tps)
+        ),
+        _ => format!("between {low} and {high}/s with {confidence} confidence"),
+    }
 }
 
 /// What held and what broke, where there is no interval.
@@ -141,7 +155,7 @@ pub(super) fn list_ended(trials: &[Trial]) -> Ended {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::account::{KneeRow, Limits};
+    use crate::search::account::Limits;
 
     #[test]
     fn a_list_that_showed_nothing_is_no_success() {
@@ -197,6 +211,26 @@ mod tests {
             "{}",
             said(&account)
         );
+    }
+
+    /// "The target sustained 213/s (153 to 1,813 with 90 %)", of a search in which 421/s, offered for longer, broke.
+    #[test]
+    fn an_estimate_is_named_only_where_the_search_came_as_close_as_asked() {
+        let knee = KneeRow {
+            rate_tps: 213.0,
+            low_tps: 153.0,
+            high_tps: 1_813.0,
+            confidence: 0.9,
+        };
+        let mut account = empty();
+        for ended in [Ended::OutOfTime, Ended::Undecided, Ended::NotRecovered] {
+            account.ended = ended;
+            let words = "between 153 and 1,813/s with 90 % confidence";
+            assert_eq!(knee_words(&account, &knee), words);
+        }
+        account.ended = Ended::Done;
+        let words = "213/s, 153 to 1,813 with 90 % confidence";
+        assert_eq!(knee_words(&account, &knee), words);
     }
 
     fn empty() -> Account {
