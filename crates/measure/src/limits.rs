@@ -79,6 +79,10 @@ pub const OWN_LATENESS_LIMIT: f64 = 0.1;
 /// all is.
 pub const FULL_MACHINE: f64 = 0.85;
 
+/// A node that lacked the processor for so much of a step may have lacked it for all of it: a wait that is longer than the
+/// time between two looks is seen when it ends, and counts once.
+pub const STARVED_SHARE: f64 = 0.5;
+
 /// A cause that touched a smaller share of the plan did not limit the run.
 pub const LIMITING_SHARE: f64 = 0.01;
 /// What has a beginning and an end is weighed against what fell due in so many seconds, where the plan is longer: an

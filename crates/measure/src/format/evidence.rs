@@ -286,6 +286,8 @@ pub enum Shortfall {
     Late(f64),
     /// Only these were committed, and as much may wait for a block at the edges of a step of so few blocks.
     Unclear(f64),
+    /// The node lacked the processor for this share of the step, which is enough to explain what it did not do.
+    Starved(f64),
 }
 
 impl Excess {
@@ -293,12 +295,12 @@ impl Excess {
     pub const fn is_the_nodes(&self) -> bool {
         !matches!(
             self.shortfall,
-            Shortfall::Offered(_) | Shortfall::Unclear(_)
+            Shortfall::Offered(_) | Shortfall::Unclear(_) | Shortfall::Starved(_)
         )
     }
 
     /// Whether it leaves open what the node does at the rate: it stood still for a while and kept up otherwise, the
-    /// rate was not offered, or too few blocks show it.
+    /// rate was not offered, too few blocks show it, or the node lacked the processor.
     pub const fn is_open(&self) -> bool {
         self.stall_s.is_some() || !self.is_the_nodes()
     }
@@ -307,7 +309,7 @@ impl Excess {
     pub const fn label(&self) -> &'static str {
         match self.shortfall {
             Shortfall::Offered(_) => "not offered",
-            Shortfall::Unclear(_) => "not clear",
+            Shortfall::Unclear(_) | Shortfall::Starved(_) => "not clear",
             _ => "not sustained",
         }
     }
@@ -316,6 +318,11 @@ impl Excess {
 impl fmt::Display for Excess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (only, share, fate) = match self.shortfall {
+            Shortfall::Starved(share) => (
+                "for ",
+                share,
+                "the step the node waited for a processor, which may be why it took less",
+            ),
             Shortfall::Offered(share) => (
                 "only ",
                 share,
@@ -331,7 +338,9 @@ impl fmt::Display for Excess {
                 "committed, and the rest may be in the next block: too few blocks to tell",
             ),
         };
-        if share < 0.0005 {
+        if let Shortfall::Starved(_) = self.shortfall {
+            write!(f, "{only}{:.0} % of {fate}", share * 100.0)?;
+        } else if share < 0.0005 {
             write!(f, "nothing of what was offered was {fate}")?;
         } else {
             write!(f, "{only}{:.1} % of offered was {fate}", share * 100.0)?;

@@ -5,7 +5,7 @@
 //! latency counts from the due time. How late the generator sent what it sent in time bounds the latencies, and is in
 //! their figures; each step asks the same of its own transactions (see [`excesses`](super::excesses)).
 
-use super::{Facts, JudgeContext};
+use super::{Facts, JudgeContext, steps};
 use crate::format::counts::Late;
 use crate::format::event::UnsentReason;
 use crate::format::fate::Offered;
@@ -74,6 +74,13 @@ pub(super) fn verdict(facts: &Facts<'_>) -> Verdict {
         LoadModel::Open => {
             judge_unsent(&summary.offered, &mut findings);
             judge_lateness(summary, facts.context, &mut findings);
+            if let Some((rate, excess)) = steps::starved(summary) {
+                let text = format!(
+                    "whose limit it is cannot be told: at {rate:.0}/s {excess} (end what runs beside the node, or give it a \
+                     machine of its own)"
+                );
+                findings.add(Some(Bar::Load), &text);
+            }
         }
         LoadModel::Closed => findings
             .reasons
@@ -344,6 +351,9 @@ fn limits() -> Vec<String> {
              are pending",
             UNSENT_SHARE_INVALID * 100.0
         ),
+        "a step was not sustained, and all such while the node on this machine waited for a processor for as large a share of \
+         the step: invalid"
+            .to_owned(),
         "refused for what they are, with under 5 % as many accepted: invalid".to_owned(),
         "warm-up not over: invalid".to_owned(),
         "transactions not conserved: invalid".to_owned(),

@@ -34,6 +34,11 @@ pub(super) fn limited_by(facts: Facts<'_>, admission: Admission<'_>) -> (Limited
     found.sort_by_key(|evidence| std::cmp::Reverse((evidence.strength, evidence.txs)));
     let strongest = found.first();
     let limit = match strongest.filter(|evidence| evidence.strength >= Strength::Strong) {
+        Some(evidence)
+            if evidence.points_to == LimitedBy::Node && steps::starved(summary).is_some() =>
+        {
+            LimitedBy::Unknown
+        }
         Some(evidence) => evidence.points_to,
         // What is under way at the end might have been committed in time.
         None if found.iter().any(|evidence| is_open(summary, evidence)) => LimitedBy::Unknown,

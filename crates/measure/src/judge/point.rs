@@ -88,6 +88,8 @@ impl Point<'_> {
             broken.push(why.clone());
         }
         let by_load = !broken.is_empty();
+        let grew = growth.map_or(0.0, |growth| growth.tps / self.rate);
+        let missing = lost_share.max(grew);
         let limits = self.broken_limits.iter();
         let (open, shown): (Vec<_>, Vec<_>) = limits.partition(|limit| limit.unresolved);
         broken.extend(
@@ -97,6 +99,12 @@ impl Point<'_> {
         );
         let (finding, reasons) = match admitted(self) {
             Err(reason) => (Finding::Unusable, vec![reason]),
+            Ok(_) if by_load && missing <= lack(self.summary) => {
+                broken.push(
+                    "the node waited for a processor for as large a share of the time".into(),
+                );
+                (Finding::Unusable, broken)
+            }
             Ok(_) if !broken.is_empty() => (Finding::Broken, broken),
             Ok(_) if !open.is_empty() => (
                 Finding::Unusable,
@@ -155,6 +163,12 @@ fn what_lifts_it(point: &Point<'_>) -> String {
               with a second generator"
             .into()
     }
+}
+
+/// For which share of a run's offering the node on this machine lacked the processor.
+fn lack(summary: &Summary) -> f64 {
+    let lack_s: f64 = summary.steps.iter().map(|step| step.node_lack_s).sum();
+    lack_s / summary.time.offered_s.max(f64::MIN_POSITIVE)
 }
 
 /// A latency that may be the generator's own breaks nothing.

@@ -4,10 +4,10 @@ use super::admission::Commits;
 use crate::format::evidence::StepTerms;
 use crate::format::evidence::{Excess, Shortfall};
 use crate::format::rows::StepRow;
-use crate::format::summary::Knee;
+use crate::format::summary::{Knee, LoadModel, Summary};
 use crate::limits::{
     BACKLOG_BLOCKS, DISPLACED_PART, HANDFUL, LEFT_BEHIND_BLOCKS, LEFT_BEHIND_S, MIN_OFFERED,
-    MIN_RATE_BLOCKS, SATURATED_STEPS, STALLED_STEPS, SUSTAINED_SHARE, UNSEEN_BLOCKS,
+    MIN_RATE_BLOCKS, SATURATED_STEPS, STALLED_STEPS, STARVED_SHARE, SUSTAINED_SHARE, UNSEEN_BLOCKS,
 };
 use crate::stats::silence;
 
@@ -23,7 +23,7 @@ pub struct RampJudgement {
     /// Whether as many steps as end it otherwise, and as many again, failed in a row and most of them say nothing of
     /// their rate.
     pub stalled: bool,
-    /// The first step that says nothing of its rate and was not offered again.
+    /// The first step that says nothing of its rate and was not offered again, unless the last ones failed again.
     pub again: Option<u32>,
 }
 
@@ -41,6 +41,7 @@ impl RampJudgement {
 /// committed with code 0, while they were awaited (see [`StepRow::awaited_s`]), or sent after it because of the node.
 /// It was offered when no more than 5 % of it were out of it by the generator's doing (see [`Displaced`]): how late
 /// they left within it decides how exact its latencies are, not what the node sustained.
+/// What it was short of while the node on this machine lacked the processor for as long is no statement about the node.
 /// A chain that is a little too slow shows earlier in its rate between the step's first and last block
 /// (free of edges); as that is noisy in short steps, it counts only with a backlog that a healthy
 /// chain, which empties its mempool with every block, would not have, or with one that grew in the step
@@ -49,7 +50,7 @@ impl RampJudgement {
 /// [`Displaced`]: crate::Displaced
 pub fn excesses(steps: &[StepRow], terms: StepTerms) -> Vec<Option<Excess>> {
     let followed = terms.followed;
-    let (mut span_s, mut blocks) = (0.0, 0);
+    let (mut span_s, mut blocks, mut behind) = (0.0, 0, false);
     steps
         .iter()
         .map(|step| {
@@ -58,8 +59,9 @@ pub fn excesses(steps: &[StepRow], terms: StepTerms) -> Vec<Option<Excess>> {
             let gap_s = silence(step, followed);
             let is_stall = gap_s >= silence::ordinary_s(blocks, span_s - gap_s, followed);
             let shortfall = is_judged(step)
-                .then(|| shortfall(step, terms, is_stall))
+                .then(|| shortfall(step, terms, is_stall, behind))
                 .flatten();
+            behind = matches!(shortfall, Some(Shortfall::Starved(_)));
             let is_stall = is_stall && rest_kept_up(step, gap_s, followed);
             shortfall.map(|shortfall| Excess {
                 shortfall,
@@ -89,8 +91,9 @@ const fn is_judged(step: &StepRow) -> bool {
     unjudged(step).is_none()
 }
 
-/// `silent`: whether the node gave no sign for long; then connections are short because of it.
-fn shortfall(step: &StepRow, terms: StepTerms, silent: bool) -> Option<Shortfall> {
+/// `silent`: whether the node gave no sign for long; then connections are short because of it. `behind`: whether it lacked
+/// the processor in the step before.
+fn shortfall(step: &StepRow, terms: StepTerms, silent: bool, behind: bool) -> Option<Shortfall> {
     let offered = step.counts.offered as f64;
     let lost = not_offered(step, terms, silent);
     let is_offered = lost < HANDFUL && !terms.strict || too_many(lost, offered).is_none();
@@ -105,9 +108,53 @@ fn shortfall(step: &StepRow, terms: StepTerms, silent: bool) -> Option<Shortfall
     // What the generator kept and then sent at once may be what was refused.
     Some(if is_shaken {
         Shortfall::Offered(1.0 - late as f64 / offered)
+    } else if is_explained(step, shortfall, terms, behind) {
+        Shortfall::Starved(step.node_lack())
     } else {
         shortfall
     })
+}
+
+/// Whether a node that lacked the processor for a part of the step may have sustained the rate with it: at the pace of
+/// the rest it would have taken enough in all of the time. What it had to make up for counts for its pace, `behind` a
+/// step that it lacked the processor for. What fails in its block fails at any pace.
+fn is_explained(step: &StepRow, shortfall: Shortfall, terms: StepTerms, behind: bool) -> bool {
+    let share = match shortfall {
+        Shortfall::Accepted(share) | Shortfall::Committed(share) | Shortfall::Unclear(share) => {
+            share
+        }
+        Shortfall::Late(share) => 1.0 - share,
+        _ => return false,
+    };
+    let counts = &step.counts;
+    let taken = if terms.followed {
+        counts.committed
+    } else {
+        counts.accepted
+    };
+    let pace = if behind {
+        taken as f64 / counts.offered as f64
+    } else {
+        0.0
+    };
+    let lack = step.node_lack();
+    lack >= STARVED_SHARE
+        || (behind || lack > 0.0) && share.max(pace) >= SUSTAINED_SHARE * (1.0 - lack)
+}
+
+/// Where nobody knows whose limit an open loop reached, since the node lacked the processor in every step that it did not
+/// sustain: the first of them.
+pub(super) fn starved(summary: &Summary) -> Option<(f64, Excess)> {
+    let judged = judged(&summary.steps, summary.step_terms());
+    let failed = judged
+        .iter()
+        .filter_map(|it| Some((it.step.rate_tps, it.excess?)));
+    let is_known =
+        summary.model == LoadModel::Closed || failed.clone().any(|(_, it)| it.is_the_nodes());
+    let is_starved = |it: &Excess| matches!(it.shortfall, Shortfall::Starved(_));
+    failed
+        .into_iter()
+        .find(|(_, it)| !is_known && is_starved(it))
 }
 
 /// The share, where it is more than a step that was sustained may miss.
@@ -281,6 +328,9 @@ pub fn ramp(steps: &[StepRow], terms: StepTerms) -> RampJudgement {
     let once = |it: &&Judged<'_>| it.before.is_none() && it.excess.is_some_and(|it| it.is_open());
     let failed = || judged.iter().rev().map_while(|it| it.excess);
     let open = failed().filter(Excess::is_open).count();
+    // What failed again shows that the rest would, too.
+    let last = judged.iter().rev().take_while(|it| it.excess.is_some());
+    let is_in_vain = last.filter(|it| it.before.is_some()).count() >= SATURATED_STEPS;
     // A stall says nothing about the rate; a second one at the same step does.
     let twice =
         |it: &Judged<'_>| it.before.is_some() && it.excess.is_some_and(|it| it.is_the_nodes());
@@ -289,7 +339,11 @@ pub fn ramp(steps: &[StepRow], terms: StepTerms) -> RampJudgement {
         reason,
         saturated: failed().count() - open >= SATURATED_STEPS || judged.iter().any(twice),
         stalled: failed().count() >= STALLED_STEPS,
-        again: judged.iter().find(once).map(Judged::number),
+        again: judged
+            .iter()
+            .find(once)
+            .filter(|_| !is_in_vain)
+            .map(Judged::number),
     }
 }
 

@@ -60,6 +60,8 @@ pub(crate) struct Span {
     pub(crate) depth: Option<Depths>,
     /// Processor time of the generator; `None` where it was not looked at.
     pub(crate) processor: Option<Nanos>,
+    /// How long a node on this machine lacked the processor.
+    pub(crate) node_lack: Nanos,
     /// When answers came, of a span inside one second.
     pub(crate) answers: Tenths,
     /// The same of blocks.
@@ -86,6 +88,7 @@ impl Span {
             let before = self.processor.unwrap_or(Nanos::ZERO);
             self.processor = Some(before.saturating_add(used));
         }
+        self.node_lack = self.node_lack.saturating_add(later.node_lack);
         self.latencies.merge(&later.latencies);
         self.marks.extend_from_slice(&later.marks);
     }
@@ -97,6 +100,7 @@ impl Span {
         self.blocks = BlockSpan::default();
         self.depth = None;
         self.processor = None;
+        self.node_lack = Nanos::ZERO;
         (self.answers, self.block_times) = Default::default();
         self.endpoints.clear();
         self.cohorts.clear();

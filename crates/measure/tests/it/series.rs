@@ -374,8 +374,8 @@ fn the_tables_keep_their_bytes() {
     );
     assert_eq!(
         folder.steps.text(),
-        "step,start_s,end_s,rate_tps,pause,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,offered_tps,sent_tps,accepted_tps,committed_tps,late_schedule,late_source,late_connection,late_node,in_flight,in_flight_growth,backlog,backlog_growth,mempool_txs,lateness_p50_ms,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p95_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p95_ms,commit_p99_ms,unverified,at_least,due_sent,due_unsent,due_accepted,due_refused,due_committed,due_commit_failed,due_unverified,awaited_s,answer_gap_s,block_gap_s,again_of,due_behind,due_crowded,due_held_up\n\
-             0,0.000,3.000,1000.000,0,3000,3000,0,2998,0,0,3000,0,6,1000.000,1000.000,999.333,1000.000,0,0,0,0,2,2,0,0,,0.020,0.020,0.020,2.000,2.000,2.000,1.980,1.980,249.430,474.481,494.404,0,,3000,0,3000,0,3000,0,0,1.000,0.000,0.400,,0,0,0\n"
+        "step,start_s,end_s,rate_tps,pause,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,offered_tps,sent_tps,accepted_tps,committed_tps,late_schedule,late_source,late_connection,late_node,in_flight,in_flight_growth,backlog,backlog_growth,mempool_txs,lateness_p50_ms,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p95_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p95_ms,commit_p99_ms,unverified,at_least,due_sent,due_unsent,due_accepted,due_refused,due_committed,due_commit_failed,due_unverified,awaited_s,answer_gap_s,block_gap_s,again_of,due_behind,due_crowded,due_held_up,node_lack_s\n\
+             0,0.000,3.000,1000.000,0,3000,3000,0,2998,0,0,3000,0,6,1000.000,1000.000,999.333,1000.000,0,0,0,0,2,2,0,0,,0.020,0.020,0.020,2.000,2.000,2.000,1.980,1.980,249.430,474.481,494.404,0,,3000,0,3000,0,3000,0,0,1.000,0.000,0.400,,0,0,0,0.000\n"
     );
     assert!(
         folder.blocks.text().starts_with(

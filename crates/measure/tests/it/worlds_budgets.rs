@@ -1,7 +1,10 @@
 //! A short census, held to its budgets; `cargo bench --bench calibration` prints a long one.
 
+use base::Random;
+use measure::{Bar, Finding, LimitedBy};
+
 use crate::worlds::census::Conclusion;
-use crate::worlds::{Census, Ranges};
+use crate::worlds::{Census, Part, Ranges, World};
 
 /// How many of so many may be wrong: the budget, and two standard deviations of chance.
 fn most(conclusion: Conclusion, made: u32) -> u32 {
@@ -50,4 +53,44 @@ fn a_census_finds_what_is_wrong() {
     assert_eq!(census.wrong.len(), 1);
     assert_eq!(most(Conclusion::Knee, 100), 16);
     assert_eq!(most(Conclusion::Node, 4), 0);
+}
+
+/// Every conclusion on a node that lacks the processor; and on the same one where that is too short a time to explain what
+/// it does not do.
+#[test]
+fn a_node_without_processor_is_not_blamed_and_one_that_lacks_it_for_a_moment_is() {
+    let mut drawn = (0..).map(|seed| World::drawn(seed, Ranges::SEEN));
+    // One whose capacity is a matter of the processor.
+    let drawn = drawn.find(|it| it.capacity().1 == Part::Execution).unwrap();
+    let capacity = drawn.capacity().0;
+    let of = |neighbours, share| {
+        let world = World {
+            neighbours,
+            ..drawn
+        };
+        let (trial, played) = world.point(share * capacity, 60.0, 0, &mut Random::new(1));
+        (trial.finding, played.summary)
+    };
+    let (finding, short) = of((0.6, 0.5), 0.9);
+    assert_eq!(short.verdict.bars, [Bar::Load], "{:?}", short.verdict);
+    assert_eq!(
+        (finding, short.limited_by),
+        (Finding::Unusable, LimitedBy::Unknown)
+    );
+    assert_eq!(short.knee, None);
+    // What is a few percent too much is shown by the growth of the backlog, and as little.
+    assert_eq!(of((0.1, 0.05), 0.98).0, Finding::Unusable);
+    // What it does take is said, however little it gets.
+    let (finding, taken) = of((0.6, 0.5), 0.3);
+    assert_eq!(
+        (finding, taken.limited_by),
+        (Finding::Held, LimitedBy::Nothing)
+    );
+    for lack in [0.0, 0.2] {
+        let (finding, full) = of((lack, 0.0), 1.4);
+        assert_eq!(
+            (finding, full.limited_by),
+            (Finding::Broken, LimitedBy::Node)
+        );
+    }
 }

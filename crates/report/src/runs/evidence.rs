@@ -12,7 +12,7 @@ use crate::text::{count, grouped};
 pub const fn limit_text(limit: LimitedBy) -> &'static str {
     match limit {
         LimitedBy::Nothing => "nothing: the node kept up with what was offered",
-        LimitedBy::Unknown => "unknown: the run ended before it could tell",
+        LimitedBy::Unknown => "unknown: too little was seen to tell",
         LimitedBy::Schedule => "schedule: the generator did not get the processor in time",
         LimitedBy::Source => "source: transactions were not ready in time",
         LimitedBy::Connection => {

@@ -32,12 +32,12 @@ impl BuiltInNode {
     pub(crate) fn start(node: Blueprint, target: TargetKind) -> Result<Self, BuiltInError> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(WORKERS)
-            .thread_name("devnode")
+            .thread_name(THREADS)
             .enable_all()
             .build()?;
         let (sender, receiver) = mpsc::sync_channel(1);
         let thread = thread::Builder::new()
-            .name("devnode-main".into())
+            .name(format!("{THREADS}-main"))
             .spawn(move || {
                 runtime.block_on(async {
                     match DevNode::bind(node).await {
@@ -82,5 +82,7 @@ impl Drop for BuiltInNode {
     }
 }
 
+/// How the names of its threads begin.
+pub(super) const THREADS: &str = "devnode";
 /// One for the connections, one for the chain: more would only compete with the generator.
 const WORKERS: usize = 2;

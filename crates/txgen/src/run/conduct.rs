@@ -23,6 +23,7 @@ use super::error::RunError;
 use super::folder::RowFiles;
 use super::follow::{self, Follow};
 use super::host;
+use super::node_watch::NodeWatch;
 use super::preflight::Node;
 use super::ramp::Course;
 use super::record::{RecordChannels, Recording, Shared};
@@ -118,7 +119,7 @@ impl<'a> Run<'a> {
                 samples: self.samples.clone(),
                 endpoints: self.nodes.iter().map(Node::url).collect(),
                 block_gas: host::limits(self.plan, self.nodes).block_gas,
-                has_node: host::has_node(self.nodes),
+                node_watch: NodeWatch::new(self.nodes),
             };
             let recording = Recording::new(self.plan, &self.orders, origin, rows, channels);
             let recorder = thread::Builder::new()

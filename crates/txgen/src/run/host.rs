@@ -278,14 +278,6 @@ impl MachineLook {
     }
 }
 
-/// Whether one of the nodes answers on this machine.
-pub(super) fn has_node(nodes: &[Node]) -> bool {
-    let is_here = |host: &str| host == "localhost" || host == "::1" || host.starts_with("127.");
-    nodes
-        .iter()
-        .any(|node| is_here(&node.address.endpoint.host()))
-}
-
 fn busy_s(cpu: &CpuTime) -> f64 {
     let interrupts = cpu.irq.unwrap_or(0) + cpu.softirq.unwrap_or(0);
     seconds(cpu.user + cpu.nice + cpu.system + interrupts)

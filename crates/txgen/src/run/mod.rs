@@ -7,6 +7,7 @@ mod error;
 mod folder;
 mod follow;
 mod host;
+mod node_watch;
 mod planned;
 mod preflight;
 mod prepare;

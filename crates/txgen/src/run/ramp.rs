@@ -1,7 +1,8 @@
 //! The course of a ramp: when it ends, and which of its steps are offered again.
 //!
-//! A step in which the node or the generator stood still says nothing about its rate, so it is offered once more: where
-//! the next step would begin, or behind the last one after a pause. Due times up to there stay what they were.
+//! A step in which the node or the generator stood still or lacked the processor says nothing about its rate, so it is
+//! offered once more: where the next step would begin, or behind the last one after a pause. Due times up to there stay
+//! what they were.
 
 use measure::StepRow;
 use measure::judge::{self, StepTerms};
@@ -118,7 +119,7 @@ impl Ramp {
             schedule: self.schedule.clone(),
             from,
             text: format!(
-                "step {step} says nothing of its rate, because the node or the generator stood still: it is offered again from {begins:.1} s on"
+                "step {step} says nothing of its rate, because the node or the generator stood still or lacked the processor: it is offered again from {begins:.1} s on"
             ),
         }
     }
@@ -252,7 +253,7 @@ mod tests {
             };
             assert_eq!(
                 text,
-                "step 2 says nothing of its rate, because the node or the generator stood still: it is offered again from 40.0 s on"
+                "step 2 says nothing of its rate, because the node or the generator stood still or lacked the processor: it is offered again from 40.0 s on"
             );
             let expected = [
                 (100.0, None),
@@ -311,6 +312,51 @@ mod tests {
                 }
                 (Some(_), Course::Same) => assert_eq!(ramp.schedule.profile().step_count(), 9),
                 (_, other) => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// Such a ramp went on for ever: each new step failed, and so there was always one more to offer again.
+    #[test]
+    fn a_ramp_ends_whatever_its_steps_fail_by_when_they_are_offered_again() {
+        let kept = |ramp: &Ramp, index: u32| {
+            let mut row = row(ramp, index, 0.5, 1.0);
+            row.cohort.due_sent = row.cohort.due_accepted;
+            row.cohort.due_behind = row.counts.offered - row.cohort.due_sent;
+            row
+        };
+        let unclear = |ramp: &Ramp, index: u32| {
+            let mut row = row(ramp, index, 0.9, 1.0);
+            row.cohort.due_accepted = row.counts.offered;
+            row.counts.blocks = 2;
+            row
+        };
+        type Fails = fn(&Ramp, u32) -> StepRow;
+        for (label, fails) in [
+            ("not offered", kept as Fails),
+            ("not clear", unclear),
+            ("not sustained", stalled),
+        ] {
+            for (to, most) in [(None, 12), (Some(900), 13)] {
+                let mut ramp = ramp(to);
+                let mut index = 0;
+                let ended = loop {
+                    let pauses = |it: pacing::Step| it.pause;
+                    let row = match ramp.schedule.profile().step(index) {
+                        Some(step) if index < 2 || pauses(step) => sustained(&ramp, index),
+                        _ => fails(&ramp, index),
+                    };
+                    match look(&mut ramp, &row) {
+                        Course::Same | Course::Revised { .. } => index += 1,
+                        ended => break ended,
+                    }
+                    assert!(index <= most, "{label}: it goes on");
+                };
+                let is_whole = matches!(ended, Course::Planned);
+                assert_eq!(is_whole, to.is_some(), "{label}: {ended:?}");
+                if let Course::Ended(reason) = ended {
+                    assert!(reason.contains("up to step 1 (200/s)"), "{reason}");
+                }
             }
         }
     }

@@ -18,6 +18,7 @@ use sender::shard::{Orders, ShardBatch};
 
 use super::folder::RowFiles;
 use super::host::MachineLook;
+use super::node_watch::NodeWatch;
 use super::planned::RunPlan;
 use crate::live::Update;
 use crate::observe::Samples;
@@ -105,8 +106,8 @@ pub(crate) struct RecordChannels {
     pub(crate) endpoints: Vec<String>,
     /// Gas that a block may have.
     pub(crate) block_gas: Option<u64>,
-    /// Whether a node is on this machine.
-    pub(crate) has_node: bool,
+    /// The nodes on this machine, and whether they get its processor.
+    pub(crate) node_watch: NodeWatch,
 }
 
 /// The recorder at work.
@@ -334,9 +335,11 @@ impl<'a> Recording<'a> {
     /// What was used before the origin belongs to no second.
     fn sample_processor(&mut self, now: Nanos) {
         let before = std::mem::replace(&mut self.processor, processor_time());
+        let lack = self.channels.node_watch.lack();
         if !now.is_zero() {
             let used = self.processor.saturating_sub(before);
             self.recorder.processor(now, used);
+            self.recorder.node_lacked(now, lack);
         }
     }
 
@@ -401,7 +404,8 @@ impl<'a> Recording<'a> {
         let summary = &mut finished.summary;
         let [from, until] = self.machine;
         let looks = from.zip(until.or_else(machine_look));
-        summary.machine = looks.map(|(from, until)| from.until(&until, self.channels.has_node));
+        summary.machine =
+            looks.map(|(from, until)| from.until(&until, self.channels.node_watch.has_node));
         if let (Some(_), Some(ceiling)) = (&summary.knee, self.plan.nodes.ceiling()) {
             summary.knee_reason = format!("{}; {ceiling}", summary.knee_reason);
         }

@@ -359,7 +359,7 @@ fn a_chain_that_stands_still_leaves_everything_pending() {
     ended
         .expect(0)
         .prints("30 = 0 committed + 0 commit failed + 30 pending")
-        .prints("unknown: the run ended before it could tell");
+        .prints("unknown: too little was seen to tell");
     summary.assert_conserved();
     // A healthy chain need not make a block within 300 ms.
     assert_eq!(summary.text("limited_by"), "unknown");

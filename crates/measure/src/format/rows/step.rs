@@ -68,14 +68,22 @@ pub struct StepRow {
     /// The step that this one offers a second time, because the first time failed by a stall.
     #[serde(default)]
     pub again_of: Option<u32>,
+    /// How long a thread of a node on this machine had work all the time and waited for a processor, in seconds.
+    #[serde(default)]
+    pub node_lack_s: f64,
 }
 
 adds_up!(StepRow {
     sum: counts, late, in_flight, in_flight_growth, backlog, backlog_growth, cohort;
-    max: end_s, mempool_txs, awaited_s, answer_gap_s, block_gap_s
+    max: end_s, mempool_txs, awaited_s, answer_gap_s, block_gap_s, node_lack_s
 });
 
 impl StepRow {
+    /// The share of it for which the node lacked the processor, 0 to 1.
+    pub fn node_lack(&self) -> f64 {
+        (self.node_lack_s / self.span_s()).clamp(0.0, 1.0)
+    }
+
     /// What people call it: its number, or `3 again` for the second offering of step 3.
     pub fn name(&self) -> String {
         match self.again_of {
@@ -148,6 +156,6 @@ fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
 
 impl TableRow for StepRow {
     const FILE: &'static str = "steps.csv";
-    const HEADER: &'static str = "step,start_s,end_s,rate_tps,pause,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,offered_tps,sent_tps,accepted_tps,committed_tps,late_schedule,late_source,late_connection,late_node,in_flight,in_flight_growth,backlog,backlog_growth,mempool_txs,lateness_p50_ms,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p95_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p95_ms,commit_p99_ms,unverified,at_least,due_sent,due_unsent,due_accepted,due_refused,due_committed,due_commit_failed,due_unverified,awaited_s,answer_gap_s,block_gap_s,again_of,due_behind,due_crowded,due_held_up\n";
+    const HEADER: &'static str = "step,start_s,end_s,rate_tps,pause,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,offered_tps,sent_tps,accepted_tps,committed_tps,late_schedule,late_source,late_connection,late_node,in_flight,in_flight_growth,backlog,backlog_growth,mempool_txs,lateness_p50_ms,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p95_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p95_ms,commit_p99_ms,unverified,at_least,due_sent,due_unsent,due_accepted,due_refused,due_committed,due_commit_failed,due_unverified,awaited_s,answer_gap_s,block_gap_s,again_of,due_behind,due_crowded,due_held_up,node_lack_s\n";
     const FIRST_LATER: Option<&'static str> = Some("unverified");
 }

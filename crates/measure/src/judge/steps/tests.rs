@@ -447,3 +447,57 @@ fn what_the_next_block_may_hold_is_no_end_of_the_knee() {
     assert_eq!(knee.below_tps, Some(400.0));
     assert!(!ramp(&steps, TERMS).saturated);
 }
+
+/// A ramp beside builds that took the processor from the node: "between 3,501 and 4,001/s", exit code 0, for one that
+/// takes 5,000/s alone.
+#[test]
+fn what_a_node_did_not_do_while_it_lacked_the_processor_is_no_end_of_the_knee() {
+    let beside = |lack: f64, step: &StepRow| StepRow {
+        node_lack_s: lack * step.span_s(),
+        ..step.clone()
+    };
+    let steps = ramp_of(&['g', 'g', 'b', 'b']);
+    let all = |lack| -> Vec<StepRow> { steps.iter().map(|it| beside(lack, it)).collect() };
+    let starved = ramp(&all(0.6), TERMS);
+    assert_eq!(starved.knee, None);
+    assert!(!starved.saturated);
+    assert_eq!(starved.again, Some(2));
+    assert_eq!(
+        starved.reason,
+        "sustained up to step 1 (200/s); at 300/s for 60 % of the step the node waited for a processor, which may be why it took less"
+    );
+    // What was sustained was sustained.
+    assert_eq!(excess(&beside(0.9, &steps[0])), None);
+    // The time that it waited has to be as much as what is missing: 60 % were taken.
+    let most = step(0, 300.0, 0.6, 0.6);
+    assert_eq!(excess(&beside(0.36, &most)), Some(Shortfall::Accepted(0.6)));
+    assert_eq!(excess(&beside(0.38, &most)), Some(Shortfall::Starved(0.38)));
+    // Half of the step is as good as all of it.
+    let none = step(0, 300.0, 0.0, 0.0);
+    assert_eq!(excess(&beside(0.49, &none)), Some(Shortfall::Accepted(0.0)));
+    assert_eq!(excess(&beside(0.5, &none)), Some(Shortfall::Starved(0.5)));
+    // The next step, whose transactions waited for those of the one before while the node took as many as fell due in it.
+    let mut late = step(1, 300.0, 0.2, 0.2);
+    late.counts.committed = late.counts.offered;
+    let of = |steps: &[StepRow]| excesses(steps, TERMS)[1].unwrap().is_the_nodes();
+    assert!(!of(&[beside(0.38, &most), late.clone()]));
+    assert!(
+        of(&[most.clone(), late.clone()]),
+        "the node was too slow before"
+    );
+    late.counts.committed = late.counts.offered / 2;
+    assert!(of(&[beside(0.38, &most), late]), "it is too slow now");
+    // One step for which it had the processor is enough.
+    let mut once = all(0.6);
+    once[3].node_lack_s = 0.0;
+    let knee = ramp(&once, TERMS).knee.unwrap();
+    assert_eq!((knee.rate_tps, knee.below_tps), (200.0, Some(400.0)));
+    // What fails in its block fails at any pace.
+    let mut failing = step(0, 300.0, 0.5, 0.5);
+    failing.cohort.due_accepted = failing.counts.offered;
+    failing.cohort.due_commit_failed = failing.counts.offered - failing.cohort.due_committed;
+    assert_eq!(
+        excess(&beside(0.9, &failing)),
+        Some(Shortfall::FailedInBlocks(0.5))
+    );
+}

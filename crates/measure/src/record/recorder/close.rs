@@ -310,6 +310,8 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             latency: self.waiting.columns(&span.latencies, self.step.end),
             answer_gap_s: self.step.answer_gap.as_secs_f64(),
             block_gap_s: self.step.block_gap.as_secs_f64(),
+            // As the row has it: what is concluded from the row is the same when it is read again.
+            node_lack_s: (span.node_lack.as_secs_f64() * 1e3).round() / 1e3,
             ..StepRow::default()
         };
         row.with_rates(span.blocks.rate())

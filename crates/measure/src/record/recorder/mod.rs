@@ -338,6 +338,12 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         span.processor = Some(before.saturating_add(used));
     }
 
+    /// So long since the last call a thread of a node on this machine waited for a processor, and was never without work.
+    pub fn node_lacked(&mut self, at: Nanos, lack: Nanos) {
+        let span = &mut self.segment(at).span;
+        span.node_lack = span.node_lack.saturating_add(lack);
+    }
+
     /// A connection is usable again.
     pub const fn reconnected(&mut self, reconnected: &Reconnected) {
         let cost = &mut self.reconnects;

@@ -37,6 +37,10 @@ pub(crate) enum Conclusion {
     Workload,
     /// A node that stood still is named, however long the run.
     Outage,
+    /// A node that lacks the processor for its load is not the limit, nor an end of a bracket.
+    Starved,
+    /// One beyond its capacity that lacks it for a short part of the time is the limit.
+    Beside,
 }
 
 impl Conclusion {
@@ -140,36 +144,45 @@ impl Census {
 
     /// A ramp over the capacity.
     fn ramp(&mut self, world: &World) {
-        let mut random = Random::new(world.seed ^ 0x7A3);
-        let (truth, _) = world.capacity();
-        let first = truth * (0.3 + 0.3 * random.unit());
-        let each_s = f64::max(5.0, 4.0 * world.interval_s);
-        let steps = Profile::steps(
-            rate(first),
-            format!("{:.3}/s", first * 0.5)
-                .parse()
-                .expect("so are rises"),
-            nanos(each_s),
-            Some(rate(truth * 1.7)),
-        );
-        let schedule = Schedule::new(steps.expect("steps of worlds are ordinary"), Arrivals::Even);
-        let played = world.play(&schedule, Nanos::ZERO, 0, &mut random);
-        let summary = &played.summary;
-        let bracket = summary
-            .knee
-            .as_ref()
-            .map(|knee| (knee.rate_tps, knee.below_tps.unwrap_or(f64::INFINITY)));
-        let right = bracket.map(|(low, high)| low <= played.capacity && played.capacity <= high);
-        self.add(
-            Conclusion::Bracket,
-            world.seed,
-            right,
-            (played.capacity, bracket, &summary.knee_reason),
-        );
+        let (bracket, capacity, reason) = ramped(world);
+        let right = bracket.map(|(low, high)| low <= capacity && capacity <= high);
+        let said = (capacity, bracket, reason);
+        self.add(Conclusion::Bracket, world.seed, right, said);
+    }
+
+    /// Beside programs that have the processor while the node wants it, and beside some of which it does not wait so long
+    /// that they explain what it lacks.
+    fn neighbours(&mut self, world: &World) {
+        let (seed, truth) = (world.seed, world.capacity().0);
+        let mut random = Random::new(seed ^ 0xB51);
+        let slowed = 0.15 + 0.6 * random.unit();
+        let starved = World {
+            neighbours: (slowed + (0.95 - slowed) * random.unit(), slowed),
+            ..*world
+        };
+        let beside = World {
+            neighbours: (0.2 * random.unit(), 0.0),
+            ..*world
+        };
+        let run = |world: &World, share: f64| {
+            let schedule = constant(truth * share, f64::max(30.0, 6.0 * world.interval_s));
+            let mut random = Random::new(seed ^ 0x51);
+            world.play(&schedule, Nanos::ZERO, 0, &mut random).summary
+        };
+        let short = run(&starved, 0.9);
+        let (bracket, ..) = ramped(&starved);
+        let holds = bracket.is_none_or(|(low, high)| low <= truth && truth <= high);
+        let right = holds && said(&short) != Some(LimitedBy::Node);
+        let words_of = (bracket, words(&short));
+        self.add(Conclusion::Starved, seed, Some(right), words_of);
+        let full = run(&beside, 1.4);
+        let right = Some(said(&full) == Some(LimitedBy::Node));
+        self.add(Conclusion::Beside, seed, right, words(&full));
     }
 
     /// Runs below and beyond the capacity, and with a fault each.
     fn runs(&mut self, world: &World) {
+        self.neighbours(world);
         let seed = world.seed;
         let (truth, part) = world.capacity();
         let run = |world: &World, share: f64, seconds: f64| {
@@ -246,6 +259,30 @@ impl fmt::Display for Census {
         }
         Ok(())
     }
+}
+
+/// The bracket of a ramp over the capacity, the capacity in it, and why it is so.
+fn ramped(world: &World) -> (Option<(f64, f64)>, f64, String) {
+    let mut random = Random::new(world.seed ^ 0x7A3);
+    let (truth, _) = world.capacity();
+    let first = truth * (0.3 + 0.3 * random.unit());
+    let each_s = f64::max(5.0, 4.0 * world.interval_s);
+    let steps = Profile::steps(
+        rate(first),
+        format!("{:.3}/s", first * 0.5)
+            .parse()
+            .expect("so are rises"),
+        nanos(each_s),
+        Some(rate(truth * 1.7)),
+    );
+    let schedule = Schedule::new(steps.expect("steps of worlds are ordinary"), Arrivals::Even);
+    let played = world.play(&schedule, Nanos::ZERO, 0, &mut random);
+    let summary = &played.summary;
+    let bracket = summary
+        .knee
+        .as_ref()
+        .map(|knee| (knee.rate_tps, knee.below_tps.unwrap_or(f64::INFINITY)));
+    (bracket, played.capacity, summary.knee_reason.clone())
 }
 
 /// What limited a run that ends with exit 0.

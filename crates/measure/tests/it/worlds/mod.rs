@@ -48,6 +48,8 @@ pub(crate) struct World {
     pub(crate) busy: Option<(f64, f64)>,
     /// How long the follower takes for a block.
     pub(crate) read_s: f64,
+    /// The share of the time for which the node lacks the processor; and the share of its capacities that it loses by that.
+    pub(crate) neighbours: (f64, f64),
 }
 
 /// The part that holds a world back.
@@ -121,6 +123,7 @@ impl World {
             link_s: between(ranges.link_s.map(f64::ln)).exp(),
             busy: None,
             read_s: 0.0,
+            neighbours: (0.0, 0.0),
         };
         world.pause_s = between([0.0, 0.2]) * interval_s.min(1.0);
         let part = (5.0 * between([0.0, 1.0])) as usize;
@@ -165,7 +168,7 @@ impl World {
 
     /// What all capacities of one run are multiplied by.
     fn of_run(&self, random: &mut Random) -> f64 {
-        (self.run_noise * normal(random)).exp()
+        (self.run_noise * normal(random)).exp() * (1.0 - self.neighbours.1)
     }
 }
 

@@ -139,6 +139,7 @@ impl World {
         for (at, event) in events.into_iter().take_while(|(at, _)| *at <= ended) {
             while marked + TICK_S <= at {
                 marked += TICK_S;
+                recorder.node_lacked(nanos(marked), nanos(self.neighbours.0 * TICK_S));
                 recorder.watermark(SENDER, nanos(marked));
                 recorder.watermark(FOLLOWER, nanos(marked));
             }

@@ -1,0 +1,144 @@
+//! For how long the nodes on this machine had work and no processor.
+
+use std::collections::BTreeMap;
+use std::process;
+use std::time::{Duration, Instant};
+
+use pacing::Nanos;
+use procfs::process::{Process, Task};
+use rpc::Endpoint;
+use servers::listener;
+
+use super::builtin::THREADS;
+use super::preflight::Node;
+
+/// The threads of the nodes on this machine.
+pub(super) struct NodeWatch {
+    /// Whether a node is on this machine.
+    pub(super) has_node: bool,
+    processes: Vec<Process>,
+    /// By the last look, by their number.
+    threads: BTreeMap<i32, Use>,
+    at: Instant,
+}
+
+/// What a thread has had by one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Use {
+    ran: Duration,
+    waited: Duration,
+}
+
+impl NodeWatch {
+    /// Those of the processes that listen where the nodes answer; nothing of a process that may not be looked at.
+    pub(super) fn new(nodes: &[Node]) -> Self {
+        let endpoints = nodes.iter().map(|node| &node.address.endpoint);
+        let here: Vec<&Endpoint> = endpoints.filter(|it| is_here(&it.host())).collect();
+        let ports = here.iter().map(|endpoint| endpoint.port());
+        let mut pids: Vec<i32> = ports.filter_map(listener).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        let processes = pids.into_iter().filter_map(|pid| Process::new(pid).ok());
+        let mut watch = Self {
+            has_node: !here.is_empty(),
+            processes: processes.collect(),
+            threads: BTreeMap::new(),
+            at: Instant::now(),
+        };
+        watch.threads = watch.look();
+        watch
+    }
+
+    /// Since the last call.
+    pub(super) fn lack(&mut self) -> Nanos {
+        let (now, threads) = (Instant::now(), self.look());
+        let passed = now.duration_since(std::mem::replace(&mut self.at, now));
+        let before = std::mem::replace(&mut self.threads, threads);
+        Nanos::from(lack(&before, &self.threads, passed))
+    }
+
+    fn look(&self) -> BTreeMap<i32, Use> {
+        let tasks = self.processes.iter().filter_map(|it| it.tasks().ok());
+        let tasks = tasks.flatten().flatten().take(MOST_THREADS);
+        tasks
+            .filter(is_a_nodes)
+            .filter_map(|task| Some((task.tid, Use::of(&task)?)))
+            .collect()
+    }
+}
+
+impl Use {
+    /// A thread that has just ended has no figures.
+    fn of(task: &Task) -> Option<Self> {
+        let stat = task.schedstat().ok()?;
+        Some(Self {
+            ran: Duration::from_nanos(stat.sum_exec_runtime),
+            waited: Duration::from_nanos(stat.run_delay),
+        })
+    }
+}
+
+fn is_here(host: &str) -> bool {
+    host == "localhost" || host == "::1" || host.starts_with("127.")
+}
+
+/// In this process the built-in node has threads of its own; the others generate.
+fn is_a_nodes(task: &Task) -> bool {
+    let is_other = u32::try_from(task.pid) != Ok(process::id());
+    is_other || task.stat().is_ok_and(|stat| stat.comm.starts_with(THREADS))
+}
+
+/// The longest wait of a thread that was never without work in the time that passed. One that slept had done what there
+/// was to do, however long it had waited before.
+fn lack(before: &BTreeMap<i32, Use>, now: &BTreeMap<i32, Use>, passed: Duration) -> Duration {
+    let waits = now.iter().filter_map(|(thread, now)| {
+        let before = before.get(thread)?;
+        let ran = now.ran.saturating_sub(before.ran);
+        let waited = now.waited.saturating_sub(before.waited);
+        (ran + waited >= passed.mul_f64(NEVER_IDLE)).then_some(waited.min(passed))
+    });
+    waits.max().unwrap_or_default()
+}
+
+/// The kernel adds a wait when it ends, and threads are read one after the other: both are some milliseconds of the 50
+/// between two looks.
+const NEVER_IDLE: f64 = 0.9;
+/// More threads are not looked at: it takes some 10 µs for each.
+const MOST_THREADS: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(threads: &[(u64, u64)]) -> Duration {
+        let uses = |times: u64| {
+            let each = threads.iter().zip(1..).map(move |((ran, waited), thread)| {
+                let [ran, waited] = [ran, waited].map(|ms| Duration::from_millis(ms * times));
+                (thread, Use { ran, waited })
+            });
+            each.collect::<BTreeMap<_, _>>()
+        };
+        lack(&uses(1), &uses(2), Duration::from_millis(50))
+    }
+
+    #[test]
+    fn a_node_lacks_the_processor_only_while_a_thread_has_work_without_a_pause() {
+        let millis = Duration::from_millis;
+        assert_eq!(after(&[]), millis(0), "unknown is no lack");
+        assert_eq!(after(&[(25, 25)]), millis(25));
+        assert_eq!(after(&[(50, 0)]), millis(0), "it had one to itself");
+        assert_eq!(after(&[(5, 35)]), millis(0), "it slept");
+        assert_eq!(after(&[(20, 20), (20, 20)]), millis(0), "both did");
+        assert_eq!(after(&[(5, 5), (10, 40), (40, 10)]), millis(40));
+        assert_eq!(after(&[(1, 120)]), millis(50), "a wait from before");
+        let begun = [(
+            1,
+            Use {
+                ran: millis(0),
+                waited: millis(50),
+            },
+        )]
+        .into();
+        assert_eq!(lack(&BTreeMap::new(), &begun, millis(50)), millis(0));
+    }
+}
