@@ -387,7 +387,8 @@ impl Pacer {
 
     /// What the chain's blocks showed, or its limits allow, in transactions: the first window.
     pub fn learn(&mut self, history: u64, limit: Option<u64>) {
-        self.window.learn(history, limit);
+        self.window
+            .learn(history, limit, self.mempool.others as f64);
         self.free = self.free.max(self.window.size);
     }
 

@@ -16,10 +16,10 @@ use crate::load::{Load, Unit};
 /// to it only if writes waited all the time, because a block is small also when little was asked for.
 /// Others change nothing here: what they hold lowers the room, and nothing raises it.
 ///
-/// **What justifies it**: an empty block shows nothing of what a block takes. The first window is a small guess, or what
-/// the chain's last blocks held; no larger than a block by the chain's limits. From then on a block's worth counts for at
-/// most twice what a block has shown that left nothing behind, so that a chain that takes little is found with a few blocks
-/// in its mempool. What was shown stays shown: idleness, reconnects and another node of the same chain change nothing.
+/// **What justifies it**: an empty block shows nothing of what a block takes. The first window is a block by the chain's
+/// limits, but no more than several proxies may guess at once; a small guess where the limits are unknown; at least what
+/// the chain's last blocks held. From then on a block's worth counts for at most twice what a block has shown that left
+/// nothing behind. What was shown stays shown: idleness, reconnects and another node of the same chain change nothing.
 ///
 /// **Pace**: what the last block left free is spread over the shortest recent interval, a little
 /// faster; faster still while writes that wait do not come to fill it.
@@ -69,8 +69,10 @@ pub(crate) struct Interval {
     pub(crate) was_slow: bool,
 }
 
-/// The window before a block has shown what the chain takes.
+/// The window before a block has shown what the chain takes, where its limits are unknown.
 const FIRST: f64 = 64.0;
+/// The same at most where they are known: four proxies with it fit into CometBFT's default mempool of 5,000.
+const MOST_FIRST: f64 = 1_024.0;
 /// While writes wait they leave in groups of a tenth of the longest burst, to save wake-ups.
 pub(crate) const GROUP: f64 = 0.002;
 /// The window is not below this many transactions.
@@ -97,12 +99,13 @@ impl Window {
         }
     }
 
-    /// The chain's last blocks had at most so many transactions, or by its limits can have at most so
-    /// many: until blocks have shown more the window is so large.
-    pub(crate) fn learn(&mut self, history: u64, limit: Option<u64>) {
+    /// The chain's last blocks had at most `history` transactions, by its limits a block can have at most `limit`,
+    /// if they are known, and others have so many at the node: the window until blocks have shown more.
+    pub(crate) fn learn(&mut self, history: u64, limit: Option<u64>, others: f64) {
         if !self.is_taught {
             self.most = limit.map(|limit| limit as f64);
-            let size = FIRST.max(2.0 * history as f64);
+            let guess = self.most.map_or(FIRST, |_| MOST_FIRST - others);
+            let size = guess.max(FIRST).max(2.0 * history as f64);
             self.size = self.most.map_or(size, |most| size.min(most)).max(LEAST);
         }
     }
@@ -194,7 +197,8 @@ impl Window {
             worth
         };
         let is_short = interval.waited && own > 0.0 && self.seconds.len() == RECENT;
-        self.has_grown = wanted > self.size;
+        // What others got says nothing of how much of it would be ours.
+        self.has_grown = wanted > self.size && own > 0.0;
         if self.has_grown || is_short {
             (self.size, self.is_taught) = (wanted, true);
         }

@@ -29,6 +29,7 @@ fn pacing_48_sentinels_alone_never_fill_the_mempool_of_a_slow_chain() {
         for apart_ms in [0, 1_300] {
             let kind = NodeKind {
                 block: blocks_txs,
+                told: Some(blocks_txs as u64),
                 timeout_secs,
                 jitter: (1.0 - timeout_secs) * 0.5,
                 ..NodeKind::steady()
@@ -59,12 +60,7 @@ fn alone(node: &mut Node, proxies: usize, apart_ms: u64) -> (usize, Vec<Proxy>) 
         ..Wants::default()
     };
     let settings = pace(PaceMode::Adaptive);
-    let limit = node.kind.block as u64;
-    let start = |number| {
-        let mut proxy = Proxy::new(number, wants, 2_000, &settings, node);
-        proxy.pacer.learn(0, Some(limit));
-        proxy
-    };
+    let start = |number| Proxy::new(number, wants, 2_000, &settings, node);
     let mut proxies: Vec<Proxy> = (0..proxies).map(start).collect();
     let (mut now, mut most) = (Nanos::ZERO, 0);
     while now < Nanos::from_secs(600) {

@@ -10,6 +10,8 @@ use crate::pace::World;
 
 /// The window before a block has shown more.
 const FIRST: u64 = 64;
+/// The same at most where the chain's limits are known.
+const MOST_FIRST: u64 = 1_024;
 
 /// A node that takes everything gets four times as much with each block.
 #[test]
@@ -45,7 +47,9 @@ fn pacing_48_the_first_window_is_what_the_chain_showed_or_allows() {
         (0, None, FIRST),
         (20, None, FIRST),
         (2_000, None, 4_000),
-        (0, Some(230), FIRST),
+        (0, Some(230), 230),
+        (0, Some(1_000_000), MOST_FIRST),
+        (2_000, Some(1_000_000), 4_000),
         (0, Some(40), 40),
         (2_000, Some(230), 230),
         (0, Some(0), 8),
@@ -126,6 +130,7 @@ fn pacing_48_a_chain_that_was_idle_gets_the_first_window() {
             let kind = NodeKind {
                 empty_blocks: false,
                 block: 40,
+                told: None,
                 ..NodeKind::steady()
             };
             let mut node = Node::new(kind);
@@ -150,6 +155,7 @@ fn pacing_48_a_chain_that_has_shown_nothing_gets_few_blocks() {
     ] {
         let mut node = Node::new(NodeKind {
             block,
+            told: None,
             ..NodeKind::steady()
         });
         let deepest = deepest(&mut node, proxies, 5, true);
@@ -188,4 +194,62 @@ fn deepest(node: &mut Node, proxies: usize, after_secs: u64, depth: bool) -> usi
         most = most.max(node.depth());
     }
     most
+}
+
+/// Case 48: at a chain of which its limits alone are known four clients with 1,000 writes a second in all waited up to 1.6 s:
+/// with a window of 64 that grows by four times with a block, their writes of three blocks' time stood here.
+#[test]
+fn pacing_48_a_steady_load_on_an_idle_chain_waits_for_no_block() {
+    for (timeout_secs, empty_blocks, rate) in [
+        (1.0, true, 900.0),
+        (1.0, false, 900.0),
+        (0.2, true, 900.0),
+        (6.0, true, 150.0),
+    ] {
+        let mut node = Node::new(NodeKind {
+            timeout_secs,
+            empty_blocks,
+            ..NodeKind::steady()
+        });
+        let wants = Wants {
+            flood: if rate > 500.0 { |_| 900.0 } else { |_| 150.0 },
+            ..Wants::default()
+        };
+        let settings = pace(PaceMode::Adaptive);
+        let mut proxy = Proxy::new(0, wants, 10_000, &settings, &mut node);
+        // 0.3 s after a block, and a long time after the start.
+        for now in (0..40_000).map(Nanos::from_millis) {
+            node.step(now);
+            if now < Nanos::from_millis(13_300) {
+                proxy.look(now, &node);
+            } else {
+                proxy.step(now, &mut node);
+            }
+        }
+        let held: u64 = proxy.bounds[1..].iter().sum();
+        assert!(
+            held <= 270,
+            "{held} ms of 26,700, {timeout_secs} s, {empty_blocks}"
+        );
+    }
+}
+
+/// Case 48: where blocks take less than the chain's limits say, the guesses of four fit into the default mempool, and they are
+/// at N + 1 blocks as soon as those are made.
+#[test]
+fn pacing_48_limits_that_say_too_much_cost_no_refusal_and_pass() {
+    for (block, proxies) in [(40, 1), (200, 1), (200, 4), (1_000, 1)] {
+        let mut node = Node::new(NodeKind {
+            block,
+            ..NodeKind::steady()
+        });
+        let deepest = deepest(&mut node, proxies, 5, true);
+        assert!(deepest <= (proxies * MOST_FIRST as usize + 10).max(2 * (proxies + 1) * block));
+        assert_eq!(node.refused, 0);
+        let left = node.depth();
+        assert!(
+            left <= (proxies + 1) * block + block / 2,
+            "{left} of {block}, {proxies}"
+        );
+    }
 }

@@ -22,6 +22,8 @@ pub(crate) struct NodeKind {
     /// Transactions (all cost the same gas) and bytes that a block holds.
     pub(crate) block: usize,
     pub(crate) block_bytes: u64,
+    /// Transactions of a block by what the chain says of its limits; none where it says nothing.
+    pub(crate) told: Option<u64>,
     /// From a commit to the next proposal (`timeout_commit`), and its random part.
     pub(crate) timeout_secs: f64,
     pub(crate) jitter: f64,
@@ -59,6 +61,7 @@ impl Default for NodeKind {
             mempool_bytes: 1 << 30,
             block: usize::MAX,
             block_bytes: u64::MAX,
+            told: Some(22_020_096 / 250),
             timeout_secs: 1.0,
             jitter: 0.0,
             empty_blocks: true,

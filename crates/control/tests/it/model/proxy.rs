@@ -142,6 +142,9 @@ impl Proxy {
         } else {
             IN_ALL.min(ON_A_CONNECTION * self.used)
         };
+        if self.pacer.is_untaught() {
+            self.pacer.learn(0, node.kind.told);
+        }
         // The lane looks again after each answer; here, after each step.
         let demand = Demand {
             waiting: self.again.len()

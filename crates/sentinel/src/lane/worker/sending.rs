@@ -8,6 +8,7 @@ use pacing::Nanos;
 use super::{SHORT, Worker};
 use crate::lane::job::Job;
 use crate::lane::pool::{EXPRESS, MOST_ALONE};
+use crate::lane::scarcity::most_in_block;
 use crate::lane::writes::{Carrier, Event, Position, WriteId, WriteState};
 
 /// What may still be sent in a turn. One begun below a bound is taken whole.
@@ -66,11 +67,12 @@ impl Worker {
     }
 
     /// The first window is what the chain's last blocks held, and no more than its limits allow of transactions
-    /// of this size.
+    /// of this size, and of the gas that those name which were sent.
     fn teach(&mut self, mean_bytes: u64) {
         if let Some(node) = self.active {
             let limits = self.nodes.block_limits(node);
-            let most = limits.map(|limits| limits.bytes / mean_bytes.max(1));
+            let own = self.writes.own();
+            let most = limits.and_then(|limits| most_in_block(limits, mean_bytes, own));
             self.pacer.learn(self.nodes.largest_block(node), most);
         }
     }
