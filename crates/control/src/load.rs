@@ -43,6 +43,16 @@ impl Load {
         self.each(other, u64::saturating_sub)
     }
 
+    /// As much as `txs` mean transactions of these.
+    pub(crate) fn part(&self, txs: u64) -> Self {
+        let of = |amount: u64| (amount as f64 * txs as f64 / self.txs.max(1) as f64) as u64;
+        Self {
+            txs,
+            bytes: of(self.bytes),
+            gas: of(self.gas),
+        }
+    }
+
     fn each(self, other: Self, operation: fn(u64, u64) -> u64) -> Self {
         Self {
             txs: operation(self.txs, other.txs),

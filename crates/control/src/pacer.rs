@@ -87,6 +87,8 @@ struct SinceBlock {
     was_slow: bool,
     /// The node refused a write, or did not answer in time.
     was_refused: bool,
+    /// The mempool's depth fell: what made it fall is a block that may still be read.
+    has_fallen: bool,
 }
 
 /// Where no probe asks (*fixed*, *off*), a node that refused is asked again after so long.
@@ -263,13 +265,9 @@ impl Pacer {
         (held as f64 * self.mean() - taken).max(under_way as f64 * self.mean())
     }
 
-    /// The window; half of it from a refusal to the next block, and no bound where the node makes blocks that it has
-    /// not shown for long.
+    /// The window; half of it from a refusal to the next block, and no bound while neither blocks nor depths are known.
     fn window_size(&self, now: Nanos) -> f64 {
-        let own = self.demand.own.txs;
-        let silence = now.saturating_sub(self.since_block.began.max(self.idle));
-        let is_taken = 2 * self.mempool.held(own, 0) < own;
-        if silence > SILENCE && (is_taken || self.is_blind(now)) {
+        if self.is_blind(now) {
             f64::INFINITY
         } else if self.since_block.was_refused {
             self.window.size / 2.0
@@ -341,7 +339,17 @@ impl Pacer {
         let since = now.saturating_sub(asked).as_secs_f64() * self.set.as_f64();
         let unknown = self.demand.under_way as u64 + since.ceil() as u64;
         let own = self.demand.own.txs;
+        let held = |pacer: &Self| pacer.mempool.held(own, pacer.demand.under_way as u64);
+        let before = held(self);
         self.mempool.reported(asked, txs as u64, own, unknown);
+        let left = held(self);
+        let fell = before.saturating_sub(left);
+        // Of two falls without a block between them the second one shows that blocks are not read.
+        if fell > 0 && std::mem::replace(&mut self.since_block.has_fallen, true) {
+            let [taken, left] = [fell, left].map(|txs| self.demand.own.part(txs));
+            self.ended(now, asked, self.window.unit, (taken, taken), left);
+            self.since_block.has_fallen = true;
+        }
     }
 
     /// A block, the unit that the chain is short of, and what is own and in no block after it.
@@ -352,13 +360,26 @@ impl Pacer {
         self.demand.own = left;
         let others = block.all.less(block.ours);
         self.mempool.block(block.observed, others.txs);
+        self.probe = Probe::None;
+        self.ended(now, block.observed, unit, (block.all, block.ours), left);
+    }
+
+    /// The time between two blocks ended with one of `all`, `ours` of them own, that left `left` of ours.
+    fn ended(
+        &mut self,
+        now: Nanos,
+        observed: Nanos,
+        unit: Unit,
+        (all, ours): (Load, Load),
+        left: Load,
+    ) {
         let since = std::mem::take(&mut self.since_block);
         self.since_block.began = now;
         let interval = Interval {
-            observed: block.observed,
+            observed,
             unit,
-            all: block.all,
-            ours: block.ours,
+            all,
+            ours,
             left,
             mempool_limit: self.mempool_limit() * left.mean(unit),
             others: self.mempool.others as f64,
@@ -368,13 +389,12 @@ impl Pacer {
         };
         self.window = self.window.clone().next(&interval);
         self.in_flight.block(now);
-        self.reserve.block(block.observed);
-        self.probe = Probe::None;
+        self.reserve.block(observed);
         let secs = now.saturating_sub(since.began).as_secs_f64();
         let served = Rate::from_f64(since.sent as f64 / secs).ok();
         let is_telling = !since.was_idle && since.sent > 0 && self.window.is_settled();
         self.served = served.filter(|_| is_telling);
-        self.taken = block.ours.of(unit) as f64;
+        self.taken = ours.of(unit) as f64;
         let ([window, mempool], _) = self.node_room(now);
         self.free = window.min(mempool);
         self.follow(now);
