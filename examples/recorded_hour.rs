@@ -7,18 +7,22 @@
 //! $ wc -c /tmp/hour/report.html
 //! $ cargo run --release --example recorded_hour -- /tmp/long 100000000    # 17 GB
 //! $ rm /tmp/long/summary.json /tmp/long/answers.csv    # as of a run that was killed: each row is read
+//! $ cargo run --release --example recorded_hour -- /tmp/week 604800000 168    # a week at 1,000/s, 0.3 GB
 //! ```
+//!
+//! Of more than an hour no transaction has a row, and the log has an interval for each minute.
 //!
 //! No clock and no socket is involved: a plan, made-up answers and blocks go through the same
 //! recorder as those of a real run. The node of this hour has a block every second, a tail of slow
 //! answers, and a bad quarter in the middle.
 
 use std::fs::{self, File};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use measure::{
-    Answered, BlockSeen, BlockTx, Cause, Codespace, EndpointInfo, FORMAT, Host, Manifest,
+    Answered, BlockSeen, BlockTx, Cause, Codespace, EndpointInfo, FORMAT, Host, KeptRows, Manifest,
     NodeLimits, PlanDocument, Recorder, RecorderConfig, Reply, RunEnd, RunFolderWriters,
     SchedulePlan, Sent, SourceId, TxHash, hash_prefix,
 };
@@ -33,11 +37,13 @@ fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next();
     let folder: PathBuf = folder
-        .context("give the folder to write: recorded_hour DIR [TRANSACTIONS]")?
+        .context("give the folder to write: recorded_hour DIR [TRANSACTIONS [HOURS]]")?
         .into();
     let transactions: u64 = arguments
         .next()
         .map_or(Ok(1_000_000), |number| number.parse())?;
+    let hours: u64 = arguments.next().map_or(Ok(1), |number| number.parse())?;
+    let length = HOUR.saturating_mul(hours);
     fs::create_dir_all(&folder)?;
     let open = |name: &str| {
         let path = folder.join(name);
@@ -52,10 +58,15 @@ fn main() -> anyhow::Result<()> {
         blocks: open("blocks.csv")?,
         hlog: open("latency.hlog")?,
     };
-    let profile = Profile::constant(format!("{transactions}/h").parse()?, Some(HOUR))?;
+    let rate = format!("{}/h", transactions / hours).parse()?;
+    let profile = Profile::constant(rate, Some(length))?;
     let schedule = Schedule::new(profile, Arrivals::Even);
     let plan = SchedulePlan::new(schedule.clone());
-    let config = RecorderConfig::new(ORIGIN_UNIX_NS, 1, 1);
+    let mut config = RecorderConfig::new(ORIGIN_UNIX_NS, 1, 1);
+    if hours > 1 {
+        config.rows = KeptRows::None;
+        config.hlog_interval_s = NonZeroU32::new(60).context("a minute has seconds")?;
+    }
     let mut hour = Hour {
         recorder: Recorder::new(config, plan, writers),
         random: 1,
@@ -63,7 +74,8 @@ fn main() -> anyhow::Result<()> {
         mempool: Vec::new(),
     };
     let mut next = 0;
-    for tenth in 1..=36_020 {
+    let ended = length.saturating_add(Nanos::from_secs(2));
+    for tenth in 1..=ended.as_millis() / 100 {
         let end = Nanos::from_millis(tenth * 100);
         while next < transactions {
             let due = schedule.due(next).context("the schedule ends early")?;
@@ -77,8 +89,8 @@ fn main() -> anyhow::Result<()> {
     }
     let finished = hour.recorder.finish(RunEnd {
         planned: Some(transactions),
-        offered_until: HOUR,
-        ended: Nanos::from_millis(3_602_000),
+        offered_until: length,
+        ended,
         interrupted: false,
     });
     if let Some(error) = finished.error {
@@ -112,7 +124,7 @@ impl Hour {
             cause: Cause::OnTime,
             own_late: false,
         });
-        let quarter = due.as_secs() / 900;
+        let quarter = due.as_secs() / 900 % 4;
         let typical = if quarter == 2 { 9_000 } else { 900 };
         let tail = if self.below(100) == 0 { 40 } else { 1 };
         let micros = (typical + self.below(typical * 2)) * tail;

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 
 use chain::{Admission, Settings, Share};
 use clap::Args;
-use pacing::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::workload::{Digest, Shape};
+use crate::workload::{Digest, Mining, Shape};
 
 /// The settings, by their table's name.
 pub(crate) static SETTINGS: Settings<BitcoinSettings> =
@@ -65,10 +64,11 @@ pub struct BitcoinSettings {
     pub confirmations: Option<NonZeroU32>,
 
     /// Have the first node mine a block this often while the load goes on, for nodes that mine only when
-    /// they are asked to (btcd on its test networks) [default: never].
+    /// they are asked to (btcd on its test networks); poisson:5s for blocks at random with that mean, each by the
+    /// first node or an observed one [default: never].
     #[arg(long, value_name = "DURATION")]
     #[serde(with = "chain::text")]
-    pub mine_every: Option<Nanos>,
+    pub mine_every: Option<Mining>,
 
     /// How the built-in node admits transactions: one at a time under one lock, or on several threads
     /// [default: serial].

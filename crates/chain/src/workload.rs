@@ -206,6 +206,8 @@ const ENVELOPE_BYTES: usize = 128;
 pub struct Supply<'a> {
     /// The first node's own interface.
     pub endpoint: Option<&'a Endpoint>,
+    /// The interfaces of the other nodes of its network that are observed.
+    pub others: &'a [Endpoint],
     /// Whose certificates are accepted.
     pub trust: &'a Trust,
     /// The chain that the nodes are on, if they say so.

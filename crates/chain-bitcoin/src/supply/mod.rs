@@ -6,14 +6,12 @@
 mod admission;
 mod client;
 mod fund;
+mod miner;
 
 use std::fs::File;
 use std::io;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
 use chain::{ChainError, Settled, Supplied, Supply, WorkloadError};
 use measure::read::{ReadError, TxReader};
@@ -26,6 +24,7 @@ pub(crate) use self::fund::{Order, mine, split};
 
 use self::admission::{AdmissionWatch, Busiest};
 use self::client::check_chain;
+use self::miner::Miner;
 use crate::workload::{BitcoinWorkload, Settlement, Settler, Wallet, WalletError, WalletLock};
 
 /// The coins of a run under way.
@@ -36,7 +35,7 @@ struct Coins {
     file: Option<(PathBuf, WalletLock)>,
     /// Of a built-in node.
     admission: Option<AdmissionWatch>,
-    /// Where the node mines only on request.
+    /// Where nodes mine only on request.
     miner: Option<Miner>,
 }
 
@@ -95,8 +94,13 @@ fn coins(workload: &BitcoinWorkload, with: &mut Supply<'_>) -> Result<Coins, Coi
     };
     wallet.write(&with.folder.join(WALLET))?;
     workload.give(wallet)?;
-    let miner = match workload.mine_every().zip(with.endpoint) {
-        Some((every, endpoint)) => Some(Miner::start(connect(endpoint)?, every.as_duration())),
+    let miner = match workload.mining().zip(with.endpoint) {
+        Some((mining, endpoint)) => {
+            let others = with.others.iter().filter(|_| mining.is_random);
+            let nodes = std::iter::once(endpoint).chain(others).map(connect);
+            let nodes: Result<Vec<Node>, _> = nodes.collect();
+            Some(Miner::start(nodes?, mining, workload.spec().seed))
+        }
         None => None,
     };
     Ok(Coins {
@@ -246,47 +250,6 @@ impl From<CoinError> for ChainError {
             | CoinError::Unfit(_)
             | CoinError::NoMiner(_) => Self::Unusable(error.into()),
             error => Self::Failed(error.into()),
-        }
-    }
-}
-
-/// Tells a node to mine until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Miner {
-    stop: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Miner {
-    /// A block each interval; what a block takes longer is not made up for.
-    pub(crate) fn start(node: Node, every: Duration) -> Self {
-        let (stop, stopped) = mpsc::channel::<()>();
-        let mine = move || {
-            let mut due = Instant::now() + every;
-            loop {
-                let left = due.saturating_duration_since(Instant::now());
-                if stopped.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
-                    return;
-                }
-                // A node that does not answer now is asked again; the missing block shows in the record.
-                let _ = node.ask(|client| client.generate(1));
-                due = (due + every).max(Instant::now());
-            }
-        };
-        let thread = thread::Builder::new().name("miner".into()).spawn(mine);
-        Self {
-            stop: Some(stop),
-            thread: thread.ok(),
-        }
-    }
-}
-
-impl Drop for Miner {
-    fn drop(&mut self) {
-        self.stop = None;
-        if let Some(thread) = self.thread.take() {
-            // A panic in it was reported by its thread.
-            let _ = thread.join();
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod chains;
 mod keys;
+mod mining;
 mod settle;
 mod shape;
 mod wallet;
@@ -19,12 +20,12 @@ use bitcoin::{OutPoint, Transaction, Txid};
 use sha2::{Digest as _, Sha256};
 
 pub use keys::{Digest, KEYS, Keys, Network, Spend};
+pub use mining::Mining;
 pub use settle::{Settlement, Settler};
 pub use shape::{LEAST_OUTPUT, Shape, size};
 pub use wallet::{Coin, CoinState, Wallet, WalletError, WalletLock, read_coin};
 
 use chain::{TxName, TxStream, Workload, WorkloadError};
-use pacing::Nanos;
 
 use chains::{Chains, Role};
 
@@ -74,7 +75,7 @@ impl Spec {
 pub struct BitcoinWorkload {
     inner: Arc<Inner>,
     wallet_file: Option<PathBuf>,
-    mine_every: Option<Nanos>,
+    mining: Option<Mining>,
 }
 
 #[derive(Debug)]
@@ -123,16 +124,16 @@ impl BitcoinWorkload {
                 spec,
             }),
             wallet_file: None,
-            mine_every: None,
+            mining: None,
         })
     }
 
-    /// With the wallet file that is spent, and how often txgen asks the node to mine a block.
+    /// With the wallet file that is spent, and when txgen asks nodes to mine.
     #[must_use]
-    pub fn supplied_by(self, wallet_file: Option<PathBuf>, mine_every: Option<Nanos>) -> Self {
+    pub fn supplied_by(self, wallet_file: Option<PathBuf>, mining: Option<Mining>) -> Self {
         Self {
             wallet_file,
-            mine_every,
+            mining,
             ..self
         }
     }
@@ -142,9 +143,9 @@ impl BitcoinWorkload {
         self.wallet_file.as_deref()
     }
 
-    /// How often txgen asks the node to mine a block.
-    pub fn mine_every(&self) -> Option<Nanos> {
-        self.mine_every
+    /// When txgen asks nodes to mine, and which.
+    pub fn mining(&self) -> Option<Mining> {
+        self.mining
     }
 
     /// What makes its transactions.

@@ -181,8 +181,15 @@ fn supply(
     let chain_id = nodes
         .first()
         .and_then(|node| node.probe.chain_id.as_deref());
+    let endpoint = plan.nodes.rpc(guest);
+    let observed = plan.observe.iter().map(|node| &node.endpoint);
+    let others: Vec<_> = observed
+        .filter(|it| Some(*it) != endpoint.as_ref())
+        .cloned()
+        .collect();
     plan.workload.supply(Supply {
-        endpoint: plan.nodes.rpc(guest).as_ref(),
+        endpoint: endpoint.as_ref(),
+        others: &others,
         trust: &plan.trust,
         chain_id,
         folder: folder.path(),
