@@ -5,11 +5,12 @@
 //! the node commits most. When measured throughput drops, or on a schedule, writes
 //! pause to let the node recover.
 //!
-//! It does not cache, authenticate or balance reads: it never makes up a response that only the node
-//! can give.
+//! Of several nodes each client reads from one. Answers that cannot change are kept. It never makes up a response that
+//! only the node can give.
 //!
 //! Read first: [`config::Config`], [`lane`], [`control::Pacer`].
 
+mod access;
 pub mod bans;
 pub mod budget;
 pub mod cli;

@@ -14,6 +14,7 @@ use tokio_rustls::rustls::pki_types::UnixTime;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::access::AccessLog;
 use crate::config::Config;
 use crate::front::{Door, Front, Lanes};
 use crate::handover::{self, Predecessor};
@@ -51,6 +52,9 @@ pub enum ServeError {
     /// The file of keys cannot be used.
     #[error(transparent)]
     Keys(#[from] KeysError),
+    /// The access log cannot be written.
+    #[error("log.access: {0} cannot be written")]
+    AccessLog(String, #[source] io::Error),
     /// A part of the program ended while it served.
     #[error("{task} ended before the program was told to stop: {reason}")]
     Ended {
@@ -155,7 +159,7 @@ pub async fn serve_replacing(
     serve_all(&mut tasks, &front, of_clients, doors);
     drop(front);
     until_told(&mut tasks, &shutdown).await?;
-    until_served(&mut tasks).await;
+    until_served(&mut tasks, shared_context.access.as_ref()).await;
     drop(ending);
     end_in_time(tasks).await;
     Ok(lane.status().accounts)
@@ -165,8 +169,15 @@ pub async fn serve_replacing(
 fn context(mut config: Config, shutdown: &CancellationToken) -> Result<SharedContext, ServeError> {
     config.known = Arc::new(config.keys.load()?);
     let tls = tls::load(&config.tls, UnixTime::now())?;
-    let shared_context = SharedContext::new(config, shutdown.clone());
+    let mut shared_context = SharedContext::new(config, shutdown.clone());
     shared_context.tls.follow(tls);
+    let config = shared_context.config.current();
+    if let Some(path) = &config.log.access {
+        let (sample, metrics) = (config.log.access_sample, &shared_context.metrics);
+        let log = AccessLog::open(Path::new(path), sample, metrics);
+        let log = log.map_err(|error| ServeError::AccessLog(path.clone(), error))?;
+        shared_context.access = Some(log);
+    }
     Ok(shared_context)
 }
 
@@ -244,14 +255,18 @@ async fn relieve(predecessor: Option<Predecessor>) {
     }
 }
 
-/// Waits until no client is served any more.
-async fn until_served(tasks: &mut Tasks) {
+/// Waits until no client is served any more, and that is written down.
+async fn until_served(tasks: &mut Tasks, access: Option<&AccessLog>) {
     let is_serving = |tasks: &Tasks| {
         let mut names = [LANE, CLIENTS, GRPC, REST].iter();
         names.any(|task| tasks.contains_key(task))
     };
     while is_serving(tasks) {
         tasks.join_next().await;
+    }
+    if let Some(access) = access {
+        // A disk that answers nothing does not keep the program from ending.
+        let _ = timeout(GOODBYE, access.flush()).await;
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rpc::Trust;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::AccessLog;
 use crate::budget::{Budget, Ledger};
 use crate::clock::Clock;
 use crate::config::{Config, Live};
@@ -28,6 +29,8 @@ pub struct SharedContext {
     pub tls: LiveTls,
     /// Whose certificates are accepted of nodes.
     pub trust: Trust,
+    /// Where the ends of requests are written down, if anywhere.
+    pub(crate) access: Option<AccessLog>,
     /// Random numbers that clients cannot guess: the seeds of all hashes of what clients send, and of
     /// the jitter of breaks.
     pub seed: [u64; 2],
@@ -52,6 +55,7 @@ impl SharedContext {
             metrics: Arc::new(Metrics::new()),
             tls: LiveTls::default(),
             trust: Trust::native(),
+            access: None,
             seed,
             leave: stop.child_token(),
             stop,

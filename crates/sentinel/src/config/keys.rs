@@ -327,11 +327,15 @@ settings! {
             "File with the secret that all sentinels of the cluster have, 16 bytes or more; the cluster and its clients are named on the bus by hashes under it";
     }
 
-    /// `[log]` What is written to stderr.
+    /// `[log]` What is written down.
     log: Log {
         // One line per change of state, never one per request.
         level: Level = Level::INFO; flag("log", "LEVEL"),
             "Level of the log on stderr";
+        access: Option<String> = None; None,
+            "File to which a line of JSON is appended for each request; off for none";
+        access_sample: usize = 1; None,
+            "One request in so many has a line in log.access", 1..;
     }
 
     /// `[shutdown]` Shutdown.

@@ -28,6 +28,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
 use fairq::ClientKey;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -36,10 +37,11 @@ use self::backend::Backend;
 pub use self::backend::Lanes;
 pub(crate) use self::doors::Door;
 use self::refusals::RefusalLog;
+use crate::access::{AccessLog, Ended, Seen};
 use crate::budget::{Budget, Ledger};
 use crate::config::Live;
 use crate::identity::{Identities, LiveIdentities};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, OutcomeLabel};
 use crate::refusal::Refusal;
 use crate::shared_context::SharedContext;
 use crate::tls::LiveTls;
@@ -64,6 +66,7 @@ pub(crate) struct Shared<B> {
     leave: CancellationToken,
     head_limits: HeadLimits,
     refusals: RefusalLog,
+    access: Option<AccessLog>,
     connections: AtomicU64,
 }
 
@@ -114,6 +117,7 @@ impl<B: Backend> Shared<B> {
             clock,
             metrics,
             tls,
+            access,
             stop,
             leave,
             ..
@@ -130,6 +134,7 @@ impl<B: Backend> Shared<B> {
                 target: fixed.uri_bytes,
             },
             refusals: RefusalLog::new(clock),
+            access,
             ledger,
             metrics,
             tls,
@@ -155,10 +160,42 @@ impl<B: Backend> Shared<B> {
         networks.iter().any(|network| network.contains(address))
     }
 
-    /// Counts a refusal, and tells the operator of one now and then.
+    /// What is noted of a request that begins, for the access log.
+    fn see(&self, id: impl FnOnce() -> Option<Bytes>) -> Option<Seen> {
+        let log = self.access.as_ref();
+        log.map(|_| Seen::new(id().as_deref()))
+    }
+
+    /// Counts the end of a call, and writes it down; refusals are [`refused`](Self::refused) as well, which writes those
+    /// down.
+    fn ended(&self, ended: Ended<'_>, outcome: OutcomeLabel) {
+        if let Some((transport, class)) = ended.call {
+            self.metrics.request(transport, class, outcome);
+        }
+        let is_refused = !matches!(outcome, OutcomeLabel::Forwarded | OutcomeLabel::Cancelled);
+        if let Some(access) = self.access.as_ref().filter(|_| !is_refused) {
+            access.tell(ended, outcome, None);
+        }
+    }
+
+    /// Counts a refusal of something that is no call, tells the operator of one now and then, and writes it down.
     fn refused(&self, client: ClientKey, refusal: &Refusal) {
+        let ended = Ended {
+            client,
+            call: None,
+            seen: None,
+        };
+        self.refused_call(ended, refusal);
+    }
+
+    /// The same of a call.
+    fn refused_call(&self, ended: Ended<'_>, refusal: &Refusal) {
         self.metrics.refused(refusal.reason);
-        self.refusals.tell(client, refusal);
+        self.refusals.tell(ended.client, refusal);
+        if let Some(access) = &self.access {
+            let outcome = OutcomeLabel::of_write(refusal.reason);
+            access.tell(ended, outcome, Some(refusal));
+        }
     }
 
     /// A number that no other connection of this process has.

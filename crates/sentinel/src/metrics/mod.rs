@@ -120,6 +120,8 @@ metrics! { r; {
         metric(r, "committed_txs", "Transactions in blocks, every height counted once");
     block_interval: Histogram =
         seconds(r, "block_interval", "Time from one block to the next", Histogram::new(BLOCK_INTERVALS));
+    pub(crate) access_lines_lost: Counter =
+        metric(r, "access_lines_lost", "Lines of the access log that could not be written in time");
     pub(crate) ws_clients: Gauge = metric(r, "ws_clients", "WebSockets of clients");
 }
 

@@ -3,6 +3,7 @@
 // Helpers of tests are tests too.
 #![allow(clippy::unwrap_used)]
 
+mod access;
 mod basics;
 mod breaks;
 #[cfg(feature = "cluster")]

@@ -154,6 +154,11 @@ impl From<Refusal> for Failure {
 impl Caller {
     async fn answer(&self, mut request: Request<Incoming>) -> Response<Answer<WebBody>> {
         let origin = request.headers().get(header::ORIGIN).cloned();
+        let id = || {
+            let id = request.headers().get("x-request-id");
+            id.map(|id| Bytes::copy_from_slice(id.as_bytes()))
+        };
+        let seen = self.front.see(id);
         let identity = self.identity(request.headers());
         let key = self.take_key(&mut request);
         let identity = match &key {
@@ -173,6 +178,15 @@ impl Caller {
             Route::GrpcWrite | Route::RestWrite => MethodClass::BroadcastSync,
             Route::Unserved(_) | Route::Read(_) => MethodClass::Other,
         };
+        let transport = match self.door {
+            Door::Grpc => Transport::Grpc,
+            Door::Rest => Transport::Rest,
+        };
+        let call = crate::access::Ended {
+            client: identity.client,
+            call: Some((transport, class)),
+            seen: seen.as_ref(),
+        };
         let served = match key {
             Ok(_) => self.serve(identity, request, (route, is_grpc, web)).await,
             Err(refusal) => Err(refusal.into()),
@@ -187,18 +201,14 @@ impl Caller {
                 let status = match failure {
                     Failure::Ended(status) => status,
                     Failure::Refused(refusal) => {
-                        self.front.refused(identity.client, &refusal);
+                        self.front.refused_call(call, &refusal);
                         GrpcStatus::from(&refusal)
                     }
                 };
                 (OutcomeLabel::Rejected, ended(&status, is_grpc))
             }
         };
-        let transport = match self.door {
-            Door::Grpc => Transport::Grpc,
-            Door::Rest => Transport::Rest,
-        };
-        self.front.metrics.request(transport, class, outcome);
+        self.front.ended(call, outcome);
         under_way.answered();
         // The node answers pages of REST itself.
         let mut answer = match web {

@@ -29,7 +29,7 @@ const SIMULATION_READS: u32 = 10;
 
 /// Reads that a search for transactions costs: as many as the node's own of a whole page (`tx_search`), which it asks
 /// for.
-const SEARCH_READS: u32 = 20;
+const SEARCH_READS: u32 = 40;
 
 /// What a path asks for, however it is spelt: what Go's routers or a proxy between could take for a broadcast never
 /// passes as a read. Both listeners of a node serve both kinds of path (gRPC-Web is on the REST one).

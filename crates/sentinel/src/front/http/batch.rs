@@ -208,7 +208,7 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
 
     /// Answers a call with a refusal.
     fn refuse(&mut self, call: &CallInfo, refusal: &Refusal) {
-        self.exchange.note(refusal);
+        self.exchange.note(Some(call), refusal);
         self.answers.refuse(call, refusal);
     }
 }

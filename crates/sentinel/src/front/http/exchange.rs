@@ -16,6 +16,7 @@ use super::plan::plan;
 use super::replies::with_date;
 use super::request::{NoRequest, RequestReader};
 use super::work::{CallInfo, Next, Plan};
+use crate::access::{self, Seen};
 use crate::budget::{Held, Ledger, Reservation, work_of};
 use crate::front::Shared;
 use crate::front::backend::Backend;
@@ -46,6 +47,8 @@ pub(super) struct Exchange<B: Backend, IO> {
     gathered_work: u64,
     /// The `Access-Control-Allow-Origin` of the answer, if a web page asks that may read it.
     allowed_origin: Option<Box<Bytes>>,
+    /// What the access log says of the request.
+    seen: Option<Box<Seen>>,
 }
 
 /// A trusted proxy's connection.
@@ -95,6 +98,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
             work: 0,
             gathered_work: 0,
             allowed_origin: None,
+            seen: None,
             peer,
             front,
         }
@@ -141,6 +145,12 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     /// has ended: what waits in its buffers, its turns, and its place among the client's connections.
     fn begin(&mut self, head: &Head) -> Result<Identity, Refusal> {
         self.work = work_of(head.len);
+        let input = self.socket.input.filled();
+        let id = || {
+            let view = head.view(&input[..head.len]);
+            view.first("x-request-id").map(Bytes::copy_from_slice)
+        };
+        self.seen = self.front.see(id).map(Box::new);
         let known = &self.front.config.load().known;
         let key = if known.is_empty() {
             None
@@ -177,6 +187,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
 
     /// The request has ended: the connection of a trusted proxy is nobody's again.
     fn end(&mut self) {
+        self.seen = None;
         if let Some(proxy) = &mut self.proxy {
             proxy.slot = None;
             self.socket.bind(&proxy.ledger, self.peer.identity.client);
@@ -286,13 +297,20 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
 
     /// Counts the end of a request.
     pub(super) fn count(&self, call: &CallInfo, outcome: OutcomeLabel) {
-        let metrics = &self.front.metrics;
-        metrics.request(call.transport, call.class, outcome);
+        self.front.ended(self.ended(Some(call)), outcome);
     }
 
     /// Counts and logs a refusal of something on this connection.
-    pub(super) fn note(&self, refusal: &Refusal) {
-        self.front.refused(self.client, refusal);
+    pub(super) fn note(&self, call: Option<&CallInfo>, refusal: &Refusal) {
+        self.front.refused_call(self.ended(call), refusal);
+    }
+
+    fn ended(&self, call: Option<&CallInfo>) -> access::Ended<'_> {
+        access::Ended {
+            client: self.client,
+            call: call.map(|call| (call.transport, call.class)),
+            seen: self.seen.as_deref(),
+        }
     }
 
     /// The place among its client's connections that a trusted proxy's has, for a WebSocket to keep.

@@ -48,7 +48,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
 
     /// Answers with a refusal. The connection stays, unless the program is going down.
     pub(super) fn refuse(&mut self, call: &CallInfo, refusal: &Refusal, asked: Asked) -> Next {
-        self.note(refusal);
+        self.note(Some(call), refusal);
         let asked = match refusal.reason {
             Reason::Shutdown => last(asked),
             _ => asked,
@@ -64,7 +64,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
 
     /// Refuses what was not read to its end; the connection cannot go on.
     pub(super) fn turn_away(&mut self, refusal: &Refusal) -> Next {
-        self.note(refusal);
+        self.note(None, refusal);
         self.answer(unasked(), |answer| {
             answer.refused(Form::Post(None), refusal);
         })
@@ -72,7 +72,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
 
     /// Refuses what is no request; the connection cannot go on.
     pub(super) fn malformed(&mut self, error: HttpError) -> Next {
-        self.note(&malformed(error));
+        self.note(None, &malformed(error));
         self.answer(unasked(), |answer| answer.malformed(error))
     }
 

@@ -251,7 +251,11 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
 
     /// Counts the end of a call.
     pub(super) fn count(&self, class: MethodClass, outcome: OutcomeLabel) {
-        let metrics = &self.front.metrics;
-        metrics.request(Transport::Ws, class, outcome);
+        let ended = crate::access::Ended {
+            client: self.key,
+            call: Some((Transport::Ws, class)),
+            seen: None,
+        };
+        self.front.ended(ended, outcome);
     }
 }

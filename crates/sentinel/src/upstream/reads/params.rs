@@ -12,18 +12,21 @@ pub(super) fn height(method: &str, target: &[u8], body: &[u8]) -> Option<u64> {
     number(("height", place), target, body).ok()?
 }
 
-/// What a call of this method takes of its client's rate of reads: 1 to 20.
+/// What a call of this method takes of its client's rate of reads: 1 to 40.
 ///
-/// A node reads a page of an index entry by entry and loads the transaction of each, so that a page costs by its length,
-/// which is 30 unless the call says otherwise, and 100 at most (`rpc/core/env.go`, v0.38.17).
+/// CometBFT 0.38.17 with 11,000 transactions answered `status` in 0.2 ms, `block_results` of 350 transactions in 4,
+/// `block_search` of all blocks in 9, and `tx_search` of all transactions in 40 to 90, which is more than any price here:
+/// the node looks at all that match. A page, each entry of which it loads, has 30 entries unless the call says
+/// otherwise, and 100 at most (`rpc/core/env.go`).
 pub(crate) fn price(method: &str, target: &[u8], body: &[u8]) -> u32 {
     let (base, page) = match method {
-        "tx_search" => (5, ("per_page", 3)),
-        "block_search" => (5, ("per_page", 2)),
+        "tx_search" => (10, ("per_page", 3)),
+        "block_search" => (10, ("per_page", 2)),
         "validators" => (1, ("per_page", 2)),
         "unconfirmed_txs" => (1, ("limit", 0)),
         "genesis" | "dump_consensus_state" => return 10,
-        "block_results" | "blockchain" | "genesis_chunked" => return 2,
+        "block_results" => return 5,
+        "blockchain" | "genesis_chunked" => return 2,
         _ => return 1,
     };
     let entries = match number(page, target, body) {
@@ -113,25 +116,25 @@ mod tests {
             ("status", "/status?per_page=100", "", 1),
             ("no_such_method", "/", "{}", 1),
             ("genesis", "/genesis", "", 10),
-            ("block_results", "/", "{}", 2),
-            ("tx_search", "/tx_search?query=\"\"", "", 5),
-            ("tx_search", "/tx_search?per_page=1", "", 5),
-            ("tx_search", "/tx_search?per_page=0", "", 5),
-            ("tx_search", "/tx_search?per_page=31", "", 10),
-            ("tx_search", "/tx_search?per%5Fpage=%22100%22", "", 20),
-            ("tx_search", "/tx_search?per_page=99999999", "", 20),
+            ("block_results", "/", "{}", 5),
+            ("tx_search", "/tx_search?query=\"\"", "", 10),
+            ("tx_search", "/tx_search?per_page=1", "", 10),
+            ("tx_search", "/tx_search?per_page=0", "", 10),
+            ("tx_search", "/tx_search?per_page=31", "", 20),
+            ("tx_search", "/tx_search?per%5Fpage=%22100%22", "", 40),
+            ("tx_search", "/tx_search?per_page=99999999", "", 40),
             // A form, which the node reads before the query.
-            ("tx_search", "/tx_search?per_page=1", "per_page=100", 20),
-            ("tx_search", "/", r#"{"params":{"per_page":"100"}}"#, 20),
-            ("tx_search", "/", r#"{"Params":{"per\u005fpage":100}}"#, 20),
+            ("tx_search", "/tx_search?per_page=1", "per_page=100", 40),
+            ("tx_search", "/", r#"{"params":{"per_page":"100"}}"#, 40),
+            ("tx_search", "/", r#"{"Params":{"per\u005fpage":100}}"#, 40),
             (
                 "tx_search",
                 "/",
                 r#"{"params":{"per_page":1,"per_page":100}}"#,
-                20,
+                40,
             ),
-            ("tx_search", "/", r#"{"params":["",false,1,100]}"#, 20),
-            ("block_search", "/", r#"{"params":["",1,100]}"#, 20),
+            ("tx_search", "/", r#"{"params":["",false,1,100]}"#, 40),
+            ("block_search", "/", r#"{"params":["",1,100]}"#, 40),
             ("validators", "/", r#"{"params":[5,1,60]}"#, 2),
             ("unconfirmed_txs", "/", r#"{"params":[100]}"#, 4),
         ] {

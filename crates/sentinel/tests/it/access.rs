@@ -1,0 +1,54 @@
+//! The access log of a whole proxy.
+
+use std::fs;
+
+use rpc::BroadcastMethod;
+use serde_json::Value;
+
+use crate::support::{Node, Proxy, broadcast};
+
+#[test]
+fn each_request_has_one_line_whatever_becomes_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.jsonl");
+    let node = Node::start();
+    let proxy = Proxy::with(&node.url(), |config| {
+        config.log.access = Some(path.display().to_string());
+    });
+    let http = proxy.http();
+    let named = [("X-Request-Id", "r-1")];
+    http.request("GET", "/status", &named, b"").unwrap();
+    http.post("/", &broadcast(1, BroadcastMethod::Sync, b"a=1"))
+        .unwrap();
+    http.get("/unsafe_flush_mempool").unwrap();
+    let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"health"},{"jsonrpc":"2.0","id":2,"method":"dial_seeds"}]"#;
+    http.post("/", batch.as_bytes()).unwrap();
+    http.request("BAD", "/ /", &[], b"").ok();
+    proxy.stop();
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let shown = |line: &Value| {
+        ["class", "outcome", "reason", "id"]
+            .map(|name| line[name].as_str().unwrap_or("").to_owned())
+    };
+    let shown: Vec<_> = lines.iter().map(shown).collect();
+    let expected = [
+        ["status", "forwarded", "", "r-1"],
+        ["broadcast_sync", "forwarded", "", ""],
+        ["other", "rejected", "method", ""],
+        ["status", "forwarded", "", ""],
+        ["other", "rejected", "method", ""],
+        ["", "rejected", "parse", ""],
+    ];
+    assert_eq!(shown, expected, "{text}");
+    for line in &lines {
+        assert_eq!(line["client"], "127.0.0.1", "{text}");
+        assert!(
+            line["took_ms"].is_f64() || line["reason"] == "parse",
+            "{text}"
+        );
+    }
+}
