@@ -99,7 +99,8 @@ impl Point<'_> {
         );
         let (finding, reasons) = match admitted(self) {
             Err(reason) => (Finding::Unusable, vec![reason]),
-            Ok(_) if by_load && missing <= lack(self.summary) => {
+            // What a step shows of the node was judged with what it lacked.
+            Ok(_) if by_load && excess(self).is_none() && missing <= lack(self.summary) => {
                 broken.push(
                     "the node waited for a processor for as large a share of the time".into(),
                 );

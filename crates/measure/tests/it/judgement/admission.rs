@@ -160,6 +160,25 @@ fn a_latency_that_may_be_the_generators_own_breaks_no_point() {
     assert_eq!(judged.finding, Finding::Broken, "{judged:?}");
 }
 
+/// Where nothing was lost and no block shows a trend, any wait for a processor explained what a step showed of the node, and
+/// so did none: "unusable: only 94.5 % of offered was accepted".
+#[test]
+fn what_a_step_shows_of_the_node_breaks_a_point_whose_backlog_is_not_seen() {
+    let slow = |_, due| Course::Sent {
+        at: due,
+        cause: Cause::OnTime,
+        answer: Some((due + 4_000, Reply::Accepted)),
+    };
+    let story = Story::of(constant("200/s", "10s"), slow);
+    let mut summary = story.with_blocks(every_second(20), usize::MAX).summary();
+    assert_eq!(summary.fate.accepted, 2_000);
+    for lack_s in [0.0, 1.0] {
+        summary.steps[0].node_lack_s = lack_s;
+        let judged = searched(&summary, &[]);
+        assert_eq!(judged.finding, Finding::Broken, "{judged:?}");
+    }
+}
+
 /// Of 1,000 transactions that all failed in their blocks, "commit from due p50 0.5 s, count 1,000", and `commit.p99<5s` held.
 #[test]
 fn what_failed_in_its_block_has_no_latency_of_a_commit() {
