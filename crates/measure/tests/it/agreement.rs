@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 
 use measure::read::{HlogReader, RowReader, TxReader};
 use measure::{
-    AnswerRow, Answered, Answers, BlockSeen, Cause, Codespace, EndpointInfo, Evidence,
+    AnswerRow, Answered, Answers, Bar, BlockSeen, Cause, Codespace, EndpointInfo, Evidence,
     EvidenceKind, Failure, KeptRows, LostPart, Manifest, MergeError, MergePart, Plan, Quantiles,
     RecorderConfig, Reply, SchedulePlan, ScheduleVerdict, Sent, ShardName, Summary, Unsent,
     UnsentReason, merge, merged_manifest,
@@ -451,6 +451,37 @@ fn the_part_of_a_lost_generator_is_unsent_and_the_whole_is_invalid() {
     assert_eq!(summary.verdict.schedule, ScheduleVerdict::Invalid);
     let mut reasons = summary.verdict.reasons.iter();
     assert!(reasons.any(|reason| reason.contains(&lost.reason)));
+}
+
+/// One of two generators whose load was late left everything unknown of both, also what was committed.
+#[test]
+fn an_invalid_part_leaves_as_much_unknown_as_it_says() {
+    let accepted = Transaction {
+        course: Course::Answered(Reply::Accepted),
+        cause: Cause::OnTime,
+        service_ms: 1,
+        blocks: Some(1),
+        code: 0,
+        space: Codespace::NONE,
+    };
+    let load = [accepted; TXS as usize];
+    for (said, left) in [
+        (vec![Bar::Load], vec![Bar::Load]),
+        (vec![Bar::Load, Bar::Commits], vec![Bar::Load, Bar::Commits]),
+        // A folder of an earlier version does not say.
+        (vec![], vec![Bar::Account]),
+    ] {
+        let mut parts: Vec<(Folder, Summary)> = (0..2).map(|it| recorded(&load, it, 2)).collect();
+        for (_, summary) in &mut parts[..] {
+            (summary.verdict.schedule, summary.verdict.bars) =
+                (ScheduleVerdict::Invalid, said.clone());
+        }
+        let verdict = joined(&parts, &two_endpoints()).0.verdict;
+        assert_eq!(
+            (verdict.schedule, verdict.bars),
+            (ScheduleVerdict::Invalid, left)
+        );
+    }
 }
 
 /// The rows of a killed run have none of a transaction that was never answered; those of the seconds name

@@ -403,7 +403,6 @@ fn the_warm_up_is_left_out_of_the_latencies() {
             after as u64,
             "{latency}"
         );
-        assert!(after < 200, "{latency}");
     }
     // The log keeps the warm-up, for those who want to cut it otherwise.
     assert_eq!(run.histograms()["lateness"].len(), 200);

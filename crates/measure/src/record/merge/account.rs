@@ -54,12 +54,21 @@ pub(super) fn summary(parts: &[Figures], joined: Joined<'_>) -> Summary {
         recorder: health(parts, course.steps_omitted, joined.incomplete_files),
     };
     let mut summary = account.summary();
-    let worst = parts.iter().map(|part| part.verdict).max();
     let verdict = &mut summary.verdict;
-    if worst == Some(ScheduleVerdict::Invalid) && verdict.schedule < ScheduleVerdict::Invalid {
-        // The verdict on the whole is never better than the worst part's.
+    let invalid = parts
+        .iter()
+        .filter(|part| part.verdict == ScheduleVerdict::Invalid);
+    let bars = invalid.flat_map(Figures::barred);
+    let bars = bars.fold(Vec::new(), |mut all: Vec<Bar>, bar| {
+        if !all.contains(&bar) {
+            all.push(bar);
+        }
+        all
+    });
+    if !bars.is_empty() && verdict.schedule < ScheduleVerdict::Invalid {
+        // The verdict on the whole is never better than the worst part's, and bars as much.
         verdict.schedule = ScheduleVerdict::Invalid;
-        verdict.bars.push(Bar::Account);
+        verdict.bars = bars;
         verdict
             .reasons
             .push("the run of one of the generators is invalid".into());

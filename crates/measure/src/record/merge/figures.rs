@@ -4,7 +4,7 @@ use crate::format::event::UnsentReason;
 use crate::format::fate::{Fate, Offered};
 use crate::format::latency::Latencies;
 use crate::format::summary::{
-    LateCauses, LoadModel, Reconnects, RecorderHealth, ScheduleVerdict, Summary, TimeSpans,
+    Bar, LateCauses, LoadModel, Reconnects, RecorderHealth, ScheduleVerdict, Summary, TimeSpans,
 };
 
 /// The figures of a part that its rows of seconds, blocks and steps do not have.
@@ -21,9 +21,19 @@ pub(super) struct Figures {
     pub(super) reconnects: Reconnects,
     pub(super) recorder: RecorderHealth,
     pub(super) verdict: ScheduleVerdict,
+    /// What an invalid part says nothing about; a lost one, and one of an earlier version, do not say.
+    pub(super) bars: Vec<Bar>,
 }
 
 impl Figures {
+    /// What it leaves unknown.
+    pub(super) fn barred(&self) -> Vec<Bar> {
+        match &self.bars[..] {
+            [] => vec![Bar::Account],
+            bars => bars.to_vec(),
+        }
+    }
+
     /// Those of a part of the same load whose generator was lost, all of it unsent.
     pub(super) fn lost(&self, planned: u64) -> Self {
         let mut by_reason = [0; UnsentReason::ALL.len()];
@@ -44,6 +54,7 @@ impl Figures {
             reconnects: Reconnects::default(),
             recorder: RecorderHealth::default(),
             verdict: ScheduleVerdict::Invalid,
+            bars: Vec::new(),
         }
     }
 }
@@ -61,6 +72,7 @@ impl From<&Summary> for Figures {
             reconnects: summary.reconnects,
             recorder: summary.recorder.clone(),
             verdict: summary.verdict.schedule,
+            bars: summary.verdict.bars.clone(),
         }
     }
 }

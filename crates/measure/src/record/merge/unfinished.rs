@@ -209,6 +209,7 @@ impl Unfinished {
             reconnects: Reconnects::default(),
             recorder: RecorderHealth::default(),
             verdict: ScheduleVerdict::Degraded,
+            bars: Vec::new(),
         }
     }
 
