@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hashbrown::HashMap;
@@ -47,10 +47,17 @@ pub(super) struct Kept {
     /// The body before the id and after it.
     body: [Bytes; 2],
     since: Instant,
+    /// How long after that it may be given out.
+    fresh: Duration,
     weight: usize,
 }
 
 impl Kept {
+    /// Whether it may still be given out.
+    fn is_fresh(&self, now: Instant) -> bool {
+        now.duration_since(self.since) < self.fresh
+    }
+
     /// Its headers, with its age (RFC 9111, section 5.1).
     pub(super) fn headers(&self) -> Headers {
         let age = self.since.elapsed().as_secs().to_string();
@@ -127,10 +134,7 @@ impl Cache {
         };
         let answer = under_way.wait_for(Option::is_some).await;
         let answer = answer.ok().and_then(|answer| answer.clone());
-        let end = match answer {
-            Some(_) => CacheEnd::Collapsed,
-            None => CacheEnd::Miss,
-        };
+        let end = (answer.as_ref()).map_or(CacheEnd::Miss, |_| CacheEnd::Collapsed);
         self.0.metrics.cacheable_read(end);
         answer.map_or(Found::AskAlone, Found::Answer)
     }
@@ -138,7 +142,8 @@ impl Cache {
     /// What there is at once, or the question of somebody else to wait for.
     fn begin(&self, key: Box<[u8]>, client: &Ledger) -> Result<Found, UnderWay> {
         let metrics = &self.0.metrics;
-        if let Some(kept) = self.0.kept.get(&key) {
+        let kept = self.0.kept.get(&key);
+        if let Some(kept) = kept.filter(|kept| kept.is_fresh(Instant::now())) {
             metrics.cacheable_read(CacheEnd::Hit);
             return Ok(Found::Answer(kept));
         }
@@ -162,20 +167,17 @@ impl Cache {
 }
 
 impl Asking {
-    /// Keeps an answer in whose body the id is at that place, and gives it to all that wait; the body again if there is
+    /// Keeps an answer for so long in whose body the id is at that place, and gives it to all that wait; the body again if there is
     /// no room.
     pub(super) fn keep(
         self,
-        headers: Headers,
+        (headers, fresh): (Headers, Duration),
         (body, mut charge): (Vec<u8>, Reservation),
         id: std::ops::Range<usize>,
     ) -> Result<Arc<Kept>, (Vec<u8>, Reservation)> {
         let inner = &self.cache.0;
-        let head: usize = headers
-            .iter()
-            .map(|(name, value)| name.len() + value.len())
-            .sum();
-        let weight = body.capacity() + self.key.len() + head + OVERHEAD;
+        let sizes = headers.iter().map(|(name, text)| name.len() + text.len());
+        let weight = body.capacity() + self.key.len() + sizes.sum::<usize>() + OVERHEAD;
         let missing = weight.saturating_sub(charge.bytes());
         let room = inner.alive.reserve(weight);
         let Some(room) = room.filter(|_| charge.grow(missing) && charge.move_to(&inner.ledger))
@@ -187,6 +189,7 @@ impl Asking {
             headers,
             body: [body.slice(..id.start), body.slice(id.end..)],
             since: Instant::now(),
+            fresh,
             weight,
         });
         inner.kept.insert(self.key.clone(), Arc::clone(&kept));
@@ -220,3 +223,23 @@ const ANSWER_SHARE: usize = 4;
 const USUAL_ANSWER: usize = 4 << 10;
 /// What an answer takes beside its text.
 const OVERHEAD: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn case_100_an_answer_is_given_out_no_longer_than_its_node_allows() {
+        let since = Instant::now();
+        let kept = Kept {
+            headers: Vec::new(),
+            body: [Bytes::new(), Bytes::new()],
+            since,
+            fresh: Duration::from_secs(60),
+            weight: 0,
+        };
+        assert!(kept.is_fresh(since));
+        assert!(kept.is_fresh(since + Duration::from_millis(59_999)));
+        assert!(!kept.is_fresh(since + Duration::from_secs(60)));
+    }
+}

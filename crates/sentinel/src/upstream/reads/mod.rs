@@ -245,25 +245,24 @@ impl Reads {
         read: Read,
         ledger: &Ledger,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
-        let (node, method, id) = (
-            read.node,
-            read.request.method.clone(),
-            read.request.id.clone(),
-        );
+        let (node, id) = (read.node, read.request.id.clone());
+        let method = read.request.method.clone().unwrap_or_default();
+        let asked = params::height(&method, &read.request.target, &read.request.body);
         let mut answer = self.service.clone().oneshot(read).await?;
         // Another node's is kept under another key, and measured by another height.
-        if !unchanging::is_public(&answer) || !answer.body.is_of(node) {
+        let fresh = unchanging::public_for(&answer).filter(|_| answer.body.is_of(node));
+        let Some(fresh) = fresh else {
             return Ok(answer);
-        }
+        };
         let limits = (self.cache.most(), self.window_bytes());
         let Some((body, charge)) = answer.body.whole(ledger.nothing(), limits).await? else {
             return Ok(answer);
         };
-        let call = (method.as_deref().unwrap_or_default(), id.as_ref());
-        let height = self.admission.nodes.chain(node).1;
-        let kept = match unchanging::id_in_final(call, &body, height) {
+        let heights = (asked, self.admission.nodes.chain(node).1);
+        let headers = (answer.headers.clone(), fresh);
+        let kept = match unchanging::id_in_final((&method, id.as_ref()), &body, heights) {
             None => Err((body, charge)),
-            Some(place) => asking.keep(answer.headers.clone(), (body, charge), place),
+            Some(place) => asking.keep(headers, (body, charge), place),
         };
         let pieces = match kept {
             Ok(kept) => kept.body(id.as_ref()),

@@ -1,6 +1,7 @@
 //! Which answers of a node cannot change, and what a question for one is known by.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use hyper::Method;
 use serde::Deserialize;
@@ -77,27 +78,34 @@ pub(super) fn key(request: &ReadRequest, (node, chain): (usize, u64)) -> Option<
     (key.len() <= KEY_BYTES).then(|| key.into())
 }
 
-/// Whether the node says that anybody may keep this answer. CometBFT says so if each argument was given that names the
-/// height (`rpc.Cacheable` in `rpc/core/routes.go`, v0.38.17).
-pub(super) fn is_public<B>(answer: &ReadAnswer<B>) -> bool {
-    let mut is_public = false;
+/// How long anybody may keep this answer, at most a day; `None` if the node does not say that anybody may. CometBFT says
+/// so if each argument was given that names the height (`rpc.Cacheable` in `rpc/core/routes.go`, v0.38.17).
+///
+/// An answer is not kept if it has another directive, comes from another cache, or has a header that names the request.
+pub(super) fn public_for<B>(answer: &ReadAnswer<B>) -> Option<Duration> {
+    let mut seconds = None;
     for (name, value) in &answer.headers {
         match name.to_ascii_lowercase().as_str() {
-            "cache-control" => is_public = value.starts_with(b"public"),
-            "vary" if !VARY.iter().any(|known| value.eq_ignore_ascii_case(known)) => return false,
-            "set-cookie" => return false,
+            "cache-control" if seconds.is_none() => {
+                let text = str::from_utf8(value).ok()?;
+                seconds = text.strip_prefix("public, max-age=")?.parse::<u64>().ok();
+            }
+            "vary" if !VARY.iter().any(|known| value.eq_ignore_ascii_case(known)) => return None,
+            "cache-control" | "age" | "set-cookie" | "x-request-id" => return None,
             _ => {}
         }
     }
-    is_public && answer.status == 200
+    let seconds = seconds.filter(|_| answer.status == 200)?;
+    Some(Duration::from_secs(seconds.min(LONGEST_SECONDS)))
 }
 
 /// Where the id is in the body of an answer that cannot change: nowhere, behind the end, in one to a request in a
-/// target. `None` if the answer may still change while its node's chain has this height, or is an error.
+/// target. `None` if the answer may still change while its node's chain has this height, is of another height than the
+/// one that was asked for, or is an error.
 pub(super) fn id_in_final(
     (method, id): (&str, Option<&KeptId>),
     body: &[u8],
-    height: u64,
+    (asked, height): (Option<u64>, u64),
 ) -> Option<Range<usize>> {
     let text = json::check(body).ok()?;
     let mut members = json::members(text);
@@ -110,7 +118,8 @@ pub(super) fn id_in_final(
         Unchanging::Always => json::Kind::of(result.1) == json::Kind::Object,
         Unchanging::OfHeight => {
             let heights: Option<Heights> = serde_json::from_slice(result.1).ok()?;
-            heights?.first()? < height
+            let of = heights?.first()?;
+            of < height && asked.is_none_or(|asked| asked == of)
         }
     };
     if !is_final {
@@ -141,18 +150,17 @@ fn place(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
 
 /// Bytes by which a question is known, at most.
 const KEY_BYTES: usize = 2 << 10;
-/// Headers on which an answer does not depend: they say who asks, and on which way.
-const OF_CLIENTS: [&str; 12] = [
-    "forwarded",
+/// The longest that an answer is kept, in seconds: what CometBFT allows (`rpc/jsonrpc/server/http_server.go`, v0.38.17).
+const LONGEST_SECONDS: u64 = 86_400;
+/// Headers on which an answer does not depend: they say who asks. Those that name a host or a scheme are not among them:
+/// a gateway may write these into its answer.
+const OF_CLIENTS: [&str; 8] = [
     "referer",
     "traceparent",
     "tracestate",
     "user-agent",
     "via",
     "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-port",
-    "x-forwarded-proto",
     "x-real-ip",
     "x-request-id",
 ];

@@ -224,6 +224,71 @@ async fn questions_that_a_node_may_answer_differently_are_different() {
     rig.stop().await;
 }
 
+#[tokio::test]
+async fn case_100_an_answer_of_another_height_than_was_asked_for_is_not_kept() {
+    let node = Node::new(|_| of_height(7), PUBLIC);
+    let rig = node.rig().await;
+    for times in 1..=2 {
+        for request in [
+            block_call("1", 8),
+            call(r#"{"jsonrpc":"2.0","id":1,"method":"block","params":["8"]}"#),
+            ReadRequest {
+                method: Some("block".into()),
+                ..get("/block?height=8")
+            },
+        ] {
+            text(asked(&rig, request).await).await;
+        }
+        assert_eq!(node.asked(), 3 * times);
+    }
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn case_100_what_a_gateway_may_have_written_for_one_client_goes_to_no_other() {
+    // What the answer says: another directive in the same header or a second one, no time left, another cache's age,
+    // a header that names the request.
+    for head in [
+        "Cache-Control: public, max-age=60, no-store\r\n",
+        "Cache-Control: public, max-age=60\r\nCache-Control: private\r\n",
+        "Cache-Control: no-cache\r\nCache-Control: public, max-age=60\r\n",
+        "Cache-Control: public, max-age=60\r\nCache-Control: public, max-age=60\r\n",
+        "Cache-Control: public, max-age=0\r\n",
+        "Cache-Control: public, max-age=x\r\n",
+        "Cache-Control: publicity, max-age=60\r\n",
+        "Cache-Control: public, max-age=60\r\nAge: 100\r\n",
+        "Cache-Control: public, max-age=60\r\nX-Request-Id: 1\r\n",
+    ] {
+        let node = Node::new(|_| of_height(8), head);
+        let rig = node.rig().await;
+        for times in 1..=2 {
+            text(asked(&rig, block_call("1", 8)).await).await;
+            assert_eq!(node.asked(), times, "{head}");
+        }
+        rig.stop().await;
+    }
+    // What the request says: a host that a gateway may repeat.
+    let node = Node::new(|_| of_height(8), PUBLIC);
+    let rig = node.rig().await;
+    let names = [
+        "x-forwarded-host",
+        "x-forwarded-port",
+        "x-forwarded-proto",
+        "forwarded",
+    ];
+    for (before, name) in names.into_iter().enumerate() {
+        let mut request = block_call("1", 8);
+        let name = HeaderName::from_static(name);
+        let value = HeaderValue::from_static("evil.example");
+        request.headers.insert(name, value);
+        text(asked(&rig, request).await).await;
+        assert_eq!(node.asked(), before + 1);
+    }
+    text(asked(&rig, block_call("1", 8)).await).await;
+    assert_eq!(node.asked(), names.len() + 1);
+    rig.stop().await;
+}
+
 /// How often the node is asked by three clients at the same time, the first of whom may go.
 async fn at_the_same_time(height: u64, first_goes: bool) -> usize {
     let (arrived, mut arrivals) = mpsc::unbounded_channel();
