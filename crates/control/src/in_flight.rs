@@ -15,8 +15,7 @@ use crate::window::{GROUP, LEAST, RECENT, SECOND, STEP, remember};
 /// **Cap**: a node that answers b writes a second, R₀ after each when nothing else is under way, is kept
 /// busy by b R₀ of them (Little's law); it gets b (R₀ + 20 ms) for each connection, and the rest of the
 /// queue stands here, where it is fair. b is the highest rate of the last seconds and R₀ the least time
-/// (both as in BBR: Cardwell, Cheng, Gunn, Yeganeh, Jacobson 2016); while answers take no 10 ms longer than
-/// R₀ the cap doubles. The cap is never below the number of lines: without a proxy each would have one
+/// (both as in BBR: Cardwell, Cheng, Gunn, Yeganeh, Jacobson 2016). The cap is never below the number of lines: without a proxy each would have one
 /// write under way.
 ///
 /// **Connections**: a node answers one connection in order, so two lines on one of them wait for each other, which
@@ -225,10 +224,7 @@ impl InFlight {
                 remember(&mut self.best, RECENT, rate);
             }
         }
-        let mut wanted = self.best() * (unloaded + ahead);
-        if span.was_held && self.mean < unloaded + ahead / 2.0 {
-            wanted = wanted.max(2.0 * self.limit);
-        }
+        let wanted = self.best() * (unloaded + ahead);
         let least = LEAST.max(self.connections as f64);
         self.limit = wanted.min(self.settings.in_flight as f64).max(least);
     }

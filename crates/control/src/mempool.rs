@@ -2,7 +2,7 @@
 
 use pacing::Nanos;
 
-use crate::in_flight::{AHEAD, SILENCE};
+use crate::in_flight::SILENCE;
 
 /// Transactions of others at the node, and how many of the own ones the node may have dropped.
 ///
@@ -15,8 +15,7 @@ pub(crate) struct Mempool {
     pub(crate) size: Option<u64>,
     /// Transactions of others, as last reported and less those that blocks have taken since.
     pub(crate) others: u64,
-    /// Others' part of the last block, and what others held after it.
-    others_in_block: u64,
+    /// What others held after the last block.
     others_after_block: u64,
     /// Own transactions ever sent.
     sent: u64,
@@ -32,9 +31,6 @@ struct Report {
     /// Own transactions of which it surely knows all that is to be known: those sent later count beside it.
     sent: u64,
 }
-/// Part of what others had in the last block that is left for them: those who hold back
-/// come to equal shares, at an eighth of the difference a block.
-const LEFT_FOR_OTHERS: f64 = 0.75;
 
 impl Mempool {
     pub(crate) fn new(now: Nanos) -> Self {
@@ -79,7 +75,7 @@ impl Mempool {
     /// A block with so many transactions of others.
     pub(crate) fn block(&mut self, observed: Nanos, others: u64) {
         self.others = self.others.saturating_sub(others);
-        (self.others_in_block, self.others_after_block) = (others, self.others);
+        self.others_after_block = self.others;
         self.last_block = self.last_block.max(observed);
         self.heard = self.heard.max(observed);
     }
@@ -93,13 +89,12 @@ impl Mempool {
         own.min(most).max(under_way)
     }
 
-    /// Transactions of others at the next block, if they go on; 0 while nothing is known of them.
-    pub(crate) fn others_at_next_block(&self, now: Nanos) -> u64 {
+    /// Transactions of others that leave no room before the next block; 0 while nothing is known of them.
+    pub(crate) fn others_until_block(&self, now: Nanos) -> u64 {
         if self.is_blind(now) {
             return 0;
         }
-        let coming = (LEFT_FOR_OTHERS * self.others_in_block as f64) as u64;
-        self.others.max(self.others_after_block + coming)
+        self.others.max(self.others_after_block)
     }
 
     /// Whether neither a block nor a report was seen for long.
@@ -112,28 +107,8 @@ impl Mempool {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Probe {
     None,
-    /// So many may be under way; twice as many after each 20 ms without an answer, so that some stand in the
-    /// node's sockets while it commits the block that makes room.
-    Asking {
-        count: usize,
-        since: Nanos,
-    },
+    /// By one write at a time.
+    Asking,
     /// It took one: a block has made room, which was not seen yet.
     Answered,
-}
-
-impl Probe {
-    /// The same at `now`, while `most` writes may be under way.
-    pub(crate) fn at(self, now: Nanos, most: usize) -> Self {
-        match self {
-            Self::Asking { count, since } if since == Nanos::ZERO || most == 0 => {
-                Self::Asking { count, since: now }
-            }
-            Self::Asking { count, since } if now.saturating_sub(since) >= AHEAD => Self::Asking {
-                count: (2 * count).min(most),
-                since: now,
-            },
-            _ => self,
-        }
-    }
 }

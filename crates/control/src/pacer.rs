@@ -130,7 +130,6 @@ impl Pacer {
             self.idle = now;
         }
         self.in_flight.follow_lines(now, demand.lines);
-        self.probe = self.probe.at(now, demand.most);
         let room = self.room(now);
         self.follow(now);
         let taken = self.take(now, demand.waiting.min(room.shared));
@@ -152,10 +151,9 @@ impl Pacer {
         let light = waiting.min(room.all - taken);
         // One place is always kept.
         let shrinks = waiting > 0 && room.all > room.shared + 1;
-        let next = match self.probe {
-            Probe::Asking { since, .. } if waiting > 0 => Some(since.saturating_add(AHEAD)),
-            _ if left > 0 => Some(self.next(now, left)),
-            _ => shrinks.then(|| now.saturating_add(AHEAD)),
+        let next = match left {
+            0 => shrinks.then(|| now.saturating_add(AHEAD)),
+            _ => Some(self.next(now, left)),
         };
         Grant {
             now: taken,
@@ -221,10 +219,10 @@ impl Pacer {
         let (own, mean) = (self.own(now), self.mean());
         let limit = self.window_size(now);
         let window = (limit - own).max(0.0);
-        let others = self.mempool.others_at_next_block(now);
+        let others = self.mempool.others_until_block(now);
         let mempool_limit = self.mempool_limit();
         let mempool = match self.probe {
-            Probe::Asking { count, .. } => count.saturating_sub(self.demand.under_way) as f64,
+            Probe::Asking => 1_usize.saturating_sub(self.demand.under_way) as f64,
             _ => (mempool_limit - own / mean - others as f64).max(0.0),
         };
         let bound = if mempool * mean < window {
@@ -310,7 +308,7 @@ impl Pacer {
 
     /// The node took one.
     pub fn accepted(&mut self) {
-        if let Probe::Asking { .. } = self.probe {
+        if self.probe == Probe::Asking {
             self.probe = Probe::Answered;
             self.mempool.room_made();
         }
@@ -319,10 +317,7 @@ impl Pacer {
     /// The node did not take one.
     pub fn refused(&mut self, why: Refused) {
         if why != Refused::TimedOut {
-            self.probe = Probe::Asking {
-                count: 1,
-                since: Nanos::ZERO,
-            };
+            self.probe = Probe::Asking;
         }
         if let Refused::Full { max: Some(max) } = why {
             self.since_block.was_slow = true;
