@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use report::text::grouped;
 use serde_json::Value;
 
 use crate::support::{Place, RunFolder, Summary};
@@ -17,14 +18,20 @@ fn a_ramp_on_the_built_in_node_is_accounted_for_in_every_file() {
     let run = place.run("run");
     let summary = run.summary();
     ended.ends_as_judged(0, &summary);
-    summary.assert_all_committed(PLANNED);
+    // A step that a busy machine leaves open is offered once more.
+    let offered = summary.count("offered.planned");
+    assert!((PLANNED..=2 * PLANNED).contains(&offered), "{offered}");
+    summary.assert_all_committed(offered);
     assert_eq!(summary.at("interrupted"), &Value::Bool(false));
     assert_eq!(summary.text("model"), "open");
     let first_line = ended.err.lines().next().unwrap();
     assert!(first_line.contains("the built-in node"), "{ended}");
     ended
-        .prints("2,505 = 2,505 sent + 0 unsent")
-        .prints("2,505 = 2,505 committed + 0 commit failed + 0 pending")
+        .prints(&format!("{0} = {0} sent + 0 unsent", grouped(offered)))
+        .prints(&format!(
+            "{0} = {0} committed + 0 commit failed + 0 pending",
+            grouped(offered)
+        ))
         .prints("limited by")
         .says("second offered");
     assert_eq!(
@@ -42,11 +49,11 @@ fn a_ramp_on_the_built_in_node_is_accounted_for_in_every_file() {
         ]
     );
     check_manifest(&run.manifest());
-    check_transactions(&run);
-    check_series(&run);
+    check_transactions(&run, offered);
+    check_series(&run, offered);
     check_steps(&run, &summary);
-    check_blocks(&run, &summary);
-    check_latencies(&run, &summary);
+    check_blocks(&run, &summary, offered);
+    check_latencies(&run, &summary, offered);
 }
 
 fn names(run: &RunFolder) -> Vec<String> {
@@ -71,16 +78,16 @@ fn check_manifest(manifest: &Value) {
     assert!(manifest["profile"].as_str().unwrap().contains("ramp"));
 }
 
-fn check_transactions(run: &RunFolder) {
+fn check_transactions(run: &RunFolder, offered: u64) {
     let txs = run.table("txs.csv");
     assert_eq!(
         txs.header.join(","),
         "txid,size,ts_send,ts_accept,ts_commit,ts_error,\
          due_ns,sent_ns,accepted_ns,committed_ns,height,code,endpoint,step,codespace"
     );
-    assert_eq!(txs.rows.len() as u64, PLANNED);
+    assert_eq!(txs.rows.len() as u64, offered);
     let ids: HashSet<&str> = txs.column("txid").collect();
-    assert_eq!(ids.len() as u64, PLANNED);
+    assert_eq!(ids.len() as u64, offered);
     let is_hash = |id: &&str| {
         id.len() == 64
             && id
@@ -104,12 +111,12 @@ fn check_transactions(run: &RunFolder) {
     }
 }
 
-fn check_series(run: &RunFolder) {
+fn check_series(run: &RunFolder, offered: u64) {
     let series = run.table("series.csv");
     let seconds: Vec<u64> = (0..series.rows.len() as u64).collect();
     assert_eq!(series.numbers("second"), seconds);
     for column in ["offered", "sent", "accepted", "committed"] {
-        assert_eq!(series.sum(column), PLANNED, "{column}");
+        assert_eq!(series.sum(column), offered, "{column}");
     }
     for column in ["unsent", "rejected", "errors", "commit_failed"] {
         assert_eq!(series.sum(column), 0, "{column}");
@@ -119,13 +126,16 @@ fn check_series(run: &RunFolder) {
 
 fn check_steps(run: &RunFolder, summary: &Summary) {
     let steps = run.table("steps.csv");
-    assert_eq!(steps.numbers("step"), [0, 1, 2, 3, 4]);
-    assert_eq!(steps.numbers("offered"), STEPS);
+    let numbers: Vec<u64> = (0..steps.rows.len() as u64).collect();
+    assert_eq!(steps.numbers("step"), numbers);
+    let offered = steps.numbers("offered");
+    assert_eq!(offered[..5], STEPS);
     let rates: Vec<f64> = steps
         .column("rate_tps")
         .map(|rate| rate.parse().unwrap())
         .collect();
-    assert_eq!(rates, [1.0, 251.0, 501.0, 751.0, 1001.0]);
+    let by_rate: Vec<f64> = offered.iter().map(|count| *count as f64).collect();
+    assert_eq!(rates, by_rate);
     let in_summary: Vec<u64> = summary
         .at("steps")
         .as_array()
@@ -133,18 +143,18 @@ fn check_steps(run: &RunFolder, summary: &Summary) {
         .iter()
         .map(|step| step["offered"].as_u64().unwrap())
         .collect();
-    assert_eq!(in_summary, STEPS);
+    assert_eq!(in_summary, offered);
     assert!(!summary.text("knee_reason").is_empty());
 }
 
-fn check_blocks(run: &RunFolder, summary: &Summary) {
+fn check_blocks(run: &RunFolder, summary: &Summary, offered: u64) {
     let blocks = run.table("blocks.csv");
     let heights = blocks.numbers("height");
     assert!(
         heights.windows(2).all(|pair| pair[1] == pair[0] + 1),
         "{heights:?}"
     );
-    assert_eq!(blocks.sum("own_txs"), PLANNED);
+    assert_eq!(blocks.sum("own_txs"), offered);
     assert_eq!(blocks.sum("own_failed"), 0);
     assert_eq!(summary.count("blocks.count"), heights.len() as u64);
     assert_eq!(summary.count("blocks.missing"), 0);
@@ -152,7 +162,7 @@ fn check_blocks(run: &RunFolder, summary: &Summary) {
     assert!(included.iter().all(|height| heights.contains(height)));
 }
 
-fn check_latencies(run: &RunFolder, summary: &Summary) {
+fn check_latencies(run: &RunFolder, summary: &Summary, offered: u64) {
     let histograms = run.histograms();
     let tags: Vec<&str> = histograms.keys().map(String::as_str).collect();
     assert_eq!(
@@ -167,8 +177,8 @@ fn check_latencies(run: &RunFolder, summary: &Summary) {
         ]
     );
     for (tag, histogram) in &histograms {
-        assert_eq!(histogram.len(), PLANNED, "{tag}");
-        assert_eq!(summary.count(&format!("latency_ms.{tag}.count")), PLANNED);
+        assert_eq!(histogram.len(), offered, "{tag}");
+        assert_eq!(summary.count(&format!("latency_ms.{tag}.count")), offered);
         let logged = histogram.value_at_quantile(0.99) as f64 / 1e6;
         let summed = summary.number(&format!("latency_ms.{tag}.p99"));
         let distance = (logged - summed).abs();
