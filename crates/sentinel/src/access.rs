@@ -1,4 +1,4 @@
-//! The access log: a line of JSON for each request that ended, or for one in so many.
+//! The access log: a line of JSON for each request that ended, or for one in so many, and a span of each for a collector.
 //!
 //! A thread of its own writes the lines, which a bounded queue feeds. A disk that does not keep up costs lines, which are
 //! counted, and never a request.
@@ -14,48 +14,114 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fairq::ClientKey;
 use pacing::Nanos;
-use serde::Serialize;
+use prometheus_client::metrics::counter::Counter;
+use serde::{Serialize, Serializer};
 use tokio::sync::oneshot;
 
 use crate::metrics::{MethodClass, Metrics, OutcomeLabel, Transport};
 use crate::refusal::Refusal;
 
-/// Where lines go. Clones share the queue.
+/// Where requests are written down. Clones share the queues.
 #[derive(Clone, Debug)]
 pub(crate) struct AccessLog(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    lines: SyncSender<Line>,
-    /// One request in so many has a line.
+    queues: Vec<Queue>,
+    /// One request in so many is written down.
     sample: u64,
     count: AtomicU64,
     metrics: Arc<Metrics>,
 }
 
-enum Line {
-    Text(String),
-    /// All lines before are to be written, and this told.
+/// What feeds a thread that writes requests down.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    entries: SyncSender<Entry>,
+    /// What counts the requests that it had no place for.
+    lost: fn(&Metrics) -> &Counter,
+}
+
+/// What stands in a queue.
+#[derive(Debug)]
+pub(crate) enum Entry {
+    Of(Box<Record>),
+    /// All entries before are to be written, and this told.
     Flush(oneshot::Sender<()>),
 }
 
-/// What is known of a request while it is served, if there is a log.
+impl Queue {
+    /// Starts a thread that has a queue of 4,096. It ends with the last handle: a disk or a collector that answers nothing
+    /// must not keep the program from ending.
+    pub(crate) fn of(
+        name: &str,
+        lost: fn(&Metrics) -> &Counter,
+        write: impl FnOnce(Receiver<Entry>) + Send + 'static,
+    ) -> io::Result<Self> {
+        let (entries, queue) = sync_channel(MOST_ENTRIES);
+        let named = thread::Builder::new().name(name.to_owned());
+        named.spawn(move || write(queue))?;
+        Ok(Self { entries, lost })
+    }
+
+    /// Of lines of JSON, which are appended to this file.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub(crate) fn of_file(path: &Path, metrics: &Arc<Metrics>) -> io::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(path)?;
+        Self::of_writer(file, metrics)
+    }
+
+    fn of_writer(file: impl Write + Send + 'static, metrics: &Arc<Metrics>) -> io::Result<Self> {
+        let metrics = Arc::clone(metrics);
+        Self::of(
+            "sentinel-access",
+            |metrics| &metrics.access_lost[0],
+            move |queue| write_all(&queue, BufWriter::new(file), &metrics),
+        )
+    }
+}
+
+/// What is known of a request while it is served, if it may be written down.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     id: Option<Box<str>>,
+    traceparent: Option<Box<str>>,
     began: Instant,
 }
 
 impl Seen {
-    /// A request that begins now, with the `X-Request-Id` that its client gave it.
-    pub(crate) fn new(id: Option<&[u8]>) -> Self {
-        let id = id.and_then(|id| std::str::from_utf8(id).ok());
-        let id = id.filter(|id| id.len() <= ID_BYTES);
+    /// A request that begins now, with the fields of its head.
+    pub(crate) fn new<T: AsRef<[u8]>>(field: impl Fn(&'static str) -> Option<T>) -> Self {
+        let text = |name| {
+            let value = field(name)?;
+            let text = std::str::from_utf8(value.as_ref()).ok()?;
+            (text.len() <= FIELD_BYTES).then(|| Box::from(text))
+        };
         Self {
-            id: id.map(Into::into),
+            id: text("x-request-id"),
+            traceparent: text("traceparent").filter(|it| is_traceparent(it)),
             began: Instant::now(),
         }
     }
+}
+
+/// Whether this names a trace and a span in it: version, trace, span and flags of W3C Trace Context, level 1.
+fn is_traceparent(text: &str) -> bool {
+    let mut parts = text.split('-');
+    let mut hex = |digits: usize| {
+        let part = parts.next().unwrap_or_default();
+        let is_hex = |digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+        let is_set = part.bytes().any(|digit| digit != b'0');
+        (part.len() == digits && part.bytes().all(is_hex)).then_some((part, is_set))
+    };
+    let (version, trace, span, flags) = (hex(2), hex(32), hex(16), hex(2));
+    // Later versions may have more parts, this one has not.
+    let is_known = version
+        .is_some_and(|(version, is_later)| version != "ff" && (is_later || parts.next().is_none()));
+    let is_set = |id: Option<(&str, bool)>| id.is_some_and(|(_, is_set)| is_set);
+    is_known && is_set(trace) && is_set(span) && flags.is_some()
 }
 
 /// The end of a request: what it was, as far as it was read.
@@ -66,52 +132,51 @@ pub(crate) struct Ended<'a> {
     pub(crate) seen: Option<&'a Seen>,
 }
 
-/// A line. Its fields are in the manual.
-#[derive(Serialize)]
-struct Fields<'a> {
-    at_ms: u64,
-    client: String,
+/// A request that ended. Its fields are in the manual.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Record {
+    #[serde(rename = "at_ms", serialize_with = "as_ms")]
+    pub(crate) at: Duration,
+    pub(crate) client: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<&'a str>,
+    pub(crate) id: Option<Box<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    transport: Option<&'static str>,
+    pub(crate) traceparent: Option<Box<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    class: Option<&'static str>,
-    outcome: &'static str,
+    pub(crate) transport: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'static str>,
+    pub(crate) class: Option<&'static str>,
+    pub(crate) outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<&'a str>,
+    pub(crate) reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    took_ms: Option<f64>,
+    pub(crate) detail: Option<String>,
+    #[serde(
+        rename = "took_ms",
+        serialize_with = "as_fraction",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) took: Option<Duration>,
+}
+
+fn as_ms<S: Serializer>(at: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(Nanos::from(*at).as_millis())
+}
+
+fn as_fraction<S: Serializer>(took: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    took.map(|took| took.as_micros() as f64 / 1_000.0)
+        .serialize(to)
 }
 
 impl AccessLog {
-    /// Lines are appended to this file, one for `sample` requests.
-    ///
-    /// # Errors
-    /// The file cannot be opened.
-    pub(crate) fn open(path: &Path, sample: usize, metrics: &Arc<Metrics>) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Self::to(file, sample, metrics)
-    }
-
-    fn to(
-        file: impl Write + Send + 'static,
-        sample: usize,
-        metrics: &Arc<Metrics>,
-    ) -> io::Result<Self> {
-        let (lines, queue) = sync_channel(MOST_LINES);
-        let counted = Arc::clone(metrics);
-        let named = thread::Builder::new().name("sentinel-access".to_owned());
-        // It ends with the last handle. A disk that answers nothing must not keep the program from ending.
-        named.spawn(move || write_all(&queue, BufWriter::new(file), &counted))?;
-        Ok(Self(Arc::new(Inner {
-            lines,
+    /// One in `sample` requests goes into each of these queues.
+    pub(crate) fn new(queues: Vec<Queue>, sample: usize, metrics: &Arc<Metrics>) -> Self {
+        Self(Arc::new(Inner {
+            queues,
             sample: sample.max(1) as u64,
             count: AtomicU64::new(0),
             metrics: Arc::clone(metrics),
-        })))
+        }))
     }
 
     /// A request has ended, with this refusal if it was refused.
@@ -122,57 +187,57 @@ impl AccessLog {
             return;
         }
         let at = SystemTime::now().duration_since(UNIX_EPOCH);
-        let at_ms = at.map_or(0, |at| Nanos::from(at).as_millis());
-        let took = |seen: &Seen| seen.began.elapsed().as_micros() as f64 / 1_000.0;
-        let fields = Fields {
-            at_ms,
+        let record = Box::new(Record {
+            at: at.unwrap_or_default(),
             client: ended.client.to_string(),
-            id: ended.seen.and_then(|seen| seen.id.as_deref()),
+            id: ended.seen.and_then(|seen| seen.id.clone()),
+            traceparent: ended.seen.and_then(|seen| seen.traceparent.clone()),
             transport: ended.call.map(|(transport, _)| transport.name()),
             class: ended.call.map(|(_, class)| class.name()),
             outcome: outcome.name(),
             reason: refusal.map(|refusal| refusal.reason.name()),
-            detail: refusal.map(|refusal| refusal.detail.as_str()),
-            took_ms: ended.seen.map(took),
-        };
-        let Ok(mut text) = serde_json::to_string(&fields) else {
-            return;
-        };
-        text.push('\n');
-        if inner.lines.try_send(Line::Text(text)).is_err() {
-            inner.metrics.access_lines_lost.inc();
+            detail: refusal.map(|refusal| refusal.detail.clone()),
+            took: ended.seen.map(|seen| seen.began.elapsed()),
+        });
+        for queue in &inner.queues {
+            let entry = Entry::Of(record.clone());
+            if queue.entries.try_send(entry).is_err() {
+                (queue.lost)(&inner.metrics).inc();
+            }
         }
     }
 
-    /// Waits until what was told is in the file.
+    /// Waits until what was told is written down.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
     pub(crate) async fn flush(&self) {
-        let (done, written) = oneshot::channel();
-        let mut line = Line::Flush(done);
-        while let Err(TrySendError::Full(full)) = self.0.lines.try_send(line) {
-            tokio::time::sleep(FLUSH_PAUSE).await;
-            line = full;
+        for queue in &self.0.queues {
+            let (done, written) = oneshot::channel();
+            let mut entry = Entry::Flush(done);
+            while let Err(TrySendError::Full(full)) = queue.entries.try_send(entry) {
+                tokio::time::sleep(FLUSH_PAUSE).await;
+                entry = full;
+            }
+            // Without the thread there is nothing to wait for.
+            let _ = written.await;
         }
-        // Without the thread there is nothing to wait for.
-        let _ = written.await;
     }
 }
 
 /// Writes lines until the last handle is gone. What cannot be written is lost, and counted.
-fn write_all(queue: &Receiver<Line>, mut file: BufWriter<impl Write>, metrics: &Metrics) {
+fn write_all(queue: &Receiver<Entry>, mut file: BufWriter<impl Write>, metrics: &Metrics) {
     let count = |written: io::Result<()>| {
         if written.is_err() {
-            metrics.access_lines_lost.inc();
+            metrics.access_lost[0].inc();
         }
     };
     while let Ok(first) = queue.recv() {
         let mut waiting = Vec::new();
-        for line in std::iter::once(first).chain(queue.try_iter().take(MOST_LINES)) {
-            match line {
-                Line::Text(text) => count(file.write_all(text.as_bytes())),
-                Line::Flush(done) => waiting.push(done),
+        for entry in std::iter::once(first).chain(queue.try_iter().take(MOST_ENTRIES)) {
+            match entry {
+                Entry::Of(record) => count(write_line(&mut file, &record)),
+                Entry::Flush(done) => waiting.push(done),
             }
         }
         count(file.flush());
@@ -182,12 +247,17 @@ fn write_all(queue: &Receiver<Line>, mut file: BufWriter<impl Write>, metrics: &
     }
 }
 
-/// Lines that wait for the disk: 2 MiB of usual ones, a second of 4,000 requests.
-const MOST_LINES: usize = 4_096;
-/// How often the end of the program looks whether the queue has room.
+fn write_line(file: &mut impl Write, record: &Record) -> io::Result<()> {
+    serde_json::to_writer(&mut *file, record)?;
+    file.write_all(b"\n")
+}
+
+/// Requests that wait for a disk or a collector: 2 MiB of usual ones, a second of 4,000 requests.
+const MOST_ENTRIES: usize = 4_096;
+/// How often the end of the program looks whether a queue has room.
 const FLUSH_PAUSE: Duration = Duration::from_millis(10);
-/// The longest id that is written down.
-const ID_BYTES: usize = 64;
+/// The longest field of a head that is written down: a `traceparent` has 55 bytes.
+const FIELD_BYTES: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -219,6 +289,16 @@ mod tests {
         }
     }
 
+    fn to_disk(disk: &Disk, sample: usize, metrics: &Arc<Metrics>) -> AccessLog {
+        let queue = Queue::of_writer(disk.clone(), metrics).unwrap();
+        AccessLog::new(vec![queue], sample, metrics)
+    }
+
+    /// A head that has one field.
+    fn head<'a>(has: &'a str, value: &'a [u8]) -> impl Fn(&'static str) -> Option<&'a [u8]> {
+        move |name| (name == has).then_some(value)
+    }
+
     fn ended(seen: Option<&Seen>) -> Ended<'_> {
         Ended {
             client: KeyScheme::default().key([192, 0, 2, 7].into()),
@@ -230,8 +310,8 @@ mod tests {
     #[tokio::test]
     async fn a_line_says_who_asked_what_and_how_it_ended() {
         let (disk, metrics) = (Disk::default(), Arc::new(Metrics::new()));
-        let log = AccessLog::to(disk.clone(), 1, &metrics).unwrap();
-        let seen = Seen::new(Some(b"a\"\n1"));
+        let log = to_disk(&disk, 1, &metrics);
+        let seen = Seen::new(head("x-request-id", b"a\"\n1"));
         log.tell(ended(Some(&seen)), OutcomeLabel::Forwarded, None);
         let refusal = Refusal::new(Reason::Rate, "more than 1/s");
         log.tell(ended(None), OutcomeLabel::Rejected, Some(&refusal));
@@ -260,12 +340,12 @@ mod tests {
     #[tokio::test]
     async fn a_disk_that_takes_nothing_costs_lines_and_no_request() {
         let (disk, metrics) = (Disk::default(), Arc::new(Metrics::new()));
-        let log = AccessLog::to(disk.clone(), 1, &metrics).unwrap();
+        let log = to_disk(&disk, 1, &metrics);
         let (tell, told) = channel();
         let closed = disk.gate.lock();
         // More than the queue and the writer hold.
         thread::spawn(move || {
-            for _ in 0..4 * MOST_LINES {
+            for _ in 0..4 * MOST_ENTRIES {
                 log.tell(ended(None), OutcomeLabel::Forwarded, None);
             }
             tell.send(log).unwrap();
@@ -273,23 +353,25 @@ mod tests {
         let log = told.recv().unwrap();
         drop(closed);
         log.flush().await;
-        let lost = metrics.access_lines_lost.get();
+        let lost = metrics.access_lost[0].get();
         let kept = disk
             .text
             .lock()
             .iter()
             .filter(|byte| **byte == b'\n')
             .count();
-        assert!(lost >= MOST_LINES as u64, "{lost}");
-        assert_eq!(kept as u64 + lost, 4 * MOST_LINES as u64);
+        assert!(lost >= MOST_ENTRIES as u64, "{lost}");
+        assert_eq!(kept as u64 + lost, 4 * MOST_ENTRIES as u64);
         let text = metrics.render(&Gauges::default());
-        assert!(text.contains(&format!("sentinel_access_lines_lost_total {lost}\n")));
+        assert!(text.contains(&format!(
+            "sentinel_access_lost_total{{to=\"file\"}} {lost}\n"
+        )));
     }
 
     #[tokio::test]
     async fn one_in_so_many_requests_has_a_line() {
         let (disk, metrics) = (Disk::default(), Arc::new(Metrics::new()));
-        let log = AccessLog::to(disk.clone(), 10, &metrics).unwrap();
+        let log = to_disk(&disk, 10, &metrics);
         for _ in 0..95 {
             log.tell(ended(None), OutcomeLabel::Forwarded, None);
         }
@@ -305,8 +387,35 @@ mod tests {
 
     #[test]
     fn a_long_id_is_left_out() {
-        assert_eq!(Seen::new(Some(&[b'x'; ID_BYTES + 1])).id, None);
-        assert_eq!(Seen::new(Some(b"\xff")).id, None);
-        assert!(Seen::new(Some(&[b'x'; ID_BYTES])).id.is_some());
+        let id = |value: &[u8]| Seen::new(head("x-request-id", value)).id;
+        assert_eq!(id(&[b'x'; FIELD_BYTES + 1]), None);
+        assert_eq!(id(b"\xff"), None);
+        assert!(id(&[b'x'; FIELD_BYTES]).is_some());
+    }
+
+    #[test]
+    fn what_is_no_span_of_trace_context_is_left_out() {
+        let trace = "0af7651916cd43dd8448eb211c80319c";
+        let kept = |text: &str| Seen::new(head("traceparent", text.as_bytes())).traceparent;
+        // A later version may have more parts.
+        for right in [
+            "00-TRACE-b7ad6b7169203331-01",
+            "01-TRACE-b7ad6b7169203331-01-x",
+        ] {
+            let right = right.replace("TRACE", trace);
+            assert_eq!(kept(&right).as_deref(), Some(&*right));
+        }
+        for wrong in [
+            "00-TRACE-b7ad6b7169203331-01-x",
+            "ff-TRACE-b7ad6b7169203331-01",
+            "00-TRACE-B7AD6B7169203331-01",
+            "00-00000000000000000000000000000000-b7ad6b7169203331-01",
+            "00-TRACE-0000000000000000-01",
+            "00-TRACE-b7ad6b716920333-01",
+            "00-TRACE-b7ad6b7169203331",
+            "",
+        ] {
+            assert_eq!(kept(&wrong.replace("TRACE", trace)), None, "{wrong}");
+        }
     }
 }

@@ -39,4 +39,6 @@ mod systemd;
 mod timer;
 pub mod tls;
 pub mod top;
+#[cfg(feature = "otlp")]
+mod traces;
 pub mod upstream;

@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::UnixTime;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::access::AccessLog;
+use crate::access::{AccessLog, Queue};
 use crate::config::Config;
 use crate::front::{Door, Front, Lanes};
 use crate::handover::{self, Predecessor};
@@ -55,6 +55,10 @@ pub enum ServeError {
     /// The access log cannot be written.
     #[error("log.access: {0} cannot be written")]
     AccessLog(String, #[source] io::Error),
+    /// Spans cannot be sent.
+    #[cfg(feature = "otlp")]
+    #[error("log.traces: {0}: {1}")]
+    Traces(String, String),
     /// A part of the program ended while it served.
     #[error("{task} ended before the program was told to stop: {reason}")]
     Ended {
@@ -172,13 +176,27 @@ fn context(mut config: Config, shutdown: &CancellationToken) -> Result<SharedCon
     let mut shared_context = SharedContext::new(config, shutdown.clone());
     shared_context.tls.follow(tls);
     let config = shared_context.config.current();
-    if let Some(path) = &config.log.access {
+    let queues = written_down(&config, &shared_context)?;
+    if !queues.is_empty() {
         let (sample, metrics) = (config.log.access_sample, &shared_context.metrics);
-        let log = AccessLog::open(Path::new(path), sample, metrics);
-        let log = log.map_err(|error| ServeError::AccessLog(path.clone(), error))?;
-        shared_context.access = Some(log);
+        shared_context.access = Some(AccessLog::new(queues, sample, metrics));
     }
     Ok(shared_context)
+}
+
+/// Where the ends of requests go.
+fn written_down(config: &Config, shared: &SharedContext) -> Result<Vec<Queue>, ServeError> {
+    let mut queues = Vec::new();
+    if let Some(path) = &config.log.access {
+        let queue = Queue::of_file(Path::new(path), &shared.metrics);
+        queues.push(queue.map_err(|error| ServeError::AccessLog(path.clone(), error))?);
+    }
+    #[cfg(feature = "otlp")]
+    if let Some(collector) = &config.log.traces {
+        let queue = crate::traces::queue(collector, &shared.trust, &shared.metrics);
+        queues.push(queue.map_err(|reason| ServeError::Traces(collector.clone(), reason))?);
+    }
+    Ok(queues)
 }
 
 /// Says that clients may come.

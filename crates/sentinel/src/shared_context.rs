@@ -66,7 +66,7 @@ impl SharedContext {
 
 /// Numbers that clients cannot guess: the keys of the standard library's hash maps, which come
 /// from the system's randomness.
-fn seed() -> [u64; 2] {
+pub(crate) fn seed() -> [u64; 2] {
     use std::hash::{BuildHasher, RandomState};
     [1, 2].map(|number: u64| RandomState::new().hash_one(number))
 }

@@ -10,7 +10,6 @@ use std::time::Duration;
 use reqwest::RequestBuilder;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
 use reqwest::redirect::Policy;
-use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::{Instant, sleep};
@@ -113,12 +112,13 @@ impl Client {
             endpoint: endpoint.to_string(),
             reason,
         };
+        let tls = options.trust.for_reqwest(endpoint.is_tls());
         let http = reqwest::Client::builder()
             .timeout(options.timeout)
             .redirect(Policy::none())
             .no_proxy()
             .pool_max_idle_per_host(MAX_IDLE)
-            .tls_backend_preconfigured(tls(endpoint, &options.trust).map_err(setup)?)
+            .tls_backend_preconfigured(tls.map_err(|error| setup(error.to_string()))?)
             .build();
         let inner = Inner {
             endpoint: endpoint.clone(),
@@ -321,23 +321,6 @@ pub fn check_trust(endpoint: &Endpoint, trust: &Trust) -> Result<(), ClientError
         endpoint: endpoint.to_string(),
         reason: error.to_string(),
     })
-}
-
-/// What TLS trusts: nothing where it is not spoken, so that no certificates are loaded.
-fn tls(endpoint: &Endpoint, trust: &Trust) -> Result<ClientConfig, String> {
-    if endpoint.is_tls() {
-        let config = trust.client_config();
-        return config
-            .map(|config| (*config).clone())
-            .map_err(|error| error.to_string());
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    Ok(config
-        .with_root_certificates(RootCertStore::empty())
-        .with_no_client_auth())
 }
 
 /// The body of a call; `params` is a JSON object or array as text.

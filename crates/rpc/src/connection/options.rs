@@ -99,13 +99,19 @@ impl Trust {
         if let Some(config) = self.config.get() {
             return Ok(config.clone());
         }
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| TrustError::Config(error.to_string()))?
-            .with_root_certificates(self.roots()?)
-            .with_no_client_auth();
+        let config = client_config(self.roots()?)?;
         Ok(self.config.get_or_init(|| Arc::new(config)).clone())
+    }
+
+    /// The same for `reqwest`, which wants one even where TLS is not spoken: of no roots then, so that none are loaded.
+    ///
+    /// # Errors
+    /// Those of [`client_config`](Self::client_config).
+    pub fn for_reqwest(&self, is_spoken: bool) -> Result<ClientConfig, TrustError> {
+        if is_spoken {
+            return self.client_config().map(Arc::unwrap_or_clone);
+        }
+        client_config(RootCertStore::empty())
     }
 
     fn roots(&self) -> Result<RootCertStore, TrustError> {
@@ -129,6 +135,14 @@ impl Trust {
             Ok(store)
         }
     }
+}
+
+fn client_config(roots: RootCertStore) -> Result<ClientConfig, TrustError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| TrustError::Config(error.to_string()))?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
 impl fmt::Debug for Trust {

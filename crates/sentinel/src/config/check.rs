@@ -22,6 +22,7 @@ pub(super) fn check(resolved: &mut Resolved) -> Vec<String> {
     check.addresses(&config);
     check.breaks(&config);
     check.cluster(&config);
+    check.traces(&config);
     check.notices(&config);
     check.errors
 }
@@ -94,6 +95,21 @@ impl Check<'_> {
         self.conflict(format!(
             "{low} is above {high}; lower {lower} or raise {upper}"
         ));
+    }
+
+    fn traces(&mut self, c: &Config) {
+        let Some(collector) = &c.log.traces else {
+            return;
+        };
+        if !cfg!(feature = "otlp") {
+            let reason = "this program was built without the feature otlp";
+            self.wrong("log.traces", reason);
+        } else if !(collector.starts_with("http://") || collector.starts_with("https://")) {
+            self.wrong(
+                "log.traces",
+                "an address as http://127.0.0.1:4318 is needed",
+            );
+        }
     }
 
     fn cluster(&mut self, c: &Config) {

@@ -335,7 +335,9 @@ settings! {
         access: Option<String> = None; None,
             "File to which a line of JSON is appended for each request; off for none";
         access_sample: usize = 1; None,
-            "One request in so many has a line in log.access", 1..;
+            "One request in so many has a line in log.access, and a span in log.traces", 1..;
+        traces: Option<String> = None; None,
+            "Collector that spans of requests are sent to by OTLP over HTTP, such as http://127.0.0.1:4318; off for none (builds with the feature `otlp`)";
     }
 
     /// `[shutdown]` Shutdown.

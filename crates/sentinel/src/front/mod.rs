@@ -28,7 +28,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::Bytes;
 use fairq::ClientKey;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -160,10 +159,9 @@ impl<B: Backend> Shared<B> {
         networks.iter().any(|network| network.contains(address))
     }
 
-    /// What is noted of a request that begins, for the access log.
-    fn see(&self, id: impl FnOnce() -> Option<Bytes>) -> Option<Seen> {
-        let log = self.access.as_ref();
-        log.map(|_| Seen::new(id().as_deref()))
+    /// What is noted of a request that begins, with the fields of its head, where requests are written down.
+    fn see<T: AsRef<[u8]>>(&self, field: impl Fn(&'static str) -> Option<T>) -> Option<Seen> {
+        self.access.as_ref().map(|_| Seen::new(field))
     }
 
     /// Counts the end of a call, and writes it down; refusals are [`refused`](Self::refused) as well, which writes those

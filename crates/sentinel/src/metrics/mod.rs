@@ -120,8 +120,9 @@ metrics! { r; {
         metric(r, "committed_txs", "Transactions in blocks, every height counted once");
     block_interval: Histogram =
         seconds(r, "block_interval", "Time from one block to the next", Histogram::new(BLOCK_INTERVALS));
-    pub(crate) access_lines_lost: Counter =
-        metric(r, "access_lines_lost", "Lines of the access log that could not be written in time");
+    pub(crate) access_lost: [Counter; 2] =
+        family(r, "access_lost", "Requests that ended and could not be written down in time, by where",
+            "to", ["file", "collector"]);
     pub(crate) ws_clients: Gauge = metric(r, "ws_clients", "WebSockets of clients");
 }
 

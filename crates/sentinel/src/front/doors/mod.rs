@@ -154,11 +154,7 @@ impl From<Refusal> for Failure {
 impl Caller {
     async fn answer(&self, mut request: Request<Incoming>) -> Response<Answer<WebBody>> {
         let origin = request.headers().get(header::ORIGIN).cloned();
-        let id = || {
-            let id = request.headers().get("x-request-id");
-            id.map(|id| Bytes::copy_from_slice(id.as_bytes()))
-        };
-        let seen = self.front.see(id);
+        let seen = self.front.see(|name| request.headers().get(name));
         let identity = self.identity(request.headers());
         let key = self.take_key(&mut request);
         let identity = match &key {

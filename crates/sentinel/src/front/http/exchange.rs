@@ -146,11 +146,8 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     fn begin(&mut self, head: &Head) -> Result<Identity, Refusal> {
         self.work = work_of(head.len);
         let input = self.socket.input.filled();
-        let id = || {
-            let view = head.view(&input[..head.len]);
-            view.first("x-request-id").map(Bytes::copy_from_slice)
-        };
-        self.seen = self.front.see(id).map(Box::new);
+        let field = |name| head.view(&input[..head.len]).first(name);
+        self.seen = self.front.see(field).map(Box::new);
         let known = &self.front.config.load().known;
         let key = if known.is_empty() {
             None
