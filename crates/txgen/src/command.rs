@@ -10,7 +10,7 @@ use crate::chains::ChainCommand;
 use crate::ci::{Ci, CiReport};
 use crate::cli::{Cli, Command, SearchArgs};
 use crate::exit;
-use crate::fleet;
+use crate::fleet::{self, Shared};
 use crate::output::{preview, print};
 use crate::plan::{Plan, Request, RequestedLoad, fresh_seed};
 use crate::run::{self, Words};
@@ -110,7 +110,15 @@ fn start(title: &'static str, load: RequestedLoad, settings: Settings) -> Result
     }
     let ci = Ci::open(title, &settings.ci)?;
     let played = plan.and_then(|plan| match settings.workers() {
-        Some(_) => fleet::conduct(&plan, &settings),
+        Some(_) => {
+            let shutdown = Shutdown::on_signals().map_err(failed)?;
+            let shared = Shared {
+                plan: &plan,
+                load: None,
+                settings: &settings,
+            };
+            fleet::conduct(&shared, &shutdown)
+        }
         None => run::start_on_signals(&plan, Words::All),
     });
     ci.conclude(played.map(|outcome| (CiReport::of_run(&outcome), outcome.exit_code())))

@@ -16,7 +16,7 @@ pub(crate) enum Fleet {}
 #[expect(dead_code, reason = "nobody shares it")]
 pub(crate) struct Shared<'a> {
     pub(crate) plan: &'a Plan,
-    pub(crate) load: Vec<String>,
+    pub(crate) load: Option<Vec<String>>,
     pub(crate) settings: &'a Settings,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn divided(settings: Settings) -> anyhow::Result<Settings> {
     Ok(settings)
 }
 
-pub(crate) fn conduct(_: &Plan, _: &Settings) -> Result<Outcome, CommandError> {
+pub(crate) fn conduct(_: &Shared<'_>, _: &Shutdown) -> Result<Outcome, CommandError> {
     Err(usage(anyhow!(
         "this program was built without the feature fleet"
     )))

@@ -344,7 +344,7 @@ impl Session<'_> {
         let flags = &self.sides[place].flags;
         let shared = Shared {
             plan,
-            load: self.line.iter().chain(flags).cloned().collect(),
+            load: Some(self.line.iter().chain(flags).cloned().collect()),
             settings,
         };
         fleet.perform(&shared, self.shutdown, &mut self.display)

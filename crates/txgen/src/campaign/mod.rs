@@ -20,6 +20,7 @@ use servers::StartError;
 use crate::ci::{CaseEnd, Ci, CiCase, CiReport, run_cases};
 use crate::cli::RunArgs;
 use crate::exit;
+use crate::fleet::{self, Fleet};
 use crate::live::Display;
 use crate::managed::{ManagedError, Programs, Stage};
 use crate::output::print;
@@ -79,8 +80,9 @@ fn play_all(args: RunArgs) -> Result<(CiReport, u8), CommandError> {
         },
     };
     match &script.campaign {
-        None => single(&runs[0], place, &programs, &shutdown),
+        None => single(&script, &runs[0], place, &programs, &shutdown),
         Some(_) => {
+            let fleet = Fleet::of(&runs[0].settings, &shutdown)?;
             let folder = RunFolder::create(place).map_err(usage)?;
             let shown = &runs[0].settings.display;
             let display = Display::open(shown, &shutdown).map_err(usage)?;
@@ -89,6 +91,7 @@ fn play_all(args: RunArgs) -> Result<(CiReport, u8), CommandError> {
                 runs: &runs,
                 folder: folder.path(),
                 programs: &programs,
+                fleet,
                 shutdown: &shutdown,
                 display,
                 cases: Vec::new(),
@@ -113,11 +116,13 @@ fn options(args: &RunArgs) -> anyhow::Result<ScenarioOptions> {
         node,
         only: args.only.clone(),
         prove: args.prove,
+        text: args.text.clone(),
     })
 }
 
 /// A run that is no campaign: its run folder is the place itself.
 fn single(
+    script: &Script,
     run: &Prepared,
     place: PathBuf,
     programs: &Programs,
@@ -129,7 +134,10 @@ fn single(
     })?;
     let mut plan = run.plan(&stage).map_err(usage)?;
     plan.out = Some(place);
-    let outcome = run::run(&plan, shutdown)?;
+    let outcome = match run.settings.workers() {
+        Some(_) => fleet::conduct(&run.shared(script, &plan), shutdown)?,
+        None => run::run(&plan, shutdown)?,
+    };
     stage.keep_logs(&outcome.folder);
     match stage.trouble() {
         Some(trouble) => Err(failed(anyhow::anyhow!(trouble))),
@@ -162,6 +170,8 @@ struct Campaign<'a> {
     runs: &'a [Prepared<'a>],
     folder: &'a Path,
     programs: &'a Programs,
+    /// Who sends the runs, if not this process.
+    fleet: Option<Fleet>,
     shutdown: &'a Shutdown,
     display: Display,
     /// What was asked of the runs so far.
@@ -298,7 +308,11 @@ impl Campaign<'_> {
         };
         let mut plan: Plan = run.plan(stage).map_err(usage)?;
         plan.out = Some(place.into());
-        let played = run::start_on(&plan, self.shutdown, Words::Few, &mut self.display);
+        let (shutdown, display) = (self.shutdown, &mut self.display);
+        let played = match &mut self.fleet {
+            Some(fleet) => fleet.perform(&run.shared(self.script, &plan), shutdown, display),
+            None => run::start_on(&plan, shutdown, Words::Few, display),
+        };
         let outcome = played.map_err(|error| {
             let CommandError { code, mut source } = error.into();
             if let Some(trouble) = stage.trouble() {

@@ -4,6 +4,7 @@ use anyhow::Context as _;
 use rpc::{Endpoint, Transport};
 
 use crate::chains::WorkloadKind;
+use crate::fleet::{self, Shared};
 use crate::managed::Stage;
 use crate::plan::{Plan, PlanError};
 use crate::scenario::{NodeKind, Script, ScriptRun};
@@ -27,6 +28,22 @@ impl Prepared<'_> {
         settings.observe.extend(stage.observed());
         Plan::resolve(self.script.request.clone(), settings, self.seed)
     }
+
+    /// The run as the workers of a fleet get it: a scenario of its own, with the settings that are the same for all.
+    pub(super) fn shared<'a>(&'a self, script: &Script, plan: &'a Plan) -> Shared<'a> {
+        let load = [
+            "run".to_owned(),
+            script.path.display().to_string(),
+            format!("--text={}", self.script.text),
+            format!("--scale={}", script.scale),
+            "--node=endpoints".to_owned(),
+        ];
+        Shared {
+            plan,
+            load: Some(load.into()),
+            settings: &self.settings,
+        }
+    }
 }
 
 /// Completes and checks all runs; `flags` beat the file, `fresh_seed` is used where it names none.
@@ -40,6 +57,13 @@ pub(super) fn prepare<'a>(
         let label = run.label();
         let mut made = complete(run, number, flags, fresh_seed)?;
         let plan = || -> anyhow::Result<Plan> {
+            let starts = run.node.kind() != NodeKind::Endpoints || run.sentinel.is_some();
+            if made.settings.workers().is_some() && starts {
+                anyhow::bail!(
+                    "--workers: a fleet loads nodes that are there (--endpoints); it starts no node and no sentinel, \
+                     and so proves nothing of them"
+                );
+            }
             if run.node.kind() == NodeKind::Endpoints && made.settings.endpoints.is_empty() {
                 anyhow::bail!("its node is of kind endpoints, but none are given; use --endpoints");
             }
@@ -124,7 +148,8 @@ fn complete<'a>(
     };
     settings.seed = Some(seed);
     // Those of all runs are the same: they were funded.
-    settings.accounts_seed = Some(base);
+    settings.accounts_seed = settings.accounts_seed.or(Some(base));
+    let settings = fleet::divided(settings)?;
     Ok(Prepared {
         script: run,
         transport: settings

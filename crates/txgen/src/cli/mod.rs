@@ -305,6 +305,9 @@ pub struct RunArgs {
     /// Begin also what takes longer than a day.
     #[arg(long)]
     pub yes: bool,
+    /// The text of the scenario, in place of the file's: for the workers of a fleet.
+    #[arg(long, hide = true)]
+    pub text: Option<String>,
     /// Flags given here override the file's settings table.
     #[command(flatten)]
     pub settings: GivenSettings,

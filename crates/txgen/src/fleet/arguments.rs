@@ -8,37 +8,33 @@ use harness::StartAt;
 use crate::cli::Cli;
 use crate::settings::Settings;
 
-/// The command line of a load as a worker gets it: without what only the coordinator has, and with the seed of all.
+/// The command line of a load as all workers get it: `load` and its flags (those of the coordinator's line where there
+/// are none), then the common settings of that line, without what only the coordinator has; what each load of several
+/// has of its own is taken from `settings`.
 ///
 /// # Errors
 /// When the line is none that the program understands.
-pub(super) fn of_load(given: &[String], seed: u64) -> anyhow::Result<Vec<String>> {
-    let (command, matches) = parsed(given)?;
-    let mut line = vec![command.get_name().to_owned()];
-    let kept = command.get_arguments().filter(|arg| !is_one_of(arg, &OWN));
-    line.extend(kept.flat_map(|arg| flags(arg, &matches)));
-    line.push(format!("--seed={seed}"));
-    Ok(line)
-}
-
-/// The command line of one load of several: `load` and its flags, then the other settings of the coordinator's line, but
-/// for what each load has of its own, which is in `settings`.
-///
-/// # Errors
-/// When the line is none that the program understands.
-pub(super) fn of_shared(
+pub(super) fn of_load(
     given: &[String],
-    load: &[String],
+    load: Option<&[String]>,
     settings: &Settings,
 ) -> anyhow::Result<Vec<String>> {
-    let (_, matches) = parsed(given)?;
+    let (command, matches) = parsed(given)?;
     let common = Settings::augment_args(Command::new(""));
-    let names: Vec<&str> = load.iter().filter_map(|word| name_of(word)).collect();
+    let mut line = load.map_or_else(|| vec![command.get_name().to_owned()], <[String]>::to_vec);
+    if load.is_none() {
+        let is_common = |arg: &Arg| common.get_arguments().any(|it| it.get_id() == arg.get_id());
+        let own = command.get_arguments().filter(|arg| !is_common(arg));
+        line.extend(own.flat_map(|arg| flags(arg, &matches)));
+    }
+    let names: Vec<&str> = load
+        .iter()
+        .flat_map(|load| load.iter().filter_map(|word| name_of(word)))
+        .collect();
     let kept = common.get_arguments().filter(|arg| {
         !is_one_of(arg, &OWN) && !is_one_of(arg, &OF_EACH) && !is_one_of(arg, &names)
     });
-    let kept = kept.flat_map(|arg| flags(arg, &matches));
-    let mut line: Vec<String> = load.iter().cloned().chain(kept).collect();
+    line.extend(kept.flat_map(|arg| flags(arg, &matches)));
     let mut add = |name: &str, value: Option<String>| {
         line.extend(value.map(|value| format!("--{name}={value}")));
     };
@@ -142,7 +138,15 @@ mod tests {
         let line = "constant -r 100/s --workers 3 --nats=nats://127.0.0.1:4222 -o whole --seed 7 -d 10s \
                     --no-tui --metrics 9100 --endpoints http://a:1,http://b:2 --size=250 --strict \
                     --threshold commit.p99<5s --threshold fate.errors==0";
-        let mut line = of_load(&words(line), 9).unwrap();
+        let settings = Settings {
+            seed: Some(9),
+            threshold: vec![
+                "commit.p99<5s".parse().unwrap(),
+                "fate.errors==0".parse().unwrap(),
+            ],
+            ..Settings::default()
+        };
+        let mut line = of_load(&words(line), None, &settings).unwrap();
         assert_eq!(
             (&*line.remove(0), line.pop().unwrap()),
             ("constant", "--seed=9".to_owned())
@@ -175,7 +179,7 @@ mod tests {
             ..Settings::default()
         };
         let load = words("constant --rate=250/s --duration=20s --transport ws");
-        let mut line = of_shared(&words(line), &load, &settings).unwrap();
+        let mut line = of_load(&words(line), Some(&load), &settings).unwrap();
         let rest = line.split_off(load.len());
         assert_eq!(line, load);
         let mut rest = rest;

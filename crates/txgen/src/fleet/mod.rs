@@ -44,8 +44,8 @@ pub(crate) struct Fleet {
 pub(crate) struct Shared<'a> {
     /// The whole of it.
     pub(crate) plan: &'a Plan,
-    /// The command with its flags, e.g. `constant --rate=500/s --duration=20s`.
-    pub(crate) load: Vec<String>,
+    /// The command with its flags, e.g. `constant --rate=500/s --duration=20s`; that of the coordinator's line if none.
+    pub(crate) load: Option<Vec<String>>,
     /// What is to be taken for what the coordinator's command line says, or does not say.
     pub(crate) settings: &'a Settings,
 }
@@ -113,13 +113,10 @@ impl Fleet {
         let whole = whole.unwrap_or_else(|| default_folder("fleet"));
         let shards = whole.with_file_name("shards");
         let folder = RunFolder::create(shards.clone())?;
-        let order = arguments::of_shared(&self.given, &shared.load, shared.settings);
-        let played = order.map_err(RunError::Unusable).and_then(|order| {
-            let places = (folder.path(), whole);
-            let played = self.play(shared.plan, &order, places, (shutdown, Words::Few), display);
-            let joined = played.map_err(unplayed).and_then(|it| Ok(join(it)?));
-            joined.map(|joined| joined.outcome)
-        });
+        let places = (folder.path(), whole);
+        let played = self.play(shared, places, (shutdown, Words::Few), display);
+        let joined = played.and_then(|it| Ok(join(it)?));
+        let played = joined.map(|joined| joined.outcome);
         let removed = std::fs::remove_dir_all(&shards);
         if let (Ok(_), Err(error)) = (&played, removed) {
             display.message(&format!("cannot remove {}: {error}", shards.display()));
@@ -130,23 +127,25 @@ impl Fleet {
     /// Plays one load; gives the workers' folders, in the first of the places, and what is to be joined into the second.
     fn play(
         &mut self,
-        plan: &Plan,
-        order: &[String],
+        shared: &Shared<'_>,
         (shards, whole): (&Path, PathBuf),
         (shutdown, words): (&Shutdown, Words),
         display: &mut Display,
-    ) -> Result<Joining, FleetError> {
+    ) -> Result<Joining, RunError> {
+        let order = arguments::of_load(&self.given, shared.load.as_deref(), shared.settings)
+            .map_err(RunError::Unusable)?;
         let conduct = Conduct {
-            plan,
+            plan: shared.plan,
             count: self.count,
             run: &self.run,
-            order,
+            order: &order,
             shutdown,
             words,
             shards,
             whole,
         };
-        self.runtime.block_on(conduct.play(&mut self.crew, display))
+        let played = self.runtime.block_on(conduct.play(&mut self.crew, display));
+        played.map_err(unplayed)
     }
 }
 
@@ -161,19 +160,16 @@ impl Drop for Fleet {
 ///
 /// # Errors
 /// When the output cannot be used, or nothing was sent.
-pub(crate) fn conduct(plan: &Plan, settings: &Settings) -> Result<Outcome, CommandError> {
-    let shutdown = Shutdown::on_signals().map_err(failed)?;
-    let mut display = Display::open(&plan.display, &shutdown).map_err(failed)?;
-    let out = settings.out.clone();
+pub(crate) fn conduct(shared: &Shared<'_>, shutdown: &Shutdown) -> Result<Outcome, CommandError> {
+    let mut display = Display::open(&shared.plan.display, shutdown).map_err(failed)?;
+    let out = shared.plan.out.clone();
     let folder = RunFolder::create(out.unwrap_or_else(|| default_folder("fleet")));
     let folder = folder.map_err(usage)?;
-    let played = Fleet::of(settings, &shutdown).and_then(|fleet| {
+    let played = Fleet::of(shared.settings, shutdown).and_then(|fleet| {
         let mut fleet = fleet.ok_or_else(|| usage(anyhow!("--workers is missing")))?;
-        let order = arguments::of_load(&fleet.given, plan.seed).map_err(usage)?;
         let places = (folder.path(), folder.path().join("whole"));
-        let watched = (&shutdown, Words::All);
-        let played = fleet.play(plan, &order, places, watched, &mut display);
-        played.map_err(|error| unplayed(error).into())
+        let watched = (shutdown, Words::All);
+        Ok(fleet.play(shared, places, watched, &mut display)?)
     });
     display.close();
     if played.is_err() {

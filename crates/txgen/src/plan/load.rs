@@ -102,7 +102,7 @@ pub(super) fn resolve_part(
             None => Ok(part),
             Some(_) => Err(PlanError::of(
                 "--workers",
-                "goes with constant, square, ramp --to, search and ab; the others send what they send from here",
+                "goes with constant, square, ramp --to, run, search and ab; the others send what they send from here",
             )),
         };
     }

@@ -20,6 +20,8 @@ use crate::settings::Settings;
 /// What the command line says about a scenario file.
 #[derive(Debug, Clone, Default)]
 pub struct ScenarioOptions {
+    /// The file's text, where it is not to be read.
+    pub text: Option<String>,
     /// `KEY=VALUE` put into the file before it is read.
     pub set: Vec<String>,
     /// How much smaller it is played.
@@ -62,6 +64,8 @@ pub struct ScriptRun {
     pub repeat: u32,
     /// How often the same is played.
     pub repeats: u32,
+    /// The scenario of this run alone.
+    pub text: String,
     /// What is offered.
     pub request: Request,
     /// The file's settings.
@@ -116,7 +120,10 @@ impl Script {
     /// # Errors
     /// When the file cannot be read, has unknown or illegal keys, or describes nothing to run.
     pub fn load(path: &Path, options: &ScenarioOptions) -> anyhow::Result<Self> {
-        let text = preset::read(path)?;
+        let text = match &options.text {
+            Some(text) => text.clone(),
+            None => preset::read(path)?,
+        };
         Self::of(path, text, options).with_context(|| path.display().to_string())
     }
 
@@ -254,13 +261,14 @@ fn run_of(
 ) -> anyhow::Result<ScriptRun> {
     let mut table = table.clone();
     // What makes the runs is no part of one.
-    for section in ["matrix", "cases", "prove"] {
+    for section in ["matrix", "cases", "prove", "campaign"] {
         table.remove(section);
     }
     for (key, value) in &cell.assignments {
         assign(&mut table, key, value.clone())?;
     }
     let scenario = typed(&table)?;
+    let text = toml::to_string(&table).context("the scenario of one run")?;
     let load = scenario.requested_load(path, scale)?;
     let mut settings = scenario.settings;
     settings.warmup = settings.warmup.map(|warmup| scale.time(warmup));
@@ -273,6 +281,7 @@ fn run_of(
         change: cell.change.clone(),
         repeat: 1,
         repeats: cell.repeats.get(),
+        text,
         request: Request {
             command: scenario.name.unwrap_or_else(|| name_of(path)),
             load,

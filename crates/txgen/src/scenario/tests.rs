@@ -152,7 +152,7 @@ fn the_command_line_sets_scales_and_chooses() {
         scale: Some("0.5".parse().unwrap()),
         node: Some(NodeKind::Cometbft),
         only: Some("fast".into()),
-        prove: false,
+        ..ScenarioOptions::default()
     };
     let script = load_with(SWEEP, &options).unwrap();
     assert_eq!(script.runs.len(), 2);
@@ -169,6 +169,32 @@ fn the_command_line_sets_scales_and_chooses() {
         error.contains("did you mean \"slow, connections="),
         "{error}"
     );
+}
+
+#[test]
+fn each_run_alone_is_a_scenario_that_makes_the_same_run() {
+    let scale = Some("0.5".parse().unwrap());
+    let all = ScenarioOptions {
+        set: vec!["settings.seed=7".into(), "campaign.repeats=2".into()],
+        scale,
+        ..ScenarioOptions::default()
+    };
+    for run in load_with(SWEEP, &all).unwrap().runs {
+        let alone = ScenarioOptions {
+            text: Some(run.text.clone()),
+            scale,
+            ..ScenarioOptions::default()
+        };
+        // The file is another one here.
+        let script = load_with("", &alone).unwrap();
+        assert!(script.campaign.is_none());
+        let what =
+            |run: &ScriptRun| format!("{:?}{:?}{:?}", run.request.load, run.settings, run.node);
+        assert_eq!(
+            script.runs.iter().map(what).collect::<Vec<_>>(),
+            [what(&run)]
+        );
+    }
 }
 
 #[test]

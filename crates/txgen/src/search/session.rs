@@ -259,7 +259,7 @@ impl<'a> Session<'a> {
         ];
         let shared = Shared {
             plan,
-            load,
+            load: Some(load),
             settings,
         };
         fleet.perform(&shared, self.shutdown, &mut self.display)

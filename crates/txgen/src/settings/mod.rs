@@ -244,7 +244,7 @@ pub struct Settings {
 
     /// Have N workers of a fleet send the load, an equal part each, and join what they recorded: they wait at a
     /// NATS server (`txgen worker`), start at one instant by measured clocks, and see files under the same paths.
-    /// With constant, square, ramp, search and ab.
+    /// With constant, square, ramp, run, search and ab.
     #[cfg(feature = "fleet")]
     #[arg(long, value_name = "N", requires = "nats", conflicts_with_all = ["shard"], help_heading = GENERATORS, hide_short_help = true)]
     #[serde(skip)]

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use serde_json::Value;
 use servers::{find, free_port};
 use testkit::wait_until;
 
@@ -118,6 +119,66 @@ fn each_run_of_an_ab_is_one_load_of_all_workers_with_the_flags_of_its_side() {
     assert!(place.path().join("ab/ab.json").exists());
 }
 
+/// Phases, cases and repeats, whose rates and counts three do not divide.
+const CAMPAIGN: &str = r#"
+name = "many"
+[[phases]]
+profile = "constant"
+rate = "10/s"
+duration = "1s"
+[[phases]]
+profile = "square"
+rate = "20/s"
+low = "2/s"
+on = "1s"
+off = "1s"
+cycles = 1
+[settings]
+seed = 7
+[campaign]
+repeats = 2
+[[cases]]
+name = "small"
+[[cases]]
+name = "large"
+set = { "settings.size" = 400 }
+"#;
+
+#[test]
+#[ignore = "needs nats-server"]
+fn each_run_of_a_campaign_is_the_load_of_one_generator() {
+    let (node, place) = (Node::quick(), Place::new());
+    let (_fleet, workers) = fleet(&place, 3);
+    place.write("many.toml", CAMPAIGN);
+    let run = "run many.toml --no-tui --scale 0.5 --threshold fate.errors==0";
+    let fleet = format!("{run} --endpoints {} {workers} --out fleet", node.url());
+    // Loads of a second may be late on any machine.
+    place.txgen(&fleet);
+    let alone = Node::quick();
+    place.txgen(&format!("{run} --endpoints {} --out alone", alone.url()));
+    let runs = |name: &str| -> Vec<Value> {
+        let document = place.run(name).text("campaign.json");
+        let document: Value = serde_json::from_str(&document).unwrap();
+        document["runs"].as_array().unwrap().clone()
+    };
+    let (fleet, alone) = (runs("fleet"), runs("alone"));
+    assert_eq!(fleet.len(), 4);
+    for (one, other) in fleet.iter().zip(&alone) {
+        let keys = |run: &Value| run.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!((keys(one), &one["label"]), (keys(other), &other["label"]));
+        let folder = one["folder"].as_str().unwrap();
+        let [one, other] =
+            ["fleet", "alone"].map(|place_of| place.run(&format!("{place_of}/{folder}")));
+        one.summary().assert_all_committed(16);
+        assert_eq!(ids(&one), ids(&other));
+        let [one, other] = [one.manifest(), other.manifest()];
+        assert_eq!(one["plan"]["merged"].as_array().unwrap().len(), 3);
+        for key in ["command", "schedule", "thresholds", "transactions"] {
+            assert_eq!(one["plan"][key], other["plan"][key], "{key}");
+        }
+    }
+}
+
 /// The process whose command line has all of these.
 fn process_with(words: &[&str]) -> String {
     let processes = std::fs::read_dir("/proc").unwrap();
@@ -183,10 +244,18 @@ fn what_makes_no_fleet_is_refused() {
             "a flood has none",
         ),
         (
+            format!("run phases --workers 2 --nats nats://127.0.0.1:{port}"),
+            "it starts no node and no sentinel",
+        ),
+        (
+            format!("run prove-builtin --workers 2 --nats nats://127.0.0.1:{port}"),
+            "it starts no node and no sentinel",
+        ),
+        (
             format!(
                 "run phases --endpoints http://127.0.0.1:1 --workers 2 --nats nats://127.0.0.1:{port}"
             ),
-            "--workers goes with",
+            "cannot reach the NATS server",
         ),
         ("fleet".into(), "--local"),
         ("fleet --fetch one".into(), "--nats"),
