@@ -52,6 +52,8 @@ enum BodyState {
     DataLf,
     /// Behind the last chunk, at the start of a line.
     TrailerStart,
+    /// In the name of a header line.
+    TrailerName,
     Trailer,
     TrailerLf,
     EndLf,
@@ -145,8 +147,12 @@ impl BodyReader {
             (BodyState::TrailerLf, b'\n') => BodyState::TrailerStart,
             (BodyState::EndLf, b'\n') => BodyState::Done,
             (BodyState::Extension { .. }, _) => self.count_excess(byte, state)?,
-            (BodyState::TrailerStart | BodyState::Trailer, _) => {
+            (BodyState::TrailerName, b':') | (BodyState::Trailer, _) => {
                 self.count_excess(byte, BodyState::Trailer)?
+            }
+            // The line of another request, say, would be hidden in this one.
+            (BodyState::TrailerStart | BodyState::TrailerName, _) if is_of_token(byte) => {
+                self.count_excess(byte, BodyState::TrailerName)?
             }
             _ => return Err(HttpError::Chunk),
         })
@@ -159,14 +165,18 @@ impl BodyReader {
             b';' if digits > 0 => self.count_excess(byte, BodyState::Extension { size }),
             _ => {
                 let digit = char::from(byte).to_digit(16).ok_or(HttpError::Chunk)? as usize;
-                if digits >= NEEDED_DIGITS {
-                    self.count_excess(byte, state_of(digits, size))?;
+                match digits {
+                    0..NEEDED_DIGITS => {}
+                    NEEDED_DIGITS..MOST_DIGITS => {
+                        self.count_excess(byte, state_of(digits, size))?;
+                    }
+                    _ => return Err(HttpError::Chunk),
                 }
                 let size = size
                     .checked_mul(16)
                     .and_then(|size| size.checked_add(digit))
                     .ok_or(HttpError::BodyTooLarge(self.limit))?;
-                Ok(state_of(digits.saturating_add(1), size))
+                Ok(state_of(digits + 1, size))
             }
         }
     }
@@ -192,6 +202,12 @@ impl BodyReader {
     }
 }
 
+/// Whether the name of a header line may have this byte (RFC 9110, section 5.6.2).
+const fn is_of_token(byte: u8) -> bool {
+    matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^'..=b'`' | b'|' | b'~')
+        || byte.is_ascii_alphanumeric()
+}
+
 /// At the start of a chunk.
 const SIZE: BodyState = state_of(0, 0);
 
@@ -201,6 +217,8 @@ const fn state_of(digits: u8, size: usize) -> BodyState {
 
 /// Digits that are enough for any size; further ones are superfluous zeros, or beyond the bound.
 const NEEDED_DIGITS: u8 = 8;
+/// Those of 64 bits: of more, others refuse or read fewer.
+const MOST_DIGITS: u8 = 16;
 
 #[cfg(test)]
 mod tests {
@@ -267,13 +285,16 @@ mod tests {
             b"5;a\0\r\nhello",
             b"0\r\nA: b\n\r\n",
             b"0\r\n\n",
+            b"00000000000000001\r\n",
+            b"0\r\nGET / HTTP/1.1\r\n",
+            b"0\r\n: b\r\n",
+            b"0\r\nA : b\r\n",
+            b"0\r\nA\r\n",
         ] {
             assert_eq!(chunked(input), Err(HttpError::Chunk), "{input:?}");
         }
         let flood = [b"1;", "x".repeat(MAX_CHUNK_EXCESS).as_bytes(), b"\r\na\r\n"].concat();
         assert_eq!(chunked(&flood), Err(HttpError::Chunk));
-        let zeros = ["0".repeat(MAX_CHUNK_EXCESS + 10).as_bytes(), b"1\r\n"].concat();
-        assert_eq!(chunked(&zeros), Err(HttpError::Chunk));
         let drops = b"1;xxxx\r\na\r\n".repeat(MAX_CHUNK_EXCESS / 5 + 1);
         let mut reader = BodyReader::new(Framing::Chunked, usize::MAX).unwrap();
         assert_eq!(reader.read(&drops, &mut Vec::new()), Err(HttpError::Chunk));
@@ -292,7 +313,7 @@ mod tests {
         for too_large in [
             &b"65\r\n"[..],
             b"ffffffffffffffff\r\n",
-            b"10000000000000000\r\n",
+            b"1000000000000000\r\n",
             b"1\r\na\r\n64\r\n",
         ] {
             assert_eq!(

@@ -342,13 +342,34 @@ struct HeaderLines<'b> {
     forwarded: bool,
 }
 
+const fn is_continue(expected: &[u8]) -> bool {
+    expected.eq_ignore_ascii_case(b"100-continue")
+}
+
+/// Whether a host with its port may have this byte (RFC 3986, section 3.2.2).
+const fn is_of_host(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'!' | b'$' | b'%' | b'&'..=b'.' | b':' | b';' | b'=' | b'[' | b']' | b'_' | b'~'
+        )
+}
+
 impl<'b> HeaderLines<'b> {
     fn note(&mut self, header: &Header<'b>) -> Result<(), HttpError> {
         let (name, value) = (header.name, header.value.trim_ascii());
         // The length tells most names apart before a letter is compared.
         match name.len() {
-            4 if name.eq_ignore_ascii_case("host") => self.hosts += 1,
-            6 if name.eq_ignore_ascii_case("expect") => self.expect = Some(value),
+            4 if name.eq_ignore_ascii_case("host") => {
+                self.hosts += 1;
+                if !value.iter().all(|byte| is_of_host(*byte)) {
+                    return Err(HttpError::Host);
+                }
+            }
+            // Of several, one that cannot be met.
+            6 if name.eq_ignore_ascii_case("expect") && self.expect.is_none_or(is_continue) => {
+                self.expect = Some(value);
+            }
             7 if name.eq_ignore_ascii_case("upgrade") => {
                 self.upgrade_websocket |= has_token(value, "websocket");
             }
@@ -396,7 +417,7 @@ impl<'b> HeaderLines<'b> {
 
     fn expect(&self, version: Version) -> Result<Expect, HttpError> {
         match self.expect {
-            Some(value) if value.eq_ignore_ascii_case(b"100-continue") => Ok(match version {
+            Some(value) if is_continue(value) => Ok(match version {
                 Version::Http11 => Expect::Continue,
                 Version::Http10 => Expect::Nothing,
             }),

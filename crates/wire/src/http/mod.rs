@@ -30,8 +30,8 @@ pub enum HttpError {
     /// A header line is folded, has white space before its colon or a byte that must not be there.
     #[error("a header line is malformed")]
     Field,
-    /// An HTTP/1.1 request has no `Host`, or several.
-    #[error("exactly one Host header is required")]
+    /// An HTTP/1.1 request has no `Host`, or several, or one that is none.
+    #[error("exactly one well-formed Host header is required")]
     Host,
     /// The body's length is stated twice, in two ways, or malformed.
     #[error("the framing of the body is ambiguous")]
