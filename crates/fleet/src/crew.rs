@@ -34,6 +34,8 @@ pub struct Member {
 pub enum Stop {
     /// No.
     No,
+    /// The load is over: one of the programs has ended it.
+    Over,
     /// Programs are to stop and to keep what they have.
     Orderly,
     /// No worker is waited for.
@@ -244,13 +246,15 @@ impl Crew {
 
     /// Asks every program to stop.
     pub async fn stop(&self) {
-        let stop = Request::Stop {
-            run: self.run.clone(),
-        };
+        let run = self.run.clone();
+        self.ask_all(&Request::Stop { run }).await;
+    }
+
+    async fn ask_all(&self, request: &Request) {
         let asked = self
             .members
             .iter()
-            .map(|member| self.bus.ask::<Answer>(of_worker(&member.id), &stop));
+            .map(|member| self.bus.ask::<Answer>(of_worker(&member.id), request));
         join_all(asked).await;
     }
 
@@ -280,7 +284,7 @@ impl Crew {
         let mut watched: Vec<Watched> = self.members.iter().map(|_| Watched::default()).collect();
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut is_up, mut asked) = (true, false);
+        let (mut is_up, mut asked) = (true, Stop::No);
         while watched.iter().any(|one| one.ending.is_none()) {
             tokio::select! {
                 Some(message) = self.told.next() => {
@@ -307,13 +311,15 @@ impl Crew {
                             return Err(FleetError::Away(self.run.clone()));
                         }
                     }
-                    match stop() {
-                        Stop::AtOnce => return Err(FleetError::Interrupted),
-                        Stop::Orderly if !asked => {
-                            asked = true;
-                            self.stop().await;
+                    let wanted = stop();
+                    if std::mem::replace(&mut asked, wanted) != wanted {
+                        let run = self.run.clone();
+                        match wanted {
+                            Stop::AtOnce => return Err(FleetError::Interrupted),
+                            Stop::Orderly => self.stop().await,
+                            Stop::Over => self.ask_all(&Request::Over { run }).await,
+                            Stop::No => {}
                         }
-                        Stop::Orderly | Stop::No => {}
                     }
                 }
             }
@@ -355,14 +361,8 @@ impl Crew {
     }
 
     async fn release(&mut self) {
-        let release = Request::Release {
-            run: self.run.clone(),
-        };
-        let asked = self
-            .members
-            .iter()
-            .map(|member| self.bus.ask::<Answer>(of_worker(&member.id), &release));
-        join_all(asked).await;
+        let run = self.run.clone();
+        self.ask_all(&Request::Release { run }).await;
         self.members.clear();
     }
 

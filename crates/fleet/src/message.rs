@@ -3,16 +3,16 @@
 //! | subject | from | what |
 //! |---|---|---|
 //! | `txgen.fleet.1.roll` | a coordinator to all workers | [`Roll`]; each answers with [`Present`] |
-//! | `txgen.fleet.2.worker.ID` | a coordinator to one worker | [`Request`], answered by [`Answer`] |
-//! | `txgen.fleet.2.run.RUN` | the workers of a run to its coordinator | [`Told`] |
+//! | `txgen.fleet.3.worker.ID` | a coordinator to one worker | [`Request`], answered by [`Answer`] |
+//! | `txgen.fleet.3.run.RUN` | the workers of a run to its coordinator | [`Told`] |
 //!
-//! The 2 is [`PROTOCOL`]. The roll stays what it is, so that programs which differ in it can name each other.
+//! The 3 is [`PROTOCOL`]. The roll stays what it is, so that programs which differ in it can name each other.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The version of all messages but the roll.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// Where a coordinator asks who is there.
 pub const ROLL: &str = "txgen.fleet.1.roll";
@@ -95,6 +95,11 @@ pub enum Request {
     Play(Order),
     /// Ask the program to stop, as Ctrl-C does.
     Stop {
+        /// The run.
+        run: String,
+    },
+    /// Tell the program, by SIGUSR2, that its load is over: another one of the run has ended it.
+    Over {
         /// The run.
         run: String,
     },

@@ -10,7 +10,7 @@ use futures_util::StreamExt as _;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
-use tokio::sync::oneshot;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -58,7 +58,7 @@ enum State {
     Busy {
         run: String,
         load: u32,
-        stop: Option<oneshot::Sender<()>>,
+        signals: mpsc::Sender<Signal>,
         /// What became of the folder.
         ended: JoinHandle<What>,
         /// Its coordinator wants no more of it.
@@ -211,22 +211,25 @@ impl Worker {
                 }
                 _ => Answer::Refused("it is not claimed for this run".to_owned()),
             },
-            Request::Stop { run } => {
-                if let State::Busy { run: own, stop, .. } = &mut self.state
-                    && *own == run
-                    && let Some(stop) = stop.take()
-                {
-                    note("asked to stop");
-                    // It fails only when the program has ended.
-                    let _ = stop.send(());
-                }
-                Answer::Done
-            }
+            Request::Stop { run } => self.signal(&run, Signal::INT, note),
+            Request::Over { run } => self.signal(&run, Signal::USR2, note),
             Request::Release { run } => {
                 self.state.release(&run);
                 Answer::Done
             }
         }
+    }
+
+    /// Passes a signal on to the program at work for this run.
+    fn signal(&self, by: &str, signal: Signal, note: &mut (dyn FnMut(&str) + Send)) -> Answer {
+        if let State::Busy { run, signals, .. } = &self.state
+            && run == by
+        {
+            note("asked to stop");
+            // It fails only when the program has ended, or was asked often.
+            let _ = signals.try_send(signal);
+        }
+        Answer::Done
     }
 
     fn start(&mut self, order: Order, note: &mut (dyn FnMut(&str) + Send)) -> Answer {
@@ -245,7 +248,7 @@ impl Worker {
             order.number,
             folder.display()
         ));
-        let (stop, stopped) = oneshot::channel();
+        let (signals, signalled) = mpsc::channel(SIGNALS_WAITING);
         let job = Job {
             bus: self.bus.clone(),
             worker: self.id.clone(),
@@ -253,11 +256,11 @@ impl Worker {
             subject: of_run(&order.run),
         };
         let (run, load) = (order.run.clone(), order.load);
-        let ended = tokio::spawn(job.play(child, order, folder, stopped));
+        let ended = tokio::spawn(job.play(child, order, folder, signalled));
         self.state = State::Busy {
             run,
             load,
-            stop: Some(stop),
+            signals,
             ended,
             is_released: false,
         };
@@ -335,12 +338,10 @@ impl Worker {
 
     /// Ends what is at work.
     async fn end(&mut self, requests: &mut Subscriber, note: &mut (dyn FnMut(&str) + Send)) {
-        let State::Busy { stop, .. } = &mut self.state else {
+        let State::Busy { signals, .. } = &self.state else {
             return;
         };
-        if let Some(stop) = stop.take() {
-            let _ = stop.send(());
-        }
+        let _ = signals.try_send(Signal::INT);
         // Whoever cannot wait for the folder signals again.
         let what = self.state.ended().await;
         self.ended(what, note).await;
@@ -363,7 +364,7 @@ impl Job {
         mut child: Child,
         order: Order,
         folder: PathBuf,
-        stopped: oneshot::Receiver<()>,
+        mut signalled: mpsc::Receiver<Signal>,
     ) -> What {
         let lines = child.stdout.take();
         let words = child.stderr.take().map(|out| tokio::spawn(last_lines(out)));
@@ -375,14 +376,16 @@ impl Job {
             child.wait().await.ok().and_then(|status| status.code())
         };
         let mut ended = std::pin::pin!(ended);
-        let code = tokio::select! {
-            code = &mut ended => code,
-            Ok(()) = stopped => {
-                if let Some(process) = process {
+        let mut sent = Vec::new();
+        let code = loop {
+            tokio::select! {
+                code = &mut ended => break code,
+                // A second Ctrl-C would have it leave at once.
+                Some(signal) = signalled.recv() => if let Some(process) = process && !sent.contains(&signal) {
+                    sent.push(signal);
                     // It fails only when the program has ended.
-                    let _ = kill_process(process, Signal::INT);
+                    let _ = kill_process(process, signal);
                 }
-                ended.await
             }
         };
         let words = match words {
@@ -459,6 +462,8 @@ const CLAIM: Duration = Duration::from_secs(15);
 const KEEP_TRYING: Duration = Duration::from_secs(3_600);
 /// How long between two tries.
 const RETRY: Duration = Duration::from_secs(2);
+/// More are not looked at in time.
+const SIGNALS_WAITING: usize = 4;
 /// Enough for an error with its causes.
 const LINES_KEPT: usize = 40;
 

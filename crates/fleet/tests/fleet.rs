@@ -164,7 +164,7 @@ async fn who_is_busy_or_of_another_version_is_named_and_who_comes_late_is_taken(
         .unwrap_err()
         .to_string();
     for said in [
-        "old has version 0.9, protocol 2, this is version 1.0, protocol 2",
+        "old has version 0.9, protocol 3, this is version 1.0, protocol 3",
         "one is at work for run first",
     ] {
         assert!(error.contains(said), "{error}");
@@ -309,6 +309,27 @@ async fn programs_that_are_asked_to_stop_keep_what_they_have() {
         (Some(130), true),
         "{endings:?}"
     );
+}
+
+#[tokio::test]
+#[ignore = "needs nats-server"]
+async fn a_load_that_one_program_ended_is_over_for_all_and_can_still_be_interrupted() {
+    let nats = Nats::start();
+    let _workers = [worker(&nats, "a", "1.0"), worker(&nats, "b", "1.0")];
+    let mut crew = call(&nats, "run", 2).await.unwrap();
+    let script = r#"trap 'echo "{\"over\":1}"' USR2; trap 'exit 130' INT; mkdir "$1"; echo '{}'; while :; do sleep 0.1; done"#;
+    play(&mut crew, |_| vec![script]).await;
+    let heard = std::cell::Cell::new(0);
+    // Both are there, then both have been told.
+    let stop = || match heard.get() {
+        0 | 1 => Stop::No,
+        2 | 3 => Stop::Over,
+        _ => Stop::Orderly,
+    };
+    let mut hear = |event| heard.set(heard.get() + u8::from(matches!(event, Event::Line(..))));
+    let endings = crew.watch(LIMIT, &stop, &mut hear).await.unwrap();
+    let codes: Vec<_> = endings.iter().map(|it| (it.code, it.kept)).collect();
+    assert_eq!(codes, [(Some(130), true), (Some(130), true)], "{endings:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,12 +1,12 @@
 //! What signals ask for. Ctrl-C (SIGINT, or SIGTERM): once to stop offering and drain, twice to leave
-//! at once. SIGUSR1: note this moment in the record.
+//! at once. SIGUSR1: note this moment in the record. SIGUSR2: the load is over, as when a condition of it is broken.
 
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use clap::Args;
@@ -17,10 +17,11 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 pub struct Shutdown {
     requests: Arc<AtomicUsize>,
     marks: Arc<AtomicUsize>,
+    is_over: Arc<AtomicBool>,
 }
 
 impl Shutdown {
-    /// Listens to SIGINT, SIGTERM and SIGUSR1.
+    /// Listens to SIGINT, SIGTERM, SIGUSR1 and SIGUSR2.
     ///
     /// # Errors
     /// When the handlers cannot be installed.
@@ -31,6 +32,7 @@ impl Shutdown {
             signal_hook::consts::SIGINT,
             signal_hook::consts::SIGTERM,
             signal_hook::consts::SIGUSR1,
+            signal_hook::consts::SIGUSR2,
         ])?;
         // The thread waits for signals as long as the process lives; it owns nothing else.
         std::thread::Builder::new()
@@ -39,6 +41,7 @@ impl Shutdown {
                 for signal in &mut signals {
                     match signal {
                         signal_hook::consts::SIGUSR1 => listener.mark(),
+                        signal_hook::consts::SIGUSR2 => listener.end(),
                         _ => listener.request(),
                     }
                 }
@@ -51,6 +54,11 @@ impl Shutdown {
         self.requests.fetch_add(1, Ordering::Release);
     }
 
+    /// Ends the load, as SIGUSR2 would.
+    pub fn end(&self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+
     /// Asks for a note, as SIGUSR1 would.
     pub fn mark(&self) {
         self.marks.fetch_add(1, Ordering::Release);
@@ -59,6 +67,11 @@ impl Shutdown {
     /// How often a note was asked for.
     pub fn marks(&self) -> usize {
         self.marks.load(Ordering::Acquire)
+    }
+
+    /// Whether another generator of the load ended it.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
     }
 
     /// Whether to stop offering.

@@ -25,6 +25,8 @@ pub(crate) struct Joining {
     pub(crate) clocks: Vec<FleetClock>,
     /// The parts without a folder.
     pub(crate) lost: Vec<LostPart>,
+    /// Which part ended the load early, and why.
+    pub(crate) stopped: Option<String>,
     /// How far clocks may be apart by blocks that two generators saw.
     pub(crate) max_clock_offset: Nanos,
     /// The merged folder.
@@ -40,6 +42,7 @@ pub fn execute(args: MergeArgs) -> Result<u8, CommandError> {
         folders: args.folders,
         clocks: Vec::new(),
         lost: Vec::new(),
+        stopped: None,
         max_clock_offset: args.max_clock_offset,
         out: args.out,
     })?;
@@ -63,7 +66,8 @@ pub(crate) fn tell(joined: &Joined) {
     head.add("merged", joined.names.join(", "));
     foot.add("written to", outcome.folder.display().to_string());
     foot.add("report", joined.page.display().to_string());
-    let table = crate::output::table(&outcome.summary, &outcome.thresholds, None);
+    let stopped_by = outcome.stopped_by.as_ref();
+    let table = crate::output::table(&outcome.summary, &outcome.thresholds, stopped_by);
     print(&(head.text() + &table + &foot.text()));
 }
 
@@ -93,6 +97,7 @@ pub(crate) fn join(joining: Joining) -> Result<Joined, CommandError> {
     for (part, clock) in manifest.plan.merged.iter_mut().zip(&joining.clocks) {
         part.fleet_clock = Some(*clock);
     }
+    manifest.plan.stopped = joining.stopped;
     let folder = RunFolder::create(joining.out).map_err(usage)?;
     let names: Vec<String> = runs.iter().map(|(name, _)| name.clone()).collect();
     let mut files = open_all(&folder, manifest.plan.rows).map_err(usage)?;
@@ -103,6 +108,7 @@ pub(crate) fn join(joining: Joining) -> Result<Joined, CommandError> {
     let thresholds = recorded::verdicts(&manifest, &summary).into_iter();
     let thresholds: Result<Vec<_>, _> = thresholds.collect();
     let thresholds = thresholds.map_err(|unchecked| usage(anyhow!("the threshold {unchecked}")))?;
+    let stopped_by = recorded::stopped_by(&manifest, &summary);
     let written = summary.write_to(&mut files.summary);
     whole(written, "summary.json").map_err(failed)?;
     drop(files.summary);
@@ -111,7 +117,7 @@ pub(crate) fn join(joining: Joining) -> Result<Joined, CommandError> {
         outcome: Outcome {
             summary,
             thresholds,
-            stopped_by: None,
+            stopped_by,
             folder: folder.path().into(),
         },
         names,

@@ -82,6 +82,9 @@ pub struct PlanDocument {
     /// The parts of a merged load whose generators were lost.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<LostPart>,
+    /// Which generator's condition ended a merged load early.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
     /// Keys that nothing here reads: of the target's kind, the workload, the rules of sending.
     #[serde(flatten)]
     pub other: Map<String, Value>,
@@ -120,6 +123,7 @@ impl Default for PlanDocument {
             reconnect_in_pauses: None,
             merged: Vec::new(),
             lost: Vec::new(),
+            stopped: None,
             other: Map::new(),
         }
     }

@@ -17,6 +17,9 @@ pub struct LiveView {
     pub totals: Counts,
     /// Sent, and answer or block still awaited.
     pub pending: u64,
+    /// The condition that ended the load early.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<String>,
 }
 
 /// Everything that is counted while a run goes on, in more detail than a line shows.

@@ -56,60 +56,11 @@ pub(super) fn prepare<'a>(
     for (number, run) in script.runs.iter().enumerate() {
         let label = run.label();
         let mut made = complete(run, number, flags, fresh_seed)?;
-        let plan = || -> anyhow::Result<Plan> {
-            let starts = run.node.kind() != NodeKind::Endpoints || run.sentinel.is_some();
-            if made.settings.workers().is_some() && starts {
-                anyhow::bail!(
-                    "--workers: a fleet loads nodes that are there (--endpoints); it starts no node and no sentinel, \
-                     and so proves nothing of them"
-                );
-            }
-            if run.node.kind() == NodeKind::Endpoints && made.settings.endpoints.is_empty() {
-                anyhow::bail!("its node is of kind endpoints, but none are given; use --endpoints");
-            }
-            if let Some(key) = run.node.only_of_processes()
-                && !run.node.kind().is_process()
-            {
-                anyhow::bail!("{key} is for nodes that are processes: cometbft, simd or btcd");
-            }
-            let facts = made.settings.target().facts();
-            if let Some(problem) = facts.no_sentinel.filter(|_| run.sentinel.is_some()) {
-                anyhow::bail!(problem);
-            }
-            let cometbft = run.node.kind() == NodeKind::Cometbft;
-            if let Some(problem) = facts.no_managed_cometbft.filter(|_| cometbft) {
-                anyhow::bail!(problem);
-            }
-            if run.node.kind() == NodeKind::Btcd && facts.name != "bitcoin" {
-                anyhow::bail!(
-                    "a btcd takes Bitcoin transactions; use workload = \"bitcoin\" and no target"
-                );
-            }
-            let chain = made
-                .settings
-                .workload
-                .as_ref()
-                .and_then(WorkloadKind::chain);
-            let is_for_cosmos = chain.is_some_and(|chain| chain.name() == "Cosmos SDK");
-            if run.node.kind() == NodeKind::Simd && !is_for_cosmos {
-                anyhow::bail!(
-                    "a simd takes transactions of a Cosmos SDK chain; use workload = \"cosmos-send\""
-                );
-            }
-            run.request
-                .builtin
-                .validate()
-                .context("the built-in node's configuration")?;
-            Ok(Plan::resolve(
-                run.request.clone(),
-                made.settings.clone(),
-                made.seed,
-            )?)
-        };
+        let plan = checked(&made);
         made.check = Some(if script.runs.len() == 1 {
-            plan()?
+            plan?
         } else {
-            plan().with_context(|| format!("run {label:?}"))?
+            plan.with_context(|| format!("run {label:?}"))?
         });
         prepared.push(made);
     }
@@ -121,6 +72,59 @@ pub(super) fn prepare<'a>(
         }
     }
     Ok(prepared)
+}
+
+/// The plan of a run whose node, sentinel and workers can be had together.
+fn checked(made: &Prepared<'_>) -> anyhow::Result<Plan> {
+    let run = made.script;
+    let starts = run.node.kind() != NodeKind::Endpoints || run.sentinel.is_some();
+    if made.settings.workers().is_some() && starts {
+        anyhow::bail!(
+            "--workers: a fleet loads nodes that are there (--endpoints); it starts no node and no sentinel, \
+             and so proves nothing of them"
+        );
+    }
+    if run.node.kind() == NodeKind::Endpoints && made.settings.endpoints.is_empty() {
+        anyhow::bail!("its node is of kind endpoints, but none are given; use --endpoints");
+    }
+    if let Some(key) = run.node.only_of_processes()
+        && !run.node.kind().is_process()
+    {
+        anyhow::bail!("{key} is for nodes that are processes: cometbft, simd or btcd");
+    }
+    let facts = made.settings.target().facts();
+    if let Some(problem) = facts.no_sentinel.filter(|_| run.sentinel.is_some()) {
+        anyhow::bail!(problem);
+    }
+    let cometbft = run.node.kind() == NodeKind::Cometbft;
+    if let Some(problem) = facts.no_managed_cometbft.filter(|_| cometbft) {
+        anyhow::bail!(problem);
+    }
+    if run.node.kind() == NodeKind::Btcd && facts.name != "bitcoin" {
+        anyhow::bail!(
+            "a btcd takes Bitcoin transactions; use workload = \"bitcoin\" and no target"
+        );
+    }
+    let chain = made
+        .settings
+        .workload
+        .as_ref()
+        .and_then(WorkloadKind::chain);
+    let is_for_cosmos = chain.is_some_and(|chain| chain.name() == "Cosmos SDK");
+    if run.node.kind() == NodeKind::Simd && !is_for_cosmos {
+        anyhow::bail!(
+            "a simd takes transactions of a Cosmos SDK chain; use workload = \"cosmos-send\""
+        );
+    }
+    run.request
+        .builtin
+        .validate()
+        .context("the built-in node's configuration")?;
+    Ok(Plan::resolve(
+        run.request.clone(),
+        made.settings.clone(),
+        made.seed,
+    )?)
 }
 
 fn complete<'a>(

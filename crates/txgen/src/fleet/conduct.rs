@@ -1,6 +1,6 @@
 //! One load of a crew, from the orders to the folders.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,9 @@ impl Conduct<'_> {
         }
         crew.compare_clocks(CLOCK_LIMIT).await?;
         let endings = self.load(crew, display).await?;
-        let joining = self.gather(crew, endings, display).await?;
+        let (endings, stopped) = endings;
+        let mut joining = self.gather(crew, endings, display).await?;
+        joining.stopped = stopped;
         if joining.lost.is_empty() {
             crew.forget().await;
         }
@@ -76,7 +78,7 @@ impl Conduct<'_> {
         &self,
         crew: &mut Crew,
         display: &mut Display,
-    ) -> Result<Vec<Ending>, FleetError> {
+    ) -> Result<(Vec<Ending>, Option<String>), FleetError> {
         let start_ns = match self.plan.start_at {
             Some(start) => start.unix_ns(),
             None => unix_now_ns() + LEAD.as_nanos() as u64,
@@ -92,28 +94,29 @@ impl Conduct<'_> {
             .iter()
             .map(|member| member.host.clone())
             .collect();
-        if self.words == Words::All {
-            tell_clocks(crew, display);
-            display.message(&format!(
-                "run {}: {} workers begin in {} s",
-                self.run,
-                self.count,
-                LEAD.as_secs()
-            ));
-        }
-        display.begin(RunInfo {
-            brief: self.words == Words::Few,
-            planned: self.plan.planned_by_all(),
-            ..RunInfo::of(self.plan, Arc::default())
-        });
+        self.announce(crew, display);
         let mut live = Live::new(hosts.len(), self.plan.duration());
         // A worker that ends before the start could not begin: then nobody does.
         let early = Cell::new(None);
-        let stop = || self.stop(early.get().is_some());
+        let stopped = RefCell::new(None);
+        let stop = || match (early.get(), &*stopped.borrow()) {
+            (Some(_), _) => self.stop(Stop::Orderly),
+            (None, Some(_)) => self.stop(Stop::Over),
+            (None, None) => self.stop(Stop::No),
+        };
         let length = self.plan.duration().unwrap_or_default();
         let length = length.as_duration() + self.plan.rules.drain_timeout.as_duration() + LEAD;
         let mut on_event = |event: Event| match event {
-            Event::Line(place, line) => live.line(place, line, display),
+            Event::Line(place, line) => {
+                if let Some(condition) = live.line(place, line, display)
+                    && stopped.borrow().is_none()
+                {
+                    let host = &hosts[place];
+                    display.message(&format!("worker {host}: {condition}; the load ends"));
+                    let shard = format!("shard {}/{}", place + 1, self.count);
+                    stopped.replace(Some(format!("{shard}: {condition}")));
+                }
+            }
             Event::Silent(place) => {
                 display.message(&format!("worker {}: not heard for 5 s", hosts[place]));
             }
@@ -137,18 +140,36 @@ impl Conduct<'_> {
                     problem(&endings[place])
                 ),
             }),
-            None => Ok(endings),
+            None => Ok((endings, stopped.take())),
         }
     }
 
-    /// Whether the workers are to end now.
-    fn stop(&self, is_lost: bool) -> Stop {
+    /// Says that the workers have their orders.
+    fn announce(&self, crew: &Crew, display: &mut Display) {
+        if self.words == Words::All {
+            tell_clocks(crew, display);
+            display.message(&format!(
+                "run {}: {} workers begin in {} s",
+                self.run,
+                self.count,
+                LEAD.as_secs()
+            ));
+        }
+        display.begin(RunInfo {
+            brief: self.words == Words::Few,
+            planned: self.plan.planned_by_all(),
+            ..RunInfo::of(self.plan, Arc::default())
+        });
+    }
+
+    /// Whether the workers are to end now, by the user or by what they have come to.
+    fn stop(&self, by_workers: Stop) -> Stop {
         if self.shutdown.is_urgent() {
             Stop::AtOnce
-        } else if self.shutdown.is_requested() || is_lost {
+        } else if self.shutdown.is_requested() {
             Stop::Orderly
         } else {
-            Stop::No
+            by_workers
         }
     }
 
@@ -163,6 +184,7 @@ impl Conduct<'_> {
             folders: Vec::new(),
             clocks: Vec::new(),
             lost: Vec::new(),
+            stopped: None,
             max_clock_offset: MAX_CLOCK_OFFSET,
             out: self.whole.clone(),
         };

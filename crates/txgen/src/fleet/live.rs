@@ -38,10 +38,20 @@ impl Live {
     }
 
     /// Takes in a line, and shows the seconds that are complete by it.
-    pub(super) fn line(&mut self, place: usize, line: Value, display: &mut Display) {
-        let Ok(view) = serde_json::from_value::<LiveView>(line) else {
-            return;
-        };
+    /// What ended the worker's part early, if anything did.
+    pub(super) fn line(
+        &mut self,
+        place: usize,
+        line: Value,
+        display: &mut Display,
+    ) -> Option<String> {
+        let view = serde_json::from_value::<LiveView>(line).ok()?;
+        let stopped = view.stopped.clone();
+        self.take(place, view, display);
+        stopped
+    }
+
+    fn take(&mut self, place: usize, view: LiveView, display: &mut Display) {
         let before = self.views[place].second.as_ref().map(|row| row.second);
         if let Some(row) = view
             .second
@@ -68,6 +78,7 @@ impl Live {
                 second: Some(last.clone()),
                 totals: counters.totals,
                 pending: self.views.iter().map(|view| view.pending).sum(),
+                stopped: None,
             },
             counters,
             new_steps: Vec::new(),

@@ -28,6 +28,7 @@ use crate::plan::{Plan, fresh_seed};
 use crate::run::{Outcome, RunError, RunFolder, Words};
 use crate::settings::Settings;
 use crate::shutdown::Shutdown;
+use crate::threshold::Kept;
 
 /// Workers that are there for one command.
 pub(crate) struct Fleet {
@@ -189,6 +190,13 @@ pub(crate) fn divided(settings: Settings) -> anyhow::Result<Settings> {
         return Ok(settings);
     };
     let first = Part::first_of(workers.get());
+    let unknown = |kept: &&Kept| !kept.0.is_of_any_part();
+    if let Some(kept) = settings.abort_on.iter().find(unknown) {
+        anyhow::bail!(
+            "--abort-on '{kept}': each worker looks at its own part, which has only a share of that; write a latency, \
+             failed.share, or ==0"
+        );
+    }
     let none = || anyhow!("--workers {workers}: a fleet has 2 to 10,000 workers");
     Ok(Settings {
         shard: Some(first.ok_or_else(none)?),

@@ -70,6 +70,8 @@ fn table(second: &SeriesRow) -> Table {
 pub(super) struct JsonLines {
     every: Nanos,
     next: Nanos,
+    /// Whether a line has said that the load was stopped.
+    told: bool,
 }
 
 #[derive(serde::Serialize)]
@@ -84,19 +86,23 @@ impl JsonLines {
         Self {
             every,
             next: Nanos::ZERO,
+            told: false,
         }
     }
 
     /// Another run begins.
     pub(super) const fn begin(&mut self) {
         self.next = Nanos::ZERO;
+        self.told = false;
     }
 
-    /// Prints a line when it is time for one.
+    /// Prints a line when it is time for one, and when the load is stopped.
     pub(super) fn update(&mut self, now: Nanos, view: &LiveView) {
-        if now < self.next {
+        let is_news = view.stopped.is_some() && !self.told;
+        if now < self.next && !is_news {
             return;
         }
+        self.told |= is_news;
         self.next = now.saturating_add(self.every);
         let line = JsonLine {
             at_s: now.as_secs_f64(),

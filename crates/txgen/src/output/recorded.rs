@@ -237,6 +237,17 @@ pub(crate) fn verdicts(
     manifest.plan.thresholds.iter().map(check).collect()
 }
 
+/// The condition of a part that ended a merged load early.
+pub(crate) fn stopped_by(manifest: &Manifest, summary: &Summary) -> Option<ThresholdVerdict> {
+    let told = manifest.plan.stopped.as_ref()?;
+    let is_it = |text: &&String| told.contains(&format!(": {text} is broken"));
+    let broken: Threshold = manifest.plan.abort_on.iter().find(is_it)?.parse().ok()?;
+    // Whatever the whole shows of it.
+    let mut verdict = broken.check(&serde_json::to_value(summary).ok()?);
+    (verdict.held, verdict.broken, verdict.unresolved) = (false, true, false);
+    Some(verdict)
+}
+
 fn each_tx(
     run: &RecordedRun,
     mut take: impl FnMut(&measure::read::TxRow<'_>),

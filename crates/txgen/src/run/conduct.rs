@@ -294,7 +294,7 @@ impl<'a> Run<'a> {
     ) {
         let mut ramp = self.division().ramp();
         let mut stopping = false;
-        let mut warned = false;
+        let (mut warned, mut stopped) = (false, None);
         while !recorder.is_finished() {
             thread::sleep(WATCH_INTERVAL);
             let now = self.clock.now();
@@ -302,37 +302,23 @@ impl<'a> Run<'a> {
             for note in follow.notes() {
                 display.message(&format!("warning: {note}"));
             }
-            if !stopping
-                && let Some(sequences) = self.plan.workload.sequences()
-                && sequences.stops()
-            {
+            let snapshot = shared.snapshot();
+            let broken = snapshot.as_ref().and_then(|it| it.broken.as_ref());
+            if !stopping && let Some(condition) = self.condition(broken) {
                 stopping = true;
                 self.stop(StopReason::Condition);
-                let causes: Vec<String> = sequences.gaps().into_keys().collect();
-                display.message(&format!(
-                    "stopped: the sequence of an account is broken ({}); draining",
-                    causes.join("; ")
-                ));
+                display.message(&format!("stopped: {condition}; draining"));
+                stopped = (!self.shutdown.is_over()).then_some(condition);
             }
-            let Some(snapshot) = shared.snapshot() else {
+            let Some(mut snapshot) = snapshot else {
                 continue;
             };
+            snapshot.update.live.stopped.clone_from(&stopped);
             if let Some(error) = &snapshot.write_error
                 && !warned
             {
                 warned = true;
                 display.message(&format!("warning: {error}; counting goes on"));
-            }
-            if let Some(broken) = &snapshot.broken
-                && !stopping
-            {
-                stopping = true;
-                self.stop(StopReason::Condition);
-                display.message(&format!(
-                    "stopped: {} is broken ({}); draining",
-                    broken.text,
-                    broken.value_text()
-                ));
             }
             if let Some(ramp) = ramp.as_mut().filter(|_| !stopping) {
                 let course = ramp.look(&snapshot.update.new_steps, now);
@@ -340,6 +326,21 @@ impl<'a> Run<'a> {
             }
             display.update(now, snapshot.update);
         }
+    }
+
+    /// What ends the load early: a condition that is broken here or at another generator of it.
+    fn condition(&self, broken: Option<&ThresholdVerdict>) -> Option<String> {
+        if self.shutdown.is_over() {
+            return Some("another generator of the load was".to_owned());
+        }
+        let sequences = self.plan.workload.sequences().filter(|it| it.stops());
+        let sequences = sequences.map(|it| {
+            let causes: Vec<String> = it.gaps().into_keys().collect();
+            let causes = causes.join("; ");
+            format!("the sequence of an account is broken ({causes})")
+        });
+        sequences
+            .or_else(|| broken.map(|it| format!("{} is broken ({})", it.text, it.value_text())))
     }
 
     /// Does what a ramp asks for; whether the offering stops.

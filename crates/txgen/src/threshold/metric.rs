@@ -63,6 +63,17 @@ impl Metric {
         }
     }
 
+    /// Whether a limit of it is the same for a part of a load: of a share, a latency, and of what is not to be at all.
+    /// Of other numbers and of rates, each part has a share only.
+    pub(super) fn is_of_any_part(&self, limit: f64) -> bool {
+        let Self::Path(path) = self else {
+            return true;
+        };
+        let counts = ["count", "clamped", "censored"];
+        limit == 0.0
+            || path[0] == "latency_ms" && !path.iter().any(|key| counts.contains(&key.as_str()))
+    }
+
     /// What the summary says of it.
     pub(super) fn measure(&self, summary: &Value) -> Option<Measured> {
         let exact = |value| Measured {

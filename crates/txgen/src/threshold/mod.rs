@@ -136,6 +136,11 @@ impl Threshold {
         }
     }
 
+    /// Whether a part of a load can tell that it is broken.
+    pub(crate) fn is_of_any_part(&self) -> bool {
+        self.metric.is_of_any_part(self.limit)
+    }
+
     /// Whether its value is known from blocks only.
     pub(crate) fn needs_blocks(&self) -> bool {
         self.metric.needs_blocks()

@@ -179,6 +179,39 @@ fn each_run_of_a_campaign_is_the_load_of_one_generator() {
     }
 }
 
+#[test]
+#[ignore = "needs nats-server"]
+fn what_one_worker_finds_broken_ends_the_load_of_all() {
+    let (node, place) = (Node::quick(), Place::new());
+    let (_fleet, workers) = fleet(&place, 2);
+    // More than the test waits for; all is later than this.
+    let load = "constant --rate 20/s --duration 10m --seed 7 --abort-on commit.max<1us";
+    let url = node.url();
+    let ended = place.txgen(&format!("{load} --endpoints {url} {workers} --out fleet"));
+    ended.says("commit.max<1us is broken");
+    let whole = place.run("fleet/whole");
+    let stopped = whole.manifest()["plan"]["stopped"].to_string();
+    assert!(
+        stopped.contains("/2: commit.max<1us is broken ("),
+        "{stopped}"
+    );
+    let summary = whole.summary();
+    assert!(!summary.at("interrupted").as_bool().unwrap());
+    ended.ends_as_judged(99, &summary);
+    summary.assert_conserved();
+    // Each part ended long before its plan.
+    for shard in ["fleet/shard-1", "fleet/shard-2"] {
+        let sent = place.run(shard).summary().count("fate.sent");
+        assert!(sent < 3_000, "{shard}: {sent}");
+    }
+    // What a part has only a share of.
+    for condition in ["rate.committed_tps>10/s", "fate.errors<10"] {
+        let load = load.replace("commit.max<1us", condition);
+        let ended = place.txgen(&format!("{load} --endpoints {url} {workers} --out none"));
+        ended.expect(2).says("looks at its own part");
+    }
+}
+
 /// The process whose command line has all of these.
 fn process_with(words: &[&str]) -> String {
     let processes = std::fs::read_dir("/proc").unwrap();

@@ -38,6 +38,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             second: self.last_second.clone(),
             totals: self.totals(),
             pending: self.pending.len() as u64,
+            stopped: None,
         }
     }
 
