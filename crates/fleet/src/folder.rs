@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
 use async_nats::jetstream::object_store::ObjectStore;
@@ -9,20 +10,26 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::bus::FleetError;
 
-/// Puts a folder into the store under this name. The folder stays.
+/// Puts a folder into the store under this name, and nothing on the disk, which may be full. The folder stays.
 pub(crate) async fn put(store: &ObjectStore, name: &str, folder: &Path) -> Result<(), FleetError> {
-    let shown = folder.display().to_string();
-    let folder = folder.to_owned();
-    let packed = tokio::task::spawn_blocking(move || pack(&folder)).await;
-    let packed = packed.map_err(io::Error::other).flatten();
-    let packed = packed.map_err(|source| FleetError::Folder {
-        what: format!("cannot pack {shown}"),
+    let unpacked = |source| FleetError::Folder {
+        what: format!("cannot pack {}", folder.display()),
         source,
-    })?;
-    let mut packed = tokio::fs::File::from_std(packed);
-    let put = store.put(name, &mut packed).await;
-    put.map(drop)
-        .map_err(|error| FleetError::Store(error.to_string()))
+    };
+    let (reader, writer) = io::pipe().map_err(unpacked)?;
+    let target = folder.to_owned();
+    let packing = tokio::task::spawn_blocking(move || pack(&target, writer));
+    let mut reader = tokio::fs::File::from_std(OwnedFd::from(reader).into());
+    let put = store.put(name, &mut reader).await;
+    // Without a reader the packing ends.
+    drop(reader);
+    put.map_err(|error| FleetError::Store(error.to_string()))?;
+    let packed = packing.await.map_err(io::Error::other).flatten();
+    if packed.is_err() {
+        // What is there is a part of it; nobody is told of it.
+        let _ = store.delete(name).await;
+    }
+    packed.map_err(unpacked)
 }
 
 /// Brings the folder of this name from the store; `into` must not be there.
@@ -57,12 +64,10 @@ pub(crate) async fn get(store: &ObjectStore, name: &str, into: &Path) -> Result<
         .map_err(unwritten)
 }
 
-fn pack(folder: &Path) -> io::Result<File> {
-    let mut archive = tar::Builder::new(tempfile::tempfile_in(folder.parent().unwrap_or(folder))?);
+fn pack(folder: &Path, into: impl io::Write) -> io::Result<()> {
+    let mut archive = tar::Builder::new(into);
     archive.append_dir_all("", folder)?;
-    let mut packed = archive.into_inner()?;
-    io::Seek::rewind(&mut packed)?;
-    Ok(packed)
+    archive.finish()
 }
 
 /// Only files and folders, and only inside.
@@ -102,13 +107,18 @@ mod tests {
         std::fs::write(run.join("txs.csv"), "one\n").unwrap();
         std::fs::write(run.join("spool/answers"), [0, 255]).unwrap();
         let there = place.path().join("there");
-        unpack(pack(&run).unwrap(), &there).unwrap();
+        let packed = || {
+            let mut packed = tempfile::tempfile().unwrap();
+            pack(&run, &mut packed).unwrap();
+            packed
+        };
+        unpack(packed(), &there).unwrap();
         assert_eq!(std::fs::read(there.join("txs.csv")).unwrap(), b"one\n");
         assert_eq!(
             std::fs::read(there.join("spool/answers")).unwrap(),
             [0, 255]
         );
-        assert!(unpack(pack(&run).unwrap(), &there).is_err(), "it is there");
+        assert!(unpack(packed(), &there).is_err(), "it is there");
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub use record::answers::{AnswerKind, AnswerRow, Answers};
 pub use record::files::{RecordError, RunFolderWriters};
 pub use record::live::{Counters, LiveView};
 pub use record::merge::{
-    MergeError, MergePart, check_shards, clock_words, merge, merged_manifest, note_clocks, rebuild,
+    MergeError, MergePart, check_shards, merge, merged_manifest, note_clocks, part_words, rebuild,
 };
 pub use record::plan::{ClosedLoop, Plan, SchedulePlan};
 pub use record::recorder::{

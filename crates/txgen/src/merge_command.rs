@@ -21,8 +21,8 @@ use crate::run::{Outcome, RunFolder, open_all};
 pub(crate) struct Joining {
     /// The folders of all generators.
     pub(crate) folders: Vec<PathBuf>,
-    /// What the coordinator of a fleet measured of their clocks, in the same order.
-    pub(crate) clocks: Vec<FleetClock>,
+    /// What the coordinator of a fleet knows of them, in the same order: their clocks, and what their records lack.
+    pub(crate) known: Vec<(FleetClock, Option<String>)>,
     /// The parts without a folder.
     pub(crate) lost: Vec<LostPart>,
     /// Which part ended the load early, and why.
@@ -40,7 +40,7 @@ pub(crate) struct Joining {
 pub fn execute(args: MergeArgs) -> Result<u8, CommandError> {
     let joined = join(Joining {
         folders: args.folders,
-        clocks: Vec::new(),
+        known: Vec::new(),
         lost: Vec::new(),
         stopped: None,
         max_clock_offset: args.max_clock_offset,
@@ -94,8 +94,9 @@ pub(crate) fn join(joining: Joining) -> Result<Joined, CommandError> {
     let offsets = clock_offsets(&runs).map_err(failed)?;
     let limit_ms = joining.max_clock_offset.as_millis_f64();
     note_clocks(&mut manifest, &offsets, limit_ms).map_err(unmerged)?;
-    for (part, clock) in manifest.plan.merged.iter_mut().zip(&joining.clocks) {
-        part.fleet_clock = Some(*clock);
+    for (part, (clock, problem)) in manifest.plan.merged.iter_mut().zip(joining.known) {
+        part.fleet_clock = Some(clock);
+        part.problem = problem;
     }
     manifest.plan.stopped = joining.stopped;
     let folder = RunFolder::create(joining.out).map_err(usage)?;

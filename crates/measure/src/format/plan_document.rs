@@ -170,6 +170,9 @@ pub struct MergedPart {
     /// What the coordinator of a fleet measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet_clock: Option<FleetClock>,
+    /// What its record lacks, as it said itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// A part of a load whose generator was lost: what it sent is not known, so all of it counts as unsent.

@@ -182,7 +182,7 @@ impl Conduct<'_> {
     ) -> Result<Joining, FleetError> {
         let mut joining = Joining {
             folders: Vec::new(),
-            clocks: Vec::new(),
+            known: Vec::new(),
             lost: Vec::new(),
             stopped: None,
             max_clock_offset: MAX_CLOCK_OFFSET,
@@ -202,7 +202,12 @@ impl Conduct<'_> {
             match fetched {
                 Ok(()) => {
                     joining.folders.push(folder);
-                    joining.clocks.push(clock(member));
+                    let lacks = ending.code == Some(i32::from(exit::FAILED));
+                    let problem = lacks.then(|| problem(ending));
+                    if let Some(problem) = &problem {
+                        display.message(&format!("worker {}: {problem}", member.host));
+                    }
+                    joining.known.push((clock(member), problem));
                 }
                 Err(why) => {
                     display.message(&format!("worker {} is lost: {why}", member.host));
@@ -214,12 +219,19 @@ impl Conduct<'_> {
                 }
             }
         }
-        match (joining.folders.is_empty(), endings.first()) {
-            (true, Some(ending)) => Err(FleetError::Workers(format!(
-                "no worker left a run folder: {}",
-                problem(ending)
-            ))),
-            _ => Ok(joining),
+        match joining.lost.first().filter(|_| joining.folders.is_empty()) {
+            Some(lost) => {
+                let kept = if endings.iter().any(|ending| ending.kept) {
+                    format!("; `txgen fleet --fetch {}` fetches what there is", self.run)
+                } else {
+                    String::new()
+                };
+                Err(FleetError::Workers(format!(
+                    "there is no run folder of any worker: {}{kept}",
+                    lost.reason
+                )))
+            }
+            None => Ok(joining),
         }
     }
 
@@ -261,16 +273,22 @@ fn clock(member: &Member) -> FleetClock {
 
 /// Why a worker's part is missing.
 fn problem(ending: &Ending) -> String {
-    let error = ending.words.iter().find(|line| line.starts_with("error: "));
-    let line = error.or(ending.words.last());
+    let error = |line: &&String| PREFIXES.iter().any(|prefix| line.starts_with(prefix));
+    let line = ending.words.iter().find(error).or(ending.words.last());
+    let bare = |line: &String| {
+        let bare = PREFIXES.iter().find_map(|prefix| line.strip_prefix(prefix));
+        bare.unwrap_or(line).to_owned()
+    };
     let code = match (ending.lost, ending.code) {
         (true, _) => String::new(),
         (false, Some(code)) => format!("exit code {code}: "),
         (false, None) => "it was killed: ".to_owned(),
     };
-    code + line.map_or("it said nothing", |line| line.trim_start_matches("error: "))
+    code + &line.map_or_else(|| "it said nothing".to_owned(), bare)
 }
 
+/// What a program's error begins with, its own and clap's.
+const PREFIXES: [&str; 2] = ["txgen: ", "error: "];
 /// A start is no more exact than this; a round trip of 20 ms gives it.
 const CLOCK_LIMIT: Duration = Duration::from_millis(10);
 /// From the orders to the start: programs start, look at their nodes, open connections, sign ahead.
@@ -294,6 +312,10 @@ mod tests {
             (
                 ending(false, Some(2), &["error: no such node", "try --help"]),
                 "exit code 2: no such node",
+            ),
+            (
+                ending(false, Some(1), &["writing", "txgen: no space", "bye"]),
+                "exit code 1: no space",
             ),
             (
                 ending(false, None, &["5 s of 10 s", "the folder was too large"]),

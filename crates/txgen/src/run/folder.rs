@@ -1,6 +1,7 @@
 //! The run folder's files, opened before the first transaction.
 
 use std::fs::File;
+use std::io::{Seek as _, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -15,7 +16,8 @@ use crate::observe::Tables;
 /// # Errors
 /// When one cannot be created.
 pub(crate) fn open_all(folder: &RunFolder, rows: KeptRows) -> anyhow::Result<Files> {
-    let manifest = folder.open("manifest.json")?;
+    let manifest = with_room(folder.open("manifest.json")?)
+        .context("cannot write manifest.json: free some space or choose another folder")?;
     let rows = RunFolderWriters {
         txs: open_rows(folder, rows)?,
         answers: folder.open("answers.csv")?,
@@ -30,6 +32,16 @@ pub(crate) fn open_all(folder: &RunFolder, rows: KeptRows) -> anyhow::Result<Fil
         summary: folder.open("summary.json")?,
     })
 }
+
+/// The empty file, on a disk that has taken a block of it: a full one is known before anything is sent.
+fn with_room(mut file: File) -> std::io::Result<File> {
+    file.write_all(&[b' '; BLOCK])?;
+    file.set_len(0)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+const BLOCK: usize = 4_096;
 
 /// The file for the rows of transactions; `/dev/null` where none are kept.
 fn open_rows(folder: &RunFolder, rows: KeptRows) -> anyhow::Result<File> {

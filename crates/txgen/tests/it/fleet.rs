@@ -212,6 +212,115 @@ fn what_one_worker_finds_broken_ends_the_load_of_all() {
     }
 }
 
+/// Starts `txgen` where a limit on the size of files, so many blocks of 512 or 1024 bytes, stands for a full disk.
+fn on_full_disk(place: &Place, blocks: u32, line: &str) -> testkit::Running {
+    let mut shell = place.command("sh");
+    let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$TXGEN\" {line}");
+    shell
+        .args(["-c", &script])
+        .env("TXGEN", env!("CARGO_BIN_EXE_txgen"));
+    testkit::Running::start(shell)
+}
+
+#[test]
+#[ignore = "needs nats-server"]
+fn a_full_disk_of_a_worker_costs_what_it_did_not_take_and_is_named() {
+    let (node, place) = (Node::quick(), Place::new());
+    let (_fleet, nats) = fleet(&place, 1);
+    let nats = nats.strip_prefix("--workers 1 ").unwrap();
+    let load = format!(
+        "constant --rate 1000/s --duration 1s --seed 7 --endpoints {} {nats} --workers 2",
+        node.url()
+    );
+    let worker = |blocks| {
+        let worker = on_full_disk(&place, blocks, &format!("worker {nats} --name full"));
+        wait_until("the worker", || {
+            worker.err_so_far().contains("waiting for work")
+        });
+        worker
+    };
+    // There is no room for 500 rows, and for all else there is.
+    let full = worker(64);
+    let ended = place.txgen(&format!("{load} --out rows"));
+    ended.says("worker full: exit code 1: the record is incomplete");
+    let whole = place.run("rows/whole");
+    let summary = whole.summary();
+    summary.assert_conserved();
+    assert_eq!(
+        summary.count("fate.sent") + summary.count("offered.unsent"),
+        1_000
+    );
+    assert_eq!(summary.list("recorder.incomplete_files"), ["txs.csv"]);
+    let parts = whole.manifest()["plan"]["merged"].clone();
+    let problems = parts.as_array().unwrap().iter();
+    let problems: Vec<&str> = problems
+        .filter_map(|part| part["problem"].as_str())
+        .collect();
+    assert!(
+        problems.len() == 1 && problems[0].contains("txs.csv"),
+        "{parts}"
+    );
+    let reasons = summary.list("verdict.reasons").join("; ");
+    assert!(
+        reasons.contains(": exit code 1: the record is incomplete: txs.csv"),
+        "{reasons}"
+    );
+    drop(full);
+    // Not for its summary either.
+    let full = worker(8);
+    place.txgen(&format!("{load} --out none")).expect(98);
+    let whole = place.run("none/whole");
+    whole.summary().assert_conserved();
+    assert_eq!(whole.summary().count("offered.planned"), 1_000);
+    let lost = &whole.manifest()["plan"]["lost"];
+    assert_eq!(lost[0]["planned"], 500, "{lost}");
+    assert!(
+        lost[0]["reason"]
+            .as_str()
+            .unwrap()
+            .contains("free some space"),
+        "{lost}"
+    );
+    drop(full);
+    // For nothing: that is known before anything is sent.
+    let _full = worker(0);
+    let sent = node.committed().len();
+    place
+        .txgen(&format!("{load} --out nothing"))
+        .expect(2)
+        .says("could not begin, so nobody did")
+        .says("cannot write manifest.json: free some space");
+    assert_eq!(node.committed().len(), sent);
+}
+
+#[test]
+#[ignore = "needs nats-server"]
+fn what_the_coordinator_s_full_disk_does_not_take_can_be_fetched_later() {
+    let (node, place) = (Node::quick(), Place::new());
+    let (_fleet, workers) = fleet(&place, 2);
+    let load = format!(
+        "constant --rate 10/s --duration 1s --seed 7 --endpoints {} {workers} --out here",
+        node.url()
+    );
+    let ended = on_full_disk(&place, 0, &load).wait();
+    ended
+        .expect(2)
+        .says("there is no run folder of any worker")
+        .says("cannot write here/shard-");
+    let said: Vec<&str> = ended.err.split_whitespace().collect();
+    let said = said.join(" ");
+    let (_, rest) = said.split_once("`txgen fleet --fetch ").unwrap();
+    let run = rest.split('`').next().unwrap();
+    let nats = workers.strip_prefix("--workers 2 ").unwrap();
+    place
+        .txgen(&format!("fleet --fetch {run} {nats} --out later"))
+        .expect(0);
+    place.txgen("merge later/shard-1 later/shard-2 --out whole");
+    let summary = place.run("whole").summary();
+    assert_eq!(summary.count("offered.planned"), 10);
+    summary.assert_conserved();
+}
+
 /// The process whose command line has all of these.
 fn process_with(words: &[&str]) -> String {
     let processes = std::fs::read_dir("/proc").unwrap();

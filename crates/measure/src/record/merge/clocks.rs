@@ -90,9 +90,9 @@ pub fn note_clocks(
     Ok(())
 }
 
-/// What the manifest of the whole says of the clocks, for people: a line for each generator after the
-/// first.
-pub fn clock_words(manifest: &Manifest) -> Vec<String> {
+/// What the manifest of the whole says of its parts, for people: a line on the clock of each generator after the first,
+/// and on each that has a problem.
+pub fn part_words(manifest: &Manifest) -> Vec<String> {
     let Some((first, others)) = manifest.plan.merged.split_first() else {
         return Vec::new();
     };
@@ -102,6 +102,14 @@ pub fn clock_words(manifest: &Manifest) -> Vec<String> {
     others
         .map(|(number, part)| words(number, part.clock) + &own_account(&first.host, &part.host))
         .chain(fleet)
+        .chain(
+            (1..)
+                .zip(&manifest.plan.merged)
+                .filter_map(|(number, part)| {
+                    let problem = part.problem.as_ref()?;
+                    Some(format!("generator {number}: {problem}"))
+                }),
+        )
         .collect()
 }
 

@@ -114,6 +114,7 @@ fn joined(first: &Manifest, parts: &[(String, Manifest)]) -> Manifest {
         host: manifest.host.clone(),
         clock: None,
         fleet_clock: None,
+        problem: None,
     });
     whole.plan.merged = merged.collect();
     whole

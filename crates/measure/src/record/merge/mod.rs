@@ -16,7 +16,7 @@ mod unfinished;
 use std::io::{self, BufRead, Write};
 
 use account::Joined;
-pub use clocks::{clock_words, note_clocks};
+pub use clocks::{note_clocks, part_words};
 use figures::Figures;
 pub use manifest::{check_shards, merged_manifest};
 use unfinished::KILLED;
@@ -99,7 +99,7 @@ pub fn merge<R: BufRead, W: Write>(
     summary
         .verdict
         .reasons
-        .extend(lost.chain(clock_words(manifest)));
+        .extend(lost.chain(part_words(manifest)));
     match files.into_error() {
         Some(error) => Err(error.into()),
         None => Ok(summary),
