@@ -51,12 +51,17 @@ impl<T> FairQueue<T> {
         self.by_entries.is_uneven()
     }
 
-    /// The clients with most entries waiting, the longest first, at most `n`. Who is left out has at
-    /// most an eighth more than the last of the list. Looks at about `n` clients, not at all.
-    pub fn top(&self, n: usize) -> Vec<(ClientKey, Backlog)> {
+    /// The clients with most entries waiting, at most `n`, in no exact order. Who is left out has at most an eighth more
+    /// than the least of them. Looks at about `n` clients, not at all.
+    pub fn longest(&self, n: usize) -> impl Iterator<Item = (ClientKey, Backlog)> {
         let longest = self.by_entries.descending(&self.flows).take(n);
         let flows = longest.map(|flow| &self.flows[flow]);
-        let mut top: Vec<_> = flows.map(|flow| (flow.owner, flow.load)).collect();
+        flows.map(|flow| (flow.owner, flow.load))
+    }
+
+    /// The [`longest`](Self::longest) in their order.
+    pub fn top(&self, n: usize) -> Vec<(ClientKey, Backlog)> {
+        let mut top: Vec<_> = self.longest(n).collect();
         top.sort_by(|(a_key, a), (b_key, b)| b.entries.cmp(&a.entries).then(a_key.cmp(b_key)));
         top
     }

@@ -46,11 +46,10 @@ impl WriteQueue {
     /// What each client that came or waits asks for. The first call begins to count.
     pub(crate) fn demands(&mut self) -> Vec<ClientDemand> {
         let mut arrived = std::mem::take(&mut self.common.get_or_insert_default().arrived);
-        let waiting = self.queue.top(MOST_CLIENTS);
-        let mut demands: Vec<ClientDemand> = Vec::with_capacity(waiting.len() + arrived.len());
-        for (client, backlog) in waiting {
-            demands.push(self.demand(client, arrived.remove(&client), backlog.entries));
-        }
+        let waiting = self.queue.longest(MOST_CLIENTS);
+        let mut demands: Vec<ClientDemand> = waiting
+            .map(|(client, backlog)| self.demand(client, arrived.remove(&client), backlog.entries))
+            .collect();
         demands.extend(
             arrived
                 .into_iter()
