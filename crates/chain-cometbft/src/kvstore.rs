@@ -1,9 +1,12 @@
 //! `key=value` transactions for CometBFT's kvstore, unique within a run and repeatable by seed.
 
 use std::fmt;
+use std::sync::Arc;
 
 use base::mix;
-use chain::{LIMIT_OF_BODIES, MAX_SIZE, TxName, TxStream, Workload, WorkloadError, check_size};
+use chain::{
+    LIMIT_OF_BODIES, MAX_SIZE, Probe, TxName, TxStream, Workload, WorkloadError, check_size,
+};
 
 /// The smallest transaction: eleven characters of key, the equals sign, four of value.
 ///
@@ -76,6 +79,17 @@ impl Workload for KvStore {
 
     fn open(&self) -> Result<Box<dyn TxStream>, WorkloadError> {
         Ok(Box::new(*self))
+    }
+
+    /// Behind a Tendermint of these versions may be a BigchainDB, which stops at what is no JSON.
+    fn first_alone(&self, node: &Probe, generator: u32) -> Option<Arc<dyn Workload>> {
+        let may_stop = ["0.22.", "0.31."].map(|version| node.version.starts_with(version));
+        may_stop.contains(&true).then(|| -> Arc<dyn Workload> {
+            Arc::new(Self {
+                offset: self.offset.wrapping_sub(1 + u64::from(generator)),
+                ..*self
+            })
+        })
     }
 }
 

@@ -60,6 +60,12 @@ pub trait Workload: Any + fmt::Debug + fmt::Display + Send + Sync {
         None
     }
 
+    /// A transaction of its kind that is not of the load, made by a workload of its own. It goes alone before the load where
+    /// a node like this one stops at a transaction that its application cannot read. Each generator of a load has another.
+    fn first_alone(&self, _node: &Probe, _generator: u32) -> Option<Arc<dyn Workload>> {
+        None
+    }
+
     /// Learns from a node what the workload needs to know of the chain, just before the load; `None` for one that
     /// needs nothing.
     ///

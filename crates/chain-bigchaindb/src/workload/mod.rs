@@ -18,7 +18,8 @@ pub use transfer::Chains;
 use transfer::Transfers;
 
 use chain::{
-    Families, LIMIT_OF_BODIES, MAX_SIZE, TxName, TxStream, Workload, WorkloadError, check_size,
+    Families, LIMIT_OF_BODIES, MAX_SIZE, Probe, TxName, TxStream, Workload, WorkloadError,
+    check_size,
 };
 
 /// BigchainDB's CREATE on the command line.
@@ -125,6 +126,17 @@ impl Workload for BigchainWorkload {
         let roots = Self::of(transfers.roots.clone(), self.content.clone(), None);
         Some((Arc::new(roots.ok()?), transfers.chains.count.get()))
     }
+
+    /// A BigchainDB takes its Tendermint with it when it fails at a transaction. A TRANSFER that goes alone spends the
+    /// CREATE that went alone before.
+    fn first_alone(&self, _node: &Probe, generator: u32) -> Option<Arc<dyn Workload>> {
+        let signer: Arc<dyn Sign> = Arc::new(Alone {
+            signer: self.signer.clone(),
+            index: ALONE - u64::from(generator),
+        });
+        let alone = Self::of(signer, self.content.clone(), None);
+        Some(Arc::new(alone.ok()?))
+    }
 }
 
 impl fmt::Display for BigchainWorkload {
@@ -139,6 +151,19 @@ impl fmt::Display for BigchainWorkload {
                 )
             }
         }
+    }
+}
+
+/// Signs one transaction that is in no load.
+#[derive(Debug)]
+struct Alone {
+    signer: Arc<dyn Sign>,
+    index: u64,
+}
+
+impl Sign for Alone {
+    fn sign(&self, _: u64, text: &mut String) -> Id {
+        self.signer.sign(self.index, text)
     }
 }
 
@@ -198,10 +223,7 @@ impl Metadata {
             Ok(Value::Object(object))
                 if object.iter().any(|(_, value)| is_beyond_64_bits(value)) =>
             {
-                Err(refused(
-                    "has an integer outside -2^63 to 2^63-1, at which a BigchainDB 2.2 accepts the transaction and \
-                     stops; write it as a text",
-                ))
+                Err(refused(BEYOND_64_BITS))
             }
             Ok(Value::Object(object)) => Ok(Self(object)),
             Ok(_) => Err(refused("is no JSON object, as {\"a\": 1} is")),
@@ -306,6 +328,9 @@ pub fn bigchain_id(index: u64, tx: &[u8]) -> Result<[u8; 32], WorkloadError> {
         WorkloadError::Unusable(text)
     };
     let body = parse(tx).map_err(|error| refused(error.to_string()))?;
+    if is_beyond_64_bits(&body) {
+        return Err(refused(BEYOND_64_BITS.into()));
+    }
     let id = body.get("id").and_then(Value::as_str);
     let id = id.ok_or_else(|| refused("it has no id".into()))?;
     let id: Id = id
@@ -319,7 +344,11 @@ fn impossible(error: &bigchain::Error) -> WorkloadError {
     WorkloadError::Unusable(format!("--signers: {error}; use 1 to 100"))
 }
 
+const BEYOND_64_BITS: &str = "has an integer outside -2^63 to 2^63-1, at which a BigchainDB 2.2 accepts the transaction and \
+                              stops; write it as a text";
 const KEY_CHARACTERS: usize = 44;
+/// From here downwards are the indices of what goes alone: no load reaches them.
+const ALONE: u64 = u64::MAX / 2;
 /// Keeps the UUIDs apart from other uses of the same seed.
 const SEED_DOMAIN: u64 = 0x7469_6465_7575_6964;
 
@@ -340,6 +369,17 @@ mod tests {
         }
         assert_eq!(uuid(3, 7), uuid(3, 7));
         assert_ne!(uuid(3, 7), uuid(4, 7));
+    }
+
+    #[test]
+    fn an_integer_beyond_64_bits_is_refused_wherever_a_transaction_comes_from() {
+        let tx = |n: &str| {
+            let id = "0".repeat(64);
+            format!("{{\"id\": \"{id}\", \"asset\": {{\"data\": {{\"a\": [{n}]}}}}}}")
+        };
+        assert!(bigchain_id(3, tx("9223372036854775807").as_bytes()).is_ok());
+        let error = bigchain_id(3, tx("9223372036854775808").as_bytes()).unwrap_err();
+        assert!(error.to_string().contains("transaction 3"), "{error}");
     }
 
     #[test]

@@ -116,7 +116,9 @@ impl Transfers {
     /// Signs TRANSFER `index`, which spends the only output of `spent`.
     fn spend(&self, index: u64, asset: Id, spent: Id, text: &mut String) -> Id {
         let chains = self.chains.count.get();
-        let step = (index / chains % 2) as usize;
+        // What goes alone spends a CREATE, as the first of a chain does.
+        let is_alone = index >= self.transactions;
+        let step = if is_alone { 0 } else { index / chains % 2 } as usize;
         let spent = Link {
             transaction_id: spent.to_string(),
             output_index: 0,
@@ -135,6 +137,11 @@ fn public(party: &[KeyPair]) -> Vec<PublicKey> {
 impl Sign for Transfers {
     fn sign(&self, index: u64, text: &mut String) -> Id {
         let chains = self.chains.count.get();
+        if index >= self.transactions {
+            let root = self.roots.sign(index, text);
+            text.clear();
+            return self.spend(index, root, root, text);
+        }
         let asset = self.id_at(index % chains, text);
         let spent = self.id_at(index, text);
         text.clear();
@@ -154,7 +161,7 @@ mod tests {
 
     use super::super::{BigchainWorkload, Metadata};
     use super::*;
-    use chain::{TxStream, Workload as _};
+    use chain::{Probe, TxStream, Workload as _};
 
     fn workload(transactions: u64, depth: u32, signers: u32) -> BigchainWorkload {
         let content = Content {
@@ -190,6 +197,14 @@ mod tests {
                     &mut *workload.preparation().unwrap().0.open().unwrap(),
                     chain,
                 ));
+            }
+            for generator in 1..3 {
+                let probe = Probe::default();
+                let roots = workload.preparation().unwrap().0;
+                for alone in [roots.as_ref(), &workload] {
+                    let alone = alone.first_alone(&probe, generator).unwrap();
+                    commit(&text(&mut *alone.open().unwrap(), 0));
+                }
             }
             for index in 0..transactions {
                 let tx = text(&mut *workload.open().unwrap(), index);

@@ -46,6 +46,7 @@ use crate::profiler::{Profile, Profiler};
 use crate::shutdown::Shutdown;
 use crate::threshold::ThresholdVerdict;
 use conduct::{Run, await_start};
+use prepare::Preparation;
 use words::{conclude, introduce};
 
 /// Runs a plan: checks the target, opens the folder, offers, follows, drains, writes and prints.
@@ -126,7 +127,15 @@ pub(crate) fn perform(
     if words == Words::All {
         introduce(display, plan, &folder);
     }
-    prepare::prepare(plan, guest, &folder, shutdown, words, display)?;
+    let preparation = Preparation {
+        plan,
+        nodes: &nodes,
+        guest,
+        folder: &folder,
+        shutdown,
+        words,
+    };
+    preparation.perform(display)?;
     let supplied = supply(plan, guest, &nodes, &folder, shutdown, &mut |text| {
         if words == Words::All {
             display.message(text);

@@ -139,3 +139,75 @@ fn a_server_with_two_workers_is_neither_starved_nor_called_broken() {
     assert_eq!(summary.count("reconnects.broken"), 0);
     assert_eq!(summary.count("blocks.polled"), 0);
 }
+
+/// Answers every POST with the same, and has no block; gives the ids that were posted.
+fn answering(
+    reply: Option<&'static str>,
+) -> (ScriptedServer, ScriptedServer, Arc<Mutex<Vec<String>>>) {
+    let posted = Arc::new(Mutex::new(Vec::new()));
+    let events = ScriptedServer::start(|connection| {
+        if connection.accept_websocket() {
+            connection.read_frame();
+        }
+    });
+    let streams = events.ws_url();
+    let ids = posted.clone();
+    let api = ScriptedServer::start(move |connection| {
+        let Some(request) = connection.read_request() else {
+            return;
+        };
+        let about = format!(
+            r#"{{"api": {{"v1": {{"streams": "{streams}"}}}}, "software": "BigchainDB", "version": "2.2.2"}}"#
+        );
+        let (status, body) = if request.head.starts_with("POST") {
+            let tx: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+            ids.lock()
+                .unwrap()
+                .push(tx["id"].as_str().unwrap().to_owned());
+            let Some(reply) = reply else {
+                return;
+            };
+            reply.split_once(' ').unwrap()
+        } else if request.head.starts_with("GET / ") {
+            ("200", about.as_str())
+        } else {
+            ("404", "{}")
+        };
+        connection.send(format!(
+            "HTTP/1.1 {status} Scripted\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+    });
+    (api, events, posted)
+}
+
+/// Of a whole load in flight nobody could say which one had stopped the node.
+#[test]
+fn a_node_that_stops_at_its_first_transaction_is_named_with_it() {
+    for (reply, became) in [
+        (None, "did not answer"),
+        (Some("202 {}"), "no block has it"),
+    ] {
+        let (api, _events, posted) = answering(reply);
+        let ended = Place::new().txgen(&format!(
+            "flood --count 50 --concurrency 10 --target bigchaindb --drain-timeout 1s --out run --endpoints {}",
+            api.http_url()
+        ));
+        let posted = posted.lock().unwrap();
+        assert_eq!(posted.len(), 1, "{}", ended.err);
+        ended.expect(1).says(became).says(&posted[0]);
+    }
+}
+
+#[test]
+fn a_refusal_of_the_first_transaction_is_an_answer_and_the_load_begins() {
+    let (api, _events, posted) = answering(Some(r#"400 {"message": "Invalid transaction"}"#));
+    let place = Place::new();
+    let ended = place.txgen(&format!(
+        "flood --count 5 --concurrency 1 --target bigchaindb --drain-timeout 1s --out run --endpoints {}",
+        api.http_url()
+    ));
+    ended.says("which went alone: 400: Invalid transaction");
+    assert_eq!(place.run("run").summary().count("fate.rejected"), 5);
+    assert_eq!(posted.lock().unwrap().len(), 6);
+}
