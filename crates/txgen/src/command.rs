@@ -63,6 +63,7 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
         }
         Command::Report(args) => crate::report_command::show(&args),
         Command::TmBench(args) => crate::tm_bench::play(&args),
+        Command::BigchaindbBenchmark(args) => crate::bigchaindb_benchmark::play(args),
         Command::Compare(args) => crate::compare::execute(args),
         Command::Analyse(args) => crate::analyse::show(&args),
         Command::Record(args) => crate::record_command::record(&args),

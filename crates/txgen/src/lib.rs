@@ -8,6 +8,7 @@
 
 mod ab;
 mod analyse;
+mod bigchaindb_benchmark;
 pub mod campaign;
 pub mod chains;
 mod ci;

@@ -48,6 +48,10 @@ pub(super) const TM_BENCH: &str = examples![
     "txgen tm-bench -T 10 -r 1000 -c 1 127.0.0.1:26657"
     "txgen tm-bench -T 60 -r 500 -c 4 --broadcast-tx-method sync 127.0.0.1:26657"
 ];
+pub(super) const BIGCHAINDB_BENCHMARK: &str = examples![
+    "txgen bigchaindb-benchmark --processes 32 --peer http://127.0.0.1:9984 send -r 16000"
+    "txgen bigchaindb-benchmark --csv e3.csv --processes 32 --dry-run send -r 1000000 --mode async"
+];
 pub(super) const COMPARE: &str = examples![
     "txgen compare runs/before runs/after"
     "txgen compare runs/before runs/after --fail-on-regression 10% --format md"

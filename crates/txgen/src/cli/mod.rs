@@ -20,6 +20,7 @@ use pacing::{Nanos, Rate, SignedRate};
 use crate::chains::{self, ChainCommand, KindFlags};
 use crate::scenario::{NodeKind, Scale};
 
+pub use super::bigchaindb_benchmark::BenchmarkArgs;
 pub use super::tm_bench::{TmBenchArgs, TmBenchFormat};
 use crate::output::recorded::ReportFormat;
 pub use crate::settings::{GivenSettings, Settings, Share};
@@ -101,6 +102,9 @@ pub enum Command {
     /// is spread evenly over each second instead of being sent in a burst at its begin.
     #[command(before_long_help = examples::TM_BENCH)]
     TmBench(TmBenchArgs),
+    /// Measure as BigchainDB's own benchmark did: its flags and its CSV.
+    #[command(before_long_help = examples::BIGCHAINDB_BENCHMARK)]
+    BigchaindbBenchmark(BenchmarkArgs),
     /// Compare runs: by how much each metric differs, and whether chance explains it.
     #[command(before_long_help = examples::COMPARE)]
     Compare(CompareArgs),

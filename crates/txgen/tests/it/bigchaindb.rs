@@ -106,6 +106,40 @@ fn chains_of_transfers_grow_over_outputs_made_before() {
     }
 }
 
+#[test]
+fn the_benchmark_s_command_line_is_the_plan_it_means_and_its_csv_has_every_transaction() {
+    let node = bigchaindb();
+    let place = Place::new();
+    let line = |flags: &str, requests: u32| {
+        format!(
+            "bigchaindb-benchmark --csv out.csv --processes 8 --peer {} --out run {flags} send -r {requests} --mode async",
+            api(&node)
+        )
+    };
+    let ended = place.txgen(&line("--dry-run", 1003));
+    ended.expect(0);
+    for words in ["flood of 1,000 with 8 in flight", "765 bytes", "mode=async"] {
+        assert!(ended.out.contains(words), "{}", ended.out);
+    }
+    assert!(!place.path().join("out.csv").exists());
+    place.txgen(&line("--auth a:b", 8)).expect(2).says("--auth");
+
+    place.txgen(&line("", 40)).expect(0);
+    let csv = fs::read_to_string(place.path().join("out.csv")).unwrap();
+    let mut rows = csv.lines();
+    let header = "txid,size,ts_send,ts_accept,ts_commit,ts_error";
+    assert_eq!(rows.next(), Some(header));
+    let rows: Vec<Vec<&str>> = rows.map(|row| row.split(',').collect()).collect();
+    assert_eq!(rows.len(), 40);
+    for row in rows {
+        let stamp = |column: usize| row[column].parse::<u64>().unwrap();
+        assert_eq!((row.len(), row[1], row[5]), (6, "765", ""));
+        assert!(stamp(2) <= stamp(3) && stamp(2) <= stamp(4), "{row:?}");
+        // Milliseconds: 2001 to 2286.
+        assert_eq!(row[2].len(), 13);
+    }
+}
+
 /// A transaction of the original's, and two that spend its output.
 fn spent_twice() -> [String; 3] {
     let vectors = concat!(env!("CARGO_MANIFEST_DIR"), "/../bigchain/tests/vectors");
