@@ -80,6 +80,8 @@ impl Add for Load {
 pub struct Demand {
     /// Writes that wait.
     pub waiting: usize,
+    /// The one that goes first, where it is known.
+    pub first: Load,
     /// Writes sent and not answered.
     pub under_way: usize,
     /// Everything sent and in no block yet, by hash: under way, accepted, or of unknown fate.

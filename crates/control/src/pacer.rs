@@ -19,15 +19,25 @@ use crate::window::{GROUP, Interval, NEARLY, Window};
 pub struct Grant {
     /// So many writes may leave now; they count as sent.
     pub now: usize,
-    /// No more than this in the window's unit; a write begun below it leaves whole.
+    /// No more than this in the window's unit ([`takes`](Self::takes)).
     pub amount: u64,
+    /// One may leave that is larger than that.
+    pub whole: bool,
     /// So many more may leave of clients that ask for little, to be told to [`Pacer::sent_for_light`].
     pub light: usize,
-    /// All of these together no more than this, likewise.
+    /// All of these together no more than this; a write begun below it leaves whole.
     pub light_amount: u64,
     /// When to ask again, if time alone decides; else ask when something has happened: an answer, a
     /// block, a depth, the end of a break.
     pub next: Option<Nanos>,
+}
+
+impl Grant {
+    /// Whether a write of so much may leave when `left` of the amount is left. What is larger would take what is kept for
+    /// clients that ask for little, so it waits until a block has made room: then one of any size leaves.
+    pub const fn takes(&self, left: u64, size: u64) -> bool {
+        size <= left || self.whole && left == self.amount
+    }
 }
 
 /// Why the node did not take a transaction.
@@ -81,6 +91,8 @@ pub struct Pacer {
 struct SinceBlock {
     began: Nanos,
     sent: usize,
+    /// Of these, how many took a place at the node.
+    placed: usize,
     /// At some instant nothing waited.
     was_idle: bool,
     /// The pace held writes back, or the mempool was full when they came.
@@ -134,7 +146,9 @@ impl Pacer {
         self.follow(now);
         let taken = self.take(now, demand.waiting.min(room.shared));
         self.mempool.sent(taken);
+        let whole = self.since_block.placed == 0;
         self.since_block.sent += taken;
+        self.since_block.placed += taken;
         let waiting = demand.waiting - taken;
         let left = waiting.min(room.shared - taken);
         let per_second = self.set.as_f64();
@@ -158,6 +172,7 @@ impl Pacer {
         Grant {
             now: taken,
             amount: room.shared_amount as u64,
+            whole,
             light: light.min(self.ceiling.ready(now) as usize),
             light_amount: room.amount as u64,
             next,
@@ -178,7 +193,9 @@ impl Pacer {
         let (cap, cap_bound) = self.in_flight.room(now, &self.demand);
         let (free, bound) = self.node_room(now);
         let (amount, shared_amount) = (free[0].min(free[1]), self.shared(now, free));
-        let writes = self.writes(shared_amount);
+        let fits = self.since_block.placed == 0
+            || self.demand.first.of(self.window.unit) as f64 <= shared_amount;
+        let writes = if fits { self.writes(shared_amount) } else { 0 };
         Room {
             all: cap.min(self.writes(amount)),
             shared: cap.min(writes),
@@ -196,10 +213,11 @@ impl Pacer {
             return window.min(mempool);
         }
         let (unit, longest) = (self.window.unit, self.window.interval(f64::max));
-        let expected = self.reserve.expected(now, unit, self.mean(), longest);
+        let [in_mempool, in_window] = self.reserve.expected(now, longest);
+        let kept = in_window * self.reserve.mean(unit, self.mean());
         let half = self.free.min(self.window.size) / 2.0;
         let newcomers = half * (1.0 - self.reserve.elapsed(now) / self.window.interval(f64::min));
-        let left = (window - expected.max(newcomers)).min(mempool - expected);
+        let left = (window - newcomers.max(kept)).min(mempool - in_mempool * self.mean());
         left.max(0.0)
     }
 
@@ -299,6 +317,7 @@ impl Pacer {
     /// So many of the last grant did not leave after all.
     pub fn unused(&mut self, count: usize) {
         self.mempool.unsent(count);
+        self.since_block.placed = self.since_block.placed.saturating_sub(count);
     }
 
     /// The node answered a write that was sent at `sent`, whatever the answer is.
@@ -384,7 +403,7 @@ impl Pacer {
         };
         self.window = self.window.clone().next(&interval);
         self.in_flight.block(now);
-        self.reserve.block(observed);
+        self.reserve.block(now, observed);
         let secs = now.saturating_sub(since.began).as_secs_f64();
         let served = Rate::from_f64(since.sent as f64 / secs).ok();
         let is_telling = !since.was_idle && since.sent > 0 && self.window.is_settled();

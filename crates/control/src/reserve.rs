@@ -17,7 +17,9 @@ pub(crate) struct Reserve {
     /// What they sent before each of the last blocks, and in how many seconds.
     sent: VecDeque<(Load, f64)>,
     since_block: Load,
+    /// When the last block was observed, and when its places were counted as free: once it was read.
     began: Nanos,
+    freed: Nanos,
 }
 
 /// What may leave whatever the rate is.
@@ -40,6 +42,7 @@ impl Reserve {
     pub(crate) fn new(now: Nanos) -> Self {
         Self {
             began: now,
+            freed: now,
             ..Self::default()
         }
     }
@@ -49,30 +52,41 @@ impl Reserve {
         self.since_block = self.since_block + load;
     }
 
-    /// A block.
-    pub(crate) fn block(&mut self, observed: Nanos) {
+    /// A block that was observed earlier than it was read.
+    pub(crate) fn block(&mut self, now: Nanos, observed: Nanos) {
         let secs = observed.saturating_sub(self.began).as_secs_f64();
         let sent = std::mem::take(&mut self.since_block);
         remember(&mut self.sent, RECENT, (sent, secs));
-        self.began = observed;
+        (self.began, self.freed) = (observed, now);
     }
 
-    /// Seconds since the last block.
+    /// Seconds since the last block freed places of the window.
     pub(crate) fn elapsed(&self, now: Nanos) -> f64 {
-        now.saturating_sub(self.began).as_secs_f64()
+        now.saturating_sub(self.freed).as_secs_f64()
     }
 
-    /// What clients that ask for little are expected to send until the next block, which comes `longest` seconds after
-    /// the last, in the unit, of which a transaction has `mean`: a place at least.
-    pub(crate) fn expected(&self, now: Nanos, unit: Unit, mean: f64, longest: f64) -> f64 {
-        let elapsed = self.elapsed(now);
-        let all = self.sent.iter().copied();
-        let (sent, secs) = all.fold((self.since_block, elapsed), |sum, one| {
-            (sum.0 + one.0, sum.1 + one.1)
-        });
-        let left = (longest - elapsed).max(0.0);
-        let coming = sent.txs as f64 * left / secs.max(f64::MIN_POSITIVE);
-        let each = if sent.txs == 0 { mean } else { sent.mean(unit) };
-        (coming + DEVIATIONS * coming.sqrt()).max(1.0) * each
+    /// What a transaction of these has in the unit; `mean` while there is none.
+    pub(crate) fn mean(&self, unit: Unit, mean: f64) -> f64 {
+        let sent = self.so_far(Nanos::ZERO).0;
+        if sent.txs == 0 { mean } else { sent.mean(unit) }
+    }
+
+    /// How many writes clients that ask for little are expected to send until the next block, one at least: until its
+    /// places are free in the mempool, and in the window. Blocks come `longest` seconds after each other.
+    pub(crate) fn expected(&self, now: Nanos, longest: f64) -> [f64; 2] {
+        let (sent, secs) = self.so_far(now);
+        let per_second = sent.txs as f64 / secs.max(f64::MIN_POSITIVE);
+        [self.began, self.freed].map(|since| {
+            let elapsed = now.saturating_sub(since).as_secs_f64();
+            let coming = per_second * (longest - elapsed).max(0.0);
+            (coming + DEVIATIONS * coming.sqrt()).max(1.0)
+        })
+    }
+
+    /// What they sent, and in how many seconds.
+    fn so_far(&self, now: Nanos) -> (Load, f64) {
+        let since = now.saturating_sub(self.began).as_secs_f64();
+        let add = |sum: (Load, f64), one: &(Load, f64)| (sum.0 + one.0, sum.1 + one.1);
+        self.sent.iter().fold((self.since_block, since), add)
     }
 }

@@ -72,6 +72,52 @@ fn pacing_53_places_are_kept_for_clients_that_come_for_the_first_time() {
     keeps_places_for(|ms| usize::from(ms % 9_700 == 9_000));
 }
 
+/// A large write that began below what was kept left whole, and took what was kept for hundreds of small ones; and no places
+/// were kept while a long block was read: beside eight connections with writes of 60 kB four clients with 1,000 small ones
+/// a second waited 90 to 170 ms before each block.
+#[test]
+fn pacing_53_large_writes_take_no_places_that_are_kept_for_small_ones() {
+    let often: fn(u64) -> usize = |ms| usize::from(ms > 20_000 && ms.is_multiple_of(7));
+    let always: fn(u64) -> usize = |ms| usize::from(ms > 20_000);
+    for (block_bytes, largest, polite) in [
+        (22_020_096, 60_000, always),
+        (22_020_096, 60_000, often),
+        (4 << 20, 750_000, often),
+        (4 << 20, 750_000, ten_a_second),
+        (1 << 20, 60_000, often),
+        (1 << 20, 300_000, often),
+        (1 << 20, 300_000, ten_a_second),
+    ] {
+        for jitter in [0.0, 0.2] {
+            // The mean of sizes that are even in the logarithm.
+            let mean = f64::from(largest - 250) / (f64::from(largest) / 250.0).ln();
+            let kind = NodeKind {
+                block_bytes,
+                jitter,
+                told: Some(block_bytes / mean as u64),
+                mempool: 100_000,
+                locked: 0.0,
+                read_nanos_a_byte: 6,
+                ..NodeKind::steady()
+            };
+            let wants = Wants {
+                flood: |_| 10_000.0,
+                bytes: (250, largest),
+                polite,
+                ..Wants::default()
+            };
+            let new =
+                |node: &mut Node| Proxy::new(0, wants, 50_000, &pace(PaceMode::Adaptive), node);
+            let (node, proxy) = run_from(Node::new(kind), new, 120);
+            // There and back takes 2 ms.
+            let p99_ms = proxy.polite.quantile(0.99);
+            assert!(p99_ms <= 5, "{p99_ms} ms, {block_bytes}, {largest}");
+            let full = node.bytes_of(0) as f64 / (node.blocks.len() as u64 * block_bytes) as f64;
+            assert!(full > 0.9, "{full}, {block_bytes}, {largest}");
+        }
+    }
+}
+
 /// Places that were kept and not taken counted as places for which writes came too slowly, so that the pace became eight
 /// times the even one, and all that a block frees was taken at its beginning.
 #[test]

@@ -28,6 +28,7 @@ pub(crate) fn pacer(max_req: u64, settings: &PaceSettings) -> Pacer {
 pub(crate) fn many(under_way: usize) -> Demand {
     Demand {
         waiting: 1_000_000,
+        first: Load::default(),
         under_way,
         own: of_txs(under_way as u64),
         most: 512,

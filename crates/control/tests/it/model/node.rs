@@ -52,6 +52,8 @@ pub(crate) struct NodeKind {
     pub(crate) gossip_secs: f64,
     /// From a client to the node and back, beside the node's own time.
     pub(crate) travel: Nanos,
+    /// What reading a block takes for each of its bytes: 6 where 22 MB took 0.13 s.
+    pub(crate) read_nanos_a_byte: u64,
 }
 
 impl Default for NodeKind {
@@ -77,6 +79,7 @@ impl Default for NodeKind {
             runs: (1, 1),
             gossip_secs: 0.0,
             travel: Nanos::from_millis(1),
+            read_nanos_a_byte: 0,
         }
     }
 }

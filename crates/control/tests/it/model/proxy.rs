@@ -6,7 +6,7 @@ use control::{BlockSeen, Bound, Demand, Load, PaceMode, PaceSettings, Pacer, Ref
 use pacing::{Nanos, Rate};
 
 use crate::model::clients::{Polite, Source, Wants};
-use crate::model::node::{Node, Request, SOURCES};
+use crate::model::node::{Made, Node, Request, SOURCES};
 
 /// What the node reports to a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +151,7 @@ impl Proxy {
                 + self.refused_writes.len()
                 + self.polite_queue.len()
                 + self.queue.len(),
+            first: self.again.front().map_or(Load::default(), load_of),
             under_way: self.under_way,
             own: self.own,
             most,
@@ -163,6 +164,21 @@ impl Proxy {
         let (mut amount, mut light) = (0, Load::default());
         for left in (0..grant.now).rev() {
             let next = self.again.pop_front().or_else(|| self.next_turn());
+            let size = next
+                .as_ref()
+                .map_or(0, |next| load_of(next).of(self.pacer.unit()));
+            if !grant.takes(grant.amount.saturating_sub(amount), size) {
+                if let Some(next) = next {
+                    let queue = if next.polite {
+                        &mut self.polite_queue
+                    } else {
+                        &mut self.again
+                    };
+                    queue.push_front(next);
+                }
+                self.pacer.unused(left + 1);
+                break;
+            }
             amount += self.send(next, now, node, &mut light);
             if amount >= grant.amount {
                 self.pacer.unused(left);
@@ -254,7 +270,7 @@ impl Proxy {
             });
         }
         while let Some(made) = node.blocks.get(self.seen)
-            && made.at.saturating_add(READ) <= now
+            && read_at(made, node) <= now
         {
             self.seen += 1;
             if !self.visible.blocks {
@@ -340,6 +356,12 @@ impl Proxy {
         most.filter(|place| self.bounds[*place] > 0)
             .map_or("nothing", |place| Bound::NAMES[place])
     }
+}
+
+fn read_at(block: &Made, node: &Node) -> Nanos {
+    let bytes: u64 = block.bytes.iter().sum();
+    let more = Nanos::new(bytes * node.kind.read_nanos_a_byte);
+    block.at.saturating_add(READ).saturating_add(more)
 }
 
 fn load_of(request: &Request) -> Load {

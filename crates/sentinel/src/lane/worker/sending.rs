@@ -11,10 +11,11 @@ use crate::lane::pool::{EXPRESS, MOST_ALONE};
 use crate::lane::scarcity::most_in_block;
 use crate::lane::writes::{Carrier, Event, Position, WriteId, WriteState};
 
-/// What may still be sent in a turn. One begun below a bound is taken whole.
+/// What may still be sent in a turn. One begun below the bytes is taken whole.
 #[derive(Clone, Copy)]
 struct Budget {
     whose: Whose,
+    grant: Grant,
     count: usize,
     /// Bytes that the sockets take.
     bytes: usize,
@@ -45,6 +46,7 @@ impl Worker {
         }
         let demand = Demand {
             waiting: self.writes.to_be_sent() + queued,
+            first: self.first(),
             under_way: self.writes.count(WriteState::UnderWay),
             own: self.writes.own(),
             most: if self.may_send() {
@@ -77,6 +79,13 @@ impl Worker {
         }
     }
 
+    /// The write that goes before anything from the queues.
+    fn first(&self) -> Load {
+        let first = self.next_ready(Whose::Anyones);
+        let job = first.and_then(|first| self.writes.job(first));
+        job.map_or(Load::default(), |job| load_of(job, self.pacer.unit()))
+    }
+
     /// Writes that may be under way at once, whatever the pace says.
     fn most_under_way(&self) -> usize {
         let config = &self.config;
@@ -94,6 +103,7 @@ impl Worker {
     fn send(&mut self, grant: &Grant, now: Nanos) -> bool {
         let mut budget = Budget {
             whose: Whose::Anyones,
+            grant: *grant,
             count: grant.now,
             bytes: self.pool.writable(),
             amount: grant.amount,
@@ -118,8 +128,11 @@ impl Worker {
     fn send_all(&mut self, budget: &mut Budget, now: Nanos) {
         while budget.is_left()
             && let Some(number) = self.next_ready(budget.whose)
-            && self.forward(number, budget, now)
-        {}
+        {
+            if !self.forward(number, budget, now) {
+                return;
+            }
+        }
         let mut popped = std::mem::take(&mut self.popped);
         self.pop(&mut popped, budget, now);
         for next in popped.drain(..) {
@@ -192,7 +205,9 @@ impl Worker {
             }
             return true;
         }
-        match self.carrier(number) {
+        let has_room = budget.takes(job, self.pacer.unit());
+        let carrier = has_room.then(|| self.carrier(number));
+        match carrier.unwrap_or(Err(Event::NoRoom)) {
             Ok(carrier) => {
                 budget.spend(job, self.pacer.unit());
                 let endpoint = self.active.map(|node| self.nodes.endpoint(node));
@@ -204,7 +219,7 @@ impl Worker {
             }
             Err(event) => {
                 self.writes.apply(number, event, now);
-                event != Event::NoSlot
+                event != Event::NoRoom
             }
         }
     }
@@ -220,7 +235,7 @@ impl Worker {
         let is_express = job.notes.is_from_short_queue && !job.may_be_there();
         match self.writes.position(number) {
             Position::Blocked => Err(Event::LineBusy),
-            Position::Free => (self.pool.choose(is_alone, is_express)).ok_or(Event::NoSlot),
+            Position::Free => (self.pool.choose(is_alone, is_express)).ok_or(Event::NoRoom),
             Position::Behind(carrier, own) => {
                 let leaves = is_express && self.pool.has_express() && carrier != EXPRESS;
                 if is_alone || leaves || !self.pool.goes_on(carrier, own) {
@@ -238,17 +253,15 @@ impl Budget {
         self.count > 0 && self.bytes > 0 && self.amount > 0
     }
 
+    fn takes(&self, job: &Job, unit: Unit) -> bool {
+        let size = load_of(job, unit).of(unit);
+        self.whose == Whose::OfLittle || self.grant.takes(self.amount, size)
+    }
+
     fn spend(&mut self, job: &Job, unit: Unit) {
         self.count = self.count.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(job.tx.len());
-        let load = Load {
-            txs: 1,
-            bytes: job.tx.len() as u64,
-            gas: match unit {
-                Unit::Gas => job.gas().unwrap_or(0),
-                Unit::Transactions | Unit::Bytes => 0,
-            },
-        };
+        let load = load_of(job, unit);
         if job.notes.is_of_little {
             self.of_little = self.of_little + load;
         }
@@ -256,6 +269,18 @@ impl Budget {
         if unit != Unit::Transactions {
             self.amount = self.amount.saturating_sub(load.of(unit));
         }
+    }
+}
+
+/// What a write takes of what the chain may be short of; its gas only where that is the unit.
+fn load_of(job: &Job, unit: Unit) -> Load {
+    Load {
+        txs: 1,
+        bytes: job.tx.len() as u64,
+        gas: match unit {
+            Unit::Gas => job.gas().unwrap_or(0),
+            Unit::Transactions | Unit::Bytes => 0,
+        },
     }
 }
 

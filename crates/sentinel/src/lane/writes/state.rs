@@ -30,8 +30,8 @@ pub(crate) enum Event {
     Sent,
     /// Its line is busy elsewhere.
     LineBusy,
-    /// No connection takes it at the moment.
-    NoSlot,
+    /// No connection takes it at the moment, or a block has to make room for one so large.
+    NoRoom,
     /// Nothing of its line is under way any more, and no fate in it is open.
     LineFree,
     /// Its connection broke.
@@ -94,7 +94,7 @@ impl WriteState {
             // New | Ready => UnderWay | Parked | Ready
             (Self::New | Self::Ready, Event::Sent) => Next::Is(Self::UnderWay),
             (Self::New | Self::Ready, Event::LineBusy) => Next::Is(Self::Parked),
-            (Self::New | Self::Ready, Event::NoSlot) => Next::Is(Self::Ready),
+            (Self::New | Self::Ready, Event::NoRoom) => Next::Is(Self::Ready),
             // Parked => Ready
             (Self::Parked, Event::LineFree) => Next::Is(Self::Ready),
             // UnderWay => FateUnknown => Ready
@@ -141,7 +141,7 @@ mod tests {
     const EVENTS: [Event; 17] = [
         Event::Sent,
         Event::LineBusy,
-        Event::NoSlot,
+        Event::NoRoom,
         Event::LineFree,
         Event::Broke,
         Event::Full,
@@ -179,7 +179,7 @@ mod tests {
         let rows: Vec<String> = (WriteState::ALL.into_iter())
             .map(|state| String::from_iter(row(state)))
             .collect();
-        // Sent, LineBusy, NoSlot, LineFree, Broke, Full, AskAgain, Behind, BehindBlock, Block, Passed,
+        // Sent, LineBusy, NoRoom, LineFree, Broke, Full, AskAgain, Behind, BehindBlock, Block, Passed,
         // AlreadyThere, OfferAgain, Shown, Answered, Over, Overtaken
         let table = [
             "UPR------------.-",
