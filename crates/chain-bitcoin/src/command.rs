@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use chain::ChainError;
 use clap::{ArgMatches, Args, FromArgMatches as _, Parser, Subcommand};
-use ops::examples;
 use report::text::grouped;
 use rpc::{Endpoint, Trust};
 
@@ -16,7 +15,7 @@ use crate::workload::{Digest, Keys, LEAST_OUTPUT, Network, Spend, Wallet, read_c
 
 /// `txgen bitcoin`
 #[derive(Debug, Parser)]
-#[command(name = "bitcoin", about = "Print the address of a wallet of Bitcoin coins, or prepare one", before_long_help = EXAMPLES)]
+#[command(name = "bitcoin", about = "Print the address of a wallet of Bitcoin coins, or prepare one", before_long_help = examples("bitcoin"))]
 pub(crate) struct BitcoinArgs {
     /// What to do.
     #[command(subcommand)]
@@ -27,10 +26,10 @@ pub(crate) struct BitcoinArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum BitcoinCommand {
     /// Print the address that a node has to mine for (btcd's --miningaddr).
-    #[command(before_long_help = EXAMPLES_OF_ADDRESS)]
+    #[command(before_long_help = examples("address"))]
     Address(BitcoinAddressArgs),
     /// Make a wallet: have coins mined, or take those of a file, and split them until there are enough.
-    #[command(before_long_help = EXAMPLES_OF_PREPARE)]
+    #[command(before_long_help = examples("prepare"))]
     Prepare(BitcoinPrepareArgs),
 }
 
@@ -165,15 +164,7 @@ fn told(wallet: &Wallet, path: &Path) -> String {
     )
 }
 
-const EXAMPLES: &str = examples![
-    "txgen bitcoin address --network simnet"
-    "txgen bitcoin prepare --endpoints http://user:password@127.0.0.1:18334 --utxos 20000 --wallet wallet.csv"
-];
-const EXAMPLES_OF_ADDRESS: &str = examples![
-    "txgen bitcoin address"
-    "txgen bitcoin address --network simnet --wallet-seed 7"
-];
-const EXAMPLES_OF_PREPARE: &str = examples![
-    "txgen bitcoin prepare --endpoints http://user:password@127.0.0.1:18334 --utxos 20000 --wallet wallet.csv"
-    "txgen bitcoin prepare --endpoints http://user:password@127.0.0.1:18334 --utxos 400 --value 50000 --coins coins.csv --wallet wallet.csv"
-];
+/// The head of a command's help.
+fn examples(command: &str) -> &'static str {
+    ops::command::examples(include_str!("examples.txt"), command)
+}

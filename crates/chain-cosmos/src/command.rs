@@ -9,7 +9,6 @@ use chain_cometbft::Client;
 use chain_cometbft::caught_up;
 use clap::{ArgMatches, Args, FromArgMatches as _, Parser, Subcommand};
 use cosmos::{Address, Coin, Draft, Fee, GasPrice, Key, Keys, Message, Prefix, Signer, Signing};
-use ops::examples;
 use rpc::{BroadcastMethod, Endpoint};
 
 use crate::client::ChainClient;
@@ -18,7 +17,7 @@ use crate::settings::AccountSettings;
 
 /// `txgen cosmos`
 #[derive(Debug, Parser)]
-#[command(name = "cosmos", about = ABOUT, before_long_help = EXAMPLES)]
+#[command(name = "cosmos", about = ABOUT, before_long_help = examples("cosmos"))]
 pub(crate) struct CosmosArgs {
     /// What to do.
     #[command(subcommand)]
@@ -29,10 +28,10 @@ pub(crate) struct CosmosArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum CosmosCommand {
     /// Fund the accounts: in a genesis file, or from one key in transfers of 100 accounts each.
-    #[command(before_long_help = EXAMPLES_OF_PREPARE)]
+    #[command(before_long_help = examples("prepare"))]
     Prepare(PrepareArgs),
     /// Send what the accounts still have to one address.
-    #[command(before_long_help = EXAMPLES_OF_SWEEP)]
+    #[command(before_long_help = examples("sweep"))]
     Sweep(SweepArgs),
 }
 
@@ -298,6 +297,11 @@ impl Chain {
     }
 }
 
+/// The head of a command's help.
+fn examples(command: &str) -> &'static str {
+    ops::command::examples(include_str!("examples.txt"), command)
+}
+
 /// Accounts that one transfer funds.
 const BATCH: usize = 100;
 /// Of a transaction beside its outputs, and of an output to a new account, with room to spare.
@@ -306,17 +310,5 @@ const GAS_OF_OUTPUT: u64 = 60_000;
 const QUERY_TIMEOUT: Duration = Duration::from_secs(10);
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(60);
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-const EXAMPLES: &str = examples![
-    "txgen cosmos prepare --seed 7 --amount 1000000stake --genesis ~/.simapp/config/genesis.json"
-    "txgen cosmos sweep --seed 7 --to cosmos19rl4cm2hmr8afy4kldpxz3fka4jguq0auqdal4 --endpoints http://127.0.0.1:26657"
-];
-const EXAMPLES_OF_PREPARE: &str = examples![
-    "txgen cosmos prepare --seed 7 --amount 1000000stake --genesis ~/.simapp/config/genesis.json"
-    "txgen cosmos prepare --seed 7 --accounts 1000 --amount 1000000stake --endpoints http://127.0.0.1:26657"
-];
-const EXAMPLES_OF_SWEEP: &str = examples![
-    "txgen cosmos sweep --seed 7 --to cosmos19rl4cm2hmr8afy4kldpxz3fka4jguq0auqdal4 --endpoints http://127.0.0.1:26657"
-    "txgen cosmos sweep --seed 7 --accounts 1000 --to cosmos19rl4cm2hmr8afy4kldpxz3fka4jguq0auqdal4 --endpoints http://127.0.0.1:26657"
-];
 const ABOUT: &str =
     "Fund the accounts of a load on a Cosmos SDK chain, or send back what they have";

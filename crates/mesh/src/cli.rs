@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use harness::{BitRate, GuardArgs, Share};
 use ops::command::Shell;
-use ops::examples;
 use pacing::{Nanos, Rate, SignedRate};
 
 use crate::settings::{CpuShare, External, MeshSettings, Topology, Variant};
@@ -20,7 +19,7 @@ use crate::settings::{CpuShare, External, MeshSettings, Topology, Variant};
     name = "txmesh",
     version,
     propagate_version = true,
-    before_long_help = TXMESH,
+    before_long_help = examples("txmesh"),
     after_long_help = EXIT_CODES
 )]
 pub struct Cli {
@@ -33,26 +32,26 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Offer transactions to a mesh at one rate.
-    #[command(before_long_help = CONSTANT)]
+    #[command(before_long_help = examples("constant"))]
     Constant(ConstantArgs),
     /// Raise the rate in steps: start, start + step, start + 2 step, …
-    #[command(before_long_help = RAMP)]
+    #[command(before_long_help = examples("ramp"))]
     Ramp(RampArgs),
     /// Alternate between a high and a low rate.
-    #[command(before_long_help = SQUARE)]
+    #[command(before_long_help = examples("square"))]
     Square(SquareArgs),
     /// Play a mesh file: a table `mesh` with the names of the flags, and an array of tables `phases`.
-    #[command(before_long_help = RUN)]
+    #[command(before_long_help = examples("run"))]
     Run(RunArgs),
     /// Compare wire protocols and ways to send: interleaved repeats, a table with intervals.
-    #[command(before_long_help = COMPARE)]
+    #[command(before_long_help = examples("compare"))]
     Compare(CompareArgs),
     /// Make one run of the parts that several machines recorded of one mesh.
-    #[command(before_long_help = MERGE)]
+    #[command(before_long_help = examples("merge"))]
     Merge(MergeArgs),
     /// The same nodes on a simulated clock, as many as time allows: a curve over their number
     /// and over the CPU that each has.
-    #[command(before_long_help = SIMULATE)]
+    #[command(before_long_help = examples("simulate"))]
     Simulate(SimulateArgs),
     /// One node of a mesh, as the other commands start it.
     #[command(hide = true)]
@@ -61,13 +60,13 @@ pub enum Command {
     #[command(hide = true)]
     Guard(GuardArgs),
     /// Print a script that completes txmesh's command line.
-    #[command(before_long_help = COMPLETIONS)]
+    #[command(before_long_help = examples("completions"))]
     Completions {
         /// The shell.
         shell: Shell,
     },
     /// Print the manual in roff.
-    #[command(before_long_help = MAN)]
+    #[command(before_long_help = examples("man"))]
     Man,
 }
 
@@ -249,46 +248,10 @@ pub struct NodeArgs {
     pub config: PathBuf,
 }
 
-const TXMESH: &str = examples![
-    "txmesh constant --nodes 3 --rate 100/s --duration 10s"
-    "txmesh ramp --nodes 5 --protocol v11 --start 1 --step 500 --every 30s --to 7000"
-];
-const CONSTANT: &str = examples![
-    "txmesh constant --nodes 3 --rate 100/s --duration 10s"
-    "txmesh constant --nodes 5 --rate 1500/s --batch --announce"
-];
-const RAMP: &str = examples![
-    "txmesh ramp --nodes 5 --protocol v11 --start 1 --step 500 --every 30s --to 7000"
-    "txmesh ramp --nodes 5 --step 250/s --every 5s --to 2000/s --node-rate 30Mbit/s --delay 40ms"
-];
-const SQUARE: &str = examples![
-    "txmesh square --rate 1000/s --on 30s --off 10s --cycles 5"
-    "txmesh square --rate 800/s --low 100/s --node-rate 30Mbit/s,2=5Mbit/s"
-];
-const RUN: &str = examples![
-    "txmesh run config/mesh/article-ramp.toml"
-    "txmesh run config/mesh/article-ramp.toml --protocol v10 --out runs/v10"
-];
-const COMPARE: &str = examples![
-    "txmesh compare v9 v10 v11 --rate 500/s"
-    "txmesh compare v11 v11+batch v11+announce --rate 1500/s --repeats 5"
-];
-const MERGE: &str = examples![
-    "txmesh merge runs/a runs/b --out runs/whole"
-    "txmesh merge runs/machine-1 runs/machine-2 runs/machine-3"
-];
-const SIMULATE: &str = examples![
-    "txmesh simulate --nodes 5,20,50 --rate 200/s"
-    "txmesh simulate --nodes 150 --rate 1000/s --cpu 25%,100% --link-rate 100Mbit/s --delay 40ms"
-];
-const COMPLETIONS: &str = examples![
-    "txmesh completions bash > ~/.local/share/bash-completion/completions/txmesh"
-    "txmesh completions zsh > ~/.zfunc/_txmesh"
-];
-const MAN: &str = examples![
-    "txmesh man | man -l -"
-    "txmesh man > txmesh.1"
-];
+/// The head of a command's help.
+fn examples(command: &str) -> &'static str {
+    ops::command::examples(include_str!("examples.txt"), command)
+}
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 failed, or the account does not add up; 2 usage or a wrong file; 98 the run is invalid (the \

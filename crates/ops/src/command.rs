@@ -49,16 +49,17 @@ pub fn failed(error: impl Into<anyhow::Error>) -> CommandError {
 /// # Errors
 /// There is nothing to execute: the exit code.
 pub fn parse<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result<C, ExitCode> {
-    parse_with(arguments, &[])
+    parse_with(arguments, "")
 }
 
-/// As [`parse`]; for a flag that is unknown and among `brought`, from other programs, it says what is meant here.
+/// As [`parse`]; for a flag that is unknown and among `brought`, from other programs, it says what is meant here. Each
+/// line there has flags, two blanks, and what is meant.
 ///
 /// # Errors
 /// As [`parse`].
 pub fn parse_with<C: Parser>(
     arguments: impl IntoIterator<Item = OsString>,
-    brought: &[(&str, &str)],
+    brought: &str,
 ) -> Result<C, ExitCode> {
     C::try_parse_from(arguments).map_err(|error| {
         let error = explained(error, brought);
@@ -73,16 +74,17 @@ pub fn parse_with<C: Parser>(
 }
 
 /// With what is meant here by a flag of other programs.
-fn explained(mut error: clap::Error, brought: &[(&str, &str)]) -> clap::Error {
+fn explained(mut error: clap::Error, brought: &str) -> clap::Error {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };
     let name = given.split(['=', ' ']).next().unwrap_or_default();
-    let meant = brought.iter().find(|(flag, _)| *flag == name);
+    let mut meant = brought.lines().filter_map(|line| line.split_once("  "));
+    let meant = meant.find(|(flags, _)| flags.split(' ').any(|flag| flag == name));
     if let (Some((_, meant)), ErrorKind::UnknownArgument) = (meant, error.kind()) {
         // The likest flag of this program is another word.
         error.remove(ContextKind::SuggestedArg);
-        let tips = vec![(*meant).to_owned().into()];
+        let tips = vec![meant.to_owned().into()];
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     }
     error
@@ -117,10 +119,11 @@ pub fn conclude(program: &str, done: Result<u8, CommandError>) -> ExitCode {
 /// What kept results from stdout first, if anything did.
 static UNPRINTED: OnceLock<io::Error> = OnceLock::new();
 
-/// The text that a command's help begins with: examples, one a line.
-#[macro_export]
-macro_rules! examples {
-    ($($example:literal)+) => { concat!("Examples:", $("\n  ", $example),+) };
+/// What the help of `command` begins with: of `all`, the lines below its name up to an empty one.
+pub fn examples(all: &'static str, command: &str) -> &'static str {
+    let mut named = all.split("\n\n").filter_map(|it| it.split_once('\n'));
+    let found = named.find(|(name, _)| *name == command);
+    found.map_or("", |(_, lines)| lines.trim_end())
 }
 
 /// Prints a script for `shell` that completes the program's command line.
@@ -234,13 +237,10 @@ mod tests {
 
     #[test]
     fn a_flag_of_another_program_is_answered_with_the_right_one_and_a_typing_error_as_before() {
-        let brought = [
-            ("--heights", "say --height once for each"),
-            ("-R", "it is --height"),
-        ];
+        let brought = "--heights --tall  say --height once for each\n-R  it is --height\n";
         let said = |flag: &str| {
             let error = Cli::try_parse_from(["tide", flag]).unwrap_err();
-            explained(error, &brought).to_string()
+            explained(error, brought).to_string()
         };
         let text = said("--heights=3");
         assert!(text.contains("tip: say --height once for each"), "{text}");

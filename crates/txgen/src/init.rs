@@ -1,6 +1,5 @@
 //! `txgen init`: a commented scenario for a question.
 
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
@@ -35,142 +34,43 @@ pub(crate) fn init(args: &InitArgs) -> Result<u8, CommandError> {
     Ok(exit::DONE)
 }
 
-/// The scenario.
+/// The scenario: its question's, then what its node and its chain need.
 fn text(args: &InitArgs) -> String {
-    let (about, phases) = match args.question {
-        Question::Rate => (
-            "What rate does the node sustain? Steps until it gives in; the last one that held is the knee.",
-            RATE,
-        ),
-        Question::Hold => (
-            "Does the node hold a rate? One rate, and conditions that fail the run.",
-            HOLD,
-        ),
-        Question::Burst => (
-            "What does a burst leave behind? A rate, a burst, and the same rate again.",
-            BURST,
-        ),
-        Question::Change => (
-            "Does a setting make a difference? Repeats of two cases in turns; `txgen compare` then judges their folders.",
-            CHANGE,
-        ),
+    let question = match args.question {
+        Question::Rate => include_str!("init/rate.toml"),
+        Question::Hold => include_str!("init/hold.toml"),
+        Question::Burst => include_str!("init/burst.toml"),
+        Question::Change => include_str!("init/change.toml"),
     };
-    let mut text = format!(
-        "# {about}\n#\n# txgen run FILE --dry-run shows the plan, txgen run FILE plays it; flags override [settings].\n\n{phases}\n"
-    );
-    text += "[settings]\n";
-    let endpoint = args.endpoint.as_ref();
-    let node = endpoint.map_or_else(
-        || "# Without endpoints a built-in node is started. A node that is yours to load:\n# endpoints = [\"http://127.0.0.1:26657\"]\n".to_owned(),
-        |endpoint| format!("endpoints = [\"{endpoint:#}\"]\n"),
-    );
-    text += &node;
-    if let Some(workload) = &args.workload {
-        let _ = writeln!(text, "# What is sent.\nworkload = \"{workload}\"");
-    }
-    text += SETTINGS;
-    if args.question == Question::Hold {
-        text += "# A condition that is broken ends the run with exit code 99.\nthreshold = [\"commit.p99<5s\", \"failed.share<0.5%\"]\n";
-    }
-    text + chain(args.workload.as_ref())
+    let node = match &args.endpoint {
+        Some(endpoint) => format!("endpoints = [\"{endpoint:#}\"]\n"),
+        None => include_str!("init/node.toml").to_owned(),
+    };
+    let workload = args.workload.as_ref().map_or(String::new(), |workload| {
+        format!("# What is sent.\nworkload = \"{workload}\"\n")
+    });
+    let settings = include_str!("init/settings.toml");
+    [
+        question,
+        &node,
+        &workload,
+        settings,
+        chain(args.workload.as_ref()),
+    ]
+    .concat()
 }
 
 /// What a chain asks for beside the rate, with what a node that is not the built-in one needs first.
 fn chain(workload: Option<&WorkloadKind>) -> &'static str {
     let name = workload.map_or_else(|| "kvstore".into(), ToString::to_string);
     match name.split('-').next() {
-        Some("kvstore") => KVSTORE,
-        Some("cosmos") => COSMOS,
-        Some("bitcoin") => BITCOIN,
-        Some("bigchaindb") => BIGCHAINDB,
+        Some("kvstore") => include_str!("init/kvstore.toml"),
+        Some("cosmos") => include_str!("init/cosmos.toml"),
+        Some("bitcoin") => include_str!("init/bitcoin.toml"),
+        Some("bigchaindb") => include_str!("init/bigchaindb.toml"),
         _ => "",
     }
 }
-
-const KVSTORE: &str = "\
-# Bytes of each transaction, from 16.
-size = 250
-";
-const COSMOS: &str = "
-[settings.cosmos]
-# Transaction i is signed by account i mod this. Keys follow from the seed; fund them on a chain of yours with
-# `txgen cosmos prepare`, with the same seed and number.
-accounts = 200
-# To each other; cold: each transfer to a new address, so that the state grows.
-recipients = \"warm\"
-";
-const BITCOIN: &str = "
-[settings.bitcoin]
-# The built-in node has coins. For a node of yours make a wallet with `txgen bitcoin prepare`, and name its file:
-# wallet = \"wallet.csv\"
-";
-const BIGCHAINDB: &str = "\
-# Characters of text in each asset; 0: data is null.
-size = 0
-";
-const RATE: &str = "\
-# Ends after two steps in a row that were not sustained.
-stop_when_saturated = true
-
-[[phases]]
-profile = \"ramp\"
-# Transactions a second over all connections.
-start = \"100/s\"
-step = \"200/s\"
-# Several blocks long, so that what is committed in a step is its own.
-every = \"20s\"
-";
-const HOLD: &str = "\
-[[phases]]
-profile = \"constant\"
-# Transactions a second over all connections.
-rate = \"200/s\"
-duration = \"60s\"
-";
-const BURST: &str = "\
-[[phases]]
-profile = \"constant\"
-rate = \"100/s\"
-duration = \"20s\"
-
-[[phases]]
-profile = \"constant\"
-# The burst: more than the node takes, or nothing is left behind.
-rate = \"2000/s\"
-duration = \"10s\"
-
-[[phases]]
-profile = \"constant\"
-rate = \"100/s\"
-duration = \"30s\"
-";
-const CHANGE: &str = "\
-[campaign]
-# A verdict needs three runs of each; more find smaller differences.
-repeats = 3
-# One of each in turn: what drifts with time is then no difference.
-order = \"interleaved\"
-
-# What differs: any key of this file by its dotted name.
-[[cases]]
-name = \"before\"
-set = { \"settings.transport\" = \"http\" }
-
-[[cases]]
-name = \"after\"
-set = { \"settings.transport\" = \"ws\" }
-
-[[phases]]
-profile = \"constant\"
-rate = \"200/s\"
-duration = \"30s\"
-";
-const SETTINGS: &str = "\
-# The same seed sends the same transactions.
-seed = 1
-# What starts and fills at the beginning stays out of latencies and rates.
-warmup = \"5s\"
-";
 
 #[cfg(test)]
 mod tests {

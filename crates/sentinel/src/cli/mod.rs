@@ -5,7 +5,6 @@ mod settings;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use ops::examples;
 
 pub use settings::SettingFlags;
 
@@ -17,7 +16,7 @@ pub use settings::SettingFlags;
     version,
     propagate_version = true,
     args_conflicts_with_subcommands = true,
-    before_long_help = EXAMPLES,
+    before_long_help = examples("sentinel"),
     after_help = "See --help for examples, the environment and the exit codes.",
     after_long_help = MORE
 )]
@@ -43,19 +42,13 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Check a configuration file on its own: exit code 0 when it is right, 2 when it is not.
-    #[command(before_long_help = examples![
-        "sentinel check config/sentinel.toml"
-        "sentinel check /etc/sentinel.toml"
-    ])]
+    #[command(before_long_help = examples("check"))]
     Check {
         /// The file (TOML).
         file: PathBuf,
     },
     /// Print a running sentinel's figures every second; a terminal is cleared before each.
-    #[command(before_long_help = examples![
-        "sentinel top"
-        "sentinel top --admin http://127.0.0.1:26681 --once"
-    ])]
+    #[command(before_long_help = examples("top"))]
     Top {
         /// Its operator's listener: a URL, an address with a port, or a port of this machine.
         #[arg(long, value_name = "URL", default_value = "127.0.0.1:26681", value_parser = crate::top::address)]
@@ -65,34 +58,19 @@ pub enum Command {
         once: bool,
     },
     /// Print the completion script of a shell.
-    #[command(before_long_help = examples![
-        "sentinel completions bash > ~/.local/share/bash-completion/completions/sentinel"
-        "sentinel completions zsh > ~/.zfunc/_sentinel"
-    ])]
+    #[command(before_long_help = examples("completions"))]
     Completions {
         /// The shell.
         shell: ops::command::Shell,
     },
     /// Print the manual page in roff (read it with: sentinel man | man -l -).
-    #[command(before_long_help = examples!["sentinel man | man -l -" "sentinel man > sentinel.1"])]
+    #[command(before_long_help = examples("man"))]
     Man,
 }
 
-const EXAMPLES: &str = examples![
-    "sentinel --max-req 2000 --pause-interval 100s"
-    "sentinel --upstream http://10.0.0.5:26657 --listen 0.0.0.0:26680 --deny 192.0.2.0/24"
-    "sentinel --config sentinel.toml --set fair.weights=10.0.0.0/8=4 --print-config"
-];
+/// The head of a command's help.
+fn examples(command: &str) -> &'static str {
+    ops::command::examples(include_str!("examples.txt"), command)
+}
 
-const MORE: &str = "\
-Settings: a flag beats the environment, the environment the file, the file the default. Every key of \
-the file has a variable, SENTINEL_ and section and key with two underscores between them: \
-SENTINEL_FAIR__MAX_REQ=2000/s. A list replaces the one below it; in flags and variables commas \
-separate its elements.
-
-Values: rates 2000/s, 2000, 30k/m; times 100s, 1.5s, 20ms; sizes 64MiB, 100kB, 1000000.
-
-Signals: SIGTERM and SIGINT stop taking requests, forward what is queued for shutdown.drain and end; \
-a second one ends at once. SIGHUP does the same where a terminal is closed; else it has the settings read again (see docs/sentinel.md).
-
-Exit codes: 0 ended as asked; 1 failed; 2 the command line or the configuration is wrong.";
+const MORE: &str = include_str!("more.txt").trim_ascii_end();

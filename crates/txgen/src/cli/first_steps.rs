@@ -52,44 +52,4 @@ pub enum Question {
 }
 
 /// Flags of k6, vegeta, wrk, oha and cometbft-load-test, and what is meant by them here.
-pub const BROUGHT: &[(&str, &str)] = &[
-    ("--quiet", QUIET),
-    ("-q", QUIET),
-    ("--json", JSON),
-    (
-        "--output",
-        "the run folder is named by --out; `txgen report DIR --format json` prints the result",
-    ),
-    ("--vus", USERS),
-    ("-u", USERS),
-    (
-        "--workers",
-        "threads are --threads, connections are --connections",
-    ),
-    (
-        "--iterations",
-        "a number of transactions is `txgen flood --count`, which is a closed loop",
-    ),
-    ("-R", "the rate is --rate, e.g. --rate 1000/s"),
-    ("--rps", "the rate is --rate, e.g. --rate 1000/s"),
-    ("--qps", "the rate is --rate, e.g. --rate 1000/s"),
-    ("-z", "how long is --duration, e.g. --duration 30s"),
-    ("-T", "how long is --duration, e.g. --duration 30s"),
-    ("--time", "how long is --duration, e.g. --duration 30s"),
-    (
-        "--duration",
-        "`ramp` has --every for a step and --to for the last rate, `square` --on and --off, `flood` ends after --count",
-    ),
-    (
-        "--stage",
-        "stages are `txgen ramp`, or the [[phases]] of a scenario: txgen init",
-    ),
-    ("--url", "nodes are --endpoints, by their RPC"),
-    ("--latency", "latencies are always measured and printed"),
-];
-
-const QUIET: &str = "--no-tui shows lines only; progress is on stderr, so 2>/dev/null hides it";
-const JSON: &str = "--report-interval 1s prints JSON lines while it runs; the result is summary.json in the run folder \
-                    (`txgen report DIR --format json`)";
-const USERS: &str =
-    "an open loop has no users: the rate is --rate; a closed loop is `txgen flood --concurrency`";
+pub const BROUGHT: &str = include_str!("brought.txt");

@@ -2,7 +2,6 @@
 
 mod ab;
 mod analysis;
-mod examples;
 mod first_steps;
 #[cfg(feature = "fleet")]
 mod fleet;
@@ -39,8 +38,8 @@ pub use search::{PointArgs, Rates, SearchArgs};
     name = "txgen",
     version,
     propagate_version = true,
-    before_long_help = examples::TXGEN,
-    after_long_help = EXIT_CODES
+    before_long_help = examples("txgen"),
+    after_long_help = MORE
 )]
 pub struct Cli {
     /// What to do.
@@ -52,7 +51,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Offer transactions at one rate.
-    #[command(before_long_help = examples::CONSTANT)]
+    #[command(before_long_help = examples("constant"))]
     Constant(ConstantArgs),
     /// Raise the rate in steps: start, start + step, start + 2 step, …
     ///
@@ -60,27 +59,27 @@ pub enum Command {
     /// committed under 95 % of offered, or transactions sent late because the node held them up),
     /// and names the last step that was sustained. A step that failed only because the node gave no
     /// sign for a while is offered once more.
-    #[command(before_long_help = examples::RAMP)]
+    #[command(before_long_help = examples("ramp"))]
     Ramp(RampArgs),
     /// Alternate between a high and a low rate.
-    #[command(before_long_help = examples::SQUARE)]
+    #[command(before_long_help = examples("square"))]
     Square(SquareArgs),
     /// Send as fast as answers come back (closed loop: latencies are service times only).
     ///
     /// The target sets the pace here, so this finds a ceiling, not a latency under a given load.
-    #[command(before_long_help = examples::FLOOD)]
+    #[command(before_long_help = examples("flood"))]
     Flood(FloodArgs),
     /// Say what this machine and a node can show, and what to change. Sends no transaction.
-    #[command(before_long_help = examples::DOCTOR)]
+    #[command(before_long_help = examples("doctor"))]
     Doctor(DoctorArgs),
     /// Write a commented scenario file for a question.
-    #[command(before_long_help = examples::INIT)]
+    #[command(before_long_help = examples("init"))]
     Init(InitArgs),
     /// Play a scenario: a file, or one inside the program by its name (--list).
     ///
     /// Flags given here override the file's settings table. A file with cases or a matrix makes a
     /// campaign: a folder with a run folder for each run, campaign.json and one report.
-    #[command(before_long_help = examples::RUN)]
+    #[command(before_long_help = examples("run"))]
     Run(Box<RunArgs>),
     /// Find the highest rate that the target sustains (the knee), with an interval.
     ///
@@ -88,25 +87,25 @@ pub enum Command {
     /// middle of what is still open, until the interval is narrow. Between two points it waits until
     /// the mempool is empty. A rate is sustained when nearly all is accepted and committed, the
     /// backlog does not grow, and every --slo holds. Under five minutes with the defaults.
-    #[command(before_long_help = examples::SEARCH)]
+    #[command(before_long_help = examples("search"))]
     Search(SearchArgs),
     /// Show a run folder again: as a page with plots, in Markdown, as JSON, or as the tables of
     /// tm-bench and BEP-23.
     ///
     /// Works on any run, also one that was killed: what is missing is made from the rows it left.
-    #[command(before_long_help = examples::REPORT)]
+    #[command(before_long_help = examples("report"))]
     Report(ReportArgs),
     /// Measure as tm-bench did: its flags, its table, but every block counted.
     ///
     /// -r is per connection here, as it was there; the sum over all connections is printed. The load
     /// is spread evenly over each second instead of being sent in a burst at its begin.
-    #[command(before_long_help = examples::TM_BENCH)]
+    #[command(before_long_help = examples("tm-bench"))]
     TmBench(TmBenchArgs),
     /// Measure as BigchainDB's own benchmark did: its flags and its CSV.
-    #[command(before_long_help = examples::BIGCHAINDB_BENCHMARK)]
+    #[command(before_long_help = examples("bigchaindb-benchmark"))]
     BigchaindbBenchmark(BenchmarkArgs),
     /// Compare runs: by how much each metric differs, and whether chance explains it.
-    #[command(before_long_help = examples::COMPARE)]
+    #[command(before_long_help = examples("compare"))]
     Compare(CompareArgs),
     /// Compare two nodes, builds or settings: takes the runs itself, in turns, until it can tell.
     ///
@@ -114,27 +113,27 @@ pub enum Command {
     /// blocks of ABBA and BAAB, so that what drifts with time is no difference, and after each block it is asked
     /// whether B is worse (exit code 99), or is not by more than the margin (0). Looking that often is accounted
     /// for. When the budget is spent before, it is undecided (98).
-    #[command(before_long_help = examples::AB)]
+    #[command(before_long_help = examples("ab"))]
     Ab(Box<AbArgs>),
     /// Find the stage of a run that stopped following the load, and at what rate, with an interval.
     ///
     /// Two lines are fitted to what each stage achieved over what was offered; the interval of the break
     /// comes from resampling. Needs a load that rises: a ramp, or phases.
-    #[command(before_long_help = examples::ANALYSE)]
+    #[command(before_long_help = examples("analyse"))]
     Analyse(AnalyseArgs),
     /// Record nodes without a load: mempools, blocks, and what they use, on one clock.
-    #[command(before_long_help = examples::RECORD)]
+    #[command(before_long_help = examples("record"))]
     Record(RecordArgs),
     /// Join the run folders of several generators of one load (--shard) into one.
-    #[command(before_long_help = examples::MERGE)]
+    #[command(before_long_help = examples("merge"))]
     Merge(MergeArgs),
     /// Wait at a NATS server for a part of a load (--workers).
     #[cfg(feature = "fleet")]
-    #[command(before_long_help = examples::WORKER)]
+    #[command(before_long_help = examples("worker"))]
     Worker(WorkerArgs),
     /// Start a NATS server and workers on this machine, to try a fleet; or fetch what workers kept.
     #[cfg(feature = "fleet")]
-    #[command(before_long_help = examples::FLEET)]
+    #[command(before_long_help = examples("fleet"))]
     Fleet(FleetArgs),
     /// Moved to the program `txmesh`.
     #[command(hide = true, disable_help_flag = true)]
@@ -157,19 +156,19 @@ pub enum Command {
     ///
     /// It is not a consensus engine. It is the default target of the other commands and a fast
     /// fixture for tests.
-    #[command(before_long_help = examples::DEVNODE)]
+    #[command(before_long_help = examples("devnode"))]
     Devnode(DevnodeArgs),
     /// Become a program that ends with its parent (how txgen starts nodes).
     #[command(hide = true)]
     Guard(GuardArgs),
     /// Print the completion script of a shell.
-    #[command(before_long_help = examples::COMPLETIONS)]
+    #[command(before_long_help = examples("completions"))]
     Completions {
         /// The shell.
         shell: ops::command::Shell,
     },
     /// Print the manual page in roff (read it with: txgen man | man -l -).
-    #[command(before_long_help = examples::MAN)]
+    #[command(before_long_help = examples("man"))]
     Man,
 }
 
@@ -368,15 +367,11 @@ fn app_names() -> PossibleValuesParser {
     PossibleValuesParser::new(kinds.iter().map(name))
 }
 
+/// The head of a command's help.
+fn examples(command: &str) -> &'static str {
+    ops::command::examples(include_str!("examples.txt"), command)
+}
+
 const PROGRAMS: &str = "Programs that a scenario starts";
 
-const EXIT_CODES: &str = "\
-Exit codes: 0 done; 1 failed; 2 usage or configuration; 98 the run is invalid (the schedule was not \
-kept); 99 a threshold was broken; 130 interrupted (everything recorded is still written).
-
-A transaction is due when the schedule wants it sent; the origin is the instant of the first due time, \
-from which all times count; lateness is from due to sent. Latencies count from due unless they say \
-otherwise, so that a node that holds up the generator does not look fast.
-
-Rates are always totals over all connections and endpoints. Without --endpoints a built-in node is \
-started and the first line says so.";
+const MORE: &str = include_str!("more.txt").trim_ascii_end();

@@ -89,53 +89,26 @@ pub(super) fn findings(machine: &Machine) -> Vec<Finding> {
         .open_files
         .map(|limit| limit.map_or("unlimited".into(), grouped));
     let [median, late] = machine.late_us;
+    let timer = format!("wakes {median} us late, {late} us at the 99th percentile");
+    let is_fast = clock != "unknown" && !SLOW_CLOCKS.contains(&clock);
     let mut findings = vec![
-        Finding::new("cores", cores.to_string()).unless(
-            cores > 1,
-            "with one core generator and system take it from each other: use a machine with two or more",
-        ),
+        Finding::new("cores", cores.to_string()).unless(cores > 1),
         Finding::new("clock", format!("{clock}; {in_step}"))
-            .unless(clock != "unknown" && !SLOW_CLOCKS.contains(&clock), "a slow clock source costs a call of the system each \
-                     time it is read: boot with clocksource=tsc where the machine allows it")
-            .or_unless(
-                machine.is_in_step != Some(false),
-                "start chrony or systemd-timesyncd: block times and --start-at are compared with this clock",
-            ),
-        Finding::new("open files", format!("{soft}, at most {hard}")).unless(
-            machine.open_files[1].is_none_or(|hard| hard >= ENOUGH_FILES),
-            "for more connections than that raise the hard limit (ulimit -Hn)",
-        ),
-        Finding::new(
-            "timer",
-            format!("wakes {median} us late, {late} us at the 99th percentile"),
-        )
-        .unless(
-            late < TOLERABLE_LATE_US,
-            "transactions will leave as late: other programs take the cores (docs/busy-machine.md)",
-        ),
+            .advised_unless(is_fast, "clock source")
+            .unless(machine.is_in_step != Some(false)),
+        Finding::new("open files", format!("{soft}, at most {hard}"))
+            .unless(machine.open_files[1].is_none_or(|hard| hard >= ENOUGH_FILES)),
+        Finding::new("timer", timer).unless(late < TOLERABLE_LATE_US),
     ];
     if let Some(pressure) = machine.pressure {
         let text = format!("something waited for a core in {pressure:.0} % of the last 10 s");
-        findings.push(Finding::new("pressure", text).unless(
-            pressure < TOLERABLE_PRESSURE,
-            "end other programs or measure elsewhere; what still holds is in docs/busy-machine.md",
-        ));
+        findings.push(Finding::new("pressure", text).unless(pressure < TOLERABLE_PRESSURE));
     }
     if let Some(load) = machine.load {
         let text = format!("{load:.1} over the last minute");
         findings.push(Finding::new("load", text));
     }
     findings
-}
-
-impl Finding {
-    /// With this advice where there is none yet.
-    fn or_unless(self, is_right: bool, advice: &'static str) -> Self {
-        match self.advice {
-            Some(_) => self,
-            None => self.unless(is_right, advice),
-        }
-    }
 }
 
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";

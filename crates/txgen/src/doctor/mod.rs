@@ -34,12 +34,18 @@ impl Finding {
         }
     }
 
-    /// With this advice where the finding is not as it should be.
-    fn unless(self, is_right: bool, advice: &'static str) -> Self {
-        Self {
-            advice: (!is_right).then_some(advice),
-            ..self
-        }
+    /// Where the finding is not as it should be, with the advice for it.
+    fn unless(self, is_right: bool) -> Self {
+        let about = self.about;
+        self.advised_unless(is_right, about)
+    }
+
+    /// With the advice of this name, where there is none yet.
+    fn advised_unless(mut self, is_right: bool, name: &str) -> Self {
+        let mut all = ADVICE.lines().filter_map(|line| line.split_once(": "));
+        let found = all.find(|(known, _)| *known == name && !is_right);
+        self.advice = self.advice.or(found.map(|(_, advice)| advice));
+        self
     }
 }
 
@@ -96,3 +102,6 @@ fn text(findings: &[Finding]) -> String {
     };
     format!("{answer}\n\n{}", entries.text())
 }
+
+/// A line for each fault: its name, and what to do.
+const ADVICE: &str = include_str!("advice.txt");

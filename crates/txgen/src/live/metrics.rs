@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::Context as _;
 use hyper::{Request, StatusCode};
-use measure::{BUCKET_BOUNDS_S, Buckets, Counters, Failure, LatencyKind, UnsentReason};
+use measure::{BUCKET_BOUNDS_S, Buckets, Counters, Failure, LatencyKind, SeriesRow, UnsentReason};
 use ops::ListenAddress;
 use ops::listener::{self, Bounds};
 use ops::page;
@@ -140,103 +140,49 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn about(&mut self, state: &LiveState) -> fmt::Result {
-        let mut build = self.metric("build", "The program", None, MetricType::Info)?;
+        let mut build = self.metric("build", MetricType::Info)?;
         build.encode_info(&[("version", env!("CARGO_PKG_VERSION"))])?;
-        let mut phases = self.metric(
-            "run_state",
-            "1 for the state of the run, 0 for the others",
-            None,
-            MetricType::Gauge,
-        )?;
-        for phase in Phase::ALL {
-            phases
-                .encode_family(&[("state", phase.name())])?
-                .encode_gauge(&u64::from(phase == state.phase))?;
-        }
-        Ok(())
+        let phases = Phase::ALL.map(|phase| (phase.name(), u64::from(phase == state.phase)));
+        self.labelled("run_state", MetricType::Gauge, "state", phases)
     }
 
     fn counts(&mut self, counters: &Counters) -> fmt::Result {
         let totals = &counters.totals;
-        for (name, help, value) in [
-            (
-                "offered_txs",
-                "Transactions that fell due by the schedule, up to the last full second",
-                totals.offered,
-            ),
-            (
-                "sent_txs",
-                "Transactions handed to a socket, up to their last byte",
-                totals.sent,
-            ),
-            (
-                "accepted_txs",
-                "Transactions that the node's check accepted",
-                totals.accepted,
-            ),
-            (
-                "rejected_txs",
-                "Transactions answered with another code than 0 or a JSON-RPC error",
-                totals.rejected,
-            ),
-            (
-                "committed_txs",
-                "Own transactions seen in blocks and executed with code 0",
-                totals.committed,
-            ),
-            (
-                "commit_failed_txs",
-                "Own transactions seen in blocks and executed with another code",
-                totals.commit_failed,
-            ),
-            (
-                "unverified_txs",
-                "Own transactions seen in blocks whose results the node did not give",
-                totals.unverified,
-            ),
-            ("blocks", "Blocks seen, every height once", totals.blocks),
+        for (name, value) in [
+            ("offered_txs", totals.offered),
+            ("sent_txs", totals.sent),
+            ("accepted_txs", totals.accepted),
+            ("rejected_txs", totals.rejected),
+            ("committed_txs", totals.committed),
+            ("commit_failed_txs", totals.commit_failed),
+            ("unverified_txs", totals.unverified),
+            ("blocks", totals.blocks),
         ] {
-            self.metric(name, help, None, MetricType::Counter)?
+            self.metric(name, MetricType::Counter)?
                 .encode_counter::<NoLabelSet, _, u64>(&value, None)?;
         }
-        self.counters(
-            "unsent_txs",
-            "Transactions that fell due and were never sent",
-            "reason",
-            UnsentReason::ALL.map(|reason| (reason.name(), counters.unsent[reason as usize])),
-        )?;
-        self.counters(
-            "error_txs",
-            "Transactions without a usable answer",
-            "kind",
-            Failure::ALL.map(|kind| (kind.name(), counters.errors[kind as usize])),
-        )?;
-        let reconnects = &counters.reconnects;
-        self.counters(
-            "reconnects",
-            "Connections that came back",
-            "cause",
-            [
-                ("planned", reconnects.planned),
-                ("broken", reconnects.broken),
-            ],
-        )
+        let unsent = UnsentReason::ALL.map(|it| (it.name(), counters.unsent[it as usize]));
+        self.labelled("unsent_txs", MetricType::Counter, "reason", unsent)?;
+        let errors = Failure::ALL.map(|it| (it.name(), counters.errors[it as usize]));
+        self.labelled("error_txs", MetricType::Counter, "kind", errors)?;
+        let found = &counters.reconnects;
+        let reconnects = [("planned", found.planned), ("broken", found.broken)];
+        self.labelled("reconnects", MetricType::Counter, "cause", reconnects)
     }
 
     fn latencies(&mut self, counters: &Counters) -> fmt::Result {
-        for (kind, name, help) in LATENCIES {
+        for kind in LATENCIES {
             let Buckets { counts, sum_s } = counters.latencies.of(kind);
             let bounds = BUCKET_BOUNDS_S.iter().copied().chain([f64::INFINITY]);
             let classes: Vec<(f64, u64)> = bounds.zip(counts.iter().copied()).collect();
             let count = classes.iter().map(|(_, count)| count).sum();
-            self.metric(name, help, Some(&Unit::Seconds), MetricType::Histogram)?
+            self.metric(kind.name(), MetricType::Histogram)?
                 .encode_histogram::<NoLabelSet>(*sum_s, count, &classes, None)?;
         }
         Ok(())
     }
 
     fn present(&mut self, state: &LiveState) -> fmt::Result {
-        let last = state.last();
         let info = &state.info;
         let profile = info.profile.as_ref();
         let offering = state.phase == Phase::Offering
@@ -245,156 +191,90 @@ impl Page<'_> {
             let wanted = offering.then(|| profile.rate_at(state.now));
             wanted.map_or(0.0, Rate::as_f64)
         };
+        let step = |profile: &Profile| f64::from(profile.step_at(state.now).index);
+        let last = |of: fn(&SeriesRow) -> u64| state.last().map_or(0.0, |row| of(row) as f64);
+        let duration = info.duration.map(Nanos::as_secs_f64);
         // A load without an end has no duration and no count, a closed loop no profile.
-        for (name, help, unit, value) in [
-            (
-                "elapsed",
-                "Time since the run's origin",
-                Some(&Unit::Seconds),
-                Some(state.now.as_secs_f64()),
-            ),
-            (
-                "planned_duration",
-                "How long the load is offered",
-                Some(&Unit::Seconds),
-                info.duration.map(Nanos::as_secs_f64),
-            ),
-            (
-                "planned_txs",
-                "Transactions that the whole run plans",
-                None,
-                info.planned.map(|planned| planned as f64),
-            ),
-            (
-                "planned_rate_txs_per_second",
-                "The rate that the profile wants now",
-                None,
-                profile.map(rate),
-            ),
-            (
-                "step",
-                "The step of the profile, from 0",
-                None,
-                profile.map(|profile| f64::from(profile.step_at(state.now).index)),
-            ),
-            (
-                "pending_txs",
-                "Transactions sent whose answer or block is awaited",
-                None,
-                Some(state.pending as f64),
-            ),
-            (
-                "in_flight_txs",
-                "Transactions sent and not answered, at the end of the last full second",
-                None,
-                Some(last.map_or(0.0, |row| row.in_flight as f64)),
-            ),
-            (
-                "backlog_txs",
-                "Transactions accepted and not in a block, at the end of the last full second",
-                None,
-                Some(last.map_or(0.0, |row| row.backlog as f64)),
-            ),
+        for (name, value) in [
+            ("elapsed", Some(state.now.as_secs_f64())),
+            ("planned_duration", duration),
+            ("planned_txs", info.planned.map(|planned| planned as f64)),
+            ("planned_rate_txs_per_second", profile.map(rate)),
+            ("step", profile.map(step)),
+            ("pending_txs", Some(state.pending as f64)),
+            ("in_flight_txs", Some(last(|row| row.in_flight))),
+            ("backlog_txs", Some(last(|row| row.backlog))),
         ] {
             if let Some(value) = value {
-                self.metric(name, help, unit, MetricType::Gauge)?
-                    .encode_gauge(&value)?;
+                self.metric(name, MetricType::Gauge)?.encode_gauge(&value)?;
             }
         }
         Ok(())
     }
 
     fn nodes(&mut self, nodes: &[NodeState]) -> fmt::Result {
-        let reached = |node: &NodeState| Some(u64::from(node.trouble.is_none()));
-        self.of_nodes(
-            "node_up",
-            "1 while its blocks can be followed",
-            nodes,
-            reached,
-        )?;
-        self.of_nodes("node_height", "The last block seen", nodes, |node| {
-            (node.height > 0).then_some(node.height)
-        })?;
-        self.of_nodes(
-            "node_mempool_txs",
-            "Transactions in its mempool, asked once a second",
-            nodes,
-            |node| node.mempool.map(|(txs, _, _)| txs),
-        )?;
-        self.of_nodes(
-            "node_mempool_bytes",
-            "Bytes in its mempool, asked once a second",
-            nodes,
-            |node| node.mempool.map(|(_, bytes, _)| bytes),
-        )
+        type OfNode = fn(&NodeState) -> Option<u64>;
+        let gauges: [(&str, OfNode); 4] = [
+            ("node_up", |node| Some(u64::from(node.trouble.is_none()))),
+            ("node_height", |node| Some(node.height).filter(|it| *it > 0)),
+            ("node_mempool_txs", |node| Some(node.mempool?.0)),
+            ("node_mempool_bytes", |node| Some(node.mempool?.1)),
+        ];
+        for (name, of) in gauges {
+            let known = nodes
+                .iter()
+                .filter_map(|node| Some((&*node.name, of(node)?)));
+            self.labelled(name, MetricType::Gauge, "node", known)?;
+        }
+        Ok(())
     }
 
-    /// A gauge of every node that has a value.
-    fn of_nodes(
+    /// A counter or gauge for each value of a label.
+    fn labelled<'a>(
         &mut self,
         name: &str,
-        help: &str,
-        nodes: &[NodeState],
-        value: impl Fn(&NodeState) -> Option<u64>,
+        kind: MetricType,
+        label: &str,
+        values: impl IntoIterator<Item = (&'a str, u64)>,
     ) -> fmt::Result {
-        let mut metric = self.metric(name, help, None, MetricType::Gauge)?;
-        for node in nodes {
-            if let Some(value) = value(node) {
-                metric
-                    .encode_family(&[("node", node.name.as_str())])?
-                    .encode_gauge(&value)?;
+        let mut metric = self.metric(name, kind)?;
+        for (value, count) in values {
+            let labels = [(label, value)];
+            let mut one = metric.encode_family(&labels)?;
+            match kind {
+                MetricType::Counter => one.encode_counter::<NoLabelSet, _, u64>(&count, None)?,
+                _ => one.encode_gauge(&count)?,
             }
         }
         Ok(())
     }
 
-    fn counters<const N: usize>(
-        &mut self,
-        name: &str,
-        help: &str,
-        label: &'static str,
-        values: [(&'static str, u64); N],
-    ) -> fmt::Result {
-        let mut metric = self.metric(name, help, None, MetricType::Counter)?;
-        for (value, count) in values {
-            metric
-                .encode_family(&[(label, value)])?
-                .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
-        }
-        Ok(())
-    }
-
+    /// Begins a metric, with its unit and what it is by [`ABOUT`].
     fn metric<'a>(
         &'a mut self,
         name: &'a str,
-        help: &'a str,
-        unit: Option<&'a Unit>,
         kind: MetricType,
     ) -> Result<MetricEncoder<'a>, fmt::Error> {
+        let mut rest = ABOUT.lines().filter_map(|line| line.strip_prefix(name));
+        let about =
+            rest.find_map(|it| it.split_once(": ").filter(|(unit, _)| UNITS.contains(unit)));
+        let (unit, help) = about.ok_or(fmt::Error)?;
+        let unit = (!unit.is_empty()).then_some(&Unit::Seconds);
         self.encoder.encode_descriptor(name, help, unit, kind)
     }
 }
 
-/// The latencies that are served, with their names here.
-const LATENCIES: [(LatencyKind, &str, &str); 4] = [
-    (LatencyKind::Lateness, "lateness", "From due to sent"),
-    (
-        LatencyKind::AcceptResponse,
-        "accept_response",
-        "From due to accepted",
-    ),
-    (
-        LatencyKind::AcceptService,
-        "accept_service",
-        "From sent to accepted",
-    ),
-    (
-        LatencyKind::CommitFromDue,
-        "commit_from_due",
-        "From due to seen in a block",
-    ),
+/// The latencies that are served.
+const LATENCIES: [LatencyKind; 4] = [
+    LatencyKind::Lateness,
+    LatencyKind::AcceptResponse,
+    LatencyKind::AcceptService,
+    LatencyKind::CommitFromDue,
 ];
 
+/// A line for each metric: its name, its unit if it has one, and what it is.
+const ABOUT: &str = include_str!("metrics.txt");
+const UNITS: [&str; 2] = ["", " in seconds"];
 const INDEX: &str = "/metrics   the run under way, for Prometheus\n";
 const EXPOSITION_BYTES: usize = 16 << 10;
 

@@ -105,7 +105,10 @@ fn flags_of_other_programs_are_answered_with_those_of_this_one() {
         place.txgen(line).expect(2).says(meant);
     }
     // None of them shadows a flag that is there.
-    let names = txgen::cli::BROUGHT.iter().map(|(name, _)| *name);
+    let flags = txgen::cli::BROUGHT
+        .lines()
+        .filter_map(|line| line.split_once("  "));
+    let names = flags.flat_map(|(flags, _)| flags.split(' '));
     for name in names.filter(|name| *name != "--duration") {
         place
             .txgen(&format!("constant --rate 5 {name}"))
