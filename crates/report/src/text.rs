@@ -78,13 +78,7 @@ pub fn short(value: f64) -> String {
 
 /// Milliseconds at the tick of an axis, in the unit that fits.
 pub fn tick_millis(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".to_owned(),
-        size if size < 0.999 => format!("{} µs", without_zeros(value * 1e3)),
-        size if size < 999.0 => format!("{} ms", without_zeros(value)),
-        size if size < 599_000.0 => format!("{} s", without_zeros(value / 1e3)),
-        _ => format!("{} min", without_zeros(value / 6e4)),
-    }
+    in_unit(value, without_zeros)
 }
 
 /// Up to four decimals.
@@ -121,13 +115,19 @@ pub fn number(value: f64) -> String {
 
 /// Milliseconds in the unit that fits: 12 µs, 1.5 ms, 2.34 s, 3 min.
 pub fn millis(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".to_owned(),
-        size if size < 0.999_5 => format!("{} µs", number((value * 1e3 * 10.0).round() / 10.0)),
-        size if size < 999.5 => format!("{} ms", number(value)),
-        size if size < 599_500.0 => format!("{} s", number(value / 1e3)),
-        _ => format!("{} min", number(value / 6e4)),
-    }
+    in_unit(value, number)
+}
+
+/// Microseconds have no more than one decimal.
+fn in_unit(millis: f64, write: fn(f64) -> String) -> String {
+    let (value, unit) = match millis.abs() {
+        0.0 => return "0".to_owned(),
+        size if size < 0.999_5 => ((millis * 1e4).round() / 10.0, "µs"),
+        size if size < 999.5 => (millis, "ms"),
+        size if size < 599_500.0 => (millis / 1e3, "s"),
+        _ => (millis / 6e4, "min"),
+    };
+    format!("{} {unit}", write(value))
 }
 
 /// Seconds in the unit that fits.

@@ -1,6 +1,5 @@
 //! From layers to HTML and SVG.
 
-use super::extent::Extent;
 use super::heat::{HeatMap, Rectangle};
 use super::readings;
 use super::scale::{Ruler, Tick};
@@ -77,7 +76,7 @@ fn entries(chart: &Chart) -> Vec<&Layer> {
     // Several runs may belong to one side of a comparison: they share an entry.
     let mut named: Vec<&Layer> = Vec::new();
     for layer in &chart.layers {
-        let is_shown = !layer.name.is_empty() && !layer.shape.is_empty();
+        let is_shown = !layer.name.is_empty() && !layer.shape.points().is_empty();
         if is_shown && !named.iter().any(|known| known.is_like(layer)) {
             named.push(layer);
         }
@@ -182,19 +181,16 @@ pub(super) struct Picture<'a> {
 
 impl<'a> Picture<'a> {
     fn of(chart: &'a Chart) -> Self {
-        let mut extent = Extent::default();
-        for layer in &chart.layers {
-            extent.take(&layer.shape);
-        }
-        let empty = extent.is_empty();
-        for (y, _) in &chart.levels {
-            extent.also_y(*y);
-        }
+        let layers = chart.layers.iter();
+        let points: Vec<(f64, f64)> = layers.flat_map(|it| it.shape.points()).collect();
+        let levels = chart.levels.iter().map(|(y, _)| *y);
+        let x = reach(points.iter().map(|point| point.0));
+        let y = reach(points.iter().map(|point| point.1).chain(levels));
         Self {
             chart,
-            x: Ruler::new(&chart.x, extent.x.0, extent.x.1),
-            y: Ruler::new(&chart.y, extent.y.0, extent.y.1),
-            empty,
+            x: Ruler::new(&chart.x, x.0, x.1),
+            y: Ruler::new(&chart.y, y.0, y.1),
+            empty: points.is_empty(),
         }
     }
 
@@ -348,6 +344,14 @@ impl<'a> Picture<'a> {
             &tag("title", &title),
         )
     }
+}
+
+/// The least and the greatest of the values.
+fn reach(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold(
+        (f64::INFINITY, f64::NEG_INFINITY),
+        |(least, most), value| (least.min(value), most.max(value)),
+    )
 }
 
 fn path(class: &str, d: &str) -> String {

@@ -25,7 +25,6 @@
 mod bars;
 mod columns;
 mod draw;
-mod extent;
 mod forest;
 mod heat;
 mod readings;
@@ -131,14 +130,32 @@ enum Shape {
 }
 
 impl Shape {
-    const fn is_empty(&self) -> bool {
+    /// The corners of what is drawn.
+    fn points(&self) -> Vec<(f64, f64)> {
         match self {
-            Self::Line(pieces) => pieces.is_empty(),
-            Self::Steps(pieces) => pieces.is_empty(),
-            Self::Dots(points) => points.is_empty(),
-            Self::Ranges(ranges) => ranges.is_empty(),
-            Self::Bars(bars) => bars.is_empty(),
-            Self::Heat(map) => map.is_empty(),
+            Self::Line(pieces) => pieces.concat(),
+            Self::Steps(pieces) => {
+                let spans = pieces.iter().flatten();
+                spans
+                    .flat_map(|(from, to, y)| [(*from, *y), (*to, *y)])
+                    .collect()
+            }
+            Self::Dots(points) => points.clone(),
+            Self::Ranges(ranges) => {
+                let ends = ranges.iter();
+                ends.flat_map(|(x, low, high)| [(*x, *low), (*x, *high)])
+                    .collect()
+            }
+            Self::Bars(bars) => {
+                let bars = bars.iter();
+                bars.flat_map(|bar| [(bar.from, 0.0), (bar.to, bar.height)])
+                    .collect()
+            }
+            Self::Heat(map) => {
+                let (from, to) = map.x_range();
+                let ends = map.y_range().map(|(low, high)| [(from, low), (to, high)]);
+                ends.into_iter().flatten().collect()
+            }
         }
     }
 }

@@ -19,9 +19,8 @@ pub struct LatencyCourse {
 pub(crate) struct Drawn {
     kind: LatencyKind,
     pub(crate) map: HeatMap,
-    pub(crate) p50: Vec<(f64, f64)>,
-    pub(crate) p95: Vec<(f64, f64)>,
-    pub(crate) p99: Vec<(f64, f64)>,
+    /// Of each of [`QUANTILES`].
+    pub(crate) lines: [Vec<(f64, f64)>; 3],
     column: usize,
     values: Latency,
 }
@@ -76,7 +75,7 @@ impl LatencyCourse {
         self.sum.merge(censored);
         for drawn in &mut self.drawn {
             drawn.close(self.column_s);
-            for line in [&mut drawn.p50, &mut drawn.p95, &mut drawn.p99] {
+            for line in &mut drawn.lines {
                 *line = broken_at_gaps(line);
             }
         }
@@ -102,9 +101,7 @@ impl Drawn {
         Self {
             kind,
             map: HeatMap::new(0.0, column_s, (LOWEST_MS, HIGHEST_MS), ROWS),
-            p50: Vec::new(),
-            p95: Vec::new(),
-            p99: Vec::new(),
+            lines: Default::default(),
             column: 0,
             values: Latency::new(),
         }
@@ -119,14 +116,10 @@ impl Drawn {
             self.map.add(self.column, ms, value.count_at_value());
         }
         let middle = (self.column as f64 + 0.5) * column_s;
-        let at = |q| {
-            self.values
-                .quantile(q)
-                .map_or(f64::NAN, |value| value.as_millis_f64())
-        };
-        self.p50.push((middle, at(0.50)));
-        self.p95.push((middle, at(0.95)));
-        self.p99.push((middle, at(0.99)));
+        for (line, quantile) in self.lines.iter_mut().zip(QUANTILES) {
+            let value = self.values.quantile(quantile);
+            line.push((middle, value.map_or(f64::NAN, |it| it.as_millis_f64())));
+        }
         self.values.clear();
     }
 }
@@ -149,6 +142,7 @@ pub(crate) fn usual_distance(places: impl Iterator<Item = f64>) -> Option<f64> {
     distances.get(distances.len() / 2).copied()
 }
 
+const QUANTILES: [f64; 3] = [0.5, 0.95, 0.99];
 /// Usual distances between two values over which a line goes on.
 const MAX_GAP: f64 = 2.5;
 /// Columns of a heat map at most.

@@ -235,13 +235,7 @@ impl<'a> Nodes<'a> {
     fn lines(&self, chart: Chart, value: fn(&NodeRow) -> Option<u64>) -> Chart {
         let nodes = self.rows.iter().enumerate();
         nodes.fold(chart, |chart, (number, (name, rows))| {
-            let point = |row: &&NodeRow| {
-                (
-                    middle(row.second),
-                    value(row).map_or(f64::NAN, |it| it as f64),
-                )
-            };
-            let points: Vec<(f64, f64)> = rows.iter().map(point).collect();
+            let points = points(rows, |row| value(row).map(|it| it as f64));
             chart.line(&format!("at {name}"), Tone::Nth(number), points)
         })
     }
@@ -266,24 +260,13 @@ impl<'a> Nodes<'a> {
             |rows: &[&NodeRow]| rows.iter().any(|row| row.cpu.or(row.machine_cpu).is_some());
         let known = self.rows.iter().filter(move |(_, rows)| is_known(rows));
         known.map(|(name, rows)| {
-            let of = |value: fn(&NodeRow) -> Option<f64>| {
-                let point =
-                    move |row: &&NodeRow| (middle(row.second), value(row).unwrap_or(f64::NAN));
-                rows.iter().map(point).collect::<Vec<_>>()
-            };
             let axis = Axis::linear("cores", Unit::Number);
+            let machine = points(rows, |row| row.machine_cpu);
+            let thread = points(rows, |row| row.busiest_thread);
             (self.over_time)(&format!("Processors at {name}"), axis)
-                .line(
-                    "everything on its machine",
-                    Tone::Plan,
-                    of(|row| row.machine_cpu),
-                )
-                .line("its process", Tone::P50, of(|row| row.cpu))
-                .line(
-                    "its busiest thread",
-                    Tone::P99,
-                    of(|row| row.busiest_thread),
-                )
+                .line("everything on its machine", Tone::Plan, machine)
+                .line("its process", Tone::P50, points(rows, |row| row.cpu))
+                .line("its busiest thread", Tone::P99, thread)
         })
     }
 
@@ -329,6 +312,12 @@ impl<'a> Nodes<'a> {
 /// Charts side by side where there is room.
 pub(crate) fn grid(charts: impl IntoIterator<Item = Chart>) -> String {
     Page::grid(charts.into_iter().map(|chart| chart.html()))
+}
+
+/// A value over time; not a number where there is none.
+fn points(rows: &[&NodeRow], value: impl Fn(&NodeRow) -> Option<f64>) -> Vec<(f64, f64)> {
+    let point = |row: &&NodeRow| (middle(row.second), value(row).unwrap_or(f64::NAN));
+    rows.iter().map(point).collect()
 }
 
 /// Of a second.

@@ -104,7 +104,8 @@ impl Table {
             let fields = self.columns.iter().map(text).collect::<String>();
             fields + "|\n"
         };
-        let field = |text: &str| format!("| {} ", text.replace('|', "\\|").replace('\n', " "));
+        let field =
+            |text: &str| format!("| {} ", text.replace('|', "\\|").replace(['\n', '\r'], " "));
         let mut out = line(&|column| field(&column.heading));
         out += &line(&|column| match column.align {
             Align::Left => "|---".to_owned(),

@@ -24,14 +24,15 @@ fn heat(report: &RunReport, kind: LatencyKind, title: &str) -> String {
         && !drawn.map.is_empty()
     {
         let column = text::seconds(report.course.column_s());
-        chart = chart
-            .heat("how many", Tone::Heat, drawn.map.clone())
-            .line("p50", Tone::P50, drawn.p50.iter().copied())
-            .line("p95", Tone::P95, drawn.p95.iter().copied())
-            .line("p99", Tone::P99, drawn.p99.iter().copied())
-            .note(&format!(
-                "Counted when it happened, in columns of {column}; the stronger the colour, the more."
-            ));
+        let names = [("p50", Tone::P50), ("p95", Tone::P95), ("p99", Tone::P99)];
+        let lines = names.into_iter().zip(&drawn.lines);
+        chart = chart.heat("how many", Tone::Heat, drawn.map.clone());
+        chart = lines.fold(chart, |chart, ((name, tone), points)| {
+            chart.line(name, tone, points.iter().copied())
+        });
+        chart = chart.note(&format!(
+            "Counted when it happened, in columns of {column}; the stronger the colour, the more."
+        ));
     }
     chart.html()
 }

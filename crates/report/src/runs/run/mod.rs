@@ -57,7 +57,33 @@ pub struct RunReport {
 }
 
 /// A section of the page; an empty one is left out.
+type Show = fn(&mut Page, &str, &str);
 type Section = fn(&RunReport) -> String;
+
+/// The parts of the page below its headline; those without anything to show are left out.
+const SECTIONS: [(Show, &str, Section); 15] = [
+    (Page::section, "The knee", steps::curves),
+    (Page::section, "Throughput", load::throughput),
+    (Page::section, "Refusals", load::refusals),
+    (Page::section, "Latency", latency::course),
+    (Page::section, "Latency by percentile", latency::percentiles),
+    (Page::section, "Endpoints", load::endpoints),
+    (Page::section, "Steps", steps::section),
+    (Page::section, "Blocks", blocks::section),
+    (Page::section, "Nodes", nodes::section),
+    (
+        Page::section,
+        "Where every transaction ended",
+        account::fates,
+    ),
+    (Page::section, "BEP-23's four plots", studies::bep23),
+    (Page::fold, GENERATOR, latency::generator),
+    (Page::fold, CONSERVATION, account::conservation),
+    (Page::fold, "The blocks, one by one", blocks::table),
+    (Page::fold, "What was asked for, and where", setup::section),
+];
+const GENERATOR: &str = "The generator: was the schedule kept?";
+const CONSERVATION: &str = "Conservation: does the account add up?";
 
 impl RunReport {
     /// One self-contained page: nothing loaded, light or dark after the reader's setting. The answer first, then what it rests on, then what only some readers ask for.
@@ -71,38 +97,10 @@ impl RunReport {
         page.push(&headline::explanation(self));
         page.push(&headline::evidence(self));
         page.push(&headline::onsets(self));
-        let sections: [(&str, Section); 11] = [
-            ("The knee", steps::curves),
-            ("Throughput", load::throughput),
-            ("Refusals", load::refusals),
-            ("Latency", latency::course),
-            ("Latency by percentile", latency::percentiles),
-            ("Endpoints", load::endpoints),
-            ("Steps", steps::section),
-            ("Blocks", blocks::section),
-            ("Nodes", nodes::section),
-            ("Where every transaction ended", account::fates),
-            ("BEP-23's four plots", studies::bep23),
-        ];
-        for (heading, section) in sections {
-            match section(self) {
-                html if html.is_empty() => {}
-                html => page.section(heading, &html),
-            }
-        }
-        let folded: [(&str, Section); 4] = [
-            ("The generator: was the schedule kept?", latency::generator),
-            (
-                "Conservation: does the account add up?",
-                account::conservation,
-            ),
-            ("The blocks, one by one", blocks::table),
-            ("What was asked for, and where", setup::section),
-        ];
-        for (heading, section) in folded {
-            match section(self) {
-                html if html.is_empty() => {}
-                html => page.fold(heading, &html),
+        for (show, heading, section) in SECTIONS {
+            let html = section(self);
+            if !html.is_empty() {
+                show(&mut page, heading, &html);
             }
         }
         page.push(GLOSSARY);
