@@ -167,7 +167,7 @@ impl Inspect for Operator {
             pace_per_second: status.rate.as_f64(),
             sharing: status.backlogged_clients,
             estimated_wait_ms: is_known.then_some(explained.wait.as_millis() as u64),
-            controller: status.state,
+            controller: status.state.name(),
             limits: self.limits(identity.allowed, &explained, &client, &status),
             bound,
             counted_in: status.shortage.to_string(),
@@ -256,40 +256,28 @@ impl Operator {
         let (used, capacity) = (ledger.used(), ledger.capacity());
         let (full, patience) = (fair.queue_per_client, fair.queue_timeout);
         let held = holds(explained, status, clock.now());
+        let denied = "its network may not use the proxy (trust.allow, trust.deny, or a ban: /bans)";
+        let bytes = format!("{used} of {capacity} bytes are buffered (buffer.bytes)");
+        let queue = format!("its queue is full: {full} writes wait (fair.queue_per_client)");
+        let timeout = config.text("fair.queue_timeout");
+        let timeout =
+            format!("its backlog takes longer than {timeout} at its share (fair.queue_timeout)");
+        let sockets = view.connections;
+        let sockets =
+            format!("it has all of its {sockets} connections (limits.connections_per_client)");
         let limits = [
-            (!is_allowed).then(|| {
-                let text =
-                    "its network may not use the proxy (trust.allow, trust.deny, or a ban: /bans)";
-                (Reason::Denied, text.to_owned())
-            }),
+            (!is_allowed).then(|| (Reason::Denied, denied.to_owned())),
             held,
-            (used > capacity / 2).then(|| {
-                let text = format!("{used} of {capacity} bytes are buffered (buffer.bytes)");
-                (Reason::Bytes, text)
-            }),
-            (view.queued >= full).then(|| {
-                let text = format!("its queue is full: {full} writes wait (fair.queue_per_client)");
-                (Reason::QueueFull, text)
-            }),
-            (explained.wait > patience).then(|| {
-                let patience = config.text("fair.queue_timeout");
-                let text = format!(
-                    "its backlog takes longer than {patience} at its share (fair.queue_timeout)"
-                );
-                (Reason::QueueTimeout, text)
-            }),
-            (view.connections >= most).then(|| {
-                let text = format!(
-                    "it has all of its {} connections (limits.connections_per_client)",
-                    view.connections
-                );
-                (Reason::Connections, text)
-            }),
+            (used > capacity / 2).then_some((Reason::Bytes, bytes)),
+            (view.queued >= full).then_some((Reason::QueueFull, queue)),
+            (explained.wait > patience).then_some((Reason::QueueTimeout, timeout)),
+            (view.connections >= most).then_some((Reason::Connections, sockets)),
         ];
-        let limits = limits.into_iter().flatten();
-        limits
-            .map(|(reason, text)| Limit { reason, text })
-            .collect()
+        let limit = |(reason, text): (Reason, String)| Limit {
+            reason: reason.name(),
+            text,
+        };
+        limits.into_iter().flatten().map(limit).collect()
     }
 }
 

@@ -4,9 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use control::BreakState;
-use serde::{Serialize, Serializer};
-
-use crate::refusal::Reason;
+use serde::Serialize;
 
 /// One client.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -53,8 +51,7 @@ pub struct Explanation {
     /// How long a write that came now would wait, in milliseconds; unknown while nothing is sent.
     pub estimated_wait_ms: Option<u64>,
     /// Where the break controller stands.
-    #[serde(serialize_with = "state")]
-    pub controller: BreakState,
+    pub controller: &'static str,
     /// What holds the writes of all clients back.
     pub bound: String,
     /// What shares are counted in, and why.
@@ -69,18 +66,9 @@ pub struct Explanation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Limit {
     /// The reason its requests would be refused with, in the words of `rejected_total`.
-    #[serde(serialize_with = "reason")]
-    pub reason: Reason,
+    pub reason: &'static str,
     /// The limit, where it stands, and which setting it is.
     pub text: String,
-}
-
-fn state<S: Serializer>(state: &BreakState, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(state.name())
-}
-
-fn reason<S: Serializer>(reason: &Reason, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(reason.name())
 }
 
 impl fmt::Display for Explanation {
@@ -121,11 +109,8 @@ impl fmt::Display for Explanation {
             ("a new write", format!("would wait {wait}")),
             ("so far", so_far),
         ];
-        if self.controller != BreakState::Running {
-            lines.push((
-                "the node",
-                format!("has a break ({})", self.controller.name()),
-            ));
+        if self.controller != BreakState::Running.name() {
+            lines.push(("the node", format!("has a break ({})", self.controller)));
         }
         if self.forgotten > 0 {
             let text = "accepted transactions that no block has shown are forgotten";
@@ -135,10 +120,7 @@ impl fmt::Display for Explanation {
             lines.push(("limited by", "nothing".to_owned()));
         }
         for limit in &self.limits {
-            lines.push((
-                "limited by",
-                format!("{}: {}", limit.reason.name(), limit.text),
-            ));
+            lines.push(("limited by", format!("{}: {}", limit.reason, limit.text)));
         }
         lines
             .iter()

@@ -150,22 +150,7 @@ const BOUNDS: Bounds = Bounds {
 /// Clients on the page.
 const LISTED_CLIENTS: usize = 20;
 
-const INDEX: &str = "\
-/                the operator's page, in a browser
-/overview        its figures: rates, queue, bound, the last five minutes, clients, breaks, log
-/top             the most important of them as text
-/metrics         counters and gauges for Prometheus
-/healthz         200 while the process lives
-/readyz          200 when clients may be sent here, 503 otherwise, and why
-/clients?top=N   the clients with the N longest queues (20; at most 1000)
-/explain?ip=A    what happens to a client and why (text with Accept: text/plain)
-/bans            who is banned, until when and why
-POST /ban?who=N&for=T&why=W    forbids a network, for a time such as 10m or until it is taken back
-POST /unban?who=N              takes a ban back
-POST /drain?node=URL&for=T&why=W  leaves a node alone for a time: writes and reads go to others
-POST /undrain?node=URL         lets it be used again
-POST /reload     reads the configuration anew; 422 and what is wrong with it, if it is
-";
+const INDEX: &str = include_str!("index.txt");
 
 fn readyz(snapshot: &Snapshot) -> Page {
     let (ready, why) = snapshot.readiness();

@@ -115,12 +115,12 @@ impl Inspect for Fake {
             pace_per_second: 2_000.0,
             sharing: 3,
             estimated_wait_ms: Some(1_029),
-            controller: BreakState::Running,
+            controller: BreakState::Running.name(),
             bound: "the window: 990 of 1000 own transactions are in no block yet".to_owned(),
             counted_in: "transactions: blocks have room".to_owned(),
             forgotten: 0,
             limits: vec![Limit {
-                reason: Reason::QueueFull,
+                reason: Reason::QueueFull.name(),
                 text: "1024 writes wait (fair.queue_per_client)".to_owned(),
             }],
         }
