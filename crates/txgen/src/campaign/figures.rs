@@ -63,8 +63,8 @@ pub(super) struct Burst {
     pub(super) txs_total: u64,
     pub(super) blocks_total: u64,
     /// Of the newest blocks in the window.
-    pub(super) window_txs_avg: Option<f64>,
-    pub(super) window_blocks_total: Option<u64>,
+    pub(super) window_txs_avg: f64,
+    pub(super) window_blocks_total: u64,
 }
 
 impl Figures {
@@ -128,7 +128,7 @@ impl Figures {
         if self.bursts.is_empty() {
             return None;
         }
-        let windowed = self.bursts.iter().filter_map(|burst| burst.window_txs_avg);
+        let windowed = self.bursts.iter().map(|burst| burst.window_txs_avg);
         let all = self.bursts.iter().map(|burst| burst.txs_avg);
         Some((windowed.sum::<f64>() / count, all.sum::<f64>() / count))
     }
@@ -165,8 +165,8 @@ fn burst(step: &StepRow, origin: u64, blocks: &[BlockRow], window: usize) -> Bur
         txs_max: all.txs_per_sec.max,
         txs_total: all.txs_per_sec.total,
         blocks_total: all.blocks_per_sec.total,
-        window_txs_avg: Some(newest.txs_per_sec.avg),
-        window_blocks_total: Some(newest.blocks_per_sec.total),
+        window_txs_avg: newest.txs_per_sec.avg,
+        window_blocks_total: newest.blocks_per_sec.total,
     }
 }
 

@@ -7,7 +7,7 @@ use report::{Page, text};
 use super::document::{CampaignState, Document, Run};
 use super::figures::{Burst, Figures};
 use super::prove;
-use super::table::{medians, name, rate_text, resolution, runs_table};
+use super::table::{CellRuns, cells, medians, name, rate_text, resolution, runs_table};
 
 /// The whole page.
 pub(super) fn page(document: &Document) -> String {
@@ -130,25 +130,15 @@ fn charts(document: &Document) -> Vec<String> {
     charts
 }
 
-/// What each case committed: the mean of its runs that count, and the median of their latencies in words.
+/// What each case committed: the mean of its runs that count, and the highest of their latencies in words.
 fn cases(runs: &[(&Run, &Figures)]) -> String {
-    let mut names: Vec<&str> = Vec::new();
-    for (run, _) in runs {
-        if !names.contains(&case_of(run)) {
-            names.push(case_of(run));
-        }
-    }
-    let bar = |(number, case): (usize, &&str)| {
-        let of_case = || runs.iter().filter(|(run, _)| case_of(run) == *case);
-        let counted: Vec<&Figures> = of_case()
-            .map(|(_, figures)| *figures)
-            .filter(|figures| counts(figures))
-            .collect();
-        let rates: Vec<f64> = counted.iter().filter_map(|it| it.committed_tps).collect();
+    let bar = |(number, case): (usize, CellRuns<'_, &Figures>)| {
+        let counted = case.figures.iter();
+        let rates: Vec<f64> = counted.clone().filter_map(|it| it.committed_tps).collect();
         let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-        let p95 = counted.iter().filter_map(|it| it.commit_p95_ms);
+        let p95 = counted.filter_map(|it| it.commit_p95_ms);
         let p95 = p95.map(|it| it.millis).reduce(f64::max);
-        let left_out = match of_case().count() - counted.len() {
+        let left_out = match case.played - case.figures.len() {
             0 => String::new(),
             invalid => format!("; {invalid} invalid"),
         };
@@ -161,13 +151,13 @@ fn cases(runs: &[(&Run, &Figures)]) -> String {
             (false, None) => format!("{}/s{left_out}", rate_text(mean)),
         };
         NamedBar {
-            name: (*case).to_owned(),
+            name: case.name.to_owned(),
             value: mean,
             tone: Tone::Nth(number),
             text,
         }
     };
-    let drawn: Vec<NamedBar> = names.iter().enumerate().map(bar).collect();
+    let drawn: Vec<NamedBar> = cases_of(runs).into_iter().enumerate().map(bar).collect();
     let about = "The mean of what the runs of a case committed a second, without invalid ones.";
     bars("Committed by case", about, &drawn)
 }
@@ -178,24 +168,20 @@ fn by_case(
     runs: &[(&Run, &Figures)],
     point: impl Fn(&Figures) -> Option<(f64, f64)>,
 ) -> Chart {
-    let mut cases: Vec<(&str, Vec<(f64, f64)>)> = Vec::new();
-    for (run, figures) in runs.iter().filter(|(_, figures)| counts(figures)) {
-        let is_known = cases.iter().any(|(case, _)| *case == case_of(run));
-        let name = if is_known || cases.len() < MAX_LINES - 1 {
-            case_of(run)
-        } else {
-            "further cases"
+    let numbered = cases_of(runs).into_iter().enumerate();
+    numbered.fold(chart, |chart, (number, case)| {
+        let (name, number) = match number {
+            0..LAST_CASE => (case.name, number),
+            _ => ("further cases", LAST_CASE),
         };
-        let points = point(figures);
-        match cases.iter_mut().find(|(case, _)| *case == name) {
-            Some((_, known)) => known.extend(points),
-            None => cases.push((name, points.into_iter().collect())),
-        }
-    }
-    let numbered = cases.into_iter().enumerate();
-    numbered.fold(chart, |chart, (number, (case, points))| {
-        chart.dots(case, Tone::Nth(number), points)
+        let points = case.figures.iter().filter_map(|figures| point(figures));
+        chart.dots(name, Tone::Nth(number), points)
     })
+}
+
+fn cases_of<'a>(runs: &[(&'a Run, &'a Figures)]) -> Vec<CellRuns<'a, &'a Figures>> {
+    let runs = runs.iter();
+    cells(runs.map(|(run, figures)| (case_of(run), figures.verdict, *figures)))
 }
 
 /// What repeated runs share.
@@ -258,10 +244,9 @@ fn latencies(runs: &[(&Run, &Figures)]) -> String {
 
 /// BEP-19's curve: what tm-bench printed falls with the duration, the truth does not.
 fn windows(bursts: &[&Burst], window: usize) -> String {
-    let points = |average: fn(&Burst) -> Option<f64>| {
-        bursts
-            .iter()
-            .filter_map(move |burst| Some((burst.end_s - burst.start_s, average(burst)?)))
+    let points = |average: fn(&Burst) -> f64| {
+        let bursts = bursts.iter();
+        bursts.map(move |burst| (burst.end_s - burst.start_s, average(burst)))
     };
     let length = Axis::log("length of a burst", Unit::Seconds);
     let average = Axis::linear("transactions", Unit::PerSecond);
@@ -270,11 +255,7 @@ fn windows(bursts: &[&Burst], window: usize) -> String {
         .note(&format!(
             "A pair of dots for each burst, from the same blocks: of every block, and of {newest}."
         ))
-        .dots(
-            "every block",
-            Tone::Committed,
-            points(|it| Some(it.txs_avg)),
-        )
+        .dots("every block", Tone::Committed, points(|it| it.txs_avg))
         .dots(&newest, Tone::Bad, points(|it| it.window_txs_avg))
         .html()
 }
@@ -282,6 +263,8 @@ fn windows(bursts: &[&Burst], window: usize) -> String {
 const MILLIS_PER_SECOND: f64 = 1e3;
 /// As many as there are colours.
 const MAX_LINES: usize = 8;
+/// The place from which on cases share a colour.
+const LAST_CASE: usize = MAX_LINES - 1;
 
 #[cfg(test)]
 mod tests {

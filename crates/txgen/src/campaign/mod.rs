@@ -128,10 +128,7 @@ fn single(
     programs: &Programs,
     shutdown: &Shutdown,
 ) -> Result<(CiReport, u8), CommandError> {
-    let mut stage = set_stage(run, programs, shutdown).map_err(|error| CommandError {
-        code: managed_code(&error),
-        source: error.into(),
-    })?;
+    let mut stage = set_stage(run, programs, shutdown)?;
     let mut plan = run.plan(&stage).map_err(usage)?;
     plan.out = Some(place);
     let outcome = match run.settings.workers() {
@@ -149,8 +146,12 @@ fn set_stage(
     run: &Prepared,
     programs: &Programs,
     shutdown: &Shutdown,
-) -> Result<Stage, ManagedError> {
-    Stage::set(run.script, &run.settings, run.transport, programs, shutdown)
+) -> Result<Stage, CommandError> {
+    let set = Stage::set(run.script, &run.settings, run.transport, programs, shutdown);
+    set.map_err(|error| CommandError {
+        code: managed_code(&error),
+        source: error.into(),
+    })
 }
 
 fn managed_code(error: &ManagedError) -> u8 {
@@ -298,13 +299,7 @@ impl Campaign<'_> {
         }
         let stage = match stage {
             Some(stage) => stage,
-            none => {
-                let set = set_stage(run, self.programs, self.shutdown);
-                none.insert(set.map_err(|error| CommandError {
-                    code: managed_code(&error),
-                    source: error.into(),
-                })?)
-            }
+            none => none.insert(set_stage(run, self.programs, self.shutdown)?),
         };
         let mut plan: Plan = run.plan(stage).map_err(usage)?;
         plan.out = Some(place.into());

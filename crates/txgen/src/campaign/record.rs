@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::document::{CampaignState, Document, FORMAT, Run, RunState};
-use super::figures::Figures;
+use super::figures::{Burst, Figures};
 use super::html;
 use super::prepare::Prepared;
 use super::prove;
@@ -117,8 +117,8 @@ impl Record {
     /// Writes everything anew: the document, the bursts as CSV, the report.
     pub(super) fn write(&self) -> anyhow::Result<()> {
         self.journal.document("campaign.json", &self.document)?;
-        if self.has_bursts() {
-            self.journal.text("bursts.csv", &self.bursts())?;
+        if let Some(bursts) = self.bursts() {
+            self.journal.text("bursts.csv", &bursts)?;
         }
         let page = html::page(&self.document);
         self.journal.text(recorded::FILE, &page)
@@ -144,44 +144,31 @@ impl Record {
             .unwrap_or(exit::DONE)
     }
 
-    fn has_bursts(&self) -> bool {
-        let figures = self
-            .document
-            .runs
-            .iter()
-            .filter_map(|run| run.figures.as_ref());
-        figures
-            .into_iter()
-            .any(|figures| !figures.bursts.is_empty())
-    }
-
-    fn bursts(&self) -> String {
-        let mut text = String::from(BURSTS_HEADER);
-        for run in &self.document.runs {
+    /// The rows of bursts.csv; `None` where no run has bursts.
+    fn bursts(&self) -> Option<String> {
+        let runs = self.document.runs.iter();
+        let bursts = runs.flat_map(|run| {
             let bursts = run.figures.iter().flat_map(|figures| &figures.bursts);
-            for burst in bursts {
-                let optional =
-                    |value: Option<f64>| value.map_or(String::new(), |v| format!("{v:.3}"));
-                text.push_str(&format!(
-                    "{},{},{:.3},{:.3},{:.3},{:.3},{:.3},{},{},{},{},{}\n",
-                    run.number,
-                    burst.step,
-                    burst.start_s,
-                    burst.end_s,
-                    burst.planned_tps,
-                    burst.txs_avg,
-                    burst.txs_stddev,
-                    burst.txs_max,
-                    burst.txs_total,
-                    burst.blocks_total,
-                    optional(burst.window_txs_avg),
-                    burst
-                        .window_blocks_total
-                        .map_or(String::new(), |blocks| blocks.to_string()),
-                ));
-            }
-        }
-        text
+            bursts.map(move |burst| (run.number, burst))
+        });
+        let row = |(number, burst): (usize, &Burst)| {
+            format!(
+                "{number},{},{:.3},{:.3},{:.3},{:.3},{:.3},{},{},{},{:.3},{}\n",
+                burst.step,
+                burst.start_s,
+                burst.end_s,
+                burst.planned_tps,
+                burst.txs_avg,
+                burst.txs_stddev,
+                burst.txs_max,
+                burst.txs_total,
+                burst.blocks_total,
+                burst.window_txs_avg,
+                burst.window_blocks_total
+            )
+        };
+        let rows: String = bursts.map(row).collect();
+        (!rows.is_empty()).then(|| BURSTS_HEADER.to_owned() + &rows)
     }
 }
 

@@ -158,11 +158,11 @@ pub(super) fn medians(runs: &[Run]) -> Option<Table> {
 }
 
 /// The runs that repeat one another.
-struct CellRuns<'a, F> {
-    name: &'a str,
-    played: usize,
+pub(super) struct CellRuns<'a, F> {
+    pub(super) name: &'a str,
+    pub(super) played: usize,
     /// Of those that are not invalid.
-    figures: Vec<F>,
+    pub(super) figures: Vec<F>,
 }
 
 impl<T> CellRuns<'_, T> {
@@ -189,7 +189,9 @@ impl CellRuns<'_, &Figures> {
 }
 
 /// The runs by cell, in the order in which each was played first.
-fn cells<'a, F>(runs: impl Iterator<Item = (&'a str, ScheduleVerdict, F)>) -> Vec<CellRuns<'a, F>> {
+pub(super) fn cells<'a, F>(
+    runs: impl Iterator<Item = (&'a str, ScheduleVerdict, F)>,
+) -> Vec<CellRuns<'a, F>> {
     let mut cells: Vec<CellRuns<'a, F>> = Vec::new();
     for (name, verdict, figures) in runs {
         let place = cells.iter().position(|cell| cell.name == name);

@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+use report::Table;
+use report::text::escape;
+
 use super::{CaseEnd, CiCase, CiReport};
 
 /// JUnit's XML, by the schema of Jenkins' xunit plugin: a suite for each run or side.
@@ -42,21 +45,9 @@ pub(super) fn junit(report: &CiReport) -> String {
 
 /// A text inside an element or an attribute. What XML 1.0 (section 2.2) has no character for is replaced.
 fn xml(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped += "&amp;",
-            '<' => escaped += "&lt;",
-            '>' => escaped += "&gt;",
-            '"' => escaped += "&quot;",
-            '\n' => escaped += "&#10;",
-            '\t' => escaped += "&#9;",
-            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
-            other if other.is_control() => escaped.push('\u{fffd}'),
-            other => escaped.push(other),
-        }
-    }
-    escaped
+    let is_none = |one: char| one.is_control() || matches!(one, '\u{fffe}' | '\u{ffff}');
+    let escaped = escape(text).replace('\n', "&#10;").replace('\t', "&#9;");
+    escaped.replace(is_none, "\u{fffd}")
 }
 
 /// Workflow commands of GitHub Actions: what did not pass, or that all did.
@@ -110,16 +101,17 @@ pub(super) fn markdown(report: &CiReport) -> String {
     // What did not pass comes first, where there are many.
     let mut cases: Vec<&CiCase> = report.cases.iter().collect();
     cases.sort_by_key(|case| case.end == CaseEnd::Passed);
-    text += "| | asked | result | of |\n|---|---|---|---|\n";
-    for case in cases.iter().take(MOST_ROWS) {
-        let sign = match case.end {
+    let table = Table::of(cases.iter().take(MOST_ROWS))
+        .text("", |case| match case.end {
             CaseEnd::Passed => "✅",
             CaseEnd::Broken => "❌",
             CaseEnd::Untold => "⚠️",
-        };
-        let [name, detail, suite] = [&case.name, &case.detail, &case.suite].map(|it| cell(it));
-        let _ = writeln!(text, "| {sign} | `{name}` | {detail} | {suite} |");
-    }
+        })
+        .text("asked", |case| &*case.name)
+        .code()
+        .text("result", |case| &*case.detail)
+        .text("of", |case| &*case.suite);
+    text += &table.table().markdown();
     if cases.len() > MOST_ROWS {
         let _ = writeln!(
             text,
@@ -135,10 +127,6 @@ pub(super) fn markdown(report: &CiReport) -> String {
         );
     }
     text + "\n"
-}
-
-fn cell(text: &str) -> String {
-    text.replace(['\n', '\r'], " ").replace('|', "\\|")
 }
 
 /// GitHub shows ten of a level for each step.

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use harness::whole;
-use measure::{CompareTerms, Difference, Doubts, Gate, LoadField, gated};
+use measure::{CompareTerms, Difference, Doubts, Gate, LoadField, ScheduleVerdict, gated};
 use ops::command::{CommandError, failed, usage};
 use report::ComparedSide;
 use report::text::fit;
@@ -214,14 +214,16 @@ fn compared(args: CompareArgs) -> Result<(CiReport, u8), CommandError> {
 
 /// The order of the runs that count; in what the loads differ is known of all runs.
 fn doubts(base: &Side, other: &Side, varied: &[LoadField]) -> Doubts {
-    let all = |side: &'_ Side| side.runs.iter().map(|run| run.manifest.clone()).collect();
-    let [counted_base, counted] =
-        [base, other].map(|side| side.manifests.iter().collect::<Vec<_>>());
-    let [all_base, all]: [Vec<measure::Manifest>; 2] = [base, other].map(all);
-    let [all_base, all] = [&all_base, &all].map(|it| it.iter().collect::<Vec<_>>());
+    let between = |is_counted: fn(&SideRun) -> bool| {
+        let [base, other] = [base, other].map(|side| {
+            let runs = side.runs.iter().filter(|run| is_counted(run));
+            runs.map(|run| &run.manifest).collect::<Vec<_>>()
+        });
+        Doubts::between(&base, &other, varied)
+    };
     Doubts {
-        differing: Doubts::between(&all_base, &all, varied).differing,
-        ..Doubts::between(&counted_base, &counted, varied)
+        differing: between(|_| true).differing,
+        ..between(|run| run.verdict != ScheduleVerdict::Invalid)
     }
 }
 

@@ -19,8 +19,6 @@ pub(super) struct Side {
     pub(super) runs: Vec<SideRun>,
     /// Of the runs that count.
     pub(super) figures: Vec<RunFigures>,
-    /// Of the same.
-    pub(super) manifests: Vec<Manifest>,
 }
 
 /// One of its runs.
@@ -29,10 +27,8 @@ pub(super) struct SideRun {
     pub(super) path: PathBuf,
     pub(super) manifest: Manifest,
     pub(super) figures: RunFigures,
-    origin_unix_ns: u64,
     /// When its offering ended.
     pub(super) offered_s: f64,
-    pub(super) load: String,
     pub(super) verdict: ScheduleVerdict,
     /// The first reason of a verdict that is not `valid`.
     pub(super) reason: Option<String>,
@@ -58,7 +54,6 @@ impl Side {
             about: None,
             runs: Vec::new(),
             figures: Vec::new(),
-            manifests: Vec::new(),
         };
         for folder in folders {
             let recorded = RecordedRun::open(folder)?;
@@ -67,7 +62,7 @@ impl Side {
             if let Some(same) = side
                 .runs
                 .iter()
-                .find(|it| it.origin_unix_ns == run.origin_unix_ns)
+                .find(|it| it.manifest.origin_unix_ns == run.manifest.origin_unix_ns)
             {
                 anyhow::bail!(
                     "{} and {} are one run, and no repeats: remove the copy",
@@ -76,20 +71,19 @@ impl Side {
                 );
             }
             if let Some(first) = side.runs.first()
-                && first.load != run.load
+                && first.manifest.profile != run.manifest.profile
             {
                 anyhow::bail!(
                     "{} holds runs of different loads ({:?} and {:?}); repeats have one load, so give the \
                      runs one by one",
                     path.display(),
-                    first.load,
-                    run.load
+                    first.manifest.profile,
+                    run.manifest.profile
                 );
             }
             // What was not the planned load is no repeat of it.
             if run.verdict != ScheduleVerdict::Invalid {
                 side.figures.push(figures);
-                side.manifests.push(recorded.manifest().clone());
             }
             side.runs.push(run);
         }
@@ -98,7 +92,7 @@ impl Side {
 
     /// What was offered.
     pub(super) fn load(&self) -> &str {
-        self.runs.first().map_or("", |run| &run.load)
+        self.runs.first().map_or("", |run| &run.manifest.profile)
     }
 
     /// How long after its block a commit may have been seen; 0 where nodes announced their blocks.
@@ -145,9 +139,7 @@ impl SideRun {
             path: run.path().to_owned(),
             manifest: run.manifest().clone(),
             figures: figures.clone(),
-            origin_unix_ns: summary.time.origin_unix_ns,
             offered_s: summary.time.offered_s,
-            load: run.manifest().profile.clone(),
             verdict,
             reason,
             busy: Metric::OF_LOADS

@@ -14,7 +14,7 @@ pub(super) enum Metric {
 }
 
 /// What a summary says of a metric.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Measured {
     pub(super) value: f64,
     /// The highest that it can be.
@@ -25,6 +25,18 @@ pub(super) struct Measured {
     pub(super) without_own: Option<f64>,
     /// The share that was refused, or failed in its block: it has no latency, and counts as one without end.
     pub(super) never: Option<f64>,
+}
+
+impl Measured {
+    const fn exact(value: f64) -> Self {
+        Self {
+            value,
+            at_most: value,
+            unfinished: None,
+            without_own: None,
+            never: None,
+        }
+    }
 }
 
 impl Metric {
@@ -76,17 +88,10 @@ impl Metric {
 
     /// What the summary says of it.
     pub(super) fn measure(&self, summary: &Value) -> Option<Measured> {
-        let exact = |value| Measured {
-            value,
-            at_most: value,
-            unfinished: None,
-            without_own: None,
-            never: None,
-        };
         match self {
             Self::Path(path) => {
                 let value = number(summary, path)?;
-                let measured = censored(summary, path, value).unwrap_or_else(|| exact(value));
+                let measured = censored(summary, path, value);
                 let measured = Measured {
                     without_own: of_figure(summary, path, "without_own").and_then(Value::as_f64),
                     ..measured
@@ -117,11 +122,9 @@ fn failed_share(summary: &Value) -> Option<Measured> {
     let open = fate("unanswered")? + fate("unverified")? + in_no_block;
     let planned = offered("planned")?.max(fate("sent")?);
     (planned > 0.0).then(|| Measured {
-        value: failed / planned,
         at_most: (failed + open) / planned,
         unfinished: (open > 0.0).then_some(open as u64),
-        without_own: None,
-        never: None,
+        ..Measured::exact(failed / planned)
     })
 }
 
@@ -148,7 +151,7 @@ fn of_all_offered(summary: &Value, path: &[String], measured: Measured) -> Measu
         let mut path = path.to_vec();
         (*name).clone_into(path.last_mut()?);
         let value = number(summary, &path)?;
-        Some(censored(summary, &path, value).map_or(value, |it| it.at_most))
+        Some(censored(summary, &path, value).at_most)
     });
     let value = match at_most {
         Some(_) => measured.value,
@@ -183,17 +186,19 @@ fn of_figure<'a>(summary: &'a Value, path: &[String], table: &str) -> Option<&'a
 }
 
 /// A figure of a latency that observations which had not ended can raise.
-fn censored(summary: &Value, path: &[String], value: f64) -> Option<Measured> {
-    let at_most = of_figure(summary, path, "at_least")?;
+fn censored(summary: &Value, path: &[String], value: f64) -> Measured {
+    let exact = Measured::exact(value);
+    let Some(at_most) = of_figure(summary, path, "at_least") else {
+        return exact;
+    };
     let of = &path[..path.len().saturating_sub(1)];
-    let latency = of.iter().try_fold(summary, |value, key| value.get(key))?;
-    Some(Measured {
-        value,
+    let latency = of.iter().try_fold(summary, |value, key| value.get(key));
+    let unfinished = latency.and_then(|it| it.get("censored")?.as_u64());
+    Measured {
         at_most: at_most.as_f64().unwrap_or(f64::INFINITY),
-        unfinished: latency.get("censored")?.as_u64(),
-        without_own: None,
-        never: None,
-    })
+        unfinished,
+        ..exact
+    }
 }
 
 /// The number at a path: counts by name (such as `fate.errors_by_kind`) are added up, statistics

@@ -49,35 +49,30 @@ pub struct ThresholdVerdict {
     /// Whether the generator's own lateness leaves open which of the two it is: the machine was too busy to tell.
     pub unresolved: bool,
     unit: Unit,
-    /// How many observations had not ended, where they can raise the value.
-    unfinished: Option<u64>,
-    /// What the value is at least without the generator's own lateness.
-    without_own: Option<f64>,
-    /// The share that has no latency, because it was refused or failed.
-    never: Option<f64>,
+    measured: Option<Measured>,
 }
 
 impl ThresholdVerdict {
     /// The value in words, with its unit.
     pub fn value_text(&self) -> String {
-        let value = self.value.map(|value| self.unit.text(value));
-        if let Some(share) = self.never {
+        let Some(measured) = self.measured else {
+            return "no value".into();
+        };
+        let value = self.unit.text(measured.value);
+        if let Some(share) = measured.never {
             let never = format!("{} refused or failed", percent_tenths(share));
-            let value = value.filter(|_| self.value.is_some_and(f64::is_finite));
-            return value.map_or(format!("never: {never}"), |value| {
-                format!("{value}, {never}")
-            });
+            return match measured.value.is_finite() {
+                true => format!("{value}, {never}"),
+                false => format!("never: {never}"),
+            };
         }
-        if let (Some(lowest), Some(value)) = (self.without_own, &value) {
+        if let Some(lowest) = measured.without_own {
             let lowest = self.unit.text(lowest);
             return format!("{lowest} to {value}, which is the generator's own lateness in part");
         }
-        match (value, self.unfinished) {
-            (None, _) => "no value".into(),
-            (Some(value), None) => value,
-            (Some(value), Some(unfinished)) => {
-                format!(">= {value}, {} unfinished", grouped(unfinished))
-            }
+        match measured.unfinished {
+            None => value,
+            Some(unfinished) => format!(">= {value}, {} unfinished", grouped(unfinished)),
         }
     }
 }
@@ -130,9 +125,7 @@ impl Threshold {
             broken,
             unresolved: !held && !broken && as_seen.contains(&true),
             unit: self.unit,
-            unfinished: measured.and_then(|it| it.unfinished),
-            without_own: measured.and_then(|it| it.without_own),
-            never: measured.and_then(|it| it.never),
+            measured,
         }
     }
 
