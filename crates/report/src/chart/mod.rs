@@ -67,24 +67,13 @@ pub enum Tone {
 }
 
 impl Tone {
-    /// The CSS class.
+    /// The CSS class: of one that has a name, the name in small letters.
     #[must_use]
     pub fn class(self) -> String {
-        let name = match self {
-            Self::Plan => "plan",
-            Self::Offered => "offered",
-            Self::Sent => "sent",
-            Self::Accepted => "accepted",
-            Self::Committed => "committed",
-            Self::Depth => "depth",
-            Self::Heat => "heat",
-            Self::Bad => "bad",
-            Self::P50 => "p50",
-            Self::P95 => "p95",
-            Self::P99 => "p99",
-            Self::Nth(number) => return format!("t-{}", number % 8),
-        };
-        format!("t-{name}")
+        match self {
+            Self::Nth(number) => format!("t-{}", number % 8),
+            named => format!("t-{named:?}").to_ascii_lowercase(),
+        }
     }
 }
 

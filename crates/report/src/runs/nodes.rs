@@ -127,6 +127,9 @@ impl<'a> Nodes<'a> {
                 skew.map(|skew| of(skew) * 1e3)
             }
         };
+        let medians_and_most: [fn(&Skew) -> f64; 2] = [|it| it.median_s, |it| it.largest_s];
+        let [block, block_most] = medians_and_most.map(|of| late(SightRow::BLOCK, of));
+        let [tx, tx_most] = medians_and_most.map(|of| late(SightRow::TX, of));
         let cores = |value: f64| format!("{value:.2}");
         let mebibytes = |bytes: f64| text::count((bytes / MIB).round());
         let table = Table::of(&self.rows)
@@ -143,28 +146,12 @@ impl<'a> Nodes<'a> {
                 "most in its mempool",
                 most(|row| row.mempool_max.max(row.mempool_txs).map(|txs| txs as f64)),
             )
-            .number(
-                "block later, median ms",
-                text::tenths,
-                late(SightRow::BLOCK, |it| it.median_s),
-            )
-            .number(
-                "at most",
-                text::tenths,
-                late(SightRow::BLOCK, |it| it.largest_s),
-            )
+            .number("block later, median ms", text::tenths, block)
+            .number("at most", text::tenths, block_most)
             .rest()
-            .number(
-                "transaction later, median ms",
-                text::tenths,
-                late(SightRow::TX, |it| it.median_s),
-            )
+            .number("transaction later, median ms", text::tenths, tx)
             .rest()
-            .number(
-                "at most",
-                text::tenths,
-                late(SightRow::TX, |it| it.largest_s),
-            )
+            .number("at most", text::tenths, tx_most)
             .rest()
             .number("most cores", cores, most(|row| row.cpu))
             .number("of one thread", cores, most(|row| row.busiest_thread))

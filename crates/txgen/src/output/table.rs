@@ -228,18 +228,15 @@ fn steps(summary: &Summary) -> String {
     let excesses = judge::excesses(steps, summary.step_terms());
     let skipped = steps.len().saturating_sub(MAX_STEPS_SHOWN);
     let rows = steps.iter().zip(&excesses).skip(skipped);
+    let figure = |name| move |(step, _): &(&StepRow, _)| step.figure(name);
     let table = Table::of(rows)
         .text("step", |(step, _)| step.name())
         .number("rate/s", tenths, |(step, _)| step.rate_tps)
         .number("sent/s", tenths, |(step, _)| step.sent_tps)
         .number("accepted/s", tenths, |(step, _)| step.accepted_tps)
         .number("commit/s", tenths, |(step, _)| step.committed_tps)
-        .number("accept p99", millis, |(step, _)| {
-            step.figure("accept_p99_ms")
-        })
-        .number("commit p95", millis, |(step, _)| {
-            step.figure("commit_p95_ms")
-        })
+        .number("accept p99", millis, figure("accept_p99_ms"))
+        .number("commit p95", millis, figure("commit_p95_ms"))
         .text("", |(step, excess)| match (judge::unjudged(step), excess) {
             (Some(why), _) => why,
             (None, Some(excess)) => excess.label(),

@@ -54,24 +54,18 @@ pub(super) fn counts(report: &RunReport) -> Table {
     let (offered, fate) = (&report.summary.offered, &report.summary.fate);
     let planned = offered.planned.max(1) as f64;
     let none = String::new;
+    let refused = refusals(&report.summary);
+    let failed = titled(&fate.commit_failed_by_code);
     let rows = [
         ("planned", offered.planned, none()),
         ("unsent", offered.unsent, by_name(&offered.unsent_by_reason)),
         ("sent", offered.sent, none()),
-        (
-            "rejected",
-            fate.rejected,
-            by_name(&refusals(&report.summary)),
-        ),
+        ("rejected", fate.rejected, by_name(&refused)),
         ("errors", fate.errors, errors(report)),
         ("unanswered", fate.unanswered, none()),
         ("accepted", fate.accepted, none()),
         ("committed", fate.committed, none()),
-        (
-            FAILED,
-            fate.commit_failed,
-            by_name(&titled(&fate.commit_failed_by_code)),
-        ),
+        (FAILED, fate.commit_failed, by_name(&failed)),
         ("pending at the end", fate.pending, none()),
         (ANYWAY, fate.committed_anyway.total(), NO_ANSWER.to_owned()),
     ];

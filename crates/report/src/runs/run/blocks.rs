@@ -118,6 +118,8 @@ fn rows(report: &RunReport, size: usize) -> Table {
     let load = Load {
         series: &report.series,
     };
+    let rate = |of: fn(&SeriesRow) -> u64| move |row: &Row<'_>| load.rate(row, of);
+    let highest = |of: fn(&BlockRow) -> Option<f64>| move |row: &Row<'_>| row.highest(of);
     let chunks: Vec<&[BlockRow]> = report.blocks.chunks(size).collect();
     let befores = std::iter::once(None).chain(chunks.iter().map(|chunk| chunk.last()));
     let rows = chunks.iter().zip(befores);
@@ -138,28 +140,18 @@ fn rows(report: &RunReport, size: usize) -> Table {
         .number("txs/s", text::number, |row| {
             Some(row.sum(|block| block.txs) as f64 / row.span_s?)
         })
-        .number("offered/s", text::number, |row| {
-            load.rate(row, |second| second.counts.offered)
-        })
+        .number("offered/s", text::number, rate(|it| it.counts.offered))
         .rest()
-        .number("sent/s", text::number, |row| {
-            load.rate(row, |second| second.counts.sent)
-        })
+        .number("sent/s", text::number, rate(|it| it.counts.sent))
         .rest()
-        .number("accepted/s", text::number, |row| {
-            load.rate(row, |second| second.counts.accepted)
-        })
+        .number("accepted/s", text::number, rate(|it| it.counts.accepted))
         .rest()
         .count("backlog", |row| {
             load.at(row.seen_s).map(|second| second.backlog)
         })
-        .number("commit p50", text::millis, |row| {
-            row.highest(|block| block.commit_p50_ms)
-        })
+        .number("commit p50", text::millis, highest(|it| it.commit_p50_ms))
         .rest()
-        .number("commit max", text::millis, |row| {
-            row.highest(|block| block.commit_max_ms)
-        })
+        .number("commit max", text::millis, highest(|it| it.commit_max_ms))
         .table()
 }
 
@@ -210,6 +202,7 @@ impl<'a> Row<'a> {
 }
 
 /// The load at any time, as if events were evenly spread over their second.
+#[derive(Clone, Copy)]
 struct Load<'a> {
     series: &'a [SeriesRow],
 }

@@ -38,45 +38,28 @@ fn heat(report: &RunReport, kind: LatencyKind, title: &str) -> String {
 }
 
 pub(super) fn percentiles(report: &RunReport) -> String {
-    let accept = [
-        (
-            LatencyKind::AcceptResponse,
-            "response (due to accepted)",
-            Tone::P99,
-        ),
-        (
-            LatencyKind::AcceptService,
-            "service (sent to accepted)",
-            Tone::Sent,
-        ),
-    ];
-    let commit = [(
-        LatencyKind::CommitFromDue,
-        "due to committed",
-        Tone::Committed,
-    )];
-    let accept = by_percentile(report, "Accepted: response and service time", "latency", &accept).note(
-        "Response time counts from the due time, service time from the send: where they part, transactions waited before they left.",
-    );
+    let curve = |kind| quantile_curve(report.course.sum().of(kind));
+    let response = curve(LatencyKind::AcceptResponse);
+    let service = curve(LatencyKind::AcceptService);
+    let accept = by_percentile("Accepted: response and service time", "latency")
+        .line("response (due to accepted)", Tone::P99, response)
+        .line("service (sent to accepted)", Tone::Sent, service)
+        .note(
+            "Response time counts from the due time, service time from the send: where they part, transactions waited before they left.",
+        );
     let resolution = report.summary.blocks.resolution();
     let resolution = resolution.map_or(String::new(), |words| format!(" {words}."));
-    let commit = by_percentile(report, "Committed", "latency", &commit).note(&format!(
-        "From the due time to the first sight of the block. What had not ended counts with its age.{resolution}"
-    ));
+    let committed = curve(LatencyKind::CommitFromDue);
+    let commit = by_percentile("Committed", "latency")
+        .line("due to committed", Tone::Committed, committed)
+        .note(&format!(
+            "From the due time to the first sight of the block. What had not ended counts with its age.{resolution}"
+        ));
     Page::grid([accept.html(), commit.html()]) + &table(report).html()
 }
 
-fn by_percentile(
-    report: &RunReport,
-    title: &str,
-    label: &str,
-    lines: &[(LatencyKind, &str, Tone)],
-) -> Chart {
-    let axis = Axis::log(label, Unit::Millis);
-    let chart = Chart::new(title, Axis::percentile(), axis);
-    lines.iter().fold(chart, |chart, (kind, name, tone)| {
-        chart.line(name, *tone, quantile_curve(report.course.sum().of(*kind)))
-    })
+fn by_percentile(title: &str, label: &str) -> Chart {
+    Chart::new(title, Axis::percentile(), Axis::log(label, Unit::Millis))
 }
 
 /// The six latencies in figures.
@@ -135,8 +118,12 @@ fn lateness(report: &RunReport) -> String {
         )
         .line("p99 of the second", Tone::P95, p99)
         .line("longest of the second", Tone::P99, longest);
-    let lateness = [(LatencyKind::Lateness, "lateness", Tone::Sent)];
-    let spread = by_percentile(report, "Due to sent, by percentile", "lateness", &lateness);
+    let lateness = quantile_curve(report.course.sum().of(LatencyKind::Lateness));
+    let spread = by_percentile("Due to sent, by percentile", "lateness").line(
+        "lateness",
+        Tone::Sent,
+        lateness,
+    );
     let tables = [
         ("Late by more than 1 ms", causes(report)),
         (

@@ -169,6 +169,7 @@ pub(super) fn table(report: &RunReport) -> Table {
         (None, None) => "yes",
     };
     let refused = |step: &StepRow| step.counts.rejected + step.counts.errors;
+    let figure = |name| move |(step, _): &(&StepRow, _)| step.figure(name);
     Table::of(steps(report))
         .figure("step", |(step, _)| step.name())
         .not_on_phones()
@@ -176,22 +177,14 @@ pub(super) fn table(report: &RunReport) -> Table {
         .figure("sustained", |(step, excess)| sustained(step, *excess))
         .alarm(|(step, excess)| !step.pause && excess.is_some())
         .number("committed/s", text::number, |(step, _)| step.committed_tps)
-        .number("commit p99", text::millis, |(step, _)| {
-            step.figure("commit_p99_ms")
-        })
+        .number("commit p99", text::millis, figure("commit_p99_ms"))
         .count("refused", |(step, _)| refused(step))
         .alarm(|(step, _)| refused(step) > 0)
-        .number("commit p50", text::millis, |(step, _)| {
-            step.figure("commit_p50_ms")
-        })
+        .number("commit p50", text::millis, figure("commit_p50_ms"))
         .rest()
-        .number("accept p99", text::millis, |(step, _)| {
-            step.figure("accept_p99_ms")
-        })
+        .number("accept p99", text::millis, figure("accept_p99_ms"))
         .rest()
-        .number("accept p50", text::millis, |(step, _)| {
-            step.figure("accept_p50_ms")
-        })
+        .number("accept p50", text::millis, figure("accept_p50_ms"))
         .rest()
         .number("lateness p99", text::millis, |(step, _)| {
             step.latency.lateness_p99_ms
