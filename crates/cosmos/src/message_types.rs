@@ -139,31 +139,4 @@ fn enumeration(name: &str, values: &str) -> EnumDescriptorProto {
 
 /// Types, each with its fields; packages in the order in which they use each other (cosmos-sdk 0.50, ibc-go 8, wasmd
 /// 0.50: their `proto` folders).
-const KNOWN: &str = "\
-cosmos.base.v1beta1.Coin denom=1:string amount=2:string
-cosmos.bank.v1beta1.MsgSend from_address=1:string to_address=2:string amount=3:*cosmos.base.v1beta1.Coin
-cosmos.bank.v1beta1.Input address=1:string coins=2:*cosmos.base.v1beta1.Coin
-cosmos.bank.v1beta1.Output address=1:string coins=2:*cosmos.base.v1beta1.Coin
-cosmos.bank.v1beta1.MsgMultiSend inputs=1:*cosmos.bank.v1beta1.Input outputs=2:*cosmos.bank.v1beta1.Output
-cosmos.staking.v1beta1.MsgDelegate delegator_address=1:string validator_address=2:string amount=3:cosmos.base.v1beta1.Coin
-cosmos.staking.v1beta1.MsgUndelegate delegator_address=1:string validator_address=2:string amount=3:cosmos.base.v1beta1.Coin
-cosmos.staking.v1beta1.MsgBeginRedelegate delegator_address=1:string validator_src_address=2:string validator_dst_address=3:string amount=4:cosmos.base.v1beta1.Coin
-cosmos.distribution.v1beta1.MsgSetWithdrawAddress delegator_address=1:string withdraw_address=2:string
-cosmos.distribution.v1beta1.MsgWithdrawDelegatorReward delegator_address=1:string validator_address=2:string
-cosmos.distribution.v1beta1.MsgWithdrawValidatorCommission validator_address=1:string
-cosmos.distribution.v1beta1.MsgFundCommunityPool amount=1:*cosmos.base.v1beta1.Coin depositor=2:string
-cosmos.gov.v1.VoteOption enum VOTE_OPTION_UNSPECIFIED VOTE_OPTION_YES VOTE_OPTION_ABSTAIN VOTE_OPTION_NO VOTE_OPTION_NO_WITH_VETO
-cosmos.gov.v1.MsgVote proposal_id=1:uint64 voter=2:string option=3:cosmos.gov.v1.VoteOption metadata=4:string
-cosmos.gov.v1.MsgDeposit proposal_id=1:uint64 depositor=2:string amount=3:*cosmos.base.v1beta1.Coin
-cosmos.gov.v1.MsgSubmitProposal messages=1:*google.protobuf.Any initial_deposit=2:*cosmos.base.v1beta1.Coin proposer=3:string metadata=4:string title=5:string summary=6:string expedited=7:bool
-cosmos.authz.v1beta1.GenericAuthorization msg=1:string
-cosmos.authz.v1beta1.Grant authorization=1:google.protobuf.Any expiration=2:google.protobuf.Timestamp
-cosmos.authz.v1beta1.MsgGrant granter=1:string grantee=2:string grant=3:cosmos.authz.v1beta1.Grant
-cosmos.authz.v1beta1.MsgExec grantee=1:string msgs=2:*google.protobuf.Any
-cosmos.authz.v1beta1.MsgRevoke granter=1:string grantee=2:string msg_type_url=3:string
-cosmos.feegrant.v1beta1.BasicAllowance spend_limit=1:*cosmos.base.v1beta1.Coin expiration=2:google.protobuf.Timestamp
-cosmos.feegrant.v1beta1.MsgGrantAllowance granter=1:string grantee=2:string allowance=3:google.protobuf.Any
-cosmos.feegrant.v1beta1.MsgRevokeAllowance granter=1:string grantee=2:string
-ibc.core.client.v1.Height revision_number=1:uint64 revision_height=2:uint64
-ibc.applications.transfer.v1.MsgTransfer source_port=1:string source_channel=2:string token=3:cosmos.base.v1beta1.Coin sender=4:string receiver=5:string timeout_height=6:ibc.core.client.v1.Height timeout_timestamp=7:uint64 memo=8:string
-cosmwasm.wasm.v1.MsgExecuteContract sender=1:string contract=2:string msg=3:bytes funds=5:*cosmos.base.v1beta1.Coin";
+const KNOWN: &str = include_str!("message_types.txt");

@@ -15,21 +15,7 @@ use crate::faults::{FailedExecution, Faults, Garbage};
 use crate::host::{BlockMaker, Endpoint, Host, Work};
 use crate::http::{self, Handler, Limits, Request, Response};
 
-const HELP: &str = "\
-control endpoint of a devnode. POST a JSON object to
-  /stall {\"for\":\"1400ms\"}          nothing is read, answered or committed
-  /refuse {\"for\":\"2s\"}             new connections are refused
-  /mempool-full {\"on\":true}        every broadcast is refused as if the mempool were full
-  /drop-connections {}             all connections are closed
-  /slow {\"delay\":\"50ms\"}           every answer is held back
-  /halt {}                         no more blocks
-  /resume {}                       blocks again
-  /restart {\"down\":\"1s\"}           as after a crash: connections and mempool lost, chain kept
-  /garbage {\"kind\":\"half\"}         not-json, half, wrong-id, silence, or null to end it
-  /fail-execution {\"prefix\":\"k\",\"code\":7}   such transactions fail in blocks, code 0 ends it
-  /clear {}                        ends every fault
-GET /state for counters and levels.
-";
+const HELP: &str = include_str!("control.txt");
 
 /// Bounds of a connection.
 const LIMITS: Limits = Limits {
