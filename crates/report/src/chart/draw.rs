@@ -1,6 +1,7 @@
 //! From layers to HTML and SVG.
 
 use super::heat::{HeatMap, Rectangle};
+use super::lane::lane;
 use super::readings;
 use super::scale::{Ruler, Tick};
 use super::trace::{Trace, thin_dots, thin_line, thin_ranges, thin_spans};
@@ -50,9 +51,13 @@ fn plot(picture: &Picture<'_>) -> String {
         let place = format!("span{class} style=\"left:{:.2}%\"", tick.at * 100.0);
         tag(&place, &escape(&tick.text))
     };
+    let percent = |x: f64| picture.x.place(x) * 100.0;
+    let marks = chart.marks.iter().map(|(x, label)| (percent(*x), &**label));
+    let shade = chart.shade.as_ref();
+    let shade = shade.map(|(_, to, label)| (percent(*to), &**label));
     let parts = [
         ("yl", escape(&chart.y.label).into_owned()),
-        ("lane", lane(picture)),
+        ("lane", lane(marks, shade)),
         ("ys", y_ticks.iter().map(y_tick).collect()),
         ("area", picture.svg(&x_ticks, &y_ticks)),
         ("xs", x_ticks.iter().map(x_tick).collect()),
@@ -108,52 +113,6 @@ fn legend(chart: &Chart) -> String {
     tag("ul class=\"legend\"", &entries.collect::<String>())
 }
 
-/// The texts of marks and of the shaded stretch, above the plot, so that they cover nothing; those that would
-/// overlap stand below each other.
-fn lane(picture: &Picture<'_>) -> String {
-    let mut marks: Vec<(f64, String)> = Vec::new();
-    for (x, label) in &picture.chart.marks {
-        let at = picture.x.place(*x) * 100.0;
-        match marks.last_mut() {
-            Some((before, text)) if (at - *before).abs() < SAME_PERCENT => {
-                *text += &format!(", {label}");
-            }
-            _ => marks.push((at, label.clone())),
-        }
-    }
-    let mut rows: Vec<f64> = Vec::new();
-    let mut row_of = |from: f64, to: f64| {
-        let free = rows.iter().position(|end| *end < from);
-        let row = free.unwrap_or(rows.len().min(LANE_ROWS - 1));
-        match rows.get_mut(row) {
-            Some(end) => *end = to.max(*end),
-            None => rows.push(to),
-        }
-        row
-    };
-    let mut out = String::new();
-    for (at, label) in marks {
-        let width = label_percent(&label);
-        let is_left = at + width > 100.0;
-        let from = if is_left { at - width } else { at };
-        let row = row_of(from, from + width);
-        let side = if is_left { " l" } else { "" };
-        let place = format!("b class=\"mark{side}\" style=\"left:{at:.2}%;--n:{row}\"");
-        out += &tag(&place, &escape(&label));
-    }
-    if let Some((_, to, label)) = &picture.chart.shade {
-        let end = picture.x.place(*to) * 100.0;
-        let row = row_of(end - label_percent(label), end);
-        let at = 100.0 - end;
-        let place = format!("b class=\"zone\" style=\"right:{at:.2}%;--n:{row}\"");
-        out += &tag(&place, &escape(label));
-    }
-    match rows.len() {
-        0 => out,
-        count => tag(&format!("div style=\"--rows:{count}\""), &out),
-    }
-}
-
 /// Beyond this share of the width a label of the axis ends where the others have their middle.
 const LAST_AT: f64 = 0.97;
 /// The width that such a label takes of a narrow chart, with half of the one before it.
@@ -161,15 +120,6 @@ const LAST_WIDTH: f64 = 0.25;
 
 /// With more dots than this, no dot has a title of its own.
 const MAX_NAMED_DOTS: usize = 240;
-
-/// The width that a label takes of a narrow chart.
-fn label_percent(label: &str) -> f64 {
-    (label.chars().count() as f64 * 1.8 + 2.0).min(40.0)
-}
-
-/// Marks nearer to each other than this share of the width are one.
-const SAME_PERCENT: f64 = 0.3;
-const LANE_ROWS: usize = 4;
 
 /// A chart with the ranges of its axes.
 pub(super) struct Picture<'a> {

@@ -27,6 +27,7 @@ mod columns;
 mod draw;
 mod forest;
 mod heat;
+mod lane;
 mod readings;
 mod scale;
 mod trace;
