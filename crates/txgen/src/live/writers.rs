@@ -46,6 +46,7 @@ impl Lines {
 /// below each other.
 fn table(second: &SeriesRow) -> Table {
     let counts = second.counts;
+    let p99 = |name| move |row: &&SeriesRow| row.latency.figure(name);
     Table::of([second])
         .figure("second", |row| row.second.to_string())
         .figure("offered", |_| counts.offered.to_string())
@@ -54,12 +55,8 @@ fn table(second: &SeriesRow) -> Table {
         .figure("commits", |_| counts.committed.to_string())
         .figure("refused", |_| (counts.rejected + counts.errors).to_string())
         .number("mempool", report::text::whole, |row| row.mempool_txs)
-        .number("accept", narrow_millis, |row| {
-            row.latency.figure("accept_p99_ms")
-        })
-        .number("commit", narrow_millis, |row| {
-            row.latency.figure("commit_p99_ms")
-        })
+        .number("accept", narrow_millis, p99("accept_p99_ms"))
+        .number("commit", narrow_millis, p99("commit_p99_ms"))
         .number("late", narrow_millis, |row| row.latency.lateness_p99_ms)
         .table()
         .at_least(&[6, 7, 7, 8, 7, 7, 7, 7, 7, 6])

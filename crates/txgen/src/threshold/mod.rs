@@ -61,9 +61,10 @@ impl ThresholdVerdict {
         let value = self.unit.text(measured.value);
         if let Some(share) = measured.never {
             let never = format!("{} refused or failed", percent_tenths(share));
-            return match measured.value.is_finite() {
-                true => format!("{value}, {never}"),
-                false => format!("never: {never}"),
+            return if measured.value.is_finite() {
+                format!("{value}, {never}")
+            } else {
+                format!("never: {never}")
             };
         }
         if let Some(lowest) = measured.without_own {

@@ -126,7 +126,7 @@ pub(super) fn steps(frame: &mut Frame, area: Rect, state: &LiveState) {
             (false, Some(excess)) => (excess.label(), Color::Red),
             (false, None) => ("", Color::Reset),
         };
-        let mut cells = vec![
+        let cells = [
             number(step.name()),
             cell(figure(step.rate_tps, tenths)),
             cell(figure(step.accepted_tps, tenths)),
@@ -138,20 +138,23 @@ pub(super) fn steps(frame: &mut Frame, area: Rect, state: &LiveState) {
             }),
             Cell::new(note),
         ];
-        if is_narrow {
-            cells.remove(ACCEPTED_COLUMN);
-        }
-        Row::new(cells).style(color)
+        Row::new(shown(cells, is_narrow)).style(color)
     });
-    let mut header = vec!["step", "rate/s", "accepted", "committed", heading];
+    let header = ["step", "rate/s", "accepted", "committed", heading, ""];
     let heading = u16::try_from(heading.len()).unwrap_or(10);
     let range = if is_narrow { heading } else { RANGE_WIDTH };
-    let mut widths = [name, 7, 8, 9, range, 13].map(Constraint::Length).to_vec();
-    if is_narrow {
-        header.remove(ACCEPTED_COLUMN);
-        widths.remove(ACCEPTED_COLUMN);
-    }
+    let widths = [name, 7, 8, 9, range, 13].map(Constraint::Length);
+    let (header, widths) = (shown(header, is_narrow), shown(widths, is_narrow));
     table(frame, area, " steps ", &header, rows, &widths);
+}
+
+/// Narrow panels have no column of what was accepted.
+fn shown<T>(columns: [T; 6], is_narrow: bool) -> Vec<T> {
+    let mut columns = Vec::from(columns);
+    if is_narrow {
+        columns.remove(ACCEPTED_COLUMN);
+    }
+    columns
 }
 
 /// A figure that is known to lie between two values by the upper one: there is no room for both, and a number without
