@@ -22,6 +22,7 @@ mod models;
 mod worlds_of;
 
 use models::{Repeats, Turns, normal};
+use worlds_of::census::Drifts;
 use worlds_of::{Census, Ranges};
 
 const TERMS: CompareTerms = CompareTerms {
@@ -41,7 +42,7 @@ fn main() {
         })
     };
     let (first, count) = (number(0), number(WORLDS));
-    let tables: [(&str, &dyn Fn() -> String); 7] = [
+    let tables: [(&str, &dyn Fn() -> String); 8] = [
         ("alarms", &false_alarms),
         ("together", &together),
         ("power", &power),
@@ -49,6 +50,7 @@ fn main() {
         ("methods", &methods),
         ("single", &single_runs),
         ("worlds", &|| worlds(first..first + count)),
+        ("drift", &|| drifts(first..first + count)),
     ];
     for (_, table) in tables
         .iter()
@@ -432,3 +434,36 @@ const COMPARISONS: u32 = 1_000;
 const RESAMPLES: u32 = 300;
 const SECONDS: usize = 60;
 const WORLDS: u64 = 400;
+
+/// Searches of targets that change meanwhile.
+fn drifts(seeds: Range<u64>) -> String {
+    let mut table = String::from(
+        "| the capacity | ranges | searches | change said | right | wrong, change said | wrong | no knee |\n|---|---|---|---|---|---|---|---|\n",
+    );
+    for (name, to, over_s) in DRIFTS {
+        for (which, ranges) in [("tuned on", Ranges::SEEN), ("held back", Ranges::HELD_BACK)] {
+            let Drifts {
+                searches,
+                said,
+                right,
+                wrong_said,
+                wrong,
+                open,
+                seeds,
+            } = Drifts::of(seeds.clone(), ranges, to, over_s);
+            table += &format!(
+                "| {name} | {which} | {searches} | {said} | {right} | {wrong_said} | {wrong} | {open} | {seeds:?}\n"
+            );
+        }
+    }
+    table
+}
+
+/// What capacities become a multiple of, and over how many seconds.
+const DRIFTS: [(&str, f64, f64); 5] = [
+    ("stays", 1.0, 0.0),
+    ("falls to 0.6 at once", 0.6, 0.0),
+    ("falls to 0.6 over 150 s", 0.6, 150.0),
+    ("rises to 1.6 at once", 1.6, 0.0),
+    ("rises to 1.6 over 150 s", 1.6, 150.0),
+];

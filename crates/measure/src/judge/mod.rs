@@ -19,7 +19,7 @@ pub use calls::name_stage;
 pub(crate) use endpoints::{EndpointParts, EndpointWatch};
 pub use header_clock::HeaderClock;
 pub use onsets::{Onset, onsets};
-pub use point::{BrokenLimit, Point, PointJudgement, growth_finding};
+pub use point::{BrokenLimit, Point, PointJudgement, answer_mark, growth_finding};
 pub(crate) use signals::OverloadSignals;
 pub use steps::{RampJudgement, excesses, ramp, unjudged};
 

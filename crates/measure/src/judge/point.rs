@@ -6,6 +6,7 @@ use super::admission::{Admission, Throughput};
 use super::{Excess, steps};
 use crate::format::cohort::Cohort;
 use crate::format::counts::{Counts, sum};
+use crate::format::rows::SeriesRow;
 use crate::format::summary::Summary;
 use crate::limits::{
     BEHIND_LIMIT, BROKEN_CONFIDENCE, GROWTH_CONFIDENCE, GROWTH_LIMIT, HANDFUL, LOST_LIMIT,
@@ -49,7 +50,7 @@ fn took(growth: BacklogGrowth) -> Option<Took> {
 pub struct Point<'a> {
     /// The summary of its run.
     pub summary: &'a Summary,
-    /// All blocks of its run, in order.
+    /// All blocks of its run, in order; its seconds ([`answer_mark`]) where blocks were not watched.
     pub blocks: &'a [BlockMark],
     /// When transactions were due; `None` in a closed loop.
     pub schedule: Option<&'a Schedule>,
@@ -196,12 +197,28 @@ fn lost_words(summary: &Summary, share: f64) -> String {
     format!("{:.1} % were lost, most of them {most}", share * 100.0)
 }
 
-fn growth(point: &Point<'_>) -> Option<BacklogGrowth> {
-    if !point.followed {
-        return None;
+/// A second as a block of what was answered in it: what is due and unanswered grows as what is due and in no block
+/// does.
+pub fn answer_mark(row: &SeriesRow) -> BlockMark {
+    let Counts {
+        accepted,
+        rejected,
+        errors,
+        ..
+    } = row.counts;
+    BlockMark {
+        // What is due with the second's end is not due in it.
+        observed: Nanos::from_nanos(Nanos::from_secs(row.second + 1).as_nanos() - 1),
+        committed: accepted + rejected + errors,
     }
+}
+
+fn growth(point: &Point<'_>) -> Option<BacklogGrowth> {
     let schedule = point.schedule?;
-    let until = offered_until(point.summary);
+    let mut until = offered_until(point.summary);
+    if !point.followed {
+        until = Nanos::from_secs(until.as_secs_f64() as u64);
+    }
     let from = |from| backlog_growth(point.blocks, |t| schedule.due_before(t), from, until);
     // Blocks that get ever larger get ever rarer: then the first ones have to help.
     from(point.warmup).or_else(|| from(Nanos::ZERO))
@@ -229,11 +246,13 @@ fn trend(point: &Point<'_>, growth: Option<&BacklogGrowth>) -> (Finding, String)
     let blocks = growth.map_or(0, |growth| growth.blocks);
     let finding = match growth {
         Some(growth) => growth_finding(growth, point.rate),
-        None if point.followed => Finding::Undecided,
+        None if point.followed || point.schedule.is_some() => Finding::Undecided,
         None => Finding::Held,
     };
     if growth.is_none() || (finding == Finding::Undecided && blocks < MIN_TREND_BLOCKS) {
-        let few = if has_rare_blocks(point) {
+        let few = if !point.followed {
+            "the point is too short to tell whether answers fell behind, use a longer --duration"
+        } else if has_rare_blocks(point) {
             "blocks are too rare for such short points, use a longer --duration"
         } else {
             "too few blocks were seen to tell whether the backlog grew"
@@ -247,10 +266,15 @@ fn trend(point: &Point<'_>, growth: Option<&BacklogGrowth>) -> (Finding, String)
         let percent = |tps: f64| tps / point.rate * 100.0;
         let (by, margin) = (growth.tps, growth.margin_tps(GROWTH_CONFIDENCE));
         let (share, margin) = (percent(by), percent(margin));
+        let what = if point.followed {
+            "the backlog"
+        } else {
+            "what was not answered"
+        };
         match finding {
-            Finding::Broken => format!("the backlog grew by {share:.1} % of the rate ({by:.0}/s)"),
+            Finding::Broken => format!("{what} grew by {share:.1} % of the rate ({by:.0}/s)"),
             _ => format!(
-                "whether the backlog grew cannot be told: by {share:.1} % of the rate, ± {margin:.1} %"
+                "whether {what} grew cannot be told: by {share:.1} % of the rate, ± {margin:.1} %"
             ),
         }
     });

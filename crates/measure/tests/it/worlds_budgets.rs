@@ -3,8 +3,8 @@
 use base::Random;
 use measure::{Bar, Finding, LimitedBy};
 
-use crate::worlds::census::Conclusion;
-use crate::worlds::{Census, Part, Ranges, World};
+use crate::worlds::census::{Conclusion, Drifts};
+use crate::worlds::{Census, PLENTY, Part, Ranges, World};
 
 /// How many of so many may be wrong: the budget, and two standard deviations of chance.
 fn most(conclusion: Conclusion, made: u32) -> u32 {
@@ -93,4 +93,63 @@ fn a_node_without_processor_is_not_blamed_and_one_that_lacks_it_for_a_moment_is(
             (Finding::Broken, LimitedBy::Node)
         );
     }
+}
+
+/// "Knee 1,095/s" of a node of 1,000/s whose blocks nobody watched: what waited was answered within the second after each
+/// point, or within its drain.
+#[test]
+fn without_blocks_a_rate_holds_only_if_it_is_answered_as_fast_as_it_is_offered() {
+    let free = World {
+        check_tps: PLENTY,
+        front_tps: PLENTY,
+        block_tps: PLENTY,
+        gas_tps: PLENTY,
+        execute_tps: PLENTY,
+        pause_s: 0.0,
+        run_noise: 0.0,
+        link_s: 0.002,
+        ..World::drawn(1, Ranges::SEEN)
+    };
+    let check = World {
+        check_tps: 200.0,
+        ..free
+    };
+    let front = World {
+        front_tps: 200.0,
+        ..free
+    };
+    let far = World {
+        link_s: 0.6,
+        ..check
+    };
+    for (name, world) in [("check", check), ("front", front), ("far", far)] {
+        for seconds in [7.5, 10.0, 20.0] {
+            for (rate, finding) in [
+                (120.0, Finding::Held),
+                (196.0, Finding::Held),
+                (206.0, Finding::Broken),
+                (220.0, Finding::Broken),
+            ] {
+                let judged = world.unfollowed(rate, seconds);
+                let said = (name, seconds, rate, &judged);
+                assert_eq!(judged.finding, finding, "{said:?}");
+            }
+        }
+    }
+    // What is over before five seconds were judged is not told.
+    let judged = check.unfollowed(206.0, 4.0);
+    assert_eq!(judged.finding, Finding::Undecided, "{judged:?}");
+}
+
+/// Short forms of the table of drifts: no change is said of what stays, and of what falls no interval is given that holds
+/// its old capacity, but for one of a world that fell at the very end.
+#[test]
+fn a_search_says_that_its_target_became_slower_and_of_none_that_stays() {
+    let stays = Drifts::of(0..6, Ranges::SEEN, 1.0, 0.0);
+    assert_eq!((stays.said, stays.wrong), (0, 0), "{stays:?}");
+    let falls = Drifts::of(0..12, Ranges::SEEN, 0.6, 0.0);
+    assert!(
+        falls.said >= 1 && falls.wrong + falls.wrong_said <= 1,
+        "{falls:?}"
+    );
 }

@@ -126,17 +126,21 @@ impl<S: Socket> Link<S> {
         unused && now.saturating_sub(self.heard_at) >= IDLE
     }
 
-    /// Its endpoint, and the shortest time that an answer took on it.
-    pub(super) fn fastest(&self) -> (usize, Nanos) {
-        (usize::from(self.address.number), self.requests.fastest())
+    /// Its node's place in the plan's list.
+    pub(super) fn endpoint(&self) -> usize {
+        usize::from(self.address.number)
+    }
+
+    /// From when on an answer of its node is slow, by the last one that can tell since this was asked.
+    pub(super) fn take_slow(&mut self) -> Option<Nanos> {
+        self.requests.take_slow()
     }
 
     /// Whether the node blocks it: by an answer that takes long, by reading nothing, or by having
-    /// ended it.
-    /// `fastest` is how long an answer of its node takes.
-    pub(super) fn is_held_up(&self, now: Nanos, fastest: Nanos) -> bool {
+    /// ended it. `slow` is from when on an answer of its node is slow.
+    pub(super) fn is_held_up(&self, now: Nanos, slow: Option<Nanos>) -> bool {
         match &self.state {
-            LinkState::Up(_) => self.stuck || self.requests.are_queued(now, fastest),
+            LinkState::Up(_) => self.stuck || self.requests.are_queued(now, slow),
             LinkState::Down { .. } | LinkState::Opening { .. } => {
                 self.outage.reason == Some(ReconnectReason::Broken)
             }
@@ -265,7 +269,7 @@ impl<S: Socket> Link<S> {
     }
 
     /// Puts a request with these transactions into the buffer; whether it is the only one there.
-    pub(super) fn queue(&mut self, body: &[u8], txs: &[Sent]) -> bool {
+    pub(super) fn queue(&mut self, body: &[u8], txs: &[Sent], unqueued: Option<u64>) -> bool {
         let LinkState::Up(socket) = &mut self.state else {
             return false;
         };
@@ -278,6 +282,7 @@ impl<S: Socket> Link<S> {
                     endpoint: self.address.number,
                     ..*sent
                 },
+                unqueued,
             );
         }
         first

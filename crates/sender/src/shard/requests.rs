@@ -21,8 +21,8 @@ pub(super) struct Requests {
     unanswered: usize,
     /// Indices that were given up, [`MOST_GIVEN_UP`] of the last: their answers may still come.
     given_up: VecDeque<u64>,
-    /// The shortest time that an answer took; [`Nanos::MAX`] before the first.
-    fastest: Nanos,
+    /// From when on an answer is slow, by the last one that can tell; until it is taken.
+    slow: Option<Nanos>,
     /// How long the last one took; [`Nanos::MAX`] when it was given up.
     last_took: Nanos,
 }
@@ -32,6 +32,9 @@ struct Writing {
     /// Offset behind the last byte of its request in the connection's stream.
     end: u64,
     sent: Sent,
+    /// How much longer than this one an answer takes at least that waits in a queue, when no connection has room; `None`
+    /// where too many were under way already.
+    unqueued: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +44,8 @@ struct Waiting {
     sent: Nanos,
     /// As in [`Writing`]: it tells requests apart.
     request: u64,
+    /// As in [`Writing`].
+    unqueued: Option<u64>,
     answered: bool,
 }
 
@@ -51,7 +56,7 @@ impl Default for Requests {
             waiting: VecDeque::new(),
             unanswered: 0,
             given_up: VecDeque::new(),
-            fastest: Nanos::MAX,
+            slow: None,
             last_took: Nanos::ZERO,
         }
     }
@@ -73,31 +78,36 @@ impl Requests {
         self.waiting.front().map(|waiting| waiting.sent)
     }
 
-    /// The shortest time that an answer took; [`Nanos::MAX`] before the first.
-    pub(super) fn fastest(&self) -> Nanos {
-        self.fastest
+    /// From when on an answer is slow, by the last one that can tell since this was asked.
+    pub(super) fn take_slow(&mut self) -> Option<Nanos> {
+        self.slow.take()
     }
 
     /// Whether an answer took so long, or has by `now`, that the node queues requests: more connections
-    /// would only lengthen that queue. `fastest` is how long an answer of this node takes.
-    pub(super) fn are_queued(&self, now: Nanos, fastest: Nanos) -> bool {
-        let slow = match fastest {
-            Nanos::MAX => SLOW_FIRST_ANSWER,
-            fastest => fastest.saturating_mul(QUEUED_FACTOR).max(SLOW_ANSWER),
-        };
+    /// would only lengthen that queue. `slow` is from when on one is slow.
+    pub(super) fn are_queued(&self, now: Nanos, slow: Option<Nanos>) -> bool {
+        let slow = slow.map_or(SLOW_FIRST_ANSWER, |slow| slow.max(SLOW_ANSWER));
         let since = self.oldest_sent().unwrap_or(now);
         self.last_took.max(now.saturating_sub(since)) >= slow
     }
 
     /// Adds a transaction of the request that ends at this offset of the stream.
-    pub(super) fn queue(&mut self, end: u64, sent: Sent) {
-        self.writing.push_back(Writing { end, sent });
+    pub(super) fn queue(&mut self, end: u64, sent: Sent, unqueued: Option<u64>) {
+        self.writing.push_back(Writing {
+            end,
+            sent,
+            unqueued,
+        });
     }
 
     /// Takes the first queued transaction if the socket has taken all of its request by `now`; it then
     /// waits for its answer. It still says when it was queued.
     pub(super) fn next_written(&mut self, written_to: u64, now: Nanos) -> Option<Sent> {
-        let Writing { end, sent } = *self.writing.front()?;
+        let Writing {
+            end,
+            sent,
+            unqueued,
+        } = *self.writing.front()?;
         if end > written_to {
             return None;
         }
@@ -108,6 +118,7 @@ impl Requests {
             hash_prefix: hash_prefix(&sent.hash),
             sent: now,
             request: end,
+            unqueued,
             answered: false,
         });
         Some(sent)
@@ -130,7 +141,10 @@ impl Requests {
         waiting.answered = true;
         let answered = waiting.answered(at, reply);
         self.last_took = at.saturating_sub(waiting.sent);
-        self.fastest = self.fastest.min(self.last_took);
+        let slow = waiting
+            .unqueued
+            .map(|times| self.last_took.saturating_mul(times));
+        self.slow = slow.or(self.slow);
         self.unanswered -= 1;
         while self.waiting.front().is_some_and(|first| first.answered) {
             self.waiting.pop_front();
@@ -233,7 +247,8 @@ impl Waiting {
 
 /// 512 KiB a connection; what is forgotten counts as an answer without a request.
 const MOST_GIVEN_UP: usize = 64 * 1024;
-/// A node that serves requests one by one takes this many times as long when as many wait.
+/// A node that serves requests one by one takes this many times as long when as many wait. What is compared with are
+/// answers of late: one that was fast once says nothing of the line, or of blocks that are awaited, by now.
 pub const QUEUED_FACTOR: u64 = 4;
 /// Below this, an answer may be slow by chance.
 pub const SLOW_ANSWER: Nanos = Nanos::from_millis(10);

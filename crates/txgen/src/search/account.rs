@@ -79,24 +79,42 @@ pub(super) struct KneeRow {
 /// A longer run after a search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Confirmed {
+    /// Its number.
+    pub(super) point: usize,
     pub(super) rate_tps: f64,
     pub(super) for_s: f64,
     /// `held`, `broken`, `undecided` or `unusable`.
     pub(super) finding: &'static str,
 }
 
-/// Rates that held, and lower ones that broke later.
+/// How the target changed in the course of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct DriftRow {
-    pub(super) held_tps: f64,
-    pub(super) broken_tps: f64,
+    /// The most that it took before it became slower, or the lowest rate that broke before it became faster.
+    pub(super) before_tps: f64,
+    /// The lowest rate that has broken since, or the most that it has taken since.
+    pub(super) since_tps: f64,
+    /// When the last point before began, and the first one since, in seconds since the search did.
+    pub(super) between_s: [f64; 2],
+    /// Whether it became slower.
+    pub(super) slower: bool,
 }
 
-impl From<Drift> for DriftRow {
-    fn from(drift: Drift) -> Self {
+impl Account {
+    /// Whether the last point is the longer one, and did not hold.
+    pub(super) fn is_refuted(&self) -> bool {
+        let confirmed = self.confirmed.as_ref();
+        confirmed.is_some_and(|it| it.point == self.points.len() && it.finding != "held")
+    }
+}
+
+impl DriftRow {
+    pub(super) fn new(drift: Drift, points: &[PointRow]) -> Self {
         Self {
-            held_tps: drift.held,
-            broken_tps: drift.broken,
+            before_tps: drift.before,
+            since_tps: drift.after,
+            between_s: [drift.since.saturating_sub(1), drift.since].map(|it| points[it].begun_s),
+            slower: drift.is_slower,
         }
     }
 }
@@ -179,6 +197,7 @@ impl PointRow {
             growth_margin: growth.map(|growth| growth.margin_tps(GROWTH_CONFIDENCE) / rate),
             accepted_tps: step.and_then(|step| step.accepted_tps),
             committed_tps: growth
+                .filter(|_| summary.followed)
                 .and_then(|growth| growth.committed_tps)
                 .or_else(|| step.and_then(|step| step.committed_tps)),
             accept_p99_ms: latency.accept_response.figure("p99"),
@@ -209,7 +228,7 @@ pub(super) fn because_words(because: Rationale) -> String {
         Rationale::Higher => "everything held so far".into(),
         Rationale::Lower => "nothing held so far".into(),
         Rationale::Again => "once more, to be sure".into(),
-        Rationale::Contradicted => "once more: it held, and a lower rate has broken since".into(),
+        Rationale::Contradicted => "once more: what came since says the opposite".into(),
         Rationale::Longer => "longer, as the point before was undecided".into(),
         Rationale::Middle { held, broken } => match (held, broken) {
             (Some(held), Some(broken)) => {

@@ -3,14 +3,14 @@
 use std::time::Instant;
 
 use jiff::Timestamp;
-use measure::judge::{BrokenLimit, Point};
+use measure::judge::{BrokenLimit, Point, answer_mark};
 use measure::limits::{GROWTH_LIMIT, LOST_LIMIT};
 use measure::{BlockMark, BlockRow, Finding, KneeSearch, Trial};
 use ops::command::{CommandError, failed, usage};
 use pacing::{Nanos, Rate, Schedule};
 use report::Entries;
 
-use super::account::{Account, Confirmed, Ended, Limits, PointRow, SEARCH_FORMAT};
+use super::account::{Account, Confirmed, DriftRow, Ended, Limits, PointRow, SEARCH_FORMAT};
 use super::request::SearchRequest;
 use super::words::so_far;
 use super::{page, table};
@@ -170,6 +170,7 @@ impl<'a> Session<'a> {
             && let Some(row) = self.account.points.last()
         {
             self.account.confirmed = Some(Confirmed {
+                point: row.number,
                 rate_tps: rate,
                 for_s: self.duration(parts).as_secs_f64(),
                 finding: row.finding,
@@ -214,7 +215,7 @@ impl<'a> Session<'a> {
             return Ok(PointEnd::Interrupted);
         }
         let broken_limits = broken_limits(&outcome);
-        let blocks = block_marks(&outcome);
+        let blocks = block_marks(&outcome, plan.follow);
         self.block_interval = interval(&blocks).unwrap_or(self.block_interval);
         let point = Point {
             summary: &outcome.summary,
@@ -322,9 +323,16 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// Whether the last points contradict what was known before.
+    fn is_open(&self, known: &KneeSearch) -> bool {
+        self.account.is_refuted() || known.is_in_doubt()
+    }
+
     fn note(&mut self, known: &KneeSearch) -> Result<(), CommandError> {
-        self.account.knee = known.estimate().map(Into::into);
-        self.account.drift = known.drift().map(Into::into);
+        let knee = known.estimate().filter(|_| !self.is_open(known));
+        self.account.knee = knee.map(Into::into);
+        let points = &self.account.points;
+        self.account.drift = known.drift().map(|it| DriftRow::new(it, points));
         self.account.highest_held_tps = known.highest_held();
         self.account.lowest_broken_tps = known.lowest_broken();
         self.account.took_s = self.elapsed().as_secs_f64();
@@ -338,6 +346,9 @@ impl<'a> Session<'a> {
     pub(super) fn conclude(mut self, known: &KneeSearch) -> Result<u8, CommandError> {
         if let Some(ceiling) = &self.ceiling {
             self.account.reason = format!("{}; {ceiling}", self.account.reason);
+        }
+        if self.is_open(known) {
+            self.account.reason += "; the last points contradict those before: the target or its machine may have changed";
         }
         self.note(known)?;
         let mut written = Entries::default();
@@ -355,6 +366,7 @@ impl<'a> Session<'a> {
             // Nothing was found out, whatever the search came to.
             _ if known.highest_held().is_none() && known.lowest_broken().is_none() => exit::INVALID,
             Ended::OutOfTime | Ended::Undecided if self.account.knee.is_none() => exit::INVALID,
+            _ if self.is_open(known) => exit::INVALID,
             Ended::Done | Ended::NotReached | Ended::BelowMin => exit::DONE,
             Ended::OutOfTime | Ended::Undecided => exit::DONE,
         })
@@ -381,14 +393,21 @@ fn schedule(plan: &Plan) -> Option<&Schedule> {
     }
 }
 
-/// The blocks of a point. A file that cannot be read gives none, and the coarser rule is used.
-fn block_marks(outcome: &Outcome) -> Vec<BlockMark> {
-    let blocks = RecordedRun::open(&outcome.folder).and_then(|run| run.all_rows::<BlockRow>());
+/// The blocks of a point; its seconds, where blocks are not watched. A file that cannot be read gives none, and the
+/// coarser rule is used.
+fn block_marks(outcome: &Outcome, followed: bool) -> Vec<BlockMark> {
     let mark = |block: &BlockRow| BlockMark {
         observed: Nanos::from_nanos(block.observed_ns),
         committed: block.committed(),
     };
-    blocks.map_or_else(|_| Vec::new(), |blocks| blocks.iter().map(mark).collect())
+    let marks = RecordedRun::open(&outcome.folder).and_then(|run| {
+        Ok(if followed {
+            run.all_rows()?.iter().map(mark).collect()
+        } else {
+            run.all_rows()?.iter().map(answer_mark).collect()
+        })
+    });
+    marks.unwrap_or_default()
 }
 
 /// The mean time between blocks.

@@ -3,7 +3,7 @@
 use report::{Columns, Entries, Table, text};
 
 use super::account::{Account, PointRow};
-use super::words::{bounds, confirmed_words, knee_words};
+use super::words::{bounds, confirmed_words, drift_words, knee_words};
 use crate::output::recorded;
 
 /// Every point by rate, and the knee.
@@ -25,14 +25,7 @@ pub(super) fn table(account: &Account) -> String {
         entries.add("confirmed", format!("{not}{said}"));
     }
     if let Some(drift) = &account.drift {
-        let [held, broken] = [drift.held_tps, drift.broken_tps].map(text::rate);
-        entries.add(
-            "drift",
-            format!(
-                "{held} held and later {broken} broke, and {held} too: the target or its machine became slower; the \
-                 knee is what it takes since"
-            ),
-        );
+        entries.add("drift", drift_words(drift));
     }
     let mut text = points(account).table().text();
     if let Some(resolution) = resolution(account) {

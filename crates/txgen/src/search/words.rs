@@ -5,7 +5,7 @@ use pacing::Nanos;
 
 use report::text;
 
-use super::account::{Account, Confirmed, Ended, KneeRow};
+use super::account::{Account, Confirmed, DriftRow, Ended, KneeRow};
 
 /// What is known of the knee by now; nothing before the first point.
 pub(super) fn so_far(account: &Account) -> Option<String> {
@@ -35,6 +35,7 @@ pub(super) fn knee_words(account: &Account, knee: &KneeRow) -> String {
 /// What held and what broke, where there is no interval.
 pub(super) fn bounds(account: &Account) -> Option<String> {
     match (account.highest_held_tps, account.lowest_broken_tps) {
+        (Some(held), Some(broken)) if held >= broken => None,
         (Some(held), Some(broken)) => {
             let [held, broken] = [held, broken].map(text::number);
             Some(format!("between {held} and {broken}/s"))
@@ -123,6 +124,23 @@ pub(super) fn confirmed_words(confirmed: &Confirmed) -> String {
     }
 }
 
+/// How the target changed.
+pub(super) fn drift_words(drift: &DriftRow) -> String {
+    let [before, since] = [drift.before_tps, drift.since_tps].map(text::rate);
+    let [from, until] = drift.between_s;
+    if drift.slower {
+        format!(
+            "it took {before} until {from:.0} s, and {since} broke from {until:.0} s on: the target or its machine became \
+             slower; a knee is what it takes since"
+        )
+    } else {
+        format!(
+            "{before} broke until {from:.0} s, and it took {since} from {until:.0} s on: the target or its machine became \
+             faster; a knee is what it takes since"
+        )
+    }
+}
+
 /// What the points of a list of rates came to.
 pub(super) fn list_words(known: &KneeSearch) -> String {
     match (known.highest_held(), known.lowest_broken()) {
@@ -193,6 +211,7 @@ mod tests {
             said(&account)
         );
         account.confirmed = Some(Confirmed {
+            point: 1,
             rate_tps: 2_214.0,
             for_s: 120.0,
             finding: "held",

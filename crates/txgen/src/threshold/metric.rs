@@ -77,6 +77,7 @@ impl Metric {
 
     /// Whether a limit of it is the same for a part of a load: of a share, a latency, and of what is not to be at all.
     /// Of other numbers and of rates, each part has a share only.
+    #[cfg(feature = "fleet")]
     pub(super) fn is_of_any_part(&self, limit: f64) -> bool {
         let Self::Path(path) = self else {
             return true;

@@ -131,6 +131,7 @@ impl Threshold {
     }
 
     /// Whether a part of a load can tell that it is broken.
+    #[cfg(feature = "fleet")]
     pub(crate) fn is_of_any_part(&self) -> bool {
         self.metric.is_of_any_part(self.limit)
     }

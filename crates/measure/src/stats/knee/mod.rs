@@ -10,7 +10,7 @@ mod trial;
 pub use growth::{BacklogGrowth, BlockMark, backlog_growth};
 pub use trial::{Drift, Ending, Finding, KneeEstimate, KneeSettings, Next, Rationale, Took, Trial};
 
-use posterior::Posterior;
+use posterior::{Change, Posterior};
 
 use crate::limits::GROWTH_LIMIT;
 
@@ -25,9 +25,9 @@ use crate::limits::GROWTH_LIMIT;
 /// committed ([`Trial::took`]), each trial counts by that instead, whatever its finding: it is the smaller of the rate
 /// and of what the target took, and may be less far above the knee, where throughput may fall.
 ///
-/// A target that becomes slower is found by what contradicts itself: where rates break that held before, the
-/// highest of them is offered again, and if all that is as high has broken since, what was known before is
-/// forgotten ([`KneeSearch::drift`]).
+/// A target that becomes slower or faster is found by trials that fit two knees, one after the other, better than one:
+/// what held before, or broke, is then offered again, and if it does not any more, what was known before is forgotten
+/// ([`KneeSearch::drift`]).
 ///
 /// ```
 /// use measure::{Finding, KneeSearch, KneeSettings, Next, Trial};
@@ -47,9 +47,11 @@ pub struct KneeSearch {
     /// Undecided trials double the next one's length, decided ones halve it again.
     stretch: f64,
     posterior: Posterior,
-    /// Trials before this one are of a faster target.
+    /// Trials before this one are of another knee.
     since: usize,
     drift: Option<Drift>,
+    /// What speaks for a change since then.
+    change: Option<Change>,
 }
 
 impl KneeSearch {
@@ -72,6 +74,7 @@ impl KneeSearch {
             posterior: Posterior::new(min, max),
             since: 0,
             drift: None,
+            change: None,
         }
     }
 
@@ -93,72 +96,71 @@ impl KneeSearch {
 
     /// Takes the result of a trial.
     pub fn add(&mut self, trial: Trial) {
-        if is_told(&trial) {
-            self.posterior.add(&trial);
-        }
+        self.posterior.add(&trial, is_told(&trial));
         self.stretch = match trial.finding {
             Finding::Undecided => (self.stretch * 2.0).min(LONGEST),
             _ => (self.stretch / 2.0).max(1.0),
         };
         self.trials.push(trial);
-        if let Some((since, drift)) = self.drifted() {
-            (self.since, self.drift) = (since, Some(drift));
-            let KneeSettings { min, max, .. } = self.settings;
-            self.posterior = Posterior::new(min, max);
-            let recent = self.trials[since..].iter();
-            for trial in recent.filter(|it| is_told(it)) {
-                self.posterior.add(trial);
-            }
+        self.change = self.posterior.change(self.since);
+        if let Some(drift) = self.drifted() {
+            (self.since, self.drift, self.change) = (drift.since, Some(drift), None);
         }
     }
 
-    /// How the target became slower, if it did: the last time.
+    /// How the knee changed, if it did: the last time.
     pub fn drift(&self) -> Option<Drift> {
         self.drift
     }
 
-    /// The first trial of a slower target, where rates broke several times that had held several times before, and none
-    /// has held again.
-    fn drifted(&self) -> Option<(usize, Drift)> {
-        let first_broken = |(since, trial): &(usize, &Trial)| {
-            trial.finding == Finding::Broken && *since > self.since
+    /// Whether a change explains the trials better than chance does, and the knee since then would be another one than
+    /// what is estimated.
+    pub fn is_in_doubt(&self) -> bool {
+        let change = self.change.filter(|it| it.evidence > SUSPECTED);
+        let knee = self.estimate();
+        change
+            .zip(knee)
+            .is_some_and(|(change, knee)| !(knee.low..=knee.high).contains(&change.now))
+    }
+
+    /// A change that explains the trials much better than chance does, and that two of them show: what the target took
+    /// before broke since, or the opposite.
+    fn drifted(&self) -> Option<Drift> {
+        let change = self
+            .change
+            .filter(|it| it.evidence > DRIFTED && self.is_in_doubt())?;
+        let before = self.shown_before(change)?;
+        let since = &self.trials[change.since..];
+        let (after, is_shown) = if change.is_slower {
+            broken(since).map(|it| (it, it <= before))?
+        } else {
+            taken(since).map(|it| (it, it >= before))?
         };
-        let places = self.trials.iter().enumerate().filter(first_broken);
-        places.map(|(since, _)| since).find_map(|since| {
-            let (before, after) = (&self.trials[self.since..since], &self.trials[since..]);
-            let rates = |of: &[Trial], finding| -> Vec<f64> {
-                let of = of.iter().filter(|trial| trial.finding == finding);
-                of.map(|trial| trial.rate).collect()
-            };
-            let lowest = rates(after, Finding::Broken).into_iter().reduce(f64::min)?;
-            let highest = rates(before, Finding::Held).into_iter().reduce(f64::max)?;
-            let held = rates(before, Finding::Held).into_iter();
-            let held = held.filter(|rate| *rate >= lowest * CONTRADICTS).count();
-            let broken = rates(after, Finding::Broken).into_iter();
-            let broken = broken.filter(|rate| *rate * CONTRADICTS <= highest).count();
-            let again = rates(after, Finding::Held)
-                .into_iter()
-                .any(|rate| rate >= lowest);
-            let retried = rates(after, Finding::Broken).contains(&highest);
-            let is_drift = held >= 2 && broken >= 2 && !again && retried;
-            is_drift.then_some((
-                since,
-                Drift {
-                    held: highest,
-                    broken: lowest,
-                },
-            ))
+        is_shown.then_some(Drift {
+            since: change.since,
+            before,
+            after,
+            is_slower: change.is_slower,
         })
     }
 
-    /// A rate that held, and above one that has broken since: it is to be offered again, once.
+    /// The most that was taken before a change to a slower target; the lowest rate that broke before one to a faster.
+    fn shown_before(&self, change: Change) -> Option<f64> {
+        let before = &self.trials[self.since..change.since];
+        if change.is_slower {
+            taken(before)
+        } else {
+            broken(before)
+        }
+    }
+
+    /// The rate that tells whether the knee changed, where it may have: it is to be offered again, once.
     fn contradicted(&self) -> Option<f64> {
-        let recent = &self.trials[self.since..];
-        let last = recent.last().filter(|it| it.finding == Finding::Broken)?;
-        let held = recent.iter().filter(|it| it.finding == Finding::Held);
-        let highest = held.map(|it| it.rate).reduce(f64::max)?;
-        let retried = recent.iter().filter(|it| it.rate == highest).count() > 1;
-        (highest >= last.rate * CONTRADICTS && !retried).then_some(highest)
+        let change = self.change.filter(|it| it.evidence > SUSPECTED)?;
+        let KneeSettings { min, max, .. } = self.settings;
+        let rate = rounded(self.shown_before(change)?).clamp(min, max);
+        let mut since = self.trials[change.since..].iter();
+        since.all(|trial| trial.rate != rate).then_some(rate)
     }
 
     /// All trials, in order.
@@ -173,7 +175,7 @@ impl KneeSearch {
 
     /// The lowest rate that broke.
     pub fn lowest_broken(&self) -> Option<f64> {
-        self.rates(Finding::Broken).reduce(f64::min)
+        broken(&self.trials[self.since..])
     }
 
     /// The estimate of the knee; `None` until one trial held and one broke.
@@ -181,7 +183,9 @@ impl KneeSearch {
         self.highest_held()?;
         self.lowest_broken()?;
         let tail = (1.0 - self.settings.confidence) / 2.0;
-        let [low, rate, high] = self.posterior.quantiles([tail, 0.5, 1.0 - tail]);
+        let [low, rate, high] = self
+            .posterior
+            .quantiles(self.since, [tail, 0.5, 1.0 - tail]);
         Some(KneeEstimate {
             rate,
             low,
@@ -231,12 +235,9 @@ impl KneeSearch {
         }
     }
 
-    /// Since the target became slower, if it did.
+    /// Since the knee changed, if it did.
     fn rates(&self, finding: Finding) -> impl Iterator<Item = f64> + '_ {
-        self.trials[self.since..]
-            .iter()
-            .filter(move |trial| trial.finding == finding)
-            .map(|trial| trial.rate)
+        rates(&self.trials[self.since..], finding)
     }
 
     fn lower(&self, broken: f64) -> Next {
@@ -317,6 +318,24 @@ impl KneeSearch {
     }
 }
 
+/// The rates of the trials that showed this.
+fn rates(trials: &[Trial], finding: Finding) -> impl Iterator<Item = f64> + '_ {
+    let shown = trials.iter().filter(move |trial| trial.finding == finding);
+    shown.map(|trial| trial.rate)
+}
+
+/// The lowest rate that broke.
+fn broken(trials: &[Trial]) -> Option<f64> {
+    rates(trials, Finding::Broken).reduce(f64::min)
+}
+
+/// The most that the target took: at a rate that held, or of one that did not.
+fn taken(trials: &[Trial]) -> Option<f64> {
+    let took = trials.iter().filter(|trial| is_told(trial));
+    let took = took.filter_map(|trial| trial.took).map(|took| took.tps);
+    rates(trials, Finding::Held).chain(took).reduce(f64::max)
+}
+
 /// An undecided trial counts as well where it is known what was committed: to leave it out would be to choose by the
 /// result.
 fn is_told(trial: &Trial) -> bool {
@@ -341,8 +360,10 @@ const TRIALS_TO_END_ON: usize = 2;
 /// As many must have held, and broken, near the knee before the search ends: with fewer a noisy target looks
 /// quiet too often. A trial of which it is known what was committed is as good as both.
 const NEAR_TRIALS: usize = 3;
-/// A rate that held contradicts one that broke where it is higher by this factor, more than chance explains.
-const CONTRADICTS: f64 = 1.02;
+/// Two knees in place of one explain the trials so much better that it is to be looked at, as a natural logarithm.
+const SUSPECTED: f64 = 0.0;
+/// The same, that it is so: more than one trial by chance is worth.
+const DRIFTED: f64 = 4.5;
 /// More unusable trials than this are no chance.
 const MAX_UNUSABLE: usize = 6;
 /// Parts of a trial's usual length that it takes at most.

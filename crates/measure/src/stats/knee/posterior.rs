@@ -1,5 +1,7 @@
 //! The probability distribution of the knee and of the noise of the trials.
 
+use std::ops::Range;
+
 use super::{Finding, Took, Trial};
 use crate::limits::GROWTH_LIMIT;
 
@@ -9,10 +11,31 @@ use crate::limits::GROWTH_LIMIT;
 pub(super) struct Posterior {
     /// Natural logarithm of the first knee of the grid.
     start: f64,
-    /// Log-likelihood for each target and each knee.
-    rows: Vec<(Target, Vec<f64>)>,
-    /// Logarithms of the lowest and the highest rate that was tried.
-    tried: Option<(f64, f64)>,
+    knees: usize,
+    /// What each trial shows.
+    trials: Vec<Learnt>,
+}
+
+/// What one trial shows.
+#[derive(Debug, Clone)]
+struct Learnt {
+    /// Natural logarithm of its rate.
+    rate: f64,
+    /// Its log-likelihood for each target and, within that, each knee; empty where it says nothing.
+    likely: Vec<f64>,
+}
+
+/// How likely it is that the knee is not what it was.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Change {
+    /// The first trial of the other knee, if there is one.
+    pub(super) since: usize,
+    /// How much more likely the trials are with a change somewhere than without: a natural logarithm.
+    pub(super) evidence: f64,
+    /// Whether the knee would be lower since.
+    pub(super) is_slower: bool,
+    /// The middle of what is believed of it since.
+    pub(super) now: f64,
 }
 
 impl Posterior {
@@ -20,61 +43,145 @@ impl Posterior {
     pub(super) fn new(min: f64, max: f64) -> Self {
         let start = (min / MARGIN).ln();
         let steps = ((max * MARGIN).ln() - start) / STEP;
-        let knees = steps.ceil() as usize + 1;
         Self {
             start,
-            rows: Target::all()
-                .map(|(target, likely)| (target, vec![likely.ln(); knees]))
-                .collect(),
-            tried: None,
+            knees: steps.ceil() as usize + 1,
+            trials: Vec::new(),
         }
     }
 
-    /// Takes a trial that says something. What a target takes varies from trial to trial around its knee.
-    pub(super) fn add(&mut self, trial: &Trial) {
-        let rate = trial.rate.ln();
-        let (low, high) = self.tried.unwrap_or((rate, rate));
-        self.tried = Some((low.min(rate), high.max(rate)));
+    /// Takes a trial. What a target takes varies from trial to trial around its knee.
+    pub(super) fn add(&mut self, trial: &Trial, is_told: bool) {
         let shown = Shown::of(trial);
-        for (target, row) in &mut self.rows {
-            for (place, belief) in (0_u32..).zip(row) {
-                let knee = self.start + f64::from(place) * STEP;
-                *belief += shown.likelihood(knee, *target).ln();
-            }
+        let row = |(target, _)| {
+            let knee = |place| self.start + f64::from(place) * STEP;
+            (0..self.knees as u32).map(move |place| shown.likelihood(knee(place), target).ln())
+        };
+        let likely = if is_told {
+            Target::all().flat_map(row).collect()
+        } else {
+            Vec::new()
+        };
+        let rate = trial.rate.ln();
+        self.trials.push(Learnt { rate, likely });
+    }
+
+    /// The knees below which these shares of the belief lie, by the trials from this one on; the shares must ascend.
+    pub(super) fn quantiles<const N: usize>(&self, since: usize, shares: [f64; N]) -> [f64; N] {
+        let near = self.near(since);
+        let mut belief = self.prior(&near);
+        self.trials[since..]
+            .iter()
+            .for_each(|trial| self.learn(&mut belief, &near, trial));
+        self.shares_of(&belief, &near, shares)
+    }
+
+    /// Whether the trials from this one on are of two knees, one after the other (a Bayes factor, in which each place of
+    /// the change is as likely: Kass, Raftery, Journal of the American Statistical Association 90, 1995).
+    pub(super) fn change(&self, first: usize) -> Option<Change> {
+        let near = self.near(first);
+        let prior = self.prior(&near);
+        let trials = self.trials.iter().enumerate().skip(first);
+        let told: Vec<(usize, &Learnt)> = trials.filter(|(_, it)| !it.likely.is_empty()).collect();
+        let sums = |told: &mut dyn Iterator<Item = &(usize, &Learnt)>| -> Vec<f64> {
+            let mut belief = prior.clone();
+            told.map(|(_, trial)| {
+                self.learn(&mut belief, &near, trial);
+                log_sum(&belief)
+            })
+            .collect()
+        };
+        let (before, mut after) = (sums(&mut told.iter()), sums(&mut told.iter().rev()));
+        after.reverse();
+        let without = before.last()? + log_sum(&prior);
+        let pairs = before.iter().zip(after.iter().skip(1));
+        let evidences: Vec<f64> = pairs.map(|(one, other)| one + other - without).collect();
+        let places = evidences.iter().zip(&told[1..]);
+        let (_, (since, _)) = places.max_by(|one, other| one.0.total_cmp(other.0))?;
+        let middle = |trials: &[Learnt]| {
+            let mut belief = prior.clone();
+            trials
+                .iter()
+                .for_each(|trial| self.learn(&mut belief, &near, trial));
+            let [middle] = self.shares_of(&belief, &near, [0.5]);
+            middle
+        };
+        let (was, now) = (
+            middle(&self.trials[first..*since]),
+            middle(&self.trials[*since..]),
+        );
+        Some(Change {
+            since: *since,
+            evidence: log_sum(&evidences) - (evidences.len() as f64).ln(),
+            is_slower: now < was,
+            now,
+        })
+    }
+
+    /// The knees within a factor of what was tried: one trial that broke by chance would let the knee be anywhere
+    /// above it.
+    fn near(&self, since: usize) -> Range<usize> {
+        let tried = self.trials[since..]
+            .iter()
+            .filter(|it| !it.likely.is_empty());
+        let rates = || tried.clone().map(|trial| trial.rate);
+        let place = |knee: f64| ((knee - self.start) / STEP).max(0.0).ceil() as usize;
+        let low = rates().reduce(f64::min);
+        let high = rates().reduce(f64::max);
+        let low = low.map_or(0, |low| place(low - BEYOND.ln()));
+        let high = high.map_or(self.knees, |high| place(high + BEYOND.ln()));
+        low..high.min(self.knees)
+    }
+
+    /// The belief before the first trial, of these knees.
+    fn prior(&self, near: &Range<usize>) -> Vec<f64> {
+        let row = |(_, likely): (Target, f64)| std::iter::repeat_n(likely.ln(), near.len());
+        Target::all().flat_map(row).collect()
+    }
+
+    fn learn(&self, belief: &mut [f64], near: &Range<usize>, trial: &Learnt) {
+        let rows = trial.likely.chunks(self.knees);
+        for (belief, row) in belief.chunks_mut(near.len()).zip(rows) {
+            let likely = &row[near.clone()];
+            belief
+                .iter_mut()
+                .zip(likely)
+                .for_each(|(it, more)| *it += more);
         }
     }
 
-    /// The knees below which these shares of the belief lie; the shares must ascend. What lies far
-    /// from everything tried is left out: one trial that broke by chance would let the knee be
-    /// anywhere above it.
-    pub(super) fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [f64; N] {
-        let beliefs = self.rows.iter().flat_map(|(_, row)| row);
-        let top = beliefs.copied().fold(f64::NEG_INFINITY, f64::max);
+    fn shares_of<const N: usize>(
+        &self,
+        belief: &[f64],
+        near: &Range<usize>,
+        shares: [f64; N],
+    ) -> [f64; N] {
+        let top = belief.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let mut sums = vec![0.0; near.len()];
+        for row in belief.chunks(near.len()) {
+            let row = row.iter().map(|it| (it - top).exp());
+            sums.iter_mut().zip(row).for_each(|(sum, it)| *sum += it);
+        }
         let mut sum = 0.0;
-        let knees = self.rows.first().map_or(0, |(_, row)| row.len());
-        let sums: Vec<f64> = (0..knees)
-            .map(|knee| {
-                if self.is_near(knee) {
-                    let beliefs = self.rows.iter().map(|(_, row)| (row[knee] - top).exp());
-                    sum += beliefs.sum::<f64>();
-                }
-                sum
-            })
-            .collect();
+        for it in &mut sums {
+            sum += *it;
+            *it = sum;
+        }
         shares.map(|share| {
-            let knee = sums.partition_point(|below| *below < share * sum);
+            let knee = near.start + sums.partition_point(|below| *below < share * sum);
             (self.start + knee as f64 * STEP).exp()
         })
     }
 }
 
-impl Posterior {
-    /// Whether the knee with this number is within a factor of what was tried.
-    fn is_near(&self, knee: usize) -> bool {
-        let knee = self.start + knee as f64 * STEP;
-        self.tried
-            .is_none_or(|(low, high)| (low - BEYOND.ln()..=high + BEYOND.ln()).contains(&knee))
-    }
+/// The logarithm of the sum of what these are the logarithms of.
+fn log_sum(logarithms: &[f64]) -> f64 {
+    let top = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    top + logarithms
+        .iter()
+        .map(|it| (it - top).exp())
+        .sum::<f64>()
+        .ln()
 }
 
 /// How a target behaves around its knee.

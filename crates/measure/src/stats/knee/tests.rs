@@ -192,18 +192,84 @@ fn repeated_searches_of_a_noisy_target_overlap() {
     }
 }
 
-#[test]
-fn a_target_that_slows_down_gives_a_wide_interval_rather_than_a_wrong_one() {
-    let mut capacity = 4000.0;
-    let (search, _) = play(KneeSettings::default(), |rate| {
-        capacity *= 0.98;
-        held_if(rate <= capacity)
+/// A search of a target that takes what this says in each of its trials, and whose blocks are followed, or not.
+fn drifting(capacity: impl Fn(usize) -> f64, is_watched: bool) -> KneeSearch {
+    let mut trials = 0;
+    let settings = KneeSettings {
+        max_trials: 30,
+        ..narrow()
+    };
+    let (search, _) = play_watched(settings, |rate| {
+        let capacity = capacity(trials);
+        trials += 1;
+        let took = Took {
+            tps: rate.min(capacity),
+            error_tps: 0.01 * capacity,
+        };
+        (held_if(rate <= capacity), is_watched.then_some(took))
     });
-    let estimate = search.estimate().unwrap();
-    assert!(
-        estimate.low <= capacity * 1.3 && estimate.high >= capacity,
-        "{capacity} {estimate:?}"
-    );
+    search
+}
+
+/// "Knee 2,000/s", of a target that took 1,200/s since the sixth of the trials.
+#[test]
+fn a_target_that_changes_is_known_by_what_it_takes_since() {
+    for (to, since, is_slower) in [(1_200.0, 6, true), (3_100.0, 5, false)] {
+        let step = |trial| if trial < since { 2_000.0 } else { to };
+        let holds = |knee: KneeEstimate| {
+            let is_narrow = knee.high / knee.low < 1.3;
+            is_narrow && knee.low <= to * 1.02 && to * 0.98 <= knee.high
+        };
+        let search = drifting(step, true);
+        let knee = search.estimate();
+        let said = format!("{knee:?} {:?} {:?}", search.drift(), search.trials());
+        assert!(search.is_in_doubt() || knee.is_some_and(holds), "{said}");
+        let drift = search.drift();
+        assert!(drift.is_some() || !is_slower, "{said}");
+        let is_shown =
+            |it: Drift| it.is_slower == is_slower && (it.after <= it.before) == is_slower;
+        assert!(drift.is_none_or(is_shown), "{said}");
+        // Where nothing but findings is known, it may take more trials than there are.
+        let search = drifting(step, false);
+        let is_open = search.estimate().is_none() || search.is_in_doubt();
+        let is_right = is_open || search.estimate().is_some_and(holds);
+        assert!(is_right, "{:?} {:?}", search.estimate(), search.trials());
+    }
+}
+
+#[test]
+fn a_target_that_becomes_slower_all_the_time_is_said_to() {
+    let capacity = |trial: usize| 4_000.0 * 0.97_f64.powi(trial as i32);
+    let search = drifting(capacity, true);
+    assert!(search.drift().is_some_and(|drift| drift.is_slower));
+    let now = capacity(search.trials().len());
+    let is_open = search.estimate().is_none() || search.is_in_doubt();
+    let holds = |knee: KneeEstimate| knee.low <= now * 1.1 && now <= knee.high;
+    assert!(is_open || search.estimate().is_some_and(holds), "{now}");
+}
+
+/// One trial of a steady target that broke, or held, by chance is offered again, and is no drift.
+#[test]
+fn what_happens_once_is_no_drift() {
+    for place in 2..9 {
+        let mut trial = 0;
+        let (search, _) = play_watched(narrow(), |rate| {
+            trial += 1;
+            let capacity = if trial == place { 1_400.0 } else { 2_000.0 };
+            let took = Took {
+                tps: rate.min(capacity),
+                error_tps: 20.0,
+            };
+            (held_if(rate <= capacity), Some(took))
+        });
+        assert_eq!(search.drift(), None, "{place}: {:?}", search.trials());
+        assert!(!search.is_in_doubt(), "{place}: {:?}", search.trials());
+        let knee = search.estimate().unwrap();
+        assert!(
+            (knee.rate / 2_000.0 - 1.0).abs() < 0.03,
+            "{place}: {knee:?}"
+        );
+    }
 }
 
 #[test]

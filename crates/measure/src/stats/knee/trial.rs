@@ -98,7 +98,7 @@ pub enum Rationale {
     },
     /// The trial before was not usable, or one trial is not enough to end on.
     Again,
-    /// It held, and a lower one has broken since.
+    /// It held or broke, and what came since says the opposite.
     Contradicted,
     /// The trial before was undecided: this one has to take longer.
     Longer,
@@ -148,11 +148,15 @@ pub struct KneeEstimate {
     pub confidence: f64,
 }
 
-/// A target that became slower while it was searched.
+/// A target whose knee changed while it was searched.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Drift {
-    /// The highest rate that held before.
-    pub held: f64,
-    /// The lowest that has broken since.
-    pub broken: f64,
+    /// The first trial of the other knee.
+    pub since: usize,
+    /// The most that the target took before it became slower; the lowest rate that broke before it became faster.
+    pub before: f64,
+    /// The lowest rate that has broken since, no higher than that; the most that it has taken since, no less.
+    pub after: f64,
+    /// Whether it became slower.
+    pub is_slower: bool,
 }

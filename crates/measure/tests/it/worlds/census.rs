@@ -6,13 +6,13 @@ use std::fmt;
 use base::Random;
 use measure::limits::UNSEEN_GROWTH_LIMIT;
 use measure::{
-    Evidence, EvidenceKind, Finding, KneeSearch, KneeSettings, LimitedBy, Next, ScheduleVerdict,
-    Strength, Summary,
+    Ending, Evidence, EvidenceKind, Finding, KneeEstimate, KneeSearch, KneeSettings, LimitedBy,
+    Next, ScheduleVerdict, Strength, Summary,
 };
 use pacing::{Arrivals, Nanos, Profile, Rate, Schedule};
 
 use super::play::{constant, nanos};
-use super::{Part, Ranges, World};
+use super::{Part, Ranges, Shift, World};
 
 /// What is said, as far as it has a truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,7 +111,7 @@ impl Census {
     pub(crate) fn search(&mut self, world: &World) {
         let played = world.searched(TIME_LIMIT_S);
         let truth = played.capacity;
-        let knee = played.search.estimate();
+        let knee = played.knee();
         let right = knee.map(|knee| knee.low <= truth && truth <= knee.high);
         self.add(
             Conclusion::Knee,
@@ -198,6 +198,13 @@ impl Census {
             is(&healthy, LimitedBy::Nothing),
             words(&healthy),
         );
+        if matches!(part, Part::Check | Part::Front) {
+            let finding = |share: f64| world.unfollowed(truth * share, 20.0).finding;
+            let (below, beyond) = (finding(0.85), finding(1.2));
+            let right = below != Finding::Broken && beyond != Finding::Held;
+            let said = ("without blocks", below, beyond);
+            self.add(Conclusion::Point, seed, Some(right), said);
+        }
         let full = run(world, 1.4, 40.0);
         self.add(
             Conclusion::Node,
@@ -244,6 +251,58 @@ impl Census {
         let is_first = stalled.evidence.first().is_some_and(silence);
         let right = said(&stalled).map(|by| by == LimitedBy::Node && is_first);
         self.add(Conclusion::Outage, seed, right, words(&stalled));
+    }
+}
+
+/// Searches of worlds whose capacity changes meanwhile, or does not.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Drifts {
+    pub(crate) searches: u32,
+    /// It is said that the target changed.
+    pub(crate) said: u32,
+    /// The interval that is given holds the capacity at the end, or misses it by 5 % at most; misses it by more, although a
+    /// change is said; and does without a word of one.
+    pub(crate) right: u32,
+    pub(crate) wrong_said: u32,
+    pub(crate) wrong: u32,
+    /// No interval: nothing is known of the knee by now, or what was offered for longer did not hold.
+    pub(crate) open: u32,
+    pub(crate) seeds: Vec<u64>,
+}
+
+impl Drifts {
+    /// Of so many worlds whose capacity becomes this multiple over so long, at any time of what is left of the search.
+    pub(crate) fn of(seeds: std::ops::Range<u64>, ranges: Ranges, to: f64, over_s: f64) -> Self {
+        let mut drifts = Self::default();
+        for seed in seeds {
+            let world = World::drawn(seed, ranges);
+            if world.capacity().1 == Part::Gas {
+                continue;
+            }
+            let from_s = (DRIFT_LIMIT_S - over_s) * Random::new(seed ^ 0xD21F).unit();
+            let shift = Shift { from_s, over_s, to };
+            let world = World { shift, ..world };
+            drifts.add(seed, &world.searched(DRIFT_LIMIT_S));
+        }
+        drifts
+    }
+
+    fn add(&mut self, seed: u64, searched: &Searched) {
+        let is_said = searched.search.drift().is_some();
+        self.searches += 1;
+        self.said += u32::from(is_said);
+        let truth = searched.capacity;
+        let knee = searched.knee();
+        let holds = knee.map(|knee| knee.low * 0.95 <= truth && truth <= knee.high * 1.05);
+        match (holds, is_said) {
+            (None, _) => self.open += 1,
+            (Some(true), _) => self.right += 1,
+            (Some(false), true) => self.wrong_said += 1,
+            (Some(false), false) => {
+                self.wrong += 1;
+                self.seeds.push(seed);
+            }
+        }
     }
 }
 
@@ -327,10 +386,20 @@ fn rate(tps: f64) -> Rate {
 /// A search that ended.
 pub(crate) struct Searched {
     pub(crate) search: KneeSearch,
+    /// Whether the last that was offered is what lasts, by the interval, and it did not hold.
+    pub(crate) is_refuted: bool,
     /// Of the last point, without what varies from run to run.
     pub(crate) capacity: f64,
     /// Rate, finding and the capacity that the run had.
     pub(crate) points: Vec<(f64, Finding, f64)>,
+}
+
+impl Searched {
+    /// The interval that `txgen search` names.
+    fn knee(&self) -> Option<KneeEstimate> {
+        let knee = self.search.estimate();
+        knee.filter(|_| !self.is_refuted && !self.search.is_in_doubt())
+    }
 }
 
 impl World {
@@ -344,24 +413,45 @@ impl World {
             ..KneeSettings::default()
         });
         let (mut passed_s, mut before, mut points) = (0.0, 0, Vec::new());
+        let mut is_refuted = false;
         loop {
-            let (rate, length) = match search.next() {
-                Next::Done(_) => break,
-                Next::Try { rate, length, .. } => (rate, length),
+            let step = search.next();
+            let for_points = limit_s - CONFIRM_S * f64::from(u8::from(search.estimate().is_some()));
+            let is_first = points.is_empty();
+            let fits = |length: f64| is_first || passed_s + POINT_S * length <= for_points;
+            let (rate, seconds, is_longer) = match (step, search.estimate()) {
+                (Next::Try { rate, length, .. }, _) if fits(length) => {
+                    (rate, POINT_S * length, false)
+                }
+                (Next::Try { .. } | Next::Done(Ending::Found | Ending::TrialsUsed), Some(knee))
+                    if limit_s - passed_s > POINT_S =>
+                {
+                    (knee.low.floor(), CONFIRM_S.min(limit_s - passed_s), true)
+                }
+                _ => break,
             };
-            let seconds = POINT_S * length;
-            if passed_s + seconds > limit_s {
-                break;
-            }
-            let (trial, played) = self.point(rate, seconds, before, &mut random);
+            let now = Self {
+                begins_s: passed_s,
+                ..*self
+            };
+            let (trial, played) = now.point(rate, seconds, before, &mut random);
             passed_s += played.summary.time.ended_s;
             before += played.committed;
             points.push((rate, trial.finding, played.capacity));
+            is_refuted = is_longer && trial.finding != Finding::Held;
+            if is_longer && !is_refuted {
+                break;
+            }
             search.add(trial);
         }
+        let now = Self {
+            begins_s: passed_s,
+            ..*self
+        };
         Searched {
             search,
-            capacity: self.capacity().0 * self.worn(before),
+            is_refuted,
+            capacity: self.capacity().0 * self.worn(before) * now.shifted(0.0),
             points,
         }
     }
@@ -369,5 +459,8 @@ impl World {
 
 /// A point's usual length.
 const POINT_S: f64 = 20.0;
-/// What `txgen search` has by default besides its confirmation.
-const TIME_LIMIT_S: f64 = 180.0;
+/// What `txgen search` has by default, and the part of it that is the confirmation's.
+const TIME_LIMIT_S: f64 = 300.0;
+const CONFIRM_S: f64 = 120.0;
+/// Of a search of a world that changes.
+const DRIFT_LIMIT_S: f64 = 480.0;

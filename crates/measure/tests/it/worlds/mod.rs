@@ -36,6 +36,10 @@ pub(crate) struct World {
     pub(crate) run_noise: f64,
     /// Share of its capacity that the node loses with each transaction committed, down to a third.
     pub(crate) wear: f64,
+    /// What all capacities but gas become a multiple of, from when to when of a search.
+    pub(crate) shift: Shift,
+    /// When in the search its run begins.
+    pub(crate) begins_s: f64,
     /// The node stands still for so long, once in so many seconds.
     pub(crate) stall: Option<(f64, f64)>,
     /// What a limit in front of the node passes on a second.
@@ -50,6 +54,14 @@ pub(crate) struct World {
     pub(crate) read_s: f64,
     /// The share of the time for which the node lacks the processor; and the share of its capacities that it loses by that.
     pub(crate) neighbours: (f64, f64),
+}
+
+/// A change of the node's capacities in the course of a search.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shift {
+    pub(crate) from_s: f64,
+    pub(crate) over_s: f64,
+    pub(crate) to: f64,
 }
 
 /// The part that holds a world back.
@@ -117,6 +129,12 @@ impl World {
             pause_s: 0.0,
             run_noise: between(ranges.run_noise),
             wear: 0.0,
+            shift: Shift {
+                from_s: 0.0,
+                over_s: 0.0,
+                to: 1.0,
+            },
+            begins_s: 0.0,
             stall: None,
             front_tps: PLENTY,
             refused: 0.0,
@@ -164,6 +182,13 @@ impl World {
     /// What the capacity is after so many transactions, as a share of that at first.
     pub(crate) fn worn(&self, committed: u64) -> f64 {
         (1.0 - self.wear * committed as f64).max(1.0 / 3.0)
+    }
+
+    /// What the capacity is so long after the beginning of the run, as a share of that at first.
+    pub(crate) fn shifted(&self, at_s: f64) -> f64 {
+        let Shift { from_s, over_s, to } = self.shift;
+        let passed_s = self.begins_s + at_s - from_s;
+        1.0 + (to - 1.0) * (passed_s / over_s.max(f64::MIN_POSITIVE)).clamp(0.0, 1.0)
     }
 
     /// What all capacities of one run are multiplied by.

@@ -1,14 +1,14 @@
 //! One run in a world: the recorder's input, transaction by transaction.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Sink};
 
 use base::Random;
-use measure::judge::Point;
+use measure::judge::{Point, PointJudgement, answer_mark};
 use measure::{
-    Answered, BlockMark, BlockSeen, BlockTx, Cause, Codespace, MempoolSample, Recorder,
-    RecorderConfig, Reply, RunEnd, RunFolderWriters, SchedulePlan, Sent, SourceId, Summary, Trial,
-    TxHash, hash_prefix,
+    Answered, BlockMark, BlockSeen, BlockTx, Cause, Codespace, Counts, MempoolSample, Recorder,
+    RecorderConfig, Reply, RunEnd, RunFolderWriters, SchedulePlan, Sent, SeriesRow, SourceId,
+    Summary, Trial, TxHash, hash_prefix,
 };
 use pacing::{Arrivals, Nanos, Profile, Rate, Schedule};
 
@@ -19,6 +19,8 @@ use crate::models::normal;
 pub(crate) struct Played {
     pub(crate) summary: Summary,
     pub(crate) blocks: Vec<BlockMark>,
+    /// Answers by the second in which they came.
+    pub(crate) answers: BTreeMap<u64, u64>,
     /// What the capacity was in it, by the end.
     pub(crate) capacity: f64,
     pub(crate) committed: u64,
@@ -76,6 +78,32 @@ impl World {
         (point.judge().trial(rate), played)
     }
 
+    /// The same, of a load that watches no blocks.
+    pub(crate) fn unfollowed(&self, rate: f64, seconds: f64) -> PointJudgement {
+        let schedule = constant(rate, seconds);
+        let warmup = nanos(seconds / 4.0);
+        let played = self.play(&schedule, warmup, 0, &mut Random::new(self.seed));
+        let row = |(second, accepted): (u64, u64)| SeriesRow {
+            second,
+            counts: Counts {
+                accepted,
+                ..Counts::default()
+            },
+            ..SeriesRow::default()
+        };
+        let rows = played.answers.into_iter().map(row);
+        let point = Point {
+            summary: &played.summary,
+            blocks: &rows.map(|row| answer_mark(&row)).collect::<Vec<_>>(),
+            schedule: Some(&schedule),
+            rate,
+            warmup,
+            followed: false,
+            broken_limits: &[],
+        };
+        point.judge()
+    }
+
     /// Plays a schedule to its end, and waits for what was accepted for half a minute or three blocks. The node has
     /// committed `before` in earlier runs.
     pub(crate) fn play(
@@ -108,10 +136,21 @@ impl World {
             node.advance(node.next_vote);
         }
         let ended = ended.max(node.read_free.min(until)) + 0.3;
-        let capacity = self.capacity().0 * factor * self.worn(before + node.committed);
+        let capacity = self.capacity().0
+            * factor
+            * self.worn(before + node.committed)
+            * self.shifted(offered_until);
         let (committed, blocks) = (node.committed, node.blocks);
         let events = node.events;
+        let mut answers = BTreeMap::new();
+        for (at, _) in events
+            .iter()
+            .filter(|(_, event)| matches!(event, Event::Answered(_)))
+        {
+            *answers.entry(*at as u64).or_default() += 1;
+        }
         Played {
+            answers,
             summary: self.told(schedule, events, (warmup, planned, ended)),
             blocks,
             capacity,
@@ -186,15 +225,21 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// What its capacities are multiplied by now.
+    fn share(&self, at: f64) -> f64 {
+        let worn = self.world.worn(self.committed_before + self.committed);
+        self.factor * worn * self.world.shifted(at)
+    }
+
     /// Takes the next transaction, and says when it was answered.
     fn take(&mut self, index: u64, due: f64, step: u32) -> f64 {
         let world = self.world;
         let sent = world.busy.map_or(due, |pause| after(due, pause));
         let arrived = sent + world.link_s / 2.0;
         let passed = arrived.max(self.front_free);
-        self.front_free = passed + 1.0 / (world.front_tps * self.factor);
+        self.front_free = passed + 1.0 / (world.front_tps * self.factor * world.shifted(passed));
         let start = self.start_of_check(passed.max(self.check_free));
-        let share = self.factor * world.worn(self.committed_before + self.committed);
+        let share = self.share(start);
         let checked = start + 1.0 / (world.check_tps * share);
         self.check_free = checked;
         let reply = if self.pool.len() >= world.mempool {
@@ -259,7 +304,7 @@ impl<'a> Node<'a> {
 
     fn block(&mut self) {
         let world = self.world;
-        let share = self.factor * world.worn(self.committed_before + self.committed);
+        let share = self.share(self.next_vote);
         let since = world.interval_s.max(self.next_vote - self.voted);
         let noise = (1.0 + world.block_noise * normal(self.random)).max(0.2);
         let size = world.block_tps * world.interval_s * share;

@@ -15,6 +15,7 @@ use crate::shard::homes::Homes;
 use crate::shard::link::{Link, Need};
 use crate::shard::pace::Pauses;
 use crate::shard::reporter::Reporter;
+use crate::shard::requests::QUEUED_FACTOR;
 use crate::shard::system::{Platform, Ready};
 
 pub(super) use self::routing::{Burst, Route};
@@ -31,6 +32,8 @@ pub(in crate::shard) struct Links<T, P: Platform> {
     unflushed: Vec<u32>,
     /// Queued or unanswered on all links.
     under_way: usize,
+    /// From when on an answer of each node is slow: a mean of what the last ones say that can tell.
+    slow: Vec<Option<Nanos>>,
     answer_timeout: Nanos,
     pauses: Option<Pauses>,
     /// Which node the transactions of a family go to.
@@ -66,6 +69,7 @@ impl<T: Protocol, P: Platform> Links<T, P> {
             with_room: VecDeque::new(),
             unflushed: Vec::new(),
             under_way: 0,
+            slow: Vec::new(),
             answer_timeout,
             pauses,
             homes: None,
@@ -266,8 +270,10 @@ impl<T: Protocol, P: Platform> Links<T, P> {
     /// Puts a request with these transactions into the buffer of a link that has room. It is written
     /// with [`Links::flush_queued`].
     pub(in crate::shard) fn queue(&mut self, number: usize, body: &[u8], txs: &[Sent]) {
+        let before = self.under_way as u64;
         self.under_way += txs.len();
-        if self.links[number].queue(body, txs) {
+        let unqueued = unqueued(before, self.under_way as u64, self.links.len() as u64);
+        if self.links[number].queue(body, txs, unqueued) {
             self.unflushed.push(number as u32);
         }
         self.offer_room(number);
@@ -354,6 +360,13 @@ impl<T: Protocol, P: Platform> Links<T, P> {
             now.saturating_sub(ago).max(earliest)
         };
         let read = link.read(arrived, &self.target, reporter);
+        if let Some(slow) = link.take_slow() {
+            let endpoint = link.endpoint();
+            self.slow.resize(self.slow.len().max(endpoint + 1), None);
+            let known = self.slow[endpoint].unwrap_or(slow);
+            let sum = known.saturating_mul(MEMORY - 1).saturating_add(slow);
+            self.slow[endpoint] = Some(Nanos::from_nanos(sum.as_nanos() / MEMORY));
+        }
         self.under_way -= before - link.under_way();
         self.after(number, read, reporter).then_some(now)
     }
@@ -414,6 +427,19 @@ impl<T: Protocol, P: Platform> Links<T, P> {
     }
 }
 
+/// How much longer than a request with which so many are under way one takes that waits in a node's queue, when all links
+/// are busy: half-way, as a factor, to what as many requests take one after the other. `None` where that would be no
+/// more than chance.
+fn unqueued(before: u64, under_way: u64, links: u64) -> Option<u64> {
+    match links / under_way.max(1) {
+        _ if before == 0 => Some(QUEUED_FACTOR),
+        0..=4 => None,
+        times => Some(times.isqrt().min(QUEUED_FACTOR)),
+    }
+}
+
+/// Answers over which the mean is taken of how long one takes that waits for no other.
+const MEMORY: u64 = 4;
 /// A read buffer holds what a connection gets in this time, and an error is noticed soon enough.
 const LONGEST_UNREAD: Nanos = Nanos::from_millis(1);
 /// Timeouts, reconnects and pauses are checked this often.

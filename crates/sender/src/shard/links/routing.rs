@@ -122,11 +122,6 @@ impl<T: Protocol, P: Platform> Links<T, P> {
             // To connect is a part of every request there.
             return Cause::Node;
         }
-        let mut fastest = Vec::new();
-        for (endpoint, took) in self.links.iter().map(Link::fastest) {
-            fastest.resize(fastest.len().max(endpoint + 1), Nanos::MAX);
-            fastest[endpoint] = took.min(fastest[endpoint]);
-        }
         let links = match route {
             Route::Account(account) => {
                 let number = self.link_of(account);
@@ -136,8 +131,8 @@ impl<T: Protocol, P: Platform> Links<T, P> {
         };
         let asked: Vec<&Link<P::Socket>> = links.iter().filter(|it| route.allows(it)).collect();
         let held_up = asked.iter().filter(|link| {
-            let (endpoint, _) = link.fastest();
-            link.is_held_up(now, fastest[endpoint])
+            let slow = self.slow.get(link.endpoint()).copied().flatten();
+            link.is_held_up(now, slow)
         });
         if held_up.count() * 2 >= asked.len() {
             Cause::Node

@@ -188,6 +188,45 @@ fn a_node_that_serves_requests_one_by_one_is_why_they_are_late() {
     assert_eq!(late(Cause::Connection), 0);
 }
 
+/// How many of 1,200/s leave late for lack of a connection and how many by the node, when answers take what this says.
+fn late_over(links: usize, takes: impl Fn(usize) -> Nanos + 'static) -> (usize, usize) {
+    let react = move |number: usize, body: &str| accept(takes(number), body);
+    let links = vec![HTTP; links];
+    let mut scenario = Scenario::open(1_200, ms(4_000), &links, Box::new(react));
+    let connections = &mut scenario.config.connections;
+    connections
+        .iter_mut()
+        .for_each(|address| address.number = 0);
+    let outcome = scenario.run();
+    let late = |cause| outcome.caused_by(cause).len();
+    (late(Cause::Connection), late(Cause::Node))
+}
+
+/// "limited by the node" beside 16 connections, because one answer had been fast.
+#[test]
+fn answers_that_take_longer_than_they_did_are_no_queue() {
+    type Takes = fn(usize) -> Nanos;
+    let slower: [Takes; 3] = [
+        |number| if number < 1_200 { us(100) } else { ms(20) },
+        // Never one alone.
+        |number| if number < 1_200 { ms(2) } else { ms(20) },
+        // A line whose delay varies.
+        |number| us(2_000 + (18_000 + number as u64 * 7_919) % 36_000),
+    ];
+    for (number, takes) in slower.into_iter().enumerate() {
+        let (connection, node) = late_over(16, takes);
+        assert!(connection > 10 * node, "{number}: {connection} {node}");
+        assert!(connection > 1_000, "{number}: {connection} {node}");
+    }
+    // The answer comes with a block, the first one after 80 ms and then every half second: 800/s.
+    let with_block = |number: usize| {
+        let due_us = number as u64 * 833;
+        us(500_000 - (due_us + 420_000) % 500_000)
+    };
+    let (connection, node) = late_over(400, with_block);
+    assert!(connection > 4 * node, "{connection} {node}");
+}
+
 /// Over HTTP an answer takes 300 ms, all others 100 µs.
 fn one_slow_answer(links: &[&str]) -> Scenario {
     let react = |number, body: &str| match number {
