@@ -110,10 +110,7 @@ pub(crate) fn perform(
     words: Words,
     display: &mut Display,
 ) -> Result<Outcome, RunError> {
-    if let Some(start) = plan.start_at {
-        let checked = start.check(Origin::capture().unix_ns());
-        checked.context("--start-at")?;
-    }
+    check_start(plan)?;
     let nodes = preflight::check(plan, guest, shutdown)?;
     let nodes = nodes.ok_or(RunError::Interrupted)?;
     let learnt = preflight::learn(plan, &nodes)?;
@@ -158,8 +155,7 @@ pub(crate) fn perform(
     let observed = stop(observers, &run.clock);
     take_in(&mut played.finished.summary, &observed, &folder);
     let profile = sampling.map(|sampling| sampling.finish(folder.path()));
-    let settled = supplied.map(|supplied| supplied.settle(folder.path()));
-    let settled = settled.transpose();
+    let settled = supplied.map(|it| it.settle(folder.path())).transpose();
     blame(&mut played.finished.summary, settled.as_ref().ok());
     let (profile, unprofiled) = split(profile.transpose());
     let trouble = played.trouble.take().or(unprofiled);
@@ -176,6 +172,16 @@ pub(crate) fn perform(
     let settled = settled?.map(|settled| settled.lines).unwrap_or_default();
     display_result(display, words, &(settled + &observed.text()));
     trouble.map_or(Ok(outcome), Err)
+}
+
+/// Whether the start that was asked for is still to come.
+fn check_start(plan: &Plan) -> anyhow::Result<()> {
+    let Some(start) = plan.start_at else {
+        return Ok(());
+    };
+    start
+        .check(Origin::capture().unix_ns())
+        .context("--start-at")
 }
 
 /// What the workload needs beside transactions.
