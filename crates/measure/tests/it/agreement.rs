@@ -205,15 +205,15 @@ fn rebuilt(folder: &Folder) -> Summary {
     crate::reading::rebuilt(folder, two_endpoints(), usize::MAX)
 }
 
-fn merged(load: &[Transaction], rows: KeptRows) -> (Summary, Vec<AnswerRow>) {
+fn merged(load: &[Transaction], parts: u64, rows: KeptRows) -> (Summary, Vec<AnswerRow>) {
     let recorded = |part| {
-        let (folder, summary) = recorded(load, part, 2);
+        let (folder, summary) = recorded(load, part, parts);
         if !rows.is_each() {
             folder.txs.cut(1);
         }
         (folder, summary)
     };
-    let parts: Vec<(Folder, Summary)> = (0..2).map(recorded).collect();
+    let parts: Vec<(Folder, Summary)> = (0..parts).map(recorded).collect();
     let mut manifest = two_endpoints();
     manifest.plan.rows = rows;
     joined(&parts, &manifest)
@@ -296,7 +296,7 @@ fn fewer_rows_are_the_same(
 ) -> Result<(), TestCaseError> {
     let sample = KeptRows::Sample(NonZeroU64::new(10).unwrap());
     for rows in [KeptRows::None, sample] {
-        let (mut fewer, answers) = merged(load, rows);
+        let (mut fewer, answers) = merged(load, 2, rows);
         prop_assert!(fewer.windows != all.windows || all.offered.sent == 0);
         fewer.windows = all.windows;
         prop_assert_eq!(&fewer, all);
@@ -309,7 +309,7 @@ fn agree(load: &[Transaction]) -> Result<(), TestCaseError> {
     let (folder, live) = recorded(load, 0, 1);
     prop_assert!(live.conservation.holds, "{:?}", live.conservation);
     let rebuilt = rebuilt(&folder);
-    let (merged, merged_answers) = merged(load, KeptRows::All);
+    let (merged, merged_answers) = merged(load, 2, KeptRows::All);
     fewer_rows_are_the_same(load, &merged, &merged_answers)?;
     let answers: Vec<AnswerRow> = crate::reading::rows(&folder.answers.bytes());
     prop_assert_eq!(
@@ -388,6 +388,25 @@ proptest! {
     #[test]
     fn live_rebuilt_and_merged_agree(load in prop::collection::vec(transaction(), TXS as usize)) {
         agree(&load)?;
+    }
+
+    /// The histograms of four generators together are that of one with their plan.
+    #[test]
+    fn four_generators_have_the_latencies_and_fates_of_one(load in prop::collection::vec(transaction(), TXS as usize)) {
+        let (_, one) = recorded(&load, 0, 1);
+        let (four, _) = merged(&load, 4, KeptRows::All);
+        for kind in measure::LatencyKind::ALL {
+            let (one, four) = (one.latency_ms.of(kind), four.latency_ms.of(kind));
+            for name in Quantiles::NAMES.into_iter().filter(|name| *name != "mean") {
+                prop_assert_eq!(one.figure(name), four.figure(name), "{:?} {}", kind, name);
+            }
+            // A sum in another order is rounded otherwise.
+            let means = [one, four].map(|it| it.figure("mean").map_or(0.0, |mean| mean.millis));
+            prop_assert!((means[0] - means[1]).abs() <= 1e-9 * means[0], "{:?}", means);
+            prop_assert_eq!((one.count, one.censored), (four.count, four.censored));
+            prop_assert_eq!(&one.at_least, &four.at_least);
+        }
+        prop_assert_eq!((&one.offered, &one.fate, one.rate), (&four.offered, &four.fate, four.rate));
     }
 }
 
@@ -503,7 +522,7 @@ fn an_endpoint_that_freezes_is_named_alike_live_rebuilt_and_merged() {
         })
         .collect();
     let (folder, live) = recorded(&load, 0, 1);
-    for other in [rebuilt(&folder), merged(&load, KeptRows::All).0] {
+    for other in [rebuilt(&folder), merged(&load, 2, KeptRows::All).0] {
         assert_eq!(silent_endpoint(&other), silent_endpoint(&live));
     }
     let silent = silent_endpoint(&live).unwrap();
