@@ -83,13 +83,12 @@ impl Workload for KvStore {
 
     /// Behind a Tendermint of these versions may be a BigchainDB, which stops at what is no JSON.
     fn first_alone(&self, node: &Probe, generator: u32) -> Option<Arc<dyn Workload>> {
-        let may_stop = ["0.22.", "0.31."].map(|version| node.version.starts_with(version));
-        may_stop.contains(&true).then(|| -> Arc<dyn Workload> {
-            Arc::new(Self {
-                offset: self.offset.wrapping_sub(1 + u64::from(generator)),
-                ..*self
-            })
-        })
+        let mut versions = ["0.22.", "0.31."].into_iter();
+        versions.find(|version| node.version.starts_with(version))?;
+        Some(Arc::new(Self {
+            offset: self.offset.wrapping_sub(1 + u64::from(generator)),
+            ..*self
+        }))
     }
 }
 
@@ -132,6 +131,28 @@ mod tests {
         let problem = |size| KvStore::new(0, size).unwrap_err().to_string();
         assert!(problem(15).contains("15 bytes is too small for a unique key"));
         assert!(problem(MAX_SIZE + 1).contains("above the node's limit"));
+    }
+
+    #[test]
+    fn only_where_a_bigchaindb_may_be_a_transaction_goes_alone_and_it_is_of_no_load() {
+        let load = KvStore::new(7, MIN_SIZE).unwrap();
+        let alone = |version: &str, generator| {
+            let node = Probe {
+                version: version.to_owned(),
+                ..Probe::default()
+            };
+            let mut stream = load.first_alone(&node, generator)?.open().unwrap();
+            let mut tx = Vec::new();
+            stream.write(0, &mut tx).unwrap();
+            Some(tx)
+        };
+        let mut seen: HashSet<_> = (0..1_000).map(|index| make(7, MIN_SIZE, index)).collect();
+        for (version, generator) in [("0.22.8", 1), ("0.22.8", 2), ("0.31.5", 3)] {
+            assert!(seen.insert(alone(version, generator).unwrap()), "{version}");
+        }
+        for version in ["0.38.17", "0.34.24", "1.0.22.3", ""] {
+            assert_eq!(alone(version, 1), None, "{version}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use report::{Page, text};
 use super::document::{CampaignState, Document, Run};
 use super::figures::{Burst, Figures};
 use super::prove;
-use super::table::{CellRuns, cells, medians, name, rate_text, resolution, runs_table};
+use super::table::{CellRuns, case_of, cells, medians, name, rate_text, resolution, runs_table};
 
 /// The whole page.
 pub(super) fn page(document: &Document) -> String {
@@ -182,14 +182,6 @@ fn by_case(
 fn cases_of<'a>(runs: &[(&'a Run, &'a Figures)]) -> Vec<CellRuns<'a, &'a Figures>> {
     let runs = runs.iter();
     cells(runs.map(|(run, figures)| (case_of(run), figures.verdict, *figures)))
-}
-
-/// What repeated runs share.
-fn case_of(run: &Run) -> &str {
-    match run.cell.as_str() {
-        "" => name(run),
-        cell => cell,
-    }
 }
 
 /// What was committed over time, a line for each cell.

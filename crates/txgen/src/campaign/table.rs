@@ -137,11 +137,19 @@ pub(super) fn name(run: &Run) -> &str {
     }
 }
 
+/// What repeated runs share: of a campaign without cases all do.
+pub(super) fn case_of(run: &Run) -> &str {
+    match run.cell.as_str() {
+        "" => "all runs",
+        cell => cell,
+    }
+}
+
 /// Repeated runs as median (lowest to highest), without invalid ones; nothing where no run was repeated yet.
 pub(super) fn medians(runs: &[Run]) -> Option<Table> {
     let played = runs.iter().filter_map(|run| {
         let figures = run.figures.as_ref()?;
-        Some((&*run.cell, figures.verdict, figures))
+        Some((case_of(run), figures.verdict, figures))
     });
     let repeated = cells(played).into_iter().filter(|cell| cell.played > 1);
     let table = Table::of(repeated)

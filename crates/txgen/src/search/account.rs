@@ -26,6 +26,8 @@ pub(super) struct Account {
     pub(super) confirmed: Option<Confirmed>,
     /// What shows that the target or its machine became slower in the search.
     pub(super) drift: Option<DriftRow>,
+    /// Whether the last points contradict those before: these say nothing of the target as it is now.
+    pub(super) contradicted: bool,
     pub(super) highest_held_tps: Option<f64>,
     pub(super) lowest_broken_tps: Option<f64>,
     pub(super) ended: Ended,
@@ -105,6 +107,12 @@ impl Account {
     pub(super) fn is_refuted(&self) -> bool {
         let confirmed = self.confirmed.as_ref();
         confirmed.is_some_and(|it| it.point == self.points.len() && it.finding != "held")
+    }
+
+    /// The rate that the last, longer point showed to be too much.
+    pub(super) fn refuted_tps(&self) -> Option<f64> {
+        let confirmed = self.confirmed.filter(|it| it.finding == "broken")?;
+        self.is_refuted().then_some(confirmed.rate_tps)
     }
 }
 

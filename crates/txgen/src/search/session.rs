@@ -110,6 +110,7 @@ impl<'a> Session<'a> {
             knee: None,
             confirmed: None,
             drift: None,
+            contradicted: false,
             highest_held_tps: None,
             lowest_broken_tps: None,
             ended: Ended::Running,
@@ -329,7 +330,8 @@ impl<'a> Session<'a> {
     }
 
     fn note(&mut self, known: &KneeSearch) -> Result<(), CommandError> {
-        let knee = known.estimate().filter(|_| !self.is_open(known));
+        self.account.contradicted = self.is_open(known);
+        let knee = known.estimate().filter(|_| !self.account.contradicted);
         self.account.knee = knee.map(Into::into);
         let points = &self.account.points;
         self.account.drift = known.drift().map(|it| DriftRow::new(it, points));

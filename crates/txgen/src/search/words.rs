@@ -34,6 +34,10 @@ pub(super) fn knee_words(account: &Account, knee: &KneeRow) -> String {
 
 /// What held and what broke, where there is no interval.
 pub(super) fn bounds(account: &Account) -> Option<String> {
+    if account.contradicted {
+        let rate = account.refuted_tps().map(text::rate);
+        return rate.map(|rate| format!("below {rate}"));
+    }
     match (account.highest_held_tps, account.lowest_broken_tps) {
         (Some(held), Some(broken)) if held >= broken => None,
         (Some(held), Some(broken)) => {
@@ -268,6 +272,7 @@ mod tests {
             knee: None,
             confirmed: None,
             drift: None,
+            contradicted: false,
             highest_held_tps: None,
             lowest_broken_tps: None,
             ended: Ended::Running,
@@ -294,5 +299,27 @@ mod tests {
             confidence: 0.9,
         });
         assert_eq!(words(&account), "knee 487/s, 470 to 512 with 90 %");
+    }
+
+    /// A node that wore down to 800/s: 1,172/s broke for two minutes, and "between 1,000 and 1,172/s" was said.
+    #[test]
+    fn what_held_before_the_target_changed_bounds_nothing() {
+        let mut account = Account {
+            contradicted: true,
+            highest_held_tps: Some(1_000.0),
+            lowest_broken_tps: Some(1_172.0),
+            ..empty()
+        };
+        // It may as well have become faster.
+        assert_eq!(bounds(&account), None);
+        for (finding, words) in [("broken", Some("below 1,172/s")), ("undecided", None)] {
+            account.confirmed = Some(Confirmed {
+                point: 0,
+                rate_tps: 1_172.0,
+                for_s: 120.0,
+                finding,
+            });
+            assert_eq!(bounds(&account).as_deref(), words, "{finding}");
+        }
     }
 }
