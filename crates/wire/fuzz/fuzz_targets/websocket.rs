@@ -9,11 +9,7 @@ const LIMITS: WsLimits = WsLimits {
     fragments: 4,
 };
 
-fn read(
-    mut reader: FrameReader,
-    bytes: &[u8],
-    cut: usize,
-) -> (Vec<String>, Option<WsError>) {
+fn read(mut reader: FrameReader, bytes: &[u8], cut: usize) -> (Vec<String>, Option<WsError>) {
     let (mut buffer, mut events) = (Vec::new(), Vec::new());
     for piece in [&bytes[..cut], &bytes[cut..]] {
         buffer.extend_from_slice(piece);
@@ -21,8 +17,14 @@ fn read(
         loop {
             match reader.next(&mut buffer[at..]) {
                 Ok(Step::Event { used, event }) => {
-                    if let Event::Text(text) = &event {
-                        assert!(text.len() <= LIMITS.message);
+                    match &event {
+                        Event::Text(message) | Event::Binary(message) => {
+                            assert!(message.len() <= LIMITS.message);
+                        }
+                        // RFC 6455, section 5.5.
+                        Event::Ping(payload) => assert!(payload.len() <= 125),
+                        Event::Close { reason, .. } => assert!(reason.len() <= 123),
+                        Event::Fragment | Event::Pong => {}
                     }
                     events.push(format!("{event:?}"));
                     at += used;

@@ -38,7 +38,8 @@ pub enum UriRoute {
     },
     /// The way to a WebSocket, if the request is a handshake.
     WebSocket,
-    /// Anything else, to be forwarded as it came.
+    /// Anything else, to be forwarded as it came: also a broadcast by its exact name whose `tx` the node refuses, for
+    /// the node's words.
     Read,
 }
 

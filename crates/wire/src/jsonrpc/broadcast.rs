@@ -169,7 +169,8 @@ fn only_tx<'a>(scanner: &mut Scanner<'a>) -> Option<&'a [u8]> {
         b'{' => Bracket::Object,
         _ => Bracket::Array,
     };
-    scanner.enter(bracket).ok()?;
+    // An empty one is left already: what follows is not in it.
+    scanner.enter(bracket).ok()?.then_some(())?;
     if bracket == Bracket::Object {
         (scanner.verbatim()? == b"tx").then_some(())?;
         scanner.colon().ok()?;
@@ -287,6 +288,11 @@ mod tests {
             "{}",
             "[]",
             "null",
+            // No JSON: the node answers with a parse error and executes nothing.
+            r#"[]"YT0x"]"#,
+            r#"{}"tx":"YT0x"}"#,
+            r#"{ } "tx" : "YT0x" }"#,
+            r#"{"tx":{}"YT0x"}"#,
             r#"{"tx":"YQ"}"#,
             r#"{"tx":"YT0x","tx":"YT0x"}"#,
             r#"{"TX":"YT0x"}"#,

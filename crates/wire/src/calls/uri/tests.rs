@@ -57,9 +57,31 @@ fn case_40_transactions_are_quoted_or_hex() {
         "tx=\"a%0Ab\"",
         "tx=0x6",
         "tx=0xzz",
+        "??&A\0v:broadcast_tx_ausync??broadcast_tx_async??\x01&&tx=0",
     ] {
-        let target = format!("/broadcast_tx_sync?{query}");
-        assert_eq!(kind(&target), UriRoute::Read, "{query}");
+        for method in BroadcastMethod::ALL {
+            let path = format!("/{}", method.name());
+            for spelled in [
+                path.clone(),
+                path.replace('_', "%5F"),
+                format!("/v1{path}"),
+                format!("x:{path}"),
+                path[1..].to_owned(),
+                format!("\0\u{e9}\x1b:{}", &path[1..]),
+            ] {
+                let target = format!("{spelled}?{query}");
+                assert_eq!(kind(&target), UriRoute::Read, "{target}");
+                assert_eq!(
+                    classify_uri(target.as_bytes()).method,
+                    method.name(),
+                    "{target}"
+                );
+            }
+            // A path that the node may or may not take for the name is a write whatever its query is.
+            let target = format!("/.{path}?{query}");
+            let expected = UriRoute::Write { method, tx: None };
+            assert_eq!(kind(&target), expected, "{target}");
+        }
     }
 }
 
