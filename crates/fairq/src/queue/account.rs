@@ -16,8 +16,8 @@ impl<T> FairQueue<T> {
         self.rank(flow, before);
         if before.entries == 0 {
             self.backlogged_parts += u64::from(self.flows[flow].weight.parts());
-            self.wake(flow);
         }
+        self.settle(flow);
     }
 
     /// Takes an entry off its lists and out of the counts. The caller settles the flow.
@@ -26,11 +26,14 @@ impl<T> FairQueue<T> {
         let lane = &mut self.lanes[number_of_lane];
         lane.fifo.remove(&mut self.entries, number);
         let (flow, line, is_last) = (lane.flow, lane.line, lane.fifo.is_empty());
+        let is_in_ring = !lane.is_held;
         let node = &mut self.flows[flow];
         node.arrivals.remove(&mut self.entries, number);
         self.ages.remove(&mut self.entries, number);
         if is_last {
-            node.ring.remove(&mut self.lanes, number_of_lane);
+            if is_in_ring {
+                node.ring.remove(&mut self.lanes, number_of_lane);
+            }
             self.lanes.remove(number_of_lane);
             self.clients.remove_lane(flow, line);
         }

@@ -38,15 +38,18 @@ impl<T> Entry<T> {
 pub(super) struct Lane {
     pub(super) flow: u32,
     pub(super) line: u64,
+    /// Nothing of it may leave.
+    pub(super) is_held: bool,
     pub(super) fifo: List<InLane>,
     in_flow: Link<Ring>,
 }
 
 impl Lane {
-    pub(super) fn new(flow: u32, line: u64) -> Self {
+    pub(super) fn new(flow: u32, line: u64, is_held: bool) -> Self {
         Self {
             flow,
             line,
+            is_held,
             fifo: List::default(),
             in_flow: Link::default(),
         }
@@ -62,7 +65,9 @@ pub(super) struct Flow {
     /// What it may send in the turn that is its next, or that it is in.
     pub(super) credit: i64,
     pub(super) is_in_turn: bool,
-    /// Lanes, in the order of their turns.
+    /// Nothing of it may leave.
+    pub(super) is_held: bool,
+    /// Lanes that are not held, in the order of their turns.
     pub(super) ring: List<Ring>,
     /// All entries, the newest last.
     pub(super) arrivals: List<InFlow>,
@@ -72,13 +77,14 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    pub(super) fn new(owner: ClientKey, weight: Weight) -> Self {
+    pub(super) fn new(owner: ClientKey, weight: Weight, is_held: bool) -> Self {
         Self {
             owner,
             weight,
             seat: None,
             credit: 0,
             is_in_turn: false,
+            is_held,
             ring: List::default(),
             arrivals: List::default(),
             load: Backlog::default(),

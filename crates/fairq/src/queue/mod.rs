@@ -11,6 +11,7 @@ mod account;
 mod clients;
 mod estimate;
 mod flow;
+mod hold;
 mod item;
 mod limits;
 mod rank;
@@ -22,6 +23,7 @@ mod turns;
 use self::{
     clients::Clients,
     flow::{ByBytes, ByEntries, Entry, Flow, InAll, Lane},
+    hold::Holds,
     item::counted,
     rank::Rank,
     slab::{List, Slab},
@@ -46,6 +48,7 @@ pub struct FairQueue<T> {
     lanes: Slab<Lane>,
     flows: Slab<Flow>,
     turns: Turns,
+    holds: Holds,
     /// All entries, the oldest first.
     ages: List<InAll>,
     by_bytes: Rank<ByBytes>,
@@ -64,6 +67,7 @@ impl<T> FairQueue<T> {
         limits.check()?;
         Ok(Self {
             clients: Clients::new(&limits, seed),
+            holds: Holds::new(seed),
             limits,
             order,
             entries: Slab::new(),
@@ -106,7 +110,8 @@ impl<T> FairQueue<T> {
             Err(reason) => return Err(PushError { reason, item }),
         };
         let flow = known.unwrap_or_else(|| {
-            let flow = self.flows.insert(Flow::new(client, weight));
+            let is_held = self.holds.has(client, None);
+            let flow = self.flows.insert(Flow::new(client, weight, is_held));
             self.clients.insert(client, flow);
             flow
         });
@@ -188,9 +193,12 @@ impl<T> FairQueue<T> {
         if let Some(lane) = self.clients.find_lane(flow, line) {
             return lane;
         }
-        let lane = self.lanes.insert(Lane::new(flow, line));
+        let is_held = self.holds.has(self.flows[flow].owner, Some(line));
+        let lane = self.lanes.insert(Lane::new(flow, line, is_held));
         self.clients.insert_lane(flow, line, lane);
-        self.flows[flow].ring.push_back(&mut self.lanes, lane);
+        if !is_held {
+            self.flows[flow].ring.push_back(&mut self.lanes, lane);
+        }
         lane
     }
 

@@ -44,13 +44,28 @@ enum State {
     Old,
     /// The lap of its next turn, with nothing to send.
     Resting,
+    /// The same, with nothing that may leave.
+    Held,
+}
+
+impl State {
+    /// That of a flow of which nothing may leave.
+    const fn without_turn(flow: &Flow) -> Option<Self> {
+        if flow.load.entries == 0 {
+            Some(Self::Resting)
+        } else if flow.is_held || flow.ring.is_empty() {
+            Some(Self::Held)
+        } else {
+            None
+        }
+    }
 }
 
 /// The order of turns. All that is done here takes the same time whatever flows owe, and grows with the logarithm of
 /// their number.
 #[derive(Default)]
 pub(super) struct Turns {
-    seats: [BTreeMap<Place, u32>; 3],
+    seats: [BTreeMap<Place, u32>; 4],
     /// The lap of the last turn of an old flow.
     lap: u64,
     given: u64,
@@ -63,7 +78,10 @@ pub(super) struct Turns {
 impl Turns {
     /// How many flows have something to send.
     pub(super) fn backlogged(&self) -> usize {
-        self.len(State::New) + self.len(State::Old)
+        [State::New, State::Old, State::Held]
+            .map(|state| self.len(state))
+            .iter()
+            .sum()
     }
 
     /// The flow whose turn it is.
@@ -193,9 +211,9 @@ impl<T> FairQueue<T> {
         popped
     }
 
-    /// A flow has got its first item: it comes after those that are new, or has its turn when it would have had it, with
+    /// A flow has something that may leave, and had nothing: it comes after those that are new, or has its turn when it would have had it, with
     /// what it has left after its debts.
-    pub(super) fn wake(&mut self, flow: u32) {
+    fn wake(&mut self, flow: u32) {
         let quantum = self.quantum(flow);
         let node = &mut self.flows[flow];
         self.turns.leave(node.seat);
@@ -212,16 +230,25 @@ impl<T> FairQueue<T> {
         node.seat = self.turns.take(state, place, flow);
     }
 
-    /// A flow that has lost its last item rests: until the turn that it has not begun, or the one after.
+    /// What a flow waits for follows from what it has. One that has lost the last that may leave waits until the turn
+    /// that it has not begun, or the one after.
     pub(super) fn settle(&mut self, flow: u32) {
+        let quantum = self.quantum(flow);
         let node = &mut self.flows[flow];
-        match node.seat {
-            Some(seat) if node.load.entries == 0 && seat.state != State::Resting => {
+        let is_waiting = |seat: &Seat| matches!(seat.state, State::New | State::Old);
+        match (State::without_turn(node), node.seat) {
+            (None, seat) if !seat.as_ref().is_some_and(is_waiting) => self.wake(flow),
+            (Some(state), None) => {
+                node.credit = quantum;
+                let place = self.turns.place_in(1);
+                node.seat = self.turns.take(state, place, flow);
+            }
+            (Some(state), Some(seat)) if seat.state != state => {
                 if node.is_in_turn || seat.state == State::New {
                     self.end_turn(flow);
                 } else {
                     self.turns.leave(node.seat);
-                    node.seat = self.turns.take(State::Resting, seat.place, flow);
+                    node.seat = self.turns.take(state, seat.place, flow);
                 }
             }
             _ => {}
@@ -236,10 +263,7 @@ impl<T> FairQueue<T> {
         let laps = owed / quantum + 1;
         node.credit = laps * quantum - owed;
         node.is_in_turn = false;
-        let state = match node.load.entries {
-            0 => State::Resting,
-            _ => State::Old,
-        };
+        let state = State::without_turn(node).unwrap_or(State::Old);
         self.turns.leave(node.seat);
         let place = self.turns.place_in(laps.unsigned_abs());
         node.seat = self.turns.take(state, place, flow);

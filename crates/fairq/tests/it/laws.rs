@@ -25,6 +25,8 @@ enum Deed {
         modulus: u64,
     },
     RemoveOldest(u64),
+    Hold(u32, Option<u64>),
+    Release(u32, Option<u64>),
 }
 
 fn deeds() -> impl Strategy<Value = Vec<Deed>> {
@@ -45,6 +47,8 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
         1 => (who(), connection(), 1_u64..4)
             .prop_map(|(who, connection, modulus)| Deed::RemoveConnection { who, connection, modulus }),
         1 => (0_u64..3).prop_map(Deed::RemoveOldest),
+        1 => (who(), prop::option::of(connection())).prop_map(|(who, line)| Deed::Hold(who, line)),
+        1 => (who(), prop::option::of(connection())).prop_map(|(who, line)| Deed::Release(who, line)),
     ];
     prop::collection::vec(deed, 1..400)
 }
@@ -84,6 +88,8 @@ struct Model {
     queue: FairQueue<u64>,
     order: Order,
     waiting: BTreeMap<u32, BTreeMap<u64, Waiting>>,
+    /// How often each client or line is held.
+    held: BTreeMap<(u32, Option<u64>), usize>,
     arrivals: u64,
 }
 
@@ -175,13 +181,15 @@ impl Model {
 
     fn pop(&mut self) {
         let Some(popped) = self.queue.pop() else {
-            assert!(
-                self.waiting.values().all(BTreeMap::is_empty),
-                "it could have"
-            );
+            let connections = |(who, all): (&u32, &BTreeMap<u64, Waiting>)| {
+                let held = |one: &Waiting| self.is_held(*who, one.connection);
+                all.values().all(held)
+            };
+            assert!(self.waiting.iter().all(connections), "it could have");
             return;
         };
         let who = Self::number_of(popped.client);
+        assert!(!self.is_held(who, popped.connection), "it is held");
         let number = popped.item.value;
         assert_eq!(self.waiting[&who][&number].connection, popped.connection);
         assert_eq!(
@@ -190,6 +198,34 @@ impl Model {
             "the oldest comes first"
         );
         self.remove(who, number);
+    }
+
+    fn line_of(&self, connection: u64) -> u64 {
+        match self.order {
+            Order::Connection => connection,
+            Order::Client => 0,
+        }
+    }
+
+    fn is_held(&self, who: u32, connection: u64) -> bool {
+        let line = self.line_of(connection);
+        [None, Some(line)].iter().any(|line| {
+            let times = self.held.get(&(who, *line));
+            times.is_some_and(|times| *times > 0)
+        })
+    }
+
+    fn hold(&mut self, who: u32, connection: Option<u64>) {
+        self.queue.hold(who_is(who), connection);
+        let line = connection.map(|connection| self.line_of(connection));
+        *self.held.entry((who, line)).or_default() += 1;
+    }
+
+    fn release(&mut self, who: u32, connection: Option<u64>) {
+        self.queue.release(who_is(who), connection);
+        let line = connection.map(|connection| self.line_of(connection));
+        let times = self.held.entry((who, line)).or_default();
+        *times = times.saturating_sub(1);
     }
 
     fn remove_some(&mut self, who: u32, connection: u64, modulus: u64) {
@@ -236,6 +272,8 @@ impl Model {
                 self.remove_some(who, connection, modulus);
             }
             Deed::RemoveOldest(modulus) => self.remove_oldest(modulus),
+            Deed::Hold(who, connection) => self.hold(who, connection),
+            Deed::Release(who, connection) => self.release(who, connection),
         }
         self.check();
     }
@@ -261,6 +299,11 @@ impl Model {
 
     /// Pops until nothing is left, of the items or of the flows.
     fn empty(&mut self) {
+        for ((who, line), times) in self.held.clone() {
+            for _ in 0..times {
+                self.act(&Deed::Release(who, line));
+            }
+        }
         while !self.queue.is_empty() {
             self.act(&Deed::Pop);
         }
@@ -286,6 +329,7 @@ proptest! {
             queue: FairQueue::new(limits, order, SEED).unwrap(),
             order,
             waiting: BTreeMap::new(),
+            held: BTreeMap::new(),
             arrivals: 0,
         };
         for deed in &deeds {

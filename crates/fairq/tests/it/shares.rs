@@ -48,6 +48,51 @@ fn what_waits_is_counted_by_connection_or_by_client() {
     }
 }
 
+/// What is held takes no turns, and neither what comes of it while it is; the others go on, and it comes back to its
+/// share without being owed anything.
+#[test]
+fn what_is_held_costs_nobody_else_a_turn() {
+    let mut queue = FairQueue::new(roomy(), Order::Connection, SEED).unwrap();
+    let push = |queue: &mut FairQueue<u32>, who, connection| {
+        let pushed = queue.push(client(who), connection, Weight::default(), Item::new(0, 1));
+        assert!(pushed.is_ok());
+    };
+    let pops = |queue: &mut FairQueue<u32>, count: usize| {
+        let popped = (0..count).map_while(|_| queue.pop());
+        let mut of = [0; 4];
+        for one in popped {
+            of[one.connection as usize] += 1;
+        }
+        of
+    };
+    queue.hold(client(2), Some(1));
+    for _ in 0..500 {
+        push(&mut queue, 2, 1);
+        push(&mut queue, 2, 2);
+        push(&mut queue, 3, 3);
+    }
+    assert_eq!(pops(&mut queue, 320), [0, 0, 160, 160]);
+    // Its other connections may not go either.
+    queue.hold(client(2), None);
+    assert_eq!(pops(&mut queue, 160), [0, 0, 0, 160]);
+    assert_eq!((queue.backlogged_clients(), queue.lanes()), (2, 3));
+    queue.release(client(2), Some(1));
+    assert_eq!(pops(&mut queue, 80), [0, 0, 0, 80]);
+    queue.release(client(2), None);
+    assert_eq!(pops(&mut queue, 160), [0, 40, 40, 80]);
+    // Held once more, it loses what waits to a deadline, and is forgotten.
+    queue.hold(client(2), None);
+    queue.remove_connection(&client(2), 1, |_| false, drop);
+    queue.remove_connection(&client(2), 2, |_| false, drop);
+    assert_eq!(pops(&mut queue, 100), [0, 0, 0, 20]);
+    push(&mut queue, 3, 3);
+    while queue.pop().is_some() {}
+    push(&mut queue, 2, 1);
+    assert_eq!(pops(&mut queue, 1), [0; 4]);
+    queue.release(client(2), None);
+    assert_eq!(pops(&mut queue, 1), [0, 1, 0, 0]);
+}
+
 #[test]
 fn fairness_02_ten_thousand_clients_are_equal() {
     let mut sim = Sim::new(roomy(), CAPACITY);
