@@ -77,3 +77,32 @@ impl Clients {
         self.lanes.remove(&(flow, line));
     }
 }
+
+/// What is held, and how often. It outlives what waits, so that what comes later is held as well.
+pub(super) struct Holds(HashMap<(ClientKey, Option<u64>), usize, KeyedHash>);
+
+impl Holds {
+    pub(super) fn new(seed: [u64; 2]) -> Self {
+        Self(HashMap::with_hasher(KeyedHash::new(seed, 0)))
+    }
+
+    /// Whether all of a client is held, or one of its lines.
+    pub(super) fn has(&self, client: ClientKey, line: Option<u64>) -> bool {
+        self.0.contains_key(&(client, line))
+    }
+
+    /// Holds once more, or once less: whether it was held, and whether it is.
+    pub(super) fn count(&mut self, key: (ClientKey, Option<u64>), more: bool) -> [bool; 2] {
+        let before = self.0.get(&key).copied().unwrap_or(0);
+        let after = if more {
+            before + 1
+        } else {
+            before.saturating_sub(1)
+        };
+        match after {
+            0 => drop(self.0.remove(&key)),
+            _ => drop(self.0.insert(key, after)),
+        }
+        [before, after].map(|count| count > 0)
+    }
+}

@@ -21,9 +21,8 @@ mod slab;
 mod turns;
 
 use self::{
-    clients::Clients,
+    clients::{Clients, Holds},
     flow::{ByBytes, ByEntries, Entry, Flow, InAll, Lane},
-    hold::Holds,
     item::counted,
     rank::Rank,
     slab::{List, Slab},

@@ -7,20 +7,22 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use fairq::ClientKey;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use pacing::Nanos;
 use rpc::{BroadcastMethod, Endpoint, Transport};
 use tokio::time::timeout;
 
 use super::link::{Link as _, OpenError, open};
+use crate::lane::job::Job;
 use crate::lane::writes::WriteId;
 
 /// Requests of one write each, a connection for each.
 #[derive(Debug, Default)]
 pub(super) struct Alone {
     asking: FuturesUnordered<Asking>,
-    /// Which, and when they were sent.
-    under_way: Vec<(WriteId, Nanos)>,
+    /// Which, whose, and when they were sent.
+    under_way: Vec<(WriteId, ClientKey, Nanos)>,
 }
 
 type Asking = Pin<Box<dyn Future<Output = (WriteId, Result<Bytes, AloneError>)> + Send>>;
@@ -40,26 +42,29 @@ pub(in crate::lane) enum AloneError {
 }
 
 impl Alone {
-    /// Whether another one may be sent.
-    pub(super) fn has_place(&self) -> bool {
-        self.under_way.len() < MOST
+    /// Whether another one of a client may be sent: it takes no more than it leaves to the others.
+    pub(super) fn has_place(&self, client: ClientKey) -> bool {
+        let own = self.under_way.iter().filter(|(_, of, _)| *of == client);
+        own.count() < MOST.saturating_sub(self.under_way.len())
     }
 
     /// When the oldest one was sent.
     pub(super) fn oldest(&self) -> Option<Nanos> {
-        self.under_way.iter().map(|(_, at)| *at).min()
+        self.under_way.iter().map(|(_, _, at)| *at).min()
     }
 
     /// Sends one. `patience` is for the connection and for the answer.
     pub(super) fn send(
         &mut self,
         endpoint: &Endpoint,
-        (number, method, tx): (WriteId, BroadcastMethod, Bytes),
+        number: WriteId,
+        job: &Job,
         [connect, answer]: [Duration; 2],
         now: Nanos,
     ) {
         let endpoint = endpoint.with_transport(Transport::Http);
-        self.under_way.push((number, now));
+        let (method, tx) = (job.upstream_method(), job.tx.clone());
+        self.under_way.push((number, job.client, now));
         self.asking.push(Box::pin(async move {
             let asked = async {
                 let mut connection = open(endpoint, connect).await?;
@@ -95,8 +100,8 @@ impl Alone {
         let Poll::Ready(Some((number, outcome))) = self.asking.poll_next_unpin(context) else {
             return Poll::Pending;
         };
-        let place = self.under_way.iter().position(|(one, _)| *one == number);
-        let sent = place.map_or(Nanos::ZERO, |place| self.under_way.swap_remove(place).1);
+        let place = self.under_way.iter().position(|(one, _, _)| *one == number);
+        let sent = place.map_or(Nanos::ZERO, |place| self.under_way.swap_remove(place).2);
         Poll::Ready((number, sent, outcome))
     }
 
@@ -104,7 +109,7 @@ impl Alone {
     pub(super) fn give_up(&mut self) -> Vec<WriteId> {
         self.asking = FuturesUnordered::new();
         let under_way = std::mem::take(&mut self.under_way);
-        under_way.into_iter().map(|(number, _)| number).collect()
+        under_way.into_iter().map(|(number, _, _)| number).collect()
     }
 }
 
@@ -122,6 +127,7 @@ pub(in crate::lane) const MOST: usize = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lane::testing::write;
 
     /// At 2b52556 a body of 999,999 bytes was sent on as one of 1,000,020.
     #[test]
@@ -130,5 +136,31 @@ mod tests {
         let came = format!(r#"{{"id":1,"method":"broadcast_tx_sync","params":["{base64}"]}}"#);
         let tx = base64_simd::STANDARD.decode_to_vec(&base64).unwrap();
         assert_eq!(smallest(BroadcastMethod::Sync, &tx), came.as_bytes());
+    }
+
+    /// Before, sixteen requests of one client that the node did not answer were all that could go alone.
+    #[test]
+    fn case_110_one_client_leaves_as_many_places_as_it_takes() {
+        let mut alone = Alone::default();
+        let endpoint: Endpoint = "http://127.0.0.1:9".parse().unwrap();
+        let mut number = 0;
+        let mut fill = |alone: &mut Alone, of: u8| {
+            let mut job = write(vec![1]);
+            job.client = fairq::KeyScheme::default().key([10, 0, 0, of].into());
+            let before = alone.under_way.len();
+            while alone.has_place(job.client) {
+                number += 1;
+                let patience = [Duration::from_secs(1); 2];
+                alone.send(&endpoint, WriteId::of(number), &job, patience, Nanos::ZERO);
+            }
+            alone.under_way.len() - before
+        };
+        assert_eq!(
+            [1, 2, 3, 1, 4, 5].map(|of| fill(&mut alone, of)),
+            [8, 4, 2, 0, 1, 1]
+        );
+        assert_eq!(alone.under_way.len(), MOST);
+        assert_eq!(alone.give_up().len(), MOST);
+        assert_eq!(fill(&mut alone, 6), 8);
     }
 }

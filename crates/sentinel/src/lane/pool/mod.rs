@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use fairq::ClientKey;
 use pacing::Nanos;
 use rpc::{Endpoint, Transport};
 
@@ -59,6 +60,8 @@ pub(super) struct NodeAnswer {
 pub(super) enum PoolEvent {
     /// Answers were read.
     Answers,
+    /// One that was blocked takes more.
+    Writable,
     /// One is up; whether it is the first of those that replace others.
     Opened { renewed: bool },
     /// One could not be opened.
@@ -205,30 +208,49 @@ impl<L: Link> Pool<L> {
     }
 
     /// The carrier of a write of whose line nothing is under way.
-    pub(super) fn choose(&self, is_alone: bool, is_express: bool) -> Option<Carrier> {
-        if is_alone {
-            return self.takes_alone().then_some(Carrier::Alone);
-        }
+    pub(super) fn choose(&self, is_express: bool) -> Option<Carrier> {
         if is_express && self.has_express() {
             return Some(EXPRESS);
         }
-        let usual = |place: &usize| *place != EXPRESS_PLACE || self.in_use() == 0;
-        let places = (0..self.slots.len()).filter(usual);
-        places
-            .filter(|place| self.slots[*place].is_up())
+        self.usual()
             .min_by_key(|place| self.slots[*place].under_way.len())
             .map(Carrier::Slot)
     }
 
-    /// Whether another write may go in a request of its own.
-    pub(super) fn takes_alone(&self) -> bool {
-        self.alone.has_place()
+    /// The connections that take another write, without the express one as long as any other is up.
+    fn usual(&self) -> impl Iterator<Item = usize> {
+        let first = EXPRESS_PLACE + usize::from(self.in_use() > 0);
+        (first..self.slots.len()).filter(|place| self.takes(Carrier::Slot(*place)))
+    }
+
+    /// Whether any connection but the express one takes another write.
+    pub(super) fn takes_any(&self) -> bool {
+        self.usual().next().is_some()
+    }
+
+    /// Whether another write of a client may go in a request of its own.
+    pub(super) fn takes_alone(&self, client: ClientKey) -> bool {
+        self.alone.has_place(client)
+    }
+
+    /// Whether a shared connection takes another write: it is up, and has not filled its share of the bytes that may wait
+    /// for sockets. What it does not take waits in the queue, where it is fair.
+    pub(super) fn takes(&self, carrier: Carrier) -> bool {
+        let Carrier::Slot(place) = carrier else {
+            return false;
+        };
+        let slot = self.slots.get(place).filter(|slot| slot.is_up());
+        slot.is_some_and(|slot| !slot.is_full(self.share()))
+    }
+
+    /// The bytes that may wait for one connection: no number of those that are blocked takes the share of another.
+    fn share(&self) -> usize {
+        MOST_UNWRITTEN / self.slots.len()
     }
 
     /// Whether the express connection takes another write.
     pub(super) fn has_express(&self) -> bool {
-        let express = &self.slots[EXPRESS_PLACE];
-        express.is_up() && express.under_way.len() < MOST_EXPRESS
+        self.takes(EXPRESS) && self.slots[EXPRESS_PLACE].under_way.len() < MOST_EXPRESS
     }
 
     /// Whether a carrier that has `own` writes of a line under way takes another one of it. A line that shares its
@@ -259,40 +281,37 @@ impl<L: Link> Pool<L> {
         endpoint: &Endpoint,
         now: Nanos,
     ) {
-        let (tx, method) = (&job.tx, job.upstream_method());
         match carrier {
-            Carrier::Alone => {
-                let request = (write, method, tx.clone());
-                self.alone.send(endpoint, request, self.patience, now);
-            }
+            Carrier::Alone => self.alone.send(endpoint, write, job, self.patience, now),
             Carrier::Slot(place) => {
                 let slot = &mut self.slots[place];
                 if let SlotState::Up(link) = &mut slot.state {
                     let id = slot.next_id;
                     slot.next_id += 1;
-                    link.queue(id, method, tx);
+                    link.queue(id, job.upstream_method(), &job.tx);
                     slot.under_way.push_back(Sent { id, write, at: now });
                 }
             }
         }
     }
 
-    /// Bytes that may be queued now. What a socket does not take waits in the queue, where it is fair.
-    pub(super) fn writable(&self) -> usize {
-        let unwritten = |slot: &Slot<L>| slot.link().map_or(0, Link::unwritten);
-        MOST_UNWRITTEN.saturating_sub(self.slots.iter().map(unwritten).sum())
-    }
-
-    /// Writes what was queued. A connection that cannot be written to breaks when it is polled next.
-    pub(super) fn flush(&mut self) {
+    /// Writes what was queued: whether that made room in one that had its share. A connection that cannot be written to
+    /// breaks when it is polled next.
+    pub(super) fn flush(&mut self) -> bool {
+        let share = self.share();
+        let mut makes_room = false;
         for slot in &mut self.slots {
+            let was_full = slot.is_full(share);
             if let SlotState::Up(link) = &mut slot.state
                 && link.unwritten() > 0
                 && let Err(error) = link.flush()
             {
                 slot.flush_error = Some(error);
             }
+            slot.is_blocked = slot.is_full(share);
+            makes_room |= was_full && !slot.is_blocked;
         }
+        makes_room
     }
 
     /// When the oldest write under way was sent.
@@ -317,9 +336,13 @@ impl<L: Link> Pool<L> {
     }
 
     fn poll(&mut self, context: &mut Context<'_>, now: Nanos) -> Poll<PoolEvent> {
-        let same_since = self.same_since();
+        let (same_since, share) = (self.same_since(), self.share());
         for slot in &mut self.slots {
             let Poll::Ready(mut event) = slot.poll(context, &mut self.answers, now) else {
+                if slot.is_blocked && !slot.is_full(share) {
+                    slot.is_blocked = false;
+                    return Poll::Ready(PoolEvent::Writable);
+                }
                 continue;
             };
             if let PoolEvent::Opened { renewed } = &mut event {
@@ -360,9 +383,9 @@ const EXPRESS_PLACE: usize = 0;
 pub(super) const EXPRESS: Carrier = Carrier::Slot(EXPRESS_PLACE);
 /// Writes under way on it at most: with more it would be another long queue.
 const MOST_EXPRESS: usize = 64;
-/// Bytes that may wait for the sockets of all connections, and those of one turn: 700 common writes, or a
-/// quarter of a millisecond of encoding. A write begun below this is queued whole.
-const MOST_UNWRITTEN: usize = 256 << 10;
+/// Bytes that may wait for the sockets of all connections, in equal shares, and those of one turn: 700 common writes, or
+/// a quarter of a millisecond of encoding. A write begun below this is queued whole.
+pub(super) const MOST_UNWRITTEN: usize = 256 << 10;
 
 #[cfg(test)]
 mod tests;

@@ -25,6 +25,8 @@ pub(super) struct Slot<L> {
     /// What is under way, by the ids of the requests, which count up.
     pub(super) under_way: VecDeque<Sent>,
     pub(super) next_id: u64,
+    /// The socket took less than was to be written, and its share of what may wait is full.
+    pub(super) is_blocked: bool,
     /// Why it cannot be written to.
     pub(super) flush_error: Option<ConnectionError>,
 }
@@ -59,6 +61,7 @@ impl<L: Link> Slot<L> {
             inherited: None,
             under_way: VecDeque::new(),
             next_id: 1,
+            is_blocked: false,
             flush_error: None,
         }
     }
@@ -76,6 +79,11 @@ impl<L: Link> Slot<L> {
             SlotState::Up(link) | SlotState::Draining(link) => Some(link),
             _ => None,
         }
+    }
+
+    /// Whether as many bytes as its share wait for its socket.
+    pub(super) fn is_full(&self, share: usize) -> bool {
+        self.link().is_some_and(|link| link.unwritten() >= share)
     }
 
     pub(super) fn want(&mut self, is_wanted: bool, now: Nanos) {
@@ -101,6 +109,7 @@ impl<L: Link> Slot<L> {
         let pause = FIRST_PAUSE * (1 << self.failures.min(5)) * u32::from(self.failures > 0);
         self.failures += 1;
         self.flush_error = None;
+        self.is_blocked = false;
         self.inherited = None;
         // Opening | Up => Down, Draining => Closed
         self.state = match self.state {

@@ -17,6 +17,8 @@ struct Wire {
     asked: Vec<u64>,
     /// Messages of the node.
     messages: Vec<String>,
+    /// Bytes that the socket does not take.
+    unwritten: usize,
     broken: bool,
 }
 
@@ -32,7 +34,7 @@ impl Link for Fake {
     }
 
     fn unwritten(&self) -> usize {
-        0
+        self.0.lock().unwrap().unwritten
     }
 
     fn poll(
@@ -118,7 +120,7 @@ impl Bench {
         let number = self.sent.get();
         self.sent.set(number + 1);
         let id = WriteId::of(number);
-        let carrier = self.pool.choose(false, false).unwrap();
+        let carrier = self.pool.choose(false).unwrap();
         let job = write(vec![1]);
         let endpoint = "http://node.test".parse().unwrap();
         self.pool.send(carrier, (id, &job), &endpoint, self.now());
@@ -214,6 +216,42 @@ async fn case_78_a_break_costs_the_writes_of_one_connection() {
     bench.pass(Duration::from_secs(5)).await;
     let silent = bench.pool.give_up_silent(limit, bench.now());
     assert_eq!(silent, [[late]]);
+}
+
+/// Before, what one connection did not take was all that could wait for any: the others had nothing more.
+#[tokio::test(start_paused = true)]
+async fn case_110_a_blocked_connection_stops_no_other() {
+    let mut bench = Bench::new(3, OPENING, |_| false);
+    bench.pass(OPENING + SLACK).await;
+    let sent = [bench.send().1, bench.send().1, bench.send().1];
+    assert_eq!(sent, [1, 2, 3].map(Carrier::Slot));
+    // All but the third take nothing more: each has its share of what may wait.
+    for place in [0, 1, 2] {
+        bench.wire(place).lock().unwrap().unwritten = MOST_UNWRITTEN / 4;
+    }
+    assert!(!bench.pool.flush());
+    let takes = |bench: &Bench| [0, 1, 2, 3].map(|place| bench.pool.takes(Carrier::Slot(place)));
+    assert_eq!(takes(&bench), [false, false, false, true]);
+    assert!(bench.pool.takes_any() && !bench.pool.has_express());
+    assert_eq!([bench.send().1, bench.send().1], [Carrier::Slot(3); 2]);
+    // However much it is that waits.
+    bench.wire(1).lock().unwrap().unwritten = 4 * MOST_UNWRITTEN;
+    assert_eq!(bench.send().1, Carrier::Slot(3));
+    bench.wire(3).lock().unwrap().unwritten = MOST_UNWRITTEN / 4;
+    assert!(!bench.pool.takes_any());
+    // A line that is under way there waits for it, and for no other.
+    assert!(bench.pool.goes_on(Carrier::Slot(1), 1));
+    assert!(bench.pass(SLACK).await.is_empty());
+    // It is told when the node reads again.
+    assert!(!bench.pool.flush());
+    bench.wire(2).lock().unwrap().unwritten = 7;
+    let events = bench.pass(SLACK).await;
+    assert!(
+        matches!(events.as_slice(), [PoolEvent::Writable]),
+        "{events:?}"
+    );
+    assert_eq!(takes(&bench), [false, false, true, false]);
+    assert_eq!(bench.send().1, Carrier::Slot(2));
 }
 
 /// A connection that the node closes at once is not opened again and again without a pause.

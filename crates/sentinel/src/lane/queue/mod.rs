@@ -21,6 +21,7 @@ use self::light::{Had, Places};
 use super::job::{Job, Recipient};
 use super::scarcity::{Content, QUANTUM, Scarcity, Shortage, units};
 use super::status::{Accounts, Explained, Status, Tally};
+use super::writes::{Hold, line_of};
 use crate::config::{Config, WriteOrder};
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::BlockLimits;
@@ -169,14 +170,11 @@ impl WriteQueue {
     }
 
     /// What a write stays in order with: the others of its connection, or those that its client brings of its
-    /// account. Accounts whose addresses begin alike share a line, which does no harm.
+    /// account.
     fn line(&self, job: &Job) -> u64 {
         let is_by_account = self.order == WriteOrder::Account;
         let place = is_by_account.then(|| job.place()).flatten();
-        place.map_or(job.connection, |place| {
-            let [a, b, c, d, e, f, g, h, ..] = place.signer.0;
-            u64::from_le_bytes([a, b, c, d, e, f, g, h])
-        })
+        place.map_or(job.connection, |place| line_of(place.signer))
     }
 
     fn refusal(&self, client: ClientKey, bound: Bound) -> Refusal {
@@ -320,6 +318,16 @@ impl WriteQueue {
         status.known_clients = table.entries;
         status.evictions = table.evictions;
         status.accounts = self.accounts;
+    }
+
+    /// Of what is held nothing leaves by its turn, because what left before it cannot be sent.
+    pub(super) fn hold(&mut self, hold: Hold) {
+        let Hold { client, line, .. } = hold;
+        if hold.is_held {
+            self.queue.hold(client, line);
+        } else {
+            self.queue.release(client, line);
+        }
     }
 
     /// The next job; expired and cancelled ones end here.

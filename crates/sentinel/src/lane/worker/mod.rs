@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::{BreakController, Pacer};
-use fairq::Popped;
 use pacing::Nanos;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -59,9 +58,8 @@ pub struct Worker {
     commits: Commits,
     passive: PassiveBlocks,
     acknowledged: Arc<Acknowledged>,
-    /// Empty lists that keep their memory between turns.
+    /// An empty list that keeps its memory between turns.
     answers: Vec<NodeAnswer>,
-    popped: Vec<Popped<Job>>,
     forwarded: u64,
     last_block: Option<ShownBlock>,
     /// Since when the node is surely the same, and the height of its chain when it was asked after that for the first time.
@@ -111,7 +109,6 @@ impl Worker {
             events: Some(events),
             active: None,
             answers: Vec::new(),
-            popped: Vec::new(),
             forwarded: 0,
             last_block: None,
             made: None,
@@ -187,7 +184,7 @@ impl Worker {
     fn on_pool(&mut self, event: PoolEvent) {
         let now = self.now();
         match event {
-            PoolEvent::Answers => {}
+            PoolEvent::Answers | PoolEvent::Writable => {}
             PoolEvent::Opened { renewed } => {
                 self.connect_failed = false;
                 if renewed {

@@ -7,7 +7,7 @@ use pacing::Nanos;
 
 use super::{SHORT, Worker};
 use crate::lane::job::Job;
-use crate::lane::pool::{EXPRESS, MOST_ALONE};
+use crate::lane::pool::{EXPRESS, MOST_ALONE, MOST_UNWRITTEN};
 use crate::lane::scarcity::most_in_block;
 use crate::lane::writes::{Carrier, Event, Position, WriteId, WriteState};
 
@@ -17,7 +17,7 @@ struct Budget {
     whose: Whose,
     grant: Grant,
     count: usize,
-    /// Bytes that the sockets take.
+    /// Bytes of one turn.
     bytes: usize,
     /// In the unit that is scarce.
     amount: u64,
@@ -38,7 +38,8 @@ impl Worker {
     /// Sends what may be sent; when more may be sent, if time alone decides.
     pub(super) fn send_due(&mut self, now: Nanos) -> Option<Nanos> {
         let (queued, lines, mean_bytes) = {
-            let queue = self.shared.lock();
+            let mut queue = self.shared.lock();
+            self.writes.take_turned().for_each(|hold| queue.hold(hold));
             (queue.len(), queue.lines(), queue.mean_bytes())
         };
         if let Some(mean_bytes) = mean_bytes.filter(|_| self.pacer.is_untaught()) {
@@ -81,7 +82,8 @@ impl Worker {
 
     /// The write that goes before anything from the queues.
     fn first(&self) -> Load {
-        let first = self.next_ready(Whose::Anyones);
+        let mut ready = self.writes.ready_after(None);
+        let first = ready.find(|id| self.carrier(*id).is_ok());
         let job = first.and_then(|first| self.writes.job(first));
         job.map_or(Load::default(), |job| load_of(job, self.pacer.unit()))
     }
@@ -98,14 +100,14 @@ impl Worker {
         self.active_takes_writes() && !self.breaks.is_closed() && self.hold().is_none()
     }
 
-    /// Sends what is granted: to anyone, and then to clients that ask for little. False when the bytes of one turn, or
-    /// those that wait for the sockets, are too many for more.
+    /// Sends what is granted: to anyone, and then to clients that ask for little. False when there were too many bytes for
+    /// one turn.
     fn send(&mut self, grant: &Grant, now: Nanos) -> bool {
         let mut budget = Budget {
             whose: Whose::Anyones,
             grant: *grant,
             count: grant.now,
-            bytes: self.pool.writable(),
+            bytes: MOST_UNWRITTEN,
             amount: grant.amount,
             of_little: Load::default(),
         };
@@ -120,22 +122,28 @@ impl Worker {
         self.send_all(&mut budget, now);
         let beyond = grant.light - budget.count;
         self.pacer.sent_for_light(now, beyond, budget.of_little);
-        self.pool.flush();
-        budget.bytes > 0
+        let makes_room = self.pool.flush();
+        budget.bytes > 0 && !makes_room
     }
 
     /// Sends what a budget allows: first those that are here, then the queue's.
     fn send_all(&mut self, budget: &mut Budget, now: Nanos) {
+        let mut last = None;
         while budget.is_left()
-            && let Some(number) = self.next_ready(budget.whose)
+            && let Some(number) = self.ready_after(last, budget.whose)
         {
             if !self.forward(number, budget, now) {
                 return;
             }
+            last = Some(number);
         }
-        let mut popped = std::mem::take(&mut self.popped);
-        self.pop(&mut popped, budget, now);
-        for next in popped.drain(..) {
+        for _ in 0..budget.count {
+            if !self.may_pop(budget) {
+                return;
+            }
+            let Some(next) = self.pop(budget.whose, now) else {
+                return;
+            };
             let mut job = next.item.value;
             self.metrics.queue_wait(now.saturating_sub(job.arrived));
             if job.notes.is_turn {
@@ -146,44 +154,43 @@ impl Worker {
                 continue;
             }
             let number = self.writes.insert(job, now);
-            self.forward(number, budget, now);
-        }
-        self.popped = popped;
-    }
-
-    fn next_ready(&self, whose: Whose) -> Option<WriteId> {
-        let with_alone = self.pool.takes_alone();
-        match whose {
-            Whose::Anyones => self.writes.next_ready(with_alone),
-            Whose::OfLittle => self.writes.next_ready_of_little(with_alone),
+            if !self.forward(number, budget, now) {
+                return;
+            }
         }
     }
 
-    /// Takes from the queues what the budget allows. What then waits here is not counted as under way, so it has a
-    /// bound of its own.
-    fn pop(&self, popped: &mut Vec<Popped<Job>>, budget: &Budget, now: Nanos) {
-        let aside = self.writes.count(WriteState::Parked) + self.writes.count(WriteState::Ready);
-        let most = budget.count.min(MOST_ASIDE.saturating_sub(aside));
-        let mut left = *budget;
-        if most == 0 || !left.is_left() {
-            return;
-        }
+    /// The next that is here, after `last`.
+    fn ready_after(&self, last: Option<WriteId>, whose: Whose) -> Option<WriteId> {
+        let is_of_little = |id: WriteId| {
+            let job = self.writes.job(id);
+            job.is_some_and(|job| job.notes.is_of_little)
+        };
+        let mut ready = self.writes.ready_after(last);
+        ready.find(|id| whose == Whose::Anyones || is_of_little(*id))
+    }
+
+    /// Whether another one may leave the queues: it can be sent, or wait here.
+    fn may_pop(&self, budget: &Budget) -> bool {
+        let takes = match budget.whose {
+            Whose::Anyones => self.pool.takes_any(),
+            Whose::OfLittle => self.pool.takes_any() || self.pool.has_express(),
+        };
+        takes && budget.is_left() && self.writes.has_room_aside()
+    }
+
+    /// The next whose turn it is in the queues. What cannot be sent now keeps others of its line, and of its client, there.
+    fn pop(&mut self, whose: Whose, now: Nanos) -> Option<Popped<Job>> {
         let mut queue = self.shared.lock();
-        let mut next = || match budget.whose {
+        self.writes.take_turned().for_each(|hold| queue.hold(hold));
+        match whose {
             Whose::Anyones => queue.next(now),
             Whose::OfLittle => queue.next_of_little(now),
-        };
-        while popped.len() < most
-            && left.is_left()
-            && let Some(next) = next()
-        {
-            left.spend(&next.item.value, self.pacer.unit());
-            popped.push(next);
         }
     }
 
-    /// Hands a write to what carries it, unless its time is over or its client gone. Whether it does not wait for a
-    /// carrier.
+    /// Hands a write to what carries it, unless its time is over or its client gone. Whether there is room for more at the
+    /// node.
     fn forward(&mut self, number: WriteId, budget: &mut Budget, now: Nanos) -> bool {
         let Some(job) = self.writes.job(number) else {
             return true;
@@ -205,9 +212,11 @@ impl Worker {
             }
             return true;
         }
-        let has_room = budget.takes(job, self.pacer.unit());
-        let carrier = has_room.then(|| self.carrier(number));
-        match carrier.unwrap_or(Err(Event::NoRoom)) {
+        if !budget.takes(job, self.pacer.unit()) {
+            self.writes.apply(number, Event::NoRoom, now);
+            return false;
+        }
+        match self.carrier(number) {
             Ok(carrier) => {
                 budget.spend(job, self.pacer.unit());
                 let endpoint = self.active.map(|node| self.nodes.endpoint(node));
@@ -215,13 +224,10 @@ impl Worker {
                     self.pool.send(carrier, (number, job), endpoint, now);
                 }
                 self.writes.sent(number, carrier, now);
-                true
             }
-            Err(event) => {
-                self.writes.apply(number, event, now);
-                event != Event::NoRoom
-            }
+            Err(event) => drop(self.writes.apply(number, event, now)),
         }
+        true
     }
 
     /// What carries a write: the same connection as those with which it stays in order, as long as one of them is under
@@ -235,13 +241,18 @@ impl Worker {
         let is_express = job.notes.is_from_short_queue && !job.may_be_there();
         match self.writes.position(number) {
             Position::Blocked => Err(Event::LineBusy),
-            Position::Free => (self.pool.choose(is_alone, is_express)).ok_or(Event::NoRoom),
+            Position::Free if is_alone => {
+                let takes = self.pool.takes_alone(job.client);
+                takes.then_some(Carrier::Alone).ok_or(Event::NoRoom)
+            }
+            Position::Free => self.pool.choose(is_express).ok_or(Event::NoRoom),
             Position::Behind(carrier, own) => {
                 let leaves = is_express && self.pool.has_express() && carrier != EXPRESS;
                 if is_alone || leaves || !self.pool.goes_on(carrier, own) {
                     Err(Event::LineBusy)
                 } else {
-                    Ok(carrier)
+                    let takes = self.pool.takes(carrier);
+                    takes.then_some(carrier).ok_or(Event::NoRoom)
                 }
             }
         }
@@ -286,6 +297,3 @@ fn load_of(job: &Job, unit: Unit) -> Load {
 
 /// Connections to the node beside those that the pace asks for: the express one, and one for each write that goes alone.
 pub const OWN_CONNECTIONS: usize = 1 + MOST_ALONE;
-/// Writes that wait here for others of their line, or to be sent alone, at most; beyond it the queues wait, where there
-/// are shares. As many as may be under way by default.
-const MOST_ASIDE: usize = 512;

@@ -7,6 +7,7 @@ use fairq::ClientKey;
 use hashbrown::DefaultHashBuilder;
 use slab::Slab;
 
+use super::aside::Hold;
 use super::state::WriteState;
 use super::table::WriteId;
 use crate::config::WriteOrder;
@@ -33,6 +34,26 @@ impl LineKey {
             (_, None) => Self::Connection(job.client, job.connection),
         }
     }
+
+    /// What the fair queue calls it.
+    fn hold(self, is_held: bool) -> Hold {
+        let (client, line) = match self {
+            Self::Client(client) => (client, 0),
+            Self::Connection(client, connection) => (client, connection),
+            Self::Account(client, signer) => (client, line_of(signer)),
+        };
+        Hold {
+            client,
+            line: Some(line),
+            is_held,
+        }
+    }
+}
+
+/// The number of an account's line in the fair queue. Accounts whose addresses begin alike share one, which does no harm.
+pub(crate) fn line_of(signer: Address) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = signer.0;
+    u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
 /// What carries a write to the node.
@@ -69,6 +90,13 @@ struct Line {
     parked: BTreeSet<WriteId>,
 }
 
+impl Line {
+    /// Whether what comes next of it would have to wait here.
+    fn is_blocked(&self) -> bool {
+        !(self.blockers.is_empty() && self.parked.is_empty())
+    }
+}
+
 /// The place of a line, for the writes that are in it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LineId(usize);
@@ -79,12 +107,19 @@ pub(super) struct Lines {
     /// The hasher mixes a secret of its own into each hash: clients choose accounts.
     places: HashMap<LineKey, usize, DefaultHashBuilder>,
     lines: Slab<Line>,
+    /// Those that are blocked from now on, or not any more.
+    turned: Vec<Hold>,
 }
 
 impl Lines {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.lines.len()
+    }
+
+    /// What is to be held in the fair queue from now on, or released.
+    pub(super) fn take_turned(&mut self) -> Vec<Hold> {
+        std::mem::take(&mut self.turned)
     }
 
     /// A write joins its line, the last of it.
@@ -140,6 +175,7 @@ impl Lines {
         carrier: Carrier,
     ) -> Vec<WriteId> {
         let line = &mut self.lines[place];
+        let was_blocked = line.is_blocked();
         match Role::of(from) {
             Some(Role::UnderWay) => line.under_way -= 1,
             Some(Role::Blocker) => drop(line.blockers.remove(&id)),
@@ -155,10 +191,14 @@ impl Lines {
             Some(Role::Parked) => drop(line.parked.insert(id)),
             None => {}
         }
+        let is_blocked = line.is_blocked();
+        if was_blocked != is_blocked {
+            self.turned.push(line.key.hold(is_blocked));
+        }
         if line.parked.is_empty() || line.under_way > 0 || !line.blockers.is_empty() {
             return Vec::new();
         }
-        std::mem::take(&mut line.parked).into_iter().collect()
+        line.parked.iter().copied().collect()
     }
 }
 

@@ -5,6 +5,7 @@
 //! offered again in the old order, before anything else. A node that kept its mempool answers "already exists in
 //! cache", which does no harm.
 
+mod aside;
 mod gap;
 mod lines;
 mod node;
@@ -13,14 +14,17 @@ mod table;
 mod uncommitted;
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 
 use control::Load;
 use cosmos::Place;
 use pacing::Nanos;
 use rpc::{BroadcastMethod, broadcast_len};
 
+use self::aside::Aside;
+pub(super) use self::aside::Hold;
 pub(super) use self::gap::Gap;
-pub(super) use self::lines::{Carrier, Position};
+pub(super) use self::lines::{Carrier, Position, line_of};
 use self::lines::{LineId, LineKey, Lines};
 pub(super) use self::node::{Known, ShownBlock};
 use self::state::Next;
@@ -41,6 +45,9 @@ pub(super) struct Writes {
     /// How many are in each state.
     counts: [usize; WriteState::ALL.len()],
     lines: Lines,
+    aside: Aside,
+    /// What is to be held in the fair queue, or released, of whole clients.
+    turned: Vec<Hold>,
     /// Those that have a place in the order of their account.
     by_place: BTreeSet<(Place, WriteId)>,
     uncommitted: Uncommitted,
@@ -79,6 +86,8 @@ impl Writes {
             waiting: Default::default(),
             counts: [0; WriteState::ALL.len()],
             lines: Lines::default(),
+            aside: Aside::default(),
+            turned: Vec::new(),
             by_place: BTreeSet::new(),
             uncommitted: Uncommitted::default(),
             kept_bytes: 0,
@@ -198,6 +207,11 @@ impl Writes {
         if is_waiting(from) {
             self.waiting[from as usize].remove(&id);
         }
+        if is_aside(from)
+            && let Some(entry) = self.table.get(id)
+        {
+            self.turned.extend(self.aside.take(entry.job.client));
+        }
     }
 
     fn entered(&mut self, id: WriteId, from: WriteState, to: WriteState) {
@@ -208,6 +222,9 @@ impl Writes {
         let Some(entry) = self.table.get_mut(id) else {
             return;
         };
+        if is_aside(to) {
+            self.turned.extend(self.aside.add(entry.job.client));
+        }
         if to == WriteState::FateUnknown {
             entry.job.notes.breaks += 1;
             entry.is_alone |= entry.job.notes.breaks >= MOST_BREAKS
@@ -281,20 +298,22 @@ impl Writes {
         }
     }
 
-    /// The next to be sent before anything from the queues; without `with_alone`, not in a request of its own.
-    pub(super) fn next_ready(&self, with_alone: bool) -> Option<WriteId> {
-        self.ready(with_alone).next()
+    /// Those to be sent before anything from the queues, in order, of those after `last`.
+    pub(super) fn ready_after(&self, last: Option<WriteId>) -> impl Iterator<Item = WriteId> {
+        let after = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let ready = &self.waiting[WriteState::Ready as usize];
+        ready.range((after, Bound::Unbounded)).copied()
     }
 
-    /// The same of clients that ask for little.
-    pub(super) fn next_ready_of_little(&self, with_alone: bool) -> Option<WriteId> {
-        let is_of_little = |id: &WriteId| self.job(*id).is_some_and(|job| job.notes.is_of_little);
-        self.ready(with_alone).find(is_of_little)
+    /// Whether one from the queues may wait here.
+    pub(super) const fn has_room_aside(&self) -> bool {
+        self.aside.has_room()
     }
 
-    fn ready(&self, with_alone: bool) -> impl Iterator<Item = WriteId> {
-        let ready = self.waiting[WriteState::Ready as usize].iter().copied();
-        ready.filter(move |id| with_alone || !self.is_alone(*id))
+    /// What the fair queue is to hold from now on, or to release.
+    pub(super) fn take_turned(&mut self) -> impl Iterator<Item = Hold> {
+        let lines = self.lines.take_turned();
+        lines.into_iter().chain(std::mem::take(&mut self.turned))
     }
 
     /// Takes out those that wait and whose deadline is over.
@@ -370,6 +389,11 @@ fn kept_bytes(job: &Job) -> usize {
 /// The length of the message in which it goes to the node, with the largest id.
 fn message_len(job: &Job) -> usize {
     broadcast_len(1 << 53, BroadcastMethod::Commit, job.tx.len())
+}
+
+/// Whether it has left its queue and is to be sent, now or after others.
+const fn is_aside(state: WriteState) -> bool {
+    matches!(state, WriteState::Ready | WriteState::Parked)
 }
 
 const fn is_waiting(state: WriteState) -> bool {

@@ -1,6 +1,5 @@
-use std::collections::HashMap;
-
-use proptest::prelude::*;
+mod always;
+mod aside;
 
 use super::*;
 use crate::budget::{Budget, Ledger};
@@ -43,10 +42,14 @@ fn send(writes: &mut Writes, name: u8, connection: u64) -> WriteId {
     number
 }
 
+fn next_ready(writes: &Writes) -> Option<WriteId> {
+    writes.ready_after(None).next()
+}
+
 /// Sends all that are ready: their names.
 fn send_ready(writes: &mut Writes, now: Nanos) -> Vec<u8> {
     let mut names = Vec::new();
-    while let Some(number) = writes.next_ready(false) {
+    while let Some(number) = next_ready(writes) {
         if writes.position(number) == Position::Blocked {
             writes.apply(number, Event::LineBusy, now);
         } else {
@@ -220,17 +223,15 @@ fn case_98_a_write_that_was_under_way_at_two_breaks_goes_alone() {
     );
     writes.apply(poison, Event::Broke, AT(3));
     writes.offer_unknown(AT(4), &known(0, Some(4), 9));
-    assert_eq!(
-        (writes.next_ready(false), writes.next_ready(true)),
-        (None, Some(poison))
-    );
+    assert_eq!(next_ready(&writes), Some(poison));
+    assert!(writes.is_alone(poison));
     writes.sent(poison, Carrier::Alone, AT(4));
     // Those of its line wait for it, whatever carries them.
     let next = writes.insert(job(3, 1), AT(4));
     assert_eq!(writes.position(next), Position::Behind(Carrier::Alone, 1));
     writes.apply(next, Event::LineBusy, AT(4));
     assert!(writes.apply(poison, Event::Answered, AT(5)).is_some());
-    assert_eq!(writes.next_ready(false), Some(next));
+    assert_eq!(next_ready(&writes), Some(next));
 }
 
 /// At 2b52556 a write of 999,999 bytes went in a message of 1,000,020, at which the node closes the connection.
@@ -324,10 +325,7 @@ fn a_refusal_holds_everything_until_its_time_or_a_block() {
     writes.block(&[], AT(1));
     // Not before everything of its line is answered.
     writes.end_refusal(AT(1));
-    assert_eq!(
-        (writes.ask_again_at(), writes.next_ready(false)),
-        (None, None)
-    );
+    assert_eq!((writes.ask_again_at(), next_ready(&writes)), (None, None));
     writes.hold_until(AT(9));
     writes.apply(two, Event::Full, AT(1));
     writes.end_refusal(AT(9));
@@ -360,7 +358,7 @@ fn account_80_what_an_application_refused_waits_for_a_block_and_not_for_less() {
     writes.hold_for_block(AT(18));
     writes.apply(two, Event::Full, AT(0));
     writes.end_refusal(AT(17));
-    assert_eq!(writes.next_ready(false), None);
+    assert_eq!(next_ready(&writes), None);
     writes.block(&[], AT(17));
     writes.end_refusal(AT(17));
     assert_eq!(send_ready(&mut writes, AT(17)), [1, 2]);
@@ -395,142 +393,12 @@ fn what_comes_behind_a_parked_write_waits_behind_it() {
     assert_eq!(writes.position(behind), Position::Blocked);
     writes.apply(behind, Event::LineBusy, AT(0));
     accept(&mut writes, first, AT(1));
-    assert_eq!(writes.next_ready(false), Some(express));
+    assert_eq!(next_ready(&writes), Some(express));
     writes.sent(express, Carrier::Slot(0), AT(1));
     assert_eq!(
         writes.position(behind),
         Position::Behind(Carrier::Slot(0), 1)
     );
-}
-
-/// A thing that happens to one of the writes, or to all.
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Insert { name: u8, line: u64 },
-    Send,
-    Pass,
-    Full,
-    Behind,
-    BehindBlock,
-    Reject,
-    Known,
-    Break,
-    Block,
-    Recover,
-    Restart,
-    AskAgain,
-    Expire,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        4 => (0..40_u8, 0..4_u64).prop_map(|(name, line)| Step::Insert { name, line }),
-        8 => Just(Step::Send),
-        3 => Just(Step::Pass),
-        1 => Just(Step::Full),
-        1 => Just(Step::Behind),
-        1 => Just(Step::BehindBlock),
-        1 => Just(Step::Reject),
-        1 => Just(Step::Known),
-        1 => Just(Step::Break),
-        1 => Just(Step::Block),
-        1 => Just(Step::Recover),
-        1 => Just(Step::Restart),
-        1 => Just(Step::AskAgain),
-        1 => Just(Step::Expire),
-    ]
-}
-
-proptest! {
-    /// Whatever happens, every write ends once, nothing waits for nothing, and a line's first offers keep its order.
-    #[test]
-    fn case_99_every_write_ends_once(steps in proptest::collection::vec(step(), 1..300)) {
-        let mut writes = Writes::new(WriteOrder::Connection, 10 * (10 + OVERHEAD));
-        let (mut inserted, mut ended, mut now) = (0, 0, 0_u64);
-        static HASHES: std::sync::LazyLock<Vec<TxHash>> = std::sync::LazyLock::new(|| (0..40).map(hash).collect());
-        let mut unsent = std::collections::VecDeque::new();
-        let mut under_way: Vec<WriteId> = Vec::new();
-        let mut first_sent: HashMap<u64, WriteId> = HashMap::new();
-        let mut steps = steps;
-        // In the end everything is sent, answered and shown.
-        for _ in 0..40 {
-            steps.extend([Step::Recover, Step::Block, Step::AskAgain, Step::Send, Step::Reject]);
-        }
-        for step in steps {
-            now += 1;
-            match step {
-                Step::Insert { name, line } => {
-                    let mut job = job(name, line);
-                    job.deadline = AT(now + 150);
-                    unsent.push_back(writes.insert(job, AT(now)));
-                    inserted += 1;
-                }
-                Step::Send => {
-                    while let Some(number) = writes.next_ready(true).or_else(|| unsent.pop_front()) {
-                        let is_alone = writes.is_alone(number);
-                        let carrier = if is_alone { Carrier::Alone } else { SLOT };
-                        let line = writes.job(number).unwrap().connection;
-                        match writes.position(number) {
-                            Position::Free => {}
-                            Position::Behind(one, _) if one == carrier && !is_alone => {}
-                            _ => {
-                                writes.apply(number, Event::LineBusy, AT(now));
-                                continue;
-                            }
-                        }
-                        let is_first = !writes.job(number).unwrap().may_be_there();
-                        if is_first && writes.job(number).unwrap().known_hash().is_none() {
-                            let before = first_sent.insert(line, number);
-                            prop_assert!(before < Some(number), "a first offer overtook another");
-                        }
-                        writes.sent(number, carrier, AT(now));
-                        under_way.push(number);
-                    }
-                }
-                Step::Break => for number in under_way.drain(..) {
-                    writes.apply(number, Event::Broke, AT(now));
-                },
-                Step::Block => {
-                    let hashes: Vec<_> = HASHES.iter().step_by(1 + now as usize % 3).copied().collect();
-                    ended += writes.block(&hashes, AT(now)).1.iter().filter(|job| job.is_open()).count();
-                }
-                Step::Recover => { writes.offer_unknown(AT(now), &known(0, Some(now + 1), 9)); }
-                Step::Restart => { writes.offer_accepted(AT(now + 1), AT(now)); }
-                Step::AskAgain => writes.end_refusal(AT(now)),
-                Step::Expire => ended += writes.take_expired(AT(now)).iter().filter(|job| job.is_open()).count(),
-                Step::Reject => for number in under_way.drain(..) {
-                    let job = writes.apply(number, Event::Answered, AT(now));
-                    ended += usize::from(job.unwrap().is_open());
-                },
-                _ => if let Some(number) = under_way.pop() {
-                    let event = match step {
-                        Step::Full => {
-                            writes.hold_until(AT(now + 3));
-                            Event::Full
-                        }
-                        Step::Behind => Event::Behind,
-                        Step::BehindBlock => Event::BehindBlock,
-                        Step::Known if writes.job(number).unwrap().is_open() => Event::AlreadyThere,
-                        _ => {
-                            ended += usize::from(writes.job_mut(number).unwrap().close());
-                            writes.accept(number, AT(now));
-                            continue;
-                        }
-                    };
-                    writes.apply(number, event, AT(now));
-                }
-            }
-            let counted: usize = writes.counts.iter().sum();
-            prop_assert_eq!(counted, writes.table.len());
-        }
-        // What the node had already waits for a block that shows it.
-        ended += writes.take_expired(AT(now + 1_000)).iter().filter(|job| job.is_open()).count();
-        prop_assert_eq!(ended, inserted);
-        prop_assert!(writes.is_empty(), "{writes:?}");
-        prop_assert_eq!(writes.lines(), 0);
-        let kept: usize = writes.table.iter().map(|(_, entry)| kept_bytes(&entry.job)).sum();
-        prop_assert_eq!(kept, writes.kept_bytes());
-    }
 }
 
 /// Transactions of more bytes are hashed when they come.
