@@ -240,18 +240,6 @@ impl<'a> Comparison<'a> {
         self.sides.iter().flat_map(Side::remarks).collect()
     }
 
-    /// What is shown to have changed, in one sentence.
-    fn headline(&self) -> String {
-        let shown = self.others().filter_map(|it| it.shown_changes());
-        match shown.collect::<Vec<_>>().join("; ") {
-            _ if self.sides.iter().any(|side| side.valid().next().is_none()) => {
-                "**nothing can be told**: a side has no valid run".to_owned()
-            }
-            none if none.is_empty() => "no difference is shown".to_owned(),
-            shown => format!("against {}: {shown}", self.sides[0].name),
-        }
-    }
-
     fn text(&self) -> String {
         let tables = self.tables().into_iter();
         let tables = tables.map(|(heading, table)| format!("\n{heading}\n{}", table.text()));
@@ -262,11 +250,12 @@ impl<'a> Comparison<'a> {
     fn page(&self) -> String {
         let names: Vec<&str> = self.sides.iter().map(|side| side.name.as_str()).collect();
         let mut page = Page::new(&format!("Mesh: {}", names.join(", ")));
-        page.headline(&self.headline());
-        self.remarks()
-            .iter()
-            .for_each(|remark| page.paragraph(remark));
-        let forests = self.others().map(|side| side.forest());
+        let others: Vec<ComparedSide<'_>> = self.others().collect();
+        page.headline(&ComparedSide::answer(&others));
+        for remark in self.remarks() {
+            page.paragraph(&format!("{remark}."));
+        }
+        let forests = others.iter().map(ComparedSide::forest);
         let forests = forests.chain(std::iter::repeat(String::new()));
         for ((heading, table), forest) in self.tables().into_iter().zip(forests) {
             page.section(&heading, &(forest + &table.html()));

@@ -39,12 +39,16 @@ fn plot(picture: &Picture<'_>) -> String {
         let place = format!("span style=\"bottom:{:.2}%\"", tick.at * 100.0);
         tag(&place, &escape(&tick.text))
     };
-    let last = x_ticks.last().map_or(0.0, |tick| tick.at);
+    // Centred under its place it would reach beyond the page.
+    let is_beyond = |tick: &Tick| {
+        let half = tick.text.chars().count() as f64 * HALF_LETTER;
+        tick.at > LAST_AT || tick.at + half > PAGE_END
+    };
+    let last = x_ticks.last().filter(|tick| is_beyond(tick));
     let x_tick = |tick: &Tick| {
-        let is_near_last = last > LAST_AT && tick.at > last - LAST_WIDTH;
+        let is_near_last = last.is_some_and(|last| tick.at > last.at - LAST_WIDTH);
         let class = match tick.minor || is_near_last {
-            // Centred under its place it would reach beyond the page.
-            _ if tick.at > LAST_AT => " class=\"e\"",
+            _ if is_beyond(tick) => " class=\"e\"",
             true => " class=\"n\"",
             false => "",
         };
@@ -115,6 +119,9 @@ fn legend(chart: &Chart) -> String {
 
 /// Beyond this share of the width a label of the axis ends where the others have their middle.
 const LAST_AT: f64 = 0.97;
+/// Half the width of a letter of a narrow chart, and where its page ends, in widths of the chart.
+const HALF_LETTER: f64 = 0.011_5;
+const PAGE_END: f64 = 1.03;
 /// The width that such a label takes of a narrow chart, with half of the one before it.
 const LAST_WIDTH: f64 = 0.25;
 
@@ -344,6 +351,22 @@ mod tests {
         assert!(html.contains("<title>3 s\nsent 4/s</title>"));
         assert!(html.contains("A &lt;title&gt;"));
         assert!(!html.contains('#'), "no fixed colours: {html}");
+    }
+
+    /// At 400 pixels "99.999 %" reached beyond the page, which then scrolled sideways.
+    #[test]
+    fn a_label_that_would_reach_beyond_the_page_ends_at_its_place() {
+        let curve = |to: f64| {
+            let axis = Axis::log("", Unit::Millis);
+            let chart = Chart::new("", Axis::percentile(), axis);
+            let html = chart.line("a", Tone::Sent, [(0.0, 1.0), (to, 2.0)]).html();
+            let label = html.split("99.999 %").next().unwrap().rsplit('<').next();
+            label.unwrap().to_owned()
+        };
+        for (to, ends) in [(0.999_991, true), (0.999_993, true), (0.999_999_9, false)] {
+            let label = curve(to);
+            assert_eq!(label.contains("class=\"e\""), ends, "{to}: {label}");
+        }
     }
 
     #[test]

@@ -34,8 +34,7 @@ impl ComparedSide<'_> {
     }
 
     /// What is shown to be worse or better, in bold between `**`; `None` where nothing is.
-    #[must_use]
-    pub fn shown_changes(&self) -> Option<String> {
+    fn shown_changes(&self) -> Option<String> {
         let of = |meaning: ComparisonVerdict, word: &str| {
             let found = self.differences.iter().filter(|it| it.meaning == meaning);
             let names: Vec<String> = found.map(sized).collect();
@@ -52,6 +51,29 @@ impl ComparedSide<'_> {
         ];
         let found = found.into_iter().flatten().collect::<Vec<_>>().join(", ");
         (!found.is_empty()).then(|| format!("{} is {found}", self.name))
+    }
+
+    /// What is shown to have changed against the first side, or else of how much nothing can be told.
+    #[must_use]
+    pub fn answer(others: &[Self]) -> String {
+        let base = match others {
+            _ if others.iter().any(|side| side.runs.contains(&0)) => {
+                return "**nothing can be told**: a side has no valid run".into();
+            }
+            [] => return "one side alone: nothing is compared".into(),
+            [first, ..] => first.base,
+        };
+        let shown = others.iter().filter_map(Self::shown_changes);
+        let all = || others.iter().flat_map(|side| side.differences);
+        let open = all().filter(|it| matches!(it.meaning, ComparisonVerdict::CannotTell(_)));
+        match (shown.collect::<Vec<_>>().join("; "), open.count()) {
+            (none, 0) if none.is_empty() => "no difference is shown".into(),
+            (none, open) if none.is_empty() => {
+                let all = all().count();
+                format!("no difference is shown; cannot tell for {open} of {all} metrics")
+            }
+            (shown, _) => format!("against {base}: {shown}"),
+        }
     }
 
     /// One difference in a line.
@@ -325,6 +347,37 @@ mod tests {
             assert_eq!(verdict_words(ComparisonVerdict::CannotTell(why)), words);
         }
         assert_eq!(verdict_words(ComparisonVerdict::Same), "same");
+    }
+
+    #[test]
+    fn an_answer_says_of_how_much_nothing_can_be_told() {
+        let difference = |meaning| Difference {
+            metric: Metric::Committed,
+            base: None,
+            other: None,
+            change: None,
+            meaning,
+            gate: None,
+        };
+        let open = ComparisonVerdict::CannotTell(Uncertainty::NoFigure);
+        let answer = |runs, meanings: [ComparisonVerdict; 2]| {
+            ComparedSide::answer(&[ComparedSide {
+                base: "a",
+                name: "b",
+                runs,
+                differences: &meanings.map(difference),
+                of_all: &[],
+            }])
+        };
+        let (same, better) = (ComparisonVerdict::Same, ComparisonVerdict::Better);
+        assert_eq!(answer([3, 3], [same, same]), "no difference is shown");
+        assert_eq!(
+            answer([3, 3], [same, open]),
+            "no difference is shown; cannot tell for 1 of 2 metrics"
+        );
+        assert!(answer([3, 3], [open, better]).starts_with("against a: b is **better** in "));
+        assert!(answer([3, 0], [open, open]).contains("a side has no valid run"));
+        assert!(ComparedSide::answer(&[]).contains("one side alone"));
     }
 
     #[test]

@@ -140,6 +140,7 @@ impl<'a> Nodes<'a> {
             })
             .count("height", most(|row| row.height.map(|height| height as f64)))
             .count("blocks", sum(|row| row.blocks))
+            .not_on_phones()
             .count("transactions in them", sum(|row| row.block_txs))
             .rest()
             .count(

@@ -124,6 +124,12 @@ impl<R> Columns<R> {
         self.last(|column| column.needed = Needed::OnWidePages)
     }
 
+    /// As [`rest`](Self::rest), and on pages only: a terminal has no room for it.
+    #[must_use]
+    pub fn rest_of_page(self) -> Self {
+        self.rest().on_page_if(true)
+    }
+
     /// As [`rest`](Self::rest), but only on a page as narrow as a telephone's.
     #[must_use]
     pub fn not_on_phones(self) -> Self {

@@ -111,7 +111,8 @@ fn the_page_is_self_contained() {
     let policy = html.find("script-src 'sha256-").unwrap();
     assert!(policy < html.find("<body>").unwrap());
     assert!(html.starts_with("<!doctype html>"));
-    assert!(html.contains("prefers-color-scheme"));
+    // On paper the colours are those of light.
+    assert!(html.contains("@media screen and (prefers-color-scheme: dark)"));
     assert!(html.contains("@media print"));
 }
 
@@ -388,6 +389,17 @@ fn the_markdown_has_the_figures() {
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
+}
+
+/// "of 251/s offered" of a ramp from 1 to 501/s.
+#[test]
+fn a_run_of_several_rates_is_not_said_to_have_offered_their_mean() {
+    let mut report = report();
+    let mut slower = report.summary.steps[0].clone();
+    slower.rate_tps = 500.0;
+    report.summary.steps.push(slower);
+    let text = report.markdown();
+    assert!(text.contains("of **500 to 1,000/s** offered"), "{text}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A comparison as text, Markdown and JSON.
 
-use measure::{ComparisonVerdict, Gate, LoadDifference, ScheduleVerdict};
+use measure::{Gate, LoadDifference, ScheduleVerdict};
 use report::text::percent;
 use report::{ComparedSide, Entries, gate_name};
 use serde_json::{Value, json};
@@ -264,30 +264,11 @@ fn verdict(comparison: &Comparison, limit: f64) -> String {
     }
 }
 
-/// How much cannot be told; nothing when all can.
-fn open(comparison: &Comparison) -> String {
-    let all = || comparison.found.iter().flat_map(|it| &it.differences);
-    let open = all().filter(|it| matches!(it.meaning, ComparisonVerdict::CannotTell(_)));
-    match open.count() {
-        0 => String::new(),
-        open => format!("; cannot tell for {open} of {} metrics", all().count()),
-    }
-}
-
 /// The answer in one sentence: what is shown to have changed.
 pub(super) fn headline(comparison: &Comparison) -> String {
     match (&comparison.method, comparison.terms.limit) {
-        (Method::Turns { answer, .. }, _) => return answer.clone(),
-        (Method::Repeats, Some(limit)) => return verdict(comparison, limit),
-        (Method::Repeats, None) => {}
-    }
-    let others = comparison.others();
-    let sides = others.iter().filter_map(ComparedSide::shown_changes);
-    match sides.collect::<Vec<_>>().join("; ") {
-        _ if comparison.has_empty_side() => {
-            "**nothing can be told**: a side has no valid run".into()
-        }
-        none if none.is_empty() => format!("no difference is shown{}", open(comparison)),
-        found => format!("against {}: {found}", comparison.sides[0].name),
+        (Method::Turns { answer, .. }, _) => answer.clone(),
+        (Method::Repeats, Some(limit)) => verdict(comparison, limit),
+        (Method::Repeats, None) => ComparedSide::answer(&comparison.others()),
     }
 }

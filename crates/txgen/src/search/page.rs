@@ -7,11 +7,14 @@ use report::{Page, text};
 
 use super::account::{Account, Ended, PointRow};
 use super::table;
-use super::words::{confirmed_words, knee_words};
+use super::words::{answer, confirmed_words, drift_words};
 
 pub(super) fn page(account: &Account) -> String {
     let mut page = Page::new("txgen search");
     page.headline(&headline(account));
+    if let Some(drift) = &account.drift {
+        page.paragraph(&format!("Drift: {}.", drift_words(drift)));
+    }
     page.paragraph(&format!("Target: {}.", account.target));
     page.paragraph(&format!(
         "A rate counts as sustained when at most {} is lost and the backlog grows by at most {} of the rate{}.",
@@ -50,16 +53,12 @@ pub(super) fn page(account: &Account) -> String {
 
 /// What lasted first, then where the knee is. The reason of a search that is out of time says itself what was confirmed.
 fn headline(account: &Account) -> String {
-    let Some(knee) = &account.knee else {
+    let Some(knee) = answer(account) else {
         return format!("{}.", account.reason);
     };
     let confirmed = account.confirmed.filter(|_| account.ended == Ended::Done);
     let confirmed = confirmed.map_or(String::new(), |it| format!("{}. ", confirmed_words(&it)));
-    format!(
-        "{confirmed}The knee: **{}**: {}.",
-        knee_words(account, knee),
-        account.reason
-    )
+    format!("{confirmed}The knee: **{knee}**: {}.", account.reason)
 }
 
 /// A chart over the rates that were offered, with the knee.
@@ -111,9 +110,10 @@ fn throughput(account: &Account) -> String {
             Tone::Offered,
             [(0.0, 0.0), (top, top)],
         )
+        // A finding lies above what was undecided at its rate.
+        .dots("undecided", Tone::Plan, committed("undecided"))
         .dots("sustained", Tone::P50, committed("held"))
         .dots("not sustained", Tone::Bad, committed("broken"))
-        .dots("undecided", Tone::Plan, committed("undecided"))
         .tall()
         .html()
 }

@@ -3,17 +3,13 @@
 use report::{Columns, Entries, Table, text};
 
 use super::account::{Account, PointRow};
-use super::words::{bounds, confirmed_words, drift_words, knee_words};
+use super::words::{answer, confirmed_words, drift_words};
 use crate::output::recorded;
 
 /// Every point by rate, and the knee.
 pub(super) fn table(account: &Account) -> String {
     let mut entries = Entries::default();
-    let knee = match &account.knee {
-        Some(knee) => knee_words(account, knee),
-        None => bounds(account).unwrap_or_else(|| "cannot tell".into()),
-    };
-    entries.add("knee", knee);
+    entries.add("knee", answer(account).as_deref().unwrap_or("cannot tell"));
     entries.add("", &*account.reason);
     if let Some(confirmed) = &account.confirmed {
         let said = confirmed_words(confirmed);

@@ -20,7 +20,7 @@ pub(super) fn so_far(account: &Account) -> Option<String> {
 
 /// Where the knee is: an estimate where the search came as close as it was asked to, else only the interval. No rate of
 /// them is one that was offered.
-pub(super) fn knee_words(account: &Account, knee: &KneeRow) -> String {
+fn knee_words(account: &Account, knee: &KneeRow) -> String {
     let [low, high] = [knee.low_tps, knee.high_tps].map(text::number);
     let confidence = text::percent(knee.confidence);
     match account.ended {
@@ -32,8 +32,15 @@ pub(super) fn knee_words(account: &Account, knee: &KneeRow) -> String {
     }
 }
 
+/// Where the knee is, as far as that is known.
+pub(super) fn answer(account: &Account) -> Option<String> {
+    let knee = account.knee.as_ref();
+    let knee = knee.map(|knee| knee_words(account, knee));
+    knee.or_else(|| bounds(account))
+}
+
 /// What held and what broke, where there is no interval.
-pub(super) fn bounds(account: &Account) -> Option<String> {
+fn bounds(account: &Account) -> Option<String> {
     if account.contradicted {
         let rate = account.refuted_tps().map(text::rate);
         return rate.map(|rate| format!("below {rate}"));
@@ -254,6 +261,28 @@ mod tests {
         account.ended = Ended::Done;
         let words = "213/s, 153 to 1,813 with 90 % confidence";
         assert_eq!(knee_words(&account, &knee), words);
+    }
+
+    /// The terminal said "knee at least 500/s" and how the target changed; the page had the reason of the end alone.
+    #[test]
+    fn a_page_has_the_answer_and_the_drift_that_a_terminal_has() {
+        let mut account = empty();
+        account.reason = "the time limit is reached".into();
+        let page = |account: &Account| super::super::page::page(account);
+        assert!(page(&account).contains(">the time limit is reached.<"));
+        account.highest_held_tps = Some(500.0);
+        account.drift = Some(DriftRow {
+            before_tps: 800.0,
+            since_tps: 600.0,
+            between_s: [20.0, 45.0],
+            slower: true,
+        });
+        for part in [
+            "The knee: <b>at least 500/s</b>: the time limit is reached.",
+            "Drift: it took 800/s until 20 s, and 600/s broke from 45 s on",
+        ] {
+            assert!(page(&account).contains(part), "{part}");
+        }
     }
 
     fn empty() -> Account {

@@ -177,7 +177,12 @@ fn achieved(summary: &Summary) -> String {
         let reason = summary.knee_reason.trim_start_matches("sustained ");
         return format!("the node takes **{}** ({reason})", bracket(knee));
     }
+    let [low, high] = rates(summary);
     let offered = match (summary.model, summary.rate.planned_tps) {
+        (LoadModel::Open, Some(_)) if low < high => {
+            let (low, high) = (text::number(low), text::rate(high));
+            format!("of **{low} to {high}** offered")
+        }
         (LoadModel::Open, Some(rate)) => format!("of **{}** offered", text::rate(rate)),
         (LoadModel::Closed, _) => "in a closed loop, each as soon as an answer made room,".into(),
         _ => "of what was offered".into(),
@@ -194,6 +199,16 @@ fn achieved(summary: &Summary) -> String {
         format!("{} of {}", grouped(count), grouped(planned))
     };
     format!("{offered} the node {what} **{all}** transactions")
+}
+
+/// The lowest and the highest rate of the steps that offered one: a mean over them is a rate of none.
+fn rates(summary: &Summary) -> [f64; 2] {
+    let loaded = summary.steps.iter().filter(|step| !step.pause);
+    let rates = loaded.map(|step| step.rate_tps);
+    [
+        rates.clone().fold(f64::INFINITY, f64::min),
+        rates.fold(0.0, f64::max),
+    ]
 }
 
 fn limited(summary: &Summary) -> String {
@@ -334,9 +349,8 @@ pub(super) fn tiles(report: &RunReport) -> String {
     let steps = &summary.steps;
     let knee = summary.knee.as_ref().and_then(|knee| knee.step);
     let knee = knee.and_then(|number| steps.iter().find(|step| step.step == number));
-    let loaded = || steps.iter().filter(|step| !step.pause);
-    let first = loaded().next().map(|step| step.rate_tps);
-    let is_steady = loaded().all(|step| Some(step.rate_tps) == first);
+    let [low, high] = rates(summary);
+    let is_steady = low >= high;
     let fate = &summary.fate;
     let lost = fate.rejected + fate.errors + fate.unanswered + fate.commit_failed + fate.pending;
     let mut tiles = vec![(verdict.name().to_owned(), "schedule")];

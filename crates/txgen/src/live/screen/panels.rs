@@ -42,14 +42,17 @@ pub(super) fn gauge(frame: &mut Frame, area: Rect, state: &LiveState) {
 
 /// What the run shows by now.
 pub(super) fn finding(frame: &mut Frame, area: Rect, state: &LiveState) {
-    let color = if state.onsets.is_empty() {
+    let room = usize::from(area.width).saturating_sub(1);
+    let text = format!(" {}", cut(&state.finding(), room));
+    frame.render_widget(Line::styled(text, finding_color(state)), area);
+}
+
+fn finding_color(state: &LiveState) -> Color {
+    if state.onsets.is_empty() {
         Color::Green
     } else {
         Color::Red
-    };
-    let room = usize::from(area.width).saturating_sub(1);
-    let text = format!(" {}", cut(&state.finding(), room));
-    frame.render_widget(Line::styled(text, color), area);
+    }
 }
 
 /// The phase, the step, the time and the time left in one line.
@@ -259,8 +262,8 @@ pub(super) fn small(frame: &mut Frame, area: Rect, state: &LiveState) {
         let text = format!("{committed} committed, mempool {depth}");
         lines.push(Line::from(text));
     }
-    if !state.onsets.is_empty() {
-        lines.push(Line::styled(state.finding(), Color::Red));
+    if area.height >= SMALL_HEIGHT || !state.onsets.is_empty() {
+        lines.push(Line::styled(state.finding(), finding_color(state)));
     }
     let [accept_p50, accept_p99, commit_p50, commit_p99] = [
         "accept_p50_ms",

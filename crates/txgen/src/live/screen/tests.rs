@@ -292,7 +292,13 @@ fn a_narrow_terminal_that_is_high_enough_has_a_chart_and_steps_below_the_lines()
     let rows = picture(&View::default(), &ninety_seconds(), 60, 20);
     shows(
         &rows,
-        &["1001 offered 1001 sent", "q quit", " /s ─plan", " steps "],
+        &[
+            "1001 offered 1001 sent",
+            "sustained so far",
+            "q quit",
+            " /s ─plan",
+            " steps ",
+        ],
     );
     let low = picture(&View::default(), &ninety_seconds(), 60, 19);
     assert!(!low.iter().any(|row| row.contains("steps")));
