@@ -41,28 +41,28 @@ pub struct MeshSettings {
 
     /// Peers that a node relays a message to [default: 16, as in the study; a full mesh of fewer
     /// relays to all].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub fanout: Option<NonZeroU16>,
 
     /// Parcels that wait for a peer at most; a full queue drops its older half [default: 10000].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub queue: Option<NonZeroU32>,
 
     /// Messages that a node remembers, to recognise them when they come again, at about 100 bytes each; what is
     /// forgotten within ten minutes counts as new [default: 1048576, those of 27 s at 7,000 entries/s].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     pub remembered: Option<NonZeroU32>,
 
     /// Write all parcels that wait for a peer at once, instead of each in a call of its own.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub batch: bool,
 
     /// Announce messages by their hash and send them to the peers that request them, instead of flooding them.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub announce: bool,
 
     /// An address of 127.0.0.0/8 for each node, in place of 127.0.0.1 for all.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub loopback_ip: bool,
 
     /// What a node writes at most, over all its links: for all nodes, or N=RATE for one, e.g. 30Mbit/s,2=5Mbit/s
@@ -79,31 +79,31 @@ pub struct MeshSettings {
 
     /// With several machines: the addresses of all of them, comma-separated. Node I is on the machine
     /// whose place in the list is the remainder of I by their number, and listens on --port plus I.
-    #[arg(long, value_delimiter = ',', value_name = "IP")]
+    #[arg(long, value_delimiter = ',', value_name = "IP", hide_short_help = true)]
     pub hosts: Vec<IpAddr>,
 
     /// With several machines: which of them this is, e.g. 1/3; its line is the same on all otherwise.
-    #[arg(long, value_name = "I/N")]
+    #[arg(long, value_name = "I/N", hide_short_help = true)]
     #[serde(skip)]
     pub shard: Option<Part>,
 
     /// With several machines: when the load begins, on the wall clock (RFC 3339, or seconds since
     /// 1970).
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
     #[serde(skip)]
     pub start_at: Option<StartAt>,
 
     /// With several machines: the port of the first node [default: 9200].
-    #[arg(long, value_name = "PORT")]
+    #[arg(long, value_name = "PORT", hide_short_help = true)]
     pub port: Option<u16>,
 
     /// How long to wait until all nodes are connected [default: 30s].
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", hide_short_help = true)]
     #[serde(with = "text")]
     pub connect_timeout: Option<Nanos>,
 
     /// How long to wait after the load until nothing is under way [default: 10s].
-    #[arg(long, value_name = "DURATION")]
+    #[arg(long, value_name = "DURATION", hide_short_help = true)]
     #[serde(with = "text")]
     pub drain_timeout: Option<Nanos>,
 

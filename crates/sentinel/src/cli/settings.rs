@@ -42,6 +42,7 @@ fn argument(key: &Key, defaults: &Config) -> Option<Arg> {
         .long(flag)
         .value_name(value)
         .help(format!("{help} [default: {default}] [key: {name}]"))
+        .hide_short_help(SELDOM.split(' ').any(|it| it == flag))
         .allow_negative_numbers(true)
         .action(if key.is_list {
             ArgAction::Append
@@ -60,6 +61,10 @@ fn argument(key: &Key, defaults: &Config) -> Option<Arg> {
         _ => argument,
     })
 }
+
+/// Flags that only `--help` shows, so that `-h` is one screen.
+const SELDOM: &str = "threads any-version ipv6-prefix allow deny queue-per-client queue-timeout async-ack buffer-bytes \
+                      min-req min-tx-rate pause-for pause-action";
 
 /// `key=value` in its two parts.
 fn assignment(text: &str) -> Result<(String, String), String> {
@@ -151,6 +156,14 @@ mod tests {
             [owned("set", "fair.weights", "10.0.0.0/8=4")]
         );
         assert!(typed("").is_empty());
+    }
+
+    #[test]
+    fn the_short_help_is_one_screen() {
+        let help = Cli::command().render_help().to_string();
+        assert!(help.lines().count() <= 45, "{help}");
+        let flags: Vec<&str> = KEYS.iter().filter_map(|key| Some(key.flag?.0)).collect();
+        assert!(SELDOM.split(' ').all(|it| flags.contains(&it)), "{SELDOM}");
     }
 
     #[test]

@@ -64,12 +64,16 @@ pub enum Command {
     /// Alternate between a high and a low rate.
     #[command(before_long_help = examples("square"))]
     Square(SquareArgs),
-    /// Send as fast as answers come back (closed loop: latencies are service times only).
+    /// Send as fast as answers come back (a closed loop).
+    ///
+    /// Latencies are service times only.
     ///
     /// The target sets the pace here, so this finds a ceiling, not a latency under a given load.
     #[command(before_long_help = examples("flood"))]
     Flood(FloodArgs),
-    /// Say what this machine and a node can show, and what to change. Sends no transaction.
+    /// Say what this machine and a node can show, and what to change.
+    ///
+    /// Sends no transaction.
     #[command(before_long_help = examples("doctor"))]
     Doctor(DoctorArgs),
     /// Write a commented scenario file for a question.
@@ -104,10 +108,10 @@ pub enum Command {
     /// Measure as BigchainDB's own benchmark did: its flags and its CSV.
     #[command(before_long_help = examples("bigchaindb-benchmark"))]
     BigchaindbBenchmark(BenchmarkArgs),
-    /// Compare runs: by how much each metric differs, and whether chance explains it.
+    /// Compare runs: how each metric differs, and whether chance explains it.
     #[command(before_long_help = examples("compare"))]
     Compare(CompareArgs),
-    /// Compare two nodes, builds or settings: takes the runs itself, in turns, until it can tell.
+    /// Compare two nodes, builds or settings, in turns, until it can tell.
     ///
     /// A and B are two nodes that are there, two commands that start a node each, or two sets of flags. Runs come in
     /// blocks of ABBA and BAAB, so that what drifts with time is no difference, and after each block it is asked
@@ -115,13 +119,15 @@ pub enum Command {
     /// for. When the budget is spent before, it is undecided (98).
     #[command(before_long_help = examples("ab"))]
     Ab(Box<AbArgs>),
-    /// Find the stage of a run that stopped following the load, and at what rate, with an interval.
+    /// Find the stage of a run that stopped following the load, and at what rate.
+    ///
+    /// The rate comes with an interval.
     ///
     /// Two lines are fitted to what each stage achieved over what was offered; the interval of the break
     /// comes from resampling. Needs a load that rises: a ramp, or phases.
     #[command(before_long_help = examples("analyse"))]
     Analyse(AnalyseArgs),
-    /// Record nodes without a load: mempools, blocks, and what they use, on one clock.
+    /// Record nodes without a load, on one clock: mempools, blocks, what they use.
     #[command(before_long_help = examples("record"))]
     Record(RecordArgs),
     /// Join the run folders of several generators of one load (--shard) into one.
