@@ -1,12 +1,14 @@
 //! Which endpoints gave no answer while requests to them waited, and since when.
 //!
-//! The row of each second names them. The conclusions are drawn from the rows, so that they are the same for a
-//! run that ends and for one that was killed, of which nothing else says what was unanswered.
+//! The row of each second says what each endpoint did, in a form that adds up over generators, and names those that were
+//! silent. The conclusions are drawn from the rows, so that they are the same for a run that ends, for one that was
+//! killed, of which nothing else says what was unanswered, and for one of several generators.
 
 use std::fmt;
 
 use pacing::Nanos;
 
+use crate::format::counts::{self, AddUp};
 use crate::limits::{SILENCE_BLOCKS, SILENCE_S};
 use crate::stats::silence::{Silence, Stretch, Tenths};
 
@@ -20,57 +22,157 @@ struct EndpointCounts {
     answers: Tenths,
 }
 
+impl AddUp for EndpointCounts {
+    fn add_up(&mut self, part: &Self) {
+        self.sent += part.sent;
+        self.ended += part.ended;
+        self.given_up += part.given_up;
+        self.answers.add_up(&part.answers);
+    }
+}
+
 /// The counts of every endpoint, by its position.
 #[derive(Debug, Default)]
 pub(crate) struct EndpointParts(Vec<EndpointCounts>);
 
 impl EndpointParts {
     pub(crate) fn sent(&mut self, endpoint: u16) {
-        self.of(endpoint).sent += 1;
+        at(&mut self.0, endpoint).sent += 1;
     }
 
-    pub(crate) fn answered(&mut self, endpoint: u16, at: Nanos) {
-        let counts = self.of(endpoint);
+    pub(crate) fn answered(&mut self, endpoint: u16, answered: Nanos) {
+        let counts = at(&mut self.0, endpoint);
         counts.ended += 1;
-        counts.answers.mark(at);
+        counts.answers.mark(answered);
     }
 
     /// A request was given up as an error.
     pub(crate) fn gave_up(&mut self, endpoint: u16) {
-        let counts = self.of(endpoint);
+        let counts = at(&mut self.0, endpoint);
         counts.ended += 1;
         counts.given_up += 1;
     }
 
     /// A request is not looked at any more.
     pub(crate) fn settled(&mut self, endpoint: u16) {
-        self.of(endpoint).ended += 1;
+        at(&mut self.0, endpoint).ended += 1;
+    }
+
+    /// Adds those of a later span of the same second.
+    pub(crate) fn add(&mut self, later: &Self) {
+        for (place, counts) in (0..).zip(&later.0) {
+            at(&mut self.0, place).add_up(counts);
+        }
+    }
+
+    /// When any of them answered.
+    pub(crate) fn answers(&self) -> Tenths {
+        counts::sum(self.0.iter().map(|counts| &counts.answers))
     }
 
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
+}
 
-    fn of(&mut self, endpoint: u16) -> &mut EndpointCounts {
-        let place = usize::from(endpoint);
-        if place >= self.0.len() {
-            self.0.resize(place + 1, EndpointCounts::default());
+/// The entry of an endpoint, made if there is none.
+fn at<T: Default + Clone>(all: &mut Vec<T>, endpoint: u16) -> &mut T {
+    let place = usize::from(endpoint);
+    if place >= all.len() {
+        all.resize(place + 1, T::default());
+    }
+    &mut all[place]
+}
+
+/// What one endpoint did in a second: what its silence is judged by. Several generators' add up.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Sign {
+    answers: Tenths,
+    /// Requests without an answer at the second's end.
+    waiting: u64,
+    given_up: u64,
+}
+
+/// Those of every endpoint, by its position, as the column `signs` has them: `3ff/12/0 3/0/4`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct EndpointSigns(Vec<Sign>);
+
+impl EndpointSigns {
+    /// Of so many endpoints, before anything was sent.
+    pub(crate) fn of(endpoints: usize) -> Self {
+        Self(vec![Sign::default(); endpoints])
+    }
+
+    /// Goes on to the next second.
+    pub(crate) fn next(&mut self, second: &EndpointParts) {
+        if self.0.len() < second.0.len() {
+            self.0.resize(second.0.len(), Sign::default());
         }
-        &mut self.0[place]
+        for (place, sign) in self.0.iter_mut().enumerate() {
+            let counts = second.0.get(place).copied().unwrap_or_default();
+            sign.waiting = (sign.waiting + counts.sent).saturating_sub(counts.ended);
+            (sign.given_up, sign.answers) = (counts.given_up, counts.answers);
+        }
+    }
+
+    /// Adds another generator's, of the same second, whose endpoints have these positions here.
+    pub(crate) fn add(&mut self, part: &Self, positions: &[u16]) {
+        for (sign, place) in part.0.iter().zip(positions) {
+            let sum = at(&mut self.0, *place);
+            sum.answers.add_up(&sign.answers);
+            sum.waiting += sign.waiting;
+            sum.given_up += sign.given_up;
+        }
+    }
+
+    /// When any of them answered.
+    pub(crate) fn answers(&self) -> Tenths {
+        counts::sum(self.0.iter().map(|sign| &sign.answers))
+    }
+
+    /// Reads the column; `None` where it is empty, as in the folders of earlier versions.
+    pub(crate) fn read(column: &str) -> Option<Self> {
+        let signs = column.split_whitespace().map(Sign::read);
+        let signs: Option<Vec<Sign>> = signs.collect();
+        signs.filter(|signs| !signs.is_empty()).map(Self)
+    }
+}
+
+impl fmt::Display for EndpointSigns {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, sign) in self.0.iter().enumerate() {
+            let space = if place == 0 { "" } else { " " };
+            let Sign {
+                answers,
+                waiting,
+                given_up,
+            } = sign;
+            write!(f, "{space}{answers:x}/{waiting}/{given_up}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Sign {
+    fn read(text: &str) -> Option<Self> {
+        let mut words = text.split('/');
+        let sign = Self {
+            answers: Tenths::read(words.next()?)?,
+            waiting: words.next()?.parse().ok()?,
+            given_up: words.next()?.parse().ok()?,
+        };
+        words.next().is_none().then_some(sign)
     }
 }
 
 /// One endpoint, watched.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Watched {
-    in_flight: u64,
     silence: Silence,
     /// The last answer before requests were given up. A connection that opens again leaves a gap in which
     /// no request waits; the silence goes on behind it.
     given_up_since: Option<Nanos>,
     has_given_up: bool,
-    /// The longest silence of the second under way.
-    longest: Stretch,
 }
 
 /// Watches every endpoint.
@@ -78,55 +180,53 @@ struct Watched {
 pub(crate) struct EndpointWatch(Vec<Watched>);
 
 impl EndpointWatch {
-    /// Takes the next span, which lies inside one second.
-    pub(crate) fn pass(&mut self, start: Nanos, end: Nanos, parts: &EndpointParts) {
-        if self.0.len() < parts.0.len() {
-            self.0.resize_with(parts.0.len(), Watched::default);
+    /// Takes the next second, of a row that begins and ends at these instants. The silences that lie in it or reach
+    /// into it, as the column `silent` has them.
+    pub(crate) fn second<'a>(
+        &mut self,
+        (start, end): (Nanos, Nanos),
+        signs: &EndpointSigns,
+        mut names: impl Iterator<Item = &'a str>,
+    ) -> String {
+        if self.0.len() < signs.0.len() {
+            self.0.resize(signs.0.len(), Watched::default());
         }
+        let mut silent = Vec::new();
         for (place, watched) in self.0.iter_mut().enumerate() {
-            let counts = parts.0.get(place).copied().unwrap_or_default();
-            watched.pass(start, end, counts);
+            let sign = signs.0.get(place).copied().unwrap_or_default();
+            let seen = watched.pass(start, end, sign);
+            let name = names.next();
+            if seen.length_s() >= SILENCE_S {
+                let silence = SilentEndpoint {
+                    endpoint: name.map_or_else(|| place.to_string(), str::to_owned),
+                    seen,
+                    answered: seen.until_s < end.as_secs_f64(),
+                };
+                silent.push(silence.to_string());
+            }
         }
-    }
-
-    /// The silences that lie in the second that ends at `end` or reach into it,
-    /// as the column `silent` has them.
-    pub(crate) fn take(&mut self, end: Nanos, names: &[String]) -> String {
-        let silent = self.0.iter_mut().enumerate().filter_map(|(place, it)| {
-            let seen = std::mem::take(&mut it.longest);
-            (seen.length_s() >= SILENCE_S).then(|| SilentEndpoint {
-                endpoint: names
-                    .get(place)
-                    .map_or_else(|| place.to_string(), Clone::clone),
-                seen,
-                answered: seen.until_s < end.as_secs_f64(),
-            })
-        });
-        let silent: Vec<String> = silent.map(|silent| silent.to_string()).collect();
         silent.join("; ")
     }
 }
 
 impl Watched {
-    fn pass(&mut self, start: Nanos, end: Nanos, counts: EndpointCounts) {
-        self.in_flight = (self.in_flight + counts.sent).saturating_sub(counts.ended);
+    /// The longest silence of the second.
+    fn pass(&mut self, start: Nanos, end: Nanos, sign: Sign) -> Stretch {
         let since = self.silence.since();
-        let awaited = self.in_flight + counts.given_up;
+        let awaited = sign.waiting + sign.given_up;
         self.silence.longest = Stretch::default();
-        self.silence.pass(start, end, counts.answers, awaited);
+        self.silence.pass(start, end, sign.answers, awaited);
         let mut seen = self.silence.longest;
-        if counts.answers != Tenths::default() {
+        if sign.answers != Tenths::default() {
             (self.given_up_since, self.has_given_up) = (None, false);
         } else if let Some(since) = self.given_up_since.filter(|_| seen.until_s > 0.0) {
             seen.from_s = since.as_secs_f64();
         }
-        self.has_given_up |= counts.given_up > 0;
+        self.has_given_up |= sign.given_up > 0;
         if awaited == 0 && self.has_given_up {
             self.given_up_since.get_or_insert(since);
         }
-        if seen.length_s() > self.longest.length_s() {
-            self.longest = seen;
-        }
+        seen
     }
 }
 

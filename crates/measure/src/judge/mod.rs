@@ -16,7 +16,7 @@ mod stages;
 mod steps;
 
 pub use calls::name_stage;
-pub(crate) use endpoints::{EndpointParts, EndpointWatch};
+pub(crate) use endpoints::{EndpointParts, EndpointSigns, EndpointWatch};
 pub use header_clock::HeaderClock;
 pub use onsets::{Onset, onsets};
 pub use point::{BrokenLimit, Point, PointJudgement, answer_mark, growth_finding};

@@ -62,9 +62,7 @@ pub(crate) struct Span {
     pub(crate) processor: Option<Nanos>,
     /// How long a node on this machine lacked the processor.
     pub(crate) node_lack: Nanos,
-    /// When answers came, of a span inside one second.
-    pub(crate) answers: Tenths,
-    /// The same of blocks.
+    /// When blocks were seen, of a span inside one second.
     pub(crate) block_times: Tenths,
     /// What each endpoint was sent and gave back, of a span inside one second.
     pub(crate) endpoints: EndpointParts,
@@ -101,7 +99,7 @@ impl Span {
         self.depth = None;
         self.processor = None;
         self.node_lack = Nanos::ZERO;
-        (self.answers, self.block_times) = Default::default();
+        self.block_times = Tenths::default();
         self.endpoints.clear();
         self.cohorts.clear();
         self.waiting.clear();

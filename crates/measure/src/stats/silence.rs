@@ -1,6 +1,8 @@
 //! How long a target gave no sign (an answer, a block) while one was awaited: the one detector of silences,
 //! for the steps of a load and for its whole course.
 
+use std::fmt;
+
 use pacing::Nanos;
 
 use crate::format::counts::AddUp;
@@ -41,6 +43,17 @@ impl Tenths {
 
     pub(crate) const fn mark(&mut self, at: Nanos) {
         self.0 |= 1 << (at.as_nanos() / TENTH.as_nanos() % 10);
+    }
+
+    /// Reads its hexadecimal form.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        u16::from_str_radix(text, 16).ok().map(Self)
+    }
+}
+
+impl fmt::LowerHex for Tenths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -7,8 +7,8 @@ use measure::read::{HlogReader, RowReader, TxReader};
 use measure::{
     AnswerRow, Answered, Answers, Bar, BlockSeen, Cause, Codespace, EndpointInfo, Evidence,
     EvidenceKind, Failure, KeptRows, LostPart, Manifest, MergeError, MergePart, Plan, Quantiles,
-    RecorderConfig, Reply, SchedulePlan, ScheduleVerdict, Sent, ShardName, Summary, Unsent,
-    UnsentReason, merge, merged_manifest,
+    RecorderConfig, Reply, SchedulePlan, ScheduleVerdict, Sent, ShardName, StepRow, Summary,
+    Unsent, UnsentReason, merge, merged_manifest,
 };
 use pacing::{Nanos, Step};
 use proptest::prelude::*;
@@ -78,6 +78,27 @@ fn transaction() -> impl Strategy<Value = Transaction> {
             code: u32::from(accepted && fails),
             space,
         }
+    })
+}
+
+/// A load of which one endpoint, or both, answer nothing for a while: afterwards what waited is answered, or never.
+fn with_a_silence() -> impl Strategy<Value = Vec<Transaction>> {
+    let load = prop::collection::vec(transaction(), TXS as usize);
+    let silence = (0..3_u64, 0..300_u64, 100..250_u64, any::<bool>());
+    (load, silence).prop_map(|(mut load, (endpoint, from, length, ends))| {
+        let until = from + length;
+        for (index, tx) in (0..until).zip(&mut load) {
+            let is_answered = matches!(tx.course, Course::Answered(_));
+            if index < from || (endpoint < 2 && index % 2 != endpoint) || !is_answered {
+                continue;
+            }
+            if ends {
+                tx.service_ms = (until - index) * 10;
+            } else {
+                (tx.course, tx.blocks, tx.code) = (Course::Unanswered, None, 0);
+            }
+        }
+        load
     })
 }
 
@@ -390,9 +411,9 @@ proptest! {
         agree(&load)?;
     }
 
-    /// The histograms of four generators together are that of one with their plan.
+    /// Four generators with the plan of one together say what it says: histograms, counts, steps, evidence, verdict.
     #[test]
-    fn four_generators_have_the_latencies_and_fates_of_one(load in prop::collection::vec(transaction(), TXS as usize)) {
+    fn four_generators_say_what_one_says(load in with_a_silence()) {
         let (_, one) = recorded(&load, 0, 1);
         let (four, _) = merged(&load, 4, KeptRows::All);
         for kind in measure::LatencyKind::ALL {
@@ -407,6 +428,10 @@ proptest! {
             prop_assert_eq!(&one.at_least, &four.at_least);
         }
         prop_assert_eq!((&one.offered, &one.fate, one.rate), (&four.offered, &four.fate, four.rate));
+        prop_assert_eq!(steps(&one), steps(&four));
+        prop_assert_eq!((one.limited_by, &one.evidence), (four.limited_by, &four.evidence));
+        prop_assert_eq!(&one.verdict, &four.verdict);
+        prop_assert_eq!((&one.knee, &one.knee_reason), (&four.knee, &four.knee_reason));
     }
 }
 
@@ -472,9 +497,41 @@ fn the_part_of_a_lost_generator_is_unsent_and_the_whole_is_invalid() {
     assert!(reasons.any(|reason| reason.contains(&lost.reason)));
 }
 
-/// One of two generators whose load was late left everything unknown of both, also what was committed.
+/// Without which quantiles may be larger: they are those that may be in any part.
+fn steps(summary: &Summary) -> Vec<StepRow> {
+    let mut steps = summary.steps.clone();
+    steps
+        .iter_mut()
+        .for_each(|step| step.latency.at_least.clear());
+    steps
+}
+
+/// Two of a part's hundred are more than a run may leave unsent, and of the whole they are less.
 #[test]
-fn an_invalid_part_leaves_as_much_unknown_as_it_says() {
+fn a_flaw_of_one_generator_weighs_what_it_weighs_in_the_whole() {
+    let load: Vec<Transaction> = (0..TXS)
+        .map(|index| Transaction {
+            course: match index {
+                1 | 5 => Course::Unsent(UnsentReason::MaxInFlight),
+                _ => Course::Answered(Reply::Accepted),
+            },
+            cause: Cause::OnTime,
+            service_ms: 1,
+            blocks: (index != 1 && index != 5).then_some(0),
+            code: 0,
+            space: Codespace::NONE,
+        })
+        .collect();
+    let (_, part) = recorded(&load, 1, 4);
+    assert_eq!(part.verdict.schedule, ScheduleVerdict::Invalid);
+    let (_, one) = recorded(&load, 0, 1);
+    assert_eq!(one.verdict.schedule, ScheduleVerdict::Degraded);
+    assert_eq!(merged(&load, 4, KeptRows::All).0.verdict, one.verdict);
+}
+
+/// What a generator whose account is broken did is not known; how much of the whole was another load is.
+#[test]
+fn an_invalid_part_leaves_unknown_what_the_sums_would_hide() {
     let accepted = Transaction {
         course: Course::Answered(Reply::Accepted),
         cause: Cause::OnTime,
@@ -484,11 +541,13 @@ fn an_invalid_part_leaves_as_much_unknown_as_it_says() {
         space: Codespace::NONE,
     };
     let load = [accepted; TXS as usize];
-    for (said, left) in [
-        (vec![Bar::Load], vec![Bar::Load]),
-        (vec![Bar::Load, Bar::Commits], vec![Bar::Load, Bar::Commits]),
+    let (valid, invalid) = (ScheduleVerdict::Valid, ScheduleVerdict::Invalid);
+    for (said, judged, left) in [
+        (vec![Bar::Load], valid, vec![]),
+        (vec![Bar::Commits], valid, vec![]),
+        (vec![Bar::Load, Bar::Account], invalid, vec![Bar::Account]),
         // A folder of an earlier version does not say.
-        (vec![], vec![Bar::Account]),
+        (vec![], invalid, vec![Bar::Account]),
     ] {
         let mut parts: Vec<(Folder, Summary)> = (0..2).map(|it| recorded(&load, it, 2)).collect();
         for (_, summary) in &mut parts[..] {
@@ -496,10 +555,7 @@ fn an_invalid_part_leaves_as_much_unknown_as_it_says() {
                 (ScheduleVerdict::Invalid, said.clone());
         }
         let verdict = joined(&parts, &two_endpoints()).0.verdict;
-        assert_eq!(
-            (verdict.schedule, verdict.bars),
-            (ScheduleVerdict::Invalid, left)
-        );
+        assert_eq!((verdict.schedule, verdict.bars), (judged, left));
     }
 }
 

@@ -327,12 +327,12 @@ fn a_mark_stands_in_its_second_and_changes_no_count() {
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].contains(",commit_p99_ms,mark,"), "{}", lines[0]);
     assert!(
-        lines[1].ends_with(",\"plain; said \"\"go\"\", then went\",,0,,,,"),
+        lines[1].ends_with(",\"plain; said \"\"go\"\", then went\",,0,,,,,"),
         "{}",
         lines[1]
     );
     assert!(lines[2].ends_with(','), "no mark, an empty field");
-    assert!(lines[3].ends_with(",late,,0,,,,"), "{}", lines[3]);
+    assert!(lines[3].ends_with(",late,,0,,,,,"), "{}", lines[3]);
 }
 
 #[test]
@@ -366,11 +366,11 @@ fn the_tables_keep_their_bytes() {
     steady_run(&folder);
     assert_eq!(
         folder.series.text(),
-        "second,span_s,step,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,in_flight,backlog,mempool_txs,mempool_bytes,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p99_ms,mark,generator_cpu,unverified,mempool_min,mempool_max,at_least,silent\n\
-             0,1.000,0,1000,1000,0,998,0,0,1000,0,2,2,0,,,0.020,0.020,2.000,2.000,1.980,1.980,249.430,494.404,,,0,,,,\n\
-             1,1.000,0,1000,1000,0,1000,0,0,1000,0,2,2,0,,,0.020,0.020,2.000,2.000,1.980,1.980,249.430,494.404,,,0,,,,\n\
-             2,1.000,0,1000,1000,0,1000,0,0,1000,0,2,2,0,,,0.020,0.020,2.000,2.000,1.980,1.980,249.430,494.404,,,0,,,,\n\
-             3,1.000,,0,0,0,2,0,0,0,0,2,0,0,,,,,2.000,2.000,1.980,1.980,,,,,0,,,,\n"
+        "second,span_s,step,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,in_flight,backlog,mempool_txs,mempool_bytes,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p99_ms,mark,generator_cpu,unverified,mempool_min,mempool_max,at_least,silent,signs\n\
+             0,1.000,0,1000,1000,0,998,0,0,1000,0,2,2,0,,,0.020,0.020,2.000,2.000,1.980,1.980,249.430,494.404,,,0,,,,,3ff/2/0\n\
+             1,1.000,0,1000,1000,0,1000,0,0,1000,0,2,2,0,,,0.020,0.020,2.000,2.000,1.980,1.980,249.430,494.404,,,0,,,,,3ff/2/0\n\
+             2,1.000,0,1000,1000,0,1000,0,0,1000,0,2,2,0,,,0.020,0.020,2.000,2.000,1.980,1.980,249.430,494.404,,,0,,,,,3ff/2/0\n\
+             3,1.000,,0,0,0,2,0,0,0,0,2,0,0,,,,,2.000,2.000,1.980,1.980,,,,,0,,,,,1/0/0\n"
     );
     assert_eq!(
         folder.steps.text(),

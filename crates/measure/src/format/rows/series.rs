@@ -46,6 +46,10 @@ pub struct SeriesRow {
     /// `; `: address, since when and until when, requests, and whether an answer ended it.
     #[serde(default)]
     pub silent: String,
+    /// What each endpoint did, in the manifest's order, joined by spaces: the tenths of the second with an answer (ten
+    /// bits, hexadecimal, the first tenth lowest), requests without one at the end, requests given up.
+    #[serde(default)]
+    pub signs: String,
 }
 
 adds_up!(SeriesRow {
@@ -55,6 +59,6 @@ adds_up!(SeriesRow {
 
 impl TableRow for SeriesRow {
     const FILE: &'static str = "series.csv";
-    const HEADER: &'static str = "second,span_s,step,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,in_flight,backlog,mempool_txs,mempool_bytes,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p99_ms,mark,generator_cpu,unverified,mempool_min,mempool_max,at_least,silent\n";
+    const HEADER: &'static str = "second,span_s,step,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,in_flight,backlog,mempool_txs,mempool_bytes,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p99_ms,mark,generator_cpu,unverified,mempool_min,mempool_max,at_least,silent,signs\n";
     const FIRST_LATER: Option<&'static str> = Some("mark");
 }

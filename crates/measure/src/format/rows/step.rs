@@ -75,7 +75,7 @@ pub struct StepRow {
 
 adds_up!(StepRow {
     sum: counts, late, in_flight, in_flight_growth, backlog, backlog_growth, cohort;
-    max: end_s, mempool_txs, awaited_s, answer_gap_s, block_gap_s, node_lack_s
+    max: end_s, mempool_txs, answer_gap_s, block_gap_s, node_lack_s
 });
 
 impl StepRow {

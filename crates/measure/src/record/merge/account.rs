@@ -55,23 +55,12 @@ pub(super) fn summary(parts: &[Figures], joined: Joined<'_>) -> Summary {
     };
     let mut summary = account.summary();
     let verdict = &mut summary.verdict;
-    let invalid = parts
-        .iter()
-        .filter(|part| part.verdict == ScheduleVerdict::Invalid);
-    let bars = invalid.flat_map(Figures::barred);
-    let bars = bars.fold(Vec::new(), |mut all: Vec<Bar>, bar| {
-        if !all.contains(&bar) {
-            all.push(bar);
-        }
-        all
-    });
-    if !bars.is_empty() && verdict.schedule < ScheduleVerdict::Invalid {
-        // The verdict on the whole is never better than the worst part's, and bars as much.
+    let is_barred = parts.iter().any(Figures::bars_account);
+    if is_barred && verdict.schedule < ScheduleVerdict::Invalid {
         verdict.schedule = ScheduleVerdict::Invalid;
-        verdict.bars = bars;
-        verdict
-            .reasons
-            .push("the run of one of the generators is invalid".into());
+        verdict.bars = vec![Bar::Account];
+        let reason = "invalid: what one of the generators did is not known";
+        verdict.reasons.push(reason.to_owned());
     }
     summary
 }

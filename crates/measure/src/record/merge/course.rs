@@ -6,10 +6,11 @@ use std::iter::Peekable;
 
 use pacing::Nanos;
 
+use super::silences::Silences;
 use super::unfinished::Unfinished;
 use super::{MergePart, PartError};
 use crate::format::SECOND;
-use crate::format::counts::{AddUp as _, raise};
+use crate::format::counts::{AddUp as _, Counts, raise};
 use crate::format::hlog::HlogWriter;
 use crate::format::latency::LatencySet;
 use crate::format::manifest::Manifest;
@@ -17,6 +18,7 @@ use crate::format::read::{HlogReader, ReadError, RowReader};
 use crate::format::rows::{BlockRow, LatencyColumns, SeriesRow, StepRow};
 use crate::record::account::{MAX_STEP_ROWS, Seconds};
 use crate::record::files::Files;
+use crate::record::recorder::growth;
 use crate::stats::block_span::{BlockSpan, observed};
 
 /// What the seconds and steps add up to.
@@ -84,6 +86,7 @@ pub(super) fn join<R: BufRead, W: Write>(
         manifest.limits.block_gas,
     );
     let mut steps = Steps::new(parts, blocks)?;
+    let mut silences = Silences::new(parts, manifest);
     let is_killed = parts.iter().any(|part| part.summary.is_none());
     let mut unfinished = is_killed.then(|| Unfinished::new(manifest, &steps.rows));
     let mut seconds: Vec<_> = Vec::new();
@@ -92,23 +95,29 @@ pub(super) fn join<R: BufRead, W: Write>(
         seconds.push(part.series.by_ref().peekable());
         intervals.push(Intervals::new(&mut part.hlog));
     }
+    let tells = |row: &SeriesRow| !row.signs.is_empty();
+    let mut firsts = seconds.iter_mut().filter_map(Peekable::peek);
+    if steps.of_several && firsts.all(|row| row.as_ref().is_ok_and(tells)) {
+        steps.join_gaps();
+    }
     let mut course = Course::default();
     let mut writer = HlogWriter::new();
     while let Some(second) = earliest(&mut seconds)? {
-        let mut row = add_seconds(&mut seconds, second)?;
+        let mut row = add_seconds(&mut seconds, second, &mut silences)?;
         let end_s = second as f64 + row.span_s;
         let latencies = add_intervals(&mut intervals, end_s)?;
-        let observed = observed(blocks, second as f64, end_s);
-        row.counts.blocks = observed
+        let seen = || observed(blocks, second as f64, end_s);
+        row.counts.blocks = seen()
             .inspect(|block| course.seconds.block(block, block_gas))
             .count() as u64;
         row.latency = LatencyColumns {
             at_least: row.latency.at_least,
             ..LatencyColumns::of(&latencies)
         };
+        let start = SECOND.saturating_mul(second);
+        let end = nanos(end_s);
+        silences.second(&mut row, (start, end), seen(), &mut steps);
         files.series.push(&row);
-        let start = Nanos::from_nanos(second.saturating_mul(SECOND.as_nanos()));
-        let end = Nanos::from_nanos((end_s * 1e9).round() as u64);
         writer.write(&latencies, start, end, &mut files.hlog.rows);
         if second as f64 >= warmup_s {
             course.latencies.merge(&latencies);
@@ -126,8 +135,7 @@ pub(super) fn join<R: BufRead, W: Write>(
         let part_ended_s = part.summary.as_ref().map_or(0.0, |it| it.time.ended_s);
         raise(&mut ended_s, &part_ended_s);
     }
-    let ended = Nanos::from_nanos((ended_s * 1e9).round() as u64);
-    writer.write_censored(&course.censored, ended, &mut files.hlog.rows);
+    writer.write_censored(&course.censored, nanos(ended_s), &mut files.hlog.rows);
     let underway = unfinished.as_ref().and_then(|it| it.step_underway(blocks));
     course.unfinished = unfinished;
     for step in steps.finish().into_iter().chain(underway) {
@@ -164,6 +172,7 @@ fn earliest<R: BufRead>(series: &mut [Series<'_, R>]) -> Result<Option<u64>, Par
 fn add_seconds<R: BufRead>(
     series: &mut [Series<'_, R>],
     second: u64,
+    silences: &mut Silences<'_>,
 ) -> Result<SeriesRow, PartError> {
     let mut sum: Option<SeriesRow> = None;
     for (position, part) in series.iter_mut().enumerate() {
@@ -172,7 +181,8 @@ fn add_seconds<R: BufRead>(
         let Some(row) = part.next_if(is_here) else {
             continue;
         };
-        let row = row.map_err(|error| (position, error))?;
+        let mut row = row.map_err(|error| (position, error))?;
+        silences.take(position, &mut row);
         match &mut sum {
             None => sum = Some(row),
             Some(sum) => sum.join(&row),
@@ -191,14 +201,18 @@ impl SeriesRow {
         };
         self.add_up(row);
         self.counts.blocks = blocks;
-        for silent in row.silent.split_terminator("; ") {
-            add_joined(&mut self.silent, silent);
-        }
+        self.add_silent(&row.silent);
         add_names(&mut self.latency.at_least, &row.latency.at_least);
         self.step = self.step.or(row.step);
         // The same mark may have been sent to all generators.
         if !row.mark.is_empty() && row.mark != self.mark {
             add_joined(&mut self.mark, &row.mark);
+        }
+    }
+
+    pub(super) fn add_silent(&mut self, more: &str) {
+        if !more.is_empty() {
+            add_joined(&mut self.silent, more);
         }
     }
 }
@@ -279,12 +293,14 @@ fn add_intervals<R: BufRead>(
 }
 
 /// The steps of all parts, and the latencies of the one under way.
-struct Steps {
+pub(super) struct Steps {
     rows: Vec<StepRow>,
     position: usize,
     latencies: LatencySet,
-    /// Whether rows are of several parts: then their quantiles and rates are worked out anew.
+    /// Whether rows are of several parts: then their quantiles, rates and silences are worked out anew.
     of_several: bool,
+    /// Whether silences are those of all parts together; the rows of earlier versions have each part's own.
+    joins_gaps: bool,
 }
 
 impl Steps {
@@ -295,6 +311,9 @@ impl Steps {
                 let row = row.map_err(|error| (position, error))?;
                 match rows.get_mut(&row.step) {
                     Some(step) => {
+                        // A step that was not awaited in one part was not awaited in the whole.
+                        let awaited = step.awaited_s.zip(row.awaited_s);
+                        step.awaited_s = awaited.map(|(one, other)| one.max(other));
                         step.add_up(&row);
                         add_names(&mut step.latency.at_least, &row.latency.at_least);
                         raise(
@@ -309,9 +328,10 @@ impl Steps {
             }
         }
         let of_several = parts.len() > 1;
+        let mut total = Counts::default();
         let rows = rows.into_values().map(|row| {
             if of_several {
-                with_blocks(row, blocks)
+                of_whole(row, &mut total, blocks)
             } else {
                 row
             }
@@ -321,7 +341,43 @@ impl Steps {
             position: 0,
             latencies: LatencySet::new(),
             of_several,
+            joins_gaps: false,
         })
+    }
+
+    /// Forgets the silences of each part: those of the whole follow.
+    fn join_gaps(&mut self) {
+        self.joins_gaps = true;
+        for row in &mut self.rows {
+            (row.answer_gap_s, row.block_gap_s) = (0.0, 0.0);
+        }
+    }
+
+    /// The step at an instant or the next one after it.
+    fn at(&mut self, at: Nanos) -> Option<&mut StepRow> {
+        let mut rows = self.rows[self.position..].iter_mut();
+        rows.find(|row| nanos(row.end_s) > at)
+    }
+
+    /// The first edge of a step after an instant.
+    pub(super) fn edge_after(&mut self, at: Nanos) -> Nanos {
+        let Some(row) = self.at(at) else {
+            return Nanos::MAX;
+        };
+        let edges = [nanos(row.start_s), nanos(row.end_s)];
+        let next = edges.into_iter().find(|edge| *edge > at);
+        next.unwrap_or(Nanos::MAX)
+    }
+
+    /// Takes how long no answer and no block came, of a stretch that begins here and passes no edge.
+    pub(super) fn add_gaps(&mut self, from: Nanos, answers: Nanos, blocks: Nanos) {
+        if !self.joins_gaps {
+            return;
+        }
+        if let Some(row) = self.at(from).filter(|row| nanos(row.start_s) <= from) {
+            raise(&mut row.answer_gap_s, &answers.as_secs_f64());
+            raise(&mut row.block_gap_s, &blocks.as_secs_f64());
+        }
     }
 
     /// Takes the latencies of the second that begins at `start_s`.
@@ -368,8 +424,17 @@ impl Steps {
     }
 }
 
-/// Rates follow from counts; blocks are counted once.
-fn with_blocks(mut row: StepRow, blocks: &[BlockRow]) -> StepRow {
+fn nanos(seconds: f64) -> Nanos {
+    Nanos::from_nanos((seconds * 1e9).round() as u64)
+}
+
+/// Rates follow from counts, and what waits from those of all steps so far; blocks are counted once.
+fn of_whole(mut row: StepRow, total: &mut Counts, blocks: &[BlockRow]) -> StepRow {
+    let (in_flight, backlog) = (total.in_flight(), total.backlog());
+    total.add_up(&row.counts);
+    (row.in_flight, row.backlog) = (total.in_flight(), total.backlog());
+    row.in_flight_growth = growth(row.in_flight, in_flight);
+    row.backlog_growth = growth(row.backlog, backlog);
     let observed = || observed(blocks, row.start_s, row.end_s);
     row.counts.blocks = observed().count() as u64;
     let committed_tps = BlockSpan::of(observed()).rate();

@@ -26,12 +26,11 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// What it leaves unknown.
-    pub(super) fn barred(&self) -> Vec<Bar> {
-        match &self.bars[..] {
-            [] => vec![Bar::Account],
-            bars => bars.to_vec(),
-        }
+    /// Whether it leaves unknown what it did, which the sums of all parts would hide. How much of the whole was another
+    /// load, was not seen or was refused is judged of those sums, as of one generator.
+    pub(super) fn bars_account(&self) -> bool {
+        let is_invalid = self.verdict == ScheduleVerdict::Invalid;
+        is_invalid && (self.bars.is_empty() || self.bars.contains(&Bar::Account))
     }
 
     /// Those of a part of the same load whose generator was lost, all of it unsent.

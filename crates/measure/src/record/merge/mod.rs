@@ -10,6 +10,7 @@ mod clocks;
 mod course;
 mod figures;
 mod manifest;
+mod silences;
 mod transactions;
 mod unfinished;
 

@@ -54,7 +54,7 @@ pub(super) fn join<R: BufRead, W: Write>(
 }
 
 /// Where each endpoint of a part is in the whole.
-fn positions(part: &Manifest, whole: &Manifest) -> Vec<u16> {
+pub(super) fn positions(part: &Manifest, whole: &Manifest) -> Vec<u16> {
     let place = |url: &str| {
         (0..)
             .zip(&whole.endpoints)

@@ -115,8 +115,6 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                 self.run.steady_blocks.add(&segment.span.blocks);
             }
         }
-        self.endpoints
-            .pass(segment.start, segment.end, &segment.span.endpoints);
         self.add_to_second(&segment);
         self.add_to_step(&segment);
         self.judge_steps(segment.end);
@@ -136,6 +134,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             };
         }
         self.second.add(&segment.span);
+        self.second.endpoints.add(&segment.span.endpoints);
     }
 
     fn add_to_step(&mut self, segment: &Segment) {
@@ -144,7 +143,8 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         } = segment;
         let (total, ended) = (&self.run.counts, &mut self.ended_steps);
         let waiting = total.in_flight() + total.unsent_yet();
-        let answer_gap = ended.answers.pass(*start, *end, span.answers, waiting);
+        let answers = span.endpoints.answers();
+        let answer_gap = ended.answers.pass(*start, *end, answers, waiting);
         let block_gap = ended
             .blocks
             .pass(*start, *end, span.block_times, total.backlog());
@@ -179,7 +179,11 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             return;
         }
         let mut row = self.series_row(begin, end);
-        row.silent = self.endpoints.take(end, &self.config.endpoints);
+        self.signs.next(&self.second.endpoints);
+        row.signs = self.signs.to_string();
+        let names = self.config.endpoints.iter().map(String::as_str);
+        let span = (begin.start, end);
+        row.silent = self.endpoints.second(span, &self.signs, names);
         self.files.series.push(&row);
         self.run.seconds.push(&row);
         self.show_second(row);
@@ -230,7 +234,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             }),
             mempool_min: span.depth.map(|depth| depth.min),
             mempool_max: span.depth.map(|depth| depth.max),
-            silent: String::new(),
+            ..SeriesRow::default()
         }
     }
 

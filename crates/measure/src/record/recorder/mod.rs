@@ -30,7 +30,7 @@ use crate::format::rows::{IdText, KeptRows, SeriesRow, StepRow};
 use crate::format::summary::LoadModel;
 use crate::format::summary::{Reconnects, RecorderHealth};
 use crate::format::windows::Windows;
-use crate::judge::EndpointWatch;
+use crate::judge::{EndpointSigns, EndpointWatch};
 use crate::record::answers::Answers;
 use crate::record::blocks::WaitingBlocks;
 use crate::record::files::{Files, RecordError, RunFolderWriters};
@@ -132,6 +132,8 @@ pub struct Recorder<W, P> {
     /// The second, the step and the interval of the log that are being put together.
     second: Span,
     second_begin: SecondBegin,
+    /// What the endpoints did in the last second.
+    signs: EndpointSigns,
     endpoints: EndpointWatch,
     step: StepUnderway,
     ended_steps: EndedSteps,
@@ -183,6 +185,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                 fresh: true,
                 ..SecondBegin::default()
             },
+            signs: EndpointSigns::of(config.endpoints.len()),
             endpoints: EndpointWatch::default(),
             step: StepUnderway::default(),
             ended_steps: EndedSteps::default(),

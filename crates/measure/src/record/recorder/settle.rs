@@ -17,7 +17,6 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     pub(super) fn accepted(&mut self, slot: Slot, at: Nanos) {
         let (record, span) = self.ended(slot, at, RecordState::Accepted);
         span.counts.accepted += 1;
-        span.answers.mark(at);
         span.endpoints.answered(record.endpoint, at);
         let latencies = &mut span.latencies;
         latencies.record(LatencyKind::AcceptResponse, at.saturating_sub(record.due));
@@ -51,7 +50,6 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         let (record, span) = self.ended(slot, at, state);
         span.counts.rejected += 1;
         span.cohorts.of(record.step).due_refused += 1;
-        span.answers.mark(at);
         span.endpoints.answered(record.endpoint, at);
         if !record.is_committed() {
             (record.code, record.space) = (code, space);
