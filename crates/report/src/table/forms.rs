@@ -76,10 +76,8 @@ impl Table {
                         escape(text).replace('.', ".<wbr>").replace('_', "_<wbr>")
                     }
                     (None, Align::Left) => escape(text).into_owned(),
-                    // A figure stays in one line; a range may break before its end, a bound after its sign.
-                    (None, Align::Right) => escape(text)
-                        .replace(" to ", " to <wbr>")
-                        .replace("&gt;= ", "&gt;= <wbr>"),
+                    // A figure stays in one line; a range may break before its end.
+                    (None, Align::Right) => escape(text).replace(" to ", " to <wbr>"),
                 };
                 tag(&column.tag("td", cell.alarm), &text)
             };

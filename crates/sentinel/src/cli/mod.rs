@@ -29,7 +29,7 @@ pub struct Cli {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Print the effective configuration as TOML, with the origin of each value, and stop.
+    /// Print the configuration as TOML, with the origin of each value, and stop.
     #[arg(long)]
     pub print_config: bool,
 

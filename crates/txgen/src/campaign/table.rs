@@ -62,6 +62,7 @@ pub(super) fn runs_table(runs: &[Run]) -> Table {
         .alarm(|(_, it)| it.is_none_or(|it| it.verdict == ScheduleVerdict::Invalid))
         .number("offered/s", rate_text, of(|it| it.planned_tps))
         .on_page_if(narrow)
+        .not_on_phones()
         .number("sent/s", rate_text, of(|it| it.sent_tps))
         .rest_of_page()
         .number("accepted/s", rate_text, of(|it| it.accepted_tps))

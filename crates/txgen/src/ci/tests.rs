@@ -69,6 +69,7 @@ fn what_a_node_or_a_folder_is_called_stays_inside_its_element() {
         text.contains("tests=\"3\" failures=\"1\" errors=\"1\""),
         "{text}"
     );
+    assert!(!text.contains("time="), "no time was measured: {text}");
     assert!(text.contains("name=\"commit.p99&lt;5s\""), "{text}");
     let failure = "message=\"a &quot;b&quot; &amp; &lt;/failure&gt;\u{fffd}&#10;\"";
     assert!(text.contains(failure), "{text}");

@@ -18,9 +18,13 @@ pub(super) fn junit(report: &CiReport) -> String {
             of(CaseEnd::Untold)
         )
     };
-    let (title, time) = (xml(&report.title), report.seconds);
+    let time = match report.seconds {
+        0.0 => String::new(),
+        seconds => format!(" time=\"{seconds:.3}\""),
+    };
     let mut text = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"{title}\" {} time=\"{time:.3}\">\n",
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"{}\" {}{time}>\n",
+        xml(&report.title),
         count(&report.cases)
     );
     for cases in report.cases.chunk_by(|one, next| one.suite == next.suite) {

@@ -170,17 +170,17 @@ pub fn assemble(run: &RecordedRun, max_txs: u64) -> anyhow::Result<RunReport> {
     })
 }
 
-/// The page of the campaign or search that the run belongs to, which is in the folder above.
+/// The page of the campaign or search that the run belongs to, which is in the folder above, and its flame graph.
 fn links(run: &Path) -> Vec<(String, String)> {
-    let above = run.canonicalize().ok();
-    let above = above.as_deref().and_then(Path::parent);
-    let is_of = |(document, _): &(&str, &str)| above.is_some_and(|it| it.join(document).exists());
+    let above = format!("../{FILE}");
     let pages = [
-        ("campaign.json", "all runs of the campaign"),
-        ("search.json", "the search and its other points"),
+        ("../campaign.json", &*above, "all runs of the campaign"),
+        ("../search.json", &above, "the search and its other points"),
+        ("flame.svg", "flame.svg", "the flame graph"),
     ];
-    let link = |(_, text): (&str, &str)| (format!("../{FILE}"), text.to_owned());
-    pages.into_iter().filter(is_of).map(link).collect()
+    let found = pages.iter().filter(|(file, ..)| run.join(file).exists());
+    let link = |(_, to, text): &(&str, &str, &str)| ((*to).to_owned(), (*text).to_owned());
+    found.map(link).collect()
 }
 
 /// From their own file; of an earlier version's run, or one that was killed before it wrote them, from the

@@ -50,6 +50,7 @@ fn a_foreign_process_is_sampled_while_the_load_runs() {
     assert!(ended.printed("samples of process"), "{}", ended.out);
     let file = |name: &str| std::fs::read_to_string(place.path().join("run").join(name)).unwrap();
     assert!(file("flame.svg").contains("<svg"));
+    assert!(file("report.html").contains("<a href=\"flame.svg\">"));
     let weights = file("profile.folded");
     assert!(
         weights.lines().all(|line| line.starts_with("sh;")),
