@@ -50,6 +50,8 @@ pub(crate) struct InFlight {
     /// The best of the last rounds with as many as lines.
     with_all: Option<Answers>,
     seen: Seen,
+    /// The place that is kept was taken after the last answer.
+    is_lent: bool,
     /// The most lines in each of the last rounds.
     lines: VecDeque<usize>,
 }
@@ -187,8 +189,14 @@ impl InFlight {
         lines.clamp(least, most)
     }
 
+    /// The place that is kept is taken.
+    pub(crate) const fn lend(&mut self) {
+        self.is_lent = true;
+    }
+
     /// An answer to a write that was sent at `sent`.
     pub(crate) fn answered(&mut self, now: Nanos, sent: Nanos) {
+        self.is_lent = false;
         let took = now.saturating_sub(sent);
         let is_alone = self.alone == Some(sent);
         let unloaded = match self.unloaded {
@@ -321,20 +329,25 @@ impl InFlight {
         }
     }
 
-    /// How many more writes may be under way, and the bound that says so.
-    pub(crate) fn room(&self, now: Nanos, demand: &Demand) -> (usize, Bound) {
+    /// How many more writes may be under way, of these those for which no place is kept, and the bound that says so.
+    /// One is kept for clients that ask for little, beyond the cap where the settings leave room, so that one client
+    /// that fills the cap leaves them a place. The next one leaves there after an answer: at a node that stands still
+    /// they would only wait.
+    pub(crate) fn room(&self, now: Nanos, demand: &Demand) -> ([usize; 2], Bound) {
         let (under_way, most) = (demand.under_way, demand.most);
         if self.is_opening(now, demand) {
             let (up, wanted) = (demand.connections, self.connections);
             let room = up.max(1).min(most).saturating_sub(under_way);
-            return (room, Bound::Connections { up, wanted });
+            return ([room; 2], Bound::Connections { up, wanted });
         }
-        let limit = match self.settings.mode {
+        let (all, limit) = match self.settings.mode {
             PaceMode::Adaptive => {
                 let lines = self.seen.lines.max(demand.lines);
-                most.min(lines.max(self.limit as usize))
+                let limit = most.min(lines.max(self.limit as usize));
+                let all = most.min(limit + 1);
+                (all, limit.min(all.max(2) - 1))
             }
-            PaceMode::Fixed | PaceMode::Off => most,
+            PaceMode::Fixed | PaceMode::Off => (most, most),
         };
         let bound = Bound::InFlightCap {
             under_way,
@@ -345,8 +358,10 @@ impl InFlight {
         let room = limit.saturating_sub(under_way);
         // What answers make room for leaves in groups, too.
         let group = limit.min((self.best() * GROUP) as usize);
-        let is_enough = limit == most || room >= group.min(demand.waiting);
-        (if is_enough { room } else { 0 }, bound)
+        let is_enough = all == most || room >= group.min(demand.waiting);
+        let shared = if is_enough { room } else { 0 };
+        let kept = usize::from(!self.is_lent && under_way < all);
+        ([shared.max(kept), shared], bound)
     }
 
     /// Whether connections are being opened: until the first answer, and for a second.

@@ -185,19 +185,22 @@ impl Pacer {
         self.ceiling.take_up_to(now, count);
         self.emitter.take_up_to(now, count);
         self.mempool.sent(beyond);
+        if beyond > 0 {
+            self.in_flight.lend();
+        }
         // What left beyond the grant says nothing of how long those wait who have no place kept.
         self.reserve.sent(load);
     }
 
     fn room(&self, now: Nanos) -> Room {
-        let (cap, cap_bound) = self.in_flight.room(now, &self.demand);
+        let ([all, cap], cap_bound) = self.in_flight.room(now, &self.demand);
         let (free, bound) = self.node_room(now);
         let (amount, shared_amount) = (free[0].min(free[1]), self.shared(now, free));
         let fits = self.since_block.placed == 0
             || self.demand.first.of(self.window.unit) as f64 <= shared_amount;
         let writes = if fits { self.writes(shared_amount) } else { 0 };
         Room {
-            all: cap.min(self.writes(amount)),
+            all: all.min(self.writes(amount)),
             shared: cap.min(writes),
             amount,
             shared_amount,

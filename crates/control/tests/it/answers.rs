@@ -52,6 +52,45 @@ fn room_that_answers_make_is_given_out_in_groups_of_2_ms() {
     assert_eq!(pacer.grant(now, few).now, 3);
 }
 
+/// Before, who had as many writes under way as may be left none for the others until the node answered.
+#[test]
+fn pacing_53_a_place_of_the_in_flight_cap_is_kept_for_clients_that_ask_for_little() {
+    for (mode, most, expected) in [
+        (PaceMode::Adaptive, 512, (8, 1)),
+        // No more than the settings say: what is kept is a part of it.
+        (PaceMode::Adaptive, 8, (7, 1)),
+        (PaceMode::Fixed, 8, (8, 0)),
+    ] {
+        let mut pacer = pacer(1_000_000, &pace(mode));
+        let demand = |under_way| Demand {
+            waiting: 1_000,
+            under_way,
+            most,
+            connections: 1,
+            lines: 1,
+            ..Demand::default()
+        };
+        let mut sent = 0;
+        for ms in 0..100 {
+            let now = Nanos::from_millis(ms);
+            sent += pacer.grant(now, demand(sent)).now;
+        }
+        let last = pacer.grant(Nanos::from_millis(100), demand(sent));
+        assert_eq!(
+            (sent, last.now, last.light),
+            (expected.0, 0, expected.1),
+            "{mode:?}"
+        );
+        // It is taken, and the next one only after an answer.
+        let now = Nanos::from_millis(101);
+        pacer.sent_for_light(now, last.light, Load::default());
+        assert_eq!(pacer.grant(now, demand(sent)).light, 0);
+        pacer.answered(now, now);
+        assert_eq!(pacer.grant(now, demand(sent)).light, expected.1);
+        assert_eq!(pacer.grant(now, demand(sent + 1)).light, 0);
+    }
+}
+
 /// At 5ff2818 the bound followed the time of answers down to 8 writes, while the node waited for a core.
 #[test]
 fn stalls_of_the_node_do_not_look_like_a_queue_of_ours() {
