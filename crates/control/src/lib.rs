@@ -35,6 +35,7 @@
 
 mod bound;
 mod breaks;
+mod grant;
 mod in_flight;
 mod load;
 mod mempool;
@@ -47,8 +48,9 @@ mod window;
 pub use self::{
     bound::{Bound, Hold},
     breaks::{BreakCause, BreakController, BreakEvent, BreakFacts, BreakState},
+    grant::{Grant, Refused},
     load::{Demand, Load, Unit},
-    pacer::{Grant, Pacer, Refused},
+    pacer::Pacer,
     settings::{MinTxRate, PaceMode, PaceSettings, PauseAction, PauseSettings},
     throughput::{BlockSeen, Throughput},
 };

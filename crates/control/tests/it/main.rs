@@ -11,3 +11,4 @@ mod first;
 mod matrix;
 mod model;
 mod pace;
+mod unseen;

@@ -9,5 +9,6 @@ mod attacks;
 mod identities;
 mod laws;
 mod oracle;
+mod prices;
 mod shares;
 mod sim;
