@@ -181,6 +181,20 @@ impl AccessLog {
 
     /// A request has ended, with this refusal if it was refused.
     pub(crate) fn tell(&self, ended: Ended<'_>, outcome: OutcomeLabel, refusal: Option<&Refusal>) {
+        self.write(ended, outcome.name(), refusal);
+    }
+
+    /// Something would have been refused, but for `limits.shadow`.
+    pub(crate) fn tell_judged(&self, client: ClientKey, refusal: &Refusal) {
+        let ended = Ended {
+            client,
+            call: None,
+            seen: None,
+        };
+        self.write(ended, WOULD_REJECT, Some(refusal));
+    }
+
+    fn write(&self, ended: Ended<'_>, outcome: &'static str, refusal: Option<&Refusal>) {
         let inner = &*self.0;
         let number = inner.count.fetch_add(1, Ordering::Relaxed);
         if !number.is_multiple_of(inner.sample) {
@@ -194,7 +208,7 @@ impl AccessLog {
             traceparent: ended.seen.and_then(|seen| seen.traceparent.clone()),
             transport: ended.call.map(|(transport, _)| transport.name()),
             class: ended.call.map(|(_, class)| class.name()),
-            outcome: outcome.name(),
+            outcome,
             reason: refusal.map(|refusal| refusal.reason.name()),
             detail: refusal.map(|refusal| refusal.detail.clone()),
             took: ended.seen.map(|seen| seen.began.elapsed()),
@@ -252,6 +266,8 @@ fn write_line(file: &mut impl Write, record: &Record) -> io::Result<()> {
     file.write_all(b"\n")
 }
 
+/// The outcome of what is decided in shadow: the request goes on, and has its own line.
+const WOULD_REJECT: &str = "would_reject";
 /// Requests that wait for a disk or a collector: 2 MiB of usual ones, a second of 4,000 requests.
 const MOST_ENTRIES: usize = 4_096;
 /// How often the end of the program looks whether a queue has room.

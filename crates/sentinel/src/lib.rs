@@ -33,6 +33,7 @@ pub mod reload;
 pub mod respond;
 mod sampled;
 pub mod serve;
+mod shadow;
 pub mod shared_context;
 mod supervise;
 mod systemd;

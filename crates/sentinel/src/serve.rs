@@ -179,7 +179,9 @@ fn context(mut config: Config, shutdown: &CancellationToken) -> Result<SharedCon
     let queues = written_down(&config, &shared_context)?;
     if !queues.is_empty() {
         let (sample, metrics) = (config.log.access_sample, &shared_context.metrics);
-        shared_context.access = Some(AccessLog::new(queues, sample, metrics));
+        let access = AccessLog::new(queues, sample, metrics);
+        shared_context.shadow.write_to(&access);
+        shared_context.access = Some(access);
     }
     Ok(shared_context)
 }
@@ -235,12 +237,11 @@ fn front(
 ) -> Result<Front, ServeError> {
     let SharedContext {
         config,
-        ledger,
         budget,
         tls,
         ..
     } = shared_context.clone();
-    let lanes = Lanes::new(&config, ledger, (lane, reads.clone()), hub);
+    let lanes = Lanes::new(shared_context, (lane, reads.clone()), hub);
     let front = Front::new(lanes, shared_context.clone())?;
     reloader.attach(Parts {
         live: config,

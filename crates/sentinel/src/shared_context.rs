@@ -10,6 +10,7 @@ use crate::budget::{Budget, Ledger};
 use crate::clock::Clock;
 use crate::config::{Config, Live};
 use crate::metrics::Metrics;
+use crate::shadow::Shadow;
 use crate::tls::LiveTls;
 
 /// What the parts of one proxy share. Clones share it.
@@ -31,6 +32,8 @@ pub struct SharedContext {
     pub trust: Trust,
     /// Where the ends of requests are written down, if anywhere.
     pub(crate) access: Option<AccessLog>,
+    /// What would have been refused, where nothing is.
+    pub(crate) shadow: Shadow,
     /// Random numbers that clients cannot guess: the seeds of all hashes of what clients send, and of
     /// the jitter of breaks.
     pub seed: [u64; 2],
@@ -47,12 +50,15 @@ impl SharedContext {
     pub fn new(config: Config, stop: CancellationToken) -> Self {
         let seed = seed();
         let budget = Budget::new(&config, seed);
+        let (config, clock) = (Live::new(config), Clock::start());
+        let metrics = Arc::new(Metrics::new());
         Self {
+            shadow: Shadow::new(&config, clock, (&metrics, seed), &stop),
             ledger: budget.ledger(),
             budget,
-            config: Live::new(config),
-            clock: Clock::start(),
-            metrics: Arc::new(Metrics::new()),
+            config,
+            clock,
+            metrics,
             tls: LiveTls::default(),
             trust: Trust::native(),
             access: None,

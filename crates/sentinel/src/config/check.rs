@@ -225,6 +225,12 @@ impl Check<'_> {
 
     /// What is legal but probably not meant.
     fn notices(&mut self, c: &Config) {
+        if c.limits.shadow {
+            self.notice(format!(
+                "{}: nothing is refused, and writes go to the node at once",
+                self.setting("limits.shadow")
+            ));
+        }
         if c.admin.addr.is_some_and(|admin| !admin.ip().is_loopback()) {
             self.notice(format!(
                 "{} can be reached from outside: it has no authentication, names clients and takes orders",

@@ -221,6 +221,8 @@ settings! {
             "Largest body or WebSocket message", Size(KIB)..=Size(GIB);
         batch: usize = 10; None,
             "Calls in a batch", 1..;
+        shadow: bool = false; flag("shadow", "BOOL"),
+            "Decide and count what would be refused, and refuse nothing: writes go to the node at once; --shadow alone means true";
     }
 
     /// `[reads]` The read lane.

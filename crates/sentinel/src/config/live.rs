@@ -65,6 +65,7 @@ pub const LIVE: &[&str] = &[
     "limits.connections_per_client",
     "limits.body_bytes",
     "limits.batch",
+    "limits.shadow",
     "reads.rate_per_client",
     "reads.concurrency",
     "reads.allow_methods",

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use fairq::ClientKey;
 
 use crate::budget::Ledger;
@@ -9,6 +10,8 @@ use crate::config::Live;
 use crate::front::queue::WRITE_OVERHEAD;
 use crate::lane::{Lane, Write};
 use crate::refusal::Refusal;
+use crate::shadow::Shadow;
+use crate::shared_context::SharedContext;
 use crate::upstream::{
     ClientLink, Hub, Pieces, ReadAnswer, ReadBody, ReadRequest, Reads, RelayLink,
 };
@@ -28,6 +31,10 @@ pub(crate) trait Backend: Clone + Send + Sync + 'static {
 
     /// Waits until it has.
     fn room(&self, client: ClientKey) -> impl Future<Output = ()> + Send;
+
+    /// In shadow: a write, or what costs the node as much, goes to the node at once, and what its lane would do is
+    /// counted.
+    fn judge(&self, client: ClientKey, call: Bytes);
 
     /// A connection is gone: what it has in the queue is not sent.
     fn disconnect(&self, client: ClientKey, connection: u64);
@@ -60,23 +67,33 @@ pub struct Lanes {
     hub: Hub,
     ledger: Ledger,
     config: Live,
+    shadow: Shadow,
 }
 
 impl Lanes {
     /// The lanes of one proxy.
-    pub fn new(config: &Live, ledger: Ledger, (lane, reads): (Lane, Reads), hub: Hub) -> Self {
-        let (turns, accounts) = (lane.clone(), ledger.clone());
+    pub fn new(context: &SharedContext, (lane, reads): (Lane, Reads), hub: Hub) -> Self {
+        let (config, ledger, shadow) = (&context.config, &context.ledger, &context.shadow);
+        let (turns, accounts, judged) = (lane.clone(), ledger.clone(), shadow.clone());
         let reads = reads.in_turn(Arc::new(move |client, call| {
-            let (lane, room) = (turns.clone(), accounts.of(client).reserve(WRITE_OVERHEAD));
+            let (lane, shadow) = (turns.clone(), judged.clone());
+            let room = accounts.of(client).reserve(WRITE_OVERHEAD);
             let room = room.ok_or_else(Refusal::buffers_full);
-            Box::pin(async move { lane.turn(client, call, room?).await })
+            Box::pin(async move {
+                if shadow.is_on() {
+                    lane.judge(client, call, room?);
+                    return Ok(());
+                }
+                lane.turn(client, call, room?).await
+            })
         }));
         Self {
             lane,
             reads,
             hub,
-            ledger,
+            ledger: ledger.clone(),
             config: config.clone(),
+            shadow: shadow.clone(),
         }
     }
 
@@ -109,13 +126,23 @@ impl Backend for Lanes {
         self.lane.room(client).await;
     }
 
+    fn judge(&self, client: ClientKey, call: Bytes) {
+        self.reads.note_write(client);
+        let room = WRITE_OVERHEAD + call.len();
+        match self.ledger.of(client).reserve(room) {
+            Some(room) => self.lane.judge(client, call, room),
+            None => self.shadow.note(client, &Refusal::buffers_full()),
+        }
+    }
+
     fn disconnect(&self, client: ClientKey, connection: u64) {
         self.lane.disconnect(client, connection);
     }
 
     fn check_method(&self, client: ClientKey, method: &str) -> Result<(), Refusal> {
-        self.config.load().known.check_method(client, method)?;
-        self.reads.check_method(method)
+        let of_key = self.config.load().known.check_method(client, method);
+        let checked = of_key.and_then(|()| self.reads.check_method(method));
+        self.shadow.judge(client, checked, || Ok(()))
     }
 
     fn has_v1_routes(&self) -> bool {
@@ -131,8 +158,11 @@ impl Backend for Lanes {
         client: ClientKey,
         request: ReadRequest,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
-        if let Some(method) = &request.method {
-            self.config.load().known.check_method(client, method)?;
+        match &request.method {
+            // It was checked when it came.
+            Some(_) if request.has_writes => {}
+            Some(method) => self.check_method(client, method)?,
+            None => {}
         }
         self.reads.forward(client, self.node(), request).await
     }

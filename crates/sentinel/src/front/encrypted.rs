@@ -52,7 +52,11 @@ pub(super) async fn handshake<B: Backend, IO: Stream>(
     let client = peer.identity.client;
     let agreeing = async {
         // A trusted proxy speaks for many clients.
-        let place = (!peer.is_proxy).then(|| front.budget.begin_handshake(client));
+        let place = (!peer.is_proxy).then(|| {
+            let begun = front.budget.begin_handshake(client);
+            let uncounted = || Ok(front.budget.counted_already());
+            front.shadow.judge(client, begun, uncounted)
+        });
         let _place = place.transpose()?;
         agree(front, stream, (client, config)).await
     };

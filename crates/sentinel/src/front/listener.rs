@@ -213,7 +213,12 @@ pub(super) fn slot<B: Backend>(
     let slot = if peer.is_proxy {
         front.budget.connect_proxy()
     } else if peer.identity.allowed {
-        front.budget.connect(peer.identity.client)
+        let connected = front.budget.connect(peer.identity.client);
+        let uncounted = || front.budget.connect_proxy();
+        (front.shadow).judge(peer.identity.client, connected, uncounted)
+    } else if front.shadow.is_on() {
+        // Each of its requests is judged.
+        front.budget.connect_proxy()
     } else {
         Err(denied())
     };

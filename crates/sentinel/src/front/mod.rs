@@ -42,6 +42,7 @@ use crate::config::Live;
 use crate::identity::{Identities, LiveIdentities};
 use crate::metrics::{Metrics, OutcomeLabel};
 use crate::refusal::Refusal;
+use crate::shadow::Shadow;
 use crate::shared_context::SharedContext;
 use crate::tls::LiveTls;
 use crate::upstream::DoorNode;
@@ -66,6 +67,7 @@ pub(crate) struct Shared<B> {
     head_limits: HeadLimits,
     refusals: RefusalLog,
     access: Option<AccessLog>,
+    shadow: Shadow,
     connections: AtomicU64,
 }
 
@@ -117,6 +119,7 @@ impl<B: Backend> Shared<B> {
             metrics,
             tls,
             access,
+            shadow,
             stop,
             leave,
             ..
@@ -134,6 +137,7 @@ impl<B: Backend> Shared<B> {
             },
             refusals: RefusalLog::new(clock),
             access,
+            shadow,
             ledger,
             metrics,
             tls,

@@ -16,6 +16,7 @@ use crate::budget::{Held, Reservation};
 use crate::config::WriteOrder;
 use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
+use crate::shadow::Shadow;
 
 /// SHA-256 of a transaction, by which blocks are searched for it.
 pub(super) type TxHash = [u8; 32];
@@ -77,6 +78,8 @@ pub(super) enum Recipient {
     Client { outbox: Arc<Outbox>, tag: u64 },
     /// None: it was acknowledged when it was admitted.
     Acknowledged(Arc<Acknowledged>),
+    /// The account of what would have been refused: the call itself is at the node already.
+    Shadow(Shadow, ClientKey),
     /// None any more: the answer was delivered, and the end counted.
     Answered,
 }
@@ -104,9 +107,10 @@ impl Record {
     }
 
     /// Whether its time is over. A client that was told that its write was taken waits for nothing: such a write ends only
-    /// at the node.
+    /// at the node. A turn that nobody awaits keeps no program from ending.
     pub(super) fn is_over(&self, now: Nanos) -> bool {
-        self.deadline <= now && !self.is_acknowledged()
+        let is_left = matches!(&self.recipient, Recipient::Shadow(shadow, _) if shadow.is_ending());
+        is_left || self.deadline <= now && !self.is_acknowledged()
     }
 
     /// Whether it was acknowledged when it was admitted, and the node has not answered.
@@ -202,6 +206,11 @@ impl Recipient {
         match self {
             Self::Client { outbox, tag } => outbox.deliver(Delivery { tag: *tag, answer }),
             Self::Acknowledged(acknowledged) => acknowledged.answered(&answer),
+            Self::Shadow(shadow, client) => {
+                if let WriteAnswer::Refused(refusal) = answer {
+                    shadow.note(*client, &refusal);
+                }
+            }
             Self::Answered => {}
         }
     }

@@ -46,6 +46,7 @@ pub use self::worker::{OWN_CONNECTIONS, Worker};
 use crate::budget::Reservation;
 use crate::config::{AsyncAck, Live, WriteOrder};
 use crate::refusal::Refusal;
+use crate::shadow::Shadow;
 use crate::shared_context::SharedContext;
 use crate::upstream::{NodeEvent, Nodes};
 
@@ -56,6 +57,7 @@ pub struct Lane {
     acknowledged: Arc<Acknowledged>,
     config: Live,
     order: WriteOrder,
+    shadow: Shadow,
 }
 
 /// A write lane and the task that serves it. Nothing is sent before the worker runs.
@@ -77,6 +79,7 @@ pub fn lane(
         acknowledged: Arc::clone(&acknowledged),
         config: shared_context.config.clone(),
         order: config.fair.order,
+        shadow: shared_context.shadow.clone(),
     };
     let worker = Worker::new((shared, acknowledged), shared_context, nodes, events);
     Ok((lane, worker))
@@ -152,8 +155,37 @@ impl Lane {
         call: Bytes,
         reservation: Reservation,
     ) -> Result<(), Refusal> {
-        let (now, outbox) = (self.shared.clock.now(), Outbox::new());
+        let outbox = Outbox::new();
         let _close = CloseOnDrop(&outbox);
+        let recipient = Recipient::Client {
+            outbox: Arc::clone(&outbox),
+            tag: 0,
+        };
+        self.wait_for_turn(client, (call, reservation), recipient)?;
+        let delivered = poll_fn(|context| outbox.poll_take(context)).await;
+        match delivered.into_iter().next().map(|delivery| delivery.answer) {
+            Some(WriteAnswer::Refused(refusal)) => Err(refusal),
+            Some(WriteAnswer::Member(_)) | None => Ok(()),
+        }
+    }
+
+    /// Decides about a call that goes to the node at once: it waits here for a turn that nobody awaits. If it would
+    /// have been refused, now or later, that is counted.
+    pub(crate) fn judge(&self, client: ClientKey, call: Bytes, reservation: Reservation) {
+        let recipient = Recipient::Shadow(self.shadow.clone(), client);
+        if let Err(refusal) = self.wait_for_turn(client, (call, reservation), recipient) {
+            self.shadow.note(client, &refusal);
+        }
+    }
+
+    /// Puts the turn of a call into its client's queue.
+    fn wait_for_turn(
+        &self,
+        client: ClientKey,
+        (call, reservation): (Bytes, Reservation),
+        recipient: Recipient,
+    ) -> Result<(), Refusal> {
+        let now = self.shared.clock.now();
         let mut job = Job::from(Record {
             client,
             connection: TURNS,
@@ -162,19 +194,11 @@ impl Lane {
             notes: Notes::default(),
             arrived: now,
             deadline: now.saturating_add(self.config.load().fair.queue_timeout.into()),
-            recipient: Recipient::Client {
-                outbox: Arc::clone(&outbox),
-                tag: 0,
-            },
+            recipient,
             reservation,
         });
         job.notes.is_turn = true;
-        self.admit(job, now)?;
-        let delivered = poll_fn(|context| outbox.poll_take(context)).await;
-        match delivered.into_iter().next().map(|delivery| delivery.answer) {
-            Some(WriteAnswer::Refused(refusal)) => Err(refusal),
-            Some(WriteAnswer::Member(_)) | None => Ok(()),
-        }
+        self.admit(job, now)
     }
 
     /// Whether this client's queue has room for another write that would be served in time.

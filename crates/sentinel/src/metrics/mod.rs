@@ -84,6 +84,9 @@ macro_rules! metrics {
 metrics! { r; {
     /// A request, or a connection, was refused.
     refused(Reason), rejected: "rejected", "Requests refused here", "reason";
+    /// A request, or a connection, would have been refused, but for `limits.shadow`.
+    would_refuse(Reason), would_reject: "would_reject",
+        "What would have been refused here, but for limits.shadow", "reason";
     /// A write ended that had been acknowledged.
     acknowledged(AckEnd), acknowledged: "acknowledged",
         "Writes by their end whose clients had been told before that they were taken", "end";

@@ -172,6 +172,7 @@ impl Inspect for Operator {
             bound,
             counted_in: status.shortage.to_string(),
             forgotten: status.forgotten,
+            would_refuse: self.shared_context.shadow.of(identity.client),
             client,
         }
     }

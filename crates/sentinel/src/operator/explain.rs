@@ -1,5 +1,6 @@
 //! What happens to one client, and why.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -58,6 +59,9 @@ pub struct Explanation {
     pub counted_in: String,
     /// Accepted transactions of all clients that were forgotten, as too many were in no block.
     pub forgotten: u64,
+    /// How often it would have been refused, by reason, but for `limits.shadow`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub would_refuse: BTreeMap<&'static str, u32>,
     /// What limits it now; empty when nothing does.
     pub limits: Vec<Limit>,
 }
@@ -115,6 +119,13 @@ impl fmt::Display for Explanation {
         if self.forgotten > 0 {
             let text = "accepted transactions that no block has shown are forgotten";
             lines.push(("the node", format!("{} {text}", self.forgotten)));
+        }
+        if !self.would_refuse.is_empty() {
+            let counts = self.would_refuse.iter();
+            let counts: Vec<String> = counts
+                .map(|(why, count)| format!("{why} {count}"))
+                .collect();
+            lines.push(("in shadow", format!("would refuse: {}", counts.join(", "))));
         }
         if self.limits.is_empty() {
             lines.push(("limited by", "nothing".to_owned()));

@@ -119,6 +119,7 @@ fn other_values() -> HashMap<&'static str, &'static str> {
         ("limits.connections_per_client", "900"),
         ("limits.body_bytes", "2000000"),
         ("limits.batch", "20"),
+        ("limits.shadow", "true"),
         ("reads.rate_per_client", "201/s"),
         ("reads.concurrency", "257"),
         ("reads.allow_methods", "status"),

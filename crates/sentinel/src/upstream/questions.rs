@@ -9,6 +9,7 @@ use bytes::Bytes;
 use fairq::ClientKey;
 use futures_util::stream::{FuturesOrdered, StreamExt as _};
 use hyper::Method;
+use rpc::BroadcastMethod;
 
 use super::body::{charged, collected};
 use super::client_link::RelayEvent;
@@ -129,7 +130,9 @@ fn json_object(text: Bytes) -> Result<Bytes, Refusal> {
 
 /// A call as a request to the node. It was taken from the client's rate when it came.
 fn request((method, call): (Option<Box<str>>, Bytes), id: KeptId) -> ReadRequest {
+    let of_broadcast = |method: &str| BroadcastMethod::of(method.as_bytes()).is_some();
     ReadRequest {
+        has_writes: method.as_deref().is_some_and(of_broadcast),
         http_method: Method::POST,
         target: Bytes::from_static(b"/"),
         headers: json_headers(),

@@ -272,3 +272,38 @@ fn a_broadcast_at_any_door_takes_the_lane_and_the_rest_passes() {
     );
     assert_eq!(proxy.stop().admitted, 5);
 }
+
+/// What comes through is the answer of the node's own door, and not the lane's.
+#[test]
+fn in_shadow_a_broadcast_at_any_door_goes_to_the_nodes_own() {
+    let node = Node::start();
+    let [grpc, rest] = std::array::from_fn(|_| local(free_port()));
+    let runtime = runtime();
+    let listener = runtime.block_on(TcpListener::bind(local(0))).unwrap();
+    let behind = listener.local_addr().unwrap();
+    runtime.spawn(echo(listener));
+    let proxy = Proxy::with(&node.url(), |config| {
+        config.limits.shadow = true;
+        (config.grpc.listen, config.rest.listen) = (Some(grpc), Some(rest));
+        config.grpc.node = format!("http://{behind}").parse().unwrap();
+        config.rest.node = node.url().parse().unwrap();
+        config.cors.origins = vec!["https://wallet.example".to_owned()];
+    });
+    let own = ("5".to_owned(), BROADCAST.as_bytes().to_vec());
+    for message in [&broadcast_request(b"a=1", 2)[..], b"\x10\x02"] {
+        assert_eq!(runtime.block_on(call(grpc, BROADCAST, message)), own);
+    }
+    let web = "application/grpc-web+proto";
+    let answer = web_call(grpc, (BROADCAST, web), &broadcast_request(b"b=1", 2));
+    let expected = [BROADCAST.as_bytes(), b"\x80\0\0\0\x10grpc-status: 5\r\n"].concat();
+    assert_eq!(answer.body, expected);
+    let (target, body) = (
+        "/cosmos/tx/v1beta1/txs",
+        br#"{"tx_bytes":"Yz0x","mode":"BROADCAST_MODE_SYNC"}"#,
+    );
+    let answer = |address| Http::new(address, Duration::from_secs(20)).post(target, body);
+    let (through, direct) = (answer(rest), answer(node.node.rpc_address()));
+    assert_eq!(through.unwrap().text(), direct.unwrap().text());
+    // The lane judged the three that it could read.
+    assert_eq!(proxy.stop().admitted, 3);
+}

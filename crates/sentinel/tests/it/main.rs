@@ -23,6 +23,7 @@ mod reload;
 mod restart;
 mod sdk;
 mod service_manager;
+mod shadow;
 mod shares;
 mod subscriptions;
 mod support;

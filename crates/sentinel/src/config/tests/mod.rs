@@ -136,7 +136,7 @@ fn an_unknown_key_is_named_with_its_file_its_line_and_the_near_ones() {
     );
     assert!(problem("max_req = 5\n").starts_with("sentinel.toml:1: unknown key max_req; did you"));
     assert!(problem("[fare]\nmax_req = 5\n").contains("sentinel.toml:1: unknown key fare;"));
-    assert!(problem("[shadow]\nmode = 1\n").contains("the sections are listen,"));
+    assert!(problem("[umbrella]\nmode = 1\n").contains("the sections are listen,"));
     assert!(problem("fair = 5\n").contains("write [fair] and its keys below"));
     assert!(problem("[fair.max_req]\nx = 5\n").contains("fair.max_req: `x=5`"));
     assert!(problem("[trust]\nallow = [[\"::1\"]]\n").contains("nested too deeply"));

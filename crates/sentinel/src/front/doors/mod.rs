@@ -17,6 +17,7 @@ use fairq::ClientKey;
 use http_body_util::Either;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::{HeaderMap, Request, Response, Uri};
 use rpc::BroadcastMethod;
 use sha2::{Digest, Sha256};
@@ -39,7 +40,7 @@ use crate::lane::{Outbox, Write, WriteAnswer};
 use crate::metrics::{MethodClass, OutcomeLabel, Transport};
 use crate::refusal::{Reason, Refusal};
 use crate::respond::GrpcStatus;
-use crate::upstream::{DoorBody, DoorCall, DoorNode, next_piece};
+use crate::upstream::{Admitted, DoorBody, DoorCall, DoorNode, next_piece};
 
 /// What is spoken on a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,6 +158,7 @@ impl Caller {
         let seen = self.front.see(|name| request.headers().get(name));
         let identity = self.identity(request.headers());
         let key = self.take_key(&mut request);
+        let key = (self.front.shadow).judge(identity.client, key, || Ok(None));
         let identity = match &key {
             Ok(Some(client)) => Identity {
                 client: *client,
@@ -183,6 +185,7 @@ impl Caller {
             call: Some((transport, class)),
             seen: seen.as_ref(),
         };
+        let is_own = route == Route::GrpcWrite && !self.front.shadow.is_on();
         let served = match key {
             Ok(_) => self.serve(identity, request, (route, is_grpc, web)).await,
             Err(refusal) => Err(refusal.into()),
@@ -208,7 +211,7 @@ impl Caller {
         under_way.answered();
         // The node answers pages of REST itself.
         let mut answer = match web {
-            Some(web) if self.door == Door::Grpc || route == Route::GrpcWrite => web.wrap(answer),
+            Some(web) if self.door == Door::Grpc || is_own => web.wrap(answer),
             _ => answer.map(WebBody::plain),
         };
         if web.is_some() {
@@ -253,12 +256,15 @@ impl Caller {
         request: Request<Incoming>,
         (route, is_grpc, web): (Route, bool, Option<Web>),
     ) -> Answered {
-        if !identity.allowed {
-            return Err(denied().into());
-        }
+        let (front, client) = (&self.front, identity.client);
+        let allowed = identity.allowed.then_some(()).ok_or_else(denied);
+        front.shadow.judge(client, allowed, || Ok(()))?;
         // A stream of a trusted proxy's connection is a connection of its client's.
         let of_proxy = self.peer.is_proxy;
-        let _slot = of_proxy.then(|| self.front.budget.request(identity.client));
+        let _slot = of_proxy.then(|| {
+            let uncounted = || Ok(front.budget.counted_already());
+            (front.shadow).judge(client, front.budget.request(client), uncounted)
+        });
         let _slot = _slot.transpose()?;
         if self.door == Door::Grpc && is_preflight(&request) {
             return Ok(preflight(&self.front.config.load().cors, &request));
@@ -268,6 +274,9 @@ impl Caller {
             self.front.backend.check_method(identity.client, &path)?;
         }
         match route {
+            Route::GrpcWrite | Route::RestWrite | Route::Unserved(_) if front.shadow.is_on() => {
+                self.judged(identity, request, (route, web)).await
+            }
             Route::GrpcWrite => {
                 let (body, held) = self.body(identity, request.into_body()).await?;
                 let body = web.map_or(Some(body.clone()), |web| web.decode(body));
@@ -366,6 +375,43 @@ impl Caller {
         }
     }
 
+    /// In shadow: passes a broadcast on, and has the lane judge it if the node will take it for one.
+    async fn judged(
+        &self,
+        identity: Identity,
+        request: Request<Incoming>,
+        (route, web): (Route, Option<Web>),
+    ) -> Answered {
+        let (mut head, body) = request.into_parts();
+        let (body, held) = self.body(identity, body).await?;
+        let plain = web.map_or(Some(body.clone()), |web| web.decode(body.clone()));
+        let plain = plain.ok_or_else(no_base64)?;
+        let broadcast = match route {
+            Route::RestWrite => rest_broadcast(&body).ok(),
+            Route::GrpcWrite => grpc_broadcast(&plain).ok(),
+            Route::Unserved(instead) => {
+                let refusal = Refusal::new(Reason::Parse, instead);
+                self.front.shadow.note(identity.client, &refusal);
+                None
+            }
+            Route::Read(_) => None,
+        };
+        let backend = &self.front.backend;
+        if let Some((method, tx)) = broadcast {
+            backend.check_method(identity.client, method.name())?;
+            backend.judge(identity.client, tx);
+        }
+        let admitted = backend.reads().beside();
+        if self.door == Door::Rest {
+            return self.ask(head, body, (admitted, held)).await;
+        }
+        if web.is_some() {
+            Web::translate(&mut head.headers);
+        }
+        let request = Request::from_parts(head, Either::Right(plain.into()));
+        self.answer_of_stream(identity, request, admitted).await
+    }
+
     /// Passes a call of gRPC-Web on: one message, to which many may be answered.
     async fn web_call(
         &self,
@@ -389,6 +435,16 @@ impl Caller {
             .reads()
             .place(identity.client, calls)
             .await?;
+        self.answer_of_stream(identity, request, admitted).await
+    }
+
+    /// The node's answer to a stream of gRPC that was admitted.
+    async fn answer_of_stream(
+        &self,
+        identity: Identity,
+        request: Request<DoorCall>,
+        admitted: Admitted,
+    ) -> Answered {
         let ledger = self.front.ledger.of(identity.client);
         let window = ledger.reserve(DoorBody::WINDOW_BYTES);
         let window = window.ok_or_else(Refusal::buffers_full)?;
@@ -400,13 +456,23 @@ impl Caller {
     /// Passes a request to REST on.
     async fn read(&self, identity: Identity, request: Request<Incoming>, calls: u32) -> Answered {
         let (head, body) = request.into_parts();
-        let (body, mut held) = self.body(identity, body).await?;
+        let (body, held) = self.body(identity, body).await?;
         let admitted = self
             .front
             .backend
             .reads()
             .place(identity.client, calls)
             .await?;
+        self.ask(head, body, (admitted, held)).await
+    }
+
+    /// The node's answer to a request to REST that was admitted.
+    async fn ask(
+        &self,
+        head: Parts,
+        body: Bytes,
+        (admitted, mut held): (Admitted, Reservation),
+    ) -> Answered {
         if !held.grow(self.front.config.load().fixed.window_bytes) {
             return Err(Refusal::buffers_full().into());
         }

@@ -152,7 +152,8 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         let key = if known.is_empty() {
             None
         } else {
-            key_of(known, &head.view(&self.socket.input.filled()[..head.len]))?
+            let key = key_of(known, &head.view(&self.socket.input.filled()[..head.len]));
+            (self.front.shadow).judge(self.peer.identity.client, key, || Ok(None))?
         };
         let identities = self.front.identities.load();
         if !self.peer.is_proxy && key.is_none() {
@@ -173,7 +174,9 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
             let (ledger, slot) = (self.socket.ledger().clone(), None);
             Box::new(Proxy { ledger, slot })
         });
-        proxy.slot = Some(self.front.budget.request(self.client)?);
+        let slot = self.front.budget.request(self.client);
+        let uncounted = || Ok(self.front.budget.counted_already());
+        proxy.slot = Some(self.front.shadow.judge(self.client, slot, uncounted)?);
         let ledger = self.front.ledger.of(self.client);
         if self.socket.bind(&ledger, self.client) {
             Ok(identity)

@@ -64,10 +64,10 @@ pub(super) fn plan<B: Backend>(
         body,
         client: identity.client,
     };
-    let plan = if identity.allowed {
-        parts.by_target()
-    } else {
-        other(Other::Deny(parts.unknown_call(), denied()))
+    let allowed = identity.allowed.then_some(()).ok_or_else(denied);
+    let plan = match front.shadow.judge(identity.client, allowed, || Ok(())) {
+        Ok(()) => parts.by_target(),
+        Err(refusal) => other(Other::Deny(parts.unknown_call(), refusal)),
     };
     Planned {
         plan,
@@ -121,10 +121,7 @@ impl<B: Backend> Parts<'_, B> {
             Ok(Classified::One(call)) => self.by_call(call),
             Ok(Classified::Batch(elements)) => self.by_elements(elements),
             Ok(Classified::Unparsable) => self.read(CallInfo::post(MethodClass::Other, None), None),
-            Err(over) => other(Other::Refuse(
-                CallInfo::post(MethodClass::Other, None),
-                over.into(),
-            )),
+            Err(over) => self.by_refusal(CallInfo::post(MethodClass::Other, None), over.into()),
         }
     }
 
@@ -151,14 +148,33 @@ impl<B: Backend> Parts<'_, B> {
     fn by_write(&self, call: CallInfo, method: BroadcastMethod, tx: Option<Bytes>) -> Plan {
         // A node answers a preflight without executing anything, or executes it.
         let tx = tx.filter(|_| self.view.first("access-control-request-method").is_none());
-        match (
-            self.front.backend.check_method(self.client, method.name()),
-            tx,
-        ) {
-            (Err(refusal), _) => other(Other::Refuse(call, refusal)),
+        let backend = &self.front.backend;
+        match (backend.check_method(self.client, method.name()), tx) {
+            (Err(refusal), _) => self.by_refusal(call, refusal),
+            (Ok(()), None) => self.by_refusal(call, Refusal::unreadable()),
+            (Ok(()), Some(tx)) if self.front.shadow.is_on() => {
+                backend.judge(self.client, tx);
+                self.with_writes(call, 0)
+            }
             (Ok(()), Some(tx)) => Plan::Broadcast(Broadcast { call, method, tx }),
-            (Ok(()), None) => other(Other::Refuse(call, Refusal::unreadable())),
         }
+    }
+
+    /// What is refused unless it is in shadow: then the node judges it.
+    fn by_refusal(&self, call: CallInfo, refusal: Refusal) -> Plan {
+        match (self.front.shadow).judge(self.client, Err(refusal), || Ok(())) {
+            Ok(()) => self.with_writes(call, 0),
+            Err(refusal) => other(Other::Refuse(call, refusal)),
+        }
+    }
+
+    /// Something that broadcasts are in, or may be, goes to the node as it came, and is not sent there twice.
+    fn with_writes(&self, call: CallInfo, calls: u32) -> Plan {
+        let request = ReadRequest {
+            has_writes: true,
+            ..self.request(Bytes::copy_from_slice(self.body), None, calls)
+        };
+        other(Other::Forward(Forward { call, request }))
     }
 
     /// A batch is taken apart if a write is in it, or a method that changes something or is refused; else it goes to the
@@ -191,13 +207,33 @@ impl<B: Backend> Parts<'_, B> {
         let elements: Vec<Element> = elements.collect();
         let is_whole = elements.iter().all(Element::is_read);
         let calls = elements.iter().map(Element::price);
-        let calls = calls.fold(0, u32::saturating_add).max(1);
-        let request = self.request(body, None, calls);
+        let calls = calls.fold(0, u32::saturating_add);
+        if !is_whole && self.front.shadow.is_on() {
+            self.judge(&elements);
+            return self.with_writes(CallInfo::post(MethodClass::Other, None), calls);
+        }
+        let request = self.request(body, None, calls.max(1));
         if is_whole {
             let call = CallInfo::post(MethodClass::Other, None);
             return other(Other::Forward(Forward { call, request }));
         }
         other(Other::Batch(Batch { request, elements }))
+    }
+
+    /// In shadow a batch goes to the node as a whole, and each of its calls is judged.
+    fn judge(&self, elements: &[Element]) {
+        for element in elements {
+            match element {
+                Element::Write { tx: call, .. }
+                | Element::Forward {
+                    changing: Some(_),
+                    raw: call,
+                    ..
+                } => self.front.backend.judge(self.client, call.clone()),
+                Element::Refused { refusal, .. } => self.front.shadow.note(self.client, refusal),
+                Element::Forward { .. } | Element::Notification => {}
+            }
+        }
     }
 
     /// The call of a request that is refused before it is looked at.
@@ -241,6 +277,7 @@ impl<B: Backend> Parts<'_, B> {
             method,
             id: None,
             calls,
+            has_writes: false,
         }
     }
 }

@@ -40,6 +40,8 @@ pub(super) struct State {
     pub(super) hold_reads: bool,
     /// Writes in the queue.
     pub(super) queue: Vec<Write>,
+    /// What was judged in shadow.
+    pub(super) judged: Vec<String>,
     /// Transactions that came.
     pub(super) txs: Vec<String>,
     /// Room in the queue; none for any number.
@@ -140,6 +142,13 @@ impl Backend for Fake {
         }
         answer(&write);
         Ok(())
+    }
+
+    fn judge(&self, client: ClientKey, call: Bytes) {
+        let mut state = self.state();
+        state.clients.push(client.to_string());
+        let call = String::from_utf8_lossy(&call);
+        state.judged.push(call.into_owned());
     }
 
     fn has_room(&self, _client: ClientKey) -> bool {

@@ -83,7 +83,7 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     /// rules may tell addresses of one client apart.
     pub(super) fn is_banned(&self) -> bool {
         let address = self.key.network().address();
-        self.front.identities.is_banned(address)
+        self.front.identities.is_banned(address) && !self.front.shadow.is_on()
     }
 
     /// What the client is to get.

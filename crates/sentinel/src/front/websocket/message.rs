@@ -14,6 +14,7 @@ use crate::front::socket::{Ended, Socket, Stream};
 use crate::metrics::MethodClass;
 use crate::refusal::Refusal;
 use crate::respond::KeptId;
+use crate::shadow::Shadow;
 use crate::upstream::RelayMessage;
 use wire::calls::{Call, Classified, JsonLimits, classify_message};
 
@@ -21,6 +22,7 @@ use wire::calls::{Call, Classified, JsonLimits, classify_message};
 pub(super) struct MessageReader {
     frames: FrameReader,
     json: JsonLimits,
+    shadow: Shadow,
 }
 
 /// What the input came to.
@@ -45,6 +47,12 @@ pub(super) enum Act {
         method: BroadcastMethod,
         tx: Bytes,
     },
+    /// In shadow: to be judged, and to be sent to the node.
+    Judge {
+        method: BroadcastMethod,
+        tx: Bytes,
+        question: Question,
+    },
     /// To be sent to the node.
     Ask(Question),
     /// To be refused.
@@ -67,7 +75,7 @@ const FRAGMENTS: usize = 1_024;
 
 impl MessageReader {
     /// Nothing was read yet. Messages have at most so many bytes.
-    pub(super) fn new(message: usize, json: JsonLimits) -> Self {
+    pub(super) fn new(message: usize, json: JsonLimits, shadow: Shadow) -> Self {
         let limits = WsLimits {
             message,
             fragments: FRAGMENTS,
@@ -75,6 +83,7 @@ impl MessageReader {
         Self {
             frames: FrameReader::new(limits),
             json,
+            shadow,
         }
     }
 
@@ -104,7 +113,7 @@ impl MessageReader {
             match step.map_err(|error| End::Say(error.close_code(), error.to_string()))? {
                 Step::Incomplete { needed: more } => needed = more,
                 Step::Event { used, event } => {
-                    let act = act_on(&event, &self.json);
+                    let act = act_on(&event, (&self.json, &self.shadow));
                     let bytes = match event {
                         Event::Text(message) | Event::Binary(message) => message.len(),
                         _ => used,
@@ -138,9 +147,9 @@ impl MessageReader {
 }
 
 /// Decides. The node makes no difference between text and binary messages.
-fn act_on(event: &Event<'_>, limits: &JsonLimits) -> Act {
+fn act_on(event: &Event<'_>, rules: (&JsonLimits, &Shadow)) -> Act {
     match event {
-        Event::Text(message) | Event::Binary(message) => act_on_message(message, limits),
+        Event::Text(message) | Event::Binary(message) => act_on_message(message, rules),
         Event::Fragment => Act::Part,
         Event::Pong => Act::Nothing,
         Event::Ping(payload) => Act::Pong(Bytes::copy_from_slice(payload)),
@@ -148,20 +157,28 @@ fn act_on(event: &Event<'_>, limits: &JsonLimits) -> Act {
     }
 }
 
-fn act_on_message(text: &[u8], limits: &JsonLimits) -> Act {
-    let ask = |class, id, method| {
-        Act::Ask(Question {
-            class,
-            message: RelayMessage {
-                text: Bytes::copy_from_slice(text),
-                id,
-                method,
-            },
-        })
+fn act_on_message(text: &[u8], (limits, shadow): (&JsonLimits, &Shadow)) -> Act {
+    let question = |class, id, method| Question {
+        class,
+        message: RelayMessage {
+            text: Bytes::copy_from_slice(text),
+            id,
+            method,
+        },
     };
+    let ask = |class, id, method| Act::Ask(question(class, id, method));
     match classify_message(text, limits) {
         Ok(Classified::One(Call::Write { id, method, tx })) => {
             let id = KeptId::from(id.as_str());
+            if shadow.is_on() {
+                let class = MethodClass::of_broadcast(method);
+                let question = question(class, Some(id), Some(method.name().into()));
+                return Act::Judge {
+                    method,
+                    tx,
+                    question,
+                };
+            }
             Act::Write { id, method, tx }
         }
         Ok(Classified::One(Call::Read { id, method })) => {

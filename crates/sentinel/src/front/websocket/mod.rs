@@ -110,7 +110,11 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     ) -> Self {
         let (config, now) = (front.config.current(), Instant::now());
         Self {
-            messages: MessageReader::new(config.limits.body_bytes, front.json_limits()),
+            messages: MessageReader::new(
+                config.limits.body_bytes,
+                front.json_limits(),
+                front.shadow.clone(),
+            ),
             waiting: Waiting::default(),
             backlog: Backlog::default(),
             ping_at: now + config.fixed.ping_interval,
@@ -282,6 +286,18 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                     }
                 });
             }
+            Act::Judge {
+                method,
+                tx,
+                question,
+            } => {
+                let (front, key) = (&self.client.front, self.client.key);
+                match front.backend.check_method(key, method.name()) {
+                    Ok(()) => front.backend.judge(key, tx),
+                    Err(refusal) => front.shadow.note(key, &refusal),
+                }
+                return Ok(self.pass_on(question));
+            }
             Act::Ask(question) => return Ok(self.ask(question)),
             Act::Refuse(refusal) => {
                 self.client.reject(MethodClass::Other, None, &refusal);
@@ -306,7 +322,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     }
 
     /// Checks a message that is no write and lets it wait for the link; false if it was refused.
-    fn ask(&mut self, mut question: Question) -> bool {
+    fn ask(&mut self, question: Question) -> bool {
         let backend = &self.client.front.backend;
         let method = question.message.method.as_deref();
         let key = self.client.key;
@@ -317,6 +333,12 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             self.client.reject(question.class, id, &refusal);
             return false;
         }
+        self.pass_on(question)
+    }
+
+    /// Lets a message wait for the link; false if it was refused.
+    fn pass_on(&mut self, mut question: Question) -> bool {
+        let id = question.message.id.as_ref();
         let text = std::mem::take(&mut question.message.text);
         let Some(text) = self.client.keep(question.class, id, text) else {
             return false;

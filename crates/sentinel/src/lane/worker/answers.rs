@@ -196,7 +196,7 @@ impl Worker {
                 answer::refused_commit(version, &job.hash(), &member)
             }
             Recipient::Answered => return self.acknowledged.refused_later(&member),
-            Recipient::Client { .. } | Recipient::Acknowledged(_) => member,
+            Recipient::Client { .. } | Recipient::Acknowledged(_) | Recipient::Shadow(..) => member,
         };
         self.forwarded += u64::from(job.answer(member));
     }

@@ -119,6 +119,7 @@ impl Inspect for Fake {
             bound: "the window: 990 of 1000 own transactions are in no block yet".to_owned(),
             counted_in: "transactions: blocks have room".to_owned(),
             forgotten: 0,
+            would_refuse: [("queue_full", 7), ("rate", 12)].into(),
             limits: vec![Limit {
                 reason: Reason::QueueFull.name(),
                 text: "1024 writes wait (fair.queue_per_client)".to_owned(),

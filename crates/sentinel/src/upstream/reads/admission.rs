@@ -12,7 +12,9 @@ use super::places::{Place, Places};
 use crate::budget::{Budget, Held, Kind};
 use crate::config::Config;
 use crate::refusal::{Reason, Refusal};
+use crate::shadow::Shadow;
 use crate::upstream::choice::Wanted;
+use crate::upstream::http::Repeat;
 use crate::upstream::nodes::{NodeIndex, Nodes};
 
 /// A read, what it needs of a node, and the node that it goes to.
@@ -28,13 +30,14 @@ pub(super) struct Read {
 #[derive(Debug)]
 pub(crate) struct Admitted {
     _client: Held,
-    place: Place,
+    /// None for what does not count.
+    place: Option<Place>,
 }
 
 impl Admitted {
     /// Whether reads wait for a place.
     pub(super) fn is_wanted(&self) -> bool {
-        self.place.is_wanted()
+        self.place.as_ref().is_some_and(Place::is_wanted)
     }
 }
 
@@ -71,13 +74,50 @@ impl Admission {
         self: Arc<Self>,
         mut read: Read,
     ) -> Result<(Read, Admitted), Refusal> {
-        if let Some(method) = &read.request.method {
-            self.methods.load().check(method)?;
-        }
+        self.check(read.request.method.as_deref())?;
         let silent = || Refusal::new(Reason::Upstream, "no node answers").retry_after(ABSENT_PAUSE);
         read.node = self.nodes.reading(&read.wanted).ok_or_else(silent)?;
-        let admitted = self.place(read.client, read.request.calls).await?;
+        let admitted = if read.request.has_writes && self.shadow().is_on() {
+            self.charge(read.client, read.request.calls)?;
+            self.beside()
+        } else {
+            self.place(read.client, read.request.calls).await?
+        };
         Ok((read, admitted))
+    }
+
+    /// Whether a method may be called. In shadow that was decided when the call came.
+    pub(super) fn check(&self, method: Option<&str>) -> Result<(), Refusal> {
+        match method {
+            Some(method) if !self.shadow().is_on() => self.methods.load().check(method),
+            _ => Ok(()),
+        }
+    }
+
+    /// When a request is sent once more.
+    pub(super) fn repeat(&self, request: &ReadRequest) -> Repeat {
+        if request.has_writes {
+            return Repeat::IfUnwritten;
+        }
+        self.methods.load().repeat(request.method.as_deref())
+    }
+
+    /// Takes calls from a client's rate.
+    pub(super) fn charge(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
+        let taken = self.clients.admit(client, calls);
+        self.shadow().judge(client, taken, || Ok(()))
+    }
+
+    /// What is admitted with neither a share of its client's nor a place.
+    pub(super) fn beside(&self) -> Admitted {
+        Admitted {
+            _client: self.clients.counted_already(),
+            place: None,
+        }
+    }
+
+    fn shadow(&self) -> &Shadow {
+        &self.nodes.shared_context().shadow
     }
 
     /// A client has read what a node has, which matters where there are several.
@@ -90,15 +130,26 @@ impl Admission {
     /// What a read of so many calls is admitted with, wherever it goes.
     pub(super) async fn place(&self, client: ClientKey, calls: u32) -> Result<Admitted, Refusal> {
         let shared = self.places.free_and_all();
-        let held = self.clients.hold(client, Kind::Read, shared)?;
-        self.clients.admit(client, calls)?;
-        let place = tokio::time::timeout(PLACE_LIMIT, self.places.take()).await;
-        let place = place.map_err(|_| {
-            Refusal::new(Reason::Rate, "too many reads are under way").retry_after(PLACE_LIMIT)
-        })?;
+        let held = self.clients.hold(client, Kind::Read, shared);
+        let uncounted = || Ok(self.clients.counted_already());
+        let held = self.shadow().judge(client, held, uncounted)?;
+        self.charge(client, calls)?;
+        let crowded =
+            || Refusal::new(Reason::Rate, "too many reads are under way").retry_after(PLACE_LIMIT);
+        let place = if self.shadow().is_on() {
+            let place = self.places.take_free();
+            if place.is_none() {
+                self.shadow().note(client, &crowded());
+            }
+            place
+        } else {
+            let place = tokio::time::timeout(PLACE_LIMIT, self.places.take()).await;
+            let place = place.map_err(|_| crowded())?;
+            Some(place.ok_or_else(Refusal::going_down)?)
+        };
         Ok(Admitted {
             _client: held,
-            place: place.ok_or_else(Refusal::going_down)?,
+            place,
         })
     }
 }
@@ -155,6 +206,7 @@ mod tests {
                 method: Some(method.into()),
                 id: None,
                 calls,
+                has_writes: false,
             },
         };
         let admitted = Arc::clone(admission).admit(read).await;

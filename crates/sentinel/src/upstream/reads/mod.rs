@@ -58,6 +58,8 @@ pub struct ReadRequest {
     pub id: Option<KeptId>,
     /// What it takes from the client's rate: the price of the calls in it, or 0 if that was done when they came.
     pub calls: u32,
+    /// Whether broadcasts are in it, which the write lane judges in shadow.
+    pub has_writes: bool,
 }
 
 impl ReadRequest {
@@ -107,7 +109,7 @@ impl Reads {
         let (admitting, asking) = (Arc::clone(&admission), Arc::clone(&admission));
         let service = service_fn(move |read| Arc::clone(&admitting).admit(read)).and_then(
             move |(read, admitted): (Read, Admitted)| async move {
-                let repeat = asking.methods.load().repeat(read.request.method.as_deref());
+                let repeat = asking.repeat(&read.request);
                 Ok(ask(&asking, read, (repeat, admitted)).await?)
             },
         );
@@ -155,7 +157,7 @@ impl Reads {
     /// A refusal with [`Reason::Rate`](crate::refusal::Reason) that says when to try again;
     /// then nothing was taken.
     pub fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
-        self.clients().admit(client, calls)
+        self.admission.charge(client, calls)
     }
 
     /// Passes a read on and gives back the answer as soon as its head is there.
@@ -193,7 +195,7 @@ impl Reads {
         let Some(key) = unchanging::key(&read.request, (near, nodes.chain(near).0)) else {
             return self.service.clone().oneshot(read).await;
         };
-        self.check_method(read.request.method.as_deref().unwrap_or_default())?;
+        self.admission.check(read.request.method.as_deref())?;
         read.node = near;
         let ledger = nodes.ledger().of(client);
         match self.cache.find(key, &ledger).await {
@@ -283,6 +285,11 @@ impl Reads {
     /// A refusal: over the client's rate or concurrency, or too many are under way.
     pub(crate) async fn place(&self, client: ClientKey, calls: u32) -> Result<Admitted, Refusal> {
         self.admission.place(client, calls).await
+    }
+
+    /// What a request is admitted with that no lane bounds: in shadow.
+    pub(crate) fn beside(&self) -> Admitted {
+        self.admission.beside()
     }
 
     /// The limits that reads and subscriptions of a client share.

@@ -59,10 +59,20 @@ impl Places {
     /// Dropping the future gives the turn up.
     pub(super) async fn take(&self) -> Option<Place> {
         let permit = Arc::clone(&self.0.free).acquire_owned().await.ok()?;
-        Some(Place {
+        Some(self.of(permit))
+    }
+
+    /// One that is free.
+    pub(super) fn take_free(&self) -> Option<Place> {
+        let permit = Arc::clone(&self.0.free).try_acquire_owned().ok()?;
+        Some(self.of(permit))
+    }
+
+    fn of(&self, permit: OwnedSemaphorePermit) -> Place {
+        Place {
             permit: Some(permit),
             places: self.clone(),
-        })
+        }
     }
 }
 

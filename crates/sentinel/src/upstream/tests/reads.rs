@@ -25,6 +25,7 @@ pub(super) fn get(target: &str) -> ReadRequest {
         method: None,
         id: None,
         calls: 1,
+        has_writes: false,
     }
 }
 

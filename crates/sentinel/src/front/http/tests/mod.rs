@@ -8,6 +8,7 @@ mod lifecycle;
 mod named;
 mod pages;
 mod proxied;
+mod shadow;
 mod sharing;
 mod streams;
 mod versions;
