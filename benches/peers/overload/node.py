@@ -26,15 +26,18 @@ ANSWER_SECONDS = 60
 class Node:
     """A chain that runs for as long as the `with` block lasts; its homes are removed afterwards.
 
-    Its first validator is the one that is loaded and asked. `genesis` replaces parameters of blocks.
+    Its first validator is the one that is loaded and asked. `genesis` replaces parameters of blocks. The
+    application is the kvstore within the node; or that of `abci_cli`, or `slow_app.py` with its times, over a socket.
     """
 
-    def __init__(self, program, folder, settings, genesis=None, validators=1, check_seconds=None, commit_seconds=0):
+    def __init__(self, program, folder, settings, genesis=None, validators=1, check_seconds=None, commit_seconds=0,
+                 abci_cli=None):  # fmt: skip
         self.program = program
         self.settings = settings
         self.genesis = genesis or {}
         self.check_seconds = check_seconds
         self.commit_seconds = commit_seconds
+        self.abci_cli = abci_cli
         self.folder = os.path.join(folder, "node")
         self.homes = [os.path.join(self.folder, f"node{place}") for place in range(validators)]
         self.port = free_port()
@@ -90,10 +93,13 @@ class Node:
                 json.dump(genesis, file)
 
     def _start_app(self):
-        if self.check_seconds is None:
-            return "kvstore"
         port = free_port()
-        command = [sys.executable, slow_app.__file__, port, self.check_seconds, self.commit_seconds]
+        if self.abci_cli:
+            command = [self.abci_cli, "kvstore", "--address", f"tcp://127.0.0.1:{port}", "--log_level", "error"]
+        elif self.check_seconds is not None:
+            command = [sys.executable, slow_app.__file__, port, self.check_seconds, self.commit_seconds]
+        else:
+            return "kvstore"
         self.processes["app"] = Child("app", command, os.path.join(self.folder, "app.log"))
         self.processes["app"].wait_port(port)
         return f"tcp://127.0.0.1:{port}"
