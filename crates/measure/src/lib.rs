@@ -79,3 +79,4 @@ pub use stats::line::{Estimate, Line, LineFit};
 pub use stats::nodes::{
     Attribution, Forks, Load, Propagation, Skew, admitted, propagations, skews,
 };
+pub use stats::similarity::{Alike, Committed, Ends, Known, alike, known};

@@ -8,4 +8,5 @@ pub(crate) mod knee;
 pub(crate) mod line;
 pub(crate) mod nodes;
 pub(crate) mod silence;
+pub(crate) mod similarity;
 mod student;

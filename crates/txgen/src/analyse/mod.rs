@@ -3,7 +3,11 @@
 mod machines;
 mod nodes;
 
-use measure::{BlockRow, Breakpoint, BreakpointFound, SeriesRow, breakpoint};
+use std::collections::HashSet;
+
+use measure::{
+    BlockRow, Breakpoint, BreakpointFound, Committed, Ends, SeriesRow, SightRow, breakpoint,
+};
 use ops::command::{CommandError, usage};
 
 use crate::cli::{AnalyseArgs, BitRate};
@@ -73,8 +77,13 @@ fn observed(
             cores,
         )
     };
+    let ends = match run {
+        Some((run, _)) => ends(run, &machine.sights)?,
+        None => Ends::default(),
+    };
     Ok(Nodes {
         rows: machine.rows,
+        ends,
         sights: machine.sights,
         clocks,
         offered: series.iter().map(second).collect(),
@@ -83,6 +92,26 @@ fn observed(
         link_rate: args.link_rate.map(BitRate::bits_per_second),
         seed: run.map_or(0, |(run, _)| run.manifest().seed),
     })
+}
+
+/// How the sampled transactions of the load ended, of those that have a row.
+fn ends(run: &RecordedRun, sights: &[SightRow]) -> anyhow::Result<Ends> {
+    let txs = sights.iter().filter(|sight| sight.kind == SightRow::TX);
+    let sampled: HashSet<&str> = txs.map(|sight| &*sight.id).collect();
+    let mut ends = Ends::new();
+    let Some(mut rows) = run.kept_txs()? else {
+        return Ok(ends);
+    };
+    while let Some(row) = rows.next_row().map_err(|error| run.unusable(error))? {
+        if sampled.contains(row.txid) {
+            let committed = row.committed.zip(row.height).map(|(at, height)| Committed {
+                at_ns: at.as_nanos(),
+                height,
+            });
+            ends.insert(row.txid.to_owned(), committed);
+        }
+    }
+    Ok(ends)
 }
 
 /// What was observed on all machines, on the first one's clock, and what is said of the clocks.

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use measure::{
-    Attribution, BreakpointFound, Estimate, Forks, Line, LineFit, Load, NodeRow, Propagation,
-    SightRow, admitted, breakpoint, propagations, skews,
+    Alike, Attribution, BreakpointFound, Ends, Estimate, Forks, Known, Line, LineFit, Load,
+    NodeRow, Propagation, SightRow, admitted, alike, breakpoint, known, propagations, skews,
 };
 
 use super::line;
@@ -14,6 +14,8 @@ use crate::output::grouped;
 pub(super) struct Nodes {
     pub(super) rows: Vec<NodeRow>,
     pub(super) sights: Vec<SightRow>,
+    /// How the load's transactions ended.
+    pub(super) ends: Ends,
     /// What is said of the clocks of the machines that observed them.
     pub(super) clocks: Vec<String>,
     /// By second: transactions offered, and cores that the generator used.
@@ -39,6 +41,7 @@ impl Nodes {
             text.push_str(&self.node(&name));
         }
         text.push_str(&self.skews());
+        text.push_str(&self.mempools());
         text.push_str(&forks(&self.sights));
         text.push_str(&propagation(&self.sights, self.seed));
         text
@@ -187,6 +190,45 @@ impl Nodes {
                 grouped(skew.seen),
                 skew.median_s,
                 skew.largest_s
+            ));
+        }
+        text
+    }
+
+    /// How alike the mempools were, and what each had of a block before the block.
+    fn mempools(&self) -> String {
+        let seconds = alike(&self.sights, &self.ends);
+        let shares = || seconds.iter().map(Alike::share);
+        let waiting: u64 = seconds.iter().map(|it| it.waiting).sum();
+        let shared: u64 = seconds.iter().map(|it| it.shared).sum();
+        if waiting == 0 {
+            return String::new();
+        }
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        let mut text = format!(
+            "mempools    {} of the sampled transactions that waited were at every node, as a mean of {} seconds; {} to {} in \
+             one second\n",
+            percent(shared as f64 / waiting as f64),
+            grouped(seconds.len() as u64),
+            percent(shares().fold(1.0, f64::min)),
+            percent(shares().fold(0.0, f64::max)),
+        );
+        for Known {
+            node,
+            blocks,
+            txs,
+            known,
+            least,
+        } in known(&self.sights, &self.ends)
+        {
+            text.push_str(&format!(
+                "            {node}: it had {} of the {} sampled transactions of {} blocks before the block, {} of those of \
+                 block {}\n",
+                percent(known as f64 / txs as f64),
+                grouped(txs),
+                grouped(blocks),
+                percent(least.1),
+                grouped(least.0)
             ));
         }
         text
@@ -340,6 +382,8 @@ const EXTRAPOLATED: [f64; 3] = [1_000.0, 3_000.0, 50_000.0];
 
 #[cfg(test)]
 mod tests {
+    use measure::Committed;
+
     use super::*;
 
     /// Two nodes under a ramp of 20/s each second: `a` admits 800/s at most on one core of four; blocks take 0.1 s
@@ -348,6 +392,7 @@ mod tests {
         let mut nodes = Nodes {
             rows: Vec::new(),
             sights: Vec::new(),
+            ends: Ends::new(),
             clocks: Vec::new(),
             offered: Vec::new(),
             cores: ["a", "b"].map(|node| (node.to_owned(), 4.0)).into(),
@@ -428,6 +473,49 @@ mod tests {
         );
         assert!(
             text.contains("first sight a: 20 blocks, 0.000 s after"),
+            "{text}"
+        );
+    }
+
+    /// Half of the transactions come to `b` 2.5 s later; each is in a block three seconds after it was sent.
+    #[test]
+    fn mempools_are_alike_as_far_as_they_hold_the_same() {
+        let mut nodes = nodes();
+        for second in 0..60_u64 {
+            let id = format!("t{second}");
+            let late = if second % 2 == 0 { 0.1 } else { 2.6 };
+            for (node, at) in [("a", 0.1), ("b", late)] {
+                nodes.sights.push(SightRow {
+                    kind: SightRow::TX.into(),
+                    id: id.clone(),
+                    node: node.into(),
+                    seen_ns: ((second as f64 + at) * 1e9) as u64,
+                    ..SightRow::default()
+                });
+            }
+            nodes.sights.push(SightRow {
+                kind: SightRow::BLOCK.into(),
+                id: format!("b{second}"),
+                node: "b".into(),
+                height: Some(second),
+                seen_ns: (second + 1) * 1_000_000_000,
+                ..SightRow::default()
+            });
+            let committed = Committed {
+                at_ns: (second + 3) * 1_000_000_000,
+                height: second + 2,
+            };
+            nodes.ends.insert(id, Some(committed));
+        }
+        let text = nodes.text();
+        assert!(
+            text.contains("mempools    50.0 % of the sampled transactions that waited were at every node, as a mean of 61 seconds; 0.0 % to 100.0 % in one second"),
+            "{text}"
+        );
+        assert!(
+            text.contains(
+                "b: it had 100.0 % of the 58 sampled transactions of 58 blocks before the block"
+            ),
             "{text}"
         );
     }
