@@ -131,9 +131,13 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     ) -> Result<(Plan, Asked), NoRequest> {
         self.end();
         let head = requests.head(&mut self.socket).await?;
-        let identity = self.begin(&head).map_err(NoRequest::Refused)?;
+        // The same until the request is passed on: those of a configuration that comes while its body is read would let
+        // its key through to the node.
+        let known = Arc::clone(&self.front.config.load().known);
+        let identity = self.begin(&head, &known).map_err(NoRequest::Refused)?;
         let request = requests.body(&mut self.socket, head).await?;
-        let planned = plan(&self.front, &request, self.socket.input.filled(), identity);
+        let input = self.socket.input.filled();
+        let planned = plan(&self.front, &request, input, (identity, &known));
         self.socket.input.consume(request.in_place());
         self.socket.apart = 0;
         self.work = work_of(request.len());
@@ -143,12 +147,11 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
 
     /// Whose request this head begins. Behind a trusted proxy, and with a key, the connection is its client's until the request
     /// has ended: what waits in its buffers, its turns, and its place among the client's connections.
-    fn begin(&mut self, head: &Head) -> Result<Identity, Refusal> {
+    fn begin(&mut self, head: &Head, known: &KnownKeys) -> Result<Identity, Refusal> {
         self.work = work_of(head.len);
         let input = self.socket.input.filled();
         let field = |name| head.view(&input[..head.len]).first(name);
         self.seen = self.front.see(field).map(Box::new);
-        let known = &self.front.config.load().known;
         let key = if known.is_empty() {
             None
         } else {

@@ -14,6 +14,7 @@ use super::work::{Batch, Broadcast, CallInfo, Element, Forward, Other, Plan};
 use crate::front::Shared;
 use crate::front::backend::Backend;
 use crate::identity::{Identity, denied};
+use crate::keys::KnownKeys;
 use crate::metrics::MethodClass;
 use crate::refusal::{Reason, Refusal};
 use crate::respond::Asked;
@@ -29,6 +30,7 @@ struct Parts<'a, B> {
     view: HeadView<'a>,
     body: &'a [u8],
     client: ClientKey,
+    known: &'a KnownKeys,
 }
 
 /// A decision: what is to be done with a request, and how its answer is written.
@@ -39,12 +41,12 @@ pub(super) struct Planned {
     pub(super) allowed_origin: Option<Box<Bytes>>,
 }
 
-/// Decides about a request of this client; `input` is what it was read from.
+/// Decides about a request of this client, who was known by these keys; `input` is what it was read from.
 pub(super) fn plan<B: Backend>(
     front: &Shared<B>,
     request: &Request,
     input: &[u8],
-    identity: Identity,
+    (identity, known): (Identity, &KnownKeys),
 ) -> Planned {
     let bytes = request.bytes(input);
     let (head_bytes, body) = bytes.split_at(request.head.len.min(bytes.len()));
@@ -63,6 +65,7 @@ pub(super) fn plan<B: Backend>(
         view,
         body,
         client: identity.client,
+        known,
     };
     let allowed = identity.allowed.then_some(()).ok_or_else(denied);
     let plan = match front.shadow.judge(identity.client, allowed, || Ok(())) {
@@ -255,9 +258,8 @@ impl<B: Backend> Parts<'_, B> {
     /// The request as the node gets it.
     fn request(&self, body: Bytes, method: Option<Box<str>>, calls: u32) -> ReadRequest {
         let mut headers = HeaderMap::new();
-        let known = &self.front.config.load().known;
         for field in self.view.end_to_end() {
-            if known.is_header(field.name) {
+            if self.known.is_header(field.name) {
                 continue;
             }
             let name = HeaderName::from_bytes(field.name.as_bytes());
@@ -268,7 +270,7 @@ impl<B: Backend> Parts<'_, B> {
         }
         ReadRequest {
             http_method: Method::from_bytes(self.view.method).unwrap_or_default(),
-            target: match known.without_secret(origin_form(self.view.target)) {
+            target: match self.known.without_secret(origin_form(self.view.target)) {
                 Some(target) => target.into(),
                 None => Bytes::copy_from_slice(origin_form(self.view.target)),
             },

@@ -6,7 +6,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::streams::{post, speak, text};
 use super::*;
-use crate::config::KeySettings;
+use crate::config::{Config, KeySettings};
 use crate::front::websocket::tests::text as frame;
 
 /// A front that knows `alice`, who may write and ask for the status.
@@ -88,6 +88,26 @@ async fn identity_36_the_secret_goes_no_further() {
     let bench = bench();
     let mut client = bench.connect();
     client.get("/status?height=1&key=alice").await;
+    assert_eq!(client.status().await.0, 200);
+    let forwarded = bench.fake.state().forwarded.clone();
+    assert_eq!(forwarded[0].1, "/status?height=1");
+}
+
+/// Before, a key that was taken back while its request's body was read went on to the node.
+#[tokio::test(start_paused = true)]
+async fn identity_36_a_reload_within_a_request_lets_no_secret_through() {
+    let bench = bench();
+    let mut client = bench.connect();
+    let target = "/status?height=1&key=alice";
+    let head = format!("POST {target} HTTP/1.1\r\nHost: node\r\nContent-Length: 2\r\n\r\n");
+    client.send(head).await;
+    settle().await;
+    let config = bench.shared.config.current();
+    bench.shared.config.replace(Config {
+        known: Arc::default(),
+        ..Config::clone(&config)
+    });
+    client.send("{}").await;
     assert_eq!(client.status().await.0, 200);
     let forwarded = bench.fake.state().forwarded.clone();
     assert_eq!(forwarded[0].1, "/status?height=1");
