@@ -358,7 +358,11 @@ fn a_thousand_proxies_put_a_bounded_load_on_the_bus_and_agree() {
         .collect();
     let mut due = vec![Nanos::ZERO; MEMBERS];
     let mut rates = vec![0.0; MEMBERS];
+    // 101 clients, of whom one is at a hundred members.
+    let own = (LIMIT * 0.99 / 101.0) * 1.01 + LIMIT * 0.01 / 1_000.0;
     let (mut published, mut now) = (VecDeque::new(), Nanos::ZERO);
+    // When the sum, or the rate of a member with two clients, was last more than 5 % beside what it is to be.
+    let mut apart = Nanos::ZERO;
     while now < Nanos::from_secs(80) {
         for place in 0..MEMBERS {
             let member = &mut members[place];
@@ -386,21 +390,26 @@ fn a_thousand_proxies_put_a_bounded_load_on_the_bus_and_agree() {
                 .for_each(|it| it.hear(now, report.clone()));
         }
         now = now.saturating_add(Nanos::from_millis(50));
+        let sum: f64 = rates.iter().sum();
+        if (sum / LIMIT - 1.0).abs() > 0.05 || (rates[0] / own - 1.0).abs() > 0.05 {
+            apart = now;
+        }
     }
     let sum: f64 = rates.iter().sum();
-    assert!((sum / LIMIT - 1.0).abs() < 0.05, "{sum}");
-    // 101 clients, of whom one is at a hundred members.
-    let own = (LIMIT * 0.99 / 101.0) * 1.01 + LIMIT * 0.01 / 1_000.0;
+    let errors = [(sum, LIMIT), (rates[0], own)].map(|(got, due)| 100.0 * (got / due - 1.0));
+    println!("apart until {apart:?}; then {errors:+.3?} % beside what it is to be");
+    let agreed = members[0].interval().saturating_mul(4);
     assert!(
-        (rates[0] / own - 1.0).abs() < 0.05,
-        "{} instead of {own}",
-        rates[0]
+        apart < agreed.saturating_add(Nanos::from_millis(500)),
+        "four intervals"
     );
+    assert!(errors.iter().all(|error| error.abs() < 5.0), "{errors:?}");
     // 16 members' worth of reports, whatever their number; and one of each at the edge of the span.
     let late = published
         .iter()
         .filter(|(at, _)| *at > Nanos::from_secs(40));
     let (count, bytes) = late.fold((0, 0), |(count, bytes), (_, len)| (count + 1, bytes + len));
+    println!("{count} reports and {bytes} bytes in 40 s, each delivered to {MEMBERS}");
     assert!(count <= 40 * 64 + MEMBERS, "{count} reports in 40 s");
     assert!(bytes < count * 100, "{bytes} bytes in {count} reports");
 }
