@@ -203,7 +203,7 @@ impl Turn {
     /// Whether a piece may be done now, before the task waits for anything. If not, the task is woken for it. In
     /// a turn at long work that was not yet [`used`](Self::used) any piece may be done.
     pub(crate) fn poll_begin(&mut self, piece: Piece, context: &Context<'_>) -> Poll<()> {
-        let is_granted = match &mut self.phase {
+        let granted = match &mut self.phase {
             TurnPhase::Held { left } if *left > 0 => {
                 if piece != Piece::LONG {
                     *left -= piece.0;
@@ -219,13 +219,18 @@ impl Turn {
                     return Poll::Pending;
                 }
                 // It may have a turn at less than what is to be done now.
-                *granted >= piece
+                (*granted >= piece).then_some(*granted)
             }
-            TurnPhase::Idle | TurnPhase::Held { .. } => false,
+            TurnPhase::Idle | TurnPhase::Held { .. } => None,
         };
-        if is_granted || self.budget.0.work.take(piece) {
-            self.phase = match piece {
-                Piece::LONG => TurnPhase::Held { left: piece.0 },
+        let begun = granted.or_else(|| self.budget.0.work.take(piece).then_some(piece));
+        if let Some(begun) = begun {
+            self.phase = match (begun, piece) {
+                (Piece::LONG, Piece::LONG) => TurnPhase::Held { left: begun.0 },
+                // What it was granted for comes after this piece.
+                (Piece::LONG, _) => TurnPhase::Held {
+                    left: begun.0 - piece.0,
+                },
                 _ => TurnPhase::Idle,
             };
             return Poll::Ready(());
@@ -342,6 +347,21 @@ mod tests {
         let mut third = budget.turn(client(1));
         assert!(begin(&mut third));
         assert!(budget.0.state.lock().turns.waiters.is_empty());
+    }
+
+    /// Before, a look at what had come took a turn that was granted for long work, which then waited for another one: 150
+    /// sockets with unfinished messages kept a core busy with turns in which nothing was done.
+    #[test]
+    fn sharing_71_a_turn_at_long_work_outlasts_the_piece_before_it() {
+        let budget = budget();
+        let [mut first, mut second] = [(); 2].map(|()| budget.turn(client(1)));
+        assert!(begin(&mut first) && !begin(&mut second));
+        assert!(budget.renew_turns());
+        assert!(begin_piece(&mut second, Piece::of(0)) && begin(&mut second));
+        second.used();
+        second.finish();
+        // Nobody waits any more.
+        assert!(!budget.renew_turns());
     }
 
     #[test]
