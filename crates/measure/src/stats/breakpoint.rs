@@ -4,7 +4,7 @@
 //! model; here the break is searched on a grid, so no start value is needed). Its interval comes from
 //! resampling stretches of the points (`line.rs`), as long as what is left of one tells of the next.
 
-use crate::stats::line::{USUAL_TAIL, by_stretch, middle, refit};
+use crate::stats::resample::{USUAL_TAIL, by_stretch, middle, refit};
 
 /// A break in a stage's line.
 #[derive(Debug, Clone, Copy, PartialEq)]

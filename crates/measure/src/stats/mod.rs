@@ -7,6 +7,7 @@ pub(crate) mod elasticity;
 pub(crate) mod knee;
 pub(crate) mod line;
 pub(crate) mod nodes;
+pub(crate) mod resample;
 pub(crate) mod silence;
 pub(crate) mod similarity;
 mod student;
