@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_rustls::rustls::pki_types::UnixTime;
 use tokio_util::sync::CancellationToken;
-use tracing::{Level, info, warn};
+use tracing::{Level, debug, info, warn};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::reload::{self, Handle};
@@ -107,9 +107,9 @@ fn allow_open_files(config: &mut Config) {
         let connections = config.limits.connections;
         let text = "open files allow fewer connections of clients than limits.connections, which is lowered: raise the \
                     hard limit (ulimit -Hn, or LimitNOFILE in the unit)";
-        // The default promises no number of clients.
+        // The default promises no number of clients, and the line that says where they are served has it.
         if wanted == Config::default().limits.connections {
-            info!(needed, limit, connections, "{text}");
+            debug!(needed, limit, connections, "{text}");
         } else {
             warn!(needed, limit, connections, "{text}");
         }

@@ -208,6 +208,7 @@ fn announce(config: &Config, address: SocketAddr, nodes: &str, (page, explain): 
         %nodes,
         pace = %config.text("pace.mode"),
         ceiling = %config.fair.max_req,
+        connections = config.limits.connections,
         %page,
         %explain,
         "serving"
