@@ -54,25 +54,6 @@ fn is_open(summary: &Summary, evidence: &Evidence) -> bool {
     matches!(evidence.kind, EvidenceKind::Pending { .. }) && evidence.txs as f64 > limit
 }
 
-impl EvidenceKind {
-    /// Whether blocks had no room.
-    pub(super) const fn is_room(&self) -> bool {
-        matches!(self, Self::BlocksFull { .. } | Self::BlocksOutOfGas { .. })
-    }
-
-    /// Whether it leaves the node's connections down or busy.
-    pub(super) const fn is_an_outage(&self) -> bool {
-        matches!(
-            self,
-            Self::LostAfterAccept { .. }
-                | Self::NoAnswers
-                | Self::NoBlocks
-                | Self::EndpointSilent { .. }
-                | Self::NoUsableAnswer
-        )
-    }
-}
-
 /// A run, and what was found in it so far.
 struct EvidenceCollector<'a> {
     facts: Facts<'a>,

@@ -24,6 +24,7 @@ pub(crate) use signals::OverloadSignals;
 pub use steps::{RampJudgement, excesses, ramp, unjudged};
 
 use self::admission::Admission;
+use crate::format::evidence::EvidenceKind;
 pub use crate::format::evidence::{Excess, Shortfall, StepTerms};
 use crate::format::plan_document::PlanDocument;
 use crate::format::summary::{LoadModel, Summary};
@@ -85,4 +86,23 @@ pub(crate) fn conclude(summary: &mut Summary, signals: &OverloadSignals, context
     summary.verdict = verdict;
     (summary.limited_by, summary.evidence) = (limited_by, evidence);
     (summary.knee, summary.knee_reason) = (knee, knee_reason);
+}
+
+impl EvidenceKind {
+    /// Whether blocks had no room.
+    const fn is_room(&self) -> bool {
+        matches!(self, Self::BlocksFull { .. } | Self::BlocksOutOfGas { .. })
+    }
+
+    /// Whether it leaves the node's connections down or busy.
+    const fn is_an_outage(&self) -> bool {
+        matches!(
+            self,
+            Self::LostAfterAccept { .. }
+                | Self::NoAnswers
+                | Self::NoBlocks
+                | Self::EndpointSilent { .. }
+                | Self::NoUsableAnswer
+        )
+    }
 }
