@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::MergeError;
+use super::part::MergeError;
 use crate::format::manifest::{Host, Manifest};
 use crate::format::plan_document::{ClockOffset, FleetClock};
 use crate::format::rows::{BlockRow, SightRow};

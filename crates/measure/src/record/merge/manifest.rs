@@ -1,6 +1,6 @@
 //! Whether folders are parts of one load, and the manifest of the whole.
 
-use super::MergeError;
+use super::part::MergeError;
 use crate::format::document::FORMAT;
 use crate::format::load_field::LoadField;
 use crate::format::manifest::{EndpointInfo, Manifest};

@@ -10,7 +10,9 @@ mod clocks;
 mod course;
 mod figures;
 mod manifest;
+mod part;
 mod silences;
+mod steps;
 mod transactions;
 mod unfinished;
 
@@ -20,58 +22,18 @@ use account::Joined;
 pub use clocks::{note_clocks, part_words};
 use figures::Figures;
 pub use manifest::{check_shards, merged_manifest};
+use part::PartError;
+pub use part::{MergeError, MergePart};
 use unfinished::KILLED;
 
 use crate::format::evidence::LimitedBy;
 use crate::format::hlog;
 use crate::format::manifest::Manifest;
-use crate::format::read::{HlogReader, ReadError, RowReader, TxReader};
-use crate::format::rows::{BlockRow, SeriesRow, StepRow};
+use crate::format::read::ReadError;
 use crate::format::summary::{ScheduleVerdict, Summary};
 use crate::format::windows::WorstWindows;
 use crate::judge::JudgeContext;
-use crate::record::answers::AnswerRow;
-use crate::record::files::{Files, RecordError, RunFolderWriters};
-
-/// The files of one generator.
-pub struct MergePart<R> {
-    /// `manifest.json`.
-    pub manifest: Manifest,
-    /// `summary.json`; `None` of a run that was killed.
-    pub summary: Option<Summary>,
-    /// `series.csv`.
-    pub series: RowReader<R, SeriesRow>,
-    /// `steps.csv`.
-    pub steps: RowReader<R, StepRow>,
-    /// `blocks.csv`.
-    pub blocks: RowReader<R, BlockRow>,
-    /// `latency.hlog`.
-    pub hlog: HlogReader<R>,
-    /// `txs.csv`; `None` where no rows are kept.
-    pub txs: Option<TxReader<R>>,
-    /// `answers.csv`, which is needed where not all rows are kept.
-    pub answers: Vec<AnswerRow>,
-}
-
-/// Why folders cannot be joined.
-#[derive(Debug, thiserror::Error)]
-pub enum MergeError {
-    /// They are not all the parts of one load: why not.
-    #[error("{0}")]
-    Parts(String),
-    /// A file cannot be read.
-    #[error("cannot read {name}")]
-    Read {
-        /// The folder.
-        name: String,
-        /// What is wrong.
-        #[source]
-        source: ReadError,
-    },
-    /// A file cannot be written.
-    #[error(transparent)]
-    Write(#[from] RecordError),
-}
+use crate::record::files::{Files, RunFolderWriters};
 
 /// Joins the files of all parts and gives the summary of the whole; `names` are theirs, in the same
 /// order. [`merged_manifest`] checks that they belong together and gives `manifest`.
@@ -180,6 +142,3 @@ fn join<R: BufRead, W: Write>(
     };
     Ok(account::summary(&figures, joined))
 }
-
-/// An error of the part with this position.
-type PartError = (usize, ReadError);

@@ -3,8 +3,8 @@
 
 use pacing::Nanos;
 
-use super::MergePart;
-use super::course::Steps;
+use super::part::MergePart;
+use super::steps::Steps;
 use super::transactions::positions;
 use crate::format::counts::{AddUp as _, Counts};
 use crate::format::manifest::Manifest;

@@ -4,8 +4,8 @@ use std::io::{BufRead, Write};
 
 use pacing::Nanos;
 
+use super::part::{MergePart, PartError};
 use super::unfinished::Unfinished;
-use super::{MergePart, PartError};
 use crate::format::manifest::Manifest;
 use crate::format::read::{ReadError, TxReader, TxRow};
 use crate::format::windows::{SHORT, Windows, WorstWindows};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pacing::Nanos;
 
 use super::figures::Figures;
+use super::steps::nanos;
 use crate::format::cohort::Cohort;
 use crate::format::counts::{AddUp as _, CommittedAnyway, Counts, Displaced, sum};
 use crate::format::event::{Failure, UnsentReason};
@@ -275,10 +276,6 @@ fn displaced(steps: &[StepRow]) -> Displaced {
         crowded: cohort.due_crowded,
         held_up: cohort.due_held_up,
     }
-}
-
-fn nanos(seconds: f64) -> Nanos {
-    Nanos::from_nanos((seconds * 1e9).round() as u64)
 }
 
 /// The first reason of the verdict on a killed run.
