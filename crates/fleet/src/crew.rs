@@ -1,6 +1,6 @@
 //! The workers of one run, and what their coordinator does with them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -50,6 +50,8 @@ pub struct Crew {
     /// Which load is, or was, under way; 0 before the first.
     load: u32,
     members: Vec<Member>,
+    /// Workers that were asked to be kept for the run, whether or not their answer was heard.
+    asked: BTreeSet<String>,
     told: Subscriber,
     /// What keeps the claims.
     _claims: JoinSet<()>,
@@ -70,6 +72,7 @@ impl Crew {
             run,
             load: 0,
             members: Vec::new(),
+            asked: BTreeSet::new(),
             told,
             _claims: claims,
         })
@@ -96,9 +99,14 @@ impl Crew {
                     .retain(|member| present.iter().any(|it| it.id == member.id));
             }
             for present in present {
+                let is_member = self.members.iter().any(|member| member.id == present.id);
+                // Kept for this run, but its answer came too late. Another coordinator's run may have the same name.
+                let is_kept = present.run.as_deref() == Some(self.run.as_str())
+                    && self.asked.contains(&present.id);
                 let usable = present.version == version
                     && present.protocol == PROTOCOL
-                    && present.run.is_none();
+                    && (present.run.is_none() || is_kept)
+                    && !is_member;
                 if usable && self.members.len() < wanted {
                     self.claim(&present).await;
                 }
@@ -134,6 +142,7 @@ impl Crew {
     }
 
     async fn claim(&mut self, present: &Present) {
+        self.asked.insert(present.id.clone());
         let claim = Request::Claim {
             run: self.run.clone(),
         };

@@ -199,6 +199,8 @@ impl Worker {
                     self.state = State::Claimed { run, until };
                     Answer::Done
                 }
+                // Its coordinator did not hear the first answer.
+                State::Claimed { run: by, .. } if *by == run => Answer::Done,
                 at_work => Answer::Refused(format!(
                     "it is at work for run {}",
                     at_work.run().unwrap_or_default()

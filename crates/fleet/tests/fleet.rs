@@ -4,8 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use fleet::message::{Answer, PROTOCOL, Present, ROLL, Request, of_worker};
 use fleet::{Bus, Crew, Ending, Event, FleetError, Program, Stop, Worker};
 use futures_util::StreamExt as _;
 use testkit::Nats;
@@ -176,6 +177,125 @@ async fn who_is_busy_or_of_another_version_is_named_and_who_comes_late_is_taken(
         worker(&nats, "late", "1.0")
     });
     assert_eq!(crew.unwrap().members().len(), 2);
+}
+
+/// What one worker answers to requests, and to every roll but those of these numbers, from 0.
+async fn answer_as(
+    nats: &Nats,
+    host: &str,
+    unanswered: &'static [usize],
+    mut answer: impl FnMut(Request) -> Option<Answer> + Send + 'static,
+) -> JoinHandle<()> {
+    let client = async_nats::connect(nats.url()).await.unwrap();
+    let mut rolls = client.subscribe(ROLL).await.unwrap();
+    let mut requests = client.subscribe(of_worker(host)).await.unwrap();
+    client.flush().await.unwrap();
+    let host = host.to_owned();
+    tokio::spawn(async move {
+        let (mut run, mut roll) = (None, 0);
+        loop {
+            let (reply, payload) = tokio::select! {
+                Some(message) = rolls.next() => {
+                    // Others are signs of life.
+                    let Some(reply) = message.reply else { continue };
+                    roll += 1;
+                    if unanswered.contains(&(roll - 1)) {
+                        continue;
+                    }
+                    let present = Present {
+                        id: host.clone(),
+                        host: host.clone(),
+                        version: "1.0".into(),
+                        protocol: PROTOCOL,
+                        run: run.clone(),
+                    };
+                    (reply, serde_json::to_vec(&present).unwrap())
+                }
+                Some(message) = requests.next() => {
+                    let request: Request = serde_json::from_slice(&message.payload).unwrap();
+                    if let Request::Claim { run: by } = &request {
+                        run = Some(by.clone());
+                    }
+                    let Some(answer) = answer(request) else { continue };
+                    (message.reply.unwrap(), serde_json::to_vec(&answer).unwrap())
+                }
+            };
+            client.publish(reply, payload.into()).await.unwrap();
+        }
+    })
+}
+
+/// It stayed claimed for the run, and the run could not have it again.
+#[tokio::test]
+#[ignore = "needs nats-server"]
+async fn a_worker_that_answers_one_roll_too_late_is_had_again() {
+    let nats = Nats::start();
+    let _slow = answer_as(&nats, "slow", &[1], |_| Some(Answer::Done)).await;
+    let mut crew = call(&nats, "run", 1).await.unwrap();
+    crew.call(1, "1.0", LIMIT).await.unwrap();
+    assert_eq!(crew.members()[0].host, "slow");
+}
+
+#[tokio::test]
+#[ignore = "needs nats-server"]
+async fn a_worker_whose_answer_to_a_claim_is_not_heard_is_claimed_again() {
+    let nats = Nats::start();
+    let mut claims = 0;
+    let _slow = answer_as(&nats, "slow", &[], move |_| {
+        claims += 1;
+        (claims > 1).then_some(Answer::Done)
+    })
+    .await;
+    let crew = call(&nats, "run", 1).await.unwrap();
+    assert_eq!(crew.members().len(), 1);
+}
+
+/// Runs are named by the second and the process, which two containers may have in common.
+#[tokio::test]
+#[ignore = "needs nats-server"]
+async fn a_worker_is_not_shared_by_two_coordinators_whose_runs_have_one_name() {
+    let nats = Nats::start();
+    let _worker = worker(&nats, "a", "1.0");
+    let crew = call(&nats, "one", 1).await.unwrap();
+    let other = call_for(&nats, "one", 1, Duration::ZERO).await;
+    let error = other.unwrap_err().to_string();
+    assert!(error.contains("1 workers are wanted, and 0"), "{error}");
+    assert_eq!(crew.members().len(), 1);
+}
+
+#[tokio::test]
+#[ignore = "needs nats-server"]
+async fn a_clock_that_is_200_ms_ahead_is_found_within_the_error_that_is_given() {
+    let nats = Nats::start();
+    let ahead = Duration::from_millis(200);
+    let now = move || {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        i64::try_from((since + ahead).as_nanos()).unwrap()
+    };
+    let _ahead = answer_as(&nats, "ahead", &[], move |request| {
+        let received_ns = now();
+        Some(match request {
+            Request::Clock => Answer::Clock {
+                received_ns,
+                sent_ns: now(),
+            },
+            _ => Answer::Done,
+        })
+    })
+    .await;
+    let mut crew = call(&nats, "run", 1).await.unwrap();
+    crew.compare_clocks(LIMIT).await.unwrap();
+    let offset = crew.members()[0].clock.first().unwrap();
+    let from_truth = offset.offset_ns() - ahead.as_nanos() as i64;
+    assert!(from_truth.abs() <= offset.error_ns(), "{offset:?}");
+    println!(
+        "{} ns from 200 ms, within {} ns",
+        from_truth,
+        offset.error_ns()
+    );
+    // It is the error that is refused, never the offset: a start by another clock is as exact as that.
+    let refused = crew.compare_clocks(Duration::ZERO).await.unwrap_err();
+    assert!(refused.to_string().contains("is known to ±"), "{refused}");
 }
 
 #[tokio::test]
