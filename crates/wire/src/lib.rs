@@ -2,7 +2,7 @@
 //!
 //! One implementation for the senders of `rpc`, the built-in node, the proxy and the sink of the
 //! benches: heads and bodies in [`http`], frames in [`ws`], Go's JSON in [`json`], requests in
-//! [`jsonrpc`] and what they ask for in [`calls`], messages of Bitcoin nodes among themselves in [`p2p`],
+//! [`jsonrpc`] and what they ask for in [`calls`], requests to a Cosmos SDK's other listeners in [`doors`], messages of Bitcoin nodes among themselves in [`p2p`],
 //! the header of the PROXY protocol in `proxy` (a feature); beside them hex and base64
 //! ([`encoding`]), protobuf ([`proto`]), queries ([`query`]) and dates ([`date`]).
 //!
@@ -14,6 +14,7 @@
 
 pub mod calls;
 pub mod date;
+pub mod doors;
 pub mod encoding;
 pub mod http;
 pub mod json;

@@ -76,8 +76,10 @@ pub const fn nested_len(value: usize) -> usize {
 /// One field of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// A varint or a fixed number.
+    /// A varint.
     Number(u64),
+    /// A number of fixed length. No message that is read here has one, and Go refuses it where it expects a varint.
+    Fixed,
     /// A string, bytes or an embedded message.
     Bytes(&'a [u8]),
 }
@@ -123,14 +125,12 @@ impl<'a> Fields<'a> {
         let field = u32::try_from(tag >> 3).ok()?;
         let value = match tag as u8 & 7 {
             0 => Value::Number(self.varint()?),
-            1 => Value::Number(u64::from_le_bytes(self.take(8)?.try_into().ok()?)),
+            1 => self.take(8).map(|_| Value::Fixed)?,
             LENGTH_DELIMITED => {
                 let length = usize::try_from(self.varint()?).ok()?;
                 Value::Bytes(self.take(length)?)
             }
-            5 => Value::Number(u64::from(u32::from_le_bytes(
-                self.take(4)?.try_into().ok()?,
-            ))),
+            5 => self.take(4).map(|_| Value::Fixed)?,
             _ => return None,
         };
         (field > 0).then_some((field, value))
@@ -160,7 +160,7 @@ impl<'a> Value<'a> {
     pub fn bytes(self, what: &'static str) -> Result<&'a [u8], Malformed> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
-            Self::Number(_) => Err(Malformed(what)),
+            Self::Number(_) | Self::Fixed => Err(Malformed(what)),
         }
     }
 
@@ -179,7 +179,7 @@ impl<'a> Value<'a> {
     pub fn number(self, what: &'static str) -> Result<u64, Malformed> {
         match self {
             Self::Number(number) => Ok(number),
-            Self::Bytes(_) => Err(Malformed(what)),
+            Self::Bytes(_) | Self::Fixed => Err(Malformed(what)),
         }
     }
 }

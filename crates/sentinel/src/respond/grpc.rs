@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use wire::doors::NoBroadcast;
 
 use super::refuse::refusal_text;
 use crate::refusal::{Forwarded, Reason, Refusal};
@@ -78,6 +79,17 @@ impl From<&Refusal> for GrpcStatus {
             message: refusal_text(refusal),
             retry_after: refusal.retry_after.filter(|_| code != Self::UNKNOWN),
         }
+    }
+}
+
+impl From<NoBroadcast> for GrpcStatus {
+    fn from(error: NoBroadcast) -> Self {
+        let code = match error {
+            NoBroadcast::Invalid(_) => Self::INVALID_ARGUMENT,
+            NoBroadcast::Compressed => Self::UNIMPLEMENTED,
+            NoBroadcast::Mode => Self::UNKNOWN,
+        };
+        Self::new(code, error.to_string())
     }
 }
 

@@ -4,7 +4,6 @@
 //! HTTP/1.1 and HTTP/2 are hyper's. One task serves a connection and all streams on it.
 
 mod answers;
-mod request;
 mod tx_response;
 mod web;
 
@@ -18,16 +17,18 @@ use http_body_util::Either;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{HeaderMap, Request, Response, Uri};
+use hyper::{HeaderMap, Method, Request, Response, Uri};
 use rpc::BroadcastMethod;
 use sha2::{Digest, Sha256};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep_until, timeout};
+use wire::doors::{
+    DoorRoute, GrpcWeb, NoBroadcast, grpc_broadcast, plain_path, rest_broadcast, route,
+};
 
 use self::answers::{ended, grpc_answer, json_answer};
-use self::request::{Route, grpc_broadcast, plain, rest_broadcast, route};
 use self::tx_response::TxResponse;
-use self::web::{Web, WebBody, is_preflight, preflight};
+use self::web::{WebBody, is_preflight, preflight};
 use super::Shared;
 use super::backend::{Backend as _, Lanes};
 use super::queue::WRITE_OVERHEAD;
@@ -146,6 +147,12 @@ enum Failure {
     Refused(Refusal),
 }
 
+impl From<NoBroadcast> for Failure {
+    fn from(error: NoBroadcast) -> Self {
+        Self::Ended(error.into())
+    }
+}
+
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
@@ -170,11 +177,12 @@ impl Caller {
         let content_type = request.headers().get(header::CONTENT_TYPE);
         let content_type = content_type.map_or(&b""[..], HeaderValue::as_bytes);
         let is_grpc = self.door == Door::Grpc || content_type.starts_with(b"application/grpc");
-        let web = Web::of(content_type);
-        let route = route(request.method(), request.uri().path(), content_type);
+        let web = GrpcWeb::of(content_type);
+        let is_post = request.method() == Method::POST;
+        let route = route(is_post, request.uri().path(), content_type);
         let class = match route {
-            Route::GrpcWrite | Route::RestWrite => MethodClass::BroadcastSync,
-            Route::Unserved(_) | Route::Read(_) => MethodClass::Other,
+            DoorRoute::GrpcWrite | DoorRoute::RestWrite => MethodClass::BroadcastSync,
+            _ => MethodClass::Other,
         };
         let transport = match self.door {
             Door::Grpc => Transport::Grpc,
@@ -185,7 +193,7 @@ impl Caller {
             call: Some((transport, class)),
             seen: seen.as_ref(),
         };
-        let is_own = route == Route::GrpcWrite && !self.front.shadow.is_on();
+        let is_own = route == DoorRoute::GrpcWrite && !self.front.shadow.is_on();
         let served = match key {
             Ok(_) => self.serve(identity, request, (route, is_grpc, web)).await,
             Err(refusal) => Err(refusal.into()),
@@ -211,7 +219,7 @@ impl Caller {
         under_way.answered();
         // The node answers pages of REST itself.
         let mut answer = match web {
-            Some(web) if self.door == Door::Grpc || is_own => web.wrap(answer),
+            Some(web) if self.door == Door::Grpc || is_own => web::wrap(web, answer),
             _ => answer.map(WebBody::plain),
         };
         if web.is_some() {
@@ -254,7 +262,7 @@ impl Caller {
         &self,
         identity: Identity,
         request: Request<Incoming>,
-        (route, is_grpc, web): (Route, bool, Option<Web>),
+        (route, is_grpc, web): (DoorRoute, bool, Option<GrpcWeb>),
     ) -> Answered {
         let (front, client) = (&self.front, identity.client);
         let allowed = identity.allowed.then_some(()).ok_or_else(denied);
@@ -269,33 +277,33 @@ impl Caller {
         if self.door == Door::Grpc && is_preflight(&request) {
             return Ok(preflight(&self.front.config.load().cors, &request));
         }
-        if let Route::Read(_) = route {
-            let path = plain(request.uri().path());
+        let calls = reads(route);
+        if calls > 0 {
+            let path = plain_path(request.uri().path());
             self.front.backend.check_method(identity.client, &path)?;
         }
         match route {
-            Route::GrpcWrite | Route::RestWrite | Route::Unserved(_) if front.shadow.is_on() => {
+            _ if calls == 0 && front.shadow.is_on() => {
                 self.judged(identity, request, (route, web)).await
             }
-            Route::GrpcWrite => {
+            DoorRoute::GrpcWrite => {
                 let (body, held) = self.body(identity, request.into_body()).await?;
-                let body = web.map_or(Some(body.clone()), |web| web.decode(body));
-                let body = body.ok_or_else(no_base64)?;
-                let broadcast = grpc_broadcast(&body).map_err(Failure::Ended)?;
-                let response = self.write(identity, broadcast, held).await?;
-                Ok(grpc_answer(&response))
+                let body = web::decode(web, body).ok_or_else(no_base64)?;
+                let (method, tx) = grpc_broadcast(&body)?;
+                let response = self.write(identity, (method, body.slice_ref(tx)), held);
+                Ok(grpc_answer(&response.await?))
             }
-            Route::RestWrite => {
+            DoorRoute::RestWrite => {
                 let (body, held) = self.body(identity, request.into_body()).await?;
-                let broadcast = rest_broadcast(&body).map_err(Failure::Ended)?;
-                let response = self.write(identity, broadcast, held).await?;
-                Ok(json_answer(200, response.json()))
+                let (method, tx) = rest_broadcast(&body)?;
+                let response = self.write(identity, (method, tx.into()), held);
+                Ok(json_answer(200, response.await?.json()))
             }
-            Route::Unserved(instead) => Err(Failure::Ended(GrpcStatus::new(
+            DoorRoute::Unserved(instead) => Err(Failure::Ended(GrpcStatus::new(
                 GrpcStatus::UNIMPLEMENTED,
                 instead,
             ))),
-            Route::Read(calls) if self.door == Door::Grpc => {
+            _ if self.door == Door::Grpc => {
                 debug_assert!(is_grpc, "everything at this listener is");
                 match web {
                     Some(web) => self.web_call(identity, request, (web, calls)).await,
@@ -305,7 +313,7 @@ impl Caller {
                     }
                 }
             }
-            Route::Read(calls) => self.read(identity, request, calls).await,
+            _ => self.read(identity, request, calls).await,
         }
     }
 
@@ -380,21 +388,26 @@ impl Caller {
         &self,
         identity: Identity,
         request: Request<Incoming>,
-        (route, web): (Route, Option<Web>),
+        (route, web): (DoorRoute, Option<GrpcWeb>),
     ) -> Answered {
         let (mut head, body) = request.into_parts();
         let (body, held) = self.body(identity, body).await?;
-        let plain = web.map_or(Some(body.clone()), |web| web.decode(body.clone()));
-        let plain = plain.ok_or_else(no_base64)?;
+        let plain = web::decode(web, body.clone()).ok_or_else(no_base64)?;
         let broadcast = match route {
-            Route::RestWrite => rest_broadcast(&body).ok(),
-            Route::GrpcWrite => grpc_broadcast(&plain).ok(),
-            Route::Unserved(instead) => {
+            DoorRoute::RestWrite => {
+                let broadcast = rest_broadcast(&body).ok();
+                broadcast.map(|(method, tx)| (method, tx.into()))
+            }
+            DoorRoute::GrpcWrite => {
+                let broadcast = grpc_broadcast(&plain).ok();
+                broadcast.map(|(method, tx)| (method, plain.slice_ref(tx)))
+            }
+            DoorRoute::Unserved(instead) => {
                 let refusal = Refusal::new(Reason::Parse, instead);
                 self.front.shadow.note(identity.client, &refusal);
                 None
             }
-            Route::Read(_) => None,
+            _ => None,
         };
         let backend = &self.front.backend;
         if let Some((method, tx)) = broadcast {
@@ -406,7 +419,7 @@ impl Caller {
             return self.ask(head, body, (admitted, held)).await;
         }
         if web.is_some() {
-            Web::translate(&mut head.headers);
+            web::translate(&mut head.headers);
         }
         let request = Request::from_parts(head, Either::Right(plain.into()));
         self.answer_of_stream(identity, request, admitted).await
@@ -417,12 +430,12 @@ impl Caller {
         &self,
         identity: Identity,
         request: Request<Incoming>,
-        (web, calls): (Web, u32),
+        (web, calls): (GrpcWeb, u32),
     ) -> Answered {
         let (mut head, body) = request.into_parts();
         let (body, _held) = self.body(identity, body).await?;
-        let body = web.decode(body).ok_or_else(no_base64)?;
-        Web::translate(&mut head.headers);
+        let body = web::decode(Some(web), body).ok_or_else(no_base64)?;
+        web::translate(&mut head.headers);
         let request = Request::from_parts(head, Either::Right(body.into()));
         self.stream(identity, request, calls).await
     }
@@ -478,6 +491,18 @@ impl Caller {
         }
         let answer = self.node.ask(head, body, (admitted, held)).await;
         Ok(answer.map_err(Refusal::from)?)
+    }
+}
+
+/// What a request takes of its client's rate of reads; nothing if it is none. A simulation executes the transaction as a
+/// block does, some milliseconds, where a read takes a tenth of that. A search is as much as the node's own of a whole
+/// page (`tx_search`), which it asks for.
+const fn reads(route: DoorRoute) -> u32 {
+    match route {
+        DoorRoute::GrpcWrite | DoorRoute::RestWrite | DoorRoute::Unserved(_) => 0,
+        DoorRoute::Simulation => 10,
+        DoorRoute::Search => 40,
+        DoorRoute::Read => 1,
     }
 }
 

@@ -8,19 +8,11 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use wire::doors::{GrpcWeb, decode_pieces};
 
 use crate::config::Cors;
 use crate::upstream::{BodyError, DoorBody};
 
-/// How a call and its answer are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Web {
-    Binary,
-    Text,
-}
-
-const TEXT: &str = "application/grpc-web-text";
-const BINARY: &str = "application/grpc-web";
 /// The first byte of a frame that holds trailers.
 const TRAILERS: u8 = 0x80;
 /// What a page reads of an answer whose call was not served.
@@ -28,56 +20,41 @@ const EXPOSED: HeaderValue = HeaderValue::from_static("grpc-status,grpc-message"
 /// A day: what browsers keep at most is less.
 const PREFLIGHT_SECONDS: HeaderValue = HeaderValue::from_static("86400");
 
-impl Web {
-    /// What the type of a request's content says; none if it is no gRPC-Web.
-    pub(super) fn of(content_type: &[u8]) -> Option<Self> {
-        let is = |name: &str| {
-            let rest = content_type.strip_prefix(name.as_bytes());
-            rest.is_some_and(|rest| rest.is_empty() || matches!(rest[0], b'+' | b';'))
-        };
-        match (is(TEXT), is(BINARY)) {
-            (true, _) => Some(Self::Text),
-            (_, true) => Some(Self::Binary),
-            _ => None,
-        }
+/// The body of a call as gRPC has it; none if it is no base64 where that is wanted.
+pub(super) fn decode(web: Option<GrpcWeb>, body: Bytes) -> Option<Bytes> {
+    match web {
+        Some(GrpcWeb::Text) => decode_pieces(&body).map(Bytes::from),
+        Some(GrpcWeb::Binary) | None => Some(body),
     }
+}
 
-    /// The body of a call as gRPC has it; none if it is no base64 where that is wanted.
-    pub(super) fn decode(self, body: Bytes) -> Option<Bytes> {
-        match self {
-            Self::Binary => Some(body),
-            Self::Text => decode_pieces(&body).map(Bytes::from),
-        }
+/// The headers of a call as gRPC has them.
+pub(super) fn translate(headers: &mut HeaderMap) {
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/grpc+proto"),
+    );
+    headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    for name in ["x-grpc-web", "content-length", "origin", "accept"] {
+        headers.remove(name);
     }
+}
 
-    /// The headers of a call as gRPC has them.
-    pub(super) fn translate(headers: &mut HeaderMap) {
-        headers.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/grpc+proto"),
-        );
-        headers.insert(header::TE, HeaderValue::from_static("trailers"));
-        for name in ["x-grpc-web", "content-length", "origin", "accept"] {
-            headers.remove(name);
-        }
-    }
-
-    /// An answer of gRPC as gRPC-Web has it.
-    pub(super) fn wrap(self, answer: Response<DoorBody>) -> Response<WebBody> {
-        let mut answer = answer.map(|body| WebBody {
-            body,
-            web: Some(self),
-        });
-        let kind = match self {
-            Self::Binary => "application/grpc-web+proto",
-            Self::Text => "application/grpc-web-text+proto",
-        };
-        let headers = answer.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-        headers.remove(header::CONTENT_LENGTH);
-        headers.remove(header::TRAILER);
-        answer
-    }
+/// An answer of gRPC as gRPC-Web has it.
+pub(super) fn wrap(web: GrpcWeb, answer: Response<DoorBody>) -> Response<WebBody> {
+    let mut answer = answer.map(|body| WebBody {
+        body,
+        web: Some(web),
+    });
+    let kind = match web {
+        GrpcWeb::Binary => "application/grpc-web+proto",
+        GrpcWeb::Text => "application/grpc-web-text+proto",
+    };
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.remove(header::CONTENT_LENGTH);
+    headers.remove(header::TRAILER);
+    answer
 }
 
 /// Whether a browser asks what a page of another origin may send.
@@ -129,7 +106,7 @@ pub(super) fn preflight<T>(cors: &Cors, request: &Request<T>) -> Response<DoorBo
 /// The body of an answer, as it is or as gRPC-Web has it.
 pub(super) struct WebBody {
     body: DoorBody,
-    web: Option<Web>,
+    web: Option<GrpcWeb>,
 }
 
 impl WebBody {
@@ -160,14 +137,14 @@ impl Body for WebBody {
 }
 
 /// A part of an answer as gRPC-Web has it. Each part of a text is padded by itself, as Envoy does.
-fn written(web: Web, frame: Frame<Bytes>) -> Bytes {
+fn written(web: GrpcWeb, frame: Frame<Bytes>) -> Bytes {
     let bytes = match frame.into_data() {
         Ok(data) => data,
         Err(frame) => trailers(&frame.into_trailers().unwrap_or_default()).into(),
     };
     match web {
-        Web::Binary => bytes,
-        Web::Text => base64_simd::STANDARD.encode_to_string(&bytes).into(),
+        GrpcWeb::Binary => bytes,
+        GrpcWeb::Text => base64_simd::STANDARD.encode_to_string(&bytes).into(),
     }
 }
 
@@ -184,59 +161,14 @@ fn trailers(trailers: &HeaderMap) -> Vec<u8> {
     [&[TRAILERS][..], &len.to_be_bytes(), &lines].concat()
 }
 
-/// Base64 in pieces, each of which may be padded.
-fn decode_pieces(text: &[u8]) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    let mut rest = text.trim_ascii();
-    while !rest.is_empty() {
-        let padding = memchr::memchr(b'=', rest).map_or(rest.len(), |at| (at / 4 + 1) * 4);
-        let (piece, further) = rest.split_at_checked(padding)?;
-        bytes.extend(base64_simd::STANDARD.decode_to_vec(piece).ok()?);
-        rest = further;
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
-
-    #[test]
-    fn the_type_of_the_content_says_what_it_is() {
-        for (kind, web) in [
-            ("application/grpc-web", Some(Web::Binary)),
-            ("application/grpc-web+proto", Some(Web::Binary)),
-            ("application/grpc-web-text", Some(Web::Text)),
-            ("application/grpc-web-text+proto", Some(Web::Text)),
-            ("application/grpc-web;charset=utf-8", Some(Web::Binary)),
-            ("application/grpc-webs", None),
-            ("application/grpc", None),
-            ("application/grpc+proto", None),
-            ("", None),
-        ] {
-            assert_eq!(Web::of(kind.as_bytes()), web, "{kind}");
-        }
-    }
 
     #[test]
     fn trailers_are_a_frame() {
         let mut headers = HeaderMap::new();
         headers.insert("grpc-status", 0.into());
         assert_eq!(trailers(&headers), b"\x80\0\0\0\x10grpc-status: 0\r\n");
-    }
-
-    proptest! {
-        #[test]
-        fn pieces_of_base64_are_put_together(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..9), 0..5)) {
-            let text: String = pieces.iter().map(|piece| base64_simd::STANDARD.encode_to_string(piece)).collect();
-            prop_assert_eq!(decode_pieces(text.as_bytes()), Some(pieces.concat()));
-        }
-
-        #[test]
-        fn any_text_is_decoded_or_refused(text in prop::collection::vec(any::<u8>(), 0..40)) {
-            let _ = decode_pieces(&text);
-        }
     }
 }
