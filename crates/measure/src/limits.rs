@@ -48,6 +48,9 @@ pub const SILENCE_S: f64 = 1.0;
 /// Intervals between blocks vary; where they are random (exponential), one in twenty is longer than this
 /// many means.
 pub const SILENCE_BLOCKS: f64 = 3.0;
+/// What a mempool held longer ago says nothing of what it holds: it is sampled several times a second, and rows are a
+/// second long.
+pub const SAMPLED_WITHIN: Nanos = Nanos::from_secs(2);
 /// An accepted transaction is lost when this many blocks with room for it came without one of the run's:
 /// the block in progress, the next one, and one more.
 pub const LOST_AFTER_BLOCKS: u64 = 3;

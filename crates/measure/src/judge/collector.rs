@@ -7,8 +7,8 @@ use crate::format::event::UnsentReason;
 use crate::format::evidence::{Evidence, EvidenceKind, LateOrUnsent, LimitedBy, Strength};
 use crate::format::summary::{LoadModel, Summary};
 use crate::limits::{
-    BACKLOG_BLOCKS, FROM_THE_START, LIMITING_SHARE, LOST_AFTER_BLOCKS, SUSTAINED_SHARE,
-    UNSEEN_BLOCKS, WINDOW_S,
+    BACKLOG_BLOCKS, FROM_THE_START, LIMITING_SHARE, LOST_AFTER_BLOCKS, SAMPLED_WITHIN,
+    SUSTAINED_SHARE, UNSEEN_BLOCKS, WINDOW_S,
 };
 use crate::stats::silence::{self, Stretch};
 
@@ -123,7 +123,7 @@ impl EvidenceCollector<'_> {
         let (checked, blocks) = (context.checked, signals.blocks_since_own);
         let all_seen = summary.recorder.settled_early + summary.unseen() == 0;
         let had_room = blocks >= LOST_AFTER_BLOCKS
-            && signals.mempool_last.is_none_or(|waiting| waiting < pending);
+            && !signals.may_wait_in_mempools(pending, summary.time.ended_s);
         // What was not checked may have been refused without a message.
         if all_seen && had_room && checked {
             let kind = EvidenceKind::LostAfterAccept { blocks };
@@ -205,7 +205,7 @@ impl EvidenceCollector<'_> {
         }
         if let Some(refusals) = refusals
             && mempool.txs > 0
-            && (mempool.since_s - refusals.from_s).abs() <= SAMPLED_WITHIN_S
+            && (mempool.since_s - refusals.from_s).abs() <= SAMPLED_WITHIN.as_secs_f64()
         {
             let full = Stretch {
                 from_s: mempool.since_s,
@@ -478,5 +478,3 @@ impl EvidenceCollector<'_> {
 
 /// A silence that is not longer than the generator's own stall may be that stall.
 const OWN_STALL_MARGIN: f64 = 1.25;
-/// Mempools are sampled several times a second, and rows are a second long.
-const SAMPLED_WITHIN_S: f64 = 2.0;

@@ -9,7 +9,7 @@ use crate::format::rows::{BlockRow, SeriesRow};
 use crate::judge::endpoints::EndpointSilence;
 use crate::judge::header_clock::HeaderClock;
 use crate::judge::stages::Stages;
-use crate::limits::BACKLOG_BLOCKS;
+use crate::limits::{BACKLOG_BLOCKS, SAMPLED_WITHIN};
 use crate::stats::silence::{Silence, Stretch, Tenths};
 
 /// Blocks that left transactions out, while more than a block waited.
@@ -153,7 +153,10 @@ pub(crate) struct OverloadSignals {
     pub(crate) out_of_gas: OutOfGas,
     /// The fullest mempool.
     pub(crate) mempool: Peak,
-    pub(crate) mempool_last: Option<u64>,
+    /// What the fullest held in the last second with a sample, where all were known.
+    mempool_last: Option<u64>,
+    /// The end of that second.
+    sampled_s: Option<f64>,
     /// The largest backlog while transactions were offered.
     pub(crate) backlog: Peak,
     /// Accepted and in no block when the offering ended.
@@ -184,6 +187,15 @@ impl OverloadSignals {
         self.header_clock.block(block);
         self.full_blocks.block(block);
         self.out_of_gas.block(block, gas, observed_s);
+    }
+
+    /// Whether the mempools may hold so many transactions at the end of a run: they did, or some were not sampled any more.
+    /// Of mempools that never were sampled nothing is known, and blocks have to tell.
+    pub(crate) fn may_wait_in_mempools(&self, txs: u64, ended_s: f64) -> bool {
+        self.sampled_s.is_some_and(|sampled_s| {
+            let were_sampled = ended_s - sampled_s <= SAMPLED_WITHIN.as_secs_f64();
+            !were_sampled || self.mempool_last.is_none_or(|waiting| waiting >= txs)
+        })
     }
 
     /// Takes the next second.
@@ -227,8 +239,10 @@ impl OverloadSignals {
             };
             self.refusals.get_or_insert(begun).extend(until_s, 0);
         }
-        self.mempool_last = row.mempool_txs.or(self.mempool_last);
         let deepest = row.mempool_max.max(row.mempool_txs);
+        if deepest.is_some() {
+            (self.mempool_last, self.sampled_s) = (row.mempool_txs, Some(until_s));
+        }
         self.mempool.second(deepest.unwrap_or(0), from_s);
         self.stages.second(row);
         if row.step.is_some() {

@@ -20,7 +20,8 @@ pub(crate) struct Depth {
 /// The fullest mempool over the samples of a span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Depths {
-    pub(crate) last: Depth,
+    /// In the last sample; `None` while the mempool of an endpoint is unknown, which may be the fullest.
+    pub(crate) last: Option<Depth>,
     /// Transactions in it at least.
     pub(crate) min: u64,
     /// And at most.
@@ -28,9 +29,10 @@ pub(crate) struct Depths {
 }
 
 impl Depths {
-    /// Of one sample.
-    pub(crate) const fn one(last: Depth) -> Self {
-        let (min, max) = (last.txs, last.txs);
+    /// Of one sample, which is the fullest of all endpoints or of those that are known.
+    pub(crate) fn one(depth: Depth, all_known: bool) -> Self {
+        let (min, max) = (depth.txs, depth.txs);
+        let last = all_known.then_some(depth);
         Self { last, min, max }
     }
 

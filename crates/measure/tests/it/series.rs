@@ -2,7 +2,7 @@
 
 use measure::{
     Cause, ClosedLoop, LoadModel, MAX_MARK_CHARS, MAX_MARKS, MempoolSample, Recorder,
-    RecorderConfig, Reply, SchedulePlan, ScheduleVerdict,
+    RecorderConfig, Reply, SchedulePlan, ScheduleVerdict, SeriesRow,
 };
 use pacing::{Arrivals, Nanos, Profile, Schedule, Step};
 
@@ -384,4 +384,36 @@ fn the_tables_keep_their_bytes() {
              2,1795132801122756789,999300000,500.000,500,500,0,1000,249.300,499.300,0,,,\n"
         )
     );
+}
+
+#[test]
+fn the_fullest_mempool_is_unknown_while_one_of_them_is() {
+    let folder = Folder::new();
+    let mut recorder = folder.recorder(config(), SchedulePlan::new(constant("1/s", "4s")));
+    for (millis, endpoint, txs) in [(100, 0, 5), (200, 1, 979), (1_500, 0, 6), (3_500, 0, 7)] {
+        recorder.mempool(&MempoolSample {
+            at: ms(millis),
+            endpoint,
+            txs,
+            bytes: txs,
+        });
+    }
+    recorder.finish(end(0, ms(4_000), ms(4_000)));
+    assert_eq!(folder.series.column("mempool_txs"), ["979", "979", "", ""]);
+    assert_eq!(folder.series.column("mempool_max"), ["979", "979", "", "7"]);
+
+    let row = |mempool_txs, mempool_max| SeriesRow {
+        mempool_txs,
+        mempool_max,
+        ..SeriesRow::default()
+    };
+    let joined = |mut one: SeriesRow, other| {
+        one.join(&other);
+        one.mempool_txs
+    };
+    let (known, unknown, without) = (row(Some(3), Some(3)), row(None, Some(9)), row(None, None));
+    assert_eq!(joined(known.clone(), row(Some(5), Some(5))), Some(5));
+    assert_eq!(joined(known.clone(), unknown.clone()), None);
+    assert_eq!(joined(unknown, known.clone()), None);
+    assert_eq!(joined(known, without), Some(3), "it takes no samples");
 }

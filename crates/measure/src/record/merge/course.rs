@@ -203,7 +203,13 @@ impl SeriesRow {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
+        // What is unknown to one generator that takes samples may be the fullest mempool of all.
+        let is_known = |it: &Self| it.mempool_txs.is_some() || it.mempool_max.is_none();
+        let all_known = is_known(self) && is_known(row);
         self.add_up(row);
+        if !all_known {
+            (self.mempool_txs, self.mempool_bytes) = (None, None);
+        }
         self.counts.blocks = blocks;
         self.add_silent(&row.silent);
         add_names(&mut self.latency.at_least, &row.latency.at_least);

@@ -31,6 +31,7 @@ use crate::format::summary::LoadModel;
 use crate::format::summary::{Reconnects, RecorderHealth};
 use crate::format::windows::Windows;
 use crate::judge::{EndpointSigns, EndpointWatch};
+use crate::limits::SAMPLED_WITHIN;
 use crate::record::answers::Answers;
 use crate::record::blocks::WaitingBlocks;
 use crate::record::files::{Files, RecordError, RunFolderWriters};
@@ -140,8 +141,8 @@ pub struct Recorder<W, P> {
     interval: LatencySet,
     interval_start: Nanos,
     run: RunTotals,
-    /// Latest sample of each endpoint.
-    mempools: Vec<Option<Depth>>,
+    /// When each endpoint's mempool was last sampled, and what was in it.
+    mempools: Vec<Option<(Nanos, Depth)>>,
     reconnects: Reconnects,
     health: RecorderHealth,
     step_rows: Vec<StepRow>,
@@ -192,7 +193,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             interval: LatencySet::new(),
             interval_start: Nanos::ZERO,
             run: RunTotals::default(),
-            mempools: Vec::new(),
+            mempools: vec![None; config.endpoints.len()],
             reconnects: Reconnects::default(),
             health: RecorderHealth::default(),
             step_rows: Vec::new(),
@@ -325,13 +326,18 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             self.mempools.resize(endpoint + 1, None);
         }
         self.last_sign = self.last_sign.max(sample.at);
-        self.mempools[endpoint] = Some(Depth {
+        let depth = Depth {
             txs: sample.txs,
             bytes: sample.bytes,
-        });
-        let fullest = self.mempools.iter().flatten().max_by_key(|depth| depth.txs);
-        let fullest = fullest.copied().map(Depths::one);
-        add_depths(&mut self.segment(sample.at).span.depth, fullest);
+        };
+        self.mempools[endpoint] = Some((sample.at, depth));
+        let since = sample.at.saturating_sub(SAMPLED_WITHIN);
+        let sampled = self.mempools.iter().flatten();
+        let sampled = sampled.filter(|(at, _)| *at >= since);
+        let all_known = sampled.clone().count() == self.mempools.len();
+        let fullest = sampled.map(|(_, depth)| *depth).max_by_key(|it| it.txs);
+        let depths = fullest.map(|fullest| Depths::one(fullest, all_known));
+        add_depths(&mut self.segment(sample.at).span.depth, depths);
     }
 
     /// The generator's process used so much processor time since the last call.

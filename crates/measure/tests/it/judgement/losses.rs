@@ -101,3 +101,46 @@ fn what_still_waits_in_the_mempool_is_not_lost() {
         (Strength::Strong, LimitedBy::Node)
     );
 }
+
+/// A node's last sample was taken for what it held to the end: one that stood still with 979 transactions had "lost" the
+/// rest, and held the fullest mempool of all for ever.
+#[test]
+fn what_a_node_holds_that_is_no_longer_sampled_is_neither_lost_nor_known_to_wait() {
+    let samples =
+        |seconds: std::ops::Range<u64>, txs| seconds.map(move |at| (at * 1_000 + 600, txs));
+    let is_lost = |first: Vec<(u64, u64)>, second: Vec<(u64, u64)>| {
+        let story = Story::of(constant("200/s", "10s"), |_, due| accepted_at(due));
+        let mut story = Story {
+            mempool: first,
+            second_mempool: second,
+            endpoint: |index| (index % 2) as u16,
+            ended: 40_000,
+            ..story.with_blocks(every_second(5), usize::MAX)
+        };
+        let empty = every_second(40).skip(5).map(|at| (at, Vec::new()));
+        story.blocks.extend(empty);
+        let summary = story.summary();
+        assert!(summary.fate.pending > 1_000, "{:?}", summary.fate);
+        let lost = found(&summary, "lost_after_accept").is_some();
+        assert_ne!(lost, found(&summary, "pending").is_some());
+        lost
+    };
+    let empty = || samples(0..40, 0).collect::<Vec<_>>();
+    let full = || samples(0..9, 979).collect::<Vec<_>>();
+    assert!(is_lost(empty(), empty()), "both had room for it");
+    assert!(
+        !is_lost(empty(), full()),
+        "it stands still with a full mempool"
+    );
+    assert!(!is_lost(full(), empty()), "whichever it is");
+    assert!(!is_lost(full(), full()), "both stand still");
+    let stopped = samples(0..9, 0).collect();
+    assert!(
+        !is_lost(empty(), stopped),
+        "it took some after its last sample"
+    );
+    assert!(!is_lost(empty(), Vec::new()), "it was never sampled");
+    let back = full().into_iter().chain(samples(20..40, 0)).collect();
+    assert!(is_lost(empty(), back), "it came back without them");
+    assert!(is_lost(Vec::new(), Vec::new()), "blocks alone tell");
+}

@@ -42,7 +42,9 @@ pub(super) struct Story {
     pub(super) courses: Vec<Course>,
     /// When each block was seen, and what it contained.
     pub(super) blocks: Vec<(u64, Vec<u64>)>,
+    /// When the mempool of the first endpoint was sampled and what was in it, and the same of the second.
     pub(super) mempool: Vec<(u64, u64)>,
+    pub(super) second_mempool: Vec<(u64, u64)>,
     /// The code of every transaction in a block.
     pub(super) code: u32,
     pub(super) warmup: u64,
@@ -92,6 +94,7 @@ impl Story {
             model: LoadModel::Open,
             blocks: Vec::new(),
             mempool: Vec::new(),
+            second_mempool: Vec::new(),
             code: 0,
             warmup: 0,
             offered_until,
@@ -189,11 +192,13 @@ impl Story {
             seen.gas_wanted = self.gas.map(|(each, _)| each * txs.len() as u64);
             events.push((seen.observed, Event::Block(seen)));
         }
-        for (at, txs) in &self.mempool {
+        let first = self.mempool.iter().map(|sample| (0, sample));
+        let second = self.second_mempool.iter().map(|sample| (1, sample));
+        for (endpoint, (at, txs)) in first.chain(second) {
             let (at, txs) = (ms(*at), *txs);
             let sample = MempoolSample {
                 at,
-                endpoint: 0,
+                endpoint,
                 txs,
                 bytes: 0,
             };
