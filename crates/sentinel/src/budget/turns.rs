@@ -127,22 +127,29 @@ impl TurnQueue {
         (client, now): (ClientKey, Nanos),
         waiter: Waiter,
     ) -> Place {
-        let prices = [
-            waiter.piece.0.cast_unsigned() * SITE_CLIENTS,
-            waiter.piece.0.cast_unsigned(),
-        ];
         let mut start = self.clock;
         for tier in client.tiers() {
             start = start.max(clients.entry(tier, now).state.next_turn);
         }
-        for (tier, price) in client.tiers().zip(prices) {
-            let next = &mut clients.entry(tier, now).state.next_turn;
-            *next = (*next).max(self.clock) + price;
-        }
+        self.charge(clients, (client, now), waiter.piece.0);
         self.count += 1;
         let place = (start, self.count);
         self.waiters.insert(place, waiter);
         place
+    }
+
+    /// So many units come before what the client, or the IPv6 /48 around it, waits for later.
+    fn charge(
+        &self,
+        clients: &mut ClientTable<Usage>,
+        (client, now): (ClientKey, Nanos),
+        units: i64,
+    ) {
+        let units = units.cast_unsigned();
+        for (tier, price) in client.tiers().zip([units * SITE_CLIENTS, units]) {
+            let next = &mut clients.entry(tier, now).state.next_turn;
+            *next = (*next).max(self.clock) + price;
+        }
     }
 
     /// Grants turns while work is left: how much is left then.
@@ -212,10 +219,16 @@ impl Turn {
             }
             TurnPhase::Waiting(place, granted) => {
                 let mut state = self.budget.0.state.lock();
-                if let Some(waiter) = state.turns.waiters.get_mut(place) {
-                    *granted = piece;
-                    waiter.piece = piece;
+                let super::State { clients, turns, .. } = &mut *state;
+                if let Some(waiter) = turns.waiters.get_mut(place) {
                     waiter.waker.clone_from(context.waker());
+                    // It waits for the longest of what it is to do, and pays for that.
+                    if piece > waiter.piece {
+                        let more = piece.0 - waiter.piece.0;
+                        (*granted, waiter.piece) = (piece, piece);
+                        let whose = (self.client, self.budget.now());
+                        turns.charge(clients, whose, more);
+                    }
                     return Poll::Pending;
                 }
                 // It may have a turn at less than what is to be done now.
@@ -362,6 +375,49 @@ mod tests {
         second.finish();
         // Nobody waits any more.
         assert!(!budget.renew_turns());
+    }
+
+    /// Before, a connection that waited for a turn at long work, and then looked at what it had read, was granted a turn
+    /// at that alone and began to wait anew: of 512 sockets that asked the node something none came to its turn while more
+    /// than 128 waited, and a core was busy with that.
+    #[test]
+    fn sharing_69_who_waits_for_long_work_and_asks_for_less_is_granted_long_work() {
+        let budget = budget();
+        let mut all: Vec<_> = (0..300).map(|_| budget.turn(client(1))).collect();
+        let mut served = 0;
+        for look in 1..=300 {
+            for turn in &mut all {
+                if begin(turn) {
+                    turn.used();
+                    served += 1;
+                } else {
+                    assert!(!begin_piece(turn, Piece::of(100)));
+                }
+            }
+            assert_eq!(served, look);
+            all.retain(|turn| !turn.is_held());
+            budget.renew_turns();
+        }
+    }
+
+    #[test]
+    fn sharing_69_who_asks_for_more_while_it_waits_is_granted_and_pays_for_that() {
+        let budget = budget();
+        let mut first = budget.turn(client(1));
+        assert!(begin(&mut first));
+        let mut greedy = [(); 2].map(|()| budget.turn(client(2)));
+        assert!(!begin_piece(&mut greedy[0], Piece::of(100)) && !begin(&mut greedy[0]));
+        // It waits once, however often it asks.
+        assert!(!begin(&mut greedy[0]) && !begin_piece(&mut greedy[0], Piece::of(100)));
+        assert!(!begin(&mut greedy[1]));
+        let mut others = [(); 2].map(|()| budget.turn(client(3)));
+        let small = Piece::of(100);
+        assert!(others.iter_mut().all(|turn| !begin_piece(turn, small)));
+        assert!(budget.renew_turns());
+        assert!(begin(&mut greedy[0]));
+        // The second one of the same client comes after the short ones of another.
+        assert!(budget.renew_turns());
+        assert!(others.iter_mut().all(|turn| begin_piece(turn, small)));
     }
 
     #[test]
