@@ -26,7 +26,6 @@ mod writes;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use fairq::{Backlog, ClientKey};
@@ -219,8 +218,7 @@ impl Lane {
                 }
                 queue.room(client)
             };
-            // The estimate changes with time, not only with pops.
-            let _ = tokio::time::timeout(LOOK_AGAIN, room.notified()).await;
+            room.notified().await;
         }
     }
 
@@ -274,5 +272,3 @@ impl Drop for CloseOnDrop<'_> {
 
 /// The line of a client's turns: no connection has this number.
 const TURNS: u64 = u64::MAX;
-/// A session that waits for room looks at least this often.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);

@@ -382,16 +382,29 @@ impl WriteQueue {
         self.places.take(had, weight, price);
     }
 
-    /// Wakes the sessions of a client once its queue is down to half.
-    fn offer_room(&mut self, client: ClientKey) {
-        if self.rooms.is_empty() {
-            return;
+    /// Wakes sessions of a client once its queue is down to half: one for each write that leaves then, and for an empty
+    /// queue those for which nobody was woken before. So a full queue that becomes empty wakes as many as it has places.
+    fn offer_room(&self, client: ClientKey) {
+        if let Some(room) = self.rooms.get(&client) {
+            match self.queue.backlog(&client).entries {
+                0 => wake(room, self.queue_per_client.div_ceil(2)),
+                entries if entries <= self.queue_per_client / 2 => wake(room, 1),
+                _ => {}
+            }
         }
-        if self.queue.backlog(&client).entries <= self.queue_per_client / 2
-            && let Some(room) = self.rooms.remove(&client)
-        {
-            room.notify_waiters();
-        }
+    }
+
+    /// Wakes the sessions for which there is room, because time passes or those that were woken did not use it.
+    pub(super) fn offer_rooms(&mut self, now: Nanos) {
+        let mut rooms = std::mem::take(&mut self.rooms);
+        rooms.retain(|client, room| {
+            if self.has_room(*client, now) {
+                let entries = self.queue.backlog(client).entries;
+                wake(room, self.queue_per_client.saturating_sub(entries));
+            }
+            waiting(room) > 0
+        });
+        self.rooms = rooms;
     }
 
     /// Answers what has waited too long. What was acknowledged goes on waiting.
@@ -453,6 +466,18 @@ pub(super) fn expired() -> Refusal {
 const MOST_ENTRIES: usize = 1 << 22;
 /// `Retry-After` has whole seconds.
 const SHORTEST_RETRY: Duration = Duration::from_secs(1);
+
+/// Sessions that wait for this: each has a clone of it.
+fn waiting(room: &Arc<Notify>) -> usize {
+    Arc::strong_count(room) - 1
+}
+
+/// Wakes so many sessions, those first that have waited longest.
+fn wake(room: &Arc<Notify>, places: usize) {
+    for _ in 0..places.min(waiting(room)) {
+        room.notify_one();
+    }
+}
 
 fn weight_of(weights: &NetworkMap<Weight>, client: &ClientKey) -> Weight {
     let weight = weights.get(client.network().address());

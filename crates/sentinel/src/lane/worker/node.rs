@@ -156,6 +156,7 @@ impl Worker {
         let (queued, ceiling) = {
             let mut queue = self.shared.lock();
             queue.expire(now);
+            queue.offer_rooms(now);
             queue.accounts().forwarded = self.forwarded;
             queue.accounts().unkept = self.acknowledged.all_unkept();
             (queue.len(), queue.ceiling())
