@@ -20,6 +20,8 @@ pub enum Behaviour {
     AcceptAfter(Duration),
     /// This code.
     Reject(u32),
+    /// The error of a node that has the transaction already.
+    Duplicate,
     /// A page of HTML with status 200.
     Html,
     /// A page of HTML with status 502.
@@ -290,6 +292,12 @@ fn behave(
             connection.send(verdict(id, 0));
         }
         Behaviour::Reject(code) => connection.send(verdict(id, code)),
+        Behaviour::Duplicate => {
+            let data = "tx already exists in cache";
+            let error = json!({"code": -32_603, "message": "Internal error", "data": data});
+            let answer = json!({"jsonrpc": "2.0", "id": id, "error": error});
+            connection.send(wire.wrap(200, &answer.to_string()));
+        }
         Behaviour::Html => connection.send(wire.wrap(200, "<html>It works!</html>")),
         Behaviour::BadGateway => connection.send(wire.wrap(502, "<html>Bad Gateway</html>")),
         Behaviour::Noise => connection.send([0xff; 64]),

@@ -1,6 +1,8 @@
 //! The node dies under load and comes back. Case 24 of `docs/attacks.md`.
 
 use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -87,33 +89,50 @@ fn case_78_connections_that_break_lose_no_acknowledged_write() {
     });
 }
 
+/// A node with one empty block that does this with the first broadcasts, and takes the later ones. What it does with the last
+/// of those it does when it is told to.
+fn scripted<const N: usize>(first: [Behaviour; N]) -> (FakeNode, Sender<()>) {
+    let chain = FakeChain {
+        blocks: vec![vec![]],
+        ..FakeChain::default()
+    };
+    let (told, wait) = channel();
+    let wait = Mutex::new(wait);
+    let node = FakeNode::start(chain, move |number| {
+        if number + 1 == N {
+            // It is told by the end of the test as well.
+            let _ = wait.lock().unwrap().recv();
+        }
+        first.get(number).copied().unwrap_or(Behaviour::Accept)
+    });
+    (node, told)
+}
+
+/// Commits a transaction, and waits until the proxy has seen that.
+fn commit(node: &FakeNode, proxy: &Proxy, tx: &[u8]) {
+    node.change(|chain| chain.blocks.push(vec![tx.to_vec()]));
+    wait_for("the block", || {
+        let text = proxy.admin().get("/metrics").unwrap().text();
+        text.contains("sentinel_committed_txs_total 1\n")
+    });
+}
+
 /// Before, a write whose block came before its answer was offered again when its connection broke: a node that had been
 /// started again, and had forgotten it, committed it twice (28 of 33,192 under a schedule of faults).
 #[test]
 fn case_24_what_a_block_has_shown_is_not_offered_again_though_its_answer_is_lost() {
-    let node = Node::start();
+    let (node, break_off) = scripted([Behaviour::Close]);
     let proxy = Proxy::start(&node.url());
     let mut socket = WebSocket::connect(proxy.address);
-    let faults = node.node.faults();
-    socket.send(&broadcast(1, BroadcastMethod::Commit, b"a=1"));
-    assert!(socket.text().contains(r#""id":1,"result""#));
-    // The answer is held back for longer than the node lives, and the block is not.
-    faults.halt();
-    faults.slow_answers(Duration::from_hours(1));
+    socket.send(&broadcast(1, BroadcastMethod::Sync, b"a=1"));
+    wait_for("the write", || node.broadcasts() == 1);
+    commit(&node, &proxy, b"a=1");
+    break_off.send(()).unwrap();
+    assert!(socket.text().contains(r#""id":1,"result":{"code":0,"#));
     socket.send(&broadcast(2, BroadcastMethod::Sync, b"b=1"));
-    wait_for("the write", || node.node.snapshot().mempool_txs == 1);
-    faults.slow_answers(Duration::ZERO);
-    faults.resume();
-    wait_for("its block", || {
-        let text = proxy.admin().get("/metrics").unwrap().text();
-        text.contains("sentinel_committed_txs_total 2\n")
-    });
-    faults.restart(Duration::from_millis(200));
     assert!(socket.text().contains(r#""id":2,"result":{"code":0,"#));
-    socket.send(&broadcast(3, BroadcastMethod::Commit, b"c=1"));
-    assert!(socket.text().contains(r#""id":3,"result""#));
-    let txs = committed_at_least(node.node.rpc_address(), 3);
-    assert_eq!(txs, ["a=1", "b=1", "c=1"]);
+    let received = node.change(|chain| chain.received.clone());
+    assert_eq!(received, [b"a=1", b"b=1"]);
     proxy.stop();
 }
 
@@ -121,25 +140,14 @@ fn case_24_what_a_block_has_shown_is_not_offered_again_though_its_answer_is_lost
 /// waited for another block to show it, until its deadline.
 #[test]
 fn case_24_what_a_block_has_shown_ends_whatever_the_second_answer_is() {
-    let node = Node::start();
+    let (node, answer) = scripted([Behaviour::Close, Behaviour::Duplicate]);
     let proxy = Proxy::start(&node.url());
     let mut socket = WebSocket::connect(proxy.address);
-    let faults = node.node.faults();
-    socket.send(&broadcast(1, BroadcastMethod::Commit, b"a=1"));
-    assert!(socket.text().contains(r#""id":1,"result""#));
-    faults.halt();
-    faults.slow_answers(Duration::from_hours(1));
-    socket.send(&broadcast(2, BroadcastMethod::Sync, b"b=1"));
-    wait_for("the write", || node.node.snapshot().mempool_txs == 1);
-    // Its first answer is lost; the second comes later than the block.
-    faults.slow_answers(Duration::from_secs(5));
-    faults.drop_connections();
-    wait_for("its second offer", || node.node.snapshot().broadcasts == 3);
-    faults.slow_answers(Duration::ZERO);
-    faults.resume();
-    assert!(socket.text().contains(r#""id":2,"result":{"code":0,"#));
-    let txs = committed_at_least(node.node.rpc_address(), 2);
-    assert_eq!(txs, ["a=1", "b=1"]);
+    socket.send(&broadcast(1, BroadcastMethod::Sync, b"a=1"));
+    wait_for("its second offer", || node.broadcasts() == 2);
+    commit(&node, &proxy, b"a=1");
+    answer.send(()).unwrap();
+    assert!(socket.text().contains(r#""id":1,"result":{"code":0,"#));
     proxy.stop();
 }
 
