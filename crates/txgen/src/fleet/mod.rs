@@ -79,7 +79,8 @@ impl Fleet {
                 source,
             })?;
         let stamp = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
-        let run = format!("{stamp}-{}", std::process::id());
+        // Coordinators on several machines, or in several containers, may have one process id in one second.
+        let run = format!("{stamp}-{:08x}", fresh_seed());
         let crew = runtime.block_on(async {
             let bus = Bus::connect(url, "txgen coordinator").await?;
             let mut crew = Crew::new(bus, run.clone()).await?;
