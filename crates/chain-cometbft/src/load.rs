@@ -262,6 +262,11 @@ fn reply_of(outcome: &Outcome<'_>) -> Reply {
         {
             Reply::Failed(Failure::CommitTimeout)
         }
+        // A full node refuses for lack of room, with the same code; this is refused for what it is.
+        Outcome::Error { data, .. } if data.eq_ignore_ascii_case(IN_CACHE) => Reply::Rejected {
+            code: SDK_IN_CACHE,
+            space: Codespace::named("sdk"),
+        },
         Outcome::Error { code, .. } => Reply::RpcError {
             code: i32::try_from(*code).unwrap_or(i32::MIN),
         },
@@ -310,6 +315,12 @@ async fn block_limits(queries: &Client) -> NodeLimits {
     }
 }
 
+/// What CometBFT says of a transaction that it has had (`ErrTxInCache`, mempool/errors.go; with a large letter up to
+/// Tendermint 0.33).
+const IN_CACHE: &str = "tx already exists in cache";
+/// The number that the clients of the Cosmos SDK give that (`ErrTxInMempoolCache`, types/errors/errors.go of 0.50).
+const SDK_IN_CACHE: u32 = 19;
+
 /// tm-bench's default transaction size in bytes.
 const DEFAULT_SIZE: usize = 250;
 /// Also the status of a WebSocket message.
@@ -332,8 +343,11 @@ mod tests {
             sequences: None,
         };
         let mut replies = Vec::new();
-        for method in ["broadcast_tx_sync_refused", "mempool_full"] {
-            let body = testkit::Dialect::COMETBFT_1_0.answer(method).unwrap();
+        let dialect = testkit::Dialect::COMETBFT_1_0;
+        let refused = dialect.answer("broadcast_tx_sync_refused").unwrap();
+        let full = dialect.answer("mempool_full").unwrap();
+        let in_cache = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal error","data":"tx already exists in cache"}}"#;
+        for body in [refused, full, in_cache] {
             let message = Message {
                 status: HTTP_OK,
                 body: body.as_bytes(),
@@ -341,8 +355,13 @@ mod tests {
             };
             target.read(&message, &mut |_, reply| replies.push(reply));
         }
-        // A full mempool is no verdict on the transaction: that stays an error.
-        let expected = [Reply::rejected(2), Reply::RpcError { code: -32603 }];
+        // A full mempool is no verdict on the transaction: that stays an error. That it was sent before is one.
+        let again = Reply::Rejected {
+            code: 19,
+            space: Codespace::named("sdk"),
+        };
+        let full = Reply::RpcError { code: -32603 };
+        let expected = [Reply::rejected(2), full, again];
         assert_eq!(replies, expected);
         let texts = Protocol::texts(&target).unwrap().lock();
         let texts: Vec<String> = texts.counts().keys().cloned().collect();

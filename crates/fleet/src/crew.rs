@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_nats::Subscriber;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
+use futures_util::stream;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
@@ -239,7 +240,9 @@ impl Crew {
             let (bus, subject) = (&self.bus, of_worker(&member.id));
             async move { bus.ask::<Answer>(subject, &play).await }
         });
-        let answers = join_all(orders).await;
+        // Workers on one machine start their programs one after another.
+        let answers = stream::iter(orders).buffered(ORDERED_AT_ONCE);
+        let answers: Vec<_> = answers.collect().await;
         for (answer, member) in answers.into_iter().zip(&self.members) {
             let problem = match answer {
                 Some(Answer::Done) => continue,
@@ -471,6 +474,8 @@ const CLOCK_EVERY: Duration = Duration::from_secs(1);
 const CLOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// Clock measurements that wait to be taken in, of all workers.
 const CLOCKS_WAITING: usize = 64;
+/// Workers that are given their orders at one time: each has 5 s to answer.
+const ORDERED_AT_ONCE: usize = 64;
 /// How long a server that is away after the load is waited for.
 const AWAY: Duration = Duration::from_secs(60);
 /// How long a folder is asked for again, and how long between two tries.

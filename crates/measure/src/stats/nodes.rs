@@ -79,8 +79,8 @@ impl Forks {
     }
 }
 
-/// How much later than the first node each node had the blocks and the sampled transactions: of each (kind,
-/// node), the median, the largest and the number, in seconds. A node that had them first counts with 0.
+/// How much later than the first node each node had the blocks and the sampled transactions, of each (kind, node), in
+/// seconds. A node that had them first counts with 0; what it never showed and another one did, as later than all.
 pub fn skews(sights: &[SightRow]) -> BTreeMap<(String, String), Skew> {
     let sights = || sights.iter().filter(|sight| sight.kind != SightRow::LEFT);
     let mut first: BTreeMap<(&str, &str), u64> = BTreeMap::new();
@@ -94,28 +94,33 @@ pub fn skews(sights: &[SightRow]) -> BTreeMap<(String, String), Skew> {
         let key = (sight.kind.clone(), sight.node.clone());
         delays.entry(key).or_default().push(delay);
     }
-    let skew = |mut delays: Vec<u64>| {
+    let skew = |kind: &str, mut delays: Vec<u64>| {
         delays.sort_unstable();
+        let of = first.keys().filter(|(it, _)| *it == kind).count();
+        let median = delays.get(of / 2);
         Skew {
             seen: delays.len() as u64,
-            median_s: delays[delays.len() / 2] as f64 / 1e9,
+            of: of as u64,
+            median_s: median.map_or(f64::INFINITY, |delay| *delay as f64 / 1e9),
             largest_s: delays[delays.len() - 1] as f64 / 1e9,
         }
     };
     delays
         .into_iter()
-        .map(|(key, delays)| (key, skew(delays)))
+        .map(|(key, delays)| (key.clone(), skew(&key.0, delays)))
         .collect()
 }
 
 /// How much later than the first node one had what was seen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Skew {
-    /// How much was seen of it.
+    /// How much the node showed.
     pub seen: u64,
-    /// The median, in seconds.
+    /// How much any node did.
+    pub of: u64,
+    /// The median of all that any node showed, in seconds; infinite where this one did not show half of it.
     pub median_s: f64,
-    /// The largest.
+    /// The largest of what it showed.
     pub largest_s: f64,
 }
 
@@ -279,6 +284,7 @@ mod tests {
             sight("block", "8", "a", 2_000),
             sight("block", "8", "b", 2_100),
             sight("block", "9", "a", 3_000),
+            sight("block", "9", "c", 3_500),
             sight("tx", "ff", "a", 0),
         ];
         let found = propagations(&sights);
@@ -286,7 +292,7 @@ mod tests {
             .iter()
             .map(|it| (&*it.block, &*it.node, it.delay_s))
             .collect();
-        assert_eq!(short, [("7", "a", 0.25), ("8", "b", 0.1)]);
+        assert_eq!(short, [("7", "a", 0.25), ("8", "b", 0.1), ("9", "c", 0.5)]);
         let skews = skews(&sights);
         let of = |kind: &str, node: &str| skews[&(kind.to_owned(), node.to_owned())];
         assert_eq!(
@@ -294,6 +300,10 @@ mod tests {
             (3, 0.25)
         );
         assert_eq!(of("tx", "a").median_s, 0.0);
+        // What a node never showed is later than all that it did.
+        let [b, c] = ["b", "c"].map(|node| of("block", node));
+        assert_eq!((b.seen, b.of, b.median_s), (2, 3, 0.1));
+        assert_eq!((c.seen, c.median_s, c.largest_s), (1, f64::INFINITY, 0.5));
     }
 
     #[test]

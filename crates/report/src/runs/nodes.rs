@@ -63,6 +63,13 @@ impl Recording {
         let last = of_blocks.max_by(|one, other| one.1.median_s.total_cmp(&other.1.median_s));
         match last {
             Some(((_, name), skew)) if count > 1 => {
+                if skew.median_s.is_infinite() {
+                    return format!(
+                        "**{count} nodes** recorded for {lasted}: {name} showed {} of {} blocks.",
+                        grouped(skew.seen),
+                        grouped(skew.of)
+                    );
+                }
                 let median = text::seconds(skew.median_s);
                 let polled = nodes.polled_s(SightRow::BLOCK).map(text::seconds);
                 let polled = polled.map(|it| format!(" (polled: seen up to {it} late)"));
@@ -124,7 +131,8 @@ impl<'a> Nodes<'a> {
         let late = |kind: &'static str, of: fn(&Skew) -> f64| {
             move |(name, _): &Row<'_>| {
                 let skew = self.skews.get(&(kind.to_owned(), (**name).to_owned()));
-                skew.map(|skew| of(skew) * 1e3)
+                let late = skew.map(|skew| of(skew) * 1e3);
+                late.filter(|late| late.is_finite())
             }
         };
         let medians_and_most: [fn(&Skew) -> f64; 2] = [|it| it.median_s, |it| it.largest_s];

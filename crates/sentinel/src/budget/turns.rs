@@ -378,8 +378,7 @@ mod tests {
     }
 
     /// Before, a connection that waited for a turn at long work, and then looked at what it had read, was granted a turn
-    /// at that alone and began to wait anew: of 512 sockets that asked the node something none came to its turn while more
-    /// than 128 waited, and a core was busy with that.
+    /// at that alone and began to wait anew.
     #[test]
     fn sharing_69_who_waits_for_long_work_and_asks_for_less_is_granted_long_work() {
         let budget = budget();

@@ -185,10 +185,18 @@ impl Nodes {
             } else {
                 "sampled transactions"
             };
+            let median = if skew.median_s.is_finite() {
+                format!(
+                    "{:.3} s after the first node in the median of all",
+                    skew.median_s
+                )
+            } else {
+                "never in the median of all".to_owned()
+            };
             text.push_str(&format!(
-                "first sight {node}: {} {what}, {:.3} s after the first node in the median, {:.3} s at most\n",
+                "first sight {node}: {} of {} {what}, {median}; {:.3} s at most\n",
                 grouped(skew.seen),
-                skew.median_s,
+                grouped(skew.of),
                 skew.largest_s
             ));
         }
@@ -472,7 +480,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("first sight a: 20 blocks, 0.000 s after"),
+            text.contains("first sight a: 20 of 20 blocks, 0.000 s after"),
             "{text}"
         );
     }

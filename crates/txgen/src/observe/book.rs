@@ -83,8 +83,8 @@ struct Node {
     arrives: bool,
     intake: Intake,
     presence: Presence,
-    /// Sampled transactions that it has not shown yet, with the instants at which they were sent.
-    awaited: VecDeque<(TxHash, Nanos)>,
+    /// Sampled transactions that it has not shown yet, those first that it was not asked for the longest.
+    awaited: VecDeque<Awaited>,
     /// Those that it never showed.
     unseen: u64,
     seen: u64,
@@ -96,6 +96,14 @@ struct Node {
     shown_order: VecDeque<TxHash>,
     /// What became of its process.
     processes: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Awaited {
+    hash: TxHash,
+    sent: Nanos,
+    /// When the node was last asked for it, and when before.
+    asked: [Option<Nanos>; 2],
 }
 
 impl<W: Write> Book<W> {
@@ -209,20 +217,45 @@ impl<W: Write> Book<W> {
     pub(super) fn sent(&mut self, hash: TxHash, at: Nanos) {
         for node in &mut self.nodes {
             if node.awaited.len() == MOST_AWAITED {
-                node.awaited.pop_front();
+                let sent = node.awaited.iter().map(|it| it.sent).enumerate();
+                if let Some((oldest, _)) = sent.min_by_key(|(_, sent)| *sent) {
+                    node.awaited.remove(oldest);
+                }
                 node.unseen += 1;
             }
-            node.awaited.push_back((hash, at));
+            node.awaited.push_back(Awaited {
+                hash,
+                sent: at,
+                asked: [None; 2],
+            });
         }
     }
 
-    /// The sampled transactions to ask a node for, the oldest first.
-    pub(super) fn awaited(&self, node: usize) -> Vec<TxHash> {
-        let awaited = self.nodes[node].awaited.iter();
-        awaited.take(MOST_ASKED).map(|(hash, _)| *hash).collect()
+    /// The sampled transactions to ask a node for now. All come in turn: many that a node refused, and will never have,
+    /// keep none that it may have from being asked for.
+    pub(super) fn awaited(&mut self, node: usize, now: Nanos) -> Vec<TxHash> {
+        let awaited = &mut self.nodes[node].awaited;
+        let count = awaited.len().min(MOST_ASKED);
+        let turn = awaited.iter_mut().take(count);
+        let hashes = turn.map(|it| {
+            it.asked = [Some(now), it.asked[0]];
+            it.hash
+        });
+        let hashes = hashes.collect();
+        awaited.rotate_left(count);
+        hashes
     }
 
-    /// The node has these of them; it may have had them for `resolution`.
+    /// The node answered that it has these of those that it was asked for: it may have had each since the question
+    /// before, or since it was sent.
+    pub(super) fn held(&mut self, node: usize, at: Nanos, has: &HashSet<TxHash>) {
+        self.found(node, at, has, |it| {
+            let since = it.asked[1].unwrap_or_default().max(it.sent);
+            Some(at.saturating_sub(since))
+        });
+    }
+
+    /// The node showed these of them; it may have had them for `resolution`.
     pub(super) fn seen(
         &mut self,
         node: usize,
@@ -230,14 +263,25 @@ impl<W: Write> Book<W> {
         resolution: Option<Nanos>,
         has: &HashSet<TxHash>,
     ) {
+        self.found(node, at, has, |_| resolution);
+    }
+
+    fn found(
+        &mut self,
+        node: usize,
+        at: Nanos,
+        has: &HashSet<TxHash>,
+        resolution: impl Fn(&Awaited) -> Option<Nanos>,
+    ) {
         let mut sights = Vec::new();
         let ids = self.ids;
         let node = &mut self.nodes[node];
         let name = &node.row.node;
-        node.awaited.retain(|(hash, sent)| {
-            let seen = has.contains(hash);
+        node.awaited.retain(|it| {
+            let seen = has.contains(&it.hash);
             if seen {
-                sights.push(sight_of(name, ids.text(hash), at, resolution, Some(*sent)));
+                let (id, sent) = (ids.text(&it.hash), Some(it.sent));
+                sights.push(sight_of(name, id, at, resolution(it), sent));
             }
             !seen
         });

@@ -161,11 +161,17 @@ impl NodeWatch {
             }
             self.book.lock().mempool(self.number, now, told);
             let began = self.clock.now();
-            let Some(has) = self.held().await else {
+            let Some(has) = self.held(began).await else {
                 continue;
             };
             let now = self.clock.now();
-            self.note(now, Some(now.saturating_sub(asked)), has);
+            match self.chosen {
+                Chosen::OfOurs => {
+                    let has = has.into_iter().collect();
+                    self.book.lock().held(self.number, now, &has);
+                }
+                Chosen::OfAll => self.note(now, Some(now.saturating_sub(asked)), has),
+            }
             asked = now;
             // A list of a deep mempool takes a node long: it is asked for it a tenth of the time at most.
             sleep(now.saturating_sub(began).as_duration() * 9).await;
@@ -173,11 +179,11 @@ impl NodeWatch {
     }
 
     /// The sampled transactions that it has in its mempool; `None` where none is looked for, or it does not say.
-    async fn held(&self) -> Option<Vec<TxHash>> {
+    async fn held(&self, now: Nanos) -> Option<Vec<TxHash>> {
         if self.chosen == Chosen::OfAll {
             return self.client.listed().await.ok().flatten();
         }
-        let awaited = self.book.lock().awaited(self.number);
+        let awaited = self.book.lock().awaited(self.number, now);
         if awaited.is_empty() {
             return None;
         }

@@ -47,7 +47,7 @@ fn every_method_commits_over_every_transport() {
 fn a_square_reconnects_in_its_pauses_and_only_there() {
     let node = Node::quick();
     let place = Place::new();
-    let square = "square --rate 200 --on 400ms --off 300ms --cycles 3 -c 4";
+    let square = "square --rate 200 --on 400ms --off 2s --cycles 3 -c 4";
     let ended = place.txgen(&format!(
         "{square} --reconnect --seed 1 --out run --endpoints {}",
         node.url()

@@ -61,7 +61,13 @@ fn a_workload_that_the_application_refuses_says_nothing_of_what_the_node_takes()
         code,
         space: Codespace::named("sdk"),
     };
-    for reply in [sdk(2), Reply::rejected(7), Reply::RpcError { code: -26 }] {
+    let refusals = [
+        sdk(2),
+        sdk(19),
+        Reply::rejected(7),
+        Reply::RpcError { code: -26 },
+    ];
+    for reply in refusals {
         for share in [96, 100] {
             let summary = refused(share, reply);
             says_nothing(&summary, Bar::Workload);
@@ -72,17 +78,20 @@ fn a_workload_that_the_application_refuses_says_nothing_of_what_the_node_takes()
                 summary.knee_reason
             );
         }
-        // Some of it: the node takes the rest.
-        assert_ne!(
-            refused(10, reply).verdict.schedule,
-            ScheduleVerdict::Invalid
-        );
+        // Some of it, from the start: the node takes the rest.
+        for share in [2, 10] {
+            let summary = refused(share, reply);
+            assert_ne!(summary.verdict.schedule, ScheduleVerdict::Invalid);
+            assert_eq!(summary.limited_by, LimitedBy::Workload, "{share} %");
+        }
     }
     // A mempool that is full is the node's.
     for reply in [sdk(20), Reply::RpcError { code: -32_603 }] {
-        let summary = refused(100, reply);
-        assert_eq!(summary.limited_by, LimitedBy::Node);
-        assert_eq!(summary.verdict.bars, []);
+        for share in [2, 100] {
+            let summary = refused(share, reply);
+            assert_eq!(summary.limited_by, LimitedBy::Node);
+            assert_eq!(summary.verdict.bars, []);
+        }
     }
 }
 
