@@ -246,6 +246,15 @@ impl<W: Write> Book<W> {
         hashes
     }
 
+    /// The question of this instant was not answered: it says of none whether the node had it.
+    pub(super) fn unanswered(&mut self, node: usize, asked: Nanos) {
+        for it in &mut self.nodes[node].awaited {
+            if it.asked[0] == Some(asked) {
+                it.asked = [it.asked[1]; 2];
+            }
+        }
+    }
+
     /// The node answered that it has these of those that it was asked for: it may have had each since the question
     /// before, or since it was sent.
     pub(super) fn held(&mut self, node: usize, at: Nanos, has: &HashSet<TxHash>) {

@@ -187,7 +187,10 @@ impl NodeWatch {
         if awaited.is_empty() {
             return None;
         }
-        let held = self.client.holds(&awaited).await.ok().flatten()?;
+        let Some(held) = self.client.holds(&awaited).await.ok().flatten() else {
+            self.book.lock().unanswered(self.number, now);
+            return None;
+        };
         let held = awaited.into_iter().zip(held);
         Some(
             held.filter_map(|(hash, held)| held.then_some(hash))

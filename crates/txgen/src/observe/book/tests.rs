@@ -211,6 +211,9 @@ fn what_a_node_will_never_have_keeps_no_other_from_being_asked_for() {
     // One that was not asked for before: since it was sent.
     let new = numbered(600);
     book.sent(new, Nanos::from_millis(700));
+    // A question without an answer counts for nothing.
+    while !book.awaited(0, Nanos::from_millis(750)).contains(&new) {}
+    book.unanswered(0, Nanos::from_millis(750));
     while !book.awaited(0, Nanos::from_millis(800)).contains(&new) {}
     book.held(0, Nanos::from_millis(850), &HashSet::from([new]));
     let sights = lines(&book.tables.sights);
