@@ -29,7 +29,7 @@ use chain::{
     Wanted, Workload, WorkloadError, at_most, refuse,
 };
 use clap::CommandFactory as _;
-use measure::{Failure, IdText, RefusalTexts, Reply, TxHash};
+use measure::{Codespace, Failure, IdText, MEMPOOL, RefusalTexts, Reply, TxHash};
 use parking_lot::Mutex;
 use rpc::{ClientError, ClientOptions, Endpoint, Mempool, Message, Transport};
 use serde::de::{SeqAccess, Visitor};
@@ -444,11 +444,15 @@ impl BitcoinNode {
             }
             workload.refuse(index);
         }
-        let code = error.code.to_string();
+        let (code, reply) = if error.is_for_room() {
+            let (code, space) = (26, Codespace::named(MEMPOOL));
+            (format!("{MEMPOOL}/{code}"), Reply::Rejected { code, space })
+        } else {
+            let code = i32::try_from(error.code).unwrap_or(i32::MIN);
+            (error.code.to_string(), Reply::RpcError { code })
+        };
         self.refusals.lock().count(&code, &error.message);
-        Reply::RpcError {
-            code: i32::try_from(error.code).unwrap_or(i32::MIN),
-        }
+        reply
     }
 }
 
@@ -466,6 +470,15 @@ struct JsonRpcError<'a> {
     code: i64,
     #[serde(borrow, default)]
     message: Cow<'a, str>,
+}
+
+impl JsonRpcError<'_> {
+    /// Whether a mempool had no room, also for what pays too little beside others; the code is that of all that is not
+    /// taken (Bitcoin Core, src/validation.cpp and src/rpc/protocol.h).
+    fn is_for_room(&self) -> bool {
+        let words = ["mempool full", "mempool min fee not met", "mempool is full"];
+        self.code == -26 && words.iter().any(|words| self.message.contains(words))
+    }
 }
 
 /// Hands over the answers of a batch one by one.

@@ -18,7 +18,7 @@ mod record;
 mod stats;
 
 pub use format::buckets::{BUCKET_BOUNDS_S, Buckets, LatencyBuckets};
-pub use format::code::{Code, Codespace, code_title};
+pub use format::code::{Code, Codespace, MEMPOOL, code_title};
 pub use format::cohort::Cohort;
 pub use format::conservation::{Conservation, Law};
 pub use format::counts::{CommittedAnyway, Counts, Displaced, Late};

@@ -91,8 +91,8 @@ pub const LIMITING_SHARE: f64 = 0.01;
 /// What has a beginning and an end is weighed against what fell due in so many seconds, where the plan is longer: an
 /// outage is as bad in a run of a day as in one of a minute.
 pub const WINDOW_S: f64 = 60.0;
-/// The application refuses transactions for what they are, and not for the load, where the first refusal comes within the
-/// time of so many at their mean rate: refusals that are even in time come later once in 150 runs.
+/// Refusals whose code does not tell are for what the transactions are where the first comes within the time of so many
+/// at their mean rate: refusals that are even in time come later once in 150 runs.
 pub const FROM_THE_START: f64 = 5.0;
 
 /// Share of the sent transactions that may be late by the generator's own fault before the run is

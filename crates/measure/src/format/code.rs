@@ -4,6 +4,7 @@
 //! `wasm`. CometBFT passes the name space on as `codespace`.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
@@ -103,6 +104,61 @@ impl Code {
             "sdk" => SDK.get(place).copied(),
             _ => None,
         }
+    }
+
+    /// What a refusal or a failure with it is about.
+    ///
+    /// A code of an application is its verdict on a transaction (CometBFT, spec/abci, "CheckTx"), whenever it comes,
+    /// but for those that are known to say something else.
+    fn subject(self) -> Subject {
+        match (self.space.name(), self.number) {
+            (MEMPOOL, _)
+            | ("sdk", 1 | 20 | 35 | 39 | 40 | 111_222)
+            | ("", -32_603 | -32_099..=-32_000 | -28 | -10 | -9 | -7) => Subject::Node,
+            // Sequences, fees, heights and inputs follow from what was before; the statuses of HTTP are several things.
+            ("sdk", 3 | 13 | 26 | 30 | 32 | 36 | 42) | ("", 400..=599) => Subject::Unclear,
+            ("", -27 | -26 | -22) => Subject::Transaction,
+            (_, number) if number < 0 => Subject::Unclear,
+            _ => Subject::Transaction,
+        }
+    }
+}
+
+/// The name space for refusals of a node whose protocol has one code for a full mempool and for what is invalid.
+pub const MEMPOOL: &str = "mempool";
+
+/// What a code is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    /// The transaction: its form, signer, gas, funds, or that the node has had it.
+    Transaction,
+    /// The node: no room, or a fault of its own.
+    Node,
+    /// One or the other.
+    Unclear,
+}
+
+/// Refusals or failures by what they are about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Subjects {
+    /// The transactions.
+    pub(crate) transaction: u64,
+    /// One or the other: a code alone does not tell.
+    pub(crate) unclear: u64,
+}
+
+impl Subjects {
+    /// Of counts by code.
+    pub(crate) fn of(counts: &BTreeMap<String, u64>) -> Self {
+        let mut found = Self::default();
+        for (code, count) in counts {
+            match code.parse().map_or(Subject::Unclear, Code::subject) {
+                Subject::Transaction => found.transaction += count,
+                Subject::Unclear => found.unclear += count,
+                Subject::Node => {}
+            }
+        }
+        found
     }
 }
 
@@ -212,6 +268,41 @@ mod tests {
         }
         assert_eq!(Codespace::named("sdk"), Codespace::named("sdk"));
         assert_eq!(Codespace::named(""), Codespace::NONE);
+    }
+
+    #[test]
+    fn what_a_refusal_is_about_is_in_its_code() {
+        let of = |code: &str| Subjects::of(&[(code.to_owned(), 1)].into());
+        for (codes, transaction, unclear) in [
+            (
+                &[
+                    "7", "sdk/2", "sdk/5", "sdk/11", "sdk/19", "wasm/5", "-26", "-27",
+                ][..],
+                1,
+                0,
+            ),
+            (
+                &["sdk/20", "sdk/39", "mempool/26", "-32603", "-32005", "-28"],
+                0,
+                0,
+            ),
+            (
+                &["sdk/32", "sdk/13", "-25", "-32601", "400", "500", "other"],
+                0,
+                1,
+            ),
+        ] {
+            for code in codes {
+                assert_eq!(
+                    of(code),
+                    Subjects {
+                        transaction,
+                        unclear
+                    },
+                    "{code}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -380,7 +380,7 @@ pub enum LimitedBy {
     Connection,
     /// The concurrency of a closed loop, and the time that answers took.
     Concurrency,
-    /// What was sent: the target refuses it at any rate.
+    /// What was sent: the target refuses it for what it is, or fails it in its block.
     Workload,
     /// The node pushed back, refused, or did not commit what it accepted.
     Node,

@@ -7,6 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use crate::format::code::Subjects;
 use crate::format::conservation::Conservation;
 use crate::format::counts::{Displaced, Late, adds_up, raise};
 use crate::format::document::{self, ReadError};
@@ -115,12 +116,10 @@ impl Summary {
         self.recorder.failed_followers + self.blocks.missing + is_behind
     }
 
-    /// Refused by the application, and not because the node has no room.
+    /// Refused by the application, and not for the node's sake.
     pub(crate) fn refused_by_application(&self) -> u64 {
-        let is_room = |code: &str| [FULL, NODES_OWN].contains(&code);
-        let refusals = self.fate.rejected_by_code.iter();
-        let refusals = refusals.filter(|(code, _)| !is_room(code));
-        refusals.map(|(_, count)| count).sum()
+        let refused = Subjects::of(&self.fate.rejected_by_code);
+        refused.transaction + refused.unclear
     }
 
     /// Refused by the application, whatever the node had room for: how many, when nearly all were.
@@ -137,11 +136,6 @@ impl Summary {
         self.unseen() > 0 && self.fate.pending as f64 > much
     }
 }
-
-/// CometBFT's answer when it takes no more, and what it says of everything that is not the application's.
-const NODES_OWN: &str = "-32603";
-/// The same of the Cosmos SDK's mempool (`errors.ErrMempoolIsFull`, types/errors/errors.go of 0.50).
-const FULL: &str = "sdk/20";
 
 /// Evidence of `tidegate.run/1` has a sentence, `text`, in place of numbers.
 fn evidence_of_any_version<'de, D: Deserializer<'de>>(

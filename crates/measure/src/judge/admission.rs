@@ -48,11 +48,6 @@ impl<'a> Admission<'a> {
         (self.0.schedule != ScheduleVerdict::Invalid).then_some(Throughput(()))
     }
 
-    /// Whether the workload is why nothing more is known.
-    pub(super) fn bars_workload(self) -> bool {
-        self.0.bars.contains(&Bar::Workload)
-    }
-
     /// Why not.
     pub(super) fn why(self) -> String {
         let reasons = self.0.reasons.iter();

@@ -2,8 +2,9 @@
 
 use super::admission::{Admission, Commits};
 use super::{Facts, stages, steps};
+use crate::format::code::Subjects;
 use crate::format::cohort::Cohort;
-use crate::format::event::UnsentReason;
+use crate::format::event::{Failure, UnsentReason};
 use crate::format::evidence::{Evidence, EvidenceKind, LateOrUnsent, LimitedBy, Strength};
 use crate::format::summary::{LoadModel, Summary};
 use crate::limits::{
@@ -22,7 +23,7 @@ pub(super) fn limited_by(facts: Facts<'_>, admission: Admission<'_>) -> (Limited
     collector.losses(commits);
     collector.silences();
     collector.silent_endpoints();
-    collector.answers(admission);
+    collector.answers();
     if let Some(commits) = commits {
         collector.blocks(commits);
         collector.steps(commits);
@@ -187,19 +188,15 @@ impl EvidenceCollector<'_> {
     }
 
     /// What the node did not take, or took and failed.
-    fn answers(&mut self, admission: Admission<'_>) {
+    fn answers(&mut self) {
         let Facts {
             summary, signals, ..
         } = self.facts;
         let (fate, refusals, mempool) = (&summary.fate, signals.refusals, signals.mempool);
+        let by_workload = self.by_workload();
         if fate.rejected > 0 {
             let strength = self.weight(fate.rejected);
-            let is_workloads = admission.bars_workload() || self.refuses_from_the_start();
-            let points_to = if is_workloads {
-                LimitedBy::Workload
-            } else {
-                LimitedBy::Node
-            };
+            let points_to = mostly(by_workload.refused, fate.rejected);
             let kind = EvidenceKind::Refused;
             self.add_against(points_to, kind, strength, fate.rejected, refusals);
         }
@@ -215,28 +212,53 @@ impl EvidenceCollector<'_> {
             let kind = EvidenceKind::MempoolFull { limit: mempool.txs };
             self.add(kind, Strength::Remark, mempool.txs, Some(full));
         }
-        for (kind, txs) in [
-            (EvidenceKind::FailedInBlocks, fate.commit_failed),
-            (EvidenceKind::NoUsableAnswer, fate.errors + fate.unanswered),
+        for (kind, txs, by_workload) in [
+            (
+                EvidenceKind::FailedInBlocks,
+                fate.commit_failed,
+                by_workload.failed,
+            ),
+            (
+                EvidenceKind::NoUsableAnswer,
+                fate.errors + fate.unanswered,
+                by_workload.followed,
+            ),
         ] {
             if txs > 0 {
-                self.add(kind, self.weight(txs), txs, WHOLE_RUN);
+                let points_to = mostly(by_workload, txs);
+                self.add_against(points_to, kind, self.weight(txs), txs, WHOLE_RUN);
             }
         }
     }
 
-    /// Whether most refusals are the application's, and began with the load: a limit of the node shows when it is
-    /// reached.
+    /// What was refused or failed for what it is, whenever that began.
+    fn by_workload(&self) -> ByWorkload {
+        let summary = self.facts.summary;
+        let fate = &summary.fate;
+        let mut refused = Subjects::of(&fate.rejected_by_code);
+        if summary.refused_by_workload().is_some() || self.refuses_from_the_start() {
+            refused.transaction += refused.unclear;
+        }
+        let followed = [Failure::SequenceBroken, Failure::Dead];
+        let followed = followed.map(|kind| fate.errors_by_kind.get(kind.name()).unwrap_or(&0));
+        // Those behind a refusal that the node is the cause of are the node's as well.
+        let is_refused = 2 * refused.transaction > fate.rejected;
+        ByWorkload {
+            refused: refused.transaction,
+            failed: Subjects::of(&fate.commit_failed_by_code).transaction,
+            followed: followed.into_iter().sum::<u64>() * u64::from(is_refused),
+        }
+    }
+
+    /// Whether refusals began with the load: a limit of the node shows when it is reached.
     fn refuses_from_the_start(&self) -> bool {
         let Facts {
             summary, signals, ..
         } = self.facts;
         let refused = summary.refused_by_application();
         let soon_s = FROM_THE_START * summary.time.offered_s / refused.max(1) as f64;
-        let began = signals
-            .refusals
-            .is_some_and(|refusals| refusals.from_s <= soon_s);
-        began && 2 * refused > summary.fate.rejected
+        let refusals = signals.refusals;
+        refusals.is_some_and(|refusals| refusals.from_s <= soon_s)
     }
 
     /// What the chain could not take up.
@@ -317,12 +339,9 @@ impl EvidenceCollector<'_> {
             txs: txs.sum(),
         };
         // What the application refuses is not committed, either.
-        let is_workloads = self.refuses_from_the_start() && 2 * summary.fate.rejected > stretch.txs;
-        let points_to = if is_workloads {
-            LimitedBy::Workload
-        } else {
-            LimitedBy::Node
-        };
+        let by_workload = self.by_workload();
+        let by_workload = by_workload.refused + by_workload.failed + by_workload.followed;
+        let points_to = mostly(by_workload, stretch.txs);
         let kind = EvidenceKind::StepsFailed {
             failed: failed.len() as u64,
             steps: summary.steps.iter().filter(|step| !step.pause).count() as u64,
@@ -473,6 +492,23 @@ impl EvidenceCollector<'_> {
             let by = LimitedBy::Nothing;
             self.add_against(by, EvidenceKind::EndedEarly, remark, cut_off, WHOLE_RUN);
         }
+    }
+}
+
+/// Transactions that the node did not take, or not to good effect, for what they are.
+struct ByWorkload {
+    refused: u64,
+    failed: u64,
+    /// Without an answer of their own, since one before them was refused.
+    followed: u64,
+}
+
+/// Whom transactions point to of which so many are the workload's.
+const fn mostly(by_workload: u64, of: u64) -> LimitedBy {
+    if 2 * by_workload > of {
+        LimitedBy::Workload
+    } else {
+        LimitedBy::Node
     }
 }
 

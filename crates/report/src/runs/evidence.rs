@@ -21,7 +21,7 @@ pub const fn limit_text(limit: LimitedBy) -> &'static str {
         LimitedBy::Concurrency => {
             "concurrency: each transaction waited for an answer; more --concurrency may carry more"
         }
-        LimitedBy::Workload => "workload: the target refuses it at any rate",
+        LimitedBy::Workload => "workload: the target refuses it for what it is, not for its rate",
         LimitedBy::Node => "node: it pushed back, refused, or did not commit what it accepted",
     }
 }

@@ -6,6 +6,7 @@ mod full_blocks;
 mod limited_by;
 mod losses;
 mod rates;
+mod refusals;
 mod silences;
 mod stages;
 mod steps;

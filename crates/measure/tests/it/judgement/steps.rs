@@ -139,14 +139,14 @@ fn on_steps_of_five_seconds_a_node_that_keeps_up_is_not_called_saturated() {
 }
 
 #[test]
-fn a_node_that_fails_every_transaction_in_its_block_did_not_keep_up() {
+fn transactions_that_all_fail_in_their_blocks_were_not_kept_up_with() {
     let failing = Story {
         code: 7,
         ..healthy()
     }
     .summary();
     assert_eq!(failing.fate.commit_failed, 2_000);
-    assert_eq!(failing.limited_by, LimitedBy::Node);
+    assert_eq!(failing.limited_by, LimitedBy::Workload);
     assert_eq!(
         failing.knee_reason,
         "already the first step (200/s) was not sustained: 100.0 % of offered was committed with an error code"

@@ -47,6 +47,7 @@ pub(super) struct Story {
     pub(super) second_mempool: Vec<(u64, u64)>,
     /// The code of every transaction in a block.
     pub(super) code: u32,
+    pub(super) space: Codespace,
     pub(super) warmup: u64,
     pub(super) offered_until: u64,
     pub(super) ended: u64,
@@ -96,6 +97,7 @@ impl Story {
             mempool: Vec::new(),
             second_mempool: Vec::new(),
             code: 0,
+            space: Codespace::NONE,
             warmup: 0,
             offered_until,
             ended: offered_until + 2_000,
@@ -186,7 +188,7 @@ impl Story {
                 .map(|index| BlockTx {
                     hash: hash(*index),
                     code: self.code,
-                    space: Codespace::NONE,
+                    space: self.space,
                 })
                 .collect();
             seen.gas_wanted = self.gas.map(|(each, _)| each * txs.len() as u64);
