@@ -35,8 +35,8 @@ pub(super) struct Link {
     retry_at: Instant,
     backoff: Backoff,
     subscriptions: Vec<Subscription>,
-    /// Requests to unsubscribe that the node has not answered, and when they were made.
-    leaving: Vec<(u64, Instant)>,
+    /// Requests to unsubscribe that the node has not answered.
+    leaving: Vec<Leaving>,
     /// Queries that the node takes over this connection, as far as it has told.
     most: usize,
     /// Requests to subscribe over this connection.
@@ -52,6 +52,14 @@ struct Subscription {
     asked_at: Instant,
     /// Whether the node has confirmed.
     is_live: bool,
+}
+
+/// A query that the node is to end.
+struct Leaving {
+    feed: Arc<Feed>,
+    /// The id of the request to unsubscribe.
+    id: u64,
+    asked_at: Instant,
 }
 
 /// The connections of all links, each in a task.
@@ -94,24 +102,25 @@ impl Link {
         link
     }
 
-    /// Whether it has no subscriptions, and so no use.
+    /// Whether it has no subscriptions, none that the node has still to end either, and so no use.
     pub(super) const fn is_empty(&self) -> bool {
-        self.subscriptions.is_empty()
+        self.subscriptions.is_empty() && self.leaving.is_empty()
     }
 
-    /// Whether a feed is on it.
+    /// Whether a feed is on it, or its end is under way.
     pub(super) fn carries(&self, feed: &Arc<Feed>) -> bool {
-        let mut known = self.subscriptions.iter();
-        known.any(|known| Arc::ptr_eq(&known.feed, feed))
+        let known = self.subscriptions.iter().map(|known| &known.feed);
+        let mut all = known.chain(self.leaving.iter().map(|leaving| &leaving.feed));
+        all.any(|known| Arc::ptr_eq(known, feed))
     }
 
     /// Whether a feed can be put here: not beside one whose query this node may take for the same, of which a
-    /// connection can have one.
+    /// connection can have one. What leaves counts, so that its requests never fill the queue.
     pub(super) fn has_room(&self, feed: &Feed) -> bool {
         let query = without_spaces(&feed.query);
         let mut known = self.subscriptions.iter();
         self.home == feed.node
-            && self.subscriptions.len() < self.most
+            && self.subscriptions.len() + self.leaving.len() < self.most
             && known.all(|known| without_spaces(&known.feed.query) != query)
     }
 
@@ -136,12 +145,16 @@ impl Link {
             self.last_id += 1;
             self.write(self.last_id, "unsubscribe", &feed.query);
             if self.requests.is_some() {
-                self.leaving.push((self.last_id, Instant::now()));
+                self.leaving.push(Leaving {
+                    feed: Arc::clone(feed),
+                    id: self.last_id,
+                    asked_at: Instant::now(),
+                });
             }
         }
     }
 
-    /// Hands a request to the connection. One that takes none is found out by the answer that does not come.
+    /// Hands a request to the connection. There is room, unless the connection has ended, which is told.
     fn write(&self, id: u64, method: &str, query: &str) {
         let template = r#"{"jsonrpc":"2.0","id":?,"method":"?","params":{"query":?}}"#;
         if let Some(requests) = &self.requests {
@@ -175,6 +188,7 @@ impl Link {
         debug!(node, reason, "no connection for subscriptions");
         (self.number, self.requests) = (0, None);
         self.leaving.clear();
+        self.hub.0.totals.changed.notify_one();
         self.retry_at = Instant::now() + self.backoff.pause();
         for known in self.subscriptions.extract_if(.., |known| known.is_live) {
             let end = FeedEnd::Cancelled(LOST.to_owned());
@@ -188,7 +202,7 @@ impl Link {
         let is_late = |asked_at: Instant| now >= asked_at + limit;
         let late = |known: &mut Subscription| !known.is_live && is_late(known.asked_at);
         let late: Vec<_> = self.subscriptions.extract_if(.., late).collect();
-        let stays = self.leaving.iter().any(|(_, asked_at)| is_late(*asked_at));
+        let stays = self.leaving.iter().any(|leaving| is_late(leaving.asked_at));
         if stays || (!late.is_empty() && self.requests.is_some()) {
             self.on_break("no answer in time");
         }
@@ -245,13 +259,14 @@ impl Link {
             // What the node cannot carry out, which it does in order.
             None | Some("-1") => {
                 let asked = self.subscriptions.iter().filter(|known| !known.is_live);
-                let leaving = self.leaving.iter().map(|(id, _)| *id);
+                let leaving = self.leaving.iter().map(|leaving| leaving.id);
                 asked.map(|known| known.id).chain(leaving).min()
             }
             Some(id) => id.parse().ok(),
         };
         let Some(place) = self.place_of(id) else {
-            return self.leaving.retain(|(leaving, _)| Some(*leaving) != id);
+            self.leaving.retain(|leaving| Some(leaving.id) != id);
+            return self.hub.0.totals.changed.notify_one();
         };
         let Some(error) = error else {
             self.subscriptions[place].is_live = true;
@@ -281,8 +296,8 @@ pub(super) const QUERIES_PER_LINK: usize = 5;
 /// Messages of all connections that wait to be handed out. Each is charged; more would only hide a hub that is
 /// stuck.
 const MESSAGES: usize = 16;
-/// Requests that wait for a connection: many more than its queries, for clients that come and go meanwhile.
-const REQUESTS: usize = 256;
+/// Requests that wait for a connection, at most: one to subscribe and one to unsubscribe for each query.
+const REQUESTS: usize = 2 * QUERIES_PER_LINK;
 /// The longest pause between attempts to connect.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Why a subscription ends whose events may have been missed.

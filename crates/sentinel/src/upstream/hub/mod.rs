@@ -46,7 +46,7 @@ struct Inner {
     most_links: usize,
     /// How long a node may take to answer a request to subscribe, and to be reached for one.
     answer_limit: Duration,
-    /// The feeds that are read, of distinct queries.
+    /// The feeds that are read, of distinct queries, and those that a node has not ended yet.
     board: Mutex<Vec<Arc<Feed>>>,
     totals: Arc<FeedTotals>,
     /// Connections to nodes that subscribe.
@@ -109,7 +109,8 @@ impl Hub {
         let slot = inner.clients.subscribe(client)?;
         let mut board = inner.board.lock();
         let at_node = || board.iter().filter(|feed| feed.node == node);
-        if let Some(feed) = at_node().find(|feed| feed.query == query) {
+        let is_it = |feed: &&Arc<Feed>| feed.query == query && feed.readers() > 0;
+        if let Some(feed) = at_node().find(is_it) {
             return Ok(feed.join(slot, ledger));
         }
         let most = inner.most_links * QUERIES_PER_LINK;
@@ -146,9 +147,13 @@ impl Hub {
 
     /// Ends a feed.
     fn end(&self, feed: &Arc<Feed>, end: FeedEnd) {
+        self.forget(feed);
+        feed.end(end);
+    }
+
+    fn forget(&self, feed: &Arc<Feed>) {
         let is_other = |known: &Arc<Feed>| !Arc::ptr_eq(known, feed);
         self.0.board.lock().retain(is_other);
-        feed.end(end);
     }
 }
 
@@ -215,21 +220,22 @@ impl HubWorker {
         }
     }
 
-    /// Ends the feeds without a reader, and asks for those that are on no connection.
+    /// Ends the feeds without a reader, and asks for those that are on no connection. A feed has its place until the
+    /// node has ended it, so that clients that come and go take no more places than others.
     fn review(&mut self) {
-        let mut board = self.hub.0.board.lock();
-        let is_deserted = |feed: &mut Arc<Feed>| feed.readers() == 0;
-        let deserted: Vec<_> = board.extract_if(.., is_deserted).collect();
-        let feeds = board.clone();
-        drop(board);
-        for feed in deserted {
-            for link in &mut self.links {
-                link.unsubscribe(&feed);
-            }
-        }
+        let feeds = self.hub.0.board.lock().clone();
         for feed in feeds {
-            if !self.links.iter().any(|link| link.carries(&feed)) {
-                self.subscribe(feed);
+            let is_read = feed.readers() > 0;
+            if !is_read {
+                self.links
+                    .iter_mut()
+                    .for_each(|link| link.unsubscribe(&feed));
+            }
+            let is_here = self.links.iter().any(|link| link.carries(&feed));
+            match (is_read, is_here) {
+                (true, false) => self.subscribe(feed),
+                (false, false) => self.hub.forget(&feed),
+                (_, true) => {}
             }
         }
     }

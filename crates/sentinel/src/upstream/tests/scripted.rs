@@ -240,6 +240,72 @@ async fn ws_97_a_connection_whose_node_does_not_end_a_subscription_is_replaced()
     rig.stop().await;
 }
 
+/// While the connection opened, one client's requests filled its queue, another's was lost, and with it the connection;
+/// each round opened a further one.
+#[tokio::test]
+async fn sharing_69_one_that_comes_and_goes_while_a_connection_opens_takes_no_more_than_its_share()
+{
+    let (sender, gate) = std::sync::mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let most = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&most);
+    let server = ScriptedServer::start(move |connection| {
+        while let Some(request) = connection.read_request() {
+            if !request.head.starts_with("GET /websocket") {
+                connection.send(answer(&request, 9));
+                continue;
+            }
+            // An error once the gate is open.
+            let _ = gate.lock().unwrap().recv();
+            connection.agree_to_websocket(&request);
+            let mut messages = 0;
+            while let Some(message) = next(connection) {
+                let call: serde_json::Value = serde_json::from_str(&message).unwrap();
+                confirm(connection, call["id"].as_u64().unwrap());
+                messages += 1;
+                seen.fetch_max(messages, Ordering::Relaxed);
+            }
+        }
+    });
+    // Dropped before the server, which waits for its connections.
+    let open_gate = sender;
+    let mut settings = config(&[server.http_url()]);
+    settings.fixed.subscribers = 8;
+    settings.fixed.connect_timeout = Duration::from_secs(60);
+    let mut rig = Rig::start(&settings);
+    rig.ready(0).await;
+    let mut refused = 0;
+    for number in 0..300 {
+        let mut hostile = open(&rig, 3);
+        let asked = subscribe(&mut hostile, "1", &format!("a.b={number}"));
+        refused += usize::from(asked.is_err());
+        // The hub takes each in by itself.
+        for _ in 0..8 {
+            tokio::task::yield_now().await;
+        }
+        drop(hostile);
+        for _ in 0..8 {
+            tokio::task::yield_now().await;
+        }
+    }
+    let counters = rig.hub.counters();
+    let queries = (counters.subscriptions, counters.queries, counters.links);
+    // Of 40, less a sixteenth: as many as are free besides.
+    assert_eq!((refused, queries), (281, (0, 19, 4)));
+    let mut polite = open(&rig, 2);
+    subscribe(&mut polite, "7", HEADERS).unwrap();
+    drop(open_gate);
+    confirmed(&mut polite).await;
+    assert_eq!(rig.hub.counters().ended, 0);
+    drop(polite);
+    while rig.hub.counters().links > 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(rig.hub.counters().queries, 0);
+    assert!(most.load(Ordering::Relaxed) <= 10, "two a query");
+    rig.stop().await;
+}
+
 #[tokio::test]
 async fn case_23_strange_frames_break_the_connection_and_nothing_else() {
     let server = node(|connection, _, number| match number {
