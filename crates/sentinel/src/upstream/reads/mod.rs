@@ -32,6 +32,7 @@ use self::cache::{Asking, Cache, Found};
 pub(super) use self::headers::content_length;
 pub(crate) use self::methods::changes;
 pub(crate) use self::params::price;
+use self::unchanging::Asked;
 use super::body::charged;
 use super::choice::Wanted;
 use super::nodes::{NodeIndex, Nodes};
@@ -192,7 +193,7 @@ impl Reads {
         };
         let nodes = &self.admission.nodes;
         let near = nodes.reading(&read.wanted).unwrap_or(node);
-        let Some(key) = unchanging::key(&read.request, (near, nodes.chain(near).0)) else {
+        let Some((key, asked)) = unchanging::key(&read.request, (near, nodes.chain(near).0)) else {
             return self.service.clone().oneshot(read).await;
         };
         self.admission.check(read.request.method.as_deref())?;
@@ -213,7 +214,7 @@ impl Reads {
                     body: ReadBody::of_cache(body, self.window_bytes(), window),
                 })
             }
-            Found::Ask(asking) => self.ask_for_all(asking, read, &ledger).await,
+            Found::Ask(asking) => self.ask_for_all((asking, asked), read, &ledger).await,
             Found::AskAlone => self.service.clone().oneshot(read).await,
         }
     }
@@ -243,13 +244,11 @@ impl Reads {
     /// Asks, and keeps the answer if it cannot change.
     async fn ask_for_all(
         &self,
-        asking: Asking,
+        (asking, asked): (Asking, Asked),
         read: Read,
         ledger: &Ledger,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
         let (node, id) = (read.node, read.request.id.clone());
-        let method = read.request.method.clone().unwrap_or_default();
-        let asked = params::height(&method, &read.request.target, &read.request.body);
         let mut answer = self.service.clone().oneshot(read).await?;
         // Another node's is kept under another key, and measured by another height.
         let fresh = unchanging::public_for(&answer).filter(|_| answer.body.is_of(node));
@@ -262,7 +261,7 @@ impl Reads {
         };
         let heights = (asked, self.admission.nodes.chain(node).1);
         let headers = (answer.headers.clone(), fresh);
-        let kept = match unchanging::id_in_final((&method, id.as_ref()), &body, heights) {
+        let kept = match unchanging::id_in_final(id.as_ref(), &body, heights) {
             None => Err((body, charge)),
             Some(place) => asking.keep(headers, (body, charge), place),
         };

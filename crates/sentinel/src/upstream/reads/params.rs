@@ -1,5 +1,8 @@
-//! Numbers among the parameters of a read: the height that it asks for, and how much.
+//! Parameters of a read: the height or the hash that it asks for, and how much.
 
+use std::borrow::Cow;
+
+use wire::encoding::{decode_base64, decode_hash};
 use wire::{json, query};
 
 /// The height that a call of this method asks for, if it names one.
@@ -10,6 +13,23 @@ pub(super) fn height(method: &str, target: &[u8], body: &[u8]) -> Option<u64> {
         _ => return None,
     };
     number(("height", place), target, body).ok()?
+}
+
+/// The hash that a call asks for, if it names one of 32 bytes: a target has hex (a text in quotes is its own bytes), a
+/// body base64.
+pub(super) fn hash(target: &[u8], body: &[u8]) -> Option<[u8; 32]> {
+    let text = value(("hash", 0), target, body).ok()??;
+    if body.is_empty() {
+        return decode_hash(text.strip_prefix(b"0x")?);
+    }
+    let bytes = decode_base64(json::unquote(&text).as_bytes());
+    bytes.ok()?.try_into().ok()
+}
+
+/// The part of the genesis file that a call asks for: the first, unless it says otherwise.
+pub(super) fn chunk(target: &[u8], body: &[u8]) -> Option<u64> {
+    let chunk = number(("chunk", 0), target, body);
+    chunk.ok().map(Option::unwrap_or_default)
 }
 
 /// What a call of this method takes of its client's rate of reads: 1 to 40.
@@ -44,17 +64,23 @@ struct Unreadable;
 
 /// The number that a parameter of this name, at that place where parameters have none, has in a call; 0 and less are
 /// none, as the node takes its default then.
-fn number(
+fn number(parameter: (&str, usize), target: &[u8], body: &[u8]) -> Result<Option<u64>, Unreadable> {
+    let value = value(parameter, target, body)?;
+    Ok(value.and_then(|value| positive(&value)))
+}
+
+/// The value of a parameter of this name, or at that place: decoded in a target, and JSON in a body.
+fn value<'a>(
     (name, place): (&str, usize),
-    target: &[u8],
-    body: &[u8],
-) -> Result<Option<u64>, Unreadable> {
+    target: &'a [u8],
+    body: &'a [u8],
+) -> Result<Option<Cow<'a, [u8]>>, Unreadable> {
     let split = target.iter().position(|byte| *byte == b'?');
     if body.is_empty() {
         let asked = split.map_or(&[][..], |at| &target[at + 1..]);
         let mut values = query::pairs(asked).filter(|(key, _)| **key == *name.as_bytes());
         // The node takes the first one of a query.
-        return Ok(values.next().and_then(|(_, value)| positive(&value)));
+        return Ok(values.next().map(|(_, value)| value));
     }
     let text = json::check(body).map_err(|_| Unreadable)?;
     // And the last one of an object.
@@ -70,7 +96,7 @@ fn number(
         json::Kind::Array => json::elements(params).nth(place),
         _ => None,
     };
-    Ok(value.and_then(positive))
+    Ok(value.map(Cow::Borrowed))
 }
 
 /// A number, in quotes or not.
@@ -106,6 +132,55 @@ mod tests {
         ] {
             let found = height(method, target.as_bytes(), body.as_bytes());
             assert_eq!(found, expected, "{target} {body}");
+        }
+    }
+
+    #[test]
+    fn a_hash_is_read_as_the_node_reads_it() {
+        let (hex, base64) = ("2a".repeat(32), format!("{}o=", "Kioq".repeat(10) + "Ki"));
+        for (target, body, is_read) in [
+            (format!("/tx?hash=0x{hex}"), String::new(), true),
+            (
+                format!("/tx?prove=true&hash=0x{}", hex.to_uppercase()),
+                String::new(),
+                true,
+            ),
+            (format!("/tx?hash={hex}"), String::new(), false),
+            (
+                format!("/tx?hash=\"{}\"", "*".repeat(32)),
+                String::new(),
+                false,
+            ),
+            (
+                format!("/tx?hash=0x{}", "2a".repeat(31)),
+                String::new(),
+                false,
+            ),
+            ("/tx".to_owned(), String::new(), false),
+            (
+                "/".to_owned(),
+                format!(r#"{{"params":{{"hash":"{base64}"}}}}"#),
+                true,
+            ),
+            (
+                "/".to_owned(),
+                format!(r#"{{"params":["{base64}"]}}"#),
+                true,
+            ),
+            (
+                "/".to_owned(),
+                format!(r#"{{"params":{{"hash":"0x{hex}"}}}}"#),
+                false,
+            ),
+            ("/".to_owned(), r#"{"params":{"hash":7}}"#.to_owned(), false),
+            ("/".to_owned(), r#"{"params":{}}"#.to_owned(), false),
+        ] {
+            let expected = is_read.then_some([b'*'; 32]);
+            assert_eq!(
+                hash(target.as_bytes(), body.as_bytes()),
+                expected,
+                "{target} {body}"
+            );
         }
     }
 

@@ -5,34 +5,66 @@ use std::time::Duration;
 
 use hyper::Method;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
+use wire::encoding::decode_hash;
 use wire::json;
 
-use super::{ReadAnswer, ReadRequest};
+use super::{ReadAnswer, ReadRequest, params};
 use crate::respond::KeptId;
 
-/// When the answer to a method cannot change.
+/// What a question asks for whose answer cannot change. An answer is kept if it names the same, so that a node or a gateway
+/// that mixes answers up does so for nobody else.
+///
+/// `header_by_hash` is none of these: its answer does not say of which hash it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unchanging {
-    /// From the chain's beginning.
-    Always,
-    /// Once a later block is there than the one that it names: what the node tells of the last one still changes.
-    OfHeight,
+pub(super) enum Asked {
+    Genesis,
+    /// Of the genesis file.
+    Chunk(u64),
+    /// Cannot change once a later block is there: what the node tells of the last one still does.
+    Height(u64),
+    /// Of a transaction or a block, which is final as its height is.
+    Hash([u8; 32]),
 }
 
-impl Unchanging {
-    fn of(method: &str) -> Option<Self> {
+impl Asked {
+    fn of(request: &ReadRequest) -> Option<Self> {
+        let (method, target, body) = (request.method.as_deref()?, &request.target, &request.body);
         match method {
-            "genesis" | "genesis_chunked" => Some(Self::Always),
-            "block" | "block_by_hash" | "block_results" | "commit" | "consensus_params"
-            | "header" | "header_by_hash" | "tx" | "validators" => Some(Self::OfHeight),
+            "genesis" => Some(Self::Genesis),
+            "genesis_chunked" => params::chunk(target, body).map(Self::Chunk),
+            "tx" | "block_by_hash" => params::hash(target, body).map(Self::Hash),
+            "block" | "block_results" | "commit" | "consensus_params" | "header" | "validators" => {
+                params::height(method, target, body).map(Self::Height)
+            }
             _ => None,
+        }
+    }
+
+    /// Whether a result is what was asked for, and cannot change while the node's chain has this height.
+    fn is_final(self, result: &[u8], height: u64) -> bool {
+        let Ok(told) = serde_json::from_slice::<Told>(result) else {
+            return false;
+        };
+        let of = told.height();
+        match self {
+            Self::Genesis => told.genesis.is_some(),
+            Self::Chunk(chunk) => told.chunk.is_some_and(|told| told == chunk.to_string()),
+            Self::Height(asked) => of == Some(asked) && asked < height,
+            Self::Hash(asked) => {
+                told.hash() == Some(asked) && of.is_some_and(|height_of| height_of < height)
+            }
         }
     }
 }
 
-/// Where a result names the height that it is of.
+/// Where a result names what it is of.
 #[derive(Deserialize)]
-struct Heights {
+struct Told {
+    genesis: Option<IgnoredAny>,
+    chunk: Option<String>,
+    hash: Option<String>,
+    block_id: Option<Box<Self>>,
     height: Option<String>,
     block_height: Option<String>,
     block: Option<Box<Self>>,
@@ -40,21 +72,32 @@ struct Heights {
     signed_header: Option<Box<Self>>,
 }
 
-impl Heights {
-    fn first(&self) -> Option<u64> {
+impl Told {
+    fn height(&self) -> Option<u64> {
         let own = self.height.as_ref().or(self.block_height.as_ref());
         let inner = [&self.block, &self.header, &self.signed_header];
         match own {
             Some(height) => height.parse().ok(),
-            None => inner.into_iter().flatten().find_map(|inner| inner.first()),
+            None => inner.into_iter().flatten().find_map(|inner| inner.height()),
+        }
+    }
+
+    fn hash(&self) -> Option<[u8; 32]> {
+        match (&self.hash, &self.block_id) {
+            (Some(hash), _) => decode_hash(hash.as_bytes()),
+            (None, Some(id)) => id.hash(),
+            (None, None) => None,
         }
     }
 }
 
-/// What a question is known by: all that the answer of a node may depend on, which is everything but the id. `None` if
-/// the answer may always change, or the question is long.
-pub(super) fn key(request: &ReadRequest, (node, chain): (usize, u64)) -> Option<Box<[u8]>> {
-    Unchanging::of(request.method.as_deref()?)?;
+/// What a question is known by, and what it asks for: all that the answer of a node may depend on, which is everything
+/// but the id. `None` if the answer may always change, or the question is long.
+pub(super) fn key(
+    request: &ReadRequest,
+    (node, chain): (usize, u64),
+) -> Option<(Box<[u8]>, Asked)> {
+    let asked = Asked::of(request)?;
     let [before, after] = match (&request.http_method, &request.id) {
         (&Method::GET, None) if request.body.is_empty() => [&[][..]; 2],
         (&Method::POST, Some(_)) => {
@@ -75,7 +118,7 @@ pub(super) fn key(request: &ReadRequest, (node, chain): (usize, u64)) -> Option<
         key.extend_from_slice(b"\n\n");
         key.extend_from_slice(part);
     }
-    (key.len() <= KEY_BYTES).then(|| key.into())
+    (key.len() <= KEY_BYTES).then(|| (key.into(), asked))
 }
 
 /// How long anybody may keep this answer, at most a day; `None` if the node does not say that anybody may. CometBFT says
@@ -100,12 +143,12 @@ pub(super) fn public_for<B>(answer: &ReadAnswer<B>) -> Option<Duration> {
 }
 
 /// Where the id is in the body of an answer that cannot change: nowhere, behind the end, in one to a request in a
-/// target. `None` if the answer may still change while its node's chain has this height, is of another height than the
-/// one that was asked for, or is an error.
+/// target. `None` if the answer may still change while its node's chain has this height, is not what was asked for, or
+/// is an error.
 pub(super) fn id_in_final(
-    (method, id): (&str, Option<&KeptId>),
+    id: Option<&KeptId>,
     body: &[u8],
-    (asked, height): (Option<u64>, u64),
+    (asked, height): (Asked, u64),
 ) -> Option<Range<usize>> {
     let text = json::check(body).ok()?;
     let mut members = json::members(text);
@@ -114,15 +157,7 @@ pub(super) fn id_in_final(
     if members.next().is_some() || keys != ["jsonrpc", "id", "result"] {
         return None;
     }
-    let is_final = match Unchanging::of(method)? {
-        Unchanging::Always => json::Kind::of(result.1) == json::Kind::Object,
-        Unchanging::OfHeight => {
-            let heights: Option<Heights> = serde_json::from_slice(result.1).ok()?;
-            let of = heights?.first()?;
-            of < height && asked.is_none_or(|asked| asked == of)
-        }
-    };
-    if !is_final {
+    if !asked.is_final(result.1, height) {
         return None;
     }
     match id {
@@ -166,3 +201,70 @@ const OF_CLIENTS: [&str; 8] = [
 ];
 /// Headers that a node may choose an answer by: each is in the key.
 const VARY: [&[u8]; 2] = [b"origin", b"accept-encoding"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEIGHT: u64 = 9;
+
+    /// At 97e0bff8 only a height was looked at: a node that answered with another transaction or block was believed for
+    /// all, for a day.
+    #[test]
+    fn case_100_an_answer_is_kept_if_it_names_what_was_asked_for() {
+        let hash = |digit: &str| digit.repeat(64);
+        let tx = |digit, height: u64| {
+            format!(
+                r#"{{"hash":"{}","height":"{height}","index":0}}"#,
+                hash(digit)
+            )
+        };
+        let block = |digit, height: u64| {
+            let id = format!(
+                r#"{{"hash":"{}","parts":{{"hash":"{}"}}}}"#,
+                hash(digit),
+                hash("C")
+            );
+            format!(r#"{{"block_id":{id},"block":{{"header":{{"height":"{height}"}}}}}}"#)
+        };
+        let asked = Asked::Hash([0xaa; 32]);
+        for (asked, result, is_final) in [
+            (asked, tx("A", 8), true),
+            (asked, tx("a", 8), true),
+            (asked, tx("B", 8), false),
+            (asked, tx("A", 9), false),
+            (asked, r#"{"height":"8"}"#.to_owned(), false),
+            (asked, format!(r#"{{"hash":"{}"}}"#, hash("A")), false),
+            (asked, block("A", 8), true),
+            (asked, block("B", 8), false),
+            // A part's hash is not the block's.
+            (Asked::Hash([0xcc; 32]), block("A", 8), false),
+            (Asked::Height(8), block("A", 8), true),
+            (Asked::Height(7), block("A", 8), false),
+            (Asked::Height(9), block("A", 9), false),
+            (
+                Asked::Chunk(0),
+                r#"{"chunk":"0","total":"2","data":""}"#.to_owned(),
+                true,
+            ),
+            (
+                Asked::Chunk(1),
+                r#"{"chunk":"0","total":"2","data":""}"#.to_owned(),
+                false,
+            ),
+            (Asked::Chunk(0), r#"{"height":"8"}"#.to_owned(), false),
+            (
+                Asked::Genesis,
+                r#"{"genesis":{"chain_id":"c"}}"#.to_owned(),
+                true,
+            ),
+            (Asked::Genesis, tx("A", 8), false),
+        ] {
+            assert_eq!(
+                asked.is_final(result.as_bytes(), HEIGHT),
+                is_final,
+                "{asked:?} {result}"
+            );
+        }
+    }
+}
