@@ -11,16 +11,16 @@ use std::borrow::Cow;
 use std::fmt;
 #[cfg(feature = "fixture")]
 use std::net::SocketAddr;
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 #[cfg(feature = "fixture")]
 use chain::Fixture;
 use chain::{
-    Asking, Chain, Facts, FollowWith, Followed, Limits, LoadOptions, Loader, NodeClient,
-    NodeOptions, Probe, Protocol, ReplyTo, Settings, SettingsTable, Table, Target, TxName, Wanted,
-    Workload, WorkloadError, refuse,
+    Asking, Chain, Chaining, Chains, Facts, FollowWith, Followed, Limits, LoadOptions, Loader,
+    NodeClient, NodeOptions, Probe, Protocol, ReplyTo, Settings, SettingsTable, Table, Target,
+    TxName, Wanted, Workload, WorkloadError, refuse,
 };
 use chain_cometbft::{ByHash, Naming, follow_named};
 use clap::Args;
@@ -33,9 +33,7 @@ use wire::encoding::decode_hash;
 pub use self::node::{
     BigchaindbAbout, BigchaindbClient, EventSource, bigchaindb_transactions_path, follow_bigchaindb,
 };
-pub use self::workload::{
-    BigchainWorkload, CREATE, Chains, Content, Metadata, TRANSFER, bigchain_id,
-};
+pub use self::workload::{BigchainWorkload, CREATE, Content, Metadata, TRANSFER, bigchain_id};
 
 /// BigchainDB.
 pub static BIGCHAINDB: BigchaindbChain = BigchaindbChain;
@@ -69,17 +67,22 @@ impl Chain for BigchaindbChain {
         if wanted.name == CREATE {
             return Ok(Arc::new(BigchainWorkload::creates(content)?));
         }
-        let planned = wanted.planned.and_then(NonZeroU64::new).ok_or_else(|| {
+        let planned = wanted.planned.filter(|planned| *planned > 0).ok_or_else(|| {
             refuse(
                 TRANSFER,
                 "needs to know how many transactions there will be, to make their outputs before; give the load an \
                  end (--duration, --to or --count)",
             )
         })?;
-        let depth = wanted.chain_depth.unwrap_or(NonZeroU32::MIN);
-        Ok(Arc::new(BigchainWorkload::transfers(
-            content, planned, depth,
-        )?))
+        let chaining = Chaining {
+            seed: wanted.seed,
+            depth: wanted.chain_depth.map_or(1, NonZeroU32::get),
+            conflicts: wanted.conflicts,
+            orphans: 0.0,
+            generators: wanted.generators.get(),
+        };
+        let chains = Chains::new(planned, chaining)?;
+        Ok(Arc::new(BigchainWorkload::transfers(content, chains)?))
     }
 
     fn settings(&self) -> Option<&'static dyn SettingsTable> {

@@ -168,14 +168,13 @@ fn resolve(wanted: &Wanted<'_>) -> Result<BitcoinWorkload, WorkloadError> {
     let usual_depth = transactions.div_ceil(USUAL_CHAINS).max(1) as u32;
     let depth = wanted.chain_depth.map_or(usual_depth, NonZeroU32::get);
     at_most("--chain-depth", depth, MAX_CHAIN_DEPTH)?;
-    let share = |share: Option<Share>| share.map_or(0.0, Share::as_f64);
     let usual = Spec::default();
     let spec = Spec {
         seed: wanted.seed,
         shape: given.shape.unwrap_or_default(),
         depth,
-        conflicts: share(given.conflict_ratio),
-        orphans: share(given.orphan_ratio),
+        conflicts: wanted.conflicts,
+        orphans: given.orphan_ratio.map_or(0.0, Share::as_f64),
         generators: wanted.generators.get(),
         fee_rate: given.fee_rate.map_or(usual.fee_rate, Into::into),
         wallet_seed: match &info {

@@ -34,12 +34,6 @@ pub struct BitcoinSettings {
     #[serde(with = "chain::text")]
     pub shape: Option<Shape>,
 
-    /// Share of transactions that spend what another one spends: the node takes one of both
-    /// [default: none].
-    #[arg(long, value_name = "SHARE")]
-    #[serde(with = "chain::text")]
-    pub conflict_ratio: Option<Share>,
-
     /// Share of transactions that spend an output of no transaction [default: none].
     #[arg(long, value_name = "SHARE")]
     #[serde(with = "chain::text")]

@@ -8,6 +8,7 @@
 //!
 //! Read first: [`Chain`], [`Target`], [`Workload`].
 
+mod chains;
 mod file;
 mod probe;
 mod settings;
@@ -24,6 +25,7 @@ pub use sender::{
     TxName, TxStream, WorkloadError,
 };
 
+pub use self::chains::{Chaining, Chains, Role};
 pub use self::file::{FileFormat, FileWorkload};
 pub use self::probe::{Asking, Probe};
 pub use self::settings::{Admission, Settings, SettingsTable, Table};

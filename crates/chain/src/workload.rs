@@ -143,6 +143,8 @@ pub struct Wanted<'a> {
     pub size: Option<usize>,
     /// Transactions that spend one another in turn.
     pub chain_depth: Option<NonZeroU32>,
+    /// Share of transactions that spend what another one spends.
+    pub conflicts: f64,
     /// How many generators share the load.
     pub generators: NonZeroU32,
     /// Whether the load goes to the built-in node.

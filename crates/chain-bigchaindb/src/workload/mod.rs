@@ -4,7 +4,7 @@ mod create;
 mod transfer;
 
 use std::fmt;
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,11 +14,10 @@ use bigchain::{Id, KeyPair, Transaction};
 use sha2::{Digest, Sha256};
 
 use create::Creates;
-pub use transfer::Chains;
 use transfer::Transfers;
 
 use chain::{
-    Families, LIMIT_OF_BODIES, MAX_SIZE, Probe, TxName, TxStream, Workload, WorkloadError,
+    Chains, Families, LIMIT_OF_BODIES, MAX_SIZE, Probe, TxName, TxStream, Workload, WorkloadError,
     check_size,
 };
 
@@ -55,17 +54,12 @@ impl BigchainWorkload {
         Self::of(Arc::new(creates), content, None)
     }
 
-    /// So many TRANSFERs in chains of this depth, over outputs that CREATEs make before.
+    /// TRANSFERs in these chains, over outputs that CREATEs make before.
     ///
     /// # Errors
     /// As [`BigchainWorkload::creates`], and when there are more than 10,000,000.
-    pub fn transfers(
-        content: Content,
-        transactions: NonZeroU64,
-        depth: NonZeroU32,
-    ) -> Result<Self, WorkloadError> {
-        let transfers = Transfers::new(content.clone(), transactions, depth)?;
-        let transfers = Arc::new(transfers);
+    pub fn transfers(content: Content, chains: Chains) -> Result<Self, WorkloadError> {
+        let transfers = Arc::new(Transfers::new(content.clone(), chains)?);
         Self::of(transfers.clone(), content, Some(transfers))
     }
 
@@ -92,7 +86,7 @@ impl BigchainWorkload {
 
 impl Workload for BigchainWorkload {
     fn count(&self) -> Option<u64> {
-        Some(self.transfers.as_ref()?.transactions)
+        Some(self.transfers.as_ref()?.chains.transactions())
     }
 
     /// The size of each transaction in bytes, in the original's default encoding.
@@ -116,15 +110,16 @@ impl Workload for BigchainWorkload {
     }
 
     fn families(&self) -> Option<Families> {
-        let count = self.transfers.as_ref()?.chains.count.get();
-        Some(Families::new(count, move |index| index % count))
+        let chains = self.transfers.as_ref()?.chains;
+        let family = move |index| chains.chain(chains.spends_as(index).unwrap_or(index));
+        Some(Families::new(chains.count(), family))
     }
 
     /// The CREATEs that have to be committed before.
     fn preparation(&self) -> Option<(Arc<dyn Workload>, u64)> {
         let transfers = self.transfers.as_ref()?;
         let roots = Self::of(transfers.roots.clone(), self.content.clone(), None);
-        Some((Arc::new(roots.ok()?), transfers.chains.count.get()))
+        Some((Arc::new(roots.ok()?), transfers.chains.count()))
     }
 
     /// A BigchainDB takes its Tendermint with it when it fails at a transaction. A TRANSFER that goes alone spends the
@@ -144,12 +139,7 @@ impl fmt::Display for BigchainWorkload {
         let (size, content) = (self.size, &self.content);
         match self.chains() {
             None => write!(f, "{CREATE}, {size} bytes each, {content}"),
-            Some(Chains { count, depth }) => {
-                write!(
-                    f,
-                    "{TRANSFER}, {size} bytes each, {content}, {count} chains of {depth}"
-                )
-            }
+            Some(chains) => write!(f, "{TRANSFER}, {size} bytes each, {content}, {chains}"),
         }
     }
 }

@@ -1,35 +1,24 @@
 //! Chains of TRANSFERs over outputs that CREATEs made before.
 
-use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::{Arc, OnceLock};
 
 use bigchain::{Id, KeyPair, Link, PublicKey, TransferTemplate};
 
 use super::create::Creates;
 use super::{Content, Sign, impossible, party};
-use chain::WorkloadError;
-
-/// How many chains there are and how long each is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Chains {
-    /// How many: as many CREATEs are committed before the load.
-    pub count: NonZeroU64,
-    /// TRANSFERs in each; the last ones of some chains may be left out.
-    pub depth: NonZeroU32,
-}
+use chain::{Chains, WorkloadError};
 
 /// Chains of TRANSFERs: each begins at an output of amount 1 that a CREATE made, and hands it to and
 /// fro between two parties.
 ///
 /// Transaction `i` is in chain `i mod chains`, so all chains grow together and as much as possible
 /// lies between a transaction and the one it spends: a node refuses to spend what is not committed
-/// yet. Ids are a function of the seed, the number of chains and the index, whatever the number of
-/// threads that make them.
+/// yet. A conflict spends what an earlier TRANSFER spends, and nothing spends its output. Ids are a function of the
+/// seed, the chains and the index, whatever the number of threads that make them.
 #[derive(Debug)]
 pub(super) struct Transfers {
     content: Content,
     pub(super) chains: Chains,
-    pub(super) transactions: u64,
     /// The CREATEs that have to be committed before: one for each chain.
     pub(super) roots: Arc<Creates>,
     /// From the first party to the second, and back.
@@ -38,25 +27,9 @@ pub(super) struct Transfers {
     ids: Box<[OnceLock<Id>]>,
 }
 
-impl Chains {
-    /// As many chains of this depth as hold `transactions`.
-    pub fn holding(transactions: NonZeroU64, depth: NonZeroU32) -> Self {
-        let count = transactions.get().div_ceil(u64::from(depth.get()));
-        Self {
-            count: NonZeroU64::new(count).unwrap_or(NonZeroU64::MIN),
-            depth,
-        }
-    }
-}
-
 impl Transfers {
-    pub(super) fn new(
-        content: Content,
-        transactions: NonZeroU64,
-        depth: NonZeroU32,
-    ) -> Result<Self, WorkloadError> {
-        let chains = Chains::holding(transactions, depth);
-        let transactions = transactions.get();
+    pub(super) fn new(content: Content, chains: Chains) -> Result<Self, WorkloadError> {
+        let transactions = chains.transactions();
         if transactions > MAX_TRANSFERS {
             return Err(WorkloadError::Unusable(format!(
                 "{transactions} TRANSFERs are more than the {MAX_TRANSFERS} whose ids can be kept; offer fewer"
@@ -69,64 +42,76 @@ impl Transfers {
             TransferTemplate::new(owners, recipients).map_err(|error| impossible(&error))
         };
         let steps = [step(first, &keys[1])?, step(second, &keys[0])?];
-        let ids = chains.count.get() + transactions;
+        let ids = chains.count() + transactions;
         Ok(Self {
             roots: Arc::new(Creates::new(content.clone(), "first")?),
             content,
             chains,
-            transactions,
             steps,
             ids: (0..ids).map(|_| OnceLock::new()).collect(),
         })
     }
 
-    /// The id at a place of the table: that of a CREATE, or of a TRANSFER after those. What it builds
-    /// on is made first, in the order of the chain; two threads that need the same make the same.
-    fn id_at(&self, place: u64, text: &mut String) -> Id {
-        let chains = self.chains.count.get();
-        let mut known = place;
-        while known >= chains && self.slot(known).get().is_none() {
-            known -= chains;
-        }
-        let mut id = match self.slot(known).get() {
-            Some(id) => *id,
-            // Only the CREATE at the beginning is looked up without being known.
-            None => *self.slot(known).get_or_init(|| {
-                text.clear();
-                self.roots.sign(known, text)
-            }),
+    /// The id of what a link spends: of the link before it, or of the CREATE that its chain begins with. What is not
+    /// known yet is made first, in the order of the chain; two threads that need the same make the same.
+    fn spent_by(&self, link: u64, text: &mut String) -> Id {
+        let mut unknown = Vec::new();
+        let mut at = link;
+        let mut id = loop {
+            let Some(previous) = self.chains.previous(at) else {
+                break self.asset(link, text);
+            };
+            if let Some(id) = self.slot(previous).get() {
+                break *id;
+            }
+            unknown.push(previous);
+            at = previous;
         };
-        if known == place {
-            return id;
-        }
-        let asset = self.id_at(place % chains, text);
-        while known < place {
-            known += chains;
+        for link in unknown.into_iter().rev() {
+            let asset = self.asset(link, text);
             text.clear();
-            let made = self.spend(known - chains, asset, id, text);
-            id = *self.slot(known).get_or_init(|| made);
+            let made = self.spend(link, self.step(link), asset, id, text);
+            id = *self.slot(link).get_or_init(|| made);
         }
         id
     }
 
-    fn slot(&self, place: u64) -> &OnceLock<Id> {
-        &self.ids[place as usize]
+    /// The id of the CREATE that the chain of an index begins with.
+    fn asset(&self, index: u64, text: &mut String) -> Id {
+        let chain = self.chains.chain(index);
+        *self.ids[chain as usize].get_or_init(|| {
+            text.clear();
+            self.roots.sign(chain, text)
+        })
+    }
+
+    /// Where the id of a TRANSFER is kept: after those of the CREATEs.
+    fn slot(&self, index: u64) -> &OnceLock<Id> {
+        &self.ids[(self.chains.count() + index) as usize]
+    }
+
+    /// Who hands over at a link of a chain.
+    fn step(&self, link: u64) -> &TransferTemplate {
+        &self.steps[(self.chains.links_before(link) % 2) as usize]
     }
 
     /// Signs TRANSFER `index`, which spends the only output of `spent`.
-    fn spend(&self, index: u64, asset: Id, spent: Id, text: &mut String) -> Id {
-        let chains = self.chains.count.get();
-        // What goes alone spends a CREATE, as the first of a chain does.
-        let is_alone = index >= self.transactions;
-        let step = if is_alone { 0 } else { index / chains % 2 } as usize;
+    fn spend(
+        &self,
+        index: u64,
+        step: &TransferTemplate,
+        asset: Id,
+        spent: Id,
+        text: &mut String,
+    ) -> Id {
         let spent = Link {
             transaction_id: spent.to_string(),
             output_index: 0,
         };
         // The CREATEs have the indices from zero.
         let metadata = &self.content.metadata;
-        let metadata = metadata.of(self.content.seed, chains + index);
-        self.steps[step].sign(asset, &spent, &metadata, text)
+        let metadata = metadata.of(self.content.seed, self.chains.count() + index);
+        step.sign(asset, &spent, &metadata, text)
     }
 }
 
@@ -136,18 +121,19 @@ fn public(party: &[KeyPair]) -> Vec<PublicKey> {
 
 impl Sign for Transfers {
     fn sign(&self, index: u64, text: &mut String) -> Id {
-        let chains = self.chains.count.get();
-        if index >= self.transactions {
+        if index >= self.chains.transactions() {
+            // What goes alone spends a CREATE, as the first of a chain does.
             let root = self.roots.sign(index, text);
             text.clear();
-            return self.spend(index, root, root, text);
+            return self.spend(index, &self.steps[0], root, root, text);
         }
-        let asset = self.id_at(index % chains, text);
-        let spent = self.id_at(index, text);
+        let link = self.chains.spends_as(index).unwrap_or(index);
+        let asset = self.asset(link, text);
+        let spent = self.spent_by(link, text);
         text.clear();
-        let id = self.spend(index, asset, spent, text);
+        let id = self.spend(index, self.step(link), asset, spent, text);
         // Another thread that needed it has set the same.
-        let _ = self.slot(chains + index).set(id);
+        let _ = self.slot(index).set(id);
         id
     }
 }
@@ -157,21 +143,30 @@ const MAX_TRANSFERS: u64 = 10_000_000;
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU32;
+
     use bigchain::{MemoryLedger, Transaction};
 
     use super::super::{BigchainWorkload, Metadata};
     use super::*;
-    use chain::{Probe, TxStream, Workload as _};
+    use chain::{Chaining, Probe, Role, TxStream, Workload as _};
 
-    fn workload(transactions: u64, depth: u32, signers: u32) -> BigchainWorkload {
+    fn workload(transactions: u64, depth: u32, signers: u32, conflicts: f64) -> BigchainWorkload {
         let content = Content {
             seed: 9,
             signers: NonZeroU32::new(signers).unwrap(),
             asset_size: 3,
             metadata: Metadata::default(),
         };
-        let count = NonZeroU64::new(transactions).unwrap();
-        BigchainWorkload::transfers(content, count, NonZeroU32::new(depth).unwrap()).unwrap()
+        let chaining = Chaining {
+            seed: 9,
+            depth,
+            conflicts,
+            orphans: 0.0,
+            generators: 1,
+        };
+        let chains = Chains::new(transactions, chaining).unwrap();
+        BigchainWorkload::transfers(content, chains).unwrap()
     }
 
     fn text(stream: &mut dyn TxStream, index: u64) -> Vec<u8> {
@@ -183,8 +178,8 @@ mod tests {
     #[test]
     fn chains_are_valid_from_their_creates_to_their_ends() {
         for (transactions, depth, signers) in [(10, 3, 1), (5, 1, 2), (6, 6, 1)] {
-            let workload = workload(transactions, depth, signers);
-            let chains = workload.chains().unwrap().count.get();
+            let workload = workload(transactions, depth, signers, 0.0);
+            let chains = workload.chains().unwrap().count();
             assert_eq!(chains, transactions.div_ceil(u64::from(depth)));
             let mut ledger = MemoryLedger::default();
             let mut commit = |tx: &[u8]| {
@@ -215,15 +210,40 @@ mod tests {
     }
 
     #[test]
+    fn a_chain_goes_on_over_its_conflicts_which_are_double_spends() {
+        for depth in [1, 10] {
+            let workload = workload(200, depth, 1, 0.3);
+            let chains = workload.chains().unwrap();
+            let mut ledger = MemoryLedger::default();
+            let (roots, count) = workload.preparation().unwrap();
+            let commit = |ledger: &mut MemoryLedger, tx: &[u8]| {
+                let read = Transaction::from_text(tx).unwrap();
+                read.validate(ledger).map(|()| ledger.apply(&read)).is_ok()
+            };
+            let mut roots = roots.open().unwrap();
+            assert!((0..count).all(|chain| commit(&mut ledger, &text(&mut *roots, chain))));
+            let mut stream = workload.open().unwrap();
+            let mut conflicts = 0;
+            for index in 0..200 {
+                let is_link = chains.role(index) == Role::Link;
+                conflicts += u32::from(!is_link);
+                let is_taken = commit(&mut ledger, &text(&mut *stream, index));
+                assert_eq!(is_taken, is_link, "{index}");
+            }
+            assert!(conflicts > 30, "{conflicts}");
+        }
+    }
+
+    #[test]
     fn the_order_in_which_threads_make_them_changes_nothing() {
         let in_order: Vec<_> = {
-            let workload = workload(30, 10, 1);
+            let workload = workload(30, 10, 1, 0.2);
             (0..30)
                 .map(|index| text(&mut *workload.open().unwrap(), index))
                 .collect()
         };
         let backwards: Vec<_> = {
-            let workload = workload(30, 10, 1);
+            let workload = workload(30, 10, 1, 0.2);
             (0..30)
                 .rev()
                 .map(|index| text(&mut *workload.open().unwrap(), index))

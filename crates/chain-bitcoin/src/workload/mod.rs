@@ -1,7 +1,6 @@
 //! Bitcoin transactions from a wallet of one's own, signed ahead: the same for one wallet and seed, whoever
 //! makes them.
 
-mod chains;
 mod keys;
 mod mining;
 mod settle;
@@ -25,9 +24,8 @@ pub use settle::{Settlement, Settler};
 pub use shape::{LEAST_OUTPUT, Shape, size};
 pub use wallet::{Coin, CoinState, Wallet, WalletError, WalletLock, read_coin};
 
-use chain::{TxName, TxStream, Workload, WorkloadError};
-
-use chains::{Chains, Role};
+use base::mix;
+use chain::{Chaining, Chains, Role, TxName, TxStream, Workload, WorkloadError};
 
 base::settings! {
     /// What makes the transactions of a load.
@@ -55,6 +53,22 @@ base::settings! {
 }
 
 impl Spec {
+    fn chaining(&self) -> Chaining {
+        Chaining {
+            seed: self.seed,
+            depth: self.depth,
+            conflicts: self.conflicts,
+            orphans: self.orphans,
+            generators: self.generators,
+        }
+    }
+
+    /// The key of an output.
+    fn key(&self, index: u64, output: usize) -> u16 {
+        let bits = mix(mix(self.seed ^ KEY_DOMAIN).wrapping_add(index)) ^ output as u64;
+        (mix(bits) % u64::from(KEYS)) as u16
+    }
+
     /// Satoshi that each transaction pays.
     pub(crate) fn fee(&self) -> u64 {
         self.fee_rate * self.shape.size() as u64
@@ -103,21 +117,14 @@ impl BitcoinWorkload {
                 "{transactions} Bitcoin transactions are more than the {MOST_TRANSACTIONS} whose ids can be kept; offer fewer"
             )));
         }
-        if !(0.0..=MOST_ODD).contains(&(spec.conflicts + spec.orphans)) {
-            return Err(WorkloadError::Unusable(format!(
-                "--conflict-ratio and --orphan-ratio are {} % of the transactions together; at most {} % are possible",
-                (spec.conflicts + spec.orphans) * 100.0,
-                MOST_ODD * 100.0
-            )));
-        }
-        let chains = Chains::new(transactions, spec.clone());
+        let chains = Chains::new(transactions, spec.chaining())?;
         Ok(Self {
             inner: Arc::new(Inner {
                 keys: Keys::new(spec.wallet_seed, spec.digest),
                 wallet: OnceLock::new(),
                 coins: OnceLock::new(),
                 ids: (0..transactions).map(|_| OnceLock::new()).collect(),
-                refused: (0..chains.width)
+                refused: (0..chains.count())
                     .map(|_| AtomicU64::new(u64::MAX))
                     .collect(),
                 chains,
@@ -165,12 +172,12 @@ impl BitcoinWorkload {
 
     /// The number of transactions.
     pub fn transactions(&self) -> u64 {
-        self.inner.chains.transactions
+        self.inner.chains.transactions()
     }
 
     /// Coins that it needs.
     pub fn needs(&self) -> usize {
-        self.inner.chains.width as usize * self.inner.spec.shape.inputs()
+        self.inner.chains.count() as usize * self.inner.spec.shape.inputs()
     }
 
     /// The wallet that it spends from, once given.
@@ -203,7 +210,7 @@ impl BitcoinWorkload {
     /// A node refused this transaction: what spends its outputs is dead.
     pub(crate) fn refuse(&self, index: u64) {
         let inner = &self.inner;
-        if index < inner.chains.transactions && inner.chains.role(index) == Role::Link {
+        if index < inner.chains.transactions() && inner.chains.role(index) == Role::Link {
             let refused = &inner.refused[inner.chains.chain(index) as usize];
             refused.fetch_min(index, Ordering::Relaxed);
         }
@@ -212,7 +219,7 @@ impl BitcoinWorkload {
     /// Whether the transaction spends, over others or not, an output of one that was refused.
     pub(crate) fn is_dead(&self, index: u64) -> bool {
         let inner = &self.inner;
-        if index >= inner.chains.transactions {
+        if index >= inner.chains.transactions() {
             return false;
         }
         let Some(spends_as) = inner.chains.spends_as(index) else {
@@ -232,7 +239,7 @@ impl BitcoinWorkload {
 
     /// How many chains there are.
     pub(crate) fn families_count(&self) -> u64 {
-        self.inner.chains.width
+        self.inner.chains.count()
     }
 }
 
@@ -269,7 +276,7 @@ impl Inner {
                     txid: Txid::from_byte_array(hasher.finalize().into()),
                     vout: vout as u32,
                 },
-                key: self.chains.key(index, vout),
+                key: self.spec.key(index, vout),
                 value: self.spec.coin_value(),
             }
         };
@@ -296,7 +303,7 @@ impl Inner {
             }
         };
         let values = self.spec.shape.values(spent, fee);
-        let key = |(output, value)| (self.chains.key(index, output), value);
+        let key = |(output, value)| (self.spec.key(index, output), value);
         values.into_iter().enumerate().map(key).collect()
     }
 
@@ -411,27 +418,12 @@ pub(crate) fn bitcoin_id(index: u64, tx: &[u8]) -> Result<[u8; 32], WorkloadErro
 
 impl fmt::Display for BitcoinWorkload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Spec {
-            shape,
-            depth,
-            conflicts,
-            orphans,
-            ..
-        } = &self.inner.spec;
-        let chains = self.inner.chains.width;
+        let Inner { spec, chains, .. } = &*self.inner;
+        let (shape, size, fee) = (spec.shape, self.size(), spec.fee());
         write!(
             f,
-            "{BITCOIN_WORKLOAD} {shape}, at most {} bytes each, fee {} satoshi, {chains} chains of {depth}",
-            self.size(),
-            self.inner.spec.fee()
-        )?;
-        if *conflicts > 0.0 {
-            write!(f, ", {} % conflicts", conflicts * 100.0)?;
-        }
-        if *orphans > 0.0 {
-            write!(f, ", {} % orphans", orphans * 100.0)?;
-        }
-        Ok(())
+            "{BITCOIN_WORKLOAD} {shape}, at most {size} bytes each, fee {fee} satoshi, {chains}"
+        )
     }
 }
 
@@ -445,8 +437,8 @@ pub const DEFAULT_WALLET_SEED: u64 = 1;
 const LEAST_COIN: u64 = 10_000;
 /// Their ids are kept: 400 MB.
 const MOST_TRANSACTIONS: u64 = 10_000_000;
-/// Conflicts and orphans together: each conflict looks for a link before it.
-const MOST_ODD: f64 = 0.9;
+/// Keeps the keys apart from other uses of the same seed.
+const KEY_DOMAIN: u64 = 0x7469_6465_6b65_7973;
 
 #[cfg(test)]
 mod tests;

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use bitcoin::OutPoint;
 use measure::read::TxFate;
 
-use super::chains::Role;
 use super::wallet::{Coin, CoinState, Wallet};
 use super::{BitcoinWorkload, shown};
+use chain::Role;
 
 /// Collects what became of a run's transactions, in any order.
 pub struct Settler<'a> {

@@ -120,7 +120,7 @@ fn what_spends_a_refused_transaction_is_dead_and_the_refused_one_is_not() {
         },
         40,
     );
-    assert_eq!(workload.inner.chains.width, 10);
+    assert_eq!(workload.inner.chains.count(), 10);
     workload.refuse(13);
     let dead: Vec<u64> = (0..40).filter(|index| workload.is_dead(*index)).collect();
     assert_eq!(dead, [23, 33]);

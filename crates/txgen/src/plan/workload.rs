@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use chain::{Facts, FileWorkload, LIMIT_OF_BODIES, MAX_SIZE, Wanted, Workload, check_limit};
+use chain::{Facts, FileWorkload, LIMIT_OF_BODIES, MAX_SIZE, Share, Wanted, Workload, check_limit};
 use measure::KeptRows;
 
 use super::error::PlanError;
@@ -52,6 +52,7 @@ pub(crate) fn wanted<'a>(
         planned,
         size: settings.size.map(usize::from),
         chain_depth: settings.chain_depth,
+        conflicts: settings.conflict_ratio.map_or(0.0, Share::as_f64),
         generators: settings.shard.map_or(NonZeroU32::MIN, |part| part.of()),
         built_in: settings.endpoints.is_empty(),
     }
@@ -121,9 +122,15 @@ fn refuse_meaningless(settings: &Settings, workload: &dyn Workload) -> Result<()
         let problem = "applies to workloads whose transactions are signed; leave it out";
         return Err(PlanError::of(flag, problem));
     }
-    if settings.chain_depth.is_some() && !workload.has_chains() {
+    let spending = [
+        ("--chain-depth", settings.chain_depth.is_some()),
+        ("--conflict-ratio", settings.conflict_ratio.is_some()),
+    ];
+    if let Some((flag, _)) = spending.into_iter().find(|(_, is_given)| *is_given)
+        && !workload.has_chains()
+    {
         let problem = "applies to workloads whose transactions spend one another; leave it out";
-        return Err(PlanError::of("--chain-depth", problem));
+        return Err(PlanError::of(flag, problem));
     }
     Ok(())
 }

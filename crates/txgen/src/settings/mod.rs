@@ -187,6 +187,12 @@ pub struct Settings {
     #[arg(long, value_name = "N", help_heading = TRANSACTIONS, hide_short_help = true)]
     pub chain_depth: Option<NonZeroU32>,
 
+    /// Share of transactions that spend what another one spends, for bigchaindb-transfer and bitcoin: the chain
+    /// takes one of both [default: none].
+    #[arg(long, value_name = "SHARE", help_heading = TRANSACTIONS, hide_short_help = true)]
+    #[serde(with = "text")]
+    pub conflict_ratio: Option<Share>,
+
     /// Threads that sign transactions ahead (bigchaindb, cosmos, bitcoin); what is sent does not depend on
     /// their number [default: half the cores].
     #[arg(long, value_name = "N", help_heading = TRANSACTIONS, hide_short_help = true)]

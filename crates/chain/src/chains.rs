@@ -1,23 +1,38 @@
 //! Which transaction spends what: a function of the seed and the index alone.
 
+use std::fmt;
+
 use base::mix;
 
-use super::Spec;
-use super::keys::KEYS;
+use crate::WorkloadError;
+
+/// How the transactions of a load spend one another.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Chaining {
+    /// The run's seed.
+    pub seed: u64,
+    /// Transactions of a chain, each of which spends the one before it; one at least.
+    pub depth: u32,
+    /// Share of transactions that spend what another one spends.
+    pub conflicts: f64,
+    /// Share of transactions that spend what no transaction makes.
+    pub orphans: f64,
+    /// How many generators share the load: what belongs together is one generator's.
+    pub generators: u32,
+}
 
 /// The chains of a load. Transaction `i` belongs to chain `i mod chains`, so all grow together and as many
 /// transactions as possible lie between one and the one that it spends.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Chains {
-    /// How many there are.
-    pub(super) width: u64,
-    pub(super) transactions: u64,
-    spec: Spec,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Chains {
+    width: u64,
+    transactions: u64,
+    chaining: Chaining,
 }
 
 /// What a transaction is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub enum Role {
     /// It goes on with its chain.
     Link,
     /// It spends what the transaction with this index spends.
@@ -27,35 +42,58 @@ pub(super) enum Role {
 }
 
 impl Chains {
-    pub(super) fn new(transactions: u64, spec: Spec) -> Self {
-        Self {
+    /// The chains of so many transactions.
+    ///
+    /// # Errors
+    /// When the shares leave too few transactions to spend.
+    pub fn new(transactions: u64, chaining: Chaining) -> Result<Self, WorkloadError> {
+        let odd = chaining.conflicts + chaining.orphans;
+        if !(0.0..=MOST_ODD).contains(&odd) {
+            return Err(WorkloadError::Unusable(format!(
+                "--conflict-ratio and --orphan-ratio are {} % of the transactions together; at most {} % are possible",
+                odd * 100.0,
+                MOST_ODD * 100.0
+            )));
+        }
+        Ok(Self {
             // A generator has every n-th transaction: whole chains, if their number can be divided by n.
             width: transactions
-                .div_ceil(u64::from(spec.depth))
+                .div_ceil(u64::from(chaining.depth.max(1)))
                 .max(1)
-                .next_multiple_of(u64::from(spec.generators.max(1))),
+                .next_multiple_of(u64::from(chaining.generators.max(1))),
             transactions,
-            spec,
-        }
+            chaining,
+        })
     }
 
-    pub(super) fn role(&self, index: u64) -> Role {
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.width
+    }
+
+    /// How many transactions they have together, conflicts and orphans among them.
+    pub fn transactions(&self) -> u64 {
+        self.transactions
+    }
+
+    /// What a transaction is for.
+    pub fn role(&self, index: u64) -> Role {
         let draw = self.draw(index);
-        if draw < self.spec.orphans {
+        if draw < self.chaining.orphans {
             return Role::Orphan;
         }
-        if draw >= self.spec.orphans + self.spec.conflicts {
+        if draw >= self.chaining.orphans + self.chaining.conflicts {
             return Role::Link;
         }
         // The nearest link before it that the same generator sends; without one it is a link itself.
-        let generators = u64::from(self.spec.generators.max(1));
+        let generators = u64::from(self.chaining.generators.max(1));
         let mut earlier = (1..=index / generators).map(|steps| index - steps * generators);
         let earlier = earlier.find(|earlier| self.is_link(*earlier));
         earlier.map_or(Role::Link, Role::Conflict)
     }
 
     /// The link whose coins a transaction spends; none for an orphan.
-    pub(super) fn spends_as(&self, index: u64) -> Option<u64> {
+    pub fn spends_as(&self, index: u64) -> Option<u64> {
         match self.role(index) {
             Role::Link => Some(index),
             Role::Conflict(with) => Some(with),
@@ -69,18 +107,18 @@ impl Chains {
 
     /// The same for one index, from 0 to 1.
     fn draw(&self, index: u64) -> f64 {
-        let bits = mix(mix(self.spec.seed ^ ROLE_DOMAIN).wrapping_add(index));
+        let bits = mix(mix(self.chaining.seed ^ ROLE_DOMAIN).wrapping_add(index));
         (bits >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// The chain of an index.
-    pub(super) fn chain(&self, index: u64) -> u64 {
+    pub fn chain(&self, index: u64) -> u64 {
         index % self.width
     }
 
     /// The link of the same chain before this index, whose outputs a link there spends; `None` for the
     /// first.
-    pub(super) fn previous(&self, index: u64) -> Option<u64> {
+    pub fn previous(&self, index: u64) -> Option<u64> {
         let mut at = index;
         loop {
             at = at.checked_sub(self.width)?;
@@ -91,36 +129,57 @@ impl Chains {
     }
 
     /// How many links of the same chain stand before this index.
-    pub(super) fn links_before(&self, index: u64) -> u64 {
-        if self.spec.conflicts == 0.0 && self.spec.orphans == 0.0 {
+    pub fn links_before(&self, index: u64) -> u64 {
+        if self.chaining.conflicts == 0.0 && self.chaining.orphans == 0.0 {
             return index / self.width;
         }
         std::iter::successors(self.previous(index), |at| self.previous(*at)).count() as u64
     }
+}
 
-    /// The key of an output.
-    pub(super) fn key(&self, index: u64, output: usize) -> u16 {
-        let bits = mix(mix(self.spec.seed ^ KEY_DOMAIN).wrapping_add(index)) ^ output as u64;
-        (mix(bits) % u64::from(KEYS)) as u16
+impl fmt::Display for Chains {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Chaining {
+            depth,
+            conflicts,
+            orphans,
+            ..
+        } = self.chaining;
+        write!(f, "{} chains of {depth}", self.width)?;
+        for (share, what) in [(conflicts, "conflicts"), (orphans, "orphans")] {
+            if share > 0.0 {
+                write!(f, ", {} % {what}", share * 100.0)?;
+            }
+        }
+        Ok(())
     }
 }
 
-/// Keep the draws of one seed apart.
+/// Conflicts and orphans together: each conflict looks for a link before it.
+const MOST_ODD: f64 = 0.9;
+/// Keeps the roles apart from other uses of the same seed.
 const ROLE_DOMAIN: u64 = 0x7469_6465_726f_6c65;
-const KEY_DOMAIN: u64 = 0x7469_6465_6b65_7973;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const PLAIN: Chaining = Chaining {
+        seed: 0,
+        depth: 1,
+        conflicts: 0.0,
+        orphans: 0.0,
+        generators: 1,
+    };
+
     fn chains(depth: u32, conflicts: f64, orphans: f64) -> Chains {
-        let spec = Spec {
+        let chaining = Chaining {
             depth,
             conflicts,
             orphans,
-            ..Spec::default()
+            ..PLAIN
         };
-        Chains::new(10_000, spec)
+        Chains::new(10_000, chaining).unwrap()
     }
 
     #[test]
@@ -138,14 +197,14 @@ mod tests {
     #[test]
     fn what_belongs_together_is_one_generator_s() {
         for (transactions, generators) in [(100, 3), (10, 4), (7, 5)] {
-            let spec = Spec {
+            let chaining = Chaining {
                 depth: 10,
                 conflicts: 0.3,
                 orphans: 0.1,
                 generators,
-                ..Spec::default()
+                ..PLAIN
             };
-            let chains = Chains::new(transactions, spec);
+            let chains = Chains::new(transactions, chaining).unwrap();
             let generator = |index: u64| index % u64::from(generators);
             for index in 0..transactions {
                 let Some(link) = chains.spends_as(index) else {
