@@ -25,6 +25,8 @@ pub(super) struct Wanted {
     pub(super) seen: u64,
     /// The height that the read asks for.
     pub(super) height: Option<u64>,
+    /// A node answers it quickly, or is at fault.
+    pub(super) is_light: bool,
     /// Nodes that did not answer it.
     pub(super) tried: Vec<NodeIndex>,
 }
@@ -37,6 +39,7 @@ impl Wanted {
             spread: None,
             seen: 0,
             height: None,
+            is_light: false,
             tried: Vec::new(),
         }
     }
@@ -49,7 +52,7 @@ enum Standing {
     /// The operator wants it left alone.
     Drained,
     CatchingUp,
-    /// It may be executing a block.
+    /// It may be executing a block, or answers no reads.
     Silent,
     /// It is not the node that it should be, or nothing is known of it.
     Down,
@@ -63,7 +66,7 @@ impl Standing {
         }
         Some(if !node.up {
             Self::Down
-        } else if node.is_silent_for(SILENT, now) {
+        } else if node.is_silent_for(SILENT, now) || node.breaker.is_resting(now) {
             Self::Silent
         } else if node.catching_up {
             Self::CatchingUp
@@ -128,8 +131,12 @@ impl Nodes {
         others.tried.push(node);
         loop {
             tokio::time::sleep(LOOK_INTERVAL).await;
-            let is_silent = self.is_silent_for(node, SILENT);
-            if is_silent
+            let rests = || {
+                let now = self.shared_context().clock.now();
+                self.node(node).state().breaker.is_resting(now)
+            };
+            let is_forsaken = self.is_silent_for(node, SILENT) || wanted.is_light && rests();
+            if is_forsaken
                 && self
                     .reading(&others)
                     .is_some_and(|other| self.serves(other))
@@ -182,6 +189,7 @@ const LEFT_BLOCKS: u64 = 2;
 mod tests {
     use tokio_util::sync::CancellationToken;
 
+    use super::super::breaker::Breaker;
     use super::super::tests::{client, config};
     use super::*;
     use crate::shared_context::SharedContext;
@@ -269,6 +277,33 @@ mod tests {
         assert_eq!(nodes.reading_at(&Wanted::of(1), NOW), None);
         let later = NOW.saturating_add(SEEN_FOR);
         assert_eq!(nodes.reading_at(&Wanted::of(1), later), Some(1));
+    }
+
+    /// The questions about its health are answered, so nothing else shows it.
+    #[test]
+    fn a_node_that_answers_no_reads_is_asked_after_others_and_never_refused() {
+        let rests = |node: &mut NodeState| {
+            let long_ago = NOW.saturating_sub(SILENT);
+            (0..10).for_each(|_| _ = node.breaker.sent(long_ago));
+            assert!(node.breaker.sent(NOW));
+        };
+        let nodes = nodes(|[first, ..]| rests(first));
+        assert_eq!(nodes.reading_at(&Wanted::of(0), NOW), Some(1));
+        assert!(all(&nodes).iter().all(|found| matches!(found, Some(1 | 2))));
+        // The others are behind what a client has seen, or rest too.
+        nodes.node(1).state().height = 49;
+        rests(&mut nodes.node(2).state());
+        let seen = Wanted {
+            seen: 50,
+            ..Wanted::of(0)
+        };
+        assert_eq!(nodes.reading_at(&seen, NOW), Some(0));
+        rests(&mut nodes.node(1).state());
+        assert!(all(&nodes).iter().all(Option::is_some));
+        // After the rest it is tried.
+        nodes.node(2).state().breaker = Breaker::default();
+        let later = NOW.saturating_add(SILENT);
+        assert_eq!(nodes.reading_at(&Wanted::of(0), later), Some(0));
     }
 
     #[test]

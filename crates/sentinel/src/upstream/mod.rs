@@ -5,6 +5,7 @@
 //! its subscriptions. None of them decides anything about writes.
 
 mod body;
+mod breaker;
 mod choice;
 mod client_link;
 mod dial;

@@ -11,8 +11,10 @@ use rpc::{Endpoint, FollowedBlock};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
+use tracing::warn;
 
 use super::UpstreamError;
+use super::breaker::Breaker;
 use super::dial::Dialer;
 use super::health::ABSENT;
 use super::http::{NodeHttp, PoolOptions};
@@ -116,6 +118,8 @@ pub struct NodeState {
     pub drained: Option<(Nanos, String)>,
     /// Reads that it was asked since the start.
     pub reads: u64,
+    /// What became of them.
+    pub(crate) breaker: Breaker,
 }
 
 impl NodeState {
@@ -289,6 +293,22 @@ impl Nodes {
             drop(state);
             self.look_at(Some(node));
         }
+    }
+
+    /// A read is sent to a node.
+    pub(super) fn note_sent(&self, node: NodeIndex) {
+        let now = self.0.shared_context.clock.now();
+        let mut state = self.node(node).state();
+        state.reads += 1;
+        if state.breaker.sent(now) && self.count() > 1 {
+            warn!(node, "the node answers no reads; others are asked first");
+        }
+    }
+
+    /// A read was answered by a node, which took so long.
+    pub(super) fn note_answered(&self, node: NodeIndex, took: Duration) {
+        let now = self.0.shared_context.clock.now();
+        self.node(node).state().breaker.answered(took.into(), now);
     }
 
     /// Whether a node has owed an answer for so long.

@@ -76,13 +76,17 @@ async fn answered(
             // host that the client asked.
             outgoing.headers.remove(header::HOST);
         }
-        node.state().reads += 1;
+        nodes.note_sent(index);
         let started = Instant::now();
         let may_move = repeat == Repeat::Always && nodes.count() > 1;
         let (error, may_ask_another) = tokio::select! {
             biased;
             answer = node.http.send(&outgoing) => match answer {
-                Ok(answer) => return Ok((index, started.elapsed(), answer)),
+                Ok(answer) => {
+                    let took = started.elapsed();
+                    nodes.note_answered(index, took);
+                    return Ok((index, took, answer));
+                }
                 Err(error) => {
                     let is_unsent = matches!(error, UpstreamError::Connect(..) | UpstreamError::ConnectTimeout(_));
                     let broke = matches!(error, UpstreamError::Broken(..));

@@ -225,11 +225,12 @@ impl Reads {
             return Wanted::of(node);
         }
         let reader = self.clients().reader(client);
+        let (method, target, body) = (request.method.as_deref(), &request.target, &request.body);
         Wanted {
             spread: (!reader.stays).then_some(client),
             seen: reader.height,
-            height: (request.method.as_deref())
-                .and_then(|method| params::height(method, &request.target, &request.body)),
+            height: method.and_then(|method| params::height(method, target, body)),
+            is_light: method.is_some_and(|method| price(method, target, body) == 1),
             ..Wanted::of(node)
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use pacing::Nanos;
 use testkit::{ScriptedServer, http_answer};
 use tokio::time::sleep;
 
@@ -117,6 +118,33 @@ async fn a_read_under_way_at_a_node_that_stops_is_answered_by_another() {
     let (rig, nodes, last) = two([1, 1]).await;
     nodes[1].stopped.store(true, Ordering::SeqCst);
     assert_eq!(read(&rig, last, get("/health")).await.unwrap(), "first");
+    rig.stop().await;
+}
+
+/// It answers for its health all the while, as one does whose application is stuck.
+#[tokio::test]
+async fn a_light_read_under_way_at_a_node_that_answers_none_is_answered_by_another() {
+    let (rig, nodes, last) = two([1, 1]).await;
+    let light = || ReadRequest {
+        method: Some("health".into()),
+        ..get("/health")
+    };
+    nodes[1].holds.store(true, Ordering::SeqCst);
+    let before = nodes[1].asked.load(Ordering::SeqCst);
+    let (answer, ()) = tokio::join!(read(&rig, last, light()), async {
+        nodes[1].until_asked(before + 1).await;
+        // Later than any moment of this test.
+        let later = Nanos::from_secs(3_600);
+        while !rig.nodes.node(1).state().breaker.sent(later) {}
+    });
+    assert_eq!(answer.unwrap(), "first");
+    for _ in 0..10 {
+        assert_eq!(read(&rig, last, light()).await.unwrap(), "first");
+    }
+    assert_eq!(nodes[1].asked.load(Ordering::SeqCst), before + 1);
+    nodes[1].holds.store(false, Ordering::SeqCst);
+    rig.nodes.note_answered(1, Duration::ZERO);
+    assert_eq!(read(&rig, last, light()).await.unwrap(), "second");
     rig.stop().await;
 }
 

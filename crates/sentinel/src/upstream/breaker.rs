@@ -1,0 +1,158 @@
+//! Whether a node answers what clients read, seen by their reads alone: while its application is stuck it may go on
+//! answering questions about its health. Pure.
+//!
+//! One client's slow reads can look the same. So a node that rests is asked after others, and is never refused.
+
+use pacing::Nanos;
+
+use super::health::SILENT;
+
+/// What the reads of one node show.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Breaker {
+    /// Reads sent since the last answer, and when the first of them was.
+    unanswered: u32,
+    since: Nanos,
+    /// Others are asked first until then.
+    rests_until: Nanos,
+    rest: Nanos,
+}
+
+impl Breaker {
+    /// A read is sent. It is a trial if the node has rested, and then the only one until the next rest is over; whether
+    /// the node begins to rest.
+    pub(super) fn sent(&mut self, now: Nanos) -> bool {
+        let is_silent = now.saturating_sub(self.since) >= SILENT;
+        let begins = self.unanswered >= MOST_UNANSWERED && is_silent && !self.is_resting(now);
+        if begins {
+            let is_again = now.saturating_sub(self.rests_until) < CALM && self.rest > Nanos::ZERO;
+            self.rest = if is_again {
+                self.rest.saturating_mul(2).min(LONGEST_REST)
+            } else {
+                FIRST_REST
+            };
+            self.rests_until = now.saturating_add(self.rest);
+        }
+        if self.unanswered == 0 {
+            self.since = now;
+        }
+        self.unanswered = self.unanswered.saturating_add(1);
+        begins
+    }
+
+    /// A read was answered that had taken so long. A slow answer ends no rest.
+    pub(super) fn answered(&mut self, took: Nanos, now: Nanos) {
+        if took < SILENT || !self.is_resting(now) {
+            self.unanswered = 0;
+            self.rests_until = self.rests_until.min(now);
+        }
+    }
+
+    /// Whether other nodes are asked first.
+    pub(super) fn is_resting(&self, now: Nanos) -> bool {
+        now < self.rests_until
+    }
+}
+
+/// So many reads without an answer are more than one that is slow.
+const MOST_UNANSWERED: u32 = 4;
+/// How long others are asked first: as long as a read waits before it is asked of another node. Twice as long each time
+/// that it was in vain, up to a common deadline of clients.
+const FIRST_REST: Nanos = SILENT;
+const LONGEST_REST: Nanos = Nanos::from_secs(30);
+/// A node that has answered for so long begins with a short rest again.
+const CALM: Nanos = Nanos::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUICK: Nanos = Nanos::from_millis(5);
+
+    /// After so many seconds.
+    const fn at(seconds: u64) -> Nanos {
+        Nanos::from_secs(1_000 + seconds)
+    }
+
+    /// One to which so many reads were sent at the first second, none of which was answered.
+    fn asked(reads: u32) -> Breaker {
+        let mut breaker = Breaker::default();
+        for _ in 0..reads {
+            assert!(!breaker.sent(at(0)));
+        }
+        breaker
+    }
+
+    #[test]
+    fn a_node_that_answers_never_rests_however_many_reads_are_under_way() {
+        let mut breaker = Breaker::default();
+        for second in 0..1_000 {
+            for _ in 0..100 {
+                assert!(!breaker.sent(at(second)));
+            }
+            // One in a hundred, and that one slowly.
+            breaker.answered(at(second), at(second));
+            assert!(!breaker.is_resting(at(second)));
+        }
+    }
+
+    #[test]
+    fn a_few_slow_reads_or_a_short_silence_are_no_reason_to_rest() {
+        let mut breaker = asked(MOST_UNANSWERED - 1);
+        assert!(!breaker.sent(at(10)), "the fourth");
+        let mut breaker = asked(100);
+        let early = at(0)
+            .saturating_add(SILENT)
+            .saturating_sub(Nanos::from_nanos(1));
+        assert!(!breaker.sent(early) && !breaker.is_resting(early));
+        assert!(breaker.sent(at(2)) && breaker.is_resting(at(2)));
+        // Nobody reads: nothing is known.
+        assert!(!asked(100).is_resting(at(60)));
+    }
+
+    #[test]
+    fn a_node_that_rests_gets_one_read_a_rest_and_the_rests_grow() {
+        let mut breaker = asked(MOST_UNANSWERED);
+        let mut trials = Vec::new();
+        for second in 1..=130 {
+            // Others would go to it only when it does not rest.
+            if !breaker.is_resting(at(second)) && breaker.sent(at(second)) {
+                trials.push(second);
+                assert!(!breaker.sent(at(second)), "it rests from then on");
+            }
+        }
+        assert_eq!(trials, [2, 4, 8, 16, 32, 62, 92, 122]);
+    }
+
+    #[test]
+    fn a_quick_answer_ends_the_rest_and_a_slow_one_does_not() {
+        let mut breaker = asked(MOST_UNANSWERED);
+        assert!(breaker.sent(at(2)));
+        breaker.answered(SILENT, at(3));
+        assert!(breaker.is_resting(at(3)));
+        breaker.answered(QUICK, at(3));
+        assert!(!breaker.is_resting(at(3)));
+        // It starts from nothing.
+        for _ in 0..MOST_UNANSWERED {
+            assert!(!breaker.sent(at(3)));
+        }
+        assert!(!breaker.sent(at(4)));
+    }
+
+    #[test]
+    fn a_node_that_comes_and_goes_rests_longer_each_time_until_it_was_well_for_a_while() {
+        let mut breaker = asked(MOST_UNANSWERED);
+        let mut rest_from = |second: u64| {
+            assert!(breaker.sent(at(second)));
+            let rest = (0..).find(|rest| !breaker.is_resting(at(second + rest)));
+            breaker.answered(QUICK, at(second + rest.unwrap()));
+            for _ in 0..MOST_UNANSWERED {
+                breaker.sent(at(second + rest.unwrap()));
+            }
+            rest.unwrap()
+        };
+        assert_eq!([10, 20, 30, 45].map(&mut rest_from), [2, 4, 8, 16]);
+        // 60 seconds after the end of the last one.
+        assert_eq!(rest_from(45 + 16 + 60), 2);
+    }
+}
