@@ -250,16 +250,11 @@ impl Crew {
                 _ => "it does not answer any more".to_owned(),
             };
             let host = member.host.clone();
-            self.stop().await;
+            let run = self.run.clone();
+            self.ask_all(&Request::Stop { run }).await;
             return Err(FleetError::Worker { host, problem });
         }
         Ok(())
-    }
-
-    /// Asks every program to stop.
-    pub async fn stop(&self) {
-        let run = self.run.clone();
-        self.ask_all(&Request::Stop { run }).await;
     }
 
     async fn ask_all(&self, request: &Request) {
@@ -268,6 +263,22 @@ impl Crew {
             .iter()
             .map(|member| self.bus.ask::<Answer>(of_worker(&member.id), request));
         join_all(asked).await;
+    }
+
+    /// Asks the programs that have not ended to stop. Nobody waits for answers: it is asked again.
+    async fn ask_to(&self, stop: Stop, watched: &[Watched]) {
+        let run = self.run.clone();
+        let request = match stop {
+            Stop::No | Stop::AtOnce => return,
+            Stop::Over => Request::Over { run },
+            Stop::Orderly => Request::Stop { run },
+        };
+        for (member, one) in self.members.iter().zip(watched) {
+            if one.ending.is_none() {
+                let subject = of_worker(&member.id);
+                self.bus.publish(subject, &request, None).await;
+            }
+        }
     }
 
     /// Hears the workers to their end, measures their clocks, and asks all to stop as soon as `stop` says so.
@@ -296,7 +307,7 @@ impl Crew {
         let mut watched: Vec<Watched> = self.members.iter().map(|_| Watched::default()).collect();
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut is_up, mut asked) = (true, Stop::No);
+        let (mut is_up, mut asked, mut ask_again) = (true, Stop::No, Instant::now());
         while watched.iter().any(|one| one.ending.is_none()) {
             tokio::select! {
                 Some(message) = self.told.next() => {
@@ -324,14 +335,13 @@ impl Crew {
                         }
                     }
                     let wanted = stop();
-                    if std::mem::replace(&mut asked, wanted) != wanted {
-                        let run = self.run.clone();
-                        match wanted {
-                            Stop::AtOnce => return Err(FleetError::Interrupted),
-                            Stop::Orderly => self.stop().await,
-                            Stop::Over => self.ask_all(&Request::Over { run }).await,
-                            Stop::No => {}
-                        }
+                    if wanted == Stop::AtOnce {
+                        return Err(FleetError::Interrupted);
+                    }
+                    let is_new = std::mem::replace(&mut asked, wanted) != wanted;
+                    if is_up && (is_new || ask_again <= Instant::now()) {
+                        ask_again = Instant::now() + ASK_EVERY;
+                        self.ask_to(wanted, &watched).await;
                     }
                 }
             }
@@ -470,6 +480,8 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 /// Enough for one of them to meet no other traffic.
 const FIRST_EXCHANGES: usize = 16;
 const EXCHANGES: usize = 3;
+/// How often programs are asked to stop until they have.
+const ASK_EVERY: Duration = Duration::from_secs(1);
 const CLOCK_EVERY: Duration = Duration::from_secs(1);
 const CLOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// Clock measurements that wait to be taken in, of all workers.

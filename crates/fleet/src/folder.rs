@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
+use std::time::Duration;
 
 use async_nats::jetstream::object_store::ObjectStore;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::timeout;
 
 use crate::bus::FleetError;
 
@@ -45,7 +47,8 @@ pub(crate) async fn get(store: &ObjectStore, name: &str, into: &Path) -> Result<
     let mut buffer = vec![0; COPY_BYTES];
     loop {
         // What breaks the connection is not what cannot be written.
-        let read = object.read(&mut buffer).await;
+        let read = timeout(READ_PATIENCE, object.read(&mut buffer)).await;
+        let read = read.map_err(io::Error::from).flatten();
         match read.map_err(|error| FleetError::Store(error.to_string()))? {
             0 => break,
             length => writer
@@ -92,6 +95,8 @@ fn unpack(mut packed: File, into: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// How long the next bytes of a folder are waited for.
+const READ_PATIENCE: Duration = Duration::from_secs(30);
 /// The size of the store's pieces.
 const COPY_BYTES: usize = 128 << 10;
 

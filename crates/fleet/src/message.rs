@@ -3,16 +3,16 @@
 //! | subject | from | what |
 //! |---|---|---|
 //! | `txgen.fleet.1.roll` | a coordinator to all workers | [`Roll`]; each answers with [`Present`] |
-//! | `txgen.fleet.3.worker.ID` | a coordinator to one worker | [`Request`], answered by [`Answer`] |
-//! | `txgen.fleet.3.run.RUN` | the workers of a run to its coordinator | [`Told`] |
+//! | `txgen.fleet.4.worker.ID` | a coordinator to one worker | [`Request`], answered by [`Answer`] |
+//! | `txgen.fleet.4.run.RUN` | the workers of a run to its coordinator | [`Told`] |
 //!
-//! The 3 is [`PROTOCOL`]. The roll stays what it is, so that programs which differ in it can name each other.
+//! The 4 is [`PROTOCOL`]. The roll stays what it is, so that programs which differ in it can name each other.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The version of all messages but the roll.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// Where a coordinator asks who is there.
 pub const ROLL: &str = "txgen.fleet.1.roll";
@@ -57,7 +57,6 @@ pub struct Present {
     /// The version of its program.
     pub version: String,
     /// Its [`PROTOCOL`].
-    #[serde(default = "first_protocol")]
     pub protocol: u32,
     /// The run that it works for.
     pub run: Option<String>,
@@ -73,11 +72,6 @@ impl Present {
 /// A program's version as people compare it.
 pub(crate) fn build(version: &str, protocol: u32) -> String {
     format!("version {version}, protocol {protocol}")
-}
-
-/// Of programs that do not say it.
-const fn first_protocol() -> u32 {
-    1
 }
 
 /// From a coordinator to one worker.
@@ -153,13 +147,13 @@ pub struct Told {
     pub what: What,
 }
 
-/// What a worker tells.
+/// What a worker is at. It says so as soon as that changes, and again each second: any one message may be lost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// It is there.
+    /// Its program runs.
     Alive,
-    /// A line that the program printed to stdout.
+    /// A line that the program printed to stdout; said once.
     Line(Value),
     /// The program has ended.
     Ended {
@@ -167,9 +161,19 @@ pub enum What {
         code: Option<i32>,
         /// The last lines that it wrote to stderr.
         words: Vec<String>,
+        /// Where its folder is.
+        folder: Folder,
     },
-    /// The folder is in the bucket of the run, under the numbers of the load and of the worker.
+}
+
+/// Where the folder of a program that has ended is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Folder {
+    /// Being brought to the bucket of the run.
+    OnItsWay,
+    /// In the bucket, under the numbers of the load and of the worker.
     Kept,
-    /// The folder cannot be brought there: why.
+    /// It cannot be brought there: why.
     NotKept(String),
 }

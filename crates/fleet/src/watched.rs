@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::message::What;
+use crate::message::{Folder, What};
 
 /// What happens to the worker with this place, from 0.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +49,10 @@ pub(crate) struct Watched {
 impl Watched {
     /// A message came from the worker.
     pub(crate) fn note(&mut self, place: usize, what: What, event: &mut dyn FnMut(Event)) {
+        // An ending is said again and again.
+        if self.ending.is_some() {
+            return;
+        }
         if self.silent >= SILENCE {
             event(Event::Back(place));
         }
@@ -56,12 +60,21 @@ impl Watched {
         match what {
             What::Alive => {}
             What::Line(line) => event(Event::Line(place, line)),
-            What::Ended { code, words } => {
-                event(Event::Ended(place, code));
+            What::Ended {
+                code,
+                words,
+                folder,
+            } => {
+                if self.program.is_none() {
+                    event(Event::Ended(place, code));
+                }
                 self.program = Some((code, words));
+                match folder {
+                    Folder::OnItsWay => {}
+                    Folder::Kept => self.end(true, None),
+                    Folder::NotKept(why) => self.end(false, Some(why)),
+                }
             }
-            What::Kept => self.end(true, None),
-            What::NotKept(why) => self.end(false, Some(why)),
         }
     }
 
@@ -119,6 +132,14 @@ const GIVE_UP: Duration = Duration::from_secs(15);
 mod tests {
     use super::*;
 
+    fn ended(code: i32, folder: Folder) -> What {
+        What::Ended {
+            code: Some(code),
+            words: vec!["the program's".to_owned()],
+            folder,
+        }
+    }
+
     /// Ticks until something happens; how long that took.
     fn silence(watched: &mut [Watched], events: &mut Vec<Event>) -> Duration {
         let (before, mut ticks) = (events.len(), 0);
@@ -144,15 +165,7 @@ mod tests {
     fn a_worker_is_lost_only_when_all_the_others_have_ended_or_are_lost() {
         let mut watched = [Watched::default(), Watched::default(), Watched::default()];
         let mut events = Vec::new();
-        for what in [
-            What::Ended {
-                code: Some(0),
-                words: vec!["done".to_owned()],
-            },
-            What::Kept,
-        ] {
-            watched[0].note(0, what, &mut |event| events.push(event));
-        }
+        watched[0].note(0, ended(0, Folder::Kept), &mut |event| events.push(event));
         for _ in 0..1_000 {
             watched[1].note(1, What::Alive, &mut |_| ());
             add_silence(&mut watched, &mut |_| ());
@@ -171,20 +184,35 @@ mod tests {
     #[test]
     fn a_program_that_ended_without_a_folder_is_not_lost_but_its_folder_is() {
         let mut one = Watched::default();
-        for what in [
-            What::Ended {
-                code: Some(1),
-                words: vec!["error: no node".to_owned()],
-            },
-            What::NotKept("the store is full".to_owned()),
-        ] {
-            one.note(0, what, &mut |_| ());
-        }
+        let full = Folder::NotKept("the store is full".to_owned());
+        one.note(0, ended(1, full), &mut |_| ());
         let ending = one.ending.unwrap();
         assert_eq!(
             (ending.code, ending.kept, ending.lost),
             (Some(1), false, false)
         );
-        assert_eq!(ending.words, ["error: no node", "the store is full"]);
+        assert_eq!(ending.words, ["the program's", "the store is full"]);
+    }
+
+    #[test]
+    fn an_ending_counts_once_and_whichever_of_its_messages_are_lost() {
+        let messages = [
+            Folder::OnItsWay,
+            Folder::OnItsWay,
+            Folder::Kept,
+            Folder::Kept,
+        ];
+        for lost in 0..8 {
+            let (mut one, mut events) = (Watched::default(), Vec::new());
+            // The last one is said until it is heard.
+            for (place, folder) in messages.iter().enumerate() {
+                if lost & (1 << place) == 0 {
+                    one.note(0, ended(0, folder.clone()), &mut |it| events.push(it));
+                }
+            }
+            assert_eq!(events, [Event::Ended(0, Some(0))], "{lost:b}");
+            let ending = one.ending.unwrap();
+            assert!(ending.kept && !ending.lost, "{ending:?}");
+        }
     }
 }

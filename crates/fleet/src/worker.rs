@@ -5,19 +5,20 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use async_nats::{Message, Subscriber};
+use async_nats::Message;
 use futures_util::StreamExt as _;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::bus::{Bus, FleetError, now_ns};
 use crate::folder;
 use crate::message::{
-    Answer, Order, PROTOCOL, Present, ROLL, Request, Roll, Told, What, object, of_run, of_worker,
+    Answer, Folder, Order, PROTOCOL, Present, ROLL, Request, Roll, Told, What, object, of_run,
+    of_worker,
 };
 
 /// What a worker starts.
@@ -29,6 +30,8 @@ pub struct Program {
     pub version: String,
     /// Variables of the environment with this prefix are those of the order, and no others.
     pub prefix: &'static str,
+    /// Where it says what happens, for people.
+    pub note: fn(&str),
     /// Arguments before those of the order, for instance those of a guard that ends it with the worker.
     pub before: Vec<String>,
 }
@@ -53,30 +56,43 @@ enum State {
     Claimed {
         run: String,
         until: Instant,
+        /// How the load before ended.
+        last: Option<(Teller, What)>,
     },
-    /// The program runs, or its folder is being brought to the store.
-    Busy {
-        run: String,
-        load: u32,
-        signals: mpsc::Sender<Signal>,
-        /// What became of the folder.
-        ended: JoinHandle<What>,
-        /// Its coordinator wants no more of it.
-        is_released: bool,
-    },
+    Busy(Work),
+}
+
+/// A program that runs, or whose folder is being brought to the store.
+#[derive(Debug)]
+struct Work {
+    teller: Teller,
+    now: watch::Receiver<What>,
+    signals: mpsc::Sender<Signal>,
+    /// Those that the program got: a second Ctrl-C would have it leave at once.
+    sent: Vec<Signal>,
+    ended: JoinHandle<What>,
+    /// Its coordinator wants no more of it.
+    is_released: bool,
 }
 
 impl State {
+    /// Kept for this run.
+    fn claimed(run: String, last: Option<(Teller, What)>) -> Self {
+        let until = Instant::now() + CLAIM;
+        Self::Claimed { run, until, last }
+    }
+
     fn run(&self) -> Option<&str> {
         match self {
             Self::Free => None,
-            Self::Claimed { run, .. } | Self::Busy { run, .. } => Some(run),
+            Self::Claimed { run, .. } => Some(run),
+            Self::Busy(work) => Some(&work.teller.run),
         }
     }
 
     /// The coordinator of this run is there.
     fn hear_of(&mut self, by: &str, now: Instant) {
-        if let Self::Claimed { run, until } = self
+        if let Self::Claimed { run, until, .. } = self
             && run == by
         {
             *until = now + CLAIM;
@@ -87,19 +103,38 @@ impl State {
     fn release(&mut self, by: &str) {
         match self {
             Self::Claimed { run, .. } if run == by => *self = Self::Free,
-            Self::Busy {
-                run, is_released, ..
-            } if run == by => *is_released = true,
-            Self::Free | Self::Claimed { .. } | Self::Busy { .. } => {}
+            Self::Busy(work) if work.teller.run == by => work.is_released = true,
+            _ => {}
         }
     }
 
-    /// What became of the folder of the program at work, once it has ended. Cancelled, it loses nothing.
+    /// Passes a signal on to the program at work for this run, if it did not have it yet; whether it did.
+    fn signal(&mut self, by: &str, signal: Signal) -> bool {
+        let Self::Busy(work) = self else { return false };
+        let is_new = work.teller.run == by && !work.sent.contains(&signal);
+        if is_new {
+            work.sent.push(signal);
+            // It fails only when the program has ended.
+            let _ = work.signals.try_send(signal);
+        }
+        is_new
+    }
+
+    /// What a worker says again each second.
+    fn news(&self) -> Option<(Teller, What)> {
+        match self {
+            Self::Free => None,
+            Self::Claimed { last, .. } => last.clone(),
+            Self::Busy(work) => Some((work.teller.clone(), work.now.borrow().clone())),
+        }
+    }
+
+    /// How the load ended, once the program at work has and its folder is brought. Cancelled, it loses nothing.
     async fn ended(&mut self) -> What {
         match self {
-            Self::Busy { ended, .. } => {
-                let what = ended.await;
-                what.unwrap_or_else(|error| What::NotKept(error.to_string()))
+            Self::Busy(work) => {
+                let ended = (&mut work.ended).await;
+                ended.expect("nobody cancels it, and it does not panic")
             }
             Self::Free | Self::Claimed { .. } => std::future::pending().await,
         }
@@ -121,31 +156,31 @@ impl Worker {
     }
 
     /// Waits for work until `stop`; a program that is at work is then asked to stop, and its folder brought to
-    /// the store. `note` is told what happens.
+    /// the store.
     ///
     /// # Errors
     /// When the bus takes no subscription.
-    pub async fn serve(
-        mut self,
-        stop: impl Future<Output = ()>,
-        note: &mut (dyn FnMut(&str) + Send),
-    ) -> Result<(), FleetError> {
+    pub async fn serve(mut self, stop: impl Future<Output = ()>) -> Result<(), FleetError> {
         let mut rolls = self.bus.subscribe(ROLL.to_owned()).await?;
         let mut requests = self.bus.subscribe(of_worker(&self.id)).await?;
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stop = std::pin::pin!(stop);
-        loop {
+        let mut is_stopping = false;
+        while !is_stopping || matches!(self.state, State::Busy(_)) {
             tokio::select! {
-                () = &mut stop => break,
-                what = self.state.ended() => self.ended(what, note).await,
+                () = &mut stop, if !is_stopping => {
+                    is_stopping = true;
+                    let run = self.state.run().unwrap_or_default().to_owned();
+                    self.state.signal(&run, Signal::INT);
+                }
+                what = self.state.ended() => self.ended(what).await,
                 Some(message) = rolls.next() => self.present(message).await,
-                Some(message) = requests.next() => self.answer(message, note).await,
-                _ = ticks.tick() => self.tick(note).await,
+                Some(message) = requests.next() => self.answer(message).await,
+                _ = ticks.tick() => self.tick().await,
                 else => break,
             }
         }
-        self.end(&mut requests, note).await;
         self.bus.flush().await;
         Ok(())
     }
@@ -166,24 +201,18 @@ impl Worker {
         }
     }
 
-    async fn answer(&mut self, message: Message, note: &mut (dyn FnMut(&str) + Send)) {
+    async fn answer(&mut self, message: Message) {
         let received_ns = now_ns();
-        let Some(reply) = message.reply else {
-            return;
-        };
         let answer = match serde_json::from_slice(&message.payload) {
-            Ok(request) => self.act(request, received_ns, note),
+            Ok(request) => self.act(request, received_ns),
             Err(error) => Answer::Refused(format!("it does not understand the request: {error}")),
         };
-        self.bus.publish(reply.to_string(), &answer, None).await;
+        if let Some(reply) = message.reply {
+            self.bus.publish(reply.to_string(), &answer, None).await;
+        }
     }
 
-    fn act(
-        &mut self,
-        request: Request,
-        received_ns: i64,
-        note: &mut (dyn FnMut(&str) + Send),
-    ) -> Answer {
+    fn act(&mut self, request: Request, received_ns: i64) -> Answer {
         if let State::Claimed { until, .. } = &mut self.state {
             *until = Instant::now() + CLAIM;
         }
@@ -194,9 +223,8 @@ impl Worker {
             },
             Request::Claim { run } => match &self.state {
                 State::Free => {
-                    note(&format!("claimed for run {run}"));
-                    let until = Instant::now() + CLAIM;
-                    self.state = State::Claimed { run, until };
+                    (self.program.note)(&format!("claimed for run {run}"));
+                    self.state = State::claimed(run, None);
                     Answer::Done
                 }
                 // Its coordinator did not hear the first answer.
@@ -207,14 +235,14 @@ impl Worker {
                 )),
             },
             Request::Play(order) => match &self.state {
-                State::Claimed { run, .. } if *run == order.run => self.start(order, note),
-                State::Busy { run, .. } if *run == order.run => {
+                State::Claimed { run, .. } if *run == order.run => self.start(order),
+                State::Busy(work) if work.teller.run == order.run => {
                     Answer::Refused("it has not ended the load before this one".to_owned())
                 }
                 _ => Answer::Refused("it is not claimed for this run".to_owned()),
             },
-            Request::Stop { run } => self.signal(&run, Signal::INT, note),
-            Request::Over { run } => self.signal(&run, Signal::USR2, note),
+            Request::Stop { run } => self.pass_on(&run, Signal::INT),
+            Request::Over { run } => self.pass_on(&run, Signal::USR2),
             Request::Release { run } => {
                 self.state.release(&run);
                 Answer::Done
@@ -222,19 +250,14 @@ impl Worker {
         }
     }
 
-    /// Passes a signal on to the program at work for this run.
-    fn signal(&self, by: &str, signal: Signal, note: &mut (dyn FnMut(&str) + Send)) -> Answer {
-        if let State::Busy { run, signals, .. } = &self.state
-            && run == by
-        {
-            note("asked to stop");
-            // It fails only when the program has ended, or was asked often.
-            let _ = signals.try_send(signal);
+    fn pass_on(&mut self, run: &str, signal: Signal) -> Answer {
+        if self.state.signal(run, signal) {
+            (self.program.note)("asked to stop");
         }
         Answer::Done
     }
 
-    fn start(&mut self, order: Order, note: &mut (dyn FnMut(&str) + Send)) -> Answer {
+    fn start(&mut self, order: Order) -> Answer {
         let name = object(order.load, order.number);
         let folder = self.runs.join(format!("{}-shard-{name}", order.run));
         let child = match self.command(&order, &folder).spawn() {
@@ -244,28 +267,33 @@ impl Worker {
                 return Answer::Refused(format!("it cannot run {path}: {error}"));
             }
         };
-        note(&format!(
+        (self.program.note)(&format!(
             "run {}, shard {}, into {}",
             order.run,
             order.number,
             folder.display()
         ));
-        let (signals, signalled) = mpsc::channel(SIGNALS_WAITING);
-        let job = Job {
+        let (signals, signalled) = mpsc::channel(SIGNALS);
+        let (tell, now) = watch::channel(What::Alive);
+        let teller = Teller {
             bus: self.bus.clone(),
             worker: self.id.clone(),
+            run: order.run.clone(),
             load: order.load,
-            subject: of_run(&order.run),
         };
-        let (run, load) = (order.run.clone(), order.load);
+        let job = Job {
+            teller: teller.clone(),
+            now: tell,
+        };
         let ended = tokio::spawn(job.play(child, order, folder, signalled));
-        self.state = State::Busy {
-            run,
-            load,
+        self.state = State::Busy(Work {
+            teller,
+            now,
             signals,
+            sent: Vec::new(),
             ended,
             is_released: false,
-        };
+        });
         Answer::Done
     }
 
@@ -291,72 +319,61 @@ impl Worker {
         command
     }
 
-    async fn tick(&mut self, note: &mut (dyn FnMut(&str) + Send)) {
-        match &self.state {
-            State::Free => {}
-            State::Claimed { run, until } if *until <= Instant::now() => {
-                note(&format!(
-                    "free again: nothing was heard of run {run} for {} s",
-                    CLAIM.as_secs()
-                ));
-                self.state = State::Free;
-            }
-            State::Claimed { .. } => {}
-            State::Busy { run, load, .. } if self.bus.is_up() => {
-                self.tell(run, *load, What::Alive).await;
-            }
-            State::Busy { .. } => {}
+    async fn tick(&mut self) {
+        if let State::Claimed { run, until, .. } = &self.state
+            && *until <= Instant::now()
+        {
+            (self.program.note)(&format!(
+                "free again: nothing was heard of run {run} for {} s",
+                CLAIM.as_secs()
+            ));
+            self.state = State::Free;
+        }
+        if self.bus.is_up()
+            && let Some((teller, what)) = self.state.news()
+        {
+            teller.tell(what).await;
         }
     }
 
     /// A load is over: the worker takes the next one of this run, or of any if the run is over.
-    async fn ended(&mut self, what: What, note: &mut (dyn FnMut(&str) + Send)) {
-        let before = std::mem::replace(&mut self.state, State::Free);
-        let State::Busy {
-            run,
-            load,
-            is_released,
-            ..
-        } = before
-        else {
+    async fn ended(&mut self, what: What) {
+        let State::Busy(work) = std::mem::replace(&mut self.state, State::Free) else {
             return;
         };
-        note("ready");
-        self.tell(&run, load, what).await;
-        if !is_released {
-            let until = Instant::now() + CLAIM;
-            self.state = State::Claimed { run, until };
+        (self.program.note)("ready");
+        work.teller.tell(what.clone()).await;
+        if !work.is_released {
+            self.state = State::claimed(work.teller.run.clone(), Some((work.teller, what)));
         }
     }
+}
 
-    async fn tell(&self, run: &str, load: u32, what: What) {
+/// Tells the coordinator of a run about one load.
+#[derive(Debug, Clone)]
+struct Teller {
+    bus: Bus,
+    worker: String,
+    run: String,
+    load: u32,
+}
+
+impl Teller {
+    async fn tell(&self, what: What) {
         let told = Told {
-            worker: self.id.clone(),
-            load,
+            worker: self.worker.clone(),
+            load: self.load,
             what,
         };
-        self.bus.publish(of_run(run), &told, None).await;
-    }
-
-    /// Ends what is at work.
-    async fn end(&mut self, requests: &mut Subscriber, note: &mut (dyn FnMut(&str) + Send)) {
-        let State::Busy { signals, .. } = &self.state else {
-            return;
-        };
-        let _ = signals.try_send(Signal::INT);
-        // Whoever cannot wait for the folder signals again.
-        let what = self.state.ended().await;
-        self.ended(what, note).await;
-        let _ = requests.unsubscribe().await;
+        self.bus.publish(of_run(&self.run), &told, None).await;
     }
 }
 
 /// A program at work for a run.
 struct Job {
-    bus: Bus,
-    worker: String,
-    load: u32,
-    subject: String,
+    teller: Teller,
+    /// What the worker says each second.
+    now: watch::Sender<What>,
 }
 
 impl Job {
@@ -378,13 +395,10 @@ impl Job {
             child.wait().await.ok().and_then(|status| status.code())
         };
         let mut ended = std::pin::pin!(ended);
-        let mut sent = Vec::new();
         let code = loop {
             tokio::select! {
                 code = &mut ended => break code,
-                // A second Ctrl-C would have it leave at once.
-                Some(signal) = signalled.recv() => if let Some(process) = process && !sent.contains(&signal) {
-                    sent.push(signal);
+                Some(signal) = signalled.recv() => if let Some(process) = process {
                     // It fails only when the program has ended.
                     let _ = kill_process(process, signal);
                 }
@@ -394,22 +408,39 @@ impl Job {
             Some(words) => words.await.unwrap_or_default(),
             None => Vec::new(),
         };
-        self.tell(What::Ended { code, words }).await;
-        match self.keep(&order, &folder).await {
-            Ok(()) => What::Kept,
-            Err(error) => What::NotKept(format!("{error}; it stays in {}", folder.display())),
-        }
+        let ended = |folder| What::Ended {
+            code,
+            words: words.clone(),
+            folder,
+        };
+        self.now.send_replace(ended(Folder::OnItsWay));
+        self.teller.tell(ended(Folder::OnItsWay)).await;
+        ended(match self.keep(&order, &folder).await {
+            Ok(()) => Folder::Kept,
+            Err(error) => Folder::NotKept(format!("{error}; it stays in {}", folder.display())),
+        })
     }
 
-    /// Passes on what the program prints; what it prints while the connection is down is not waited for.
+    /// Passes on what the program prints; while the connection is down, the last line waits.
     async fn pass_on(&self, out: impl AsyncRead + Unpin) {
         let mut lines = BufReader::new(out).lines();
-        while let Ok(Some(line)) = lines.next_line().await {
-            if let Ok(line) = serde_json::from_str(&line)
-                && self.bus.is_up()
-            {
-                self.tell(What::Line(line)).await;
+        let (bus, mut waiting) = (&self.teller.bus, None);
+        loop {
+            tokio::select! {
+                biased;
+                () = bus.back(), if waiting.is_some() => {
+                    if let Some(line) = waiting.take() {
+                        self.teller.tell(What::Line(line)).await;
+                    }
+                }
+                line = lines.next_line() => {
+                    let Ok(Some(line)) = line else { break };
+                    waiting = serde_json::from_str(&line).ok().or(waiting);
+                }
             }
+        }
+        if let Some(line) = waiting {
+            self.teller.tell(What::Line(line)).await;
         }
     }
 
@@ -421,7 +452,7 @@ impl Job {
         let until = Instant::now() + KEEP_TRYING;
         loop {
             let put = async {
-                let store = self.bus.folders(&order.run).await?;
+                let store = self.teller.bus.folders(&order.run).await?;
                 folder::put(&store, &object(order.load, order.number), folder).await
             };
             match put.await {
@@ -431,15 +462,6 @@ impl Job {
                 settled => return settled,
             }
         }
-    }
-
-    async fn tell(&self, what: What) {
-        let told = Told {
-            worker: self.worker.clone(),
-            load: self.load,
-            what,
-        };
-        self.bus.publish(self.subject.clone(), &told, None).await;
     }
 }
 
@@ -464,8 +486,8 @@ const CLAIM: Duration = Duration::from_secs(15);
 const KEEP_TRYING: Duration = Duration::from_secs(3_600);
 /// How long between two tries.
 const RETRY: Duration = Duration::from_secs(2);
-/// More are not looked at in time.
-const SIGNALS_WAITING: usize = 4;
+/// As many as there are: each is sent once.
+const SIGNALS: usize = 2;
 /// Enough for an error with its causes.
 const LINES_KEPT: usize = 40;
 
@@ -479,6 +501,7 @@ mod tests {
         let mut state = State::Claimed {
             run: "one".to_owned(),
             until: now,
+            last: None,
         };
         let until = |state: &State| match state {
             State::Claimed { until, .. } => *until,

@@ -6,7 +6,9 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fleet::message::{Answer, PROTOCOL, Present, ROLL, Request, of_worker};
+use fleet::message::{
+    Answer, Folder, PROTOCOL, Present, ROLL, Request, Told, What, of_run, of_worker,
+};
 use fleet::{Bus, Crew, Ending, Event, FleetError, Program, Stop, Worker};
 use futures_util::StreamExt as _;
 use testkit::Nats;
@@ -26,6 +28,7 @@ fn program(nats: &Nats, host: &str, version: &str) -> (Program, PathBuf) {
         path: "/bin/sh".into(),
         version: version.into(),
         prefix: "FLEET_TEST_",
+        note: |_| (),
         before: vec!["-c".into()],
     };
     (program, runs)
@@ -45,7 +48,7 @@ fn worker(nats: &Nats, host: &str, version: &str) -> Running {
         let bus = Bus::connect(&url, &host).await.unwrap();
         let stopped = async move { drop(stopped.await) };
         let worker = Worker::new(bus, host, program, runs);
-        worker.serve(stopped, &mut |_| ()).await.unwrap();
+        worker.serve(stopped).await.unwrap();
     });
     Running {
         threads: Some(threads),
@@ -165,7 +168,7 @@ async fn who_is_busy_or_of_another_version_is_named_and_who_comes_late_is_taken(
         .unwrap_err()
         .to_string();
     for said in [
-        "old has version 0.9, protocol 3, this is version 1.0, protocol 3",
+        "old has version 0.9, protocol 4, this is version 1.0, protocol 4",
         "one is at work for run first",
     ] {
         assert!(error.contains(said), "{error}");
@@ -216,8 +219,9 @@ async fn answer_as(
                     if let Request::Claim { run: by } = &request {
                         run = Some(by.clone());
                     }
-                    let Some(answer) = answer(request) else { continue };
-                    (message.reply.unwrap(), serde_json::to_vec(&answer).unwrap())
+                    let answer = answer(request);
+                    let (Some(answer), Some(reply)) = (answer, message.reply) else { continue };
+                    (reply, serde_json::to_vec(&answer).unwrap())
                 }
             };
             client.publish(reply, payload.into()).await.unwrap();
@@ -248,6 +252,71 @@ async fn a_worker_whose_answer_to_a_claim_is_not_heard_is_claimed_again() {
     .await;
     let crew = call(&nats, "run", 1).await.unwrap();
     assert_eq!(crew.members().len(), 1);
+}
+
+#[tokio::test]
+#[ignore = "needs nats-server"]
+async fn programs_are_asked_to_stop_until_they_have() {
+    let nats = Nats::start();
+    let (asked, mut stops) = tokio::sync::mpsc::unbounded_channel();
+    let _deaf = answer_as(&nats, "deaf", &[], move |request| {
+        if matches!(request, Request::Stop { .. }) {
+            asked.send(()).unwrap();
+        }
+        Some(Answer::Done)
+    })
+    .await;
+    let mut crew = call(&nats, "run", 1).await.unwrap();
+    play(&mut crew, |_| vec![SCRIPT]).await;
+    let ends = async {
+        // The first is lost.
+        for _ in 0..2 {
+            stops.recv().await.unwrap();
+        }
+        let told = Told {
+            worker: "deaf".into(),
+            load: 1,
+            what: What::Ended {
+                code: Some(130),
+                words: Vec::new(),
+                folder: Folder::Kept,
+            },
+        };
+        let client = async_nats::connect(nats.url()).await.unwrap();
+        let told = serde_json::to_vec(&told).unwrap();
+        client.publish(of_run("run"), told.into()).await.unwrap();
+        client.flush().await.unwrap();
+    };
+    let ((endings, _), ()) = tokio::join!(watch(&mut crew, || Stop::Orderly), ends);
+    assert_eq!((endings[0].code, endings[0].kept), (Some(130), true));
+}
+
+#[tokio::test]
+#[ignore = "needs nats-server"]
+async fn a_worker_says_how_its_load_ended_until_there_is_another_one() {
+    let nats = Nats::start();
+    let _worker = worker(&nats, "a", "1.0");
+    let mut crew = call(&nats, "run", 1).await.unwrap();
+    let client = async_nats::connect(nats.url()).await.unwrap();
+    let mut told = client.subscribe(of_run("run")).await.unwrap();
+    client.flush().await.unwrap();
+    play(&mut crew, |_| vec!["exit 7"]).await;
+    let mut times = 0;
+    while times < 3 {
+        let message = told.next().await.unwrap();
+        let told: Told = serde_json::from_slice(&message.payload).unwrap();
+        let What::Ended { code, folder, .. } = told.what else {
+            continue;
+        };
+        assert_eq!(code, Some(7));
+        times += u8::from(matches!(folder, Folder::NotKept(_)));
+    }
+    play(&mut crew, |_| vec!["sleep 60"]).await;
+    let is_of_next = |message: async_nats::Message| {
+        let told: Told = serde_json::from_slice(&message.payload).unwrap();
+        told.load == 2 && told.what == What::Alive
+    };
+    while !is_of_next(told.next().await.unwrap()) {}
 }
 
 /// Runs are named by the second and the process, which two containers may have in common.
@@ -437,16 +506,22 @@ async fn a_load_that_one_program_ended_is_over_for_all_and_can_still_be_interrup
     let nats = Nats::start();
     let _workers = [worker(&nats, "a", "1.0"), worker(&nats, "b", "1.0")];
     let mut crew = call(&nats, "run", 2).await.unwrap();
-    let script = r#"trap 'echo "{\"over\":1}"' USR2; trap 'exit 130' INT; mkdir "$1"; echo '{}'; while :; do sleep 0.1; done"#;
+    // A line may be lost: each is said again.
+    let script = r#"over=0; trap 'over=1' USR2; trap 'exit 130' INT; mkdir "$1"; while :; do echo $over; sleep 0.1; done"#;
     play(&mut crew, |_| vec![script]).await;
-    let heard = std::cell::Cell::new(0);
-    // Both are there, then both have been told.
-    let stop = || match heard.get() {
-        0 | 1 => Stop::No,
-        2 | 3 => Stop::Over,
-        _ => Stop::Orderly,
+    let said = std::cell::Cell::new([None, None]);
+    let stop = || match said.get() {
+        [None, _] | [_, None] => Stop::No,
+        [Some(1), Some(1)] => Stop::Orderly,
+        _ => Stop::Over,
     };
-    let mut hear = |event| heard.set(heard.get() + u8::from(matches!(event, Event::Line(..))));
+    let mut hear = |event| {
+        if let Event::Line(place, line) = event {
+            let mut all = said.get();
+            all[place] = line.as_u64();
+            said.set(all);
+        }
+    };
     let endings = crew.watch(LIMIT, &stop, &mut hear).await.unwrap();
     let codes: Vec<_> = endings.iter().map(|it| (it.code, it.kept)).collect();
     assert_eq!(codes, [(Some(130), true), (Some(130), true)], "{endings:?}");
@@ -464,7 +539,7 @@ async fn a_thousand_workers_are_one_crew() {
         let worker = Worker::new(bus, host, program, runs);
         workers.push(tokio::spawn(async move {
             let stop = std::future::pending();
-            worker.serve(stop, &mut |_| ()).await.unwrap();
+            worker.serve(stop).await.unwrap();
         }));
     }
     let mut crew = call(&nats, "run", THOUSAND).await.unwrap();

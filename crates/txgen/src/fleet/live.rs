@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use measure::{Counters, LiveView, SeriesRow};
+use measure::{Counters, LatencyColumns, LiveView, SeriesRow};
 use pacing::Nanos;
 use serde_json::Value;
 
@@ -95,10 +95,9 @@ impl Live {
         }
         match self.open.get_mut(&row.second) {
             Some((sum, workers)) => {
-                // Quantiles of several workers: the worst is shown.
-                let worst = worst(sum, &row);
+                let latency = worst(&sum.latency, &row.latency);
                 sum.join(&row);
-                worst.put(sum);
+                sum.latency = latency;
                 *workers += 1;
             }
             None => {
@@ -124,30 +123,16 @@ impl Live {
     }
 }
 
-/// The p99 of two rows, the larger of each.
-struct Worst {
-    accept: Option<f64>,
-    commit: Option<f64>,
-    lateness: Option<f64>,
-}
-
-fn worst(one: &SeriesRow, other: &SeriesRow) -> Worst {
-    let larger = |of: fn(&SeriesRow) -> Option<f64>| match (of(one), of(other)) {
-        (Some(one), Some(other)) => Some(one.max(other)),
-        (one, other) => one.or(other),
+/// Of each p99 of two workers, the larger: quantiles do not add up.
+fn worst(one: &LatencyColumns, other: &LatencyColumns) -> LatencyColumns {
+    let larger = |of: fn(&LatencyColumns) -> Option<f64>| {
+        [of(one), of(other)].into_iter().flatten().reduce(f64::max)
     };
-    Worst {
-        accept: larger(|row| row.latency.accept_p99_ms),
-        commit: larger(|row| row.latency.commit_p99_ms),
-        lateness: larger(|row| row.latency.lateness_p99_ms),
-    }
-}
-
-impl Worst {
-    fn put(self, row: &mut SeriesRow) {
-        row.latency.accept_p99_ms = self.accept;
-        row.latency.commit_p99_ms = self.commit;
-        row.latency.lateness_p99_ms = self.lateness;
+    LatencyColumns {
+        accept_p99_ms: larger(|it| it.accept_p99_ms),
+        commit_p99_ms: larger(|it| it.commit_p99_ms),
+        lateness_p99_ms: larger(|it| it.lateness_p99_ms),
+        ..LatencyColumns::default()
     }
 }
 

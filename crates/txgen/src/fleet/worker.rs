@@ -28,6 +28,7 @@ pub(crate) fn work(args: &WorkerArgs) -> Result<u8, CommandError> {
         path,
         version: VERSION.to_owned(),
         prefix: arguments::PREFIX,
+        note,
     };
     let host = args.name.clone().unwrap_or_else(host_name);
     let runtime = crate::runtime::start().map_err(failed)?;
@@ -38,9 +39,7 @@ pub(crate) fn work(args: &WorkerArgs) -> Result<u8, CommandError> {
             runs.display()
         ));
         let worker = Worker::new(bus, host, program, runs);
-        worker
-            .serve(shutdown.requested(), &mut |text| note(text))
-            .await
+        worker.serve(shutdown.requested()).await
     });
     match served {
         Ok(()) => Ok(exit::INTERRUPTED),
