@@ -15,6 +15,10 @@ pub(super) struct Blockage {
     /// Until when something waited that was due by `held_until`. What was due by then leaves behind
     /// that backlog, so the node is why it is late, whatever slows the catch-up.
     node_until: Nanos,
+    /// Since when something has waited all the time; `None` while nothing does.
+    since: Option<Nanos>,
+    /// For how much of that the node held connections up.
+    held_for: Nanos,
     /// Whether it was noted in this turn of the loop.
     ongoing: bool,
     /// What keeps connections busy, and when they were last examined for that.
@@ -30,12 +34,30 @@ impl Blockage {
 
     /// What is due at `now` cannot be sent, for this cause.
     pub(super) fn note(&mut self, cause: Cause, now: Nanos) {
-        self.cause = Some(cause);
-        self.until = now;
-        if cause == Cause::Node {
-            (self.held_until, self.node_until) = (now, now);
+        if self.since.is_none() {
+            (self.since, self.held_for, self.until) = (Some(now), Nanos::ZERO, now);
         }
+        if cause == Cause::Node {
+            let held = now.saturating_sub(self.until);
+            self.held_for = self.held_for.saturating_add(held);
+            if self.is_of_the_node(now) {
+                (self.held_until, self.node_until) = (now, now);
+            }
+        }
+        // A short wait for the node changes nothing about a backlog that is there for something else.
+        let kept = self
+            .cause
+            .filter(|_| cause == Cause::Node && !self.is_of_the_node(now));
+        self.cause = Some(kept.unwrap_or(cause));
+        self.until = now;
         self.ongoing = true;
+    }
+
+    /// Whether what waits does so for the node's sake: it held connections up for a third of the time or more, so that the
+    /// rest was spent on catching up.
+    fn is_of_the_node(&self, now: Nanos) -> bool {
+        let waited = now.saturating_sub(self.since.unwrap_or(now));
+        self.held_for.saturating_mul(3) >= waited
     }
 
     /// What waited has left by `now`: what fell due until then waited behind it.
@@ -43,7 +65,7 @@ impl Blockage {
         if self.cause == Some(Cause::Node) {
             self.node_until = now;
         }
-        self.until = now;
+        (self.until, self.since) = (now, None);
     }
 
     /// Whether something waited before what is due at `at`.
@@ -73,7 +95,8 @@ impl Blockage {
     ) {
         let cause = self.judged(now, judge);
         self.note(cause, now);
-        if oldest <= self.held_until && self.held_until > Nanos::ZERO {
+        let is_behind = oldest <= self.held_until && self.held_until > Nanos::ZERO;
+        if is_behind && self.is_of_the_node(now) {
             self.node_until = now;
         }
     }
@@ -102,7 +125,12 @@ impl Blockage {
         }
         match self.cause {
             _ if rest <= own.min(LATE_LIMIT) => Cause::Schedule,
-            _ if self.node_until >= due.seen && self.node_until > Nanos::ZERO => Cause::Node,
+            _ if self.node_until >= due.seen
+                && self.node_until > Nanos::ZERO
+                && self.is_of_the_node(now) =>
+            {
+                Cause::Node
+            }
             // More connections would only have shortened the catch-up after a stall.
             Some(Cause::Connection) if own > LATE_LIMIT => Cause::Schedule,
             Some(cause) if self.until >= due.seen => cause,

@@ -136,6 +136,11 @@ impl<S: Socket> Link<S> {
         self.requests.take_slow()
     }
 
+    /// How long its last answer took.
+    pub(super) fn last_took(&self) -> Nanos {
+        self.requests.last_took()
+    }
+
     /// Whether the node blocks it: by an answer that takes long, by reading nothing, or by having
     /// ended it. `slow` is from when on an answer of its node is slow.
     pub(super) fn is_held_up(&self, now: Nanos, slow: Option<Nanos>) -> bool {
@@ -397,7 +402,7 @@ impl<S: Socket> Link<S> {
         }
     }
 
-    fn is_http(&self) -> bool {
+    pub(super) fn is_http(&self) -> bool {
         self.address.endpoint.transport() == Transport::Http
     }
 }

@@ -83,6 +83,11 @@ impl Requests {
         self.slow.take()
     }
 
+    /// How long the last answer took.
+    pub(super) fn last_took(&self) -> Nanos {
+        self.last_took
+    }
+
     /// Whether an answer took so long, or has by `now`, that the node queues requests: more connections
     /// would only lengthen that queue. `slow` is from when on one is slow.
     pub(super) fn are_queued(&self, now: Nanos, slow: Option<Nanos>) -> bool {

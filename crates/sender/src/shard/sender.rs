@@ -259,6 +259,8 @@ impl<'a, T: Protocol, P: Platform> Sender<'a, T, P> {
         let route = oldest.map_or(Route::Any, |oldest| self.route(oldest, now));
         self.links.open_for(self.backlog.len(), route, now);
         if self.has_waiting() {
+            let since = oldest.map_or(now, |oldest| oldest.at);
+            self.links.retest(now, since);
             if oldest.is_none() || !self.blockage.is_ongoing() {
                 let (links, as_of) = (&self.links, self.awake_until);
                 // What the limit in flight holds back is still in the schedule.

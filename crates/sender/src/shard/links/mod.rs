@@ -34,6 +34,11 @@ pub(in crate::shard) struct Links<T, P: Platform> {
     under_way: usize,
     /// From when on an answer of each node is slow: a mean of what the last ones say that can tell.
     slow: Vec<Option<Nanos>>,
+    /// When that is to be learnt anew, and until when only requests leave that can tell.
+    retest_at: Nanos,
+    retest_until: Option<Nanos>,
+    /// Answers that are still to tell it.
+    retest_left: u64,
     answer_timeout: Nanos,
     pauses: Option<Pauses>,
     /// Which node the transactions of a family go to.
@@ -70,6 +75,9 @@ impl<T: Protocol, P: Platform> Links<T, P> {
             unflushed: Vec::new(),
             under_way: 0,
             slow: Vec::new(),
+            retest_at: RETEST_INTERVAL,
+            retest_until: None,
+            retest_left: 0,
             answer_timeout,
             pauses,
             homes: None,
@@ -366,6 +374,8 @@ impl<T: Protocol, P: Platform> Links<T, P> {
             let known = self.slow[endpoint].unwrap_or(slow);
             let sum = known.saturating_mul(MEMORY - 1).saturating_add(slow);
             self.slow[endpoint] = Some(Nanos::from_nanos(sum.as_nanos() / MEMORY));
+            self.retest_left = self.retest_left.saturating_sub(1);
+            self.retest_at = self.retest_at.max(now.saturating_add(RETEST_INTERVAL));
         }
         self.under_way -= before - link.under_way();
         self.after(number, read, reporter).then_some(now)
@@ -438,6 +448,11 @@ fn unqueued(before: u64, under_way: u64, links: u64) -> Option<u64> {
     }
 }
 
+/// Where all links stay busy, no request shows what one takes that waits for no other. After this time, or that of so many
+/// answers where that is longer, few are under way for the time of at most so many.
+const RETEST_INTERVAL: Nanos = Nanos::from_secs(1);
+const RETEST_ANSWERS: u64 = 80;
+const RETEST_LASTS: u64 = 8;
 /// Answers over which the mean is taken of how long one takes that waits for no other.
 const MEMORY: u64 = 4;
 /// A read buffer holds what a connection gets in this time, and an error is noticed soon enough.

@@ -3,7 +3,7 @@
 use measure::Cause;
 use pacing::Nanos;
 
-use super::Links;
+use super::{Links, RETEST_ANSWERS, RETEST_INTERVAL, RETEST_LASTS, unqueued};
 use crate::protocol::Protocol;
 use crate::shard::link::Link;
 use crate::shard::system::{Platform, Socket};
@@ -59,6 +59,9 @@ impl<T: Protocol, P: Platform> Links<T, P> {
         route: Route,
         burst: &mut Burst,
     ) -> Option<usize> {
+        if self.is_held_back() {
+            return None;
+        }
         if let Route::Account(account) = route {
             let number = self.link_of(account);
             return self.links[number].has_room().then_some(number);
@@ -106,6 +109,7 @@ impl<T: Protocol, P: Platform> Links<T, P> {
     /// Whether a link on the way may have room.
     pub(in crate::shard) fn may_have_room(&self, route: Route) -> bool {
         match route {
+            _ if self.is_held_back() => false,
             Route::Any => !self.with_room.is_empty(),
             Route::Account(account) => self.links[self.link_of(account)].has_room(),
             Route::Node(_) => {
@@ -113,6 +117,29 @@ impl<T: Protocol, P: Platform> Links<T, P> {
                 waiting.any(|number| route.allows(&self.links[*number as usize]))
             }
         }
+    }
+
+    /// Whether what waits is kept, so that the next request finds few under way.
+    fn is_held_back(&self) -> bool {
+        let under_way = self.under_way as u64;
+        let tells = || unqueued(under_way, under_way + 1, self.links.len() as u64).is_some();
+        let until = self.retest_until.filter(|_| self.retest_left > 0);
+        until.is_some_and(|until| !tells() && self.platform.now() < until)
+    }
+
+    /// No link has room for what is due since `oldest`. Where that lasts, what an answer took when few were under way says
+    /// nothing of a node that takes longer by now, and sixteen answers of 20 ms each look alike whether or not they wait
+    /// for each other.
+    pub(in crate::shard) fn retest(&mut self, now: Nanos, oldest: Nanos) {
+        let took = self.links.iter().filter(|link| link.is_http());
+        let took = took.map(Link::last_took).filter(|took| *took < Nanos::MAX);
+        let answers = |count| took.clone().max().unwrap_or_default().saturating_mul(count);
+        if now < self.retest_at || now.saturating_sub(oldest) <= answers(RETEST_LASTS) {
+            return;
+        }
+        self.retest_left = RETEST_LASTS;
+        self.retest_until = Some(now.saturating_add(answers(RETEST_LASTS)));
+        self.retest_at = now.saturating_add(RETEST_INTERVAL.max(answers(RETEST_ANSWERS)));
     }
 
     /// Why no link on the way has room although everything queued was written: the node, when it holds up at least

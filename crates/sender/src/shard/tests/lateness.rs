@@ -227,6 +227,53 @@ fn answers_that_take_longer_than_they_did_are_no_queue() {
     assert!(connection > 4 * node, "{connection} {node}");
 }
 
+/// A single answer told that answers had become slower, and too little; later ones of 50 ms for a moment made all that waited
+/// the node's. For the rest of the run the node was why 1,200/s did not fit through 16 connections.
+#[test]
+fn connections_that_stay_busy_are_tested_for_a_queue_again() {
+    type Node = fn(usize, &str) -> Reaction;
+    let late_by = |node: Node| {
+        let mut scenario = Scenario::open(1_200, ms(8_000), &[HTTP; 16], Box::new(node));
+        scenario.prepared = 80;
+        let connections = &mut scenario.config.connections;
+        connections
+            .iter_mut()
+            .for_each(|address| address.number = 0);
+        let outcome = scenario.run();
+        let late = |cause| outcome.caused_by(cause).len();
+        (late(Cause::Connection), late(Cause::Node))
+    };
+    let (connection, node) = late_by(|number, body| match number {
+        ..1_200 => accept(us(100), body),
+        // Those that tell.
+        1_200..1_204 => accept(ms(4), body),
+        2_000..2_016 | 2_600..2_616 => accept(ms(50), body),
+        _ => accept(ms(22), body),
+    });
+    assert!(connection > 2 * node, "{connection} {node}");
+    // One at a time, 1.4 ms each: sixteen wait as long for each other.
+    let (connection, node) = late_by(|number, body| match number {
+        ..1_200 => accept(us(100), body),
+        _ => Reaction::Serve(us(1_400), target::accepted(body)),
+    });
+    assert!(node > 10 * connection, "{connection} {node}");
+}
+
+/// Four connections that get no answer are under way for good; twelve carry 800/s.
+#[test]
+fn connections_that_never_answer_keep_no_test_for_a_queue_from_its_end() {
+    let react = |number, body: &str| match number {
+        ..1_200 => accept(us(100), body),
+        1_200..1_204 => Reaction::Silence,
+        _ => accept(ms(15), body),
+    };
+    let outcome = Scenario::open(1_200, ms(4_000), &[HTTP; 16], Box::new(react)).run();
+    let in_time = outcome.sent.iter().filter(|sent| sent.sent < ms(4_000));
+    // Two tests of 120 ms.
+    let count = in_time.count();
+    assert!((3_350..=3_610).contains(&count), "{count}");
+}
+
 /// Over HTTP an answer takes 300 ms, all others 100 µs.
 fn one_slow_answer(links: &[&str]) -> Scenario {
     let react = |number, body: &str| match number {

@@ -17,6 +17,8 @@ use super::super::system::{Platform, Ready, Socket};
 pub(super) enum Reaction {
     /// Sends this after a while.
     Say(Nanos, String),
+    /// Sends this after a while of work, one request after the other.
+    Serve(Nanos, String),
     /// Sends this after a while and closes the connection, as it said it would.
     SayAndClose(Nanos, String),
     /// Closes the connection after a while.
@@ -64,6 +66,7 @@ pub(super) struct World {
     /// The connection of each link.
     connections: Vec<Connection>,
     react: React,
+    served_until: Nanos,
     pub(super) received: Vec<Received>,
     /// While the thread does not run: from, until.
     pub(super) stalls: Vec<(Nanos, Nanos)>,
@@ -115,6 +118,7 @@ impl Script {
             event_count: 0,
             connections: (0..links).map(|_| Connection::default()).collect(),
             react,
+            served_until: Nanos::ZERO,
             received: Vec::new(),
             stalls: Vec::new(),
             deaf: Vec::new(),
@@ -233,6 +237,10 @@ impl World {
         match reaction {
             Reaction::Say(after, text) => {
                 self.schedule(at.saturating_add(after), Event::Arrive(place, text));
+            }
+            Reaction::Serve(work, text) => {
+                self.served_until = self.served_until.max(at).saturating_add(work);
+                self.schedule(self.served_until, Event::Arrive(place, text));
             }
             Reaction::SayAndClose(after, text) => {
                 let then = at.saturating_add(after);
