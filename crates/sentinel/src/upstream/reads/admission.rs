@@ -6,9 +6,9 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use fairq::ClientKey;
 
-use super::ReadRequest;
 use super::methods::MethodList;
 use super::places::{Place, Places};
+use super::request::ReadRequest;
 use crate::budget::{Budget, Held, Kind};
 use crate::config::Config;
 use crate::refusal::{Reason, Refusal};

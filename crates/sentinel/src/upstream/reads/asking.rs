@@ -8,7 +8,7 @@ use pacing::Nanos;
 use super::admission::{Admission, Admitted, Read};
 use super::body::ReadBody;
 use super::headers::{content_length, end_to_end};
-use super::{HEAD_BYTES, ReadAnswer};
+use super::request::ReadAnswer;
 use crate::upstream::http::{NodeBody, Outgoing, Repeat};
 use crate::upstream::nodes::{NodeIndex, Nodes};
 use crate::upstream::{SILENT, UpstreamError, target};
@@ -106,3 +106,6 @@ async fn answered(
         };
     }
 }
+
+/// Set aside before anything is asked: the head of an answer and its first bytes.
+pub(super) const HEAD_BYTES: usize = 16 << 10;

@@ -11,27 +11,26 @@ mod headers;
 mod methods;
 mod params;
 mod places;
+mod request;
 mod unchanging;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use fairq::ClientKey;
 use futures_util::future::BoxFuture;
-use hyper::{HeaderMap, Method};
-use pacing::Nanos;
 use tower::util::BoxCloneSyncService;
 use tower::{ServiceExt as _, service_fn};
 
 pub(crate) use self::admission::Admitted;
 use self::admission::{Admission, Read};
-use self::asking::ask;
+use self::asking::{HEAD_BYTES, ask};
 pub use self::body::ReadBody;
 use self::cache::{Asking, Cache, Found};
 pub(super) use self::headers::content_length;
 pub(crate) use self::methods::changes;
 pub(crate) use self::params::price;
+pub use self::request::{ReadAnswer, ReadRequest};
 use self::unchanging::Asked;
 use super::body::charged;
 use super::choice::Wanted;
@@ -40,59 +39,10 @@ use super::version::Version;
 use crate::budget::{Budget, Ledger};
 use crate::config::Config;
 use crate::refusal::Refusal;
-use crate::respond::KeptId;
-
-/// A request to pass on.
-#[derive(Clone, Debug)]
-pub struct ReadRequest {
-    /// Its HTTP method.
-    pub http_method: Method,
-    /// The target as the client wrote it, a path with its query.
-    pub target: Bytes,
-    /// Its headers, without those that belong to the connection or to the framing.
-    pub headers: HeaderMap,
-    /// Its body.
-    pub body: Bytes,
-    /// The JSON-RPC method it calls, if it is one call whose method is known.
-    pub method: Option<Box<str>>,
-    /// The id as the node echoes it, if its body is one call.
-    pub id: Option<KeptId>,
-    /// What it takes from the client's rate: the price of the calls in it, or 0 if that was done when they came.
-    pub calls: u32,
-    /// Whether broadcasts are in it, which the write lane judges in shadow.
-    pub has_writes: bool,
-}
-
-impl ReadRequest {
-    /// What it says to the node, in its body or its target.
-    fn call(&self) -> Bytes {
-        let call = if self.body.is_empty() {
-            &self.target
-        } else {
-            &self.body
-        };
-        call.clone()
-    }
-}
 
 /// Waits for the turn of a client's call, which is so long, among the writes.
 pub(crate) type Turns =
     Arc<dyn Fn(ClientKey, Bytes) -> BoxFuture<'static, Result<(), Refusal>> + Send + Sync>;
-
-/// The node's answer, its body still to be read.
-#[derive(Debug)]
-pub struct ReadAnswer<B> {
-    /// The HTTP status.
-    pub status: u16,
-    /// The headers as a Go server spells them, without those of connection and framing.
-    pub headers: Vec<(Cow<'static, str>, Bytes)>,
-    /// `Content-Length`, if the node gave one. The answer to `HEAD` has one and no body.
-    pub length: Option<u64>,
-    /// From the moment it was sent to the head of the answer; none if no node was asked for it.
-    pub took: Option<Nanos>,
-    /// The body.
-    pub body: B,
-}
 
 /// The read lane. Cheap to clone; clones share everything.
 #[derive(Clone)]
@@ -297,6 +247,3 @@ impl Reads {
         &self.admission.clients
     }
 }
-
-/// Set aside before anything is asked: the head of an answer and its first bytes.
-const HEAD_BYTES: usize = 16 << 10;

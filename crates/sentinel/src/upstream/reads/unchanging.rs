@@ -9,7 +9,8 @@ use serde::de::IgnoredAny;
 use wire::encoding::decode_hash;
 use wire::json;
 
-use super::{ReadAnswer, ReadRequest, params};
+use super::params;
+use super::request::{ReadAnswer, ReadRequest};
 use crate::respond::KeptId;
 
 /// What a question asks for whose answer cannot change. An answer is kept if it names the same, so that a node or a gateway
