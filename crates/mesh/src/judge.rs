@@ -76,7 +76,12 @@ pub(crate) fn judge(account: &Account, bounds: &Bounds<'_>) -> Judgement {
     let in_all = (!bounds.interrupted).then(|| shortfall_in_all(generator, account));
     let shortfall = shortfall(generator).or(in_all.flatten());
     let drops = drops(&nodes);
-    let missing = missing_entries(&nodes, generator, bounds.entries);
+    let offered = generator
+        .iter()
+        .map(|row| (row.second, row.counters.offered));
+    let offered: BTreeMap<u64, u64> = offered.collect();
+    let missing = missing_entries(&nodes, &offered, bounds.entries);
+    let outages = outages(&nodes, &offered, bounds.entries, account);
     let mut symptoms: Vec<&Evidence> = [&missing, &drops, &shortfall]
         .into_iter()
         .flatten()
@@ -112,6 +117,7 @@ pub(crate) fn judge(account: &Account, bounds: &Bounds<'_>) -> Judgement {
     let mut evidence: Vec<Evidence> = symptoms
         .into_iter()
         .chain(causes.iter().flatten())
+        .chain(&outages)
         .cloned()
         .collect();
     evidence.sort_by_key(since_s);
@@ -172,13 +178,9 @@ fn at_limit(
 /// A node saw fewer entries than were offered, with so many entries in a transaction.
 fn missing_entries(
     nodes: &[Vec<&NodeSecond>],
-    generator: &[&NodeSecond],
+    offered: &BTreeMap<u64, u64>,
     entries: f64,
 ) -> Option<Evidence> {
-    let offered: BTreeMap<u64, u64> = generator
-        .iter()
-        .map(|row| (row.second, row.counters.offered))
-        .collect();
     at_limit(nodes, |row| {
         let offered = offered.get(&row.second).copied().unwrap_or_default();
         let (due, seen) = (offered as f64 * entries, row.counters.entries);
@@ -191,6 +193,52 @@ fn missing_entries(
         ((seen as f64) < SUSTAINED_SHARE * due - SLACK)
             .then(|| evidence(found, LimitedBy::Node, txs, row.second as f64))
     })
+}
+
+/// Stretches of whole seconds in which a node saw nothing new while entries were offered, and their ends. A second
+/// without a row is one of those: a node that stands still reports none.
+fn outages(
+    nodes: &[Vec<&NodeSecond>],
+    offered: &BTreeMap<u64, u64>,
+    entries: f64,
+    account: &Account,
+) -> Vec<Evidence> {
+    let mut found = Vec::new();
+    let last = offered.iter().rfind(|(_, offered)| **offered > 0);
+    let last = last.map_or(0, |(second, _)| second + 1);
+    for rows in nodes {
+        let node = rows[0].node;
+        let ended_s = account.nodes[usize::from(node)].ended_s;
+        let end = ended_s.map_or(last, |ended_s| last.min(ended_s as u64));
+        let seen: BTreeMap<u64, u64> = rows
+            .iter()
+            .map(|row| (row.second, row.counters.entries))
+            .collect();
+        let (mut since, mut lacking) = (None, 0);
+        for second in 0..=end {
+            let is_over = second == end;
+            if !is_over && seen.get(&second).is_none_or(|seen| *seen == 0) {
+                let offered = offered.get(&second).copied().unwrap_or_default();
+                if offered > 0 {
+                    since.get_or_insert(second);
+                }
+                lacking += offered;
+                continue;
+            }
+            let Some(from) = since.take() else { continue };
+            let lacking = std::mem::take(&mut lacking);
+            if second - from >= OUTAGE_S && lacking as f64 * entries >= OUTAGE_ENTRIES {
+                let outage = MeshEvidence::Outage { node };
+                found.push(Evidence {
+                    until_s: (!is_over).then_some(second as f64),
+                    ..evidence(outage, LimitedBy::Node, lacking, from as f64)
+                });
+            }
+        }
+    }
+    found.sort_by_key(since_s);
+    found.truncate(MOST_OUTAGES);
+    found
 }
 
 fn drops(nodes: &[Vec<&NodeSecond>]) -> Option<Evidence> {
@@ -306,6 +354,12 @@ fn machine_full(account: &Account, first: u64) -> Option<Evidence> {
 
 /// Counts that mean nothing at low rates.
 const SLACK: f64 = 2.0;
+/// A single second may be anything.
+const OUTAGE_S: u64 = 2;
+/// So many are not all late by chance.
+const OUTAGE_ENTRIES: f64 = 10.0;
+/// The earliest; a page of evidence is not longer.
+const MOST_OUTAGES: usize = 50;
 /// Later than this is a burst of its own.
 const LATE_MS: f64 = 100.0;
 const FULL_CPU: f64 = 0.95;

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use measure::limits::SUSTAINED_SHARE;
-use measure::{Quantiles, ScheduleVerdict};
+use measure::{Evidence, EvidenceKind, MeshEvidence, Quantiles, ScheduleVerdict};
 use serde::Serialize;
 
 use super::account::{Account, PlayedMesh, ReachSummary, StepAccount};
@@ -153,6 +153,13 @@ impl MeshSummary {
         self.verdict.schedule != ScheduleVerdict::Invalid && !self.is_disturbed()
     }
 
+    /// When nodes saw nothing of what was offered.
+    pub(crate) fn outages(&self) -> impl Iterator<Item = &Evidence> {
+        let is_outage =
+            |it: &&Evidence| matches!(it.kind, EvidenceKind::Mesh(MeshEvidence::Outage { .. }));
+        self.verdict.evidence.iter().filter(is_outage)
+    }
+
     /// Whether other programs had the CPUs that the mesh lacked when it gave.
     pub(crate) fn is_disturbed(&self) -> bool {
         let first = self.verdict.gave_first.as_ref();
@@ -234,7 +241,7 @@ fn outcome(step: &StepAccount, judgement: &Judgement) -> StepOutcome {
 
 #[cfg(test)]
 mod tests {
-    use measure::{Evidence, EvidenceKind, LimitedBy, MeshEvidence, Strength};
+    use measure::{LimitedBy, Strength};
     use serde_json::json;
 
     use super::*;

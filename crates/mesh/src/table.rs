@@ -15,6 +15,13 @@ pub(crate) fn text(summary: &MeshSummary) -> String {
     if let Some(first) = &summary.verdict.gave_first {
         text += &format!("What gave first: {}.\n", gave_first(first));
     }
+    for outage in summary.outages().take(OUTAGES_SHOWN) {
+        let from_s = outage.from_s.unwrap_or_default();
+        text += &format!(
+            "Outage from {from_s:.0} s on: {}.\n",
+            mesh_evidence_text(outage)
+        );
+    }
     if summary.steps.len() > 1 {
         text += &format!("\n{}", steps(&summary.steps).text());
     }
@@ -240,3 +247,6 @@ fn account(summary: &MeshSummary) -> String {
         ),
     }
 }
+
+/// The page has all.
+const OUTAGES_SHOWN: usize = 3;

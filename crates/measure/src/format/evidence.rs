@@ -209,6 +209,11 @@ pub enum MeshEvidence {
         /// The node.
         node: u16,
     },
+    /// A node saw no new entry for seconds in which some were offered; it has recovered where the evidence ends.
+    Outage {
+        /// The node.
+        node: u16,
+    },
     /// A node wrote as much as its rate allows.
     RateReached {
         /// The node.

@@ -314,3 +314,68 @@ fn a_node_that_ended_gave_before_all_else() {
     let expected = MeshEvidence::NodeEnded { node: 1 };
     assert_eq!(cause_of(&account), Some(expected));
 }
+
+/// From when to when nodes saw nothing, in a run in which node 1 is as `change` makes it from 5 s on.
+fn outages_of(
+    change: impl Fn(&mut Row),
+    and: impl Fn(&mut Account),
+) -> Vec<(u16, u64, Option<f64>)> {
+    let mut account = run(|row, node| {
+        if node == 1 {
+            change(row);
+        }
+    });
+    and(&mut account);
+    let outage = |it: &Evidence| match it.kind {
+        EvidenceKind::Mesh(MeshEvidence::Outage { node }) => Some((node, since_s(it), it.until_s)),
+        _ => None,
+    };
+    let judgement = judged(&account, false);
+    judgement.evidence.iter().filter_map(outage).collect()
+}
+
+#[test]
+fn an_outage_has_its_recovery() {
+    let silent = |from: u64, until: u64| {
+        move |row: &mut Row| {
+            if (from..until).contains(&row.second) {
+                row.counters.entries = 0;
+            }
+        }
+    };
+    let nothing = |_: &mut Account| ();
+    assert_eq!(outages_of(silent(6, 8), nothing), [(1, 6, Some(8.0))]);
+    assert_eq!(outages_of(silent(7, 10), nothing), [(1, 7, None)]);
+    assert_eq!(
+        outages_of(silent(6, 7), nothing),
+        [],
+        "a second may be anything"
+    );
+    let stopped = |account: &mut Account| {
+        let stands = |row: &NodeSecond| row.node == 1 && (6..9).contains(&row.second);
+        account.seconds.retain(|row| !stands(row));
+    };
+    assert_eq!(
+        outages_of(|_| (), stopped),
+        [(1, 6, Some(9.0))],
+        "a node that stands still reports nothing"
+    );
+}
+
+#[test]
+fn what_was_not_offered_or_cannot_be_told_from_chance_is_no_outage() {
+    let silent = |row: &mut Row| row.counters.entries = 0;
+    let rate = |offered: u64| {
+        move |account: &mut Account| {
+            let mut rows = account.seconds.iter_mut();
+            rows.by_ref()
+                .filter(|row| row.second >= 5 && row.node == 0)
+                .for_each(|row| row.counters.offered = offered);
+        }
+    };
+    assert_eq!(outages_of(silent, rate(0)), [], "a pause of the load");
+    assert_eq!(outages_of(silent, rate(1)), [], "five entries");
+    assert_eq!(outages_of(silent, rate(3)), [(1, 5, None)]);
+    let ended = |account: &mut Account| account.nodes[1].ended_s = Some(5.5);
+    assert_eq!(outages_of(silent, ended), [], "it ended, and that is said");
+}

@@ -37,6 +37,7 @@ pub fn mesh_evidence_text(evidence: &Evidence) -> String {
                 evidence.from_s.unwrap_or_default()
             )
         }
+        MeshEvidence::Outage { node } => outage(node, evidence),
         MeshEvidence::RateReached {
             node,
             bytes_per_s,
@@ -67,6 +68,18 @@ pub fn mesh_evidence_text(evidence: &Evidence) -> String {
     }
 }
 
+fn outage(node: u16, evidence: &Evidence) -> String {
+    let from = evidence.from_s.unwrap_or_default();
+    let txs = grouped(evidence.txs);
+    match evidence.until_s {
+        Some(until) => format!(
+            "node {node} saw no new entry for {:.0} s, of {txs} offered, and recovered",
+            until - from
+        ),
+        None => format!("node {node} saw no new entry until the load was over, of {txs} offered"),
+    }
+}
+
 /// `late_ms` is there of a second, and not of the whole load.
 fn offer_short(offered: u64, planned: u64, late_ms: Option<f64>) -> String {
     let (offered, planned) = (grouped(offered), grouped(planned));
@@ -87,9 +100,9 @@ pub fn mesh_gave_first(cause: Option<&Evidence>) -> String {
         return "**what gave first cannot be told**".into();
     };
     let name = match found {
-        MeshEvidence::EntriesMissing { node, .. } | MeshEvidence::NodeEnded { node } => {
-            format!("node {node}")
-        }
+        MeshEvidence::EntriesMissing { node, .. }
+        | MeshEvidence::NodeEnded { node }
+        | MeshEvidence::Outage { node } => format!("node {node}"),
         MeshEvidence::QueueFull { node } => format!("a queue of node {node}"),
         MeshEvidence::OfferShort { .. } => "the generator".into(),
         MeshEvidence::RateReached { node, .. } => format!("the link of node {node}"),
@@ -144,6 +157,7 @@ mod tests {
                 late_ms: None,
             },
             MeshEvidence::NodeEnded { node: 2 },
+            MeshEvidence::Outage { node: 2 },
             MeshEvidence::RateReached {
                 node: 2,
                 bytes_per_s: 950_000.0,
@@ -167,7 +181,7 @@ mod tests {
             strength: Strength::Strong,
             txs: 7_000,
             from_s: Some(4.7),
-            until_s: None,
+            until_s: Some(24.7),
         });
         let names = evidence.each_ref().map(|it| mesh_gave_first(Some(it)));
         assert_eq!(
@@ -177,6 +191,7 @@ mod tests {
                 "**a queue of node 2** gave first",
                 "**the generator** gave first",
                 "**the generator** gave first",
+                "**node 2** gave first",
                 "**node 2** gave first",
                 "**the link of node 2** gave first",
                 "**the CPU of node 2** gave first",
@@ -191,6 +206,7 @@ mod tests {
                 "the generator offered 900 of 1,000 transactions in that second, p99 of the lateness 120 ms",
                 "the generator had offered 900 of 1,000 transactions when the load was over",
                 "node 2 ended at 4.7 s",
+                "node 2 saw no new entry for 20 s, of 7,000 offered, and recovered",
                 "node 2 wrote 0.95 MB/s of the 1.00 MB/s that it may write",
                 "the CPU of node 2: 0.99 of the one CPU that it can use",
                 "the CPUs of the machine: 1.98 of 2 busy, 0.78 of them by programs that are not of the mesh, 0.00 \
