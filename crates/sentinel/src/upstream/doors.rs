@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::body::Pieces as _;
+use super::body::{Pieces as _, charged};
 use super::dial::Dialer;
 use super::http::{NodeBody, NodeHttp, Outgoing, Repeat};
 use super::nodes::Nodes;
@@ -158,6 +158,7 @@ impl DoorNode {
         *answer.version_mut() = hyper::Version::default();
         Ok(answer.map(|body| {
             DoorBody::Answer(Box::new(Answer {
+                ahead: None,
                 body,
                 _admitted: admitted,
                 _window: window,
@@ -208,6 +209,8 @@ pub(crate) enum DoorBody {
 
 /// An answer of the node's, and what it was admitted with.
 pub(crate) struct Answer {
+    /// Read already.
+    ahead: Option<Bytes>,
     body: NodeBody,
     _admitted: Admitted,
     _window: Reservation,
@@ -240,6 +243,40 @@ impl DoorBody {
             limit,
         }))
     }
+
+    /// One that is here.
+    pub(crate) const fn whole(data: Bytes) -> Self {
+        Self::Own {
+            data: Some(data),
+            trailers: None,
+        }
+    }
+
+    /// Reads all of an answer over REST; none, and it is as it was, if it has more than `most` bytes, or the account has
+    /// no room.
+    ///
+    /// # Errors
+    /// Those of the node.
+    pub(super) async fn read(
+        &mut self,
+        mut charge: Reservation,
+        most: usize,
+    ) -> Result<Option<(Vec<u8>, Reservation)>, UpstreamError> {
+        let Self::Answer(answer) = self else {
+            return Ok(None);
+        };
+        let mut whole = Vec::new();
+        while let Some(piece) = answer.body.next().await {
+            let piece = piece?;
+            whole.extend_from_slice(&piece);
+            if whole.len() > most || !charge.grow(piece.len()) {
+                answer.ahead = Some(charged(whole, charge));
+                return Ok(None);
+            }
+        }
+        whole.shrink_to_fit();
+        Ok(Some((whole, charge)))
+    }
 }
 
 /// What ends a body before its time.
@@ -271,6 +308,9 @@ impl Body for DoorBody {
                 }
             },
             Self::Answer(answer) => {
+                if let Some(ahead) = answer.ahead.take() {
+                    return Poll::Ready(Some(Ok(Frame::data(ahead))));
+                }
                 let piece = ready!(answer.body.poll_next(context));
                 Poll::Ready(piece.map(|piece| piece.map(Frame::data).map_err(Into::into)))
             }

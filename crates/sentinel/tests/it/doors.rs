@@ -10,8 +10,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rpc::BroadcastMethod;
 use sentinel::config::{PaceMode, WriteOrder};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use testkit::{Http, HttpAnswer, Simd, free_port};
 use tokio::net::{TcpListener, TcpStream};
+use wire::encoding::hex_text;
 use wire::proto;
 
 use crate::sdk::transfer;
@@ -151,6 +153,20 @@ fn account_80_one_account_writes_through_every_door_of_a_real_chain() {
         found.len() >= sent.len()
     });
     assert!(found == sent, "in their order, and nothing else");
+    // What cannot change is the gateway's own, and kept.
+    let hash: [u8; 32] = Sha256::digest(&sent[0]).into();
+    let own = Http::new(rest_node, Duration::from_secs(10));
+    for target in [
+        format!("/cosmos/tx/v1beta1/txs/{}", hex_text(&hash)),
+        "/cosmos/base/tendermint/v1beta1/blocks/1".to_owned(),
+    ] {
+        let expected = own.get(&target).unwrap().text();
+        wait_for("it is kept", || {
+            let answer = http.get(&target).unwrap();
+            assert_eq!(answer.text(), expected);
+            answer.header("age").is_some()
+        });
+    }
     let accounts = proxy.stop();
     assert_eq!(accounts.admitted, COUNT + 2);
 }

@@ -470,13 +470,9 @@ impl Caller {
     async fn read(&self, identity: Identity, request: Request<Incoming>, calls: u32) -> Answered {
         let (head, body) = request.into_parts();
         let (body, held) = self.body(identity, body).await?;
-        let admitted = self
-            .front
-            .backend
-            .reads()
-            .place(identity.client, calls)
-            .await?;
-        self.ask(head, body, (admitted, held)).await
+        let reads = self.front.backend.reads();
+        let way = (identity.client, &*self.node);
+        Ok(reads.of_gateway(way, (head, body), (calls, held)).await?)
     }
 
     /// The node's answer to a request to REST that was admitted.

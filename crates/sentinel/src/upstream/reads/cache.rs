@@ -38,7 +38,7 @@ struct Inner {
 /// What comes of a question under way; its end without an answer if that may change.
 type UnderWay = watch::Receiver<Option<Arc<Kept>>>;
 
-type Headers = Vec<(Cow<'static, str>, Bytes)>;
+pub(super) type Headers = Vec<(Cow<'static, str>, Bytes)>;
 
 /// An answer that cannot change.
 #[derive(Debug)]

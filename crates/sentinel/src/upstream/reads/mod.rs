@@ -7,6 +7,7 @@ mod admission;
 mod asking;
 mod body;
 mod cache;
+mod gateway;
 mod headers;
 mod methods;
 mod params;

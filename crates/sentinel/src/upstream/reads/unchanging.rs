@@ -3,12 +3,14 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use hyper::Method;
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Method};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use wire::encoding::decode_hash;
 use wire::json;
 
+use super::cache::Headers;
 use super::params;
 use super::request::{ReadAnswer, ReadRequest};
 use crate::respond::KeptId;
@@ -43,7 +45,7 @@ impl Asked {
     }
 
     /// Whether a result is what was asked for, and cannot change while the node's chain has this height.
-    fn is_final(self, result: &[u8], height: u64) -> bool {
+    pub(super) fn is_final(self, result: &[u8], height: u64) -> bool {
         let Ok(told) = serde_json::from_slice::<Told>(result) else {
             return false;
         };
@@ -64,8 +66,10 @@ impl Asked {
 struct Told {
     genesis: Option<IgnoredAny>,
     chunk: Option<String>,
+    #[serde(alias = "txhash")]
     hash: Option<String>,
     block_id: Option<Box<Self>>,
+    tx_response: Option<Box<Self>>,
     height: Option<String>,
     block_height: Option<String>,
     block: Option<Box<Self>>,
@@ -76,18 +80,18 @@ struct Told {
 impl Told {
     fn height(&self) -> Option<u64> {
         let own = self.height.as_ref().or(self.block_height.as_ref());
-        let inner = [&self.block, &self.header, &self.signed_header];
+        let blocks = [&self.block, &self.header, &self.signed_header];
         match own {
             Some(height) => height.parse().ok(),
-            None => inner.into_iter().flatten().find_map(|inner| inner.height()),
+            None => (blocks.into_iter().chain([&self.tx_response]).flatten())
+                .find_map(|inner| inner.height()),
         }
     }
 
     fn hash(&self) -> Option<[u8; 32]> {
-        match (&self.hash, &self.block_id) {
-            (Some(hash), _) => decode_hash(hash.as_bytes()),
-            (None, Some(id)) => id.hash(),
-            (None, None) => None,
+        match &self.hash {
+            Some(hash) => decode_hash(hash.as_bytes()),
+            None => self.block_id.as_ref().or(self.tx_response.as_ref())?.hash(),
         }
     }
 }
@@ -109,12 +113,7 @@ pub(super) fn key(
     };
     let mut key = format!("{node} {chain}\n").into_bytes();
     key.extend_from_slice(&request.target);
-    let headers = request.headers.iter();
-    for (name, value) in headers.filter(|(name, _)| !OF_CLIENTS.contains(&name.as_str())) {
-        for part in [b"\n", name.as_str().as_bytes(), b":", value.as_bytes()] {
-            key.extend_from_slice(part);
-        }
-    }
+    push_headers(&mut key, &request.headers);
     for part in [before, after] {
         key.extend_from_slice(b"\n\n");
         key.extend_from_slice(part);
@@ -122,13 +121,49 @@ pub(super) fn key(
     (key.len() <= KEY_BYTES).then(|| (key.into(), asked))
 }
 
+/// The same for a question to the REST gateway of a Cosmos SDK's node: for a block by its height, and for a transaction.
+pub(super) fn key_at_gateway(head: &Parts, body: &[u8], chain: u64) -> Option<(Box<[u8]>, Asked)> {
+    let path = head.uri.path();
+    let asked = match path.strip_prefix("/cosmos/base/tendermint/v1beta1/blocks/") {
+        Some(height) => Asked::Height(height.parse().ok()?),
+        None => {
+            let hash = path.strip_prefix("/cosmos/tx/v1beta1/txs/")?;
+            Asked::Hash(decode_hash(hash.as_bytes())?)
+        }
+    };
+    if head.method != Method::GET || !body.is_empty() {
+        return None;
+    }
+    let mut key = format!("gateway {chain}\n{}", head.uri.path_and_query()?).into_bytes();
+    push_headers(&mut key, &head.headers);
+    (key.len() <= KEY_BYTES).then(|| (key.into(), asked))
+}
+
+fn push_headers(key: &mut Vec<u8>, headers: &HeaderMap) {
+    let all = headers.iter();
+    for (name, value) in all.filter(|(name, _)| !OF_CLIENTS.contains(&name.as_str())) {
+        for part in [b"\n", name.as_str().as_bytes(), b":", value.as_bytes()] {
+            key.extend_from_slice(part);
+        }
+    }
+}
+
 /// How long anybody may keep this answer, at most a day; `None` if the node does not say that anybody may. CometBFT says
 /// so if each argument was given that names the height (`rpc.Cacheable` in `rpc/core/routes.go`, v0.38.17).
 ///
 /// An answer is not kept if it has another directive, comes from another cache, or has a header that names the request.
 pub(super) fn public_for<B>(answer: &ReadAnswer<B>) -> Option<Duration> {
+    may_be_kept(answer.status, &answer.headers, None)
+}
+
+/// The same for an answer of the gateway, which never says so: a day, unless it says otherwise.
+pub(super) fn kept_of_gateway_for(status: u16, headers: &Headers) -> Option<Duration> {
+    may_be_kept(status, headers, Some(LONGEST_SECONDS))
+}
+
+fn may_be_kept(status: u16, headers: &Headers, unless_told: Option<u64>) -> Option<Duration> {
     let mut seconds = None;
-    for (name, value) in &answer.headers {
+    for (name, value) in headers {
         match name.to_ascii_lowercase().as_str() {
             "cache-control" if seconds.is_none() => {
                 let text = str::from_utf8(value).ok()?;
@@ -139,7 +174,7 @@ pub(super) fn public_for<B>(answer: &ReadAnswer<B>) -> Option<Duration> {
             _ => {}
         }
     }
-    let seconds = seconds.filter(|_| answer.status == 200)?;
+    let seconds = seconds.or(unless_told).filter(|_| status == 200)?;
     Some(Duration::from_secs(seconds.min(LONGEST_SECONDS)))
 }
 
@@ -228,6 +263,10 @@ mod tests {
             );
             format!(r#"{{"block_id":{id},"block":{{"header":{{"height":"{height}"}}}}}}"#)
         };
+        let of_gateway = |digit| {
+            let response = tx(digit, 8).replace("hash", "txhash");
+            format!(r#"{{"tx":{{"body":{{}}}},"tx_response":{response}}}"#)
+        };
         let asked = Asked::Hash([0xaa; 32]);
         for (asked, result, is_final) in [
             (asked, tx("A", 8), true),
@@ -235,6 +274,9 @@ mod tests {
             (asked, tx("B", 8), false),
             (asked, tx("A", 9), false),
             (asked, r#"{"height":"8"}"#.to_owned(), false),
+            // As the gateway writes it.
+            (asked, of_gateway("A"), true),
+            (asked, of_gateway("B"), false),
             (asked, format!(r#"{{"hash":"{}"}}"#, hash("A")), false),
             (asked, block("A", 8), true),
             (asked, block("B", 8), false),
@@ -265,6 +307,45 @@ mod tests {
                 asked.is_final(result.as_bytes(), HEIGHT),
                 is_final,
                 "{asked:?} {result}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_question_to_the_gateway_is_known_by_all_that_its_answer_depends_on() {
+        let key = |method: &str, target: &str, header: &str, body: &[u8]| {
+            let request = hyper::Request::builder().method(method).uri(target);
+            let (head, ()) = request.header(header, "x").body(()).unwrap().into_parts();
+            key_at_gateway(&head, body, 0).map(|(key, _)| key)
+        };
+        let block = "/cosmos/base/tendermint/v1beta1/blocks/8";
+        let tx = format!("/cosmos/tx/v1beta1/txs/{}", "aA".repeat(32));
+        let plain = key("GET", block, "accept", b"");
+        assert!(plain.is_some() && key("GET", &tx, "accept", b"").is_some());
+        assert_eq!(key("GET", block, "accept", b""), plain);
+        for (target, header) in [
+            ("/cosmos/base/tendermint/v1beta1/blocks/9", "accept"),
+            ("/cosmos/base/tendermint/v1beta1/blocks/8?a=b", "accept"),
+            (block, "x-cosmos-block-height"),
+            (block, "range"),
+        ] {
+            let other = key("GET", target, header, b"");
+            assert!(other.is_some() && other != plain, "{target} {header}");
+        }
+        for (method, target, body) in [
+            ("HEAD", block, &b""[..]),
+            ("POST", block, b""),
+            ("GET", block, b"x"),
+            ("GET", "/cosmos/base/tendermint/v1beta1/blocks/latest", b""),
+            ("GET", "/cosmos/base/tendermint/v1beta1/blocks/8/", b""),
+            ("GET", "/cosmos/tx/v1beta1/txs", b""),
+            ("GET", "/cosmos/tx/v1beta1/txs/block/8", b""),
+            ("GET", "/cosmos/bank/v1beta1/supply", b""),
+        ] {
+            assert_eq!(
+                key(method, target, "accept", body),
+                None,
+                "{method} {target}"
             );
         }
     }
