@@ -10,7 +10,7 @@ use bitcoin::{Transaction, Txid};
 use rpc::{ClientError, ClientOptions, Endpoint, Trust};
 use tokio::runtime::Runtime;
 
-use super::CoinError;
+use super::error::CoinError;
 
 /// A node that is asked for coins.
 #[derive(Debug)]

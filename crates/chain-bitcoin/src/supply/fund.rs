@@ -7,8 +7,8 @@ use base::mix;
 use bitcoin::{OutPoint, ScriptBuf, Transaction};
 use rpc::ClientError;
 
-use super::CoinError;
 use super::client::Node;
+use super::error::CoinError;
 
 /// How many coins, and what each is worth.
 #[derive(Debug, Clone, Copy)]

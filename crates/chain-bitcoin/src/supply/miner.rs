@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use base::Random;
 
-use super::Node;
+use super::client::Node;
 use crate::workload::Mining;
 
 /// Tells nodes to mine until it is dropped.
