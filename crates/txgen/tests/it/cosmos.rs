@@ -4,11 +4,10 @@ mod bank;
 mod simd;
 mod trials;
 
-use crate::support::{
-    Behaviour, Ended, FakeChain, FakeNode, Node, Place, Summary, quick, wait_until,
-};
+use crate::support::{Behaviour, FakeChain, FakeNode, Node, Place, Running, quick, wait_until};
 use chain_cosmos::fixture::{BankAccount, BankConfig, BankKind};
 use devnode::{Blueprint, Config, MempoolConfig};
+use rustix::process::Signal;
 
 /// Accounts of seed 7 in the genesis of a built-in node where gas is free.
 fn bank(accounts: u32, mempool: MempoolConfig) -> Node {
@@ -123,45 +122,66 @@ fn blocks_that_are_full_of_gas_are_what_limited_a_run_and_others_are_not() {
     assert!(!free.out.contains("no gas for another"), "{free}");
 }
 
-/// 1,800 transactions of four accounts, for a mempool that takes twenty in a tenth of a second.
-fn overload(place: &Place, policy: &str) -> (Ended, Summary) {
-    let small = MempoolConfig {
-        size: 20,
-        ..MempoolConfig::default()
-    };
-    let node = bank(4, small);
-    let ended = place.txgen(&format!(
-        "constant --rate 300 --duration 6s --workload cosmos-send --accounts 4 --seed 7 --transport ws \
-         --gas 200000 --drain-timeout 2s --on-gap {policy} --endpoints {} --out {policy}",
+/// A load of four accounts that lasts longer than any test.
+fn long_load(place: &Place, node: &Node, policy: &str) -> Running {
+    place.start(&format!(
+        "constant --rate 100 --duration 3m --workload cosmos-send --accounts 4 --seed 7 --transport ws --gas 200000 \
+         --on-gap {policy} --endpoints {} --out {policy}",
         node.url()
-    ));
-    (ended, place.run(policy).summary())
+    ))
 }
 
 #[test]
 fn a_full_mempool_breaks_sequences_and_the_accounts_go_on() {
     let place = Place::new();
-    let (ended, summary) = overload(&place, "resync");
-    let gaps = summary.at("fate.sequence_gaps");
+    let node = bank(4, MempoolConfig::default());
+    let running = long_load(&place, &node, "resync");
+    wait_until("blocks", || node.snapshot().committed > 20);
+    node.faults().set_mempool_full(true);
+    let refused = node.snapshot().refused;
+    wait_until("refusals", || node.snapshot().refused > refused + 20);
+    node.faults().set_mempool_full(false);
+    let committed = node.snapshot().committed;
+    wait_until("that the accounts go on", || {
+        node.snapshot().committed > committed + 20
+    });
+    running.signal(Signal::INT);
+    let ended = running.wait();
+    let gaps = place.run("resync").summary();
+    let gaps = gaps.at("fate.sequence_gaps");
     assert!(gaps["JSON-RPC error -32603"].as_u64() > Some(0), "{gaps}");
-    let committed = summary.count("fate.committed");
-    assert!(committed > 20, "the accounts went on: {committed}");
-    ended.prints("sequence broken");
+    ended.expect(130).prints("sequence broken");
 }
 
 #[test]
 fn an_abandoned_account_is_not_sent_again() {
     let place = Place::new();
-    let (_, summary) = overload(&place, "abandon");
-    assert!(summary.count("offered.unsent_by_reason.sequence_broken") > 0);
+    let node = bank(4, MempoolConfig::default());
+    node.faults().set_mempool_full(true);
+    place.txgen(&format!(
+        "constant --rate 100 --duration 2s --workload cosmos-send --accounts 4 --seed 7 --transport ws --gas 200000 \
+         --on-gap abandon --max-in-flight 4 --at-max-in-flight wait --endpoints {} --out run",
+        node.url()
+    ));
+    let summary = place.run("run").summary();
+    // No account has more than four under way when its first one is refused.
+    let (sent, unsent) = (
+        summary.count("fate.sent"),
+        summary.count("offered.unsent_by_reason.sequence_broken"),
+    );
+    assert!((4..=16).contains(&sent), "{sent}");
+    assert_eq!(sent + unsent, 200);
 }
 
 #[test]
 fn a_broken_sequence_stops_the_run_where_that_is_wanted() {
     let place = Place::new();
-    let (ended, summary) = overload(&place, "stop");
+    let node = bank(4, MempoolConfig::default());
+    node.faults().set_mempool_full(true);
+    let ended = long_load(&place, &node, "stop").wait();
     ended.says("stopped: the sequence of an account is broken (JSON-RPC error -32603)");
-    assert!(summary.count("fate.sent") < 1_800);
+    let summary = place.run("stop").summary();
+    assert!(summary.count("fate.sent") < 18_000);
 }
 
 #[test]
