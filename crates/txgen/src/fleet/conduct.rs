@@ -148,6 +148,7 @@ impl Conduct<'_> {
     fn announce(&self, crew: &Crew, display: &mut Display) {
         if self.words == Words::All {
             tell_clocks(crew, display);
+            display.say_where(self.shards);
             display.message(&format!(
                 "run {}: {} workers begin in {} s",
                 self.run,

@@ -1,6 +1,7 @@
 //! The state of a run on its way to every view.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
 use std::sync::Arc;
 
 use pacing::Nanos;
@@ -89,6 +90,14 @@ impl Display {
                     ));
                 }
             }
+        }
+    }
+
+    /// Says where the run's folder is, and its metrics if they are served.
+    pub fn say_where(&mut self, folder: &Path) {
+        self.message(&format!("writing  {}", folder.display()));
+        if let Some(address) = self.metrics_address() {
+            self.message(&format!("metrics  http://{address}/metrics"));
         }
     }
 

@@ -42,10 +42,7 @@ pub(super) fn introduce(display: &mut Display, plan: &Plan, folder: &RunFolder) 
     if let Some(process) = plan.profiled {
         display.message(&format!("sampling {process}"));
     }
-    display.message(&format!("writing  {}", folder.path().display()));
-    if let Some(address) = display.metrics_address() {
-        display.message(&format!("metrics  http://{address}/metrics"));
-    }
+    display.say_where(folder.path());
     if !plan.part.is_whole() {
         display.message(&format!(
             "part     {} of the load: {} transactions of {}",

@@ -91,10 +91,7 @@ impl<'a> Session<'a> {
             if slo.is_empty() { "" } else { ", and " },
             slo.join(", ")
         ));
-        display.message(&format!("writing  {}", folder.path().display()));
-        if let Some(address) = display.metrics_address() {
-            display.message(&format!("metrics  http://{address}/metrics"));
-        }
+        display.say_where(folder.path());
         let account = Account {
             format: SEARCH_FORMAT,
             version: env!("CARGO_PKG_VERSION"),

@@ -32,7 +32,7 @@ fn page(address: SocketAddr) -> String {
 }
 
 /// The metrics of an exposition; of a family the sum.
-fn scrape(address: SocketAddr) -> BTreeMap<String, f64> {
+pub(crate) fn scrape(address: SocketAddr) -> BTreeMap<String, f64> {
     let text = page(address);
     let mut values = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -43,7 +43,7 @@ fn scrape(address: SocketAddr) -> BTreeMap<String, f64> {
     values
 }
 
-fn address(running: &Running) -> SocketAddr {
+pub(crate) fn address(running: &Running) -> SocketAddr {
     let find = || {
         let text = running.err_so_far();
         let (_, rest) = text.split_once("metrics  http://")?;
