@@ -1,12 +1,14 @@
 //! `txgen analyse`: which stage of a recorded run stopped following the load, and at what rate.
 
+mod blocks;
 mod machines;
 mod nodes;
 
 use std::collections::HashSet;
 
 use measure::{
-    BlockRow, Breakpoint, BreakpointFound, Committed, Ends, SeriesRow, SightRow, breakpoint,
+    BlockRow, Breakpoint, BreakpointFound, Committed, Ends, Estimate, SeriesRow, SightRow,
+    breakpoint,
 };
 use ops::command::{CommandError, usage};
 
@@ -216,6 +218,13 @@ fn line(name: &str, points: &[(f64, f64)], found: BreakpointFound) -> String {
         ),
     };
     format!("{name:<10}  {what}\n")
+}
+
+/// A figure with its interval.
+fn range(estimate: Estimate, factor: f64) -> String {
+    let Estimate { value, low, high } = estimate;
+    let [value, low, high] = [value, low, high].map(|it| it * factor);
+    format!("{value:.3} (95 %: {low:.3} to {high:.3})")
 }
 
 #[cfg(test)]

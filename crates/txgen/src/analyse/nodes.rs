@@ -1,13 +1,14 @@
-//! What the observed nodes of a run show: knees, block propagation, what a transaction costs, what was busy.
+//! What the observed nodes of a run show: knees, what a transaction costs, what was busy.
 
 use std::collections::{BTreeMap, HashMap};
 
 use measure::{
-    Alike, Attribution, BreakpointFound, Ends, Estimate, Forks, Known, Line, LineFit, Load,
-    NodeRow, Propagation, SightRow, admitted, alike, breakpoint, known, propagations, skews,
+    Alike, Attribution, BreakpointFound, Ends, Known, Line, LineFit, Load, NodeRow, SightRow,
+    admitted, alike, breakpoint, known, skews,
 };
 
-use super::line;
+use super::blocks::{forks, propagation};
+use super::{line, range};
 use crate::output::grouped;
 
 /// The rows of a folder with observed nodes, and what was offered meanwhile.
@@ -243,109 +244,6 @@ impl Nodes {
     }
 }
 
-/// How often blocks competed, where they are known by more than their heights.
-fn forks(sights: &[SightRow]) -> String {
-    let forks = Forks::of(sights);
-    if forks.stale() == 0 && forks.left == 0 {
-        return String::new();
-    }
-    format!(
-        "forks       {} of {} blocks are on no chain in the end ({:.1} %); {} times a block left a node's best chain\n",
-        grouped(forks.stale()),
-        grouped(forks.blocks),
-        forks.stale() as f64 / forks.blocks.max(1) as f64 * 100.0,
-        grouped(forks.left)
-    )
-}
-
-/// τ = τ0 + z·Q, by both fits.
-fn propagation(sights: &[SightRow], seed: u64) -> String {
-    let found = propagations(sights);
-    if found.is_empty() {
-        return String::new();
-    }
-    let points: Vec<(f64, f64)> = found
-        .iter()
-        .map(|block| (block.bytes as f64 / 1e6, block.delay_s))
-        .collect();
-    // The delays of one block are not independent of one another.
-    let mut blocks: Vec<&str> = Vec::new();
-    let mut groups = Vec::new();
-    for delay in &found {
-        if blocks.last() != Some(&&*delay.block) {
-            blocks.push(&delay.block);
-        }
-        groups.push(blocks.len() - 1);
-    }
-    let Some(fit) = LineFit::of_groups(&points, &groups, seed) else {
-        return format!(
-            "propagation {} delays of blocks are too few for a line, or all blocks are of one size\n",
-            points.len()
-        );
-    };
-    let mut text = String::new();
-    for (name, Line { intercept, slope }) in [
-        ("least squares", fit.least_squares),
-        ("median of slopes", fit.median_slope),
-    ] {
-        text.push_str(&format!(
-            "propagation {name}: {} s + {} s for each MB\n",
-            range(intercept, 1.0),
-            range(slope, 1.0)
-        ));
-    }
-    text.push_str(&fit_quality(&fit, &found, blocks.len()));
-    let unsure = found.iter().map(|it| it.unsure_s).fold(0.0, f64::max);
-    if unsure > 0.0 {
-        text.push_str(&format!(
-            "            nodes that announced nothing were polled, up to {unsure:.3} s apart: a constant part below that is the \
-             polls' (name their peers' ports: peer=bitcoin-p2p://HOST:PORT)\n"
-        ));
-    }
-    text
-}
-
-/// How well the line fits, and which block and which delay weigh most in it.
-fn fit_quality(fit: &LineFit, found: &[Propagation], blocks: usize) -> String {
-    let squares: f64 = fit
-        .residuals
-        .iter()
-        .map(|residual| residual * residual)
-        .sum();
-    let scatter = (squares / (found.len() - 2) as f64).sqrt();
-    let (most, leverage) =
-        fit.leverages
-            .iter()
-            .enumerate()
-            .fold((0, 0.0), |most, (place, leverage)| {
-                if *leverage > most.1 {
-                    (place, *leverage)
-                } else {
-                    most
-                }
-            });
-    let worst = fit
-        .residuals
-        .iter()
-        .enumerate()
-        .max_by(|one, other| one.1.abs().total_cmp(&other.1.abs()));
-    let mut text = format!(
-        "            {} delays of {} blocks of {:.3} to {:.3} MB; residuals of {scatter:.3} s; block {} has the most leverage, {leverage:.2}\n",
-        found.len(),
-        blocks,
-        fit.range.0,
-        fit.range.1,
-        found[most].block
-    );
-    if let Some((place, residual)) = worst {
-        text.push_str(&format!(
-            "            farthest from the line: block {} at {}, {residual:+.3} s\n",
-            found[place].block, found[place].node
-        ));
-    }
-    text
-}
-
 /// A figure at a rate, and whether it was measured there.
 fn extrapolated(fit: &LineFit, rate: f64, unit: &str) -> String {
     let reach = fit.reach(rate);
@@ -362,13 +260,6 @@ fn extrapolated(fit: &LineFit, rate: f64, unit: &str) -> String {
     } else {
         format!("{what} {unit}, within what was measured")
     }
-}
-
-/// A figure with its interval.
-fn range(estimate: Estimate, factor: f64) -> String {
-    let Estimate { value, low, high } = estimate;
-    let [value, low, high] = [value, low, high].map(|it| it * factor);
-    format!("{value:.3} (95 %: {low:.3} to {high:.3})")
 }
 
 fn word(attribution: Attribution) -> &'static str {
