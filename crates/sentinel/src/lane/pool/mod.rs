@@ -207,9 +207,9 @@ impl<L: Link> Pool<L> {
             .count()
     }
 
-    /// The carrier of a write of whose line nothing is under way.
-    pub(super) fn choose(&self, is_express: bool) -> Option<Carrier> {
-        if is_express && self.has_express() {
+    /// The carrier of a write of whose line nothing is under way; `express` is its client if it may take the express one.
+    pub(super) fn choose(&self, express: Option<ClientKey>) -> Option<Carrier> {
+        if express.is_some_and(|client| self.has_express_for(client)) {
             return Some(EXPRESS);
         }
         self.usual()
@@ -253,6 +253,23 @@ impl<L: Link> Pool<L> {
         self.takes(EXPRESS) && self.slots[EXPRESS_PLACE].under_way.len() < MOST_EXPRESS
     }
 
+    /// Whether the express connection takes another write of a client: it may have as many there as are free besides.
+    fn has_express_for(&self, client: ClientKey) -> bool {
+        let under_way = &self.slots[EXPRESS_PLACE].under_way;
+        let own = || under_way.iter().filter(|sent| sent.client == client);
+        self.has_express() && own().count() + under_way.len() < MOST_EXPRESS
+    }
+
+    /// Whether the line of a client that has writes under way on this carrier waits for them, and takes another one then:
+    /// the express one if it may, and a usual one when the client has its share of the express one.
+    pub(super) fn changes(&self, carrier: Carrier, client: ClientKey, is_express: bool) -> bool {
+        if carrier == EXPRESS {
+            self.in_use() > 0 && !self.has_express_for(client)
+        } else {
+            is_express && self.has_express_for(client)
+        }
+    }
+
     /// Whether a carrier that has `own` writes of a line under way takes another one of it. A line that shares its
     /// connection while another one is idle waits for its own there, and takes the idle one then.
     pub(super) fn goes_on(&self, carrier: Carrier, own: usize) -> bool {
@@ -289,7 +306,12 @@ impl<L: Link> Pool<L> {
                     let id = slot.next_id;
                     slot.next_id += 1;
                     link.queue(id, job.upstream_method(), &job.tx);
-                    slot.under_way.push_back(Sent { id, write, at: now });
+                    slot.under_way.push_back(Sent {
+                        id,
+                        write,
+                        client: job.client,
+                        at: now,
+                    });
                 }
             }
         }
@@ -380,7 +402,7 @@ impl<L: Link> Pool<L> {
 
 /// The place of the express connection, and it as a carrier.
 const EXPRESS_PLACE: usize = 0;
-pub(super) const EXPRESS: Carrier = Carrier::Slot(EXPRESS_PLACE);
+const EXPRESS: Carrier = Carrier::Slot(EXPRESS_PLACE);
 /// Writes under way on it at most: with more it would be another long queue.
 const MOST_EXPRESS: usize = 64;
 /// Bytes that may wait for the sockets of all connections, in equal shares, and those of one turn: 700 common writes, or

@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use fairq::ClientKey;
 use pacing::Nanos;
 use rpc::ConnectionError;
 
@@ -49,6 +50,7 @@ pub(super) enum SlotState<L> {
 pub(super) struct Sent {
     pub(super) id: u64,
     pub(super) write: WriteId,
+    pub(super) client: ClientKey,
     pub(super) at: Nanos,
 }
 

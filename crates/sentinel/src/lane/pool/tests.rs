@@ -120,7 +120,7 @@ impl Bench {
         let number = self.sent.get();
         self.sent.set(number + 1);
         let id = WriteId::of(number);
-        let carrier = self.pool.choose(false).unwrap();
+        let carrier = self.pool.choose(None).unwrap();
         let job = write(vec![1]);
         let endpoint = "http://node.test".parse().unwrap();
         self.pool.send(carrier, (id, &job), &endpoint, self.now());
@@ -319,6 +319,42 @@ async fn case_78_a_line_that_never_pauses_leaves_a_shared_connection_for_an_idle
     assert_eq!([2, 3].map(Carrier::Slot), [bench.send().1, bench.send().1]);
     assert!(bench.pool.goes_on(one, 1));
     assert!(!bench.pool.goes_on(Carrier::Alone, 1));
+}
+
+/// A line that had begun there stayed however much was under way, also when its queue was long: one client filled the
+/// express connection, and all others were behind the long queues.
+#[tokio::test(start_paused = true)]
+async fn case_110_the_express_connection_is_shared_by_its_clients() {
+    let client = |last: u8| fairq::KeyScheme::default().key([127, 0, 0, last].into());
+    let mut bench = Bench::new(1, OPENING, |_| false);
+    bench.pass(OPENING + SLACK).await;
+    let usual = Carrier::Slot(1);
+    // As many as it takes of one line after another: each as many as are free besides.
+    let fill = |bench: &mut Bench, last: u8| {
+        let mut job = write(vec![1]);
+        job.client = client(last);
+        let endpoint = "http://node.test".parse().unwrap();
+        let mut count = 0;
+        while !bench.pool.changes(EXPRESS, job.client, true) {
+            let id = WriteId::of(u64::from(last) * 1_000 + count);
+            bench.pool.send(EXPRESS, (id, &job), &endpoint, bench.now());
+            count += 1;
+        }
+        count
+    };
+    assert_eq!([1, 2, 3].map(|last| fill(&mut bench, last)), [32, 16, 8]);
+    // The first goes back to the usual one, from a short queue or not, and a newcomer has a place.
+    let pool = &bench.pool;
+    assert!(pool.changes(EXPRESS, client(1), false));
+    assert_eq!(pool.choose(Some(client(1))), Some(usual));
+    assert!(!pool.changes(usual, client(1), true));
+    assert_eq!(pool.choose(Some(client(4))), Some(EXPRESS));
+    assert!(pool.changes(usual, client(4), true) && !pool.changes(usual, client(4), false));
+    // All stay while there is no other connection.
+    bench.wire(1).lock().unwrap().broken = true;
+    bench.pass(SLACK).await;
+    assert_eq!(bench.pool.in_use(), 0);
+    assert!(!bench.pool.changes(EXPRESS, client(1), false));
 }
 
 /// A handler that panicked answers with the id -1; what it was working on was the oldest.

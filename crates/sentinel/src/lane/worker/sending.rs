@@ -7,7 +7,7 @@ use pacing::Nanos;
 
 use super::{SHORT, Worker};
 use crate::lane::job::Job;
-use crate::lane::pool::{EXPRESS, MOST_ALONE, MOST_UNWRITTEN};
+use crate::lane::pool::{MOST_ALONE, MOST_UNWRITTEN};
 use crate::lane::scarcity::most_in_block;
 use crate::lane::writes::{Carrier, Event, Position, WriteId, WriteState};
 
@@ -232,7 +232,8 @@ impl Worker {
 
     /// What carries a write: the same connection as those with which it stays in order, as long as one of them is under
     /// way, unless another one is idle. A write from a short queue waits once for its own on the usual connection, which are behind the long
-    /// queues' there, and takes the express one from then on: at ten a second, one of its own is always under way.
+    /// queues' there, and takes the express one from then on: at ten a second, one of its own is always under way. One whose
+    /// client has its share of that goes back in the same way.
     fn carrier(&self, number: WriteId) -> Result<Carrier, Event> {
         let Some(job) = self.writes.job(number) else {
             return Err(Event::LineBusy);
@@ -245,9 +246,12 @@ impl Worker {
                 let takes = self.pool.takes_alone(job.client);
                 takes.then_some(Carrier::Alone).ok_or(Event::NoRoom)
             }
-            Position::Free => self.pool.choose(is_express).ok_or(Event::NoRoom),
+            Position::Free => {
+                let express = is_express.then_some(job.client);
+                self.pool.choose(express).ok_or(Event::NoRoom)
+            }
             Position::Behind(carrier, own) => {
-                let leaves = is_express && self.pool.has_express() && carrier != EXPRESS;
+                let leaves = self.pool.changes(carrier, job.client, is_express);
                 if is_alone || leaves || !self.pool.goes_on(carrier, own) {
                     Err(Event::LineBusy)
                 } else {
