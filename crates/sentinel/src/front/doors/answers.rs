@@ -2,10 +2,30 @@
 
 use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Response};
+use wire::doors::NoBroadcast;
 
 use super::tx_response::TxResponse;
+use crate::refusal::Refusal;
 use crate::respond::{GrpcStatus, http_status};
 use crate::upstream::DoorBody;
+
+/// Why a call has no answer of the node's: it ends, or is refused, which is counted.
+pub(super) enum Failure {
+    Ended(GrpcStatus),
+    Refused(Refusal),
+}
+
+impl From<NoBroadcast> for Failure {
+    fn from(error: NoBroadcast) -> Self {
+        Self::Ended(error.into())
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
 
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 

@@ -4,10 +4,10 @@
 //! HTTP/1.1 and HTTP/2 are hyper's. One task serves a connection and all streams on it.
 
 mod answers;
+mod broadcast;
 mod tx_response;
 mod web;
 
-use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -18,26 +18,20 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, Uri};
-use rpc::BroadcastMethod;
-use sha2::{Digest, Sha256};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep_until, timeout};
-use wire::doors::{
-    DoorRoute, GrpcWeb, NoBroadcast, grpc_broadcast, plain_path, rest_broadcast, route,
-};
+use wire::doors::{DoorRoute, GrpcWeb, grpc_broadcast, plain_path, rest_broadcast, route};
 
-use self::answers::{ended, grpc_answer, json_answer};
-use self::tx_response::TxResponse;
+use self::answers::{Failure, ended, grpc_answer, json_answer};
+use self::broadcast::broadcast;
 use self::web::{WebBody, is_preflight, preflight};
 use super::Shared;
 use super::backend::{Backend as _, Lanes};
-use super::queue::WRITE_OVERHEAD;
 use super::socket::Stream;
 use super::streams::{Answer, Spoken, Streams, drive};
 use super::{listener, proxied};
 use crate::budget::{Held, Reservation, work_of};
 use crate::identity::{FORWARDED_FOR, Identity, Peer, denied};
-use crate::lane::{Outbox, Write, WriteAnswer};
 use crate::metrics::{MethodClass, OutcomeLabel, Transport};
 use crate::refusal::{Reason, Refusal};
 use crate::respond::GrpcStatus;
@@ -139,25 +133,8 @@ struct Caller {
     streams: Arc<Streams>,
 }
 
-/// An answer, or why there is none: an end of the call, or a refusal, which is counted.
+/// An answer, or why there is none.
 type Answered = Result<Response<DoorBody>, Failure>;
-
-enum Failure {
-    Ended(GrpcStatus),
-    Refused(Refusal),
-}
-
-impl From<NoBroadcast> for Failure {
-    fn from(error: NoBroadcast) -> Self {
-        Self::Ended(error.into())
-    }
-}
-
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
 
 impl Caller {
     async fn answer(&self, mut request: Request<Incoming>) -> Response<Answer<WebBody>> {
@@ -290,14 +267,17 @@ impl Caller {
                 let (body, held) = self.body(identity, request.into_body()).await?;
                 let body = web::decode(web, body).ok_or_else(no_base64)?;
                 let (method, tx) = grpc_broadcast(&body)?;
-                let response = self.write(identity, (method, body.slice_ref(tx)), held);
-                Ok(grpc_answer(&response.await?))
+                let writer = (identity.client, self.number);
+                let tx = body.slice_ref(tx);
+                let response = broadcast(front, writer, (method, tx), held).await?;
+                Ok(grpc_answer(&response))
             }
             DoorRoute::RestWrite => {
                 let (body, held) = self.body(identity, request.into_body()).await?;
                 let (method, tx) = rest_broadcast(&body)?;
-                let response = self.write(identity, (method, tx.into()), held);
-                Ok(json_answer(200, response.await?.json()))
+                let writer = (identity.client, self.number);
+                let response = broadcast(front, writer, (method, tx.into()), held).await?;
+                Ok(json_answer(200, response.json()))
             }
             DoorRoute::Unserved(instead) => Err(Failure::Ended(GrpcStatus::new(
                 GrpcStatus::UNIMPLEMENTED,
@@ -347,40 +327,6 @@ impl Caller {
             .await
             .map_err(late)??;
         Ok((bytes.into(), held))
-    }
-
-    /// Puts a broadcast into the write lane and waits for its answer. Dropped, it takes the write back if it still
-    /// waits.
-    async fn write(
-        &self,
-        identity: Identity,
-        (method, tx): (BroadcastMethod, Bytes),
-        mut held: Reservation,
-    ) -> Result<TxResponse, Failure> {
-        let backend = &self.front.backend;
-        backend.check_method(identity.client, method.name())?;
-        if !held.grow(WRITE_OVERHEAD) {
-            return Err(Refusal::buffers_full().into());
-        }
-        let hash: [u8; 32] = Sha256::digest(&tx).into();
-        let waiting = Waiting(Outbox::new());
-        backend.submit(Write {
-            client: identity.client,
-            connection: self.number,
-            tag: 0,
-            method,
-            tx,
-            reservation: held,
-            outbox: Arc::clone(&waiting.0),
-        })?;
-        let answers = poll_fn(|context| waiting.0.poll_take(context)).await;
-        match answers.into_iter().next().map(|delivery| delivery.answer) {
-            Some(WriteAnswer::Member(member)) => {
-                TxResponse::read(&member, &hash).map_err(Failure::Ended)
-            }
-            Some(WriteAnswer::Refused(refusal)) => Err(refusal.into()),
-            None => Err(Refusal::going_down().into()),
-        }
     }
 
     /// In shadow: passes a broadcast on, and has the lane judge it if the node will take it for one.
@@ -505,13 +451,4 @@ const fn reads(route: DoorRoute) -> u32 {
 fn no_base64() -> Failure {
     let text = "the body is not base64, as application/grpc-web-text has it";
     Failure::Ended(GrpcStatus::new(GrpcStatus::INVALID_ARGUMENT, text))
-}
-
-/// A write whose answer is awaited: dropped, nobody wants it any more.
-struct Waiting(Arc<Outbox>);
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.close();
-    }
 }
