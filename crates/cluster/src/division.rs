@@ -47,7 +47,7 @@ pub fn divide(limit: f64, reports: &[&Report], own: usize) -> (f64, Vec<Part>) {
     let demands: Vec<Demanded> = clients.iter().map(|asks| together(asks)).collect();
     let level = Level::of(limit - floor * members, &demands);
     let mut rate = floor + level.left / members;
-    let mut parts = Vec::new();
+    let (mut parts, mut of_members) = (Vec::new(), Vec::new());
     for (asks, demand) in clients.iter().zip(demands) {
         let share = level.share(demand);
         let Some(ask) = asks.iter().find(|ask| ask.member == own) else {
@@ -57,7 +57,8 @@ pub fn divide(limit: f64, reports: &[&Report], own: usize) -> (f64, Vec<Part>) {
             rate += share;
             continue;
         }
-        let of_members: Vec<Demanded> = asks.iter().map(|ask| equal(ask.demand)).collect();
+        of_members.clear();
+        of_members.extend(asks.iter().map(|ask| equal(ask.demand)));
         let part = Level::of(share, &of_members).share(equal(ask.demand));
         rate += part;
         let of_share = part / share;
