@@ -295,12 +295,10 @@ impl Nodes {
         }
     }
 
-    /// A read is sent to a node.
+    /// A read is sent to a node, which is no write: a commit takes as long as a block.
     pub(super) fn note_sent(&self, node: NodeIndex) {
         let now = self.0.shared_context.clock.now();
-        let mut state = self.node(node).state();
-        state.reads += 1;
-        if state.breaker.sent(now) && self.count() > 1 {
+        if self.node(node).state().breaker.sent(now) && self.count() > 1 {
             warn!(node, "the node answers no reads; others are asked first");
         }
     }

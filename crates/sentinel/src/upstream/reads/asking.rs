@@ -76,7 +76,10 @@ async fn answered(
             // host that the client asked.
             outgoing.headers.remove(header::HOST);
         }
-        nodes.note_sent(index);
+        node.state().reads += 1;
+        if !request.has_writes {
+            nodes.note_sent(index);
+        }
         let started = Instant::now();
         let may_move = repeat == Repeat::Always && nodes.count() > 1;
         let (error, may_ask_another) = tokio::select! {

@@ -71,7 +71,9 @@ impl Reads {
             (name, Bytes::copy_from_slice(value.as_bytes()))
         };
         let headers: Headers = head.headers.iter().map(copy).collect();
-        if let Some(fresh) = unchanging::kept_of_gateway_for(head.status.as_u16(), &headers)
+        // The gateway says nothing of it.
+        let unless_told = Some(unchanging::LONGEST_SECONDS);
+        if let Some(fresh) = unchanging::may_be_kept(head.status.as_u16(), &headers, unless_told)
             && let Some((whole, charge)) = body.read(charge, self.cache.most()).await?
         {
             let (_, height) = self.admission.nodes.chains();

@@ -156,12 +156,13 @@ pub(super) fn public_for<B>(answer: &ReadAnswer<B>) -> Option<Duration> {
     may_be_kept(answer.status, &answer.headers, None)
 }
 
-/// The same for an answer of the gateway, which never says so: a day, unless it says otherwise.
-pub(super) fn kept_of_gateway_for(status: u16, headers: &Headers) -> Option<Duration> {
-    may_be_kept(status, headers, Some(LONGEST_SECONDS))
-}
-
-fn may_be_kept(status: u16, headers: &Headers, unless_told: Option<u64>) -> Option<Duration> {
+/// The same for an answer with this status and these headers, which may be kept for so many seconds unless the node
+/// says otherwise.
+pub(super) fn may_be_kept(
+    status: u16,
+    headers: &Headers,
+    unless_told: Option<u64>,
+) -> Option<Duration> {
     let mut seconds = None;
     for (name, value) in headers {
         match name.to_ascii_lowercase().as_str() {
@@ -222,7 +223,7 @@ fn place(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
 /// Bytes by which a question is known, at most.
 const KEY_BYTES: usize = 2 << 10;
 /// The longest that an answer is kept, in seconds: what CometBFT allows (`rpc/jsonrpc/server/http_server.go`, v0.38.17).
-const LONGEST_SECONDS: u64 = 86_400;
+pub(super) const LONGEST_SECONDS: u64 = 86_400;
 /// Headers on which an answer does not depend: they say who asks. Those that name a host or a scheme are not among them:
 /// a gateway may write these into its answer.
 const OF_CLIENTS: [&str; 8] = [

@@ -148,6 +148,28 @@ async fn a_light_read_under_way_at_a_node_that_answers_none_is_answered_by_anoth
     rig.stop().await;
 }
 
+/// In shadow writes go the way of reads, and a commit is answered with its block.
+#[tokio::test]
+async fn writes_without_an_answer_say_nothing_of_a_node() {
+    let (rig, nodes, last) = two([1, 1]).await;
+    nodes[1].holds.store(true, Ordering::SeqCst);
+    let unanswered = rig.nodes.node(1).state().breaker.clone();
+    for has_writes in [true, false] {
+        let before = nodes[1].asked.load(Ordering::SeqCst);
+        let request = ReadRequest {
+            has_writes,
+            ..get("/health")
+        };
+        tokio::select! {
+            _ = rig.reads.forward(client(last), 0, request) => panic!("it is held"),
+            () = nodes[1].until_asked(before + 1) => {}
+        }
+        let is_as_before = rig.nodes.node(1).state().breaker == unanswered;
+        assert_eq!(is_as_before, has_writes);
+    }
+    rig.stop().await;
+}
+
 /// As long as its node answers for its health, a read is slow because of what it asks for.
 #[tokio::test]
 async fn a_slow_read_is_not_asked_of_a_second_node() {
