@@ -128,6 +128,12 @@ impl EvidenceCollector<'_> {
         // What was not checked may have been refused without a message.
         if all_seen && had_room && checked {
             let kind = EvidenceKind::LostAfterAccept { blocks };
+            // A mempool drops without a word what a block before has made invalid.
+            let by_workload = self.by_workload();
+            if pending < by_workload.refused + by_workload.failed {
+                let strength = self.weight(pending);
+                return self.add_against(LimitedBy::Workload, kind, strength, pending, WHOLE_RUN);
+            }
             return self.add(kind, Strength::Decisive, pending, WHOLE_RUN);
         }
         let drained_s = (summary.time.ended_s - summary.time.offered_s).max(0.0);
@@ -291,7 +297,9 @@ impl EvidenceCollector<'_> {
         };
         let block = summary.blocks.own_txs as f64 / summary.blocks.count.max(1) as f64;
         let backlog = signals.backlog_offered;
-        let slower = committed.mean < accepted.mean * SUSTAINED_SHARE;
+        // What failed in a block has been taken up by it.
+        let failed_tps = summary.fate.commit_failed as f64 / summary.time.offered_s;
+        let slower = committed.mean + failed_tps < accepted.mean * SUSTAINED_SHARE;
         if slower && backlog as f64 > (BACKLOG_BLOCKS + UNSEEN_BLOCKS) * block {
             let grown = Stretch {
                 from_s: signals.backlog.since_s,

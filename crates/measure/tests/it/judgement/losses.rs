@@ -1,6 +1,6 @@
 //! What a node accepted and no block has: lost, or still waiting.
 
-use measure::{Cause, EvidenceKind, LimitedBy, Reply, Strength, Summary};
+use measure::{Cause, Codespace, EvidenceKind, LimitedBy, Reply, Strength, Summary};
 
 use super::story::{Course, Story, accepted_at, every_second, first, found};
 use crate::support::constant;
@@ -72,6 +72,45 @@ fn what_was_accepted_without_a_check_is_not_called_lost() {
     };
     assert_eq!(pending.kind, unchecked);
     assert!(found(&lost(true), "lost_after_accept").is_some());
+}
+
+/// A double spend that came first makes the other one invalid in the mempool, and a recheck drops it without a word.
+#[test]
+fn what_a_recheck_may_have_dropped_is_no_loss_of_the_nodes() {
+    let run = |code, fails, is_dropped: fn(u64) -> bool| {
+        let story = Story::of(constant("200/s", "10s"), |_, due| accepted_at(due));
+        let mut story = Story {
+            code,
+            space: Codespace::named("sdk"),
+            fails,
+            ended: 30_000,
+            ..story.with_blocks(every_second(30), usize::MAX)
+        };
+        for (_, txs) in &mut story.blocks {
+            txs.retain(|index| !is_dropped(*index));
+        }
+        story.summary()
+    };
+    let lost = |summary: &Summary| {
+        let lost = found(summary, "lost_after_accept").unwrap();
+        (lost.points_to, lost.strength == Strength::Decisive)
+    };
+    let one_in_five = |index| index % 5 == 0;
+    let few = |index| index % 100 == 3;
+    let dropped = run(5, one_in_five, few);
+    assert_eq!(lost(&dropped), (LimitedBy::Workload, false));
+    assert_eq!(dropped.limited_by, LimitedBy::Workload);
+    assert_eq!(found(&dropped, "backlog"), None, "blocks took all");
+    // Nothing failed; more were lost than failed; they failed for the node's sake.
+    let many = |index| index % 4 == 3;
+    for summary in [
+        run(5, |_| false, few),
+        run(5, one_in_five, many),
+        run(32, one_in_five, few),
+    ] {
+        let node = (LimitedBy::Node, true);
+        assert_eq!(lost(&summary), node, "{:?}", summary.evidence);
+    }
 }
 
 /// Others fill the blocks from 5 s on: what is accepted stays in the mempool.

@@ -48,6 +48,8 @@ pub(super) struct Story {
     /// The code of every transaction in a block.
     pub(super) code: u32,
     pub(super) space: Codespace,
+    /// Which transactions have that code in their blocks.
+    pub(super) fails: fn(u64) -> bool,
     pub(super) warmup: u64,
     pub(super) offered_until: u64,
     pub(super) ended: u64,
@@ -98,6 +100,7 @@ impl Story {
             second_mempool: Vec::new(),
             code: 0,
             space: Codespace::NONE,
+            fails: |_| true,
             warmup: 0,
             offered_until,
             ended: offered_until + 2_000,
@@ -187,7 +190,7 @@ impl Story {
                 .iter()
                 .map(|index| BlockTx {
                     hash: hash(*index),
-                    code: self.code,
+                    code: self.code * u32::from((self.fails)(*index)),
                     space: self.space,
                 })
                 .collect();
