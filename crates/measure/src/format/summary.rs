@@ -110,10 +110,12 @@ impl Summary {
         (1.0 - kept as f64 / planned.max(1) as f64).max(0.0)
     }
 
-    /// Followers that failed or are behind, and heights that none delivered.
+    /// Followers that failed or are behind, heights that none delivered, and events that came too late for the blocks that
+    /// were recorded before them.
     pub(crate) fn unseen(&self) -> u64 {
         let is_behind = u64::from(self.recorder.unread_ms > 0);
-        self.recorder.failed_followers + self.blocks.missing + is_behind
+        let failed = self.recorder.failed_followers + self.recorder.late_events;
+        failed + self.blocks.missing + is_behind
     }
 
     /// Refused by the application, and not for the node's sake.
@@ -347,6 +349,9 @@ pub struct RecorderHealth {
     pub late_answers: u64,
     /// Events stamped before a row that had been written; they count in the next row.
     pub late_events: u64,
+    /// How long senders waited for room on their way to the recorder, in milliseconds: rows were not written in time.
+    #[serde(default)]
+    pub unrecorded_ms: u64,
     /// Most transactions pending at once.
     pub pending_peak: u64,
     /// Bytes of the pending table at its largest.
@@ -374,6 +379,7 @@ adds_up!(RecorderHealth {
     stray_answers,
     late_answers,
     late_events,
+    unrecorded_ms,
     pending_peak,
     pending_bytes_peak,
     failed_followers,

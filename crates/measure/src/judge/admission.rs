@@ -146,9 +146,10 @@ fn judge_records(summary: &Summary, findings: &mut Findings) {
     let degraded = None;
     for (bar, count, what) in [
         (
-            degraded,
+            unseen,
             health.late_events,
-            "events came after their second had been written: the rows of series and steps are blurred",
+            "events came after their second had been written: the rows of series and steps are blurred, and commits in \
+             blocks before them count as pending",
         ),
         (
             unseen,
@@ -175,6 +176,13 @@ fn judge_records(summary: &Summary, findings: &mut Findings) {
         if count > 0 {
             findings.add(bar, &format!("{count} {what}"));
         }
+    }
+    if health.unrecorded_ms > 0 {
+        let text = format!(
+            "the senders waited {:.1} s for rows to be written (a faster disk for --out, or fewer rows: --rows)",
+            health.unrecorded_ms as f64 / 1e3
+        );
+        findings.add(None, &text);
     }
     if health.unread_ms > 0 {
         let behind_s = health.unread_ms as f64 / 1e3;

@@ -13,7 +13,9 @@ pub const fn limit_text(limit: LimitedBy) -> &'static str {
     match limit {
         LimitedBy::Nothing => "nothing: the node kept up with what was offered",
         LimitedBy::Unknown => "unknown: too little was seen to tell",
-        LimitedBy::Schedule => "schedule: the generator did not get the processor in time",
+        LimitedBy::Schedule => {
+            "schedule: the generator did not get the processor in time, or its rows were not written"
+        }
         LimitedBy::Source => "source: transactions were not ready in time",
         LimitedBy::Connection => {
             "connection: all were busy or down; more --connections may carry more"
@@ -30,7 +32,8 @@ pub const fn limit_text(limit: LimitedBy) -> &'static str {
 #[must_use]
 pub fn evidence_text(summary: &Summary, evidence: &Evidence) -> String {
     let of_stretch = of_stretch(evidence);
-    let text = of_stretch.or_else(|| of_lateness(&evidence.kind));
+    let is_unrecorded = summary.recorder.unrecorded_ms > 0;
+    let text = of_stretch.or_else(|| of_lateness(&evidence.kind, is_unrecorded));
     text.unwrap_or_else(|| of_counts(summary, evidence))
 }
 
@@ -71,13 +74,16 @@ fn of_stretch(evidence: &Evidence) -> Option<String> {
 }
 
 /// Of what left late or not at all.
-fn of_lateness(kind: &EvidenceKind) -> Option<String> {
+fn of_lateness(kind: &EvidenceKind, is_unrecorded: bool) -> Option<String> {
     let (LateOrUnsent { late, unsent }, why) = match kind {
         EvidenceKind::HeldUpByNode(found) => {
             (found, "while answers took long or sockets took nothing")
         }
         EvidenceKind::ShortOfConnections(found) => {
             (found, "while all connections were busy or down")
+        }
+        EvidenceKind::ScheduleLate(found) if is_unrecorded => {
+            (found, "because the disk did not take the rows in time")
         }
         EvidenceKind::ScheduleLate(found) => {
             (found, "because the generator's threads did not run in time")

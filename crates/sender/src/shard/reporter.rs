@@ -28,6 +28,8 @@ pub struct ShardBatch {
     pub late_answers: u64,
     /// How long the loop was at most behind its times, since the last batch.
     pub stall: Nanos,
+    /// How long the shard waited for room on the way to the recorder, since the last batch.
+    pub unrecorded: Nanos,
     /// Whether nothing falls due any more.
     pub offered_all: bool,
     /// The shard's last batch.
@@ -42,6 +44,8 @@ pub(super) struct Reporter {
     accounts: Option<Accounts>,
     shard: u16,
     flush_at: Nanos,
+    /// Since when it waited for the recorder.
+    waited_at: Option<Nanos>,
     /// Nothing that is read from now on came before this.
     read_since: Nanos,
     full: Sender<ShardBatch>,
@@ -55,6 +59,7 @@ impl Reporter {
             accounts: None,
             shard,
             flush_at: Nanos::ZERO,
+            waited_at: None,
             read_since: Nanos::ZERO,
             full,
             empty,
@@ -156,12 +161,15 @@ impl Reporter {
     fn flush(&mut self, now: Nanos) {
         self.flush_at = now.saturating_add(FLUSH_INTERVAL);
         self.stamp(now.min(self.read_since));
+        let waited = self.waited_at.take().map(|at| now.saturating_sub(at));
+        self.batch.unrecorded = waited.unwrap_or(self.batch.unrecorded);
         let next = self.empty.try_recv().unwrap_or_default();
         let batch = std::mem::replace(&mut self.batch, next);
         match self.full.try_send(batch) {
             Ok(()) | Err(TrySendError::Disconnected(_)) => {}
             Err(TrySendError::Full(batch)) => {
                 if batch.events() >= OVERFLOW_EVENTS {
+                    self.waited_at = Some(now);
                     // An error means that the recorder has ended: there is no reader any more.
                     let _ = self.full.send(batch);
                 } else {
@@ -195,6 +203,7 @@ impl ShardBatch {
         self.stray_answers = 0;
         self.late_answers = 0;
         self.stall = Nanos::ZERO;
+        self.unrecorded = Nanos::ZERO;
         self.offered_all = false;
         self.finished = false;
     }
@@ -216,3 +225,23 @@ const FLUSH_INTERVAL: Nanos = Nanos::from_millis(10);
 const LARGE_EVENTS: usize = 1024;
 /// About 8 MiB kept back before the shard waits for the recorder.
 const OVERFLOW_EVENTS: usize = 128 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use crossbeam_channel::bounded;
+
+    use super::*;
+
+    #[test]
+    fn a_shard_says_once_how_long_it_waited_for_the_recorder() {
+        let (full, recorder) = bounded(3);
+        let (_, empty) = bounded(1);
+        let mut reporter = Reporter::new(0, full, empty);
+        reporter.flush(Nanos::from_secs(1));
+        reporter.waited_at = Some(Nanos::from_secs(1));
+        reporter.flush(Nanos::from_secs(6));
+        reporter.finish(Nanos::from_secs(7));
+        let waited = recorder.iter().map(|batch| batch.unrecorded.as_millis());
+        assert!(waited.eq([0, 5_000, 0]));
+    }
+}

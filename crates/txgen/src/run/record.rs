@@ -242,6 +242,7 @@ impl<'a> Recording<'a> {
         self.recorder.stray_answers(batch.stray_answers);
         self.recorder.late_answers(batch.late_answers);
         self.recorder.stalled(batch.stall);
+        self.recorder.unrecorded(batch.unrecorded);
         self.offered[shard] |= batch.offered_all;
         self.finished[shard] |= batch.finished;
         if self.offered_until.is_none() && self.offered.iter().all(|offered| *offered) {

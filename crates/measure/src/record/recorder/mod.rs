@@ -294,6 +294,11 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.health.late_answers += count;
     }
 
+    /// A sender waited this long for its events to be taken.
+    pub const fn unrecorded(&mut self, span: Nanos) {
+        self.health.unrecorded_ms += span.as_millis();
+    }
+
     /// A sender's loop had its turn this long after it was due.
     pub fn stalled(&mut self, span: Nanos) {
         self.run.generator_late_max = self.run.generator_late_max.max(span);
