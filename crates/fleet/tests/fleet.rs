@@ -85,7 +85,7 @@ const SCRIPT: &str =
     r#"echo '{"at":1}'; mkdir "$2"; sleep "$0"; echo "$FLEET_TEST_WORD" > "$2/word"; exit 0"#;
 
 /// Has all run this.
-async fn play(crew: &mut Crew, arguments: impl Fn(u32) -> Vec<&'static str>) {
+async fn play<'a>(crew: &mut Crew, arguments: impl Fn(u32) -> Vec<&'a str>) {
     let environment = [("FLEET_TEST_WORD".into(), "of all".into())];
     let arguments = |number| arguments(number).into_iter().map(Into::into).collect();
     let played = crew.play(&environment, |_, number| arguments(number));
@@ -317,6 +317,52 @@ async fn a_worker_says_how_its_load_ended_until_there_is_another_one() {
         told.load == 2 && told.what == What::Alive
     };
     while !is_of_next(told.next().await.unwrap()) {}
+}
+
+#[tokio::test]
+#[ignore = "needs nats-server"]
+async fn a_worker_that_is_stopped_is_heard_until_its_folder_is_brought() {
+    let nats = Nats::start();
+    let stopped = worker(&nats, "a", "1.0");
+    let mut crew = call(&nats, "run", 1).await.unwrap();
+    let client = async_nats::connect(nats.url()).await.unwrap();
+    let mut told = client.subscribe(of_run("run")).await.unwrap();
+    client.flush().await.unwrap();
+    let (asked, goes) = (nats.home().join("asked"), nats.home().join("goes"));
+    let script = format!(
+        r#"trap 'touch {}; while [ ! -e {} ]; do sleep 0.1; done; exit 130' INT; mkdir "$1"; echo 1; while :; do sleep 0.1; done"#,
+        asked.display(),
+        goes.display()
+    );
+    play(&mut crew, |_| vec![&script]).await;
+    let mut next = async || {
+        let message = told.next().await.unwrap();
+        serde_json::from_slice::<Told>(&message.payload)
+            .unwrap()
+            .what
+    };
+    while !matches!(next().await, What::Line(_)) {}
+    let heard = async {
+        let mut times = 0;
+        while times < 3 {
+            let is_alive = next().await == What::Alive;
+            times += u8::from(is_alive && asked.exists());
+        }
+        std::fs::write(&goes, "").unwrap();
+        loop {
+            if let What::Ended {
+                code,
+                folder: Folder::Kept,
+                ..
+            } = next().await
+            {
+                break code;
+            }
+        }
+    };
+    let both = async { tokio::join!(stopped.stop(), heard) };
+    let ((), code) = tokio::time::timeout(LIMIT, both).await.unwrap();
+    assert_eq!(code, Some(130));
 }
 
 /// Runs are named by the second and the process, which two containers may have in common.
