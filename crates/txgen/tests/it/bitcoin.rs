@@ -102,7 +102,7 @@ fn what_spends_a_refused_transaction_is_dead_and_no_refusal_of_the_node() {
     let summary = place.run("run").summary();
     assert_eq!(summary.count("fate.accepted"), 20);
     assert_eq!(summary.count("fate.rejected"), 20);
-    assert_eq!(summary.count("fate.rejected_by_code.-26"), 20);
+    assert_eq!(summary.count("fate.rejected_by_code.mempool/26"), 20);
     assert_eq!(summary.count("fate.errors_by_kind.dead"), 160);
 }
 
