@@ -160,6 +160,9 @@ pub struct CompareArgs {
     /// How long each run offers.
     #[arg(short, long, default_value = "10s", value_name = "DURATION")]
     pub duration: Nanos,
+    /// The load and the mesh of a mesh file instead, such as a ramp: what each carried is shown by step.
+    #[arg(short, long, value_name = "FILE", conflicts_with_all = ["rate", "duration"])]
+    pub file: Option<PathBuf>,
     /// Runs of each variant; a verdict needs three.
     #[arg(long, default_value = "3", value_name = "N")]
     pub repeats: NonZeroU32,

@@ -12,8 +12,8 @@ use report::text::{number, or_dash};
 use report::{ComparedSide, Page, Table};
 use serde_json::{Map, Value, json};
 
-use super::plan::MeshLoad;
-use super::plan::MeshPlan;
+use super::by_step::{self, StepRuns};
+use super::plan::{MeshLoad, MeshPlan, read_file};
 use super::summary::MeshSummary;
 use super::table;
 use crate::cli::CompareArgs;
@@ -82,8 +82,11 @@ pub(super) fn execute(args: CompareArgs) -> Result<u8, CommandError> {
 }
 
 fn sides(args: CompareArgs) -> anyhow::Result<Vec<Side>> {
-    let load = MeshLoad::constant(args.rate, args.duration);
-    let base = MeshPlan::resolve(load, args.settings)?;
+    let (load, settings) = match &args.file {
+        Some(file) => read_file(file, args.settings)?,
+        None => (MeshLoad::constant(args.rate, args.duration), args.settings),
+    };
+    let base = MeshPlan::resolve(load, settings)?;
     let first = args.variants[0];
     let own = args.variants.iter().map(|it| (it.to_string(), *it, None));
     let others = args
@@ -197,11 +200,12 @@ impl Side {
 
 impl<'a> Comparison<'a> {
     fn of(sides: &'a [Side], margin: f64) -> Self {
-        let metrics = FIGURES.map(|(metric, _)| Metric::Other(metric));
+        let has_values = |it: &&FigureOf| sides.iter().any(|side| !side.values(it).is_empty());
+        let metrics = FIGURES.iter().filter(has_values);
         let terms = CompareTerms {
             margin,
             limit: None,
-            metrics: metrics.to_vec(),
+            metrics: metrics.map(|it| Metric::Other(it.0)).collect(),
         };
         // They were played in turns, and differ in what is compared.
         let doubts = Doubts::default();
@@ -240,8 +244,18 @@ impl<'a> Comparison<'a> {
         self.sides.iter().flat_map(Side::remarks).collect()
     }
 
+    fn by_step(&self) -> Vec<StepRuns<'_>> {
+        let sides = self.sides.iter().map(|side| StepRuns {
+            name: &side.name,
+            runs: side.valid().collect(),
+        });
+        sides.collect()
+    }
+
     fn text(&self) -> String {
-        let tables = self.tables().into_iter();
+        let by_step = by_step::table(&self.by_step());
+        let by_step = by_step.map(|table| ("EPS at the host".to_owned(), table));
+        let tables = by_step.into_iter().chain(self.tables());
         let tables = tables.map(|(heading, table)| format!("\n{heading}\n{}", table.text()));
         let remarks = self.remarks().into_iter().map(|remark| remark + "\n");
         tables.chain(["\n".to_owned()]).chain(remarks).collect()
@@ -254,6 +268,10 @@ impl<'a> Comparison<'a> {
         page.headline(&ComparedSide::answer(&others));
         for remark in self.remarks() {
             page.paragraph(&format!("{remark}."));
+        }
+        let by_step = self.by_step();
+        if let Some(table) = by_step::table(&by_step) {
+            page.section("By step", &(by_step::charts(&by_step) + &table.html()));
         }
         let forests = others.iter().map(ComparedSide::forest);
         let forests = forests.chain(std::iter::repeat(String::new()));
@@ -325,7 +343,11 @@ const fn cost(name: &'static str, unit: &'static str) -> OtherMetric {
     }
 }
 
-const FIGURES: [FigureOf; 11] = [
+const FIGURES: [FigureOf; 12] = [
+    (gain("sustained up to", "/s"), |it| {
+        let sustained = it.last_sustained().map_or(0.0, |step| step.rate);
+        (it.steps.len() > 1).then_some(sustained)
+    }),
     (gain("EPS host", "/s"), |it| Some(it.figures.eps_host)),
     (gain("EPS of the slowest node", "/s"), |it| {
         Some(it.figures.eps_least)

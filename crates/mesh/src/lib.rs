@@ -6,6 +6,7 @@
 //! (`account`), checked (`conservation`), judged (`judge`) and shown (`table`, `page`).
 
 mod account;
+mod by_step;
 pub mod cli;
 mod compare;
 mod conduct;
