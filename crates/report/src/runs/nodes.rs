@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use measure::{NodeRow, Propagation, SightRow, Skew, admitted, propagations, skews};
+use measure::{Line, LineFit, NodeRow, Propagation, SightRow, Skew, admitted, propagations, skews};
 
 use crate::chart::{Axis, Chart, Tone, Unit};
 use crate::html::{note, tag};
@@ -290,24 +290,55 @@ impl<'a> Nodes<'a> {
         })
     }
 
-    /// How long blocks took from the first node to the others, by their sizes; nothing where no block was seen at two.
+    /// How long blocks took from the first node to the others, by their sizes, and both lines τ = τ0 + z·Q through them;
+    /// nothing where no block was seen at two.
     pub(crate) fn delays(&self) -> Option<Chart> {
         let found = propagations(self.sights);
         let point = |block: &Propagation| (block.bytes as f64 / 1e6, block.delay_s);
+        let points: Vec<(f64, f64)> = found.iter().map(point).collect();
         let chart = Chart::new(
             "Blocks: from the first node to the others",
-            Axis::linear("size of the block in MB", Unit::Number),
-            Axis::linear("seconds", Unit::Seconds),
+            Axis::log("size of the block in MB", Unit::Number),
+            Axis::log("seconds", Unit::Seconds),
         );
-        let dots = found.iter().map(point);
-        let drawn = || chart.tall().dots("a block at a node", Tone::Accepted, dots);
-        (!found.is_empty()).then(drawn)
+        let chart = chart
+            .tall()
+            .dots("a block at a node", Tone::Accepted, points.clone());
+        // The seed is of intervals, which are not drawn.
+        let chart = LineFit::of(&points, 1)
+            .into_iter()
+            .fold(chart, |chart, fit| {
+                chart
+                    .line("least squares", Tone::Plan, fitted(&fit, fit.least_squares))
+                    .line(
+                        "median of slopes",
+                        Tone::Sent,
+                        fitted(&fit, fit.median_slope),
+                    )
+            });
+        (!points.is_empty()).then_some(chart)
     }
 }
 
 /// Charts side by side where there is room.
 pub(crate) fn grid(charts: impl IntoIterator<Item = Chart>) -> String {
     Page::grid(charts.into_iter().map(|chart| chart.html()))
+}
+
+/// Points of a line as far as sizes were measured, at equal factors.
+fn fitted(fit: &LineFit, line: Line) -> Vec<(f64, f64)> {
+    const STRETCHES: i32 = 24;
+    // A block of nothing has no place on the axis.
+    const WIDEST: f64 = 1e4;
+    let (low, high) = fit.range;
+    let low = low.max(high / WIDEST);
+    let factor = (high / low).powf(1.0 / f64::from(STRETCHES));
+    let sizes = (0..=STRETCHES).map(|nth| low * factor.powi(nth));
+    let at = |size| (size, line.intercept.value + line.slope.value * size);
+    sizes
+        .map(at)
+        .filter(|(_, delay_s)| *delay_s > 0.0)
+        .collect()
 }
 
 /// A value over time; not a number where there is none.

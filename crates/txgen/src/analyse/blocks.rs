@@ -1,5 +1,7 @@
 //! How blocks came to the observed nodes: how often they competed, and how long they took for each MB.
 
+use std::collections::HashMap;
+
 use measure::{Forks, Line, LineFit, Propagation, SightRow, propagations};
 
 use super::range;
@@ -57,6 +59,7 @@ pub(super) fn propagation(sights: &[SightRow], seed: u64) -> String {
         ));
     }
     text.push_str(&fit_quality(&fit, &found, blocks.len()));
+    text.push_str(&ceiling(&fit, sights));
     let unsure = found.iter().map(|it| it.unsure_s).fold(0.0, f64::max);
     if unsure > 0.0 {
         text.push_str(&format!(
@@ -65,6 +68,44 @@ pub(super) fn propagation(sights: &[SightRow], seed: u64) -> String {
         ));
     }
     text
+}
+
+/// At which size a block takes as long as the mean time between blocks. Miners that find the next one meanwhile work on
+/// another chain, so no more than that is carried.
+fn ceiling(fit: &LineFit, sights: &[SightRow]) -> String {
+    let Some(between_s) = time_between(sights) else {
+        return String::new();
+    };
+    let Line { intercept, slope } = fit.least_squares;
+    let size = (between_s - intercept.value) / slope.value;
+    let what = if slope.low <= 0.0 {
+        "none follows: no rise with the size is shown".to_owned()
+    } else if size <= 0.0 {
+        format!("blocks of any size take longer than the {between_s:.1} s between blocks")
+    } else if fit.supports(size) {
+        let rate = size / between_s;
+        format!(
+            "a block of {size:.3} MB takes as long as the {between_s:.1} s between blocks: {rate:.3} MB/s at most"
+        )
+    } else {
+        let reach = fit.reach(size);
+        format!(
+            "not supported by these points: a block of {size:.3} MB, {reach:.1} times the largest, would take the \
+             {between_s:.1} s between blocks"
+        )
+    };
+    format!("ceiling     {what}\n")
+}
+
+/// The mean time from one block's first sight to the next one's, in seconds.
+fn time_between(sights: &[SightRow]) -> Option<f64> {
+    let mut first: HashMap<&str, u64> = HashMap::new();
+    for sight in sights.iter().filter(|sight| sight.kind == SightRow::BLOCK) {
+        let seen = first.entry(&sight.id).or_insert(sight.seen_ns);
+        *seen = sight.seen_ns.min(*seen);
+    }
+    let (from, to) = (first.values().min()?, first.values().max()?);
+    (first.len() > 1).then(|| (to - from) as f64 / 1e9 / (first.len() - 1) as f64)
 }
 
 /// How well the line fits, and which block and which delay weigh most in it.

@@ -376,6 +376,38 @@ mod tests {
         );
     }
 
+    /// Blocks of up to 0.76 MB every 4 s, which take 0.1 s and 0.5 s for each MB: one of 7.8 MB would take those 4 s.
+    #[test]
+    fn the_ceiling_is_the_block_that_takes_as_long_as_the_time_between_blocks() {
+        let near = nodes().text();
+        assert!(
+            near.contains("ceiling     not supported by these points: a block of 7.800 MB, 10.3 times the largest"),
+            "{near}"
+        );
+        let with = |change: fn(&mut SightRow)| {
+            let mut nodes = nodes();
+            nodes.sights.iter_mut().for_each(change);
+            nodes.text()
+        };
+        // The same blocks every second, to the nanosecond.
+        let often = with(|sight| {
+            let delay = sight.seen_ns % 4_000_000_000;
+            sight.seen_ns = sight.seen_ns / 4 - delay / 4 + delay;
+        });
+        assert!(
+            often.contains(
+                "a block of 1.800 MB takes as long as the 1.0 s between blocks: 1.800 MB/s at most"
+            ),
+            "{often}"
+        );
+        let flat = with(|sight| {
+            let second: u64 = sight.id.parse().unwrap();
+            let delay = 100_000_000 + second / 4 % 3 * 20_000_000;
+            sight.seen_ns = second * 1_000_000_000 + u64::from(sight.node == "b") * delay;
+        });
+        assert!(flat.contains("ceiling     none follows"), "{flat}");
+    }
+
     /// Half of the transactions come to `b` 2.5 s later; each is in a block three seconds after it was sent.
     #[test]
     fn mempools_are_alike_as_far_as_they_hold_the_same() {
