@@ -1,27 +1,24 @@
 //! HTTP/2 for JSON-RPC: each stream is served as a connection of HTTP/1.1 with one request, so that identity, bytes, lanes
 //! and answers are the same.
 //!
-//! hyper speaks HTTP/2. A stream's request is written as a connection's input and its output read as an answer, in
-//! memory, by the one task of the connection.
+//! hyper speaks HTTP/2 with the client, and HTTP/1.1 with that connection, in memory, in the one task of the client's.
 
-use std::collections::VecDeque;
-use std::io::{self, Write as _};
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::io::Cursor;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
 use futures_util::FutureExt as _;
+use futures_util::future::FusedFuture;
 use hyper::body::{Body, Frame, Incoming};
+use hyper::client::conn::http1;
 use hyper::header::{self, HeaderName, HeaderValue};
-use hyper::http::request::Parts;
-use hyper::{Method, Request, Response, StatusCode};
-use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use wire::http::{
-    BodyReader, Framing, LAST_CHUNK, ReplyFraming, ReplyHead, ReplyReader, write_chunk_end,
-    write_chunk_start,
-};
+use hyper::http::uri::PathAndQuery;
+use hyper::{HeaderMap, Method, Request, Response, Uri, Version};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt as _, DuplexStream, duplex, join, split};
 
 use super::Shared;
 use super::backend::Backend;
@@ -59,7 +56,9 @@ async fn serve<B: Backend, IO: Stream>(begun: Http2<B, IO>) {
         let (front, streams) = (Arc::clone(&front), Arc::clone(&streams));
         answer(front, streams, request, (peer, number))
     };
-    let io = Prefixed { read, io };
+    let (rest, written) = split(io);
+    // What was read already comes first.
+    let io = join(Cursor::new(read).chain(rest), written);
     let bounds = (&*streams, Spoken::Http2, front.leave.clone());
     if let Err(refusal) = drive(&front, (io, client), bounds, answer).await {
         front.refused(client, &refusal);
@@ -75,131 +74,74 @@ async fn answer<B: Backend>(
     (peer, number): (Peer, u64),
 ) -> Result<Response<Answer<Output>>, NoAnswer> {
     let mut under_way = streams.begin(peer.identity.client);
-    let written = Written {
-        is_bodiless: request.method() == Method::HEAD,
-        ..Written::default()
-    };
-    let written = Arc::new(Mutex::new(written));
-    let stream = InMemory::new(request, Arc::clone(&written));
-    let mut output = Output {
-        connection: Box::pin(
-            Connection::of_stream(front, stream, (peer, number))
-                .run()
-                .map(drop),
-        ),
-        written,
-        has_ended: false,
-    };
-    let head = std::future::poll_fn(|context| output.poll_head(context));
-    let response = head.await?;
+    let (client, io) = duplex(MOST_WAITING);
+    let connection = Connection::of_stream(front, io, (peer, number)).run();
+    let mut builder = http1::Builder::new();
+    let handshake = builder
+        .max_buf_size(MOST_HEAD)
+        .handshake(TokioIo::new(client));
+    let (mut sender, talking) = handshake.await.map_err(|_| NoAnswer)?;
+    let mut answer = pin!(sender.send_request(as_http1(request)));
+    let mut serving: Serving =
+        Box::pin(async move { drop(tokio::join!(connection, talking)) }.fuse());
+    let answer = poll_fn(|context| {
+        let has_ended = serving.as_mut().poll(context).is_ready() || serving.is_terminated();
+        match answer.as_mut().poll(context) {
+            Poll::Ready(answer) => Poll::Ready(answer.map_err(|_| NoAnswer)),
+            Poll::Pending if has_ended => Poll::Ready(Err(NoAnswer)),
+            Poll::Pending => Poll::Pending,
+        }
+    });
+    let (mut head, body) = answer.await?.into_parts();
+    without_connection(&mut head.headers);
+    head.version = Version::HTTP_2;
     under_way.answered();
-    Ok(response.map(|()| Answer::new(output, under_way)))
+    let output = Output { body, serving };
+    Ok(Response::from_parts(head, Answer::new(output, under_way)))
 }
 
-/// A stream as a connection: what is read from it is the request, what is written to it the answer.
-struct InMemory {
-    /// What is read next.
-    input: VecDeque<Bytes>,
-    /// What comes behind that, until the request has ended.
-    body: Option<Incoming>,
-    is_chunked: bool,
-    written: Arc<Mutex<Written>>,
-}
-
-impl InMemory {
-    fn new(request: Request<Incoming>, written: Arc<Mutex<Written>>) -> Self {
-        let (head, body) = request.into_parts();
-        let body = Some(body).filter(|body| !body.is_end_stream());
-        let is_chunked = body.is_some() && !head.headers.contains_key(header::CONTENT_LENGTH);
-        Self {
-            input: VecDeque::from([head_of(&head, is_chunked)]),
-            body,
-            is_chunked,
-            written,
-        }
-    }
-
-    /// Has the next bytes of the request read; pending for ever behind its end, as the client of a stream can send
-    /// nothing more.
-    fn poll_input(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.input.is_empty() {
-            let Some(body) = &mut self.body else {
-                return Poll::Pending;
-            };
-            let piece = match ready!(Pin::new(body).poll_frame(context)) {
-                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
-                Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
-                None => {
-                    self.body = None;
-                    if self.is_chunked {
-                        self.input.push_back(Bytes::from_static(LAST_CHUNK));
-                    }
-                    continue;
-                }
-            };
-            if piece.is_empty() {
-                continue;
-            }
-            if self.is_chunked {
-                let (mut start, mut end) = (Vec::new(), Vec::new());
-                write_chunk_start(&mut start, piece.len());
-                write_chunk_end(&mut end);
-                self.input.extend([start.into(), piece, end.into()]);
-            } else {
-                self.input.push_back(piece);
-            }
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-/// The head of a request as HTTP/1.1 has it.
-fn head_of(head: &Parts, is_chunked: bool) -> Bytes {
-    let uri = &head.uri;
-    let host = uri.authority().map(|authority| authority.as_str());
-    let target = if head.method == Method::CONNECT {
-        host.unwrap_or("/")
+/// A request as HTTP/1.1 has it.
+fn as_http1(request: Request<Incoming>) -> Request<Incoming> {
+    let (mut head, body) = request.into_parts();
+    let authority = head.uri.authority().map(|authority| authority.as_str());
+    // The authority is the host.
+    if let Some(host) = authority.and_then(|host| HeaderValue::from_str(host).ok()) {
+        head.headers.insert(header::HOST, host);
     } else {
-        uri.path_and_query().map_or("/", |target| target.as_str())
-    };
-    let mut out = Vec::with_capacity(512);
-    // Writing to memory does not fail.
-    let _ = write!(out, "{} {target} HTTP/1.1\r\n", head.method);
-    let mut line = |name: &str, value: &[u8]| {
-        for part in [name.as_bytes(), b": ", value, b"\r\n"] {
-            out.extend_from_slice(part);
-        }
-    };
-    if let Some(host) = host {
-        line("host", host.as_bytes());
-    } else if !head.headers.contains_key(header::HOST) {
-        line("host", b"");
+        let host = head.headers.entry(header::HOST);
+        host.or_insert(HeaderValue::from_static(""));
     }
-    if is_chunked {
-        line("transfer-encoding", b"chunked");
+    if head.method != Method::CONNECT {
+        let target = head.uri.path_and_query().cloned();
+        let target = target.unwrap_or_else(|| PathAndQuery::from_static("/"));
+        head.uri = Uri::from(target);
     }
-    for (name, value) in &head.headers {
-        // The authority is the host, and nobody waits to be asked for the body.
-        let is_replaced = name == header::HOST && host.is_some();
-        if !is_replaced && !CONNECTION_HEADERS.contains(name) {
-            line(name.as_str(), value.as_bytes());
-        }
-    }
-    out.extend_from_slice(b"\r\n");
-    out.into()
+    // Nobody waits to be asked for the body.
+    head.headers.remove(header::EXPECT);
+    without_connection(&mut head.headers);
+    head.version = Version::HTTP_11;
+    Request::from_parts(head, body)
 }
 
-/// Headers that concern a connection of HTTP/1.1, or the way a request comes on it (RFC 9113, section 8.2.2).
-const CONNECTION_HEADERS: [HeaderName; 6] = [
-    header::CONNECTION,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    header::TE,
-    header::EXPECT,
-    HeaderName::from_static("keep-alive"),
-];
+/// Removes the headers that concern a connection of HTTP/1.1 (RFC 9113, section 8.2.2).
+fn without_connection(headers: &mut HeaderMap) {
+    for name in [
+        header::CONNECTION,
+        header::TRANSFER_ENCODING,
+        header::UPGRADE,
+        header::TE,
+        HeaderName::from_static("keep-alive"),
+    ] {
+        headers.remove(name);
+    }
+}
 
-impl Stream for InMemory {
+/// Bytes of a request, or of an answer, that wait in memory.
+const MOST_WAITING: usize = 16 << 10;
+/// The longest head of an answer.
+const MOST_HEAD: usize = 64 << 10;
+
+impl Stream for DuplexStream {
     fn is_hung_up(&self) -> bool {
         false
     }
@@ -209,145 +151,13 @@ impl Stream for InMemory {
     }
 }
 
-impl AsyncRead for InMemory {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        ready!(self.poll_input(context))?;
-        if let Some(piece) = self.input.front_mut() {
-            let most = piece.len().min(into.remaining());
-            into.put_slice(&piece.split_to(most));
-            if piece.is_empty() {
-                self.input.pop_front();
-            }
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-/// Bytes of an answer that wait for its client here.
-const MOST_WRITTEN: usize = 16 << 10;
-
-impl AsyncWrite for InMemory {
-    /// Takes what there is room for. Nobody is woken when there is some: whoever takes from the output looks here again.
-    fn poll_write(
-        self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let mut written = self.written.lock();
-        let room = MOST_WRITTEN.saturating_sub(written.body.len());
-        if room == 0 {
-            return Poll::Pending;
-        }
-        let taken = bytes.len().min(room);
-        written.take(&bytes[..taken]).map_err(io::Error::other)?;
-        Poll::Ready(Ok(taken))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-}
-
-/// An answer in HTTP/1.1, taken apart as it is written.
-#[derive(Default)]
-struct Written {
-    /// Whether only the head is sent.
-    is_bodiless: bool,
-    /// What was not taken apart yet.
-    raw: Vec<u8>,
-    reading: ReplyReader,
-    /// Once the head is there, until it is taken.
-    head: Option<Response<()>>,
-    /// Once the head is there: how the body comes.
-    framing: Option<BodyReader>,
-    /// What has come of it and was not taken.
-    body: Vec<u8>,
-}
-
-impl Written {
-    fn take(&mut self, bytes: &[u8]) -> Result<(), NoAnswer> {
-        self.raw.extend_from_slice(bytes);
-        if self.framing.is_none() {
-            let head = self.reading.read(&self.raw, usize::MAX);
-            let Some(head) = head.map_err(|_| NoAnswer)? else {
-                return Ok(());
-            };
-            // 100 Continue, and whatever else is no answer.
-            if head.status < 200 {
-                self.raw.drain(..head.len);
-                return self.take(&[]);
-            }
-            self.head = Some(response(&head, &self.raw));
-            self.framing = Some(self.body_of(&head)?);
-            self.raw.drain(..head.len);
-        }
-        if let Some(framing) = &mut self.framing {
-            let read = framing.read(&self.raw, &mut self.body);
-            self.raw.drain(..read.map_err(|_| NoAnswer)?.used);
-        }
-        Ok(())
-    }
-
-    fn body_of(&self, head: &ReplyHead) -> Result<BodyReader, NoAnswer> {
-        let framing = match head.framing {
-            _ if self.is_bodiless => Framing::Length(0),
-            ReplyFraming::Length(length) => Framing::Length(length),
-            ReplyFraming::Chunked => Framing::Chunked,
-            // Only what is asked for in HTTP/1.0 is answered so.
-            ReplyFraming::UntilClose => return Err(NoAnswer),
-        };
-        BodyReader::new(framing, usize::MAX).map_err(|_| NoAnswer)
-    }
-
-    fn is_done(&self) -> bool {
-        self.framing.as_ref().is_some_and(BodyReader::is_done)
-    }
-}
-
-fn response(head: &ReplyHead, bytes: &[u8]) -> Response<()> {
-    let mut response = Response::new(());
-    *response.status_mut() = StatusCode::from_u16(head.status).unwrap_or_default();
-    for field in head.fields(bytes).iter() {
-        let name = HeaderName::from_bytes(field.name.as_bytes());
-        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(field.value))
-            && !CONNECTION_HEADERS.contains(&name)
-        {
-            response.headers_mut().append(name, value);
-        }
-    }
-    response
-}
+/// Both ends of the connection in memory.
+type Serving = Pin<Box<dyn FusedFuture<Output = ()> + Send>>;
 
 /// The rest of an answer, and the connection that writes it.
 struct Output {
-    connection: Pin<Box<dyn Future<Output = ()> + Send>>,
-    written: Arc<Mutex<Written>>,
-    has_ended: bool,
-}
-
-impl Output {
-    /// Serves the stream as far as it goes: pending unless it has ended.
-    fn serve(&mut self, context: &mut Context<'_>) {
-        self.has_ended = self.has_ended || self.connection.as_mut().poll(context).is_ready();
-    }
-
-    fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<Result<Response<()>, NoAnswer>> {
-        self.serve(context);
-        let head = self.written.lock().head.take();
-        match head {
-            Some(head) => Poll::Ready(Ok(head)),
-            None if self.has_ended => Poll::Ready(Err(NoAnswer)),
-            None => Poll::Pending,
-        }
-    }
+    body: Incoming,
+    serving: Serving,
 }
 
 impl Body for Output {
@@ -358,63 +168,14 @@ impl Body for Output {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, NoAnswer>>> {
-        if self.written.lock().body.is_empty() && !self.is_end_stream() {
-            self.serve(context);
+        if !self.serving.is_terminated() {
+            let _ = self.serving.as_mut().poll(context);
         }
-        let mut written = self.written.lock();
-        if !written.body.is_empty() {
-            let piece = std::mem::take(&mut written.body);
-            return Poll::Ready(Some(Ok(Frame::data(piece.into()))));
-        }
-        match (written.is_done(), self.has_ended) {
-            (true, _) => Poll::Ready(None),
-            (false, true) => Poll::Ready(Some(Err(NoAnswer))),
-            (false, false) => Poll::Pending,
-        }
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        Poll::Ready(frame.map(|frame| frame.map_err(|_| NoAnswer)))
     }
 
     fn is_end_stream(&self) -> bool {
-        let written = self.written.lock();
-        written.is_done() && written.body.is_empty()
-    }
-}
-
-/// A connection of which something was read already.
-struct Prefixed<IO> {
-    read: Bytes,
-    io: IO,
-}
-
-impl<IO: AsyncRead + Unpin> AsyncRead for Prefixed<IO> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        if self.read.is_empty() {
-            return Pin::new(&mut self.io).poll_read(context, into);
-        }
-        let most = self.read.len().min(into.remaining());
-        into.put_slice(&self.read[..most]);
-        self.read.advance(most);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl<IO: AsyncWrite + Unpin> AsyncWrite for Prefixed<IO> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(context)
+        self.body.is_end_stream()
     }
 }

@@ -137,16 +137,6 @@ impl Accept for Pipes {
     }
 }
 
-impl Stream for DuplexStream {
-    fn is_hung_up(&self) -> bool {
-        false
-    }
-
-    fn is_reset(&self) -> bool {
-        false
-    }
-}
-
 impl Stream for Pipe {
     fn is_hung_up(&self) -> bool {
         self.is_reset()
