@@ -1,6 +1,7 @@
 //! What the front and the write lane exchange.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
@@ -97,5 +98,22 @@ impl Outbox {
     /// Whether the connection is gone.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
+    }
+}
+
+/// An outbox for one write, whose answer is awaited: dropped, nobody wants it any more.
+pub(crate) struct Awaited(pub(crate) Arc<Outbox>);
+
+impl Awaited {
+    /// The answer; none if the write went without one.
+    pub(crate) async fn answer(self) -> Option<WriteAnswer> {
+        let answers = poll_fn(|context| self.0.poll_take(context)).await;
+        answers.into_iter().next().map(|delivery| delivery.answer)
+    }
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }

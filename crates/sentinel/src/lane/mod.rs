@@ -24,7 +24,6 @@ mod worker;
 mod writes;
 
 use std::collections::HashMap;
-use std::future::poll_fn;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -34,6 +33,7 @@ use rpc::BroadcastMethod;
 use tokio::sync::mpsc;
 
 use self::acknowledged::Acknowledged;
+pub(crate) use self::api::Awaited;
 pub use self::api::{Delivery, Outbox, Write, WriteAnswer};
 use self::job::{Job, Notes, Recipient, Record};
 pub use self::queue::ClientDemand;
@@ -154,15 +154,13 @@ impl Lane {
         call: Bytes,
         reservation: Reservation,
     ) -> Result<(), Refusal> {
-        let outbox = Outbox::new();
-        let _close = CloseOnDrop(&outbox);
+        let awaited = Awaited(Outbox::new());
         let recipient = Recipient::Client {
-            outbox: Arc::clone(&outbox),
+            outbox: Arc::clone(&awaited.0),
             tag: 0,
         };
         self.wait_for_turn(client, (call, reservation), recipient)?;
-        let delivered = poll_fn(|context| outbox.poll_take(context)).await;
-        match delivered.into_iter().next().map(|delivery| delivery.answer) {
+        match awaited.answer().await {
             Some(WriteAnswer::Refused(refusal)) => Err(refusal),
             Some(WriteAnswer::Member(_)) | None => Ok(()),
         }
@@ -258,15 +256,6 @@ impl Lane {
     pub fn explain(&self, client: ClientKey) -> Explained {
         let now = self.shared.clock.now();
         self.shared.lock().explain(client, now)
-    }
-}
-
-/// Closes an outbox whose reader is gone.
-struct CloseOnDrop<'a>(&'a Outbox);
-
-impl Drop for CloseOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.close();
     }
 }
 

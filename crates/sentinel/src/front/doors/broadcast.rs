@@ -1,6 +1,5 @@
 //! A broadcast through the write lane.
 
-use std::future::poll_fn;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,7 +13,7 @@ use crate::budget::Reservation;
 use crate::front::Shared;
 use crate::front::backend::{Backend as _, Lanes};
 use crate::front::queue::WRITE_OVERHEAD;
-use crate::lane::{Outbox, Write, WriteAnswer};
+use crate::lane::{Awaited, Outbox, Write, WriteAnswer};
 use crate::refusal::Refusal;
 
 /// Puts a broadcast of a client's connection into the write lane and waits for its answer. Dropped, it takes the write
@@ -31,7 +30,7 @@ pub(super) async fn broadcast(
         return Err(Refusal::buffers_full().into());
     }
     let hash: [u8; 32] = Sha256::digest(&tx).into();
-    let waiting = Waiting(Outbox::new());
+    let awaited = Awaited(Outbox::new());
     backend.submit(Write {
         client,
         connection,
@@ -39,23 +38,13 @@ pub(super) async fn broadcast(
         method,
         tx,
         reservation: held,
-        outbox: Arc::clone(&waiting.0),
+        outbox: Arc::clone(&awaited.0),
     })?;
-    let answers = poll_fn(|context| waiting.0.poll_take(context)).await;
-    match answers.into_iter().next().map(|delivery| delivery.answer) {
+    match awaited.answer().await {
         Some(WriteAnswer::Member(member)) => {
             TxResponse::read(&member, &hash).map_err(Failure::Ended)
         }
         Some(WriteAnswer::Refused(refusal)) => Err(refusal.into()),
         None => Err(Refusal::going_down().into()),
-    }
-}
-
-/// A write whose answer is awaited: dropped, nobody wants it any more.
-struct Waiting(Arc<Outbox>);
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.0.close();
     }
 }

@@ -2,6 +2,7 @@
 
 mod common;
 mod light;
+mod rooms;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -226,18 +227,6 @@ impl WriteQueue {
         self.ceiling
     }
 
-    /// Whether a session of this client may go on reading: its queue is not full, and what it
-    /// reads now would be served in time.
-    pub(super) fn has_room(&self, client: ClientKey, now: Nanos) -> bool {
-        self.queue.backlog(&client).entries < self.queue_per_client
-            && self.wait(client, now) <= self.comfortable
-    }
-
-    /// What to wait on until a client has room.
-    pub(super) fn room(&mut self, client: ClientKey) -> Arc<Notify> {
-        self.rooms.entry(client).or_default().clone()
-    }
-
     /// From now on nothing is taken.
     pub(super) const fn stop(&mut self) {
         self.stopping = true;
@@ -382,31 +371,6 @@ impl WriteQueue {
         self.places.take(had, weight, price);
     }
 
-    /// Wakes sessions of a client once its queue is down to half: one for each write that leaves then, and for an empty
-    /// queue those for which nobody was woken before. So a full queue that becomes empty wakes as many as it has places.
-    fn offer_room(&self, client: ClientKey) {
-        if let Some(room) = self.rooms.get(&client) {
-            match self.queue.backlog(&client).entries {
-                0 => wake(room, self.queue_per_client.div_ceil(2)),
-                entries if entries <= self.queue_per_client / 2 => wake(room, 1),
-                _ => {}
-            }
-        }
-    }
-
-    /// Wakes the sessions for which there is room, because time passes or those that were woken did not use it.
-    pub(super) fn offer_rooms(&mut self, now: Nanos) {
-        let mut rooms = std::mem::take(&mut self.rooms);
-        rooms.retain(|client, room| {
-            if self.has_room(*client, now) {
-                let entries = self.queue.backlog(client).entries;
-                wake(room, self.queue_per_client.saturating_sub(entries));
-            }
-            waiting(room) > 0
-        });
-        self.rooms = rooms;
-    }
-
     /// Answers what has waited too long. What was acknowledged goes on waiting.
     pub(super) fn expire(&mut self, now: Nanos) {
         let (mut over, again) = (Vec::new(), now.saturating_add(self.timeout));
@@ -466,18 +430,6 @@ pub(super) fn expired() -> Refusal {
 const MOST_ENTRIES: usize = 1 << 22;
 /// `Retry-After` has whole seconds.
 const SHORTEST_RETRY: Duration = Duration::from_secs(1);
-
-/// Sessions that wait for this: each has a clone of it.
-fn waiting(room: &Arc<Notify>) -> usize {
-    Arc::strong_count(room) - 1
-}
-
-/// Wakes so many sessions, those first that have waited longest.
-fn wake(room: &Arc<Notify>, places: usize) {
-    for _ in 0..places.min(waiting(room)) {
-        room.notify_one();
-    }
-}
 
 fn weight_of(weights: &NetworkMap<Weight>, client: &ClientKey) -> Weight {
     let weight = weights.get(client.network().address());
