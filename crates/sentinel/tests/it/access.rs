@@ -5,6 +5,7 @@ use std::fs;
 use rpc::BroadcastMethod;
 use serde_json::Value;
 
+use crate::support::websocket::WebSocket;
 use crate::support::{Node, Proxy, broadcast};
 
 #[test]
@@ -23,6 +24,18 @@ fn each_request_has_one_line_whatever_becomes_of_it() {
     http.get("/unsafe_flush_mempool").unwrap();
     let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"health"},{"jsonrpc":"2.0","id":2,"method":"dial_seeds"}]"#;
     http.post("/", batch.as_bytes()).unwrap();
+    let mut socket = WebSocket::connect(proxy.address);
+    let call = |method: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":2,"method":"{method}","params":{{}}}}"#).into_bytes()
+    };
+    for text in [
+        broadcast(1, BroadcastMethod::Sync, b"b=1"),
+        call("status"),
+        call("unsafe_flush_mempool"),
+    ] {
+        socket.send(&text);
+        socket.text();
+    }
     http.request("BAD", "/ /", &[], b"").ok();
     proxy.stop();
     let text = fs::read_to_string(&path).unwrap();
@@ -39,6 +52,9 @@ fn each_request_has_one_line_whatever_becomes_of_it() {
         ["status", "forwarded", "", "r-1"],
         ["broadcast_sync", "forwarded", "", ""],
         ["other", "rejected", "method", ""],
+        ["status", "forwarded", "", ""],
+        ["other", "rejected", "method", ""],
+        ["broadcast_sync", "forwarded", "", ""],
         ["status", "forwarded", "", ""],
         ["other", "rejected", "method", ""],
         ["", "rejected", "parse", ""],

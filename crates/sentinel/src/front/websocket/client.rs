@@ -10,6 +10,8 @@ use rpc::BroadcastMethod;
 use slab::Slab;
 use wire::ws::write_text_head;
 
+use super::message::Question;
+use crate::access::{Ended, Seen};
 use crate::budget::{LONG_BYTES, Reservation};
 use crate::front::Shared;
 use crate::front::backend::Backend;
@@ -20,7 +22,7 @@ use crate::metrics::{MethodClass, OutcomeLabel, Transport};
 use crate::refusal::Refusal;
 use crate::respond::KeptId;
 use crate::respond::{write_ws_answer, write_ws_refused};
-use crate::upstream::{RelayEvent, RelayLink as _, RelayMessage, charged};
+use crate::upstream::{RelayEvent, RelayLink as _, charged};
 
 /// One client with its socket and its calls.
 pub(super) struct Client<B: Backend, IO> {
@@ -33,21 +35,25 @@ pub(super) struct Client<B: Backend, IO> {
     pending: Slab<PendingCall>,
     /// Where all other messages go; made for the first of them.
     link: Option<Box<B::Relay>>,
-    /// Messages that the link has not answered.
-    unanswered: usize,
+    /// Messages that the link has not answered, by the tags of their answers.
+    asked: Slab<(MethodClass, Option<Box<Seen>>)>,
 }
+
+/// A call as it is counted, and written down.
+pub(super) type Counted<'a> = (MethodClass, Option<&'a Seen>);
 
 /// A write that has no answer yet.
 #[derive(Debug)]
 pub(super) struct PendingCall {
     pub(super) id: KeptId,
     pub(super) method: BroadcastMethod,
+    pub(super) seen: Option<Box<Seen>>,
 }
 
 impl PendingCall {
     /// How it is counted.
-    pub(super) const fn class(&self) -> MethodClass {
-        MethodClass::of_broadcast(self.method)
+    pub(super) fn counted(&self) -> Counted<'_> {
+        (MethodClass::of_broadcast(self.method), self.seen.as_deref())
     }
 }
 
@@ -75,7 +81,7 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
             queue,
             pending: Slab::new(),
             link: None,
-            unanswered: 0,
+            asked: Slab::new(),
         }
     }
 
@@ -113,13 +119,13 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     /// more.
     pub(super) fn is_backed_up(&self) -> bool {
         let fixed = self.front.config.fixed();
-        self.socket.unsent() > fixed.out_bytes / 4 || self.unanswered >= fixed.reads_per_client
+        self.socket.unsent() > fixed.out_bytes / 4 || self.asked.len() >= fixed.reads_per_client
     }
 
     /// Sets aside what a message of the client holds while it is kept; none is a refusal, which is answered.
     fn reserve(
         &mut self,
-        class: MethodClass,
+        call: Counted<'_>,
         id: Option<&KeptId>,
         bytes: usize,
     ) -> Option<Reservation> {
@@ -127,7 +133,7 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
         let bytes = bytes + WRITE_OVERHEAD + long.map_or(0, |id| id.len());
         let room = self.socket.ledger().reserve(bytes);
         if room.is_none() {
-            self.reject(class, id, &Refusal::buffers_full());
+            self.reject(call, id, &Refusal::buffers_full());
         }
         room
     }
@@ -135,17 +141,17 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     /// A message that is kept: charged until it is dropped.
     pub(super) fn keep(
         &mut self,
-        class: MethodClass,
+        call: Counted<'_>,
         id: Option<&KeptId>,
         text: Bytes,
     ) -> Option<Bytes> {
-        let room = self.reserve(class, id, text.len())?;
+        let room = self.reserve(call, id, text.len())?;
         Some(charged(text, room))
     }
 
     /// A write that is kept until the lane takes it.
     pub(super) fn hold(&mut self, call: PendingCall, tx: Bytes) -> Option<HeldWrite> {
-        let room = self.reserve(call.class(), Some(&call.id), tx.len())?;
+        let room = self.reserve(call.counted(), Some(&call.id), tx.len())?;
         Some(HeldWrite { call, tx, room })
     }
 
@@ -158,7 +164,7 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
         if let Err(refusal) = &submitted
             && let Some(call) = self.take_pending(tag)
         {
-            self.reject(call.class(), Some(&call.id), refusal);
+            self.reject(call.counted(), Some(&call.id), refusal);
         }
         submitted.is_ok()
     }
@@ -181,11 +187,11 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
         match delivery.answer {
             WriteAnswer::Member(member) => {
                 write_ws_answer(self.out(), Some(call.id.as_str()), &member);
-                self.count(call.class(), OutcomeLabel::Forwarded);
+                self.count(call.counted(), OutcomeLabel::Forwarded);
             }
             WriteAnswer::Refused(refusal) => {
-                self.refuse(Some(&call.id), &refusal);
-                self.count(call.class(), OutcomeLabel::of_write(refusal.reason));
+                self.refuse(call.counted(), Some(&call.id), &refusal);
+                self.count(call.counted(), OutcomeLabel::of_write(refusal.reason));
             }
         }
     }
@@ -208,15 +214,20 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
         self.link.as_ref().is_none_or(|link| link.has_room())
     }
 
-    /// Sends a message to the node; false if it was refused, which is answered. Its tag is its class: that is all that
-    /// has to be known of one that is answered.
-    pub(super) fn send(&mut self, message: &RelayMessage, class: MethodClass) -> bool {
+    /// Sends a message to the node; false if it was refused, which is answered.
+    pub(super) fn send(&mut self, question: Question) -> bool {
+        let Question {
+            class,
+            seen,
+            message,
+        } = question;
         let make = || Box::new(self.front.backend.relay(self.key));
         let link = self.link.get_or_insert_with(make);
-        let sent = link.send(message, class as u64);
+        let place = self.asked.vacant_entry();
+        let sent = link.send(&message, place.key() as u64);
         match &sent {
-            Ok(()) => self.unanswered += 1,
-            Err(refusal) => self.reject(class, message.id.as_ref(), refusal),
+            Ok(()) => _ = place.insert((class, seen)),
+            Err(refusal) => self.reject((class, seen.as_deref()), message.id.as_ref(), refusal),
         }
         sent.is_ok()
     }
@@ -231,31 +242,50 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
 
     /// A message with this tag was answered.
     pub(super) fn answered(&mut self, tag: u64, outcome: OutcomeLabel) {
-        self.unanswered = self.unanswered.saturating_sub(1);
         let place = usize::try_from(tag).ok();
-        let class = place.and_then(|place| MethodClass::ALL.get(place).copied());
-        self.count(class.unwrap_or(MethodClass::Other), outcome);
+        if let Some((class, seen)) = place.and_then(|place| self.asked.try_remove(place)) {
+            self.count((class, seen.as_deref()), outcome);
+        }
+    }
+
+    /// A message with this tag, if it has one, is answered with a refusal.
+    pub(super) fn failed(&mut self, tag: Option<u64>, id: Option<&KeptId>, refusal: &Refusal) {
+        let place = tag.and_then(|tag| usize::try_from(tag).ok());
+        let asked = place.and_then(|place| self.asked.try_remove(place));
+        let Some((class, seen)) = asked else {
+            return self.refuse((MethodClass::Other, None), id, refusal);
+        };
+        self.refuse((class, seen.as_deref()), id, refusal);
+        self.count((class, seen.as_deref()), OutcomeLabel::Lost);
+    }
+
+    /// What is written down of a message that begins now.
+    pub(super) fn seen(&self) -> Option<Box<Seen>> {
+        self.front.see(|_| None::<&[u8]>).map(Box::new)
+    }
+
+    fn ended<'a>(&self, (class, seen): Counted<'a>) -> Ended<'a> {
+        Ended {
+            client: self.key,
+            call: Some((Transport::Ws, class)),
+            seen,
+        }
     }
 
     /// Answers a call with a refusal.
-    pub(super) fn refuse(&mut self, id: Option<&KeptId>, refusal: &Refusal) {
-        self.front.refused(self.key, refusal);
+    pub(super) fn refuse(&mut self, call: Counted<'_>, id: Option<&KeptId>, refusal: &Refusal) {
+        self.front.refused_call(self.ended(call), refusal);
         write_ws_refused(self.out(), id.map(KeptId::as_str), refusal);
     }
 
     /// Counts a call as rejected and answers it with a refusal.
-    pub(super) fn reject(&mut self, class: MethodClass, id: Option<&KeptId>, refusal: &Refusal) {
-        self.count(class, OutcomeLabel::Rejected);
-        self.refuse(id, refusal);
+    pub(super) fn reject(&mut self, call: Counted<'_>, id: Option<&KeptId>, refusal: &Refusal) {
+        self.count(call, OutcomeLabel::Rejected);
+        self.refuse(call, id, refusal);
     }
 
     /// Counts the end of a call.
-    pub(super) fn count(&self, class: MethodClass, outcome: OutcomeLabel) {
-        let ended = crate::access::Ended {
-            client: self.key,
-            call: Some((Transport::Ws, class)),
-            seen: None,
-        };
-        self.front.ended(ended, outcome);
+    pub(super) fn count(&self, call: Counted<'_>, outcome: OutcomeLabel) {
+        self.front.ended(self.ended(call), outcome);
     }
 }

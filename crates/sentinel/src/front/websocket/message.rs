@@ -8,6 +8,8 @@ use wire::ws::frame::{FrameHead, Writer};
 use wire::ws::{Event, FrameReader, Step, WsLimits};
 
 use super::End;
+use super::client::Counted;
+use crate::access::Seen;
 use crate::budget::Piece;
 use crate::front::buffer::READ_BYTES;
 use crate::front::socket::{Ended, Socket, Stream};
@@ -67,7 +69,15 @@ pub(super) enum Act {
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) class: MethodClass,
+    /// What is written down of it, once it is passed on.
+    pub(super) seen: Option<Box<Seen>>,
     pub(super) message: RelayMessage,
+}
+
+impl Question {
+    pub(super) fn counted(&self) -> Counted<'_> {
+        (self.class, self.seen.as_deref())
+    }
 }
 
 /// Fragments of a message. Honest clients send few.
@@ -160,6 +170,7 @@ fn act_on(event: &Event<'_>, rules: (&JsonLimits, &Shadow)) -> Act {
 fn act_on_message(text: &[u8], (limits, shadow): (&JsonLimits, &Shadow)) -> Act {
     let question = |class, id, method| Question {
         class,
+        seen: None,
         message: RelayMessage {
             text: Bytes::copy_from_slice(text),
             id,

@@ -215,10 +215,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                     self.client.answered(tag, OutcomeLabel::Forwarded);
                 }
                 RelayEvent::Failed { tag, id, refusal } => {
-                    self.client.refuse(id.as_ref(), &refusal);
-                    if let Some(tag) = tag {
-                        self.client.answered(tag, OutcomeLabel::Lost);
-                    }
+                    self.client.failed(tag, id.as_ref(), &refusal);
                 }
                 RelayEvent::Closed => {
                     return Err(End::Say(close_code::GOING_AWAY, String::new()));
@@ -276,12 +273,15 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             Act::Nothing | Act::Part => {}
             Act::Write { id, method, tx } => {
                 let backend = &self.client.front.backend;
-                return Ok(match backend.check_method(self.client.key, method.name()) {
-                    Ok(()) => (self.client.hold(PendingCall { id, method }, tx))
-                        .is_some_and(|write| self.write_to_lane(write)),
+                let checked = backend.check_method(self.client.key, method.name());
+                let seen = self.client.seen();
+                let call = PendingCall { id, method, seen };
+                return Ok(match checked {
+                    Ok(()) => {
+                        (self.client.hold(call, tx)).is_some_and(|write| self.write_to_lane(write))
+                    }
                     Err(refusal) => {
-                        let class = MethodClass::of_broadcast(method);
-                        self.client.reject(class, Some(&id), &refusal);
+                        self.client.reject(call.counted(), Some(&call.id), &refusal);
                         false
                     }
                 });
@@ -296,11 +296,14 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                     Ok(()) => front.backend.judge(key, tx),
                     Err(refusal) => front.shadow.note(key, &refusal),
                 }
-                return Ok(self.pass_on(question));
+                let seen = self.client.seen();
+                return Ok(self.pass_on(Question { seen, ..question }));
             }
             Act::Ask(question) => return Ok(self.ask(question)),
             Act::Refuse(refusal) => {
-                self.client.reject(MethodClass::Other, None, &refusal);
+                let seen = self.client.seen();
+                let call = (MethodClass::Other, seen.as_deref());
+                self.client.reject(call, None, &refusal);
             }
             Act::Pong(payload) => write_pong(self.client.out(), &payload),
             Act::Close(Some(code)) => return Err(End::Say(code, String::new())),
@@ -322,7 +325,8 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     }
 
     /// Checks a message that is no write and lets it wait for the link; false if it was refused.
-    fn ask(&mut self, question: Question) -> bool {
+    fn ask(&mut self, mut question: Question) -> bool {
+        question.seen = self.client.seen();
         let backend = &self.client.front.backend;
         let method = question.message.method.as_deref();
         let key = self.client.key;
@@ -330,7 +334,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         let price = method.map_or(1, |method| price(method, b"/", &question.message.text));
         let id = question.message.id.as_ref();
         if let Err(refusal) = checked.and_then(|()| backend.admit(self.client.key, price)) {
-            self.client.reject(question.class, id, &refusal);
+            self.client.reject(question.counted(), id, &refusal);
             return false;
         }
         self.pass_on(question)
@@ -338,9 +342,9 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
 
     /// Lets a message wait for the link; false if it was refused.
     fn pass_on(&mut self, mut question: Question) -> bool {
-        let id = question.message.id.as_ref();
         let text = std::mem::take(&mut question.message.text);
-        let Some(text) = self.client.keep(question.class, id, text) else {
+        let (call, id) = (question.counted(), question.message.id.as_ref());
+        let Some(text) = self.client.keep(call, id, text) else {
             return false;
         };
         question.message.text = text;

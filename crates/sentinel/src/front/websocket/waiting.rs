@@ -69,13 +69,14 @@ impl Waiting {
 
     /// Refuses the message that waits, because nothing more is taken.
     pub(super) fn cancel<B: Backend, IO: Stream>(&mut self, client: &mut Client<B, IO>) {
-        let (class, id) = match self.0.take() {
-            Some(Wait::QueueRoom { write, .. }) => (write.call.class(), Some(write.call.id)),
-            Some(Wait::LinkRoom(question)) => (question.class, question.message.id),
+        let waited = self.0.take();
+        let (call, id) = match &waited {
+            Some(Wait::QueueRoom { write, .. }) => (write.call.counted(), Some(&write.call.id)),
+            Some(Wait::LinkRoom(question)) => (question.counted(), question.message.id.as_ref()),
             Some(Wait::Pause(_)) | None => return,
         };
-        client.count(class, OutcomeLabel::Lost);
-        client.refuse(id.as_ref(), &Refusal::going_down());
+        client.count(call, OutcomeLabel::Lost);
+        client.refuse(call, id, &Refusal::going_down());
     }
 }
 
@@ -97,14 +98,14 @@ fn step<B: Backend, IO: Stream>(
             Ok(None)
         }
         Wait::Pause(until) if until <= Instant::now() => Ok(None),
-        Wait::LinkRoom(Question { class, message })
+        Wait::LinkRoom(question)
             if client.link_has_room()
                 && (client.socket.turn())
                     .poll_begin(Piece::LONG, context)
                     .is_ready() =>
         {
             client.socket.turn().used();
-            client.send(&message, class);
+            client.send(question);
             Ok(None)
         }
         wait => Err(wait),
