@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod autobahn;
 mod basics;
 mod breaks;
 #[cfg(feature = "cluster")]

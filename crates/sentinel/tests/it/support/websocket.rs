@@ -77,6 +77,11 @@ impl WebSocket {
         }
     }
 
+    /// The connection, of which nothing but the handshake was read.
+    pub(crate) fn into_stream(self) -> TcpStream {
+        self.stream
+    }
+
     /// Sends one text.
     pub(crate) fn send(&mut self, text: &[u8]) {
         self.send_frame(frame::TEXT, text);
