@@ -28,7 +28,7 @@ use crate::shared_context::SharedContext;
 use crate::supervise::{Tasks, keep_running, reason};
 use crate::systemd::{self, NotifyState};
 use crate::tls::{self, TlsError};
-use crate::upstream::{self, DoorNode, Hub, NodeState, Nodes, Reads};
+use crate::upstream::{self, DoorNodes, Hub, NodeDoor, NodeState, Nodes, Reads};
 
 /// Why the proxy could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -344,16 +344,16 @@ const GRPC: &str = "the listener of gRPC";
 const REST: &str = "the listener of REST";
 
 /// What a task that serves a door is called, what is spoken there, and what it is in front of.
-type NamedDoor = (&'static str, (Door, DoorNode));
+type NamedDoor = (&'static str, (Door, DoorNodes));
 
 /// The node's listeners beside its RPC.
 fn doors(config: &Config, nodes: &Nodes) -> Result<[NamedDoor; 2], upstream::UpstreamError> {
-    let grpc = DoorNode::new(&config.grpc.node, nodes)?;
-    let rest = DoorNode::new(&config.rest.node, nodes)?;
+    let grpc = DoorNodes::new(NodeDoor::Grpc, &config.grpc.node, nodes)?;
+    let rest = DoorNodes::new(NodeDoor::Rest, &config.rest.node, nodes)?;
     Ok([(GRPC, (Door::Grpc, grpc)), (REST, (Door::Rest, rest))])
 }
 
-async fn serve_door(front: Front, listener: TcpListener, door: (Door, DoorNode)) {
+async fn serve_door(front: Front, listener: TcpListener, door: (Door, DoorNodes)) {
     told(front.serve_door(listener, door).await);
 }
 

@@ -202,6 +202,12 @@ impl Check<'_> {
                 );
             }
         }
+        for (key, listeners) in [("grpc.node", &c.grpc.node), ("rest.node", &c.rest.node)] {
+            if listeners.is_empty() || listeners.len() > urls.len() {
+                let reason = "name the listeners of the nodes in upstream.urls, in their order";
+                self.wrong(key, reason);
+            }
+        }
         let listeners = [
             ("listen.addr", Some(c.listen.addr)),
             ("admin.addr", c.admin.addr),

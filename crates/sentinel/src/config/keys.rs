@@ -296,16 +296,16 @@ settings! {
     grpc: Grpc {
         listen: Option<SocketAddr> = None; None,
             "Where clients of gRPC connect; off for nowhere";
-        node: Endpoint = local("http://127.0.0.1:9090"); None,
-            "The gRPC listener of the node that takes the writes";
+        node: Vec<Endpoint> = vec![local("http://127.0.0.1:9090")]; None,
+            "The gRPC listeners of the nodes, in the order of upstream.urls: of all, or of the first ones";
     }
 
     /// `[rest]` The REST API of a Cosmos SDK chain.
     rest: Rest {
         listen: Option<SocketAddr> = None; None,
             "Where clients of REST connect; off for nowhere";
-        node: Endpoint = local("http://127.0.0.1:1317"); None,
-            "The REST listener of the node that takes the writes";
+        node: Vec<Endpoint> = vec![local("http://127.0.0.1:1317")]; None,
+            "The REST listeners of the nodes, in the order of upstream.urls: of all, or of the first ones";
     }
 
     /// `[admin]` The operator's side.

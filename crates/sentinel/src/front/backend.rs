@@ -104,7 +104,7 @@ impl Lanes {
 
     /// The node that serves reads: the one that takes the writes, so that clients read what they
     /// wrote.
-    fn node(&self) -> usize {
+    pub(super) fn node(&self) -> usize {
         self.lane.node().unwrap_or(0)
     }
 }

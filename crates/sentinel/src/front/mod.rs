@@ -45,7 +45,7 @@ use crate::refusal::Refusal;
 use crate::shadow::Shadow;
 use crate::shared_context::SharedContext;
 use crate::tls::LiveTls;
-use crate::upstream::DoorNode;
+use crate::upstream::DoorNodes;
 use wire::calls::JsonLimits;
 use wire::http::HeadLimits;
 
@@ -101,7 +101,7 @@ impl Front {
 
 impl Front {
     /// Serves a listener in front of another one of the node's, as [`serve`](Self::serve) does, while that runs.
-    pub(crate) async fn serve_door(&self, listener: TcpListener, door: (Door, DoorNode)) -> usize {
+    pub(crate) async fn serve_door(&self, listener: TcpListener, door: (Door, DoorNodes)) -> usize {
         if let Err(error) = listener::prepare(&listener) {
             tracing::warn!(%error, "the listener keeps the system's settings; answers may be slow");
         }

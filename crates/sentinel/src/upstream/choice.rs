@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use fairq::ClientKey;
 use pacing::Nanos;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::health::{ABSENT, SILENT};
-use super::nodes::{NodeIndex, NodeState, Nodes};
+use super::nodes::{NodeDoor, NodeIndex, NodeState, Nodes};
 use crate::budget::SEEN_FOR;
 
 /// What a read needs of a node.
@@ -27,7 +28,9 @@ pub(super) struct Wanted {
     pub(super) height: Option<u64>,
     /// A node answers it quickly, or is at fault.
     pub(super) is_light: bool,
-    /// Nodes that did not answer it.
+    /// Where it is asked.
+    pub(super) door: NodeDoor,
+    /// Nodes that were asked, or have no such listener.
     pub(super) tried: Vec<NodeIndex>,
 }
 
@@ -40,6 +43,7 @@ impl Wanted {
             seen: 0,
             height: None,
             is_light: false,
+            door: NodeDoor::Rpc,
             tried: Vec::new(),
         }
     }
@@ -60,13 +64,13 @@ enum Standing {
 
 impl Standing {
     /// None of a node that is not asked at all.
-    fn of(node: &NodeState, now: Nanos) -> Option<Self> {
+    fn of(node: &NodeState, door: NodeDoor, now: Nanos) -> Option<Self> {
         if node.unreachable || node.is_silent_for(ABSENT, now) {
             return None;
         }
         Some(if !node.up {
             Self::Down
-        } else if node.is_silent_for(SILENT, now) || node.breaker.is_resting(now) {
+        } else if node.is_silent_for(SILENT, now) || node.breakers[door as usize].is_resting(now) {
             Self::Silent
         } else if node.catching_up {
             Self::CatchingUp
@@ -82,7 +86,7 @@ impl Nodes {
     /// The node that a read goes to; none while no node is asked for anything but its health, or none has the height
     /// that the client has seen.
     pub(super) fn reading(&self, wanted: &Wanted) -> Option<NodeIndex> {
-        self.reading_at(wanted, self.shared_context().clock.now())
+        self.reading_at(wanted, self.now())
     }
 
     fn reading_at(&self, wanted: &Wanted, now: Nanos) -> Option<NodeIndex> {
@@ -93,7 +97,7 @@ impl Nodes {
         });
         let ranks = (0..self.count()).filter_map(|node| {
             let state = self.node(node).state();
-            let standing = Standing::of(&state, now)?;
+            let standing = Standing::of(&state, wanted.door, now)?;
             let is_meant = node == wanted.meant;
             let too_low = !is_alone && state.height < seen;
             if too_low || standing == Standing::Down && !is_meant || wanted.tried.contains(&node) {
@@ -115,40 +119,55 @@ impl Nodes {
         let lost = (0..self.count()).filter_map(|node| {
             let state = self.node(node).state();
             let is_recent = now.saturating_sub(state.risen_at) < SEEN_FOR;
-            let is_gone = Standing::of(&state, now).is_none_or(|how| how >= Standing::Silent);
+            let is_gone =
+                Standing::of(&state, NodeDoor::Rpc, now).is_none_or(|how| how >= Standing::Silent);
             (is_gone && is_recent).then_some(state.height)
         });
         lost.max().unwrap_or(0)
     }
 
-    /// Waits until a read that is under way at a node should be asked of another one: it has fallen silent, and
-    /// another one serves.
+    /// Waits until a read that was sent to a node should be asked of another one, which serves: the node has fallen silent,
+    /// or the read is light and the node answers none, or has answered none for longer than usual. As nodes execute a block at the
+    /// same time, few of the last kind are under way at a time.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
-    pub(super) async fn forsaken(&self, node: NodeIndex, wanted: &Wanted) {
-        let mut others = wanted.clone();
-        others.tried.push(node);
+    pub(super) async fn another(
+        &self,
+        (node, sent): (NodeIndex, Nanos),
+        wanted: &Wanted,
+    ) -> (NodeIndex, Option<OwnedSemaphorePermit>) {
+        let mut wait = LOOK_INTERVAL;
         loop {
-            tokio::time::sleep(LOOK_INTERVAL).await;
-            let rests = || {
-                let now = self.shared_context().clock.now();
-                self.node(node).state().breaker.is_resting(now)
+            if wanted.is_light {
+                let state = self.node(node).state();
+                let late_in = state.breakers[wanted.door as usize].late_in(sent, self.now());
+                wait = wait.min(Duration::from(late_in).max(LEAST_WAIT));
+            }
+            tokio::time::sleep(wait).await;
+            wait = LOOK_INTERVAL;
+            let now = self.now();
+            let (is_gone, is_late) = {
+                let state = self.node(node).state();
+                let breaker = &state.breakers[wanted.door as usize];
+                let is_resting = wanted.is_light && breaker.is_resting(now);
+                let is_late = wanted.is_light && breaker.late_in(sent, now) == Nanos::ZERO;
+                (state.is_silent_for(SILENT, now) || is_resting, is_late)
             };
-            let is_forsaken = self.is_silent_for(node, SILENT) || wanted.is_light && rests();
-            if is_forsaken
-                && self
-                    .reading(&others)
-                    .is_some_and(|other| self.serves(other))
+            let second = (is_late && !is_gone)
+                .then(|| self.second_attempt())
+                .flatten();
+            if (is_gone || second.is_some())
+                && let Some(other) = self.reading(wanted)
+                && self.serves(other, wanted.door)
             {
-                return;
+                return (other, second);
             }
         }
     }
 
-    fn serves(&self, node: NodeIndex) -> bool {
-        let now = self.shared_context().clock.now();
-        Standing::of(&self.node(node).state(), now) == Some(Standing::Good)
+    fn serves(&self, node: NodeIndex, door: NodeDoor) -> bool {
+        Standing::of(&self.node(node).state(), door, self.now()) == Some(Standing::Good)
     }
 
     /// Whether a node owes an answer while the chain goes on without it: it does not execute a block then, as the
@@ -164,7 +183,7 @@ impl Nodes {
         let mut others = (0..self.count()).filter(|other| *other != node);
         others.any(|other| {
             let state = self.node(other).state();
-            let serves = Standing::of(&state, now) == Some(Standing::Good);
+            let serves = Standing::of(&state, NodeDoor::Rpc, now) == Some(Standing::Good);
             serves && state.height >= behind
         })
     }
@@ -179,6 +198,8 @@ impl Nodes {
 
 /// How often a read under way looks whether its node has fallen silent: an eighth of [`SILENT`].
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// How soon it looks again for a read that is late, at the earliest.
+const LEAST_WAIT: Duration = Duration::from_millis(25);
 /// A node that is gone without closing its connections has owed an answer for up to a second less than it is gone
 /// (`health_interval`): writes leave it within two.
 const LEFT_AFTER: Nanos = Nanos::from_secs(1);
@@ -284,8 +305,9 @@ mod tests {
     fn a_node_that_answers_no_reads_is_asked_after_others_and_never_refused() {
         let rests = |node: &mut NodeState| {
             let long_ago = NOW.saturating_sub(SILENT);
-            (0..10).for_each(|_| _ = node.breaker.sent(long_ago));
-            assert!(node.breaker.sent(NOW));
+            let breaker = &mut node.breakers[0];
+            (0..10).for_each(|_| _ = breaker.sent(long_ago));
+            assert!(breaker.sent(NOW));
         };
         let nodes = nodes(|[first, ..]| rests(first));
         assert_eq!(nodes.reading_at(&Wanted::of(0), NOW), Some(1));
@@ -301,7 +323,7 @@ mod tests {
         rests(&mut nodes.node(1).state());
         assert!(all(&nodes).iter().all(Option::is_some));
         // After the rest it is tried.
-        nodes.node(2).state().breaker = Breaker::default();
+        nodes.node(2).state().breakers[0] = Breaker::default();
         let later = NOW.saturating_add(SILENT);
         assert_eq!(nodes.reading_at(&Wanted::of(0), later), Some(0));
     }

@@ -48,6 +48,11 @@ impl UpstreamError {
         Self::Setup(endpoint.to_string(), reason.to_string())
     }
 
+    /// Whether the node cannot have seen the request.
+    pub(super) const fn is_unsent(&self) -> bool {
+        matches!(self, Self::Connect(..) | Self::ConnectTimeout(_))
+    }
+
     /// The text for the client of a read. The endpoint's address is left out: it is the operator's
     /// business.
     pub fn refusal(&self) -> Refusal {

@@ -8,13 +8,14 @@ use chain_cometbft::Status;
 use pacing::Nanos;
 use parking_lot::{Mutex, MutexGuard};
 use rpc::{Endpoint, FollowedBlock};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use super::UpstreamError;
 use super::breaker::Breaker;
+use super::choice::Wanted;
 use super::dial::Dialer;
 use super::health::ABSENT;
 use super::http::{NodeHttp, PoolOptions};
@@ -34,6 +35,19 @@ struct Inner {
     nodes: Vec<Node>,
     shared_context: SharedContext,
     pool_options: PoolOptions,
+    second_attempts: Arc<Semaphore>,
+}
+
+/// A node's listeners for reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NodeDoor {
+    Rpc,
+    Grpc,
+    Rest,
+}
+
+impl NodeDoor {
+    const COUNT: usize = 3;
 }
 
 /// What happens to a node.
@@ -118,8 +132,8 @@ pub struct NodeState {
     pub drained: Option<(Nanos, String)>,
     /// Reads that it was asked since the start.
     pub reads: u64,
-    /// What became of them.
-    pub(crate) breaker: Breaker,
+    /// What became of those at each of its listeners.
+    pub(crate) breakers: [Breaker; NodeDoor::COUNT],
 }
 
 impl NodeState {
@@ -222,6 +236,7 @@ impl Nodes {
             nodes: nodes.collect::<Result<_, UpstreamError>>()?,
             shared_context,
             pool_options,
+            second_attempts: Arc::new(Semaphore::new(SECOND_ATTEMPTS)),
         })))
     }
 
@@ -295,18 +310,39 @@ impl Nodes {
         }
     }
 
-    /// A read is sent to a node, which is no write: a commit takes as long as a block.
-    pub(super) fn note_sent(&self, node: NodeIndex) {
-        let now = self.0.shared_context.clock.now();
-        if self.node(node).state().breaker.sent(now) && self.count() > 1 {
-            warn!(node, "the node answers no reads; others are asked first");
+    /// A read is sent to a node's listener, and `counts` if it is no write: a commit takes as long as a block.
+    pub(super) fn note_sent(&self, node: NodeIndex, door: NodeDoor, counts: bool) -> Nanos {
+        let now = self.now();
+        let mut state = self.node(node).state();
+        state.reads += 1;
+        let rests = counts && state.breakers[door as usize].sent(now);
+        drop(state);
+        if rests && self.count() > 1 {
+            warn!(
+                node,
+                ?door,
+                "the node answers no reads; others are asked first"
+            );
         }
+        now
     }
 
-    /// A read was answered by a node, which took so long.
-    pub(super) fn note_answered(&self, node: NodeIndex, took: Duration) {
-        let now = self.0.shared_context.clock.now();
-        self.node(node).state().breaker.answered(took.into(), now);
+    /// A read that was sent at that instant was answered by a node, and so long ago was it sent.
+    pub(super) fn note_answered(&self, node: NodeIndex, sent: Nanos, wanted: &Wanted) -> Nanos {
+        let now = self.now();
+        let took = now.saturating_sub(sent);
+        let breakers = &mut self.node(node).state().breakers;
+        breakers[wanted.door as usize].answered(took, now, wanted.is_light);
+        took
+    }
+
+    /// One more read may be asked of a second node while the first one may still answer it.
+    pub(super) fn second_attempt(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0.second_attempts).try_acquire_owned().ok()
+    }
+
+    pub(super) fn now(&self) -> Nanos {
+        self.0.shared_context.clock.now()
     }
 
     /// Whether a node has owed an answer for so long.
@@ -435,6 +471,9 @@ const LEAST_ANSWER: usize = 4 << 20;
 /// The answer with a full block of a chain with default parameters, which can be read whatever the buffers are: clients
 /// decide how full blocks are.
 pub(super) const USUAL_ANSWER: usize = 32 << 20;
+/// Reads asked of a second node at a time because the first one is late: a sixteenth of those that may be under way by
+/// default. A node that is well answers some thousand a second so.
+const SECOND_ATTEMPTS: usize = 16;
 /// How long a node may take at the start to say its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(2);
 

@@ -1,6 +1,9 @@
 //! Every door of a Cosmos chain: one account writes through RPC, gRPC and REST.
 
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,7 +11,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::{Method, Request};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rpc::BroadcastMethod;
-use sentinel::config::{PaceMode, WriteOrder};
+use sentinel::config::{Config, PaceMode, WriteOrder};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use testkit::{Http, HttpAnswer, Simd, free_port};
@@ -99,12 +102,10 @@ fn over_rpc(rpc: SocketAddr, tx: &[u8]) -> (u64, String) {
     (result["code"].as_u64().unwrap(), result["log"].to_string())
 }
 
-/// A sequence that each door gets its part of in turn is unbroken, and what is no write passes through with its trailers.
-#[test]
-#[ignore = "needs simd"]
-fn account_80_one_account_writes_through_every_door_of_a_real_chain() {
-    const COUNT: u64 = 60;
-    let [grpc, rest, grpc_node, rest_node] = std::array::from_fn(|_| local(free_port()));
+/// A real chain, a proxy in front of all its doors, and where these are: gRPC's and REST's of the proxy, and of the node.
+fn every_door(change: impl FnOnce(&mut Config)) -> (Simd, Proxy, [SocketAddr; 4]) {
+    let doors = std::array::from_fn(|_| local(free_port()));
+    let [grpc, rest, grpc_node, rest_node] = doors;
     let app = format!(
         "grpc.enable = true\ngrpc.address = \"{grpc_node}\"\napi.enable = true\napi.address = \"tcp://{rest_node}\""
     );
@@ -113,23 +114,73 @@ fn account_80_one_account_writes_through_every_door_of_a_real_chain() {
         config.pace.mode = PaceMode::Off;
         config.fair.order = WriteOrder::Account;
         (config.grpc.listen, config.rest.listen) = (Some(grpc), Some(rest));
-        config.grpc.node = format!("http://{grpc_node}").parse().unwrap();
-        config.rest.node = format!("http://{rest_node}").parse().unwrap();
+        config.grpc.node = vec![format!("http://{grpc_node}").parse().unwrap()];
+        config.rest.node = vec![format!("http://{rest_node}").parse().unwrap()];
+        change(config);
     });
+    (chain, proxy, doors)
+}
+
+/// Sends a transaction through the door that its sequence is for: code and log of its check.
+fn over_any(
+    sequence: u64,
+    tx: &[u8],
+    (rpc, grpc, rest): (SocketAddr, SocketAddr, SocketAddr),
+) -> (u64, String) {
+    match sequence % 3 {
+        0 => over_rpc(rpc, tx),
+        1 => over_rest(rest, tx),
+        _ => {
+            let message = broadcast_request(tx, 2);
+            let (status, frame) = runtime().block_on(call(grpc, BROADCAST, &message));
+            assert_eq!(status, "0");
+            code(&frame)
+        }
+    }
+}
+
+/// All are the node's own answers, at once, whatever the limit would have made of them.
+#[test]
+#[ignore = "needs simd"]
+fn in_shadow_account_80_every_door_of_a_real_chain_is_the_nodes_own() {
+    const COUNT: u64 = 12;
+    let (chain, proxy, [grpc, rest, ..]) = every_door(|config| {
+        config.limits.shadow = true;
+        config.pace.mode = PaceMode::Fixed;
+        config.fair.max_req = "1/s".parse().unwrap();
+        config.fair.queue_timeout = Duration::from_secs(2);
+    });
+    let mut sent = Vec::new();
+    for sequence in 1..=COUNT {
+        let tx = transfer(sequence, 200_000, "");
+        let (code, log) = over_any(sequence, &tx, (proxy.address, grpc, rest));
+        assert_eq!(code, 0, "{sequence}: {log}");
+        sent.push(tx);
+    }
+    let used = transfer(1, 200_000, "again");
+    assert_eq!(over_any(1, &used, (proxy.address, grpc, rest)).0, 32);
+    let mut found = Vec::new();
+    wait_for("all in blocks", || {
+        found = committed_bytes(chain.address());
+        found.len() >= sent.len()
+    });
+    assert!(found == sent, "in their order, and nothing else");
+    let accounts = proxy.stop();
+    assert_eq!(accounts.admitted + accounts.refused, COUNT + 1);
+    assert!(accounts.refused + accounts.expired > 0, "{accounts:?}");
+}
+
+/// A sequence that each door gets its part of in turn is unbroken, and what is no write passes through with its trailers.
+#[test]
+#[ignore = "needs simd"]
+fn account_80_one_account_writes_through_every_door_of_a_real_chain() {
+    const COUNT: u64 = 60;
+    let (chain, proxy, [grpc, rest, grpc_node, rest_node]) = every_door(|_| {});
     let runtime = runtime();
     let mut sent = Vec::new();
     for sequence in 1..=COUNT {
         let tx = transfer(sequence, 200_000, "");
-        let answer = match sequence % 3 {
-            0 => over_rpc(proxy.address, &tx),
-            1 => over_rest(rest, &tx),
-            _ => {
-                let message = broadcast_request(&tx, 2);
-                let (status, frame) = runtime.block_on(call(grpc, BROADCAST, &message));
-                assert_eq!(status, "0");
-                code(&frame)
-            }
-        };
+        let answer = over_any(sequence, &tx, (proxy.address, grpc, rest));
         assert_eq!(answer.0, 0, "{sequence}: {}", answer.1);
         sent.push(tx);
     }
@@ -167,6 +218,34 @@ fn account_80_one_account_writes_through_every_door_of_a_real_chain() {
             answer.header("age").is_some()
         });
     }
+    let mut wanted = Vec::new();
+    proto::bytes(&mut wanted, 1, hex_text(&hash).as_bytes());
+    let mut height = Vec::new();
+    proto::number(&mut height, 1, 1);
+    let tendermint = "/cosmos.base.tendermint.v1beta1.Service";
+    for (path, message) in [
+        ("/cosmos.tx.v1beta1.Service/GetTx".to_owned(), &wanted),
+        (format!("{tendermint}/GetBlockByHeight"), &height),
+        (format!("{tendermint}/GetValidatorSetByHeight"), &height),
+        (
+            "/cosmos.tx.v1beta1.Service/GetBlockWithTxs".to_owned(),
+            &height,
+        ),
+    ] {
+        let expected = runtime.block_on(call(grpc_node, &path, message));
+        assert_eq!(expected.0, "0", "{path}");
+        for _ in 0..3 {
+            assert!(
+                runtime.block_on(call(grpc, &path, message)) == expected,
+                "{path}"
+            );
+        }
+    }
+    let metrics = proxy.admin().get("/metrics").unwrap().text();
+    let hits = "sentinel_cacheable_reads_total{result=\"hit\"} ";
+    let hits = metrics.lines().find_map(|line| line.strip_prefix(hits));
+    // Two of gRPC's calls of each kind, and those of REST.
+    assert!(hits.unwrap().parse::<u64>().unwrap() >= 8 + 2, "{hits:?}");
     let accounts = proxy.stop();
     assert_eq!(accounts.admitted, COUNT + 2);
 }
@@ -233,7 +312,7 @@ fn a_broadcast_at_any_door_takes_the_lane_and_the_rest_passes() {
     runtime.spawn(echo(listener));
     let proxy = Proxy::with(&node.url(), |config| {
         (config.grpc.listen, config.rest.listen) = (Some(grpc), Some(rest));
-        config.grpc.node = format!("http://{behind}").parse().unwrap();
+        config.grpc.node = vec![format!("http://{behind}").parse().unwrap()];
         config.limits.body_bytes = 2_000;
         config.cors.origins = vec!["https://wallet.example".to_owned()];
         config
@@ -301,8 +380,8 @@ fn in_shadow_a_broadcast_at_any_door_goes_to_the_nodes_own() {
     let proxy = Proxy::with(&node.url(), |config| {
         config.limits.shadow = true;
         (config.grpc.listen, config.rest.listen) = (Some(grpc), Some(rest));
-        config.grpc.node = format!("http://{behind}").parse().unwrap();
-        config.rest.node = node.url().parse().unwrap();
+        config.grpc.node = vec![format!("http://{behind}").parse().unwrap()];
+        config.rest.node = vec![node.url().parse().unwrap()];
         config.cors.origins = vec!["https://wallet.example".to_owned()];
     });
     let own = ("5".to_owned(), BROADCAST.as_bytes().to_vec());
@@ -322,4 +401,43 @@ fn in_shadow_a_broadcast_at_any_door_goes_to_the_nodes_own() {
     assert_eq!(through.unwrap().text(), direct.unwrap().text());
     // The lane judged the three that it could read.
     assert_eq!(proxy.stop().admitted, 3);
+}
+
+/// Messages, metadata, statuses, deadlines and resets of 10,000 calls, of each kind of stream.
+#[test]
+#[ignore = "needs go"]
+fn a_call_means_to_grpc_go_through_here_what_it_means_directly() {
+    const CALLS: &str = "10000";
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/go");
+    let mut program = Command::new("go")
+        .args(["run", ".", CALLS])
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("Go 1.23 or newer is needed");
+    let (mut input, output) = (
+        program.stdin.take().unwrap(),
+        program.stdout.take().unwrap(),
+    );
+    let mut lines = BufReader::new(output).lines();
+    let port = lines.next().unwrap().unwrap();
+    let (node, grpc) = (Node::start(), local(free_port()));
+    let proxy = Proxy::with(&node.url(), |config| {
+        config.grpc.listen = Some(grpc);
+        config.grpc.node = vec![format!("http://127.0.0.1:{port}").parse().unwrap()];
+        config.reads.rate_per_client = "1000000/s".parse().unwrap();
+    });
+    writeln!(input, "{grpc}").unwrap();
+    let kinds = lines
+        .next()
+        .expect("all calls end as they do directly")
+        .unwrap();
+    assert!(program.wait().unwrap().success());
+    let kinds: HashMap<String, u64> = serde_json::from_str(&kinds).unwrap();
+    assert!(
+        kinds.len() == 7 && kinds.values().all(|calls| *calls > 300),
+        "{kinds:?}"
+    );
+    proxy.stop();
 }

@@ -13,10 +13,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fairq::ClientKey;
-use http_body_util::Either;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
-use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Request, Response, Uri};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep_until, timeout};
@@ -35,7 +33,7 @@ use crate::identity::{FORWARDED_FOR, Identity, Peer, denied};
 use crate::metrics::{MethodClass, OutcomeLabel, Transport};
 use crate::refusal::{Reason, Refusal};
 use crate::respond::GrpcStatus;
-use crate::upstream::{Admitted, DoorBody, DoorCall, DoorNode, next_piece};
+use crate::upstream::{CallBody, DoorBody, DoorNodes, next_piece, price_of_page};
 
 /// What is spoken on a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,19 +44,19 @@ pub(crate) enum Door {
     Rest,
 }
 
-/// Serves a listener in front of `node` as [`listener::accept`] does.
+/// Serves a listener in front of those of the nodes as [`listener::accept`] does.
 pub(super) async fn serve(
     front: Arc<Shared<Lanes>>,
     listener: TcpListener,
-    (door, node): (Door, DoorNode),
+    (door, nodes): (Door, DoorNodes),
 ) -> usize {
-    let node = Arc::new(node);
+    let nodes = Arc::new(nodes);
     let admit = |connections: &mut tokio::task::JoinSet<()>, stream, address: SocketAddr| {
         let served = connection(
             Arc::clone(&front),
             stream,
             address,
-            (door, Arc::clone(&node)),
+            (door, Arc::clone(&nodes)),
         );
         connections.spawn(served);
     };
@@ -70,7 +68,7 @@ async fn connection(
     front: Arc<Shared<Lanes>>,
     mut stream: TcpStream,
     address: SocketAddr,
-    (door, node): (Door, Arc<DoorNode>),
+    (door, nodes): (Door, Arc<DoorNodes>),
 ) {
     let mut address = address.ip().to_canonical();
     if front.names_clients(address) {
@@ -83,11 +81,11 @@ async fn connection(
         Some(config) => {
             let encrypted = listener::encrypted(&front, stream, (address, config)).await;
             if let Some((stream, peer, slot)) = encrypted {
-                serve_peer(front, stream, (peer, slot), (door, node)).await;
+                serve_peer(front, stream, (peer, slot), (door, nodes)).await;
             }
         }
         None => match listener::slot(&front, address) {
-            (peer, Ok(slot)) => serve_peer(front, stream, (peer, slot), (door, node)).await,
+            (peer, Ok(slot)) => serve_peer(front, stream, (peer, slot), (door, nodes)).await,
             (peer, Err(refusal)) => front.refused(peer.identity.client, &refusal),
         },
     }
@@ -98,11 +96,11 @@ async fn serve_peer<IO: Stream>(
     front: Arc<Shared<Lanes>>,
     stream: IO,
     (peer, _slot): (Peer, Held),
-    (door, node): (Door, Arc<DoorNode>),
+    (door, nodes): (Door, Arc<DoorNodes>),
 ) {
     let caller = Arc::new(Caller {
         door,
-        node,
+        nodes,
         peer,
         number: front.next_connection(),
         streams: Streams::new(&front),
@@ -126,7 +124,7 @@ async fn serve_peer<IO: Stream>(
 struct Caller {
     front: Arc<Shared<Lanes>>,
     door: Door,
-    node: Arc<DoorNode>,
+    nodes: Arc<DoorNodes>,
     peer: Peer,
     /// Unique in this process: writes of one connection stay in order.
     number: u64,
@@ -172,7 +170,7 @@ impl Caller {
         };
         let is_own = route == DoorRoute::GrpcWrite && !self.front.shadow.is_on();
         let served = match key {
-            Ok(_) => self.serve(identity, request, (route, is_grpc, web)).await,
+            Ok(_) => self.serve(identity, request, (route, web)).await,
             Err(refusal) => Err(refusal.into()),
         };
         let (outcome, answer) = match served {
@@ -239,7 +237,7 @@ impl Caller {
         &self,
         identity: Identity,
         request: Request<Incoming>,
-        (route, is_grpc, web): (DoorRoute, bool, Option<GrpcWeb>),
+        (route, web): (DoorRoute, Option<GrpcWeb>),
     ) -> Answered {
         let (front, client) = (&self.front, identity.client);
         let allowed = identity.allowed.then_some(()).ok_or_else(denied);
@@ -283,17 +281,7 @@ impl Caller {
                 GrpcStatus::UNIMPLEMENTED,
                 instead,
             ))),
-            _ if self.door == Door::Grpc => {
-                debug_assert!(is_grpc, "everything at this listener is");
-                match web {
-                    Some(web) => self.web_call(identity, request, (web, calls)).await,
-                    None => {
-                        let request = request.map(Either::Left);
-                        self.stream(identity, request, calls).await
-                    }
-                }
-            }
-            _ => self.read(identity, request, calls).await,
+            _ => self.read(identity, request, (calls, web)).await,
         }
     }
 
@@ -309,7 +297,6 @@ impl Caller {
         let mut bytes = Vec::new();
         let reading = async {
             while let Some(piece) = next_piece(&mut body).await {
-                let broken = |_| Refusal::new(Reason::Parse, "the request broke off");
                 let piece = piece.map_err(broken)?;
                 if bytes.len() + piece.len() > most {
                     let text = format!("a body of more than {most} bytes");
@@ -360,79 +347,71 @@ impl Caller {
             backend.check_method(identity.client, method.name())?;
             backend.judge(identity.client, tx);
         }
-        let admitted = backend.reads().beside();
-        if self.door == Door::Rest {
-            return self.ask(head, body, (admitted, held)).await;
-        }
-        if web.is_some() {
-            web::translate(&mut head.headers);
-        }
-        let request = Request::from_parts(head, Either::Right(plain.into()));
-        self.answer_of_stream(identity, request, admitted).await
+        let window = self.window(held)?;
+        let body = if self.door == Door::Grpc {
+            if web.is_some() {
+                web::translate(&mut head.headers);
+            }
+            plain
+        } else {
+            body
+        };
+        let (call, whose) = (
+            (&head, CallBody::whole(body)),
+            (identity.client, backend.node()),
+        );
+        let reads = backend.reads();
+        Ok(reads
+            .write_at_door(&self.nodes, whose, call, window)
+            .await?)
     }
 
-    /// Passes a call of gRPC-Web on: one message, to which many may be answered.
-    async fn web_call(
+    /// Passes a read on: a request to REST, a call of gRPC-Web with one message, to which many may be answered, or a
+    /// stream of gRPC of any kind.
+    async fn read(
         &self,
         identity: Identity,
         request: Request<Incoming>,
-        (web, calls): (GrpcWeb, u32),
+        (base, web): (u32, Option<GrpcWeb>),
     ) -> Answered {
         let (mut head, body) = request.into_parts();
-        let (body, _held) = self.body(identity, body).await?;
-        let body = web::decode(Some(web), body).ok_or_else(no_base64)?;
-        web::translate(&mut head.headers);
-        let request = Request::from_parts(head, Either::Right(body.into()));
-        self.stream(identity, request, calls).await
+        let (body, window) = if self.door == Door::Grpc && web.is_none() {
+            let window = self.window(self.front.ledger.of(identity.client).nothing())?;
+            (CallBody::begun(body).await.map_err(broken)?, window)
+        } else {
+            let (body, held) = self.body(identity, body).await?;
+            (CallBody::whole(body), self.window(held)?)
+        };
+        let plain = web.map(|web| {
+            let plain = web::decode(Some(web), body.ahead().clone());
+            plain.map(CallBody::whole).ok_or_else(no_base64)
+        });
+        let plain = plain.transpose()?;
+        let message = plain.as_ref().unwrap_or(&body).first_message();
+        let calls = base.max(price_of_page(head.uri.query(), message));
+        let body = match plain {
+            Some(plain) if self.door == Door::Grpc => {
+                web::translate(&mut head.headers);
+                plain
+            }
+            _ => body,
+        };
+        let backend = &self.front.backend;
+        let (reads, whose) = (backend.reads(), (identity.client, backend.node()));
+        let call = (head, body);
+        Ok(reads
+            .at_door(&self.nodes, whose, call, (calls, window))
+            .await?)
     }
 
-    /// Passes a stream of gRPC on, of any kind.
-    async fn stream(&self, identity: Identity, request: Request<DoorCall>, calls: u32) -> Answered {
-        let admitted = self
-            .front
-            .backend
-            .reads()
-            .place(identity.client, calls)
-            .await?;
-        self.answer_of_stream(identity, request, admitted).await
-    }
-
-    /// The node's answer to a stream of gRPC that was admitted.
-    async fn answer_of_stream(
-        &self,
-        identity: Identity,
-        request: Request<DoorCall>,
-        admitted: Admitted,
-    ) -> Answered {
-        let ledger = self.front.ledger.of(identity.client);
-        let window = ledger.reserve(DoorBody::WINDOW_BYTES);
-        let window = window.ok_or_else(Refusal::buffers_full)?;
-        let answer = self.node.stream(request).await.map_err(Refusal::from)?;
-        let silence = self.front.config.load().fixed.idle_timeout;
-        Ok(answer.map(|body| DoorBody::stream(body, (admitted, window), silence)))
-    }
-
-    /// Passes a request to REST on.
-    async fn read(&self, identity: Identity, request: Request<Incoming>, calls: u32) -> Answered {
-        let (head, body) = request.into_parts();
-        let (body, held) = self.body(identity, body).await?;
-        let reads = self.front.backend.reads();
-        let way = (identity.client, &*self.node);
-        Ok(reads.of_gateway(way, (head, body), (calls, held)).await?)
-    }
-
-    /// The node's answer to a request to REST that was admitted.
-    async fn ask(
-        &self,
-        head: Parts,
-        body: Bytes,
-        (admitted, mut held): (Admitted, Reservation),
-    ) -> Answered {
-        if !held.grow(self.front.config.load().fixed.window_bytes) {
-            return Err(Refusal::buffers_full().into());
-        }
-        let answer = self.node.ask(head, body, (admitted, held)).await;
-        Ok(answer.map_err(Refusal::from)?)
+    /// Beside what is held, what may wait of an answer, and of a stream in both directions.
+    fn window(&self, mut held: Reservation) -> Result<Reservation, Refusal> {
+        let bytes = match self.door {
+            Door::Grpc => DoorBody::WINDOW_BYTES,
+            Door::Rest => self.front.config.load().fixed.window_bytes,
+        };
+        let has_room = held.grow(bytes);
+        has_room.then_some(held).ok_or_else(Refusal::buffers_full)
     }
 }
 
@@ -446,6 +425,10 @@ const fn reads(route: DoorRoute) -> u32 {
         DoorRoute::Search => 40,
         DoorRoute::Read => 1,
     }
+}
+
+fn broken(_: hyper::Error) -> Refusal {
+    Refusal::new(Reason::Parse, "the request broke off")
 }
 
 fn no_base64() -> Failure {

@@ -1,17 +1,17 @@
 //! A read on its way: asked of a node, and of another one if that is gone.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use hyper::{Method, Response, Uri, header};
-use pacing::Nanos;
+use hyper::{Method, Response, header};
 
 use super::admission::{Admission, Admitted, Read};
 use super::body::ReadBody;
 use super::headers::{content_length, end_to_end};
 use super::request::ReadAnswer;
+use crate::upstream::first_answer::{Asked, first_answer};
 use crate::upstream::http::{NodeBody, Outgoing, Repeat};
 use crate::upstream::nodes::{NodeIndex, Nodes};
-use crate::upstream::{SILENT, UpstreamError, target};
+use crate::upstream::{UpstreamError, target};
 
 /// Asks a node, and waits for the head of its answer. What is read ahead of the answer is charged to the client.
 pub(super) async fn ask(
@@ -53,61 +53,34 @@ pub(super) async fn ask(
     })
 }
 
-/// The answer, the node that gave it, and how long it took that. Each node is asked once, and another one only where
-/// the one before cannot have been slow because of the request.
+/// The answer, the node that gave it, and how long it took that.
 async fn answered(
     nodes: &Nodes,
     read: Read,
     repeat: Repeat,
 ) -> Result<(NodeIndex, Duration, Response<NodeBody>), UpstreamError> {
-    let (request, mut wanted, mut index) = (read.request, read.wanted, read.node);
-    let mut outgoing = Outgoing {
-        method: request.http_method,
-        uri: Uri::default(),
-        headers: request.headers,
-        body: request.body,
-        repeat,
+    let request = read.request;
+    let asked = Asked {
+        may_repeat: repeat == Repeat::Always,
+        counts: !request.has_writes,
     };
-    loop {
+    let ask = |index: NodeIndex| {
         let node = nodes.node(index);
-        outgoing.uri = target::uri(&node.http.base, &request.target)?;
+        let mut outgoing = Outgoing {
+            method: request.http_method.clone(),
+            uri: target::uri(&node.http.base, &request.target)?,
+            headers: request.headers.clone(),
+            body: request.body.clone(),
+            repeat,
+        };
         if node.dialer.endpoint().is_tls() || !node.http.base.is_empty() {
             // A gateway chooses by the host. A node does not; its list of methods links to the
             // host that the client asked.
             outgoing.headers.remove(header::HOST);
         }
-        node.state().reads += 1;
-        if !request.has_writes {
-            nodes.note_sent(index);
-        }
-        let started = Instant::now();
-        let may_move = repeat == Repeat::Always && nodes.count() > 1;
-        let (error, may_ask_another) = tokio::select! {
-            biased;
-            answer = node.http.send(&outgoing) => match answer {
-                Ok(answer) => {
-                    let took = started.elapsed();
-                    nodes.note_answered(index, took);
-                    return Ok((index, took, answer));
-                }
-                Err(error) => {
-                    let is_unsent = matches!(error, UpstreamError::Connect(..) | UpstreamError::ConnectTimeout(_));
-                    let broke = matches!(error, UpstreamError::Broken(..));
-                    if is_unsent {
-                        nodes.note_unreachable(index);
-                    }
-                    let was_quick = Nanos::from(started.elapsed()) < SILENT;
-                    (error, is_unsent || may_move && broke && was_quick)
-                }
-            },
-            () = nodes.forsaken(index, &wanted), if may_move => (node.dialer.timeout(), true),
-        };
-        wanted.tried.push(index);
-        index = match nodes.reading(&wanted) {
-            Some(another) if may_ask_another => another,
-            _ => return Err(error),
-        };
-    }
+        Ok(async move { node.http.send(&outgoing).await })
+    };
+    first_answer(nodes, (read.node, read.wanted), asked, ask).await
 }
 
 /// Set aside before anything is asked: the head of an answer and its first bytes.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use hashbrown::HashMap;
+use hyper::HeaderMap;
 use parking_lot::Mutex;
 use quick_cache::sync::Cache as KeyedCache;
 use quick_cache::{OptionsBuilder, Weighter};
@@ -43,27 +44,39 @@ pub(super) type Headers = Vec<(Cow<'static, str>, Bytes)>;
 /// An answer that cannot change.
 #[derive(Debug)]
 pub(super) struct Kept {
-    headers: Headers,
+    head: KeptHead,
     /// The body before the id and after it.
     body: [Bytes; 2],
     since: Instant,
-    /// How long after that it may be given out.
-    fresh: Duration,
     weight: usize,
+}
+
+/// What stands around the body of an answer.
+#[derive(Debug)]
+pub(super) struct KeptHead {
+    pub(super) headers: Headers,
+    /// Behind it, over gRPC.
+    pub(super) trailers: Option<HeaderMap>,
+    /// How long it may be given out.
+    pub(super) fresh: Duration,
 }
 
 impl Kept {
     /// Whether it may still be given out.
     fn is_fresh(&self, now: Instant) -> bool {
-        now.duration_since(self.since) < self.fresh
+        now.duration_since(self.since) < self.head.fresh
     }
 
     /// Its headers, with its age (RFC 9111, section 5.1).
     pub(super) fn headers(&self) -> Headers {
         let age = self.since.elapsed().as_secs().to_string();
-        let mut headers = self.headers.clone();
+        let mut headers = self.head.headers.clone();
         headers.push(("Age".into(), age.into()));
         headers
+    }
+
+    pub(super) const fn trailers(&self) -> Option<&HeaderMap> {
+        self.head.trailers.as_ref()
     }
 
     /// Its body for a request with this id.
@@ -167,16 +180,21 @@ impl Cache {
 }
 
 impl Asking {
-    /// Keeps an answer for so long in whose body the id is at that place, and gives it to all that wait; the body again if there is
+    /// Keeps an answer in whose body the id is at that place, and gives it to all that wait; the body again if there is
     /// no room.
     pub(super) fn keep(
         self,
-        (headers, fresh): (Headers, Duration),
+        head: KeptHead,
         (body, mut charge): (Vec<u8>, Reservation),
         id: std::ops::Range<usize>,
     ) -> Result<Arc<Kept>, (Vec<u8>, Reservation)> {
         let inner = &self.cache.0;
-        let sizes = headers.iter().map(|(name, text)| name.len() + text.len());
+        let sizes = head
+            .headers
+            .iter()
+            .map(|(name, text)| name.len() + text.len());
+        let trailers = head.trailers.iter().flat_map(HeaderMap::iter);
+        let sizes = sizes.chain(trailers.map(|(name, text)| name.as_str().len() + text.len()));
         let weight = body.capacity() + self.key.len() + sizes.sum::<usize>() + OVERHEAD;
         let missing = weight.saturating_sub(charge.bytes());
         let room = inner.alive.reserve(weight);
@@ -186,10 +204,9 @@ impl Asking {
         };
         let body = charged(charged(body, charge), room);
         let kept = Arc::new(Kept {
-            headers,
+            head,
             body: [body.slice(..id.start), body.slice(id.end..)],
             since: Instant::now(),
-            fresh,
             weight,
         });
         inner.kept.insert(self.key.clone(), Arc::clone(&kept));
@@ -232,10 +249,13 @@ mod tests {
     fn case_100_an_answer_is_given_out_no_longer_than_its_node_allows() {
         let since = Instant::now();
         let kept = Kept {
-            headers: Vec::new(),
+            head: KeptHead {
+                headers: Vec::new(),
+                trailers: None,
+                fresh: Duration::from_secs(60),
+            },
             body: [Bytes::new(), Bytes::new()],
             since,
-            fresh: Duration::from_secs(60),
             weight: 0,
         };
         assert!(kept.is_fresh(since));

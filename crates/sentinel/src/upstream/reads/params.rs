@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use wire::encoding::{decode_base64, decode_hash};
+use wire::proto::{Fields, Value};
 use wire::{json, query};
 
 /// The height that a call of this method asks for, if it names one.
@@ -56,6 +57,42 @@ pub(crate) fn price(method: &str, target: &[u8], body: &[u8]) -> u32 {
     base * u32::try_from(entries.min(LONGEST_PAGE).div_ceil(USUAL_PAGE)).unwrap_or(1)
 }
 
+/// What a page costs that a call of gRPC or REST asks for: 1 to 100. The Cosmos SDK bounds none, and has 100 entries unless the call
+/// says otherwise (`DefaultLimit` in its `types/query/pagination.go`).
+pub(crate) fn price_of_page(query: Option<&str>, message: Option<&[u8]>) -> u32 {
+    let told = query::pairs(query.unwrap_or_default().as_bytes());
+    let limits = told.filter(|(key, _)| **key == *b"pagination.limit");
+    let limits = limits.filter_map(|(_, value)| positive(&value));
+    let pages = Fields::of(message.unwrap_or_default(), "call").map_while(Result::ok);
+    let entries = limits
+        .chain(pages.filter_map(|(_, value)| page_limit(value)))
+        .max();
+    let reads = entries
+        .unwrap_or(0)
+        .div_ceil(USUAL_PAGE)
+        .clamp(1, MOST_READS);
+    u32::try_from(reads).unwrap_or(1)
+}
+
+/// The entries that a `cosmos.base.query.v1beta1.PageRequest` asks for, if a field can be one: nothing tells in which field of
+/// a call it is.
+fn page_limit(value: Value<'_>) -> Option<u64> {
+    let Value::Bytes(message) = value else {
+        return None;
+    };
+    let mut limit = None;
+    for field in Fields::of(message, "PageRequest") {
+        match field.ok()? {
+            (3, Value::Number(entries)) => limit = Some(entries),
+            (1, Value::Bytes(_)) | (2 | 4 | 5, Value::Number(_)) => {}
+            _ => return None,
+        }
+    }
+    limit
+}
+
+/// As many reads of a page at most as are half of a client's burst by default.
+const MOST_READS: u64 = 100;
 const USUAL_PAGE: u64 = 30;
 const LONGEST_PAGE: u64 = 100;
 
@@ -107,7 +144,48 @@ fn positive(text: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use wire::proto;
+
     use super::*;
+
+    #[test]
+    fn a_page_of_grpc_or_rest_costs_by_its_entries() {
+        let page = |write: &dyn Fn(&mut Vec<u8>)| {
+            let mut message = Vec::new();
+            proto::bytes(&mut message, 1, b"cosmos1qypqxpq9");
+            proto::nested(&mut message, 4, write);
+            price_of_page(None, Some(&message))
+        };
+        let entries = |limit| page(&|out| proto::number(out, 3, limit));
+        assert_eq!(
+            [0, 1, 30, 31, 3_000, u64::MAX].map(entries),
+            [1, 1, 1, 2, 100, 100]
+        );
+        // A key of a page before, and what is no page.
+        assert_eq!(
+            page(&|out| {
+                proto::bytes(out, 1, b"next");
+                proto::number(out, 3, 90);
+            }),
+            3
+        );
+        assert_eq!(
+            page(&|out| {
+                proto::number(out, 3, 90);
+                proto::number(out, 6, 1);
+            }),
+            1
+        );
+        for (query, reads) in [
+            ("pagination.limit=90", 3),
+            ("a=b&pagination%2Elimit=%39%30", 3),
+            ("pagination.limit=30&pagination.limit=90", 3),
+            ("pagination.limit=-1", 1),
+            ("limit=90", 1),
+        ] {
+            assert_eq!(price_of_page(Some(query), None), reads, "{query}");
+        }
+    }
 
     #[test]
     fn a_height_is_read_wherever_the_node_reads_it() {

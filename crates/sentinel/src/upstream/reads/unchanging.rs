@@ -9,11 +9,14 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use wire::encoding::decode_hash;
 use wire::json;
+use wire::proto::{Fields, Value};
 
 use super::cache::Headers;
 use super::params;
 use super::request::{ReadAnswer, ReadRequest};
 use crate::respond::KeptId;
+use crate::upstream::doors::{CallBody, only_message};
+use crate::upstream::nodes::NodeDoor;
 
 /// What a question asks for whose answer cannot change. An answer is kept if it names the same, so that a node or a gateway
 /// that mixes answers up does so for nobody else.
@@ -44,6 +47,42 @@ impl Asked {
         }
     }
 
+    /// What a call of gRPC asks for: a block, its validators, or a transaction.
+    fn by_call(path: &str, message: &[u8]) -> Option<Self> {
+        if path == GET_TX {
+            let Value::Bytes(hash) = at(message, &[1])? else {
+                return None;
+            };
+            return decode_hash(hash).map(Self::Hash);
+        }
+        let known = BY_HEIGHT.iter().any(|(known, _)| *known == path);
+        match at(message, &[1])? {
+            Value::Number(height) if known => Some(Self::Height(height)),
+            _ => None,
+        }
+    }
+
+    /// Whether the answer to a call of gRPC is one message that is what was asked for, and cannot change while the chain
+    /// has this height.
+    pub(super) fn is_final_call(self, path: &str, answer: &[u8], height: u64) -> bool {
+        let Some(message) = only_message(answer) else {
+            return false;
+        };
+        let places = BY_HEIGHT.iter().find(|(known, _)| *known == path);
+        let place = places.map_or(&[2, 1][..], |(_, place)| *place);
+        let of = at(message, place);
+        match self {
+            Self::Height(asked) => of == Some(Value::Number(asked)) && asked < height,
+            Self::Hash(asked) => {
+                let is_final = matches!(of, Some(Value::Number(of)) if of < height);
+                let told = at(message, &[2, 2]);
+                is_final
+                    && matches!(told, Some(Value::Bytes(told)) if decode_hash(told) == Some(asked))
+            }
+            Self::Genesis | Self::Chunk(_) => false,
+        }
+    }
+
     /// Whether a result is what was asked for, and cannot change while the node's chain has this height.
     pub(super) fn is_final(self, result: &[u8], height: u64) -> bool {
         let Ok(told) = serde_json::from_slice::<Told>(result) else {
@@ -60,6 +99,39 @@ impl Asked {
         }
     }
 }
+
+/// A field of a message, or of the messages in it. The last one of a number counts, as protobuf has it.
+fn at<'a>(message: &'a [u8], place: &[u32]) -> Option<Value<'a>> {
+    let (wanted, deeper) = place.split_first()?;
+    let mut found = None;
+    for field in Fields::of(message, "answer") {
+        let (number, value) = field.ok()?;
+        if number == *wanted {
+            found = Some(value);
+        }
+    }
+    match found? {
+        Value::Bytes(inner) if !deeper.is_empty() => at(inner, deeper),
+        value if deeper.is_empty() => Some(value),
+        _ => None,
+    }
+}
+
+/// Calls of gRPC by height, and where their answers name it
+/// (`proto/cosmos/base/tendermint/v1beta1/query.proto`, `proto/cosmos/tx/v1beta1/service.proto`).
+const BY_HEIGHT: [(&str, &[u32]); 3] = [
+    (
+        "/cosmos.base.tendermint.v1beta1.Service/GetBlockByHeight",
+        &[2, 1, 3],
+    ),
+    (
+        "/cosmos.base.tendermint.v1beta1.Service/GetValidatorSetByHeight",
+        &[1],
+    ),
+    ("/cosmos.tx.v1beta1.Service/GetBlockWithTxs", &[3, 1, 3]),
+];
+/// The one by hash: its answer's second field has height and hash.
+const GET_TX: &str = "/cosmos.tx.v1beta1.Service/GetTx";
 
 /// Where a result names what it is of.
 #[derive(Deserialize)]
@@ -121,21 +193,28 @@ pub(super) fn key(
     (key.len() <= KEY_BYTES).then(|| (key.into(), asked))
 }
 
-/// The same for a question to the REST gateway of a Cosmos SDK's node: for a block by its height, and for a transaction.
-pub(super) fn key_at_gateway(head: &Parts, body: &[u8], chain: u64) -> Option<(Box<[u8]>, Asked)> {
+/// The same for a question to another listener of a Cosmos SDK's node.
+pub(super) fn key_at_door(
+    door: NodeDoor,
+    (head, body): (&Parts, &CallBody),
+    chain: u64,
+) -> Option<(Box<[u8]>, Asked)> {
     let path = head.uri.path();
-    let asked = match path.strip_prefix("/cosmos/base/tendermint/v1beta1/blocks/") {
-        Some(height) => Asked::Height(height.parse().ok()?),
-        None => {
-            let hash = path.strip_prefix("/cosmos/tx/v1beta1/txs/")?;
-            Asked::Hash(decode_hash(hash.as_bytes())?)
-        }
+    let asked = match door {
+        NodeDoor::Grpc => Asked::by_call(path, body.message()?)?,
+        _ if head.method != Method::GET || !body.ahead().is_empty() => return None,
+        _ => match path.strip_prefix("/cosmos/base/tendermint/v1beta1/blocks/") {
+            Some(height) => Asked::Height(height.parse().ok()?),
+            None => {
+                let hash = path.strip_prefix("/cosmos/tx/v1beta1/txs/")?;
+                Asked::Hash(decode_hash(hash.as_bytes())?)
+            }
+        },
     };
-    if head.method != Method::GET || !body.is_empty() {
-        return None;
-    }
-    let mut key = format!("gateway {chain}\n{}", head.uri.path_and_query()?).into_bytes();
+    let mut key = format!("{door:?} {chain}\n{}", head.uri.path_and_query()?).into_bytes();
     push_headers(&mut key, &head.headers);
+    key.extend_from_slice(b"\n\n");
+    key.extend_from_slice(body.ahead());
     (key.len() <= KEY_BYTES).then(|| (key.into(), asked))
 }
 
@@ -226,7 +305,9 @@ const KEY_BYTES: usize = 2 << 10;
 pub(super) const LONGEST_SECONDS: u64 = 86_400;
 /// Headers on which an answer does not depend: they say who asks. Those that name a host or a scheme are not among them:
 /// a gateway may write these into its answer.
-const OF_CLIENTS: [&str; 8] = [
+const OF_CLIENTS: [&str; 10] = [
+    "grpc-timeout",
+    "grpc-trace-bin",
     "referer",
     "traceparent",
     "tracestate",
@@ -241,6 +322,9 @@ const VARY: [&[u8]; 2] = [b"origin", b"accept-encoding"];
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use wire::proto;
+
     use super::*;
 
     const HEIGHT: u64 = 9;
@@ -313,11 +397,76 @@ mod tests {
     }
 
     #[test]
+    fn case_100_an_answer_of_grpc_is_kept_if_it_names_what_was_asked_for() {
+        let frame = |message: &[u8]| {
+            let len = u32::try_from(message.len()).unwrap().to_be_bytes();
+            [&[0][..], &len, message].concat()
+        };
+        let of = |place: &[u8], number: u64| {
+            let (last, outer) = place.split_last().unwrap();
+            let mut message = Vec::new();
+            proto::number(&mut message, *last, number);
+            for field in outer.iter().rev() {
+                let inner = std::mem::take(&mut message);
+                proto::bytes(&mut message, *field, &inner);
+            }
+            message
+        };
+        let base = "/cosmos.base.tendermint.v1beta1.Service/";
+        for (path, place) in [
+            (format!("{base}GetBlockByHeight"), &[2, 1, 3][..]),
+            (format!("{base}GetValidatorSetByHeight"), &[1]),
+            (
+                "/cosmos.tx.v1beta1.Service/GetBlockWithTxs".to_owned(),
+                &[3, 1, 3],
+            ),
+        ] {
+            assert_eq!(Asked::by_call(&path, &of(&[1], 8)), Some(Asked::Height(8)));
+            assert_eq!(Asked::by_call(&path, b""), None);
+            for (asked, told, is_final) in [(8, 8, true), (8, 7, false), (9, 9, false)] {
+                let answer = frame(&of(place, told));
+                let asked = Asked::Height(asked);
+                assert_eq!(
+                    asked.is_final_call(&path, &answer, HEIGHT),
+                    is_final,
+                    "{path}"
+                );
+            }
+            let cut = &frame(&of(place, 8))[..6];
+            assert!(!Asked::Height(8).is_final_call(&path, cut, HEIGHT));
+        }
+        let tx = |digit: &str, height| {
+            let mut response = of(&[1], height);
+            proto::bytes(&mut response, 2, digit.repeat(64).as_bytes());
+            let mut message = Vec::new();
+            proto::bytes(&mut message, 2, &response);
+            frame(&message)
+        };
+        let mut message = Vec::new();
+        proto::bytes(&mut message, 1, "aA".repeat(32).as_bytes());
+        let asked = Asked::by_call(GET_TX, &message).unwrap();
+        assert_eq!(asked, Asked::Hash([0xaa; 32]));
+        for (answer, is_final) in [
+            (tx("A", 8), true),
+            (tx("B", 8), false),
+            (tx("A", 9), false),
+            (frame(b""), false),
+        ] {
+            assert_eq!(asked.is_final_call(GET_TX, &answer, HEIGHT), is_final);
+        }
+        assert_eq!(
+            Asked::by_call("/cosmos.bank.v1beta1.Query/Supply", &of(&[1], 8)),
+            None
+        );
+    }
+
+    #[test]
     fn a_question_to_the_gateway_is_known_by_all_that_its_answer_depends_on() {
-        let key = |method: &str, target: &str, header: &str, body: &[u8]| {
+        let key = |method: &str, target: &str, header: &str, body: &'static [u8]| {
             let request = hyper::Request::builder().method(method).uri(target);
             let (head, ()) = request.header(header, "x").body(()).unwrap().into_parts();
-            key_at_gateway(&head, body, 0).map(|(key, _)| key)
+            let body = CallBody::whole(Bytes::from_static(body));
+            key_at_door(NodeDoor::Rest, (&head, &body), 0).map(|(key, _)| key)
         };
         let block = "/cosmos/base/tendermint/v1beta1/blocks/8";
         let tx = format!("/cosmos/tx/v1beta1/txs/{}", "aA".repeat(32));

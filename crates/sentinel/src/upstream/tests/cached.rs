@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytes::Bytes;
 use futures_util::FutureExt as _;
-use http_body_util::BodyExt as _;
 use hyper::header::{HeaderName, HeaderValue};
 use pacing::Nanos;
 use testkit::{ScriptedConnection, ScriptedRequest, ScriptedServer};
@@ -14,10 +12,10 @@ use tokio::sync::mpsc;
 use super::reads::{body, get, post};
 use super::scripted::answer;
 use super::{Rig, ask, client, config, message, open};
-use crate::upstream::{DoorNode, ReadAnswer, ReadBody, ReadRequest};
+use crate::upstream::{ReadAnswer, ReadBody, ReadRequest};
 
 /// The node's chain has this height.
-const HEIGHT: u64 = 9;
+pub(super) const HEIGHT: u64 = 9;
 const PUBLIC: &str = "Cache-Control: public, max-age=86400\r\n";
 
 /// A node that was asked for blocks so often.
@@ -386,79 +384,4 @@ async fn kept_answers_have_a_bound_also_while_clients_do_not_take_them() {
     }
     assert_eq!(node.asked(), before + 2);
     rig.stop().await;
-}
-
-/// What the gateway is asked for twice, and how often it was asked.
-async fn asked_of_gateway(path: &str, status: u16, text: String) -> usize {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let (counted, given) = (Arc::clone(&asked), text.clone());
-    let server = ScriptedServer::start(move |connection| {
-        while let Some(request) = connection.read_request() {
-            if request.head.starts_with("GET /cosmos/") {
-                counted.fetch_add(1, Ordering::Relaxed);
-                connection.send(testkit::http_answer(status, &given));
-            } else {
-                connection.send(answer(&request, HEIGHT));
-            }
-        }
-    });
-    let rig = Rig::up(server.http_url()).await;
-    rig.nodes.node(0).rise(HEIGHT, Nanos::ZERO);
-    let node = DoorNode::new(&server.http_url().parse().unwrap(), &rig.nodes).unwrap();
-    for last in 2..4 {
-        let request = hyper::Request::get(path).body(()).unwrap();
-        let held = rig.ledger.of(client(last)).nothing();
-        let (head, ()) = request.into_parts();
-        let way = (client(last), &node);
-        let asking = (rig.reads).of_gateway(way, (head, Bytes::new()), (1, held));
-        let answer = asking.await.unwrap();
-        assert_eq!(answer.status(), status);
-        let is_kept = answer.headers().contains_key("age");
-        assert_eq!(is_kept, asked.load(Ordering::Relaxed) < last as usize - 1);
-        let body = answer.into_body().collect().await.unwrap().to_bytes();
-        assert_eq!(body, text);
-    }
-    drop(node);
-    rig.stop().await;
-    asked.load(Ordering::Relaxed)
-}
-
-#[tokio::test]
-async fn of_the_gateway_s_answers_those_are_kept_that_cannot_change() {
-    let block = |height: u64| {
-        let header = format!(r#"{{"chain_id":"c","height":"{height}"}}"#);
-        format!(r#"{{"block_id":{{"hash":"qrs="}},"block":{{"header":{header}}}}}"#)
-    };
-    let tx = |digit: &str, height: u64| {
-        let hash = digit.repeat(64);
-        format!(r#"{{"tx":{{}},"tx_response":{{"height":"{height}","txhash":"{hash}"}}}}"#)
-    };
-    let at = |height: &str| format!("/cosmos/base/tendermint/v1beta1/blocks/{height}");
-    let of = |digit: &str| format!("/cosmos/tx/v1beta1/txs/{}", digit.repeat(64));
-    for (path, status, text, times) in [
-        (at("8"), 200, block(8), 1),
-        (at("9"), 200, block(9), 2),
-        (at("8"), 200, block(7), 2),
-        (at("latest"), 200, block(8), 2),
-        (at("8"), 404, block(8), 2),
-        (at("8"), 200, "{".to_owned(), 2),
-        (of("A"), 200, tx("A", 8), 1),
-        (of("a"), 200, tx("A", 8), 1),
-        (of("A"), 200, tx("B", 8), 2),
-        (of("A"), 200, tx("A", 9), 2),
-        // More than is kept of one answer.
-        (
-            at("8"),
-            200,
-            block(8).replace("qrs=", &"x".repeat(9 << 20)),
-            2,
-        ),
-    ] {
-        let shown = format!("{path} {status} {:.80}", text);
-        assert_eq!(
-            asked_of_gateway(&path, status, text).await,
-            times,
-            "{shown}"
-        );
-    }
 }

@@ -3,6 +3,7 @@
 
 mod cached;
 mod comet;
+mod doors;
 mod hub;
 mod nodes;
 mod questions;

@@ -12,14 +12,15 @@ use super::reads::{body, get};
 use super::{PATIENCE, Rig, client};
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::ReadRequest;
+use crate::upstream::choice::Wanted;
 
 /// A node at height 200 that answers every read with its name.
-struct Named {
-    server: Option<ScriptedServer>,
+pub(super) struct Named {
+    pub(super) server: Option<ScriptedServer>,
     /// Whether it answers nothing.
     stopped: Arc<AtomicBool>,
     /// Whether it answers no reads.
-    holds: Arc<AtomicBool>,
+    pub(super) holds: Arc<AtomicBool>,
     /// Reads that came.
     asked: Arc<AtomicUsize>,
 }
@@ -62,7 +63,7 @@ impl Named {
         }
     }
 
-    fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         self.server.as_ref().unwrap().http_url()
     }
 
@@ -74,7 +75,7 @@ impl Named {
 }
 
 /// Two nodes that are up, and a client whose reads go to the second one.
-async fn two(lowest: [u64; 2]) -> (Rig, [Named; 2], u8) {
+pub(super) async fn two(lowest: [u64; 2]) -> (Rig, [Named; 2], u8) {
     let nodes = [
         Named::start("first", lowest[0]),
         Named::start("second", lowest[1]),
@@ -135,7 +136,7 @@ async fn a_light_read_under_way_at_a_node_that_answers_none_is_answered_by_anoth
         nodes[1].until_asked(before + 1).await;
         // Later than any moment of this test.
         let later = Nanos::from_secs(3_600);
-        while !rig.nodes.node(1).state().breaker.sent(later) {}
+        while !rig.nodes.node(1).state().breakers[0].sent(later) {}
     });
     assert_eq!(answer.unwrap(), "first");
     for _ in 0..10 {
@@ -143,8 +144,35 @@ async fn a_light_read_under_way_at_a_node_that_answers_none_is_answered_by_anoth
     }
     assert_eq!(nodes[1].asked.load(Ordering::SeqCst), before + 1);
     nodes[1].holds.store(false, Ordering::SeqCst);
-    rig.nodes.note_answered(1, Duration::ZERO);
+    let now = rig.nodes.now();
+    rig.nodes.note_answered(1, now, &Wanted::of(1));
     assert_eq!(read(&rig, last, light()).await.unwrap(), "second");
+    rig.stop().await;
+}
+
+/// A node whose application is stuck goes on answering for its health, and nothing else shows it in the first seconds.
+#[tokio::test]
+async fn a_light_read_that_is_late_is_asked_of_a_second_node_too() {
+    let (rig, nodes, last) = two([1, 1]).await;
+    let light = || ReadRequest {
+        method: Some("health".into()),
+        ..get("/health")
+    };
+    nodes[1].holds.store(true, Ordering::SeqCst);
+    let before = nodes[1].asked.load(Ordering::SeqCst);
+    assert_eq!(read(&rig, last, light()).await.unwrap(), "first");
+    assert_eq!(nodes[1].asked.load(Ordering::SeqCst), before + 1);
+    // While too many are asked twice it waits for its node.
+    let others: Vec<_> = std::iter::from_fn(|| rig.nodes.second_attempt()).collect();
+    let waits = async {
+        nodes[1].until_asked(before + 2).await;
+        let at_first = nodes[0].asked.load(Ordering::SeqCst);
+        drop(others);
+        at_first
+    };
+    let at_first = nodes[0].asked.load(Ordering::SeqCst);
+    let (answer, then) = tokio::join!(read(&rig, last, light()), waits);
+    assert_eq!((answer.unwrap().as_str(), then), ("first", at_first));
     rig.stop().await;
 }
 
@@ -153,7 +181,7 @@ async fn a_light_read_under_way_at_a_node_that_answers_none_is_answered_by_anoth
 async fn writes_without_an_answer_say_nothing_of_a_node() {
     let (rig, nodes, last) = two([1, 1]).await;
     nodes[1].holds.store(true, Ordering::SeqCst);
-    let unanswered = rig.nodes.node(1).state().breaker.clone();
+    let unanswered = rig.nodes.node(1).state().breakers[0].clone();
     for has_writes in [true, false] {
         let before = nodes[1].asked.load(Ordering::SeqCst);
         let request = ReadRequest {
@@ -164,7 +192,7 @@ async fn writes_without_an_answer_say_nothing_of_a_node() {
             _ = rig.reads.forward(client(last), 0, request) => panic!("it is held"),
             () = nodes[1].until_asked(before + 1) => {}
         }
-        let is_as_before = rig.nodes.node(1).state().breaker == unanswered;
+        let is_as_before = rig.nodes.node(1).state().breakers[0] == unanswered;
         assert_eq!(is_as_before, has_writes);
     }
     rig.stop().await;

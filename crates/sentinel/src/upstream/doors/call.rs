@@ -1,0 +1,148 @@
+//! The body of a call to one of these listeners.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body, Frame, Incoming};
+use tokio::time::timeout;
+
+use super::STREAM_BYTES;
+
+/// The body of a call: what is here of it, and what is still to come.
+pub(crate) struct CallBody {
+    ahead: Bytes,
+    rest: Option<Incoming>,
+    /// Something was asked of it.
+    has_begun: bool,
+}
+
+impl CallBody {
+    /// One that is here whole.
+    pub(crate) const fn whole(ahead: Bytes) -> Self {
+        Self {
+            ahead,
+            rest: None,
+            has_begun: false,
+        }
+    }
+
+    /// Reads the first message of a call of gRPC, and so all of nearly every call. What has no whole message within a
+    /// second, or a long one, is passed on as it comes.
+    ///
+    /// # Errors
+    /// The client broke off.
+    pub(crate) async fn begun(mut body: Incoming) -> Result<Self, hyper::Error> {
+        let mut bytes = Vec::new();
+        let reading = async {
+            while bytes.len() < STREAM_BYTES as usize && first_message(&bytes).is_none() {
+                match next_piece(&mut body).await {
+                    Some(piece) => bytes.extend_from_slice(&piece?),
+                    None => break,
+                }
+            }
+            Ok::<(), hyper::Error>(())
+        };
+        if let Ok(read) = timeout(FIRST_MESSAGE_TIME, reading).await {
+            read?;
+        }
+        Ok(Self {
+            ahead: bytes.into(),
+            rest: (!body.is_end_stream()).then_some(body),
+            has_begun: false,
+        })
+    }
+
+    /// Whether it is here whole, and may go out more than once.
+    pub(super) const fn is_whole(&self) -> bool {
+        self.rest.is_none()
+    }
+
+    /// The only message of a call that is here whole.
+    pub(in crate::upstream) fn message(&self) -> Option<&[u8]> {
+        self.rest.is_none().then(|| only_message(&self.ahead))?
+    }
+
+    /// The first message, if it is here.
+    pub(crate) fn first_message(&self) -> Option<&[u8]> {
+        first_message(&self.ahead)
+    }
+
+    /// The bytes that are here.
+    pub(crate) const fn ahead(&self) -> &Bytes {
+        &self.ahead
+    }
+
+    /// What goes out to a node: once, unless it is here whole.
+    pub(super) fn send(&mut self) -> Self {
+        Self {
+            ahead: self.ahead.clone(),
+            rest: self.rest.take(),
+            has_begun: false,
+        }
+    }
+}
+
+/// The message of a body that is nothing else.
+pub(in crate::upstream) fn only_message(body: &[u8]) -> Option<&[u8]> {
+    first_message(body).filter(|message| message.len() + PREFIX_BYTES == body.len())
+}
+
+/// The first message of a call, which is not compressed, if it is here.
+fn first_message(bytes: &[u8]) -> Option<&[u8]> {
+    let (prefix, rest) = bytes.split_at_checked(PREFIX_BYTES)?;
+    let len = u32::from_be_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]);
+    let message = rest.get(..usize::try_from(len).ok()?)?;
+    (prefix[0] == 0).then_some(message)
+}
+
+/// What stands before a message of gRPC: whether it is compressed, and its length.
+const PREFIX_BYTES: usize = 5;
+/// How long the first message of a call is awaited before it is passed on as a stream.
+const FIRST_MESSAGE_TIME: Duration = Duration::from_secs(1);
+
+impl Body for CallBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        self.has_begun = true;
+        if !self.ahead.is_empty() {
+            let ahead = std::mem::take(&mut self.ahead);
+            return Poll::Ready(Some(Ok(Frame::data(ahead))));
+        }
+        match &mut self.rest {
+            Some(rest) => Pin::new(rest).poll_frame(context),
+            None => Poll::Ready(None),
+        }
+    }
+
+    /// A call without messages ends with an empty frame of data, not with its head: a server of grpc-go would wait for ever
+    /// (gRPC over HTTP/2, "EOS").
+    fn is_end_stream(&self) -> bool {
+        self.has_begun
+            && self.ahead.is_empty()
+            && self.rest.as_ref().is_none_or(Body::is_end_stream)
+    }
+}
+
+/// The next piece of a request's body; none at its end.
+///
+/// # Errors
+/// The client broke off.
+pub(crate) async fn next_piece(body: &mut Incoming) -> Option<Result<Bytes, hyper::Error>> {
+    loop {
+        match body.frame().await? {
+            Ok(frame) => match frame.into_data() {
+                Ok(data) => return Some(Ok(data)),
+                Err(_) => continue,
+            },
+            Err(error) => return Some(Err(error)),
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The other listeners of a Cosmos SDK's node, gRPC and REST: what is passed on to them, and their answers.
+
+mod answer;
+mod call;
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper::header::{self, HeaderName};
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Request, Response, Uri};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use rpc::Endpoint;
+use tokio::sync::Mutex as AsyncMutex;
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+
+use self::answer::FromNode;
+pub(crate) use self::answer::{BodyError, DoorBody};
+pub(super) use self::call::only_message;
+pub(crate) use self::call::{CallBody, next_piece};
+use super::choice::Wanted;
+use super::dial::Dialer;
+use super::first_answer::{Asked, first_answer};
+use super::http::{NodeBody, NodeHttp, Outgoing, Repeat};
+use super::nodes::{NodeDoor, NodeIndex, Nodes};
+use super::{Admitted, UpstreamError, target};
+use crate::budget::Reservation;
+
+/// One listener of each node beside its RPC: of the first ones, in their order.
+pub(crate) struct DoorNodes {
+    door: NodeDoor,
+    nodes: Nodes,
+    listeners: Vec<Listener>,
+    /// A stream of gRPC that is silent for longer is reset.
+    silence: Duration,
+}
+
+struct Listener {
+    dialer: Dialer,
+    http: NodeHttp,
+    /// The one connection over which all streams of gRPC go.
+    link: AsyncMutex<Option<Link>>,
+    /// For the head of an answer.
+    patience: Duration,
+}
+
+/// A connection, and the task that serves it.
+struct Link {
+    sender: http2::SendRequest<CallBody>,
+    _task: AbortOnDropHandle<()>,
+}
+
+/// Bytes of one stream of gRPC that may wait in either direction: HTTP/2's own default (RFC 9113, 6.9.2).
+const STREAM_BYTES: u32 = 64 << 10;
+/// Bytes of all streams to the node that may wait.
+const LINK_BYTES: u32 = 16 << 20;
+
+impl DoorNodes {
+    /// The listeners at `endpoints`, not yet connected: each the node's at the same place.
+    ///
+    /// # Errors
+    /// [`UpstreamError::Setup`] when an address cannot be used.
+    pub(crate) fn new(
+        door: NodeDoor,
+        endpoints: &[Endpoint],
+        nodes: &Nodes,
+    ) -> Result<Self, UpstreamError> {
+        let context = nodes.shared_context();
+        let config = context.config.load();
+        let patience = config.upstream.timeout;
+        let listeners = endpoints.iter().map(|endpoint| {
+            let limit = config.fixed.connect_timeout;
+            let dialer = Dialer::new(endpoint, &context.trust, limit)?;
+            Ok(Listener {
+                http: NodeHttp::new(&dialer, nodes.pool_options().clone(), patience)?,
+                dialer,
+                link: AsyncMutex::default(),
+                patience,
+            })
+        });
+        Ok(Self {
+            door,
+            nodes: nodes.clone(),
+            listeners: listeners.collect::<Result<_, UpstreamError>>()?,
+            silence: config.fixed.idle_timeout,
+        })
+    }
+
+    /// The nodes without such a listener.
+    pub(super) fn lacking(&self) -> impl Iterator<Item = NodeIndex> + use<> {
+        self.listeners.len()..self.nodes.count()
+    }
+
+    pub(super) const fn door(&self) -> NodeDoor {
+        self.door
+    }
+
+    /// Passes a request on to this node, or to another one where that is gone: a stream of gRPC, of any kind, as long as not a byte of
+    /// it can have been read by the first.
+    ///
+    /// # Errors
+    /// [`UpstreamError`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future resets the stream, or closes the connection; the node may have seen the request.
+    pub(super) async fn ask(
+        &self,
+        to: (NodeIndex, Wanted),
+        is_read: bool,
+        (head, body): (&Parts, CallBody),
+        held: (Admitted, Reservation),
+    ) -> Result<(NodeIndex, Response<DoorBody>), UpstreamError> {
+        let is_safe = self.door == NodeDoor::Grpc || head.method.is_safe();
+        let is_whole = body.is_whole();
+        let asked = Asked {
+            may_repeat: is_read && is_safe && is_whole,
+            counts: is_read && is_whole,
+        };
+        let body = Mutex::new(body);
+        let (node, _, answer) = first_answer(&self.nodes, to, asked, |node| {
+            let listener = &self.listeners[node];
+            let body = &body;
+            Ok(async move {
+                Ok(match self.door {
+                    NodeDoor::Grpc => {
+                        let answer = listener.stream(head, body).await?;
+                        answer.map(|body| FromNode::stream(body, self.silence))
+                    }
+                    _ => listener.ask(head, body).await?.map(FromNode::Rest),
+                })
+            })
+        })
+        .await?;
+        Ok((node, answer.map(|node| DoorBody::of_node(node, held))))
+    }
+}
+
+impl Listener {
+    /// Passes a call of gRPC on.
+    async fn stream(
+        &self,
+        head: &Parts,
+        body: &Mutex<CallBody>,
+    ) -> Result<Response<Incoming>, UpstreamError> {
+        let endpoint = self.dialer.endpoint();
+        let path = head.uri.path_and_query();
+        let uri = Uri::builder()
+            .scheme(if endpoint.is_tls() { "https" } else { "http" })
+            .authority(format!("{}:{}", endpoint.host(), endpoint.port()))
+            .path_and_query(path.map_or("/", |path| path.as_str()));
+        let uri = uri.build();
+        let uri = uri.map_err(|error| UpstreamError::Request(error.to_string()))?;
+        let answer = async {
+            let mut sender = self.sender().await?;
+            let mut request = Request::new(body.lock().send());
+            *request.method_mut() = head.method.clone();
+            *request.uri_mut() = uri;
+            *request.headers_mut() = head.headers.clone();
+            request.headers_mut().remove(header::HOST);
+            *request.version_mut() = hyper::Version::HTTP_2;
+            let answer = sender.send_request(request).await;
+            answer.map_err(|error| self.dialer.broken(&error))
+        };
+        match timeout(self.patience, answer).await {
+            Ok(answer) => answer,
+            Err(_) => Err(self.dialer.timeout()),
+        }
+    }
+
+    async fn sender(&self) -> Result<http2::SendRequest<CallBody>, UpstreamError> {
+        // Held while it connects: whoever comes meanwhile uses the same connection.
+        let mut link = self.link.lock().await;
+        if let Some(link) = link.as_ref().filter(|link| !link.sender.is_closed()) {
+            return Ok(link.sender.clone());
+        }
+        let stream = TokioIo::new(self.dialer.connect().await?);
+        let handshake = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(STREAM_BYTES)
+            .initial_connection_window_size(LINK_BYTES)
+            .handshake(stream);
+        let (sender, connection) = handshake
+            .await
+            .map_err(|error| self.dialer.broken(&error))?;
+        let task = tokio::spawn(async move {
+            // Its streams fail with it, and say why.
+            let _ = connection.await;
+        });
+        *link = Some(Link {
+            sender: sender.clone(),
+            _task: AbortOnDropHandle::new(task),
+        });
+        Ok(sender)
+    }
+
+    /// Passes a whole request of REST on.
+    async fn ask(
+        &self,
+        head: &Parts,
+        body: &Mutex<CallBody>,
+    ) -> Result<Response<NodeBody>, UpstreamError> {
+        let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+        let target = Bytes::copy_from_slice(path.as_bytes());
+        let mut headers = end_to_end(&head.headers);
+        headers.remove(header::HOST);
+        let outgoing = Outgoing {
+            uri: target::uri(&self.http.base, &target)?,
+            repeat: if head.method.is_safe() {
+                Repeat::Always
+            } else {
+                Repeat::IfUnwritten
+            },
+            method: head.method.clone(),
+            headers,
+            body: body.lock().ahead().clone(),
+        };
+        let mut answer = self.http.send(&outgoing).await?;
+        *answer.headers_mut() = end_to_end(answer.headers());
+        *answer.version_mut() = hyper::Version::default();
+        Ok(answer)
+    }
+}
+
+/// The headers that concern more than one connection (RFC 9110, section 7.6.1).
+fn end_to_end(headers: &HeaderMap) -> HeaderMap {
+    let travels = |(name, _): &(&HeaderName, _)| !is_hop_header(name);
+    let copied = headers.iter().filter(travels);
+    copied
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+/// Whether a header concerns one connection, or the framing on it.
+fn is_hop_header(name: &HeaderName) -> bool {
+    [
+        header::CONNECTION,
+        header::TRANSFER_ENCODING,
+        header::UPGRADE,
+        header::TE,
+        header::TRAILER,
+        header::PROXY_AUTHORIZATION,
+        header::PROXY_AUTHENTICATE,
+    ]
+    .contains(name)
+        || matches!(
+            name.as_str(),
+            "keep-alive" | "proxy-connection" | "http2-settings"
+        )
+}

@@ -1,0 +1,191 @@
+//! Reads at the other listeners of a Cosmos SDK's nodes: they go to a node as those at the RPC do, and what cannot change
+//! of their answers is kept as the RPC's is.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use fairq::ClientKey;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{HeaderMap, Response};
+use tokio::time::sleep_until;
+
+use super::Reads;
+use super::admission::{Admitted, no_node};
+use super::cache::{Asking, Found, Headers, Kept, KeptHead};
+use super::unchanging::{self, Asked};
+use crate::budget::{Reservation, work_of};
+use crate::refusal::{Reason, Refusal};
+use crate::upstream::body::charged;
+use crate::upstream::choice::Wanted;
+use crate::upstream::doors::{CallBody, DoorBody, DoorNodes};
+use crate::upstream::nodes::{NodeDoor, NodeIndex};
+
+impl Reads {
+    /// Passes a read on, which takes `calls` of its client's rate. An answer that is kept takes nothing of it, and a unit
+    /// of work. `node` takes the writes.
+    ///
+    /// # Errors
+    /// A refusal: over the client's rate or concurrency, or no answer.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the read up; the node may have carried it out.
+    pub(crate) async fn at_door(
+        &self,
+        doors: &DoorNodes,
+        (client, node): (ClientKey, NodeIndex),
+        (head, body): (Parts, CallBody),
+        (calls, window): (u32, Reservation),
+    ) -> Result<Response<DoorBody>, Refusal> {
+        let nodes = &self.admission.nodes;
+        let ledger = nodes.ledger().of(client);
+        let mut for_all = None;
+        if let Some((key, asked)) =
+            unchanging::key_at_door(doors.door(), (&head, &body), nodes.chains().0)
+        {
+            match self.cache.find(key, &ledger).await {
+                Found::Answer(kept) => {
+                    if let Some(until) = self.clients().work(client, work_of(0)) {
+                        sleep_until(until).await;
+                    }
+                    return Ok(answer_of(&kept));
+                }
+                Found::Ask(asking) => for_all = Some((asking, asked)),
+                Found::AskAlone => {}
+            }
+        }
+        let reader = self.clients().reader(client);
+        let height = match for_all {
+            Some((_, Asked::Height(height))) => Some(height),
+            _ => told_height(&head.headers),
+        };
+        let wanted = Wanted {
+            spread: (!reader.stays).then_some(client),
+            seen: reader.height,
+            height,
+            is_light: calls == 1,
+            ..Wanted::of(node)
+        };
+        let admitted = self.place(client, calls).await?;
+        let way = (client, wanted, true);
+        let asking = self.ask_at_door(doors, way, (&head, body), (admitted, window));
+        let answer = asking.await?;
+        match for_all {
+            Some((asking, asked)) => {
+                let about = (asked, doors.door(), head.uri.path());
+                self.keep(asking, about, answer, ledger.nothing()).await
+            }
+            None => Ok(answer),
+        }
+    }
+
+    /// In shadow: passes a broadcast on to the node that takes the writes, once.
+    ///
+    /// # Errors
+    /// A refusal: no answer.
+    pub(crate) async fn write_at_door(
+        &self,
+        doors: &DoorNodes,
+        (client, node): (ClientKey, NodeIndex),
+        call: (&Parts, CallBody),
+        window: Reservation,
+    ) -> Result<Response<DoorBody>, Refusal> {
+        let way = (client, Wanted::of(node), false);
+        self.ask_at_door(doors, way, call, (self.beside(), window))
+            .await
+    }
+
+    async fn ask_at_door(
+        &self,
+        doors: &DoorNodes,
+        (client, mut wanted, is_read): (ClientKey, Wanted, bool),
+        call: (&Parts, CallBody),
+        held: (Admitted, Reservation),
+    ) -> Result<Response<DoorBody>, Refusal> {
+        wanted.door = doors.door();
+        wanted.tried.extend(doors.lacking());
+        let first = self.admission.nodes.reading(&wanted).ok_or_else(no_node)?;
+        let (node, answer) = doors.ask((first, wanted), is_read, call, held).await?;
+        self.admission.note_read(client, node);
+        Ok(answer)
+    }
+
+    /// Keeps an answer if it cannot change.
+    async fn keep(
+        &self,
+        asking: Asking,
+        (asked, door, path): (Asked, NodeDoor, &str),
+        answer: Response<DoorBody>,
+        charge: Reservation,
+    ) -> Result<Response<DoorBody>, Refusal> {
+        let (head, mut body) = answer.into_parts();
+        let copy = |(name, value): (&HeaderName, &HeaderValue)| {
+            let name = Cow::Owned(name.as_str().to_owned());
+            (name, Bytes::copy_from_slice(value.as_bytes()))
+        };
+        let headers: Headers = head.headers.iter().map(copy).collect();
+        // The node says nothing of it.
+        let unless_told = Some(unchanging::LONGEST_SECONDS);
+        let broke = |_| Refusal::new(Reason::Upstream, "the node broke the connection off");
+        if let Some(fresh) = unchanging::may_be_kept(head.status.as_u16(), &headers, unless_told)
+            && let Some((whole, trailers, charge)) =
+                body.read(charge, self.cache.most()).await.map_err(broke)?
+        {
+            let (_, height) = self.admission.nodes.chains();
+            let is_final = match door {
+                NodeDoor::Grpc => {
+                    let is_served = is_served(trailers.as_ref());
+                    is_served && asked.is_final_call(path, &whole, height)
+                }
+                _ => asked.is_final(&whole, height),
+            };
+            let end = whole.len();
+            let kept = if is_final {
+                let head = KeptHead {
+                    headers,
+                    trailers: trailers.clone(),
+                    fresh,
+                };
+                asking.keep(head, (whole, charge), end..end)
+            } else {
+                Err((whole, charge))
+            };
+            let data = match kept {
+                Ok(kept) => all_of(&kept),
+                Err((whole, charge)) => charged(whole, charge),
+            };
+            body = DoorBody::whole(data, trailers);
+        }
+        Ok(Response::from_parts(head, body))
+    }
+}
+
+/// Whether a call of gRPC ended well.
+fn is_served(trailers: Option<&HeaderMap>) -> bool {
+    trailers.is_some_and(|trailers| trailers.get("grpc-status").is_some_and(|code| code == "0"))
+}
+
+/// The height that a request wants the state of (`GRPCBlockHeightHeader` in the SDK's `types/grpc/headers.go`).
+fn told_height(headers: &HeaderMap) -> Option<u64> {
+    let height = headers.get("x-cosmos-block-height")?.to_str().ok()?;
+    height.parse().ok().filter(|height| *height > 0)
+}
+
+/// A kept answer, with its age.
+fn answer_of(kept: &Kept) -> Response<DoorBody> {
+    let body = DoorBody::whole(all_of(kept), kept.trailers().cloned());
+    let mut answer = Response::new(body);
+    for (name, value) in kept.headers() {
+        let value = HeaderValue::from_maybe_shared(value);
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value) {
+            answer.headers_mut().append(name, value);
+        }
+    }
+    answer
+}
+
+/// The body, which has no id.
+fn all_of(kept: &Kept) -> Bytes {
+    let [all, ..] = kept.body(None);
+    all
+}
