@@ -106,12 +106,6 @@ impl Bus {
         *self.up.borrow()
     }
 
-    /// Waits until the connection is there.
-    pub(crate) async fn back(&self) {
-        // It fails only when the client was closed, and then there is nothing to wait for.
-        let _ = self.up.clone().wait_for(|up| *up).await;
-    }
-
     pub(crate) async fn subscribe(&self, subject: String) -> Result<Subscriber, FleetError> {
         let subscribed = self.client.subscribe(subject).await;
         subscribed.map_err(|error| FleetError::Workers(error.to_string()))

@@ -6,6 +6,14 @@
 //! Offsets of exchanges at about one time lie in the intersection of their intervals; exchanges a while apart bound
 //! the drift.
 
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::bus::{Bus, now_ns};
+use crate::message::{Answer, Request, of_worker};
+
 /// The four stamps of a question and its answer, Unix nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
@@ -117,6 +125,53 @@ impl Clock {
     }
 }
 
+/// Measures one clock once a second.
+pub(crate) async fn follow_clock(
+    bus: Bus,
+    id: String,
+    place: usize,
+    clocks: mpsc::Sender<(usize, Vec<Exchange>)>,
+) {
+    loop {
+        tokio::time::sleep(CLOCK_EVERY).await;
+        if bus.is_up()
+            && clocks
+                .send((place, exchanges(&bus, &id, EXCHANGES).await))
+                .await
+                .is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// Asks a worker's clock this often; fewer when it does not answer.
+pub(crate) async fn exchanges(bus: &Bus, id: &str, times: usize) -> Vec<Exchange> {
+    let mut exchanges = Vec::with_capacity(times);
+    for _ in 0..times {
+        let asked_ns = now_ns();
+        let answer = timeout(CLOCK_PATIENCE, bus.ask(of_worker(id), &Request::Clock)).await;
+        let heard_ns = now_ns();
+        let Ok(Some(Answer::Clock {
+            received_ns,
+            sent_ns,
+        })) = answer
+        else {
+            break;
+        };
+        exchanges.push(Exchange {
+            asked_ns,
+            received_ns,
+            sent_ns,
+            heard_ns,
+        });
+    }
+    exchanges
+}
+
+const EXCHANGES: usize = 3;
+const CLOCK_EVERY: Duration = Duration::from_secs(1);
+const CLOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// A run of an hour with a window each second is thinned to one in 16 s.
 const MAX_WINDOWS: usize = 512;
 

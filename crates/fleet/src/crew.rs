@@ -10,15 +10,15 @@ use futures_util::future::join_all;
 use futures_util::stream;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::bus::{Bus, FleetError, now_ns};
-use crate::clock::{Clock, Exchange};
+use crate::bus::{Bus, FleetError};
+use crate::clock::{Clock, exchanges, follow_clock};
 use crate::folder;
 use crate::message::{
     Answer, Order, PROTOCOL, Present, ROLL, Request, Roll, Told, build, object, of_run, of_worker,
 };
-use crate::watched::{Ending, Event, TICK, Watched, add_silence};
+use crate::watched::{Ending, Event, GIVE_UP, TICK, Watched, add_silence};
 
 /// One worker of a crew.
 #[derive(Debug)]
@@ -222,7 +222,7 @@ impl Crew {
     /// its place from 1, and the variables of its environment.
     ///
     /// # Errors
-    /// When one refuses; the others are then asked to stop.
+    /// When one refuses, or does not answer; all are then asked to stop, each until it answers or 15 s have passed.
     pub async fn play(
         &mut self,
         environment: &[(String, String)],
@@ -251,17 +251,21 @@ impl Crew {
             };
             let host = member.host.clone();
             let run = self.run.clone();
-            self.ask_all(&Request::Stop { run }).await;
+            self.ask_all(&Request::Stop { run }, GIVE_UP).await;
             return Err(FleetError::Worker { host, problem });
         }
         Ok(())
     }
 
-    async fn ask_all(&self, request: &Request) {
-        let asked = self
-            .members
-            .iter()
-            .map(|member| self.bus.ask::<Answer>(of_worker(&member.id), request));
+    /// Asks all, and those that do not answer again until so much time has passed.
+    async fn ask_all(&self, request: &Request, patience: Duration) {
+        let until = Instant::now() + patience;
+        let asked = self.members.iter().map(async |member| {
+            let ask = || self.bus.ask::<Answer>(of_worker(&member.id), request);
+            while ask().await.is_none() && Instant::now() < until {
+                tokio::time::sleep(RETRY).await;
+            }
+        });
         join_all(asked).await;
     }
 
@@ -315,7 +319,7 @@ impl Crew {
                     let told = told.filter(|told| told.load == self.load);
                     let place = told.as_ref().and_then(|told| self.members.iter().position(|one| one.id == told.worker));
                     if let (Some(told), Some(place)) = (told, place) {
-                        watched[place].note(place, told.what, event);
+                        watched[place].note(place, told.standing, event);
                     }
                 }
                 Some((place, exchanges)) = measured.recv() => {
@@ -347,7 +351,22 @@ impl Crew {
             }
         }
         measuring.shutdown().await;
-        Ok(watched.into_iter().filter_map(|one| one.ending).collect())
+        let mut endings: Vec<Ending> = watched.into_iter().filter_map(|one| one.ending).collect();
+        for (place, ending) in endings.iter_mut().enumerate().filter(|(_, it)| it.lost) {
+            ending.kept = self.has_brought(place).await;
+        }
+        Ok(endings)
+    }
+
+    /// Whether the folder of the worker with this place is in the store.
+    async fn has_brought(&self, place: usize) -> bool {
+        let Ok(store) = self.bus.folders(&self.run).await else {
+            return false;
+        };
+        store
+            .info(object(self.load, place as u32 + 1))
+            .await
+            .is_ok()
     }
 
     /// Fetches the folder of the worker with this place, from 0, into a folder that is not there yet. While the
@@ -384,7 +403,9 @@ impl Crew {
 
     async fn release(&mut self) {
         let run = self.run.clone();
-        self.ask_all(&Request::Release { run }).await;
+        // Claims that hear nothing end by themselves.
+        self.ask_all(&Request::Release { run }, Duration::ZERO)
+            .await;
         self.members.clear();
     }
 
@@ -429,61 +450,14 @@ async fn keep_claims(bus: Bus, run: String) {
     }
 }
 
-/// Measures one clock once a second.
-async fn follow_clock(
-    bus: Bus,
-    id: String,
-    place: usize,
-    clocks: mpsc::Sender<(usize, Vec<Exchange>)>,
-) {
-    loop {
-        tokio::time::sleep(CLOCK_EVERY).await;
-        if bus.is_up()
-            && clocks
-                .send((place, exchanges(&bus, &id, EXCHANGES).await))
-                .await
-                .is_err()
-        {
-            return;
-        }
-    }
-}
-
-/// Asks a worker's clock this often; fewer when it does not answer.
-async fn exchanges(bus: &Bus, id: &str, times: usize) -> Vec<Exchange> {
-    let mut exchanges = Vec::with_capacity(times);
-    for _ in 0..times {
-        let asked_ns = now_ns();
-        let answer = timeout(CLOCK_PATIENCE, bus.ask(of_worker(id), &Request::Clock)).await;
-        let heard_ns = now_ns();
-        let Ok(Some(Answer::Clock {
-            received_ns,
-            sent_ns,
-        })) = answer
-        else {
-            break;
-        };
-        exchanges.push(Exchange {
-            asked_ns,
-            received_ns,
-            sent_ns,
-            heard_ns,
-        });
-    }
-    exchanges
-}
-
 /// How long workers may take to answer the roll.
 const ROLL_CALL: Duration = Duration::from_secs(1);
 /// A third of how long a claim holds without it.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 /// Enough for one of them to meet no other traffic.
 const FIRST_EXCHANGES: usize = 16;
-const EXCHANGES: usize = 3;
 /// How often programs are asked to stop until they have.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-const CLOCK_EVERY: Duration = Duration::from_secs(1);
-const CLOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// Clock measurements that wait to be taken in, of all workers.
 const CLOCKS_WAITING: usize = 64;
 /// Workers that are given their orders at one time: each has 5 s to answer.

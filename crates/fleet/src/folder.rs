@@ -7,7 +7,7 @@ use std::path::{Component, Path};
 use std::time::Duration;
 
 use async_nats::jetstream::object_store::ObjectStore;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
 use crate::bus::FleetError;
@@ -36,12 +36,19 @@ pub(crate) async fn put(store: &ObjectStore, name: &str, folder: &Path) -> Resul
 
 /// Brings the folder of this name from the store; `into` must not be there.
 pub(crate) async fn get(store: &ObjectStore, name: &str, into: &Path) -> Result<(), FleetError> {
+    let object = store.get(name).await;
+    unpack_from(
+        object.map_err(|error| FleetError::Store(error.to_string()))?,
+        into,
+    )
+    .await
+}
+
+async fn unpack_from(mut object: impl AsyncRead + Unpin, into: &Path) -> Result<(), FleetError> {
     let unwritten = |source| FleetError::Folder {
         what: format!("cannot write {}", into.display()),
         source,
     };
-    let object = store.get(name).await;
-    let mut object = object.map_err(|error| FleetError::Store(error.to_string()))?;
     let packed = tempfile::tempfile_in(into.parent().unwrap_or(into)).map_err(unwritten)?;
     let mut writer = tokio::fs::File::from_std(packed);
     let mut buffer = vec![0; COPY_BYTES];
@@ -139,5 +146,30 @@ mod tests {
         let packed = archive.into_inner().unwrap();
         let error = unpack(packed, &place.path().join("there")).unwrap_err();
         assert!(error.to_string().contains("txs.csv"), "{error}");
+    }
+
+    /// Nothing comes any more, and the connection does not break.
+    #[tokio::test(start_paused = true)]
+    async fn the_next_bytes_of_a_folder_are_waited_for_so_long_and_no_longer() {
+        let place = tempfile::tempdir().unwrap();
+        let into = place.path().join("there");
+        let (mut from, object) = tokio::io::duplex(16);
+        let sending = async {
+            for _ in 0..3 {
+                from.write_all(&[0; 16]).await.unwrap();
+                tokio::time::sleep(READ_PATIENCE - Duration::from_secs(1)).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        let began = tokio::time::Instant::now();
+        let got = tokio::select! {
+            got = unpack_from(object, &into) => got,
+            () = sending => unreachable!("it sends for ever"),
+        };
+        assert!(matches!(got, Err(FleetError::Store(_))), "{got:?}");
+        // Each piece that came began the wait anew.
+        let last = 2 * (READ_PATIENCE - Duration::from_secs(1));
+        assert_eq!(began.elapsed(), last + READ_PATIENCE);
+        assert!(!into.exists());
     }
 }

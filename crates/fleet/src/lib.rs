@@ -13,6 +13,7 @@ mod bus;
 mod clock;
 mod crew;
 mod folder;
+mod job;
 pub mod message;
 mod watched;
 mod worker;

@@ -3,16 +3,16 @@
 //! | subject | from | what |
 //! |---|---|---|
 //! | `txgen.fleet.1.roll` | a coordinator to all workers | [`Roll`]; each answers with [`Present`] |
-//! | `txgen.fleet.4.worker.ID` | a coordinator to one worker | [`Request`], answered by [`Answer`] |
-//! | `txgen.fleet.4.run.RUN` | the workers of a run to its coordinator | [`Told`] |
+//! | `txgen.fleet.5.worker.ID` | a coordinator to one worker | [`Request`], answered by [`Answer`] |
+//! | `txgen.fleet.5.run.RUN` | the workers of a run to its coordinator | [`Told`] |
 //!
-//! The 4 is [`PROTOCOL`]. The roll stays what it is, so that programs which differ in it can name each other.
+//! The 5 is [`PROTOCOL`]. The roll stays what it is, so that programs which differ in it can name each other.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The version of all messages but the roll.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 
 /// Where a coordinator asks who is there.
 pub const ROLL: &str = "txgen.fleet.1.roll";
@@ -136,34 +136,37 @@ pub struct Order {
     pub environment: Vec<(String, String)>,
 }
 
-/// From a worker to the coordinator of its run.
+/// From a worker to the coordinator of its run: sent as soon as it changes, and again after each second, since any one
+/// message may be lost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Told {
     /// The worker.
     pub worker: String,
     /// The load of the run that it is about.
     pub load: u32,
-    /// What.
-    pub what: What,
+    /// How that load stands.
+    #[serde(flatten)]
+    pub standing: Standing,
 }
 
-/// What a worker is at. It says so as soon as that changes, and again each second: any one message may be lost.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum What {
-    /// Its program runs.
-    Alive,
-    /// A line that the program printed to stdout; said once.
-    Line(Value),
-    /// The program has ended.
-    Ended {
-        /// Its exit code; `None` when it was killed.
-        code: Option<i32>,
-        /// The last lines that it wrote to stderr.
-        words: Vec<String>,
-        /// Where its folder is.
-        folder: Folder,
-    },
+/// How a load stands at a worker.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Standing {
+    /// The last line that the program printed to stdout.
+    pub line: Option<Value>,
+    /// How the program ended; `None` while it runs.
+    pub end: Option<End>,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// Its exit code; `None` when it was killed.
+    pub code: Option<i32>,
+    /// The last lines that it wrote to stderr.
+    pub words: Vec<String>,
+    /// Where its folder is.
+    pub folder: Folder,
 }
 
 /// Where the folder of a program that has ended is.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::message::{Folder, What};
+use crate::message::{End, Folder, Standing};
 
 /// What happens to the worker with this place, from 0.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,15 +41,14 @@ pub struct Ending {
 pub(crate) struct Watched {
     /// For how long nothing was heard while the bus was there.
     silent: Duration,
-    /// The program's end.
-    program: Option<(Option<i32>, Vec<String>)>,
+    line: Option<Value>,
+    end: Option<End>,
     pub(crate) ending: Option<Ending>,
 }
 
 impl Watched {
-    /// A message came from the worker.
-    pub(crate) fn note(&mut self, place: usize, what: What, event: &mut dyn FnMut(Event)) {
-        // An ending is said again and again.
+    /// A message came from the worker. Each says all, so that whichever are lost, what changed is an event once.
+    pub(crate) fn note(&mut self, place: usize, told: Standing, event: &mut dyn FnMut(Event)) {
         if self.ending.is_some() {
             return;
         }
@@ -57,24 +56,21 @@ impl Watched {
             event(Event::Back(place));
         }
         self.reset_silence();
-        match what {
-            What::Alive => {}
-            What::Line(line) => event(Event::Line(place, line)),
-            What::Ended {
-                code,
-                words,
-                folder,
-            } => {
-                if self.program.is_none() {
-                    event(Event::Ended(place, code));
-                }
-                self.program = Some((code, words));
-                match folder {
-                    Folder::OnItsWay => {}
-                    Folder::Kept => self.end(true, None),
-                    Folder::NotKept(why) => self.end(false, Some(why)),
-                }
-            }
+        if let Some(line) = told.line
+            && self.line.as_ref() != Some(&line)
+        {
+            self.line = Some(line.clone());
+            event(Event::Line(place, line));
+        }
+        let Some(end) = told.end else { return };
+        if self.end.is_none() {
+            event(Event::Ended(place, end.code));
+        }
+        let folder = self.end.insert(end).folder.clone();
+        match folder {
+            Folder::OnItsWay => {}
+            Folder::Kept => self.settle(true, None),
+            Folder::NotKept(why) => self.settle(false, Some(why)),
         }
     }
 
@@ -83,9 +79,12 @@ impl Watched {
         self.silent = Duration::ZERO;
     }
 
-    fn end(&mut self, kept: bool, why: Option<String>) {
-        let lost = self.program.is_none();
-        let (code, mut words) = self.program.take().unwrap_or_default();
+    fn settle(&mut self, kept: bool, why: Option<String>) {
+        let lost = self.end.is_none();
+        let (code, mut words) = self
+            .end
+            .take()
+            .map_or_else(Default::default, |end| (end.code, end.words));
         words.extend(why);
         self.ending = Some(Ending {
             code,
@@ -110,7 +109,7 @@ pub(crate) fn add_silence(watched: &mut [Watched], event: &mut dyn FnMut(Event))
     let mut left = watched.iter().filter(|one| one.ending.is_none());
     if left.all(|one| one.silent >= GIVE_UP) {
         for one in watched.iter_mut().filter(|one| one.ending.is_none()) {
-            one.end(
+            one.settle(
                 false,
                 Some(format!(
                     "nothing was heard of it for {} s",
@@ -126,17 +125,20 @@ pub(crate) const TICK: Duration = Duration::from_millis(250);
 /// A worker says once a second that it is there.
 const SILENCE: Duration = Duration::from_secs(5);
 /// Enough for a connection to come back.
-const GIVE_UP: Duration = Duration::from_secs(15);
+pub(crate) const GIVE_UP: Duration = Duration::from_secs(15);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn ended(code: i32, folder: Folder) -> What {
-        What::Ended {
-            code: Some(code),
-            words: vec!["the program's".to_owned()],
-            folder,
+    fn ended(code: i32, folder: Folder) -> Standing {
+        Standing {
+            line: None,
+            end: Some(End {
+                code: Some(code),
+                words: vec!["the program's".to_owned()],
+                folder,
+            }),
         }
     }
 
@@ -154,8 +156,8 @@ mod tests {
     fn a_silent_worker_is_reported_once_and_heard_again() {
         let (mut watched, mut events) = ([Watched::default()], Vec::new());
         assert_eq!(silence(&mut watched, &mut events), SILENCE);
-        for what in [What::Alive, What::Alive] {
-            watched[0].note(0, what, &mut |event| events.push(event));
+        for _ in 0..2 {
+            watched[0].note(0, Standing::default(), &mut |event| events.push(event));
         }
         assert_eq!(events, [Event::Silent(0), Event::Back(0)]);
         assert_eq!(silence(&mut watched, &mut events), SILENCE);
@@ -167,7 +169,7 @@ mod tests {
         let mut events = Vec::new();
         watched[0].note(0, ended(0, Folder::Kept), &mut |event| events.push(event));
         for _ in 0..1_000 {
-            watched[1].note(1, What::Alive, &mut |_| ());
+            watched[1].note(1, Standing::default(), &mut |_| ());
             add_silence(&mut watched, &mut |_| ());
         }
         assert_eq!(watched[2].ending, None, "the load is still under way");
@@ -195,22 +197,35 @@ mod tests {
     }
 
     #[test]
-    fn an_ending_counts_once_and_whichever_of_its_messages_are_lost() {
+    fn what_changes_is_an_event_once_whichever_messages_are_lost() {
+        let line = |text: &str| Some(Value::from(text));
+        let at_work = |text| Standing {
+            line: line(text),
+            end: None,
+        };
+        let gone = |folder| Standing {
+            line: line("stopped"),
+            ..ended(0, folder)
+        };
         let messages = [
-            Folder::OnItsWay,
-            Folder::OnItsWay,
-            Folder::Kept,
-            Folder::Kept,
+            at_work("first"),
+            at_work("first"),
+            at_work("stopped"),
+            gone(Folder::OnItsWay),
+            gone(Folder::Kept),
+            gone(Folder::Kept),
         ];
-        for lost in 0..8 {
+        for lost in 0..32 {
             let (mut one, mut events) = (Watched::default(), Vec::new());
-            // The last one is said until it is heard.
-            for (place, folder) in messages.iter().enumerate() {
+            // The last one is sent until it is heard.
+            for (place, told) in messages.iter().enumerate() {
                 if lost & (1 << place) == 0 {
-                    one.note(0, ended(0, folder.clone()), &mut |it| events.push(it));
+                    one.note(0, told.clone(), &mut |it| events.push(it));
                 }
             }
-            assert_eq!(events, [Event::Ended(0, Some(0))], "{lost:b}");
+            events.retain(|event| *event != Event::Line(0, "first".into()));
+            let (stopped, end) = (Event::Line(0, "stopped".into()), Event::Ended(0, Some(0)));
+            assert_eq!(events, [stopped, end], "{lost:b}");
             let ending = one.ending.unwrap();
             assert!(ending.kept && !ending.lost, "{ending:?}");
         }
