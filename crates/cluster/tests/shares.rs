@@ -321,6 +321,31 @@ fn what_a_dead_proxy_had_is_the_others_after_half_a_minute() {
     assert_near(&world.rates(37.0), &[(2, LIMIT / 2.0), (3, LIMIT / 2.0)]);
 }
 
+/// A balancer sends all to the standby once the active one has not answered two checks, each of which waits as long as
+/// until the next.
+#[test]
+fn a_standby_sends_half_of_the_limit_two_seconds_after_the_active_one_s_death() {
+    const CHECK_S: f64 = 0.2;
+    for seed in 0..10 {
+        let mut world = World::new(2, seed);
+        (1..=6).for_each(|client| world.offer(client, 0, 500.0));
+        world.run(3.0 + CHECK_S * seed as f64 / 10.0);
+        world.proxies[0].is_dead = true;
+        let died = world.now;
+        world.run(3.0 * CHECK_S);
+        world.offers.clear();
+        (1..=6).for_each(|client| world.offer(client, 1, 500.0));
+        world.run(2.0 - 3.0 * CHECK_S);
+        let mut of_standby = world.left.iter().filter(|(_, _, place)| *place == 1);
+        let first = of_standby.next().unwrap().0.saturating_sub(died);
+        assert!(first < Nanos::from_millis(700), "{first:?}");
+        world.run(1.0);
+        let all: f64 = world.rates(world.now.as_secs_f64() - 1.0).values().sum();
+        assert!((all / LIMIT - 0.5).abs() < 0.025, "{all}");
+        assert!(world.most_in_a_second() as f64 <= 1.05 * LIMIT);
+    }
+}
+
 #[test]
 fn a_proxy_that_says_that_it_stops_leaves_its_part_at_once() {
     let mut world = World::new(2, 7);

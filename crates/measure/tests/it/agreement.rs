@@ -5,10 +5,9 @@ use std::num::NonZeroU64;
 
 use measure::read::{HlogReader, RowReader, TxReader};
 use measure::{
-    AnswerRow, Answered, Answers, Bar, BlockSeen, Cause, Codespace, EndpointInfo, Evidence,
-    EvidenceKind, Failure, KeptRows, LostPart, Manifest, MergeError, MergePart, Plan, Quantiles,
-    RecorderConfig, Reply, SchedulePlan, ScheduleVerdict, Sent, ShardName, StepRow, Summary,
-    Unsent, UnsentReason, merge, merged_manifest,
+    AnswerRow, Answered, Answers, BlockSeen, Cause, Codespace, EndpointInfo, Evidence,
+    EvidenceKind, Failure, KeptRows, Manifest, MergePart, Plan, Quantiles, RecorderConfig, Reply,
+    SchedulePlan, Sent, Summary, Unsent, UnsentReason, merge,
 };
 use pacing::{Nanos, Step};
 use proptest::prelude::*;
@@ -19,31 +18,31 @@ use crate::support::{
 };
 
 /// Transactions of the whole load, one every 10 ms.
-const TXS: u64 = 400;
+pub(crate) const TXS: u64 = 400;
 const OFFERING: Nanos = Nanos::from_nanos(4_000_000_000);
 const ENDPOINTS: [&str; 2] = ["http://a:1", "http://b:2"];
 const ENDED: Nanos = Nanos::from_nanos(6_000_000_000);
 
 /// What becomes of a transaction.
 #[derive(Debug, Clone, Copy)]
-enum Course {
+pub(crate) enum Course {
     Unsent(UnsentReason),
     Answered(Reply),
     Unanswered,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Transaction {
-    course: Course,
-    cause: Cause,
-    service_ms: u64,
+pub(crate) struct Transaction {
+    pub(crate) course: Course,
+    pub(crate) cause: Cause,
+    pub(crate) service_ms: u64,
     /// Blocks until it is in one; `None` for never.
-    blocks: Option<u64>,
-    code: u32,
-    space: Codespace,
+    pub(crate) blocks: Option<u64>,
+    pub(crate) code: u32,
+    pub(crate) space: Codespace,
 }
 
-fn transaction() -> impl Strategy<Value = Transaction> {
+pub(crate) fn transaction() -> impl Strategy<Value = Transaction> {
     let course = prop_oneof![
         12 => Just(Course::Answered(Reply::Accepted)),
         1 => Just(Course::Answered(Reply::rejected(5))),
@@ -82,7 +81,7 @@ fn transaction() -> impl Strategy<Value = Transaction> {
 }
 
 /// A load of which one endpoint, or both, answer nothing for a while: afterwards what waited is answered, or never.
-fn with_a_silence() -> impl Strategy<Value = Vec<Transaction>> {
+pub(crate) fn with_a_silence() -> impl Strategy<Value = Vec<Transaction>> {
     let load = prop::collection::vec(transaction(), TXS as usize);
     let silence = (0..3_u64, 0..300_u64, 100..250_u64, any::<bool>());
     (load, silence).prop_map(|(mut load, (endpoint, from, length, ends))| {
@@ -183,7 +182,13 @@ impl Plan for PartPlan {
     }
 }
 
-fn recorded(load: &[Transaction], part: u64, parts: u64) -> (Folder, Summary) {
+pub(crate) fn recorded(load: &[Transaction], part: u64, parts: u64) -> (Folder, Summary) {
+    recorded_late(load, part, parts, ms(0))
+}
+
+/// The same by a generator whose clock was set so much too late for the common start: it sends everything later, and
+/// the node's blocks come earlier by its clock.
+fn recorded_late(load: &[Transaction], part: u64, parts: u64, offset: Nanos) -> (Folder, Summary) {
     let folder = Folder::new();
     let schedule = SchedulePlan::new(constant("100/s", "4s"));
     let config = RecorderConfig {
@@ -191,7 +196,15 @@ fn recorded(load: &[Transaction], part: u64, parts: u64) -> (Folder, Summary) {
         ..RecorderConfig::new(ORIGIN_UNIX_NS, 1, 1)
     };
     let mut recorder = folder.recorder(config, PartPlan(schedule, part, parts));
-    for (at, event) in events(load, part, parts) {
+    let mut events = events(load, part, parts);
+    for (at, event) in &mut events {
+        if let Event::Block(block) = event {
+            *at = at.saturating_sub(offset);
+            block.observed = *at;
+        }
+    }
+    events.sort_by_key(|(at, _)| *at);
+    for (at, event) in events {
         recorder.watermark(SENDER, at);
         recorder.watermark(FOLLOWER, at);
         match event {
@@ -208,11 +221,11 @@ fn recorded(load: &[Transaction], part: u64, parts: u64) -> (Folder, Summary) {
 }
 
 /// Transactions of one part.
-fn planned(part: u64, parts: u64) -> u64 {
+pub(crate) fn planned(part: u64, parts: u64) -> u64 {
     (TXS + parts - 1 - part) / parts
 }
 
-fn two_endpoints() -> Manifest {
+pub(crate) fn two_endpoints() -> Manifest {
     let mut manifest = manifest();
     let endpoint = |url: &str| EndpointInfo {
         url: url.to_owned(),
@@ -226,9 +239,24 @@ fn rebuilt(folder: &Folder) -> Summary {
     crate::reading::rebuilt(folder, two_endpoints(), usize::MAX)
 }
 
-fn merged(load: &[Transaction], parts: u64, rows: KeptRows) -> (Summary, Vec<AnswerRow>) {
-    let recorded = |part| {
-        let (folder, summary) = recorded(load, part, parts);
+pub(crate) fn merged(
+    load: &[Transaction],
+    parts: u64,
+    rows: KeptRows,
+) -> (Summary, Vec<AnswerRow>) {
+    merged_late(load, &vec![ms(0); parts as usize], rows)
+}
+
+/// Of generators with these offsets.
+pub(crate) fn merged_late(
+    load: &[Transaction],
+    offsets: &[Nanos],
+    rows: KeptRows,
+) -> (Summary, Vec<AnswerRow>) {
+    let parts = offsets.len() as u64;
+    let recorded = |part: u64| {
+        let offset = offsets[part as usize];
+        let (folder, summary) = recorded_late(load, part, parts, offset);
         if !rows.is_each() {
             folder.txs.cut(1);
         }
@@ -240,7 +268,10 @@ fn merged(load: &[Transaction], parts: u64, rows: KeptRows) -> (Summary, Vec<Ans
     joined(&parts, &manifest)
 }
 
-fn joined(parts: &[(Folder, Summary)], manifest: &Manifest) -> (Summary, Vec<AnswerRow>) {
+pub(crate) fn joined(
+    parts: &[(Folder, Summary)],
+    manifest: &Manifest,
+) -> (Summary, Vec<AnswerRow>) {
     let files: Vec<[Vec<u8>; 6]> = parts
         .iter()
         .map(|(folder, _)| {
@@ -410,29 +441,6 @@ proptest! {
     fn live_rebuilt_and_merged_agree(load in prop::collection::vec(transaction(), TXS as usize)) {
         agree(&load)?;
     }
-
-    /// Four generators with the plan of one together say what it says: histograms, counts, steps, evidence, verdict.
-    #[test]
-    fn four_generators_say_what_one_says(load in with_a_silence()) {
-        let (_, one) = recorded(&load, 0, 1);
-        let (four, _) = merged(&load, 4, KeptRows::All);
-        for kind in measure::LatencyKind::ALL {
-            let (one, four) = (one.latency_ms.of(kind), four.latency_ms.of(kind));
-            for name in Quantiles::NAMES.into_iter().filter(|name| *name != "mean") {
-                prop_assert_eq!(one.figure(name), four.figure(name), "{:?} {}", kind, name);
-            }
-            // A sum in another order is rounded otherwise.
-            let means = [one, four].map(|it| it.figure("mean").map_or(0.0, |mean| mean.millis));
-            prop_assert!((means[0] - means[1]).abs() <= 1e-9 * means[0], "{:?}", means);
-            prop_assert_eq!((one.count, one.censored), (four.count, four.censored));
-            prop_assert_eq!(&one.at_least, &four.at_least);
-        }
-        prop_assert_eq!((&one.offered, &one.fate, one.rate), (&four.offered, &four.fate, four.rate));
-        prop_assert_eq!(steps(&one), steps(&four));
-        prop_assert_eq!((one.limited_by, &one.evidence), (four.limited_by, &four.evidence));
-        prop_assert_eq!(&one.verdict, &four.verdict);
-        prop_assert_eq!((&one.knee, &one.knee_reason), (&four.knee, &four.knee_reason));
-    }
 }
 
 /// Many old ones wait for a block with an answer, and young ones are in a block without one.
@@ -452,111 +460,6 @@ fn what_is_in_a_block_without_an_answer_has_not_waited_longer_than_it_did() {
         })
         .collect();
     agree(&load).unwrap();
-}
-
-/// A generator that is lost sent nothing that can be proven: its whole part is unsent, with that reason, and the plan
-/// is still the plan of all.
-#[test]
-fn the_part_of_a_lost_generator_is_unsent_and_the_whole_is_invalid() {
-    let accepted = Transaction {
-        course: Course::Answered(Reply::Accepted),
-        cause: Cause::OnTime,
-        service_ms: 1,
-        blocks: Some(1),
-        code: 0,
-        space: Codespace::NONE,
-    };
-    let load = [accepted; TXS as usize];
-    let parts: Vec<(Folder, Summary)> = (0..2).map(|part| recorded(&load, part, 3)).collect();
-    let shard = |number| ShardName { number, of: 3 };
-    let manifests: Vec<(String, Manifest)> = (0..2)
-        .map(|part| {
-            let mut manifest = two_endpoints();
-            manifest.plan.shard = shard(part as u32 + 1);
-            manifest.planned = Some(planned(part, 3));
-            (part.to_string(), manifest)
-        })
-        .collect();
-    let lost = LostPart {
-        shard: shard(3),
-        planned: planned(2, 3),
-        reason: "its machine is gone".to_owned(),
-    };
-    let missing = merged_manifest(&manifests, &[]).unwrap_err();
-    assert!(matches!(missing, MergeError::Parts(_)), "{missing}");
-    let manifest = merged_manifest(&manifests, std::slice::from_ref(&lost)).unwrap();
-    assert_eq!(manifest.planned, Some(TXS));
-    let (summary, _) = joined(&parts, &manifest);
-    let offered = &summary.offered;
-    let missing = offered.unsent_for(UnsentReason::GeneratorLost);
-    assert_eq!((offered.planned, missing), (TXS, lost.planned));
-    assert_eq!(offered.sent + offered.unsent, TXS);
-    assert_eq!(summary.fate.accepted, TXS - lost.planned);
-    assert_eq!(summary.verdict.schedule, ScheduleVerdict::Invalid);
-    let mut reasons = summary.verdict.reasons.iter();
-    assert!(reasons.any(|reason| reason.contains(&lost.reason)));
-}
-
-/// Without which quantiles may be larger: they are those that may be in any part.
-fn steps(summary: &Summary) -> Vec<StepRow> {
-    let mut steps = summary.steps.clone();
-    steps
-        .iter_mut()
-        .for_each(|step| step.latency.at_least.clear());
-    steps
-}
-
-/// Two of a part's hundred are more than a run may leave unsent, and of the whole they are less.
-#[test]
-fn a_flaw_of_one_generator_weighs_what_it_weighs_in_the_whole() {
-    let load: Vec<Transaction> = (0..TXS)
-        .map(|index| Transaction {
-            course: match index {
-                1 | 5 => Course::Unsent(UnsentReason::MaxInFlight),
-                _ => Course::Answered(Reply::Accepted),
-            },
-            cause: Cause::OnTime,
-            service_ms: 1,
-            blocks: (index != 1 && index != 5).then_some(0),
-            code: 0,
-            space: Codespace::NONE,
-        })
-        .collect();
-    let (_, part) = recorded(&load, 1, 4);
-    assert_eq!(part.verdict.schedule, ScheduleVerdict::Invalid);
-    let (_, one) = recorded(&load, 0, 1);
-    assert_eq!(one.verdict.schedule, ScheduleVerdict::Degraded);
-    assert_eq!(merged(&load, 4, KeptRows::All).0.verdict, one.verdict);
-}
-
-/// What a generator whose account is broken did is not known; how much of the whole was another load is.
-#[test]
-fn an_invalid_part_leaves_unknown_what_the_sums_would_hide() {
-    let accepted = Transaction {
-        course: Course::Answered(Reply::Accepted),
-        cause: Cause::OnTime,
-        service_ms: 1,
-        blocks: Some(1),
-        code: 0,
-        space: Codespace::NONE,
-    };
-    let load = [accepted; TXS as usize];
-    let (valid, invalid) = (ScheduleVerdict::Valid, ScheduleVerdict::Invalid);
-    for (said, judged, left) in [
-        (vec![Bar::Load], valid, vec![]),
-        (vec![Bar::Commits], valid, vec![]),
-        (vec![Bar::Load, Bar::Account], invalid, vec![Bar::Account]),
-        // A folder of an earlier version does not say.
-        (vec![], invalid, vec![Bar::Account]),
-    ] {
-        let mut parts: Vec<(Folder, Summary)> = (0..2).map(|it| recorded(&load, it, 2)).collect();
-        for (_, summary) in &mut parts[..] {
-            (summary.verdict.schedule, summary.verdict.bars) =
-                (ScheduleVerdict::Invalid, said.clone());
-        }
-        let verdict = joined(&parts, &two_endpoints()).0.verdict;
-        assert_eq!((verdict.schedule, verdict.bars), (judged, left));
-    }
 }
 
 /// The rows of a killed run have none of a transaction that was never answered; those of the seconds name

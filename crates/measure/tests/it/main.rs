@@ -14,6 +14,7 @@ mod conservation;
 mod cost;
 mod hlog;
 mod judgement;
+mod merged;
 mod models;
 mod reading;
 mod reorganised;
