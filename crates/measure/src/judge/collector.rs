@@ -1,15 +1,15 @@
 //! What held a run back: the evidence, ranked, and the conclusion from it.
 
 use super::admission::{Admission, Commits};
+use super::refusals::{ByWorkload, mostly};
 use super::{Facts, stages, steps};
-use crate::format::code::Subjects;
 use crate::format::cohort::Cohort;
-use crate::format::event::{Failure, UnsentReason};
+use crate::format::event::UnsentReason;
 use crate::format::evidence::{Evidence, EvidenceKind, LateOrUnsent, LimitedBy, Strength};
 use crate::format::summary::{LoadModel, Summary};
 use crate::limits::{
-    BACKLOG_BLOCKS, FROM_THE_START, LIMITING_SHARE, LOST_AFTER_BLOCKS, SAMPLED_WITHIN,
-    SUSTAINED_SHARE, UNSEEN_BLOCKS, WINDOW_S,
+    BACKLOG_BLOCKS, LIMITING_SHARE, LOST_AFTER_BLOCKS, SAMPLED_WITHIN, SUSTAINED_SHARE,
+    UNSEEN_BLOCKS, WINDOW_S,
 };
 use crate::stats::silence::{self, Stretch};
 
@@ -129,7 +129,7 @@ impl EvidenceCollector<'_> {
         if all_seen && had_room && checked {
             let kind = EvidenceKind::LostAfterAccept { blocks };
             // A mempool drops without a word what a block before has made invalid.
-            let by_workload = self.by_workload();
+            let by_workload = ByWorkload::of(self.facts);
             if pending < by_workload.refused + by_workload.failed {
                 let strength = self.weight(pending);
                 return self.add_against(LimitedBy::Workload, kind, strength, pending, WHOLE_RUN);
@@ -199,7 +199,7 @@ impl EvidenceCollector<'_> {
             summary, signals, ..
         } = self.facts;
         let (fate, refusals, mempool) = (&summary.fate, signals.refusals, signals.mempool);
-        let by_workload = self.by_workload();
+        let by_workload = ByWorkload::of(self.facts);
         if fate.rejected > 0 {
             let strength = self.weight(fate.rejected);
             let points_to = mostly(by_workload.refused, fate.rejected);
@@ -235,36 +235,6 @@ impl EvidenceCollector<'_> {
                 self.add_against(points_to, kind, self.weight(txs), txs, WHOLE_RUN);
             }
         }
-    }
-
-    /// What was refused or failed for what it is, whenever that began.
-    fn by_workload(&self) -> ByWorkload {
-        let summary = self.facts.summary;
-        let fate = &summary.fate;
-        let mut refused = Subjects::of(&fate.rejected_by_code);
-        if summary.refused_by_workload().is_some() || self.refuses_from_the_start() {
-            refused.transaction += refused.unclear;
-        }
-        let followed = [Failure::SequenceBroken, Failure::Dead];
-        let followed = followed.map(|kind| fate.errors_by_kind.get(kind.name()).unwrap_or(&0));
-        // Those behind a refusal that the node is the cause of are the node's as well.
-        let is_refused = 2 * refused.transaction > fate.rejected;
-        ByWorkload {
-            refused: refused.transaction,
-            failed: Subjects::of(&fate.commit_failed_by_code).transaction,
-            followed: followed.into_iter().sum::<u64>() * u64::from(is_refused),
-        }
-    }
-
-    /// Whether refusals began with the load: a limit of the node shows when it is reached.
-    fn refuses_from_the_start(&self) -> bool {
-        let Facts {
-            summary, signals, ..
-        } = self.facts;
-        let refused = summary.refused_by_application();
-        let soon_s = FROM_THE_START * summary.time.offered_s / refused.max(1) as f64;
-        let refusals = signals.refusals;
-        refusals.is_some_and(|refusals| refusals.from_s <= soon_s)
     }
 
     /// What the chain could not take up.
@@ -347,7 +317,7 @@ impl EvidenceCollector<'_> {
             txs: txs.sum(),
         };
         // What the application refuses is not committed, either.
-        let by_workload = self.by_workload();
+        let by_workload = ByWorkload::of(self.facts);
         let by_workload = by_workload.refused + by_workload.failed + by_workload.followed;
         let points_to = mostly(by_workload, stretch.txs);
         let kind = EvidenceKind::StepsFailed {
@@ -500,23 +470,6 @@ impl EvidenceCollector<'_> {
             let by = LimitedBy::Nothing;
             self.add_against(by, EvidenceKind::EndedEarly, remark, cut_off, WHOLE_RUN);
         }
-    }
-}
-
-/// Transactions that the node did not take, or not to good effect, for what they are.
-struct ByWorkload {
-    refused: u64,
-    failed: u64,
-    /// Without an answer of their own, since one before them was refused.
-    followed: u64,
-}
-
-/// Whom transactions point to of which so many are the workload's.
-const fn mostly(by_workload: u64, of: u64) -> LimitedBy {
-    if 2 * by_workload > of {
-        LimitedBy::Workload
-    } else {
-        LimitedBy::Node
     }
 }
 

@@ -11,6 +11,7 @@ mod endpoints;
 mod header_clock;
 mod onsets;
 mod point;
+mod refusals;
 mod signals;
 mod stages;
 mod steps;
