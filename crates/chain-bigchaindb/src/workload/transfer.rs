@@ -8,8 +8,9 @@ use super::create::Creates;
 use super::{Content, Sign, impossible, party};
 use chain::{Chains, WorkloadError};
 
-/// Chains of TRANSFERs: each begins at an output of amount 1 that a CREATE made, and hands it to and
-/// fro between two parties.
+/// Chains of TRANSFERs: each begins at an output of amount 1 that a CREATE of the first party made, and hands it to and
+/// fro between two parties; over a conflict in the chain a party may hand it to itself. So a signature needs no more
+/// of the chain than the link before.
 ///
 /// Transaction `i` is in chain `i mod chains`, so all chains grow together and as much as possible
 /// lies between a transaction and the one it spends: a node refuses to spend what is not committed
@@ -21,8 +22,8 @@ pub(super) struct Transfers {
     pub(super) chains: Chains,
     /// The CREATEs that have to be committed before: one for each chain.
     pub(super) roots: Arc<Creates>,
-    /// From the first party to the second, and back.
-    steps: [TransferTemplate; 2],
+    /// By who hands over, then to whom.
+    steps: [[TransferTemplate; 2]; 2],
     /// The ids of the CREATEs, then of the TRANSFERs, as far as they are known: 40 bytes each.
     ids: Box<[OnceLock<Id>]>,
 }
@@ -35,13 +36,16 @@ impl Transfers {
                 "{transactions} TRANSFERs are more than the {MAX_TRANSFERS} whose ids can be kept; offer fewer"
             )));
         }
-        let parties = ["first", "second"].map(|name| party(content.seed, name, content.signers));
-        let keys = parties.each_ref().map(|party| public(party));
-        let [first, second] = parties;
-        let step = |owners, recipients: &[PublicKey]| {
-            TransferTemplate::new(owners, recipients).map_err(|error| impossible(&error))
+        let party = |name| party(content.seed, name, content.signers);
+        let [first, second] = ["first", "second"].map(party);
+        let step = |owners: &[KeyPair], recipients: &[KeyPair]| {
+            TransferTemplate::new(owners.to_vec(), &public(recipients))
+                .map_err(|error| impossible(&error))
         };
-        let steps = [step(first, &keys[1])?, step(second, &keys[0])?];
+        let steps_of = |owners: &[KeyPair]| -> Result<_, WorkloadError> {
+            Ok([step(owners, &first)?, step(owners, &second)?])
+        };
+        let steps = [steps_of(&first)?, steps_of(&second)?];
         let ids = chains.count() + transactions;
         Ok(Self {
             roots: Arc::new(Creates::new(content.clone(), "first")?),
@@ -90,9 +94,11 @@ impl Transfers {
         &self.ids[(self.chains.count() + index) as usize]
     }
 
-    /// Who hands over at a link of a chain.
+    /// Who hands over at a link of a chain, and to whom.
     fn step(&self, link: u64) -> &TransferTemplate {
-        &self.steps[(self.chains.links_before(link) % 2) as usize]
+        let recipient = |link: u64| (link / self.chains.count() + 1) % 2;
+        let owner = self.chains.previous(link).map_or(0, recipient);
+        &self.steps[owner as usize][recipient(link) as usize]
     }
 
     /// Signs TRANSFER `index`, which spends the only output of `spent`.
@@ -125,7 +131,7 @@ impl Sign for Transfers {
             // What goes alone spends a CREATE, as the first of a chain does.
             let root = self.roots.sign(index, text);
             text.clear();
-            return self.spend(index, &self.steps[0], root, root, text);
+            return self.spend(index, &self.steps[0][1], root, root, text);
         }
         let link = self.chains.spends_as(index).unwrap_or(index);
         let asset = self.asset(link, text);
@@ -211,8 +217,9 @@ mod tests {
 
     #[test]
     fn a_chain_goes_on_over_its_conflicts_which_are_double_spends() {
-        for depth in [1, 10] {
-            let workload = workload(200, depth, 1, 0.3);
+        // Some begin with a conflict, and some have several in a row.
+        for (depth, share) in [(1, 0.3), (10, 0.3), (200, 0.3), (40, 0.8)] {
+            let workload = workload(200, depth, 1, share);
             let chains = workload.chains().unwrap();
             let mut ledger = MemoryLedger::default();
             let (roots, count) = workload.preparation().unwrap();
