@@ -24,6 +24,8 @@ pub(super) struct Account {
     pub(super) knee: Option<KneeRow>,
     /// A rate at the lower end of the interval that was offered for longer after the search, and what that showed.
     pub(super) confirmed: Option<Confirmed>,
+    /// A rate above the interval that was offered last, and what that showed.
+    pub(super) above: Option<Confirmed>,
     /// What shows that the target or its machine became slower in the search.
     pub(super) drift: Option<DriftRow>,
     /// Whether the last points contradict those before: these say nothing of the target as it is now.
@@ -78,7 +80,7 @@ pub(super) struct KneeRow {
     pub(super) confidence: f64,
 }
 
-/// A longer run after a search.
+/// A run after a search, which tests what that found.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Confirmed {
     /// Its number.
@@ -103,16 +105,25 @@ pub(super) struct DriftRow {
 }
 
 impl Account {
-    /// Whether the last point is the longer one, and did not hold.
+    /// Whether the last point is the longer one, and did not hold, or the one above the interval, and did.
     pub(super) fn is_refuted(&self) -> bool {
-        let confirmed = self.confirmed.as_ref();
-        confirmed.is_some_and(|it| it.point == self.points.len() && it.finding != "held")
+        let last = |it: &&Confirmed| it.point == self.points.len();
+        let confirmed = self.confirmed.as_ref().filter(last);
+        let above = self.above.as_ref().filter(last);
+        confirmed.is_some_and(|it| it.finding != "held")
+            || above.is_some_and(|it| it.finding == "held")
     }
 
     /// The rate that the last, longer point showed to be too much.
     pub(super) fn refuted_tps(&self) -> Option<f64> {
         let confirmed = self.confirmed.filter(|it| it.finding == "broken")?;
         self.is_refuted().then_some(confirmed.rate_tps)
+    }
+
+    /// The rate above the interval that the last point showed to be sustained.
+    pub(super) fn exceeded_tps(&self) -> Option<f64> {
+        let above = self.above.filter(|it| it.finding == "held")?;
+        self.is_refuted().then_some(above.rate_tps)
     }
 }
 

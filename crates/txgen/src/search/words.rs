@@ -42,8 +42,13 @@ pub(super) fn answer(account: &Account) -> Option<String> {
 /// What held and what broke, where there is no interval.
 fn bounds(account: &Account) -> Option<String> {
     if account.contradicted {
-        let rate = account.refuted_tps().map(text::rate);
-        return rate.map(|rate| format!("below {rate}"));
+        let below = account
+            .refuted_tps()
+            .map(|rate| format!("below {}", text::rate(rate)));
+        let above = account
+            .exceeded_tps()
+            .map(|rate| format!("at least {}", text::rate(rate)));
+        return below.or(above);
     }
     match (account.highest_held_tps, account.lowest_broken_tps) {
         (Some(held), Some(broken)) if held >= broken => None,
@@ -300,6 +305,7 @@ mod tests {
             points: Vec::new(),
             knee: None,
             confirmed: None,
+            above: None,
             drift: None,
             contradicted: false,
             highest_held_tps: None,
