@@ -88,7 +88,14 @@ pub fn skews(sights: &[SightRow]) -> BTreeMap<(String, String), Skew> {
         let seen = first.entry((&sight.kind, &sight.id)).or_insert(u64::MAX);
         *seen = sight.seen_ns.min(*seen);
     }
+    // A node that showed nothing of a kind has an entry as well.
+    let nodes: BTreeSet<&str> = sights().map(|sight| &*sight.node).collect();
     let mut delays: BTreeMap<(String, String), Vec<u64>> = BTreeMap::new();
+    for kind in first.keys().map(|(kind, _)| *kind).collect::<BTreeSet<_>>() {
+        for node in &nodes {
+            delays.insert((kind.to_owned(), (*node).to_owned()), Vec::new());
+        }
+    }
     for sight in sights() {
         let delay = sight.seen_ns - first[&(&*sight.kind, &*sight.id)];
         let key = (sight.kind.clone(), sight.node.clone());
@@ -102,7 +109,7 @@ pub fn skews(sights: &[SightRow]) -> BTreeMap<(String, String), Skew> {
             seen: delays.len() as u64,
             of: of as u64,
             median_s: median.map_or(f64::INFINITY, |delay| *delay as f64 / 1e9),
-            largest_s: delays[delays.len() - 1] as f64 / 1e9,
+            largest_s: delays.last().map_or(f64::NAN, |delay| *delay as f64 / 1e9),
         }
     };
     delays
@@ -120,7 +127,7 @@ pub struct Skew {
     pub of: u64,
     /// The median of all that any node showed, in seconds; infinite where this one did not show half of it.
     pub median_s: f64,
-    /// The largest of what it showed.
+    /// The largest of what it showed; NaN where that is nothing.
     pub largest_s: f64,
 }
 

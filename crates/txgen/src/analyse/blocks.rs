@@ -78,10 +78,14 @@ fn ceiling(fit: &LineFit, sights: &[SightRow]) -> String {
     };
     let Line { intercept, slope } = fit.least_squares;
     let size = (between_s - intercept.value) / slope.value;
-    let what = if slope.low <= 0.0 {
-        "none follows: no rise with the size is shown".to_owned()
-    } else if size <= 0.0 {
+    let what = if intercept.low >= between_s {
         format!("blocks of any size take longer than the {between_s:.1} s between blocks")
+    } else if slope.low <= 0.0 {
+        "none follows: no rise with the size is shown".to_owned()
+    } else if intercept.high >= between_s {
+        format!(
+            "none follows: small blocks may take longer than the {between_s:.1} s between blocks"
+        )
     } else if fit.supports(size) {
         let rate = size / between_s;
         format!(

@@ -3,6 +3,7 @@
 mod blocks;
 mod machines;
 mod nodes;
+mod sights;
 
 use std::collections::HashSet;
 

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use measure::{
-    Alike, Attribution, BreakpointFound, Ends, Known, Line, LineFit, Load, NodeRow, SightRow,
-    admitted, alike, breakpoint, known, skews,
+    Attribution, BreakpointFound, Ends, Line, LineFit, Load, NodeRow, SightRow, admitted,
+    breakpoint,
 };
 
 use super::blocks::{forks, propagation};
+use super::sights::{first_sights, mempools};
 use super::{line, range};
 use crate::output::grouped;
 
@@ -41,8 +42,8 @@ impl Nodes {
         for name in self.names() {
             text.push_str(&self.node(&name));
         }
-        text.push_str(&self.skews());
-        text.push_str(&self.mempools());
+        text.push_str(&first_sights(&self.sights));
+        text.push_str(&mempools(&self.sights, &self.ends));
         text.push_str(&forks(&self.sights));
         text.push_str(&propagation(&self.sights, self.seed));
         text
@@ -174,71 +175,6 @@ impl Nodes {
                     extrapolated(fit, rate, unit)
                 ));
             }
-        }
-        text
-    }
-
-    fn skews(&self) -> String {
-        let mut text = String::new();
-        for ((kind, node), skew) in skews(&self.sights) {
-            let what = if kind == SightRow::BLOCK {
-                "blocks"
-            } else {
-                "sampled transactions"
-            };
-            let median = if skew.median_s.is_finite() {
-                format!(
-                    "{:.3} s after the first node in the median of all",
-                    skew.median_s
-                )
-            } else {
-                "never in the median of all".to_owned()
-            };
-            text.push_str(&format!(
-                "first sight {node}: {} of {} {what}, {median}; {:.3} s at most\n",
-                grouped(skew.seen),
-                grouped(skew.of),
-                skew.largest_s
-            ));
-        }
-        text
-    }
-
-    /// How alike the mempools were, and what each had of a block before the block.
-    fn mempools(&self) -> String {
-        let seconds = alike(&self.sights, &self.ends);
-        let shares = || seconds.iter().map(Alike::share);
-        let waiting: u64 = seconds.iter().map(|it| it.waiting).sum();
-        let shared: u64 = seconds.iter().map(|it| it.shared).sum();
-        if waiting == 0 {
-            return String::new();
-        }
-        let percent = |share: f64| format!("{:.1} %", share * 100.0);
-        let mut text = format!(
-            "mempools    {} of the sampled transactions that waited were at every node, as a mean of {} seconds; {} to {} in \
-             one second\n",
-            percent(shared as f64 / waiting as f64),
-            grouped(seconds.len() as u64),
-            percent(shares().fold(1.0, f64::min)),
-            percent(shares().fold(0.0, f64::max)),
-        );
-        for Known {
-            node,
-            blocks,
-            txs,
-            known,
-            least,
-        } in known(&self.sights, &self.ends)
-        {
-            text.push_str(&format!(
-                "            {node}: it had {} of the {} sampled transactions of {} blocks before the block, {} of those of \
-                 block {}\n",
-                percent(known as f64 / txs as f64),
-                grouped(txs),
-                grouped(blocks),
-                percent(least.1),
-                grouped(least.0)
-            ));
         }
         text
     }
@@ -406,6 +342,34 @@ mod tests {
             sight.seen_ns = second * 1_000_000_000 + u64::from(sight.node == "b") * delay;
         });
         assert!(flat.contains("ceiling     none follows"), "{flat}");
+    }
+
+    /// Blocks every 4 s that take 5 s whatever their size: with a rise, without one, and where the points leave it open.
+    #[test]
+    fn that_blocks_of_any_size_take_too_long_is_said_where_the_constant_part_surely_does() {
+        let with = |delay_ms: fn(u64) -> u64| {
+            let mut nodes = nodes();
+            for sight in nodes.sights.iter_mut().filter(|sight| sight.node == "b") {
+                let second: u64 = sight.id.parse().unwrap();
+                sight.seen_ns = second * 1_000_000_000 + delay_ms(second) * 1_000_000;
+            }
+            nodes.text()
+        };
+        let any = "ceiling     blocks of any size take longer than the 4.0 s between blocks";
+        let rising = with(|second| 5_000 + second * 5);
+        assert!(rising.contains(any), "{rising}");
+        let flat = with(|second| 5_000 + second / 4 % 3 * 20);
+        assert!(flat.contains(any), "{flat}");
+        let open = with(|second| 3_800 + second * 20 + second / 4 % 3 * 400);
+        assert!(
+            open.contains("ceiling     none follows: small blocks may"),
+            "{open}"
+        );
+        let near = with(|second| 3_500 + second * 5);
+        assert!(
+            near.contains("a block of 1.000 MB takes as long as the 4.0 s"),
+            "{near}"
+        );
     }
 
     /// Half of the transactions come to `b` 2.5 s later; each is in a block three seconds after it was sent.
