@@ -1,5 +1,6 @@
 //! `txmesh compare`: the same load on several protocols, in turns, and what differs.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use harness::{RunFolder, Shutdown, default_folder, exit, note, print};
@@ -44,17 +45,22 @@ pub(super) fn execute(args: CompareArgs) -> Result<u8, CommandError> {
     let out = sides[0].plan.out.take();
     let folder = RunFolder::create(out.unwrap_or_else(|| default_folder("mesh-compare")));
     let folder = folder.map_err(usage)?;
-    for round in 0..repeats {
+    'rounds: for round in 0..repeats {
         let mut turn: Vec<usize> = (0..sides.len()).collect();
         // Forth and back, so that what drifts (heat, other guests) meets all alike.
         if round % 2 == 1 {
             turn.reverse();
         }
         for place in turn {
+            // What was compared by then is written.
             if shutdown.is_requested() {
-                return Ok(exit::INTERRUPTED);
+                break 'rounds;
             }
-            sides[place].play(round, repeats, folder.path(), &shutdown)?;
+            match sides[place].play(round, repeats, folder.path(), &shutdown) {
+                // It came while a run began, or ended it.
+                Err(_) if shutdown.is_requested() => break 'rounds,
+                played => played?,
+            }
         }
     }
     let comparison = Comparison::of(&sides, margin);
@@ -106,7 +112,16 @@ fn sides(args: CompareArgs) -> anyhow::Result<Vec<Side>> {
             runs: Vec::new(),
         }
     });
-    Ok(sides.collect())
+    let sides: Vec<Side> = sides.collect();
+    let mut names = HashSet::new();
+    // Their runs would have the same folders.
+    if let Some(twice) = sides.iter().find(|side| !names.insert(&*side.name)) {
+        anyhow::bail!(
+            "{} is named twice; a side is compared with another one",
+            twice.name
+        );
+    }
+    Ok(sides)
 }
 
 impl Side {
@@ -200,7 +215,10 @@ impl Side {
 
 impl<'a> Comparison<'a> {
     fn of(sides: &'a [Side], margin: f64) -> Self {
-        let has_values = |it: &&FigureOf| sides.iter().any(|side| !side.values(it).is_empty());
+        // Where no run counts, it is a mesh's figures all the same that cannot be told.
+        let counts = sides.iter().any(|side| side.valid().next().is_some());
+        let has_values =
+            |it: &&FigureOf| !counts || sides.iter().any(|side| !side.values(it).is_empty());
         let metrics = FIGURES.iter().filter(has_values);
         let terms = CompareTerms {
             margin,
@@ -343,7 +361,7 @@ const fn cost(name: &'static str, unit: &'static str) -> OtherMetric {
     }
 }
 
-const FIGURES: [FigureOf; 12] = [
+const FIGURES: [FigureOf; 13] = [
     (gain("sustained up to", "/s"), |it| {
         let sustained = it.last_sustained().map_or(0.0, |step| step.rate);
         (it.steps.len() > 1).then_some(sustained)
@@ -353,6 +371,9 @@ const FIGURES: [FigureOf; 12] = [
         Some(it.figures.eps_least)
     }),
     (gain("EPS sum", "/s"), |it| Some(it.figures.eps_sum)),
+    (cost("deviation of what came back", ""), |it| {
+        it.figures.came_back_deviation
+    }),
     (cost("bytes per message", "B"), |it| {
         it.figures.bytes_per_message
     }),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::account::{Account, GENERATOR};
+use super::account::{Account, GENERATOR, NodeSecond};
 use super::control::CodecTime;
 use super::control::Counters;
 
@@ -17,6 +17,9 @@ pub(crate) struct Figures {
     pub(crate) eps_least: f64,
     /// Entries seen for the first time, summed over all nodes, per second.
     pub(crate) eps_sum: f64,
+    /// Standard deviation, over the seconds, of the share of a second's entries that came back to the generator's node in
+    /// it: how spiky the delivery is.
+    pub(crate) came_back_deviation: Option<f64>,
     /// Transactions (commits, reveals, factoids) that came back to the generator's node, per second.
     pub(crate) tps_host: f64,
     /// Parcels read per second.
@@ -60,14 +63,18 @@ impl Figures {
         let host = account.nodes.get(usize::from(GENERATOR));
         let host = host.map(|node| node.offering).unwrap_or_default();
         let least = entries.min().unwrap_or_default();
-        Self::from_counts(
+        let figures = Self::from_counts(
             &host,
             least,
             &account.offering(),
             &account.total(),
             seconds,
             account.codec(),
-        )
+        );
+        Self {
+            came_back_deviation: deviation(&account.seconds, seconds as u64),
+            ..figures
+        }
     }
 
     fn from_counts(
@@ -87,6 +94,7 @@ impl Figures {
             eps_host: per_s(host.entries),
             eps_least: per_s(least),
             eps_sum: per_s(offering.entries),
+            came_back_deviation: None,
             tps_host: per_s(host.transactions),
             parcels_per_s: per_s(offering.parcels_in),
             bytes_per_s: per_s(offering.bytes_in),
@@ -109,13 +117,61 @@ impl Figures {
     }
 }
 
+/// Of seconds in which enough was offered that one entry more or less is no spike, until the load ends.
+fn deviation(seconds: &[NodeSecond], until: u64) -> Option<f64> {
+    let host = seconds.iter().filter(|row| row.node == GENERATOR);
+    let offering = host.filter(|row| row.second < until && row.counters.offered >= LEAST_OFFERED);
+    let shares = offering.map(|row| row.counters.entries as f64 / row.counters.offered as f64);
+    let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for share in shares {
+        count += 1.0;
+        sum += share;
+        squares += share * share;
+    }
+    let mean = sum / count;
+    (count > 1.0).then(|| ((squares - sum * mean) / (count - 1.0)).max(0.0).sqrt())
+}
+
+const LEAST_OFFERED: u64 = 50;
+
 fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::account::Spread;
     use super::*;
+
+    /// 200, 100 and 0 of 100 came back; what is of other nodes, of few entries or of the drain says nothing.
+    #[test]
+    fn the_deviation_of_what_came_back_is_that_of_the_host_s_seconds_under_load() {
+        let row = |second, node, offered, entries| NodeSecond {
+            second,
+            node,
+            planned: offered,
+            counters: Counters {
+                offered,
+                entries,
+                ..Counters::default()
+            },
+            queued: 0,
+            links: 0,
+            latency: Spread::default(),
+            lateness: Spread::default(),
+        };
+        let mut rows = vec![
+            row(0, 0, 100, 200),
+            row(1, 0, 100, 100),
+            row(2, 0, 100, 0),
+            row(0, 1, 100, 900),
+            row(3, 0, 10, 900),
+            row(4, 0, 100, 900),
+        ];
+        assert_eq!(deviation(&rows, 4), Some(1.0));
+        rows.truncate(1);
+        assert_eq!(deviation(&rows, 4), None);
+    }
 
     /// The figures that the study of 2020 compared, re-measured for V11 with the original library: it
     /// wrote the length of a parcel and the parcel in two calls, and counted calls.

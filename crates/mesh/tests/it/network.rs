@@ -433,6 +433,7 @@ fn a_wrong_mix_or_mesh_file_is_refused_with_the_place_and_the_name_that_was_mean
     );
     wrong("constant --rate 1/s --shard 1/2", &["--hosts"]);
     wrong("compare v11 v12", &["v9, v10 and v11"]);
+    wrong("compare v11 v9 v11", &["v11 is named twice"]);
 }
 
 #[test]
@@ -453,6 +454,26 @@ fn a_mesh_file_is_played_and_an_interrupted_run_is_still_written() {
     assert_eq!(summary["variant"], "v10");
     assert_eq!(summary["plan"]["mix"], "article");
     assert!(count(&summary, "/offered/missed") > 0);
+}
+
+/// A run of ten minutes that was cut short is not valid, so no side has a figure.
+#[test]
+fn an_interrupted_comparison_is_still_written_with_a_mesh_s_figures() {
+    let place = place();
+    let line = format!("compare v11 v9 --nodes 2 --rate 10/s --duration 10m --out cmp {SMALL}");
+    let running = place.start(&line);
+    let first = place.path().join("cmp/v11-1");
+    wait_until("the first run", || first.join("node-1.log").exists());
+    running.signal(Signal::INT);
+    let ended = running.wait();
+    assert_eq!(ended.code, Some(130), "{}", ended.err);
+    let document = fs::read_to_string(place.path().join("cmp/compare.json")).unwrap();
+    assert!(
+        document.contains("EPS host") && !document.contains("commit."),
+        "{document}"
+    );
+    assert!(place.path().join("cmp/report.html").exists());
+    assert!(!place.path().join("cmp/v9-1").exists());
 }
 
 #[test]
