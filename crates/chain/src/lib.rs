@@ -11,6 +11,7 @@
 mod chains;
 mod file;
 mod probe;
+mod queries;
 mod settings;
 mod target;
 mod workload;
@@ -28,6 +29,7 @@ pub use sender::{
 pub use self::chains::{Chaining, Chains, Role};
 pub use self::file::{FileFormat, FileWorkload};
 pub use self::probe::{Asking, Probe};
+pub use self::queries::QueryWorkload;
 pub use self::settings::{Admission, Settings, SettingsTable, Table};
 pub use self::target::{Facts, FollowWith, Followed, LoadOptions, NodeClient, NodeOptions, Target};
 pub use self::workload::{

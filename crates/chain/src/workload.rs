@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use measure::Evidence;
 use rpc::{ClientOptions, Endpoint, Trust};
-use sender::{Families, Sequences, TxStream, WorkloadError};
+use sender::{Families, Loader, Sequences, TxStream, WorkloadError};
 
 use crate::probe::{Asking, Probe};
 use crate::settings::Table;
@@ -28,6 +28,11 @@ pub trait Workload: Any + fmt::Debug + fmt::Display + Send + Sync {
     /// # Errors
     /// When the transactions can no longer be made.
     fn open(&self) -> Result<Box<dyn TxStream>, WorkloadError>;
+
+    /// The threads that send it where it is no transactions but queries, which no block shows; each is the path of a GET.
+    fn queries(&self) -> Option<Arc<dyn Loader>> {
+        None
+    }
 
     /// Whether making a transaction takes long enough to be shared between threads, and can be.
     fn is_signed(&self) -> bool {

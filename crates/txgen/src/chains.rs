@@ -111,6 +111,8 @@ impl FromStr for TargetKind {
 pub enum WorkloadKind {
     /// One transaction per line of a file.
     File(PathBuf),
+    /// Queries, one path per line of a file.
+    Queries(PathBuf),
     /// A chain's own, by its name.
     Named(&'static str),
 }
@@ -121,7 +123,7 @@ impl WorkloadKind {
         matches!(self, Self::Named(own) if *own == name)
     }
 
-    /// The chain that it belongs to; `None` for a file.
+    /// The chain that it belongs to; `None` for files.
     pub(crate) fn chain(&self) -> Option<&'static dyn Chain> {
         let Self::Named(name) = self else {
             return None;
@@ -143,13 +145,14 @@ impl FromStr for WorkloadKind {
         let names = || chains().flat_map(|chain| chain.workloads()).copied();
         match text.split_once(':') {
             Some(("file", path)) if !path.is_empty() => Ok(Self::File(PathBuf::from(path))),
+            Some(("queries", path)) if !path.is_empty() => Ok(Self::Queries(PathBuf::from(path))),
             _ => names()
                 .find(|name| *name == text)
                 .map(Self::Named)
                 .ok_or_else(|| {
                     let names: Vec<&str> = names().collect();
                     format!(
-                        "unknown workload {text:?}; use {} or file:PATH",
+                        "unknown workload {text:?}; use {}, queries:PATH or file:PATH",
                         names.join(", ")
                     )
                 }),
@@ -161,6 +164,7 @@ impl fmt::Display for WorkloadKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Queries(path) => write!(f, "queries:{}", path.display()),
             Self::Named(name) => f.write_str(name),
         }
     }

@@ -7,25 +7,59 @@ use super::error::{ConnectionError, http};
 use super::types::{Limits, Message};
 use crate::endpoint::Endpoint;
 
-/// The part of a request's head that never changes, up to the digits of the length.
-pub(super) fn request_head(endpoint: &Endpoint, path: Option<&str>) -> Vec<u8> {
-    let path = path.map_or_else(|| endpoint.path(), ToOwned::to_owned);
+/// The parts of a request that never change.
+#[derive(Debug)]
+pub(super) enum Request {
+    /// Up to the digits of the length; a message is the body.
+    Post(Vec<u8>),
+    /// Before and after a message, which is the path.
+    Get([Vec<u8>; 2]),
+}
+
+impl Request {
+    /// Posted to `path`, or to the endpoint's.
+    pub(super) fn post(endpoint: &Endpoint, path: Option<&str>) -> Self {
+        let path = path.map_or_else(|| endpoint.path(), ToOwned::to_owned);
+        let fields = fields(endpoint);
+        let head = format!(
+            "POST {path} HTTP/1.1\r\n{fields}Content-Type: application/json\r\nContent-Length: "
+        );
+        Self::Post(head.into_bytes())
+    }
+
+    /// Of paths behind the endpoint's own.
+    pub(super) fn get(endpoint: &Endpoint) -> Self {
+        let base = endpoint.path();
+        let before = format!("GET {}", base.trim_end_matches('/'));
+        let after = format!(" HTTP/1.1\r\n{}\r\n", fields(endpoint));
+        Self::Get([before, after].map(String::into_bytes))
+    }
+
+    /// Appends the request of a message of `len` bytes.
+    #[inline]
+    pub(super) fn write(&self, out: &mut Vec<u8>, len: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        match self {
+            Self::Post(head) => {
+                out.extend_from_slice(head);
+                out.extend_from_slice(itoa::Buffer::new().format(len).as_bytes());
+                out.extend_from_slice(b"\r\n\r\n");
+                write(out);
+            }
+            Self::Get([before, after]) => {
+                out.extend_from_slice(before);
+                write(out);
+                out.extend_from_slice(after);
+            }
+        }
+    }
+}
+
+fn fields(endpoint: &Endpoint) -> String {
     let host = endpoint.authority();
     let authorization = endpoint.authorization();
     let authorization =
         authorization.map_or_else(String::new, |value| format!("Authorization: {value}\r\n"));
-    format!(
-        "POST {path} HTTP/1.1\r\nHost: {host}\r\n{authorization}Content-Type: application/json\r\nContent-Length: "
-    )
-    .into_bytes()
-}
-
-/// Appends the head of a request with a body of `len` bytes.
-#[inline]
-pub(super) fn write_head(out: &mut Vec<u8>, head: &[u8], len: usize) {
-    out.extend_from_slice(head);
-    out.extend_from_slice(itoa::Buffer::new().format(len).as_bytes());
-    out.extend_from_slice(b"\r\n\r\n");
+    format!("Host: {host}\r\n{authorization}")
 }
 
 /// Cuts a byte stream into answers.

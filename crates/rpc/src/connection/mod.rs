@@ -73,7 +73,7 @@ enum Phase {
 enum Protocol {
     Http {
         reader: AnswerReader,
-        head: Vec<u8>,
+        request: http::Request,
     },
     Ws {
         reader: MessageReader,
@@ -113,7 +113,11 @@ impl Connection {
         let protocol = match endpoint.transport() {
             Transport::Http => Protocol::Http {
                 reader: AnswerReader::default(),
-                head: http::request_head(endpoint, options.path.as_deref()),
+                request: if options.gets {
+                    http::Request::get(endpoint)
+                } else {
+                    http::Request::post(endpoint, options.path.as_deref())
+                },
             },
             Transport::Ws => Protocol::Ws {
                 handshake: ClientHandshake::new(&endpoint.path(), &endpoint.authority(), &mut keys),
@@ -219,12 +223,9 @@ impl Connection {
     fn queue_with(&mut self, len: usize, write: impl FnOnce(&mut Vec<u8>)) -> u64 {
         self.counters.messages_out += 1;
         match &mut self.protocol {
-            Protocol::Http { reader, head } => {
+            Protocol::Http { reader, request } => {
                 reader.unanswered += 1;
-                self.output.append(|out| {
-                    http::write_head(out, head, len);
-                    write(out);
-                })
+                self.output.append(|out| request.write(out, len, write))
             }
             Protocol::Ws { reader, .. } => self.output.append(|out| {
                 write_masked(out, TEXT, reader.keys.key(), len, write);

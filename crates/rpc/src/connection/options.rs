@@ -29,6 +29,8 @@ base::settings! {
         /// Whether the system says when an answer's bytes came, however late they are read. Not through
         /// TLS. Default: no.
         pub arrival_stamps: bool = false,
+        /// Whether each message is the path of a GET, and not the body of a POST. Over HTTP only. Default: no.
+        pub gets: bool = false,
         /// The path, with its query, that requests are posted to over HTTP; the endpoint's when `None`.
         pub path: Option<String> = None,
     }

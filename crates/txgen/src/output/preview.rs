@@ -30,8 +30,10 @@ pub fn preview(plan: &Plan) -> String {
     entries.add("workload", plan.workload.to_string());
     entries.add("seed", plan.seed.to_string());
     entries.add("target", describe_target(plan));
+    let is_query = plan.workload.queries().is_some();
     let prefix = plan.target.facts().method_prefix;
-    entries.add("method", format!("{prefix}{}", plan.method));
+    let prefix = if is_query { "" } else { prefix };
+    entries.add("method", format!("{prefix}{}", plan.method_name()));
     match &plan.load {
         Load::Open { schedule, .. } => format!("{}\n{}", entries.text(), chart(schedule.profile())),
         Load::Flood { .. } => entries.text(),

@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use chain::{Chain, LoadOptions, NodeOptions, Table, Workload};
+use chain::{Chain, LoadOptions, Loader, NodeOptions, Table, Workload};
 use measure::KeptRows;
 use measure::judge::StepTerms;
 use pacing::Nanos;
@@ -99,6 +99,9 @@ pub struct Plan {
     pub profiled: Option<ProfiledProcess>,
 }
 
+/// How queries are made.
+pub(crate) const QUERY: &str = "GET";
+
 /// The part of a plan that differs between commands.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -128,6 +131,10 @@ impl Plan {
         if let Nodes::BuiltIn { node, .. } = &mut nodes {
             workload.built_in(node)?;
         }
+        if workload.queries().is_some() && nodes.has_websocket() {
+            let problem = "goes over http or https, not over ws";
+            return Err(PlanError::of("--workload queries", problem));
+        }
         let part = load::resolve_part(&settings, &load, &nodes, workload.as_ref())?;
         let Concurrency {
             connections,
@@ -136,8 +143,9 @@ impl Plan {
             signing_threads,
             signed_ahead,
         } = Concurrency::resolve(&settings, &load, nodes.transport(), workload.as_ref())?;
-        if settings.no_follow {
-            followable(&settings, workload.as_ref())?;
+        let is_followed = !settings.no_follow && workload.queries().is_none();
+        if !is_followed {
+            unfollowable(&settings, workload.as_ref())?;
         }
         let warmup = resolve_warmup(&settings, &load)?;
         Ok(Self {
@@ -162,7 +170,7 @@ impl Plan {
             start_at: settings.start_at,
             warmup,
             rules: settings.rules,
-            follow: !settings.no_follow,
+            follow: is_followed,
             strict: settings.strict,
             rows: settings.rows,
             profiled: settings.profile_pid,
@@ -185,6 +193,20 @@ impl Plan {
         }
     }
 
+    /// The threads that send it.
+    pub(crate) fn loader(&self) -> Arc<dyn Loader> {
+        let queries = self.workload.queries();
+        queries.unwrap_or_else(|| self.target.target().loader(&self.load_options()))
+    }
+
+    /// How its requests are made: the broadcast method, or [`QUERY`].
+    pub(crate) fn method_name(&self) -> String {
+        match self.workload.queries() {
+            Some(_) => QUERY.into(),
+            None => self.method.to_string(),
+        }
+    }
+
     /// How the steps of its run are judged.
     pub(crate) const fn step_terms(&self) -> StepTerms {
         StepTerms {
@@ -195,7 +217,9 @@ impl Plan {
 
     /// Whether an answer says that the node has checked the transaction.
     pub(crate) fn is_checked(&self) -> bool {
-        self.method != BroadcastMethod::Async || !self.target.facts().answers_unchecked
+        self.method != BroadcastMethod::Async
+            || !self.target.facts().answers_unchecked
+            || self.workload.queries().is_some()
     }
 
     /// The name of the load's shape, for the run folder's name.
@@ -241,7 +265,7 @@ fn node_options(settings: &Settings, target: TargetKind) -> Result<NodeOptions, 
 }
 
 /// Refuses to do without blocks where they are needed.
-fn followable(settings: &Settings, workload: &dyn Workload) -> Result<(), PlanError> {
+fn unfollowable(settings: &Settings, workload: &dyn Workload) -> Result<(), PlanError> {
     if workload.preparation().is_some() {
         let problem = format!(
             "cannot be used with {workload}: what it spends has to be seen in blocks first"
@@ -258,7 +282,11 @@ fn followable(settings: &Settings, workload: &dyn Workload) -> Result<(), PlanEr
         Some(condition) => {
             let problem =
                 format!("cannot be used with '{condition}', which is known from blocks only");
-            Err(PlanError::of("--no-follow", problem))
+            let without = match workload.queries() {
+                Some(_) => "--workload queries",
+                None => "--no-follow",
+            };
+            Err(PlanError::of(without, problem))
         }
     }
 }

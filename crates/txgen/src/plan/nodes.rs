@@ -72,7 +72,6 @@ impl Nodes {
         match self {
             Self::BuiltIn { transport, .. } => *transport,
             Self::Endpoints(endpoints) => {
-                let is_websocket = |it: &Endpoint| it.transport() == Transport::Ws;
                 if endpoints.iter().all(is_websocket) {
                     Transport::Ws
                 } else {
@@ -81,6 +80,18 @@ impl Nodes {
             }
         }
     }
+
+    /// Whether some are spoken to over WebSockets.
+    pub(super) fn has_websocket(&self) -> bool {
+        match self {
+            Self::BuiltIn { transport, .. } => *transport == Transport::Ws,
+            Self::Endpoints(endpoints) => endpoints.iter().any(is_websocket),
+        }
+    }
+}
+
+fn is_websocket(endpoint: &Endpoint) -> bool {
+    endpoint.transport() == Transport::Ws
 }
 
 /// A built-in node at this address, with the user that it asks for.

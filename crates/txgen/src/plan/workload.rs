@@ -3,7 +3,10 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use chain::{Facts, FileWorkload, LIMIT_OF_BODIES, MAX_SIZE, Share, Wanted, Workload, check_limit};
+use chain::{
+    Facts, FileWorkload, LIMIT_OF_BODIES, MAX_SIZE, QueryWorkload, Share, Wanted, Workload,
+    check_limit,
+};
 use measure::KeptRows;
 
 use super::error::PlanError;
@@ -28,6 +31,7 @@ pub(super) fn resolve(
             check_limit(&workload, MAX_SIZE, LIMIT_OF_BODIES)?;
             Arc::new(workload)
         }
+        WorkloadKind::Queries(path) => Arc::new(QueryWorkload::read(path)?),
         WorkloadKind::Named(name) => settings
             .chain()
             .workload(&wanted(settings, name, seed, planned))?,
@@ -65,8 +69,8 @@ fn refuse_misplaced(
     kind: &WorkloadKind,
 ) -> Result<(), PlanError> {
     let facts = target.facts();
-    if matches!(kind, WorkloadKind::File(_)) && settings.size.is_some() {
-        let problem = "has no meaning for a file of transactions; leave it out";
+    if !matches!(kind, WorkloadKind::Named(_)) && settings.size.is_some() {
+        let problem = "has no meaning for a file of transactions or queries; leave it out";
         return Err(PlanError::of("--size", problem));
     }
     if let Some(problem) = facts.no_kvstore.filter(|_| kind.is("kvstore")) {

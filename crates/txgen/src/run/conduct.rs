@@ -63,7 +63,7 @@ impl<'a> Run<'a> {
         shutdown: &'a Shutdown,
     ) -> Self {
         Self {
-            loader: plan.target.target().loader(&plan.load_options()),
+            loader: plan.loader(),
             plan,
             nodes,
             orders: Orders::default(),

@@ -66,7 +66,7 @@ fn plan_document(plan: &Plan) -> PlanDocument {
     let mut document = PlanDocument {
         command: plan.command.clone(),
         target: plan.target.facts().name.into(),
-        method: plan.method.to_string(),
+        method: plan.method_name(),
         connections: plan.connections.get(),
         source_address: plan.sources.iter().map(ToString::to_string).collect(),
         workload: plan.workload.to_string(),

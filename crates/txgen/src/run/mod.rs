@@ -41,7 +41,7 @@ use crate::exit;
 use crate::folder::{RecordedRun, rows_if_any};
 use crate::live::{Display, RunInfo};
 use crate::observe::{self, Chosen, Observation, Observers};
-use crate::plan::{Guest, Nodes, Plan};
+use crate::plan::{Guest, Nodes, Plan, QUERY};
 use crate::profiler::{Profile, Profiler};
 use crate::shutdown::Shutdown;
 use crate::threshold::ThresholdVerdict;
@@ -334,7 +334,12 @@ impl Outcome {
         if self.summary.fate.pending == 0 {
             return ids;
         }
-        let Ok(mut txs) = RecordedRun::open(&self.folder).and_then(|run| run.txs()) else {
+        let Ok(run) = RecordedRun::open(&self.folder) else {
+            return ids;
+        };
+        // No node holds what was only asked.
+        let is_query = run.manifest().plan.method == QUERY;
+        let Some(mut txs) = run.txs().ok().filter(|_| !is_query) else {
             return ids;
         };
         while let Ok(Some(tx)) = txs.next_row()

@@ -107,6 +107,7 @@ async fn ask(plan: &Plan, number: u16, endpoint: Endpoint) -> anyhow::Result<Nod
                 trust: plan.trust.clone(),
                 path: probe.path.clone(),
                 arrival_stamps: true,
+                gets: plan.workload.queries().is_some(),
                 ..ConnectionOptions::default()
             }),
         },

@@ -95,7 +95,7 @@ pub struct Settings {
     ///
     /// kvstore (unique keys), bigchaindb-create, bigchaindb-transfer (chains over outputs that are made before the
     /// load), cosmos-send or cosmos-multisend (transfers on a Cosmos SDK chain), bitcoin (from a wallet of its own, see
-    /// --wallet), or file:PATH (one transaction per line).
+    /// --wallet), file:PATH (one transaction per line), or queries:PATH (one path of a GET per line, in turn).
     #[arg(long, value_name = "KIND")]
     #[serde(with = "text")]
     pub workload: Option<WorkloadKind>,

@@ -27,6 +27,7 @@ mod load;
 mod observe;
 mod profile;
 mod prove;
+mod queries;
 mod report;
 mod search;
 mod shards;
