@@ -16,7 +16,7 @@ macro_rules! presets {
 const PRESETS: &[(&str, &str)] = presets!(
     "bep10-bulk" "bep19-mempool" "bep19-pause" "bep19-square-wave" "bep19-stress" "bep23-experiment-1" "bep23-experiment-2"
     "bep23-experiment-3" "cometbft-qa" "constant" "cosmos-gas" "cosmos-overload" "cosmos-ramp" "cosmos-recheck"
-    "cosmos-sentinel" "cosmos-stages" "flood" "gigablock-btcd" "gigablock-cometbft" "gigablock-ramp" "gigablock-talk" "phases" "prove-btcd"
+    "cosmos-sentinel" "cosmos-stages" "flood" "gigablock-btcd" "gigablock-ceiling" "gigablock-cometbft" "gigablock-ramp" "gigablock-talk" "phases" "prove-btcd"
     "prove-builtin" "prove-cometbft" "prove-simd" "ramp" "ramp-30s" "ramp-until-saturated" "sentinel-ab" "sinking-node" "square"
 );
 
