@@ -1,6 +1,7 @@
 //! The read lane: everything that is not a broadcast, passed on as it is and never behind writes.
 //!
-//! [`admission`] decides which reads may go, and those are sent over [`http`](super::http). What a read was admitted with is held by its answer's body, until that is dropped.
+//! Two tower services, one behind the other: [`admission`] decides which reads may go, and those are sent over
+//! [`http`](super::http). What a read was admitted with is held by its answer's body, until that is dropped.
 
 mod admission;
 mod asking;
@@ -19,6 +20,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fairq::ClientKey;
 use futures_util::future::BoxFuture;
+use tower::util::BoxCloneSyncService;
+use tower::{ServiceExt as _, service_fn};
 
 pub(crate) use self::admission::Admitted;
 use self::admission::{Admission, Read};
@@ -48,24 +51,27 @@ pub struct Reads {
     admission: Arc<Admission>,
     turns: Option<Turns>,
     cache: Cache,
+    service: BoxCloneSyncService<Read, ReadAnswer<ReadBody>, Refusal>,
 }
 
 impl Reads {
     /// The read lane to these nodes, in which what changes something at the node waits for no turn.
     pub fn new(config: &Config, nodes: &Nodes) -> Self {
+        let admission = Arc::new(Admission::new(config, nodes));
+        let (admitting, asking) = (Arc::clone(&admission), Arc::clone(&admission));
+        let service = service_fn(move |read| Arc::clone(&admitting).admit(read)).and_then(
+            move |(read, admitted): (Read, Admitted)| async move {
+                let repeat = asking.repeat(&read.request);
+                Ok(ask(&asking, read, (repeat, admitted)).await?)
+            },
+        );
         let context = nodes.shared_context();
         Self {
-            admission: Arc::new(Admission::new(config, nodes)),
+            admission,
             turns: None,
             cache: Cache::new(&context.ledger, &context.metrics),
+            service: BoxCloneSyncService::new(service),
         }
-    }
-
-    /// Sends a read once it is admitted.
-    async fn serve(&self, read: Read) -> Result<ReadAnswer<ReadBody>, Refusal> {
-        let (read, admitted) = self.admission.admit(read).await?;
-        let repeat = self.admission.repeat(&read.request);
-        Ok(ask(&self.admission, read, (repeat, admitted)).await?)
     }
 
     /// The same, where calls that change something wait for their turn among the writes.
@@ -139,7 +145,7 @@ impl Reads {
         let nodes = &self.admission.nodes;
         let near = nodes.reading(&read.wanted).unwrap_or(node);
         let Some((key, asked)) = unchanging::key(&read.request, (near, nodes.chain(near).0)) else {
-            return Box::pin(self.serve(read)).await;
+            return self.service.clone().oneshot(read).await;
         };
         self.admission.check(read.request.method.as_deref())?;
         read.node = near;
@@ -160,7 +166,7 @@ impl Reads {
                 })
             }
             Found::Ask(asking) => self.ask_for_all((asking, asked), read, &ledger).await,
-            Found::AskAlone => Box::pin(self.serve(read)).await,
+            Found::AskAlone => self.service.clone().oneshot(read).await,
         }
     }
 
@@ -195,7 +201,7 @@ impl Reads {
         ledger: &Ledger,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
         let (node, id) = (read.node, read.request.id.clone());
-        let mut answer = Box::pin(self.serve(read)).await?;
+        let mut answer = self.service.clone().oneshot(read).await?;
         // Another node's is kept under another key, and measured by another height.
         let fresh = unchanging::public_for(&answer).filter(|_| answer.body.is_of(node));
         let Some(fresh) = fresh else {
