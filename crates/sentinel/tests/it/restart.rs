@@ -191,6 +191,39 @@ fn case_24_what_is_in_blocks_still_to_be_read_is_not_offered_again() {
     proxy.stop();
 }
 
+/// The standby knows nothing of what was under way at the active one, and need not: the node knows its transactions.
+#[test]
+fn what_is_sent_again_through_a_standby_is_committed_once() {
+    let node = Node::start();
+    let (active, standby) = (Proxy::start(&node.url()), Proxy::start(&node.url()));
+    let mut socket = WebSocket::connect(active.address);
+    socket.send(&broadcast(1, BroadcastMethod::Sync, b"a=1"));
+    assert!(socket.text().contains(r#""id":1,"result":{"code":0,"#));
+    wait_for("its block", || node.node.snapshot().committed == 1);
+    // The next one is in the node's mempool, and nobody has its answer when the active one is gone.
+    node.node.faults().halt();
+    node.node.faults().slow_answers(Duration::from_secs(3_600));
+    socket.send(&broadcast(2, BroadcastMethod::Sync, b"b=1"));
+    wait_for("the write", || node.node.snapshot().mempool_txs == 1);
+    drop(active);
+    node.node.faults().clear();
+    let mut socket = WebSocket::connect(standby.address);
+    for (id, tx, answer) in [
+        (1, b"a=1", "already exists in cache"),
+        (2, b"b=1", "already exists in cache"),
+        (3, b"c=1", r#""result":{"code":0,"#),
+    ] {
+        socket.send(&broadcast(id, BroadcastMethod::Sync, tx));
+        let text = socket.text();
+        assert!(text.contains(answer), "{id}: {text}");
+    }
+    node.node.faults().resume();
+    wait_for("the blocks", || node.node.snapshot().mempool_txs == 0);
+    let committed = committed_at_least(node.node.rpc_address(), 3);
+    assert_eq!(committed, ["a=1", "b=1", "c=1"]);
+    standby.stop();
+}
+
 #[test]
 #[ignore = "needs cometbft"]
 fn case_24_a_real_node_that_is_killed_loses_no_acknowledged_write() {
