@@ -24,8 +24,6 @@ pub(super) struct Account {
     pub(super) knee: Option<KneeRow>,
     /// A rate at the lower end of the interval that was offered for longer after the search, and what that showed.
     pub(super) confirmed: Option<Confirmed>,
-    /// A rate above the interval that was offered last, and what that showed.
-    pub(super) above: Option<Confirmed>,
     /// What shows that the target or its machine became slower in the search.
     pub(super) drift: Option<DriftRow>,
     /// Whether the last points contradict those before: these say nothing of the target as it is now.
@@ -80,7 +78,7 @@ pub(super) struct KneeRow {
     pub(super) confidence: f64,
 }
 
-/// A run after a search, which tests what that found.
+/// A longer run after a search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Confirmed {
     /// Its number.
@@ -105,25 +103,16 @@ pub(super) struct DriftRow {
 }
 
 impl Account {
-    /// Whether the last point is the longer one, and did not hold, or the one above the interval, and did.
+    /// Whether the last point is the longer one, and did not hold.
     pub(super) fn is_refuted(&self) -> bool {
-        let last = |it: &&Confirmed| it.point == self.points.len();
-        let confirmed = self.confirmed.as_ref().filter(last);
-        let above = self.above.as_ref().filter(last);
-        confirmed.is_some_and(|it| it.finding != "held")
-            || above.is_some_and(|it| it.finding == "held")
+        let confirmed = self.confirmed.as_ref();
+        confirmed.is_some_and(|it| it.point == self.points.len() && it.finding != "held")
     }
 
     /// The rate that the last, longer point showed to be too much.
     pub(super) fn refuted_tps(&self) -> Option<f64> {
         let confirmed = self.confirmed.filter(|it| it.finding == "broken")?;
         self.is_refuted().then_some(confirmed.rate_tps)
-    }
-
-    /// The rate above the interval that the last point showed to be sustained.
-    pub(super) fn exceeded_tps(&self) -> Option<f64> {
-        let above = self.above.filter(|it| it.finding == "held")?;
-        self.is_refuted().then_some(above.rate_tps)
     }
 }
 

@@ -83,14 +83,10 @@ fn find_knee(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Com
                 played
             }
             Next::Try { .. } | Next::Done(Ending::Found | Ending::TrialsUsed) => {
-                // What does not last is looked for lower, and what breaks no more higher, if there is time.
-                let tested = match session.confirm(&search, args.confirm, left)? {
-                    Some(played) if !played.has_held() => Some(played),
-                    _ => session.look_above(&search, args.time_limit)?,
-                };
-                match tested {
-                    Some(played) => played,
-                    None => break step.ending(),
+                // What does not last is looked for lower, if there is time.
+                match session.confirm(&search, args.confirm, left)? {
+                    Some(played) if !played.has_held() => played,
+                    _ => break step.ending(),
                 }
             }
             Next::Done(ending) => break Some(ending),

@@ -106,7 +106,6 @@ impl<'a> Session<'a> {
             points: Vec::new(),
             knee: None,
             confirmed: None,
-            above: None,
             drift: None,
             contradicted: false,
             highest_held_tps: None,
@@ -157,7 +156,7 @@ impl<'a> Session<'a> {
         wanted: Nanos,
         left: Nanos,
     ) -> Result<Option<PointEnd>, CommandError> {
-        let length = wanted.min(left.saturating_sub(self.duration(ABOVE_LENGTH)));
+        let length = wanted.min(left);
         let usual = self.duration(1.0);
         let Some(knee) = known.estimate().filter(|_| length > usual) else {
             return Ok(None);
@@ -165,39 +164,17 @@ impl<'a> Session<'a> {
         let rate = knee.low.floor().max(1.0);
         let parts = length.as_secs_f64() / self.request.points.duration.as_secs_f64();
         let end = self.point(rate, "the lower end of the interval, for longer", parts)?;
-        self.account.confirmed = self.tested(end, rate, parts);
+        if let PointEnd::Measured(_) | PointEnd::Last(_) = end
+            && let Some(row) = self.account.points.last()
+        {
+            self.account.confirmed = Some(Confirmed {
+                point: row.number,
+                rate_tps: rate,
+                for_s: self.duration(parts).as_secs_f64(),
+                finding: row.finding,
+            });
+        }
         Ok(Some(end))
-    }
-
-    /// Offers a rate above the interval, where there is time, and gives the end of that point if it says the opposite or
-    /// is the last that can be.
-    pub(super) fn look_above(
-        &mut self,
-        known: &KneeSearch,
-        limit: Nanos,
-    ) -> Result<Option<PointEnd>, CommandError> {
-        let has_time = self.duration(ABOVE_LENGTH) <= limit.saturating_sub(self.elapsed());
-        let Some(rate) = known.above().filter(|_| has_time) else {
-            return Ok(None);
-        };
-        let because = "above the interval: whether it still breaks";
-        let end = self.point(rate, because, ABOVE_LENGTH)?;
-        self.account.above = self.tested(end, rate, ABOVE_LENGTH);
-        Ok(Some(end).filter(|end| end.has_held() || !matches!(end, PointEnd::Measured(_))))
-    }
-
-    /// What the last point showed.
-    fn tested(&self, end: PointEnd, rate: f64, parts: f64) -> Option<Confirmed> {
-        let rows = &self.account.points;
-        let row = rows
-            .last()
-            .filter(|_| !matches!(end, PointEnd::Interrupted))?;
-        Some(Confirmed {
-            point: row.number,
-            rate_tps: rate,
-            for_s: self.duration(parts).as_secs_f64(),
-            finding: row.finding,
-        })
     }
 
     /// Offers one rate, judges it, and waits until the target is at rest.
@@ -440,8 +417,6 @@ fn interval(blocks: &[BlockMark]) -> Option<Nanos> {
     (count > 0).then(|| Nanos::from_nanos(span.as_nanos() / count))
 }
 
-/// How long the rate above the interval is offered, in parts of a point's length: it is far enough from the knee.
-const ABOVE_LENGTH: f64 = 0.5;
 /// A shorter point says nothing of the blocks.
 const FEWEST_BLOCKS: u64 = 3;
 /// The document of a search.

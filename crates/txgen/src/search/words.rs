@@ -42,13 +42,8 @@ pub(super) fn answer(account: &Account) -> Option<String> {
 /// What held and what broke, where there is no interval.
 fn bounds(account: &Account) -> Option<String> {
     if account.contradicted {
-        let below = account
-            .refuted_tps()
-            .map(|rate| format!("below {}", text::rate(rate)));
-        let above = account
-            .exceeded_tps()
-            .map(|rate| format!("at least {}", text::rate(rate)));
-        return below.or(above);
+        let rate = account.refuted_tps().map(text::rate);
+        return rate.map(|rate| format!("below {rate}"));
     }
     match (account.highest_held_tps, account.lowest_broken_tps) {
         (Some(held), Some(broken)) if held >= broken => None,
@@ -305,7 +300,6 @@ mod tests {
             points: Vec::new(),
             knee: None,
             confirmed: None,
-            above: None,
             drift: None,
             contradicted: false,
             highest_held_tps: None,

@@ -194,14 +194,6 @@ impl KneeSearch {
         })
     }
 
-    /// A rate above the interval. A target that became faster after the last rate that broke shows it nowhere else, so
-    /// this is offered at the end; `None` where nothing higher is allowed.
-    pub fn above(&self) -> Option<f64> {
-        let high = self.estimate()?.high;
-        let rate = rounded(high * SURELY_ABOVE).min(self.settings.max);
-        (rate > high).then_some(rate)
-    }
-
     /// Which rate to try next, or why the search is over.
     pub fn next(&self) -> Next {
         let KneeSettings { from, max, .. } = self.settings;
@@ -380,8 +372,6 @@ const LONGEST: f64 = 4.0;
 const MAX_UNDECIDED: usize = 4;
 /// What counts as near: within this factor.
 const NEAR: f64 = 1.25;
-/// So much above the interval a rate breaks in a short trial, if the knee is in it.
-const SURELY_ABOVE: f64 = 1.1;
 const MIN_RATE: f64 = 1e-3;
 /// Below it the grid of the belief would be too coarse.
 const MIN_PRECISION: f64 = 0.01;

@@ -386,7 +386,7 @@ fn rate(tps: f64) -> Rate {
 /// A search that ended.
 pub(crate) struct Searched {
     pub(crate) search: KneeSearch,
-    /// Whether the last that was offered is what lasts, by the interval, and it did not hold; or is above it, and did.
+    /// Whether the last that was offered is what lasts, by the interval, and it did not hold.
     pub(crate) is_refuted: bool,
     /// Of the last point, without what varies from run to run.
     pub(crate) capacity: f64,
@@ -413,26 +413,20 @@ impl World {
             ..KneeSettings::default()
         });
         let (mut passed_s, mut before, mut points) = (0.0, 0, Vec::new());
-        let (mut is_refuted, mut is_confirmed) = (false, false);
+        let mut is_refuted = false;
         loop {
             let step = search.next();
             let for_points = limit_s - CONFIRM_S * f64::from(u8::from(search.estimate().is_some()));
             let is_first = points.is_empty();
             let fits = |length: f64| is_first || passed_s + POINT_S * length <= for_points;
-            let left_s = limit_s - passed_s;
-            let (rate, seconds, test) = match (step, search.estimate()) {
-                (_, Some(_)) if is_confirmed && left_s >= ABOVE_S => match search.above() {
-                    Some(rate) => (rate, ABOVE_S, Some(Finding::Broken)),
-                    None => break,
-                },
-                (Next::Try { rate, length, .. }, _) if !is_confirmed && fits(length) => {
-                    (rate, POINT_S * length, None)
+            let (rate, seconds, is_longer) = match (step, search.estimate()) {
+                (Next::Try { rate, length, .. }, _) if fits(length) => {
+                    (rate, POINT_S * length, false)
                 }
                 (Next::Try { .. } | Next::Done(Ending::Found | Ending::TrialsUsed), Some(knee))
-                    if !is_confirmed && left_s - ABOVE_S > POINT_S =>
+                    if limit_s - passed_s > POINT_S =>
                 {
-                    let seconds = CONFIRM_S.min(left_s - ABOVE_S);
-                    (knee.low.floor(), seconds, Some(Finding::Held))
+                    (knee.low.floor(), CONFIRM_S.min(limit_s - passed_s), true)
                 }
                 _ => break,
             };
@@ -444,18 +438,11 @@ impl World {
             passed_s += played.summary.time.ended_s;
             before += played.committed;
             points.push((rate, trial.finding, played.capacity));
-            is_refuted = match test {
-                Some(Finding::Held) => trial.finding != Finding::Held,
-                Some(_) => trial.finding == Finding::Held,
-                None => false,
-            };
-            if test == Some(Finding::Broken) && !is_refuted {
+            is_refuted = is_longer && trial.finding != Finding::Held;
+            if is_longer && !is_refuted {
                 break;
             }
-            is_confirmed = test == Some(Finding::Held) && !is_refuted;
-            if !is_confirmed {
-                search.add(trial);
-            }
+            search.add(trial);
         }
         let now = Self {
             begins_s: passed_s,
@@ -475,7 +462,5 @@ const POINT_S: f64 = 20.0;
 /// What `txgen search` has by default, and the part of it that is the confirmation's.
 const TIME_LIMIT_S: f64 = 300.0;
 const CONFIRM_S: f64 = 120.0;
-/// Of the rate above the interval that is offered last.
-const ABOVE_S: f64 = POINT_S / 2.0;
 /// Of a search of a world that changes.
 const DRIFT_LIMIT_S: f64 = 480.0;
