@@ -16,7 +16,21 @@ use tokio::time::Instant;
 use crate::bus::{Bus, FleetError};
 use crate::folder;
 use crate::message::{End, Folder, Order, Standing, object};
-use crate::worker::Program;
+
+/// What a worker starts.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its version: a coordinator of another one is refused.
+    pub version: String,
+    /// Variables of the environment with this prefix are those of the order, and no others.
+    pub prefix: &'static str,
+    /// Where it says what happens, for people.
+    pub note: fn(&str),
+    /// Arguments before those of the order, for instance those of a guard that ends it with the worker.
+    pub before: Vec<String>,
+}
 
 impl Program {
     /// What starts it for this order.

@@ -22,6 +22,7 @@ pub use self::{
     bus::{Bus, FleetError},
     clock::{Clock, Exchange, Interval},
     crew::{Crew, Member, Stop},
+    job::Program,
     watched::{Ending, Event},
-    worker::{Program, Worker},
+    worker::Worker,
 };

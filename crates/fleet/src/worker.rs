@@ -9,25 +9,10 @@ use rustix::process::Signal;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::bus::{Bus, FleetError, now_ns};
-use crate::job::Job;
+use crate::job::{Job, Program};
 use crate::message::{
     Answer, Order, PROTOCOL, Present, ROLL, Request, Roll, Told, object, of_run, of_worker,
 };
-
-/// What a worker starts.
-#[derive(Debug, Clone)]
-pub struct Program {
-    /// Where it is.
-    pub path: PathBuf,
-    /// Its version: a coordinator of another one is refused.
-    pub version: String,
-    /// Variables of the environment with this prefix are those of the order, and no others.
-    pub prefix: &'static str,
-    /// Where it says what happens, for people.
-    pub note: fn(&str),
-    /// Arguments before those of the order, for instance those of a guard that ends it with the worker.
-    pub before: Vec<String>,
-}
 
 /// A worker on the bus.
 #[derive(Debug)]
