@@ -2,11 +2,11 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use async_nats::connection::State;
 use async_nats::jetstream;
 use async_nats::jetstream::object_store::{self, ObjectStore};
 use async_nats::{Client, ConnectOptions, Subscriber};
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::sync::watch;
 
 use crate::message::bucket;
 
@@ -64,7 +64,6 @@ pub enum FleetError {
 pub struct Bus {
     client: Client,
     store: jetstream::Context,
-    up: watch::Receiver<bool>,
 }
 
 impl Bus {
@@ -73,20 +72,9 @@ impl Bus {
     /// # Errors
     /// When the server does not answer within 5 s.
     pub async fn connect(url: &str, name: &str) -> Result<Self, FleetError> {
-        let (tell, up) = watch::channel(true);
         let options = ConnectOptions::new()
             .name(name)
             .connection_timeout(PATIENCE);
-        let options = options.event_callback(move |event| {
-            match event {
-                async_nats::Event::Connected => tell.send_replace(true),
-                async_nats::Event::Disconnected | async_nats::Event::Closed => {
-                    tell.send_replace(false)
-                }
-                _ => true,
-            };
-            std::future::ready(())
-        });
         let client = options
             .connect(url)
             .await
@@ -97,13 +85,12 @@ impl Bus {
         Ok(Self {
             store: jetstream::new(client.clone()),
             client,
-            up,
         })
     }
 
     /// Whether the connection is there now.
     pub fn is_up(&self) -> bool {
-        *self.up.borrow()
+        self.client.connection_state() == State::Connected
     }
 
     pub(crate) async fn subscribe(&self, subject: String) -> Result<Subscriber, FleetError> {
@@ -138,7 +125,7 @@ impl Bus {
         };
     }
 
-    /// Asks one; `None` when no answer comes within 5 s.
+    /// Asks one; `None` when no answer comes within 2 s.
     pub(crate) async fn ask<A: DeserializeOwned>(
         &self,
         subject: String,
@@ -146,7 +133,7 @@ impl Bus {
     ) -> Option<A> {
         let payload = serde_json::to_vec(message).ok()?;
         let asked = self.client.request(subject, payload.into());
-        let answer = tokio::time::timeout(PATIENCE, asked).await.ok()?.ok()?;
+        let answer = tokio::time::timeout(ANSWERED, asked).await.ok()?.ok()?;
         serde_json::from_slice(&answer.payload).ok()
     }
 
@@ -194,8 +181,10 @@ fn without_password(url: &str) -> String {
     }
 }
 
-/// How long an answer of the server or of a worker is waited for.
+/// How long an answer of the server is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long an answer of a worker is waited for: what is lost is asked again, and more than once before a load begins.
+const ANSWERED: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {

@@ -222,13 +222,15 @@ impl Crew {
     /// its place from 1, and the variables of its environment.
     ///
     /// # Errors
-    /// When one refuses, or does not answer; all are then asked to stop, each until it answers or 15 s have passed.
+    /// When one refuses, or does not answer three times; all are then asked to stop, each until it answers or 15 s have
+    /// passed.
     pub async fn play(
         &mut self,
         environment: &[(String, String)],
         arguments: impl Fn(&Member, u32) -> Vec<String>,
     ) -> Result<(), FleetError> {
         self.load += 1;
+        let crew = &*self;
         let orders = (1..).zip(&self.members).map(|(number, member)| {
             let play = Request::Play(Order {
                 run: self.run.clone(),
@@ -237,8 +239,7 @@ impl Crew {
                 arguments: arguments(member, number),
                 environment: environment.to_vec(),
             });
-            let (bus, subject) = (&self.bus, of_worker(&member.id));
-            async move { bus.ask::<Answer>(subject, &play).await }
+            async move { crew.insist(member, &play, ORDER_PATIENCE).await }
         });
         // Workers on one machine start their programs one after another.
         let answers = stream::iter(orders).buffered(ORDERED_AT_ONCE);
@@ -259,14 +260,28 @@ impl Crew {
 
     /// Asks all, and those that do not answer again until so much time has passed.
     async fn ask_all(&self, request: &Request, patience: Duration) {
-        let until = Instant::now() + patience;
-        let asked = self.members.iter().map(async |member| {
-            let ask = || self.bus.ask::<Answer>(of_worker(&member.id), request);
-            while ask().await.is_none() && Instant::now() < until {
-                tokio::time::sleep(RETRY).await;
-            }
-        });
+        let asked = self
+            .members
+            .iter()
+            .map(|it| self.insist(it, request, patience));
         join_all(asked).await;
+    }
+
+    /// Asks one, and again until it answers or so much time has passed.
+    async fn insist(
+        &self,
+        member: &Member,
+        request: &Request,
+        patience: Duration,
+    ) -> Option<Answer> {
+        let until = Instant::now() + patience;
+        loop {
+            let answer = self.bus.ask(of_worker(&member.id), request).await;
+            if answer.is_some() || Instant::now() >= until {
+                return answer;
+            }
+            tokio::time::sleep(RETRY).await;
+        }
     }
 
     /// Asks the programs that have not ended to stop. Nobody waits for answers: it is asked again.
@@ -460,8 +475,10 @@ const FIRST_EXCHANGES: usize = 16;
 const ASK_EVERY: Duration = Duration::from_secs(1);
 /// Clock measurements that wait to be taken in, of all workers.
 const CLOCKS_WAITING: usize = 64;
-/// Workers that are given their orders at one time: each has 5 s to answer.
+/// Workers that are given their orders at one time.
 const ORDERED_AT_ONCE: usize = 64;
+/// An order is given three times at most: programs need some of the time before the start.
+const ORDER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long a server that is away after the load is waited for.
 const AWAY: Duration = Duration::from_secs(60);
 /// How long a folder is asked for again, and how long between two tries.

@@ -47,6 +47,11 @@ impl Claim {
         }
     }
 
+    /// Whether its last load is this one.
+    fn has(&self, load: u32) -> bool {
+        self.job.as_ref().is_some_and(|job| job.load() == load)
+    }
+
     fn is_at_work(&self) -> bool {
         self.job.as_ref().is_some_and(|job| !job.is_over())
     }
@@ -165,12 +170,14 @@ impl Worker {
                     Answer::Done
                 }
             },
-            Request::Play(order) => match &self.claim {
-                Some(claim) if claim.run == order.run && claim.is_at_work() => {
+            Request::Play(order) => match self.claim.as_ref().filter(|it| it.run == order.run) {
+                None => Answer::Refused("it is not claimed for this run".to_owned()),
+                // Its coordinator did not hear the first answer.
+                Some(claim) if claim.has(order.load) => Answer::Done,
+                Some(claim) if claim.is_at_work() => {
                     Answer::Refused("it has not ended the load before this one".to_owned())
                 }
-                Some(claim) if claim.run == order.run => self.start(order),
-                _ => Answer::Refused("it is not claimed for this run".to_owned()),
+                Some(_) => self.start(order),
             },
             Request::Stop { run } => self.signal(Some(&run), Signal::INT),
             Request::Over { run } => self.signal(Some(&run), Signal::USR2),

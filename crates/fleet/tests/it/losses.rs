@@ -229,8 +229,12 @@ async fn what_is_lost_with_the_connection_is_said_again() {
     let relay = Relay::to(&nats).await;
     let _worker = worker_at(&nats, &relay.url(), "a", "1.0");
     let mut crew = call(&nats, "run", 1).await.unwrap();
-    let script = r#"trap 'exit 130' INT; mkdir "$1"; echo 1; while :; do sleep 0.1; done"#;
-    for lost in [r#""line":1"#, r#""stop""#, r#""kept""#] {
+    // A second one has its folder in the way.
+    let script =
+        r#"trap 'exit 130' INT; mkdir "$1" || exit 7; echo 1; while :; do sleep 0.1; done"#;
+    // The order, its answer, and how the load stands: the last that is told of a load is told again beside the next.
+    let ended = r#""load":5,"line":1,"end":{"code":130,"words":[],"folder":"kept""#;
+    for lost in [r#""play""#, r#""done""#, r#""line":1"#, r#""stop""#, ended] {
         relay.lose(lost);
         play(&mut crew, |_| vec![script]).await;
         let is_up = std::cell::Cell::new(false);

@@ -25,11 +25,12 @@ pub(crate) fn program(nats: &Nats, host: &str, version: &str) -> (Program, PathB
     let runs = nats.home().join(host);
     std::fs::create_dir_all(&runs).unwrap();
     let program = Program {
-        path: "/bin/sh".into(),
+        path: "/usr/bin/env".into(),
         version: version.into(),
         prefix: "FLEET_TEST_",
         note: |_| (),
-        before: vec!["-c".into()],
+        // A shell takes no signal that its parent ignores, as what a script starts beside itself ignores Ctrl-C.
+        before: ["--default-signal", "sh", "-c"].map(Into::into).into(),
     };
     (program, runs)
 }
