@@ -1,12 +1,9 @@
 //! Who is one client: an address, or the prefix that one customer is given.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::fmt;
 
-use crate::{
-    error::Error,
-    network::{Network, check_prefix},
-};
+use crate::{error::Error, network::Network};
 
 base::settings! {
     /// How many bits of an address tell one client from another.
@@ -26,8 +23,8 @@ impl KeyScheme {
     /// # Errors
     /// A prefix longer than an address.
     pub fn new(v4_prefix: u8, v6_prefix: u8) -> Result<Self, Error> {
-        check_prefix(true, v4_prefix)?;
-        check_prefix(false, v6_prefix)?;
+        Network::new(Ipv4Addr::UNSPECIFIED.into(), v4_prefix)?;
+        Network::new(Ipv6Addr::UNSPECIFIED.into(), v6_prefix)?;
         Ok(Self {
             v4_prefix,
             v6_prefix,
@@ -36,16 +33,15 @@ impl KeyScheme {
 
     /// The client that this address belongs to. IPv4-mapped IPv6 is the IPv4 address.
     pub fn key(&self, address: IpAddr) -> ClientKey {
-        let address = address.to_canonical();
-        let prefix = match address {
+        let prefix = match address.to_canonical() {
             IpAddr::V4(_) => self.v4_prefix,
             IpAddr::V6(_) => self.v6_prefix,
         };
-        ClientKey(Network::cut(address, prefix))
+        ClientKey(Network::around(address, prefix).expect("the prefixes were checked"))
     }
 }
 
-/// One client: an address prefix. 17 bytes.
+/// One client: an address prefix. 18 bytes.
 ///
 /// Shown as the address (`127.0.0.2`) or the prefix (`2001:db8:1:2::/64`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -72,8 +68,9 @@ impl ClientKey {
 
     /// The IPv6 /48 around this client; none for IPv4 and for clients that are as wide themselves.
     pub(crate) fn site(&self) -> Option<Network> {
-        let narrower = self.0.mapped_prefix() > V6_SITE_PREFIX && !self.0.is_ipv4();
-        narrower.then(|| Network::masked(self.0.bits(), V6_SITE_PREFIX))
+        let is_narrower = self.0.prefix() > V6_SITE_PREFIX;
+        let network = is_narrower.then_some(self.0)?;
+        Network::around(network.address(), V6_SITE_PREFIX)
     }
 }
 
@@ -144,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_key_is_small() {
-        assert_eq!(size_of::<ClientKey>(), 17);
+        assert_eq!(size_of::<ClientKey>(), 18);
         assert_eq!(size_of::<Option<ClientKey>>(), 18);
     }
 }

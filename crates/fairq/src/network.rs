@@ -1,128 +1,65 @@
 //! A network: an address prefix of either family.
 
 // The addresses of `core`, where there are no sockets.
-use core::net::{IpAddr, Ipv6Addr};
-use std::{
-    fmt,
-    hash::{Hash, Hasher},
-    str::FromStr,
-};
+use core::net::IpAddr;
+use std::{fmt, str::FromStr};
+
+use ipnet::IpNet;
 
 use crate::error::Error;
 
 /// An address prefix, `192.0.2.0/24` or `2001:db8::/32`; a bare address is the full prefix.
 ///
 /// IPv4-mapped IPv6 (`::ffff:192.0.2.0/120`) is the IPv4 network it stands for. An IPv6 network
-/// contains no IPv4 address, not even `::/0`. 17 bytes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Network {
-    /// The address, IPv4 as IPv4-mapped IPv6, zero behind the prefix.
-    address: [u8; 16],
-    /// Bits of the 128.
-    prefix: u8,
-}
+/// contains no IPv4 address, not even `::/0`. 18 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Network(IpNet);
 
 /// Where IPv4 starts in the 128 bits.
 const V4_OFFSET: u8 = 96;
-/// The 96 bits before a mapped IPv4 address.
-const V4_MAPPED: u128 = 0xffff;
 
 impl Network {
-    /// The network of `prefix` bits, known to be in range, that contains a canonical address.
-    pub(crate) fn cut(address: IpAddr, prefix: u8) -> Self {
-        let prefix = match address {
-            IpAddr::V4(_) => V4_OFFSET + prefix,
-            IpAddr::V6(_) => prefix,
-        };
-        Self::masked(bits(address), prefix)
+    /// The network of `prefix` bits that contains an address, IPv4-mapped or not.
+    ///
+    /// # Errors
+    /// A prefix longer than the address.
+    pub fn new(address: IpAddr, prefix: u8) -> Result<Self, Error> {
+        Self::around(address, prefix).ok_or_else(|| {
+            let (family, longest) = match address.to_canonical() {
+                IpAddr::V4(_) => ("IPv4", 32),
+                IpAddr::V6(_) => ("IPv6", 128),
+            };
+            Error(format!(
+                "an {family} prefix is 0 to {longest} bits long, not {prefix}"
+            ))
+        })
     }
 
-    /// The same, `prefix` counted in the 128 bits.
-    pub(crate) fn masked(bits: u128, prefix: u8) -> Self {
-        Self {
-            address: (bits & mask(prefix)).to_be_bytes(),
-            prefix,
-        }
+    /// The same; none where the prefix is longer than the address.
+    pub(crate) fn around(address: IpAddr, prefix: u8) -> Option<Self> {
+        let network = IpNet::new(address.to_canonical(), prefix).ok()?;
+        Some(Self(network.trunc()))
     }
 
     /// Whether the address lies in this network.
     pub fn contains(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        address.is_ipv4() == self.is_ipv4() && bits(address) & mask(self.prefix) == self.bits()
-    }
-
-    /// Whether this is an IPv4 network.
-    pub fn is_ipv4(&self) -> bool {
-        self.prefix >= V4_OFFSET && self.bits() >> 32 == V4_MAPPED
+        self.0.contains(&address.to_canonical())
     }
 
     /// Length of the prefix in bits: 0 to 32 for IPv4, 0 to 128 for IPv6.
     pub fn prefix(&self) -> u8 {
-        if self.is_ipv4() {
-            self.prefix - V4_OFFSET
-        } else {
-            self.prefix
-        }
+        self.0.prefix_len()
     }
 
     /// The first address of the network.
     pub fn address(&self) -> IpAddr {
-        let address = Ipv6Addr::from(self.address);
-        if self.is_ipv4() {
-            IpAddr::V6(address).to_canonical()
-        } else {
-            IpAddr::V6(address)
-        }
-    }
-
-    /// The 128 bits of the address.
-    pub(crate) fn bits(&self) -> u128 {
-        u128::from_be_bytes(self.address)
-    }
-
-    /// Bits of the 128 that the prefix covers.
-    pub(crate) fn mapped_prefix(&self) -> u8 {
-        self.prefix
-    }
-}
-
-/// The 128 bits of a canonical address: IPv4 as IPv4-mapped IPv6.
-pub(crate) fn bits(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
-        IpAddr::V6(address) => address.to_bits(),
-    }
-}
-
-fn mask(prefix: u8) -> u128 {
-    match 128 - u32::from(prefix.min(128)) {
-        128 => 0,
-        behind => u128::MAX << behind,
-    }
-}
-
-pub(crate) fn check_prefix(is_ipv4: bool, prefix: u8) -> Result<(), Error> {
-    let (family, longest) = if is_ipv4 { ("IPv4", 32) } else { ("IPv6", 128) };
-    if prefix <= longest {
-        return Ok(());
-    }
-    Err(Error(format!(
-        "an {family} prefix is 0 to {longest} bits long, not {prefix}"
-    )))
-}
-
-impl Hash for Network {
-    /// The address alone: within one table all prefixes of a family are the same or few.
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        let address = u128::from_be_bytes(self.address);
-        state.write_u64((address >> 64) as u64);
-        state.write_u64(address as u64);
+        self.0.addr()
     }
 }
 
 impl From<IpAddr> for Network {
     fn from(address: IpAddr) -> Self {
-        Self::masked(bits(address.to_canonical()), 128)
+        Self(address.to_canonical().into())
     }
 }
 
@@ -144,21 +81,17 @@ impl FromStr for Network {
         if prefix.is_empty() || !prefix.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(refuse("the prefix after `/` is no number"));
         }
-        let prefix: u8 = prefix
+        let mut prefix: u8 = prefix
             .parse()
             .map_err(|_| refuse("the prefix is longer than an address"))?;
-        check_prefix(given.is_ipv4(), prefix)?;
-        let network = match (given, given.to_canonical()) {
-            // `::ffff:192.0.2.0/120` is 192.0.2.0/24.
-            (IpAddr::V6(mapped), IpAddr::V4(_)) if prefix >= V4_OFFSET => {
-                Self::masked(mapped.to_bits(), prefix)
-            }
-            (IpAddr::V6(_), IpAddr::V4(_)) => {
-                return Err(refuse("an IPv4-mapped prefix is at least 96 bits long"));
-            }
-            (given, _) => Self::cut(given, prefix),
-        };
-        if network.bits() != bits(given) {
+        // `::ffff:192.0.2.0/120` is 192.0.2.0/24.
+        if given.is_ipv6() && given.to_canonical().is_ipv4() {
+            prefix = prefix
+                .checked_sub(V4_OFFSET)
+                .ok_or_else(|| refuse("an IPv4-mapped prefix is at least 96 bits long"))?;
+        }
+        let network = Self::new(given, prefix)?;
+        if network.address() != given.to_canonical() {
             return Err(Error(format!(
                 "`{text}` has bits set behind its prefix: the network is {network}"
             )));
@@ -172,10 +105,10 @@ const ADVICE: &str =
 
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.prefix == 128 {
+        if self.0.prefix_len() == self.0.max_prefix_len() {
             return self.address().fmt(f);
         }
-        f.pad(&format!("{}/{}", self.address(), self.prefix()))
+        f.pad(&self.0.to_string())
     }
 }
 
@@ -270,18 +203,19 @@ mod tests {
     proptest! {
         #[test]
         fn text_and_back(address: [u8; 16], prefix in 0_u8..=128) {
-            // Where the address is IPv4-mapped and the prefix long enough, the text is IPv4's.
-            let network = Network::masked(u128::from_be_bytes(address), prefix);
+            let address = IpAddr::from(address);
+            let mapped_prefix = prefix.min(if address.to_canonical().is_ipv4() { 32 } else { 128 });
+            let network = Network::new(address, mapped_prefix).unwrap();
             prop_assert_eq!(network.to_string().parse::<Network>().unwrap(), network);
             prop_assert!(network.contains(network.address()));
         }
 
         #[test]
         fn v4_text_and_back(address: [u8; 4], prefix in 0_u8..=32) {
-            let network = Network::cut(IpAddr::from(address), prefix);
+            let network = Network::new(IpAddr::from(address), prefix).unwrap();
             prop_assert_eq!(network.to_string().parse::<Network>().unwrap(), network);
             prop_assert_eq!(network.prefix(), prefix);
-            prop_assert!(network.is_ipv4() && network.contains(IpAddr::from(address)));
+            prop_assert!(network.contains(IpAddr::from(address)));
         }
     }
 }

@@ -3,10 +3,7 @@
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
-use crate::{
-    error::Error,
-    network::{self, Network},
-};
+use crate::{error::Error, network::Network};
 
 /// Values by network; an address finds the value of the longest prefix that contains it.
 ///
@@ -15,7 +12,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct NetworkMap<T> {
     networks: BTreeMap<Network, T>,
-    /// The different prefix lengths, in bits of the 128, the longest first.
+    /// The different prefix lengths of both families, the longest first.
     prefixes: Vec<u8>,
 }
 
@@ -42,7 +39,7 @@ impl<T> NetworkMap<T> {
                 Self::LIMIT
             )));
         }
-        let prefix = network.mapped_prefix();
+        let prefix = network.prefix();
         if let Err(place) = self.prefixes.binary_search_by(|p| prefix.cmp(p)) {
             self.prefixes.insert(place, prefix);
         }
@@ -51,13 +48,9 @@ impl<T> NetworkMap<T> {
 
     /// The value of the longest prefix that contains the address.
     pub fn get(&self, address: IpAddr) -> Option<&T> {
-        let address = address.to_canonical();
-        let bits = network::bits(address);
-        self.prefixes.iter().find_map(|&prefix| {
-            let wanted = Network::masked(bits, prefix);
-            let (found, value) = self.networks.get_key_value(&wanted)?;
-            (found.is_ipv4() == address.is_ipv4()).then_some(value)
-        })
+        let mut around =
+            (self.prefixes.iter()).filter_map(|prefix| Network::around(address, *prefix));
+        around.find_map(|network| self.networks.get(&network))
     }
 }
 
@@ -145,7 +138,7 @@ mod tests {
             let mut best: Option<Network> = None;
             for (bits, prefix) in networks {
                 let bits = core::net::Ipv4Addr::from_bits(bits);
-                let network = Network::cut(bits.into(), prefix);
+                let network = Network::new(bits.into(), prefix).unwrap();
                 map.insert(network, network).unwrap();
                 if network.contains(address) && best.is_none_or(|b| b.prefix() < prefix) {
                     best = Some(network);

@@ -59,9 +59,8 @@ impl<T> FairQueue<T> {
     /// Moves a flow in the rankings after its load has changed.
     fn rank(&mut self, flow: u32, before: Backlog) {
         let after = self.flows[flow].load;
-        let (flows, bytes) = (&mut self.flows, (before.bytes, after.bytes));
-        self.by_bytes.update(flows, flow, bytes);
+        self.by_bytes.update(flow, (before.bytes, after.bytes));
         let entries = (before.entries as u64, after.entries as u64);
-        self.by_entries.update(flows, flow, entries);
+        self.by_entries.update(flow, entries);
     }
 }

@@ -51,18 +51,9 @@ impl<T> FairQueue<T> {
         self.by_entries.is_uneven()
     }
 
-    /// The clients with most entries waiting, at most `n`, in no exact order. Who is left out has at most an eighth more
-    /// than the least of them. Looks at about `n` clients, not at all.
-    pub fn longest(&self, n: usize) -> impl Iterator<Item = (ClientKey, Backlog)> {
-        let longest = self.by_entries.descending(&self.flows).take(n);
-        let flows = longest.map(|flow| &self.flows[flow]);
+    /// The clients with most entries waiting, the longest first. Looks at those that are taken, not at all.
+    pub fn longest(&self) -> impl Iterator<Item = (ClientKey, Backlog)> {
+        let flows = (self.by_entries.descending()).map(|flow| &self.flows[flow]);
         flows.map(|flow| (flow.owner, flow.load))
-    }
-
-    /// The [`longest`](Self::longest) in their order.
-    pub fn top(&self, n: usize) -> Vec<(ClientKey, Backlog)> {
-        let mut top: Vec<_> = self.longest(n).collect();
-        top.sort_by(|(a_key, a), (b_key, b)| b.entries.cmp(&a.entries).then(a_key.cmp(b_key)));
-        top
     }
 }

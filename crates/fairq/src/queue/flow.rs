@@ -72,8 +72,6 @@ pub(super) struct Flow {
     /// All entries, the newest last.
     pub(super) arrivals: List<InFlow>,
     pub(super) load: Backlog,
-    by_bytes: Link<ByBytes>,
-    by_entries: Link<ByEntries>,
 }
 
 impl Flow {
@@ -88,8 +86,6 @@ impl Flow {
             ring: List::default(),
             arrivals: List::default(),
             load: Backlog::default(),
-            by_bytes: Link::default(),
-            by_entries: Link::default(),
         }
     }
 }
@@ -98,8 +94,6 @@ pub(super) struct InLane;
 pub(super) struct InFlow;
 pub(super) struct InAll;
 pub(super) struct Ring;
-pub(super) struct ByBytes;
-pub(super) struct ByEntries;
 
 macro_rules! linked {
     ($([$($generic:ident)?] $node:ty, $tag:ty, $field:ident;)*) => {$(
@@ -120,6 +114,4 @@ linked! {
     [T] Entry<T>, InFlow, in_flow;
     [T] Entry<T>, InAll, in_all;
     [] Lane, Ring, in_flow;
-    [] Flow, ByBytes, by_bytes;
-    [] Flow, ByEntries, by_entries;
 }

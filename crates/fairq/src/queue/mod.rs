@@ -22,7 +22,7 @@ mod turns;
 
 use self::{
     clients::{Clients, Holds},
-    flow::{ByBytes, ByEntries, Entry, Flow, InAll, Lane},
+    flow::{Entry, Flow, InAll, Lane},
     item::counted,
     rank::Rank,
     slab::{List, Slab},
@@ -50,8 +50,8 @@ pub struct FairQueue<T> {
     holds: Holds,
     /// All entries, the oldest first.
     ages: List<InAll>,
-    by_bytes: Rank<ByBytes>,
-    by_entries: Rank<ByEntries>,
+    by_bytes: Rank,
+    by_entries: Rank,
     total: Backlog,
     backlogged_parts: u64,
 }
@@ -74,8 +74,8 @@ impl<T> FairQueue<T> {
             flows: Slab::new(),
             turns: Turns::default(),
             ages: List::default(),
-            by_bytes: Rank::new(),
-            by_entries: Rank::new(),
+            by_bytes: Rank::default(),
+            by_entries: Rank::default(),
             total: Backlog::default(),
             backlogged_parts: 0,
         })

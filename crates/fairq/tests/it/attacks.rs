@@ -165,23 +165,21 @@ fn shares_and_waits_as_the_backlog_says() {
 }
 
 #[test]
-fn the_top_has_the_longest() {
+fn the_longest_come_first() {
     let mut queue = queue(roomy());
     for who in 0..30 {
         for n in 0..=who * who {
             push(&mut queue, who, n, 250);
         }
     }
-    let top = queue.top(3);
-    let longest = [29, 28, 27].map(|who| (client(who), (who * who + 1) as usize));
-    assert_eq!(
-        top.iter()
-            .map(|(who, load)| (*who, load.entries))
-            .collect::<Vec<_>>(),
-        longest
-    );
-    assert_eq!(queue.top(100).len(), 30);
-    assert!(queue.top(0).is_empty());
+    let found: Vec<_> = (queue.longest())
+        .map(|(who, load)| (who, load.entries))
+        .collect();
+    let all: Vec<_> = (0..30)
+        .rev()
+        .map(|who| (client(who), (who * who + 1) as usize))
+        .collect();
+    assert_eq!(found, all);
 }
 
 #[test]

@@ -292,8 +292,7 @@ impl Model {
             backlogged += usize::from(waiting > 0);
         }
         assert_eq!(self.queue.backlogged_clients(), backlogged);
-        let top = self.queue.top(100);
-        assert!(top.len() <= backlogged);
+        assert_eq!(self.queue.longest().count(), backlogged);
         assert!(self.queue.flows() <= self.queue.limits().clients);
     }
 

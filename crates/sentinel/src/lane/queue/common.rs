@@ -46,7 +46,7 @@ impl WriteQueue {
     /// What each client that came or waits asks for. The first call begins to count.
     pub(crate) fn demands(&mut self) -> Vec<ClientDemand> {
         let mut arrived = std::mem::take(&mut self.common.get_or_insert_default().arrived);
-        let waiting = self.queue.longest(MOST_CLIENTS);
+        let waiting = self.queue.longest().take(MOST_CLIENTS);
         let mut demands: Vec<ClientDemand> = waiting
             .map(|(client, backlog)| self.demand(client, arrived.remove(&client), backlog.entries))
             .collect();

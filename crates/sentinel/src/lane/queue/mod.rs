@@ -282,7 +282,7 @@ impl WriteQueue {
 
     /// The clients with the longest backlogs, longest first.
     pub(super) fn top(&self, count: usize) -> Vec<(ClientKey, Backlog)> {
-        self.queue.top(count)
+        self.queue.longest().take(count).collect()
     }
 
     /// A client's backlog, its share of the rate and the wait of its next write.
