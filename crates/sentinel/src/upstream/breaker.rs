@@ -5,8 +5,6 @@
 
 use pacing::Nanos;
 
-use super::health::SILENT;
-
 /// What the reads of one node show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Breaker {
@@ -79,6 +77,8 @@ impl Breaker {
 const LEAST_LATE: Nanos = Nanos::from_millis(100);
 /// So many reads without an answer are more than one that is slow.
 const MOST_UNANSWERED: u32 = 4;
+/// A node that answers nothing for less may be executing a block.
+pub(crate) const SILENT: Nanos = Nanos::from_secs(2);
 /// How long others are asked first: as long as a read waits before it is asked of another node. Twice as long each time
 /// that it was in vain, up to a common deadline of clients.
 const FIRST_REST: Nanos = SILENT;

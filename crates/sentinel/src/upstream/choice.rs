@@ -11,8 +11,10 @@ use fairq::ClientKey;
 use pacing::Nanos;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::health::{ABSENT, SILENT};
-use super::nodes::{NodeDoor, NodeIndex, NodeState, Nodes};
+use super::breaker::SILENT;
+use super::health::ABSENT;
+use super::node_state::{NodeDoor, NodeIndex, NodeState};
+use super::nodes::Nodes;
 use crate::budget::SEEN_FOR;
 
 /// What a read needs of a node.

@@ -15,7 +15,7 @@ use wire::jsonrpc::{Request, RequestFault};
 
 use super::body::charged;
 use super::hub::{self, ALREADY, FeedEnd, FeedNews, Hub, Reader, canonical, event_head};
-use super::nodes::NodeIndex;
+use super::node_state::NodeIndex;
 use super::questions::Questions;
 use super::reads::Reads;
 use crate::budget::{Ledger, Reservation};

@@ -8,7 +8,8 @@ use futures_util::stream::FuturesUnordered;
 use pacing::Nanos;
 
 use super::choice::Wanted;
-use super::nodes::{NodeDoor, NodeIndex, Nodes};
+use super::node_state::{NodeDoor, NodeIndex};
+use super::nodes::Nodes;
 use super::{SILENT, UpstreamError};
 
 /// How a question may be asked.
@@ -49,7 +50,7 @@ pub(super) async fn first_answer<T, F: Future<Output = Result<T, UpstreamError>>
             biased;
             Some((node, sent, answer)) = under_way.next() => match answer {
                 Ok(answer) => {
-                    let took = nodes.note_answered(node, sent, &wanted);
+                    let took = nodes.note_answered((node, wanted.door), sent, wanted.is_light);
                     return Ok((node, took.into(), answer));
                 }
                 Err(error) => {

@@ -2,7 +2,7 @@
 
 use pacing::Nanos;
 
-use super::nodes::{NodeEvent, NodeIndex};
+use super::node_state::{NodeEvent, NodeIndex};
 
 /// What was seen of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,8 +129,6 @@ impl Health {
     }
 }
 
-/// A node that answers nothing for less may be executing a block.
-pub(crate) const SILENT: Nanos = Nanos::from_secs(2);
 /// How long a node is left alone whose blocks cannot be read, while there is another one.
 const UNUSABLE_FOR: Nanos = Nanos::from_secs(60);
 /// A node that has owed an answer for so long is asked for nothing but its health: reads are refused at once, and

@@ -7,25 +7,20 @@ use std::time::Duration;
 use chain_cometbft::Status;
 use pacing::Nanos;
 use parking_lot::{Mutex, MutexGuard};
-use rpc::{Endpoint, FollowedBlock};
+use rpc::Endpoint;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use super::UpstreamError;
-use super::breaker::Breaker;
-use super::choice::Wanted;
 use super::dial::Dialer;
 use super::health::ABSENT;
 use super::http::{NodeHttp, PoolOptions};
-use super::query::ANSWER_SHARE;
+use super::node_state::{BlockLimits, NodeDoor, NodeIndex, NodeState};
 use super::version::{Version, untested};
 use crate::budget::Ledger;
 use crate::shared_context::SharedContext;
-
-/// The place of a node in the configuration.
-pub type NodeIndex = usize;
 
 /// All nodes. Cheap to clone; clones share everything.
 #[derive(Clone)]
@@ -36,161 +31,6 @@ struct Inner {
     shared_context: SharedContext,
     pool_options: PoolOptions,
     second_attempts: Arc<Semaphore>,
-}
-
-/// A node's listeners for reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NodeDoor {
-    Rpc,
-    Grpc,
-    Rest,
-}
-
-impl NodeDoor {
-    const COUNT: usize = 3;
-}
-
-/// What happens to a node.
-#[derive(Clone, Debug, PartialEq)]
-pub enum NodeEvent {
-    /// It answers.
-    Up {
-        /// Which.
-        node: NodeIndex,
-        /// Whether it is fetching old blocks, and takes no transactions.
-        catching_up: bool,
-    },
-    /// It does not answer, or broke its connections off: what it had in its mempool may be lost.
-    Down {
-        /// Which.
-        node: NodeIndex,
-        /// Why.
-        reason: String,
-    },
-    /// A block of its chain: every height that it still has once and in order.
-    Block {
-        /// Which.
-        node: NodeIndex,
-        /// The block, without the codes of its transactions.
-        block: FollowedBlock,
-    },
-    /// Its chain is another one now, or was set back: nothing known of its heights holds. Follows
-    /// on [`Down`](Self::Down); the next block may have any height.
-    ChainReplaced {
-        /// Which.
-        node: NodeIndex,
-        /// What gave it away.
-        reason: String,
-    },
-    /// How full its mempool is. Left out when the reader of events falls behind.
-    Mempool {
-        /// Which.
-        node: NodeIndex,
-        /// Transactions.
-        txs: usize,
-        /// When it was asked.
-        at: Nanos,
-    },
-}
-
-/// Where a node stands, for operators.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NodeState {
-    /// Its address.
-    pub endpoint: String,
-    /// Whether it answers.
-    pub up: bool,
-    /// Whether it is fetching old blocks.
-    pub catching_up: bool,
-    /// The highest block followed or heard of; 0 = none yet.
-    pub height: u64,
-    /// When the height last rose.
-    pub risen_at: Nanos,
-    /// When it was last asked for its height, of the times that it answered, and what it said.
-    pub told: (Nanos, u64),
-    /// Its blocks are followed from the one after this one.
-    pub followed_after: Option<u64>,
-    /// Its chain; empty until it answered.
-    pub chain_id: String,
-    /// How often its chain was replaced by another one, or set back.
-    pub replacements: u64,
-    /// The lowest block that it has; 0 or 1 where it has thrown none away.
-    pub lowest: u64,
-    /// A connection to it failed since it last answered.
-    pub unreachable: bool,
-    /// The version of its software; empty until it answered.
-    pub version: String,
-    /// Transactions in its mempool when last asked.
-    pub mempool_txs: usize,
-    /// What its blocks may hold; none until it answered.
-    pub block_limits: Option<BlockLimits>,
-    /// Transactions in the largest of the last blocks that it had when it was first asked.
-    pub largest_block: u64,
-    /// Since when it owes an answer to a question about its health.
-    pub unanswered_since: Option<Nanos>,
-    /// Until when the operator wants it left alone, and why.
-    pub drained: Option<(Nanos, String)>,
-    /// Reads that it was asked since the start.
-    pub reads: u64,
-    /// What became of those at each of its listeners.
-    pub(crate) breakers: [Breaker; NodeDoor::COUNT],
-}
-
-impl NodeState {
-    /// Whether the operator wants it left alone.
-    pub(crate) fn is_drained(&self, now: Nanos) -> bool {
-        self.drained.as_ref().is_some_and(|(until, _)| *until > now)
-    }
-
-    /// Whether it has owed an answer for so long.
-    pub(crate) fn is_silent_for(&self, time: Nanos, now: Nanos) -> bool {
-        self.unanswered_since
-            .is_some_and(|since| now.saturating_sub(since) >= time)
-    }
-}
-
-/// What a chain's blocks may hold, by its consensus parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockLimits {
-    /// Bytes.
-    pub bytes: u64,
-    /// Gas, if it is bounded.
-    pub gas: Option<u64>,
-}
-
-impl BlockLimits {
-    /// Those of a chain that bounds nothing: the largest block there is (`MaxBlockSizeBytes` in CometBFT's
-    /// `types/params.go`).
-    pub const NONE: Self = Self {
-        bytes: 100 << 20,
-        gas: None,
-    };
-
-    /// What a chain has whose operators change nothing (`DefaultBlockParams`, v0.38.17).
-    pub(super) const DEFAULT: Self = Self {
-        bytes: 22_020_096,
-        gas: None,
-    };
-
-    /// The longest answer with a block that is read: twice the base64 of such a block, for what JSON adds to its
-    /// header, votes and evidence, and no more than a part of the buffers, or than the largest block of a usual chain
-    /// takes. After a block that is longer nothing more is known of the chain.
-    pub(super) fn answer_bytes(self, buffer_bytes: usize) -> usize {
-        let block = usize::try_from(self.bytes.min(Self::NONE.bytes)).unwrap_or(usize::MAX);
-        let answer = 2 * block.div_ceil(3).saturating_mul(4);
-        answer.clamp(
-            LEAST_ANSWER,
-            (buffer_bytes / ANSWER_SHARE).max(USUAL_ANSWER),
-        )
-    }
-
-    /// As in the parameters; -1 is no bound.
-    pub(super) fn new(max_bytes: i64, max_gas: i64) -> Self {
-        Self {
-            bytes: u64::try_from(max_bytes).unwrap_or(Self::NONE.bytes),
-            gas: u64::try_from(max_gas).ok().filter(|gas| *gas > 0),
-        }
-    }
 }
 
 /// What is known of one node.
@@ -327,12 +167,18 @@ impl Nodes {
         now
     }
 
-    /// A read that was sent at that instant was answered by a node, and so long ago was it sent.
-    pub(super) fn note_answered(&self, node: NodeIndex, sent: Nanos, wanted: &Wanted) -> Nanos {
+    /// A read that was sent at that instant was answered by a node's listener, quickly if `is_light`; so long ago was
+    /// it sent.
+    pub(super) fn note_answered(
+        &self,
+        (node, door): (NodeIndex, NodeDoor),
+        sent: Nanos,
+        is_light: bool,
+    ) -> Nanos {
         let now = self.now();
         let took = now.saturating_sub(sent);
         let breakers = &mut self.node(node).state().breakers;
-        breakers[wanted.door as usize].answered(took, now, wanted.is_light);
+        breakers[door as usize].answered(took, now, is_light);
         took
     }
 
@@ -466,45 +312,8 @@ impl Node {
     }
 }
 
-/// The answer with the smallest block: header, votes of hundreds of validators, evidence.
-const LEAST_ANSWER: usize = 4 << 20;
-/// The answer with a full block of a chain with default parameters, which can be read whatever the buffers are: clients
-/// decide how full blocks are.
-pub(super) const USUAL_ANSWER: usize = 32 << 20;
 /// Reads asked of a second node at a time because the first one is late: a sixteenth of those that may be under way by
 /// default. A node that is well answers some thousand a second so.
 const SECOND_ATTEMPTS: usize = 16;
 /// How long a node may take at the start to say its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(2);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// At 2b52556 it was 512 MiB, whatever the chain's blocks and the buffers were.
-    #[test]
-    fn case_92_the_longest_answer_with_a_block_follows_from_the_chain_and_the_buffers() {
-        const MIB: usize = 1 << 20;
-        for (max_bytes, buffer_mib, bytes) in [
-            (22_020_096, 256, 58_720_256),
-            (4 << 20, 256, 11_184_816),
-            (200_000, 256, 4 * MIB),
-            (0, 256, 4 * MIB),
-            // No bound: the largest block there is, as far as the buffers go.
-            (-1, 256, 64 * MIB),
-            (-1, 2_048, 279_620_272),
-            (i64::MAX, 4_096, 279_620_272),
-            // Before, a client with large writes ended the reading of blocks where the buffers were small.
-            (22_020_096, 64, 32 * MIB),
-            (22_020_096, 1, 32 * MIB),
-            (4 << 20, 1, 11_184_816),
-        ] {
-            let limits = BlockLimits::new(max_bytes, -1);
-            assert_eq!(
-                limits.answer_bytes(buffer_mib * MIB),
-                bytes,
-                "{max_bytes}, {buffer_mib} MiB"
-            );
-        }
-    }
-}

@@ -13,7 +13,7 @@ use rpc::BroadcastMethod;
 
 use super::body::{charged, collected};
 use super::client_link::RelayEvent;
-use super::nodes::NodeIndex;
+use super::node_state::NodeIndex;
 use super::query::json_headers;
 use super::reads::{ReadRequest, Reads};
 use crate::budget::Ledger;

@@ -10,7 +10,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::UpstreamError;
-use super::nodes::{NodeIndex, Nodes};
+use super::node_state::NodeIndex;
+use super::nodes::Nodes;
 use super::query::{garbage, result};
 
 /// The results of one block's transactions as the node wrote them: parts of its answer.

@@ -10,7 +10,7 @@ use rpc::BroadcastMethod;
 use slab::Slab;
 use wire::ws::write_text_head;
 
-use super::message::Question;
+use super::message::{Counted, Question};
 use crate::access::{Ended, Seen};
 use crate::budget::{LONG_BYTES, Reservation};
 use crate::front::Shared;
@@ -38,9 +38,6 @@ pub(super) struct Client<B: Backend, IO> {
     /// Messages that the link has not answered, by the tags of their answers.
     asked: Slab<(MethodClass, Option<Box<Seen>>)>,
 }
-
-/// A call as it is counted, and written down.
-pub(super) type Counted<'a> = (MethodClass, Option<&'a Seen>);
 
 /// A write that has no answer yet.
 #[derive(Debug)]

@@ -5,10 +5,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use rpc::BroadcastMethod;
 use wire::ws::frame::{FrameHead, Writer};
-use wire::ws::{Event, FrameReader, Step, WsLimits};
+use wire::ws::{Event, FrameReader, Step, WsLimits, close_code};
 
-use super::End;
-use super::client::Counted;
 use crate::access::Seen;
 use crate::budget::Piece;
 use crate::front::buffer::READ_BYTES;
@@ -64,6 +62,31 @@ pub(super) enum Act {
     /// The client closes the WebSocket, with that code if it gave one.
     Close(Option<u16>),
 }
+
+/// How a session ends.
+#[derive(Debug)]
+pub(super) enum End {
+    /// With a close frame.
+    Say(u16, String),
+    /// With a close frame as empty as the client's.
+    Echo,
+    /// Without one: the client is gone, or was too slow.
+    Gone,
+}
+
+impl From<Ended> for End {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::OverBudget => {
+                Self::Say(close_code::TRY_AGAIN, "the buffers are full".to_owned())
+            }
+            Ended::Closed | Ended::Late => Self::Gone,
+        }
+    }
+}
+
+/// A call as it is counted, and written down.
+pub(super) type Counted<'a> = (MethodClass, Option<&'a Seen>);
 
 /// A message that is no write.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ use wire::ws::frame::{CLOSE, write_head};
 use wire::ws::{close_code, write_close, write_ping, write_pong, write_text};
 
 use self::client::{Client, HeldWrite, PendingCall};
-use self::message::{Act, Input, MessageReader, Question};
+use self::message::{Act, End, Input, MessageReader, Question};
 use self::waiting::{Wait, Waiting};
 use super::Shared;
 use super::backend::Backend;
@@ -51,28 +51,6 @@ pub(crate) struct Session<B: Backend, IO> {
     was_held: bool,
     _open: Open,
     _slots: (Held, Option<Held>),
-}
-
-/// How a session ends.
-#[derive(Debug)]
-enum End {
-    /// With a close frame.
-    Say(u16, String),
-    /// With a close frame as empty as the client's.
-    Echo,
-    /// Without one: the client is gone, or was too slow.
-    Gone,
-}
-
-impl From<Ended> for End {
-    fn from(ended: Ended) -> Self {
-        match ended {
-            Ended::OverBudget => {
-                Self::Say(close_code::TRY_AGAIN, "the buffers are full".to_owned())
-            }
-            Ended::Closed | Ended::Late => Self::Gone,
-        }
-    }
 }
 
 /// Counts a session as long as it lives.

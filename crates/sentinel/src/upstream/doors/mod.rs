@@ -26,7 +26,8 @@ use super::choice::Wanted;
 use super::dial::Dialer;
 use super::first_answer::{Asked, first_answer};
 use super::http::{NodeBody, NodeHttp, Outgoing, Repeat};
-use super::nodes::{NodeDoor, NodeIndex, Nodes};
+use super::node_state::{NodeDoor, NodeIndex};
+use super::nodes::Nodes;
 use super::{Admitted, UpstreamError, target};
 use crate::budget::Reservation;
 

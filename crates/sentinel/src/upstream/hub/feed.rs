@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 
 use crate::budget::{Held, Ledger, Reservation};
 use crate::refusal::Refusal;
-use crate::upstream::nodes::NodeIndex;
+use crate::upstream::node_state::NodeIndex;
 
 /// One query at one node.
 pub(super) struct Feed {

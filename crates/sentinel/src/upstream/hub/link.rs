@@ -20,7 +20,7 @@ use super::node_message::{EXITING, NodeMessage, compact_event, error_member, wit
 use super::socket::carry;
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::UpstreamError;
-use crate::upstream::nodes::NodeIndex;
+use crate::upstream::node_state::NodeIndex;
 
 /// A subscriber at a node.
 pub(super) struct Link {

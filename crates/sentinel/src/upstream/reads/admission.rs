@@ -15,7 +15,8 @@ use crate::refusal::{Reason, Refusal};
 use crate::shadow::Shadow;
 use crate::upstream::choice::Wanted;
 use crate::upstream::http::Repeat;
-use crate::upstream::nodes::{NodeIndex, Nodes};
+use crate::upstream::node_state::NodeIndex;
+use crate::upstream::nodes::Nodes;
 
 /// A read, what it needs of a node, and the node that it goes to.
 #[derive(Debug)]

@@ -10,7 +10,8 @@ use super::headers::{content_length, end_to_end};
 use super::request::ReadAnswer;
 use crate::upstream::first_answer::{Asked, first_answer};
 use crate::upstream::http::{NodeBody, Outgoing, Repeat};
-use crate::upstream::nodes::{NodeIndex, Nodes};
+use crate::upstream::node_state::NodeIndex;
+use crate::upstream::nodes::Nodes;
 use crate::upstream::{UpstreamError, target};
 
 /// Asks a node, and waits for the head of its answer. What is read ahead of the answer is charged to the client.

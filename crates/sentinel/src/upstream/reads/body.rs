@@ -10,7 +10,7 @@ use crate::budget::Reservation;
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::body::{Pieces, charged};
 use crate::upstream::http::NodeBody;
-use crate::upstream::nodes::NodeIndex;
+use crate::upstream::node_state::NodeIndex;
 
 /// An answer's body, read as it is taken. Holds its place in the read lane, and the bytes reserved
 /// for what is read ahead, until dropped. An error means that the node broke off or fell silent: the

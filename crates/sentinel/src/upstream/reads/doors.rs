@@ -12,14 +12,15 @@ use tokio::time::sleep_until;
 
 use super::Reads;
 use super::admission::{Admitted, no_node};
+use super::asked::Asked;
 use super::cache::{Asking, Found, Headers, Kept, KeptHead};
-use super::unchanging::{self, Asked};
+use super::unchanging;
 use crate::budget::{Reservation, work_of};
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::body::charged;
 use crate::upstream::choice::Wanted;
 use crate::upstream::doors::{CallBody, DoorBody, DoorNodes};
-use crate::upstream::nodes::{NodeDoor, NodeIndex};
+use crate::upstream::node_state::{NodeDoor, NodeIndex};
 
 impl Reads {
     /// Passes a read on, which takes `calls` of its client's rate. An answer that is kept takes nothing of it, and a unit

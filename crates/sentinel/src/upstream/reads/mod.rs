@@ -4,6 +4,7 @@
 //! [`http`](super::http). What a read was admitted with is held by its answer's body, until that is dropped.
 
 mod admission;
+mod asked;
 mod asking;
 mod body;
 mod cache;
@@ -25,6 +26,7 @@ use tower::{ServiceExt as _, service_fn};
 
 pub(crate) use self::admission::Admitted;
 use self::admission::{Admission, Read};
+use self::asked::Asked;
 use self::asking::{HEAD_BYTES, ask};
 pub use self::body::ReadBody;
 use self::cache::{Asking, Cache, Found, KeptHead};
@@ -32,10 +34,10 @@ pub(super) use self::headers::content_length;
 pub(crate) use self::methods::changes;
 pub(crate) use self::params::{price, price_of_page};
 pub use self::request::{ReadAnswer, ReadRequest};
-use self::unchanging::Asked;
 use super::body::charged;
 use super::choice::Wanted;
-use super::nodes::{NodeIndex, Nodes};
+use super::node_state::NodeIndex;
+use super::nodes::Nodes;
 use super::version::Version;
 use crate::budget::{Budget, Ledger};
 use crate::config::Config;

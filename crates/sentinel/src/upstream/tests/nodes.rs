@@ -7,7 +7,7 @@ use pacing::Nanos;
 use testkit::{ScriptedServer, free_port, http_answer};
 
 use super::{NodeEvent, Rig, client_of, devnode, of_chain, quick};
-use crate::upstream::nodes::USUAL_ANSWER;
+use crate::upstream::node_state::USUAL_ANSWER;
 
 /// The answer of a node of a version that was not tested.
 const STATUS: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"node_info":{"network":"c","version":"0.99.1"},"sync_info":{"latest_block_height":"3","catching_up":false}}}"#;

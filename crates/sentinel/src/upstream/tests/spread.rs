@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use super::reads::{body, get};
 use super::{PATIENCE, Rig, client};
 use crate::refusal::{Reason, Refusal};
+use crate::upstream::NodeDoor;
 use crate::upstream::ReadRequest;
-use crate::upstream::choice::Wanted;
 
 /// A node at height 200 that answers every read with its name.
 pub(super) struct Named {
@@ -145,7 +145,7 @@ async fn a_light_read_under_way_at_a_node_that_answers_none_is_answered_by_anoth
     assert_eq!(nodes[1].asked.load(Ordering::SeqCst), before + 1);
     nodes[1].holds.store(false, Ordering::SeqCst);
     let now = rig.nodes.now();
-    rig.nodes.note_answered(1, now, &Wanted::of(1));
+    rig.nodes.note_answered((1, NodeDoor::Rpc), now, true);
     assert_eq!(read(&rig, last, light()).await.unwrap(), "second");
     rig.stop().await;
 }
