@@ -123,11 +123,6 @@ impl Member {
         }
     }
 
-    /// The common limit is another.
-    pub const fn set_limit(&mut self, limit: f64) {
-        self.limit = limit;
-    }
-
     /// A report has come in; its own are how it knows that it is connected.
     pub fn hear(&mut self, now: Nanos, report: Report) {
         if report.member == self.id {

@@ -7,15 +7,15 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
 use clap::Args;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use tokio::sync::watch;
 
 /// How often the user asked to stop, and to note the moment.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
-    requests: Arc<AtomicUsize>,
+    requests: watch::Sender<usize>,
     marks: Arc<AtomicUsize>,
     is_over: Arc<AtomicBool>,
 }
@@ -51,7 +51,7 @@ impl Shutdown {
 
     /// Asks to stop, as a signal would.
     pub fn request(&self) {
-        self.requests.fetch_add(1, Ordering::Release);
+        self.requests.send_modify(|requests| *requests += 1);
     }
 
     /// Ends the load, as SIGUSR2 would.
@@ -76,7 +76,7 @@ impl Shutdown {
 
     /// Whether to stop offering.
     pub fn is_requested(&self) -> bool {
-        self.requests.load(Ordering::Acquire) > 0
+        *self.requests.borrow() > 0
     }
 
     /// Waits until offering is to stop.
@@ -84,18 +84,15 @@ impl Shutdown {
     /// # Cancel safety
     /// Nothing is lost when it is dropped.
     pub async fn requested(&self) {
-        while !self.is_requested() {
-            tokio::time::sleep(LOOK_INTERVAL).await;
-        }
+        // It fails only without a sender, and this one is there.
+        let _ = self.requests.subscribe().wait_for(|it| *it > 0).await;
     }
 
     /// Whether to leave at once.
     pub fn is_urgent(&self) -> bool {
-        self.requests.load(Ordering::Acquire) > 1
+        *self.requests.borrow() > 1
     }
 }
-
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The hidden command `guard`, as which [`servers::Process`] calls a program of its own.
 #[derive(Debug, Args)]

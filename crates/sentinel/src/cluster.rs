@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_nats::{Client, ConnectOptions, ServerAddr, Subscriber};
 use cluster::{Activity, Division, Member, Report, Unread};
 use fairq::ClientKey;
-use futures_util::{Stream, StreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 use pacing::Rate;
 use sha2::{Digest as _, Sha256};
 use siphasher::sip::SipHasher24;
@@ -38,8 +38,6 @@ pub(crate) struct Part {
 
 /// How long the last report may take.
 const GOODBYE: Duration = Duration::from_millis(300);
-/// How long between two tries to join.
-const RETRY: Duration = Duration::from_secs(5);
 /// The bits before an IPv4 address that is mapped to IPv6.
 const V4_OFFSET: u8 = 96;
 
@@ -111,10 +109,11 @@ impl Part {
     /// Takes part until `stop`; without the bus, with an equal part of the limit.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         self.tick();
-        let (address, subject) = (self.address.clone(), self.subject.clone());
-        let join = || joined(address.clone(), subject.clone());
-        let mut news = std::pin::pin!(renewed(join));
-        let mut bus: Option<Client> = None;
+        let subject = self.subject.clone();
+        let joined = joined(self.address.clone(), subject.clone()).await;
+        let joined = joined.inspect_err(|reason| warn!(reason, "the cluster cannot be joined"));
+        let (bus, reports) = joined.ok().unzip();
+        let mut reports = stream::iter(reports).flatten();
         let mut due = self.clock.now();
         loop {
             tokio::select! {
@@ -127,14 +126,7 @@ impl Part {
                         let _ = bus.publish(subject.clone(), report.encode().into()).await;
                     }
                 }
-                Some(news) = news.next() => match news {
-                    News::Joined(client) => bus = Some(client),
-                    News::Message(message) => self.hear(&message.payload),
-                    News::Ended(reason) => {
-                        bus = None;
-                        warn!(reason, "the cluster is not joined; it is tried again every {} s", RETRY.as_secs());
-                    }
-                }
+                Some(message) = reports.next() => self.hear(&message.payload),
             }
         }
         let Some(bus) = bus else { return };
@@ -269,7 +261,7 @@ fn read_key(file: &Path) -> Result<[u8; 16], ClusterError> {
     Ok(*first)
 }
 
-/// The connection, which comes back by itself, and the subscription.
+/// The connection, which comes back by itself with the subscription. It fails only for an address that cannot be used.
 async fn joined(address: ServerAddr, subject: String) -> Result<(Client, Subscriber), String> {
     let options = ConnectOptions::new()
         .name("sentinel")
@@ -283,43 +275,6 @@ async fn joined(address: ServerAddr, subject: String) -> Result<(Client, Subscri
     let reports = client.subscribe(subject).await;
     let reports = reports.map_err(|error| error.to_string())?;
     Ok((client, reports))
-}
-
-/// What happens to a subscription.
-#[derive(Debug, PartialEq, Eq)]
-enum News<C, M> {
-    Joined(C),
-    Message(M),
-    /// It cannot be had, or is over: why.
-    Ended(String),
-}
-
-/// A subscription without end: [`RETRY`] after it could not be had, or was over, it is made again.
-fn renewed<C, S, F>(join: impl FnMut() -> F) -> impl Stream<Item = News<C, S::Item>>
-where
-    S: Stream + Unpin,
-    F: Future<Output = Result<(C, S), String>>,
-{
-    let begin = (join, None::<S>, Duration::ZERO);
-    stream::unfold(begin, async |(mut join, mut reports, wait)| {
-        let news = if let Some(joined) = &mut reports {
-            let next = joined.next().await.map(News::Message);
-            next.unwrap_or_else(|| News::Ended("the subscription is over".to_owned()))
-        } else {
-            tokio::time::sleep(wait).await;
-            match join().await {
-                Ok((client, joined)) => {
-                    reports = Some(joined);
-                    News::Joined(client)
-                }
-                Err(reason) => News::Ended(reason),
-            }
-        };
-        if let News::Ended(_) = news {
-            reports = None;
-        }
-        Some((news, (join, reports, RETRY)))
-    })
 }
 
 #[cfg(test)]
@@ -343,29 +298,5 @@ mod tests {
             of("192.0.2.6")
         );
         assert_eq!(subject(&key), "sentinel.9184d0b926630fb8");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_subscription_that_is_over_or_cannot_be_had_is_made_again() {
-        let mut bus = vec![
-            Ok((2, stream::iter(vec!['c']))),
-            Err("no server".to_owned()),
-            Ok((1, stream::iter(vec!['a', 'b']))),
-        ];
-        let joins = renewed(|| std::future::ready(bus.pop().unwrap()));
-        let began = tokio::time::Instant::now();
-        let news: Vec<_> = joins.take(7).collect().await;
-        let ended = |reason: &str| News::Ended(reason.to_owned());
-        let expected = [
-            News::Joined(1),
-            News::Message('a'),
-            News::Message('b'),
-            ended("the subscription is over"),
-            ended("no server"),
-            News::Joined(2),
-            News::Message('c'),
-        ];
-        assert_eq!(news, expected);
-        assert_eq!(began.elapsed(), 2 * RETRY);
     }
 }

@@ -119,10 +119,14 @@ impl Conduct<'_> {
             }
             Event::Silent(place) => {
                 display.message(&format!("worker {}: not heard for 5 s", hosts[place]));
+                live.set_at_work(place, false, display);
             }
-            Event::Back(place) => display.message(&format!("worker {}: heard again", hosts[place])),
+            Event::Back(place) => {
+                display.message(&format!("worker {}: heard again", hosts[place]));
+                live.set_at_work(place, true, display);
+            }
             Event::Ended(place, code) => {
-                live.ended(place);
+                live.set_at_work(place, false, display);
                 if unix_now_ns() < start_ns && code != Some(i32::from(exit::INTERRUPTED)) {
                     early.set(early.get().or(Some(place)));
                 }
@@ -251,7 +255,10 @@ async fn fetched(crew: &Crew, place: usize, folder: &Path, ending: &Ending) -> R
     // What was killed, or had no room for its summary, cannot be joined.
     open_part(folder)
         .map(drop)
-        .map_err(|error| format!("{}; {error:#}", problem(ending)))
+        .map_err(|error| match ending.code {
+            Some(code) if code != i32::from(exit::FAILED) => format!("{error:#}"),
+            _ => problem(ending),
+        })
 }
 
 /// The common start by the worker's clock.

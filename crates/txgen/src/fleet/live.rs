@@ -12,10 +12,10 @@ use crate::live::{Display, Update};
 pub(super) struct Live {
     /// The last view of each worker.
     views: Vec<LiveView>,
-    /// Those whose programs go on.
+    /// Those that are heard, and whose programs go on.
     at_work: Vec<bool>,
-    /// Seconds that are not shown yet, with how many workers are in them.
-    open: BTreeMap<u64, (SeriesRow, usize)>,
+    /// Seconds that are not shown yet, of those that told them.
+    open: BTreeMap<u64, SeriesRow>,
     /// The second to be shown next.
     next: u64,
     duration: Option<Nanos>,
@@ -32,9 +32,10 @@ impl Live {
         }
     }
 
-    /// A worker's program has ended.
-    pub(super) fn ended(&mut self, place: usize) {
-        self.at_work[place] = false;
+    /// Whether a worker is heard and its program goes on: seconds wait for it.
+    pub(super) fn set_at_work(&mut self, place: usize, is_at_work: bool, display: &mut Display) {
+        self.at_work[place] = is_at_work;
+        self.show(display);
     }
 
     /// Takes in a line, and shows the seconds that are complete by it.
@@ -61,6 +62,11 @@ impl Live {
             self.second(row);
         }
         self.views[place] = view;
+        self.show(display);
+    }
+
+    /// Shows the seconds that are complete by now.
+    fn show(&mut self, display: &mut Display) {
         let new_seconds = self.complete();
         let Some(last) = new_seconds.last() else {
             return;
@@ -94,32 +100,31 @@ impl Live {
             return;
         }
         match self.open.get_mut(&row.second) {
-            Some((sum, workers)) => {
+            Some(sum) => {
                 let latency = worst(&sum.latency, &row.latency);
                 sum.join(&row);
                 sum.latency = latency;
-                *workers += 1;
             }
             None => {
-                self.open.insert(row.second, (row, 1));
+                self.open.insert(row.second, row);
             }
         }
     }
 
-    /// The seconds that every worker has told, or that nobody waits for any longer.
+    /// The seconds that every worker at work has told, or that nobody waits for any longer.
     fn complete(&mut self) -> Vec<SeriesRow> {
-        let at_work = self.at_work.iter().filter(|it| **it).count();
-        let newest = self.open.last_key_value().map_or(0, |(second, _)| *second);
-        let mut complete = Vec::new();
-        while let Some(first) = self.open.first_entry() {
-            if first.get().1 < at_work && newest < first.key() + WAITED_SECONDS {
-                break;
-            }
-            let (second, (row, _)) = first.remove_entry();
-            self.next = second + 1;
-            complete.push(row);
-        }
-        complete
+        let told = |view: &LiveView| view.second.as_ref().map_or(0, |row| row.second + 1);
+        let newest = self.views.iter().map(told).max().unwrap_or(0);
+        let at_work = self.views.iter().zip(&self.at_work);
+        let by_all = at_work.filter(|(_, it)| **it).map(|(view, _)| told(view));
+        let by_all = by_all.min().unwrap_or(newest);
+        self.next = by_all
+            .max(newest.saturating_sub(WAITED_SECONDS))
+            .max(self.next);
+        let later = self.open.split_off(&self.next);
+        std::mem::replace(&mut self.open, later)
+            .into_values()
+            .collect()
     }
 }
 
