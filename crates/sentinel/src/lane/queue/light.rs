@@ -1,6 +1,6 @@
 //! Which clients ask for little.
 
-use fairq::{Backlog, Neutral, Weight};
+use fairq::{Neutral, Weight};
 use pacing::Nanos;
 
 use crate::lane::status::Tally;
@@ -59,11 +59,11 @@ impl Places {
         had.tally.dispatched += 1;
     }
 
-    /// Whether a client asks for little.
-    pub(super) fn is_little(&self, had: Option<&Had>, weight: Weight, backlog: &Backlog) -> bool {
+    /// Whether a client asks for little, whose queue is short or is not.
+    pub(super) fn is_little(&self, had: Option<&Had>, weight: Weight, is_short: bool) -> bool {
         let had = had.filter(|had| had.block == self.block);
         let price = had.map_or(0, |had| had.price);
         let part = self.mean().max(self.mean_before) * f64::from(weight.shares());
-        backlog.is_short() && (price as f64) < part
+        is_short && (price as f64) < part
     }
 }

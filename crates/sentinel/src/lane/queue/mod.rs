@@ -327,12 +327,13 @@ impl WriteQueue {
 
     /// The same of the clients that ask for little.
     pub(super) fn next_of_little(&mut self, now: Nanos) -> Option<Popped<Job>> {
-        let price = price_of(self.scarcity.shortage());
+        let shortage = self.scarcity.shortage();
+        let price = price_of(shortage);
         self.find(now, |queue| {
             let (had, places, weights) = (&queue.had, &queue.places, &queue.weights);
             let may = |client: &ClientKey, backlog: &Backlog| {
                 let weight = weight_of(weights, client);
-                places.is_little(had.peek(client), weight, backlog)
+                places.is_little(had.peek(client), weight, shortage.is_short(backlog))
             };
             queue.queue.pop_if(&price, may)
         })
@@ -361,13 +362,15 @@ impl WriteQueue {
 
     /// What leaves counts for its client.
     fn note(&mut self, popped: &mut Popped<Job>, is_uneven: bool, now: Nanos) {
-        let price = price_of(self.scarcity.shortage())(&popped.item);
+        let shortage = self.scarcity.shortage();
+        let price = price_of(shortage)(&popped.item);
         let weight = self.configured_weight(popped.client);
         let backlog = self.queue.backlog(&popped.client);
         let had = self.had.entry(popped.client, now).state;
         let notes = &mut popped.item.value.notes;
         notes.is_from_short_queue = is_uneven && backlog.is_short();
-        notes.is_of_little = self.places.is_little(Some(had), weight, &backlog);
+        let is_short = shortage.is_short(&backlog);
+        notes.is_of_little = self.places.is_little(Some(had), weight, is_short);
         self.places.take(had, weight, price);
     }
 

@@ -146,6 +146,48 @@ fn sharing_53_places_are_kept_for_clients_that_ask_for_little_up_to_their_part()
     assert_eq!(next, Some((greedy, true)));
 }
 
+/// Eight small writes that waited through a block's making were a long queue, so that no places were kept for their
+/// client until its queue was empty: beside writes of 60 kB four clients with 1,000 a second had a p99 of 637 ms.
+#[test]
+fn sharing_53_who_asks_for_little_is_counted_in_what_the_chain_is_short_of() {
+    let mut config = Config::default();
+    config.fair.queue_timeout = Duration::from_hours(1);
+    let ledger = Ledger::new(config.buffer.bytes);
+    let [elephant, small] =
+        [1_u8, 2].map(|last| KeyScheme::default().key([192, 0, 2, last].into()));
+    let limits = Some(BlockLimits {
+        bytes: 20 << 20,
+        gas: None,
+    });
+    for (is_full, is_little) in [(true, true), (false, false)] {
+        let mut queue = WriteQueue::new(&config, [1, 2]).unwrap();
+        let add = |queue: &mut WriteQueue, client, (count, tx)| {
+            for _ in 0..count {
+                let job = job_of(client, &ledger, 600, tx).unwrap();
+                queue.admit(job, Nanos::ZERO).unwrap();
+            }
+        };
+        let content = Content {
+            txs: 400,
+            bytes: if is_full { 20 << 20 } else { 400 * 60_000 / 10 },
+            ..Content::default()
+        };
+        // Both had something of the places before, the elephant most of it.
+        add(&mut queue, elephant, (40, 60_000));
+        for _ in 0..2 {
+            queue.note_block(&content, limits);
+        }
+        for _ in 0..20 {
+            queue.next(Nanos::ZERO).unwrap();
+        }
+        queue.note_block(&content, limits);
+        add(&mut queue, small, (16, 250));
+        let next = queue.next_of_little(Nanos::ZERO);
+        assert_eq!(next.map(|next| next.client), is_little.then_some(small));
+        add(&mut queue, elephant, (1, 60_000));
+    }
+}
+
 #[test]
 fn a_write_from_a_short_queue_beside_a_long_one_is_marked_and_nobody_elses() {
     let config = Config::default();
