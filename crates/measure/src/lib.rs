@@ -73,7 +73,7 @@ pub use stats::compare::{
 pub use stats::elasticity::{Effect, Elasticity};
 pub use stats::knee::{
     BacklogGrowth, BlockMark, Drift, Ending, Finding, KneeEstimate, KneeSearch, KneeSettings, Next,
-    Rationale, Took, Trial, backlog_growth,
+    Rationale, SearchTime, TimedSearch, Took, Trial, backlog_growth,
 };
 pub use stats::line::{Estimate, Line, LineFit};
 pub use stats::nodes::{

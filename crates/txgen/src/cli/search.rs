@@ -36,7 +36,7 @@ pub struct SearchArgs {
     /// Offer the interval's lower end for so long at the end
     ///
     /// This much of --time-limit is kept for it; shorter where that leaves less, and left out where it leaves no more
-    /// than --duration.
+    /// than --duration. A rate above the interval is offered after it, for --duration: if it does not break, there is no knee.
     #[arg(
         long,
         default_value = "2m",

@@ -23,7 +23,9 @@ pub(super) struct Account {
     pub(super) points: Vec<PointRow>,
     pub(super) knee: Option<KneeRow>,
     /// A rate at the lower end of the interval that was offered for longer after the search, and what that showed.
-    pub(super) confirmed: Option<Confirmed>,
+    pub(super) confirmed: Option<Tested>,
+    /// A rate above the interval that was offered last, and what that showed.
+    pub(super) above: Option<Tested>,
     /// What shows that the target or its machine became slower in the search.
     pub(super) drift: Option<DriftRow>,
     /// Whether the last points contradict those before: these say nothing of the target as it is now.
@@ -78,15 +80,17 @@ pub(super) struct KneeRow {
     pub(super) confidence: f64,
 }
 
-/// A longer run after a search.
+/// A test of what a search found.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(super) struct Confirmed {
+pub(super) struct Tested {
     /// Its number.
     pub(super) point: usize,
     pub(super) rate_tps: f64,
     pub(super) for_s: f64,
     /// `held`, `broken`, `undecided` or `unusable`.
     pub(super) finding: &'static str,
+    /// Whether it contradicts the interval that it tested.
+    pub(super) refutes: bool,
 }
 
 /// How the target changed in the course of a search.
@@ -103,16 +107,10 @@ pub(super) struct DriftRow {
 }
 
 impl Account {
-    /// Whether the last point is the longer one, and did not hold.
-    pub(super) fn is_refuted(&self) -> bool {
-        let confirmed = self.confirmed.as_ref();
-        confirmed.is_some_and(|it| it.point == self.points.len() && it.finding != "held")
-    }
-
-    /// The rate that the last, longer point showed to be too much.
-    pub(super) fn refuted_tps(&self) -> Option<f64> {
-        let confirmed = self.confirmed.filter(|it| it.finding == "broken")?;
-        self.is_refuted().then_some(confirmed.rate_tps)
+    /// The test that is the last point, if it contradicts what was known before.
+    pub(super) fn refuted(&self) -> Option<Tested> {
+        let mut tests = self.confirmed.into_iter().chain(self.above);
+        tests.find(|it| it.point == self.points.len() && it.refutes)
     }
 }
 
@@ -145,6 +143,8 @@ pub(super) struct PointRow {
     pub(super) rate_tps: f64,
     /// When it began, in seconds since the search did.
     pub(super) begun_s: f64,
+    /// How long the rate was offered.
+    pub(super) for_s: f64,
     /// The run folder, inside this one.
     pub(super) folder: String,
     pub(super) because: String,
@@ -190,6 +190,7 @@ impl PointRow {
             number,
             rate_tps: rate,
             begun_s: 0.0,
+            for_s: 0.0,
             folder: outcome
                 .folder
                 .file_name()
@@ -237,6 +238,8 @@ pub(super) fn because_words(because: Rationale) -> String {
         Rationale::Lower => "nothing held so far".into(),
         Rationale::Again => "once more, to be sure".into(),
         Rationale::Contradicted => "once more: what came since says the opposite".into(),
+        Rationale::Lasting => "the lower end of the interval, for longer".into(),
+        Rationale::Above => "above the interval: whether it still breaks".into(),
         Rationale::Longer => "longer, as the point before was undecided".into(),
         Rationale::Middle { held, broken } => match (held, broken) {
             (Some(held), Some(broken)) => {

@@ -9,9 +9,8 @@ mod table;
 mod words;
 
 use anyhow::anyhow;
-use measure::{Ending, KneeSearch, KneeSettings, Next};
+use measure::{KneeSearch, KneeSettings, Next, SearchTime, TimedSearch};
 use ops::command::{CommandError, usage};
-use pacing::Nanos;
 
 use account::{Ended, because_words};
 use request::SearchRequest;
@@ -59,54 +58,36 @@ fn find_knee(args: SearchArgs, seed: u64, shutdown: &Shutdown) -> Result<u8, Com
         ));
     }
     let mut session = Session::open(request, args.from, shutdown)?;
-    let mut search = KneeSearch::new(settings);
-    let mut longest = Nanos::ZERO;
-    let ended = loop {
-        let left = args.time_limit.saturating_sub(session.elapsed());
-        // The confirmation keeps its part of the time as soon as there is something to confirm.
-        let for_points = match search.estimate() {
-            Some(_) => left.saturating_sub(args.confirm),
-            None => left,
-        };
-        let is_first = search.trials().is_empty();
-        let has_time = |length| is_first || longest.max(session.duration(length)) <= for_points;
-        let step = search.next();
-        let played = match step {
-            Next::Try {
-                rate,
-                because,
-                length,
-            } if has_time(length) => {
-                let began = session.elapsed();
-                let played = session.point(rate, &because_words(because), length)?;
-                longest = longest.max(session.elapsed().saturating_sub(began));
-                played
-            }
-            Next::Try { .. } | Next::Done(Ending::Found | Ending::TrialsUsed) => {
-                // What does not last is looked for lower, if there is time.
-                match session.confirm(&search, args.confirm, left)? {
-                    Some(played) if !played.has_held() => played,
-                    _ => break step.ending(),
-                }
-            }
-            Next::Done(ending) => break Some(ending),
-        };
-        match played {
-            PointEnd::Measured(trial) => {
-                search.add(trial);
-                session.learn(&search)?;
-            }
-            PointEnd::Last(trial) => {
-                search.add(trial);
-                return session.conclude(&search);
-            }
-            PointEnd::Interrupted => return session.conclude(&search),
-        }
+    let time = SearchTime {
+        limit: args.time_limit,
+        trial: session.request.points.duration,
+        confirm: args.confirm,
     };
-    let (ended, reason) = ending_words(ended, &search, args.time_limit, &session.account);
+    let mut search = TimedSearch::new(settings, time);
+    let ending = loop {
+        let (rate, because, length) =
+            match search.next(session.elapsed(), |it| session.duration(it)) {
+                Next::Try {
+                    rate,
+                    because,
+                    length,
+                } => (rate, because, length),
+                Next::Done(ending) => break ending,
+            };
+        let end = session.point(rate, &because_words(because), length)?;
+        if let Some(trial) = end.trial() {
+            search.add(trial);
+            session.tested(because, search.is_refuted());
+        }
+        if !matches!(end, PointEnd::Measured(_)) {
+            return session.conclude(search.known());
+        }
+        session.learn(search.known())?;
+    };
+    let (ended, reason) = ending_words(ending, search.known(), args.time_limit, &session.account);
     session.account.ended = ended;
     session.account.reason = reason;
-    session.conclude(&search)
+    session.conclude(search.known())
 }
 
 fn measure_list(

@@ -7,7 +7,7 @@ use report::{Page, text};
 
 use super::account::{Account, Ended, PointRow};
 use super::table;
-use super::words::{answer, confirmed_words, drift_words};
+use super::words::{answer, drift_words, tested_words};
 
 pub(super) fn page(account: &Account) -> String {
     let mut page = Page::new("txgen search");
@@ -57,7 +57,7 @@ fn headline(account: &Account) -> String {
         return format!("{}.", account.reason);
     };
     let confirmed = account.confirmed.filter(|_| account.ended == Ended::Done);
-    let confirmed = confirmed.map_or(String::new(), |it| format!("{}. ", confirmed_words(&it)));
+    let confirmed = confirmed.map_or(String::new(), |it| format!("{}. ", tested_words(&it)));
     format!("{confirmed}The knee: **{knee}**: {}.", account.reason)
 }
 

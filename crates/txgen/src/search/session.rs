@@ -5,12 +5,12 @@ use std::time::Instant;
 use jiff::Timestamp;
 use measure::judge::{BrokenLimit, Point, answer_mark};
 use measure::limits::{GROWTH_LIMIT, LOST_LIMIT};
-use measure::{BlockMark, BlockRow, Finding, KneeSearch, Trial};
+use measure::{BlockMark, BlockRow, KneeSearch, Rationale, Trial};
 use ops::command::{CommandError, failed, usage};
 use pacing::{Nanos, Rate, Schedule};
 use report::Entries;
 
-use super::account::{Account, Confirmed, DriftRow, Ended, Limits, PointRow, SEARCH_FORMAT};
+use super::account::{Account, DriftRow, Ended, Limits, PointRow, SEARCH_FORMAT, Tested};
 use super::request::SearchRequest;
 use super::words::so_far;
 use super::{page, table};
@@ -38,9 +38,12 @@ pub(super) enum PointEnd {
 }
 
 impl PointEnd {
-    /// Whether it showed that the target sustains the rate.
-    pub(super) fn has_held(&self) -> bool {
-        matches!(self, Self::Measured(trial) if trial.finding == Finding::Held)
+    /// What it showed, if it showed anything.
+    pub(super) const fn trial(self) -> Option<Trial> {
+        match self {
+            Self::Measured(trial) | Self::Last(trial) => Some(trial),
+            Self::Interrupted => None,
+        }
     }
 }
 
@@ -106,6 +109,7 @@ impl<'a> Session<'a> {
             points: Vec::new(),
             knee: None,
             confirmed: None,
+            above: None,
             drift: None,
             contradicted: false,
             highest_held_tps: None,
@@ -149,32 +153,23 @@ impl<'a> Session<'a> {
         wanted.max(self.block_interval.saturating_mul(FEWEST_BLOCKS))
     }
 
-    /// Offers the lower end of the interval for longer, where there is time.
-    pub(super) fn confirm(
-        &mut self,
-        known: &KneeSearch,
-        wanted: Nanos,
-        left: Nanos,
-    ) -> Result<Option<PointEnd>, CommandError> {
-        let length = wanted.min(left);
-        let usual = self.duration(1.0);
-        let Some(knee) = known.estimate().filter(|_| length > usual) else {
-            return Ok(None);
+    /// Notes what the last point showed, if it was a test of the interval.
+    pub(super) fn tested(&mut self, because: Rationale, is_refuted: bool) {
+        let Some(row) = self.account.points.last() else {
+            return;
         };
-        let rate = knee.low.floor().max(1.0);
-        let parts = length.as_secs_f64() / self.request.points.duration.as_secs_f64();
-        let end = self.point(rate, "the lower end of the interval, for longer", parts)?;
-        if let PointEnd::Measured(_) | PointEnd::Last(_) = end
-            && let Some(row) = self.account.points.last()
-        {
-            self.account.confirmed = Some(Confirmed {
-                point: row.number,
-                rate_tps: rate,
-                for_s: self.duration(parts).as_secs_f64(),
-                finding: row.finding,
-            });
+        let test = Tested {
+            point: row.number,
+            rate_tps: row.rate_tps,
+            for_s: row.for_s,
+            finding: row.finding,
+            refutes: is_refuted,
+        };
+        match because {
+            Rationale::Lasting => self.account.confirmed = Some(test),
+            Rationale::Above => self.account.above = Some(test),
+            _ => {}
         }
-        Ok(Some(end))
     }
 
     /// Offers one rate, judges it, and waits until the target is at rest.
@@ -227,6 +222,7 @@ impl<'a> Session<'a> {
         let judgement = point.judge();
         let row = PointRow {
             begun_s,
+            for_s: duration.as_secs_f64(),
             ..PointRow::new(number, rate, because.into(), &outcome, &judgement)
         };
         self.display.message(&table::finding_line(&row));
@@ -323,7 +319,7 @@ impl<'a> Session<'a> {
 
     /// Whether the last points contradict what was known before.
     fn is_open(&self, known: &KneeSearch) -> bool {
-        self.account.is_refuted() || known.is_in_doubt()
+        self.account.refuted().is_some() || known.is_in_doubt()
     }
 
     fn note(&mut self, known: &KneeSearch) -> Result<(), CommandError> {

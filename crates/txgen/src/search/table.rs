@@ -3,7 +3,7 @@
 use report::{Columns, Entries, Table, text};
 
 use super::account::{Account, PointRow};
-use super::words::{answer, confirmed_words, drift_words};
+use super::words::{answer, drift_words, tested_words};
 use crate::output::recorded;
 
 /// Every point by rate, and the knee.
@@ -11,14 +11,14 @@ pub(super) fn table(account: &Account) -> String {
     let mut entries = Entries::default();
     entries.add("knee", answer(account).as_deref().unwrap_or("cannot tell"));
     entries.add("", &*account.reason);
-    if let Some(confirmed) = &account.confirmed {
-        let said = confirmed_words(confirmed);
-        let not = if confirmed.finding == "held" {
-            ""
-        } else {
-            "not: "
-        };
-        entries.add("confirmed", format!("{not}{said}"));
+    for (name, test) in [
+        ("confirmed", account.confirmed),
+        ("above it", account.above),
+    ] {
+        if let Some(test) = test {
+            let not = if test.refutes { "not: " } else { "" };
+            entries.add(name, format!("{not}{}", tested_words(&test)));
+        }
     }
     if let Some(drift) = &account.drift {
         entries.add("drift", drift_words(drift));

@@ -5,7 +5,7 @@ use pacing::Nanos;
 
 use report::text;
 
-use super::account::{Account, Confirmed, DriftRow, Ended, KneeRow};
+use super::account::{Account, DriftRow, Ended, KneeRow, Tested};
 
 /// What is known of the knee by now; nothing before the first point.
 pub(super) fn so_far(account: &Account) -> Option<String> {
@@ -42,8 +42,13 @@ pub(super) fn answer(account: &Account) -> Option<String> {
 /// What held and what broke, where there is no interval.
 fn bounds(account: &Account) -> Option<String> {
     if account.contradicted {
-        let rate = account.refuted_tps().map(text::rate);
-        return rate.map(|rate| format!("below {rate}"));
+        let test = account.refuted()?;
+        let rate = text::rate(test.rate_tps);
+        return match test.finding {
+            "held" => Some(format!("at least {rate}")),
+            "broken" => Some(format!("below {rate}")),
+            _ => None,
+        };
     }
     match (account.highest_held_tps, account.lowest_broken_tps) {
         (Some(held), Some(broken)) if held >= broken => None,
@@ -57,9 +62,9 @@ fn bounds(account: &Account) -> Option<String> {
     }
 }
 
-/// Why a search is over; `None` means that time is up.
+/// Why a search is over.
 pub(super) fn ending_words(
-    ending: Option<Ending>,
+    ending: Ending,
     search: &KneeSearch,
     limit: Nanos,
     account: &Account,
@@ -68,27 +73,27 @@ pub(super) fn ending_words(
     let last = account.points.last();
     let last_reason = last.map_or(String::new(), |point| point.reasons.join("; "));
     let held = || match (&account.confirmed, search.highest_held()) {
-        (Some(confirmed), _) => confirmed_words(confirmed),
+        (Some(confirmed), _) => tested_words(confirmed),
         (None, Some(rate)) => format!("{rate}/s held"),
         (None, None) => "nothing held".into(),
     };
     match ending {
-        Some(Ending::Found) => (
+        Ending::Found => (
             Ended::Done,
             format!(
                 "the highest rate sustained; {} points",
                 search.trials().len()
             ),
         ),
-        Some(Ending::NotReached { rate }) => (
+        Ending::NotReached { rate } => (
             Ended::NotReached,
             format!("no knee up to {rate}/s, the highest rate allowed: it still held"),
         ),
-        Some(Ending::BelowMin { rate }) => (
+        Ending::BelowMin { rate } => (
             Ended::BelowMin,
             format!("no rate held: already {rate}/s, the lowest allowed, broke"),
         ),
-        Some(Ending::GeneratorLimit { held, rate }) => (
+        Ending::GeneratorLimit { held, rate } => (
             Ended::GeneratorLimit,
             match held {
                 _ if search.estimate().is_some() => format!(
@@ -100,14 +105,14 @@ pub(super) fn ending_words(
                 None => format!("at {rate}/s {last_reason}"),
             },
         ),
-        Some(Ending::Undecided { rate }) => (
+        Ending::Undecided { rate } => (
             Ended::Undecided,
             format!(
                 "given up at {rate}/s, offered longer and longer ({}): {last_reason}; use a longer --duration",
                 held()
             ),
         ),
-        Some(Ending::TrialsUsed) => (
+        Ending::TrialsUsed => (
             Ended::OutOfTime,
             format!(
                 "{} points did not suffice for the precision asked: {}",
@@ -115,7 +120,7 @@ pub(super) fn ending_words(
                 held()
             ),
         ),
-        None => (
+        Ending::TimeUsed => (
             Ended::OutOfTime,
             format!(
                 "the time limit of {limit} is reached before the precision asked ({}); a higher --time-limit \
@@ -127,9 +132,9 @@ pub(super) fn ending_words(
 }
 
 /// What a rate came to that was offered for longer: what lasts, where the shorter points beside it may have held by chance.
-pub(super) fn confirmed_words(confirmed: &Confirmed) -> String {
-    let (rate, offered_s) = (text::rate(confirmed.rate_tps), confirmed.for_s);
-    match confirmed.finding {
+pub(super) fn tested_words(test: &Tested) -> String {
+    let (rate, offered_s) = (text::rate(test.rate_tps), test.for_s);
+    match test.finding {
         "held" => format!("{rate} held for {offered_s:.0} s"),
         finding => format!("{rate}, offered for {offered_s:.0} s, was {finding}"),
     }
@@ -214,25 +219,27 @@ mod tests {
         };
         let search = KneeSearch::of_trials(&[trial], 0.9);
         let mut account = empty();
-        let said =
-            |account: &Account| ending_words(None, &search, Nanos::from_secs(300), account).1;
+        let said = |account: &Account| {
+            ending_words(Ending::TimeUsed, &search, Nanos::from_secs(300), account).1
+        };
         assert!(
             said(&account).contains("asked (2400/s held)"),
             "{}",
             said(&account)
         );
-        account.confirmed = Some(Confirmed {
+        account.confirmed = Some(Tested {
             point: 1,
             rate_tps: 2_214.0,
             for_s: 120.0,
             finding: "held",
+            refutes: false,
         });
         assert!(
             said(&account).contains("asked (2,214/s held for 120 s)"),
             "{}",
             said(&account)
         );
-        account.confirmed = account.confirmed.map(|it| Confirmed {
+        account.confirmed = account.confirmed.map(|it| Tested {
             finding: "broken",
             ..it
         });
@@ -300,6 +307,7 @@ mod tests {
             points: Vec::new(),
             knee: None,
             confirmed: None,
+            above: None,
             drift: None,
             contradicted: false,
             highest_held_tps: None,
@@ -341,14 +349,21 @@ mod tests {
         };
         // It may as well have become faster.
         assert_eq!(bounds(&account), None);
+        let test = |finding| Tested {
+            point: 0,
+            rate_tps: 1_172.0,
+            for_s: 120.0,
+            finding,
+            refutes: true,
+        };
         for (finding, words) in [("broken", Some("below 1,172/s")), ("undecided", None)] {
-            account.confirmed = Some(Confirmed {
-                point: 0,
-                rate_tps: 1_172.0,
-                for_s: 120.0,
-                finding,
-            });
+            account.confirmed = Some(test(finding));
             assert_eq!(bounds(&account).as_deref(), words, "{finding}");
+        }
+        account.confirmed = None;
+        for (finding, words) in [("held", "at least 1,172/s"), ("broken", "below 1,172/s")] {
+            account.above = Some(test(finding));
+            assert_eq!(bounds(&account).as_deref(), Some(words), "{finding}");
         }
     }
 }

@@ -5,9 +5,11 @@
 
 mod growth;
 mod posterior;
+mod timed;
 mod trial;
 
 pub use growth::{BacklogGrowth, BlockMark, backlog_growth};
+pub use timed::{SearchTime, TimedSearch};
 pub use trial::{Drift, Ending, Finding, KneeEstimate, KneeSettings, Next, Rationale, Took, Trial};
 
 use posterior::{Change, Posterior};
@@ -106,6 +108,12 @@ impl KneeSearch {
         if let Some(drift) = self.drifted() {
             (self.since, self.drift, self.change) = (drift.since, Some(drift), None);
         }
+    }
+
+    /// Whether a target about which nothing is known would rather show this than the one of the trials since its last change.
+    fn is_unexpected(&self, trial: &Trial) -> bool {
+        self.posterior
+            .is_unexpected(self.since, trial, is_told(trial))
     }
 
     /// How the knee changed, if it did: the last time.

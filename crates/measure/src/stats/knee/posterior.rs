@@ -52,6 +52,10 @@ impl Posterior {
 
     /// Takes a trial. What a target takes varies from trial to trial around its knee.
     pub(super) fn add(&mut self, trial: &Trial, is_told: bool) {
+        self.trials.push(self.learnt(trial, is_told));
+    }
+
+    fn learnt(&self, trial: &Trial, is_told: bool) -> Learnt {
         let shown = Shown::of(trial);
         let row = |(target, _)| {
             let knee = |place| self.start + f64::from(place) * STEP;
@@ -63,7 +67,25 @@ impl Posterior {
             Vec::new()
         };
         let rate = trial.rate.ln();
-        self.trials.push(Learnt { rate, likely });
+        Learnt { rate, likely }
+    }
+
+    /// Whether a trial is less likely after those from `since` on than before the first.
+    pub(super) fn is_unexpected(&self, since: usize, trial: &Trial, is_told: bool) -> bool {
+        let near = self.near(since);
+        let trial = self.learnt(trial, is_told);
+        let more_likely = |belief: &mut Vec<f64>| {
+            let before = log_sum(belief);
+            self.learn(belief, &near, &trial);
+            log_sum(belief) - before
+        };
+        let mut belief = self.prior(&near);
+        let alone = more_likely(&mut belief.clone());
+        let known = &self.trials[since..];
+        known
+            .iter()
+            .for_each(|it| self.learn(&mut belief, &near, it));
+        more_likely(&mut belief) < alone
     }
 
     /// The knees below which these shares of the belief lie, by the trials from this one on; the shares must ascend.

@@ -272,6 +272,107 @@ fn what_happens_once_is_no_drift() {
     }
 }
 
+/// Plays a timed search of 300 s with trials of 10 s and a confirmation of 100 s, on a target that can take so much after
+/// so many seconds and commits no more; what it can take at the end, and the reasons of the trials.
+fn timed(capacity: impl Fn(f64) -> f64, is_watched: bool) -> (TimedSearch, f64, Vec<Rationale>) {
+    let time = SearchTime {
+        limit: Nanos::from_secs(300),
+        trial: Nanos::from_secs(10),
+        confirm: Nanos::from_secs(100),
+    };
+    let lasts = |length: f64| Nanos::from_millis((10_000.0 * length) as u64);
+    let mut search = TimedSearch::new(narrow(), time);
+    let (mut elapsed, mut reasons) = (Nanos::ZERO, Vec::new());
+    while let Next::Try {
+        rate,
+        because,
+        length,
+    } = search.next(elapsed, lasts)
+    {
+        elapsed = elapsed.saturating_add(lasts(length));
+        let can_take = capacity(elapsed.as_secs_f64());
+        search.add(Trial {
+            rate,
+            finding: held_if(rate <= can_take),
+            took: exactly(rate.min(can_take)).filter(|_| is_watched),
+        });
+        reasons.push(because);
+    }
+    assert!(elapsed <= time.limit, "{elapsed}");
+    (search, capacity(elapsed.as_secs_f64()), reasons)
+}
+
+#[test]
+fn both_ends_of_an_interval_are_tested_last() {
+    for is_watched in [true, false] {
+        let (search, _, reasons) = timed(|_| 1000.0, is_watched);
+        assert!(!search.is_refuted() && !search.known().is_in_doubt());
+        let tests: Vec<_> = reasons.iter().filter(|it| it.is_test()).collect();
+        assert_eq!(tests, [&Rationale::Lasting, &Rationale::Above]);
+        assert!(reasons.ends_with(&[Rationale::Lasting, Rationale::Above]));
+        let knee = search.known().estimate().unwrap();
+        assert!((knee.low..=knee.high).contains(&1000.0), "{knee:?}");
+    }
+}
+
+/// Wherever a change falls, the interval holds what the target takes at the end, or none is given.
+#[test]
+fn no_change_leaves_an_interval_of_the_past() {
+    let (mut given, mut open) = (0, 0);
+    for (to, is_watched) in [(600.0, true), (1600.0, true), (1600.0, false)] {
+        for from_s in (0..300).step_by(17) {
+            let changes = |at_s: f64| {
+                if at_s <= f64::from(from_s) {
+                    1000.0
+                } else {
+                    to
+                }
+            };
+            let (search, truth, reasons) = timed(changes, is_watched);
+            let knee = search.known().estimate();
+            let knee = knee.filter(|_| !search.is_refuted() && !search.known().is_in_doubt());
+            let Some(knee) = knee else {
+                open += 1;
+                continue;
+            };
+            given += 1;
+            assert!(
+                (knee.low * 0.95..=knee.high * 1.05).contains(&truth),
+                "to {to} from {from_s} s: {knee:?} {reasons:?}"
+            );
+        }
+    }
+    assert!(given > open && open > 0, "{given} given, {open} not");
+}
+
+#[test]
+fn a_search_without_time_for_its_tests_says_what_it_knows() {
+    let time = SearchTime {
+        limit: Nanos::from_secs(45),
+        trial: Nanos::from_secs(10),
+        confirm: Nanos::from_secs(100),
+    };
+    let lasts = |length: f64| Nanos::from_millis((10_000.0 * length) as u64);
+    let mut search = TimedSearch::new(narrow(), time);
+    let mut elapsed = Nanos::ZERO;
+    let ending = loop {
+        match search.next(elapsed, lasts) {
+            Next::Try { rate, length, .. } => {
+                elapsed = elapsed.saturating_add(lasts(length));
+                search.add(Trial {
+                    rate,
+                    finding: held_if(rate <= 300.0),
+                    took: None,
+                });
+            }
+            Next::Done(ending) => break ending,
+        }
+    };
+    assert_eq!(ending, Ending::TimeUsed);
+    assert_eq!(search.known().highest_held(), Some(250.0));
+    assert_eq!(search.known().lowest_broken(), Some(500.0));
+}
+
 #[test]
 fn at_the_edges_of_what_is_allowed_the_search_ends_without_a_knee() {
     let settings = KneeSettings {

@@ -70,16 +70,6 @@ pub enum Next {
     Done(Ending),
 }
 
-impl Next {
-    /// Why the search is over, if it is.
-    pub const fn ending(self) -> Option<Ending> {
-        match self {
-            Self::Try { .. } => None,
-            Self::Done(ending) => Some(ending),
-        }
-    }
-}
-
 /// Why a rate is tried.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rationale {
@@ -102,6 +92,17 @@ pub enum Rationale {
     Contradicted,
     /// The trial before was undecided: this one has to take longer.
     Longer,
+    /// The search is over: whether the lower end of its interval lasts.
+    Lasting,
+    /// The search is over: whether what is above its interval still breaks.
+    Above,
+}
+
+impl Rationale {
+    /// Whether the trial tests what a search found.
+    pub const fn is_test(self) -> bool {
+        matches!(self, Self::Lasting | Self::Above)
+    }
 }
 
 /// Why the search ends.
@@ -133,6 +134,8 @@ pub enum Ending {
     },
     /// The number of trials is used up.
     TrialsUsed,
+    /// The time is.
+    TimeUsed,
 }
 
 /// An estimate of the knee.

@@ -6,8 +6,8 @@ use std::fmt;
 use base::Random;
 use measure::limits::UNSEEN_GROWTH_LIMIT;
 use measure::{
-    Ending, Evidence, EvidenceKind, Finding, KneeEstimate, KneeSearch, KneeSettings, LimitedBy,
-    Next, ScheduleVerdict, Strength, Summary,
+    Evidence, EvidenceKind, Finding, KneeEstimate, KneeSearch, KneeSettings, LimitedBy, Next,
+    ScheduleVerdict, SearchTime, Strength, Summary, TimedSearch,
 };
 use pacing::{Arrivals, Nanos, Profile, Rate, Schedule};
 
@@ -119,7 +119,7 @@ impl Census {
             right,
             (truth, knee, world.capacity().1),
         );
-        let drift = played.search.drift();
+        let drift = played.known().drift();
         self.add(
             Conclusion::Drift,
             world.seed,
@@ -260,7 +260,7 @@ pub(crate) struct Drifts {
     pub(crate) searches: u32,
     /// It is said that the target changed.
     pub(crate) said: u32,
-    /// The interval that is given holds the capacity at the end, or misses it by 5 % at most; misses it by more, although a
+    /// The interval that is given holds the capacity at the end of the last load, or misses it by 5 % at most; misses it by more, although a
     /// change is said; and does without a word of one.
     pub(crate) right: u32,
     pub(crate) wrong_said: u32,
@@ -288,7 +288,7 @@ impl Drifts {
     }
 
     fn add(&mut self, seed: u64, searched: &Searched) {
-        let is_said = searched.search.drift().is_some();
+        let is_said = searched.known().drift().is_some();
         self.searches += 1;
         self.said += u32::from(is_said);
         let truth = searched.capacity;
@@ -385,20 +385,22 @@ fn rate(tps: f64) -> Rate {
 
 /// A search that ended.
 pub(crate) struct Searched {
-    pub(crate) search: KneeSearch,
-    /// Whether the last that was offered is what lasts, by the interval, and it did not hold.
-    pub(crate) is_refuted: bool,
-    /// Of the last point, without what varies from run to run.
+    search: TimedSearch,
+    /// When the last load ended, without what varies from run to run: what changes later nobody can have seen.
     pub(crate) capacity: f64,
     /// Rate, finding and the capacity that the run had.
     pub(crate) points: Vec<(f64, Finding, f64)>,
 }
 
 impl Searched {
+    pub(crate) const fn known(&self) -> &KneeSearch {
+        self.search.known()
+    }
+
     /// The interval that `txgen search` names.
     fn knee(&self) -> Option<KneeEstimate> {
-        let knee = self.search.estimate();
-        knee.filter(|_| !self.is_refuted && !self.search.is_in_doubt())
+        let knee = self.known().estimate();
+        knee.filter(|_| !self.search.is_refuted() && !self.known().is_in_doubt())
     }
 }
 
@@ -406,51 +408,38 @@ impl World {
     /// Looks for the capacity for so long.
     pub(crate) fn searched(&self, limit_s: f64) -> Searched {
         let mut random = Random::new(self.seed ^ 0x5EA);
-        let mut search = KneeSearch::new(KneeSettings {
+        let settings = KneeSettings {
             from: 10.0,
             min: 1.0,
             max: 1_000.0,
             ..KneeSettings::default()
-        });
-        let (mut passed_s, mut before, mut points) = (0.0, 0, Vec::new());
-        let mut is_refuted = false;
-        loop {
-            let step = search.next();
-            let for_points = limit_s - CONFIRM_S * f64::from(u8::from(search.estimate().is_some()));
-            let is_first = points.is_empty();
-            let fits = |length: f64| is_first || passed_s + POINT_S * length <= for_points;
-            let (rate, seconds, is_longer) = match (step, search.estimate()) {
-                (Next::Try { rate, length, .. }, _) if fits(length) => {
-                    (rate, POINT_S * length, false)
-                }
-                (Next::Try { .. } | Next::Done(Ending::Found | Ending::TrialsUsed), Some(knee))
-                    if limit_s - passed_s > POINT_S =>
-                {
-                    (knee.low.floor(), CONFIRM_S.min(limit_s - passed_s), true)
-                }
-                _ => break,
-            };
+        };
+        let time = SearchTime {
+            limit: nanos(limit_s),
+            trial: nanos(POINT_S),
+            confirm: nanos(CONFIRM_S),
+        };
+        let mut search = TimedSearch::new(settings, time);
+        let (mut passed_s, mut loaded_s, mut before, mut points) = (0.0, 0.0, 0, Vec::new());
+        let lasts = |length: f64| nanos(POINT_S * length);
+        while let Next::Try { rate, length, .. } = search.next(nanos(passed_s), lasts) {
             let now = Self {
                 begins_s: passed_s,
                 ..*self
             };
-            let (trial, played) = now.point(rate, seconds, before, &mut random);
+            let (trial, played) = now.point(rate, POINT_S * length, before, &mut random);
+            loaded_s = passed_s + POINT_S * length;
             passed_s += played.summary.time.ended_s;
             before += played.committed;
             points.push((rate, trial.finding, played.capacity));
-            is_refuted = is_longer && trial.finding != Finding::Held;
-            if is_longer && !is_refuted {
-                break;
-            }
             search.add(trial);
         }
         let now = Self {
-            begins_s: passed_s,
+            begins_s: loaded_s,
             ..*self
         };
         Searched {
             search,
-            is_refuted,
             capacity: self.capacity().0 * self.worn(before) * now.shifted(0.0),
             points,
         }

@@ -151,7 +151,8 @@ impl World {
         match Part::ALL[part.min(Part::ALL.len() - 1)] {
             Part::BlockSize => world.block_tps = capacity,
             Part::Gas => {
-                world.gas_tps = capacity;
+                // A block holds whole transactions.
+                world.gas_tps = (capacity * interval_s).floor().max(1.0) / interval_s;
                 world.run_noise = 0.0;
             }
             Part::Execution => world.execute_tps = capacity,
