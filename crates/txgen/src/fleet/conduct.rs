@@ -73,6 +73,16 @@ impl Conduct<'_> {
         Ok(joining)
     }
 
+    /// Gives each worker its shard of the load, to begin at one instant.
+    async fn order_shards(&self, crew: &mut Crew, start_ns: u64) -> Result<(), FleetError> {
+        let environment = arguments::environment();
+        crew.play(&environment, |member, number| {
+            let shard = format!("{number}/{}", self.count);
+            arguments::of_worker(self.order, &shard, start_of(member, start_ns))
+        })
+        .await
+    }
+
     /// Starts all and hears them to their end.
     async fn load(
         &self,
@@ -83,17 +93,9 @@ impl Conduct<'_> {
             Some(start) => start.unix_ns(),
             None => unix_now_ns() + LEAD.as_nanos() as u64,
         };
-        let environment = arguments::environment();
-        crew.play(&environment, |member, number| {
-            let shard = format!("{number}/{}", self.count);
-            arguments::of_worker(self.order, &shard, start_of(member, start_ns))
-        })
-        .await?;
-        let hosts: Vec<String> = crew
-            .members()
-            .iter()
-            .map(|member| member.host.clone())
-            .collect();
+        self.order_shards(crew, start_ns).await?;
+        let members = crew.members().iter();
+        let hosts: Vec<String> = members.map(|member| member.host.clone()).collect();
         self.announce(crew, display);
         let mut live = Live::new(hosts.len(), self.plan.duration());
         // A worker that ends before the start could not begin: then nobody does.

@@ -112,6 +112,12 @@ impl Account {
         let mut tests = self.confirmed.into_iter().chain(self.above);
         tests.find(|it| it.point == self.points.len() && it.refutes)
     }
+
+    /// Whether an interval is given whose upper end no test has tried, in a search that came to its tests.
+    pub(super) fn lacks_test_above(&self) -> bool {
+        let is_over = matches!(self.ended, Ended::Done | Ended::OutOfTime);
+        is_over && self.knee.is_some() && self.confirmed.is_some() && self.above.is_none()
+    }
 }
 
 impl DriftRow {

@@ -5,13 +5,18 @@ use measure::limits::GROWTH_CONFIDENCE;
 use report::chart::{Axis, Chart, Tone, Unit};
 use report::{Page, text};
 
-use super::account::{Account, Ended, PointRow};
+use super::account::{Account, PointRow};
 use super::table;
-use super::words::{answer, drift_words, tested_words};
+use super::words::{answer, drift_words, test_rows};
 
 pub(super) fn page(account: &Account) -> String {
     let mut page = Page::new("txgen search");
     page.headline(&headline(account));
+    let tests = test_rows(account).into_iter();
+    let tests: Vec<_> = tests.map(|(name, row)| format!("{name}: {row}")).collect();
+    if !tests.is_empty() {
+        page.paragraph(&format!("Tested last: {}.", tests.join("; ")));
+    }
     if let Some(drift) = &account.drift {
         page.paragraph(&format!("Drift: {}.", drift_words(drift)));
     }
@@ -51,14 +56,12 @@ pub(super) fn page(account: &Account) -> String {
     page.html()
 }
 
-/// What lasted first, then where the knee is. The reason of a search that is out of time says itself what was confirmed.
+/// Where the knee is, and why the search is over.
 fn headline(account: &Account) -> String {
-    let Some(knee) = answer(account) else {
-        return format!("{}.", account.reason);
-    };
-    let confirmed = account.confirmed.filter(|_| account.ended == Ended::Done);
-    let confirmed = confirmed.map_or(String::new(), |it| format!("{}. ", tested_words(&it)));
-    format!("{confirmed}The knee: **{knee}**: {}.", account.reason)
+    match answer(account) {
+        Some(knee) => format!("The knee: **{knee}**: {}.", account.reason),
+        None => format!("{}.", account.reason),
+    }
 }
 
 /// A chart over the rates that were offered, with the knee.

@@ -3,7 +3,7 @@
 use report::{Columns, Entries, Table, text};
 
 use super::account::{Account, PointRow};
-use super::words::{answer, drift_words, tested_words};
+use super::words::{answer, drift_words, test_rows};
 use crate::output::recorded;
 
 /// Every point by rate, and the knee.
@@ -11,14 +11,8 @@ pub(super) fn table(account: &Account) -> String {
     let mut entries = Entries::default();
     entries.add("knee", answer(account).as_deref().unwrap_or("cannot tell"));
     entries.add("", &*account.reason);
-    for (name, test) in [
-        ("confirmed", account.confirmed),
-        ("above it", account.above),
-    ] {
-        if let Some(test) = test {
-            let not = if test.refutes { "not: " } else { "" };
-            entries.add(name, format!("{not}{}", tested_words(&test)));
-        }
+    for (name, row) in test_rows(account) {
+        entries.add(name, row);
     }
     if let Some(drift) = &account.drift {
         entries.add("drift", drift_words(drift));

@@ -131,8 +131,27 @@ pub(super) fn ending_words(
     }
 }
 
-/// What a rate came to that was offered for longer: what lasts, where the shorter points beside it may have held by chance.
-pub(super) fn tested_words(test: &Tested) -> String {
+/// The two tests at the end of a search, each with its name: what they showed, or why the second was not made.
+pub(super) fn test_rows(account: &Account) -> Vec<(&'static str, String)> {
+    let made = [
+        ("confirmed", account.confirmed),
+        ("above it", account.above),
+    ];
+    let made = made.into_iter().filter_map(|(name, test)| {
+        let test = test?;
+        let not = if test.refutes { "not: " } else { "" };
+        Some((name, format!("{not}{}", tested_words(&test))))
+    });
+    let mut rows: Vec<_> = made.collect();
+    if account.lacks_test_above() {
+        let why = "not tested: no time was left, or such a rate is more than twice what held";
+        rows.push(("above it", why.into()));
+    }
+    rows
+}
+
+/// What a rate came to that was offered at the end: what lasts, where the shorter points beside it may have held by chance.
+fn tested_words(test: &Tested) -> String {
     let (rate, offered_s) = (text::rate(test.rate_tps), test.for_s);
     match test.finding {
         "held" => format!("{rate} held for {offered_s:.0} s"),

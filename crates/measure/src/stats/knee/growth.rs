@@ -164,3 +164,60 @@ const LEAST_PART: f64 = 8.0;
 /// The share by which Student's t is compared with the normal distribution, and its quantile there.
 const TAIL: f64 = 0.95;
 const NORMAL_TAIL: f64 = 1.645;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The blocks of a chain that works off `capacity` a second and makes a block a second, or later
+    /// when the block before was large; `rate` is offered.
+    fn blocks(rate: f64, capacity: f64, seconds: f64) -> Vec<BlockMark> {
+        let (mut at, mut committed, mut interval) = (0.4, 0.0, 1.0_f64);
+        let mut blocks = Vec::new();
+        while at < seconds {
+            let txs = (rate * at).ceil() - committed;
+            committed += txs;
+            blocks.push(BlockMark {
+                observed: Nanos::from_nanos((at * 1e9) as u64),
+                committed: txs as u64,
+            });
+            interval = interval.max(txs / capacity);
+            at += interval.max(1.0);
+            interval = 0.0;
+        }
+        blocks
+    }
+
+    fn growth(rate: f64, capacity: f64, seconds: u64) -> BacklogGrowth {
+        let due = |t: Nanos| (rate * t.as_secs_f64()).ceil() as u64;
+        let blocks = blocks(rate, capacity, seconds as f64);
+        let until = Nanos::from_secs(seconds);
+        backlog_growth(&blocks, due, Nanos::from_secs(5), until).unwrap()
+    }
+
+    #[test]
+    fn a_backlog_grows_by_what_is_offered_too_much() {
+        let kept_up = growth(990.0, 1000.0, 20);
+        assert!(kept_up.tps.abs() < 1.0, "{kept_up:?}");
+        assert!(
+            (kept_up.committed_tps.unwrap() - 990.0).abs() < 2.0,
+            "{kept_up:?}"
+        );
+        let overloaded = growth(1030.0, 1000.0, 20);
+        assert!((overloaded.tps - 30.0).abs() < 4.0, "{overloaded:?}");
+        assert!(overloaded.error_tps < 2.0, "{overloaded:?}");
+        // Blocks that double leave few of them, and the backlog shows all the same.
+        let doubling = growth(2000.0, 1000.0, 40);
+        assert!(doubling.blocks <= 3 && doubling.tps > 500.0, "{doubling:?}");
+    }
+
+    #[test]
+    fn few_blocks_say_nothing() {
+        let due = |_| 0;
+        let blocks = blocks(100.0, 1000.0, 2.0);
+        assert_eq!(
+            backlog_growth(&blocks, due, Nanos::ZERO, Nanos::from_secs(2)),
+            None
+        );
+    }
+}

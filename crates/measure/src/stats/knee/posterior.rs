@@ -225,41 +225,40 @@ impl Target {
 
 /// What a trial shows of what its target can take in it: natural logarithms.
 #[derive(Debug, Clone, Copy)]
-enum Shown {
-    /// No less than this.
-    AtLeast(f64),
-    /// Less than this.
-    Below(f64),
-    /// So much was committed at this rate, with this standard error.
-    Took { tps: f64, error: f64, rate: f64 },
+struct Shown {
+    rate: f64,
+    finding: Finding,
+    /// What was committed, with its standard error.
+    took: Option<(f64, f64)>,
 }
 
 impl Shown {
     fn of(trial: &Trial) -> Self {
-        if let Some(Took { tps, error_tps }) = trial.took.filter(|took| took.tps > 0.0) {
-            return Self::Took {
-                tps: tps.ln(),
-                error: (error_tps / tps).hypot(STEP),
-                rate: trial.rate.ln(),
-            };
-        }
-        let rate = (trial.rate * (1.0 - GROWTH_LIMIT)).ln();
-        match trial.finding {
-            Finding::Held => Self::AtLeast(rate),
-            _ => Self::Below(rate),
+        let took = trial.took.filter(|took| took.tps > 0.0);
+        Self {
+            rate: trial.rate.ln(),
+            finding: trial.finding,
+            took: took.map(|Took { tps, error_tps }| (tps.ln(), (error_tps / tps).hypot(STEP))),
         }
     }
 
-    /// How likely this is for a knee.
+    /// How likely this is for a knee. What is committed is far more exact than the finding; where no loss by overload
+    /// explains it, as of a target that collapses, the finding is what is left.
     fn likelihood(self, knee: f64, target: Target) -> f64 {
-        let chance = |share: f64| CHANCE + (1.0 - 2.0 * CHANCE) * share;
-        let below = |at: f64| 1.0 / (1.0 + ((knee - at) / target.width).exp());
-        match self {
-            Self::AtLeast(rate) => chance(1.0 - below(rate)),
-            Self::Below(rate) => chance(below(rate)),
-            Self::Took { tps, error, rate } => {
-                2.0 * CHANCE + (1.0 - 2.0 * CHANCE) * took(tps, error, rate, knee, target)
+        let even = self.rate + (1.0 - GROWTH_LIMIT).ln();
+        let breaks = 1.0 / (1.0 + ((knee - even) / target.width).exp());
+        let found = match self.finding {
+            Finding::Held => 1.0 - breaks,
+            Finding::Broken => breaks,
+            Finding::Undecided | Finding::Unusable => 0.5,
+        };
+        let found = CHANCE + (1.0 - 2.0 * CHANCE) * found;
+        match self.took {
+            Some((tps, error)) => {
+                2.0 * CHANCE * found
+                    + (1.0 - 2.0 * CHANCE) * took(tps, error, self.rate, knee, target)
             }
+            None => found,
         }
     }
 }

@@ -1,13 +1,12 @@
-use pacing::Nanos;
 use proptest::prelude::*;
 
 use super::*;
 
 /// A small generator of numbers in [0, 1) and of normal ones.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn uniform(&mut self) -> f64 {
+    pub(super) fn uniform(&mut self) -> f64 {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -15,7 +14,7 @@ impl Dice {
         (self.0 >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    fn normal(&mut self) -> f64 {
+    pub(super) fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
     }
 }
@@ -48,7 +47,7 @@ fn play_watched(
 }
 
 /// A smaller field, which is quicker.
-fn narrow() -> KneeSettings {
+pub(super) fn narrow() -> KneeSettings {
     KneeSettings {
         min: 50.0,
         max: 20_000.0,
@@ -56,14 +55,14 @@ fn narrow() -> KneeSettings {
     }
 }
 
-fn exactly(tps: f64) -> Option<Took> {
+pub(super) fn exactly(tps: f64) -> Option<Took> {
     Some(Took {
         tps,
         error_tps: 0.0,
     })
 }
 
-fn held_if(held: bool) -> Finding {
+pub(super) fn held_if(held: bool) -> Finding {
     if held { Finding::Held } else { Finding::Broken }
 }
 
@@ -272,107 +271,6 @@ fn what_happens_once_is_no_drift() {
     }
 }
 
-/// Plays a timed search of 300 s with trials of 10 s and a confirmation of 100 s, on a target that can take so much after
-/// so many seconds and commits no more; what it can take at the end, and the reasons of the trials.
-fn timed(capacity: impl Fn(f64) -> f64, is_watched: bool) -> (TimedSearch, f64, Vec<Rationale>) {
-    let time = SearchTime {
-        limit: Nanos::from_secs(300),
-        trial: Nanos::from_secs(10),
-        confirm: Nanos::from_secs(100),
-    };
-    let lasts = |length: f64| Nanos::from_millis((10_000.0 * length) as u64);
-    let mut search = TimedSearch::new(narrow(), time);
-    let (mut elapsed, mut reasons) = (Nanos::ZERO, Vec::new());
-    while let Next::Try {
-        rate,
-        because,
-        length,
-    } = search.next(elapsed, lasts)
-    {
-        elapsed = elapsed.saturating_add(lasts(length));
-        let can_take = capacity(elapsed.as_secs_f64());
-        search.add(Trial {
-            rate,
-            finding: held_if(rate <= can_take),
-            took: exactly(rate.min(can_take)).filter(|_| is_watched),
-        });
-        reasons.push(because);
-    }
-    assert!(elapsed <= time.limit, "{elapsed}");
-    (search, capacity(elapsed.as_secs_f64()), reasons)
-}
-
-#[test]
-fn both_ends_of_an_interval_are_tested_last() {
-    for is_watched in [true, false] {
-        let (search, _, reasons) = timed(|_| 1000.0, is_watched);
-        assert!(!search.is_refuted() && !search.known().is_in_doubt());
-        let tests: Vec<_> = reasons.iter().filter(|it| it.is_test()).collect();
-        assert_eq!(tests, [&Rationale::Lasting, &Rationale::Above]);
-        assert!(reasons.ends_with(&[Rationale::Lasting, Rationale::Above]));
-        let knee = search.known().estimate().unwrap();
-        assert!((knee.low..=knee.high).contains(&1000.0), "{knee:?}");
-    }
-}
-
-/// Wherever a change falls, the interval holds what the target takes at the end, or none is given.
-#[test]
-fn no_change_leaves_an_interval_of_the_past() {
-    let (mut given, mut open) = (0, 0);
-    for (to, is_watched) in [(600.0, true), (1600.0, true), (1600.0, false)] {
-        for from_s in (0..300).step_by(17) {
-            let changes = |at_s: f64| {
-                if at_s <= f64::from(from_s) {
-                    1000.0
-                } else {
-                    to
-                }
-            };
-            let (search, truth, reasons) = timed(changes, is_watched);
-            let knee = search.known().estimate();
-            let knee = knee.filter(|_| !search.is_refuted() && !search.known().is_in_doubt());
-            let Some(knee) = knee else {
-                open += 1;
-                continue;
-            };
-            given += 1;
-            assert!(
-                (knee.low * 0.95..=knee.high * 1.05).contains(&truth),
-                "to {to} from {from_s} s: {knee:?} {reasons:?}"
-            );
-        }
-    }
-    assert!(given > open && open > 0, "{given} given, {open} not");
-}
-
-#[test]
-fn a_search_without_time_for_its_tests_says_what_it_knows() {
-    let time = SearchTime {
-        limit: Nanos::from_secs(45),
-        trial: Nanos::from_secs(10),
-        confirm: Nanos::from_secs(100),
-    };
-    let lasts = |length: f64| Nanos::from_millis((10_000.0 * length) as u64);
-    let mut search = TimedSearch::new(narrow(), time);
-    let mut elapsed = Nanos::ZERO;
-    let ending = loop {
-        match search.next(elapsed, lasts) {
-            Next::Try { rate, length, .. } => {
-                elapsed = elapsed.saturating_add(lasts(length));
-                search.add(Trial {
-                    rate,
-                    finding: held_if(rate <= 300.0),
-                    took: None,
-                });
-            }
-            Next::Done(ending) => break ending,
-        }
-    };
-    assert_eq!(ending, Ending::TimeUsed);
-    assert_eq!(search.known().highest_held(), Some(250.0));
-    assert_eq!(search.known().lowest_broken(), Some(500.0));
-}
-
 #[test]
 fn at_the_edges_of_what_is_allowed_the_search_ends_without_a_knee() {
     let settings = KneeSettings {
@@ -465,58 +363,6 @@ fn a_scan_knows_the_knee_as_well_as_its_rates_are_close() {
     );
     assert_eq!(KneeSearch::of_trials(&trials[..3], 0.9).estimate(), None);
     assert_eq!(KneeSearch::of_trials(&[], 0.9).estimate(), None);
-}
-
-/// The blocks of a chain that works off `capacity` a second and makes a block a second, or later
-/// when the block before was large; `rate` is offered.
-fn blocks(rate: f64, capacity: f64, seconds: f64) -> Vec<BlockMark> {
-    let (mut at, mut committed, mut interval) = (0.4, 0.0, 1.0_f64);
-    let mut blocks = Vec::new();
-    while at < seconds {
-        let txs = (rate * at).ceil() - committed;
-        committed += txs;
-        blocks.push(BlockMark {
-            observed: Nanos::from_nanos((at * 1e9) as u64),
-            committed: txs as u64,
-        });
-        interval = interval.max(txs / capacity);
-        at += interval.max(1.0);
-        interval = 0.0;
-    }
-    blocks
-}
-
-fn growth(rate: f64, capacity: f64, seconds: u64) -> BacklogGrowth {
-    let due = |t: Nanos| (rate * t.as_secs_f64()).ceil() as u64;
-    let blocks = blocks(rate, capacity, seconds as f64);
-    let until = Nanos::from_secs(seconds);
-    backlog_growth(&blocks, due, Nanos::from_secs(5), until).unwrap()
-}
-
-#[test]
-fn a_backlog_grows_by_what_is_offered_too_much() {
-    let kept_up = growth(990.0, 1000.0, 20);
-    assert!(kept_up.tps.abs() < 1.0, "{kept_up:?}");
-    assert!(
-        (kept_up.committed_tps.unwrap() - 990.0).abs() < 2.0,
-        "{kept_up:?}"
-    );
-    let overloaded = growth(1030.0, 1000.0, 20);
-    assert!((overloaded.tps - 30.0).abs() < 4.0, "{overloaded:?}");
-    assert!(overloaded.error_tps < 2.0, "{overloaded:?}");
-    // Blocks that double leave few of them, and the backlog shows all the same.
-    let doubling = growth(2000.0, 1000.0, 40);
-    assert!(doubling.blocks <= 3 && doubling.tps > 500.0, "{doubling:?}");
-}
-
-#[test]
-fn few_blocks_say_nothing() {
-    let due = |_| 0;
-    let blocks = blocks(100.0, 1000.0, 2.0);
-    assert_eq!(
-        backlog_growth(&blocks, due, Nanos::ZERO, Nanos::from_secs(2)),
-        None
-    );
 }
 
 proptest! {

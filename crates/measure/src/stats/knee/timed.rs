@@ -171,3 +171,181 @@ impl TimedSearch {
 
 /// So far above the interval an overload shows what the target takes, and is none that stops it.
 const SURELY_ABOVE: f64 = 1.1;
+
+#[cfg(test)]
+mod tests {
+    use super::super::Took;
+    use super::super::tests::{Dice, exactly, held_if, narrow};
+    use super::*;
+    use crate::limits::GROWTH_LIMIT;
+
+    fn seconds(limit: u64, confirm: u64) -> SearchTime {
+        SearchTime {
+            limit: Nanos::from_secs(limit),
+            trial: Nanos::from_secs(10),
+            confirm: Nanos::from_secs(confirm),
+        }
+    }
+
+    /// What a target commits of a rate when it is offered until so many seconds, and whether that holds.
+    type Shows = (Finding, Option<Took>);
+
+    /// A target that commits what it can take after so many seconds, whatever is offered beyond that.
+    fn takes(can_take: impl Fn(f64) -> f64) -> impl Fn(f64, f64) -> Shows {
+        move |rate, at_s| {
+            let tps = can_take(at_s);
+            (held_if(rate <= tps), exactly(rate.min(tps)))
+        }
+    }
+
+    /// The same, of blocks that are not followed.
+    fn unwatched(target: impl Fn(f64, f64) -> Shows) -> impl Fn(f64, f64) -> Shows {
+        move |rate, at_s| (target(rate, at_s).0, None)
+    }
+
+    /// A search after its end.
+    struct Played {
+        search: TimedSearch,
+        ending: Ending,
+        reasons: Vec<Rationale>,
+        took: Nanos,
+    }
+
+    impl Played {
+        /// Plays a search.
+        fn of(time: SearchTime, mut target: impl FnMut(f64, f64) -> Shows) -> Self {
+            let lasts = |length: f64| Nanos::from_millis((10_000.0 * length) as u64);
+            let mut search = TimedSearch::new(narrow(), time);
+            let (mut took, mut reasons) = (Nanos::ZERO, Vec::new());
+            loop {
+                let (rate, because, length) = match search.next(took, lasts) {
+                    Next::Try {
+                        rate,
+                        because,
+                        length,
+                    } => (rate, because, length),
+                    Next::Done(ending) => {
+                        assert!(took <= time.limit, "{took}");
+                        return Self {
+                            search,
+                            ending,
+                            reasons,
+                            took,
+                        };
+                    }
+                };
+                took = took.saturating_add(lasts(length));
+                let (finding, took) = target(rate, took.as_secs_f64());
+                search.add(Trial {
+                    rate,
+                    finding,
+                    took,
+                });
+                reasons.push(because);
+            }
+        }
+
+        /// The interval, if one is given.
+        fn knee(&self) -> Option<(f64, f64)> {
+            let is_open = self.search.is_refuted() || self.search.known().is_in_doubt();
+            let knee = self.search.known().estimate().filter(|_| !is_open)?;
+            Some((knee.low, knee.high))
+        }
+
+        fn is_tested_at_both_ends(&self) -> bool {
+            self.reasons.iter().filter(|it| it.is_test()).count() == 2
+                && self
+                    .reasons
+                    .ends_with(&[Rationale::Lasting, Rationale::Above])
+        }
+    }
+
+    #[test]
+    fn both_ends_of_an_interval_are_tested_last() {
+        let steady = || takes(|_| 1000.0);
+        let of = Played::of(seconds(300, 100), steady());
+        let unwatched = Played::of(seconds(300, 100), unwatched(steady()));
+        for played in [of, unwatched] {
+            assert!(played.is_tested_at_both_ends(), "{:?}", played.reasons);
+            let (low, high) = played.knee().unwrap();
+            assert!(low <= 1000.0 && 1000.0 <= high, "{low} {high}");
+        }
+    }
+
+    /// Wherever a change falls, the interval holds what the target takes at the end, or none is given.
+    #[test]
+    fn no_change_leaves_an_interval_of_the_past() {
+        let (mut given, mut open) = (0, 0);
+        for (to, is_watched) in [(600.0, true), (1600.0, true), (1600.0, false)] {
+            for from_s in (0..300).step_by(17).map(f64::from) {
+                let can_take = |at_s: f64| if at_s <= from_s { 1000.0 } else { to };
+                let target = takes(can_take);
+                let played = if is_watched {
+                    Played::of(seconds(300, 100), target)
+                } else {
+                    Played::of(seconds(300, 100), unwatched(target))
+                };
+                let truth = can_take(played.took.as_secs_f64());
+                let Some((low, high)) = played.knee() else {
+                    open += 1;
+                    continue;
+                };
+                given += 1;
+                assert!(
+                    (low * 0.95..=high * 1.05).contains(&truth),
+                    "to {to} from {from_s} s: {low} {high} {:?}",
+                    played.reasons
+                );
+            }
+        }
+        assert!(given > open && open > 0, "{given} given, {open} not");
+    }
+
+    /// What an overload costs a target is no change of it, be it a little or nearly all that it takes: the rate above the
+    /// interval commits less than the interval. Losses between those of the model move an interval by up to 1 %.
+    #[test]
+    fn a_target_that_loses_by_an_overload_is_not_taken_for_a_slower_one() {
+        for knee in [937.0, 1011.0, 1122.0, 1196.0] {
+            for loss in [0.25, 0.55, 0.75, 0.95] {
+                let loses = |rate: f64, _| {
+                    let tps = rate.min(knee) - loss * (rate - knee).max(0.0);
+                    let tps = tps.max(1.0);
+                    (held_if(rate * (1.0 - GROWTH_LIMIT) <= tps), exactly(tps))
+                };
+                let played = Played::of(seconds(300, 100), loses);
+                let said = format!("{knee}, {loss}: {:?}", played.reasons);
+                assert!(played.is_tested_at_both_ends(), "{said}");
+                let (low, high) = played.knee().unwrap();
+                assert!(
+                    low * 0.99 <= knee && knee <= high * 1.01,
+                    "{low} {high} of {said}"
+                );
+                assert!(high / low < 1.1, "{low} {high} of {said}");
+            }
+        }
+    }
+
+    /// What a target takes that varies from trial to trial is no change either, in 55 of 60 searches at least.
+    #[test]
+    fn a_noisy_target_is_seldom_taken_for_another_one() {
+        let mut given = 0;
+        for (seed, noise) in (0..20).flat_map(|seed| [0.02, 0.05, 0.1].map(|it| (seed, it))) {
+            let mut dice = Dice(seed * 7919 + 13);
+            let played = Played::of(seconds(300, 100), |rate, _| {
+                let tps = 1000.0 * (noise * dice.normal()).exp();
+                (held_if(rate <= tps), exactly(rate.min(tps)))
+            });
+            given += u32::from(played.knee().is_some());
+        }
+        assert!(given >= 55, "{given} of 60");
+    }
+
+    #[test]
+    fn a_search_without_time_for_its_tests_says_what_it_knows() {
+        let played = Played::of(seconds(45, 100), unwatched(takes(|_| 300.0)));
+        assert_eq!(played.ending, Ending::TimeUsed);
+        let known = played.search.known();
+        assert_eq!(known.highest_held(), Some(250.0));
+        assert_eq!(known.lowest_broken(), Some(500.0));
+    }
+}
