@@ -413,6 +413,8 @@ pub enum Bar {
     Account,
     /// What the node does with the load: it was another one.
     Load,
+    /// What the node can take with a processor to itself: it lacked one wherever it did not keep up.
+    Processor,
     /// What was committed: blocks were not read.
     Commits,
     /// What the node can take: it takes the workload at no rate.

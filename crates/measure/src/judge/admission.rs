@@ -38,7 +38,9 @@ impl<'a> Admission<'a> {
         let is_open = match &self.0.bars[..] {
             // A folder of an earlier version does not say what.
             [] => self.0.schedule != ScheduleVerdict::Invalid,
-            bars => bars.iter().all(|bar| *bar == Bar::Load),
+            bars => bars
+                .iter()
+                .all(|bar| matches!(bar, Bar::Load | Bar::Processor)),
         };
         is_open.then_some(Commits(()))
     }
@@ -46,6 +48,11 @@ impl<'a> Admission<'a> {
     /// Whether something may be said of the node at the rate that was planned.
     pub(super) fn throughput(self) -> Option<Throughput> {
         (self.0.schedule != ScheduleVerdict::Invalid).then_some(Throughput(()))
+    }
+
+    /// Whether nothing is in the way but that the node lacked the processor: what it took then bounds what it can take.
+    pub(super) fn lacks_processor_alone(self) -> bool {
+        self.0.bars == [Bar::Processor]
     }
 
     /// Why not.
@@ -74,7 +81,7 @@ pub(super) fn verdict(facts: &Facts<'_>) -> Verdict {
                     "whose limit it is cannot be told: at {rate:.0}/s {excess} (end what runs beside the node, or give it a \
                      machine of its own)"
                 );
-                findings.add(Some(Bar::Load), &text);
+                findings.add(Some(Bar::Processor), &text);
             }
         }
         LoadModel::Closed => findings

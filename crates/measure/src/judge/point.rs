@@ -10,7 +10,7 @@ use crate::format::rows::SeriesRow;
 use crate::format::summary::Summary;
 use crate::limits::{
     BEHIND_LIMIT, BROKEN_CONFIDENCE, GROWTH_CONFIDENCE, GROWTH_LIMIT, HANDFUL, LOST_LIMIT,
-    MIN_TREND_BLOCKS, UNSEEN_GROWTH_LIMIT,
+    MIN_TREND_BLOCKS, STARVED_SHARE, UNSEEN_GROWTH_LIMIT,
 };
 use crate::stats::knee::{BacklogGrowth, BlockMark, Finding, Took, Trial, backlog_growth};
 
@@ -27,22 +27,35 @@ pub struct PointJudgement {
     pub growth: Option<BacklogGrowth>,
     /// Whether only conditions of the user do not hold: then what was committed says nothing of the knee.
     by_limits: bool,
+    /// For which share of the time the node lacked the processor.
+    lack: f64,
 }
 
 impl PointJudgement {
     /// What the point, offered at this rate, says to a search.
     pub fn trial(&self, rate: f64) -> Trial {
+        let lack = if self.finding == Finding::Held {
+            0.0
+        } else {
+            self.lack
+        };
+        let took = self.growth.and_then(|growth| took(growth, lack));
         Trial {
             rate,
             finding: self.finding,
-            took: self.growth.and_then(took).filter(|_| !self.by_limits),
+            took: took.filter(|_| !self.by_limits),
         }
     }
 }
 
-fn took(growth: BacklogGrowth) -> Option<Took> {
+/// What the node took; `None` where it may have lacked the processor for all of the time.
+fn took(growth: BacklogGrowth, lack: f64) -> Option<Took> {
     let (tps, error_tps) = (growth.committed_tps?, growth.committed_error_tps?);
-    Some(Took { tps, error_tps })
+    (lack < STARVED_SHARE).then_some(Took {
+        tps,
+        error_tps,
+        lack,
+    })
 }
 
 /// One rate, offered once, and everything that was seen of it.
@@ -91,6 +104,9 @@ impl Point<'_> {
         let by_load = !broken.is_empty();
         let grew = growth.map_or(0.0, |growth| growth.tps / self.rate);
         let missing = lost_share.max(grew);
+        let lack = lack(self.summary);
+        let bounded = growth.and_then(|growth| took(growth, lack));
+        let starved = bounded.map_or(Finding::Unusable, |_| Finding::Starved);
         let limits = self.broken_limits.iter();
         let (open, shown): (Vec<_>, Vec<_>) = limits.partition(|limit| limit.unresolved);
         broken.extend(
@@ -99,13 +115,16 @@ impl Point<'_> {
                 .map(|limit| format!("{} is broken ({})", limit.text, limit.value)),
         );
         let (finding, reasons) = match admitted(self) {
+            Err(reason) if Admission::of(&self.summary.verdict).lacks_processor_alone() => {
+                (starved, vec![reason])
+            }
             Err(reason) => (Finding::Unusable, vec![reason]),
             // What a step shows of the node was judged with what it lacked.
-            Ok(_) if by_load && excess(self).is_none() && missing <= lack(self.summary) => {
+            Ok(_) if by_load && excess(self).is_none() && missing <= lack => {
                 broken.push(
                     "the node waited for a processor for as large a share of the time".into(),
                 );
-                (Finding::Unusable, broken)
+                (starved, broken)
             }
             Ok(_) if !broken.is_empty() => (Finding::Broken, broken),
             Ok(_) if !open.is_empty() => (
@@ -121,6 +140,7 @@ impl Point<'_> {
             lost_share,
             growth,
             by_limits: !by_load && !self.broken_limits.is_empty(),
+            lack,
         }
     }
 }

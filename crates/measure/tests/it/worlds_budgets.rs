@@ -72,14 +72,14 @@ fn a_node_without_processor_is_not_blamed_and_one_that_lacks_it_for_a_moment_is(
         (trial.finding, played.summary)
     };
     let (finding, short) = of((0.6, 0.5), 0.9);
-    assert_eq!(short.verdict.bars, [Bar::Load], "{:?}", short.verdict);
+    assert_eq!(short.verdict.bars, [Bar::Processor], "{:?}", short.verdict);
     assert_eq!(
         (finding, short.limited_by),
         (Finding::Unusable, LimitedBy::Unknown)
     );
     assert_eq!(short.knee, None);
     // What is a few percent too much is shown by the growth of the backlog, and as little.
-    assert_eq!(of((0.1, 0.05), 0.98).0, Finding::Unusable);
+    assert_eq!(of((0.1, 0.05), 0.98).0, Finding::Starved);
     // What it does take is said, however little it gets.
     let (finding, taken) = of((0.6, 0.5), 0.3);
     assert_eq!(

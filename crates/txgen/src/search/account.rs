@@ -87,7 +87,7 @@ pub(super) struct Tested {
     pub(super) point: usize,
     pub(super) rate_tps: f64,
     pub(super) for_s: f64,
-    /// `held`, `broken`, `undecided` or `unusable`.
+    /// `held`, `broken`, `undecided`, `starved` or `unusable`.
     pub(super) finding: &'static str,
     /// Whether it contradicts the interval that it tested.
     pub(super) refutes: bool,
@@ -154,7 +154,7 @@ pub(super) struct PointRow {
     /// The run folder, inside this one.
     pub(super) folder: String,
     pub(super) because: String,
-    /// `held`, `broken`, `undecided` or `unusable`.
+    /// `held`, `broken`, `undecided`, `starved` or `unusable`.
     pub(super) finding: &'static str,
     pub(super) reasons: Vec<String>,
     pub(super) verdict: &'static str,
@@ -232,6 +232,7 @@ pub(super) fn finding_name(finding: Finding) -> &'static str {
         Finding::Held => "held",
         Finding::Broken => "broken",
         Finding::Undecided => "undecided",
+        Finding::Starved => "starved",
         Finding::Unusable => "unusable",
     }
 }

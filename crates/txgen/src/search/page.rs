@@ -115,6 +115,7 @@ fn throughput(account: &Account) -> String {
         )
         // A finding lies above what was undecided at its rate.
         .dots("undecided", Tone::Plan, committed("undecided"))
+        .dots("lacked a processor", Tone::Depth, committed("starved"))
         .dots("sustained", Tone::P50, committed("held"))
         .dots("not sustained", Tone::Bad, committed("broken"))
         .tall()
@@ -171,6 +172,7 @@ fn order(account: &Account) -> String {
         .dots("sustained", Tone::P50, tried(Some("held")))
         .dots("not sustained", Tone::Bad, tried(Some("broken")))
         .dots("undecided", Tone::Plan, tried(Some("undecided")))
+        .dots("lacked a processor", Tone::Depth, tried(Some("starved")))
         .dots("not usable", Tone::Depth, tried(Some("unusable")));
     match &account.knee {
         Some(knee) => chart.level(knee.rate_tps, "knee").html(),

@@ -155,6 +155,7 @@ fn tested_words(test: &Tested) -> String {
     let (rate, offered_s) = (text::rate(test.rate_tps), test.for_s);
     match test.finding {
         "held" => format!("{rate} held for {offered_s:.0} s"),
+        "starved" => format!("{rate}, offered for {offered_s:.0} s, lacked the processor"),
         finding => format!("{rate}, offered for {offered_s:.0} s, was {finding}"),
     }
 }
@@ -188,7 +189,8 @@ pub(super) fn list_words(known: &KneeSearch) -> String {
         (Some(held), None) => format!("no knee up to {held}/s: everything held"),
         (None, Some(broken)) => format!("nothing held, not even {broken}/s"),
         (None, None) => {
-            "nothing is known: every point was undecided or unusable, as its line says".into()
+            "nothing is known: every point was undecided, starved or unusable, as its line says"
+                .into()
         }
     }
 }
@@ -198,7 +200,7 @@ pub(super) fn list_ended(trials: &[Trial]) -> Ended {
     let any = |finding: Finding| trials.iter().any(|trial| trial.finding == finding);
     if any(Finding::Held) || any(Finding::Broken) {
         Ended::Done
-    } else if any(Finding::Undecided) {
+    } else if any(Finding::Undecided) || any(Finding::Starved) {
         Ended::Undecided
     } else {
         Ended::GeneratorLimit
@@ -220,6 +222,7 @@ mod tests {
         for (findings, ended) in [
             (&[Finding::Unusable][..], Ended::GeneratorLimit),
             (&[Finding::Unusable, Finding::Undecided], Ended::Undecided),
+            (&[Finding::Starved], Ended::Undecided),
             (&[Finding::Unusable, Finding::Held], Ended::Done),
             (&[Finding::Undecided, Finding::Broken], Ended::Done),
         ] {

@@ -214,20 +214,31 @@ impl KneeSearch {
         match last.finding {
             Finding::Unusable => return self.after_unusable(last.rate),
             Finding::Undecided => return self.after_undecided(last.rate),
-            Finding::Held | Finding::Broken => {}
+            Finding::Held | Finding::Broken | Finding::Starved => {}
         }
         if let Some(rate) = self.contradicted() {
             return self.offer(rate, Rationale::Contradicted);
         }
-        match (self.highest_held(), self.lowest_broken(), self.estimate()) {
-            (Some(held), None, _) if held >= max => {
-                self.at_edge(max, Ending::NotReached { rate: max })
-            }
-            (Some(held), None, _) => self.offer(rounded(held * GROWTH).min(max), Rationale::Higher),
-            (None, Some(broken), _) => self.lower(broken),
-            (_, _, Some(estimate)) => self.middle(&estimate),
-            _ => Next::Done(Ending::TrialsUsed),
+        if let Some(estimate) = self.estimate() {
+            return self.middle(&estimate);
         }
+        // Where the target lacked the processor, a rate further away may show more.
+        let starved = self.rates(Finding::Starved);
+        match self.highest_held() {
+            Some(held) => self.higher(starved.fold(held, f64::max), held),
+            None => self.lower(starved.chain(self.lowest_broken()).fold(max, f64::min)),
+        }
+    }
+
+    fn higher(&self, tried: f64, held: f64) -> Next {
+        let max = self.settings.max;
+        if held >= max {
+            return self.at_edge(max, Ending::NotReached { rate: max });
+        }
+        if tried >= max {
+            return Next::Done(Ending::Undecided { rate: max });
+        }
+        self.offer(rounded(tried * GROWTH).min(max), Rationale::Higher)
     }
 
     /// A rate far from the knee shows in half the time.
@@ -248,12 +259,15 @@ impl KneeSearch {
         rates(&self.trials[self.since..], finding)
     }
 
-    fn lower(&self, broken: f64) -> Next {
+    fn lower(&self, tried: f64) -> Next {
         let min = self.settings.min;
-        if broken <= min {
+        if self.lowest_broken().is_some_and(|broken| broken <= min) {
             return self.at_edge(min, Ending::BelowMin { rate: min });
         }
-        self.offer(rounded(broken / RETREAT).max(min), Rationale::Lower)
+        if tried <= min {
+            return Next::Done(Ending::Undecided { rate: min });
+        }
+        self.offer(rounded(tried / RETREAT).max(min), Rationale::Lower)
     }
 
     /// One trial at the edge of what is allowed may be chance; two end the search.
@@ -349,7 +363,7 @@ fn taken(trials: &[Trial]) -> Option<f64> {
 fn is_told(trial: &Trial) -> bool {
     match trial.finding {
         Finding::Held | Finding::Broken => true,
-        Finding::Undecided => trial.took.is_some(),
+        Finding::Undecided | Finding::Starved => trial.took.is_some(),
         Finding::Unusable => false,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Finding, Took, Trial};
+use super::{Finding, Trial};
 use crate::limits::GROWTH_LIMIT;
 
 /// A distribution over the logarithm of the knee, the width of the region in which trials go either way, and how
@@ -228,8 +228,7 @@ impl Target {
 struct Shown {
     rate: f64,
     finding: Finding,
-    /// What was committed, with its standard error.
-    took: Option<(f64, f64)>,
+    took: Option<Committed>,
 }
 
 impl Shown {
@@ -238,7 +237,11 @@ impl Shown {
         Self {
             rate: trial.rate.ln(),
             finding: trial.finding,
-            took: took.map(|Took { tps, error_tps }| (tps.ln(), (error_tps / tps).hypot(STEP))),
+            took: took.map(|it| Committed {
+                tps: it.tps.ln(),
+                error: (it.error_tps / it.tps).hypot(STEP),
+                lacked: -(1.0 - it.lack).ln(),
+            }),
         }
     }
 
@@ -250,37 +253,51 @@ impl Shown {
         let found = match self.finding {
             Finding::Held => 1.0 - breaks,
             Finding::Broken => breaks,
-            Finding::Undecided | Finding::Unusable => 0.5,
+            Finding::Undecided | Finding::Starved | Finding::Unusable => 0.5,
         };
         let found = CHANCE + (1.0 - 2.0 * CHANCE) * found;
         match self.took {
-            Some((tps, error)) => {
+            Some(took) => {
                 2.0 * CHANCE * found
-                    + (1.0 - 2.0 * CHANCE) * took(tps, error, self.rate, knee, target)
+                    + (1.0 - 2.0 * CHANCE) * took.likelihood(self.rate, knee, target)
             }
             None => found,
         }
     }
 }
 
-/// The density of what is committed at a rate (a censored regression with an error of measurement: Tobin, "Estimation
-/// of relationships for limited dependent variables", Econometrica 26, 1958): the rate, where the target could take
-/// more in this trial; what it could take, where that is less, without what it loses by the overload.
-fn took(tps: f64, error: f64, rate: f64, knee: f64, target: Target) -> f64 {
-    let Target { width, loss } = target;
-    let could_take_more = below((knee - rate) / width) * density(tps - rate, error);
-    let overload = (rate - knee).max(0.0);
-    let takes = knee - loss * overload.min(FAR);
-    let more_lost = if loss > 0.0 {
-        (overload - FAR).max(0.0)
-    } else {
-        0.0
-    };
-    let spread = width.hypot(error);
-    // What it took in this trial, as far as the knee and what was seen tell.
-    let likely = (tps * width * width + takes * error * error) / (spread * spread);
-    let could_take_less = below((rate - likely) * spread / (width * error));
-    could_take_more + could_take_less * lossy(tps, takes, spread, more_lost)
+/// What was committed in a trial.
+#[derive(Debug, Clone, Copy)]
+struct Committed {
+    tps: f64,
+    /// Its standard error.
+    error: f64,
+    /// How much more it may have been but for the processor that the target lacked.
+    lacked: f64,
+}
+
+impl Committed {
+    /// The density of what is committed at a rate (a censored regression with an error of measurement: Tobin, "Estimation
+    /// of relationships for limited dependent variables", Econometrica 26, 1958): the rate, where the target could take
+    /// more in this trial; what it could take, where that is less, without what it loses by the overload, and by the lack
+    /// of the processor.
+    fn likelihood(self, rate: f64, knee: f64, target: Target) -> f64 {
+        let Self { tps, error, lacked } = self;
+        let Target { width, loss } = target;
+        let could_take_more = below((knee - rate) / width) * density(tps - rate, error);
+        let overload = (rate - knee).max(0.0);
+        let takes = knee - loss * overload.min(FAR);
+        let more_lost = if loss > 0.0 {
+            (overload - FAR).max(0.0)
+        } else {
+            0.0
+        };
+        let spread = width.hypot(error);
+        // What it took in this trial, as far as the knee and what was seen tell.
+        let likely = (tps * width * width + takes * error * error) / (spread * spread);
+        let could_take_less = below((rate - likely) * spread / (width * error));
+        could_take_more + could_take_less * lossy(tps, takes, spread, more_lost + lacked)
+    }
 }
 
 /// The density of a value that is below `takes` by an error, and by a loss of up to `most`, all as likely.

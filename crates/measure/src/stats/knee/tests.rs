@@ -59,6 +59,7 @@ pub(super) fn exactly(tps: f64) -> Option<Took> {
     Some(Took {
         tps,
         error_tps: 0.0,
+        lack: 0.0,
     })
 }
 
@@ -204,6 +205,7 @@ fn drifting(capacity: impl Fn(usize) -> f64, is_watched: bool) -> KneeSearch {
         let took = Took {
             tps: rate.min(capacity),
             error_tps: 0.01 * capacity,
+            lack: 0.0,
         };
         (held_if(rate <= capacity), is_watched.then_some(took))
     });
@@ -258,6 +260,7 @@ fn what_happens_once_is_no_drift() {
             let took = Took {
                 tps: rate.min(capacity),
                 error_tps: 20.0,
+                lack: 0.0,
             };
             (held_if(rate <= capacity), Some(took))
         });

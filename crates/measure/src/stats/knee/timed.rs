@@ -104,6 +104,9 @@ impl TimedSearch {
     /// Takes the result of the trial that was wanted last.
     pub fn add(&mut self, trial: Trial) {
         self.is_refuted = match self.last {
+            Some((_, Rationale::Lasting)) if trial.finding == Finding::Starved => {
+                self.search.is_unexpected(&trial)
+            }
             Some((_, Rationale::Lasting)) => trial.finding != Finding::Held,
             Some((_, Rationale::Above)) => {
                 trial.finding == Finding::Held || self.search.is_unexpected(&trial)
@@ -321,6 +324,38 @@ mod tests {
                     "{low} {high} of {said}"
                 );
                 assert!(high / low < 1.1, "{low} {high} of {said}");
+            }
+        }
+    }
+
+    /// Between what it took and what it could have taken with the processor, nothing tells: the interval holds the knee all
+    /// the same, and is as wide as that.
+    #[test]
+    fn a_target_that_lacks_the_processor_has_a_knee_as_exact_as_that_lets_it_be() {
+        for (lack, cost) in [(0.03, 0.2), (0.06, 0.5), (0.1, 0.8), (0.2, 0.5)] {
+            for knee in [260.0, 937.0, 1011.0, 1122.0] {
+                let played = Played::of(seconds(300, 100), |rate, _| {
+                    let tps = f64::min(knee * (1.0 - cost * lack), rate);
+                    if rate * (1.0 - GROWTH_LIMIT) <= tps {
+                        return (Finding::Held, exactly(tps));
+                    }
+                    let took = Took {
+                        tps,
+                        error_tps: 0.0,
+                        lack,
+                    };
+                    let is_explained = tps / (1.0 - lack) >= rate * 0.95;
+                    let finding = if is_explained {
+                        Finding::Starved
+                    } else {
+                        Finding::Broken
+                    };
+                    (finding, Some(took))
+                });
+                let (low, high) = played.knee().unwrap();
+                let said = format!("{knee}, {lack}: {low} to {high}, {:?}", played.reasons);
+                assert!(low * 0.99 <= knee && knee <= high * 1.01, "{said}");
+                assert!(high / low < 1.1 / (1.0 - lack), "{said}");
             }
         }
     }

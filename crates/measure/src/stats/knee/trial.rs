@@ -10,6 +10,8 @@ pub enum Finding {
     /// What was seen fits a target that sustains the rate and one that does not: a longer trial may
     /// tell.
     Undecided,
+    /// It did not, and lacked the processor for long enough to explain that: what it committed bounds what it can take.
+    Starved,
     /// The generator could not offer the rate: the trial is no result about the target.
     Unusable,
 }
@@ -33,6 +35,8 @@ pub struct Took {
     pub tps: f64,
     /// The standard error of that, per second.
     pub error_tps: f64,
+    /// For which share of the time it lacked the processor, below 1: with it, it may have committed as much more.
+    pub lack: f64,
 }
 
 base::settings! {
