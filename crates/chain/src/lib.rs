@@ -10,7 +10,6 @@
 
 mod chains;
 mod file;
-mod probe;
 mod queries;
 mod settings;
 mod target;
@@ -28,13 +27,12 @@ pub use sender::{
 
 pub use self::chains::{Chaining, Chains, Role};
 pub use self::file::{FileFormat, FileWorkload};
-pub use self::probe::{Asking, Probe};
 pub use self::queries::QueryWorkload;
 pub use self::settings::{Admission, Settings, SettingsTable, Table};
 pub use self::target::{Facts, FollowWith, Followed, LoadOptions, NodeClient, NodeOptions, Target};
 pub use self::workload::{
-    ChainError, LIMIT_OF_BODIES, Learning, MAX_SIZE, Settled, Supplied, Supply, Wanted, Workload,
-    at_most, check_limit, check_size, refuse,
+    Asking, ChainError, LIMIT_OF_BODIES, Learning, MAX_SIZE, Probe, Settled, Supplied, Supply,
+    Wanted, Workload, at_most, check_limit, check_size, refuse,
 };
 
 /// What the built-in node is for a chain.

@@ -13,8 +13,7 @@ use sender::Loader;
 use sender::clock::RunClock;
 use tokio_util::sync::CancellationToken;
 
-use crate::probe::{Asking, Probe};
-use crate::workload::Workload;
+use crate::workload::{Asking, Probe, Workload};
 
 /// A kind of node.
 pub trait Target: fmt::Debug + Send + Sync {

@@ -1,16 +1,16 @@
-//! What is sent: transactions as a pure function of the seed and the index.
+//! What is sent: transactions as a pure function of the seed and the index; and what a node says of itself before.
 
 use std::any::Any;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::Arc;
 
-use measure::Evidence;
+use measure::{Evidence, NodeLimits};
 use rpc::{ClientOptions, Endpoint, Trust};
 use sender::{Families, Loader, Sequences, TxStream, WorkloadError};
 
-use crate::probe::{Asking, Probe};
 use crate::settings::Table;
 
 /// A checked workload: opens one sequential stream of transactions per shard. Its text says what is sent.
@@ -263,4 +263,24 @@ pub enum ChainError {
     /// The user stopped it.
     #[error("interrupted: {0}")]
     Interrupted(&'static str),
+}
+
+/// An answer to come.
+pub type Asking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What is known of a node that can be loaded.
+#[derive(Debug, Clone, Default)]
+pub struct Probe {
+    /// `None` where the interface does not say.
+    pub chain_id: Option<String>,
+    /// The node's version, in its own words.
+    pub version: String,
+    /// The path, with its query, that requests are posted to; the endpoint's when `None`.
+    pub path: Option<String>,
+    /// Where the node tells what is committed, when that is not where it is asked.
+    pub events: Option<Endpoint>,
+    /// What it takes at most, as far as it says so.
+    pub limits: NodeLimits,
+    /// The name of its network, where a follower has to know it.
+    pub network: Option<String>,
 }
