@@ -7,12 +7,11 @@
 //! Read first: [`listener::serve`], [`page::Page`], [`CommandError`].
 
 pub mod accept;
-pub mod address;
 pub mod command;
 pub mod listener;
 pub mod open_files;
 pub mod page;
 pub mod process;
 
-pub use address::ListenAddress;
 pub use command::CommandError;
+pub use listener::ListenAddress;

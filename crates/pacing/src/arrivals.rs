@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use base::Random;
 
-use crate::error::{Kind, ValueError};
+use crate::decimal::{Kind, ValueError};
 use crate::size::ONE;
 
 /// How due times are spread inside a profile.

@@ -2,10 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{
-    Nanos,
-    error::{Kind, ValueError},
-};
+use crate::Nanos;
+use crate::decimal::{Kind, ValueError};
 
 /// What happens to transactions that could not be sent when they were due.
 ///

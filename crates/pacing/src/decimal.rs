@@ -1,4 +1,6 @@
-//! Decimal text to scaled integers without a detour through floating point.
+//! Decimal text to scaled integers without a detour through floating point, and what can be wrong with a single value.
+
+use std::fmt::Display;
 
 /// A non-negative decimal number: `digits / 10^places`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +76,29 @@ pub(crate) fn to_decimal(value: u64, places: u32) -> String {
     }
     let padded = format!("{fraction:0width$}", width = places as usize);
     format!("{whole}.{}", padded.trim_end_matches('0'))
+}
+
+/// A single value (a rate, a duration, an arrivals or catch-up policy) that is not acceptable.
+///
+/// Displays as one lower-case line that names the value, what is wrong with it and what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ValueError(String);
+
+/// What a text should have been, and what to write instead.
+pub(crate) struct Kind(pub(crate) &'static str, pub(crate) &'static str);
+
+impl ValueError {
+    /// The whole message.
+    pub(crate) const fn new(message: String) -> Self {
+        Self(message)
+    }
+
+    /// That `text` is not of a kind.
+    pub(crate) fn not_a(kind: &Kind, text: &str, reason: impl Display) -> Self {
+        let Kind(name, advice) = kind;
+        Self(format!("`{text}` is not {name}: {reason}; {advice}"))
+    }
 }
 
 #[cfg(test)]

@@ -24,9 +24,7 @@
 
 mod arrivals;
 mod catch_up;
-mod cursor;
 mod decimal;
-mod error;
 mod nanos;
 mod profile;
 mod rate;
@@ -36,7 +34,7 @@ mod size;
 
 pub use self::arrivals::Arrivals;
 pub use self::catch_up::CatchUp;
-pub use self::error::ValueError;
+pub use self::decimal::ValueError;
 pub use self::nanos::Nanos;
 pub use self::profile::{Profile, ProfileError, Step};
 pub use self::rate::{Rate, SignedRate};

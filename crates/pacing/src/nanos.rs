@@ -2,10 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use crate::{
-    decimal::{Decimal, split_unit, to_decimal},
-    error::{Kind, ValueError},
-};
+use crate::decimal::{Decimal, Kind, ValueError, split_unit, to_decimal};
 
 /// Nanoseconds since the run's origin, or a span of nanoseconds. 0 to about 584 years.
 ///

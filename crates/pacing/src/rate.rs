@@ -2,10 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::{
-    decimal::{Decimal, split_unit, to_decimal},
-    error::{Kind, ValueError},
-};
+use crate::decimal::{Decimal, Kind, ValueError, split_unit, to_decimal};
 
 /// A rate in millionths of a transaction per second: 0/s to 10,000,000/s.
 ///

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::decimal::to_decimal;
-use crate::error::{Kind, ValueError};
+use crate::decimal::{Kind, ValueError, to_decimal};
 
 /// A number of bytes.
 ///

@@ -8,7 +8,6 @@
 
 mod btcd;
 mod cometbft;
-mod cores;
 mod link;
 mod listening;
 mod process;
@@ -18,11 +17,10 @@ mod throttle;
 
 pub use self::btcd::{Btcd, BtcdOptions};
 pub use self::cometbft::{COMETBFT_VERSION, CometBft, CometBftOptions};
-pub use self::cores::on_cores;
 pub use self::link::Link;
 pub use self::listening::{free_port, listener};
 pub use self::process::{Process, Wait, find};
 pub use self::settings::{DottedError, SettingError, assign, leaves, nearest, parse_assignment};
 pub use self::simd::{Simd, SimdOptions};
-pub use self::throttle::Throttle;
+pub use self::throttle::{Throttle, on_cores};
 pub use process::StartError;

@@ -1,6 +1,5 @@
 //! Profiles: the rate as a function of time, and its integral.
 
-mod error;
 mod phase;
 mod ramp;
 mod shape;
@@ -10,13 +9,12 @@ mod trace;
 
 use std::{fmt, num::NonZeroU32, ops::Range, sync::Arc};
 
-pub use self::error::ProfileError;
-use self::error::{MAX_DURATION_NANOS, MAX_STEPS, check_duration};
 use self::phase::Phase;
 pub use self::phase::Step;
 use self::ramp::Ramp;
 pub(crate) use self::shape::Piece;
-use self::shape::Shape;
+pub use self::shape::ProfileError;
+use self::shape::{MAX_DURATION_NANOS, MAX_STEPS, Shape, check_duration};
 use self::smooth::{Exponential, Law, Linear, Sine, Smooth};
 use self::square::{Square, Staircase, Stairs};
 use self::trace::{Point, Trace};

@@ -2,8 +2,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use super::error::{ProfileError, check_duration, check_steps};
-use super::shape::{LocalStep, Piece, Shape};
+use super::shape::{LocalStep, Piece, ProfileError, Shape, check_duration, check_steps};
 use crate::{nanos::Nanos, rate::Rate};
 
 /// A stretch of a profile that is reported on its own.

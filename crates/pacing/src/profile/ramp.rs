@@ -1,7 +1,6 @@
 //! A ramp in steps: start + k · step every interval.
 
-use super::error::{MAX_STEPS, ProfileError, check_duration, check_steps};
-use super::shape::ENDLESS;
+use super::shape::{ENDLESS, MAX_STEPS, ProfileError, check_duration, check_steps};
 use super::square::Stairs;
 use crate::{nanos::Nanos, rate::Rate, rate::SignedRate};
 

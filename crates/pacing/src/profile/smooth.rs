@@ -8,8 +8,7 @@
 use std::f64::consts::TAU;
 use std::fmt::Debug;
 
-use super::error::{ProfileError, check_duration};
-use super::shape::{Piece, Shape};
+use super::shape::{Piece, ProfileError, Shape, check_duration};
 use crate::nanos::Nanos;
 use crate::rate::Rate;
 

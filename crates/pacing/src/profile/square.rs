@@ -3,8 +3,7 @@
 use std::fmt::Debug;
 use std::num::NonZeroU32;
 
-use super::error::{ProfileError, check_duration, check_steps};
-use super::shape::{LocalStep, Piece, Shape};
+use super::shape::{LocalStep, Piece, ProfileError, Shape, check_duration, check_steps};
 use crate::nanos::Nanos;
 use crate::rate::Rate;
 

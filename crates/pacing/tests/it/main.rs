@@ -9,4 +9,3 @@ mod samples;
 mod schedules;
 mod shards;
 mod smooth;
-mod week;
