@@ -21,7 +21,6 @@
 mod admit;
 mod filter;
 mod pipeline;
-mod serial;
 mod sync;
 
 #[cfg(test)]
@@ -36,6 +35,5 @@ mod model;
 
 pub use admit::{Admit, Key, KeyBits, Outcome, OutputKey, Refused, Verdict, VerdictOf};
 pub use filter::{FastFilter, Filter, Layout, Secret};
-pub use pipeline::{Counters, Orphans, Pipeline, Settings};
-pub use serial::Serial;
+pub use pipeline::{Counters, Orphans, Pipeline, Serial, Settings};
 pub use sync::{Phase, PhaseGuard, PhaseLock};

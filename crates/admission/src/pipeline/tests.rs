@@ -7,13 +7,12 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Engine, Orphans, Pipeline, Settings};
-use crate::admit::KeyBits;
-use crate::admit::Refused;
+use crate::admit::{KeyBits, Refused};
 use crate::coins::{
     Coins, ExactSet, Fate, GENESIS, Ledger, Narrow, PANICS, Payment, Witness, payment,
 };
 use crate::filter::Filter;
-use crate::serial::Serial;
+use crate::pipeline::Serial;
 
 type Fates = Arc<Mutex<BTreeMap<u32, Vec<Fate>>>>;
 

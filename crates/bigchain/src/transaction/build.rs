@@ -1,6 +1,6 @@
 //! Making transactions: say what they take and give, then sign.
 
-use super::{Details, Id, Input, Link, Operation, Output, Proof, Transaction, hash};
+use super::{Details, Id, Input, Link, Operation, Output, Proof, Transaction};
 use crate::error::Error;
 use crate::json::{Object, Value};
 use crate::keys::{KeyPair, PublicKey};
@@ -191,7 +191,7 @@ impl Draft {
     fn sign(self, pairs: &[&KeyPair]) -> Result<Transaction, Error> {
         let mut body = self.unsigned_body();
         let links = self.inputs.iter().map(|input| input.fulfills.as_ref());
-        let digests: Vec<[u8; 32]> = hash::digests(&body, links).collect();
+        let digests: Vec<[u8; 32]> = super::digests(&body, links).collect();
         let mut inputs = Vec::with_capacity(self.inputs.len());
         let drafts = self.inputs.into_iter().zip(digests).enumerate();
         for (index, (input, digest)) in drafts {
@@ -206,7 +206,7 @@ impl Draft {
                 proof: Proof::Signed(fulfillment),
             });
         }
-        let id = hash::id_of(&body);
+        let id = super::id_of(&body);
         body.insert("id", id.to_string());
         Ok(Transaction {
             id,

@@ -1,29 +1,26 @@
-//! Transactions of version 2.0.
+//! Transactions of version 2.0, and what of them is hashed.
 
 mod build;
 mod details;
 mod effect;
-mod hash;
 mod read;
 mod template;
-mod validate;
 
 use std::fmt;
 use std::str::FromStr;
 
 use hex_simd::{AsciiCase, Out};
+use sha3::{Digest, Sha3_256};
 
 pub use build::{Create, Transfer};
 pub use details::{Details, MAX_THRESHOLDS};
-pub use effect::{Coin, Found, Ledger, MemoryLedger};
-pub use effect::{Effect, Made};
-pub(crate) use hash::sha3;
+pub use effect::{Coin, Effect, Found, Ledger, Made, MemoryLedger};
+pub use read::SignatureBatch;
 pub use template::{CreateTemplate, TransferTemplate};
-pub use validate::SignatureBatch;
 
 use crate::condition::{Condition, Fulfillment};
 use crate::error::Error;
-use crate::json::{Object, Style, Value, write_object};
+use crate::json::{Object, Style, Value, write_items, write_members, write_object, write_value};
 use crate::keys::PublicKey;
 
 /// The largest amount of an output.
@@ -37,7 +34,7 @@ pub struct Id(pub [u8; 32]);
 impl Id {
     /// The id that a body must have, whatever it has.
     pub fn of(body: &Object) -> Self {
-        hash::id_of(body)
+        id_of(body)
     }
 }
 
@@ -244,4 +241,76 @@ impl Transaction {
         write_object(&self.body, Style::Default, &mut text);
         text
     }
+}
+
+/// Which fields are null in the text.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Masked {
+    /// The id: this text's hash is the id.
+    Id,
+    /// The id and every fulfillment: this text is signed.
+    IdAndFulfillments,
+}
+
+/// The canonical text of a body with fields masked.
+fn masked_text(body: &Object, masked: Masked) -> String {
+    let mut out = String::with_capacity(1024);
+    write_members(
+        body,
+        Style::Canonical,
+        &mut out,
+        |name, value, out| match (name, value, masked) {
+            ("id", ..) => out.push_str("null"),
+            ("inputs", Value::Array(inputs), Masked::IdAndFulfillments) => {
+                write_items(inputs, Style::Canonical, out, write_unsigned);
+            }
+            _ => write_value(value, Style::Canonical, out),
+        },
+    );
+    out
+}
+
+fn write_unsigned(input: &Value, out: &mut String) {
+    let Some(input) = input.as_object() else {
+        return;
+    };
+    write_members(
+        input,
+        Style::Canonical,
+        out,
+        |name, value, out| match name {
+            "fulfillment" => out.push_str("null"),
+            _ => write_value(value, Style::Canonical, out),
+        },
+    );
+}
+
+/// The id of a body.
+fn id_of(body: &Object) -> Id {
+    Id(sha3(masked_text(body, Masked::Id).as_bytes()))
+}
+
+/// The digests that the inputs of a body sign, one for each link given.
+fn digests<'a>(
+    body: &Object,
+    links: impl Iterator<Item = Option<&'a Link>>,
+) -> impl Iterator<Item = [u8; 32]> {
+    let message = masked_text(body, Masked::IdAndFulfillments);
+    let hasher = Sha3_256::new_with_prefix(message.as_bytes());
+    links.map(move |spent| digest(hasher.clone(), spent))
+}
+
+/// The digest that an input signs: of the unsigned body, and of the output that it spends.
+fn digest(body: Sha3_256, spent: Option<&Link>) -> [u8; 32] {
+    let hasher = match spent {
+        None => body,
+        Some(link) => body
+            .chain_update(&link.transaction_id)
+            .chain_update(link.output_index.to_string()),
+    };
+    hasher.finalize().into()
+}
+
+pub(crate) fn sha3(bytes: &[u8]) -> [u8; 32] {
+    Sha3_256::digest(bytes).into()
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use sha3::{Digest, Sha3_256};
 
-use super::{Create, Details, Id, Link, Output, Transaction, Transfer, hash};
+use super::{Create, Details, Id, Link, Output, Transaction, Transfer};
 use crate::error::Error;
 use crate::json::{Object, Style, Value, canonical, default_text, write_object, written};
 use crate::keys::{KeyPair, PublicKey};
@@ -177,7 +177,7 @@ impl Template {
         self.canonical
             .write(spent, metadata, Style::Canonical, &mut rest);
         let unsigned = head.canonical.clone().chain_update("null");
-        let digest = hash::digest(unsigned.chain_update(&rest), spent);
+        let digest = super::digest(unsigned.chain_update(&rest), spent);
         let fulfillment = self.signers.sign(&digest);
         let hasher = head.canonical.clone().chain_update("\"");
         let hasher = hasher.chain_update(&fulfillment).chain_update("\"");

@@ -3,8 +3,6 @@
 // Helpers outside of test functions fail a test by panicking as well.
 #![allow(clippy::unwrap_used)]
 
-mod conditions;
 mod laws;
 mod transactions;
 mod vectors;
-mod verdicts;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use bigchain::block::AppHash;
+use bigchain::AppHash;
 use bigchain::json::{Value, canonical, default_text, parse};
 use bigchain::schema::accepts;
 use bigchain::{

@@ -1,6 +1,5 @@
 //! BigchainDB's transactions, signed ahead: the same for one seed, whoever makes them.
 
-mod create;
 mod transfer;
 
 use std::fmt;
@@ -13,8 +12,7 @@ use bigchain::json::{Integer, Object, Value, default_text, parse};
 use bigchain::{Id, KeyPair, Transaction};
 use sha2::{Digest, Sha256};
 
-use create::Creates;
-use transfer::Transfers;
+use transfer::{Creates, Transfers};
 
 use chain::{
     Chains, Families, LIMIT_OF_BODIES, MAX_SIZE, Probe, TxName, TxStream, Workload, WorkloadError,

@@ -1,11 +1,11 @@
-//! Chains of TRANSFERs over outputs that CREATEs made before.
+//! CREATEs as the original's benchmark sends them, and chains of TRANSFERs over outputs that CREATEs made before.
 
 use std::sync::{Arc, OnceLock};
 
-use bigchain::{Id, KeyPair, Link, PublicKey, TransferTemplate};
+use bigchain::{CreateTemplate, Id, KeyPair, Link, PublicKey, TransferTemplate};
 
-use super::create::Creates;
 use super::{Content, Sign, impossible, party};
+use bigchain::json::Object;
 use chain::{Chains, WorkloadError};
 
 /// Chains of TRANSFERs: each begins at an output of amount 1 that a CREATE of the first party made, and hands it to and
@@ -147,6 +147,33 @@ impl Sign for Transfers {
 /// Their ids are kept: 400 MB.
 const MAX_TRANSFERS: u64 = 10_000_000;
 
+/// CREATEs that differ in the UUID of their metadata.
+#[derive(Debug)]
+pub(super) struct Creates {
+    content: Content,
+    template: CreateTemplate,
+}
+
+impl Creates {
+    pub(super) fn new(content: Content, party_name: &str) -> Result<Self, WorkloadError> {
+        let asset = (content.asset_size > 0)
+            .then(|| Object::new().with("_", "x".repeat(content.asset_size)));
+        let signers = party(content.seed, party_name, content.signers);
+        let template = CreateTemplate::with_signers(signers, asset);
+        Ok(Self {
+            template: template.map_err(|error| impossible(&error))?,
+            content,
+        })
+    }
+}
+
+impl Sign for Creates {
+    fn sign(&self, index: u64, text: &mut String) -> Id {
+        let metadata = self.content.metadata.of(self.content.seed, index);
+        self.template.sign(&metadata, text)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroU32;
@@ -155,7 +182,7 @@ mod tests {
 
     use super::super::{BigchainWorkload, Metadata};
     use super::*;
-    use chain::{Chaining, Probe, Role, TxStream, Workload as _};
+    use chain::{Chaining, Probe, Role, TxName, TxStream, Workload as _};
 
     fn workload(transactions: u64, depth: u32, signers: u32, conflicts: f64) -> BigchainWorkload {
         let content = Content {
@@ -257,5 +284,63 @@ mod tests {
                 .collect()
         };
         assert!(in_order.iter().eq(backwards.iter().rev()));
+    }
+
+    fn creates(signers: u32, asset_size: usize, metadata: &str) -> BigchainWorkload {
+        BigchainWorkload::creates(Content {
+            seed: 5,
+            signers: NonZeroU32::new(signers).unwrap(),
+            asset_size,
+            metadata: Metadata::read(metadata).unwrap(),
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn every_create_is_valid_and_has_the_size_that_was_said() {
+        for (signers, asset, metadata) in [
+            (1, 0, "{}"),
+            (3, 10, "{\"planet\": \"\\u00e9arth\", \"n\": 1.50}"),
+        ] {
+            let workload = creates(signers, asset, metadata);
+            let mut stream = workload.open().unwrap();
+            let mut ledger = MemoryLedger::default();
+            for index in 0..20 {
+                let mut tx = Vec::new();
+                let name = stream.write(index, &mut tx).unwrap();
+                assert_eq!(tx.len(), workload.largest());
+                let read = Transaction::from_text(&tx).unwrap();
+                assert_eq!(name, TxName::Known(read.id().0));
+                read.validate(&ledger).unwrap();
+                assert!(ledger.apply(&read), "each is new");
+            }
+        }
+    }
+
+    #[test]
+    fn the_benchmark_s_create_has_its_765_bytes() {
+        assert_eq!(creates(1, 0, "{}").largest(), 765);
+        assert_eq!(creates(1, 100, "{}").largest(), 765 - 4 + 109);
+    }
+
+    #[test]
+    fn what_a_node_refuses_is_refused_here() {
+        let content = Content {
+            seed: 5,
+            signers: NonZeroU32::new(101).unwrap(),
+            asset_size: 0,
+            metadata: Metadata::default(),
+        };
+        let error = BigchainWorkload::creates(content.clone())
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with("--signers: "), "{error}");
+        let content = Content {
+            signers: NonZeroU32::MIN,
+            metadata: Metadata::read("{\"$set\": 1}").unwrap(),
+            ..content
+        };
+        let error = BigchainWorkload::creates(content).unwrap_err().to_string();
+        assert!(error.contains("a BigchainDB refuses"), "{error}");
     }
 }
