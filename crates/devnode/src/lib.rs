@@ -27,12 +27,10 @@ mod mempool;
 mod node;
 mod query;
 mod rpc;
-mod server;
 
 pub use app::Gate;
 pub use capacity::CapacityModel;
-pub use chain::block::Block;
-pub use chain::genesis::POWER;
+pub use chain::block::{Block, POWER};
 pub use chain::store::TxPlace;
 /// The node with the key-value application.
 pub static KVSTORE: &dyn Kind = &kind::Kvstore;

@@ -4,7 +4,7 @@
 //! benches: heads and bodies in [`http`], frames in [`ws`], Go's JSON in [`json`], requests in
 //! [`jsonrpc`] and what they ask for in [`calls`], requests to a Cosmos SDK's other listeners in [`doors`], messages of Bitcoin nodes among themselves in [`p2p`],
 //! the header of the PROXY protocol in `proxy` (a feature); beside them hex and base64
-//! ([`encoding`]), protobuf ([`proto`]), queries ([`query`]) and dates ([`date`]).
+//! ([`encoding`]), protobuf ([`proto`]) and queries ([`query`]).
 //!
 //! It is not a client or a server: nothing here owns a socket or reads a clock. Input is refused
 //! rather than repaired: a message whose limits two readers could understand differently is an
@@ -13,7 +13,6 @@
 //! Read first: [`http::HeadReader`], [`ws::FrameReader`], [`json::Scanner`].
 
 pub mod calls;
-pub mod date;
 pub mod doors;
 pub mod encoding;
 pub mod http;

@@ -156,8 +156,8 @@ mod tests {
 
     use super::*;
     use crate::chain::block::BlockTime;
+    use crate::chain::block::Genesis;
     use crate::chain::block::Proposal;
-    use crate::chain::genesis::Genesis;
     use crate::config::Config;
 
     fn chain(retention: Retention, heights: u64) -> Store {

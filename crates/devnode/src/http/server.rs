@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use wire::http::{BodyReader, CONTINUE, Expect, Framing, HeadLimits, HeadReader, HttpError};
 use wire::ws::{Event, FrameReader, Step, WsError, WsLimits};
 
-use super::message::{Request, Response};
+use super::{Request, Response};
 use crate::config::Config;
 
 /// Bounds of a connection.

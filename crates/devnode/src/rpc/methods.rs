@@ -6,8 +6,7 @@ use wire::encoding::hex_text;
 use wire::json::write as json;
 
 use super::calls::Args;
-use crate::chain::block::Block;
-use crate::chain::genesis::POWER;
+use crate::chain::block::{Block, POWER};
 use crate::chain::render;
 use crate::chain::store::Store;
 use crate::host::RPC;

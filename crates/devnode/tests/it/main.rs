@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod faults;
-mod kind;
 mod limits;
 mod smoke;
 mod support;

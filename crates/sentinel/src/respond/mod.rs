@@ -9,7 +9,7 @@ mod refuse;
 
 pub(crate) use self::grpc::{GrpcStatus, http_status};
 pub use self::refuse::{malformed, refusal_member};
-pub use wire::date::HttpDate;
+pub use wire::http::HttpDate;
 
 use compact_str::CompactString;
 

@@ -15,7 +15,7 @@ pub use self::head::{
 };
 pub use self::reply::{ReplyError, ReplyFraming, ReplyHead, ReplyReader};
 pub use self::write::{
-    BodyLength, CONTINUE, LAST_CHUNK, ResponseHead, write_chunk_end, write_chunk_start,
+    BodyLength, CONTINUE, HttpDate, LAST_CHUNK, ResponseHead, write_chunk_end, write_chunk_start,
 };
 
 /// Why a request is malformed or refused. Which status answers it is the server's business.

@@ -4,11 +4,9 @@
 //! pass, and [`Request`] decodes any other with the rules of Go's `encoding/json`.
 
 mod broadcast;
-mod id;
 mod request;
 
 pub use self::broadcast::{
     BroadcastMethod, PlainBroadcast, UnknownMethod, broadcast_len, encode_broadcast,
 };
-pub use self::id::RequestId;
-pub use self::request::{Request, RequestFault};
+pub use self::request::{Request, RequestFault, RequestId};

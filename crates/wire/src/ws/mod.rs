@@ -7,13 +7,12 @@
 pub mod frame;
 mod handshake;
 mod reader;
-mod write;
 
+pub use self::frame::{write_close, write_ping, write_pong, write_text, write_text_head};
 pub use self::handshake::{
     ClientHandshake, HandshakeError, UpgradeError, accept_key, check_handshake,
 };
 pub use self::reader::{Event, FrameReader, Step, WsLimits};
-pub use self::write::{write_close, write_ping, write_pong, write_text, write_text_head};
 
 /// Why a connection cannot go on. Each has a close code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
