@@ -5,11 +5,8 @@ use std::collections::BTreeMap;
 use pacing::Nanos;
 use slab::Slab;
 
-use super::{
-    output::{CloseReason, Origin, PeerId},
-    queue::{Queue, Tag, Waiting},
-    settings::Settings,
-};
+use super::output::{CloseReason, Origin, PeerId, Settings};
+use super::queue::{Queue, Tag, Waiting};
 use crate::{
     codec::{Decoder, Encoder},
     endpoint::Endpoint,

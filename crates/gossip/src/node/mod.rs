@@ -6,25 +6,20 @@ mod link;
 mod output;
 mod queue;
 mod routing;
-mod settings;
 mod sightings;
-mod upkeep;
 
 use std::collections::VecDeque;
 
 use base::{Random, mix};
 use pacing::Nanos;
 
-use self::{
-    announce::Bodies,
-    link::{Link, Links, Stage},
-    sightings::{Naming, Sightings},
-    upkeep::Dial,
+use self::announce::Bodies;
+use self::greeting::Dial;
+use self::link::{Link, Links, Stage};
+pub use self::output::{
+    CloseReason, Counts, Origin, Output, PeerId, QueueLimits, Relayed, Routing, Settings,
 };
-pub use self::{
-    output::{CloseReason, Counts, Origin, Output, PeerId, Routing},
-    settings::{QueueLimits, Relayed, Settings},
-};
+use self::sightings::{Naming, Sightings};
 use crate::{
     codec::{Decoder, Event},
     endpoint::Endpoint,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::settings::QueueLimits;
+use super::output::QueueLimits;
 use crate::parcel::ParcelKind;
 
 /// A parcel that waits.

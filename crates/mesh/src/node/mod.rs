@@ -9,23 +9,26 @@ mod engine;
 mod meter;
 mod shaper;
 mod state;
-mod tasks;
 
 use std::fs::File;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use gossip::{Endpoint, Relayed, Settings};
+use gossip::{Endpoint, Origin, PeerId, Relayed, Settings};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, UnixStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixStream, lookup_host};
 use tokio::sync::mpsc::{self, Receiver, Sender};
-use tokio::task::{JoinHandle, LocalSet};
+use tokio::task::{JoinHandle, JoinSet, LocalSet};
 
 use crate::cli::NodeArgs;
 use crate::control::{NodeConfig, NodeMessage, Order};
-use engine::Engine;
+use connection::{Connection, Wrote};
+use engine::{Engine, Task};
+use tokio::time::timeout;
 
 /// Runs a node until the program ends it, or has ended itself.
 ///
@@ -35,7 +38,7 @@ pub(super) fn run(args: &NodeArgs) -> anyhow::Result<()> {
     let of_file = || args.config.display().to_string();
     let file = File::open(&args.config).with_context(of_file)?;
     let config: NodeConfig =
-        serde_json::from_reader(std::io::BufReader::new(file)).with_context(of_file)?;
+        serde_json::from_reader(io::BufReader::new(file)).with_context(of_file)?;
     // What cannot be raised shows when a connection is refused.
     let _ = ops::open_files::allow(connection::MAX_CONNECTIONS as u64);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -65,7 +68,7 @@ async fn serve(config: NodeConfig) -> anyhow::Result<()> {
     };
     let source = config.source;
     let engine = Rc::new(Engine::new(config, listen, &peers, writer)?);
-    tasks::run(engine, listener, source, orders).await;
+    work(engine, listener, source, orders).await;
     Ok(())
 }
 
@@ -173,3 +176,106 @@ async fn write(mut stream: OwnedWriteHalf, mut lines: Receiver<Vec<u8>>) {
 }
 
 const LINES_WAITING: usize = 1024;
+
+/// Serves until the program ends the node, or has ended itself.
+async fn work(
+    engine: Rc<Engine>,
+    listener: TcpListener,
+    source: Option<IpAddr>,
+    mut orders: Orders,
+) {
+    let mut tasks = JoinSet::new();
+    engine.on_time();
+    loop {
+        let next = engine.next_timer();
+        tokio::select! {
+            accepted = listener.accept() => {
+                if let Ok((stream, from)) = accepted {
+                    engine.connected(stream, Origin::Accepted(from.ip().to_string()));
+                }
+            }
+            () = engine.woken() => {}
+            () = tokio::time::sleep_until(next) => engine.on_time(),
+            order = orders.next() => match order {
+                Some(Order::Finish {}) | None => break,
+                Some(order) => engine.on_order(&order),
+            },
+            Some(_) = tasks.join_next() => {}
+        }
+        for task in engine.take_tasks() {
+            let engine = Rc::clone(&engine);
+            match task {
+                Task::Serve(peer, connection) => {
+                    tasks.spawn_local(serve_connection(connection, peer, engine))
+                }
+                Task::Dial(endpoint) => tasks.spawn_local(link(endpoint, source, engine)),
+            };
+        }
+    }
+    tasks.shutdown().await;
+    engine.finish().await;
+}
+
+/// Serves a connection until it ends.
+async fn serve_connection(connection: Rc<Connection>, peer: PeerId, engine: Rc<Engine>) {
+    let mut buffer = vec![0; READ_BYTES];
+    while !connection.is_closed() {
+        let Some(ready) = connection.ready().await else {
+            continue;
+        };
+        let Ok(ready) = ready else {
+            break;
+        };
+        if connection.waits() && ready.is_writable() {
+            match connection.write_on() {
+                Wrote::All => engine.writable(peer),
+                Wrote::Part => {}
+                Wrote::Broken => break,
+            }
+        }
+        if ready.is_readable() || ready.is_read_closed() {
+            match connection.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(length) => engine.bytes(peer, &buffer[..length]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => break,
+            }
+        }
+    }
+    if !connection.is_closed() {
+        engine.closed(peer);
+    }
+}
+
+/// Dials once; the node asks for it again when that fails.
+async fn link(endpoint: Endpoint, source: Option<IpAddr>, engine: Rc<Engine>) {
+    if let Some(stream) = dial(&endpoint, source).await {
+        engine.connected(stream, Origin::Dialled(endpoint));
+    }
+}
+
+async fn dial(endpoint: &Endpoint, source: Option<IpAddr>) -> Option<TcpStream> {
+    timeout(DIAL_TIMEOUT, connect(endpoint, source))
+        .await
+        .ok()?
+        .ok()
+}
+
+async fn connect(endpoint: &Endpoint, source: Option<IpAddr>) -> io::Result<TcpStream> {
+    let to = lookup_host((endpoint.host(), endpoint.port()))
+        .await?
+        .next();
+    let to = to.ok_or_else(|| io::Error::other("the host has no address"))?;
+    let socket = match to {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    if let Some(source) = source.filter(|source| !source.is_unspecified()) {
+        socket.bind(SocketAddr::new(source, 0))?;
+    }
+    socket.connect(to).await
+}
+
+/// Some hundred parcels: more would keep the other connections waiting.
+const READ_BYTES: usize = 64 * 1024;
+const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
