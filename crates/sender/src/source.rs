@@ -15,8 +15,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use measure::TxHash;
 
-use crate::protocol::Protocol;
-use crate::stream::{TxStream, WorkloadError};
+use crate::protocol::{Protocol, TxStream, WorkloadError};
 use worker::{Order, Worker};
 
 /// One transaction, ready to be sent.

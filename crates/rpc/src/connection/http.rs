@@ -3,8 +3,7 @@
 use wire::http::{BodyReader, Framing, ReplyFraming, ReplyHead, ReplyReader};
 
 use super::buffer::InBuffer;
-use super::error::{ConnectionError, http};
-use super::types::{Limits, Message};
+use super::error::{ConnectionError, Limits, Message, http};
 use crate::endpoint::Endpoint;
 
 /// The parts of a request that never change.

@@ -6,7 +6,6 @@ mod http;
 mod options;
 mod stream;
 mod task;
-mod types;
 mod websocket;
 
 use std::fmt;
@@ -17,13 +16,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustls::pki_types::ServerName;
 
 use self::buffer::{InBuffer, OutBuffer};
-pub use self::error::ConnectionError;
+use self::error::Limits;
+pub use self::error::{ConnectionError, Counters, Flushed, Interest, Message, ReadProgress};
 use self::http::AnswerReader;
 pub use self::options::{ConnectionOptions, Trust, TrustError};
 use self::stream::Stream;
 pub use self::task::TaskConnection;
-use self::types::Limits;
-pub use self::types::{Counters, Flushed, Interest, Message, ReadProgress};
 use self::websocket::{MessageReader, mask_keys};
 use crate::endpoint::{Endpoint, Transport};
 use wire::jsonrpc::{BroadcastMethod, broadcast_len, encode_broadcast};

@@ -6,8 +6,7 @@ use wire::ws::frame::{CLOSE, MaskKeys, PONG, write_masked};
 use wire::ws::{Event, FrameReader, Step, WsLimits};
 
 use super::buffer::{InBuffer, OutBuffer};
-use super::error::ConnectionError;
-use super::types::{Limits, Message};
+use super::error::{ConnectionError, Limits, Message};
 
 /// Cuts a byte stream into messages.
 #[derive(Debug)]

@@ -2,7 +2,6 @@
 
 mod engine;
 mod heights;
-mod reconnecting;
 mod source;
 
 use std::pin::Pin;
@@ -16,9 +15,8 @@ use crate::client::{AnswerLimit, ClientOptions, Gas, HeaderTime};
 use crate::connection::Trust;
 
 pub use self::engine::FollowerWorker;
-pub use self::reconnecting::Reconnecting;
 pub use self::source::{
-    BlockAnswer, BlockSource, ChainStatus, Loss, Question, SourceBlock, SourceEvent,
+    BlockAnswer, BlockSource, ChainStatus, Loss, Question, Reconnecting, SourceBlock, SourceEvent,
 };
 
 /// Where a follower begins.

@@ -1,7 +1,11 @@
-//! Which node each transaction of a family goes to.
+//! Where a connection goes, and which node each transaction of a family goes to.
 
-use super::address::Address;
-use crate::stream::Families;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use rpc::{ConnectionOptions, Endpoint, Transport};
+
+use crate::protocol::Families;
 
 /// The families of a load and the nodes that they are divided among.
 #[derive(Debug)]
@@ -33,6 +37,36 @@ impl Homes {
         let count = self.endpoints.len() as u64;
         let first = self.families.of(index) / self.run;
         (0..count).map(move |step| self.endpoints[((first + step) % count) as usize])
+    }
+}
+
+/// A node's address, resolved once before the run.
+#[derive(Debug, Clone)]
+pub struct Address {
+    /// Its place in the plan's list.
+    pub number: u16,
+    /// How the node is reached.
+    pub endpoint: Endpoint,
+    /// Its resolved address.
+    pub socket: SocketAddr,
+    /// How its connections are made.
+    pub options: Arc<ConnectionOptions>,
+}
+
+impl Address {
+    /// Whether the system says when an answer came, and each is the only one on its way.
+    pub(super) fn is_stamped(&self) -> bool {
+        let plain_http = self.endpoint.transport() == Transport::Http && !self.endpoint.is_tls();
+        plain_http && self.options.arrival_stamps
+    }
+
+    /// The same node, reached from a local address.
+    #[must_use]
+    pub fn reached_from(mut self, source: Option<IpAddr>) -> Self {
+        if source.is_some() {
+            Arc::make_mut(&mut self.options).source = source;
+        }
+        self
     }
 }
 

@@ -4,19 +4,17 @@
 //! prepared request from its ring, writes it and stamps it. Answers are read by the same loop; the
 //! kernel stamps them when they come (not through TLS), so that over HTTP they are read some at a time.
 //!
-//! `sender` is the loop. Its parts: `load` what is offered and how, `pace` when the next transaction is
-//! due, `blockage` why one is late, `links` the connections, each a `link` with its `requests`,
-//! `reporter` events to the recorder, `orders` stop and abort. The clock and the sockets are parameters
-//! (`Platform`): those of the `system` in a run, scripted ones in tests.
+//! `sender` is the loop. Its parts: `load` what is offered and how, and orders to stop and abort, `pace` when the next
+//! transaction is due, `blockage` why one is late, `links` the connections, each a `link` with its `requests`,
+//! `reporter` events to the recorder. The clock and the sockets are parameters (`Platform`): those of the `system` in a
+//! run, scripted ones in tests.
 
 mod accounts;
-mod address;
 mod blockage;
 mod homes;
 mod link;
 mod links;
 mod load;
-mod orders;
 mod pace;
 mod reporter;
 mod requests;
@@ -40,14 +38,12 @@ use self::requests::Resigner;
 use self::sender::Sender;
 use self::system::System;
 use crate::clock::Origin;
-use crate::protocol::Protocol;
+use crate::protocol::{Families, Protocol, TxStream};
 use crate::sequences::Sequences;
 use crate::source::Ring;
-use crate::stream::{Families, TxStream};
 
-pub use self::address::Address;
-pub use self::load::{AtMaxInFlight, Offering, Rules, ShardLoad};
-pub use self::orders::{Orders, Revision, StopReason};
+pub use self::homes::Address;
+pub use self::load::{AtMaxInFlight, Offering, Orders, Revision, Rules, ShardLoad, StopReason};
 pub use self::reporter::{BATCHES_IN_FLIGHT, ShardBatch};
 pub use self::requests::{QUEUED_FACTOR, SLOW_ANSWER};
 

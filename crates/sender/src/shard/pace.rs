@@ -2,8 +2,7 @@
 
 use pacing::{Due, Nanos, Profile, Step};
 
-use super::load::Offering;
-use super::orders::Orders;
+use super::load::{Offering, Orders};
 
 /// Where a shard's due times come from.
 pub(super) enum Pace {

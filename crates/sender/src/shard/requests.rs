@@ -6,9 +6,8 @@ use std::collections::VecDeque;
 use measure::{Answered, Failure, Reply, Sent, Unsent, UnsentReason, hash_prefix};
 use pacing::Nanos;
 
-use crate::protocol::{Framing, Protocol};
+use crate::protocol::{Framing, Protocol, TxStream, WorkloadError};
 use crate::source::Prepared;
-use crate::stream::{TxStream, WorkloadError};
 
 /// What is on a connection, in the order of sending. Indices ascend.
 #[derive(Debug)]

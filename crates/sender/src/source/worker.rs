@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_channel::{Receiver, Sender};
 
 use super::{BATCH_BYTES, Batch, Item};
-use crate::protocol::Protocol;
-use crate::stream::{TxName, TxStream, WorkloadError};
+use crate::protocol::{Protocol, TxName, TxStream, WorkloadError};
 
 /// Which thread makes which transaction.
 #[derive(Debug, Clone, Copy)]

@@ -10,8 +10,7 @@ use pacing::Nanos;
 use rpc::ConnectionError;
 
 use crate::protocol::{Closing, Limits, Protocol};
-use crate::shard::address::Address;
-use crate::shard::homes::Homes;
+use crate::shard::homes::{Address, Homes};
 use crate::shard::link::{Link, Need};
 use crate::shard::pace::Pauses;
 use crate::shard::reporter::Reporter;

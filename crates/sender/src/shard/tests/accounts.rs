@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::requests::BATCHES;
 use super::*;
+use crate::protocol::{Families, TxName, TxStream, WorkloadError};
 use crate::sequences::{OnGap, Sequences};
 use crate::shard::Ordered;
-use crate::stream::{Families, TxName, TxStream, WorkloadError};
 
 /// Transactions that are the text of their index and their sequence.
 struct Sequenced(Arc<Sequences>);

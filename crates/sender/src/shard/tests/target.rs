@@ -6,8 +6,7 @@ use measure::{Failure, RefusalTexts, Reply, TxHash};
 use parking_lot::Mutex;
 use rpc::{ConnectionError, Message};
 
-use crate::protocol::{Closing, Limits, Protocol, ReplyTo};
-use crate::stream::{TxName, TxStream, WorkloadError};
+use crate::protocol::{Closing, Limits, Protocol, ReplyTo, TxName, TxStream, WorkloadError};
 
 /// A request is `7`, or `[7,8,9]`; an answer is `7=0,8=13`: a code for each.
 #[derive(Debug, Clone, Default)]
