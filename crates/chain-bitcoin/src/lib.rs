@@ -6,7 +6,6 @@
 mod command;
 #[cfg(feature = "fixture")]
 pub mod fixture;
-mod load;
 mod node;
 mod peer;
 mod protocol;
@@ -23,13 +22,14 @@ use anyhow::bail;
 #[cfg(feature = "fixture")]
 use chain::{Admission, Fixture, Settings};
 use chain::{
-    Asking, Chain, ChainError, Facts, FollowWith, Followed, LoadOptions, Loader, NodeClient,
-    NodeOptions, Probe, SettingsTable, Share, Table, Target, Wanted, Workload, WorkloadError,
-    at_most, refuse,
+    Asking, Chain, ChainError, Facts, Families, FollowWith, Followed, LoadOptions, Loader,
+    NodeClient, NodeOptions, Probe, SettingsTable, Share, Supplied, Supply, Table, Target,
+    TxStream, Wanted, Workload, WorkloadError, at_most, refuse,
 };
 use clap::CommandFactory as _;
 use measure::{IdText, TxHash};
 use rpc::{ClientError, ClientOptions, Endpoint, Mempool, Transport};
+use supply::supply;
 
 pub use self::node::{
     BitcoinAdmission, BitcoinBlock, BitcoinClient, BitcoinInfo, BitcoinOutput, BitcoinRefusal,
@@ -348,5 +348,49 @@ impl NodeClient for Peer {
                 ..Probe::default()
             })
         })
+    }
+}
+
+impl Workload for BitcoinWorkload {
+    fn count(&self) -> Option<u64> {
+        Some(self.transactions())
+    }
+
+    fn largest(&self) -> usize {
+        self.size()
+    }
+
+    fn open(&self) -> Result<Box<dyn TxStream>, WorkloadError> {
+        Ok(Box::new(self.stream()))
+    }
+
+    fn is_signed(&self) -> bool {
+        true
+    }
+
+    fn has_chains(&self) -> bool {
+        true
+    }
+
+    fn families(&self) -> Option<Families> {
+        let load = self.clone();
+        let of = move |index| load.family(index);
+        Some(Families::new(self.families_count(), of))
+    }
+
+    fn supply(&self, with: Supply<'_>) -> Result<Option<Box<dyn Supplied>>, ChainError> {
+        supply(self, with).map(Some)
+    }
+
+    fn document(&self) -> Option<serde_json::Value> {
+        let spec = self.spec();
+        Some(serde_json::json!({
+            "transactions": self.transactions(),
+            "shape": spec.shape.to_string(),
+            "depth": spec.depth,
+            "conflicts": spec.conflicts,
+            "orphans": spec.orphans,
+            "fee_rate": spec.fee_rate,
+        }))
     }
 }

@@ -6,12 +6,9 @@
 
 mod client;
 mod command;
-mod content;
 #[cfg(feature = "fixture")]
 pub mod fixture;
-mod genesis;
 mod learn;
-mod refusal;
 mod resolve;
 mod settings;
 mod stream;
@@ -31,9 +28,10 @@ use chain::{
 use chain_cometbft::Client;
 use clap::CommandFactory as _;
 pub use client::{ChainClient, QueryError};
-pub use content::{CosmosContent, Gas, Payments, Recipients, Wallet};
-pub use genesis::write_genesis;
-pub use settings::{AccountSettings, CosmosSettings};
+pub use resolve::write_genesis;
+pub use settings::{
+    AccountSettings, CosmosContent, CosmosSettings, Gas, Payments, Recipients, Wallet,
+};
 use stream::{CosmosStream, sign};
 
 /// The chains of the Cosmos SDK.
@@ -197,7 +195,7 @@ impl Workload for CosmosWorkload {
 
     fn refused(&self) -> Option<(String, u64)> {
         let count = self.sequences()?.mismatches();
-        (count > 0).then(|| (refusal::MISMATCH.to_owned(), count))
+        (count > 0).then(|| (learn::MISMATCH.to_owned(), count))
     }
 
     fn foreign_use(&self) -> Option<String> {
@@ -275,7 +273,7 @@ mod tests {
             sequences: Arc::new(Sequences::new(
                 [5, 5, 5].into_iter(),
                 OnGap::Resync,
-                refusal::expectation,
+                learn::expectation,
             )),
             size: 0,
             unordered: None,

@@ -5,7 +5,6 @@
 mod api;
 mod branch;
 mod follow;
-mod headers;
 mod observe;
 mod peer;
 

@@ -1,16 +1,17 @@
-//! A node that is asked for coins, from a thread that may wait.
+//! A node that is asked for coins, from a thread that may wait, and why there are none, with the exit code.
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::workload::{Spend, Wallet, hash_text, shown};
+use crate::workload::{Spend, Wallet, WalletError, hash_text, shown};
 use crate::{BitcoinClient, BitcoinOutput, BitcoinRefusal};
 use bitcoin::consensus::encode::serialize_hex;
 use bitcoin::{Transaction, Txid};
+use chain::{ChainError, WorkloadError};
+use measure::read::ReadError;
 use rpc::{ClientError, ClientOptions, Endpoint, Trust};
 use tokio::runtime::Runtime;
-
-use super::error::CoinError;
 
 /// A node that is asked for coins.
 #[derive(Debug)]
@@ -152,3 +153,66 @@ const SAMPLES: usize = 16;
 const REQUEST_BYTES: usize = 500_000;
 const MOST_TRIES: u32 = 1_200;
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
+
+/// Why coins cannot be had, or were not conserved. What no caller tells apart is a message: what happened, and what
+/// to do.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CoinError {
+    /// The node does not answer as it should.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The wallet file cannot be used.
+    #[error(transparent)]
+    Wallet(#[from] WalletError),
+    /// The wallet does not suffice.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// The endpoint has no coins to give, or the wallet is another network's.
+    #[error("{0}")]
+    Unfit(String),
+    /// The node mines nothing for the wallet.
+    #[error("{0}")]
+    NoMiner(String),
+    /// Coins are too few, spent, refused, in no block, or were not conserved.
+    #[error("{0}")]
+    Failed(String),
+    /// The user stopped it.
+    #[error("interrupted")]
+    Interrupted,
+    /// The record of the run cannot be read.
+    #[error("the record of the run cannot be read")]
+    Record(#[from] ReadError),
+    /// The system refuses a runtime or a file of the run.
+    #[error("{what}")]
+    Io {
+        /// What was refused.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl CoinError {
+    /// What is said of coins that are not conserved: which laws are broken.
+    pub(super) fn not_conserved(broken: &[String]) -> Self {
+        let laws = broken.join("; ");
+        Self::Failed(format!(
+            "the coins are not conserved, so the node or the record is wrong: {laws}"
+        ))
+    }
+}
+
+impl From<CoinError> for ChainError {
+    fn from(error: CoinError) -> Self {
+        match error {
+            CoinError::Interrupted => {
+                Self::Interrupted("coins were being prepared, and nothing was offered")
+            }
+            CoinError::Wallet(_)
+            | CoinError::Workload(_)
+            | CoinError::Unfit(_)
+            | CoinError::NoMiner(_) => Self::Unusable(error.into()),
+            error => Self::Failed(error.into()),
+        }
+    }
+}

@@ -5,9 +5,7 @@
 
 mod admission;
 mod client;
-mod error;
 mod fund;
-mod miner;
 
 use std::fs::File;
 use std::io::BufReader;
@@ -19,13 +17,12 @@ use report::text::grouped;
 use rpc::Endpoint;
 use wire::encoding::decode_hash;
 
-pub(crate) use self::client::Node;
-pub(crate) use self::error::CoinError;
+pub(crate) use self::client::{CoinError, Node};
 pub(crate) use self::fund::{Order, mine, split};
 
 use self::admission::{AdmissionWatch, Busiest};
 use self::client::check_chain;
-use self::miner::Miner;
+use self::fund::Miner;
 use crate::workload::{BitcoinWorkload, Settlement, Settler, Wallet, WalletLock};
 
 /// The coins of a run under way.

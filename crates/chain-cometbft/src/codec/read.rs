@@ -6,8 +6,7 @@ use std::str::FromStr;
 use wire::encoding::decode_hash;
 use wire::json::{self, Bracket, Fault, Scanner, replace_invalid, unquote};
 
-use super::answer::outcome_of_error;
-use super::answer::{Answer, AnswerId, DecodeError, Outcome, ResultParts, StepResult};
+use super::{Answer, AnswerId, DecodeError, Outcome, ResultParts, StepResult, outcome_of_error};
 
 /// The two answers that nearly all of a run are, letter by letter as CometBFT 0.38 writes them, at
 /// a fraction of the scanner's cost: to a transaction that was accepted, and to one that a full

@@ -7,8 +7,7 @@ use serde_json::value::RawValue;
 
 use wire::encoding::decode_hash;
 
-use super::answer::outcome_of_error;
-use super::answer::{Answer, AnswerId, Outcome, ResultParts, StepResult};
+use super::{Answer, AnswerId, Outcome, ResultParts, StepResult, outcome_of_error};
 
 /// What is wrong with a body.
 #[derive(Debug, PartialEq, Eq)]

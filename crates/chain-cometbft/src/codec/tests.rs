@@ -4,9 +4,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use wire::encoding::hex_text;
 
-use super::answer::{Answer, AnswerId, Outcome, decode_answer};
 use super::reference::{self, Wrong};
-use super::{DecodeError, read};
+use super::{Answer, AnswerId, DecodeError, Outcome, decode_answer, read};
 
 const HASH: &str = "2B8EC32BA2579B3B8606E42C06DE2F7AFA2556EF1B8C4E4C0E9F2C3B5B3E9F01";
 
