@@ -10,16 +10,13 @@
 //! studies, by their own rules.
 
 pub mod chart;
-mod entries;
-mod html;
 mod page;
 #[cfg(feature = "runs")]
 mod runs;
 mod table;
 pub mod text;
 
-pub use entries::Entries;
-pub use page::Page;
+pub use page::{Entries, Page};
 #[cfg(feature = "runs")]
 pub use runs::{
     AnswerCourse, BUSY_MACHINE, Bep23, Bep23Collector, CommittedCourse, ComparedSide, DelayFigures,

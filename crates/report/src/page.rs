@@ -1,6 +1,5 @@
-//! The page that every report is.
+//! The page that every report is, and the elements of it.
 
-use crate::html::{link, tag};
 use crate::text::escape;
 
 /// A self-contained HTML page under construction: one file, nothing loaded. Its own script reads charts under the
@@ -183,6 +182,62 @@ const SCRIPT: &str = include_str!("page.js");
 /// Of [`SCRIPT`], for the policy (CSP level 3, W3C, 6.7.3.3); a test computes it.
 const SCRIPT_HASH: &str = "sha256-L8P6dRzuWm1dBVsdDlXVbwoFzjUdzS6xUSYN56q1J/E=";
 
+/// An element of HTML around other HTML; `name` may be followed by attributes.
+pub(crate) fn tag(name: &str, content: &str) -> String {
+    let end = name.split(' ').next().unwrap_or(name);
+    format!("<{name}>{content}</{end}>")
+}
+
+/// A link to a page beside this one.
+pub(crate) fn link(to: &str, text: &str) -> String {
+    tag(&format!("a href=\"{}\"", escape(to)), &escape(text))
+}
+
+/// A sentence in small letters, of text.
+pub(crate) fn note(text: &str) -> String {
+    tag("p class=\"note\"", &escape(text))
+}
+
+/// Where there is nothing to show, why.
+pub(crate) fn none(text: &str) -> String {
+    tag("p class=\"none\"", &escape(text))
+}
+
+/// A list of names with their values.
+#[derive(Debug, Clone, Default)]
+pub struct Entries {
+    pairs: Vec<(String, String)>,
+}
+
+impl Entries {
+    /// Adds a pair; a name that is empty continues the value before.
+    pub fn add(&mut self, name: &str, value: impl Into<String>) {
+        self.pairs.push((name.to_owned(), value.into()));
+    }
+
+    /// As text for a terminal, the values below each other.
+    pub fn text(&self) -> String {
+        let longest = self.pairs.iter().map(|(name, _)| name.chars().count());
+        let width = longest.fold(LEAST_WIDTH, |width, name| width.max(name + 2));
+        let line = |(name, value): &(String, String)| format!("{name:<width$}{value}\n");
+        self.pairs.iter().map(line).collect()
+    }
+
+    /// As a list of HTML; nothing where there are none.
+    pub fn html(&self) -> String {
+        if self.pairs.is_empty() {
+            return String::new();
+        }
+        let pair = |(name, value): &(String, String)| {
+            tag("dt", &escape(name)) + &tag("dd", &escape(value))
+        };
+        tag("dl", &self.pairs.iter().map(pair).collect::<String>())
+    }
+}
+
+/// So that several lists of a program stand in line.
+const LEAST_WIDTH: usize = 13;
+
 #[cfg(test)]
 mod tests {
     use base64_simd::STANDARD;
@@ -254,5 +309,20 @@ mod tests {
         ] {
             assert!(html.contains(part), "{part} in {html}");
         }
+    }
+
+    #[test]
+    fn values_stand_below_each_other() {
+        let mut entries = Entries::default();
+        entries.add("rate", "1/s");
+        entries.add("", "on average");
+        assert_eq!(
+            entries.text(),
+            "rate         1/s\n             on average\n"
+        );
+        entries.add("transactions", "<5>");
+        assert!(entries.text().contains("transactions  <5>"));
+        assert!(entries.html().contains("<dd>&lt;5&gt;</dd>"));
+        assert_eq!(Entries::default().html(), "");
     }
 }

@@ -1,12 +1,11 @@
 //! From layers to HTML and SVG.
 
 use super::heat::{HeatMap, Rectangle};
-use super::lane::lane;
-use super::readings;
+use super::readings::lane;
 use super::scale::{Ruler, Tick};
 use super::trace::{Trace, thin_dots, thin_line, thin_ranges, thin_spans};
-use super::{Bar, Chart, Layer, Shape};
-use crate::html::{none, note, tag};
+use super::{Bar, Chart, Layer, Shape, readings};
+use crate::page::{none, note, tag};
 use crate::text::escape;
 
 /// The SVG's own units: whole numbers are fine enough and short.

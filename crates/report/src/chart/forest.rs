@@ -1,7 +1,7 @@
 //! A forest plot: changes with their intervals, one below the other on one axis.
 
 use super::Tone;
-use crate::html::{note, tag};
+use crate::page::{note, tag};
 use crate::text::escape;
 
 /// A change and the interval around it, as shares: 0.05 is 5 % more.

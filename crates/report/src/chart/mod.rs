@@ -23,17 +23,14 @@
 //! ```
 
 mod bars;
-mod columns;
 mod draw;
 mod forest;
 mod heat;
-mod lane;
 mod readings;
 mod scale;
 mod trace;
 
-pub use bars::{NamedBar, bars};
-pub use columns::columns;
+pub use bars::{NamedBar, bars, columns};
 pub use forest::{ForestRow, forest};
 pub use heat::HeatMap;
 pub use scale::{Axis, Scale, Unit, round_up};

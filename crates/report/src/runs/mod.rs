@@ -2,7 +2,6 @@
 
 mod answers;
 mod bep23;
-mod committed;
 mod comparison;
 mod course;
 mod evidence;
@@ -18,9 +17,8 @@ use measure::LatencyFigure;
 
 pub use self::answers::AnswerCourse;
 pub use self::bep23::{Bep23, Bep23Collector, DelayFigures, SecondFigures};
-pub use self::committed::CommittedCourse;
 pub use self::comparison::{ComparedSide, gate_name, interval_text, signed_change};
-pub use self::course::{LatencyCourse, MAX_COLUMNS};
+pub use self::course::{CommittedCourse, LatencyCourse, MAX_COLUMNS};
 pub use self::evidence::{evidence_text, limit_text};
 pub use self::mesh::{mesh_evidence_text, mesh_gave_first, mesh_limit_text};
 pub use self::nodes::Recording;
@@ -29,7 +27,7 @@ pub use self::run::{
 };
 pub use self::stretch::{Span, Stretch};
 pub use self::tm_bench::{PerSecondStats, TmBench, TmBenchSpan};
-use crate::html::tag;
+use crate::page::tag;
 use crate::text::{Figure, escape};
 
 impl Figure for LatencyFigure {

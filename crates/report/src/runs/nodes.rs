@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use measure::{Line, LineFit, NodeRow, Propagation, SightRow, Skew, admitted, propagations, skews};
 
 use crate::chart::{Axis, Chart, Tone, Unit};
-use crate::html::{note, tag};
+use crate::page::{note, tag};
 use crate::text::{self, escape, grouped};
 use crate::{Page, Table};
 

@@ -1,7 +1,7 @@
 //! A table as terminal text, Markdown and HTML.
 
 use super::{Align, Cell, Column, Needed, Table};
-use crate::html::{link, tag};
+use crate::page::{link, tag};
 use crate::text::{TERMINAL_WIDTH, escape, folded, longest_word};
 
 impl Table {

@@ -6,7 +6,7 @@ use measure::Summary;
 
 use super::{RunReport, headline};
 use crate::Table;
-use crate::html::tag;
+use crate::page::tag;
 use crate::runs::{list, titled};
 use crate::text::{self, by_name};
 

@@ -4,7 +4,7 @@ use measure::{BlockRow, SeriesRow};
 
 use super::RunReport;
 use crate::chart::{Axis, Tone, Unit};
-use crate::html::{none, note};
+use crate::page::{none, note};
 use crate::text::{self, grouped};
 use crate::{Page, Table};
 

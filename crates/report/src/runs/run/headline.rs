@@ -8,7 +8,7 @@ use measure::{
 };
 
 use super::{RunReport, account};
-use crate::html::{link, tag};
+use crate::page::{link, tag};
 use crate::runs::{evidence_text, limit_text, list};
 use crate::text::{self, escape, grouped};
 

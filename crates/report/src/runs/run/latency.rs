@@ -1,14 +1,13 @@
-//! Latencies: over time, by percentile, and the generator's own.
+//! Latencies: over time, by percentile as HdrHistogram's plots show it, the generator's own, and the plots of BEP-23.
 
-use measure::{LatencyKind, LoadModel, Quantiles, Window, WorstOf};
+use measure::{Latency, LatencyKind, LoadModel, Quantiles, Window, WorstOf};
 
 use super::load::MAX_POINTS;
-use super::quantile_plot::quantile_curve;
 use super::{RunReport, account};
-use crate::chart::{Axis, Chart, Tone, Unit};
-use crate::html::tag;
-use crate::text;
-use crate::{Page, Stretch, Table};
+use crate::chart::{Axis, Bar, Chart, Tone, Unit};
+use crate::page::tag;
+use crate::runs::bep23::{DelayFigures, SecondFigures};
+use crate::{Page, Stretch, Table, text};
 
 pub(super) fn course(report: &RunReport) -> String {
     Page::grid([
@@ -234,4 +233,107 @@ fn worst<'a>(
         let difference = window.sent.cast_signed() - window.planned.cast_signed();
         (size, format!("{difference:+} transactions"), window)
     }))
+}
+
+pub(super) fn bep23(report: &RunReport) -> String {
+    let Some(bep23) = &report.bep23 else {
+        return String::new();
+    };
+    let (accept, finalize) = (Tone::Accepted, Tone::Committed);
+    let charts = [
+        delays("Accept: from send to answer", accept, &bep23.accept),
+        seconds("Accepted in each second", accept, &bep23.accepted),
+        delays("Finalize: from answer to block", finalize, &bep23.finalize),
+        seconds("Finalized in each second", finalize, &bep23.finalized),
+    ];
+    let note = "<p class=\"note\">By the rules of the original: time begins with the first send, seconds are rounded half to even, the last one is left out when it rounds up. <code>txgen report RUN --format bep23</code> prints the figures.</p>";
+    note.to_owned() + &Page::grid(charts)
+}
+
+fn delays(title: &str, tone: Tone, figures: &DelayFigures) -> String {
+    let bars = figures.histogram.iter().map(|(from, to, count)| Bar {
+        from: *from,
+        to: *to,
+        height: *count as f64,
+    });
+    let delay = Axis::linear("seconds", Unit::Seconds).from(None);
+    let count = Axis::linear("transactions", Unit::Number);
+    let mut chart = Chart::new(title, delay, count).bars("", tone, bars);
+    if let (Some(p68), Some(p95), Some(p99_7)) = (figures.p68, figures.p95, figures.p99_7) {
+        let [p68, p95, p99_7] = [p68, p95, p99_7].map(text::seconds);
+        chart = chart.note(&format!(
+            "68 % within {p68}, 95 % within {p95}, 99.7 % within {p99_7}."
+        ));
+    }
+    chart.html()
+}
+
+fn seconds(title: &str, tone: Tone, figures: &SecondFigures) -> String {
+    let step = figures.counts.len().div_ceil(MAX_DOTS).max(1);
+    let points = figures.counts.iter().enumerate().step_by(step);
+    let points = points.map(|(second, count)| (second as f64, f64::from(*count)));
+    let every = match step {
+        1 => String::new(),
+        _ => format!(" Drawn is every {step}th second."),
+    };
+    let time = Axis::linear("seconds since the first send", Unit::Time);
+    let count = Axis::linear("transactions", Unit::Number);
+    let [median, mean] = [figures.median, figures.mean].map(text::number);
+    Chart::new(title, time, count)
+        .dots("", tone, points)
+        .note(&format!("Median {median}, mean {mean} per second.{every}"))
+        .html()
+}
+
+/// Dots of a scatter plot at most.
+const MAX_DOTS: usize = 4_000;
+
+/// Share and milliseconds, evenly spread by the number of nines, as far as the count carries.
+pub fn quantile_curve(latency: &Latency) -> Vec<(f64, f64)> {
+    if latency.is_empty() {
+        return Vec::new();
+    }
+    let last = (latency.count() as f64).log10().clamp(0.1, MAX_NINES);
+    let mut points: Vec<(f64, f64)> = (0..POINTS)
+        .filter_map(|point| {
+            let nines =
+                FIRST_NINES + (last - FIRST_NINES) * f64::from(point) / f64::from(POINTS - 1);
+            let share = 1.0 - 10_f64.powf(-nines);
+            let value = latency.quantile(share)?;
+            Some((share, value.as_millis_f64()))
+        })
+        .collect();
+    if let (Some(last), Some(max)) = (points.last_mut(), latency.max()) {
+        last.1 = max.as_millis_f64();
+    }
+    for point in &mut points {
+        point.1 = point.1.max(LOWEST_MS);
+    }
+    points
+}
+
+const POINTS: u32 = 160;
+const MAX_NINES: f64 = 7.0;
+/// 10 %: below it a single fast one would add decades to the axis.
+const FIRST_NINES: f64 = 0.0458;
+/// A logarithmic axis has no zero, and the stamps of a sender are no finer.
+const LOWEST_MS: f64 = 0.01;
+
+#[cfg(test)]
+mod tests {
+    use pacing::Nanos;
+
+    use super::*;
+
+    #[test]
+    fn it_rises_to_the_exact_maximum_at_the_last_nine_that_the_count_carries() {
+        let mut latency = Latency::new();
+        (1..=1_000).for_each(|n| latency.record(Nanos::from_millis(n)));
+        let points = quantile_curve(&latency);
+        assert!(points.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1));
+        let last = points.last().unwrap();
+        assert!((last.0 - 0.999).abs() < 1e-9);
+        assert_eq!(last.1, 1_000.0);
+        assert!(quantile_curve(&Latency::new()).is_empty());
+    }
 }

@@ -1,27 +1,25 @@
-//! The report of one run.
+//! The report of one run: as a page, and in Markdown for a pull request, an issue, a chat.
 
 mod account;
-mod backlog;
 mod blocks;
 mod headline;
 mod latency;
 mod load;
-mod markdown;
-mod nodes;
-mod quantile_plot;
-mod setup;
 mod steps;
-mod studies;
 
 pub use headline::{BUSY_MACHINE, answer, busy_machine_link, is_disturbed, machine_text};
-pub use quantile_plot::quantile_curve;
+pub use latency::quantile_curve;
+
+use std::fmt::Write as _;
 
 use measure::judge::{Excess, Onset};
-use measure::{BlockRow, Manifest, NodeRow, SeriesRow, SightRow, Summary};
+use measure::{BlockRow, Manifest, NodeRow, RateStats, SeriesRow, SightRow, Summary};
+use serde_json::Value;
 
 use crate::chart::{Axis, Chart};
 use crate::runs::course::LatencyCourse;
-use crate::{AnswerCourse, Bep23, Page};
+use crate::text::grouped;
+use crate::{AnswerCourse, Bep23, Entries, Page, Table, text};
 
 /// Everything a report of one run is made of.
 #[derive(Debug)]
@@ -70,17 +68,17 @@ const SECTIONS: [(Show, &str, Section); 15] = [
     (Page::section, "Endpoints", load::endpoints),
     (Page::section, "Steps", steps::section),
     (Page::section, "Blocks", blocks::section),
-    (Page::section, "Nodes", nodes::section),
+    (Page::section, "Nodes", load::nodes),
     (
         Page::section,
         "Where every transaction ended",
         account::fates,
     ),
-    (Page::section, "BEP-23's four plots", studies::bep23),
+    (Page::section, "BEP-23's four plots", latency::bep23),
     (Page::fold, GENERATOR, latency::generator),
     (Page::fold, CONSERVATION, account::conservation),
     (Page::fold, "The blocks, one by one", blocks::table),
-    (Page::fold, "What was asked for, and where", setup::section),
+    (Page::fold, "What was asked for, and where", setup),
 ];
 const GENERATOR: &str = "The generator: was the schedule kept?";
 const CONSERVATION: &str = "Conservation: does the account add up?";
@@ -109,7 +107,7 @@ impl RunReport {
 
     /// The same without pictures, in Markdown.
     pub fn markdown(&self) -> String {
-        markdown::render(self).expect("a String takes every write")
+        markdown(self).expect("a String takes every write")
     }
 
     /// A chart over the time of the run: with the drain shaded, what gave first by its number, and what
@@ -138,3 +136,142 @@ impl RunReport {
 
 /// The words of the page that are not of every day.
 const GLOSSARY: &str = "<footer><b>due</b>: when the schedule wanted a transaction out. <b>origin</b>: the instant from which all times count. <b>lateness</b>: from due to sent. <b>response time</b>: from due to accepted. <b>service time</b>: from sent to accepted. <b>backlog</b>: accepted, in no block yet. <b>drain</b>: after the last transaction was due, the wait for answers and blocks.</footer>";
+
+fn setup(report: &RunReport) -> String {
+    let manifest = &report.manifest;
+    let mut entries = Entries::default();
+    entries.add("command", manifest.command.join(" "));
+    entries.add("profile", &*manifest.profile);
+    entries.add("started", &*manifest.started);
+    entries.add("seed", manifest.seed.to_string());
+    for endpoint in &manifest.endpoints {
+        let chain = endpoint.chain_id.as_ref();
+        let version = endpoint.node_version.as_ref();
+        let parts = [
+            Some(endpoint.url.clone()),
+            chain.map(|chain| format!("chain {chain}")),
+            version.map(|version| format!("version {version}")),
+            endpoint.built_in.then(|| "the built-in node".to_owned()),
+        ];
+        entries.add("endpoint", joined(parts));
+    }
+    let plan = serde_json::to_value(&manifest.plan).unwrap_or_default();
+    for (name, value) in plan.as_object().into_iter().flatten() {
+        if let Some(value) = plain(value) {
+            entries.add(&name.replace('_', " "), value);
+        }
+    }
+    let host = &manifest.host;
+    let memory = host.memory_bytes.map(|bytes| bytes / (1024 * 1024));
+    let machine = [
+        Some(format!("{} processors", host.cpus)),
+        host.cpu.clone(),
+        memory.map(|mib| format!("{} MiB", grouped(mib))),
+        Some(host.os.clone()),
+    ];
+    entries.add("machine", joined(machine));
+    entries.add("program", format!("txgen {}", manifest.version));
+    entries.add("format", &*manifest.format);
+    entries.html()
+}
+
+fn joined(parts: [Option<String>; 4]) -> String {
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// A value of the plan as people write it; nothing for what was not set.
+fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => (!text.is_empty()).then(|| text.clone()),
+        Value::Bool(true) => Some("yes".to_owned()),
+        Value::Bool(false) => Some("no".to_owned()),
+        Value::Array(values) => {
+            let values: Vec<String> = values.iter().filter_map(plain).collect();
+            (!values.is_empty()).then(|| values.join(", "))
+        }
+        other => Some(other.to_string()),
+    }
+}
+
+fn markdown(report: &RunReport) -> Result<String, std::fmt::Error> {
+    let summary = &report.summary;
+    let mut out = format!("# {}\n\n", report.manifest.profile);
+    for note in &report.notes {
+        writeln!(out, "> {note}\n")?;
+    }
+    writeln!(out, "{}\n", headline::verdict(report))?;
+    if is_disturbed(summary) {
+        let (to, title) = busy_machine_link();
+        writeln!(out, "[{title}]({to})\n")?;
+    }
+    if !report.onsets.is_empty() {
+        writeln!(out, "What gave first: {}.\n", headline::onset_line(report))?;
+    }
+    for evidence in &summary.evidence {
+        writeln!(out, "- {}", headline::words(summary, evidence))?;
+    }
+    out.push('\n');
+    writeln!(out, "Schedule: **{}**.", summary.verdict.schedule.name())?;
+    for reason in &summary.verdict.reasons {
+        writeln!(out, "- {reason}")?;
+    }
+    for (threshold, held) in &report.thresholds {
+        let held = if *held { "held" } else { "**broken**" };
+        writeln!(out, "- threshold {threshold}: {held}")?;
+    }
+    let counts = account::counts(report).markdown();
+    writeln!(out, "\n## Where every transaction ended\n\n{counts}")?;
+    writeln!(out, "{}", account::laws(report).markdown())?;
+    writeln!(out, "## Rates\n\n{}", rates(report).markdown())?;
+    writeln!(out, "## Latencies\n\n{}", latency::table(report).markdown())?;
+    if let Some(resolution) = summary.blocks.resolution() {
+        writeln!(out, "{resolution}.\n")?;
+    }
+    if summary.steps.len() > 1 {
+        writeln!(out, "## Steps\n\n{}", steps::table(report).markdown())?;
+        for reason in steps::reasons(report) {
+            writeln!(out, "- {reason}")?;
+        }
+        writeln!(out, "\n{}\n", steps::knee(report))?;
+    }
+    let blocks = &summary.blocks;
+    writeln!(
+        out,
+        "{} blocks with {} own and {} other transactions.",
+        grouped(blocks.count),
+        grouped(blocks.own_txs),
+        grouped(blocks.foreign_txs)
+    )?;
+    if report.marks().next().is_some() {
+        out.push_str("\n## Marks\n\n");
+    }
+    for (second, mark) in report.marks() {
+        writeln!(out, "- {second} s: {mark}")?;
+    }
+    Ok(out)
+}
+
+fn rates(report: &RunReport) -> Table {
+    type Spread = fn(RateStats) -> f64;
+    let rate = &report.summary.rate;
+    let row = |name, stats: Option<RateStats>| (name, stats.map(|stats| stats.mean), stats);
+    let rows = [
+        ("planned", rate.planned_tps, None),
+        ("sent", rate.sent_tps, None),
+        row("accepted", rate.accepted_tps),
+        row("committed", rate.committed_tps),
+    ];
+    let spread: [(&str, Spread); 3] = [
+        ("median", |stats| stats.median),
+        ("stddev", |stats| stats.stddev),
+        ("max", |stats| stats.max),
+    ];
+    let table = Table::of(rows)
+        .text("", |row| row.0)
+        .number("mean", text::rate, |row| row.1);
+    let table = spread.into_iter().fold(table, |table, (name, of)| {
+        table.number(name, text::rate, |row| row.2.map(of))
+    });
+    table.table()
+}

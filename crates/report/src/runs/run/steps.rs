@@ -6,7 +6,7 @@ use measure::judge::{Excess, unjudged};
 use super::RunReport;
 use super::headline::bracket;
 use crate::chart::{Axis, Chart, Tone, Unit};
-use crate::html::{note, tag};
+use crate::page::{note, tag};
 use crate::runs::list;
 use crate::text::{self, escape, grouped};
 use crate::{Page, Table};
