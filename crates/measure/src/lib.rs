@@ -20,7 +20,6 @@ mod stats;
 pub use format::buckets::{BUCKET_BOUNDS_S, Buckets, LatencyBuckets};
 pub use format::code::{Code, Codespace, MEMPOOL, code_title};
 pub use format::cohort::Cohort;
-pub use format::conservation::{Conservation, Law};
 pub use format::counts::{CommittedAnyway, Counts, Displaced, Late};
 pub use format::document::FORMAT;
 pub use format::event::{
@@ -31,17 +30,15 @@ pub use format::evidence::{
     Evidence, EvidenceKind, LateOrUnsent, LimitedBy, MeshEvidence, Stage, StageEvidence, StepTerms,
     Strength,
 };
-pub use format::fate::{Fate, Offered};
+pub use format::fate::{Conservation, Fate, Law, Offered};
 pub use format::latency::{
     HIGHEST, Latencies, Latency, LatencyFigure, LatencyKind, LatencySet, Quantiles,
     SIGNIFICANT_DIGITS,
 };
-pub use format::load_field::LoadField;
-pub use format::manifest::{ClockBound, EndpointInfo, Host, Manifest, NodeLimits};
+pub use format::manifest::{ClockBound, EndpointInfo, Host, LoadField, Manifest, NodeLimits};
 pub use format::plan_document::{
     ClockOffset, FleetClock, LostPart, MergedPart, PlanDocument, ShardName,
 };
-pub use format::rates::RateStats;
 pub use format::read;
 pub use format::rows::{
     BlockRow, IdText, KeptRows, KeptRowsError, LatencyColumns, NodeRow, SeriesRow, SightRow,
@@ -51,19 +48,19 @@ pub use format::summary::{
     Bar, Blocks, Knee, LateCauses, LoadModel, Machine, Rates, Reconnects, RecorderHealth,
     ScheduleVerdict, Summary, TimeSpans, Verdict,
 };
-pub use format::windows::{RATIO_MIN_PLANNED, Window, WorstOf, WorstWindows};
+pub use format::windows::{RATIO_MIN_PLANNED, RateStats, Window, WorstOf, WorstWindows};
 pub use judge::HeaderClock;
 pub use record::answers::{AnswerKind, AnswerRow, Answers};
 pub use record::files::{RecordError, RunFolderWriters};
-pub use record::live::{Counters, LiveView};
 pub use record::merge::{
     MergeError, MergePart, check_shards, merge, merged_manifest, note_clocks, part_words, rebuild,
 };
-pub use record::plan::{ClosedLoop, Plan, SchedulePlan};
+pub use record::recorder::watch::{Counters, LiveView};
 pub use record::recorder::{
     Finished, MAX_FRESH_SECONDS, MAX_MARK_CHARS, MAX_MARKS, Recorder, RecorderConfig, RunEnd,
 };
 pub use record::refusals::RefusalTexts;
+pub use record::segments::{ClosedLoop, Plan, SchedulePlan};
 pub use stats::breakpoint::{Breakpoint, BreakpointFound, breakpoint};
 pub use stats::compare::{
     Block, Change, CompareTerms, ComparisonVerdict, Difference, Doubts, Figure, Gate,

@@ -3,7 +3,6 @@
 pub(crate) mod buckets;
 pub(crate) mod code;
 pub(crate) mod cohort;
-pub(crate) mod conservation;
 pub(crate) mod counts;
 pub(crate) mod document;
 pub(crate) mod event;
@@ -11,10 +10,8 @@ pub(crate) mod evidence;
 pub(crate) mod fate;
 pub(crate) mod hlog;
 pub(crate) mod latency;
-pub(crate) mod load_field;
 pub(crate) mod manifest;
 pub(crate) mod plan_document;
-pub(crate) mod rates;
 pub mod read;
 pub(crate) mod rows;
 pub(crate) mod summary;

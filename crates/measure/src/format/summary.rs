@@ -8,15 +8,13 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::format::code::Subjects;
-use crate::format::conservation::Conservation;
 use crate::format::counts::{Displaced, Late, adds_up, raise};
 use crate::format::document::{self, ReadError};
 use crate::format::evidence::{Evidence, LimitedBy, StepTerms};
-use crate::format::fate::{Fate, Offered};
+use crate::format::fate::{Conservation, Fate, Offered};
 use crate::format::latency::Latencies;
-use crate::format::rates::RateStats;
 use crate::format::rows::{BlockRow, StepRow};
-use crate::format::windows::WorstWindows;
+use crate::format::windows::{RateStats, WorstWindows};
 use crate::limits::{FULL_MACHINE, HANDFUL, SUSTAINED_SHARE, UNSENT_SHARE_INVALID};
 
 /// The whole of `summary.json`.

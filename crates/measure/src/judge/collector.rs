@@ -1,7 +1,7 @@
 //! What held a run back: the evidence, ranked, and the conclusion from it.
 
 use super::admission::{Admission, Commits};
-use super::refusals::{ByWorkload, mostly};
+use super::signals::{ByWorkload, mostly};
 use super::{Facts, stages, steps};
 use crate::format::cohort::Cohort;
 use crate::format::event::UnsentReason;

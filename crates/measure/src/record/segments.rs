@@ -1,4 +1,4 @@
-//! The open part of the time line, cut at every second and at every step.
+//! The open part of the time line, cut at every second and at every step, and the part of the schedule that this needs.
 //!
 //! Events of several sources overlap in time, so more than one segment may be open; each event is
 //! recorded in exactly one of them. When every source is past a segment it is closed and added to
@@ -6,11 +6,16 @@
 
 use std::collections::VecDeque;
 
-use pacing::{Nanos, Step};
+use pacing::{Arrivals, Due, Nanos, Schedule, Shard, Step};
 
 use crate::format::SECOND;
-use crate::record::plan::Plan;
-use crate::record::span::Span;
+use crate::format::cohort::CohortParts;
+use crate::format::counts::{AddUp as _, Counts, Late};
+use crate::format::latency::LatencySet;
+use crate::judge::EndpointParts;
+use crate::record::waiting::Waiting;
+use crate::stats::block_span::BlockSpan;
+use crate::stats::silence::Tenths;
 
 /// Segments open at once. A segment takes 1.6 MB; ten seconds of lag and a few short steps fit.
 pub(crate) const MAX_OPEN: usize = 32;
@@ -203,3 +208,198 @@ fn next_second(t: Nanos) -> Nanos {
 const MAX_SPARE: usize = 4;
 /// Steps whose length is known: a transaction leaves within a few of its own.
 const MAX_LENGTHS: usize = 64;
+
+/// The depth of a mempool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Depth {
+    pub(crate) txs: u64,
+    pub(crate) bytes: u64,
+}
+
+/// The fullest mempool over the samples of a span.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Depths {
+    /// In the last sample; `None` while the mempool of an endpoint is unknown, which may be the fullest.
+    pub(crate) last: Option<Depth>,
+    /// Transactions in it at least.
+    pub(crate) min: u64,
+    /// And at most.
+    pub(crate) max: u64,
+}
+
+impl Depths {
+    /// Of one sample, which is the fullest of all endpoints or of those that are known.
+    pub(crate) fn one(depth: Depth, all_known: bool) -> Self {
+        let (min, max) = (depth.txs, depth.txs);
+        let last = all_known.then_some(depth);
+        Self { last, min, max }
+    }
+
+    /// With those of a later span.
+    fn then(self, later: Self) -> Self {
+        Self {
+            last: later.last,
+            min: self.min.min(later.min),
+            max: self.max.max(later.max),
+        }
+    }
+}
+
+/// Adds later samples, where there are some.
+pub(crate) fn add_depths(depths: &mut Option<Depths>, later: Option<Depths>) {
+    if let Some(later) = later {
+        *depths = Some(depths.map_or(later, |before| before.then(later)));
+    }
+}
+
+/// Everything about a span.
+#[derive(Debug, Default)]
+pub(crate) struct Span {
+    pub(crate) counts: Counts,
+    pub(crate) late: Late,
+    pub(crate) blocks: BlockSpan,
+    pub(crate) depth: Option<Depths>,
+    /// Processor time of the generator; `None` where it was not looked at.
+    pub(crate) processor: Option<Nanos>,
+    /// How long a node on this machine lacked the processor.
+    pub(crate) node_lack: Nanos,
+    /// When blocks were seen, of a span inside one second.
+    pub(crate) block_times: Tenths,
+    /// What each endpoint was sent and gave back, of a span inside one second.
+    pub(crate) endpoints: EndpointParts,
+    /// What became of transactions in it, of a span inside one second.
+    pub(crate) cohorts: CohortParts,
+    /// How it changed what waits, of a span inside one second.
+    pub(crate) waiting: Waiting,
+    pub(crate) latencies: LatencySet,
+    /// What people noted.
+    pub(crate) marks: Vec<String>,
+}
+
+impl Span {
+    /// Adds a later span.
+    pub(crate) fn add(&mut self, later: &Self) {
+        self.counts.add_up(&later.counts);
+        self.late.add_up(&later.late);
+        self.blocks.add(&later.blocks);
+        add_depths(&mut self.depth, later.depth);
+        if let Some(used) = later.processor {
+            let before = self.processor.unwrap_or(Nanos::ZERO);
+            self.processor = Some(before.saturating_add(used));
+        }
+        self.node_lack = self.node_lack.saturating_add(later.node_lack);
+        self.latencies.merge(&later.latencies);
+        self.marks.extend_from_slice(&later.marks);
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.counts = Counts::default();
+        self.late = Late::default();
+        self.blocks = BlockSpan::default();
+        self.depth = None;
+        self.processor = None;
+        self.node_lack = Nanos::ZERO;
+        self.block_times = Tenths::default();
+        self.endpoints.clear();
+        self.cohorts.clear();
+        self.waiting.clear();
+        self.latencies.clear();
+        self.marks.clear();
+    }
+}
+
+/// The plan that the run is measured against.
+///
+/// The recorder asks with instants that never go back, so an implementation may stream (a Poisson
+/// schedule has no random access).
+pub trait Plan: Send {
+    /// How many transactions are due in `[0, t)`; `None` in a closed loop, where nothing is due
+    /// and what is sent is what is offered.
+    fn due_before(&mut self, t: Nanos) -> Option<u64>;
+
+    /// The step that contains `t`, or `None` past the end of the profile.
+    fn step_at(&mut self, t: Nanos) -> Option<Step>;
+}
+
+/// The plan of an open loop: a [`Schedule`].
+#[derive(Debug)]
+pub struct SchedulePlan {
+    schedule: Schedule,
+    streamed: Option<Streamed>,
+}
+
+impl SchedulePlan {
+    /// The plan of `schedule`.
+    pub fn new(schedule: Schedule) -> Self {
+        // Poisson arrivals are counted from the first one on, so they are counted as time goes by.
+        let streamed = matches!(schedule.arrivals(), Arrivals::Poisson { .. })
+            .then(|| Streamed::new(schedule.iter()));
+        Self { schedule, streamed }
+    }
+}
+
+impl Plan for SchedulePlan {
+    fn due_before(&mut self, t: Nanos) -> Option<u64> {
+        Some(match &mut self.streamed {
+            Some(streamed) => streamed.count_before(t),
+            None => self.schedule.due_before(t),
+        })
+    }
+
+    fn step_at(&mut self, t: Nanos) -> Option<Step> {
+        let step = self.schedule.profile().step_at(t);
+        step.end.is_none_or(|end| t < end).then_some(step)
+    }
+}
+
+/// Due times that are counted one by one.
+#[derive(Debug)]
+struct Streamed {
+    due: Shard,
+    next: Option<Due>,
+    counted: u64,
+}
+
+impl Streamed {
+    fn new(mut due: Shard) -> Self {
+        let next = due.next();
+        Self {
+            due,
+            next,
+            counted: 0,
+        }
+    }
+
+    fn count_before(&mut self, t: Nanos) -> u64 {
+        while self.next.is_some_and(|due| due.at < t) {
+            self.counted += 1;
+            self.next = self.due.next();
+        }
+        self.counted
+    }
+}
+
+/// The plan of a closed loop: one step without end, nothing due.
+#[derive(Debug, Clone)]
+pub struct ClosedLoop {
+    step: Step,
+}
+
+impl ClosedLoop {
+    /// `step` describes the whole run; its rate is whatever the caller wants printed.
+    pub const fn new(step: Step) -> Self {
+        Self { step }
+    }
+}
+
+impl Plan for ClosedLoop {
+    fn due_before(&mut self, _t: Nanos) -> Option<u64> {
+        None
+    }
+
+    fn step_at(&mut self, t: Nanos) -> Option<Step> {
+        let ended = self.step.end.is_some_and(|end| t >= end);
+        (!ended).then_some(self.step)
+    }
+}

@@ -19,7 +19,6 @@ mod models;
 mod reading;
 mod reorganised;
 mod scale;
-mod schema;
 mod series;
 mod support;
 mod trouble;

@@ -5,7 +5,7 @@ use std::io::BufRead;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 
-use super::lines::Lines;
+use super::Lines;
 use crate::format::document::ReadError;
 use crate::format::hlog::CENSORED;
 use crate::format::latency::{Latency, LatencyKind, LatencySet};

@@ -6,7 +6,7 @@ use pacing::Nanos;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::table::Table;
+use super::Table;
 use crate::format::code::{Code, Codespace};
 use crate::format::document::ReadError;
 use crate::format::rows::TXS_HEADER;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pacing::Nanos;
 
-use super::figures::Figures;
+use super::part::Figures;
 use super::steps::nanos;
 use crate::format::cohort::Cohort;
 use crate::format::counts::{AddUp as _, CommittedAnyway, Counts, Displaced, sum};

@@ -14,9 +14,7 @@ use crate::format::latency::LatencySet;
 use crate::format::rows::{SeriesRow, StepRow};
 use crate::format::summary::Blocks;
 use crate::record::account::{MAX_STEP_ROWS, Seconds};
-use crate::record::plan::Plan;
-use crate::record::segments::Segment;
-use crate::record::span::Span;
+use crate::record::segments::{Plan, Segment, Span};
 use crate::stats::block_span::BlockSpan;
 use crate::stats::silence::Silence;
 

@@ -1,10 +1,8 @@
 //! The recorder: one owner of every count, fed by every source.
 
 mod close;
-mod commit;
-mod finish;
 mod settle;
-mod watch;
+pub(crate) mod watch;
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -12,7 +10,7 @@ use std::num::NonZeroU32;
 
 use pacing::Nanos;
 
-pub use self::finish::{Finished, RunEnd};
+pub use self::settle::{Finished, RunEnd};
 pub use self::watch::{MAX_FRESH_SECONDS, MAX_MARK_CHARS, MAX_MARKS};
 
 pub(crate) use self::close::growth;
@@ -27,22 +25,17 @@ use crate::format::event::{
 use crate::format::hlog::{self, HlogWriter};
 use crate::format::latency::{LatencyKind, LatencySet};
 use crate::format::rows::{IdText, KeptRows, SeriesRow, StepRow};
-use crate::format::summary::LoadModel;
-use crate::format::summary::{Reconnects, RecorderHealth};
+use crate::format::summary::{LoadModel, Reconnects, RecorderHealth};
 use crate::format::windows::Windows;
 use crate::judge::{EndpointSigns, EndpointWatch};
 use crate::limits::SAMPLED_WITHIN;
+use crate::record::account::Tally;
 use crate::record::answers::Answers;
-use crate::record::blocks::WaitingBlocks;
-use crate::record::files::{Files, RecordError, RunFolderWriters};
+use crate::record::files::{Files, RecordError, RunFolderWriters, TxWriter};
 use crate::record::pending::{Pending, RecordState};
-use crate::record::plan::Plan;
-use crate::record::segments::{Segment, Segments};
-use crate::record::span::{Depth, Depths, Span, add_depths};
-use crate::record::tally::Tally;
-use crate::record::tx_writer::TxWriter;
+use crate::record::segments::{Depth, Depths, Plan, Segment, Segments, Span, add_depths};
 use crate::record::waiting::Waiting;
-use crate::record::watermarks::Watermarks;
+use crate::record::watermarks::{WaitingBlocks, Watermarks};
 
 /// How a run is recorded.
 #[derive(Debug, Clone)]

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use super::metric::Metric;
 use super::{MIN_RUNS, Uncertainty};
-use crate::format::load_field::LoadField;
-use crate::format::manifest::Manifest;
+use crate::format::manifest::{LoadField, Manifest};
 
 /// What else may explain a difference between two sides.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -7,20 +7,17 @@
 //! often it finds a difference, and why a single run a side gets no verdict.
 
 mod doubts;
-mod figures;
 mod metric;
 mod turns;
 mod welch;
 
 pub use doubts::{Doubts, LoadDifference};
-pub use figures::{Figure, RunFigures};
-pub use metric::{Metric, OtherMetric, Quantile};
+pub use metric::{Figure, Metric, OtherMetric, Quantile, RunFigures};
 pub use turns::{Block, compare_turns};
 pub use welch::RunsNeeded;
 
-use crate::format::load_field::LoadField;
-use figures::Usable;
-use metric::Scale;
+use crate::format::manifest::LoadField;
+use metric::{Scale, Usable};
 use welch::{MIN_RUNS, Sample, Welch, holm, rounding_variance, runs_needed};
 
 /// What matters to the user of a comparison.
@@ -231,12 +228,12 @@ struct Side {
 
 impl Side {
     fn of(metric: Metric, runs: &[RunFigures]) -> Option<Self> {
-        let Usable { runs, is_busy } = figures::usable(metric, runs)?;
+        let Usable { runs, is_busy } = metric::usable(metric, runs)?;
         let scale = metric.scale();
         let values = runs.iter().map(|(_, figure)| scale.scaled(figure.value));
         let values: Vec<f64> = values.collect();
         let middle = values.iter().sum::<f64>() / values.len().max(1) as f64;
-        let resolution = figures::resolution(metric, scale, runs.iter().map(|(run, _)| *run));
+        let resolution = metric::resolution(metric, scale, runs.iter().map(|(run, _)| *run));
         let counting = match metric {
             Metric::Lost => counting_variance(middle, runs.iter().map(|(run, _)| run.planned)),
             _ => 0.0,

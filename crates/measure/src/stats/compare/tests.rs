@@ -238,7 +238,7 @@ fn a_quantile_that_unfinished_transactions_can_raise_is_a_lower_bound() {
         ..Default::default()
     };
     latency.at_least.insert("p99".into(), None);
-    let of = |quantile| figures::of_quantile(&latency, quantile);
+    let of = |quantile| metric::of_quantile(&latency, quantile);
     assert!(!of(Quantile::P50).unwrap().is_lower_bound);
     assert!(of(Quantile::P99).unwrap().is_lower_bound);
     assert_eq!(of(Quantile::P95), None);

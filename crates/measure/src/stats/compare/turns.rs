@@ -7,12 +7,11 @@
 //! time cancels, one that is not falls mostly on the blocks' means, and BAAB after ABBA takes the opposite of what
 //! is left. The residual variance comes from the blocks too, without their means and a common slope.
 
-use super::figures;
 use super::metric::Scale;
 use super::welch::{RunsNeeded, order_of, rounding_variance};
 use super::{
     Change, CompareTerms, ComparisonVerdict, Difference, Doubts, Figure, Gate, LEVEL, Metric,
-    RunFigures, Uncertainty, counting_variance, is_measured,
+    RunFigures, Uncertainty, counting_variance, is_measured, metric,
 };
 
 /// Four runs in the order of time.
@@ -180,7 +179,7 @@ fn mean(metric: Metric, scale: Scale, runs: &[RunFigures]) -> Option<Figure> {
 
 /// What the figures are known to, and the least variance of single runs that follows.
 fn known_to(metric: Metric, scale: Scale, runs: &[RunFigures]) -> (f64, f64) {
-    let resolution = figures::resolution(metric, scale, runs.iter());
+    let resolution = metric::resolution(metric, scale, runs.iter());
     let counting = match (metric, mean(metric, scale, runs)) {
         (Metric::Lost, Some(lost)) => {
             counting_variance(lost.value, runs.iter().map(|run| run.planned))
