@@ -13,7 +13,8 @@ use rpc::{BroadcastMethod, Endpoint};
 
 use crate::chains::{TargetKind, WorkloadKind};
 use crate::folder::RecordedRun;
-use crate::output::{preview, print};
+use crate::output;
+use crate::output::print;
 use crate::plan::{Plan, Request, RequestedLoad, fresh_seed};
 use crate::run::{self, Words};
 use crate::settings::Settings;
@@ -48,7 +49,7 @@ pub(crate) fn play(args: BenchmarkArgs) -> Result<u8, CommandError> {
     };
     let plan = Plan::resolve(request, settings, fresh_seed()).map_err(usage)?;
     if args.dry_run {
-        return Ok(print(&preview(&plan)));
+        return Ok(print(&output::preview(&plan)));
     }
     let csv = File::create(&args.csv)
         .with_context(|| format!("--csv: cannot write {}", args.csv.display()))

@@ -2,20 +2,21 @@
 
 use anyhow::anyhow;
 use chain::ChainError;
-use ops::command::{CommandError, failed, usage};
-use ops::command::{completions, manual};
+use ops::command::{CommandError, completions, failed, manual, usage};
 use pacing::Profile;
 
 use crate::chains::ChainCommand;
 use crate::ci::{Ci, CiReport};
-use crate::cli::{Cli, Command, SearchArgs};
-use crate::exit;
+use crate::cli::{Cli, Command, ReportArgs, SearchArgs};
 use crate::fleet::{self, Shared};
-use crate::output::{preview, print};
+use crate::folder::{RecordedRun, is_recording};
+use crate::output::recorded::ReportFormat;
+use crate::output::{note, print, recorded};
 use crate::plan::{Plan, Request, RequestedLoad, fresh_seed};
 use crate::run::{self, Words};
 use crate::settings::Settings;
 use crate::shutdown::Shutdown;
+use crate::{exit, output, recording};
 
 /// Does what the command line says; gives the exit code.
 ///
@@ -61,12 +62,12 @@ pub fn execute(cli: Cli) -> Result<u8, CommandError> {
             let shutdown = Shutdown::on_signals().map_err(failed)?;
             crate::ab::execute(&args, fresh_seed(), &shutdown)
         }
-        Command::Report(args) => crate::report_command::show(&args),
+        Command::Report(args) => report(&args),
         Command::TmBench(args) => crate::tm_bench::play(&args),
         Command::BigchaindbBenchmark(args) => crate::bigchaindb_benchmark::play(args),
         Command::Compare(args) => crate::compare::execute(args),
         Command::Analyse(args) => crate::analyse::show(&args),
-        Command::Record(args) => crate::record_command::record(&args),
+        Command::Record(args) => recording::record(&args),
         Command::Merge(args) => crate::merge_command::execute(args),
         #[cfg(feature = "fleet")]
         Command::Worker(args) => fleet::work(&args),
@@ -107,7 +108,7 @@ fn start(title: &'static str, load: RequestedLoad, settings: Settings) -> Result
     let settings = fleet::divided(settings).map_err(usage)?;
     let plan = Plan::resolve(request, settings.clone(), fresh_seed()).map_err(usage);
     if settings.dry_run {
-        return Ok(print(&preview(&plan?)));
+        return Ok(print(&output::preview(&plan?)));
     }
     let ci = Ci::open(title, &settings.ci)?;
     let played = plan.and_then(|plan| match settings.workers() {
@@ -136,4 +137,45 @@ fn of_chain(command: &ChainCommand) -> Result<u8, CommandError> {
             source: error.into(),
         }),
     }
+}
+
+/// Renders the report; gives the exit code.
+fn report(args: &ReportArgs) -> Result<u8, CommandError> {
+    let text = if is_recording(&args.run) {
+        of_recording(args)?
+    } else {
+        of_run(args)?
+    };
+    let is_page = args.format == ReportFormat::Html;
+    let path = match &args.out {
+        Some(out) if out.as_os_str() == "-" => None,
+        Some(out) => Some(out.clone()),
+        None => is_page.then(|| args.run.join(recorded::FILE)),
+    };
+    let Some(path) = path else {
+        return Ok(ops::command::print(text.as_bytes()));
+    };
+    recorded::write(&path, &text).map_err(failed)?;
+    if args.out.is_none() {
+        ops::command::print(format!("{}\n", path.display()).as_bytes());
+    }
+    Ok(exit::DONE)
+}
+
+fn of_run(args: &ReportArgs) -> Result<String, CommandError> {
+    let run = RecordedRun::open(&args.run).map_err(usage)?;
+    for text in run.notes() {
+        note(&format!("note: {text}"));
+    }
+    recorded::render(&run, args.format).map_err(failed)
+}
+
+fn of_recording(args: &ReportArgs) -> Result<String, CommandError> {
+    if args.format != ReportFormat::Html {
+        let run = args.run.display();
+        return Err(usage(anyhow!(
+            "{run} is a recording without a load: its report is a page; leave --format out"
+        )));
+    }
+    recording::page(&args.run).map_err(failed)
 }

@@ -47,7 +47,7 @@ impl Drain {
         let nodes: Result<_, ClientError> = endpoints.iter().map(connect).collect();
         Ok(Self {
             nodes: nodes?,
-            runtime: crate::runtime::start().context("cannot ask the nodes")?,
+            runtime: crate::runtime().context("cannot ask the nodes")?,
         })
     }
 

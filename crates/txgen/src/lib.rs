@@ -31,11 +31,8 @@ pub mod observe;
 pub mod output;
 pub mod plan;
 pub mod profiler;
-mod record_command;
 mod recording;
-mod report_command;
 pub mod run;
-mod runtime;
 pub mod scenario;
 pub mod search;
 pub mod settings;
@@ -43,3 +40,12 @@ pub mod threshold;
 pub mod tm_bench;
 
 pub use harness::{part, shutdown, start_at};
+
+use std::io;
+
+use tokio::runtime::{Builder, Runtime};
+
+/// A runtime on the calling thread, with sockets and timers.
+pub(crate) fn runtime() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}

@@ -1,18 +1,29 @@
-//! The folder of a recording without a load: what it says of itself, and its page.
+//! `txgen record`: nodes observed without a load, the folder of a recording, and its page.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io, thread};
 
 use anyhow::{Context as _, bail};
 use harness::whole;
 use jiff::Timestamp;
-use measure::{Host, NodeRow};
+use measure::read::TableRow as _;
+use measure::{Host, NodeRow, SightRow};
+use ops::command::{CommandError, failed, usage};
+use pacing::Nanos;
 use report::Recording;
+use rpc::Trust;
+use sender::clock::RunClock;
 use serde::{Deserialize, Serialize};
 
+use crate::cli::RecordArgs;
 use crate::folder::{RECORD, rows_if_any};
+use crate::observe::{Chosen, Observers, discover};
+use crate::output::print;
 use crate::output::recorded::FILE;
+use crate::plan::observed;
+use crate::run::{RunFolder, default_folder, host, observed_tables};
+use crate::shutdown::Shutdown;
 
 /// What a recording says of itself, in [`RECORD`].
 #[derive(Debug, Serialize, Deserialize)]
@@ -87,7 +98,7 @@ pub(crate) fn page(folder: &Path) -> anyhow::Result<String> {
 ///
 /// # Errors
 /// When a file of the folder cannot be read, or the page cannot be written.
-pub(crate) fn write_page(folder: &Path) -> anyhow::Result<PathBuf> {
+fn write_page(folder: &Path) -> anyhow::Result<PathBuf> {
     let path = folder.join(FILE);
     whole(fs::write(&path, page(folder)?), path.display())?;
     Ok(path)
@@ -95,3 +106,70 @@ pub(crate) fn write_page(folder: &Path) -> anyhow::Result<PathBuf> {
 
 /// What [`RECORD`] begins with.
 pub(crate) const FORMAT: &str = "tidegate-record/1";
+
+/// Observes until the time is up or a signal comes; gives the exit code.
+pub(crate) fn record(args: &RecordArgs) -> Result<u8, CommandError> {
+    let shutdown = Shutdown::on_signals().map_err(failed)?;
+    let trust = Trust::native();
+    let mut nodes = observed(&args.observe).map_err(usage)?;
+    if let Some((first, wanted)) = args.from.as_ref().zip(args.discover) {
+        let found = discover(
+            args.target.target(),
+            first,
+            wanted.get() as usize,
+            &trust,
+            &shutdown,
+        );
+        nodes.extend(found.map_err(failed)?);
+    }
+    if nodes.is_empty() {
+        let nobody = anyhow::anyhow!(
+            "there is nothing to observe: give --observe name=URL, or --from URL --discover N"
+        );
+        return Err(usage(nobody));
+    }
+    let out = args.out.clone().unwrap_or_else(|| default_folder("record"));
+    let folder = RunFolder::create(out).map_err(failed)?;
+    let clock = RunClock::default();
+    let tables = observed_tables(&folder).map_err(failed)?;
+    let observers = Observers::start(
+        args.target.target(),
+        &nodes,
+        &trust,
+        &clock,
+        Chosen::OfAll,
+        tables,
+    );
+    let unused = |_: &_| folder.discard(&[NodeRow::FILE, SightRow::FILE]);
+    let observers = observers.inspect_err(unused).map_err(failed)?;
+    let origin = clock.start(Nanos::ZERO);
+    let mut note = Note {
+        format: FORMAT.into(),
+        origin_unix_ns: origin.unix_ns(),
+        host: host(),
+        lasted_s: None,
+        notes: Vec::new(),
+    };
+    whole(note.write(folder.path()), RECORD).map_err(failed)?;
+    while !shutdown.is_requested() && args.duration.is_none_or(|duration| clock.now() < duration) {
+        thread::sleep(LOOK_INTERVAL);
+    }
+    let ended = clock.now();
+    let seen = observers.stop(ended);
+    note.lasted_s = Some(ended.as_secs_f64());
+    note.notes = seen.gaps;
+    whole(note.write(folder.path()), RECORD).map_err(failed)?;
+    let page = write_page(folder.path()).map_err(failed)?;
+    let mut text = String::new();
+    for line in seen.lines.iter().chain(&note.notes) {
+        text.push_str(&format!("{line}\n"));
+    }
+    text.push_str(&format!("written to {}\n", folder.path().display()));
+    text.push_str(&format!("report: {}\n", page.display()));
+    match seen.write_error {
+        Some(error) => Err(failed(error)),
+        None => Ok(print(&text)),
+    }
+}
+
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);

@@ -19,15 +19,15 @@ use crate::ci::{Ci, CiReport};
 use crate::cli::{AbArgs, AbLoad, CompareFormat};
 use crate::compare::Comparison;
 use crate::drain::Drain;
-use crate::exit;
 use crate::fleet::{self, Fleet, Shared};
 use crate::journal::Journal;
 use crate::live::Display;
-use crate::output::{preview, recorded};
+use crate::output::recorded;
 use crate::plan::{Nodes, Plan, Request, RequestedLoad};
 use crate::run::{self, Outcome, RunError, RunFolder, Words};
 use crate::settings::Settings;
 use crate::shutdown::Shutdown;
+use crate::{exit, output};
 use sides::{AbSide, StartedNode};
 
 /// Takes the runs and compares them; gives the exit code.
@@ -70,9 +70,9 @@ fn played(args: &AbArgs, seed: u64, shutdown: &Shutdown) -> Result<(CiReport, u8
             sides[0].about,
             sides[1].about,
             args.budget,
-            preview(&first)
+            output::preview(&first)
         );
-        return Ok((CiReport::default(), crate::output::print(&text)));
+        return Ok((CiReport::default(), output::print(&text)));
     }
     let fleet = Fleet::of(settings, shutdown)?;
     let folder = settings
@@ -393,7 +393,7 @@ impl Session<'_> {
         let written = written
             .and_then(|()| journal.text(recorded::FILE, &comparison.written(CompareFormat::Html)));
         self.display.close();
-        let _ = crate::output::print(&comparison.written(format));
+        let _ = output::print(&comparison.written(format));
         written.map_err(failed)?;
         let code = match (ended?, gate) {
             (Ended::Interrupted, _) => exit::INTERRUPTED,

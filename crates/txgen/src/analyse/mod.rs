@@ -3,7 +3,6 @@
 mod blocks;
 mod machines;
 mod nodes;
-mod sights;
 
 use std::collections::HashSet;
 

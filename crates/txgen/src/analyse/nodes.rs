@@ -7,8 +7,7 @@ use measure::{
     breakpoint,
 };
 
-use super::blocks::{forks, propagation};
-use super::sights::{first_sights, mempools};
+use super::blocks::{first_sights, forks, mempools, propagation};
 use super::{line, range};
 use crate::output::grouped;
 

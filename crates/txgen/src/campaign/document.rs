@@ -1,13 +1,14 @@
-//! `campaign.json`: what was planned and what has been played.
+//! `campaign.json`: what was planned, what has been played, and by how much the rate follows each resource that was
+//! changed alone.
 
 use std::collections::BTreeMap;
 
-use measure::Host;
+use measure::{Effect, Elasticity, Host, ScheduleVerdict};
+use report::Table;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::figures::Figures;
-use super::prove::Proof;
 use crate::scenario::{Change, NodeKind, Order};
 
 /// The version of `campaign.json`.
@@ -85,3 +86,115 @@ pub(super) struct Run {
     pub(super) problem: Option<String>,
     pub(super) figures: Option<Figures>,
 }
+
+/// One resource, lowered or raised.
+#[derive(Debug, Serialize)]
+pub(super) struct Proof {
+    /// Case and parameters.
+    pub(super) of: String,
+    pub(super) resource: String,
+    /// What it was multiplied by.
+    pub(super) factor: f64,
+    /// Per cent of the committed rate for each per cent of the resource; none without a round that counts.
+    pub(super) elasticity: Option<f64>,
+    pub(super) low: Option<f64>,
+    pub(super) high: Option<f64>,
+    pub(super) effect: Effect,
+    /// Rounds that count.
+    pub(super) rounds: usize,
+    /// Rounds of which a run was not the planned load, or all was committed that was offered: then the offer is what
+    /// limits.
+    pub(super) left_out: usize,
+}
+
+/// Of the runs that have been played, in the order of the file.
+pub(super) fn proofs(runs: &[Run]) -> Vec<Proof> {
+    let mut changes: Vec<(&str, &Change)> = Vec::new();
+    for run in runs.iter().filter(|run| run.figures.is_some()) {
+        let Some(change) = run.change.as_ref().filter(|change| change.factor != 1.0) else {
+            continue;
+        };
+        if !changes.contains(&(&run.unchanged, change)) {
+            changes.push((&run.unchanged, change));
+        }
+    }
+    let proofs = changes
+        .into_iter()
+        .map(|(of, change)| proof(runs, of, change));
+    proofs.collect()
+}
+
+fn proof(runs: &[Run], of: &str, change: &Change) -> Proof {
+    let rate = |repeat: u32, factor: f64| {
+        let mut same = runs.iter().filter(|run| {
+            let changed = run.change.as_ref();
+            let is_it = |it: &Change| it.resource == change.resource && it.factor == factor;
+            run.unchanged == of && run.repeat == repeat && changed.is_some_and(is_it)
+        });
+        same.find_map(|run| Some(carried(run.figures.as_ref()?)))
+    };
+    let repeats = runs.iter().map(|run| run.repeat).max().unwrap_or(0);
+    let played =
+        (1..=repeats).filter_map(|repeat| Some((rate(repeat, 1.0)?, rate(repeat, change.factor)?)));
+    let played: Vec<_> = played.collect();
+    let counted = played.iter().filter_map(|(base, changed)| {
+        let ratio = (*changed)? / (*base)?;
+        Some((change.factor, ratio))
+    });
+    let counted: Vec<(f64, f64)> = counted.collect();
+    let found = Elasticity::of(&counted);
+    let interval = found.and_then(|found| found.interval);
+    Proof {
+        of: of.into(),
+        resource: change.resource.clone(),
+        factor: change.factor,
+        elasticity: found.map(|found| found.value),
+        low: interval.map(|(low, _)| low),
+        high: interval.map(|(_, high)| high),
+        effect: found.map_or(Effect::CannotTell, |found| found.effect()),
+        rounds: counted.len(),
+        left_out: played.len() - counted.len(),
+    }
+}
+
+/// What the node carried of a load that was more than it could.
+fn carried(figures: &Figures) -> Option<f64> {
+    let (committed, planned) = (figures.committed_tps?, figures.planned_tps?);
+    let is_load = figures.verdict != ScheduleVerdict::Invalid;
+    (is_load && committed < SATURATED * planned).then_some(committed)
+}
+
+/// The table of all; nothing where no resource was changed.
+pub(super) fn table(proofs: &[Proof]) -> Option<Table> {
+    let several = proofs.iter().any(|proof| proof.of != proofs[0].of);
+    let mut table = Table::of(proofs.iter());
+    if several {
+        table = table.text("of", |proof| &*proof.of);
+    }
+    let table = table
+        .text("resource", |proof| &*proof.resource)
+        .figure("times", |proof| format!("{:.3}", proof.factor))
+        .figure("elasticity (95 %)", |proof| {
+            match (proof.elasticity, proof.low, proof.high) {
+                (Some(value), Some(low), Some(high)) => {
+                    format!("{value:.2} ({low:.2} to {high:.2})")
+                }
+                (Some(value), ..) => format!("{value:.2}"),
+                _ => "-".into(),
+            }
+        })
+        .figure("rounds", |proof| match proof.left_out {
+            0 => proof.rounds.to_string(),
+            left_out => format!("{}, {left_out} left out", proof.rounds),
+        })
+        .text("the rate", |proof| match proof.effect {
+            Effect::Limits => "follows it",
+            Effect::None => "does not follow it",
+            Effect::CannotTell => "cannot tell",
+        })
+        .table();
+    (!table.is_empty()).then_some(table)
+}
+
+/// A node that commits nearly all is not known to be at its limit.
+const SATURATED: f64 = 0.95;

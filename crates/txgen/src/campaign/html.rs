@@ -4,9 +4,9 @@ use measure::ScheduleVerdict;
 use report::chart::{Axis, Chart, NamedBar, Tone, Unit, bars};
 use report::{Page, text};
 
+use super::document;
 use super::document::{CampaignState, Document, Run};
 use super::figures::{Burst, Figures};
-use super::prove;
 use super::table::{CellRuns, case_of, cells, medians, name, rate_text, resolution, runs_table};
 
 /// The whole page.
@@ -28,7 +28,7 @@ pub(super) fn page(document: &Document) -> String {
     if let Some(resolution) = resolution(&document.runs) {
         page.paragraph(&format!("{resolution}."));
     }
-    if let Some(proofs) = prove::table(&document.prove) {
+    if let Some(proofs) = document::table(&document.prove) {
         page.section("What the rate owes to each resource", &proofs.html());
     }
     if let Some(medians) = medians(&document.runs) {

@@ -1,11 +1,9 @@
 //! `txgen run`: the runs of a scenario file, one after the other, each with the node it asks for.
 
 mod document;
-mod estimate;
 mod figures;
 mod html;
 mod prepare;
-mod prove;
 mod record;
 mod table;
 
@@ -29,9 +27,8 @@ use crate::run::{self, Outcome, RunFolder, Words, default_folder};
 use crate::scenario::{NodeKind, ScenarioOptions, Script};
 use crate::shutdown::Shutdown;
 use document::RunState;
-use estimate::{Estimate, dry_run, patience};
 use figures::Figures;
-use prepare::{Prepared, prepare};
+use prepare::{Estimate, Prepared, dry_run, patience, prepare};
 use record::{Record, RunEnd};
 
 /// Plays the runs of a scenario file.
@@ -250,7 +247,7 @@ impl Campaign<'_> {
     /// Prints how all of it went, and reports it to a CI system.
     fn report(&mut self, record: &Record) -> CiReport {
         let mut text = table::table(&record.document.runs);
-        if let Some(proofs) = prove::table(&record.document.prove) {
+        if let Some(proofs) = document::table(&record.document.prove) {
             text += &format!("\n{}", proofs.text());
         }
         text.push_str(&format!("written to {}\n", self.folder.display()));

@@ -8,9 +8,8 @@ use jiff::Timestamp;
 
 use super::document::{CampaignState, Document, FORMAT, Run, RunState};
 use super::figures::{Burst, Figures};
-use super::html;
 use super::prepare::Prepared;
-use super::prove;
+use super::{document, html};
 use crate::exit;
 use crate::journal::Journal;
 use crate::output::recorded;
@@ -100,7 +99,7 @@ impl Record {
         run.problem = end.problem;
         run.figures = end.figures;
         run.took_s = Some(took.as_secs_f64());
-        self.document.prove = prove::proofs(&self.document.runs);
+        self.document.prove = document::proofs(&self.document.runs);
     }
 
     /// Notes the end of the campaign.

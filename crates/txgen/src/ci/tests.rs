@@ -56,7 +56,7 @@ fn all_cases_pass_when_and_only_when_the_exit_code_is_0() {
 
 #[test]
 fn what_a_node_or_a_folder_is_called_stays_inside_its_element() {
-    let text = write::junit(&report(vec![
+    let text = junit(&report(vec![
         case(
             "commit.p99<5s",
             CaseEnd::Broken,
@@ -80,20 +80,20 @@ fn what_a_node_or_a_folder_is_called_stays_inside_its_element() {
 fn an_annotation_is_one_line_and_there_are_ten_of_a_level_at_most() {
     let one = report(vec![case("a:b,c", CaseEnd::Broken, "50 %\n::error::x")]);
     assert_eq!(
-        write::annotations(&one),
+        annotations(&one),
         "::error title=txgen constant%3A a%3Ab%2Cc::50 %25%0A::error::x (runs/a)\n"
     );
     let many = vec![case("a", CaseEnd::Untold, "b"); 11];
-    let text = write::annotations(&report(many));
+    let text = annotations(&report(many));
     assert_eq!(text.lines().count(), 10, "{text}");
     assert!(text.ends_with("::and 2 more\n"), "{text}");
-    let none = write::annotations(&report(Vec::new()));
+    let none = annotations(&report(Vec::new()));
     assert_eq!(none, "::notice title=txgen constant::200/s held\n");
 }
 
 #[test]
 fn a_cell_of_the_summary_breaks_no_table_and_what_did_not_pass_comes_first() {
-    let text = write::markdown(&report(vec![
+    let text = markdown(&report(vec![
         case("a", CaseEnd::Passed, "b"),
         case("c", CaseEnd::Broken, "d|e\nf"),
     ]));

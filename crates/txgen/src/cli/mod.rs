@@ -1,8 +1,6 @@
 //! The command line: what the user typed, before anything is checked against the world.
 
-mod ab;
 mod analysis;
-mod first_steps;
 #[cfg(feature = "fleet")]
 mod fleet;
 mod search;
@@ -12,21 +10,22 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use harness::GuardArgs;
 use pacing::{Nanos, Rate, SignedRate};
+use rpc::Endpoint;
 
-use crate::chains::{self, ChainCommand, KindFlags};
+use crate::chains::{self, ChainCommand, KindFlags, TargetKind, WorkloadKind};
 use crate::scenario::{NodeKind, Scale};
 
 pub use super::bigchaindb_benchmark::BenchmarkArgs;
 pub use super::tm_bench::{TmBenchArgs, TmBenchFormat};
 use crate::output::recorded::ReportFormat;
 pub use crate::settings::{GivenSettings, Settings, Share};
-pub use ab::{AbArgs, AbLoad};
-pub use analysis::{AnalyseArgs, BitRate, CompareArgs, CompareFormat, MergeArgs, RecordArgs};
+pub use analysis::{
+    AbArgs, AbLoad, AnalyseArgs, BitRate, CompareArgs, CompareFormat, MergeArgs, RecordArgs,
+};
 pub use chain::Admission;
-pub use first_steps::{BROUGHT, DoctorArgs, InitArgs, Question};
 #[cfg(feature = "fleet")]
 pub use fleet::{FleetArgs, WorkerArgs};
 pub use search::{PointArgs, Rates, SearchArgs};
@@ -381,3 +380,50 @@ fn examples(command: &str) -> &'static str {
 const PROGRAMS: &str = "Programs that a scenario starts";
 
 const MORE: &str = include_str!("more.txt").trim_ascii_end();
+
+/// `txgen doctor`
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// A node, by its RPC; without one only this machine is looked at.
+    #[arg(value_name = "URL")]
+    pub endpoint: Option<Endpoint>,
+    /// What kind of node it is [default: cometbft].
+    #[arg(long, value_enum, value_name = "KIND")]
+    pub target: Option<TargetKind>,
+    /// Trust the certificates of this PEM file too, beside those of the system.
+    #[arg(long, value_name = "PATH")]
+    pub ca_file: Option<PathBuf>,
+}
+
+/// `txgen init`
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// What is to be found out.
+    #[arg(value_enum, default_value = "hold")]
+    pub question: Question,
+    /// A node that is there, by its RPC [default: a built-in one].
+    #[arg(long, value_name = "URL")]
+    pub endpoint: Option<Endpoint>,
+    /// What is sent, which says the chain: kvstore, cosmos-send, bitcoin, … [default: kvstore].
+    #[arg(long, value_name = "KIND")]
+    pub workload: Option<WorkloadKind>,
+    /// The file to make; - is stdout.
+    #[arg(short, long, default_value = "scenario.toml", value_name = "FILE")]
+    pub out: PathBuf,
+}
+
+/// What a scenario is to find out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Question {
+    /// What rate the node sustains.
+    Rate,
+    /// Whether it holds a rate.
+    Hold,
+    /// What a burst leaves behind.
+    Burst,
+    /// Whether a setting makes a difference.
+    Change,
+}
+
+/// Flags of k6, vegeta, wrk, oha and cometbft-load-test, and what is meant by them here.
+pub const BROUGHT: &str = include_str!("brought.txt");

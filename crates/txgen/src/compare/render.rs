@@ -1,12 +1,13 @@
-//! A comparison as text, Markdown and JSON.
+//! A comparison as text, Markdown and JSON, and for a CI system.
 
-use measure::{Gate, LoadDifference, ScheduleVerdict};
+use measure::{Difference, Gate, LoadDifference, ScheduleVerdict};
 use report::text::percent;
 use report::{ComparedSide, Entries, gate_name};
 use serde_json::{Value, json};
 
 use super::side::{Side, SideRun};
 use super::{Comparison, Method};
+use crate::ci::{CaseEnd, CiCase, CiReport};
 
 /// The answer, then tables for a terminal.
 pub(super) fn text(comparison: &Comparison) -> String {
@@ -270,5 +271,44 @@ pub(super) fn headline(comparison: &Comparison) -> String {
         (Method::Turns { answer, .. }, _) => answer.clone(),
         (Method::Repeats, Some(limit)) => verdict(comparison, limit),
         (Method::Repeats, None) => ComparedSide::answer(&comparison.others()),
+    }
+}
+
+impl Comparison {
+    /// What a CI system gets.
+    pub(crate) fn for_ci(&self) -> CiReport {
+        let others = self.others();
+        let metrics = others.iter().flat_map(|side| {
+            let differences = side.differences.iter();
+            differences.map(|difference| case(side, difference, self.is_gated()))
+        });
+        let empty = self.sides.iter().filter(|side| side.figures.is_empty());
+        let empty = empty.map(|side| CiCase {
+            suite: side.name.clone(),
+            name: "runs".into(),
+            end: CaseEnd::Untold,
+            detail: "no run of this side is valid".into(),
+        });
+        CiReport {
+            answer: headline(self).replace("**", "").trim().to_owned(),
+            cases: metrics.chain(empty).collect(),
+            details: markdown(self),
+            folder: self.page_folder.clone(),
+            ..CiReport::default()
+        }
+    }
+}
+
+fn case(side: &ComparedSide<'_>, difference: &Difference, is_gated: bool) -> CiCase {
+    let end = match difference.gate.filter(|_| is_gated) {
+        Some(Gate::Regression) => CaseEnd::Broken,
+        Some(Gate::Open) => CaseEnd::Untold,
+        Some(Gate::Within) | None => CaseEnd::Passed,
+    };
+    CiCase {
+        suite: format!("{} against {}", side.name, side.base),
+        name: difference.metric.name().into(),
+        end,
+        detail: side.words(difference),
     }
 }

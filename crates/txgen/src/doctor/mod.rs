@@ -1,20 +1,22 @@
 //! `txgen doctor`: what this machine and a node can show, and what to change. It sends no transaction.
 
-mod machine;
 mod node;
-#[cfg(test)]
-mod tests;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use ops::command::{CommandError, failed, usage};
 use pacing::{Nanos, Rate};
+use procfs::{CpuPressure, Current as _, LoadAverage};
 use report::Entries;
+use report::text::grouped;
+use rustix::process::{Resource, getrlimit};
 
 use crate::cli::DoctorArgs;
 use crate::exit;
 use crate::output::print;
 use crate::plan::{Plan, Request, RequestedLoad};
 use crate::settings::Settings;
-use machine::Machine;
 
 /// Something that was looked at.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,7 +56,7 @@ impl Finding {
 /// # Errors
 /// When the node cannot be measured; what was found of the machine is printed before.
 pub(crate) fn execute(args: DoctorArgs) -> Result<u8, CommandError> {
-    let mut findings = machine::findings(&Machine::look());
+    let mut findings = findings(&Machine::look());
     let Some(endpoint) = args.endpoint else {
         findings.push(Finding::new("node", "none was named: txgen doctor URL"));
         return Ok(print(&text(&findings)));
@@ -105,3 +107,187 @@ fn text(findings: &[Finding]) -> String {
 
 /// A line for each fault: its name, and what to do.
 const ADVICE: &str = include_str!("advice.txt");
+
+/// What a look at it shows.
+#[derive(Debug, Clone)]
+struct Machine {
+    cores: usize,
+    /// The kernel's clock source.
+    clock: Option<String>,
+    /// Whether the clock is kept in step with others, where a program says so.
+    is_in_step: Option<bool>,
+    /// Soft and hard limit of open files; `None` is unlimited.
+    open_files: [Option<u64>; 2],
+    /// How much later than asked a thread wakes: median and 99th percentile, in microseconds.
+    late_us: [u64; 2],
+    /// Share of the last ten seconds in which something waited for a core, in percent.
+    pressure: Option<f32>,
+    /// Programs that run or wait for a core, over the last minute.
+    load: Option<f32>,
+}
+
+impl Machine {
+    /// Takes half a second or more.
+    fn look() -> Self {
+        let clock = fs::read_to_string(CLOCK_SOURCE).ok();
+        let limits = getrlimit(Resource::Nofile);
+        Self {
+            cores: thread::available_parallelism().map_or(1, usize::from),
+            clock: clock.map(|name| name.trim().to_owned()),
+            is_in_step: is_in_step(),
+            open_files: [limits.current, limits.maximum],
+            late_us: lateness(),
+            pressure: CpuPressure::current().ok().map(|it| it.some.avg10),
+            load: LoadAverage::current().ok().map(|it| it.one),
+        }
+    }
+}
+
+/// How late sleeps of a millisecond end.
+fn lateness() -> [u64; 2] {
+    let mut late: Vec<u64> = (0..SLEEPS)
+        .map(|_| {
+            let asked = Instant::now();
+            thread::sleep(SLEEP);
+            asked.elapsed().saturating_sub(SLEEP).as_micros() as u64
+        })
+        .collect();
+    late.sort_unstable();
+    [late[SLEEPS / 2], late[SLEEPS * 99 / 100]]
+}
+
+/// What the first program says that knows; chrony's leap status is its last but one field.
+fn is_in_step() -> Option<bool> {
+    let said = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        (output.status.success() && !text.is_empty()).then_some(text)
+    };
+    if let Some(text) = said("chronyc", &["-c", "tracking"]) {
+        return Some(!text.contains("Not synchronised"));
+    }
+    if let Some(text) = said("ntpq", &["-c", "rv 0 leap"]) {
+        return Some(!text.contains("leap=11") && !text.contains("leap_alarm"));
+    }
+    let text = said("timedatectl", &["show", "-p", "NTPSynchronized", "--value"])?;
+    Some(text == "yes")
+}
+
+/// What is said of it.
+fn findings(machine: &Machine) -> Vec<Finding> {
+    let cores = machine.cores;
+    let clock = machine.clock.as_deref().unwrap_or("unknown");
+    let in_step = match machine.is_in_step {
+        Some(true) => "in step with others",
+        Some(false) => "not in step with others",
+        None => "whether it is in step with others is unknown (no chronyc, ntpq or timedatectl)",
+    };
+    let [soft, hard] = machine
+        .open_files
+        .map(|limit| limit.map_or("unlimited".into(), grouped));
+    let [median, late] = machine.late_us;
+    let timer = format!("wakes {median} us late, {late} us at the 99th percentile");
+    let is_fast = clock != "unknown" && !SLOW_CLOCKS.contains(&clock);
+    let mut findings = vec![
+        Finding::new("cores", cores.to_string()).unless(cores > 1),
+        Finding::new("clock", format!("{clock}; {in_step}"))
+            .advised_unless(is_fast, "clock source")
+            .unless(machine.is_in_step != Some(false)),
+        Finding::new("open files", format!("{soft}, at most {hard}"))
+            .unless(machine.open_files[1].is_none_or(|hard| hard >= ENOUGH_FILES)),
+        Finding::new("timer", timer).unless(late < TOLERABLE_LATE_US),
+    ];
+    if let Some(pressure) = machine.pressure {
+        let text = format!("something waited for a core in {pressure:.0} % of the last 10 s");
+        findings.push(Finding::new("pressure", text).unless(pressure < TOLERABLE_PRESSURE));
+    }
+    if let Some(load) = machine.load {
+        let text = format!("{load:.1} over the last minute");
+        findings.push(Finding::new("load", text));
+    }
+    findings
+}
+
+const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+/// Those that are read through a device (Linux, Documentation/timers/timekeeping.rst).
+const SLOW_CLOCKS: [&str; 3] = ["acpi_pm", "hpet", "jiffies"];
+const SLEEP: Duration = Duration::from_millis(1);
+const SLEEPS: usize = 300;
+/// Beyond this a schedule counts as late.
+const TOLERABLE_LATE_US: u64 = 1_000;
+const TOLERABLE_PRESSURE: f32 = 10.0;
+const ENOUGH_FILES: u64 = 4_096;
+
+#[cfg(test)]
+mod tests {
+    use super::node::{NodeLook, findings as of_node};
+    use super::*;
+
+    fn good() -> Machine {
+        Machine {
+            cores: 8,
+            clock: Some("tsc".into()),
+            is_in_step: Some(true),
+            open_files: [Some(1_024), Some(524_288)],
+            late_us: [60, 120],
+            pressure: Some(0.4),
+            load: Some(0.2),
+        }
+    }
+
+    fn advised(findings: &[Finding]) -> Vec<&'static str> {
+        let advised = findings.iter().filter(|it| it.advice.is_some());
+        advised.map(|it| it.about).collect()
+    }
+
+    #[test]
+    fn a_good_machine_needs_no_change_and_each_fault_is_named_alone() {
+        assert_eq!(advised(&findings(&good())), [""; 0]);
+        assert!(text(&findings(&good())).starts_with("nothing to change\n"));
+        let with = |change: fn(&mut Machine)| {
+            let mut machine = good();
+            change(&mut machine);
+            advised(&findings(&machine))
+        };
+        assert_eq!(with(|it| it.cores = 1), ["cores"]);
+        assert_eq!(with(|it| it.clock = Some("hpet".into())), ["clock"]);
+        assert_eq!(with(|it| it.is_in_step = Some(false)), ["clock"]);
+        assert_eq!(with(|it| it.open_files[1] = Some(1_024)), ["open files"]);
+        assert_eq!(with(|it| it.late_us[1] = 5_000), ["timer"]);
+        assert_eq!(with(|it| it.pressure = Some(60.0)), ["pressure"]);
+        // What is unknown is no fault, and unlimited is enough.
+        let unknown = with(|it| {
+            (it.is_in_step, it.pressure, it.load) = (None, None, None);
+            it.open_files = [None, None];
+        });
+        assert_eq!(unknown, [""; 0]);
+    }
+
+    #[test]
+    fn a_node_on_this_machine_a_full_mempool_and_a_chain_without_blocks_are_named() {
+        let good = || NodeLook {
+            probe: chain::Probe::default(),
+            is_here: false,
+            round_trip: [Nanos::from_micros(200), Nanos::from_millis(3)],
+            waiting: Some(0),
+            intervals: [900, 1_000, 1_300].map(Nanos::from_millis).to_vec(),
+        };
+        assert_eq!(advised(&of_node(&good())), [""; 0]);
+        let shown = text(&of_node(&good()));
+        assert!(
+            shown.contains("every 1.00 s (0.90 to 1.30 s over 4 blocks)"),
+            "{shown}"
+        );
+        assert!(shown.contains("0.20 to 3.00 ms"), "{shown}");
+        assert!(shown.contains("it tells none"), "{shown}");
+        let with = |change: fn(&mut NodeLook)| {
+            let mut node = good();
+            change(&mut node);
+            advised(&of_node(&node))
+        };
+        assert_eq!(with(|it| it.is_here = true), ["place"]);
+        assert_eq!(with(|it| it.waiting = Some(7)), ["mempool"]);
+        assert_eq!(with(|it| it.waiting = None), [""; 0]);
+        assert_eq!(with(|it| it.intervals.clear()), ["blocks"]);
+    }
+}

@@ -38,7 +38,7 @@ pub(super) fn look(plan: &Plan) -> anyhow::Result<NodeLook> {
         return Err(anyhow!("no node was named"));
     };
     let endpoint = endpoints.first().context("no node was named")?;
-    let runtime = crate::runtime::start().context("cannot ask the node")?;
+    let runtime = crate::runtime().context("cannot ask the node")?;
     runtime.block_on(async {
         let options = ClientOptions::new(PATIENCE, &plan.trust);
         let client = plan.target.target().connect(endpoint, options)?;

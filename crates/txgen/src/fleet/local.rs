@@ -1,18 +1,20 @@
-//! `txgen fleet`: a NATS server and workers on this machine, and folders that a coordinator left behind.
+//! `txgen worker`: a machine that waits for its part of a load. `txgen fleet`: a NATS server and workers on this
+//! machine, and folders that a coordinator left behind.
 
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use fleet::{Bus, Crew};
+use fleet::{Bus, Crew, Program, Worker};
 use harness::note;
 use ops::command::{CommandError, failed, usage};
 use servers::{Process, Wait, find};
 
-use crate::cli::FleetArgs;
+use super::{VERSION, arguments};
+use crate::cli::{FleetArgs, WorkerArgs};
 use crate::exit;
 use crate::output::print;
 use crate::shutdown::Shutdown;
@@ -120,7 +122,7 @@ fn fetch(args: &FleetArgs, run: &str) -> Result<u8, CommandError> {
     std::fs::create_dir_all(out)
         .with_context(|| format!("cannot make {}", out.display()))
         .map_err(usage)?;
-    let runtime = crate::runtime::start().map_err(failed)?;
+    let runtime = crate::runtime().map_err(failed)?;
     let folders = runtime.block_on(async {
         let bus = Bus::connect(url, "txgen fleet").await?;
         Crew::fetch_later(&bus, run, out).await
@@ -136,3 +138,46 @@ fn fetch(args: &FleetArgs, run: &str) -> Result<u8, CommandError> {
 const READY: Duration = Duration::from_secs(10);
 const STOPPING: Duration = Duration::from_secs(10);
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+
+/// `txgen worker`
+pub(crate) fn work(args: &WorkerArgs) -> Result<u8, CommandError> {
+    let shutdown = Shutdown::on_signals().map_err(failed)?;
+    let path = std::env::current_exe().map_err(failed)?;
+    std::fs::create_dir_all(&args.runs).map_err(failed)?;
+    let runs: PathBuf = args.runs.canonicalize().map_err(failed)?;
+    let program = Program {
+        before: vec![
+            "guard".to_owned(),
+            "--parent".to_owned(),
+            std::process::id().to_string(),
+            "--".to_owned(),
+            path.display().to_string(),
+        ],
+        path,
+        version: VERSION.to_owned(),
+        prefix: arguments::PREFIX,
+        note,
+    };
+    let host = args.name.clone().unwrap_or_else(host_name);
+    let runtime = crate::runtime().map_err(failed)?;
+    let served = runtime.block_on(async {
+        let bus = Bus::connect(&args.nats, &format!("txgen worker {host}")).await?;
+        note(&format!(
+            "worker {host}: waiting for work, folders in {}",
+            runs.display()
+        ));
+        let worker = Worker::new(bus, host, program, runs);
+        worker.serve(shutdown.requested()).await
+    });
+    match served {
+        Ok(()) => Ok(exit::INTERRUPTED),
+        Err(error) => Err(usage(error)),
+    }
+}
+
+fn host_name() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}

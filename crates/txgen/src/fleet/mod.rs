@@ -8,7 +8,6 @@ mod arguments;
 mod conduct;
 mod live;
 pub(crate) mod local;
-mod worker;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,7 +20,7 @@ use ops::command::{CommandError, failed, usage};
 use tokio::runtime::{Builder, Runtime};
 
 use self::conduct::Conduct;
-pub(crate) use self::worker::work;
+pub(crate) use self::local::work;
 use crate::live::Display;
 use crate::merge_command::{Joining, join, tell};
 use crate::plan::{Plan, fresh_seed};

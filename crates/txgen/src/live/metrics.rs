@@ -13,9 +13,8 @@ use std::thread::{self, JoinHandle};
 use anyhow::Context as _;
 use hyper::{Request, StatusCode};
 use measure::{BUCKET_BOUNDS_S, Buckets, Counters, Failure, LatencyKind, SeriesRow, UnsentReason};
-use ops::ListenAddress;
 use ops::listener::{self, Bounds};
-use ops::page;
+use ops::{ListenAddress, page};
 use pacing::{Nanos, Profile, Rate};
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
@@ -50,7 +49,7 @@ impl MetricsServer {
                 "cannot serve metrics on {asked}; free it, or give --metrics another port (0 takes a free one)"
             )
         };
-        let runtime = crate::runtime::start().with_context(failed)?;
+        let runtime = crate::runtime().with_context(failed)?;
         let bound = runtime.block_on(TcpListener::bind(asked));
         let listener = bound.with_context(failed)?;
         let address = listener.local_addr().with_context(failed)?;

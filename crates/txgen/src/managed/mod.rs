@@ -450,8 +450,7 @@ fn when_ready<T>(
     shutdown: &Shutdown,
     start: impl FnOnce(&mut Wait<'_>) -> Result<T, StartError>,
 ) -> Result<T, ManagedError> {
-    let runtime =
-        crate::runtime::start().map_err(StartError::io("cannot ask whether it is ready"))?;
+    let runtime = crate::runtime().map_err(StartError::io("cannot ask whether it is ready"))?;
     let mut is_ready = |address| {
         let client = Client::new(&Endpoint::of(Transport::Http, address), PROBE_TIMEOUT);
         client.is_ok_and(|client| {

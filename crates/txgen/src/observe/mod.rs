@@ -69,7 +69,7 @@ impl Observers {
         chosen: Chosen,
         tables: Tables<File>,
     ) -> anyhow::Result<Self> {
-        let runtime = crate::runtime::start().context("nodes cannot be observed")?;
+        let runtime = crate::runtime().context("nodes cannot be observed")?;
         let book = Arc::new(Mutex::new(Book::new(nodes, target.facts(), tables)));
         let shutdown = CancellationToken::new();
         let options = || ClientOptions::new(QUERY_TIMEOUT, trust);

@@ -302,7 +302,7 @@ pub(crate) fn discover(
     trust: &Trust,
     shutdown: &Shutdown,
 ) -> anyhow::Result<Vec<Observed>> {
-    let runtime = crate::runtime::start().context("nodes cannot be observed")?;
+    let runtime = crate::runtime().context("nodes cannot be observed")?;
     let begun = Instant::now();
     loop {
         let nodes = runtime.block_on(answering(target, first, trust));

@@ -4,7 +4,6 @@ mod concurrency;
 mod error;
 mod load;
 mod nodes;
-mod workload;
 
 use std::net::IpAddr;
 use std::num::NonZeroU32;
@@ -29,10 +28,10 @@ use sender::shard::Rules;
 
 pub use error::PlanError;
 pub(crate) use harness::fresh_seed;
+pub(crate) use load::wanted;
 pub use load::{Load, RequestedLoad};
 pub use nodes::{Guest, Nodes};
 pub(crate) use nodes::{endpoint_of, fitting};
-pub(crate) use workload::wanted;
 
 /// Everything a run needs to know.
 #[derive(Debug, Clone)]
@@ -126,7 +125,7 @@ impl Plan {
         let seed = settings.seed.unwrap_or(fresh_seed);
         let target = settings.target();
         let load = load::resolve(request.load, settings.arrivals, seed)?;
-        let workload = workload::resolve(&settings, target, seed, load.planned())?;
+        let workload = load::resolve_workload(&settings, target, seed, load.planned())?;
         let mut nodes = nodes::resolve(&settings, target, request.builtin)?;
         if let Nodes::BuiltIn { node, .. } = &mut nodes {
             workload.built_in(node)?;

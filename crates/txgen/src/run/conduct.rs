@@ -20,9 +20,9 @@ use sender::source::{Ring, SourceThread};
 
 use super::division::Division;
 use super::error::RunError;
-use super::folder::RowFiles;
 use super::follow::{self, Follow};
 use super::host;
+use super::host::RowFiles;
 use super::node_watch::NodeWatch;
 use super::preflight::Node;
 use super::ramp::Course;

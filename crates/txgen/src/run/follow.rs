@@ -93,7 +93,7 @@ pub(super) fn start(
     if !plan.follow {
         return Ok(follow);
     }
-    let runtime = crate::runtime::start().context(REFUSED)?;
+    let runtime = crate::runtime().context(REFUSED)?;
     let tasks = TaskTracker::new();
     let mut connecting = Vec::new();
     for node in nodes {

@@ -1,13 +1,20 @@
-//! Who measures whom: the manifest, and the name of the run folder.
+//! What is written before the first transaction: the manifest, and the run folder with its files.
 
 use std::fs;
+use std::fs::File;
+use std::io::{Seek as _, Write as _};
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use anyhow::Context as _;
 use chain::NodeOptions;
+use harness::RunFolder;
 use jiff::Timestamp;
+use measure::read::TableRow as _;
 use measure::{
-    ClockBound, EndpointInfo, FORMAT, Host, Machine, Manifest, NodeLimits, PlanDocument, ShardName,
+    ClockBound, EndpointInfo, FORMAT, Host, KeptRows, Machine, Manifest, NodeLimits, NodeRow,
+    PlanDocument, RunFolderWriters, ShardName, SightRow,
 };
 use pacing::{Arrivals, Nanos, Schedule};
 use procfs::{CpuPressure, CpuTime, Current as _, CurrentSI as _, KernelStats, ticks_per_second};
@@ -17,6 +24,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::preflight::Node;
+use crate::observe::Tables;
 use crate::output;
 use crate::plan::{Load, Nodes, Plan};
 use crate::threshold::Threshold;
@@ -285,6 +293,71 @@ fn busy_s(cpu: &CpuTime) -> f64 {
 
 fn seconds(ticks: u64) -> f64 {
     ticks as f64 / ticks_per_second() as f64
+}
+
+/// Creates all files of a run.
+///
+/// # Errors
+/// When one cannot be created.
+pub(crate) fn open_all(folder: &RunFolder, rows: KeptRows) -> anyhow::Result<Files> {
+    let manifest = with_room(folder.open("manifest.json")?)
+        .context("cannot write manifest.json: free some space or choose another folder")?;
+    let rows = RunFolderWriters {
+        txs: open_rows(folder, rows)?,
+        answers: folder.open("answers.csv")?,
+        series: folder.open("series.csv")?,
+        steps: folder.open("steps.csv")?,
+        blocks: folder.open("blocks.csv")?,
+        hlog: folder.open("latency.hlog")?,
+    };
+    Ok(Files {
+        manifest,
+        rows,
+        summary: folder.open("summary.json")?,
+    })
+}
+
+/// The empty file, on a disk that has taken a block of it: a full one is known before anything is sent.
+fn with_room(mut file: File) -> std::io::Result<File> {
+    file.write_all(&[b' '; BLOCK])?;
+    file.set_len(0)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+const BLOCK: usize = 4_096;
+
+/// The file for the rows of transactions; `/dev/null` where none are kept.
+fn open_rows(folder: &RunFolder, rows: KeptRows) -> anyhow::Result<File> {
+    match rows {
+        KeptRows::All | KeptRows::Sample(_) => folder.open("txs.csv"),
+        KeptRows::None => {
+            let path = Path::new("/dev/null");
+            let opened = File::options().write(true).open(path);
+            opened.context("cannot open /dev/null")
+        }
+    }
+}
+
+/// The files that the recorder writes.
+pub(crate) type RowFiles = RunFolderWriters<File>;
+
+/// The tables of observed nodes.
+///
+/// # Errors
+/// When a file cannot be created.
+pub(crate) fn observed_tables(folder: &RunFolder) -> anyhow::Result<Tables<File>> {
+    Ok(Tables {
+        nodes: folder.open(NodeRow::FILE)?,
+        sights: folder.open(SightRow::FILE)?,
+    })
+}
+
+/// All files of the folder, open.
+pub(crate) struct Files {
+    pub(crate) rows: RowFiles,
+    pub(crate) manifest: File,
+    pub(crate) summary: File,
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub(super) fn check(
     shutdown: &Shutdown,
 ) -> anyhow::Result<Option<Vec<Node>>> {
     let endpoints = plan.nodes.endpoints(guest);
-    let runtime = crate::runtime::start().context("cannot ask the nodes")?;
+    let runtime = crate::runtime().context("cannot ask the nodes")?;
     let mut nodes: Vec<Node> = Vec::with_capacity(endpoints.len());
     for (number, endpoint) in endpoints.into_iter().enumerate() {
         let node = runtime.block_on(async {
@@ -75,7 +75,7 @@ pub(super) fn learn(plan: &Plan, nodes: &[Node]) -> anyhow::Result<Option<Plan>>
     let Some(node) = nodes.first() else {
         return Ok(None);
     };
-    let runtime = crate::runtime::start().context("cannot ask the nodes")?;
+    let runtime = crate::runtime().context("cannot ask the nodes")?;
     let learnt = runtime.block_on(plan.workload.learn(Learning {
         endpoint: &node.address.endpoint,
         options: ClientOptions::new(QUERY_TIMEOUT, &plan.trust),

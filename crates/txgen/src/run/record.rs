@@ -16,10 +16,9 @@ use rustix::time::{ClockId, clock_gettime};
 use sender::clock::Origin;
 use sender::shard::{Orders, ShardBatch};
 
-use super::folder::RowFiles;
-use super::host::MachineLook;
+use super::division::RunPlan;
+use super::host::{MachineLook, RowFiles};
 use super::node_watch::NodeWatch;
-use super::planned::RunPlan;
 use crate::live::Update;
 use crate::observe::Samples;
 use crate::plan::{Load, Plan};

@@ -157,9 +157,9 @@ fn the_command_line_sets_scales_and_chooses() {
     let script = load_with(SWEEP, &options).unwrap();
     assert_eq!(script.runs.len(), 2);
     assert_eq!(script.runs[0].node.kind(), NodeKind::Cometbft);
-    assert_eq!(script.runs[0].duration(), Some(pacing::Nanos::from_secs(2)));
+    assert_eq!(script.runs[0].duration(), Some(Nanos::from_secs(2)));
     let pause = script.campaign.unwrap().pause;
-    assert_eq!(pause, pacing::Nanos::from_millis(500));
+    assert_eq!(pause, Nanos::from_millis(500));
     let nothing = ScenarioOptions {
         only: Some("slow, connections=3, mempool=10".into()),
         ..ScenarioOptions::default()

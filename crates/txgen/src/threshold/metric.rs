@@ -4,7 +4,7 @@ use measure::Quantiles;
 use serde_json::Value;
 
 use super::schema;
-use super::unit::Unit;
+use super::schema::Unit;
 
 /// What a condition is on.
 #[derive(Debug, Clone, PartialEq, Eq)]

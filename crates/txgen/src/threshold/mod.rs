@@ -2,7 +2,6 @@
 
 mod metric;
 mod schema;
-mod unit;
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +10,7 @@ use report::text::{grouped, percent_tenths};
 use serde_json::Value;
 
 use self::metric::{Measured, Metric};
-use self::unit::{Comparison, Unit};
+use self::schema::{Comparison, Unit};
 
 /// One condition, checked when the run has ended.
 ///

@@ -1,6 +1,5 @@
 //! Loads on Cosmos SDK chains: on the built-in bank, and (`simd`) on a real chain.
 
-mod bank;
 mod simd;
 mod trials;
 

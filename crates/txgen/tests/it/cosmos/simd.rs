@@ -8,8 +8,7 @@ use cosmos::Prefix;
 use serde_json::{Value, json};
 use testkit::Simd;
 
-use super::bank::{differences, recorded};
-use super::trials::said;
+use super::trials::{differences, recorded, said};
 use crate::support::Place;
 
 /// Writes the accounts of seed 7 into a genesis.
