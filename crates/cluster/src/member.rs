@@ -1,6 +1,6 @@
 //! One member: what it hears of the others, and what it may send.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use pacing::Nanos;
 
@@ -53,7 +53,7 @@ impl Activity {
 pub struct Division {
     /// Writes a second, of all clients together.
     pub per_second: f64,
-    /// Of clients whose share is divided among members: what this one has of it.
+    /// Of clients whose share is divided among members: what this one has of it, by their hashes.
     pub parts: Vec<Part>,
     /// Members that were heard, this one included.
     pub heard: usize,
@@ -71,8 +71,8 @@ pub struct Member {
     id: u64,
     limit: f64,
     number: u64,
-    /// What its own clients ask for.
-    asked: HashMap<u64, Asked>,
+    /// What its own clients ask for, by their hashes.
+    asked: Vec<Asked>,
     began: Nanos,
     last_tick: Nanos,
     /// When a report of its own came back.
@@ -84,6 +84,7 @@ pub struct Member {
 
 #[derive(Clone, Copy, Debug)]
 struct Asked {
+    client: u64,
     per_second: f64,
     weight: u16,
     is_waiting: bool,
@@ -114,7 +115,7 @@ impl Member {
             id,
             limit,
             number: 0,
-            asked: HashMap::new(),
+            asked: Vec::new(),
             began: now,
             last_tick: now,
             heard_itself: None,
@@ -236,22 +237,29 @@ impl Member {
         let seconds = now.saturating_sub(self.last_tick).as_secs_f64().max(1e-3);
         self.last_tick = now;
         let kept = (-seconds / MEMORY_S).exp();
-        for asked in self.asked.values_mut() {
+        for asked in &mut self.asked {
             asked.per_second *= kept;
             asked.is_waiting = false;
         }
-        for did in activity {
-            let asked = self.asked.entry(did.client).or_insert(Asked {
-                per_second: 0.0,
-                weight: did.weight,
-                is_waiting: false,
-            });
-            asked.per_second += (1.0 - kept) * f64::from(did.arrived) / seconds;
-            asked.weight = did.weight;
-            asked.is_waiting |= did.is_held_back();
-        }
+        self.asked.extend(activity.into_iter().map(|did| Asked {
+            client: did.client,
+            per_second: (1.0 - kept) * f64::from(did.arrived) / seconds,
+            weight: did.weight,
+            is_waiting: did.is_held_back(),
+        }));
+        // Where the activity is in order, that joins two runs.
+        self.asked.sort_by_key(|asked| asked.client);
+        self.asked.dedup_by(|newer, older| {
+            let is_same = newer.client == older.client;
+            if is_same {
+                older.per_second += newer.per_second;
+                older.weight = newer.weight;
+                older.is_waiting |= newer.is_waiting;
+            }
+            is_same
+        });
         self.asked
-            .retain(|_, asked| asked.is_waiting || asked.per_second >= NOTHING);
+            .retain(|asked| asked.is_waiting || asked.per_second >= NOTHING);
     }
 
     fn report(&mut self) -> Report {
@@ -259,8 +267,8 @@ impl Member {
         let mut demands: Vec<Demand> = self
             .asked
             .iter()
-            .map(|(client, asked)| Demand {
-                client: *client,
+            .map(|asked| Demand {
+                client: asked.client,
                 weight: asked.weight,
                 per_second: if asked.is_waiting {
                     f32::INFINITY
@@ -273,8 +281,8 @@ impl Member {
         if demands.len() > Report::MOST {
             demands.sort_unstable_by(|a, b| b.per_second.total_cmp(&a.per_second));
             left_out = demands.split_off(Report::MOST);
+            demands.sort_unstable_by_key(|demand| demand.client);
         }
-        demands.sort_unstable_by_key(|demand| demand.client);
         let count = u32::try_from(left_out.len()).unwrap_or(u32::MAX);
         Report {
             member: self.id,

@@ -4,13 +4,11 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
 use base::Random;
 use cluster::{Activity, INTERVAL, Member, Report};
 use fairq::{ClientKey, FairQueue, Gcra, Item, KeyScheme, Order, QueueLimits, Weight};
 use pacing::{Nanos, Rate};
-use rustix::time::{ClockId, clock_gettime};
 
 const LIMIT: f64 = 1_000.0;
 const STEP: Nanos = Nanos::from_millis(1);
@@ -439,52 +437,4 @@ fn a_thousand_proxies_put_a_bounded_load_on_the_bus_and_agree() {
     println!("{count} reports and {bytes} bytes in 40 s, each delivered to {MEMBERS}");
     assert!(count <= 40 * 64 + MEMBERS, "{count} reports in 40 s");
     assert!(bytes < count * 100, "{bytes} bytes in {count} reports");
-}
-
-/// What a member's part costs: its reports, those of two others, and the division. The clients are all at each of the
-/// three, or a third of them at each.
-#[test]
-#[ignore = "measures: cargo test --release -p cluster --test shares -- --ignored --nocapture"]
-fn processor_time_of_a_member_with_ten_thousand_clients() {
-    const TICKS: u32 = 400;
-    let activity = |clients: std::ops::Range<u64>| {
-        clients.map(|client| Activity {
-            client: client.wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            arrived: 2,
-            waiting: (client % 3) as usize,
-            weight: 1,
-        })
-    };
-    for (clients, at_each) in [(1_000, 1_000), (10_000, 10_000), (10_000, 3_333)] {
-        let mut members = [1, 2, 3].map(|id| Member::new(Nanos::ZERO, id, LIMIT));
-        let (mut now, mut own) = (Nanos::ZERO, Duration::ZERO);
-        for _ in 0..TICKS {
-            now = now.saturating_add(INTERVAL);
-            let mut reports = Vec::new();
-            for (place, member) in members.iter_mut().enumerate() {
-                let began = processor_time();
-                let first = place as u64 * ((clients - at_each) / 2);
-                let activity = activity(first..first + at_each);
-                reports.push(member.tick(now, activity).0.encode());
-                own += (processor_time() - began) * u32::from(place == 0);
-            }
-            for (place, member) in members.iter_mut().enumerate() {
-                let began = processor_time();
-                for report in &reports {
-                    member.hear(now, Report::decode(report).unwrap());
-                }
-                own += (processor_time() - began) * u32::from(place == 0);
-            }
-        }
-        let share = 100.0 * own.as_secs_f64() / (f64::from(TICKS) * INTERVAL.as_secs_f64());
-        println!(
-            "{clients} clients, {at_each} at each: {share:.3} % of a core, {:?} a tick",
-            own / TICKS
-        );
-    }
-}
-
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -3,7 +3,6 @@
 //! The division is `cluster`'s. Here are the bus, the clients' hashes and the write lane. Without the bus the program goes
 //! on with an equal part of the limit; it never waits for it.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -154,21 +153,22 @@ impl Part {
 
     /// Computes what may be sent from now on; the report for the others.
     fn tick(&mut self) -> Report {
-        let demands = self.lane.demands();
-        let hashes: Vec<u64> = demands
-            .iter()
-            .map(|demand| hash(&self.key, demand.client))
+        let demands = self.lane.demands().into_iter();
+        let mut demands: Vec<(u64, ClientDemand)> = demands
+            .map(|demand| (hash(&self.key, demand.client), demand))
             .collect();
-        let activity = hashes.iter().zip(&demands);
-        let activity = activity.map(|(client, demand)| activity_of(*client, demand));
+        demands.sort_unstable_by_key(|(client, _)| *client);
+        let activity = demands
+            .iter()
+            .map(|(client, demand)| activity_of(*client, demand));
         let (report, division) = self.member.tick(self.clock.now(), activity);
-        let shared: HashMap<u64, f64> = division
-            .parts
-            .iter()
-            .map(|part| (part.client, part.of_share))
-            .collect();
-        let parts = hashes.iter().zip(&demands);
-        let parts = parts.filter_map(|(hash, demand)| Some((demand.client, *shared.get(hash)?)));
+        let shared = &division.parts;
+        let parts = demands.iter().filter_map(|(client, demand)| {
+            let place = shared
+                .binary_search_by_key(client, |part| part.client)
+                .ok()?;
+            Some((demand.client, shared[place].of_share))
+        });
         let parts = parts.collect();
         let ceiling = Rate::from_f64(division.per_second).unwrap_or(self.max_req);
         self.lane.set_ceiling(ceiling, parts);
@@ -279,9 +279,21 @@ async fn joined(address: ServerAddr, subject: String) -> Result<(Client, Subscri
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use cluster::INTERVAL;
     use fairq::KeyScheme;
+    use pacing::Nanos;
+    use rpc::BroadcastMethod;
+    use rustix::time::{ClockId, clock_gettime};
 
     use super::*;
+    use crate::budget::Ledger;
+    use crate::lane::{Outbox, Write, lane};
+    use crate::shared_context::SharedContext;
+    use crate::upstream::Nodes;
 
     /// By another implementation of SipHash-2-4, under the first 16 bytes of SHA-256 of this secret.
     #[test]
@@ -298,5 +310,78 @@ mod tests {
             of("192.0.2.6")
         );
         assert_eq!(subject(&key), "sentinel.9184d0b926630fb8");
+    }
+
+    /// What a part costs its sentinel: the lane's demands and shares, reports of its own and of two others, and the
+    /// division. The clients are all at each of the three, or a third of them at each.
+    #[test]
+    #[ignore = "measures: cargo test --release -p sentinel --features cluster --lib ten_thousand -- --ignored --nocapture"]
+    fn processor_time_of_a_part_with_ten_thousand_clients() {
+        const TICKS: u32 = 60;
+        for at_each in [10_000, 3_334] {
+            let mut parts = [0, 1, 2].map(part);
+            let (outbox, ledger) = (Outbox::new(), Ledger::new(0));
+            let mut own = Duration::ZERO;
+            for tick in 1..=TICKS {
+                let mut reports = Vec::new();
+                for (place, part) in (0..).zip(&mut parts) {
+                    part.clock = Clock::started(INTERVAL.as_duration() * tick);
+                    let first = place * ((10_000 - at_each) / 2);
+                    (first..first + at_each)
+                        .for_each(|client| write(&part.lane, client, &outbox, &ledger));
+                    let began = processor_time();
+                    reports.push(part.tick().encode());
+                    own += (processor_time() - began) * u32::from(place == 0);
+                }
+                for (place, part) in parts.iter_mut().enumerate() {
+                    let began = processor_time();
+                    reports.iter().for_each(|report| part.hear(report));
+                    own += (processor_time() - began) * u32::from(place == 0);
+                }
+            }
+            let (tick, interval) = (own / TICKS, INTERVAL.as_secs_f64());
+            let share = 100.0 * tick.as_secs_f64() / interval;
+            println!(
+                "{at_each} of 10,000 clients at each: {share:.2} % of a core, {tick:?} a tick"
+            );
+        }
+    }
+
+    /// A member whose lane sends nothing.
+    fn part(id: u64) -> Part {
+        let mut config = Config::default();
+        config.fair.queue_per_client = 2;
+        let context = SharedContext::new(config, CancellationToken::new());
+        let (nodes, events, _) = Nodes::start(context.clone()).unwrap();
+        let limit = Rate::per_second(1_000).unwrap();
+        Part {
+            lane: lane(&context, nodes, events).unwrap().0,
+            clock: context.clock,
+            member: Member::new(Nanos::ZERO, id, limit.as_f64()),
+            key: [7; 16],
+            address: "nats://127.0.0.1:4222".parse().unwrap(),
+            subject: String::new(),
+            max_req: limit,
+            said: None,
+            odd: None,
+        }
+    }
+
+    fn write(lane: &Lane, client: u32, outbox: &Arc<Outbox>, ledger: &Ledger) {
+        // Those that have two writes there are refused, and counted.
+        let _ = lane.submit(Write {
+            client: KeyScheme::default().key(Ipv4Addr::from(0x0a00_0000 + client).into()),
+            connection: client.into(),
+            tag: 0,
+            method: BroadcastMethod::Sync,
+            tx: Bytes::new(),
+            reservation: ledger.nothing(),
+            outbox: Arc::clone(outbox),
+        });
+    }
+
+    fn processor_time() -> Duration {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
     }
 }

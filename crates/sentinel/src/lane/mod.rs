@@ -23,7 +23,7 @@ mod testing;
 mod worker;
 mod writes;
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;

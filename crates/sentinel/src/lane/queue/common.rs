@@ -1,6 +1,6 @@
 //! What a queue tells the others that share its limit, and what it has of the shares of clients that they have as well.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use fairq::{ClientKey, Weight};
 
