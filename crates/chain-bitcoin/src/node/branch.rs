@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 
 use rpc::FollowEvent;
 
-use super::api::BitcoinBlock;
+use super::BitcoinBlock;
 
 /// The newest blocks of the best chain, the tip last, and how many of them were delivered.
 #[derive(Debug)]

@@ -6,9 +6,9 @@ use std::time::Duration;
 use pacing::Nanos;
 use tokio_util::sync::CancellationToken;
 
-use super::api::{BitcoinBlock, BitcoinClient};
 use super::branch::Branch;
 use super::observe::PeerSource;
+use super::{BitcoinBlock, BitcoinClient};
 use crate::peer::PeerNetwork;
 use rpc::{
     Arrival, BlockAnswer, BlockSource, ChainStatus, ClientError, Endpoint, FollowEvent,

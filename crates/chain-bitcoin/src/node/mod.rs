@@ -2,15 +2,350 @@
 //!
 //! Ids are in the order of bytes in which they are shown, so their text is their bytes in hexadecimal.
 
-mod api;
 mod branch;
 mod follow;
 mod observe;
 mod peer;
 
-pub use self::api::{
-    BitcoinAdmission, BitcoinBlock, BitcoinClient, BitcoinInfo, BitcoinOutput, BitcoinRefusal,
-    BitcoinScript,
-};
 pub use self::follow::{follow_bitcoin, follow_bitcoin_peer};
 pub use self::peer::{PeerInfo, probe_peer};
+
+use rpc::{Client, ClientError, ClientOptions, Endpoint, Mempool};
+use serde::{Deserialize, Deserializer, de};
+use wire::encoding::{decode_hash, push_hex};
+
+/// Asks a Bitcoin node (btcd, bchd, Bitcoin Core) over its JSON-RPC. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct BitcoinClient {
+    client: Client,
+}
+
+/// What a node says about itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BitcoinInfo {
+    /// The hash of the first block: which chain it is on.
+    pub genesis: [u8; 32],
+    /// The version as the node counts it: 260200 is btcd's 0.26.2.
+    pub version: u64,
+    /// The height of the newest block.
+    pub blocks: u64,
+    /// The least fee in satoshi for 1,000 bytes.
+    pub relay_fee: u64,
+}
+
+/// A block, with the ids of its transactions.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct BitcoinBlock {
+    /// Its hash.
+    #[serde(deserialize_with = "hash")]
+    pub hash: [u8; 32],
+    /// The hash of the block before; missing for the first.
+    #[serde(rename = "previousblockhash", default, deserialize_with = "some_hash")]
+    pub previous: Option<[u8; 32]>,
+    /// Its height.
+    pub height: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The time in its header, in seconds since the Unix epoch.
+    pub time: i64,
+    /// Ids of its transactions, the coinbase first.
+    #[serde(rename = "tx", deserialize_with = "hashes")]
+    pub txs: Vec<[u8; 32]>,
+}
+
+/// An unspent output.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct BitcoinOutput {
+    /// Its value in coins of 100,000,000 satoshi.
+    pub value: f64,
+    /// Blocks on top of it, its own included; 0 in the mempool.
+    pub confirmations: u64,
+    /// What locks it.
+    #[serde(rename = "scriptPubKey")]
+    pub script: BitcoinScript,
+}
+
+/// What locks an output.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct BitcoinScript {
+    /// Its bytes in hexadecimal.
+    pub hex: String,
+}
+
+impl BitcoinOutput {
+    /// Its value in satoshi.
+    pub fn satoshi(&self) -> u64 {
+        (self.value * SATOSHI).round() as u64
+    }
+}
+
+/// What the built-in node says of its admission.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct BitcoinAdmission {
+    /// `serial` or `parallel`.
+    pub mode: String,
+    /// Threads that check transactions.
+    pub validators: u64,
+    /// Transactions checked since the start.
+    pub checked: u64,
+    /// Nanoseconds of processor time that checks took, of all threads.
+    pub checking_ns: u64,
+}
+
+/// A transaction that a node refused.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct BitcoinRefusal {
+    /// The code, such as -26.
+    pub code: i64,
+    /// What the node says.
+    pub message: String,
+}
+
+impl BitcoinClient {
+    /// A client for the node at this address.
+    ///
+    /// # Errors
+    /// [`ClientError::Setup`] when TLS is needed and cannot be set up.
+    pub fn new(endpoint: &Endpoint, options: ClientOptions) -> Result<Self, ClientError> {
+        Client::with_options(endpoint, options).map(|client| Self { client })
+    }
+
+    /// Whom it asks.
+    pub fn endpoint(&self) -> &Endpoint {
+        self.client.endpoint()
+    }
+
+    /// What the node says about itself. Nodes without `getinfo` are asked for its parts.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn info(&self) -> Result<BitcoinInfo, ClientError> {
+        #[derive(Deserialize)]
+        struct Info {
+            version: u64,
+            relayfee: f64,
+        }
+        let genesis = self.block_hash(0).await?;
+        let info: Info = match self.client.call("getinfo", "[]").await {
+            Err(ClientError::Rpc { .. }) => self.client.call("getnetworkinfo", "[]").await?,
+            info => info?,
+        };
+        Ok(BitcoinInfo {
+            genesis,
+            version: info.version,
+            blocks: self.client.call("getblockcount", "[]").await?,
+            relay_fee: (info.relayfee * SATOSHI).round() as u64,
+        })
+    }
+
+    /// The hash of the newest block of the best chain.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn best_block(&self) -> Result<[u8; 32], ClientError> {
+        let Hash(hash) = self.client.call("getbestblockhash", "[]").await?;
+        Ok(hash)
+    }
+
+    /// The hash of the block at a height of the best chain.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn block_hash(&self, height: u64) -> Result<[u8; 32], ClientError> {
+        let Hash(hash) = self
+            .client
+            .call("getblockhash", &format!("[{height}]"))
+            .await?;
+        Ok(hash)
+    }
+
+    /// A block by its hash.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn block(&self, hash: &[u8; 32]) -> Result<BitcoinBlock, ClientError> {
+        let params = format!("[\"{}\",1]", text(hash));
+        self.client.call("getblock", &params).await
+    }
+
+    /// What waits in the mempool.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn mempool(&self) -> Result<Mempool, ClientError> {
+        self.client.call("getmempoolinfo", "[]").await
+    }
+
+    /// The ids of all transactions in the mempool: 67 bytes of answer each.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn mempool_ids(&self) -> Result<Vec<[u8; 32]>, ClientError> {
+        let ids: Vec<Hash> = self.client.call("getrawmempool", "[]").await?;
+        Ok(ids.into_iter().map(|Hash(id)| id).collect())
+    }
+
+    /// An output, if the chain has it unspent.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn output(
+        &self,
+        txid: &[u8; 32],
+        index: u32,
+    ) -> Result<Option<BitcoinOutput>, ClientError> {
+        let mut outputs = self.outputs(&[(*txid, index)]).await?;
+        Ok(outputs.pop().flatten())
+    }
+
+    /// Outputs in one request, each if the chain or the mempool has it unspent.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn outputs(
+        &self,
+        outpoints: &[([u8; 32], u32)],
+    ) -> Result<Vec<Option<BitcoinOutput>>, ClientError> {
+        // A missing output is answered with null, which is a result only in a batch's answer.
+        let call = |(id, (txid, index)): (usize, &([u8; 32], u32))| {
+            let params = format!("[\"{}\",{index},true]", text(txid));
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"gettxout","params":{params}}}"#)
+        };
+        let answers: Vec<Answer<BitcoinOutput>> = self
+            .batch("gettxout", outpoints.iter().enumerate().map(call))
+            .await?;
+        let output = |answer: Answer<BitcoinOutput>| match answer.error {
+            Some(error) => Err(ClientError::Rpc {
+                method: "gettxout".into(),
+                code: error.code,
+                message: error.message,
+                data: String::new(),
+            }),
+            None => Ok(answer.result),
+        };
+        answers.into_iter().map(output).collect()
+    }
+
+    /// Posts calls of one method together: as many answers.
+    async fn batch<T: de::DeserializeOwned>(
+        &self,
+        method: &str,
+        calls: impl Iterator<Item = String>,
+    ) -> Result<Vec<Answer<T>>, ClientError> {
+        let calls: Vec<String> = calls.collect();
+        let request = format!("[{}]", calls.join(","));
+        let mut body = Vec::new();
+        self.client
+            .post_batch(request.as_bytes(), &mut body)
+            .await?;
+        let unexpected = |reason: &str| self.client.unexpected(method, reason);
+        let answers: Vec<Answer<T>> =
+            serde_json::from_slice(&body).map_err(|error| unexpected(&error.to_string()))?;
+        if answers.len() == calls.len() {
+            Ok(answers)
+        } else {
+            Err(unexpected("a batch of another length"))
+        }
+    }
+
+    /// The nodes that it is linked with: where they listen for others, as far as it knows.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn peers(&self) -> Result<Vec<String>, ClientError> {
+        #[derive(Deserialize)]
+        struct Peer {
+            addr: String,
+        }
+        let peers: Vec<Peer> = self.client.call("getpeerinfo", "[]").await?;
+        Ok(peers.into_iter().map(|peer| peer.addr).collect())
+    }
+
+    /// What admission has done; of the built-in node alone.
+    ///
+    /// # Errors
+    /// [`ClientError::Rpc`] from every other node, and the others.
+    pub async fn admission(&self) -> Result<BitcoinAdmission, ClientError> {
+        self.client.call("getadmissioninfo", "[]").await
+    }
+
+    /// Has the node mine blocks that pay to its own address; their hashes.
+    ///
+    /// # Errors
+    /// [`ClientError::Rpc`] when it has no address to pay to, and the others.
+    pub async fn generate(&self, blocks: u64) -> Result<Vec<String>, ClientError> {
+        self.client.call("generate", &format!("[{blocks}]")).await
+    }
+
+    /// Offers transactions, each in hexadecimal, in one request: what the node says of each.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn send(
+        &self,
+        transactions: &[String],
+    ) -> Result<Vec<Result<String, BitcoinRefusal>>, ClientError> {
+        let call = |(id, tx): (usize, &String)| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"sendrawtransaction","params":["{tx}"]}}"#
+            )
+        };
+        let calls = transactions.iter().enumerate().map(call);
+        let answers: Vec<Answer<String>> = self.batch("sendrawtransaction", calls).await?;
+        Ok(answers
+            .into_iter()
+            .map(|answer| match (answer.result, answer.error) {
+                (Some(txid), None) => Ok(txid),
+                (_, Some(refusal)) => Err(refusal),
+                (None, None) => Err(BitcoinRefusal {
+                    code: 0,
+                    message: "neither a result nor an error".into(),
+                }),
+            })
+            .collect())
+    }
+}
+
+/// A hash in hexadecimal; nodes read either case.
+fn text(hash: &[u8; 32]) -> String {
+    let mut digits = Vec::with_capacity(2 * hash.len());
+    push_hex(&mut digits, hash);
+    String::from_utf8(digits).unwrap_or_default()
+}
+
+#[derive(Deserialize)]
+struct Hash(#[serde(deserialize_with = "hash")] [u8; 32]);
+
+#[derive(Deserialize)]
+struct Answer<T> {
+    #[serde(default = "Option::default")]
+    result: Option<T>,
+    error: Option<BitcoinRefusal>,
+}
+
+fn hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; 32], D::Error> {
+    some_hash(deserializer)?.ok_or_else(|| de::Error::custom(HASH))
+}
+
+fn some_hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<[u8; 32]>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    // The first block's predecessor is left out, or empty.
+    match text.as_str() {
+        "" => Ok(None),
+        text => read_hash(text).map(Some).map_err(de::Error::custom),
+    }
+}
+
+fn hashes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<[u8; 32]>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    let read = texts.iter().map(|text| read_hash(text));
+    read.collect::<Result<_, _>>().map_err(de::Error::custom)
+}
+
+fn read_hash(text: &str) -> Result<[u8; 32], &'static str> {
+    decode_hash(text.as_bytes()).ok_or(HASH)
+}
+
+const HASH: &str = "a hash has 64 hexadecimal digits";
+/// In a coin.
+const SATOSHI: f64 = 1e8;

@@ -11,7 +11,7 @@ use bitcoin::{Block, BlockHash, Txid};
 use pacing::Nanos;
 use tokio::time::{Instant, sleep_until};
 
-use super::api::BitcoinBlock;
+use super::BitcoinBlock;
 use super::follow::{Announced, Source, Wake};
 use super::peer::Peer;
 use crate::peer::PeerNetwork;
