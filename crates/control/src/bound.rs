@@ -54,13 +54,6 @@ pub enum Bound {
         /// What they take when nothing else is under way.
         unloaded: Duration,
     },
-    /// Connections are being opened, so that each line has one; each that is up carries one write.
-    Connections {
-        /// How many are up.
-        up: usize,
-        /// How many there are to be.
-        wanted: usize,
-    },
     /// The node's mempool is as full as it may be.
     Mempool {
         /// Own transactions in it.
@@ -157,9 +150,6 @@ impl Bound {
                 millis(answers_take),
                 millis(unloaded)
             ),
-            Self::Connections { up, wanted } => format!(
-                "the connections to the node: {up} of {wanted} are up, one write on each until the others are"
-            ),
             Self::Mempool { own, others, limit } => format!(
                 "the mempool: it may hold {limit} and holds {own} own transactions and {others} of others"
             ),
@@ -208,7 +198,6 @@ mod tests {
                 answers_take: Duration::from_millis(400),
                 unloaded: Duration::from_micros(1_500),
             },
-            Bound::Connections { up: 1, wanted: 8 },
             Bound::Mempool {
                 own: 4_000,
                 others: 950,
@@ -233,10 +222,10 @@ mod tests {
         let told = all.map(|bound| bound.text(Nanos::from_secs(13)));
         assert!(told[4].contains("990 of 1000"));
         assert!(told[5].contains("take 400.0 ms (1.5 ms without load)"));
-        assert!(told[7].contains("950 of others"));
-        assert!(told[10].contains("nothing for 11.5 s, 8 writes"));
-        assert!(told[11].contains("no node takes writes for 11.5 s"));
+        assert!(told[6].contains("950 of others"));
+        assert!(told[9].contains("nothing for 11.5 s, 8 writes"));
+        assert!(told[10].contains("no node takes writes for 11.5 s"));
         let closed = all.map(|bound| bound.is_closed());
-        assert_eq!(closed, std::array::from_fn(|place| place >= 8));
+        assert_eq!(closed, std::array::from_fn(|place| place >= 7));
     }
 }

@@ -19,9 +19,8 @@ use crate::window::{GROUP, LEAST, RECENT, SECOND, STEP, remember};
 /// write under way.
 ///
 /// **Connections**: a node answers one connection in order, so two lines on one of them wait for each other, which
-/// they would not do without a proxy. So there are as many connections as lines, and while they are being opened
-/// each carries one write. Connections cost the node processor time, so half as many are tried once in a while; they
-/// stay if in each of four rounds answers come as fast and take as long as in the best of four with all, to within an
+/// they would not do without a proxy. So there are as many connections as lines. Connections cost the node processor
+/// time, so half as many are tried once in a while; they stay if in each of four rounds answers come as fast and take as long as in the best of four with all, to within an
 /// eighth, and half of them is tried next.
 /// What was learnt holds for some blocks, more after each trial, or until there are a quarter more lines; then
 /// there are as many as lines again.
@@ -40,8 +39,6 @@ pub(crate) struct InFlight {
     second: Nanos,
     settings: PaceSettings,
     connections: usize,
-    /// When there were to be more of them last.
-    raised: Nanos,
     stage: Stage,
     /// Trials so far.
     trials: u32,
@@ -153,7 +150,6 @@ impl InFlight {
             Stage::Trial { before, most, .. } if is_held && (1..most).contains(&demand.most) => {
                 // Trial => AsLines | Enough
                 self.connections = before;
-                self.raised = now;
                 self.stage = self.after_trial(demand.lines, self.within(demand.lines));
             }
             Stage::Trial { .. } => {}
@@ -177,9 +173,8 @@ impl InFlight {
             self.stage = Stage::AsLines { rounds: RECENT };
         }
         let wanted = self.within(self.seen.lines);
-        if matches!(self.stage, Stage::AsLines { .. }) && wanted > self.connections {
-            self.connections = wanted;
-            self.raised = now;
+        if matches!(self.stage, Stage::AsLines { .. }) {
+            self.connections = self.connections.max(wanted);
         }
     }
 
@@ -258,11 +253,7 @@ impl InFlight {
             per_second: f64::from(round.answers) / length.as_secs_f64(),
             secs: round.took.as_secs_f64() / f64::from(round.answers),
         });
-        let before = self.connections;
         self.stage = self.next_stage(lines, most, answers);
-        if self.connections > before {
-            self.raised = now;
-        }
     }
 
     /// The stage after a round, of which `answers` were seen if they say something.
@@ -333,13 +324,8 @@ impl InFlight {
     /// One is kept for clients that ask for little, beyond the cap where the settings leave room, so that one client
     /// that fills the cap leaves them a place. The next one leaves there after an answer: at a node that stands still
     /// they would only wait.
-    pub(crate) fn room(&self, now: Nanos, demand: &Demand) -> ([usize; 2], Bound) {
+    pub(crate) fn room(&self, demand: &Demand) -> ([usize; 2], Bound) {
         let (under_way, most) = (demand.under_way, demand.most);
-        if self.is_opening(now, demand) {
-            let (up, wanted) = (demand.connections, self.connections);
-            let room = up.max(1).min(most).saturating_sub(under_way);
-            return ([room; 2], Bound::Connections { up, wanted });
-        }
         let (all, limit) = match self.settings.mode {
             PaceMode::Adaptive => {
                 let lines = self.seen.lines.max(demand.lines);
@@ -362,12 +348,6 @@ impl InFlight {
         let shared = if is_enough { room } else { 0 };
         let kept = usize::from(!self.is_lent && under_way < all);
         ([shared.max(kept), shared], bound)
-    }
-
-    /// Whether connections are being opened: until the first answer, and for a second.
-    fn is_opening(&self, now: Nanos, demand: &Demand) -> bool {
-        let is_new = self.unloaded.is_none() || now.saturating_sub(self.raised) < SECOND;
-        demand.connections < self.connections && is_new
     }
 
     /// The highest rate of answers of the last seconds.

@@ -124,8 +124,9 @@ impl Pacer {
         let is_held = matches!(self.bound, Bound::InFlightCap { .. });
         self.in_flight.sent(now, &demand, taken, is_held);
         let light = waiting.min(room.all - taken);
-        // One place is always kept.
-        let shrinks = waiting > 0 && room.all > room.shared + 1;
+        // What is kept shrinks until the next block is due.
+        let is_due = self.reserve.elapsed(now) >= self.window.interval(f64::max);
+        let shrinks = waiting > 0 && room.all > room.shared + 1 && !is_due;
         let next = match left {
             0 => shrinks.then(|| now.saturating_add(AHEAD)),
             _ => Some(self.next(now, left)),
@@ -154,7 +155,7 @@ impl Pacer {
     }
 
     fn room(&self, now: Nanos) -> Room {
-        let ([all, cap], cap_bound) = self.in_flight.room(now, &self.demand);
+        let ([all, cap], cap_bound) = self.in_flight.room(&self.demand);
         let (free, bound) = self.node_room(now);
         let (amount, shared_amount) = (free[0].min(free[1]), self.shared(now, free));
         let fits = self.since_block.placed == 0
@@ -169,20 +170,31 @@ impl Pacer {
         }
     }
 
-    /// The room without what is kept for clients that ask for little: of window and mempool what those known are
-    /// expected to send, and of the window half of what the last block freed, the part of a newcomer beside one other,
-    /// less and less until the next block is due. A place in the mempool that nobody comes for is one that a block lacks.
+    /// The room without what is kept for clients that ask for little.
     fn shared(&self, now: Nanos, [window, mempool]: [f64; 2]) -> f64 {
         if self.probe != Probe::None || self.settings.mode != PaceMode::Adaptive {
             return window.min(mempool);
         }
+        let [of_window, of_mempool] = self.kept(now);
+        (window - of_window).min(mempool - of_mempool).max(0.0)
+    }
+
+    /// What is kept for clients that ask for little: of window and mempool what those known are expected to send, and of
+    /// the window half of what the last block freed, the part of a newcomer beside one other, less and less until the next
+    /// block is due. However late that is, places for as long as a block takes stay kept, in a sixteenth of the window at
+    /// most: no block lacks them, as the window holds two. A place in the mempool that nobody comes for is one that a
+    /// block lacks.
+    fn kept(&self, now: Nanos) -> [f64; 2] {
         let (unit, longest) = (self.window.unit, self.window.interval(f64::max));
-        let [in_mempool, in_window] = self.reserve.expected(now, longest);
-        let kept = in_window * self.reserve.mean(unit, self.mean());
+        let [in_mempool, in_window, late] = self.reserve.expected(now, longest);
+        let mean = self.reserve.mean(unit, self.mean());
         let half = self.free.min(self.window.size) / 2.0;
         let newcomers = half * (1.0 - self.reserve.elapsed(now) / self.window.interval(f64::min));
-        let left = (window - newcomers.max(kept)).min(mempool - in_mempool * self.mean());
-        left.max(0.0)
+        let late = (late * mean).min(self.window.size / 16.0);
+        [
+            newcomers.max(in_window * mean).max(late),
+            in_mempool * self.mean(),
+        ]
     }
 
     /// So much of the window's unit in writes: one of unknown size may leave while there is room at all.
@@ -266,7 +278,8 @@ impl Pacer {
         if self.settings.mode == PaceMode::Off {
             return count;
         }
-        let count = u32::try_from(self.ceiling.ready(now).min(count as u64)).unwrap_or(u32::MAX);
+        let ready = (self.ceiling.ready(now)).saturating_sub(self.kept_of_ceiling().into());
+        let count = u32::try_from(ready.min(count as u64)).unwrap_or(u32::MAX);
         let taken = self.emitter.take_up_to(now, count);
         self.ceiling.take_up_to(now, taken);
         taken as usize
@@ -275,7 +288,13 @@ impl Pacer {
     fn next(&self, now: Nanos, left: usize) -> Nanos {
         let group = (self.set.as_f64() * GROUP).max(1.0) as u32;
         let group = group.min(u32::try_from(left).unwrap_or(u32::MAX));
-        self.emitter.next_at(now, group)
+        let of_ceiling = self.ceiling.next_at(now, group + self.kept_of_ceiling());
+        self.emitter.next_at(now, group).max(of_ceiling)
+    }
+
+    /// Of what the ceiling lets out at once one is kept for clients that ask for little, unless that is one in all.
+    fn kept_of_ceiling(&self) -> u32 {
+        u32::from(self.max.as_f64() * AHEAD.as_secs_f64() >= 2.0)
     }
 
     /// So many of the last grant did not leave after all.
@@ -362,6 +381,7 @@ impl Pacer {
             mempool_limit: self.mempool_limit() * left.mean(unit),
             others: self.mempool.others as f64,
             free: self.free,
+            kept: self.kept(now)[0],
             waited: !since.was_idle,
             was_slow: since.was_slow,
         };

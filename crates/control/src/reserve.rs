@@ -10,8 +10,8 @@ use crate::window::{RECENT, remember};
 
 /// One client that always has writes waiting takes each place that a block frees. So a part of the room is kept for the
 /// others: as much as those that ask for little are expected to send until the next block, and what chance adds to
-/// that; more of the window, for those who come for the first time (`Pacer::shared`). It shrinks with the time that is
-/// left, so that nothing is kept that nobody comes for.
+/// that; more of the window, for those who come for the first time, and while a block is late (`Pacer::kept`). It shrinks
+/// with the time that is left, so that little is kept that nobody comes for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reserve {
     /// What they sent before each of the last blocks, and in how many seconds.
@@ -71,14 +71,15 @@ impl Reserve {
         if sent.txs == 0 { mean } else { sent.mean(unit) }
     }
 
-    /// How many writes clients that ask for little are expected to send until the next block, one at least: until its
-    /// places are free in the mempool, and in the window. Blocks come `longest` seconds after each other.
-    pub(crate) fn expected(&self, now: Nanos, longest: f64) -> [f64; 2] {
+    /// How many writes clients that ask for little are expected to send, one at least: until the next block's places are
+    /// free in the mempool, and in the window, and in as long as a block takes. Blocks come `longest` seconds after each
+    /// other; one in five is later than the four before it, by no known time.
+    pub(crate) fn expected(&self, now: Nanos, longest: f64) -> [f64; 3] {
         let (sent, secs) = self.so_far(now);
         let per_second = sent.txs as f64 / secs.max(f64::MIN_POSITIVE);
-        [self.began, self.freed].map(|since| {
-            let elapsed = now.saturating_sub(since).as_secs_f64();
-            let coming = per_second * (longest - elapsed).max(0.0);
+        let left = |since| longest - now.saturating_sub(since).as_secs_f64();
+        [left(self.began), left(self.freed), longest].map(|left| {
+            let coming = per_second * left.max(0.0);
             (coming + DEVIATIONS * coming.sqrt()).max(1.0)
         })
     }

@@ -63,6 +63,8 @@ pub(crate) struct Interval {
     pub(crate) others: f64,
     /// What was free for ours after the block before, in the unit.
     pub(crate) free: f64,
+    /// What of it was kept for clients that ask for little, and not taken.
+    pub(crate) kept: f64,
     /// Writes waited all the time.
     pub(crate) waited: bool,
     /// The pace held some of them back, or the node refused one that came too late.
@@ -150,8 +152,7 @@ impl Window {
     fn adapt_gain(&mut self, interval: &Interval, own: f64) {
         let block = interval.mempool_limit.min(self.size);
         let is_block_full = interval.all.of(self.unit) as f64 >= NEARLY * block;
-        // A place is always kept for clients that ask for little.
-        let used = own + interval.all.mean(self.unit);
+        let used = own + interval.kept;
         let is_room_used = used >= NEARLY * (self.left + interval.free);
         if is_block_full && is_room_used || used >= NEARLY * self.size {
             self.gain = (self.gain * NEARLY).max(STEP);

@@ -152,30 +152,16 @@ fn lines(lines: usize, connections: usize) -> Demand {
     }
 }
 
-/// Eight writes on one connection waited for a commit each: 0.13 of what eight clients have directly.
+/// More lines have more connections at once, and what waits goes over those that are up.
 #[test]
-fn while_connections_are_opened_each_that_is_up_carries_one_write() {
+fn there_are_as_many_connections_as_lines_at_once_and_writes_wait_for_none_of_them() {
     let mut pacer = pacer(100_000, &pace(PaceMode::Adaptive));
-    let under_way = |under_way, connections| Demand {
-        under_way,
-        ..lines(8, connections)
-    };
-    let at = Nanos::from_millis;
-    assert_eq!(pacer.grant(at(100), under_way(0, 1)).now, 1);
-    assert_eq!(pacer.bound(), Bound::Connections { up: 1, wanted: 8 });
-    assert_eq!(pacer.connections(), 8);
-    assert_eq!(pacer.grant(at(100), under_way(1, 1)).now, 0);
-    assert_eq!(pacer.grant(at(200), under_way(1, 4)).now, 3);
-    // A node that answers, and gives no more connections than these, gets what waits over them.
-    pacer.answered(at(300), at(100));
-    assert_eq!(pacer.grant(at(300), under_way(3, 4)).now, 1);
-    assert_eq!(pacer.grant(at(1_100), under_way(4, 4)).now, 4);
-    // All are up: nothing is held.
-    assert_eq!(pacer.grant(at(2_000), under_way(0, 8)).now, 8);
-    assert_eq!(pacer.bound(), Bound::Nothing);
-    // One more line: one more connection, at once.
-    assert_eq!(pacer.grant(at(3_000), lines(9, 8)).now, 8);
-    assert_eq!(pacer.connections(), 9);
+    for (ms, count, up) in [(100, 8, 1), (3_000, 9, 8)] {
+        let now = Nanos::from_millis(ms);
+        assert_eq!(pacer.grant(now, lines(count, up)).now, count);
+        assert_eq!(pacer.bound(), Bound::Nothing);
+        assert_eq!(pacer.connections(), count);
+    }
 }
 
 /// A node with a block a second for so many lines; answers take as long as `takes` says of the connections. The number of

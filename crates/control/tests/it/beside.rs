@@ -118,6 +118,75 @@ fn pacing_53_large_writes_take_no_places_that_are_kept_for_small_ones() {
     }
 }
 
+/// Once a block was later than the longest of the last four, as one in five is, a single place stayed kept, and large writes
+/// took what was free: the small ones waited for the block.
+#[test]
+fn pacing_53_places_stay_kept_while_a_block_is_late() {
+    let sizes = Wants {
+        flood: |_| 10_000.0,
+        bytes: (60_000, 60_000),
+        polite_bytes: 250,
+        ..Wants::default()
+    };
+    let often: fn(u64) -> usize = |ms| usize::from(ms > 20_000);
+    for (timeout_secs, jitter, polite) in [
+        (1.0, 0.8, often),
+        (1.0, 0.3, often),
+        (0.4, 0.3, often),
+        (2.0, 0.5, often),
+        (1.0, 0.8, ten_a_second),
+    ] {
+        let kind = NodeKind {
+            block_bytes: 22_020_096,
+            timeout_secs,
+            jitter,
+            told: Some(367),
+            mempool: 100_000,
+            locked: 0.0,
+            read_nanos_a_byte: 6,
+            ..NodeKind::steady()
+        };
+        let wants = Wants { polite, ..sizes };
+        let new = |node: &mut Node| Proxy::new(0, wants, 50_000, &pace(PaceMode::Adaptive), node);
+        let (node, proxy) = run_from(Node::new(kind), new, 240);
+        let p99_ms = proxy.polite.quantile(0.99);
+        assert!(p99_ms <= 5, "{p99_ms} ms, {timeout_secs} s, {jitter} s");
+        let full = node.bytes_of(0) as f64 / (node.blocks.len() * 22_020_096) as f64;
+        assert!(full > 0.9, "{full}, {timeout_secs} s, {jitter} s");
+    }
+}
+
+/// While others wait all the time each token of the ceiling was theirs, so that a write at a ceiling of 100 a second
+/// waited for the next one, 10 ms: `check_tx` without end, or a flood.
+#[test]
+fn pacing_53_one_token_of_the_ceiling_is_kept_for_clients_that_ask_for_little() {
+    for (mode, max_req) in [
+        (PaceMode::Fixed, 100),
+        (PaceMode::Fixed, 500),
+        (PaceMode::Adaptive, 100),
+        (PaceMode::Adaptive, 300),
+    ] {
+        let of = |flood| {
+            let wants = Wants {
+                flood,
+                polite: |ms| usize::from(ms > 5_000 && ms % 137 == 0),
+                ..Wants::default()
+            };
+            let new = |node: &mut Node| Proxy::new(0, wants, max_req, &pace(mode), node);
+            run_from(Node::new(NodeKind::steady()), new, 60).1
+        };
+        let [quiet, beside] = [of(|_| 0.0), of(|_| 10_000.0)];
+        let [p99_quiet, p99_ms] = [&quiet, &beside].map(|proxy| proxy.polite.quantile(0.99));
+        assert!(
+            p99_ms <= 2 * p99_quiet,
+            "{p99_ms} ms for {p99_quiet}, {mode:?}, {max_req}"
+        );
+        // Nothing of the ceiling is lost, and no more than it leaves.
+        let all = max_req * 60;
+        assert!((all - max_req..=all + max_req / 50).contains(&beside.sent));
+    }
+}
+
 /// Places that were kept and not taken counted as places for which writes came too slowly, so that the pace became eight
 /// times the even one, and all that a block frees was taken at its beginning.
 #[test]

@@ -401,6 +401,7 @@ const fn closed(clients: usize) -> Wants {
         connections: 0,
         closed: clients,
         bytes: (250, 250),
+        polite_bytes: 250,
         polite: ten_a_second,
     }
 }

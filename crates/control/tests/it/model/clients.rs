@@ -15,6 +15,8 @@ pub(crate) struct Wants {
     pub(crate) closed: usize,
     /// Bytes of a transaction: from, to, evenly in the logarithm.
     pub(crate) bytes: (u32, u32),
+    /// Those of the polite client's, if that is less.
+    pub(crate) polite_bytes: u32,
     /// Writes of the polite client that are due at a millisecond.
     pub(crate) polite: fn(u64) -> usize,
 }
@@ -26,6 +28,7 @@ impl Default for Wants {
             connections: 10,
             closed: 0,
             bytes: (250, 250),
+            polite_bytes: 250,
             polite: ten_a_second,
         }
     }
@@ -93,7 +96,7 @@ impl Source {
     pub(crate) fn request(&mut self, now: Nanos, polite: bool) -> Request {
         let (least, most) = self.wants.bytes;
         let bytes = if polite {
-            least
+            least.min(self.wants.polite_bytes)
         } else {
             let (low, high) = (f64::from(least).ln(), f64::from(most).ln());
             (low + (high - low) * self.random.unit()).exp() as u32
