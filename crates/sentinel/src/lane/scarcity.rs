@@ -77,9 +77,10 @@ struct Score {
 }
 
 impl Score {
-    fn note(&mut self, full: bool) {
+    /// A block that is full counts for one in favour, or for `least` if there were fewer.
+    fn note(&mut self, full: bool, least: u8) {
         self.count = if full {
-            (self.count + 1).min(MOST_SCORE)
+            (self.count + 1).clamp(least, 2 * SCORE)
         } else {
             self.count.saturating_sub(1)
         };
@@ -100,13 +101,14 @@ impl Scarcity {
             known => known + (mean - known) * SMOOTHING,
         };
         let limits = limits.unwrap_or(BlockLimits::NONE);
-        // Another one of the same size would not fit.
+        // Another one of the same size would not fit: one such block is enough, as the number of its transactions says
+        // nothing of how many a block takes.
         let is_full = bytes as f64 + mean > limits.bytes as f64 * USABLE;
-        self.by_bytes.note(is_full);
+        self.by_bytes.note(is_full, SCORE);
         let is_out_of_gas = limits
             .gas
             .is_some_and(|limit| self.left_behind || block.gas_with_another() > limit as f64);
-        self.by_gas.note(!is_full && is_out_of_gas);
+        self.by_gas.note(!is_full && is_out_of_gas, 1);
         self.last_txs = Some(txs);
         self.left_behind = false;
         let mean_bytes = self.mean_bytes.max(LEAST_BYTES);
@@ -219,9 +221,8 @@ const SHORT: f64 = 7.0;
 const SMOOTHING: f64 = 0.2;
 /// A mean below this is taken for it: signatures alone have 64 bytes.
 const LEAST_BYTES: f64 = 64.0;
-/// Full blocks after which it counts, and most that are remembered.
+/// Blocks short of gas after which it counts; twice as many are remembered.
 const SCORE: u8 = 2;
-const MOST_SCORE: u8 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -250,10 +251,9 @@ mod tests {
         let mut scarcity = Scarcity::default();
         scarcity.block(&content(5_000, 1_250_000), LIMITS);
         assert_eq!(scarcity.shortage(), Shortage::Transactions);
-        // Five of 750 kB leave room for no sixth.
-        for _ in 0..2 {
-            scarcity.block(&content(5, 3_750_000), LIMITS);
-        }
+        // Five of 750 kB leave room for no sixth. While two such blocks were waited for, the window was as many small
+        // transactions as there were large ones in a block: 1,000 small ones a second waited for the next one, 0.8 s.
+        scarcity.block(&content(5, 3_750_000), LIMITS);
         assert_eq!(name(scarcity.shortage()), "bytes");
         // Blocks that nobody fills say nothing, and one that has room not enough.
         scarcity.block(&content(0, 0), LIMITS);
