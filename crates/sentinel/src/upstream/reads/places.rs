@@ -15,6 +15,8 @@ struct Inner {
     all: AtomicUsize,
     /// Places that are taken and to be given up: there were more before.
     surplus: AtomicUsize,
+    /// Each read that waits for a place has a clone.
+    waiting: Arc<()>,
 }
 
 /// A place, taken until dropped.
@@ -30,6 +32,7 @@ impl Places {
             free: Arc::new(Semaphore::new(all)),
             all: AtomicUsize::new(all),
             surplus: AtomicUsize::new(0),
+            waiting: Arc::new(()),
         }))
     }
 
@@ -58,6 +61,7 @@ impl Places {
     /// # Cancel safety
     /// Dropping the future gives the turn up.
     pub(super) async fn take(&self) -> Option<Place> {
+        let _waiting = Arc::clone(&self.0.waiting);
         let permit = Arc::clone(&self.0.free).acquire_owned().await.ok()?;
         Some(self.of(permit))
     }
@@ -86,9 +90,10 @@ impl Inner {
 }
 
 impl Place {
-    /// Whether others wait for it.
+    /// Whether a read waits for one. That none is free is not enough: then all slow clients would lose theirs, and ask
+    /// the node for the same again.
     pub(super) fn is_wanted(&self) -> bool {
-        self.places.0.free.available_permits() == 0
+        Arc::strong_count(&self.places.0.waiting) > 1
     }
 }
 
@@ -104,6 +109,8 @@ impl Drop for Place {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     #[tokio::test]
@@ -124,5 +131,30 @@ mod tests {
         assert_eq!(places.free_and_all(), (3, 3));
         places.set(2);
         assert_eq!(places.free_and_all(), (2, 2));
+    }
+
+    /// While no place was free each counted as wanted, whoever waited: all slow readers were cut off every half a second.
+    #[tokio::test]
+    async fn sharing_88_places_are_wanted_while_a_read_waits_for_one() {
+        let places = Places::new(2);
+        let mut taken = vec![places.take().await.unwrap(), places.take().await.unwrap()];
+        let are_wanted = |taken: &[Place]| taken.iter().all(Place::is_wanted);
+        assert!(!are_wanted(&taken));
+        let mut waiting = [0; 2].map(|_| Box::pin(places.take()));
+        for take in &mut waiting {
+            assert!(take.as_mut().now_or_never().is_none());
+        }
+        for take in waiting {
+            assert!(are_wanted(&taken));
+            taken.remove(0);
+            taken.push(take.await.unwrap());
+        }
+        assert!(!are_wanted(&taken));
+        // One that waits no longer wants none.
+        let mut waiting = Box::pin(places.take());
+        assert!(waiting.as_mut().now_or_never().is_none());
+        assert!(are_wanted(&taken));
+        drop(waiting);
+        assert!(!are_wanted(&taken));
     }
 }

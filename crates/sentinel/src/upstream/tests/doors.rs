@@ -139,7 +139,7 @@ async fn of_the_gateway_s_answers_those_are_kept_that_cannot_change() {
         (
             at("8"),
             200,
-            block(8).replace("qrs=", &"x".repeat(9 << 20)),
+            block(8).replace("qrs=", &"x".repeat(17 << 20)),
             2,
         ),
     ] {
