@@ -46,6 +46,8 @@ struct Inner {
 pub(in crate::upstream) struct PoolOptions {
     /// Bytes of an answer that are read ahead at most.
     pub(in crate::upstream) window_bytes: usize,
+    /// For how long a connection is kept idle at most.
+    pub(in crate::upstream) idle_limit: Duration,
     /// Owns the connections' tasks.
     pub(in crate::upstream) tracker: TaskTracker,
     /// Ends them.
@@ -161,9 +163,10 @@ impl Pool {
 
     /// A kept connection that is still good, as far as one can tell.
     async fn take(&self) -> Option<PooledConnection> {
+        let limit = self.0.options.idle_limit;
         loop {
             let (mut connection, since) = self.0.idle.lock().pop()?;
-            if since.elapsed() < IDLE_LIMIT && connection.sender.ready().await.is_ok() {
+            if since.elapsed() < limit && connection.sender.ready().await.is_ok() {
                 return Some(connection);
             }
         }
@@ -191,11 +194,11 @@ impl Pool {
         })
     }
 
-    /// Keeps as many as were in use at once within [`IDLE_LIMIT`]: the one used last is taken first, and another is
+    /// Keeps as many as were in use at once within the limit of idleness: the one used last is taken first, and another is
     /// opened only while none is idle.
     fn give_back(&self, connection: PooledConnection) {
         let (now, mut idle) = (Instant::now(), self.0.idle.lock());
-        idle.retain(|(_, since)| now.duration_since(*since) < IDLE_LIMIT);
+        idle.retain(|(_, since)| now.duration_since(*since) < self.0.options.idle_limit);
         if !connection.sender.is_closed() {
             idle.push((connection, now));
         }
@@ -272,9 +275,6 @@ fn innermost(error: &hyper::Error) -> String {
     inner.to_string()
 }
 
-/// A CometBFT node closes connections that were idle for 10 s; leaving them alone a little earlier
-/// saves most second attempts.
-const IDLE_LIMIT: Duration = Duration::from_secs(8);
 /// The least the library takes as a buffer.
 const SMALLEST_BUFFER: usize = 8 << 10;
 

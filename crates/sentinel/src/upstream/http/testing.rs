@@ -26,6 +26,8 @@ pub(super) fn request(repeat: Repeat) -> Outgoing {
 pub(super) fn options() -> PoolOptions {
     PoolOptions {
         window_bytes: 1 << 16,
+        // No test ends sooner for being slow.
+        idle_limit: Duration::MAX,
         tracker: TaskTracker::new(),
         shutdown: CancellationToken::new(),
     }
