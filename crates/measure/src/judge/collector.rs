@@ -34,13 +34,10 @@ pub(super) fn limited_by(facts: Facts<'_>, admission: Admission<'_>) -> (Limited
     let (summary, mut found) = (facts.summary, collector.found);
     found.sort_by_key(|evidence| std::cmp::Reverse((evidence.strength, evidence.txs)));
     let strongest = found.first();
-    let limit = match strongest.filter(|evidence| evidence.strength >= Strength::Strong) {
-        Some(evidence)
-            if evidence.points_to == LimitedBy::Node && steps::starved(summary).is_some() =>
-        {
-            LimitedBy::Unknown
-        }
-        Some(evidence) => evidence.points_to,
+    let strongest = strongest.filter(|evidence| evidence.strength >= Strength::Strong);
+    let limit = match strongest.map(|evidence| evidence.points_to) {
+        None | Some(LimitedBy::Node) if steps::starved(summary).is_some() => LimitedBy::Unknown,
+        Some(limit) => limit,
         // What is under way at the end might have been committed in time.
         None if found.iter().any(|evidence| is_open(summary, evidence)) => LimitedBy::Unknown,
         None if summary.model == LoadModel::Closed => LimitedBy::Concurrency,

@@ -120,14 +120,18 @@ pub(super) fn ending_words(
                 held()
             ),
         ),
-        Ending::TimeUsed => (
-            Ended::OutOfTime,
-            format!(
-                "the time limit of {limit} is reached before the precision asked ({}); a higher --time-limit \
-                 narrows the interval",
-                held()
-            ),
-        ),
+        Ending::TimeUsed => {
+            let [before, what_for] = if search.is_narrow() {
+                ["with few points near", "makes it surer"]
+            } else {
+                ["before the precision asked", "narrows the interval"]
+            };
+            let held = held();
+            let reason = format!(
+                "the time limit of {limit} is reached {before} ({held}); a higher --time-limit {what_for}"
+            );
+            (Ended::OutOfTime, reason)
+        }
     }
 }
 

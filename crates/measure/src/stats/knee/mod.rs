@@ -202,6 +202,13 @@ impl KneeSearch {
         })
     }
 
+    /// Whether the interval is as narrow as it was asked to be.
+    pub fn is_narrow(&self) -> bool {
+        let wide = 1.0 + self.settings.precision;
+        self.estimate()
+            .is_some_and(|knee| (knee.high / knee.low).sqrt() <= wide)
+    }
+
     /// Which rate to try next, or why the search is over.
     pub fn next(&self) -> Next {
         let KneeSettings { from, max, .. } = self.settings;
@@ -308,7 +315,7 @@ impl KneeSearch {
     }
 
     fn middle(&self, estimate: &KneeEstimate) -> Next {
-        let narrow = (estimate.high / estimate.low).sqrt() <= 1.0 + self.settings.precision;
+        let narrow = self.is_narrow();
         let near = |finding| {
             let shows = |it: &&Trial| is_told(it) && (it.finding == finding || it.took.is_some());
             let is_near = |it: &&Trial| (it.rate / estimate.rate).ln().abs() <= NEAR.ln();
