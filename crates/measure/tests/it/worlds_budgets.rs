@@ -99,13 +99,13 @@ fn a_node_without_processor_is_not_blamed_and_one_that_lacks_it_for_a_moment_is(
 #[test]
 fn what_a_lack_of_the_processor_explains_is_not_limited_by_nothing() {
     let drawn = World::drawn(9030, Ranges::SEEN);
-    let schedule = constant(1.4 * drawn.capacity().0, 30.0);
+    let rate = 1.4 * drawn.capacity().0;
     for lack in [0.05, 0.1, 0.15, 0.18, 0.2, 0.3] {
         let world = World {
             neighbours: (lack, 0.0),
             ..drawn
         };
-        let played = world.play(&schedule, Nanos::ZERO, 0, &mut Random::new(9030));
+        let (_, played) = world.point(rate, 30.0, 0, &mut Random::new(9030));
         let by = played.summary.limited_by;
         assert!(
             matches!(by, LimitedBy::Node | LimitedBy::Unknown),

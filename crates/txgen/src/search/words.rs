@@ -138,7 +138,7 @@ pub(super) fn ending_words(
 /// The two tests at the end of a search, each with its name: what they showed, or why the second was not made.
 pub(super) fn test_rows(account: &Account) -> Vec<(&'static str, String)> {
     let made = [
-        ("confirmed", account.confirmed),
+        ("lower end", account.confirmed),
         ("above it", account.above),
     ];
     let made = made.into_iter().filter_map(|(name, test)| {

@@ -2,7 +2,9 @@
 
 use pacing::Nanos;
 
-use super::{Ending, Finding, GROWTH, KneeSearch, KneeSettings, Next, Rationale, Trial, rounded};
+use super::{
+    Ending, Finding, GROWTH, KneeSearch, KneeSettings, Next, Rationale, Trial, is_told, rounded,
+};
 
 /// What a search may take.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +20,7 @@ pub struct SearchTime {
 /// Looks for a knee within a time, and tests both ends of the interval at the end.
 ///
 /// A target may change at any time, and each test shows one direction. The lower end of the interval, offered for longer,
-/// breaks if the target became slower. A rate above the interval holds, or more of it is committed than the interval
+/// breaks if the target became slower, with less committed than the interval allows. A rate above the interval holds, or more of it is committed than the interval
 /// allows, if it became faster. That one is the last: an overloaded target shows what it takes, so it shows as well what
 /// became slower since. What contradicts the interval is learnt, and the search goes on while there is time.
 ///
@@ -103,14 +105,13 @@ impl TimedSearch {
 
     /// Takes the result of the trial that was wanted last.
     pub fn add(&mut self, trial: Trial) {
+        let is_known = is_told(&trial) && trial.took.is_some();
+        let is_unexpected = || self.search.is_unexpected(&trial);
         self.is_refuted = match self.last {
-            Some((_, Rationale::Lasting)) if trial.finding == Finding::Starved => {
-                self.search.is_unexpected(&trial)
+            Some((_, Rationale::Lasting)) => {
+                trial.finding != Finding::Held && (!is_known || is_unexpected())
             }
-            Some((_, Rationale::Lasting)) => trial.finding != Finding::Held,
-            Some((_, Rationale::Above)) => {
-                trial.finding == Finding::Held || self.search.is_unexpected(&trial)
-            }
+            Some((_, Rationale::Above)) => trial.finding == Finding::Held || is_unexpected(),
             _ => false,
         };
         self.search.add(trial);
@@ -273,6 +274,16 @@ mod tests {
             let (low, high) = played.knee().unwrap();
             assert!(low <= 1000.0 && 1000.0 <= high, "{low} {high}");
         }
+    }
+
+    /// A real node took 1.5 % less in two minutes than in 20 s: an interval that is known to 5 % is none of the past for that.
+    #[test]
+    fn a_target_that_takes_a_little_less_for_longer_keeps_its_knee() {
+        let tires = |at_s: f64| if at_s > 150.0 { 985.0 } else { 1000.0 };
+        let played = Played::of(seconds(300, 100), takes(tires));
+        assert!(played.is_tested_at_both_ends(), "{:?}", played.reasons);
+        let (low, high) = played.knee().unwrap();
+        assert!(low * 0.98 <= 985.0 && 1000.0 <= high, "{low} {high}");
     }
 
     /// Wherever a change falls, the interval holds what the target takes at the end, or none is given.
