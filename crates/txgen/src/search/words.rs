@@ -120,19 +120,22 @@ pub(super) fn ending_words(
                 held()
             ),
         ),
-        Ending::TimeUsed => {
-            let [before, what_for] = if search.is_narrow() {
-                ["with few points near", "makes it surer"]
-            } else {
-                ["before the precision asked", "narrows the interval"]
-            };
-            let held = held();
-            let reason = format!(
-                "the time limit of {limit} is reached {before} ({held}); a higher --time-limit {what_for}"
-            );
-            (Ended::OutOfTime, reason)
-        }
+        Ending::TimeUsed => (
+            Ended::OutOfTime,
+            out_of_time(limit, &held(), search.is_narrow()),
+        ),
     }
+}
+
+fn out_of_time(limit: Nanos, held: &str, is_narrow: bool) -> String {
+    let [before, what_for] = if is_narrow {
+        ["with few points near", "makes it surer"]
+    } else {
+        ["before the precision asked", "narrows the interval"]
+    };
+    format!(
+        "the time limit of {limit} is reached {before} ({held}); a higher --time-limit {what_for}"
+    )
 }
 
 /// The two tests at the end of a search, each with its name: what they showed, or why the second was not made.
