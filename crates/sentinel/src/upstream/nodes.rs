@@ -232,12 +232,6 @@ impl Nodes {
         (state.replacements, state.height)
     }
 
-    /// How often the chain of any node was replaced, and the greatest height.
-    pub(super) fn chains(&self) -> (u64, u64) {
-        let chains = (0..self.count()).map(|node| self.chain(node));
-        chains.fold((0, 0), |all, of| (all.0 + of.0, all.1.max(of.1)))
-    }
-
     /// Asks a node for its state without delay.
     pub(crate) fn look_at(&self, node: Option<NodeIndex>) {
         if let Some(node) = node {

@@ -1,15 +1,14 @@
 //! What a client asks over a WebSocket, on its way through the read lane.
 
 use std::collections::VecDeque;
-use std::future::ready;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use fairq::ClientKey;
-use futures_util::stream::{FuturesOrdered, StreamExt as _};
 use hyper::Method;
 use rpc::BroadcastMethod;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::body::{charged, collected};
 use super::client_link::RelayEvent;
@@ -28,7 +27,8 @@ pub(super) struct Questions {
     ledger: Ledger,
     /// Not begun.
     waiting: VecDeque<Asking>,
-    under_way: FuturesOrdered<Asking>,
+    /// Each on its own: others may wait for its answer, whether this client reads or not.
+    under_way: VecDeque<AbortOnDropHandle<RelayEvent>>,
 }
 
 type Asking = Pin<Box<dyn Future<Output = RelayEvent> + Send>>;
@@ -46,7 +46,7 @@ impl Questions {
             node,
             ledger: ledger.clone(),
             waiting: VecDeque::new(),
-            under_way: FuturesOrdered::new(),
+            under_way: VecDeque::new(),
         }
     }
 
@@ -93,7 +93,7 @@ impl Questions {
     pub(super) fn answered(&mut self, text: Vec<u8>, tag: u64) -> Result<(), Refusal> {
         let held = self.ledger.reserve(text.len());
         let text = charged(text, held.ok_or_else(Refusal::buffers_full)?);
-        self.push(Box::pin(ready(RelayEvent::Answer { tag, text })))
+        self.push(Box::pin(async move { RelayEvent::Answer { tag, text } }))
     }
 
     fn push(&mut self, asking: Asking) -> Result<(), Refusal> {
@@ -110,12 +110,15 @@ impl Questions {
         while self.under_way.len() < MOST_UNDER_WAY
             && let Some(asking) = self.waiting.pop_front()
         {
+            let asking = AbortOnDropHandle::new(tokio::spawn(asking));
             self.under_way.push_back(asking);
         }
-        match self.under_way.poll_next_unpin(context) {
-            Poll::Ready(Some(event)) => Poll::Ready(event),
-            Poll::Ready(None) | Poll::Pending => Poll::Pending,
-        }
+        let Some(next) = self.under_way.front_mut() else {
+            return Poll::Pending;
+        };
+        let event = ready!(Pin::new(next).poll(context));
+        self.under_way.pop_front();
+        Poll::Ready(event.unwrap_or(RelayEvent::Closed))
     }
 }
 

@@ -1,5 +1,7 @@
-//! What a question asks for whose answer cannot change, and whether an answer is that.
+//! What a question asks for whose answer several may get, and whether the answer cannot change.
 
+use hyper::Method;
+use hyper::http::request::Parts;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use wire::encoding::decode_hash;
@@ -7,10 +9,11 @@ use wire::proto::{Fields, Value};
 
 use super::params;
 use super::request::ReadRequest;
-use crate::upstream::doors::only_message;
+use crate::upstream::doors::{CallBody, only_message};
+use crate::upstream::node_state::NodeDoor;
 
-/// What a question asks for whose answer cannot change. An answer is kept if it names the same, so that a node or a gateway
-/// that mixes answers up does so for nobody else.
+/// What a question asks for whose answer several may get. One that cannot change is kept if it names the same, so that a
+/// node or a gateway that mixes answers up does so for nobody else.
 ///
 /// `header_by_hash` is none of these: its answer does not say of which hash it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +25,8 @@ pub(super) enum Asked {
     Height(u64),
     /// Of a transaction or a block, which is final as its height is.
     Hash([u8; 32]),
+    /// What may always change.
+    Latest,
 }
 
 impl Asked {
@@ -32,25 +37,46 @@ impl Asked {
             "genesis_chunked" => params::chunk(target, body).map(Self::Chunk),
             "tx" | "block_by_hash" => params::hash(target, body).map(Self::Hash),
             "block" | "block_results" | "commit" | "consensus_params" | "header" | "validators" => {
-                params::height(method, target, body).map(Self::Height)
+                let height = params::height(method, target, body);
+                Some(height.map_or(Self::Latest, Self::Height))
             }
-            _ => None,
+            _ => LATEST.contains(&method).then_some(Self::Latest),
         }
     }
 
-    /// What a call of gRPC asks for: a block, its validators, or a transaction.
-    pub(super) fn by_call(path: &str, message: &[u8]) -> Option<Self> {
+    /// What a request asks another listener of a Cosmos SDK's node for.
+    pub(super) fn at_door(door: NodeDoor, head: &Parts, body: &CallBody) -> Option<Self> {
+        let path = head.uri.path();
+        match door {
+            NodeDoor::Grpc => Self::by_call(path, body.message()?),
+            _ if head.method != Method::GET || !body.ahead().is_empty() => None,
+            _ => {
+                let height = path.strip_prefix("/cosmos/base/tendermint/v1beta1/blocks/");
+                let height = height.and_then(|height| height.parse().ok());
+                let hash = path.strip_prefix("/cosmos/tx/v1beta1/txs/");
+                let hash = hash.and_then(|hash| decode_hash(hash.as_bytes()));
+                let kept = height.map(Self::Height).or(hash.map(Self::Hash));
+                Some(kept.unwrap_or(Self::Latest))
+            }
+        }
+    }
+
+    /// What a call of gRPC asks for: a block, its validators, a transaction, or the state.
+    fn by_call(path: &str, message: &[u8]) -> Option<Self> {
         if path == GET_TX {
             let Value::Bytes(hash) = at(message, &[1])? else {
                 return None;
             };
             return decode_hash(hash).map(Self::Hash);
         }
-        let known = BY_HEIGHT.iter().any(|(known, _)| *known == path);
-        match at(message, &[1])? {
-            Value::Number(height) if known => Some(Self::Height(height)),
-            _ => None,
+        if BY_HEIGHT.iter().any(|(known, _)| *known == path) {
+            return match at(message, &[1])? {
+                Value::Number(height) => Some(Self::Height(height)),
+                _ => None,
+            };
         }
+        let (service, _) = path.rsplit_once('/')?;
+        service.ends_with(QUERIES).then_some(Self::Latest)
     }
 
     /// Whether the answer to a call of gRPC is one message that is what was asked for, and cannot change while the chain
@@ -70,7 +96,7 @@ impl Asked {
                 is_final
                     && matches!(told, Some(Value::Bytes(told)) if decode_hash(told) == Some(asked))
             }
-            Self::Genesis | Self::Chunk(_) => false,
+            Self::Genesis | Self::Chunk(_) | Self::Latest => false,
         }
     }
 
@@ -87,6 +113,7 @@ impl Asked {
             Self::Hash(asked) => {
                 told.hash() == Some(asked) && of.is_some_and(|height_of| height_of < height)
             }
+            Self::Latest => false,
         }
     }
 }
@@ -121,6 +148,18 @@ const BY_HEIGHT: [(&str, &[u32]); 3] = [
     ),
     ("/cosmos.tx.v1beta1.Service/GetBlockWithTxs", &[3, 1, 3]),
 ];
+/// Reads of the RPC that many clients ask again and again, and that change nothing at the node.
+const LATEST: [&str; 7] = [
+    "abci_info",
+    "abci_query",
+    "blockchain",
+    "health",
+    "net_info",
+    "num_unconfirmed_txs",
+    "status",
+];
+/// How the services of an SDK's modules end whose calls are reads with one answer each.
+const QUERIES: &str = ".Query";
 /// The one by hash: its answer's second field has height and hash.
 const GET_TX: &str = "/cosmos.tx.v1beta1.Service/GetTx";
 
@@ -292,9 +331,12 @@ mod tests {
         ] {
             assert_eq!(asked.is_final_call(GET_TX, &answer, HEIGHT), is_final);
         }
-        assert_eq!(
-            Asked::by_call("/cosmos.bank.v1beta1.Query/Supply", &of(&[1], 8)),
-            None
-        );
+        for (path, asked) in [
+            ("/cosmos.bank.v1beta1.Query/Supply", Some(Asked::Latest)),
+            ("/cosmos.tx.v1beta1.Service/Simulate", None),
+            ("Supply", None),
+        ] {
+            assert_eq!(Asked::by_call(path, &of(&[1], 8)), asked, "{path}");
+        }
     }
 }

@@ -1,10 +1,12 @@
-//! Answers that cannot change: kept within a bound of bytes, and asked for once by those who ask at the same time.
+//! Answers that cannot change, kept within a bound of bytes, and questions that several ask at the same time.
 //!
-//! A question that comes while the same one is under way gets that one's answer only if it cannot change. Any other
-//! answer may be older than the question, so that a client would not see what it has just written.
+//! One of each question is under way at a time. Those who come meanwhile get its answer only if that cannot change: any
+//! other may be older than their question, so that a client would not see what it has just written. They wait for its
+//! end. Then one of them asks, for all who came before that.
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,6 +16,7 @@ use parking_lot::Mutex;
 use quick_cache::sync::Cache as KeyedCache;
 use quick_cache::{OptionsBuilder, Weighter};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::budget::{Ledger, Reservation};
 use crate::metrics::{CacheEnd, Metrics};
@@ -27,6 +30,8 @@ pub(super) struct Cache(Arc<Inner>);
 struct Inner {
     kept: KeyedCache<Box<[u8]>, Arc<Kept>, ByBytes>,
     asked: Mutex<HashMap<Box<[u8]>, UnderWay>>,
+    /// Questions that were asked, of any kind.
+    count: AtomicU64,
     /// What is kept, or was and is still being sent.
     alive: Ledger,
     /// The proxy's account.
@@ -36,12 +41,20 @@ struct Inner {
     most: usize,
 }
 
-/// What comes of a question under way; its end without an answer if that may change.
-type UnderWay = watch::Receiver<Option<Arc<Kept>>>;
+/// A question under way, by its number.
+#[derive(Clone)]
+struct UnderWay {
+    number: u64,
+    end: watch::Receiver<Option<End>>,
+}
+
+/// What those get who came before a question was asked: its answer, or nothing, and each asks alone. If its client has gone
+/// or was refused there is no end, and another one of them asks.
+type End = Option<Arc<Kept>>;
 
 pub(super) type Headers = Vec<(Cow<'static, str>, Bytes)>;
 
-/// An answer that cannot change.
+/// An answer for several.
 #[derive(Debug)]
 pub(super) struct Kept {
     head: KeptHead,
@@ -57,7 +70,7 @@ pub(super) struct KeptHead {
     pub(super) headers: Headers,
     /// Behind it, over gRPC.
     pub(super) trailers: Option<HeaderMap>,
-    /// How long it may be given out.
+    /// How long it may be given out; not at all to those who ask later if it may change.
     pub(super) fresh: Duration,
 }
 
@@ -67,12 +80,19 @@ impl Kept {
         now.duration_since(self.since) < self.head.fresh
     }
 
-    /// Its headers, with its age (RFC 9111, section 5.1).
+    /// Its headers, with its age if it cannot change (RFC 9111, section 5.1).
     pub(super) fn headers(&self) -> Headers {
-        let age = self.since.elapsed().as_secs().to_string();
         let mut headers = self.head.headers.clone();
-        headers.push(("Age".into(), age.into()));
+        if self.is_final() {
+            let age = self.since.elapsed().as_secs().to_string();
+            headers.push(("Age".into(), age.into()));
+        }
         headers
+    }
+
+    /// Whether it cannot change.
+    pub(super) const fn is_final(&self) -> bool {
+        !self.head.fresh.is_zero()
     }
 
     pub(super) const fn trailers(&self) -> Option<&HeaderMap> {
@@ -91,17 +111,18 @@ impl Kept {
 pub(super) enum Found {
     /// Its answer.
     Answer(Arc<Kept>),
-    /// Nothing: it is to be asked, and others wait for it.
+    /// Nothing: it is to be asked, and others may wait for it.
     Ask(Asking),
     /// Nothing: it is to be asked. Somebody else's answer was none for it.
     AskAlone,
 }
 
-/// A question under way for all that ask it. Those that wait for it go on when this is dropped.
+/// A question under way for all that wait for its answer. They go on when this is dropped.
 pub(super) struct Asking {
     cache: Cache,
     key: Box<[u8]>,
-    tell: watch::Sender<Option<Arc<Kept>>>,
+    tell: watch::Sender<Option<End>>,
+    end: Option<End>,
     _key_room: Reservation,
 }
 
@@ -124,6 +145,7 @@ impl Cache {
         Self(Arc::new(Inner {
             kept,
             asked: Mutex::default(),
+            count: AtomicU64::new(0),
             alive: Ledger::new(2 * bytes),
             ledger: ledger.clone(),
             metrics: Arc::clone(metrics),
@@ -141,49 +163,87 @@ impl Cache {
     /// # Cancel safety
     /// Nothing is lost when the future is dropped.
     pub(super) async fn find(&self, key: Box<[u8]>, client: &Ledger) -> Found {
-        let mut under_way = match self.begin(key, client) {
-            Ok(found) => return found,
-            Err(under_way) => under_way,
+        let metrics = &self.0.metrics;
+        if let Some(kept) = self.kept(&key) {
+            metrics.cacheable_read(CacheEnd::Hit);
+            return Found::Answer(kept);
+        }
+        let found = match client.reserve(2 * key.len() + OVERHEAD) {
+            Some(key_room) => {
+                let joined = timeout(LONGEST_WAIT, self.join(key, key_room)).await;
+                joined.unwrap_or(Found::AskAlone)
+            }
+            None => Found::AskAlone,
         };
-        let answer = under_way.wait_for(Option::is_some).await;
-        let answer = answer.ok().and_then(|answer| answer.clone());
-        let end = (answer.as_ref()).map_or(CacheEnd::Miss, |_| CacheEnd::Collapsed);
-        self.0.metrics.cacheable_read(end);
-        answer.map_or(Found::AskAlone, Found::Answer)
+        metrics.cacheable_read(match found {
+            Found::Answer(_) => CacheEnd::Collapsed,
+            Found::Ask(_) | Found::AskAlone => CacheEnd::Miss,
+        });
+        found
     }
 
-    /// What there is at once, or the question of somebody else to wait for.
-    fn begin(&self, key: Box<[u8]>, client: &Ledger) -> Result<Found, UnderWay> {
-        let metrics = &self.0.metrics;
-        let kept = self.0.kept.get(&key);
-        if let Some(kept) = kept.filter(|kept| kept.is_fresh(Instant::now())) {
-            metrics.cacheable_read(CacheEnd::Hit);
-            return Ok(Found::Answer(kept));
+    fn kept(&self, key: &[u8]) -> Option<Arc<Kept>> {
+        let kept = self.0.kept.get(key);
+        kept.filter(|kept| kept.is_fresh(Instant::now()))
+    }
+
+    /// Waits until nobody asks this, or somebody has who began later.
+    async fn join(&self, key: Box<[u8]>, key_room: Reservation) -> Found {
+        let mut came_at = None;
+        loop {
+            let mut under_way = {
+                let mut asked = self.0.asked.lock();
+                let Some(under_way) = asked.get(&key) else {
+                    return self.kept(&key).map_or_else(
+                        || Found::Ask(self.begin(&mut asked, key, key_room)),
+                        Found::Answer,
+                    );
+                };
+                under_way.clone()
+            };
+            let is_later = under_way.number > *came_at.get_or_insert(under_way.number);
+            if let Ok(end) = under_way.end.wait_for(Option::is_some).await
+                && is_later
+                && let Some(end) = &*end
+            {
+                return end.clone().map_or(Found::AskAlone, Found::Answer);
+            }
         }
-        let mut asked = self.0.asked.lock();
-        if let Some(under_way) = asked.get(&key) {
-            return Err(under_way.clone());
-        }
-        metrics.cacheable_read(CacheEnd::Miss);
-        let Some(key_room) = client.reserve(2 * key.len() + OVERHEAD) else {
-            return Ok(Found::AskAlone);
-        };
-        let (tell, under_way) = watch::channel(None);
-        asked.insert(key.clone(), under_way);
-        Ok(Found::Ask(Asking {
+    }
+
+    fn begin(
+        &self,
+        asked: &mut HashMap<Box<[u8]>, UnderWay>,
+        key: Box<[u8]>,
+        key_room: Reservation,
+    ) -> Asking {
+        let (tell, end) = watch::channel(None);
+        let number = self.0.count.fetch_add(1, Ordering::Relaxed);
+        asked.insert(key.clone(), UnderWay { number, end });
+        Asking {
             cache: self.clone(),
             key,
             tell,
+            end: None,
             _key_room: key_room,
-        }))
+        }
     }
 }
 
 impl Asking {
-    /// Keeps an answer in whose body the id is at that place, and gives it to all that wait; the body again if there is
-    /// no room.
+    /// The node has answered: whether others wait. Unless the answer is [kept](Self::keep), each of them asks alone.
+    pub(super) fn answered(&mut self) -> bool {
+        let is_awaited = self.tell.receiver_count() > 1;
+        if is_awaited {
+            self.end = Some(None);
+        }
+        is_awaited
+    }
+
+    /// Gives an answer in whose body the id is at that place to all that wait, and keeps it if it cannot change; the
+    /// body again if there is no room.
     pub(super) fn keep(
-        self,
+        mut self,
         head: KeptHead,
         (body, mut charge): (Vec<u8>, Reservation),
         id: std::ops::Range<usize>,
@@ -209,8 +269,10 @@ impl Asking {
             since: Instant::now(),
             weight,
         });
-        inner.kept.insert(self.key.clone(), Arc::clone(&kept));
-        self.tell.send_replace(Some(Arc::clone(&kept)));
+        if kept.is_final() {
+            inner.kept.insert(self.key.clone(), Arc::clone(&kept));
+        }
+        self.end = Some(Some(Arc::clone(&kept)));
         Ok(kept)
     }
 }
@@ -218,6 +280,10 @@ impl Asking {
 impl Drop for Asking {
     fn drop(&mut self) {
         self.cache.0.asked.lock().remove(&self.key);
+        // Whoever hears of it finds that nobody asks.
+        if let Some(end) = self.end.take() {
+            self.tell.send_replace(Some(end));
+        }
     }
 }
 
@@ -239,6 +305,9 @@ const CACHE_SHARE: usize = 8;
 const ANSWER_SHARE: usize = 2;
 /// A usual answer: a small block.
 const USUAL_ANSWER: usize = 4 << 10;
+/// How long a client waits for answers to others before it asks alone, so that nobody who asks keeps others from asking. In
+/// that time a node sends the longest answer that is kept by default, at 30 Mbit/s.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// What an answer takes beside its text.
 const OVERHEAD: usize = 512;
 

@@ -1,7 +1,8 @@
-//! Reads at the other listeners of a Cosmos SDK's nodes: they go to a node as those at the RPC do, and what cannot change
-//! of their answers is kept as the RPC's is.
+//! Reads at the other listeners of a Cosmos SDK's nodes: they go to a node as those at the RPC do, and their answers are
+//! shared and kept as the RPC's are.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use bytes::Bytes;
 use fairq::ClientKey;
@@ -14,7 +15,7 @@ use super::Reads;
 use super::admission::{Admitted, no_node};
 use super::asked::Asked;
 use super::cache::{Asking, Found, Headers, Kept, KeptHead};
-use super::unchanging;
+use super::sharing;
 use crate::budget::{Reservation, work_of};
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::body::charged;
@@ -39,25 +40,10 @@ impl Reads {
         (calls, window): (u32, Reservation),
     ) -> Result<Response<DoorBody>, Refusal> {
         let nodes = &self.admission.nodes;
-        let ledger = nodes.ledger().of(client);
-        let mut for_all = None;
-        if let Some((key, asked)) =
-            unchanging::key_at_door(doors.door(), (&head, &body), nodes.chains().0)
-        {
-            match self.cache.find(key, &ledger).await {
-                Found::Answer(kept) => {
-                    if let Some(until) = self.clients().work(client, work_of(0)) {
-                        sleep_until(until).await;
-                    }
-                    return Ok(answer_of(&kept));
-                }
-                Found::Ask(asking) => for_all = Some((asking, asked)),
-                Found::AskAlone => {}
-            }
-        }
-        let reader = self.clients().reader(client);
-        let height = match for_all {
-            Some((_, Asked::Height(height))) => Some(height),
+        let (ledger, reader) = (nodes.ledger().of(client), self.clients().reader(client));
+        let asked = Asked::at_door(doors.door(), &head, &body);
+        let height = match asked {
+            Some(Asked::Height(height)) => Some(height),
             _ => told_height(&head.headers),
         };
         let wanted = Wanted {
@@ -65,18 +51,39 @@ impl Reads {
             seen: reader.height,
             height,
             is_light: calls == 1,
-            ..Wanted::of(node)
+            ..at(doors, node)
         };
+        let near = nodes.reading(&wanted).unwrap_or(node);
+        let chain = (near, nodes.chain(near).0);
+        let mut for_all = None;
+        if let Some(asked) = asked
+            && let Some(key) = sharing::key_at_door(doors.door(), (&head, &body), chain)
+        {
+            match self.cache.find(key, &ledger).await {
+                Found::Answer(kept) => {
+                    if !kept.is_final() {
+                        self.admission.charge(client, calls)?;
+                    } else if let Some(until) = self.clients().work(client, work_of(0)) {
+                        sleep_until(until).await;
+                    }
+                    self.admission.note_read(client, near);
+                    return Ok(answer_of(&kept));
+                }
+                Found::Ask(asking) => for_all = Some((asking, asked)),
+                Found::AskAlone => {}
+            }
+        }
         let admitted = self.place(client, calls).await?;
         let way = (client, wanted, true);
         let asking = self.ask_at_door(doors, way, (&head, body), (admitted, window));
-        let answer = asking.await?;
+        let (by, answer) = asking.await?;
         match for_all {
-            Some((asking, asked)) => {
-                let about = (asked, doors.door(), head.uri.path());
+            // Another node's is kept under another key, and measured by another height.
+            Some((asking, asked)) if by == near => {
+                let about = (asked, (doors.door(), near), head.uri.path());
                 self.keep(asking, about, answer, ledger.nothing()).await
             }
-            None => Ok(answer),
+            _ => Ok(answer),
         }
     }
 
@@ -91,31 +98,29 @@ impl Reads {
         call: (&Parts, CallBody),
         window: Reservation,
     ) -> Result<Response<DoorBody>, Refusal> {
-        let way = (client, Wanted::of(node), false);
-        self.ask_at_door(doors, way, call, (self.beside(), window))
-            .await
+        let way = (client, at(doors, node), false);
+        let asking = self.ask_at_door(doors, way, call, (self.beside(), window));
+        Ok(asking.await?.1)
     }
 
     async fn ask_at_door(
         &self,
         doors: &DoorNodes,
-        (client, mut wanted, is_read): (ClientKey, Wanted, bool),
+        (client, wanted, is_read): (ClientKey, Wanted, bool),
         call: (&Parts, CallBody),
         held: (Admitted, Reservation),
-    ) -> Result<Response<DoorBody>, Refusal> {
-        wanted.door = doors.door();
-        wanted.tried.extend(doors.lacking());
+    ) -> Result<(NodeIndex, Response<DoorBody>), Refusal> {
         let first = self.admission.nodes.reading(&wanted).ok_or_else(no_node)?;
         let (node, answer) = doors.ask((first, wanted), is_read, call, held).await?;
         self.admission.note_read(client, node);
-        Ok(answer)
+        Ok((node, answer))
     }
 
-    /// Keeps an answer if it cannot change.
+    /// Gives an answer to those who wait, and keeps it if it cannot change.
     async fn keep(
         &self,
-        asking: Asking,
-        (asked, door, path): (Asked, NodeDoor, &str),
+        mut asking: Asking,
+        (asked, (door, node), path): (Asked, (NodeDoor, NodeIndex), &str),
         answer: Response<DoorBody>,
         charge: Reservation,
     ) -> Result<Response<DoorBody>, Refusal> {
@@ -125,23 +130,32 @@ impl Reads {
             (name, Bytes::copy_from_slice(value.as_bytes()))
         };
         let headers: Headers = head.headers.iter().map(copy).collect();
+        let is_awaited = asking.answered();
+        let is_wanted = |fresh: &Duration| is_awaited || !fresh.is_zero();
         // The node says nothing of it.
-        let unless_told = Some(unchanging::LONGEST_SECONDS);
+        let unless_told = match asked {
+            Asked::Latest => 0,
+            _ => sharing::LONGEST_SECONDS,
+        };
+        let fresh = sharing::public_for(head.status.as_u16(), &headers, unless_told);
         let broke = |_| Refusal::new(Reason::Upstream, "the node broke the connection off");
-        if let Some(fresh) = unchanging::may_be_kept(head.status.as_u16(), &headers, unless_told)
+        if let Some(mut fresh) = fresh.filter(is_wanted)
             && let Some((whole, trailers, charge)) =
                 body.read(charge, self.cache.most()).await.map_err(broke)?
         {
-            let (_, height) = self.admission.nodes.chains();
-            let is_final = match door {
-                NodeDoor::Grpc => {
-                    let is_served = is_served(trailers.as_ref());
-                    is_served && asked.is_final_call(path, &whole, height)
-                }
-                _ => asked.is_final(&whole, height),
+            let (_, height) = self.admission.nodes.chain(node);
+            let (is_served, is_final) = match door {
+                NodeDoor::Grpc => (
+                    is_served(trailers.as_ref()),
+                    asked.is_final_call(path, &whole, height),
+                ),
+                _ => (true, asked.is_final(&whole, height)),
             };
+            if !is_final {
+                fresh = Duration::ZERO;
+            }
             let end = whole.len();
-            let kept = if is_final {
+            let kept = if is_served && is_wanted(&fresh) {
                 let head = KeptHead {
                     headers,
                     trailers: trailers.clone(),
@@ -158,6 +172,15 @@ impl Reads {
             body = DoorBody::whole(data, trailers);
         }
         Ok(Response::from_parts(head, body))
+    }
+}
+
+/// What is asked at these listeners, of this node if it can serve.
+fn at(doors: &DoorNodes, node: NodeIndex) -> Wanted {
+    Wanted {
+        door: doors.door(),
+        tried: doors.lacking().collect(),
+        ..Wanted::of(node)
     }
 }
 

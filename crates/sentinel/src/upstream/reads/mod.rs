@@ -14,9 +14,10 @@ mod methods;
 mod params;
 mod places;
 mod request;
-mod unchanging;
+mod sharing;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use fairq::ClientKey;
@@ -119,7 +120,8 @@ impl Reads {
     /// `node` takes the writes. The read goes to it if the client writes, else to the client's own one of all, and to
     /// another one while that is down or silent or does not have what is asked for; while all are so it is refused
     /// at once. An answer that cannot change is kept, and is given to others without a place in the lane or a part of the
-    /// client's rate. A read whose kept-alive connection turns out to be dead is sent once more.
+    /// client's rate; another one is given to those who asked for the same before, without a place. A read whose kept-alive
+    /// connection turns out to be dead is sent once more.
     ///
     /// # Errors
     /// A refusal: a method that is not served, over the client's rate or concurrency, no room, or no
@@ -146,7 +148,7 @@ impl Reads {
         };
         let nodes = &self.admission.nodes;
         let near = nodes.reading(&read.wanted).unwrap_or(node);
-        let Some((key, asked)) = unchanging::key(&read.request, (near, nodes.chain(near).0)) else {
+        let Some((key, asked)) = sharing::key(&read.request, (near, nodes.chain(near).0)) else {
             return self.service.clone().oneshot(read).await;
         };
         self.admission.check(read.request.method.as_deref())?;
@@ -154,6 +156,9 @@ impl Reads {
         let ledger = nodes.ledger().of(client);
         match self.cache.find(key, &ledger).await {
             Found::Answer(kept) => {
+                if !kept.is_final() {
+                    self.admission.charge(client, read.request.calls)?;
+                }
                 self.admission.note_read(client, near);
                 let body = kept.body(read.request.id.as_ref());
                 let length: usize = body.iter().map(Bytes::len).sum();
@@ -195,33 +200,41 @@ impl Reads {
         }
     }
 
-    /// Asks, and keeps the answer if it cannot change.
+    /// Asks, and gives the answer to those who wait; it is kept if it cannot change.
     async fn ask_for_all(
         &self,
-        (asking, asked): (Asking, Asked),
+        (mut asking, asked): (Asking, Asked),
         read: Read,
         ledger: &Ledger,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
         let (node, id) = (read.node, read.request.id.clone());
         let mut answer = self.service.clone().oneshot(read).await?;
+        let is_awaited = asking.answered();
+        let is_wanted = |fresh: &Duration| is_awaited || !fresh.is_zero();
+        let fresh = sharing::public_for(answer.status, &answer.headers, 0).filter(is_wanted);
         // Another node's is kept under another key, and measured by another height.
-        let fresh = unchanging::public_for(&answer).filter(|_| answer.body.is_of(node));
-        let Some(fresh) = fresh else {
+        let Some(fresh) = fresh.filter(|_| answer.body.is_of(node)) else {
             return Ok(answer);
         };
         let limits = (self.cache.most(), self.window_bytes());
         let Some((body, charge)) = answer.body.whole(ledger.nothing(), limits).await? else {
             return Ok(answer);
         };
-        let heights = (asked, self.admission.nodes.chain(node).1);
-        let head = KeptHead {
-            headers: answer.headers.clone(),
-            trailers: None,
-            fresh,
-        };
-        let kept = match unchanging::id_in_final(id.as_ref(), &body, heights) {
+        let (_, height) = self.admission.nodes.chain(node);
+        let found = sharing::id_and_result(id.as_ref(), &body).map(|(place, result)| {
+            let is_final = asked.is_final(result, height);
+            (place, if is_final { fresh } else { Duration::ZERO })
+        });
+        let kept = match found.filter(|(_, fresh)| is_wanted(fresh)) {
             None => Err((body, charge)),
-            Some(place) => asking.keep(head, (body, charge), place),
+            Some((place, fresh)) => {
+                let head = KeptHead {
+                    headers: answer.headers.clone(),
+                    trailers: None,
+                    fresh,
+                };
+                asking.keep(head, (body, charge), place)
+            }
         };
         let pieces = match kept {
             Ok(kept) => kept.body(id.as_ref()),

@@ -5,6 +5,7 @@ mod cached;
 mod comet;
 mod doors;
 mod hub;
+mod latest;
 mod nodes;
 mod questions;
 mod reads;

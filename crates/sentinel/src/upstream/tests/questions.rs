@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use testkit::{ScriptedServer, http_answer};
 
-use super::{Rig, ask, client, config, hear, message, open, quick, text};
+use super::{PATIENCE, Rig, ask, client, config, hear, message, open, quick, text};
 use crate::refusal::{Forwarded, Reason};
 use crate::upstream::{ClientLink, RelayEvent, RelayLink as _};
 
@@ -109,6 +109,18 @@ async fn ws_97_no_websocket_has_a_connection_to_the_node_of_its_own() {
     rig.stop().await;
 }
 
+/// Waits until the client has so many reads under way.
+async fn until_under_way(rig: &Rig, reads: usize) {
+    let waiting = async {
+        while rig.reads.clients().reads_of(client(2)) != reads {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting)
+        .await
+        .expect("in time");
+}
+
 #[tokio::test]
 async fn sharing_69_questions_of_websockets_have_the_limits_of_reads() {
     let node = quick().await;
@@ -117,19 +129,20 @@ async fn sharing_69_questions_of_websockets_have_the_limits_of_reads() {
     let mut rig = Rig::start(&settings);
     rig.ready(0).await;
     node.node.faults().slow_answers(Duration::from_secs(600));
-    let health = message(r#"{"jsonrpc":"2.0","id":1,"method":"health"}"#);
+    // Not shared with others.
+    let state = message(r#"{"jsonrpc":"2.0","id":1,"method":"dump_consensus_state"}"#);
     let mut links: Vec<_> = (0..4).map(|_| open(&rig, 2)).collect();
     let mut context = Context::from_waker(Waker::noop());
     for link in &mut links[..3] {
-        link.send(&health, 7).unwrap();
+        link.send(&state, 7).unwrap();
         assert!(link.poll_event(&mut context).is_pending());
     }
-    assert_eq!(rig.reads.clients().reads_of(client(2)), 3);
-    links[3].send(&health, 7).unwrap();
+    until_under_way(&rig, 3).await;
+    links[3].send(&state, 7).unwrap();
     assert_eq!(failure(&mut links[3]).await.2, Reason::Rate);
     node.node.faults().clear();
     drop(links);
-    assert_eq!(rig.reads.clients().reads_of(client(2)), 0);
+    until_under_way(&rig, 0).await;
     rig.stop().await;
     node.stop().await;
 }

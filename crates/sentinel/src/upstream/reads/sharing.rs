@@ -1,25 +1,24 @@
-//! What a question is known by whose answer cannot change, and which answers may be kept.
+//! What a question is known by whose answer several may get, and which answers may be.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method};
-use wire::encoding::decode_hash;
 use wire::json;
 
 use super::asked::Asked;
 use super::cache::Headers;
-use super::request::{ReadAnswer, ReadRequest};
+use super::request::ReadRequest;
 use crate::respond::KeptId;
 use crate::upstream::doors::CallBody;
-use crate::upstream::node_state::NodeDoor;
+use crate::upstream::node_state::{NodeDoor, NodeIndex};
 
 /// What a question is known by, and what it asks for: all that the answer of a node may depend on, which is everything
-/// but the id. `None` if the answer may always change, or the question is long.
+/// but the id. `None` if the answer is one client's, or the question is long.
 pub(super) fn key(
     request: &ReadRequest,
-    (node, chain): (usize, u64),
+    (node, chain): (NodeIndex, u64),
 ) -> Option<(Box<[u8]>, Asked)> {
     let asked = Asked::of(request)?;
     let [before, after] = match (&request.http_method, &request.id) {
@@ -44,25 +43,14 @@ pub(super) fn key(
 pub(super) fn key_at_door(
     door: NodeDoor,
     (head, body): (&Parts, &CallBody),
-    chain: u64,
-) -> Option<(Box<[u8]>, Asked)> {
-    let path = head.uri.path();
-    let asked = match door {
-        NodeDoor::Grpc => Asked::by_call(path, body.message()?)?,
-        _ if head.method != Method::GET || !body.ahead().is_empty() => return None,
-        _ => match path.strip_prefix("/cosmos/base/tendermint/v1beta1/blocks/") {
-            Some(height) => Asked::Height(height.parse().ok()?),
-            None => {
-                let hash = path.strip_prefix("/cosmos/tx/v1beta1/txs/")?;
-                Asked::Hash(decode_hash(hash.as_bytes())?)
-            }
-        },
-    };
-    let mut key = format!("{door:?} {chain}\n{}", head.uri.path_and_query()?).into_bytes();
+    (node, chain): (NodeIndex, u64),
+) -> Option<Box<[u8]>> {
+    let target = head.uri.path_and_query()?;
+    let mut key = format!("{door:?} {node} {chain}\n{target}").into_bytes();
     push_headers(&mut key, &head.headers);
     key.extend_from_slice(b"\n\n");
     key.extend_from_slice(body.ahead());
-    (key.len() <= KEY_BYTES).then(|| (key.into(), asked))
+    (key.len() <= KEY_BYTES).then(|| key.into())
 }
 
 fn push_headers(key: &mut Vec<u8>, headers: &HeaderMap) {
@@ -74,21 +62,11 @@ fn push_headers(key: &mut Vec<u8>, headers: &HeaderMap) {
     }
 }
 
-/// How long anybody may keep this answer, at most a day; `None` if the node does not say that anybody may. CometBFT says
-/// so if each argument was given that names the height (`rpc.Cacheable` in `rpc/core/routes.go`, v0.38.17).
-///
-/// An answer is not kept if it has another directive, comes from another cache, or has a header that names the request.
-pub(super) fn public_for<B>(answer: &ReadAnswer<B>) -> Option<Duration> {
-    may_be_kept(answer.status, &answer.headers, None)
-}
-
-/// The same for an answer with this status and these headers, which may be kept for so many seconds unless the node
-/// says otherwise.
-pub(super) fn may_be_kept(
-    status: u16,
-    headers: &Headers,
-    unless_told: Option<u64>,
-) -> Option<Duration> {
+/// How long anybody may keep an answer with this status and these headers, at most a day: so many seconds unless the node
+/// says otherwise. CometBFT says so if each argument was given that names the height (`rpc.Cacheable` in
+/// `rpc/core/routes.go`, v0.38.17). `None` if it is one client's: it has another directive, comes from another cache, or has
+/// a header that names the request.
+pub(super) fn public_for(status: u16, headers: &Headers, unless_told: u64) -> Option<Duration> {
     let mut seconds = None;
     for (name, value) in headers {
         match name.to_ascii_lowercase().as_str() {
@@ -101,18 +79,16 @@ pub(super) fn may_be_kept(
             _ => {}
         }
     }
-    let seconds = seconds.or(unless_told).filter(|_| status == 200)?;
-    Some(Duration::from_secs(seconds.min(LONGEST_SECONDS)))
+    let seconds = seconds.unwrap_or(unless_told).min(LONGEST_SECONDS);
+    (status == 200).then(|| Duration::from_secs(seconds))
 }
 
-/// Where the id is in the body of an answer that cannot change: nowhere, behind the end, in one to a request in a
-/// target. `None` if the answer may still change while its node's chain has this height, is not what was asked for, or
-/// is an error.
-pub(super) fn id_in_final(
+/// Where the id is in the body of an answer: nowhere, behind the end, in one to a request in a target; and its result. `None`
+/// if it is an error, or has another id.
+pub(super) fn id_and_result<'a>(
     id: Option<&KeptId>,
-    body: &[u8],
-    (asked, height): (Asked, u64),
-) -> Option<Range<usize>> {
+    body: &'a [u8],
+) -> Option<(Range<usize>, &'a [u8])> {
     let text = json::check(body).ok()?;
     let mut members = json::members(text);
     let [version, echoed, result] = [members.next()?, members.next()?, members.next()?];
@@ -120,13 +96,11 @@ pub(super) fn id_in_final(
     if members.next().is_some() || keys != ["jsonrpc", "id", "result"] {
         return None;
     }
-    if !asked.is_final(result.1, height) {
-        return None;
-    }
-    match id {
-        None => Some(body.len()..body.len()),
-        Some(id) => (id.as_bytes() == echoed.1).then(|| place(body, echoed.1))?,
-    }
+    let place = match id {
+        None => body.len()..body.len(),
+        Some(id) => (id.as_bytes() == echoed.1).then(|| place(body, echoed.1))??,
+    };
+    Some((place, result.1))
 }
 
 /// Where the id is in a request that has one, in one spelling.
@@ -179,12 +153,16 @@ mod tests {
             let request = hyper::Request::builder().method(method).uri(target);
             let (head, ()) = request.header(header, "x").body(()).unwrap().into_parts();
             let body = CallBody::whole(Bytes::from_static(body));
-            key_at_door(NodeDoor::Rest, (&head, &body), 0).map(|(key, _)| key)
+            let asked = Asked::at_door(NodeDoor::Rest, &head, &body)?;
+            let key = key_at_door(NodeDoor::Rest, (&head, &body), (0, 0));
+            Some((asked, key.unwrap()))
         };
         let block = "/cosmos/base/tendermint/v1beta1/blocks/8";
         let tx = format!("/cosmos/tx/v1beta1/txs/{}", "aA".repeat(32));
         let plain = key("GET", block, "accept", b"");
-        assert!(plain.is_some() && key("GET", &tx, "accept", b"").is_some());
+        let is_kept = |(asked, _)| asked != Asked::Latest;
+        assert!(plain.clone().is_some_and(is_kept));
+        assert!(key("GET", &tx, "accept", b"").is_some_and(is_kept));
         assert_eq!(key("GET", block, "accept", b""), plain);
         for (target, header) in [
             ("/cosmos/base/tendermint/v1beta1/blocks/9", "accept"),
@@ -195,21 +173,18 @@ mod tests {
             let other = key("GET", target, header, b"");
             assert!(other.is_some() && other != plain, "{target} {header}");
         }
-        for (method, target, body) in [
-            ("HEAD", block, &b""[..]),
-            ("POST", block, b""),
-            ("GET", block, b"x"),
-            ("GET", "/cosmos/base/tendermint/v1beta1/blocks/latest", b""),
-            ("GET", "/cosmos/base/tendermint/v1beta1/blocks/8/", b""),
-            ("GET", "/cosmos/tx/v1beta1/txs", b""),
-            ("GET", "/cosmos/tx/v1beta1/txs/block/8", b""),
-            ("GET", "/cosmos/bank/v1beta1/supply", b""),
+        for target in [
+            "/cosmos/base/tendermint/v1beta1/blocks/latest",
+            "/cosmos/base/tendermint/v1beta1/blocks/8/",
+            "/cosmos/tx/v1beta1/txs",
+            "/cosmos/tx/v1beta1/txs/block/8",
+            "/cosmos/bank/v1beta1/supply",
         ] {
-            assert_eq!(
-                key(method, target, "accept", body),
-                None,
-                "{method} {target}"
-            );
+            let found = key("GET", target, "accept", b"");
+            assert!(found.is_some_and(|found| !is_kept(found)), "{target}");
+        }
+        for (method, body) in [("HEAD", &b""[..]), ("POST", b""), ("GET", b"x")] {
+            assert_eq!(key(method, block, "accept", body), None, "{method}");
         }
     }
 }
