@@ -23,6 +23,7 @@ impl GrpcStatus {
     /// What a Go server answers to an error without a status.
     pub(crate) const UNKNOWN: u16 = 2;
     pub(crate) const INVALID_ARGUMENT: u16 = 3;
+    const DEADLINE_EXCEEDED: u16 = 4;
     pub(crate) const PERMISSION_DENIED: u16 = 7;
     pub(crate) const RESOURCE_EXHAUSTED: u16 = 8;
     pub(crate) const UNIMPLEMENTED: u16 = 12;
@@ -35,6 +36,11 @@ impl GrpcStatus {
             message: message.into(),
             retry_after: None,
         }
+    }
+
+    /// Its client's deadline is over, in a Go server's words. The node may have carried it out.
+    pub(crate) fn deadline_exceeded() -> Self {
+        Self::new(Self::DEADLINE_EXCEEDED, "context deadline exceeded")
     }
 
     /// The headers, or trailers, that tell it.
@@ -102,6 +108,7 @@ pub(crate) const fn http_status(code: u16) -> u16 {
         GrpcStatus::RESOURCE_EXHAUSTED => 429,
         GrpcStatus::UNIMPLEMENTED => 501,
         GrpcStatus::UNAVAILABLE => 503,
+        GrpcStatus::DEADLINE_EXCEEDED => 504,
         _ => 500,
     }
 }

@@ -30,7 +30,7 @@ mod watch;
 pub(crate) use self::body::{Pieces, charged};
 pub(crate) use self::breaker::SILENT;
 pub use self::client_link::{ClientLink, RelayEvent, RelayLink, RelayMessage};
-pub(crate) use self::doors::{BodyError, CallBody, DoorBody, DoorNodes, next_piece};
+pub(crate) use self::doors::{BodyError, CallBody, Deadline, DoorBody, DoorNodes, next_piece};
 pub use self::error::UpstreamError;
 pub(crate) use self::health::ABSENT;
 pub use self::hub::{Hub, HubCounters, HubWorker};

@@ -139,11 +139,6 @@ func call(connection *grpc.ClientConn, made plan) outcome {
 	var came outcome
 	finish := func(err error) outcome {
 		came.Code = status.Code(err)
-		// Where the server's deadline is over first, it resets the stream before there is an answer. A client of its own knows
-		// why; through the proxy the node has broken the call off.
-		if made.Kind == "late" && came.Code == codes.Unavailable {
-			came.Code = codes.DeadlineExceeded
-		}
 		if !made.isGivenUp() {
 			came.Text = status.Convert(err).Message()
 		}

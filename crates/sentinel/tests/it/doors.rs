@@ -23,12 +23,22 @@ use crate::sdk::transfer;
 use crate::support::load::{committed_bytes, wait_for};
 use crate::support::{Node, Proxy, broadcast, runtime};
 
-fn local(port: u16) -> SocketAddr {
+pub(crate) fn local(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
 /// A call of gRPC with one message, behind its prefix: status, and what came back.
 async fn call(address: SocketAddr, path: &str, message: &[u8]) -> (String, Vec<u8>) {
+    call_with(address, path, message, ("te", "trailers")).await
+}
+
+/// The same with a header.
+pub(crate) async fn call_with(
+    address: SocketAddr,
+    path: &str,
+    message: &[u8],
+    (name, value): (&str, &str),
+) -> (String, Vec<u8>) {
     let stream = TcpStream::connect(address).await.unwrap();
     let (mut sender, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
@@ -40,7 +50,7 @@ async fn call(address: SocketAddr, path: &str, message: &[u8]) -> (String, Vec<u
         .method(Method::POST)
         .uri(format!("http://{address}{path}"))
         .header("content-type", "application/grpc")
-        .header("te", "trailers")
+        .header(name, value)
         .body(Full::<Bytes>::from([&[0][..], &len, message].concat()))
         .unwrap();
     let (head, body) = sender.send_request(request).await.unwrap().into_parts();
@@ -56,14 +66,14 @@ async fn call(address: SocketAddr, path: &str, message: &[u8]) -> (String, Vec<u
     found
 }
 
-fn broadcast_request(tx: &[u8], mode: u64) -> Vec<u8> {
+pub(crate) fn broadcast_request(tx: &[u8], mode: u64) -> Vec<u8> {
     let mut message = Vec::new();
     proto::bytes(&mut message, 1, tx);
     proto::number(&mut message, 2, mode);
     message
 }
 
-const BROADCAST: &str = "/cosmos.tx.v1beta1.Service/BroadcastTx";
+pub(crate) const BROADCAST: &str = "/cosmos.tx.v1beta1.Service/BroadcastTx";
 
 /// The code and the raw log of a `BroadcastTxResponse` behind its prefix.
 fn code(frame: &[u8]) -> (u64, String) {

@@ -13,6 +13,7 @@ mod command_line;
 mod commits;
 #[allow(dead_code)]
 mod corpus;
+mod deadlines;
 mod doors;
 mod encrypted;
 mod foreign;

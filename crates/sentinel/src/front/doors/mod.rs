@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, Uri};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{sleep_until, timeout, timeout_at};
 use wire::doors::{DoorRoute, GrpcWeb, grpc_broadcast, plain_path, rest_broadcast, route};
 
 use self::answers::{Failure, ended, grpc_answer, json_answer};
@@ -33,7 +33,7 @@ use crate::identity::{FORWARDED_FOR, Identity, Peer, denied};
 use crate::metrics::{MethodClass, OutcomeLabel, Transport};
 use crate::refusal::{Reason, Refusal};
 use crate::respond::GrpcStatus;
-use crate::upstream::{CallBody, DoorBody, DoorNodes, next_piece, price_of_page};
+use crate::upstream::{CallBody, Deadline, DoorBody, DoorNodes, next_piece, price_of_page};
 
 /// What is spoken on a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ impl Caller {
         };
         let is_own = route == DoorRoute::GrpcWrite && !self.front.shadow.is_on();
         let served = match key {
-            Ok(_) => self.serve(identity, request, (route, web)).await,
+            Ok(_) => self.in_time(identity, request, (route, web)).await,
             Err(refusal) => Err(refusal.into()),
         };
         let (outcome, answer) = match served {
@@ -231,6 +231,24 @@ impl Caller {
         let lines: Vec<&[u8]> = lines.map(HeaderValue::as_bytes).collect();
         let identities = self.front.identities.load();
         identities.of_request(self.peer.address, lines.into_iter())
+    }
+
+    /// Serves a request until its client's deadline, if it has one. A node that ended a call for it was told a later one.
+    async fn in_time(
+        &self,
+        identity: Identity,
+        mut request: Request<Incoming>,
+        how: (DoorRoute, Option<GrpcWeb>),
+    ) -> Answered {
+        let Some(deadline) = Deadline::of(request.headers()) else {
+            return self.serve(identity, request, how).await;
+        };
+        request.extensions_mut().insert(deadline);
+        let served = timeout_at(deadline.at(), self.serve(identity, request, how)).await;
+        match served {
+            Ok(served) if served.is_ok() || !deadline.is_over() => served,
+            _ => Err(Failure::Ended(GrpcStatus::deadline_exceeded())),
+        }
     }
 
     async fn serve(

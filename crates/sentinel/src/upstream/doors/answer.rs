@@ -8,10 +8,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame, Incoming};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::STREAM_BYTES;
+use super::{Deadline, STREAM_BYTES};
 use crate::budget::Reservation;
+use crate::respond::GrpcStatus;
 use crate::upstream::Admitted;
 use crate::upstream::body::{Pieces as _, charged};
 use crate::upstream::http::NodeBody;
@@ -38,11 +39,12 @@ pub(crate) struct Passed {
 
 /// What is still at the node.
 pub(super) enum FromNode {
-    /// A stream of gRPC, and how long it may be silent.
+    /// A stream of gRPC, how long it may be silent, and when its client gives it up.
     Grpc {
         body: Incoming,
         silence: Pin<Box<Sleep>>,
         limit: Duration,
+        deadline: Option<Deadline>,
     },
     Rest(NodeBody),
 }
@@ -111,12 +113,17 @@ pub(crate) type BodyError = Box<dyn std::error::Error + Send + Sync>;
 type PolledFrame = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
 
 impl FromNode {
-    pub(super) fn stream(body: Incoming, limit: Duration) -> Self {
+    pub(super) fn stream(body: Incoming, (limit, deadline): (Duration, Option<Deadline>)) -> Self {
         Self::Grpc {
             body,
-            silence: Box::pin(sleep(limit)),
+            silence: Box::pin(sleep_until(end_of(limit, deadline))),
             limit,
+            deadline,
         }
+    }
+
+    fn is_late(&self) -> bool {
+        matches!(self, Self::Grpc { deadline: Some(deadline), .. } if deadline.is_over())
     }
 
     fn poll_frame(&mut self, context: &mut Context<'_>) -> PolledFrame {
@@ -125,9 +132,10 @@ impl FromNode {
                 body,
                 silence,
                 limit,
+                deadline,
             } => match Pin::new(body).poll_frame(context) {
                 Poll::Ready(frame) => {
-                    silence.as_mut().reset(Instant::now() + *limit);
+                    silence.as_mut().reset(end_of(*limit, *deadline));
                     Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
                 }
                 Poll::Pending => {
@@ -143,6 +151,12 @@ impl FromNode {
     }
 }
 
+/// When a stream ends from which nothing comes.
+fn end_of(silence: Duration, deadline: Option<Deadline>) -> Instant {
+    let end = Instant::now() + silence;
+    deadline.map_or(end, |deadline| end.min(deadline.at()))
+}
+
 impl Body for DoorBody {
     type Data = Bytes;
     type Error = BodyError;
@@ -154,10 +168,22 @@ impl Body for DoorBody {
                 let frame = frame.or_else(|| trailers.take().map(Frame::trailers));
                 Poll::Ready(frame.map(Ok))
             }
-            Self::Node(passed) => match passed.ahead.take() {
-                Some(ahead) => Poll::Ready(Some(Ok(Frame::data(ahead)))),
-                None => passed.node.poll_frame(context),
-            },
+            Self::Node(passed) => {
+                if let Some(ahead) = passed.ahead.take() {
+                    return Poll::Ready(Some(Ok(Frame::data(ahead))));
+                }
+                let frame = ready!(passed.node.poll_frame(context));
+                if !matches!(frame, Some(Err(_))) || !passed.node.is_late() {
+                    return Poll::Ready(frame);
+                }
+                let mut trailers = HeaderMap::new();
+                GrpcStatus::deadline_exceeded().write(&mut trailers);
+                *self = Self::Own {
+                    data: None,
+                    trailers: Some(trailers),
+                };
+                self.poll_frame(context)
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod answer;
 mod call;
+mod deadline;
 
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use self::answer::FromNode;
 pub(crate) use self::answer::{BodyError, DoorBody};
 pub(super) use self::call::only_message;
 pub(crate) use self::call::{CallBody, next_piece};
+pub(crate) use self::deadline::Deadline;
 use super::choice::Wanted;
 use super::dial::Dialer;
 use super::first_answer::{Asked, first_answer};
@@ -122,16 +124,20 @@ impl DoorNodes {
             counts: is_read && is_whole,
         };
         let body = Mutex::new(body);
+        let deadline = head.extensions.get::<Deadline>().copied();
         let (node, _, answer) = first_answer(&self.nodes, to, asked, |node| {
             let listener = &self.listeners[node];
             let body = &body;
             Ok(async move {
                 Ok(match self.door {
                     NodeDoor::Grpc => {
-                        let answer = listener.stream(head, body).await?;
-                        answer.map(|body| FromNode::stream(body, self.silence))
+                        let answer = listener.stream((head, deadline), body).await?;
+                        answer.map(|body| FromNode::stream(body, (self.silence, deadline)))
                     }
-                    _ => listener.ask(head, body).await?.map(FromNode::Rest),
+                    _ => {
+                        let answer = listener.ask((head, deadline), body).await?;
+                        answer.map(FromNode::Rest)
+                    }
                 })
             })
         })
@@ -144,7 +150,7 @@ impl Listener {
     /// Passes a call of gRPC on.
     async fn stream(
         &self,
-        head: &Parts,
+        (head, deadline): (&Parts, Option<Deadline>),
         body: &Mutex<CallBody>,
     ) -> Result<Response<Incoming>, UpstreamError> {
         let endpoint = self.dialer.endpoint();
@@ -162,6 +168,9 @@ impl Listener {
             *request.uri_mut() = uri;
             *request.headers_mut() = head.headers.clone();
             request.headers_mut().remove(header::HOST);
+            if let Some(deadline) = deadline {
+                deadline.write(request.headers_mut());
+            }
             *request.version_mut() = hyper::Version::HTTP_2;
             let answer = sender.send_request(request).await;
             answer.map_err(|error| self.dialer.broken(&error))
@@ -201,13 +210,16 @@ impl Listener {
     /// Passes a whole request of REST on.
     async fn ask(
         &self,
-        head: &Parts,
+        (head, deadline): (&Parts, Option<Deadline>),
         body: &Mutex<CallBody>,
     ) -> Result<Response<NodeBody>, UpstreamError> {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         let target = Bytes::copy_from_slice(path.as_bytes());
         let mut headers = end_to_end(&head.headers);
         headers.remove(header::HOST);
+        if let Some(deadline) = deadline {
+            deadline.write(&mut headers);
+        }
         let outgoing = Outgoing {
             uri: target::uri(&self.http.base, &target)?,
             repeat: if head.method.is_safe() {
