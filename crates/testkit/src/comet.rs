@@ -29,6 +29,8 @@ pub struct CometOptions {
     pub config: Vec<(String, String)>,
     /// What `--proxy_app` gets; `kvstore` by default.
     pub app: String,
+    /// The name of its chain; one of its own by default.
+    pub chain_id: Option<String>,
     /// How long the node may take until `/status` shows height 1; 30 s by default.
     pub start_timeout: Duration,
 }
@@ -38,6 +40,7 @@ impl Default for CometOptions {
         Self {
             config: Vec::new(),
             app: "kvstore".to_owned(),
+            chain_id: None,
             start_timeout: Duration::from_secs(30),
         }
     }
@@ -52,9 +55,13 @@ impl CometOptions {
     }
 
     fn settings(&self) -> Result<CometBftOptions, CometError> {
+        let named = self.chain_id.iter();
         Ok(CometBftOptions {
             binary: find_binary().ok_or(CometError::NotInstalled)?,
             config: self.table()?,
+            genesis: named
+                .map(|name| ("chain_id".to_owned(), name.clone().into()))
+                .collect(),
             app: self.app.clone(),
             ..CometBftOptions::default()
         })

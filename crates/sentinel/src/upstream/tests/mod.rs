@@ -12,6 +12,7 @@ mod reads;
 mod results;
 mod scripted;
 mod spread;
+mod stuck;
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
