@@ -33,10 +33,11 @@ pub struct SearchArgs {
     /// The search ends after this long, --confirm included
     #[arg(long, default_value = "5m", value_name = "DURATION")]
     pub time_limit: Nanos,
-    /// Offer the interval's lower end for so long at the end
+    /// Offer what a load may rely on for so long at the end
     ///
-    /// This much of --time-limit is kept for it; shorter where that leaves less, and left out where it leaves no more
-    /// than --duration. A rate above the interval is offered after it, for --duration: if it does not break, there is no knee.
+    /// That is what 19 of 20 points take by what was seen, somewhat below the interval. This much of --time-limit is kept
+    /// for it; shorter where that leaves less, and left out where it leaves no more than --duration. A rate above the
+    /// interval is offered after it, for --duration: if it does not break, there is no knee.
     #[arg(
         long,
         default_value = "2m",

@@ -1,11 +1,12 @@
 //! For how long the nodes on this machine had work and no processor.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process;
 use std::time::{Duration, Instant};
 
 use pacing::Nanos;
 use procfs::process::{Process, Task};
+use procfs::{CurrentSI as _, KernelStats};
 use rpc::Endpoint;
 use servers::listener;
 
@@ -19,6 +20,8 @@ pub(super) struct NodeWatch {
     processes: Vec<Process>,
     /// By the last look, by their number.
     threads: BTreeMap<i32, Use>,
+    /// That their threads may use.
+    processors: u32,
     at: Instant,
 }
 
@@ -39,9 +42,11 @@ impl NodeWatch {
         pids.sort_unstable();
         pids.dedup();
         let processes = pids.into_iter().filter_map(|pid| Process::new(pid).ok());
+        let processes: Vec<Process> = processes.collect();
         let mut watch = Self {
             has_node: !here.is_empty(),
-            processes: processes.collect(),
+            processors: processors(&processes),
+            processes,
             threads: BTreeMap::new(),
             at: Instant::now(),
         };
@@ -54,7 +59,7 @@ impl NodeWatch {
         let (now, threads) = (Instant::now(), self.look());
         let passed = now.duration_since(std::mem::replace(&mut self.at, now));
         let before = std::mem::replace(&mut self.threads, threads);
-        Nanos::from(lack(&before, &self.threads, passed))
+        Nanos::from(lack(&before, &self.threads, passed, self.processors))
     }
 
     fn look(&self) -> BTreeMap<i32, Use> {
@@ -88,16 +93,38 @@ fn is_a_nodes(task: &Task) -> bool {
     is_other || task.stat().is_ok_and(|stat| stat.comm.starts_with(THREADS))
 }
 
+/// How many processors these may use together: those of the machine, or those that they are bound to.
+fn processors(processes: &[Process]) -> u32 {
+    let all = KernelStats::current().map_or(u32::MAX, |it| it.cpu_time.len() as u32);
+    let bound_to = processes.iter().filter_map(|it| it.status().ok());
+    let bound_to = bound_to.filter_map(|it| it.cpus_allowed_list).flatten();
+    let bound_to: BTreeSet<u32> = bound_to.flat_map(|(first, last)| first..=last).collect();
+    match bound_to.len() as u32 {
+        0 => all,
+        some => all.min(some),
+    }
+}
+
 /// The longest wait of a thread that was never without work in the time that passed. One that slept had done what there
-/// was to do, however long it had waited before.
-fn lack(before: &BTreeMap<i32, Use>, now: &BTreeMap<i32, Use>, passed: Duration) -> Duration {
-    let waits = now.iter().filter_map(|(thread, now)| {
+/// was to do, however long it had waited before. A node lacks no more than its threads left to others: where they had all
+/// processors that they may use, they waited for each other.
+fn lack(
+    before: &BTreeMap<i32, Use>,
+    now: &BTreeMap<i32, Use>,
+    passed: Duration,
+    processors: u32,
+) -> Duration {
+    let since = now.iter().filter_map(|(thread, now)| {
         let before = before.get(thread)?;
         let ran = now.ran.saturating_sub(before.ran);
-        let waited = now.waited.saturating_sub(before.waited);
-        (ran + waited >= passed.mul_f64(NEVER_IDLE)).then_some(waited.min(passed))
+        Some((ran, now.waited.saturating_sub(before.waited)))
     });
-    waits.max().unwrap_or_default()
+    let had: Duration = since.clone().map(|(ran, _)| ran).sum();
+    let waits = since.filter(|(ran, waited)| *ran + *waited >= passed.mul_f64(NEVER_IDLE));
+    let longest = waits.map(|(_, waited)| waited).max().unwrap_or_default();
+    longest
+        .min(passed)
+        .min((passed * processors).saturating_sub(had))
 }
 
 /// The kernel adds a wait when it ends, and threads are read one after the other: both are some milliseconds of the 50
@@ -118,7 +145,7 @@ mod tests {
             });
             each.collect::<BTreeMap<_, _>>()
         };
-        lack(&uses(1), &uses(2), Duration::from_millis(50))
+        lack(&uses(1), &uses(2), Duration::from_millis(50), 2)
     }
 
     #[test]
@@ -131,6 +158,10 @@ mod tests {
         assert_eq!(after(&[(20, 20), (20, 20)]), millis(0), "both did");
         assert_eq!(after(&[(5, 5), (10, 40), (40, 10)]), millis(40));
         assert_eq!(after(&[(1, 120)]), millis(50), "a wait from before");
+        let all = [(50, 0), (25, 25), (25, 25)];
+        assert_eq!(after(&all), millis(0), "they waited for each other");
+        let most = [(50, 0), (20, 30), (20, 30)];
+        assert_eq!(after(&most), millis(10), "what others had");
         let begun = [(
             1,
             Use {
@@ -139,6 +170,6 @@ mod tests {
             },
         )]
         .into();
-        assert_eq!(lack(&BTreeMap::new(), &begun, millis(50)), millis(0));
+        assert_eq!(lack(&BTreeMap::new(), &begun, millis(50), 2), millis(0));
     }
 }

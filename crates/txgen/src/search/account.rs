@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::run::Outcome;
 
 /// The version of `search.json`.
-pub(super) const SEARCH_FORMAT: &str = "tidegate.search/1";
+pub(super) const SEARCH_FORMAT: &str = "tidegate.search/2";
 
 /// The whole file.
 #[derive(Debug, Clone, Serialize)]
@@ -22,8 +22,8 @@ pub(super) struct Account {
     pub(super) limits: Limits,
     pub(super) points: Vec<PointRow>,
     pub(super) knee: Option<KneeRow>,
-    /// A rate at the lower end of the interval that was offered for longer after the search, and what that showed.
-    pub(super) confirmed: Option<Tested>,
+    /// A rate that a load may rely on by the trials, offered for longer after the search, and what that showed.
+    pub(super) lasting: Option<Tested>,
     /// A rate above the interval that was offered last, and what that showed.
     pub(super) above: Option<Tested>,
     /// What shows that the target or its machine became slower in the search.
@@ -109,14 +109,14 @@ pub(super) struct DriftRow {
 impl Account {
     /// The test that is the last point, if it contradicts what was known before.
     pub(super) fn refuted(&self) -> Option<Tested> {
-        let mut tests = self.confirmed.into_iter().chain(self.above);
+        let mut tests = self.lasting.into_iter().chain(self.above);
         tests.find(|it| it.point == self.points.len() && it.refutes)
     }
 
     /// Whether an interval is given whose upper end no test has tried, in a search that came to its tests.
     pub(super) fn lacks_test_above(&self) -> bool {
         let is_over = matches!(self.ended, Ended::Done | Ended::OutOfTime);
-        is_over && self.knee.is_some() && self.confirmed.is_some() && self.above.is_none()
+        is_over && self.knee.is_some() && self.lasting.is_some() && self.above.is_none()
     }
 }
 
@@ -245,7 +245,7 @@ pub(super) fn because_words(because: Rationale) -> String {
         Rationale::Lower => "nothing held so far".into(),
         Rationale::Again => "once more, to be sure".into(),
         Rationale::Contradicted => "once more: what came since says the opposite".into(),
-        Rationale::Lasting => "the lower end of the interval, for longer".into(),
+        Rationale::Lasting => "what a load may rely on, for longer".into(),
         Rationale::Above => "above the interval: whether it still breaks".into(),
         Rationale::Longer => "longer, as the point before was undecided".into(),
         Rationale::Middle { held, broken } => match (held, broken) {

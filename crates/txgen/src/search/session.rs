@@ -108,7 +108,7 @@ impl<'a> Session<'a> {
             },
             points: Vec::new(),
             knee: None,
-            confirmed: None,
+            lasting: None,
             above: None,
             drift: None,
             contradicted: false,
@@ -166,7 +166,7 @@ impl<'a> Session<'a> {
             refutes: is_refuted,
         };
         match because {
-            Rationale::Lasting => self.account.confirmed = Some(test),
+            Rationale::Lasting => self.account.lasting = Some(test),
             Rationale::Above => self.account.above = Some(test),
             _ => {}
         }
@@ -292,7 +292,7 @@ impl<'a> Session<'a> {
 
     fn interrupted(&mut self) {
         self.account.ended = Ended::Interrupted;
-        self.account.reason = "interrupted: the interval is what was known by then".into();
+        self.account.reason = "interrupted before the search was over".into();
     }
 
     fn failed(&mut self, number: usize, rate: f64, source: RunError) -> CommandError {

@@ -72,8 +72,8 @@ pub(super) fn ending_words(
     // Why the last point did not hold.
     let last = account.points.last();
     let last_reason = last.map_or(String::new(), |point| point.reasons.join("; "));
-    let held = || match (&account.confirmed, search.highest_held()) {
-        (Some(confirmed), _) => tested_words(confirmed),
+    let held = || match (&account.lasting, search.highest_held()) {
+        (Some(tested), _) => tested_words(tested),
         (None, Some(rate)) => format!("{rate}/s held"),
         (None, None) => "nothing held".into(),
     };
@@ -141,7 +141,7 @@ fn out_of_time(limit: Nanos, held: &str, is_narrow: bool) -> String {
 /// The two tests at the end of a search, each with its name: what they showed, or why the second was not made.
 pub(super) fn test_rows(account: &Account) -> Vec<(&'static str, String)> {
     let made = [
-        ("lower end", account.confirmed),
+        ("lasting", account.lasting),
         ("above it", account.above),
     ];
     let made = made.into_iter().filter_map(|(name, test)| {
@@ -256,7 +256,7 @@ mod tests {
             "{}",
             said(&account)
         );
-        account.confirmed = Some(Tested {
+        account.lasting = Some(Tested {
             point: 1,
             rate_tps: 2_214.0,
             for_s: 120.0,
@@ -268,7 +268,7 @@ mod tests {
             "{}",
             said(&account)
         );
-        account.confirmed = account.confirmed.map(|it| Tested {
+        account.lasting = account.lasting.map(|it| Tested {
             finding: "broken",
             ..it
         });
@@ -335,7 +335,7 @@ mod tests {
             },
             points: Vec::new(),
             knee: None,
-            confirmed: None,
+            lasting: None,
             above: None,
             drift: None,
             contradicted: false,
@@ -386,10 +386,10 @@ mod tests {
             refutes: true,
         };
         for (finding, words) in [("broken", Some("below 1,172/s")), ("undecided", None)] {
-            account.confirmed = Some(test(finding));
+            account.lasting = Some(test(finding));
             assert_eq!(bounds(&account).as_deref(), words, "{finding}");
         }
-        account.confirmed = None;
+        account.lasting = None;
         for (finding, words) in [("held", "at least 1,172/s"), ("broken", "below 1,172/s")] {
             account.above = Some(test(finding));
             assert_eq!(bounds(&account).as_deref(), Some(words), "{finding}");

@@ -29,7 +29,7 @@ fn points(account: &Value) -> &Vec<Value> {
 /// Everything about the file that holds for every search.
 fn check(place: &Place, name: &str, ended: &Ended) -> Value {
     let account = account(place, name);
-    assert_eq!(account["format"], "tidegate.search/1", "{ended}");
+    assert_eq!(account["format"], "tidegate.search/2", "{ended}");
     for point in points(&account) {
         let folder = point["folder"].as_str().unwrap();
         let run = place.run(&format!("{name}/{folder}"));

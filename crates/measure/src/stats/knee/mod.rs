@@ -202,6 +202,15 @@ impl KneeSearch {
         })
     }
 
+    /// The rate that one further trial takes with so much confidence that fewer than the tail of the interval take less: what
+    /// a load may rely on. It is below the interval by what varies from trial to trial.
+    pub fn lasting(&self) -> Option<f64> {
+        let knee = self.estimate()?;
+        let tail = (1.0 - knee.confidence) / 2.0;
+        let least = self.posterior.least(self.since, 1.0 - tail);
+        Some(least.min(knee.low))
+    }
+
     /// Whether the interval is as narrow as it was asked to be.
     pub fn is_narrow(&self) -> bool {
         let wide = 1.0 + self.settings.precision;

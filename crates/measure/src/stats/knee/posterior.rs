@@ -91,11 +91,50 @@ impl Posterior {
     /// The knees below which these shares of the belief lie, by the trials from this one on; the shares must ascend.
     pub(super) fn quantiles<const N: usize>(&self, since: usize, shares: [f64; N]) -> [f64; N] {
         let near = self.near(since);
-        let mut belief = self.prior(&near);
-        self.trials[since..]
-            .iter()
-            .for_each(|trial| self.learn(&mut belief, &near, trial));
-        self.shares_of(&belief, &near, shares)
+        self.shares_of(&self.belief(since, &near), &near, shares)
+    }
+
+    fn belief(&self, since: usize, near: &Range<usize>) -> Vec<f64> {
+        let mut belief = self.prior(near);
+        let trials = self.trials[since..].iter();
+        trials.for_each(|trial| self.learn(&mut belief, near, trial));
+        belief
+    }
+
+    /// What a further trial takes with this chance at least, by the trials from this one on: the knee, and how much what is
+    /// taken varies from trial to trial.
+    pub(super) fn least(&self, since: usize, chance: f64) -> f64 {
+        let near = self.near(since);
+        let belief = self.belief(since, &near);
+        let top = belief.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let (mut likely, mut all) = (Vec::new(), 0.0);
+        for (row, (target, _)) in belief.chunks(near.len()).zip(Target::all()) {
+            for (place, it) in near
+                .clone()
+                .zip(row)
+                .filter(|(_, it)| **it > top + NEGLIGIBLE)
+            {
+                let mass = (it - top).exp();
+                likely.push((self.start + place as f64 * STEP, target.width, mass));
+                all += mass;
+            }
+        }
+        let below = |it: f64| -> f64 {
+            let below = likely
+                .iter()
+                .map(|(knee, width, mass)| mass * below((it - knee) / width));
+            below.sum::<f64>() / all
+        };
+        let (mut low, mut high) = (self.start, self.start + self.knees as f64 * STEP);
+        while high - low > STEP / 4.0 {
+            let middle = f64::midpoint(low, high);
+            if below(middle) < 1.0 - chance {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        low.exp()
     }
 
     /// Whether the trials from this one on are of two knees, one after the other (a Bayes factor, in which each place of
@@ -325,6 +364,8 @@ const WIDTHS: [f64; 6] = [0.005, 0.01, 0.02, 0.04, 0.08, 0.16];
 const CHANCE: f64 = 0.01;
 /// Distance of the grid's knees: 0.4 %.
 const STEP: f64 = 0.004;
+/// A logarithm of a likelihood so far below the greatest that it adds nothing.
+const NEGLIGIBLE: f64 = -20.0;
 /// A knee further than this factor from every trial is not believed in.
 const BEYOND: f64 = 2.0;
 /// The grid reaches this factor beyond the allowed rates.

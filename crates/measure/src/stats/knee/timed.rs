@@ -19,8 +19,8 @@ pub struct SearchTime {
 
 /// Looks for a knee within a time, and tests both ends of the interval at the end.
 ///
-/// A target may change at any time, and each test shows one direction. The lower end of the interval, offered for longer,
-/// breaks if the target became slower, with less committed than the interval allows. A rate above the interval holds, or more of it is committed than the interval
+/// A target may change at any time, and each test shows one direction. What a load may rely on ([`KneeSearch::lasting`]),
+/// offered for longer, breaks if the target became slower, with less committed than the interval allows. A rate above the interval holds, or more of it is committed than the interval
 /// allows, if it became faster. That one is the last: an overloaded target shows what it takes, so it shows as well what
 /// became slower since. What contradicts the interval is learnt, and the search goes on while there is time.
 ///
@@ -145,12 +145,12 @@ impl TimedSearch {
             .or_else(|| self.above(left, usual).filter(|_| is_tested))
     }
 
-    /// The lower end of the interval for longer, where there is time.
+    /// What a load may rely on, for longer, where there is time.
     fn lasting(&self, left: Nanos, usual: Nanos) -> Option<Next> {
         let length = self.time.confirm.min(left);
-        let knee = self.search.estimate().filter(|_| length > usual)?;
+        let rate = self.search.lasting().filter(|_| length > usual)?;
         Some(Next::Try {
-            rate: knee.low.floor().max(1.0),
+            rate: rate.floor().max(1.0),
             because: Rationale::Lasting,
             length: length.as_secs_f64() / self.time.trial.as_secs_f64(),
         })

@@ -96,7 +96,7 @@ pub enum Rationale {
     Contradicted,
     /// The trial before was undecided: this one has to take longer.
     Longer,
-    /// The search is over: whether the lower end of its interval lasts.
+    /// The search is over: whether what a load may rely on lasts.
     Lasting,
     /// The search is over: whether what is above its interval still breaks.
     Above,
