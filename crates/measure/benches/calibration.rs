@@ -440,8 +440,15 @@ fn drifts(seeds: Range<u64>) -> String {
     let mut table = String::from(
         "| the capacity | ranges | searches | change said | right | wrong, change said | wrong | no knee |\n|---|---|---|---|---|---|---|---|\n",
     );
-    for (name, to, over_s) in DRIFTS {
+    let changes = DRIFTS.map(|(name, to, over_s)| (name, Ok((to, over_s))));
+    let credits = CREDITS.map(|(name, seconds)| (name, Err(seconds)));
+    for (name, change) in changes.into_iter().chain(credits) {
         for (which, ranges) in [("tuned on", Ranges::SEEN), ("held back", Ranges::HELD_BACK)] {
+            let seeds = seeds.clone();
+            let drifts = match change {
+                Ok((to, over_s)) => Drifts::of(seeds, ranges, to, over_s),
+                Err(seconds) => Drifts::of_credits(seeds, ranges, seconds),
+            };
             let Drifts {
                 searches,
                 said,
@@ -450,7 +457,7 @@ fn drifts(seeds: Range<u64>) -> String {
                 wrong,
                 open,
                 seeds,
-            } = Drifts::of(seeds.clone(), ranges, to, over_s);
+            } = drifts;
             table += &format!(
                 "| {name} | {which} | {searches} | {said} | {right} | {wrong_said} | {wrong} | {open} | {seeds:?}\n"
             );
@@ -466,4 +473,10 @@ const DRIFTS: [(&str, f64, f64); 5] = [
     ("falls to 0.6 over 150 s", 0.6, 150.0),
     ("rises to 1.6 at once", 1.6, 0.0),
     ("rises to 1.6 over 150 s", 1.6, 150.0),
+];
+
+/// For how many seconds a node has credits.
+const CREDITS: [(&str, [f64; 2]); 2] = [
+    ("credits for 1 to 4 s", [1.0, 4.0]),
+    ("credits for 5 to 60 s", [5.0, 60.0]),
 ];

@@ -47,6 +47,16 @@ impl Watermarks {
         latest.copied().unwrap_or(Nanos::ZERO)
     }
 
+    /// The same of those that go on; without one, of all time.
+    pub(crate) fn awaits(&self, sources: Range<u16>) -> Nanos {
+        let marks = (self.sources).get(usize::from(sources.start)..usize::from(sources.end));
+        let active = marks
+            .into_iter()
+            .flatten()
+            .filter(|mark| **mark != Nanos::MAX);
+        active.max().copied().unwrap_or(Nanos::MAX)
+    }
+
     fn low(&self) -> Nanos {
         let active = || self.sources.iter().filter(|mark| **mark != Nanos::MAX);
         let lowest = active().min().copied().unwrap_or(Nanos::ZERO);

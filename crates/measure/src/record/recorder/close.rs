@@ -5,7 +5,7 @@ use std::io::Write;
 
 use pacing::{Nanos, Step};
 
-use super::{Recorder, SecondBegin};
+use super::{Recorder, RecorderConfig, SecondBegin};
 use crate::format::SECOND;
 use crate::format::buckets::LatencyBuckets;
 use crate::format::cohort::{self, Cohorts};
@@ -254,13 +254,18 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     }
 
     /// Writes the rows of the steps whose transactions have their fates, or had long enough for that, in
-    /// order. `now` is the end of a segment, so the order in which sources report does not matter.
+    /// order. `now` is the end of a segment, so the order in which sources report does not matter. A follower that is
+    /// behind is waited for: what it has not read is no backlog of the node's.
     fn judge_steps(&mut self, now: Nanos) {
         let followed = !self.is_unfollowed();
+        let RecorderConfig {
+            senders, followers, ..
+        } = self.config;
+        let read = self.watermarks.awaits(senders..senders + followers);
         while let Some((row, until, _)) = self.ended_steps.waiting.front() {
             let cohort = self.ended_steps.cohorts.of(row.step);
             let is_settled = cohort.is_settled(row.counts.offered, followed);
-            let is_ripe = now >= *until || is_settled;
+            let is_ripe = now.min(read) >= *until || is_settled;
             if !is_ripe && self.ended_steps.waiting.len() <= cohort::MAX_OPEN {
                 return;
             }

@@ -12,7 +12,7 @@ use measure::{
 use pacing::{Arrivals, Nanos, Profile, Rate, Schedule};
 
 use super::play::{constant, nanos};
-use super::{Part, Ranges, Shift, World};
+use super::{Credits, Part, Ranges, Shift, World};
 
 /// What is said, as far as it has a truth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +37,8 @@ pub(crate) enum Conclusion {
     Workload,
     /// A node that stood still is named, however long the run.
     Outage,
+    /// A follower that reads blocks more slowly than they come is not the node's limit.
+    Follower,
     /// A node that lacks the processor for its load is not the limit, nor an end of a bracket.
     Starved,
     /// One beyond its capacity that lacks it for a short part of the time is the limit.
@@ -251,6 +253,13 @@ impl Census {
         let is_first = stalled.evidence.first().is_some_and(silence);
         let right = said(&stalled).map(|by| by == LimitedBy::Node && is_first);
         self.add(Conclusion::Outage, seed, right, words(&stalled));
+        let behind = World {
+            read_s: (1.2 + (seed % 10) as f64 / 5.0) * world.interval_s,
+            ..*world
+        };
+        let behind = run(&behind, 0.8, 40.0);
+        let right = Some(said(&behind) != Some(LimitedBy::Node));
+        self.add(Conclusion::Follower, seed, right, words(&behind));
     }
 }
 
@@ -282,6 +291,20 @@ impl Drifts {
             let from_s = (DRIFT_LIMIT_S - over_s) * Random::new(seed ^ 0xD21F).unit();
             let shift = Shift { from_s, over_s, to };
             let world = World { shift, ..world };
+            drifts.add(seed, &world.searched(DRIFT_LIMIT_S));
+        }
+        drifts
+    }
+
+    /// Of so many worlds whose node has credits for so many seconds: its capacity is what it has without any.
+    pub(crate) fn of_credits(
+        seeds: std::ops::Range<u64>,
+        ranges: Ranges,
+        seconds: [f64; 2],
+    ) -> Self {
+        let mut drifts = Self::default();
+        for seed in seeds {
+            let world = World::drawn(seed, ranges).with_credits(seconds);
             drifts.add(seed, &world.searched(DRIFT_LIMIT_S));
         }
         drifts
@@ -421,13 +444,19 @@ impl World {
         };
         let mut search = TimedSearch::new(settings, time);
         let (mut passed_s, mut loaded_s, mut before, mut points) = (0.0, 0.0, 0, Vec::new());
+        let mut credits = self.credits;
         let lasts = |length: f64| nanos(POINT_S * length);
         while let Next::Try { rate, length, .. } = search.next(nanos(passed_s), lasts) {
             let now = Self {
                 begins_s: passed_s,
+                credits,
                 ..*self
             };
             let (trial, played) = now.point(rate, POINT_S * length, before, &mut random);
+            credits = credits.map(|it| Credits {
+                left: played.credits,
+                ..it
+            });
             loaded_s = passed_s + POINT_S * length;
             passed_s += played.summary.time.ended_s;
             before += played.committed;

@@ -24,6 +24,10 @@ pub(crate) struct World {
     pub(crate) block_noise: f64,
     /// What blocks hold a second by gas.
     pub(crate) gas_tps: f64,
+    /// The same by bytes, in transactions of mean size.
+    pub(crate) bytes_tps: f64,
+    /// Standard deviation of the sizes of transactions, as a share.
+    pub(crate) sizes: f64,
     /// What is executed a second; a block with more takes longer.
     pub(crate) execute_tps: f64,
     /// What is checked a second, one after the other.
@@ -38,6 +42,8 @@ pub(crate) struct World {
     pub(crate) wear: f64,
     /// What all capacities but gas become a multiple of, from when to when of a search.
     pub(crate) shift: Shift,
+    /// It is faster for a while.
+    pub(crate) credits: Option<Credits>,
     /// When in the search its run begins.
     pub(crate) begins_s: f64,
     /// The node stands still for so long, once in so many seconds.
@@ -62,6 +68,16 @@ pub(crate) struct Shift {
     pub(crate) from_s: f64,
     pub(crate) over_s: f64,
     pub(crate) to: f64,
+}
+
+/// A node that may be faster for as many transactions as it has saved: each one that it could have committed and did not
+/// is a credit, up to so many.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Credits {
+    /// What all capacities are multiplied by while there are any.
+    pub(crate) factor: f64,
+    pub(crate) most: f64,
+    pub(crate) left: f64,
 }
 
 /// The part that holds a world back.
@@ -123,6 +139,8 @@ impl World {
             block_tps: PLENTY,
             block_noise: between(ranges.block_noise),
             gas_tps: PLENTY,
+            bytes_tps: PLENTY,
+            sizes: 0.0,
             execute_tps: PLENTY,
             check_tps: PLENTY,
             mempool: usize::MAX,
@@ -134,6 +152,7 @@ impl World {
                 over_s: 0.0,
                 to: 1.0,
             },
+            credits: None,
             begins_s: 0.0,
             stall: None,
             front_tps: PLENTY,
@@ -159,7 +178,29 @@ impl World {
             Part::Check => world.check_tps = capacity,
             Part::Front => world.front_tps = capacity,
         }
+        world.sizes = between([0.0, 1.0]);
+        if world.block_tps == capacity && between([0.0, 1.0]) < 0.5 {
+            (world.block_tps, world.bytes_tps) = (PLENTY, capacity);
+            world.run_noise = 0.0;
+        }
         world
+    }
+
+    /// The same with credits for so many seconds at its higher capacity.
+    pub(crate) fn with_credits(self, [least_s, most_s]: [f64; 2]) -> Self {
+        let mut random = Random::new(self.seed ^ 0xC8ED);
+        let factor = 1.2 + 0.8 * random.unit();
+        let seconds = least_s + (most_s - least_s) * random.unit();
+        let most = (factor - 1.0) * self.capacity().0 * seconds;
+        let credits = Credits {
+            factor,
+            most,
+            left: most,
+        };
+        Self {
+            credits: Some(credits),
+            ..self
+        }
     }
 
     /// Committed a second without a fault, and the part that allows no more.
@@ -170,6 +211,7 @@ impl World {
         let parts = [
             (self.block_tps, Part::BlockSize),
             (self.gas_tps, Part::Gas),
+            (self.whole_by_bytes(), Part::BlockSize),
             (self.execute_tps, Part::Execution),
             (self.check_tps * checking + 0.5 * paused, Part::Check),
             (self.front_tps, Part::Front),
@@ -178,6 +220,12 @@ impl World {
             .into_iter()
             .min_by(|one, other| one.0.total_cmp(&other.0));
         least.unwrap_or((PLENTY, Part::Check))
+    }
+
+    /// What blocks hold a second by bytes: the last transaction that fits leaves a rest (the renewal theorem's second term:
+    /// Feller, "An Introduction to Probability Theory and Its Applications" II, chapter XI).
+    fn whole_by_bytes(&self) -> f64 {
+        self.bytes_tps + (self.sizes.powi(2) - 1.0) / 2.0 / self.interval_s
     }
 
     /// What the capacity is after so many transactions, as a share of that at first.

@@ -12,7 +12,7 @@ use measure::{
 };
 use pacing::{Arrivals, Nanos, Profile, Rate, Schedule};
 
-use super::World;
+use super::{PLENTY, World};
 use crate::models::normal;
 
 /// A run that ended.
@@ -24,6 +24,8 @@ pub(crate) struct Played {
     /// What the capacity was in it, by the end.
     pub(crate) capacity: f64,
     pub(crate) committed: u64,
+    /// The node's, by its last block.
+    pub(crate) credits: f64,
 }
 
 enum Event {
@@ -41,6 +43,8 @@ struct Node<'a> {
     factor: f64,
     committed_before: u64,
     committed: u64,
+    /// See [`Credits`](super::Credits).
+    credits: f64,
     /// Checked, in order, and from when.
     pool: VecDeque<(u64, f64)>,
     check_free: f64,
@@ -140,7 +144,7 @@ impl World {
             * factor
             * self.worn(before + node.committed)
             * self.shifted(offered_until);
-        let (committed, blocks) = (node.committed, node.blocks);
+        let (committed, blocks, credits) = (node.committed, node.blocks, node.credits);
         let events = node.events;
         let mut answers = BTreeMap::new();
         for (at, _) in events
@@ -155,7 +159,16 @@ impl World {
             blocks,
             capacity,
             committed,
+            credits,
         }
+    }
+
+    /// Of the transaction with this number: log-normal.
+    fn size(&self, index: u64) -> u32 {
+        let mut random = Random::new(self.seed ^ base::mix(index));
+        let deviation = self.sizes.powi(2).ln_1p().sqrt();
+        let size = deviation * normal(&mut random) - deviation.powi(2) / 2.0;
+        (USUAL_BYTES * size.exp()).round().max(1.0) as u32
     }
 
     /// What a recorder makes of it.
@@ -174,13 +187,21 @@ impl World {
             ..RecorderConfig::new(ORIGIN_UNIX_NS, 1, 1)
         };
         let mut recorder = Recorder::new(config, SchedulePlan::new(schedule.clone()), sinks());
+        let blocks = events.iter().filter_map(|(read, event)| match event {
+            Event::Block(block) => Some((*read, block.observed)),
+            _ => None,
+        });
+        let mut unread = blocks.collect::<Vec<_>>().into_iter().peekable();
         let mut marked = 0.0;
         for (at, event) in events.into_iter().take_while(|(at, _)| *at <= ended) {
             while marked + TICK_S <= at {
                 marked += TICK_S;
                 recorder.node_lacked(nanos(marked), nanos(self.neighbours.0 * TICK_S));
                 recorder.watermark(SENDER, nanos(marked));
-                recorder.watermark(FOLLOWER, nanos(marked));
+                // A follower stops at a block that was announced and that it has not read.
+                while unread.next_if(|(read, _)| *read <= marked).is_some() {}
+                let announced = unread.peek().map_or(Nanos::MAX, |(_, observed)| *observed);
+                recorder.watermark(FOLLOWER, announced.min(nanos(marked)));
             }
             match event {
                 Event::Sent(sent) => recorder.sent(&sent),
@@ -212,6 +233,7 @@ impl<'a> Node<'a> {
             factor,
             committed_before,
             committed: 0,
+            credits: world.credits.map_or(0.0, |it| it.left),
             pool: VecDeque::new(),
             check_free: 0.0,
             front_free: 0.0,
@@ -228,7 +250,31 @@ impl<'a> Node<'a> {
     /// What its capacities are multiplied by now.
     fn share(&self, at: f64) -> f64 {
         let worn = self.world.worn(self.committed_before + self.committed);
-        self.factor * worn * self.world.shifted(at)
+        let credit = self.world.credits.filter(|_| self.credits > 0.0);
+        self.factor * worn * self.world.shifted(at) * credit.map_or(1.0, |it| it.factor)
+    }
+
+    /// What it has saved since the last block, of which it has committed so many; it may owe some.
+    fn save(&mut self, since_s: f64, committed: usize) {
+        let Some(credits) = self.world.credits else {
+            return;
+        };
+        let could = self.world.capacity().0 * self.factor * since_s;
+        self.credits = (self.credits + could - committed as f64).min(credits.most);
+    }
+
+    /// How many of the first that wait fit into a block by their bytes.
+    fn fit(&self) -> usize {
+        if self.world.bytes_tps >= PLENTY {
+            return usize::MAX;
+        }
+        let bytes = self.world.bytes_tps * self.world.interval_s * USUAL_BYTES;
+        let sizes = self.pool.iter().map(|(index, _)| self.world.size(*index));
+        let sums = sizes.scan(0.0, |sum, size| {
+            *sum += f64::from(size);
+            Some(*sum)
+        });
+        sums.take_while(|sum| *sum <= bytes).count()
     }
 
     /// Takes the next transaction, and says when it was answered.
@@ -257,7 +303,7 @@ impl<'a> Node<'a> {
         let event = Sent {
             index,
             hash: hash(index),
-            size: 250,
+            size: world.size(index),
             due: nanos(due),
             sent: nanos(sent),
             endpoint: 0,
@@ -322,6 +368,8 @@ impl<'a> Node<'a> {
             .take_while(|(_, ready)| *ready <= voted)
             .count();
         let count = ready.min(stochastic(room, self.random));
+        let count = count.min(self.fit());
+        self.save(voted - self.voted, count);
         let txs: Vec<u64> = self.pool.drain(..count).map(|(index, _)| index).collect();
         self.committed += count as u64;
         let execution = count as f64 / (world.execute_tps * share);
@@ -361,7 +409,7 @@ impl<'a> Node<'a> {
             resolution: None,
             gas_wanted: Some(GAS * txs.len() as u64),
             gas_used: None,
-            bytes: 250 * txs.len() as u64,
+            bytes: txs.iter().map(|it| u64::from(self.world.size(*it))).sum(),
             txs: txs
                 .iter()
                 .map(|index| BlockTx {
@@ -424,6 +472,8 @@ const ORIGIN_UNIX_NS: u64 = 1_795_132_800_123_456_789;
 const SENDER: SourceId = SourceId(0);
 const FOLLOWER: SourceId = SourceId(1);
 const TICK_S: f64 = 0.1;
+/// Of a transaction of mean size.
+const USUAL_BYTES: f64 = 250.0;
 /// Of one transaction.
 const GAS: u64 = 1_000;
 const PLENTY_A_BLOCK: f64 = 1e5;
