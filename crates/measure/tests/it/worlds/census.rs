@@ -285,7 +285,7 @@ impl Drifts {
         let mut drifts = Self::default();
         for seed in seeds {
             let world = World::drawn(seed, ranges);
-            if world.capacity().1 == Part::Gas {
+            if world.is_limited_by_rule() {
                 continue;
             }
             let from_s = (DRIFT_LIMIT_S - over_s) * Random::new(seed ^ 0xD21F).unit();

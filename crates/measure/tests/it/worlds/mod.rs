@@ -228,6 +228,11 @@ impl World {
         self.bytes_tps + (self.sizes.powi(2) - 1.0) / 2.0 / self.interval_s
     }
 
+    /// Whether the chain's rules limit it, which nothing changes.
+    pub(crate) fn is_limited_by_rule(&self) -> bool {
+        self.gas_tps.min(self.bytes_tps) < PLENTY
+    }
+
     /// What the capacity is after so many transactions, as a share of that at first.
     pub(crate) fn worn(&self, committed: u64) -> f64 {
         (1.0 - self.wear * committed as f64).max(1.0 / 3.0)
