@@ -140,10 +140,7 @@ fn out_of_time(limit: Nanos, held: &str, is_narrow: bool) -> String {
 
 /// The two tests at the end of a search, each with its name: what they showed, or why the second was not made.
 pub(super) fn test_rows(account: &Account) -> Vec<(&'static str, String)> {
-    let made = [
-        ("lasting", account.lasting),
-        ("above it", account.above),
-    ];
+    let made = [("lasting", account.lasting), ("above it", account.above)];
     let made = made.into_iter().filter_map(|(name, test)| {
         let test = test?;
         let not = if test.refutes { "not: " } else { "" };
