@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bitcoin::consensus::{deserialize, serialize};
-use bitcoin::p2p::message::{MAX_MSG_SIZE, NetworkMessage, RawNetworkMessage};
+use bitcoin::p2p::message::{NetworkMessage, RawNetworkMessage};
 use bitcoin::p2p::message_network::VersionMessage;
 use bitcoin::p2p::{Address, Magic, ServiceFlags};
 use wire::p2p::{Head, HeadError};
@@ -25,7 +25,7 @@ pub(crate) enum PeerError {
 
 /// The head of the message that begins here, once it is there.
 pub(crate) fn head(bytes: &[u8], magic: [u8; 4]) -> Result<Option<Head>, PeerError> {
-    Ok(Head::read(bytes, magic, MAX_MSG_SIZE)?)
+    Ok(Head::read(bytes, magic, MOST_BYTES)?)
 }
 
 /// Reads a whole message, its checksum included.
@@ -148,6 +148,8 @@ impl Handshake {
     }
 }
 
+/// The built-in node's largest block; bchd's are of 32,000,000 bytes, btcd's of 4,000,000.
+const MOST_BYTES: usize = 104_857_600;
 /// With `feefilter` (70,013) and `reject` (70,002), and without what changes announcements: compact blocks
 /// (70,014) and witness ids (70,016).
 const PROTOCOL_VERSION: u32 = 70_013;
@@ -171,6 +173,16 @@ mod tests {
         message[28] ^= 1;
         let text = read(&message).unwrap_err().to_string();
         assert!(text.contains("checksum"), "{text}");
+    }
+
+    #[cfg(feature = "fixture")]
+    #[test]
+    fn the_largest_block_of_the_built_in_node_is_a_message() {
+        let mut message = write(MAGIC, NetworkMessage::Verack);
+        message[16..20].copy_from_slice(&(*devnode::BLOCK_BYTES.end() as u32).to_le_bytes());
+        assert!(head(&message, MAGIC).unwrap().is_some());
+        message[19] += 1;
+        assert!(head(&message, MAGIC).is_err());
     }
 
     #[test]
