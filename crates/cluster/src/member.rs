@@ -78,7 +78,7 @@ pub struct Member {
     /// When a report of its own came back.
     heard_itself: Option<Nanos>,
     others: BTreeMap<u64, Other>,
-    /// The last rates, the newest last.
+    /// The last rates, the newest first.
     rates: VecDeque<f64>,
 }
 
@@ -95,16 +95,6 @@ struct Other {
     /// None of a member of another version.
     report: Option<Report>,
     heard: Nanos,
-}
-
-impl Other {
-    fn number(&self) -> u64 {
-        self.report.as_ref().map_or(0, |report| report.number)
-    }
-
-    fn has_left(&self) -> bool {
-        self.report.as_ref().is_some_and(|report| report.is_last)
-    }
 }
 
 impl Member {
@@ -130,10 +120,7 @@ impl Member {
             self.heard_itself = Some(now);
             return;
         }
-        let known = self.others.get(&report.member);
-        if known.is_none_or(|known| known.number() < report.number) {
-            self.note_other(now, report.member, Some(report));
-        }
+        self.note_other(now, report.member, Some(report));
     }
 
     /// A report of another version has come in. What its sender asks for is unknown, so it is left an equal part, as one
@@ -142,9 +129,15 @@ impl Member {
         self.note_other(now, member, None);
     }
 
+    /// What is older than what is known changes nothing.
     fn note_other(&mut self, heard: Nanos, member: u64, report: Option<Report>) {
-        if self.others.contains_key(&member) || self.others.len() < MOST_MEMBERS {
-            self.others.insert(member, Other { report, heard });
+        let has_room = self.others.len() < MOST_MEMBERS;
+        let number = |report: &Option<Report>| report.as_ref().map(|it| it.number);
+        match self.others.get_mut(&member) {
+            Some(known) if report.is_some() && number(&report) <= number(&known.report) => {}
+            Some(known) => *known = Other { report, heard },
+            None if has_room => drop(self.others.insert(member, Other { report, heard })),
+            None => {}
         }
     }
 
@@ -191,7 +184,8 @@ impl Member {
     }
 
     fn divide(&mut self, now: Nanos, own: &Report, is_connected: bool) -> Division {
-        let others: Vec<&Other> = self.others.values().filter(|it| !it.has_left()).collect();
+        let stays = |it: &&Other| it.report.as_ref().is_none_or(|report| !report.is_last);
+        let others: Vec<&Other> = self.others.values().filter(stays).collect();
         let all = 1 + others.len();
         let is_heard = |other: &&&Other| now.saturating_sub(other.heard) < self.silence();
         let heard: Vec<&Report> = others
@@ -206,10 +200,7 @@ impl Member {
         let silent = all - 1 - heard.len();
         let equal = limit / all as f64;
         let is_new = now.saturating_sub(self.began) < self.silence();
-        let (per_second, parts) = if is_new {
-            // It has not heard all others, nor they it.
-            (limit * FLOOR, Vec::new())
-        } else if is_connected {
+        let (per_second, parts) = if is_connected {
             // All take the members in the same order, so that they compute the same to the last bit.
             let mut reports: Vec<&Report> = heard.iter().copied().chain([own]).collect();
             reports.sort_unstable_by_key(|report| report.member);
@@ -219,12 +210,17 @@ impl Member {
         } else {
             (equal, Vec::new())
         };
-        self.rates.push_back(per_second);
-        if self.rates.len() > RAISED_AFTER {
-            self.rates.pop_front();
-        }
+        self.rates.push_front(per_second);
+        self.rates.truncate(RAISED_AFTER);
+        let least = self.rates.iter().copied().fold(f64::INFINITY, f64::min);
+        // A new one has not heard all others, nor they it.
+        let (per_second, parts) = if is_new {
+            (equal * FLOOR, Vec::new())
+        } else {
+            (least, parts)
+        };
         Division {
-            per_second: self.rates.iter().copied().fold(f64::INFINITY, f64::min),
+            per_second,
             parts,
             heard: 1 + heard.len(),
             silent: silent - other_version,
