@@ -1,14 +1,14 @@
 //! The connection to the NATS server.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::fmt::Display;
+use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::jetstream;
 use async_nats::jetstream::object_store::{self, ObjectStore};
-use async_nats::{Client, ConnectOptions, Subscriber};
-use serde::{Serialize, de::DeserializeOwned};
+use async_nats::{Client, ConnectOptions, ServerAddr, Subscriber};
 
-use crate::message::bucket;
+use crate::message::{Outgoing, bucket};
 
 /// What goes wrong between machines.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +59,12 @@ pub enum FleetError {
     Interrupted,
 }
 
+impl FleetError {
+    pub(crate) fn store(error: impl Display) -> Self {
+        Self::Store(error.to_string())
+    }
+}
+
 /// A connection that comes back by itself.
 #[derive(Debug, Clone)]
 pub struct Bus {
@@ -98,43 +104,18 @@ impl Bus {
         subscribed.map_err(|error| FleetError::Workers(error.to_string()))
     }
 
-    /// A subject for answers of many, and the subscription to it.
-    pub(crate) async fn inbox(&self) -> Result<(String, Subscriber), FleetError> {
-        let inbox = self.client.new_inbox();
-        Ok((inbox.clone(), self.subscribe(inbox).await?))
-    }
-
     /// Publishes; while the connection is down it waits in the client.
-    pub(crate) async fn publish(
-        &self,
-        subject: String,
-        message: &impl Serialize,
-        reply: Option<String>,
-    ) {
-        let Ok(payload) = serde_json::to_vec(message) else {
-            return;
-        };
+    pub(crate) async fn publish(&self, message: Outgoing) {
+        let (subject, payload) = (message.subject, message.payload.into());
         // It fails only when the client was closed, and then there is no receiver.
-        let _ = match reply {
+        let _ = match message.reply {
             Some(reply) => {
                 self.client
-                    .publish_with_reply(subject, reply, payload.into())
+                    .publish_with_reply(subject, reply, payload)
                     .await
             }
-            None => self.client.publish(subject, payload.into()).await,
+            None => self.client.publish(subject, payload).await,
         };
-    }
-
-    /// Asks one; `None` when no answer comes within 2 s.
-    pub(crate) async fn ask<A: DeserializeOwned>(
-        &self,
-        subject: String,
-        message: &impl Serialize,
-    ) -> Option<A> {
-        let payload = serde_json::to_vec(message).ok()?;
-        let asked = self.client.request(subject, payload.into());
-        let answer = tokio::time::timeout(ANSWERED, asked).await.ok()?.ok()?;
-        serde_json::from_slice(&answer.payload).ok()
     }
 
     /// The folders of a run, made if it is not there.
@@ -145,7 +126,7 @@ impl Bus {
             ..object_store::Config::default()
         };
         let made = self.store.create_object_store(config).await;
-        made.map_err(|error| FleetError::Store(error.to_string()))
+        made.map_err(FleetError::store)
     }
 
     /// Removes the folders of a run.
@@ -160,31 +141,17 @@ impl Bus {
     }
 }
 
-/// Now, in Unix nanoseconds.
-pub(crate) fn now_ns() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    i64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX)
-}
-
 /// An address as it may be printed.
 fn without_password(url: &str) -> String {
-    match url.rsplit_once('@') {
-        Some((before, host)) => {
-            let scheme = before.split_once("://").map_or("", |(scheme, _)| scheme);
-            if scheme.is_empty() {
-                host.to_owned()
-            } else {
-                format!("{scheme}://{host}")
-            }
-        }
-        None => url.to_owned(),
-    }
+    let address = url.parse::<ServerAddr>();
+    address.map_or_else(
+        |_| "an address that is none".to_owned(),
+        |it| format!("{}://{}:{}", it.scheme(), it.host(), it.port()),
+    )
 }
 
 /// How long an answer of the server is waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long an answer of a worker is waited for: what is lost is asked again, and more than once before a load begins.
-const ANSWERED: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
@@ -195,8 +162,9 @@ mod tests {
         for (url, shown) in [
             ("nats://127.0.0.1:4222", "nats://127.0.0.1:4222"),
             ("nats://user:secret@bus:4222", "nats://bus:4222"),
-            ("tls://token@bus", "tls://bus"),
-            ("secret@bus:4222", "bus:4222"),
+            ("tls://token@bus", "tls://bus:4222"),
+            ("secret@bus:4222", "nats://bus:4222"),
+            ("secret@bus:port", "an address that is none"),
         ] {
             assert_eq!(without_password(url), shown);
         }

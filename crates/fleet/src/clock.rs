@@ -6,12 +6,26 @@
 //! Offsets of exchanges at about one time lie in the intersection of their intervals; exchanges a while apart bound
 //! the drift.
 
-use std::time::Duration;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use tokio::sync::mpsc;
+/// An instant, as the clocks of one machine have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Now {
+    /// For what takes its time.
+    pub at: Instant,
+    /// For what is compared with another machine: Unix nanoseconds.
+    pub unix_ns: i64,
+}
 
-use crate::bus::{Bus, now_ns};
-use crate::message::{Answer, Request, of_worker};
+impl Now {
+    pub(crate) fn read() -> Self {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            at: Instant::now(),
+            unix_ns: i64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(i64::MAX),
+        }
+    }
+}
 
 /// The four stamps of a question and its answer, Unix nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,52 +133,6 @@ impl Clock {
     }
 }
 
-/// Measures one clock once a second.
-pub(crate) async fn follow_clock(
-    bus: Bus,
-    id: String,
-    place: usize,
-    clocks: mpsc::Sender<(usize, Vec<Exchange>)>,
-) {
-    loop {
-        tokio::time::sleep(CLOCK_EVERY).await;
-        if bus.is_up()
-            && clocks
-                .send((place, exchanges(&bus, &id, EXCHANGES).await))
-                .await
-                .is_err()
-        {
-            return;
-        }
-    }
-}
-
-/// Asks a worker's clock this often; fewer when it does not answer.
-pub(crate) async fn exchanges(bus: &Bus, id: &str, times: usize) -> Vec<Exchange> {
-    let mut exchanges = Vec::with_capacity(times);
-    for _ in 0..times {
-        let asked_ns = now_ns();
-        let answer = bus.ask(of_worker(id), &Request::Clock).await;
-        let heard_ns = now_ns();
-        let Some(Answer::Clock {
-            received_ns,
-            sent_ns,
-        }) = answer
-        else {
-            continue;
-        };
-        exchanges.push(Exchange {
-            asked_ns,
-            received_ns,
-            sent_ns,
-            heard_ns,
-        });
-    }
-    exchanges
-}
-
-const EXCHANGES: usize = 3;
-const CLOCK_EVERY: Duration = Duration::from_secs(1);
 /// A run of an hour with a window each second is thinned to one in 16 s.
 const MAX_WINDOWS: usize = 512;
 

@@ -8,12 +8,22 @@ use std::time::Duration;
 
 use async_nats::jetstream::object_store::ObjectStore;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::bus::FleetError;
+use crate::bus::{Bus, FleetError};
 
-/// Puts a folder into the store under this name, and nothing on the disk, which may be full. The folder stays.
-pub(crate) async fn put(store: &ObjectStore, name: &str, folder: &Path) -> Result<(), FleetError> {
+/// Puts a folder into the store of a run under this name, and nothing on the disk, which may be full. The folder stays.
+pub(crate) async fn put(bus: &Bus, run: &str, name: &str, folder: &Path) -> Result<(), FleetError> {
+    if !folder.is_dir() {
+        return Err(FleetError::Workers("the program left no folder".to_owned()));
+    }
+    persist(PUT_PATIENCE, move || async move {
+        put_once(&bus.folders(run).await?, name, folder).await
+    })
+    .await
+}
+
+async fn put_once(store: &ObjectStore, name: &str, folder: &Path) -> Result<(), FleetError> {
     let unpacked = |source| FleetError::Folder {
         what: format!("cannot pack {}", folder.display()),
         source,
@@ -25,7 +35,7 @@ pub(crate) async fn put(store: &ObjectStore, name: &str, folder: &Path) -> Resul
     let put = store.put(name, &mut reader).await;
     // Without a reader the packing ends.
     drop(reader);
-    put.map_err(|error| FleetError::Store(error.to_string()))?;
+    put.map_err(FleetError::store)?;
     let packed = packing.await.map_err(io::Error::other).flatten();
     if packed.is_err() {
         // What is there is a part of it; nobody is told of it.
@@ -34,14 +44,27 @@ pub(crate) async fn put(store: &ObjectStore, name: &str, folder: &Path) -> Resul
     packed.map_err(unpacked)
 }
 
-/// Brings the folder of this name from the store; `into` must not be there.
-pub(crate) async fn get(store: &ObjectStore, name: &str, into: &Path) -> Result<(), FleetError> {
-    let object = store.get(name).await;
-    unpack_from(
-        object.map_err(|error| FleetError::Store(error.to_string()))?,
-        into,
-    )
+/// Brings the folder of this name from the store of a run; `into` must not be there.
+pub(crate) async fn get(bus: &Bus, run: &str, name: &str, into: &Path) -> Result<(), FleetError> {
+    persist(GET_PATIENCE, move || async move {
+        let object = bus.folders(run).await?.get(name).await;
+        unpack_from(object.map_err(FleetError::store)?, into).await
+    })
     .await
+}
+
+/// Tries again while the store refuses, for so long.
+async fn persist<F: Future<Output = Result<(), FleetError>>>(
+    patience: Duration,
+    attempt: impl Fn() -> F,
+) -> Result<(), FleetError> {
+    let until = Instant::now() + patience;
+    loop {
+        match attempt().await {
+            Err(FleetError::Store(_)) if Instant::now() < until => sleep(RETRY).await,
+            settled => return settled,
+        }
+    }
 }
 
 async fn unpack_from(mut object: impl AsyncRead + Unpin, into: &Path) -> Result<(), FleetError> {
@@ -56,7 +79,7 @@ async fn unpack_from(mut object: impl AsyncRead + Unpin, into: &Path) -> Result<
         // What breaks the connection is not what cannot be written.
         let read = timeout(READ_PATIENCE, object.read(&mut buffer)).await;
         let read = read.map_err(io::Error::from).flatten();
-        match read.map_err(|error| FleetError::Store(error.to_string()))? {
+        match read.map_err(FleetError::store)? {
             0 => break,
             length => writer
                 .write_all(&buffer[..length])
@@ -102,6 +125,12 @@ fn unpack(mut packed: File, into: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// How long a folder waits for a bus that is away.
+const PUT_PATIENCE: Duration = Duration::from_secs(3_600);
+/// How long a folder is asked for again.
+const GET_PATIENCE: Duration = Duration::from_secs(120);
+/// How long between two tries.
+const RETRY: Duration = Duration::from_secs(1);
 /// How long the next bytes of a folder are waited for.
 const READ_PATIENCE: Duration = Duration::from_secs(30);
 /// The size of the store's pieces.
@@ -157,11 +186,11 @@ mod tests {
         let sending = async {
             for _ in 0..3 {
                 from.write_all(&[0; 16]).await.unwrap();
-                tokio::time::sleep(READ_PATIENCE - Duration::from_secs(1)).await;
+                sleep(READ_PATIENCE - Duration::from_secs(1)).await;
             }
             std::future::pending::<()>().await;
         };
-        let began = tokio::time::Instant::now();
+        let began = Instant::now();
         let got = tokio::select! {
             got = unpack_from(object, &into) => got,
             () = sending => unreachable!("it sends for ever"),

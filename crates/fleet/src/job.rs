@@ -4,16 +4,14 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
-use crate::bus::{Bus, FleetError};
+use crate::bus::Bus;
 use crate::folder;
 use crate::message::{End, Folder, Order, Standing, object};
 
@@ -28,6 +26,8 @@ pub struct Program {
     pub prefix: &'static str,
     /// Where it says what happens, for people.
     pub note: fn(&str),
+    /// How a load ended that left this folder, if any, for people.
+    pub outcome: fn(&End, &Path) -> String,
     /// Arguments before those of the order, for instance those of a guard that ends it with the worker.
     pub before: Vec<String>,
 }
@@ -60,41 +60,46 @@ impl Program {
 /// A program at work, and afterwards how it ended. Dropped, it is killed.
 #[derive(Debug)]
 pub(crate) struct Job {
-    load: u32,
     process: Option<OwnedFd>,
     /// Those that the program got: a second Ctrl-C would have it leave at once.
     sent: Vec<Signal>,
     standing: watch::Receiver<Standing>,
-    is_over: bool,
     _task: JoinSet<()>,
 }
 
 impl Job {
-    pub(crate) fn start(child: Child, bus: Bus, order: Order, folder: PathBuf) -> Self {
+    pub(crate) fn start(
+        child: Child,
+        bus: Bus,
+        program: &Program,
+        order: Order,
+        folder: PathBuf,
+    ) -> Self {
         let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let process = id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
         let (tell, standing) = watch::channel(Standing::default());
-        let (load, mut task) = (order.load, JoinSet::new());
+        let (note, outcome) = (program.note, program.outcome);
+        let mut task = JoinSet::new();
         task.spawn(async move {
-            let (code, words) = hear(child, &tell).await;
-            let end = |folder| End {
-                code,
-                words: words.clone(),
-                folder,
-            };
-            tell.send_modify(|it| it.end = Some(end(Folder::OnItsWay)));
-            let brought = match keep(&bus, &order, &folder).await {
+            let note = |what| note(&format!("{}: {what}", order.shard()));
+            let mut end = hear(child, &tell).await;
+            tell.send_modify(|it| it.end = Some(end.clone()));
+            note(outcome(&end, &folder));
+            let name = object(order.load, order.number);
+            end.folder = match folder::put(&bus, &order.run, &name, &folder).await {
                 Ok(()) => Folder::Kept,
-                Err(error) => Folder::NotKept(format!("{error}; it stays in {}", folder.display())),
+                Err(error) => {
+                    let problem = format!("{error}; it stays in {}", folder.display());
+                    note(problem.clone());
+                    Folder::NotKept(problem)
+                }
             };
-            tell.send_modify(|it| it.end = Some(end(brought)));
+            tell.send_modify(|it| it.end = Some(end));
         });
         Self {
-            load,
             process,
             sent: Vec::new(),
             standing,
-            is_over: false,
             _task: task,
         }
     }
@@ -113,33 +118,20 @@ impl Job {
         is_new
     }
 
-    /// Which load of the run, from 1.
-    pub(crate) fn load(&self) -> u32 {
-        self.load
-    }
-
-    pub(crate) fn standing(&self) -> Standing {
-        self.standing.borrow().clone()
-    }
-
-    /// Whether all is done, and [`changed`](Self::changed) has said so.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    /// It stands otherwise than when this was last asked.
-    pub(crate) async fn changed(&mut self) {
+    /// How it stands, once that is otherwise than when this was last asked.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(crate) async fn changed(&mut self) -> Standing {
         if self.standing.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
-        let standing = self.standing.borrow();
-        let end = standing.end.as_ref();
-        self.is_over = end.is_some_and(|end| end.folder != Folder::OnItsWay);
+        self.standing.borrow_and_update().clone()
     }
 }
 
-/// Hears a program to its end: its exit code, and the last lines of its messages.
-async fn hear(mut child: Child, tell: &watch::Sender<Standing>) -> (Option<i32>, Vec<String>) {
+/// Hears a program to its end.
+async fn hear(mut child: Child, tell: &watch::Sender<Standing>) -> End {
     let lines = each_line(child.stdout.take(), |line| {
         if let Ok(line) = serde_json::from_str(&line) {
             tell.send_modify(|it| it.line = Some(line));
@@ -154,7 +146,11 @@ async fn hear(mut child: Child, tell: &watch::Sender<Standing>) -> (Option<i32>,
     });
     tokio::join!(lines, words);
     let status = child.wait().await;
-    (status.ok().and_then(|it| it.code()), last.into())
+    End {
+        code: status.ok().and_then(|it| it.code()),
+        words: last.into(),
+        folder: Folder::OnItsWay,
+    }
 }
 
 async fn each_line(out: Option<impl AsyncRead + Unpin>, mut take: impl FnMut(String)) {
@@ -165,29 +161,5 @@ async fn each_line(out: Option<impl AsyncRead + Unpin>, mut take: impl FnMut(Str
     }
 }
 
-/// Brings the folder to the store, as soon as there is one.
-async fn keep(bus: &Bus, order: &Order, folder: &Path) -> Result<(), FleetError> {
-    if !folder.is_dir() {
-        return Err(FleetError::Workers("the program left no folder".to_owned()));
-    }
-    let until = Instant::now() + KEEP_TRYING;
-    loop {
-        let put = async {
-            let store = bus.folders(&order.run).await?;
-            folder::put(&store, &object(order.load, order.number), folder).await
-        };
-        match put.await {
-            Err(FleetError::Store(_)) if Instant::now() < until => {
-                tokio::time::sleep(RETRY).await;
-            }
-            settled => return settled,
-        }
-    }
-}
-
-/// How long a folder waits for a bus that is away.
-const KEEP_TRYING: Duration = Duration::from_secs(3_600);
-/// How long between two tries.
-const RETRY: Duration = Duration::from_secs(2);
 /// Enough for an error with its causes.
 const LINES_KEPT: usize = 40;

@@ -1,5 +1,8 @@
 //! One program on many machines, over a NATS server.
 //!
+//! What both sides say and when is [`Coordinator`]'s and [`Engagement`]'s, which know no bus, read no clock and start
+//! no program; a [`Crew`] and a [`Worker`] carry it out.
+//!
 //! A [`Worker`] waits on the bus. A [`Crew`] calls workers, refuses those of another version, measures how far
 //! their clocks are from its own, gives each its order to start the program at one instant, hears what the
 //! programs print, and fetches the folders that they leave through the object store.
@@ -11,7 +14,9 @@
 
 mod bus;
 mod clock;
+mod coordinator;
 mod crew;
+mod engagement;
 mod folder;
 mod job;
 pub mod message;
@@ -20,9 +25,11 @@ mod worker;
 
 pub use self::{
     bus::{Bus, FleetError},
-    clock::{Clock, Exchange, Interval},
-    crew::{Crew, Member, Stop},
+    clock::{Clock, Exchange, Interval, Now},
+    coordinator::{Coordinator, Member, sign_of_life},
+    crew::Crew,
+    engagement::{Engagement, Task},
     job::Program,
-    watched::{Ending, Event},
+    watched::{Ending, Event, Stop},
     worker::Worker,
 };

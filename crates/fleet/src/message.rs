@@ -3,16 +3,19 @@
 //! | subject | from | what |
 //! |---|---|---|
 //! | `txgen.fleet.1.roll` | a coordinator to all workers | [`Roll`]; each answers with [`Present`] |
-//! | `txgen.fleet.5.worker.ID` | a coordinator to one worker | [`Request`], answered by [`Answer`] |
-//! | `txgen.fleet.5.run.RUN` | the workers of a run to its coordinator | [`Told`] |
+//! | `txgen.fleet.6.worker.ID` | a coordinator to one worker | [`Request`], answered by [`Told`] |
+//! | `txgen.fleet.6.run.RUN.present` | the workers to a coordinator | [`Present`] |
+//! | `txgen.fleet.6.run.RUN.told` | a worker to the coordinator | [`Told`] |
 //!
-//! The 5 is [`PROTOCOL`]. The roll stays what it is, so that programs which differ in it can name each other.
+//! The 6 is [`PROTOCOL`]. The roll stays what it is, so that programs which differ in it can name each other.
+//!
+//! Each message says all that its sender wants or has come to, so that it does not matter which of them are lost.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// The version of all messages but the roll.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 
 /// Where a coordinator asks who is there.
 pub const ROLL: &str = "txgen.fleet.1.roll";
@@ -22,9 +25,30 @@ pub fn of_worker(id: &str) -> String {
     format!("txgen.fleet.{PROTOCOL}.worker.{id}")
 }
 
-/// Where the workers of a run tell what happens.
-pub fn of_run(run: &str) -> String {
-    format!("txgen.fleet.{PROTOCOL}.run.{run}")
+/// Where the coordinator of a run hears its workers: `present`, `told`, or `*` for both.
+pub fn of_run(run: &str, what: &str) -> String {
+    format!("txgen.fleet.{PROTOCOL}.run.{run}.{what}")
+}
+
+/// A message to be published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Where.
+    pub subject: String,
+    /// Where answers to it are to be published.
+    pub reply: Option<String>,
+    /// One of the messages of this module.
+    pub payload: Vec<u8>,
+}
+
+impl Outgoing {
+    pub(crate) fn new(subject: String, reply: Option<String>, message: &impl Serialize) -> Self {
+        Self {
+            subject,
+            reply,
+            payload: serde_json::to_vec(message).expect("a message has no keys but texts"),
+        }
+    }
 }
 
 /// The name of a folder in the bucket of its run.
@@ -76,49 +100,29 @@ pub(crate) fn build(version: &str, protocol: u32) -> String {
 
 /// From a coordinator to one worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// The coordinator's run.
+    pub run: String,
+    /// The answer bears the same number.
+    pub number: u64,
+    /// What the worker is to do.
+    pub want: Want,
+}
+
+/// What a worker is to do. Each is asked again when no answer comes, and done once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Request {
-    /// Be kept for this run.
-    Claim {
-        /// The run.
-        run: String,
-    },
-    /// What time is it?
-    Clock,
+pub enum Want {
+    /// Be kept for the run, and say how it stands.
+    Stay,
     /// Start the program.
     Play(Order),
     /// Ask the program to stop, as Ctrl-C does.
-    Stop {
-        /// The run.
-        run: String,
-    },
+    Stop,
     /// Tell the program, by SIGUSR2, that its load is over: another one of the run has ended it.
-    Over {
-        /// The run.
-        run: String,
-    },
-    /// The run is over, or does not begin.
-    Release {
-        /// The run.
-        run: String,
-    },
-}
-
-/// A worker's answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Answer {
-    /// Done.
-    Done,
-    /// The worker's clock when the question came and when the answer left, Unix nanoseconds.
-    Clock {
-        /// When the question came.
-        received_ns: i64,
-        /// When the answer left.
-        sent_ns: i64,
-    },
-    /// It cannot be: why.
-    Refused(String),
+    Over,
+    /// Be free: the run is over, or does not begin.
+    Leave,
 }
 
 /// A program to start.
@@ -136,17 +140,39 @@ pub struct Order {
     pub environment: Vec<(String, String)>,
 }
 
-/// From a worker to the coordinator of its run: sent as soon as it changes, and again after each second, since any one
-/// message may be lost.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+impl Order {
+    /// What people call it.
+    pub(crate) fn shard(&self) -> String {
+        format!("run {}, shard {}", self.run, self.number)
+    }
+}
+
+/// From a worker to a coordinator: to any that asks, and to the one of its run when something changes and every
+/// two seconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Told {
     /// The worker.
     pub worker: String,
-    /// The load of the run that it is about.
+    /// The request that it answers, if any.
+    pub answer: Option<Answer>,
+    /// The run that it is kept for.
+    pub run: Option<String>,
+    /// The last load of the run that it has an order for; 0 before the first.
     pub load: u32,
+    /// Why it has not started that.
+    pub refused: Option<String>,
     /// How that load stands.
     #[serde(flatten)]
     pub standing: Standing,
+}
+
+/// Which request is answered, and when it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The request's.
+    pub number: u64,
+    /// The worker's clock, Unix nanoseconds.
+    pub at_ns: i64,
 }
 
 /// How a load stands at a worker.
@@ -156,6 +182,14 @@ pub struct Standing {
     pub line: Option<Value>,
     /// How the program ended; `None` while it runs.
     pub end: Option<End>,
+}
+
+impl Standing {
+    /// Whether the program has ended, and its folder is where it stays.
+    pub fn is_over(&self) -> bool {
+        let end = self.end.as_ref();
+        end.is_some_and(|end| end.folder != Folder::OnItsWay)
+    }
 }
 
 /// How a program ended.

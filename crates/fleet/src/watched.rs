@@ -1,10 +1,24 @@
 //! What a coordinator knows of the workers that are at work: how they end, and which are lost.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::coordinator::Coordinator;
 use crate::message::{End, Folder, Standing};
+
+/// Whether the user wants to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// No.
+    No,
+    /// The load is over: one of the programs has ended it.
+    Over,
+    /// Programs are to stop and to keep what they have.
+    Orderly,
+    /// No worker is waited for.
+    AtOnce,
+}
 
 /// What happens to the worker with this place, from 0.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,17 +52,17 @@ pub struct Ending {
 
 /// What is known of a worker at work.
 #[derive(Debug, Default)]
-pub(crate) struct Watched {
+struct Watched {
     /// For how long nothing was heard while the bus was there.
     silent: Duration,
     line: Option<Value>,
     end: Option<End>,
-    pub(crate) ending: Option<Ending>,
+    ending: Option<Ending>,
 }
 
 impl Watched {
     /// A message came from the worker. Each says all, so that whichever are lost, what changed is an event once.
-    pub(crate) fn note(&mut self, place: usize, told: Standing, event: &mut dyn FnMut(Event)) {
+    fn note(&mut self, place: usize, told: Standing, event: &mut dyn FnMut(Event)) {
         if self.ending.is_some() {
             return;
         }
@@ -74,8 +88,7 @@ impl Watched {
         }
     }
 
-    /// The silence so far is not the worker's: the server was away.
-    pub(crate) fn reset_silence(&mut self) {
+    fn reset_silence(&mut self) {
         self.silent = Duration::ZERO;
     }
 
@@ -95,37 +108,118 @@ impl Watched {
     }
 }
 
-/// One more [`TICK`] without a message from the workers that have not ended.
-pub(crate) fn add_silence(watched: &mut [Watched], event: &mut dyn FnMut(Event)) {
-    for (place, one) in watched.iter_mut().enumerate() {
-        if one.ending.is_none() {
-            let before = one.silent;
-            one.silent += TICK;
-            if before < SILENCE && one.silent >= SILENCE {
-                event(Event::Silent(place));
-            }
+/// All workers at work, and what they are asked.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    watched: Vec<Watched>,
+    pub(crate) events: Vec<Event>,
+    /// What the user wants, and what was asked last.
+    pub(crate) wanted: Stop,
+    asked: Stop,
+    ask_again: Instant,
+    is_up: bool,
+    /// When a server that is away is not waited for any longer.
+    until: Instant,
+}
+
+impl Watch {
+    /// So many workers, whose programs take so long at most.
+    pub(crate) fn new(workers: usize, now: Instant, length: Duration) -> Self {
+        Self {
+            watched: (0..workers).map(|_| Watched::default()).collect(),
+            events: Vec::new(),
+            wanted: Stop::No,
+            asked: Stop::No,
+            ask_again: now + ASK_EVERY,
+            is_up: true,
+            until: now + length + AWAY,
         }
     }
-    let mut left = watched.iter().filter(|one| one.ending.is_none());
-    if left.all(|one| one.silent >= GIVE_UP) {
-        for one in watched.iter_mut().filter(|one| one.ending.is_none()) {
-            one.settle(
-                false,
-                Some(format!(
-                    "nothing was heard of it for {} s",
-                    GIVE_UP.as_secs()
-                )),
-            );
+
+    /// A message came from the worker with this place.
+    pub(crate) fn note(&mut self, place: usize, told: Standing) {
+        let Self {
+            watched, events, ..
+        } = self;
+        watched[place].note(place, told, &mut |event| events.push(event));
+    }
+
+    /// Those whose programs have not ended, by their places.
+    pub(crate) fn at_work(&self) -> impl Iterator<Item = usize> {
+        let all = self.watched.iter().enumerate();
+        all.filter(|(_, one)| one.ending.is_none())
+            .map(|(place, _)| place)
+    }
+
+    /// How all ended, once they have.
+    pub(crate) fn endings(&self) -> Option<Vec<Ending>> {
+        let ended = self.watched.iter().filter_map(|one| one.ending.as_ref());
+        let is_over = self.at_work().next().is_none();
+        is_over.then(|| ended.cloned().collect())
+    }
+
+    /// Whether the server is not waited for any longer.
+    pub(crate) fn is_given_up(&self, now: Instant) -> bool {
+        !self.is_up && now >= self.until
+    }
+
+    /// Whether the workers are to be asked now: as soon as something else is wanted, and then once a second.
+    pub(crate) fn is_due(&mut self, now: Instant) -> bool {
+        let is_new = std::mem::replace(&mut self.asked, self.wanted) != self.wanted;
+        let is_due = is_new || now >= self.ask_again;
+        if is_due {
+            self.ask_again = now + ASK_EVERY;
+        }
+        is_due
+    }
+
+    /// One more [`TICK`](Coordinator::TICK).
+    pub(crate) fn tick(&mut self, is_up: bool) {
+        if self.is_up != is_up {
+            self.is_up = is_up;
+            self.events.push(if is_up {
+                Event::BusBack
+            } else {
+                Event::BusAway
+            });
+        }
+        if is_up {
+            self.add_silence();
+        } else {
+            // It is not the workers'.
+            self.watched.iter_mut().for_each(Watched::reset_silence);
+        }
+    }
+
+    /// A tick without a message from the workers that have not ended.
+    fn add_silence(&mut self) {
+        let all = self.watched.iter_mut().enumerate();
+        for (place, one) in all.filter(|(_, one)| one.ending.is_none()) {
+            let before = one.silent;
+            one.silent += Coordinator::TICK;
+            if before < SILENCE && one.silent >= SILENCE {
+                self.events.push(Event::Silent(place));
+            }
+        }
+        let mut left = self.watched.iter_mut();
+        if left.all(|one| one.ending.is_some() || one.silent >= GIVE_UP) {
+            let left = self.watched.iter_mut();
+            for one in left.filter(|one| one.ending.is_none()) {
+                let why = format!("nothing was heard of it for {} s", GIVE_UP.as_secs());
+                one.settle(false, Some(why));
+            }
         }
     }
 }
 
-/// How often silence is added up.
-pub(crate) const TICK: Duration = Duration::from_millis(250);
 /// A worker says once a second that it is there.
 const SILENCE: Duration = Duration::from_secs(5);
 /// Enough for a connection to come back.
 pub(crate) const GIVE_UP: Duration = Duration::from_secs(15);
+/// How often workers are asked how they stand, or to stop until they have.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// How long a server that is away after the load is waited for.
+const AWAY: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
@@ -142,45 +236,74 @@ mod tests {
         }
     }
 
+    fn watch(workers: usize) -> Watch {
+        Watch::new(workers, Instant::now(), Duration::ZERO)
+    }
+
     /// Ticks until something happens; how long that took.
-    fn silence(watched: &mut [Watched], events: &mut Vec<Event>) -> Duration {
-        let (before, mut ticks) = (events.len(), 0);
-        while events.len() == before && watched.iter().any(|one| one.ending.is_none()) {
-            add_silence(watched, &mut |event| events.push(event));
+    fn silence(watch: &mut Watch) -> Duration {
+        let (before, mut ticks) = (watch.events.len(), 0);
+        while watch.events.len() == before && watch.endings().is_none() {
+            watch.tick(true);
             ticks += 1;
         }
-        TICK * ticks
+        Coordinator::TICK * ticks
     }
 
     #[test]
     fn a_silent_worker_is_reported_once_and_heard_again() {
-        let (mut watched, mut events) = ([Watched::default()], Vec::new());
-        assert_eq!(silence(&mut watched, &mut events), SILENCE);
+        let mut watch = watch(1);
+        assert_eq!(silence(&mut watch), SILENCE);
         for _ in 0..2 {
-            watched[0].note(0, Standing::default(), &mut |event| events.push(event));
+            watch.note(0, Standing::default());
         }
-        assert_eq!(events, [Event::Silent(0), Event::Back(0)]);
-        assert_eq!(silence(&mut watched, &mut events), SILENCE);
+        assert_eq!(watch.events, [Event::Silent(0), Event::Back(0)]);
+        assert_eq!(silence(&mut watch), SILENCE);
     }
 
     #[test]
     fn a_worker_is_lost_only_when_all_the_others_have_ended_or_are_lost() {
-        let mut watched = [Watched::default(), Watched::default(), Watched::default()];
-        let mut events = Vec::new();
-        watched[0].note(0, ended(0, Folder::Kept), &mut |event| events.push(event));
+        let mut watch = watch(3);
+        watch.note(0, ended(0, Folder::Kept));
         for _ in 0..1_000 {
-            watched[1].note(1, Standing::default(), &mut |_| ());
-            add_silence(&mut watched, &mut |_| ());
+            watch.note(1, Standing::default());
+            watch.tick(true);
         }
-        assert_eq!(watched[2].ending, None, "the load is still under way");
-        while watched[1].ending.is_none() {
-            add_silence(&mut watched, &mut |_| ());
+        assert_eq!(watch.at_work().count(), 2, "the load is still under way");
+        while watch.endings().is_none() {
+            watch.tick(true);
         }
-        let endings = watched.map(|one| one.ending.unwrap());
+        let endings = watch.endings().unwrap();
         let short = |ending: &Ending| (ending.code, ending.kept, ending.lost);
         assert_eq!(short(&endings[0]), (Some(0), true, false));
         assert_eq!(short(&endings[1]), (None, false, true));
         assert_eq!(endings[1], endings[2]);
+    }
+
+    #[test]
+    fn workers_are_asked_once_a_second_and_at_once_when_something_else_is_wanted() {
+        let began = Instant::now();
+        let mut watch = Watch::new(1, began, Duration::ZERO);
+        let mut is_asked = |ms, wanted| {
+            watch.wanted = wanted;
+            watch.is_due(began + Duration::from_millis(ms))
+        };
+        assert!(!is_asked(750, Stop::No) && is_asked(1_000, Stop::No));
+        assert!(is_asked(1_250, Stop::Over) && !is_asked(2_000, Stop::Over));
+        assert!(is_asked(2_250, Stop::Over) && is_asked(2_500, Stop::Orderly));
+    }
+
+    #[test]
+    fn a_server_that_is_away_is_waited_for_until_a_minute_after_the_load() {
+        let (began, length) = (Instant::now(), Duration::from_secs(10));
+        let mut watch = Watch::new(1, began, length);
+        let end = began + length + AWAY;
+        assert!(!watch.is_given_up(end), "it is there");
+        watch.tick(false);
+        assert_eq!(watch.events, [Event::BusAway]);
+        assert!(watch.is_given_up(end) && !watch.is_given_up(end - Duration::from_secs(1)));
+        watch.tick(true);
+        assert!(!watch.is_given_up(end));
     }
 
     #[test]

@@ -280,7 +280,8 @@ fn page_over_runs(path: &Path) -> String {
 }
 
 /// `None` when the run was killed before it wrote one.
-fn read_summary(path: &Path) -> anyhow::Result<Option<Summary>> {
+/// What a run came to; `None` before it has ended.
+pub(crate) fn read_summary(path: &Path) -> anyhow::Result<Option<Summary>> {
     match size(&path.join("summary.json"))? {
         None | Some(0) => Ok(None),
         Some(_) => match Summary::read_from(&mut open(path, "summary.json")?) {

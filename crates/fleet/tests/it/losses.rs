@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
-use fleet::message::{Answer, End, Folder, Request, Standing, Told, bucket, of_run};
+use fleet::message::{End, Folder, Request, Standing, Told, Want, bucket, of_run};
 use fleet::{Crew, Event, Stop};
 use futures_util::StreamExt as _;
 use testkit::Nats;
 
-use crate::support::{LIMIT, Relay, SCRIPT, answer_as, bus, call, play, watch, worker, worker_at};
+use crate::support::{
+    LIMIT, Relay, SCRIPT, answer_as, bus, call, done, play, watch, worker, worker_at,
+};
 
 /// It stayed claimed for the run, and the run could not have it again.
 #[tokio::test]
 #[ignore = "needs nats-server"]
 async fn a_worker_that_answers_one_roll_too_late_is_had_again() {
     let nats = Nats::start();
-    let _slow = answer_as(&nats, "slow", &[1], |_| Some(Answer::Done)).await;
+    let _slow = answer_as(&nats, "slow", &[1], |request| Some(done(request, 0))).await;
     let mut crew = call(&nats, "run", 1).await.unwrap();
     crew.call(1, "1.0", LIMIT).await.unwrap();
     assert_eq!(crew.members()[0].host, "slow");
@@ -25,9 +27,9 @@ async fn a_worker_that_answers_one_roll_too_late_is_had_again() {
 async fn a_worker_whose_answer_to_a_claim_is_not_heard_is_claimed_again() {
     let nats = Nats::start();
     let mut claims = 0;
-    let _slow = answer_as(&nats, "slow", &[], move |_| {
+    let _slow = answer_as(&nats, "slow", &[], move |request| {
         claims += 1;
-        (claims > 1).then_some(Answer::Done)
+        (claims > 1).then(|| done(request, 0))
     })
     .await;
     let crew = call(&nats, "run", 1).await.unwrap();
@@ -40,10 +42,10 @@ async fn programs_are_asked_to_stop_until_they_have() {
     let nats = Nats::start();
     let (asked, mut stops) = tokio::sync::mpsc::unbounded_channel();
     let _deaf = answer_as(&nats, "deaf", &[], move |request| {
-        if matches!(request, Request::Stop { .. }) {
+        if request.want == Want::Stop {
             asked.send(()).unwrap();
         }
-        Some(Answer::Done)
+        Some(done(request, 0))
     })
     .await;
     let mut crew = call(&nats, "run", 1).await.unwrap();
@@ -64,10 +66,14 @@ async fn programs_are_asked_to_stop_until_they_have() {
                     folder: Folder::Kept,
                 }),
             },
+            ..Told::default()
         };
         let client = async_nats::connect(nats.url()).await.unwrap();
         let told = serde_json::to_vec(&told).unwrap();
-        client.publish(of_run("run"), told.into()).await.unwrap();
+        client
+            .publish(of_run("run", "told"), told.into())
+            .await
+            .unwrap();
         client.flush().await.unwrap();
     };
     let ((endings, _), ()) = tokio::join!(watch(&mut crew, || Stop::Orderly), ends);
@@ -81,7 +87,7 @@ async fn a_worker_says_how_its_load_ended_until_there_is_another_one() {
     let _worker = worker(&nats, "a", "1.0");
     let mut crew = call(&nats, "run", 1).await.unwrap();
     let client = async_nats::connect(nats.url()).await.unwrap();
-    let mut told = client.subscribe(of_run("run")).await.unwrap();
+    let mut told = client.subscribe(of_run("run", "told")).await.unwrap();
     client.flush().await.unwrap();
     play(&mut crew, |_| vec!["exit 7"]).await;
     let mut times = 0;
@@ -109,7 +115,7 @@ async fn a_worker_that_is_stopped_is_heard_until_its_folder_is_brought() {
     let stopped = worker(&nats, "a", "1.0");
     let mut crew = call(&nats, "run", 1).await.unwrap();
     let client = async_nats::connect(nats.url()).await.unwrap();
-    let mut told = client.subscribe(of_run("run")).await.unwrap();
+    let mut told = client.subscribe(of_run("run", "told")).await.unwrap();
     client.flush().await.unwrap();
     let (asked, goes) = (nats.home().join("asked"), nats.home().join("goes"));
     let script = format!(
@@ -152,7 +158,7 @@ async fn a_worker_that_is_gone_is_lost_and_the_others_are_not() {
     let nats = Nats::start();
     let gone = worker(&nats, "gone", "1.0");
     let stays = worker(&nats, "stays", "1.0");
-    let _silent = answer_as(&nats, "silent", &[], |_| Some(Answer::Done)).await;
+    let _silent = answer_as(&nats, "silent", &[], |request| Some(done(request, 0))).await;
     let mut crew = call(&nats, "run", 3).await.unwrap();
     let hosts: Vec<String> = crew.members().iter().map(|it| it.host.clone()).collect();
     let place = |name: &str| hosts.iter().position(|host| host == name).unwrap();
@@ -190,23 +196,23 @@ async fn a_worker_that_is_gone_is_lost_and_the_others_are_not() {
 async fn workers_of_a_load_that_one_refuses_are_asked_to_stop_until_they_answer() {
     let nats = Nats::start();
     let (asked, mut stops) = tokio::sync::mpsc::unbounded_channel();
-    let play_answer = |host: &'static str| match host {
-        "refuses" => Some(Answer::Refused("no".into())),
+    let play_answer = |host: &'static str, request: &Request| {
+        let told = done(request, 0);
+        let refused = (host == "refuses").then(|| "no".to_owned());
         // The answer to the order is lost.
-        "unheard" => None,
-        _ => Some(Answer::Done),
+        (host != "unheard").then_some(Told { refused, ..told })
     };
     for host in ["refuses", "unheard", "deaf"] {
         let (asked, mut times) = (asked.clone(), 0);
-        answer_as(&nats, host, &[], move |request| match request {
-            Request::Play(_) => play_answer(host),
-            Request::Stop { .. } => {
+        answer_as(&nats, host, &[], move |request| match request.want {
+            Want::Play(_) => play_answer(host, request),
+            Want::Stop => {
                 times += 1;
                 asked.send(host).unwrap();
                 // What the deaf one is asked first is lost.
-                (host != "deaf" || times > 1).then_some(Answer::Done)
+                (host != "deaf" || times > 1).then(|| done(request, 0))
             }
-            _ => Some(Answer::Done),
+            _ => Some(done(request, 0)),
         })
         .await;
     }
@@ -233,8 +239,9 @@ async fn what_is_lost_with_the_connection_is_said_again() {
     let script =
         r#"trap 'exit 130' INT; mkdir "$1" || exit 7; echo 1; while :; do sleep 0.1; done"#;
     // The order, its answer, and how the load stands: the last that is told of a load is told again beside the next.
-    let ended = r#""load":5,"line":1,"end":{"code":130,"words":[],"folder":"kept""#;
-    for lost in [r#""play""#, r#""done""#, r#""line":1"#, r#""stop""#, ended] {
+    let ended = r#""load":5,"refused":null,"line":1,"end":{"code":130,"words":[],"folder":"kept""#;
+    let begun = r#""load":2,"refused":null,"line":null"#;
+    for lost in [r#""play""#, begun, r#""line":1"#, r#""stop""#, ended] {
         relay.lose(lost);
         play(&mut crew, |_| vec![script]).await;
         let is_up = std::cell::Cell::new(false);

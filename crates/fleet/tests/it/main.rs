@@ -6,3 +6,4 @@
 mod losses;
 mod runs;
 mod support;
+mod thousand;

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fleet::message::{Answer, Request};
 use fleet::{Bus, Crew, Event, FleetError, Stop, Worker};
 use futures_util::StreamExt as _;
 use testkit::Nats;
 
-use crate::support::{LIMIT, SCRIPT, answer_as, bus, call, call_for, play, program, watch, worker};
+use crate::support::{
+    LIMIT, SCRIPT, answer_as, bus, call, call_for, done, play, program, watch, worker,
+};
 
 #[tokio::test]
 #[ignore = "needs nats-server"]
@@ -62,7 +63,7 @@ async fn who_is_busy_or_of_another_version_is_named_and_who_comes_late_is_taken(
         .unwrap_err()
         .to_string();
     for said in [
-        "old has version 0.9, protocol 5, this is version 1.0, protocol 5",
+        "old has version 0.9, protocol 6, this is version 1.0, protocol 6",
         "one is at work for run first",
     ] {
         assert!(error.contains(said), "{error}");
@@ -100,16 +101,9 @@ async fn a_clock_that_is_200_ms_ahead_is_found_within_the_error_that_is_given() 
     };
     let mut questions = 0;
     let _ahead = answer_as(&nats, "ahead", &[], move |request| {
-        let received_ns = now();
-        if request != Request::Clock {
-            return Some(Answer::Done);
-        }
         questions += 1;
-        // The first is lost.
-        (questions > 1).then(|| Answer::Clock {
-            received_ns,
-            sent_ns: now(),
-        })
+        // The first after it is claimed is lost.
+        (questions != 2).then(|| done(request, now()))
     })
     .await;
     let mut crew = call(&nats, "run", 1).await.unwrap();

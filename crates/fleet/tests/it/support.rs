@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fleet::message::{Answer, PROTOCOL, Present, ROLL, Request, of_worker};
+use fleet::message::{Answer, PROTOCOL, Present, ROLL, Request, Told, Want, of_worker};
 use fleet::{Bus, Crew, Ending, Event, FleetError, Program, Stop, Worker};
 use futures_util::StreamExt as _;
 use testkit::Nats;
@@ -29,6 +29,7 @@ pub(crate) fn program(nats: &Nats, host: &str, version: &str) -> (Program, PathB
         version: version.into(),
         prefix: "FLEET_TEST_",
         note: |_| (),
+        outcome: |_, _| String::new(),
         // A shell takes no signal that its parent ignores, as what a script starts beside itself ignores Ctrl-C.
         before: ["--default-signal", "sh", "-c"].map(Into::into).into(),
     };
@@ -121,12 +122,12 @@ pub(crate) async fn call_for(
     Ok(crew)
 }
 
-/// What one worker answers to requests, and to every roll but those of these numbers, from 0.
+/// What one worker says to requests; it answers every roll but those of these numbers, from 0.
 pub(crate) async fn answer_as(
     nats: &Nats,
     host: &str,
     unanswered: &'static [usize],
-    mut answer: impl FnMut(Request) -> Option<Answer> + Send + 'static,
+    mut tell: impl FnMut(&Request) -> Option<Told> + Send + 'static,
 ) -> JoinHandle<()> {
     let client = async_nats::connect(nats.url()).await.unwrap();
     let mut rolls = client.subscribe(ROLL).await.unwrap();
@@ -155,17 +156,32 @@ pub(crate) async fn answer_as(
                 }
                 Some(message) = requests.next() => {
                     let request: Request = serde_json::from_slice(&message.payload).unwrap();
-                    if let Request::Claim { run: by } = &request {
-                        run = Some(by.clone());
-                    }
-                    let answer = answer(request);
-                    let (Some(answer), Some(reply)) = (answer, message.reply) else { continue };
-                    (reply, serde_json::to_vec(&answer).unwrap())
+                    run = Some(request.run.clone());
+                    let Some(told) = tell(&request) else { continue };
+                    let told = Told { worker: host.clone(), ..told };
+                    (message.reply.unwrap(), serde_json::to_vec(&told).unwrap())
                 }
             };
             client.publish(reply, payload.into()).await.unwrap();
         }
     })
+}
+
+/// All that is wanted is done, by a worker whose clock shows this.
+pub(crate) fn done(request: &Request, at_ns: i64) -> Told {
+    let load = match &request.want {
+        Want::Play(order) => order.load,
+        _ => 0,
+    };
+    Told {
+        answer: Some(Answer {
+            number: request.number,
+            at_ns,
+        }),
+        run: Some(request.run.clone()),
+        load,
+        ..Told::default()
+    }
 }
 
 /// A way to the server on which a message can be lost, together with the connection.

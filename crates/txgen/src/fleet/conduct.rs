@@ -13,7 +13,7 @@ use measure::{FleetClock, LostPart, ShardName};
 use pacing::Nanos;
 
 use super::live::Live;
-use super::{PATIENCE, VERSION, arguments};
+use super::{arguments, call};
 use crate::exit;
 use crate::live::{Display, RunInfo};
 use crate::merge_command::{Joining, open_part};
@@ -24,14 +24,15 @@ use crate::shutdown::Shutdown;
 /// Says how far each worker's clock is off.
 fn tell_clocks(crew: &Crew, display: &mut Display) {
     for member in crew.members() {
-        if let Some(offset) = member.clock.first() {
-            display.message(&format!(
-                "worker {}: its clock is {:+.3} ms off (± {:.3} ms)",
-                member.host,
-                offset.offset_ns() as f64 / 1e6,
-                offset.error_ns() as f64 / 1e6
-            ));
-        }
+        let FleetClock {
+            offset_ms,
+            error_ms,
+            ..
+        } = clock(member);
+        display.message(&format!(
+            "worker {}: its clock is {offset_ms:+.3} ms off (± {error_ms:.3} ms)",
+            member.host
+        ));
     }
 }
 
@@ -57,14 +58,9 @@ impl Conduct<'_> {
         crew: &mut Crew,
         display: &mut Display,
     ) -> Result<Joining, FleetError> {
-        let called = crew.call(self.count as usize, VERSION, PATIENCE);
-        tokio::select! {
-            called = called => called?,
-            () = self.shutdown.requested() => return Err(FleetError::Interrupted),
-        }
+        call(crew, self.count, self.shutdown).await?;
         crew.compare_clocks(CLOCK_LIMIT).await?;
-        let endings = self.load(crew, display).await?;
-        let (endings, stopped) = endings;
+        let (endings, stopped) = self.load(crew, display).await?;
         let mut joining = self.gather(crew, endings, display).await?;
         joining.stopped = stopped;
         if joining.lost.is_empty() {
@@ -283,18 +279,31 @@ fn clock(member: &Member) -> FleetClock {
 
 /// Why a worker's part is missing.
 fn problem(ending: &Ending) -> String {
+    if ending.lost {
+        said(&ending.words)
+    } else {
+        failure(ending.code, &ending.words)
+    }
+}
+
+/// How a program failed.
+pub(super) fn failure(code: Option<i32>, words: &[String]) -> String {
+    let how = code.map_or_else(
+        || "it was killed".to_owned(),
+        |code| format!("exit code {code}"),
+    );
+    format!("{how}: {}", said(words))
+}
+
+/// A program's error among its last lines.
+fn said(words: &[String]) -> String {
     let error = |line: &&String| PREFIXES.iter().any(|prefix| line.starts_with(prefix));
-    let line = ending.words.iter().find(error).or(ending.words.last());
+    let line = words.iter().find(error).or(words.last());
     let bare = |line: &String| {
         let bare = PREFIXES.iter().find_map(|prefix| line.strip_prefix(prefix));
         bare.unwrap_or(line).to_owned()
     };
-    let code = match (ending.lost, ending.code) {
-        (true, _) => String::new(),
-        (false, Some(code)) => format!("exit code {code}: "),
-        (false, None) => "it was killed: ".to_owned(),
-    };
-    code + &line.map_or_else(|| "it said nothing".to_owned(), bare)
+    line.map_or_else(|| "it said nothing".to_owned(), bare)
 }
 
 /// What a program's error begins with, its own and clap's.

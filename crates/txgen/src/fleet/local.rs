@@ -8,14 +8,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
+use fleet::message::End;
 use fleet::{Bus, Crew, Program, Worker};
 use harness::note;
 use ops::command::{CommandError, failed, usage};
+use report::text::grouped;
 use servers::{Process, Wait, find};
 
+use super::conduct::failure;
 use super::{VERSION, arguments};
 use crate::cli::{FleetArgs, WorkerArgs};
 use crate::exit;
+use crate::folder::read_summary;
 use crate::output::print;
 use crate::shutdown::Shutdown;
 
@@ -40,14 +44,7 @@ fn start(args: &FleetArgs, workers: u32) -> Result<u8, CommandError> {
     let url = format!("nats://{address}");
     let mut crew = Vec::new();
     for number in 1..=workers {
-        let arguments = [
-            "worker",
-            "--nats",
-            &url,
-            "--name",
-            &format!("local-{number}"),
-        ]
-        .map(OsString::from);
+        let arguments = words(&format!("worker --nats {url} --name local-{number}"));
         let log = home.path().join(format!("worker-{number}.log"));
         let worker = Process::start("txgen worker", &own, &arguments, log, Some(&own));
         crew.push(worker.map_err(failed)?);
@@ -79,6 +76,10 @@ fn start(args: &FleetArgs, workers: u32) -> Result<u8, CommandError> {
     Ok(exit::INTERRUPTED)
 }
 
+fn words(line: &str) -> Vec<OsString> {
+    line.split(' ').map(OsString::from).collect()
+}
+
 /// Starts the NATS server, with its store in `home`, and waits until it takes connections.
 fn start_server(
     args: &FleetArgs,
@@ -92,15 +93,11 @@ fn start_server(
              --nats-server names it"
         ))
     })?;
-    let arguments = [
-        OsString::from("--addr"),
-        address.ip().to_string().into(),
-        "--port".into(),
-        address.port().to_string().into(),
-        "--jetstream".into(),
-        "--store_dir".into(),
-        home.join("store").into(),
-    ];
+    let (ip, port) = (address.ip(), address.port());
+    let mut arguments = words(&format!(
+        "--addr {ip} --port {port} --jetstream --store_dir"
+    ));
+    arguments.push(home.join("store").into());
     let own = std::env::current_exe().map_err(failed)?;
     let log = home.join("nats.log");
     let mut server =
@@ -157,6 +154,7 @@ pub(crate) fn work(args: &WorkerArgs) -> Result<u8, CommandError> {
         version: VERSION.to_owned(),
         prefix: arguments::PREFIX,
         note,
+        outcome,
     };
     let host = args.name.clone().unwrap_or_else(host_name);
     let runtime = crate::runtime().map_err(failed)?;
@@ -173,6 +171,24 @@ pub(crate) fn work(args: &WorkerArgs) -> Result<u8, CommandError> {
         Ok(()) => Ok(exit::INTERRUPTED),
         Err(error) => Err(usage(error)),
     }
+}
+
+/// How a part of a load ended, for whoever looks at the worker's terminal.
+fn outcome(end: &End, folder: &Path) -> String {
+    let Ok(Some(summary)) = read_summary(folder) else {
+        return failure(end.code, &end.words);
+    };
+    let how = match (summary.interrupted, end.code) {
+        (true, _) => "stopped".to_owned(),
+        (false, Some(0)) => "ended".to_owned(),
+        (false, _) => failure(end.code, &end.words),
+    };
+    let (offered, committed) = (summary.offered.planned, summary.fate.committed);
+    format!(
+        "{how}; {} offered, {} committed",
+        grouped(offered),
+        grouped(committed)
+    )
 }
 
 fn host_name() -> String {

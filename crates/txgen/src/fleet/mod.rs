@@ -83,11 +83,7 @@ impl Fleet {
         let crew = runtime.block_on(async {
             let bus = Bus::connect(url, "txgen coordinator").await?;
             let mut crew = Crew::new(bus, run.clone()).await?;
-            let called = crew.call(count as usize, VERSION, PATIENCE);
-            tokio::select! {
-                called = called => called?,
-                () = shutdown.requested() => return Err(FleetError::Interrupted),
-            }
+            call(&mut crew, count, shutdown).await?;
             Ok(crew)
         })?;
         Ok(Self {
@@ -154,6 +150,14 @@ impl Drop for Fleet {
     /// Lets the workers go.
     fn drop(&mut self) {
         self.runtime.block_on(self.crew.end());
+    }
+}
+
+/// Calls workers, unless the user asks to stop.
+async fn call(crew: &mut Crew, count: u32, shutdown: &Shutdown) -> Result<(), FleetError> {
+    tokio::select! {
+        called = crew.call(count as usize, VERSION, PATIENCE) => called,
+        () = shutdown.requested() => Err(FleetError::Interrupted),
     }
 }
 

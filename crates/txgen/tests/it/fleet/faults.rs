@@ -69,7 +69,44 @@ fn a_server_that_restarts_in_the_middle_of_a_load_costs_it_nothing() {
     whole.summary().assert_conserved();
     assert_eq!(whole.summary().count("offered.planned"), 505);
     assert_eq!(whole.manifest()["plan"]["lost"], Value::Null);
-    drop(workers);
+    // Whoever looks at a worker's terminal sees how its part ended.
+    for worker in &workers {
+        worker.said(" offered, ");
+        worker.said("free again after run");
+    }
+}
+
+/// Its workers end their parts, keep them, and are free for another.
+#[test]
+#[ignore = "needs nats-server"]
+fn what_a_coordinator_that_is_killed_leaves_is_named_by_its_workers_and_fetched() {
+    let (node, place) = (Node::quick(), Place::new());
+    let nats = testkit::Nats::start();
+    let url = nats.url();
+    let workers =
+        [1, 2].map(|number| place.start(&format!("worker --nats {url} --runs w{number}")));
+    let load = place.start(&format!(
+        "constant --rate 100/s --duration 3s --seed 7 --endpoints {} --workers 2 --nats {url} --out gone",
+        node.url()
+    ));
+    wait_until("the load", || node.committed().len() > 30);
+    load.signal(Signal::KILL);
+    let mut fetch = String::new();
+    for worker in &workers {
+        worker.said("150 offered, ");
+        worker.said("free again: the coordinator of run");
+        worker.said("fetches what is kept of it");
+        let said = worker.err_so_far();
+        let command = said.split('`').nth(1).unwrap().split_whitespace();
+        fetch = command.skip(1).collect::<Vec<_>>().join(" ");
+    }
+    place
+        .txgen(&format!("{fetch} --nats {url} --out later"))
+        .expect(0);
+    place.txgen("merge later/shard-1 later/shard-2 --out whole");
+    let summary = place.run("whole").summary();
+    summary.assert_conserved();
+    assert_eq!(summary.count("offered.planned"), 300);
 }
 
 /// Starts `txgen` where a limit on the size of files, so many blocks of 512 or 1024 bytes, stands for a full disk.
@@ -226,6 +263,7 @@ fn worker_of_another_version(place: &Place, url: &str) -> Runtime {
             version: "0.0.1".into(),
             prefix: "NONE_",
             note: |_| (),
+            outcome: |_, _| String::new(),
             before: Vec::new(),
         };
         let worker = ::fleet::Worker::new(bus, "old".into(), program, runs);

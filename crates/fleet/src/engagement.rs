@@ -1,0 +1,284 @@
+//! For whom a worker works and how that stands, without a bus, a clock and a program.
+
+use std::time::{Duration, Instant};
+
+use crate::clock::Now;
+use crate::message::{
+    Answer, Order, Outgoing, PROTOCOL, Present, Request, Roll, Standing, Told, Want, of_run,
+};
+
+/// A worker: what it has promised, and what it is doing.
+#[derive(Debug)]
+pub struct Engagement {
+    id: String,
+    host: String,
+    version: String,
+    claim: Option<Claim>,
+}
+
+/// For which run a worker is kept.
+#[derive(Debug)]
+struct Claim {
+    run: String,
+    /// Without a message of its coordinator until then, and without a program at work, the worker is free again.
+    until: Instant,
+    /// The last load of the run, why it was not started, and how it stands; 0 before the first.
+    load: u32,
+    refused: Option<String>,
+    standing: Standing,
+    /// Its coordinator wants no more of it.
+    is_released: bool,
+}
+
+/// What a worker is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Task {
+    /// To start the program, and to say so with [`Engagement::start`].
+    Start(Order),
+    /// To ask the program to stop.
+    Stop,
+    /// To tell the program that its load is over.
+    Over,
+}
+
+impl Claim {
+    fn of(run: String, now: Instant) -> Self {
+        Self {
+            run,
+            until: now + CLAIM,
+            load: 0,
+            refused: None,
+            standing: Standing::default(),
+            is_released: false,
+        }
+    }
+
+    fn is_at_work(&self) -> bool {
+        self.load > 0 && self.refused.is_none() && !self.standing.is_over()
+    }
+}
+
+impl Engagement {
+    /// How often [`told`](Self::told) is to be published where nothing has changed and nobody has asked.
+    pub const TICK: Duration = Duration::from_secs(2);
+
+    /// A worker of no run, which hears what is published on [`ROLL`](crate::message::ROLL) and, by its id, on
+    /// [`of_worker`](crate::message::of_worker); `host` is how people know its machine.
+    pub fn new(id: String, host: String, version: String) -> Self {
+        Self {
+            id,
+            host,
+            version,
+            claim: None,
+        }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// A coordinator asks who is there, or is there itself.
+    pub fn present(&mut self, now: Instant, roll: &[u8]) -> Present {
+        if let Ok(Roll { run }) = serde_json::from_slice(roll)
+            && let Some(claim) = self.claim.as_mut().filter(|claim| claim.run == run)
+        {
+            claim.until = now + CLAIM;
+        }
+        Present {
+            id: self.id.clone(),
+            host: self.host.clone(),
+            version: self.version.clone(),
+            protocol: PROTOCOL,
+            run: self.claim.as_ref().map(|claim| claim.run.clone()),
+        }
+    }
+
+    /// A request has come in: what is to be done, before the [answer](Self::answer) is given.
+    pub fn request(&mut self, now: Now, request: Request) -> Option<Task> {
+        if self.claim.is_none() && request.want == Want::Stay {
+            self.claim = Some(Claim::of(request.run.clone(), now.at));
+        }
+        let claim = self.claim.as_mut().filter(|it| it.run == request.run)?;
+        claim.until = now.at + CLAIM;
+        match request.want {
+            // It may have come before.
+            Want::Play(order) if order.load == claim.load => None,
+            Want::Play(order) if !claim.is_at_work() => Some(Task::Start(order)),
+            Want::Stop if claim.is_at_work() => Some(Task::Stop),
+            Want::Over if claim.is_at_work() => Some(Task::Over),
+            Want::Leave => {
+                claim.is_released = true;
+                None
+            }
+            Want::Stay | Want::Play(_) | Want::Stop | Want::Over => None,
+        }
+    }
+
+    /// An order was carried out, or why not.
+    pub fn start(&mut self, load: u32, started: Result<(), String>) {
+        if let Some(claim) = &mut self.claim {
+            claim.load = load;
+            claim.refused = started.err();
+            claim.standing = Standing::default();
+        }
+    }
+
+    /// The load stands otherwise.
+    pub fn note(&mut self, now: Instant, standing: Standing) {
+        if let Some(claim) = &mut self.claim {
+            claim.standing = standing;
+            // What a load ended with is repeated as long as a claim holds, whenever that is.
+            claim.until = now + CLAIM;
+        }
+    }
+
+    /// How the last load stands, for the coordinator of its run. Any one message may be lost.
+    pub fn told(&self) -> Option<Outgoing> {
+        let claim = self.claim.as_ref().filter(|claim| claim.load > 0)?;
+        let subject = of_run(&claim.run, "told");
+        Some(Outgoing::new(subject, None, &self.telling(None)))
+    }
+
+    /// What a request that came now is answered.
+    pub fn answer(&self, now: Now, number: u64) -> Told {
+        let at_ns = now.unix_ns;
+        self.telling(Some(Answer { number, at_ns }))
+    }
+
+    fn telling(&self, answer: Option<Answer>) -> Told {
+        let worker = self.id.clone();
+        let Some(claim) = &self.claim else {
+            return Told {
+                worker,
+                answer,
+                ..Told::default()
+            };
+        };
+        Told {
+            worker,
+            answer,
+            run: Some(claim.run.clone()),
+            load: claim.load,
+            refused: claim.refused.clone(),
+            standing: claim.standing.clone(),
+        }
+    }
+
+    /// For which run it is kept.
+    pub fn run(&self) -> Option<&str> {
+        self.claim.as_ref().map(|claim| claim.run.as_str())
+    }
+
+    /// Whether it has a program at work, or its folder on the way.
+    pub fn is_at_work(&self) -> bool {
+        self.claim.as_ref().is_some_and(Claim::is_at_work)
+    }
+
+    /// Makes it free again, if it has no program at work and nobody who wants one: says from whom, for people.
+    pub fn free(&mut self, now: Instant) -> Option<String> {
+        let is_over = |it: &mut Claim| !it.is_at_work() && (it.is_released || it.until <= now);
+        let Claim {
+            run,
+            load,
+            is_released,
+            ..
+        } = self.claim.take_if(is_over)?;
+        let silence = CLAIM.as_secs();
+        Some(match (is_released, load) {
+            (true, _) => format!("free again after run {run}"),
+            (false, 0) => format!("free again: nothing was heard of run {run} for {silence} s"),
+            (false, _) => format!(
+                "free again: the coordinator of run {run} was not heard for {silence} s; `txgen fleet --fetch {run}` \
+                 fetches what is kept of it"
+            ),
+        })
+    }
+}
+
+/// How long a claim holds without a message of its coordinator.
+const CLAIM: Duration = Duration::from_secs(15);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{End, Folder};
+
+    fn ask(worker: &mut Engagement, at: Instant, run: &str, want: Want) -> (Option<Task>, Told) {
+        let (now, run, number) = (Now { at, unix_ns: 7 }, run.to_owned(), 3);
+        let task = worker.request(now, Request { run, number, want });
+        let told = worker.answer(now, number);
+        assert_eq!(told.answer, Some(Answer { number, at_ns: 7 }));
+        (task, told)
+    }
+
+    fn roll(run: &str) -> Vec<u8> {
+        serde_json::to_vec(&Roll { run: run.into() }).unwrap()
+    }
+
+    fn worker() -> Engagement {
+        Engagement::new("id".into(), "host".into(), "1.0".into())
+    }
+
+    #[test]
+    fn a_claim_holds_as_long_as_its_own_coordinator_is_heard_and_ends_by_its_word_alone() {
+        let (mut worker, began) = (worker(), Instant::now());
+        let (_, told) = ask(&mut worker, began, "one", Want::Stay);
+        assert_eq!(told.run.as_deref(), Some("one"));
+        let ends = began + CLAIM;
+        worker.present(ends, &roll("another"));
+        for want in [Want::Stay, Want::Leave] {
+            let (_, told) = ask(&mut worker, ends, "another", want);
+            assert_eq!(told.run.as_deref(), Some("one"));
+        }
+        assert_eq!(worker.free(ends - Engagement::TICK), None);
+        worker.present(ends, &roll("one"));
+        assert_eq!(worker.free(ends), None);
+        let forsaken = worker.free(ends + CLAIM).unwrap();
+        assert!(forsaken.contains("for 15 s"), "{forsaken}");
+        ask(&mut worker, ends, "one", Want::Stay);
+        ask(&mut worker, ends, "one", Want::Leave);
+        let released = worker.free(ends).unwrap();
+        assert_eq!(released, "free again after run one");
+    }
+
+    #[test]
+    fn an_order_is_carried_out_once_and_the_next_when_the_load_before_has_ended() {
+        let (mut worker, now) = (worker(), Instant::now());
+        let order = |load| Order {
+            run: "one".into(),
+            load,
+            number: 1,
+            arguments: Vec::new(),
+            environment: Vec::new(),
+        };
+        let ask = |worker: &mut _, want| {
+            let (task, told) = ask(worker, now, "one", want);
+            (task, told.load)
+        };
+        assert_eq!(
+            ask(&mut worker, Want::Play(order(1))),
+            (None, 0),
+            "unclaimed"
+        );
+        ask(&mut worker, Want::Stay);
+        let (task, _) = ask(&mut worker, Want::Play(order(1)));
+        assert_eq!(task, Some(Task::Start(order(1))));
+        worker.start(1, Ok(()));
+        assert_eq!(ask(&mut worker, Want::Play(order(1))), (None, 1), "again");
+        assert_eq!(ask(&mut worker, Want::Play(order(2))), (None, 1), "at work");
+        assert_eq!(ask(&mut worker, Want::Stop), (Some(Task::Stop), 1));
+        let end = End {
+            code: Some(0),
+            words: Vec::new(),
+            folder: Folder::Kept,
+        };
+        let end = Some(end);
+        worker.note(now, Standing { line: None, end });
+        assert_eq!(ask(&mut worker, Want::Stop), (None, 1));
+        let (task, _) = ask(&mut worker, Want::Play(order(2)));
+        assert_eq!(task, Some(Task::Start(order(2))));
+        worker.start(2, Err("no such program".into()));
+        assert!(!worker.is_at_work());
+    }
+}
