@@ -3,6 +3,7 @@
 import argparse
 import collections
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ import threading
 import time
 from statistics import median
 
+import crowd
 import gateway
 import hostile
 import schedule
@@ -20,6 +22,7 @@ from process import Child, Failed, exit_on_sigterm, first_line, free_port
 from rounds import heading, machine, progress, write_json
 from sentinel import Sampler, Sentinel
 from sockets import connections_at
+from upkeep import BUFFER_BYTES, Upkeep
 
 # Before the first fault, and after the last.
 CALM_SECONDS = 10
@@ -31,6 +34,10 @@ MEBIBYTE = 1 << 20
 MOST_GROWTH = 1.25
 # What the documentation plans for: the buffers, what is retained, and the process. Attacks included.
 PLAN_BYTES = (256 + 32 + 64) * MEBIBYTE
+# With the buffers of a soak, of which a quarter at most is retained.
+SOAK_BYTES = BUFFER_BYTES + BUFFER_BYTES // 4 + 64 * MEBIBYTE
+# The buffers are at their cap.
+FULL_SHARE = 0.9
 MOST_RSS = 1.25
 # What an attack held has gone so long after it.
 AFTER_SECONDS = 2
@@ -47,11 +54,13 @@ def main():
         "format": "tidegate.peers.faults/1",
         "machine": machine(),
         "versions": {name: first_line([getattr(args, name), "--version"]) for name in ("txgen", "sentinel")},
-        "settings": {"seconds": args.seconds, "seed": args.seed, "real": args.real},
+        "settings": {"seconds": args.seconds, "seed": args.seed, "real": args.real, "soak": args.soak},
     }
     heading(result["machine"], result["versions"])
     began = CALM_SECONDS
-    plan = schedule.faults(args.seed, began, began + args.seconds), schedule.attacks(args.seed, began, began + args.seconds)
+    weights = schedule.WEIGHTS | (schedule.UPKEEP if args.soak else {})
+    attacks = [] if args.soak else schedule.attacks(args.seed, began, began + args.seconds)
+    plan = schedule.faults(args.seed, began, began + args.seconds, weights), attacks
     print(f"seed {args.seed}: {len(plan[0])} faults, {len(plan[1])} attacks in {args.seconds} s", flush=True)
     with tempfile.TemporaryDirectory(prefix="faults-", dir=args.scratch) as folder:
         measured = measure(args, *plan, prefix, folder)
@@ -59,7 +68,7 @@ def main():
     write_json(args.json, result)
     print("\n" + report(result))
     print(f"\nall writes that are not in order, and the samples: {args.json}")
-    return 0 if not result["violations"] else 1
+    return 0 if not result["violations"] and not result["wrongs"] else 1
 
 
 def measure(args, faults, attacks, prefix, folder):
@@ -70,11 +79,16 @@ def measure(args, faults, attacks, prefix, folder):
         port, control = free_port(), free_port()
         command = [sys.executable, gateway.__file__, port, node.port, control]
         stack.enter_context(Child("gateway", command, os.path.join(folder, "gateway.log"))).wait_port(port)
-        sentinel = stack.enter_context(Sentinel(args.sentinel, f"http://127.0.0.1:{port}", os.path.join(folder, "sentinel")))
+        upkeep = Upkeep(folder, args.sentinel) if args.soak else None
+        program, flags = (upkeep.program, ("--config", upkeep.config)) if upkeep else (args.sentinel, ())
+        sentinel = stack.enter_context(Sentinel(program, f"http://127.0.0.1:{port}", os.path.join(folder, "sentinel"), *flags))
         began = time.monotonic(), time.time()
         sizes = stack.enter_context(Sizes(sentinel, port))
         chains = stack.enter_context(Chains(node, prefix))
-        clients = Clients(sentinel.port, prefix)
+        clients = Clients(sentinel.port, prefix, crowd.context() if args.soak else None)
+        visitors = Child("crowd", [sys.executable, crowd.__file__, sentinel.port, CALM_SECONDS + args.seconds, args.seed, args.clients],
+                         os.path.join(folder, "crowd.log"), ATTACK_NICE) if args.soak else contextlib.nullcontext()  # fmt: skip
+        stack.enter_context(visitors)
         with clients:
             done = threading.Event()
             attackers = threading.Thread(target=attack, args=(attacks, sentinel.port, began[0], done, folder), daemon=True)
@@ -84,7 +98,7 @@ def measure(args, faults, attacks, prefix, folder):
                 for fault in faults:
                     wait_until(began[0] + fault.at)
                     progress(str(fault))
-                    cause(fault, node, chains, control)
+                    cause(fault, node, chains, control, upkeep, sentinel)
                     if fault.kind == "another chain":
                         replaced.append(time.time())
                     if not sentinel.process.running():
@@ -106,13 +120,17 @@ def measure(args, faults, attacks, prefix, folder):
             "blocks": chains.height,
             "chains": chains.chain,
             "txs": chains.txs,
+            "wrongs": upkeep.wrongs if upkeep else [],
+            "crowd": json.loads(visitors.tail().splitlines()[-1]) if args.soak else None,
+            "plan_bytes": SOAK_BYTES if args.soak else PLAN_BYTES,
+            "full_seconds": sum(sample["buffered"] >= FULL_SHARE for sample in sizes.samples),
             "sizes": sizes.summary(args.seconds, attacks),
             "samples": sizes.samples,
             "metrics": metrics,
         }
 
 
-def cause(fault, node, chains, control):
+def cause(fault, node, chains, control, upkeep, sentinel):
     """One fault from its begin to its end."""
     match fault.kind:
         case "killed":
@@ -131,6 +149,12 @@ def cause(fault, node, chains, control):
             gateway.tell(control, lie=None)
         case "another chain":
             chains.replace()
+        case "certificates":
+            upkeep.replace_certificates(sentinel)
+        case "reload":
+            upkeep.reload(sentinel)
+        case "disk full":
+            upkeep.fill_disk(sentinel, fault.seconds)
 
 
 def attack(attacks, port, began, done, folder):
@@ -193,12 +217,14 @@ class Sizes(Sampler):
         self.samples = []
 
     def sample(self):
-        process = self.sentinel.process
+        process, figures = self.sentinel.process, self.sentinel.figures()
+        capacity = figures.get("sentinel_buffer_capacity_bytes", 1)
         self.samples.append({
             "second": round(time.monotonic() - self.began, 1),
             "rss_bytes": process.rss_bytes(),
             "descriptors": process.descriptors(),
             "connections": connections_at(self.node_port)[0],
+            "buffered": figures.get("sentinel_buffered_bytes", 0) / capacity,
         })  # fmt: skip
 
     def summary(self, seconds, attacks):
@@ -251,7 +277,14 @@ def report(result):
         cells = " | ".join(f"{figures[key] / unit:.0f}" for key in ("idle_before", "first_quarter", "last_quarter", "most", "idle_after"))
         title = {"rss_bytes": "resident memory, MiB", "descriptors": "open files", "connections": "connections at the node"}[name]
         lines.append(f"| {title} | {cells} | {'yes' if figures['is_flat'] else '**missed**'} |")
-    rss = result["sizes"]["rss_bytes"]["most"] / PLAN_BYTES
+    rss = result["sizes"]["rss_bytes"]["most"] / result["plan_bytes"]
+    if result["crowd"]:
+        lines += [
+            "",
+            f"{result['crowd']['clients']:,} clients came: {listed(result['crowd']['visits'])}.",
+            f"Buffers at {FULL_SHARE:.0%} of their bound or above: in {result['full_seconds']} of {len(result['samples'])} s.",
+            f"{missed(result['wrongs'])}certificates, reloads, disk: {'; '.join(result['wrongs']) or 'as they should be'}",
+        ]
     lines += ["", f"{missed(rss > MOST_RSS)}resident memory at its most: {rss:.2f} x the plan (target {MOST_RSS} x)"]
     return "\n".join(lines)
 
@@ -272,6 +305,9 @@ def arguments():
     parser.add_argument("--json", required=True, help="where all figures go")
     parser.add_argument("--seconds", type=int, default=3600, help="length of the faults [3600]; 120 is the least")
     parser.add_argument("--seed", type=int, default=1, help="of the schedule [1]")
+    parser.add_argument("--soak", action="store_true",
+                        help="in place of attacks a crowd over TLS at full buffers; certificates, reloads, a full disk besides")  # fmt: skip
+    parser.add_argument("--clients", type=int, default=100_000, help="addresses of the crowd [100000]")
     parser.add_argument("--real", action="store_true", help="CometBFT in place of the built-in node")
     parser.add_argument("--scratch", help="where homes and logs are made and removed [the system's]")
     args = parser.parse_args()

@@ -36,8 +36,8 @@ class Write:
 class Clients:
     """Two of each method and transport, on a loop of their own until the `with` block is left."""
 
-    def __init__(self, port, prefix):
-        self.port, self.prefix = port, prefix
+    def __init__(self, port, prefix, tls=None):
+        self.port, self.prefix, self.tls = port, prefix, tls
         self.writes = []
         self.ending = threading.Event()
         self.thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
@@ -60,7 +60,7 @@ class Clients:
         while not self.ending.is_set():
             began = time.monotonic()
             try:
-                connection = connection or await Connection.open(self.port, number, transport)
+                connection = connection or await Connection.open((self.port, self.tls), number, transport)
             except (OSError, asyncio.IncompleteReadError, asyncio.TimeoutError):
                 # Nothing was sent: that write does not exist.
                 await asyncio.sleep(INTERVAL_SECONDS)
@@ -95,13 +95,14 @@ class Connection:
         self.reader, self.writer, self.transport, self.is_closed = reader, writer, transport, False
 
     @classmethod
-    async def open(cls, port, number, transport):
+    async def open(cls, to, number, transport):
+        port, tls = to
         plain = socket.socket()
         plain.setblocking(False)
         plain.bind((f"127.0.0.{FIRST_ADDRESS + number}", 0))
         loop = asyncio.get_running_loop()
         await asyncio.wait_for(loop.sock_connect(plain, ("127.0.0.1", port)), 5)
-        reader, writer = await asyncio.open_connection(sock=plain)
+        reader, writer = await asyncio.open_connection(sock=plain, ssl=tls, server_hostname="x" if tls else None)
         if transport == "websocket":
             writer.write(UPGRADE.encode())
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE_SECONDS)

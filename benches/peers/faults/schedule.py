@@ -11,6 +11,8 @@ FEWER = {"sessions": 500, "headers": 300, "announce": 100, "frames": 100}
 LEFT_OUT = {"twin", "balanced", "places"}
 # How often each comes, in twenty.
 WEIGHTS = {"killed": 5, "stopped": 5, "slow": 5, "lying": 4, "another chain": 1}
+# What comes besides in a soak.
+UPKEEP = {"certificates": 3, "reload": 3, "disk full": 2}
 LIES = ("garbage", "nameless", "desync", "endless")
 
 
@@ -37,15 +39,15 @@ class Attack:
     count: int
 
 
-def faults(seed, begin, end):
+def faults(seed, begin, end, weights):
     """Each kind once at first, in some order, then as they come; never two at once."""
     dice = random.Random(f"{seed} faults")
-    first = list(WEIGHTS)
+    first = list(weights)
     dice.shuffle(first)
     longest = min(20.0, (end - begin) / 12)
     at, found = begin, []
     while True:
-        kind = first.pop() if first else dice.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        kind = first.pop() if first else dice.choices(list(weights), list(weights.values()))[0]
         # Now and then as long as writes may wait, or longer.
         is_long = kind == "stopped" and longest == 20.0 and dice.random() < 0.1
         fault = Fault(at, kind, 40.0 if is_long else dice.uniform(longest / 10, longest))
@@ -53,7 +55,7 @@ def faults(seed, begin, end):
             fault.delay_ms = dice.choice((20, 50, 150, 400))
         elif kind == "lying":
             fault.lie = dice.choice(LIES)
-        elif kind == "another chain":
+        elif kind in ("another chain", "certificates", "reload"):
             fault.seconds = 0.0
         if at + fault.seconds > end:
             return found
