@@ -12,6 +12,10 @@ from txgen import Load
 WRK_GRACE_SECONDS = 30
 # Digits that make a transaction of wrk distinct.
 NUMBER_DIGITS = 12
+# Writes of a run over HTTP/2 before they come again, and their length.
+WRITES = 100_000
+TARGET_TX_BYTES = 60
+GRPC_PATH = "/peers.Service/Echo"
 
 
 class Loads:
@@ -26,7 +30,11 @@ class Loads:
 
     def wrk(self, front, seconds, clients=0):
         """As fast as answers come, on one thread; its connections are one client unless more are asked for."""
-        with self.wrk_under_way(front, seconds, clients) as wrk:
+        return self._result(self.wrk_under_way(front, seconds, clients), seconds)
+
+    @staticmethod
+    def _result(load, seconds):
+        with load as wrk:
             wrk.wait(seconds + WRK_GRACE_SECONDS)
             wrk.expect(0)
             with open(wrk.log, encoding="utf-8") as log:
@@ -48,6 +56,51 @@ class Loads:
             "-s", self.lua, front.url + "/",
         ]  # fmt: skip
         return Child("wrk", command, os.path.join(self.folder, f"wrk-{run}.log"))
+
+    def h2load(self, front, seconds, spoken):
+        """As fast as answers come, on one thread: writes in targets over HTTP/2, or calls of gRPC; 24 under way on one connection."""
+        run = next(self.runs)
+        if spoken == "grpc":
+            asked = ["-d", self._grpc_message(), "-H", "content-type: application/grpc", "-H", "te: trailers", front.url + GRPC_PATH]
+        else:
+            asked = ["-i", self._targets(front, run)]
+        command = [self.args.h2load, "-t", "1", "-c", "1", "-m", "24", "-D", seconds, *asked]
+        with Child("h2load", command, os.path.join(self.folder, f"h2load-{run}.log")) as load:
+            load.wait(seconds + WRK_GRACE_SECONDS)
+            load.expect(0)
+            with open(load.log, encoding="utf-8") as log:
+                text = log.read()
+        done = re.search(r"(\d+) succeeded, (\d+) failed, (\d+) errored", text)
+        if not done or not int(done[1]):
+            raise Failed(text)
+        refused = int(re.search(r"(\d+) 4xx", text)[1])
+        return {"requests": int(done[1]), "seconds": float(seconds), "refused": refused, "errors": int(done[2]) + int(done[3])}
+
+    def wrk_kept(self, front, seconds, height):
+        """As fast as answers come, on one thread: a block that is kept, asked for by many clients."""
+        run = next(self.runs)
+        lua = os.path.join(os.path.dirname(self.lua), "kept.lua")
+        command = [
+            self.args.wrk, "-t", "1", "-c", str(self.args.connections), "-d", f"{seconds}s", "-s", lua,
+            f"{front.url}/block?height={height}",
+        ]  # fmt: skip
+        return self._result(Child("wrk", command, os.path.join(self.folder, f"wrk-{run}.log")), seconds)
+
+    def _targets(self, front, run):
+        """A file with writes, none of which is that of another run."""
+        path = os.path.join(self.folder, "targets")
+        with open(path, "w", encoding="ascii") as file:
+            for number in range(WRITES):
+                tx = f"{run}.{number}=".ljust(TARGET_TX_BYTES, "x")
+                file.write(f"{front.url}/broadcast_tx_sync?tx=0x{tx.encode().hex()}\n")
+        return path
+
+    def _grpc_message(self):
+        """A file with a message of 100 bytes behind its prefix."""
+        path = os.path.join(self.folder, "message")
+        with open(path, "wb") as file:
+            file.write(b"\0" + (100).to_bytes(4, "big") + bytes(100))
+        return path
 
     def txgen(self, *arguments):
         """A txgen run under way; sync and without following blocks, which a sink has none of."""

@@ -5,6 +5,8 @@ import time
 
 # Far above what any load here offers: nobody waits and nobody is refused.
 UNPACED = ("--max-req", "1000000")
+# One client asks all.
+UNLIMITED = ("--set", "reads.rate_per_client=1000000/s")
 # The user's card, and the share that the fairness measures assume.
 PACED = ("--max-req", "2000")
 # A tiny rate and a queue that is full at once: over HTTP what comes then is refused, a WebSocket is
@@ -31,10 +33,12 @@ MEMORY_SAMPLE_SECONDS = 0.5
 class Measures:
     """Runs one thing at a time."""
 
-    def __init__(self, args, proxies, loads):
+    def __init__(self, args, proxies, loads, behind):
         self.args = args
         self.proxies = proxies
         self.loads = loads
+        # Where a measure needs another node than the sink.
+        self.grpc_node, self.node = behind
 
     def forward(self, name):
         """(a) Writes a second for each core of proxy CPU, as fast as the answers come."""
@@ -60,6 +64,29 @@ class Measures:
 
         with self.proxies.start(name, *UNPACED) as front:
             return costed(front, lambda: flood(front))
+
+    def spoken(self, name, spoken):
+        """(f) Writes a second for each core of proxy CPU over TLS, over HTTP/2 and TLS, and calls of gRPC in clear text."""
+        upstream = self.grpc_node.port if spoken == "grpc" else None
+        with self.proxies.start(name, *UNPACED, *UNLIMITED, spoken=spoken, upstream=upstream) as front:
+            load = self.loads.wrk if spoken == "tls" else lambda front, seconds: self.loads.h2load(front, seconds, spoken)
+            load(front, 1)
+            return costed(front, lambda: load(front, self.args.seconds))
+
+    def threads(self, count):
+        """(g) What sentinel forwards with so many threads."""
+        with self.proxies.start("sentinel", *UNPACED, "--threads", str(count)) as front:
+            self.loads.wrk(front, 1)
+            return costed(front, lambda: self.loads.wrk(front, self.args.seconds))
+
+    def kept(self, name):
+        """(h) Answers a second for each core of CometBFT, and of sentinel, which keeps the answer."""
+        flags = "--trusted-proxy", "127.0.0.1/32"
+        front = self.node if name == "CometBFT" else self.proxies.start("sentinel", *flags, upstream=self.node.port)
+        with front:
+            height = self.node.height
+            self.loads.wrk_kept(front, 1, height)
+            return costed(front, lambda: self.loads.wrk_kept(front, self.args.seconds, height))
 
     def latency(self, name):
         """(b) Service times of an open loop far below anybody's limit, in milliseconds."""

@@ -18,6 +18,12 @@ TARGETS = {
     "10/s client's added p99 beside 100,000/s": (10.0, "ms", False),
     "CPU of an offer in a flood / forwarding, http": (0.25, "x", False),
     "CPU of an offer in a flood / forwarding, ws": (0.25, "x", False),
+    "writes over TLS per core, sentinel / nginx": (1.2, "x", True),
+    "writes over TLS per core, sentinel / haproxy": (1.2, "x", True),
+    "writes over HTTP/2 per core, sentinel / nginx": (1.2, "x", True),
+    "writes over HTTP/2 per core, sentinel / haproxy": (1.2, "x", True),
+    "gRPC per core, sentinel / nginx": (1.0, "x", True),
+    "a kept answer per core, sentinel / CometBFT": (10.0, "x", True),
     "memory with 100,000 clients seen": (MEMORY_MIB, "MiB", False),
     "memory of an idle client": (200.0, "bytes", False),
     "memory, last quarter / second quarter": (FLAT_RATIO, "x", False),
@@ -70,6 +76,11 @@ def ratios(by_measure):
     per_core = lambda above, below: above["per_core"] / below["per_core"]  # noqa: E731
     yield "writes per core, sentinel / haproxy", paired(per_core, forward, "sentinel", "haproxy")
     yield "writes per core, sentinel / nginx", paired(per_core, forward, "sentinel", "nginx")
+    for measure, title in ("tls", "writes over TLS"), ("http2", "writes over HTTP/2"), ("grpc", "gRPC"):
+        for other in ("nginx", "haproxy") if measure != "grpc" else ("nginx",):
+            yield f"{title} per core, sentinel / {other}", paired(per_core, by_measure.get(measure, {}), "sentinel", other)
+    kept = by_measure.get("kept", {})
+    yield "a kept answer per core, sentinel / CometBFT", paired(per_core, kept, "sentinel", "CometBFT")
     yield "added p50 at 2,000/s, sentinel / haproxy", paired(
         lambda of, haproxy, direct: (of["p50_ms"] - direct["p50_ms"]) / (haproxy["p50_ms"] - direct["p50_ms"])
         if haproxy["p50_ms"] > direct["p50_ms"]
@@ -154,6 +165,11 @@ TITLES = {
     "forward": "forwarding as fast as answers come",
     "latency": "service time at 2,000/s on 16 connections",
     "polite": "a 10/s client alone and beside 100,000/s of another, max_req 2,000/s",
+    "tls": "writes over TLS 1.3",
+    "http2": "writes over HTTP/2 and TLS 1.3, 24 streams of one connection",
+    "grpc": "calls of gRPC in clear text, 24 streams of one connection",
+    "threads": "forwarding with more threads",
+    "kept": "a block that is kept",
     "refuse": "what a client far over its share costs, by answer and (flooded) by what it offers",
 }
 COSTS = [
@@ -169,4 +185,6 @@ WAITS = [
     ("max ms", "max_ms", "{:.3f}"),
     ("not accepted", "not_accepted", "{:.0f}"),
 ]
-TABLES = {"forward": COSTS, "latency": WAITS, "polite": WAITS, "refuse": COSTS}
+TABLES = {"forward": COSTS, "latency": WAITS, "polite": WAITS, "refuse": COSTS} | dict.fromkeys(
+    ["tls", "http2", "grpc", "threads", "kept"], COSTS
+)
