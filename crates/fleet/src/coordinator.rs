@@ -20,11 +20,11 @@ pub struct Member {
     pub clock: Clock,
     /// What was heard in the measurement of it that is under way.
     exchanges: Vec<Exchange>,
-    /// The last request, and when it left, Unix nanoseconds.
+    /// The last request, and when it left.
     number: u64,
-    asked_ns: i64,
-    /// It has not come to the goal yet: when it is asked again, and when it is not waited for any longer.
-    open: Option<(Instant, Instant)>,
+    asked: Now,
+    /// It has not come to the goal yet: when it is not waited for any longer.
+    open: Option<Instant>,
 }
 
 /// What all members are to come to.
@@ -148,9 +148,11 @@ impl Coordinator {
         }
         // The last first: one that is no member any more moves those after it.
         for place in (0..self.members.len()).rev() {
-            match self.members[place].open {
-                Some((_, until)) if now.at >= until => self.give_up(now, place),
-                Some((again, _)) if now.at >= again => self.ask(now, place),
+            let member = &self.members[place];
+            let is_silent = now.at >= member.asked.at + ANSWERED;
+            match member.open {
+                Some(until) if now.at >= until => self.give_up(now, place),
+                Some(_) if is_silent => self.ask(now, place),
                 _ => {}
             }
         }
@@ -178,7 +180,7 @@ impl Coordinator {
     fn advance(&mut self, now: Now) {
         while self.next < self.members.len() && (self.open < AT_ONCE || self.goal == Goal::Stopped)
         {
-            self.members[self.next].open = Some((now.at, now.at + self.patience));
+            self.members[self.next].open = Some(now.at + self.patience);
             self.open += 1;
             self.next += 1;
             self.ask(now, self.next - 1);
@@ -200,10 +202,7 @@ impl Coordinator {
         };
         self.number += 1;
         let member = &mut self.members[place];
-        (member.number, member.asked_ns) = (self.number, now.unix_ns);
-        if let Some((again, _)) = &mut member.open {
-            *again = now.at + ANSWERED;
-        }
+        (member.number, member.asked) = (self.number, now);
         let request = Request {
             run: self.run.clone(),
             number: self.number,
@@ -220,7 +219,7 @@ impl Coordinator {
         // Of a request that was repeated nobody knows which one is answered.
         let answer = told.answer.filter(|it| it.number == member.number);
         member.exchanges.extend(answer.map(|answer| Exchange {
-            asked_ns: member.asked_ns,
+            asked_ns: member.asked.unix_ns,
             received_ns: answer.at_ns,
             sent_ns: answer.at_ns,
             heard_ns: now.unix_ns,
@@ -239,7 +238,7 @@ impl Coordinator {
         match self.goal {
             Goal::Kept if !is_kept => self.remove(now, place),
             Goal::Measured if member.exchanges.len() < FIRST_EXCHANGES => {
-                member.open = Some((now.at, now.at + self.patience));
+                member.open = Some(now.at + self.patience);
                 self.ask(now, place);
             }
             Goal::Started if !is_kept => self.refuse(now, place, "it was not kept for this run"),
@@ -326,7 +325,7 @@ impl Coordinator {
         if is_wanted {
             self.asked.insert(present.id.clone());
             self.places.insert(present.id.clone(), self.members.len());
-            self.members.push(Member::of(present));
+            self.members.push(Member::of(present, now));
             self.advance(now);
         }
     }
@@ -458,14 +457,14 @@ impl Coordinator {
 }
 
 impl Member {
-    fn of(present: Present) -> Self {
+    fn of(present: Present, now: Now) -> Self {
         Self {
             id: present.id,
             host: present.host,
             clock: Clock::default(),
             exchanges: Vec::new(),
             number: 0,
-            asked_ns: 0,
+            asked: now,
             open: None,
         }
     }

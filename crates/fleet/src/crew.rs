@@ -93,20 +93,20 @@ impl Crew {
         self.step(|it, _| it.played()).await
     }
 
-    /// Hears the workers to their end ([`Coordinator::watch`]), and asks all to stop as soon as `stop` says so.
+    /// Hears the workers to their end ([`Coordinator::watch`]); `turn` takes what has happened, and says whether the
+    /// programs are to end.
     ///
     /// # Errors
     /// As [`Coordinator::watched`].
     pub async fn watch(
         &mut self,
         length: Duration,
-        stop: &dyn Fn() -> Stop,
-        event: &mut dyn FnMut(Event),
+        turn: &mut dyn FnMut(Vec<Event>) -> Stop,
     ) -> Result<Vec<Ending>, FleetError> {
         self.coordinator.watch(Now::read(), length);
         let watched = self.step(|coordinator, now| {
-            coordinator.take_events().into_iter().for_each(&mut *event);
-            coordinator.want(stop());
+            let events = coordinator.take_events();
+            coordinator.want(turn(events));
             coordinator.watched(now)
         });
         let mut endings = watched.await?;

@@ -89,7 +89,10 @@ impl Job {
             end.folder = match folder::put(&bus, &order.run, &name, &folder).await {
                 Ok(()) => Folder::Kept,
                 Err(error) => {
-                    let problem = format!("{error}; it stays in {}", folder.display());
+                    let mut problem = error.to_string();
+                    if folder.is_dir() {
+                        problem += &format!("; it stays in {}", folder.display());
+                    }
                     note(problem.clone());
                     Folder::NotKept(problem)
                 }

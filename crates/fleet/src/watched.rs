@@ -62,23 +62,23 @@ struct Watched {
 
 impl Watched {
     /// A message came from the worker. Each says all, so that whichever are lost, what changed is an event once.
-    fn note(&mut self, place: usize, told: Standing, event: &mut dyn FnMut(Event)) {
+    fn note(&mut self, place: usize, told: Standing, events: &mut Vec<Event>) {
         if self.ending.is_some() {
             return;
         }
         if self.silent >= SILENCE {
-            event(Event::Back(place));
+            events.push(Event::Back(place));
         }
         self.reset_silence();
         if let Some(line) = told.line
             && self.line.as_ref() != Some(&line)
         {
             self.line = Some(line.clone());
-            event(Event::Line(place, line));
+            events.push(Event::Line(place, line));
         }
         let Some(end) = told.end else { return };
         if self.end.is_none() {
-            event(Event::Ended(place, end.code));
+            events.push(Event::Ended(place, end.code));
         }
         let folder = self.end.insert(end).folder.clone();
         match folder {
@@ -138,10 +138,7 @@ impl Watch {
 
     /// A message came from the worker with this place.
     pub(crate) fn note(&mut self, place: usize, told: Standing) {
-        let Self {
-            watched, events, ..
-        } = self;
-        watched[place].note(place, told, &mut |event| events.push(event));
+        self.watched[place].note(place, told, &mut self.events);
     }
 
     /// Those whose programs have not ended, by their places.
@@ -310,7 +307,7 @@ mod tests {
     fn a_program_that_ended_without_a_folder_is_not_lost_but_its_folder_is() {
         let mut one = Watched::default();
         let full = Folder::NotKept("the store is full".to_owned());
-        one.note(0, ended(1, full), &mut |_| ());
+        one.note(0, ended(1, full), &mut Vec::new());
         let ending = one.ending.unwrap();
         assert_eq!(
             (ending.code, ending.kept, ending.lost),
@@ -343,7 +340,7 @@ mod tests {
             // The last one is sent until it is heard.
             for (place, told) in messages.iter().enumerate() {
                 if lost & (1 << place) == 0 {
-                    one.note(0, told.clone(), &mut |it| events.push(it));
+                    one.note(0, told.clone(), &mut events);
                 }
             }
             events.retain(|event| *event != Event::Line(0, "first".into()));

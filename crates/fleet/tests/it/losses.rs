@@ -8,7 +8,8 @@ use futures_util::StreamExt as _;
 use testkit::Nats;
 
 use crate::support::{
-    LIMIT, Relay, SCRIPT, answer_as, bus, call, done, play, watch, worker, worker_at,
+    LIMIT, Relay, SCRIPT, answer_as, bus, call, done, play, stopped_once_it_prints, watch, worker,
+    worker_at,
 };
 
 /// It stayed claimed for the run, and the run could not have it again.
@@ -244,10 +245,7 @@ async fn what_is_lost_with_the_connection_is_said_again() {
     for lost in [r#""play""#, begun, r#""line":1"#, r#""stop""#, ended] {
         relay.lose(lost);
         play(&mut crew, |_| vec![script]).await;
-        let is_up = std::cell::Cell::new(false);
-        let stop = || if is_up.get() { Stop::Orderly } else { Stop::No };
-        let mut hear = |event| is_up.set(is_up.get() || matches!(event, Event::Line(..)));
-        let endings = crew.watch(LIMIT, &stop, &mut hear).await.unwrap();
+        let endings = stopped_once_it_prints(&mut crew).await;
         assert!(relay.has_lost(), "{lost}");
         assert_eq!(
             (endings[0].code, endings[0].kept),
@@ -279,12 +277,13 @@ async fn what_a_program_prints_while_the_server_is_away_is_heard_when_it_is_back
     }
     nats.restart();
     // It ends when it is heard.
-    let mut hear = |event| {
-        if event == Event::Line(0, 2.into()) {
+    let mut turn = |events: Vec<Event>| {
+        if events.contains(&Event::Line(0, 2.into())) {
             std::fs::write(&ends, "").unwrap();
         }
+        Stop::No
     };
-    let endings = crew.watch(LIMIT, &|| Stop::No, &mut hear).await.unwrap();
+    let endings = crew.watch(LIMIT, &mut turn).await.unwrap();
     assert_eq!((endings[0].code, endings[0].kept), (Some(0), true));
 }
 

@@ -7,7 +7,8 @@ use futures_util::StreamExt as _;
 use testkit::Nats;
 
 use crate::support::{
-    LIMIT, SCRIPT, answer_as, bus, call, call_for, done, play, program, watch, worker,
+    LIMIT, SCRIPT, answer_as, bus, call, call_for, done, play, program, stopped_once_it_prints,
+    watch, worker,
 };
 
 #[tokio::test]
@@ -185,7 +186,8 @@ async fn programs_that_fail_are_killed_or_leave_nothing_are_told_apart() {
             (Some(98), true, false)
         ]
     );
-    assert_eq!(endings[0].words[0], "error: no such node");
+    let words = ["error: no such node", "the program left no folder"];
+    assert_eq!(endings[0].words, words);
 }
 
 #[tokio::test]
@@ -196,10 +198,7 @@ async fn programs_that_are_asked_to_stop_keep_what_they_have() {
     let mut crew = call(&nats, "run", 1).await.unwrap();
     let script = r#"trap 'echo stopped > "$1/word"; exit 130' INT; mkdir "$1"; echo '{}'; while :; do sleep 0.1; done"#;
     play(&mut crew, |_| vec![script]).await;
-    let is_up = std::cell::Cell::new(false);
-    let stop = || if is_up.get() { Stop::Orderly } else { Stop::No };
-    let mut hear = |event| is_up.set(is_up.get() || matches!(event, Event::Line(..)));
-    let endings = crew.watch(LIMIT, &stop, &mut hear).await.unwrap();
+    let endings = stopped_once_it_prints(&mut crew).await;
     assert_eq!(
         (endings[0].code, endings[0].kept),
         (Some(130), true),
@@ -216,20 +215,20 @@ async fn a_load_that_one_program_ended_is_over_for_all_and_can_still_be_interrup
     // A line may be lost: each is said again.
     let script = r#"over=0; trap 'over=1' USR2; trap 'exit 130' INT; mkdir "$1"; while :; do echo $over; sleep 0.1; done"#;
     play(&mut crew, |_| vec![script]).await;
-    let said = std::cell::Cell::new([None, None]);
-    let stop = || match said.get() {
-        [None, _] | [_, None] => Stop::No,
-        [Some(1), Some(1)] => Stop::Orderly,
-        _ => Stop::Over,
-    };
-    let mut hear = |event| {
-        if let Event::Line(place, line) = event {
-            let mut all = said.get();
-            all[place] = line.as_u64();
-            said.set(all);
+    let mut said = [None, None];
+    let mut turn = |events: Vec<Event>| {
+        for event in events {
+            if let Event::Line(place, line) = event {
+                said[place] = line.as_u64();
+            }
+        }
+        match said {
+            [None, _] | [_, None] => Stop::No,
+            [Some(1), Some(1)] => Stop::Orderly,
+            _ => Stop::Over,
         }
     };
-    let endings = crew.watch(LIMIT, &stop, &mut hear).await.unwrap();
+    let endings = crew.watch(LIMIT, &mut turn).await.unwrap();
     let codes: Vec<_> = endings.iter().map(|it| (it.code, it.kept)).collect();
     assert_eq!(codes, [(Some(130), true), (Some(130), true)], "{endings:?}");
 }

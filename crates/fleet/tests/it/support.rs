@@ -100,11 +100,22 @@ pub(crate) async fn play<'a>(crew: &mut Crew, arguments: impl Fn(u32) -> Vec<&'a
 }
 
 pub(crate) async fn watch(crew: &mut Crew, stop: impl Fn() -> Stop) -> (Vec<Ending>, Vec<Event>) {
-    let mut events = Vec::new();
-    let endings = crew
-        .watch(LIMIT, &stop, &mut |event| events.push(event))
-        .await;
-    (endings.unwrap(), events)
+    let mut all = Vec::new();
+    let mut turn = |events| {
+        all.extend(events);
+        stop()
+    };
+    let endings = crew.watch(LIMIT, &mut turn).await.unwrap();
+    (endings, all)
+}
+
+pub(crate) async fn stopped_once_it_prints(crew: &mut Crew) -> Vec<Ending> {
+    let mut is_up = false;
+    let mut turn = |events: Vec<Event>| {
+        is_up |= events.iter().any(|it| matches!(it, Event::Line(..)));
+        if is_up { Stop::Orderly } else { Stop::No }
+    };
+    crew.watch(LIMIT, &mut turn).await.unwrap()
 }
 
 pub(crate) async fn call(nats: &Nats, run: &str, wanted: usize) -> Result<Crew, FleetError> {

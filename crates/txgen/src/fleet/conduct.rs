@@ -1,6 +1,5 @@
 //! One load of a crew, from the orders to the folders.
 
-use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,46 +94,52 @@ impl Conduct<'_> {
         self.announce(crew, display);
         let mut live = Live::new(hosts.len(), self.plan.duration());
         // A worker that ends before the start could not begin: then nobody does.
-        let early = Cell::new(None);
-        let stopped = RefCell::new(None);
-        let stop = || match (early.get(), &*stopped.borrow()) {
-            (Some(_), _) => self.stop(Stop::Orderly),
-            (None, Some(_)) => self.stop(Stop::Over),
-            (None, None) => self.stop(Stop::No),
-        };
+        let mut early = None;
+        let mut stopped = None;
         let length = self.plan.duration().unwrap_or_default();
         let length = length.as_duration() + self.plan.rules.drain_timeout.as_duration() + LEAD;
-        let mut on_event = |event: Event| match event {
-            Event::Line(place, line) => {
-                if let Some(condition) = live.line(place, line, display)
-                    && stopped.borrow().is_none()
-                {
-                    let host = &hosts[place];
-                    display.message(&format!("worker {host}: {condition}; the load ends"));
-                    let shard = format!("shard {}/{}", place + 1, self.count);
-                    stopped.replace(Some(format!("{shard}: {condition}")));
+        let mut turn = |events: Vec<Event>| {
+            for event in events {
+                match event {
+                    Event::Line(place, line) => {
+                        if let Some(condition) = live.line(place, line, display)
+                            && stopped.is_none()
+                        {
+                            let host = &hosts[place];
+                            display.message(&format!("worker {host}: {condition}; the load ends"));
+                            let number = place + 1;
+                            stopped = Some(format!("shard {number}/{}: {condition}", self.count));
+                        }
+                    }
+                    Event::Silent(place) => {
+                        display.message(&format!("worker {}: not heard for 5 s", hosts[place]));
+                        live.set_at_work(place, false, display);
+                    }
+                    Event::Back(place) => {
+                        display.message(&format!("worker {}: heard again", hosts[place]));
+                        live.set_at_work(place, true, display);
+                    }
+                    Event::Ended(place, code) => {
+                        live.set_at_work(place, false, display);
+                        if unix_now_ns() < start_ns && code != Some(i32::from(exit::INTERRUPTED)) {
+                            early = early.or(Some(place));
+                        }
+                    }
+                    Event::BusAway => {
+                        display.message("the NATS server is away; the workers go on");
+                    }
+                    Event::BusBack => display.message("the NATS server is back"),
                 }
             }
-            Event::Silent(place) => {
-                display.message(&format!("worker {}: not heard for 5 s", hosts[place]));
-                live.set_at_work(place, false, display);
+            match (early, &stopped) {
+                (Some(_), _) => self.stop(Stop::Orderly),
+                (None, Some(_)) => self.stop(Stop::Over),
+                (None, None) => self.stop(Stop::No),
             }
-            Event::Back(place) => {
-                display.message(&format!("worker {}: heard again", hosts[place]));
-                live.set_at_work(place, true, display);
-            }
-            Event::Ended(place, code) => {
-                live.set_at_work(place, false, display);
-                if unix_now_ns() < start_ns && code != Some(i32::from(exit::INTERRUPTED)) {
-                    early.set(early.get().or(Some(place)));
-                }
-            }
-            Event::BusAway => display.message("the NATS server is away; the workers go on"),
-            Event::BusBack => display.message("the NATS server is back"),
         };
-        let endings = crew.watch(length, &stop, &mut on_event).await?;
+        let endings = crew.watch(length, &mut turn).await?;
         display.end();
-        match early.get() {
+        match early {
             Some(place) => Err(FleetError::Worker {
                 host: hosts[place].clone(),
                 problem: format!(
@@ -142,7 +147,7 @@ impl Conduct<'_> {
                     problem(&endings[place])
                 ),
             }),
-            None => Ok((endings, stopped.take())),
+            None => Ok((endings, stopped)),
         }
     }
 

@@ -93,6 +93,43 @@ fn four_workers_send_the_plan_of_one_generator_and_say_what_their_rows_say() {
     assert!(!place.path().join("none").exists());
 }
 
+/// Word for word, but for the ports and the server of this test.
+#[test]
+#[ignore = "needs nats-server"]
+fn the_first_steps_of_the_page_come_to_what_it_says() {
+    let page = include_str!("../../../../../docs/fleet.md");
+    let (_, steps) = page.split_once("## Try it on one machine").unwrap();
+    let (steps, _) = steps.split_once("\n## ").unwrap();
+    let (node, bus) = (free_port().to_string(), free_port().to_string());
+    let steps = steps.replace("26657", &node).replace("4222", &bus);
+    let local = format!("fleet --port {bus} --nats-server {} --local", server());
+    let (place, mut running) = (Place::new(), Vec::new());
+    for step in steps.lines().filter_map(|it| it.strip_prefix("$ txgen ")) {
+        let step = step.replace("fleet --local", &local);
+        let Some(step) = step.strip_suffix(" &") else {
+            let ended = place.txgen(&step);
+            ended.ends_as_judged(0, &place.run("runs/fleet/whole").summary());
+            continue;
+        };
+        running.push(place.start(step));
+        let started = running.last().unwrap();
+        wait_until("the first lines", || !started.out_so_far().is_empty());
+    }
+    let said = running[1].out_so_far();
+    let lines = steps
+        .lines()
+        .skip_while(|it| !it.starts_with("NATS server"));
+    for line in lines.take_while(|line| *line != "```") {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    let summary = place.run("runs/fleet/whole").summary();
+    assert_eq!(summary.count("offered.planned"), 3_000);
+    for shard in 1..=3 {
+        let part = place.run(&format!("runs/fleet/shard-{shard}")).summary();
+        assert_eq!(part.count("offered.planned"), 1_000);
+    }
+}
+
 /// A server and so many workers.
 fn fleet(place: &Place, workers: u32) -> (testkit::Running, String) {
     let port = free_port();
