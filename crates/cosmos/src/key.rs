@@ -1,4 +1,4 @@
-//! Keys: one for each account, from a seed or from a mnemonic, and their public halves.
+//! Keys: one for each account, from a seed or from a mnemonic.
 
 use std::fmt;
 
@@ -6,12 +6,9 @@ use bip39::{Language, Mnemonic};
 use bitcoin::NetworkKind;
 use bitcoin::bip32::{ChildNumber, DerivationPath, Xpriv};
 use bitcoin::secp256k1::{Secp256k1, SecretKey, SignOnly};
-use ripemd::Ripemd160;
 use sha2::{Digest, Sha256};
 
-use crate::message::read_any;
-use crate::proto::{Fields, Value};
-use crate::{Address, Error, proto};
+use crate::{Address, Error, PublicKey};
 
 /// The key of one account.
 #[derive(Clone, PartialEq, Eq)]
@@ -136,41 +133,3 @@ impl fmt::Debug for Keys {
         })
     }
 }
-
-/// A compressed secp256k1 key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PublicKey(pub [u8; 33]);
-
-impl PublicKey {
-    /// The address of the account that signs with it.
-    #[must_use]
-    pub fn address(&self) -> Address {
-        Address(Ripemd160::digest(Sha256::digest(self.0)).into())
-    }
-
-    /// Reads an `Any` with a secp256k1 key.
-    ///
-    /// # Errors
-    /// [`Error::Malformed`] when it is none.
-    pub fn read(any: &[u8]) -> Result<Self, Error> {
-        let (type_url, value) = read_any(any)?;
-        if type_url != TYPE_URL {
-            return Err(Error::Malformed(WHAT));
-        }
-        let key = Fields::of(value, WHAT).next();
-        let Some((1, Value::Bytes(key))) = key.transpose()? else {
-            return Err(Error::Malformed(WHAT));
-        };
-        key.try_into().map(Self).map_err(|_| Error::Malformed(WHAT))
-    }
-
-    /// Appends an `Any` with the key.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        proto::any(out, TYPE_URL, |out| {
-            proto::bytes(out, 1, &self.0);
-        });
-    }
-}
-
-const TYPE_URL: &str = "/cosmos.crypto.secp256k1.PubKey";
-const WHAT: &str = "the transaction's signer info";

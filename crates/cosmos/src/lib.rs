@@ -39,6 +39,8 @@ mod key;
 mod message;
 #[cfg(feature = "messages")]
 mod message_types;
+mod outline;
+mod public_key;
 pub mod query;
 #[cfg(feature = "wallet")]
 mod read;
@@ -49,13 +51,13 @@ mod template;
 
 pub use address::{Address, Prefix};
 pub use coin::{Coin, GasPrice, decimal};
-pub use key::PublicKey;
 #[cfg(feature = "wallet")]
 pub use key::{Key, Keys};
 pub use message::{Message, Party, Transfer};
 #[cfg(feature = "messages")]
 pub use message_types::MessageTypes;
-pub use read::{Outline, Place};
+pub use outline::{Outline, Place};
+pub use public_key::PublicKey;
 #[cfg(feature = "wallet")]
 pub use read::{Signed, SignedTx};
 #[cfg(feature = "wallet")]
