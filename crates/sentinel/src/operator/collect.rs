@@ -120,11 +120,12 @@ impl Inspect for Operator {
         was_there
     }
 
-    fn drain(&self, node: &str, length: Option<Duration>, why: String) -> bool {
+    fn drain(&self, node: Option<&str>, length: Option<Duration>, why: String) -> bool {
         let now = self.shared_context.clock.now();
         let until = length.map(|length| (now.saturating_add(length.into()), why.clone()));
-        let is_known = self.nodes.drain(node, until);
+        let is_known = self.nodes.drain(node, until.as_ref());
         if is_known {
+            let node = node.unwrap_or("all");
             match length {
                 Some(length) => info!(
                     node,

@@ -13,7 +13,9 @@ use super::{page, parameters};
 use crate::config;
 
 /// Paths that change something.
-pub(super) const POSTS: &[&str] = &["/reload", "/ban", "/unban", "/drain", "/undrain"];
+pub(super) const POSTS: &[&str] = &[
+    "/reload", "/ban", "/unban", "/drain", "/undrain", "/pause", "/resume",
+];
 
 /// Carries an order out, unless a browser sent it.
 pub(super) fn order<B>(request: &Request<B>, inspect: &dyn Inspect) -> Page {
@@ -26,7 +28,12 @@ pub(super) fn order<B>(request: &Request<B>, inspect: &dyn Inspect) -> Page {
         "/ban" => ban(query, inspect),
         "/unban" => unban(query, inspect),
         "/drain" => drain(query, inspect),
-        _ => undrain(query, inspect),
+        "/undrain" => undrain(query, inspect),
+        "/pause" => pause(query, inspect),
+        _ => parameters(query, &[]).map(|_| {
+            inspect.drain(None, None, String::new());
+            json(StatusCode::OK, &json!({ "resumed": "all nodes" }))
+        }),
     };
     made.unwrap_or_else(|reason| problem(StatusCode::BAD_REQUEST, &reason))
 }
@@ -65,24 +72,30 @@ fn unban(query: Option<&str>, inspect: &dyn Inspect) -> Result<Page, String> {
 fn drain(query: Option<&str>, inspect: &dyn Inspect) -> Result<Page, String> {
     let mut given = parameters(query, &["node", "for", "why"])?;
     let node = node(&mut given)?;
-    let given_length = given
-        .remove("for")
-        .ok_or("for is missing; a drain ends by itself, such as for=10m")?;
-    let (length, why) = (length(&given_length)?, reason(&mut given)?);
-    Ok(drained(
-        inspect.drain(&node, Some(length), why),
-        &node,
-        "drained",
-    ))
+    let (length, why) = until(&mut given)?;
+    let is_known = inspect.drain(Some(&node), Some(length), why);
+    Ok(drained(is_known, &node, "drained"))
 }
 
 fn undrain(query: Option<&str>, inspect: &dyn Inspect) -> Result<Page, String> {
     let node = node(&mut parameters(query, &["node"])?)?;
-    Ok(drained(
-        inspect.drain(&node, None, String::new()),
-        &node,
-        "undrained",
-    ))
+    let is_known = inspect.drain(Some(&node), None, String::new());
+    Ok(drained(is_known, &node, "undrained"))
+}
+
+/// Leaves all nodes alone: writes wait.
+fn pause(query: Option<&str>, inspect: &dyn Inspect) -> Result<Page, String> {
+    let (length, why) = until(&mut parameters(query, &["for", "why"])?)?;
+    inspect.drain(None, Some(length), why);
+    Ok(json(StatusCode::OK, &json!({ "paused": "all nodes" })))
+}
+
+/// For how long, and why.
+fn until(given: &mut HashMap<String, String>) -> Result<(Duration, String), String> {
+    let given_length = given
+        .remove("for")
+        .ok_or("for is missing; this ends by itself, such as for=10m")?;
+    Ok((length(&given_length)?, reason(given)?))
 }
 
 fn drained(is_known: bool, node: &str, done: &str) -> Page {

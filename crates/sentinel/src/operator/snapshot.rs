@@ -128,8 +128,8 @@ pub trait Inspect: Send + Sync + 'static {
     /// Who is banned; those that are over have ended.
     fn bans(&self) -> Vec<BanView>;
 
-    /// Leaves a node alone for so long, or no longer: whether there is such a node.
-    fn drain(&self, node: &str, length: Option<Duration>, why: String) -> bool;
+    /// Leaves a node, or all, alone for so long, or no longer: whether there is such a node.
+    fn drain(&self, node: Option<&str>, length: Option<Duration>, why: String) -> bool;
 
     /// Reads the configuration anew.
     fn reload(&self) -> Result<Reloaded, NotReloaded>;

@@ -110,18 +110,18 @@ impl Nodes {
         takes && !is_drained && !self.is_left_behind(node, now)
     }
 
-    /// Leaves the node of this address alone until a time, or no longer: whether there is such a node. Writes go to
-    /// another one, or wait; reads go to another one, if there is one.
-    pub(crate) fn drain(&self, url: &str, until: Option<(Nanos, String)>) -> bool {
-        let node = self
-            .0
-            .nodes
-            .iter()
-            .find(|node| node.state().endpoint == url);
-        if let Some(node) = node {
-            node.state().drained = until;
+    /// Leaves the node of this address, or all, alone until a time, or no longer: whether there is such a node. Writes go
+    /// to another one, or wait; reads go to another one, if there is one.
+    pub(crate) fn drain(&self, url: Option<&str>, until: Option<&(Nanos, String)>) -> bool {
+        let mut is_known = false;
+        for node in &self.0.nodes {
+            let mut state = node.state();
+            if url.is_none_or(|url| state.endpoint == url) {
+                state.drained = until.cloned();
+                is_known = true;
+            }
         }
-        node.is_some()
+        is_known
     }
 
     /// A node's address.

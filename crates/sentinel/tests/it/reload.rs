@@ -178,7 +178,7 @@ fn a_drained_node_gets_nothing_and_writes_go_to_the_other_one_or_wait() {
     );
     assert_eq!(committed_at_least(first.node.rpc_address(), 1), [on_first]);
     // Nothing is left that takes writes: this one waits until a node may be used again.
-    assert_eq!(order(format!("/drain?node={}&for=1h", second.url())), 200);
+    assert_eq!(order("/pause?for=1h&why=disk".to_owned()), 200);
     thread::scope(|scope| {
         let waiting = scope.spawn(|| write(3));
         wait_for("a write that waits", || {
@@ -189,9 +189,12 @@ fn a_drained_node_gets_nothing_and_writes_go_to_the_other_one_or_wait() {
                 .text()
                 .contains("sentinel_queue_depth 1\n")
         });
-        assert_eq!(order(format!("/undrain?node={}", first.url())), 200);
+        assert_eq!(order("/resume".to_owned()), 200);
         waiting.join().unwrap();
     });
-    committed_at_least(first.node.rpc_address(), 2);
+    wait_for("a block with it", || {
+        let all = [&first, &second].map(|node| committed(node.node.rpc_address()).len());
+        all.iter().sum::<usize>() == 3
+    });
     proxy.stop();
 }

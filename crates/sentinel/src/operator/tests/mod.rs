@@ -85,8 +85,8 @@ impl Inspect for Fake {
         who.prefix() == 24
     }
 
-    fn drain(&self, node: &str, _: Option<Duration>, _: String) -> bool {
-        node == self.0.lock().unwrap().nodes[0].url
+    fn drain(&self, node: Option<&str>, _: Option<Duration>, _: String) -> bool {
+        node.is_none_or(|node| node == self.0.lock().unwrap().nodes[0].url)
     }
 
     fn bans(&self) -> Vec<BanView> {
@@ -263,6 +263,11 @@ async fn bans_are_ordered_with_who_until_when_and_why() {
         ("/drain?for=10m", 400),
         ("/drain?node=http://127.0.0.1:1&for=10m", 404),
         ("/undrain?node=http://127.0.0.1:26657", 200),
+        ("/pause?for=10m&why=disk", 200),
+        ("/pause", 400),
+        ("/pause?node=http://127.0.0.1:26657&for=10m", 400),
+        ("/resume", 200),
+        ("/resume?for=10m", 400),
         ("/reload?now=1", 400),
     ] {
         let (status, answer) = order(target).await;

@@ -219,7 +219,10 @@ async fn an_answer_of_another_node_is_not_shared() {
     (2..5).for_each(|last| rig.reads.note_write(client(last)));
     let (first, others) = while_asked(&mut nodes[0], &rig, [(3, "3"), (4, "4")]).await;
     let url = rig.nodes.states()[0].endpoint.clone();
-    assert!(rig.nodes.drain(&url, Some((Nanos::MAX, String::new()))));
+    assert!(
+        rig.nodes
+            .drain(Some(&url), Some(&(Nanos::MAX, String::new())))
+    );
     nodes[0].let_go(1);
     nodes[1].let_go(2);
     assert_eq!(first.await.unwrap(), text_of("1", 0, 0));
