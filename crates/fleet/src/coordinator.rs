@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::bus::FleetError;
 use crate::clock::{Clock, Exchange, Now};
 use crate::message::{
-    Order, Outgoing, PROTOCOL, Present, ROLL, Request, Roll, Told, Want, build, of_run, of_worker,
+    Order, Outgoing, PROTOCOL, Present, Request, Told, Want, build, of_run, of_worker, sign_of_life,
 };
 use crate::watched::{Ending, Event, GIVE_UP, Stop, Watch};
 
@@ -87,7 +87,7 @@ struct Call {
 impl Coordinator {
     /// How often [`tick`](Self::tick) is to be called.
     pub const TICK: Duration = Duration::from_millis(250);
-    /// How often [`sign_of_life`] is to be published, also between loads: a third of how long a claim holds without it.
+    /// How often [`sign_of_life`](crate::message::sign_of_life) is to be published, also between loads: a third of how long a claim holds without it.
     pub const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
     /// A coordinator without workers, which hears what is published for its run ([`of_run`]).
@@ -420,7 +420,7 @@ impl Coordinator {
 
     /// A worker does not begin, so nobody does.
     fn refuse(&mut self, now: Now, place: usize, problem: &str) {
-        self.refused = Some(self.members[place].problem(problem.to_owned()));
+        self.refused = Some(self.members[place].problem(problem));
         self.aim(now, Goal::Stopped, GIVE_UP);
     }
 
@@ -431,14 +431,9 @@ impl Coordinator {
         self.goal = Goal::Ended;
     }
 
-    /// What has happened to the workers since this was last asked.
-    pub fn take_events(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.watch.events)
-    }
-
-    /// Whether the programs are to end.
-    pub fn want(&mut self, stop: Stop) {
-        self.watch.wanted = stop;
+    /// Gives what has happened to the workers since the last turn, and takes whether the programs are to end.
+    pub fn turn(&mut self, turn: &mut dyn FnMut(Vec<Event>) -> Stop) {
+        self.watch.wanted = turn(std::mem::take(&mut self.watch.events));
     }
 
     /// Whether all have ended or are lost.
@@ -469,17 +464,17 @@ impl Member {
         }
     }
 
-    fn problem(&self, problem: String) -> FleetError {
-        let host = self.host.clone();
+    fn problem(&self, problem: &str) -> FleetError {
+        let (host, problem) = (self.host.clone(), problem.to_owned());
         FleetError::Worker { host, problem }
     }
 
     /// Refuses a clock that is not known well enough.
     fn check_clock(&self, limit: Duration) -> Result<(), FleetError> {
         let problem = match self.clock.first() {
-            None => SILENT.to_owned(),
-            Some(offset) if offset.is_empty() => "its clock was set just now; try again".to_owned(),
-            Some(offset) if offset.error_ns().unsigned_abs() > limit.as_nanos() as u64 => format!(
+            None => SILENT,
+            Some(offset) if offset.is_empty() => "its clock was set just now; try again",
+            Some(offset) if offset.error_ns().unsigned_abs() > limit.as_nanos() as u64 => &format!(
                 "its clock is known to ± {:.1} ms only, and {} ms are the limit: the way to the NATS server is too \
                  long or too busy",
                 offset.error_ns() as f64 / 1e6,
@@ -489,12 +484,6 @@ impl Member {
         };
         Err(self.problem(problem))
     }
-}
-
-/// Lets the workers of a run know that its coordinator is there.
-pub fn sign_of_life(run: &str) -> Outgoing {
-    let run = run.to_owned();
-    Outgoing::new(ROLL.to_owned(), None, &Roll { run })
 }
 
 const SILENT: &str = "it does not answer any more";

@@ -10,9 +10,9 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::bus::{Bus, FleetError};
 use crate::clock::Now;
-use crate::coordinator::{Coordinator, Member, sign_of_life};
+use crate::coordinator::{Coordinator, Member};
 use crate::folder;
-use crate::message::{object, of_run};
+use crate::message::{object, of_run, sign_of_life};
 use crate::watched::{Ending, Event, Stop};
 
 /// Workers that are claimed for one run, which is one load or several after one another.
@@ -105,8 +105,7 @@ impl Crew {
     ) -> Result<Vec<Ending>, FleetError> {
         self.coordinator.watch(Now::read(), length);
         let watched = self.step(|coordinator, now| {
-            let events = coordinator.take_events();
-            coordinator.want(turn(events));
+            coordinator.turn(turn);
             coordinator.watched(now)
         });
         let mut endings = watched.await?;

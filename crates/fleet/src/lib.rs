@@ -26,7 +26,7 @@ mod worker;
 pub use self::{
     bus::{Bus, FleetError},
     clock::{Clock, Exchange, Interval, Now},
-    coordinator::{Coordinator, Member, sign_of_life},
+    coordinator::{Coordinator, Member},
     crew::Crew,
     engagement::{Engagement, Task},
     job::Program,

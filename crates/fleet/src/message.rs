@@ -51,6 +51,12 @@ impl Outgoing {
     }
 }
 
+/// Lets the workers of a run know that its coordinator is there.
+pub fn sign_of_life(run: &str) -> Outgoing {
+    let run = run.to_owned();
+    Outgoing::new(ROLL.to_owned(), None, &Roll { run })
+}
+
 /// The name of a folder in the bucket of its run.
 pub(crate) fn object(load: u32, number: u32) -> String {
     match load {

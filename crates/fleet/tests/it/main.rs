@@ -1,4 +1,4 @@
-//! Crews and workers over a real NATS server; the program that workers start is a shell.
+//! Crews and workers over a real NATS server, where the program that workers start is a shell; and in simulated time.
 
 // Helpers of tests are tests too.
 #![allow(clippy::unwrap_used)]
@@ -7,3 +7,4 @@ mod losses;
 mod runs;
 mod support;
 mod thousand;
+mod world;
