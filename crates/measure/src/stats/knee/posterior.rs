@@ -102,7 +102,8 @@ impl Posterior {
     }
 
     /// What a further trial takes with this chance at least, by the trials from this one on: the knee, and how much what is
-    /// taken varies from trial to trial.
+    /// taken varies from trial to trial (the posterior predictive distribution: Gelman et al., *Bayesian Data Analysis*, 3rd
+    /// edition, section 1.3).
     pub(super) fn least(&self, since: usize, chance: f64) -> f64 {
         let near = self.near(since);
         let belief = self.belief(since, &near);
