@@ -1,8 +1,8 @@
 //! How far the clock of another machine is ahead of this one's, from questions and answers over the bus.
 //!
-//! A question leaves at t0 (here), comes at t1 and is answered at t2 (there), and the answer comes at t3 (here).
-//! Nothing arrives before it left, so the offset o = there − here obeys t2 − t3 ≤ o ≤ t1 − t0, whatever the ways
-//! take and however unequal they are (RFC 5905, section 8, gives the middle and half the width of that interval).
+//! A question leaves at t0 (here), is answered at t1 (there), and the answer comes at t2 (here). Nothing arrives before it
+//! left, so the offset o = there − here obeys t1 − t2 ≤ o ≤ t1 − t0, whatever the ways take and however unequal they are
+//! (RFC 5905, section 8, gives the middle and half the width of that interval, for answers that leave later).
 //! Offsets of exchanges at about one time lie in the intersection of their intervals; exchanges a while apart bound
 //! the drift.
 
@@ -27,16 +27,14 @@ impl Now {
     }
 }
 
-/// The four stamps of a question and its answer, Unix nanoseconds.
+/// The stamps of a question and its answer, Unix nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
     /// When the question left, by the clock here.
     pub asked_ns: i64,
-    /// When it came, by the clock there.
-    pub received_ns: i64,
-    /// When the answer left, by the clock there.
-    pub sent_ns: i64,
-    /// When it came, by the clock here.
+    /// When it was answered, by the clock there.
+    pub answered_ns: i64,
+    /// When the answer came, by the clock here.
     pub heard_ns: i64,
 }
 
@@ -52,8 +50,8 @@ pub struct Interval {
 impl Interval {
     fn of(exchange: &Exchange) -> Self {
         Self {
-            low_ns: exchange.sent_ns.saturating_sub(exchange.heard_ns),
-            high_ns: exchange.received_ns.saturating_sub(exchange.asked_ns),
+            low_ns: exchange.answered_ns.saturating_sub(exchange.heard_ns),
+            high_ns: exchange.answered_ns.saturating_sub(exchange.asked_ns),
         }
     }
 
@@ -149,9 +147,8 @@ mod tests {
         };
         Exchange {
             asked_ns: at_ns,
-            received_ns: there(at_ns + ways.0),
-            sent_ns: there(at_ns + ways.0 + 1_000),
-            heard_ns: at_ns + ways.0 + 1_000 + ways.1,
+            answered_ns: there(at_ns + ways.0),
+            heard_ns: at_ns + ways.0 + ways.1,
         }
     }
 

@@ -220,8 +220,7 @@ impl Coordinator {
         let answer = told.answer.filter(|it| it.number == member.number);
         member.exchanges.extend(answer.map(|answer| Exchange {
             asked_ns: member.asked.unix_ns,
-            received_ns: answer.at_ns,
-            sent_ns: answer.at_ns,
+            answered_ns: answer.at_ns,
             heard_ns: now.unix_ns,
         }));
         if self.goal == Goal::Ended {
