@@ -87,7 +87,7 @@ struct Call {
 impl Coordinator {
     /// How often [`tick`](Self::tick) is to be called.
     pub const TICK: Duration = Duration::from_millis(250);
-    /// How often [`sign_of_life`](crate::message::sign_of_life) is to be published, also between loads: a third of how long a claim holds without it.
+    /// How often [`sign_of_life`] is to be published, also between loads: a third of how long a claim holds without it.
     pub const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 
     /// A coordinator without workers, which hears what is published for its run ([`of_run`]).
