@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2154
 # Sourced by run and knee: a fresh simd, a sentinel in front of it. They need $txgen, $sentinel and $simd; what they
-# start is in the list `started`.
+# start is in the list `started`. SIMD_GRPC and SIMD_API are addresses of simd's other listeners.
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
@@ -21,7 +21,8 @@ chain() { # folder, mempool: starts a chain and sets url
   local port
   port=$(free_port)
   "$simd" start --home "$home" --rpc.laddr "tcp://127.0.0.1:$port" --p2p.laddr "tcp://127.0.0.1:$(free_port)" \
-    --grpc.address "127.0.0.1:$(free_port)" --grpc-web.enable=false --rpc.pprof_laddr= --minimum-gas-prices 0stake \
+    --grpc.address "${SIMD_GRPC:-127.0.0.1:$(free_port)}" --grpc-web.enable=false \
+    --api.enable="$([ -n "${SIMD_API:-}" ] && echo true || echo false)" --api.address "${SIMD_API:-tcp://127.0.0.1:1317}" --rpc.pprof_laddr= --minimum-gas-prices 0stake \
     --log_level error >"$1/node.log" 2>&1 &
   started+=($!)
   url=127.0.0.1:$port
