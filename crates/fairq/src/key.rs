@@ -1,9 +1,12 @@
-//! Who is one client: an address, or the prefix that one customer is given.
+//! Who is one client: an address, or the prefix that one customer is given; and the keyed hash of every table whose
+//! keys come from clients.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::fmt;
+use std::{fmt, hash::BuildHasher};
 
-use crate::{error::Error, network::Network};
+use siphasher::sip::SipHasher13;
+
+use crate::{Error, network::Network};
 
 base::settings! {
     /// How many bits of an address tell one client from another.
@@ -83,6 +86,25 @@ impl fmt::Display for ClientKey {
 impl fmt::Debug for ClientKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// SipHash-1-3 under a secret seed: keys that collide cannot be chosen without the seed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeyedHash([u64; 2]);
+
+impl KeyedHash {
+    /// One of several independent hashes of the same seed.
+    pub(crate) fn new(seed: [u64; 2], domain: u64) -> Self {
+        Self([seed[0], seed[1] ^ domain])
+    }
+}
+
+impl BuildHasher for KeyedHash {
+    type Hasher = SipHasher13;
+
+    fn build_hasher(&self) -> SipHasher13 {
+        SipHasher13::new_with_keys(self.0[0], self.0[1])
     }
 }
 

@@ -36,24 +36,38 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod error;
 mod gcra;
-mod hash;
 mod key;
 mod network;
-mod network_map;
 mod queue;
 mod table;
 
 pub use self::{
-    error::Error,
     gcra::{Gcra, GcraLimit, GcraState},
     key::{ClientKey, KeyScheme},
-    network::Network,
-    network_map::NetworkMap,
+    network::{Network, NetworkMap},
     queue::{
         Age, Backlog, FairQueue, Item, Order, Popped, PushError, Pushed, QueueLimits, Refusal,
         Weight,
     },
     table::{ClientTable, Entry, Neutral, SlotId, TableCounters, TableLimits},
 };
+
+/// Why a setting or a text is not legal.
+///
+/// Displays as one line that names the value, what is wrong with it and what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Error(pub(crate) String);
+
+/// Refuses a `value` that is out of range; `name` is the setting's.
+pub(crate) fn check_limit(
+    name: &str,
+    value: usize,
+    (least, most): (usize, usize),
+) -> Result<(), Error> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(Error(format!("{name} is {least} to {most}, not {value}")))
+}

@@ -6,9 +6,8 @@ use hashbrown::HashTable;
 use pacing::Nanos;
 
 use crate::{
-    error::{Error, check_limit},
-    hash::KeyedHash,
-    key::ClientKey,
+    Error, check_limit,
+    key::{ClientKey, KeyedHash},
 };
 
 /// State that can be forgotten without giving its client credit.

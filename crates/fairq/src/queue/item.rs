@@ -1,6 +1,6 @@
 //! What goes into the queue, comes out of it, and is refused by it.
 
-use super::rank::SHORT;
+use super::removal::SHORT;
 use crate::key::ClientKey;
 
 /// Something that waits for its turn.

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::error::{Error, check_limit};
+use crate::{Error, check_limit};
 
 base::settings! {
     /// The bounds of a [`FairQueue`](crate::FairQueue).

@@ -7,24 +7,21 @@
 //! and is owed nothing, so its state is forgotten without a trace. While all flows are taken, further clients are
 //! refused.
 
-mod account;
 mod clients;
-mod estimate;
 mod flow;
-mod hold;
 mod item;
 mod limits;
-mod rank;
 mod removal;
-mod room;
 mod slab;
 mod turns;
+
+use pacing::{Nanos, Rate};
 
 use self::{
     clients::{Clients, Holds},
     flow::{Entry, Flow, InAll, Lane},
     item::counted,
-    rank::Rank,
+    removal::Rank,
     slab::{List, Slab},
     turns::Turns,
 };
@@ -33,7 +30,7 @@ pub use self::{
     limits::{Order, QueueLimits, Weight},
     removal::Age,
 };
-use crate::{error::Error, key::ClientKey};
+use crate::{Error, key::ClientKey};
 
 /// A queue that shares what is popped between clients: max-min fair, in proportion to their weights.
 ///
@@ -216,5 +213,117 @@ impl<T> FairQueue<T> {
             self.backlogged_parts -= u64::from(node.weight.parts());
         }
         node.weight = weight;
+    }
+}
+
+impl<T> FairQueue<T> {
+    /// Counts an entry that has just been put on its lists.
+    fn count_in(&mut self, flow: u32, bytes: u32, cost: u32) {
+        self.total.add(bytes, cost);
+        let node = &mut self.flows[flow];
+        let before = node.load;
+        node.load.add(bytes, cost);
+        self.rank(flow, before);
+        if before.entries == 0 {
+            self.backlogged_parts += u64::from(self.flows[flow].weight.parts());
+        }
+        self.settle(flow);
+    }
+
+    /// Takes an entry off its lists and out of the counts. The caller settles the flow.
+    fn take_out(&mut self, number: u32) -> Popped<T> {
+        let number_of_lane = self.entries[number].lane;
+        let lane = &mut self.lanes[number_of_lane];
+        lane.fifo.remove(&mut self.entries, number);
+        let (flow, line, is_last) = (lane.flow, lane.line, lane.fifo.is_empty());
+        let is_in_ring = !lane.is_held;
+        let node = &mut self.flows[flow];
+        node.arrivals.remove(&mut self.entries, number);
+        self.ages.remove(&mut self.entries, number);
+        if is_last {
+            if is_in_ring {
+                node.ring.remove(&mut self.lanes, number_of_lane);
+            }
+            self.lanes.remove(number_of_lane);
+            self.clients.remove_lane(flow, line);
+        }
+        let Entry {
+            item, connection, ..
+        } = self.entries.remove(number);
+        let (bytes, cost) = (item.bytes, counted(item.cost));
+        self.total.subtract(bytes, cost);
+        let before = node.load;
+        node.load.subtract(bytes, cost);
+        if node.load.entries == 0 {
+            self.backlogged_parts -= u64::from(node.weight.parts());
+        }
+        let client = node.owner;
+        self.rank(flow, before);
+        Popped {
+            client,
+            connection,
+            item,
+        }
+    }
+
+    /// Moves a flow in the rankings after its load has changed.
+    fn rank(&mut self, flow: u32, before: Backlog) {
+        let after = self.flows[flow].load;
+        self.by_bytes.update(flow, (before.bytes, after.bytes));
+        let entries = (before.entries as u64, after.entries as u64);
+        self.by_entries.update(flow, entries);
+    }
+}
+
+impl<T> FairQueue<T> {
+    /// What a client would get of `total` a second if all who are backlogged stayed so: its weight's
+    /// part of the weights of those, its own included. It gets more when others need less. `weight`
+    /// counts for a client that has nothing waiting.
+    pub fn fair_share(&self, client: &ClientKey, weight: Weight, total: Rate) -> f64 {
+        total.as_f64() * self.part(client, weight).1
+    }
+
+    /// What a client has waiting, and its part of the rate.
+    fn part(&self, client: &ClientKey, weight: Weight) -> (Backlog, f64) {
+        let flow = self.clients.find(client).map(|flow| &self.flows[flow]);
+        let backlogged = self.backlogged_parts as f64;
+        match flow.filter(|flow| flow.load.entries > 0) {
+            Some(flow) => (flow.load, f64::from(flow.weight.parts()) / backlogged),
+            None => {
+                let absent = f64::from(weight.parts());
+                (Backlog::default(), absent / (backlogged + absent))
+            }
+        }
+    }
+
+    /// How long an item would wait that the client pushed now: what it has waiting, at its fair share,
+    /// or all that waits, at the whole rate, if that is sooner. `of` says how much of what the rate is of
+    /// a backlog takes: its entries, or its cost. Both are longest waits as long as no more clients
+    /// come; [`Nanos::MAX`] when the rate is zero.
+    pub fn wait_estimate(
+        &self,
+        client: &ClientKey,
+        weight: Weight,
+        total: Rate,
+        of: impl Fn(&Backlog) -> f64,
+    ) -> Nanos {
+        if total.is_zero() {
+            return Nanos::MAX;
+        }
+        let (own, part) = self.part(client, weight);
+        let wait = (of(&own) / part).min(of(&self.total)) / total.as_f64();
+        // Saturates: a wait beyond 584 years is the longest there is.
+        Nanos::new((wait * 1e9) as u64)
+    }
+
+    /// Whether a client with a short queue waits, of at most 7 entries, beside one with a longer queue.
+    pub fn is_uneven(&self) -> bool {
+        self.by_entries.is_uneven()
+    }
+
+    /// The clients with most entries waiting, the longest first. Looks at those that are taken, not at all.
+    pub fn longest(&self) -> impl Iterator<Item = (ClientKey, Backlog)> {
+        let flows = (self.by_entries.descending()).map(|flow| &self.flows[flow]);
+        flows.map(|flow| (flow.owner, flow.load))
     }
 }

@@ -8,7 +8,6 @@
 mod attacks;
 mod identities;
 mod laws;
-mod oracle;
 mod prices;
 mod shares;
 mod sim;
