@@ -35,20 +35,16 @@
 
 mod bound;
 mod breaks;
-mod grant;
 mod in_flight;
 mod load;
-mod mempool;
 mod pacer;
-mod reserve;
 mod settings;
 mod throughput;
 mod window;
 
 pub use self::{
-    bound::{Bound, Hold},
+    bound::{Bound, Grant, Hold, Refused},
     breaks::{BreakCause, BreakController, BreakEvent, BreakFacts, BreakState},
-    grant::{Grant, Refused},
     load::{Demand, Load, Unit},
     pacer::Pacer,
     settings::{MinTxRate, PaceMode, PaceSettings, PauseAction, PauseSettings},

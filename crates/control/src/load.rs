@@ -1,6 +1,11 @@
-//! Amounts of transactions, in each unit that a chain may be short of.
+//! Amounts of transactions, in each unit that a chain may be short of, and what the node's mempool holds beside what was
+//! sent from here.
 
 use std::ops::Add;
+
+use pacing::Nanos;
+
+use crate::in_flight::SILENCE;
 
 base::named! {
     /// What a chain is short of: the window is kept in this unit.
@@ -92,4 +97,113 @@ pub struct Demand {
     pub connections: usize,
     /// Lines of writes in order that wait or are under way: without a proxy each would have one under way.
     pub lines: usize,
+}
+
+/// Transactions of others at the node, and how many of the own ones the node may have dropped.
+///
+/// What is own is known by hash to the caller. The node reports how many transactions it holds: what
+/// is above the own ones is others'. What is below shows that it dropped own ones (a failed recheck, a
+/// restart), so that the report bounds the own ones until a block or a hash says more.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mempool {
+    /// How many it holds at most, as configured or as stated in a refusal.
+    pub(crate) size: Option<u64>,
+    /// Transactions of others, as last reported and less those that blocks have taken since.
+    pub(crate) others: u64,
+    /// What others held after the last block.
+    others_after_block: u64,
+    /// Own transactions ever sent.
+    sent: u64,
+    report: Option<Report>,
+    last_block: Nanos,
+    /// When anything was heard of the chain.
+    heard: Nanos,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Report {
+    txs: u64,
+    /// Own transactions of which it surely knows all that is to be known: those sent later count beside it.
+    sent: u64,
+}
+
+impl Mempool {
+    pub(crate) fn new(now: Nanos) -> Self {
+        Self {
+            heard: now,
+            ..Self::default()
+        }
+    }
+
+    /// So many were sent.
+    pub(crate) const fn sent(&mut self, count: usize) {
+        self.sent += count as u64;
+    }
+
+    /// So many of those that `sent` counted were not sent after all.
+    pub(crate) const fn unsent(&mut self, count: usize) {
+        self.sent = self.sent.saturating_sub(count as u64);
+    }
+
+    /// The node held so many when it was asked at `asked`; `own` are own, and of `unknown` of these the report may not
+    /// know. One that was asked before the last block says nothing of what the block left.
+    pub(crate) fn reported(&mut self, asked: Nanos, txs: u64, own: u64, unknown: u64) {
+        self.heard = self.heard.max(asked);
+        if asked > self.last_block {
+            self.others = txs.saturating_sub(own);
+            let sent = self.sent.saturating_sub(unknown);
+            self.report = Some(Report { txs, sent });
+        }
+    }
+
+    /// The node refused a transaction because it holds `max`; `own` are own. Whether that is news.
+    pub(crate) fn full(&mut self, max: u64, own: u64) -> bool {
+        self.others = max.saturating_sub(own);
+        self.size.replace(max) != Some(max)
+    }
+
+    /// A full mempool takes something again: a block was made that was not seen yet.
+    pub(crate) const fn room_made(&mut self) {
+        self.others = self.others_after_block;
+    }
+
+    /// A block with so many transactions of others.
+    pub(crate) fn block(&mut self, observed: Nanos, others: u64) {
+        self.others = self.others.saturating_sub(others);
+        self.others_after_block = self.others;
+        self.last_block = self.last_block.max(observed);
+        self.heard = self.heard.max(observed);
+    }
+
+    /// Of `own` transactions, `under_way` of them not answered, how many the node can still have.
+    pub(crate) fn held(&self, own: u64, under_way: u64) -> u64 {
+        let most = self.report.map_or(u64::MAX, |report| {
+            let since = self.sent.saturating_sub(report.sent);
+            report.txs.saturating_add(since)
+        });
+        own.min(most).max(under_way)
+    }
+
+    /// Transactions of others that leave no room before the next block; 0 while nothing is known of them.
+    pub(crate) fn others_until_block(&self, now: Nanos) -> u64 {
+        if self.is_blind(now) {
+            return 0;
+        }
+        self.others.max(self.others_after_block)
+    }
+
+    /// Whether neither a block nor a report was seen for long.
+    pub(crate) fn is_blind(&self, now: Nanos) -> bool {
+        now.saturating_sub(self.heard) > SILENCE
+    }
+}
+
+/// Whether a full mempool is asked for room.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Probe {
+    None,
+    /// By one write at a time.
+    Asking,
+    /// It took one: a block has made room, which was not seen yet.
+    Answered,
 }

@@ -5,15 +5,12 @@ use std::time::Duration;
 use fairq::Gcra;
 use pacing::{Nanos, Rate};
 
-use crate::bound::Bound;
-use crate::grant::{Grant, Refused};
+use crate::bound::{Bound, Grant, Refused};
 use crate::in_flight::{AHEAD, InFlight, SILENCE};
-use crate::load::{Demand, Load, Unit};
-use crate::mempool::{Mempool, Probe};
-use crate::reserve::{Reserve, Room};
+use crate::load::{Demand, Load, Mempool, Probe, Unit};
 use crate::settings::{PaceMode, PaceSettings};
 use crate::throughput::{BlockSeen, Throughput};
-use crate::window::{GROUP, Interval, NEARLY, Window};
+use crate::window::{GROUP, Interval, NEARLY, Reserve, Room, Window};
 
 /// Hands out permissions to send: an exact emitter behind the window, the mempool's room and the
 /// in-flight cap (adaptive only).

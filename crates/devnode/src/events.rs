@@ -12,8 +12,7 @@ use wire::json::write as json;
 use wire::jsonrpc::RequestId;
 
 use crate::app::{App, Hash, Outcome};
-use crate::chain::block::Block;
-use crate::chain::render;
+use crate::chain::{Block, render};
 use crate::config::RpcConfig;
 use crate::jsonrpc::{self, RpcError};
 use crate::query::{Query, Tags};
@@ -387,6 +386,7 @@ impl Drop for Wait {
 }
 
 const NOT_FOUND: &str = "subscription not found";
+
 /// Events of single transactions after which the publisher lets subscribers' connections write.
 const EVENTS_AT_ONCE: usize = 100;
 

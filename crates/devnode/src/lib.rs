@@ -28,23 +28,25 @@ mod node;
 mod query;
 mod rpc;
 
-pub use app::Gate;
-pub use capacity::CapacityModel;
-pub use chain::block::{Block, POWER};
-pub use chain::store::TxPlace;
-/// The node with the key-value application.
-pub static KVSTORE: &dyn Kind = &kind::Kvstore;
-
-pub use config::{
+pub use self::app::Gate;
+pub use self::capacity::CapacityModel;
+pub use self::chain::store::TxPlace;
+pub use self::chain::{Block, POWER};
+pub use self::config::{
     AdmissionConfig, AdmissionMode, BLOCK_BYTES, Config, ConfigError, MAX_WORKERS, MempoolConfig,
     POSITIVE, RpcConfig, Section, Sections, cores, refuse_outside,
 };
-pub use events::{Committed, Wait};
-pub use faults::{FailedExecution, Faults, Garbage};
-pub use handle::{DevNode, DevNodeError, Worker};
-pub use hash::ByPrefix;
-pub use host::{BlockMaker, BlockSummary, Counters, Endpoint, Host, RPC, Setup, Snapshot, Work};
-pub use kind::{Blueprint, Kind};
-pub use mempool::Refusal;
-pub use node::Node;
-pub use rpc::{handshake, take_in};
+pub use self::events::{Committed, Wait};
+pub use self::faults::{FailedExecution, Faults, Garbage};
+pub use self::handle::{DevNode, DevNodeError, Worker};
+pub use self::hash::ByPrefix;
+pub use self::host::{
+    BlockMaker, BlockSummary, Counters, Endpoint, Host, RPC, Setup, Snapshot, Work,
+};
+pub use self::kind::{Blueprint, Kind};
+pub use self::mempool::Refusal;
+pub use self::node::Node;
+pub use self::rpc::{handshake, take_in};
+
+/// The node with the key-value application.
+pub static KVSTORE: &dyn Kind = &kind::Kvstore;

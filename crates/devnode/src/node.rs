@@ -9,8 +9,8 @@ use tokio_util::task::TaskTracker;
 use wire::encoding::hex_text;
 
 use crate::app::{App, Execution, Finalized, Tx};
-use crate::chain::block::{Block, BlockTime, Genesis, Proposal};
 use crate::chain::store::{Retention, Store};
+use crate::chain::{Block, BlockTime, Genesis, Proposal};
 use crate::events::{Bus, Wait};
 use crate::faults::FailedExecution;
 use crate::hash::{Hash, sha256};

@@ -47,17 +47,16 @@
 
 pub mod app;
 pub mod codec;
-mod endpoint;
 mod node;
 mod parcel;
 pub mod sim;
 pub mod topology;
 
 pub use self::{
-    endpoint::{Endpoint, EndpointError},
     node::{
         CloseReason, Counts, Node, Origin, Output, Peer, PeerId, QueueLimits, Relayed, Routing,
         Settings,
     },
     parcel::{FEATURE_ANNOUNCE, Handshake, Identity, Parcel, ParcelKind, Version},
+    topology::{Endpoint, EndpointError},
 };

@@ -11,9 +11,7 @@ mod authority;
 mod chain;
 mod comet;
 mod dialects;
-mod help;
 mod http;
-mod nats;
 mod node;
 mod program;
 mod queries;
@@ -24,12 +22,12 @@ pub use authority::{Authority, Issued};
 pub use chain::{FakeChain, Upgrades};
 pub use comet::{CometBft, CometError, CometOptions};
 pub use dialects::Dialect;
-pub use help::{complaints_about_examples, examples};
 pub use http::{Http, HttpAnswer, RawAnswer, exchange};
-pub use nats::Nats;
 pub use node::{Behaviour, FakeNode};
+pub use program::Nats;
 pub use program::{Ended, Judged, Place, Running, wait_until};
 pub use queries::Exposition;
+pub use queries::{complaints_about_examples, examples};
 pub use scripted::{
     FrameKind, ScriptedConnection, ScriptedFrame, ScriptedRequest, ScriptedServer, frame,
     http_answer,

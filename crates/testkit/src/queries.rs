@@ -1,7 +1,9 @@
-//! Whether the queries of dashboards and alerts name series that a program really has.
+//! What can be checked of texts: queries against the metrics that a program exposes, and the examples of its help against
+//! its command line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use clap::{Command, CommandFactory, Parser};
 use serde_json::Value;
 
 /// The samples of one scrape.
@@ -189,14 +191,74 @@ fn named_labels(query: &str) -> impl Iterator<Item = &str> {
         .filter(|label| !label.is_empty())
 }
 
+/// What is wrong with the examples in the help of `C`: each command has two or more, its own name
+/// stands in each, and the command line parses.
+pub fn complaints_about_examples<C: Parser>() -> Vec<String> {
+    examples_of(&C::command(), "")
+        .into_iter()
+        .flat_map(|(command, examples)| {
+            let few = (examples.len() < 2)
+                .then(|| format!("{command}: its help begins with no two examples"));
+            let wrong = examples.into_iter().filter_map(move |example| {
+                if !example.starts_with(&command) {
+                    return Some(format!("{command}: {example} is of another command"));
+                }
+                let parsed = C::try_parse_from(words(&example));
+                parsed
+                    .err()
+                    .map(|error| format!("{example}: {}", error.kind()))
+            });
+            few.into_iter().chain(wrong).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// The examples at the head of the help of each command that people see, the program's own first.
+pub fn examples<C: CommandFactory>() -> Vec<(String, Vec<String>)> {
+    examples_of(&C::command(), "")
+}
+
+fn examples_of(command: &Command, above: &str) -> Vec<(String, Vec<String>)> {
+    let name = format!("{above}{}", command.get_name());
+    let head = command
+        .get_before_long_help()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let lines = head.strip_prefix("Examples:\n").unwrap_or_default().lines();
+    let own = (
+        name.clone(),
+        lines.map(|line| line.trim().to_owned()).collect(),
+    );
+    let below = command
+        .get_subcommands()
+        .filter(|below| !below.is_hide_set());
+    let below = below.flat_map(|below| examples_of(below, &format!("{name} ")));
+    std::iter::once(own).chain(below).collect()
+}
+
+/// The words of an example, up to where the shell takes over; single quotes keep a word together.
+fn words(example: &str) -> Vec<String> {
+    let command = [" | ", " > "].iter().fold(example, |rest, shell| {
+        rest.split_once(shell).map_or(rest, |(before, _)| before)
+    });
+    let mut words = Vec::new();
+    for (place, part) in command.split('\'').enumerate() {
+        match place % 2 {
+            0 => words.extend(part.split_whitespace().map(str::to_owned)),
+            _ => words.push(part.to_owned()),
+        }
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const PAGE: &str = "# HELP tide_waves Waves.\n# TYPE tide_waves counter\n\
-         tide_waves_total{coast=\"east\",kind=\"high\"} 3\n\
-         tide_waves_total{coast=\"west\",kind=\"low\"} 1\n\
-         tide_level 0.5\ntide_height_seconds_bucket{le=\"+Inf\"} 4\n# EOF\n";
+     tide_waves_total{coast=\"east\",kind=\"high\"} 3\n\
+     tide_waves_total{coast=\"west\",kind=\"low\"} 1\n\
+     tide_level 0.5\ntide_height_seconds_bucket{le=\"+Inf\"} 4\n# EOF\n";
 
     fn complaints(query: &str) -> Vec<String> {
         Exposition::parse(PAGE).complaints(query, "tide_")
@@ -224,7 +286,7 @@ mod tests {
         let board = |panels: &str, variable: &str| {
             let text = format!(
                 r#"{{"panels": [{{"type": "row"}}, {{"targets": [{panels}]}}],
-                    "templating": {{"list": [{{"definition": "label_values({variable}, kind)"}}]}}}}"#
+                "templating": {{"list": [{{"definition": "label_values({variable}, kind)"}}]}}}}"#
             );
             Exposition::parse(PAGE).complaints_about_dashboard(&text, "tide_")
         };
@@ -269,5 +331,35 @@ mod tests {
         ] {
             assert_eq!(complaints(query), [complaint], "{query}");
         }
+    }
+
+    #[derive(Debug, Parser)]
+    #[command(
+        name = "tide",
+        before_long_help = "Examples:\n  tide rise --by '3 m'\n  tide fall | less"
+    )]
+    enum Cli {
+        #[command(before_long_help = "Examples:\n  tide rise --by 3m\n  tide rise --height 5")]
+        Rise {
+            #[arg(long)]
+            by: Option<String>,
+        },
+        #[command(before_long_help = "Examples:\n  tide fall\n  tide rise")]
+        Fall,
+        Turn,
+        #[command(hide = true)]
+        Guard,
+    }
+
+    #[test]
+    fn examples_that_cannot_be_run_and_commands_without_are_named() {
+        assert_eq!(
+            complaints_about_examples::<Cli>(),
+            [
+                "tide rise --height 5: unexpected argument found",
+                "tide fall: tide rise is of another command",
+                "tide turn: its help begins with no two examples",
+            ]
+        );
     }
 }

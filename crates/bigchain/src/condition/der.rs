@@ -1,6 +1,6 @@
 //! The little DER that crypto-conditions need: one-byte tags, definite lengths, small integers.
 
-use crate::error::Error;
+use crate::Error;
 
 /// Appends a value of any content.
 pub(crate) fn write(tag: u8, content: &[u8], out: &mut Vec<u8>) {

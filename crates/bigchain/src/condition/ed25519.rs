@@ -5,7 +5,7 @@ use ed25519_dalek::{Signature, VerifyingKey, verify_batch};
 
 use super::der::Reader;
 use super::{Condition, Kind, hash};
-use crate::error::Error;
+use crate::Error;
 
 /// An Ed25519 fulfillment: a key and its signature of the message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -18,8 +18,11 @@ pub struct Ed25519 {
 
 /// The draft's constant cost of an Ed25519 signature.
 const COST: u64 = 131_072;
+
 const DER_BYTES: usize = 102;
+
 const KEY_AT: usize = 4;
+
 const SIGNATURE_AT: usize = 38;
 
 impl Ed25519 {

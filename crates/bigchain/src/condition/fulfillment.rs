@@ -2,8 +2,7 @@
 
 use super::der::{self, Reader};
 use super::{Batch, Condition, Ed25519, Kind, ed25519, hash};
-use crate::base64url;
-use crate::error::Error;
+use crate::{Error, base64url};
 
 /// What fulfills a condition.
 #[derive(Clone, Debug, Eq, PartialEq)]

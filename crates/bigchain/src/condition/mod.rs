@@ -12,11 +12,9 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-pub use ed25519::{Batch, Ed25519};
-pub use fulfillment::{Fulfillment, MAX_NESTING, Threshold, ThresholdDraft};
-
-use crate::base64url;
-use crate::error::Error;
+pub use self::ed25519::{Batch, Ed25519};
+pub use self::fulfillment::{Fulfillment, MAX_NESTING, Threshold, ThresholdDraft};
+use crate::{Error, base64url};
 
 /// The kinds of conditions.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -68,6 +66,7 @@ pub struct Condition {
 
 /// The subtypes of a threshold with keys inside: unused bits, and bit 4 from the left for Ed25519.
 const KEYS_INSIDE: [u8; 2] = [3, 0x08];
+
 /// The subtypes of a threshold of nothing, or of thresholds of nothing.
 const NO_KEYS_INSIDE: [u8; 1] = [0];
 

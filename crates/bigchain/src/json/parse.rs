@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use super::{Integer, Object, Value};
-use super::{key_of, object_of};
-use crate::error::{Error, JsonProblem};
+use super::{Integer, Object, Value, key_of, object_of};
+use crate::{Error, JsonProblem};
 
 /// Longest text that is read, in bytes: more than any server of BigchainDB admits.
 pub const MAX_BYTES: usize = 1 << 20;
+
 /// Deepest nesting of arrays and objects that is read; it bounds the stack. The original has no limit of its own; Python's
 /// recursion limit of 1,000 calls, of which copying a body takes two a level, should end it below 500 levels (reckoned,
 /// not tried).

@@ -1,9 +1,9 @@
 //! Conditions with their keys, as outputs spell them out.
 
 use crate::condition::{Condition, Fulfillment, Kind, ThresholdDraft};
-use crate::error::{Class, Refusal};
 use crate::json::{Object, Value};
 use crate::keys::{KeyPair, PublicKey};
+use crate::{Class, Refusal};
 
 /// At most so many thresholds may stand inside each other: the original refuses the hundredth.
 pub const MAX_THRESHOLDS: usize = 99;

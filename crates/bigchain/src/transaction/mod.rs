@@ -12,14 +12,13 @@ use std::str::FromStr;
 use hex_simd::{AsciiCase, Out};
 use sha3::{Digest, Sha3_256};
 
-pub use build::{Create, Transfer};
-pub use details::{Details, MAX_THRESHOLDS};
-pub use effect::{Coin, Effect, Found, Ledger, Made, MemoryLedger};
-pub use read::SignatureBatch;
-pub use template::{CreateTemplate, TransferTemplate};
-
+pub use self::build::{Create, Transfer};
+pub use self::details::{Details, MAX_THRESHOLDS};
+pub use self::effect::{Coin, Effect, Found, Ledger, Made, MemoryLedger};
+pub use self::read::SignatureBatch;
+pub use self::template::{CreateTemplate, TransferTemplate};
+use crate::Error;
 use crate::condition::{Condition, Fulfillment};
-use crate::error::Error;
 use crate::json::{Object, Style, Value, write_items, write_members, write_object, write_value};
 use crate::keys::PublicKey;
 

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use rpc::{Gas, HeaderTime, number};
 use serde::Deserialize;
 use serde::de::{self, DeserializeSeed, Deserializer, SeqAccess, Visitor};
 use sha2::{Digest, Sha256};
-
-use super::types::{BlockCodes, BlockContent};
-use rpc::{Gas, HeaderTime, number};
 use wire::encoding::decode_hash;
+
+use super::{BlockCodes, BlockContent};
 
 /// How a chain calls its transactions.
 pub trait Naming: Send + 'static {
@@ -359,6 +359,7 @@ fn full_tree(count: usize) -> [u8; 32] {
 }
 
 const LEAF: u8 = 0;
+
 const INNER: u8 = 1;
 
 #[cfg(test)]

@@ -3,10 +3,9 @@
 use control::PaceMode;
 use pacing::Nanos;
 
-use crate::model::adaptive;
-use crate::model::clients::{Direct, Wants};
 use crate::model::node::{Node, NodeKind, STEP};
 use crate::model::proxy::{Proxy, pace};
+use crate::model::{Direct, Wants, adaptive};
 use crate::pace::FLOOD;
 
 /// Case 48: own transactions are own however long the chain takes for them, and others never widen the window: N

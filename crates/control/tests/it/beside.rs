@@ -3,10 +3,9 @@
 use control::{Demand, Load, PaceMode};
 use pacing::Nanos;
 
-use crate::model::clients::{Wants, ten_a_second};
 use crate::model::node::{Node, NodeKind};
 use crate::model::proxy::{Proxy, pace};
-use crate::model::run_from;
+use crate::model::{Wants, run_from, ten_a_second};
 use crate::pace::World;
 
 /// Blocks of so many transactions, and seconds between them.

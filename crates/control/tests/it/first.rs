@@ -3,13 +3,14 @@
 use control::PaceMode;
 use pacing::Nanos;
 
-use crate::model::clients::Wants;
+use crate::model::Wants;
 use crate::model::node::{Node, NodeKind};
 use crate::model::proxy::{Proxy, Visible, pace};
 use crate::pace::World;
 
 /// The window before a block has shown more.
 const FIRST: u64 = 64;
+
 /// The same at most where the chain's limits are known.
 const MOST_FIRST: u64 = 1_024;
 

@@ -13,9 +13,9 @@
 use control::PaceMode;
 use pacing::Nanos;
 
-use crate::model::clients::{Direct, Wants, ten_a_second};
 use crate::model::node::{Node, NodeKind, SOURCES, STEP};
 use crate::model::proxy::{Proxy, pace};
+use crate::model::{Direct, Wants, ten_a_second};
 
 /// A row.
 struct Row {

@@ -4,10 +4,9 @@ use control::{BlockSeen, Bound, Demand, Load, PaceMode, PaceSettings, Pacer, Ref
 use pacing::{Nanos, Rate};
 use proptest::prelude::*;
 
-use crate::model::clients::Wants;
 use crate::model::node::{Node, NodeKind, STEP};
 use crate::model::proxy::{Proxy, pace};
-use crate::model::{adaptive, go_on, run};
+use crate::model::{Wants, adaptive, go_on, run};
 
 /// More than any node takes.
 pub(crate) const FLOOD: fn(f64) -> f64 = |_| 10_000.0;

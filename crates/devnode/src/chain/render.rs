@@ -2,7 +2,7 @@
 
 use wire::json::write as json;
 
-use super::block::{Block, Header};
+use super::{Block, Header};
 use crate::app::{App, Event, Outcome, Tx};
 use crate::hash::Hash;
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::block::{Block, Previous};
+use super::{Block, Previous};
 use crate::app::Tx;
 use crate::hash::{Hash, root};
 
@@ -37,6 +37,7 @@ const LEAST_BLOCKS: usize = 2;
 
 /// Memory of an empty block: the block, its hashes as heap values, its entry in the index.
 const BLOCK_BYTES: usize = size_of::<Block>() + 512;
+
 /// What an allocation takes beyond what it is asked for, rounding included: 8 to 24 bytes in glibc, and
 /// the 24 bytes that clones of `Bytes` share.
 const ALLOCATION_BYTES: usize = 24;
@@ -155,9 +156,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::chain::block::BlockTime;
-    use crate::chain::block::Genesis;
-    use crate::chain::block::Proposal;
+    use crate::chain::{BlockTime, Genesis, Proposal};
     use crate::config::Config;
 
     fn chain(retention: Retention, heights: u64) -> Store {

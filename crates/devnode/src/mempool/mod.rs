@@ -10,10 +10,10 @@ use thiserror::Error;
 use tokio::sync::{Notify, RwLock, RwLockWriteGuard};
 use tokio::time::Instant;
 
+use self::pool::{Pool, SeenCache};
 use crate::app::{App, Tx};
-use crate::chain::block::data_bytes;
+use crate::chain::data_bytes;
 use crate::config::MempoolConfig;
-use pool::{Pool, SeenCache};
 
 /// Why a transaction was not taken. The texts are the wire's.
 #[derive(Debug, Error, PartialEq, Eq)]

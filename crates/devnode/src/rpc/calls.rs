@@ -4,12 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use wire::encoding::{decode_base64, decode_hex};
+use wire::encoding::{decode_base64, decode_hex, pairs};
 use wire::jsonrpc::{BroadcastMethod, PlainBroadcast, Request, RequestId};
-use wire::query::pairs;
 
-use super::broadcast::{broadcast, check_tx};
-use super::methods;
+use super::methods::{self, broadcast, check_tx};
 use crate::events::Outbox;
 use crate::jsonrpc::{RpcError, failure, failure_body, success};
 use crate::node::Node;

@@ -1,7 +1,6 @@
 //! The RPC of CometBFT 0.38, as far as the contract of the built-in node goes: requests, answers, and the three
 //! ways they travel.
 
-mod broadcast;
 mod calls;
 mod methods;
 mod ws;
@@ -14,18 +13,19 @@ use tokio::net::TcpStream;
 use wire::json;
 use wire::jsonrpc::{self, RequestFault, RequestId};
 
-#[cfg(test)]
-pub(crate) use broadcast::broadcast;
-pub use broadcast::take_in;
-#[cfg(test)]
-pub(crate) use calls::get;
-pub use ws::handshake;
-
+use self::calls::{Args, Caller, answer, call, outcome, parameters, plain_broadcast};
+pub use self::methods::take_in;
+pub use self::ws::handshake;
 use crate::host::{Endpoint, RPC, Setup, Work};
 use crate::http::{Handler, Limits, Request, Response};
 use crate::jsonrpc::{RpcError, failure_body};
 use crate::node::Node;
-use calls::{Args, Caller, answer, call, outcome, parameters, plain_broadcast};
+
+#[cfg(test)]
+pub(crate) use methods::broadcast;
+
+#[cfg(test)]
+pub(crate) use calls::get;
 
 /// CometBFT's RPC of a node.
 pub(crate) struct Rpc(pub(crate) Arc<Node>);

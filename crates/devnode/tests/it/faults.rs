@@ -9,7 +9,7 @@ use testkit::Http;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::support::{Running, quick, start};
+use crate::{Running, quick, start};
 
 const BROADCAST: &str = r#"{"id":1,"method":"broadcast_tx_sync","params":{"tx":"YT0x"}}"#;
 

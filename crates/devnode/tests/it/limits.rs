@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::support::{quick, start};
+use crate::{quick, start};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pruned_heights_are_answered_as_a_pruned_node_does() {

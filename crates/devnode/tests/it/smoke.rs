@@ -9,7 +9,7 @@ use devnode::{Blueprint, Host, Kind, Node, Setup};
 use futures_util::{SinkExt, StreamExt};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::support::{quick, start};
+use crate::{quick, start};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_is_committed_and_found() {

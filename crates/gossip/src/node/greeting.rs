@@ -2,11 +2,10 @@
 
 use pacing::Nanos;
 
-use super::Output;
-use super::link::Link;
-use super::{CloseReason, Node, Origin, link::Stage};
-use crate::endpoint::Endpoint;
+use super::link::{Link, Stage};
+use super::{CloseReason, Node, Origin, Output};
 use crate::parcel::{FEATURE_ANNOUNCE, Handshake, ParcelKind, Version};
+use crate::topology::Endpoint;
 
 impl Node {
     /// Puts this node's handshake on a link.

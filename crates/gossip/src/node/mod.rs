@@ -4,9 +4,7 @@ mod announce;
 mod greeting;
 mod link;
 mod output;
-mod queue;
 mod routing;
-mod sightings;
 
 use std::collections::VecDeque;
 
@@ -19,12 +17,10 @@ use self::link::{Link, Links, Stage};
 pub use self::output::{
     CloseReason, Counts, Origin, Output, PeerId, QueueLimits, Relayed, Routing, Settings,
 };
-use self::sightings::{Naming, Sightings};
-use crate::{
-    codec::{Decoder, Event},
-    endpoint::Endpoint,
-    parcel::Version,
-};
+use self::routing::{Naming, Sightings};
+use crate::codec::{Decoder, Event};
+use crate::parcel::Version;
+use crate::topology::Endpoint;
 
 /// A node of a gossip network.
 ///

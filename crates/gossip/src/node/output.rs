@@ -3,8 +3,11 @@
 use bytes::Bytes;
 use pacing::Nanos;
 
-use crate::parcel::Identity;
-use crate::{codec::CodecError, endpoint::Endpoint, parcel::Version};
+use crate::{
+    codec::CodecError,
+    parcel::{Identity, Version},
+    topology::Endpoint,
+};
 
 /// A connection, as its driver numbers it. Never the same number twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

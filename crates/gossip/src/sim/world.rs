@@ -6,12 +6,11 @@ use bytes::Bytes;
 use measure::Latency;
 use pacing::{Nanos, Schedule};
 
-use super::processors::{Host, Pool, Task};
-use super::{Direction, Outcome, Second, SimSettings};
+use super::{Direction, Host, Outcome, Pool, Second, SimSettings, Task};
 use crate::{
     app::{App, KindId, Mix, Stamp, Timeline},
-    endpoint::Endpoint,
     node::{Counts, Node, Origin, Output, PeerId, Relayed},
+    topology::Endpoint,
 };
 
 pub(super) struct World<'a> {
@@ -456,7 +455,9 @@ impl<'a> World<'a> {
 }
 
 const HOST: &str = "10.0.0.1";
+
 const FIRST_PORT: u16 = 10_000;
+
 /// When the load begins: handshakes are done.
 const START: Nanos = Nanos::from_secs(1);
 

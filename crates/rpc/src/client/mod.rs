@@ -1,6 +1,5 @@
 //! Asynchronous queries of one node.
 
-mod error;
 mod types;
 
 use std::sync::Arc;
@@ -14,9 +13,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::{Instant, sleep};
 
-pub use self::error::ClientError;
-use self::error::cause;
-pub use self::types::{Gas, HeaderTime, Mempool, TimeError, number};
+use self::types::cause;
+pub use self::types::{ClientError, Gas, HeaderTime, Mempool, TimeError, number};
 use crate::connection::Trust;
 use crate::endpoint::Endpoint;
 
@@ -382,5 +380,6 @@ fn is_answer(body: &[u8]) -> bool {
 
 /// Connections that are kept for later queries; a follower has two queries under way at most.
 const MAX_IDLE: usize = 4;
+
 /// Before a question is asked again: many of them may wait.
 const LEAST_PAUSE: Duration = Duration::from_millis(20);

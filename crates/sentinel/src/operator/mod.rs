@@ -31,7 +31,7 @@ use tokio::net::TcpListener;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
-use wire::query::{Plus, unescape};
+use wire::encoding::{Plus, unescape};
 
 pub(crate) use self::collect::Operator;
 pub use self::explain::{ClientView, Explanation, Limit};

@@ -3,12 +3,12 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
+
 use super::bytes_of;
-use crate::encoding::decode_hex;
+use crate::encoding::{Plus, decode_hex, pairs, unescape};
 use crate::json;
 use crate::jsonrpc::BroadcastMethod;
-use crate::query::{Plus, pairs, unescape};
-use bytes::Bytes;
 
 /// What a request target asks for.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,20 +1,16 @@
 //! JSON as Go's `encoding/json` reads and writes it, without a tree of values.
 //!
 //! [`Scanner`] walks a text and accepts exactly what Go accepts, with Go's error texts in
-//! [`Fault`]; values are slices of the input. [`quote`] and [`mod@write`] produce what `json.Marshal`
-//! and CometBFT's `libs/json` produce.
+//! [`Fault`]; values are slices of the input. [`unquote`] and [`quote`] read and write strings; [`quote`] and
+//! [`mod@write`] produce what `json.Marshal` and CometBFT's `libs/json` produce.
 
-mod fault;
 mod scan;
-mod text;
 pub mod write;
 
 use std::borrow::Cow;
-use std::iter;
+use std::{fmt, iter};
 
-pub use self::fault::{Expected, Fault, Word};
 pub use self::scan::{Bracket, JsonString, MAX_DEPTH, Scanner};
-pub use self::text::{compact, folds_to, quote, replace_invalid, unquote};
 
 /// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +103,257 @@ pub fn members(object: &[u8]) -> impl Iterator<Item = (Cow<'_, str>, &[u8])> {
         more = scanner.another(Bracket::Object).unwrap_or(false);
         Some((key.text(), value))
     })
+}
+
+/// Why a text is not JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// A stream has no value.
+    #[error("EOF")]
+    NoInput,
+    /// A stream ends inside a value.
+    #[error("unexpected EOF")]
+    StreamEnd,
+    /// The text ends inside a value.
+    #[error("unexpected end of JSON input")]
+    End,
+    /// Nested deeper than allowed.
+    #[error("exceeded max depth")]
+    Depth,
+    /// A byte that cannot stand here.
+    #[error("invalid character {} {expected}", Quoted(*byte))]
+    Byte {
+        /// The byte.
+        byte: u8,
+        /// What was read when it came.
+        expected: Expected,
+    },
+}
+
+/// What was read when a wrong byte came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// The start of a value.
+    Value,
+    /// The start of a key.
+    Key,
+    /// The colon after a key.
+    Colon,
+    /// The next member, or the end of the object.
+    MemberEnd,
+    /// The next element, or the end of the array.
+    ElementEnd,
+    /// Nothing more.
+    InputEnd,
+    /// A byte of a string.
+    StringByte,
+    /// The letter after a backslash.
+    Escape,
+    /// One of the four digits after `\u`.
+    HexDigit,
+    /// The first digit of a number.
+    Digit,
+    /// The first digit after the point.
+    Fraction,
+    /// The first digit of the exponent.
+    Exponent,
+    /// The letter at this place of a word.
+    Letter(Word, u8),
+}
+
+/// A value that is a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// `true`.
+    True,
+    /// `false`.
+    False,
+    /// `null`.
+    Null,
+}
+
+impl Word {
+    /// The word.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::True => "true",
+            Self::False => "false",
+            Self::Null => "null",
+        }
+    }
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Value => "looking for beginning of value",
+            Self::Key => "looking for beginning of object key string",
+            Self::Colon => "after object key",
+            Self::MemberEnd => "after object key:value pair",
+            Self::ElementEnd => "after array element",
+            Self::InputEnd => "after top-level value",
+            Self::StringByte => "in string literal",
+            Self::Escape => "in string escape code",
+            Self::HexDigit => "in \\u hexadecimal character escape",
+            Self::Digit => "in numeric literal",
+            Self::Fraction => "after decimal point in numeric literal",
+            Self::Exponent => "in exponent of numeric literal",
+            Self::Letter(word, place) => {
+                let word = word.text();
+                let letter = word.as_bytes()[usize::from(*place)];
+                let letter = char::from(letter);
+                return write!(f, "in literal {word} (expecting '{letter}')");
+            }
+        })
+    }
+}
+
+/// A byte as Go quotes it in an error.
+struct Quoted(u8);
+
+impl fmt::Display for Quoted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let byte = self.0;
+        match byte {
+            b'\'' => f.write_str(r"'\''"),
+            b'\\' => f.write_str(r"'\\'"),
+            b'\n' => f.write_str(r"'\n'"),
+            b'\r' => f.write_str(r"'\r'"),
+            b'\t' => f.write_str(r"'\t'"),
+            0x07 => f.write_str(r"'\a'"),
+            0x08 => f.write_str(r"'\b'"),
+            0x0b => f.write_str(r"'\v'"),
+            0x0c => f.write_str(r"'\f'"),
+            0..=0x1f | 0x7f => write!(f, "'\\x{byte:02x}'"),
+            0x80..=0xa0 | 0xad => write!(f, "'\\u{byte:04x}'"),
+            _ => write!(f, "'{}'", char::from(byte)),
+        }
+    }
+}
+
+/// The text of a scanned string, quotes included: escapes undone, what is no UTF-8 U+FFFD.
+pub fn unquote(string: &[u8]) -> Cow<'_, str> {
+    let inside = string
+        .get(1..string.len().saturating_sub(1))
+        .unwrap_or_default();
+    if memchr::memchr(b'\\', inside).is_none() {
+        replace_invalid(inside)
+    } else {
+        Cow::Owned(unescape(inside))
+    }
+}
+
+/// The text of the inside of a scanned string.
+fn unescape(inside: &[u8]) -> String {
+    let mut text = Vec::with_capacity(inside.len());
+    let mut rest = inside;
+    while let Some(at) = memchr::memchr(b'\\', rest) {
+        text.extend_from_slice(&rest[..at]);
+        let (character, used) = escaped(&rest[at..]);
+        text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        rest = &rest[at + used..];
+    }
+    text.extend_from_slice(rest);
+    String::from_utf8(text).unwrap_or_else(|error| replace_invalid(error.as_bytes()).into_owned())
+}
+
+/// Text with a U+FFFD for each byte that belongs to no character, as Go repairs it
+/// (`String::from_utf8_lossy` puts one for several).
+pub fn replace_invalid(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(bytes.len() + 8);
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
+    }
+    Cow::Owned(text)
+}
+
+/// The character of an escape and the bytes it takes.
+fn escaped(escape: &[u8]) -> (char, usize) {
+    let character = match escape.get(1) {
+        Some(b'n') => '\n',
+        Some(b't') => '\t',
+        Some(b'r') => '\r',
+        Some(b'b') => '\u{8}',
+        Some(b'f') => '\u{c}',
+        Some(b'u') => return unicode(escape),
+        Some(other) => char::from(*other),
+        None => return (char::REPLACEMENT_CHARACTER, 1),
+    };
+    (character, 2)
+}
+
+/// The character of `\uXXXX`, or of a surrogate pair of them.
+fn unicode(escape: &[u8]) -> (char, usize) {
+    let unit = |from: usize| {
+        let digits = std::str::from_utf8(escape.get(from..from + 4)?).ok()?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let decode = |units: &[u16]| char::decode_utf16(units.iter().copied()).next()?.ok();
+    let first = unit(2).unwrap_or(0xfffd);
+    if let Some(character) = decode(&[first]) {
+        return (character, escape.len().min(6));
+    }
+    let second = unit(8).filter(|_| escape.get(6..8) == Some(b"\\u"));
+    match second.and_then(|second| decode(&[first, second])) {
+        Some(pair) => (pair, 12),
+        None => (char::REPLACEMENT_CHARACTER, escape.len().min(6)),
+    }
+}
+
+/// Appends a quoted string as `json.Marshal` writes it, HTML characters escaped.
+pub fn quote(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    for character in text.chars() {
+        let short = match character {
+            '"' => b'"',
+            '\\' => b'\\',
+            '\n' => b'n',
+            '\r' => b'r',
+            '\t' => b't',
+            '\u{8}' => b'b',
+            '\u{c}' => b'f',
+            '<' | '>' | '&' | '\0'..='\u{1f}' | '\u{2028}' | '\u{2029}' => {
+                out.extend_from_slice(format!("\\u{:04x}", u32::from(character)).as_bytes());
+                continue;
+            }
+            plain => {
+                out.extend_from_slice(plain.encode_utf8(&mut [0; 4]).as_bytes());
+                continue;
+            }
+        };
+        out.extend_from_slice(&[b'\\', short]);
+    }
+    out.push(b'"');
+}
+
+/// Appends JSON without the white space between its tokens. No string has a line end in it, so a text without any
+/// is taken for compact.
+pub fn compact(out: &mut Vec<u8>, json: &[u8]) {
+    if !json.contains(&b'\n') {
+        return out.extend_from_slice(json);
+    }
+    let (mut quoted, mut escaped) = (false, false);
+    out.extend(json.iter().filter(|byte| {
+        quoted ^= **byte == b'"' && !escaped;
+        escaped = quoted && **byte == b'\\' && !escaped;
+        quoted || !byte.is_ascii_whitespace()
+    }));
+}
+
+/// Whether a key means `name` (lower case) to Go: letters of either case are the same, and so are
+/// the two characters outside ASCII whose case folds to a letter inside it
+/// (`foldName` in `encoding/json/fold.go`).
+pub fn folds_to(key: &str, name: &str) -> bool {
+    let fold = |character: char| match character {
+        '\u{17f}' => 's',
+        '\u{212a}' => 'k',
+        other => other.to_ascii_lowercase(),
+    };
+    key.chars().map(fold).eq(name.chars())
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::fault::{Expected, Fault, Word};
-use super::text;
+use super::{Expected, Fault, Word};
+use crate::json;
 
 /// Deepest nesting that Go takes.
 pub const MAX_DEPTH: usize = 10_000;
@@ -54,9 +54,9 @@ impl<'a> JsonString<'a> {
     /// The text without quotes and escapes; what is no UTF-8 is U+FFFD, byte by byte.
     pub fn text(self) -> Cow<'a, str> {
         if self.has_escapes {
-            Cow::Owned(text::unescape(self.inside))
+            Cow::Owned(json::unescape(self.inside))
         } else {
-            text::replace_invalid(self.inside)
+            json::replace_invalid(self.inside)
         }
     }
 }
