@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use wire::encoding::{decode_base64, decode_hash};
 use wire::proto::{Fields, Value};
-use wire::{json, query};
+use wire::{encoding, json};
 
 /// The height that a call of this method asks for, if it names one.
 pub(super) fn height(method: &str, target: &[u8], body: &[u8]) -> Option<u64> {
@@ -60,7 +60,7 @@ pub(crate) fn price(method: &str, target: &[u8], body: &[u8]) -> u32 {
 /// What a page costs that a call of gRPC or REST asks for: 1 to 100. The Cosmos SDK bounds none, and has 100 entries unless the call
 /// says otherwise (`DefaultLimit` in its `types/query/pagination.go`).
 pub(crate) fn price_of_page(query: Option<&str>, message: Option<&[u8]>) -> u32 {
-    let told = query::pairs(query.unwrap_or_default().as_bytes());
+    let told = encoding::pairs(query.unwrap_or_default().as_bytes());
     let limits = told.filter(|(key, _)| **key == *b"pagination.limit");
     let limits = limits.filter_map(|(_, value)| positive(&value));
     let pages = Fields::of(message.unwrap_or_default(), "call").map_while(Result::ok);
@@ -115,7 +115,7 @@ fn value<'a>(
     let split = target.iter().position(|byte| *byte == b'?');
     if body.is_empty() {
         let asked = split.map_or(&[][..], |at| &target[at + 1..]);
-        let mut values = query::pairs(asked).filter(|(key, _)| **key == *name.as_bytes());
+        let mut values = encoding::pairs(asked).filter(|(key, _)| **key == *name.as_bytes());
         // The node takes the first one of a query.
         return Ok(values.next().map(|(_, value)| value));
     }
