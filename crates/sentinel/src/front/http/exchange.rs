@@ -263,9 +263,11 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         let forwarded = self.socket.unless_gone(forwarding).await;
         match &forwarded {
             Ok(Ok(answer)) => {
-                // Without it the answer was kept: no lane bounded the request.
-                if let Some(took) = answer.took {
+                // A kept answer is none: no lane bounded the request.
+                if answer.is_counted {
                     self.work = 0;
+                }
+                if let Some(took) = answer.took {
                     self.front.metrics.upstream_request(call.class, took);
                 }
             }

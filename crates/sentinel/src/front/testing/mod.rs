@@ -272,6 +272,7 @@ impl ReadAnswer<Body> {
             headers: vec![("Content-Type".into(), Bytes::from_static(b"text/test"))],
             length: None,
             took: Some(Nanos::from_millis(2)),
+            is_counted: true,
             body: Body(
                 pieces.iter().map(bytes).collect(),
                 Arc::default(),

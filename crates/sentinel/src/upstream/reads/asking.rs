@@ -46,6 +46,7 @@ pub(super) async fn ask(
         length,
         headers: end_to_end(&head.headers),
         took: Some(took.into()),
+        is_counted: true,
         body: ReadBody::of_node(
             (node, body),
             length.filter(|_| !is_head),

@@ -169,6 +169,7 @@ impl Reads {
                     headers: kept.headers(),
                     length: Some(length as u64),
                     took: None,
+                    is_counted: !kept.is_final(),
                     body: ReadBody::of_cache(body, self.window_bytes(), window),
                 })
             }

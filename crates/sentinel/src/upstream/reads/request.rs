@@ -52,6 +52,8 @@ pub struct ReadAnswer<B> {
     pub length: Option<u64>,
     /// From the moment it was sent to the head of the answer; none if no node was asked for it.
     pub took: Option<Nanos>,
+    /// Whether it counts as a read of its client's, whose rate bounds the request then.
+    pub is_counted: bool,
     /// The body.
     pub body: B,
 }
