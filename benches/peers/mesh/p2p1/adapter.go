@@ -2,8 +2,8 @@
 package p2p
 
 import (
-	"fmt"
 	"net"
+	"os"
 	"sync"
 	"time"
 )
@@ -41,7 +41,7 @@ func Open(name, listen string, peers string, fanout int) *Network {
 	NumberPeersToBroadcast = fanout
 	NumberPeersToConnect = 64
 	ch := make(chan interface{}, 100)
-	ci := ControllerInit{NodeName: name, Port: port, PeersFile: fmt.Sprintf("peers-%s.json", name), Network: LocalNet, Exclusive: false, SeedURL: "", CmdLinePeers: peers, ConnectionMetricsChannel: ch}
+	ci := ControllerInit{NodeName: name, Port: port, PeersFile: os.DevNull, Network: LocalNet, Exclusive: false, SeedURL: "", CmdLinePeers: peers, ConnectionMetricsChannel: ch}
 	n := &Network{c: new(Controller).Init(ci), out: make(chan *In, 5000), metrics: map[string]ConnectionMetrics{}}
 	n.c.StartNetwork()
 	go func() {
