@@ -9,7 +9,6 @@ pub mod fixture;
 mod node;
 mod peer;
 mod protocol;
-mod settings;
 mod supply;
 pub mod workload;
 
@@ -29,16 +28,16 @@ use chain::{
 use clap::CommandFactory as _;
 use measure::{IdText, TxHash};
 use rpc::{ClientError, ClientOptions, Endpoint, Mempool, Transport};
-use supply::supply;
 
+pub use self::command::BitcoinSettings;
+use self::command::SETTINGS;
 pub use self::node::{
     BitcoinAdmission, BitcoinBlock, BitcoinClient, BitcoinInfo, BitcoinOutput, BitcoinRefusal,
     BitcoinScript, PeerInfo, follow_bitcoin, follow_bitcoin_peer, probe_peer,
 };
 pub use self::peer::{PEER_NETWORKS, PeerNetwork};
 pub use self::protocol::BitcoinNode;
-pub use self::settings::BitcoinSettings;
-use self::settings::SETTINGS;
+use self::supply::supply;
 use self::workload::{
     BITCOIN_WORKLOAD, BitcoinWorkload, DEFAULT_WALLET_SEED, Keys, Network, Spec, Wallet, hash_text,
 };

@@ -76,30 +76,22 @@ pub(crate) struct Interval {
 
 /// The window before a block has shown what the chain takes, where its limits are unknown.
 const FIRST: f64 = 64.0;
-
 /// The same at most where they are known: four proxies with it fit into CometBFT's default mempool of 5,000.
 const MOST_FIRST: f64 = 1_024.0;
-
 /// While writes wait they leave in groups of a tenth of the longest burst, to save wake-ups: at a ceiling of 2,000/s a write
 /// took 5.1 system calls in place of 5.9, and over WebSockets that fill the in-flight cap 2.4 in place of 3.1 (`perf stat`).
 pub(crate) const GROUP: f64 = 0.002;
-
 /// The window is not below this many transactions.
 pub(crate) const LEAST: f64 = 8.0;
-
 /// Blocks within this time count together.
 pub(crate) const SECOND: Nanos = Nanos::from_secs(1);
-
 /// Blocks whose worth and intervals count.
 pub(crate) const RECENT: usize = 4;
-
 /// The pace is at least so much faster than even, and becomes faster by this factor; with fewer connections answers may
 /// be slower by it.
 pub(crate) const STEP: f64 = 1.25;
-
 /// The pace is at most so many times the even one.
 pub(crate) const PROBE: f64 = 8.0;
-
 /// Part of a room from which on it counts as filled, and by which the gain falls with each block that is; part of
 /// the mempool that may be filled.
 pub(crate) const NEARLY: f64 = 0.99;

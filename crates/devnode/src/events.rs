@@ -386,7 +386,6 @@ impl Drop for Wait {
 }
 
 const NOT_FOUND: &str = "subscription not found";
-
 /// Events of single transactions after which the publisher lets subscribers' connections write.
 const EVENTS_AT_ONCE: usize = 100;
 

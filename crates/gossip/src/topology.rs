@@ -50,7 +50,6 @@ pub struct Endpoint {
 
 /// RFC 952's longest host name, in bytes.
 const LONGEST_HOST: usize = 253;
-
 /// RFC 1035's longest label, in bytes.
 const LONGEST_LABEL: usize = 63;
 

@@ -17,63 +17,61 @@ pub mod limits;
 mod record;
 mod stats;
 
-pub use format::buckets::{BUCKET_BOUNDS_S, Buckets, LatencyBuckets};
-pub use format::code::{Code, Codespace, MEMPOOL, code_title};
-pub use format::cohort::Cohort;
-pub use format::counts::{CommittedAnyway, Counts, Displaced, Late};
-pub use format::document::FORMAT;
-pub use format::event::{
+pub use self::format::code::{Code, Codespace, MEMPOOL, code_title};
+pub use self::format::counts::{CommittedAnyway, Counts, Displaced, Late};
+pub use self::format::document::FORMAT;
+pub use self::format::event::{
     Answered, BlockSeen, BlockTx, Cause, Failure, LATE_LIMIT, MempoolSample, ReconnectReason,
     Reconnected, Reply, Sent, SourceId, TxHash, UNKNOWN_CODE, Unsent, UnsentReason, hash_prefix,
 };
-pub use format::evidence::{
+pub use self::format::evidence::{
     Evidence, EvidenceKind, LateOrUnsent, LimitedBy, MeshEvidence, Stage, StageEvidence, StepTerms,
     Strength,
 };
-pub use format::fate::{Conservation, Fate, Law, Offered};
-pub use format::latency::{
-    HIGHEST, Latencies, Latency, LatencyFigure, LatencyKind, LatencySet, Quantiles,
-    SIGNIFICANT_DIGITS,
+pub use self::format::fate::{Cohort, Conservation, Fate, Law, Offered};
+pub use self::format::latency::{
+    BUCKET_BOUNDS_S, Buckets, HIGHEST, Latencies, Latency, LatencyBuckets, LatencyFigure,
+    LatencyKind, LatencySet, Quantiles, SIGNIFICANT_DIGITS,
 };
-pub use format::manifest::{ClockBound, EndpointInfo, Host, LoadField, Manifest, NodeLimits};
-pub use format::plan_document::{
+pub use self::format::manifest::{ClockBound, EndpointInfo, Host, LoadField, Manifest, NodeLimits};
+pub use self::format::plan_document::{
     ClockOffset, FleetClock, LostPart, MergedPart, PlanDocument, ShardName,
 };
-pub use format::read;
-pub use format::rows::{
+pub use self::format::read;
+pub use self::format::rows::{
     BlockRow, IdText, KeptRows, KeptRowsError, LatencyColumns, NodeRow, SeriesRow, SightRow,
     StepRow, write_row,
 };
-pub use format::summary::{
+pub use self::format::summary::{
     Bar, Blocks, Knee, LateCauses, LoadModel, Machine, Rates, Reconnects, RecorderHealth,
     ScheduleVerdict, Summary, TimeSpans, Verdict,
 };
-pub use format::windows::{RATIO_MIN_PLANNED, RateStats, Window, WorstOf, WorstWindows};
-pub use judge::HeaderClock;
-pub use record::answers::{AnswerKind, AnswerRow, Answers};
-pub use record::files::{RecordError, RunFolderWriters};
-pub use record::merge::{
+pub use self::format::windows::{RATIO_MIN_PLANNED, RateStats, Window, WorstOf, WorstWindows};
+pub use self::judge::HeaderClock;
+pub use self::record::answers::{AnswerKind, AnswerRow, Answers};
+pub use self::record::files::{RecordError, RunFolderWriters};
+pub use self::record::merge::{
     MergeError, MergePart, check_shards, merge, merged_manifest, note_clocks, part_words, rebuild,
 };
-pub use record::recorder::watch::{Counters, LiveView};
-pub use record::recorder::{
+pub use self::record::recorder::watch::{Counters, LiveView};
+pub use self::record::recorder::{
     Finished, MAX_FRESH_SECONDS, MAX_MARK_CHARS, MAX_MARKS, Recorder, RecorderConfig, RunEnd,
 };
-pub use record::refusals::RefusalTexts;
-pub use record::segments::{ClosedLoop, Plan, SchedulePlan};
-pub use stats::breakpoint::{Breakpoint, BreakpointFound, breakpoint};
-pub use stats::compare::{
+pub use self::record::refusals::RefusalTexts;
+pub use self::record::segments::{ClosedLoop, Plan, SchedulePlan};
+pub use self::stats::breakpoint::{Breakpoint, BreakpointFound, breakpoint};
+pub use self::stats::compare::{
     Block, Change, CompareTerms, ComparisonVerdict, Difference, Doubts, Figure, Gate,
     LoadDifference, Metric, OtherMetric, Quantile, RunFigures, RunsNeeded, Uncertainty, compare,
     compare_turns, gated,
 };
-pub use stats::elasticity::{Effect, Elasticity};
-pub use stats::knee::{
+pub use self::stats::elasticity::{Effect, Elasticity};
+pub use self::stats::knee::{
     BacklogGrowth, BlockMark, Drift, Ending, Finding, KneeEstimate, KneeSearch, KneeSettings, Next,
     Rationale, SearchTime, TimedSearch, Took, Trial, backlog_growth,
 };
-pub use stats::line::{Estimate, Line, LineFit};
-pub use stats::nodes::{
+pub use self::stats::line::{Estimate, Line, LineFit};
+pub use self::stats::nodes::{
     Attribution, Forks, Load, Propagation, Skew, admitted, propagations, skews,
 };
-pub use stats::similarity::{Alike, Committed, Ends, Known, alike, known};
+pub use self::stats::similarity::{Alike, Committed, Ends, Known, alike, known};

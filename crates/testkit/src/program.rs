@@ -423,7 +423,5 @@ impl Nats {
 }
 
 const LONGEST_RUN: Duration = Duration::from_secs(300);
-
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);

@@ -18,11 +18,8 @@ pub struct Ed25519 {
 
 /// The draft's constant cost of an Ed25519 signature.
 const COST: u64 = 131_072;
-
 const DER_BYTES: usize = 102;
-
 const KEY_AT: usize = 4;
-
 const SIGNATURE_AT: usize = 38;
 
 impl Ed25519 {

@@ -66,7 +66,6 @@ pub struct Condition {
 
 /// The subtypes of a threshold with keys inside: unused bits, and bit 4 from the left for Ed25519.
 const KEYS_INSIDE: [u8; 2] = [3, 0x08];
-
 /// The subtypes of a threshold of nothing, or of thresholds of nothing.
 const NO_KEYS_INSIDE: [u8; 1] = [0];
 

@@ -7,7 +7,6 @@ use crate::{Error, JsonProblem};
 
 /// Longest text that is read, in bytes: more than any server of BigchainDB admits.
 pub const MAX_BYTES: usize = 1 << 20;
-
 /// Deepest nesting of arrays and objects that is read; it bounds the stack. The original has no limit of its own; Python's
 /// recursion limit of 1,000 calls, of which copying a body takes two a level, should end it below 500 levels (reckoned,
 /// not tried).

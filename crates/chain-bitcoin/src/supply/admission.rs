@@ -4,11 +4,11 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::BitcoinAdmission;
 use measure::{Evidence, EvidenceKind, LimitedBy, StageEvidence, Strength};
-
-use super::client::Node;
 use report::text::grouped;
+
+use super::Node;
+use crate::BitcoinAdmission;
 
 /// Asks a built-in node what its admission does, until it is stopped.
 #[derive(Debug)]

@@ -5,14 +5,14 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use crate::workload::{
-    Coin, CoinState, KEYS, Keys, LEAST_OUTPUT, Mining, Network, Spend, Wallet, hash_text, size,
-};
 use base::{Random, mix};
 use bitcoin::{OutPoint, ScriptBuf, Transaction};
 use rpc::ClientError;
 
-use super::client::{CoinError, Node};
+use super::{CoinError, Node};
+use crate::workload::{
+    Coin, CoinState, KEYS, Keys, LEAST_OUTPUT, Mining, Network, Spend, Wallet, hash_text, size,
+};
 
 /// How many coins, and what each is worth.
 #[derive(Debug, Clone, Copy)]

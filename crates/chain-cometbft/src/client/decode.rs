@@ -359,7 +359,6 @@ fn full_tree(count: usize) -> [u8; 32] {
 }
 
 const LEAF: u8 = 0;
-
 const INNER: u8 = 1;
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Every block of a node's chain, once, in order.
 
 mod fetch;
-mod wake;
 
 use std::time::Duration;
 
@@ -14,8 +13,7 @@ use rpc::{
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use self::fetch::{CodeSources, Fetched, Found, fetch_block, fetch_codes};
-use self::wake::Wake;
+use self::fetch::{CodeSources, Fetched, Found, Wake, fetch_block, fetch_codes};
 use crate::client::{BlockCodes, BlockContent, ByHash, Client, Naming, Status};
 
 /// Prepares to follow a node's chain. Nothing happens until the caller runs the worker

@@ -10,7 +10,6 @@ use crate::pace::World;
 
 /// The window before a block has shown more.
 const FIRST: u64 = 64;
-
 /// The same at most where the chain's limits are known.
 const MOST_FIRST: u64 = 1_024;
 

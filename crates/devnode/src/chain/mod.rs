@@ -247,7 +247,6 @@ impl Genesis {
 
 /// Voting power of the only validator, as `cometbft init` writes it.
 pub const POWER: i64 = 10;
-
 /// Bytes of a validator's address.
 const ADDRESS_BYTES: usize = 20;
 

@@ -37,7 +37,6 @@ const LEAST_BLOCKS: usize = 2;
 
 /// Memory of an empty block: the block, its hashes as heap values, its entry in the index.
 const BLOCK_BYTES: usize = size_of::<Block>() + 512;
-
 /// What an allocation takes beyond what it is asked for, rounding included: 8 to 24 bytes in glibc, and
 /// the 24 bytes that clones of `Bytes` share.
 const ALLOCATION_BYTES: usize = 24;

@@ -22,10 +22,8 @@ use crate::node::Node;
 
 /// The version this node stands in for.
 const VERSION: &str = "0.38.17";
-
 /// Most headers that `blockchain` lists.
 const BLOCKCHAIN_LIMIT: u64 = 20;
-
 /// Transactions that `unconfirmed_txs` shows without a limit, and at most.
 const UNCONFIRMED: [usize; 2] = [30, 100];
 

@@ -27,21 +27,15 @@ mod first_byte {
 
 /// The bytes of an identifier.
 const ID_BYTES: usize = 16;
-
 /// The most identifiers in one parcel.
 const MAX_IDS: usize = 1_024;
-
 /// Bytes of messages kept for requests: those of some seconds at the highest rates.
 const MAX_BODY_BYTES: usize = 32 << 20;
-
 const MAX_WANTED: usize = 1 << 16;
-
 /// Peers that are remembered for one wanted message, in case that the first does not answer.
 const MAX_HOLDERS: usize = 8;
-
 /// How long a peer may take to answer a request before the next one is asked: longer than a loaded network takes.
 const REQUEST_TIMEOUT: Nanos = Nanos::from_millis(500);
-
 /// Requests for one message: of eight holders each twice, in eight seconds.
 const MOST_REQUESTS: u32 = 16;
 

@@ -455,9 +455,7 @@ impl<'a> World<'a> {
 }
 
 const HOST: &str = "10.0.0.1";
-
 const FIRST_PORT: u16 = 10_000;
-
 /// When the load begins: handshakes are done.
 const START: Nanos = Nanos::from_secs(1);
 

@@ -1,8 +1,6 @@
 //! What is written and read back: the documents and tables of a run folder, and the figures in them.
 
-pub(crate) mod buckets;
 pub(crate) mod code;
-pub(crate) mod cohort;
 pub(crate) mod counts;
 pub(crate) mod document;
 pub(crate) mod event;

@@ -3,9 +3,9 @@
 use super::admission::{Admission, Commits};
 use super::signals::{ByWorkload, mostly};
 use super::{Facts, stages, steps};
-use crate::format::cohort::Cohort;
 use crate::format::event::UnsentReason;
 use crate::format::evidence::{Evidence, EvidenceKind, LateOrUnsent, LimitedBy, Strength};
+use crate::format::fate::Cohort;
 use crate::format::summary::{LoadModel, Summary};
 use crate::limits::{
     BACKLOG_BLOCKS, LIMITING_SHARE, LOST_AFTER_BLOCKS, SAMPLED_WITHIN, SUSTAINED_SHARE,

@@ -4,8 +4,8 @@ use pacing::{Nanos, Schedule};
 
 use super::admission::{Admission, Throughput};
 use super::{Excess, steps};
-use crate::format::cohort::Cohort;
 use crate::format::counts::{Counts, sum};
+use crate::format::fate::Cohort;
 use crate::format::rows::SeriesRow;
 use crate::format::summary::Summary;
 use crate::limits::{

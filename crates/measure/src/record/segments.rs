@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 
 use pacing::{Arrivals, Due, Nanos, Schedule, Shard, Step};
 
+use super::waiting::Waiting;
 use crate::format::SECOND;
-use crate::format::cohort::CohortParts;
 use crate::format::counts::{AddUp as _, Counts, Late};
+use crate::format::fate::CohortParts;
 use crate::format::latency::LatencySet;
 use crate::judge::EndpointParts;
-use crate::record::waiting::Waiting;
 use crate::stats::block_span::BlockSpan;
 use crate::stats::silence::Tenths;
 

@@ -17,8 +17,6 @@ mod judgement;
 mod merged;
 mod models;
 mod reading;
-mod reorganised;
-mod scale;
 mod series;
 mod support;
 mod trouble;

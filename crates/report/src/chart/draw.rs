@@ -1,10 +1,10 @@
 //! From layers to HTML and SVG.
 
-use super::heat::{HeatMap, Rectangle};
-use super::readings::lane;
+use super::bars::{HeatMap, Rectangle};
+use super::readings::{self, lane};
 use super::scale::{Ruler, Tick};
 use super::trace::{Trace, thin_dots, thin_line, thin_ranges, thin_spans};
-use super::{Bar, Chart, Layer, Shape, readings};
+use super::{Bar, Chart, Layer, Shape};
 use crate::page::{none, note, tag};
 use crate::text::escape;
 

@@ -24,16 +24,14 @@
 
 mod bars;
 mod draw;
-mod forest;
-mod heat;
 mod readings;
 mod scale;
 mod trace;
 
-pub use bars::{NamedBar, bars, columns};
-pub use forest::{ForestRow, forest};
-pub use heat::HeatMap;
-pub use scale::{Axis, Scale, Unit, round_up};
+pub use self::{
+    bars::{ForestRow, HeatMap, NamedBar, bars, columns, forest},
+    scale::{Axis, Scale, Unit, round_up},
+};
 
 /// What something is, and so its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use measure::{AnswerKind, AnswerRow};
 
+use super::course::Span;
 use crate::chart::{Axis, Chart, Tone, Unit};
-use crate::runs::stretch::Span;
 use crate::{Page, Table, text};
 
 /// The answers of a run in columns of time.

@@ -8,7 +8,6 @@ mod evidence;
 mod mesh;
 mod nodes;
 mod run;
-mod stretch;
 mod tm_bench;
 
 use std::collections::BTreeMap;
@@ -18,14 +17,13 @@ use measure::LatencyFigure;
 pub use self::answers::AnswerCourse;
 pub use self::bep23::{Bep23, Bep23Collector, DelayFigures, SecondFigures};
 pub use self::comparison::{ComparedSide, gate_name, interval_text, signed_change};
-pub use self::course::{CommittedCourse, LatencyCourse, MAX_COLUMNS};
+pub use self::course::{CommittedCourse, LatencyCourse, MAX_COLUMNS, Span, Stretch};
 pub use self::evidence::{evidence_text, limit_text};
 pub use self::mesh::{mesh_evidence_text, mesh_gave_first, mesh_limit_text};
 pub use self::nodes::Recording;
 pub use self::run::{
     BUSY_MACHINE, RunReport, answer, busy_machine_link, is_disturbed, machine_text, quantile_curve,
 };
-pub use self::stretch::{Span, Stretch};
 pub use self::tm_bench::{PerSecondStats, TmBench, TmBenchSpan};
 use crate::page::tag;
 use crate::text::{Figure, escape};

@@ -1,14 +1,14 @@
 //! Reports of whole runs.
 
-use measure::judge::{Excess, Onset, Shortfall};
+use measure::judge::{self, Excess, Onset, Shortfall};
 use measure::read::{HlogReader, RowReader, TxReader};
 use measure::{
     Answers, EndpointInfo, Evidence, EvidenceKind, FORMAT, Host, LimitedBy, Manifest, NodeLimits,
-    PlanDocument, ScheduleVerdict, Strength, judge,
+    PlanDocument, ScheduleVerdict, Strength,
 };
 use report::{AnswerCourse, Bep23Collector, LatencyCourse, RunReport};
 
-use crate::run::{ORIGIN_UNIX_NS, Run, steady_run};
+use crate::{ORIGIN_UNIX_NS, Run, steady_run};
 
 pub(crate) fn report() -> RunReport {
     let Run {

@@ -380,6 +380,5 @@ fn is_answer(body: &[u8]) -> bool {
 
 /// Connections that are kept for later queries; a follower has two queries under way at most.
 const MAX_IDLE: usize = 4;
-
 /// Before a question is asked again: many of them may wait.
 const LEAST_PAUSE: Duration = Duration::from_millis(20);

@@ -78,7 +78,6 @@ impl FromStr for HeaderTime {
 }
 
 const SHORTEST_TIME: &str = "2026-11-21T02:38:17Z";
-
 /// Nanoseconds of a second.
 const NANOS: i128 = 1_000_000_000;
 
@@ -330,7 +329,6 @@ fn quoted(status: Option<u16>, body: &[u8]) -> String {
 }
 
 const UNAUTHORIZED: u16 = 401;
-
 /// Characters of a foreign answer that an error quotes.
 const SHOWN: usize = 80;
 

@@ -61,25 +61,17 @@ pub(crate) struct Proxy {
 
 /// Connections at most.
 const CONNECTIONS: usize = 64;
-
 /// Writes under way on a connection and in all: the configuration's defaults.
 const ON_A_CONNECTION: usize = 256;
-
 const IN_ALL: usize = 512;
-
 /// Writes that wait at most: ten clients' queues.
 const QUEUE: usize = 10_240;
-
 /// How long a write waits at most.
 const PATIENCE: Nanos = Nanos::from_secs(30);
-
 /// An announcement takes so long, reading a block, and asking for the depth.
 const ANNOUNCED: Nanos = Nanos::from_millis(5);
-
 const READ: Nanos = Nanos::from_millis(40);
-
 const ASKED: Nanos = Nanos::from_millis(2);
-
 const ASK_EVERY_MS: u64 = 500;
 
 impl Proxy {

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{LatencyColumns, TableRow};
-use crate::format::cohort::Cohort;
 use crate::format::counts::{Counts, Late, adds_up};
+use crate::format::fate::Cohort;
 use crate::format::latency::{LatencyFigure, without_own};
 
 /// One step of the profile. Counts are of events stamped within the step, so `accepted` and

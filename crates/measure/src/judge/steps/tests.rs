@@ -1,8 +1,8 @@
 mod again;
 
 use super::*;
-use crate::format::cohort::Cohort;
 use crate::format::counts::Counts;
+use crate::format::fate::Cohort;
 
 const TERMS: StepTerms = StepTerms {
     followed: true,

@@ -8,8 +8,7 @@ use std::iter::Peekable;
 use pacing::Nanos;
 
 use super::part::{MergePart, PartError};
-use super::steps::{Steps, add_names, nanos};
-use super::transactions::positions;
+use super::transactions::{Steps, add_names, nanos, positions};
 use super::unfinished::Unfinished;
 use crate::format::SECOND;
 use crate::format::counts::{AddUp as _, Counts, raise};

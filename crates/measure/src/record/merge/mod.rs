@@ -8,18 +8,18 @@
 mod clocks;
 mod course;
 mod part;
-mod steps;
 mod transactions;
 mod unfinished;
 
 use std::io::{self, BufRead, Write};
 
-pub use clocks::{note_clocks, part_words};
-use course::Course;
-use part::{Figures, PartError};
-pub use part::{MergeError, MergePart};
-use unfinished::KILLED;
-
+pub use self::clocks::{note_clocks, part_words};
+use self::course::Course;
+use self::part::{Figures, PartError};
+pub use self::part::{MergeError, MergePart};
+use self::unfinished::KILLED;
+use super::account::Account;
+use super::files::{Files, RunFolderWriters};
 use crate::format::counts::{AddUp, raise, sum};
 use crate::format::document::FORMAT;
 use crate::format::evidence::LimitedBy;
@@ -34,8 +34,6 @@ use crate::format::summary::{
 };
 use crate::format::windows::WorstWindows;
 use crate::judge::JudgeContext;
-use crate::record::account::Account;
-use crate::record::files::{Files, RunFolderWriters};
 use crate::stats::block_span::{BlockSpan, observed};
 
 /// Joins the files of all parts and gives the summary of the whole; `names` are theirs, in the same

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use pacing::Nanos;
 
 use super::part::Figures;
-use super::steps::nanos;
-use crate::format::cohort::Cohort;
+use super::transactions::nanos;
 use crate::format::counts::{AddUp as _, CommittedAnyway, Counts, Displaced, sum};
 use crate::format::event::{Failure, UnsentReason};
-use crate::format::fate::{self, Fate, Offered};
+use crate::format::fate::{self, Cohort, Fate, Offered};
 use crate::format::latency::{LatencyKind, LatencySet};
 use crate::format::manifest::Manifest;
 use crate::format::read::{TxFate, TxRow};

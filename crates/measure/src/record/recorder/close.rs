@@ -7,10 +7,9 @@ use pacing::{Nanos, Step};
 
 use super::{Recorder, RecorderConfig, SecondBegin};
 use crate::format::SECOND;
-use crate::format::buckets::LatencyBuckets;
-use crate::format::cohort::{self, Cohorts};
 use crate::format::counts::{AddUp as _, Counts, Displaced, Late};
-use crate::format::latency::LatencySet;
+use crate::format::fate::{self, Cohorts};
+use crate::format::latency::{LatencyBuckets, LatencySet};
 use crate::format::rows::{SeriesRow, StepRow};
 use crate::format::summary::Blocks;
 use crate::record::account::{MAX_STEP_ROWS, Seconds};
@@ -247,7 +246,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.step.span.clear();
         (self.step.answer_gap, self.step.block_gap) = Default::default();
         let end = self.step.end;
-        let awaited = cohort::awaited(end, self.run.counts.blocks, !self.is_unfollowed());
+        let awaited = fate::awaited(end, self.run.counts.blocks, !self.is_unfollowed());
         let until = end.saturating_add(awaited);
         let is_whole = step.end.is_none_or(|planned| end >= planned);
         self.ended_steps.waiting.push_back((row, until, is_whole));
@@ -266,7 +265,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             let cohort = self.ended_steps.cohorts.of(row.step);
             let is_settled = cohort.is_settled(row.counts.offered, followed);
             let is_ripe = now.min(read) >= *until || is_settled;
-            if !is_ripe && self.ended_steps.waiting.len() <= cohort::MAX_OPEN {
+            if !is_ripe && self.ended_steps.waiting.len() <= fate::MAX_OPEN {
                 return;
             }
             let awaited_s = (now.as_secs_f64() - row.end_s).max(0.0);

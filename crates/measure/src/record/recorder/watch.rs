@@ -6,9 +6,9 @@ use pacing::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::Recorder;
-use crate::format::buckets::LatencyBuckets;
 use crate::format::counts::{AddUp as _, Counts, adds_up};
 use crate::format::event::{Failure, UnsentReason};
+use crate::format::latency::LatencyBuckets;
 use crate::format::rows::SeriesRow;
 use crate::format::summary::Reconnects;
 use crate::record::segments::Plan;

@@ -7,9 +7,9 @@ use measure::{
     ScheduleVerdict, StepRow, Strength, Summary,
 };
 
-use super::{RunReport, account};
+use super::RunReport;
 use crate::page::{link, tag};
-use crate::runs::{evidence_text, limit_text, list};
+use crate::runs::{evidence_text, limit_text, list, run};
 use crate::text::{self, escape, grouped};
 
 /// When, against what, with which program.
@@ -309,7 +309,7 @@ pub(super) fn words(summary: &Summary, evidence: &Evidence) -> String {
     if evidence.kind != EvidenceKind::Refused {
         return text;
     }
-    let causes = account::refusals(summary);
+    let causes = run::refusals(summary);
     let mut causes: Vec<(&String, &u64)> = causes.iter().collect();
     causes.sort_by_key(|(_, count)| Reverse(**count));
     let causes = causes.iter().take(MAX_CAUSES).map(|(cause, _)| said(cause));

@@ -2,11 +2,12 @@
 
 use measure::{Latency, LatencyKind, LoadModel, Quantiles, Window, WorstOf};
 
+use super::RunReport;
 use super::load::MAX_POINTS;
-use super::{RunReport, account};
 use crate::chart::{Axis, Bar, Chart, Tone, Unit};
 use crate::page::tag;
 use crate::runs::bep23::{DelayFigures, SecondFigures};
+use crate::runs::run;
 use crate::{Page, Stretch, Table, text};
 
 pub(super) fn course(report: &RunReport) -> String {
@@ -92,7 +93,7 @@ const LABELS: [&str; LatencyKind::ALL.len()] = [
 
 /// Lateness, the processor's share, and the verdict.
 pub(super) fn generator(report: &RunReport) -> String {
-    account::schedule(report) + &lateness(report)
+    run::schedule(report) + &lateness(report)
 }
 
 fn lateness(report: &RunReport) -> String {

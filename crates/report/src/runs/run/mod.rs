@@ -1,25 +1,26 @@
 //! The report of one run: as a page, and in Markdown for a pull request, an issue, a chat.
 
-mod account;
 mod blocks;
 mod headline;
 mod latency;
 mod load;
 mod steps;
 
-pub use headline::{BUSY_MACHINE, answer, busy_machine_link, is_disturbed, machine_text};
-pub use latency::quantile_curve;
-
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use measure::judge::{Excess, Onset};
 use measure::{BlockRow, Manifest, NodeRow, RateStats, SeriesRow, SightRow, Summary};
 use serde_json::Value;
 
+pub use self::headline::{BUSY_MACHINE, answer, busy_machine_link, is_disturbed, machine_text};
+pub use self::latency::quantile_curve;
+use super::course::LatencyCourse;
+use super::{list, titled};
 use crate::chart::{Axis, Chart};
-use crate::runs::course::LatencyCourse;
-use crate::text::grouped;
-use crate::{AnswerCourse, Bep23, Entries, Page, Table, text};
+use crate::page::tag;
+use crate::text::{self, by_name, grouped};
+use crate::{AnswerCourse, Bep23, Entries, Page, Table};
 
 /// Everything a report of one run is made of.
 #[derive(Debug)]
@@ -56,6 +57,7 @@ pub struct RunReport {
 
 /// A section of the page; an empty one is left out.
 type Show = fn(&mut Page, &str, &str);
+
 type Section = fn(&RunReport) -> String;
 
 /// The parts of the page below its headline; those without anything to show are left out.
@@ -69,14 +71,10 @@ const SECTIONS: [(Show, &str, Section); 15] = [
     (Page::section, "Steps", steps::section),
     (Page::section, "Blocks", blocks::section),
     (Page::section, "Nodes", load::nodes),
-    (
-        Page::section,
-        "Where every transaction ended",
-        account::fates,
-    ),
+    (Page::section, "Where every transaction ended", fates),
     (Page::section, "BEP-23's four plots", latency::bep23),
     (Page::fold, GENERATOR, latency::generator),
-    (Page::fold, CONSERVATION, account::conservation),
+    (Page::fold, CONSERVATION, conservation),
     (Page::fold, "The blocks, one by one", blocks::table),
     (Page::fold, "What was asked for, and where", setup),
 ];
@@ -220,9 +218,9 @@ fn markdown(report: &RunReport) -> Result<String, std::fmt::Error> {
         let held = if *held { "held" } else { "**broken**" };
         writeln!(out, "- threshold {threshold}: {held}")?;
     }
-    let counts = account::counts(report).markdown();
+    let counts = counts(report).markdown();
     writeln!(out, "\n## Where every transaction ended\n\n{counts}")?;
-    writeln!(out, "{}", account::laws(report).markdown())?;
+    writeln!(out, "{}", laws(report).markdown())?;
     writeln!(out, "## Rates\n\n{}", rates(report).markdown())?;
     writeln!(out, "## Latencies\n\n{}", latency::table(report).markdown())?;
     if let Some(resolution) = summary.blocks.resolution() {
@@ -275,3 +273,109 @@ fn rates(report: &RunReport) -> Table {
     });
     table.table()
 }
+
+/// The verdict on the generator, its reasons and the limits that were applied.
+fn schedule(report: &RunReport) -> String {
+    let summary = &report.summary;
+    let verdict = &summary.verdict;
+    let interrupted = if summary.interrupted {
+        ", cut short"
+    } else {
+        ""
+    };
+    let mut html = format!(
+        "<p>The verdict on the generator is <b class=\"{}\">{}</b>{interrupted}. What a node makes late or refuses is a result and costs no verdict.</p>",
+        headline::class(verdict.schedule),
+        verdict.schedule.name()
+    );
+    html += &list(&verdict.reasons);
+    html + &tag("p", "The limits:") + &list(&verdict.limits)
+}
+
+fn fates(report: &RunReport) -> String {
+    let mut html = counts(report).html();
+    if !report.thresholds.is_empty() {
+        let table = Table::of(&report.thresholds)
+            .text("threshold", |(text, _)| text)
+            .figure("held", |(_, held)| if *held { "yes" } else { "no" })
+            .alarm(|(_, held)| !held);
+        html += &table.table().html();
+    }
+    html
+}
+
+fn conservation(report: &RunReport) -> String {
+    let sentence = if report.summary.conservation.holds {
+        "<p>Every law of conservation holds.</p>"
+    } else {
+        "<p class=\"bad\">The account does not add up:</p>"
+    };
+    sentence.to_owned() + &laws(report).html()
+}
+
+/// Every count with its share of what was planned.
+fn counts(report: &RunReport) -> Table {
+    let (offered, fate) = (&report.summary.offered, &report.summary.fate);
+    let planned = offered.planned.max(1) as f64;
+    let none = String::new;
+    let refused = refusals(&report.summary);
+    let failed = titled(&fate.commit_failed_by_code);
+    let rows = [
+        ("planned", offered.planned, none()),
+        ("unsent", offered.unsent, by_name(&offered.unsent_by_reason)),
+        ("sent", offered.sent, none()),
+        ("rejected", fate.rejected, by_name(&refused)),
+        ("errors", fate.errors, errors(report)),
+        ("unanswered", fate.unanswered, none()),
+        ("accepted", fate.accepted, none()),
+        ("committed", fate.committed, none()),
+        (FAILED, fate.commit_failed, by_name(&failed)),
+        ("pending at the end", fate.pending, none()),
+        (ANYWAY, fate.committed_anyway.total(), NO_ANSWER.to_owned()),
+    ];
+    let rare = |name: &str| [FAILED, ANYWAY].contains(&name);
+    let mut rows = Vec::from(rows);
+    rows.retain(|(name, count, _)| *count > 0 || !rare(name));
+    let named = rows.iter().any(|(_, _, which)| !which.is_empty());
+    let table = Table::of(rows)
+        .text("", |row| row.0)
+        .count("transactions", |row| row.1)
+        .number("of planned", text::percent, |row| row.1 as f64 / planned);
+    if named {
+        table.text("which", |row| row.2.clone()).table()
+    } else {
+        table.table()
+    }
+}
+
+/// The kinds of errors, and what came where answers should.
+fn errors(report: &RunReport) -> String {
+    let fate = &report.summary.fate;
+    let said = [&fate.errors_by_kind, &fate.unusable_by_text].map(by_name);
+    let said: Vec<String> = said.into_iter().filter(|it| !it.is_empty()).collect();
+    said.join("; ")
+}
+
+/// What was said of the rejected, by text where texts are known, by code otherwise.
+fn refusals(summary: &Summary) -> BTreeMap<String, u64> {
+    let fate = &summary.fate;
+    if fate.rejected_by_text.is_empty() {
+        titled(&fate.rejected_by_code)
+    } else {
+        fate.rejected_by_text.clone()
+    }
+}
+
+fn laws(report: &RunReport) -> Table {
+    Table::of(&report.summary.conservation.laws)
+        .text("law", |law| law.law.as_str())
+        .count("left", |law| law.left)
+        .count("right", |law| law.right)
+        .figure("holds", |law| if law.holds() { "yes" } else { "no" })
+        .alarm(|law| !law.holds())
+        .table()
+}
+
+const FAILED: &str = "failed in a block";
+const ANYWAY: &str = "committed anyway";
+const NO_ANSWER: &str = "in a block although no answer said accepted";
