@@ -8,7 +8,7 @@ use crate::clock::{Clock, Exchange, Now};
 use crate::message::{
     Order, Outgoing, PROTOCOL, Present, Request, Told, Want, build, of_run, of_worker, sign_of_life,
 };
-use crate::watched::{Ending, Event, GIVE_UP, Stop, Watch};
+use crate::watched::{Ending, Event, GIVE_UP, Stop, TICK, Watch};
 
 /// One worker of a crew.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ struct Call {
 
 impl Coordinator {
     /// How often [`tick`](Self::tick) is to be called.
-    pub const TICK: Duration = Duration::from_millis(250);
+    pub const TICK: Duration = TICK;
     /// How often [`sign_of_life`] is to be published, also between loads: a third of how long a claim holds without it.
     pub const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
 

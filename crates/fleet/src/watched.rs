@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::coordinator::Coordinator;
 use crate::message::{End, Folder, Standing};
 
 /// Whether the user wants to stop.
@@ -170,7 +169,7 @@ impl Watch {
         is_due
     }
 
-    /// One more [`TICK`](Coordinator::TICK).
+    /// One more [`TICK`].
     pub(crate) fn tick(&mut self, is_up: bool) {
         if self.is_up != is_up {
             self.is_up = is_up;
@@ -193,7 +192,7 @@ impl Watch {
         let all = self.watched.iter_mut().enumerate();
         for (place, one) in all.filter(|(_, one)| one.ending.is_none()) {
             let before = one.silent;
-            one.silent += Coordinator::TICK;
+            one.silent += TICK;
             if before < SILENCE && one.silent >= SILENCE {
                 self.events.push(Event::Silent(place));
             }
@@ -211,6 +210,8 @@ impl Watch {
 
 /// A worker says once a second that it is there.
 const SILENCE: Duration = Duration::from_secs(5);
+/// How often a coordinator looks at its workers.
+pub(crate) const TICK: Duration = Duration::from_millis(250);
 /// Enough for a connection to come back.
 pub(crate) const GIVE_UP: Duration = Duration::from_secs(15);
 /// How often workers are asked how they stand, or to stop until they have.
@@ -244,7 +245,7 @@ mod tests {
             watch.tick(true);
             ticks += 1;
         }
-        Coordinator::TICK * ticks
+        TICK * ticks
     }
 
     #[test]

@@ -96,8 +96,6 @@ impl Conduct<'_> {
         // A worker that ends before the start could not begin: then nobody does.
         let mut early = None;
         let mut stopped = None;
-        let length = self.plan.duration().unwrap_or_default();
-        let length = length.as_duration() + self.plan.rules.drain_timeout.as_duration() + LEAD;
         let mut turn = |events: Vec<Event>| {
             for event in events {
                 match event {
@@ -137,7 +135,7 @@ impl Conduct<'_> {
                 (None, None) => self.stop(Stop::No),
             }
         };
-        let endings = crew.watch(length, &mut turn).await?;
+        let endings = crew.watch(self.longest(), &mut turn).await?;
         display.end();
         match early {
             Some(place) => Err(FleetError::Worker {
@@ -149,6 +147,12 @@ impl Conduct<'_> {
             }),
             None => Ok((endings, stopped)),
         }
+    }
+
+    /// How long the load takes with its drain, at most.
+    fn longest(&self) -> Duration {
+        let length = self.plan.duration().unwrap_or_default();
+        length.as_duration() + self.plan.rules.drain_timeout.as_duration() + LEAD
     }
 
     /// Says that the workers have their orders.
