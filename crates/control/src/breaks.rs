@@ -22,9 +22,9 @@ use std::collections::VecDeque;
 use base::Random;
 use pacing::Nanos;
 
+use crate::load::remember;
 use crate::settings::{MinTxRate, PauseAction, PauseSettings};
 use crate::throughput::{BlockSeen, Throughput};
-use crate::window::remember;
 
 const EASE: Nanos = Nanos::from_secs(2);
 const INTERVAL: Nanos = Nanos::from_secs(100);

@@ -6,9 +6,9 @@ use std::time::Duration;
 use pacing::Nanos;
 
 use crate::bound::Bound;
-use crate::load::Demand;
+use crate::load::{Demand, SILENCE, remember};
 use crate::settings::{PaceMode, PaceSettings};
-use crate::window::{GROUP, LEAST, RECENT, SECOND, STEP, remember};
+use crate::window::{GROUP, LEAST, RECENT, SECOND, STEP};
 
 /// The in-flight cap and the number of connections, from the answers.
 ///
@@ -112,8 +112,6 @@ struct Span {
 
 /// The longest burst, and the work that a node has ahead: a few turns of a busy machine's scheduler.
 pub(crate) const AHEAD: Nanos = Nanos::from_millis(20);
-/// After so long without a block or a report neither can be relied on.
-pub(crate) const SILENCE: Nanos = Nanos::from_secs(10);
 
 impl InFlight {
     pub(crate) fn new(now: Nanos, pace: &PaceSettings) -> Self {

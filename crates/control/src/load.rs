@@ -1,11 +1,10 @@
 //! Amounts of transactions, in each unit that a chain may be short of, and what the node's mempool holds beside what was
 //! sent from here.
 
+use std::collections::VecDeque;
 use std::ops::Add;
 
 use pacing::Nanos;
-
-use crate::in_flight::SILENCE;
 
 base::named! {
     /// What a chain is short of: the window is kept in this unit.
@@ -207,3 +206,14 @@ pub(crate) enum Probe {
     /// It took one: a block has made room, which was not seen yet.
     Answered,
 }
+
+/// Adds a value to the last `most`.
+pub(crate) fn remember<T>(recent: &mut VecDeque<T>, most: usize, value: T) {
+    if recent.len() == most {
+        recent.pop_front();
+    }
+    recent.push_back(value);
+}
+
+/// After so long without a block or a report neither can be relied on.
+pub(crate) const SILENCE: Nanos = Nanos::from_secs(10);

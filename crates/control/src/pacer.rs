@@ -6,8 +6,8 @@ use fairq::Gcra;
 use pacing::{Nanos, Rate};
 
 use crate::bound::{Bound, Grant, Refused};
-use crate::in_flight::{AHEAD, InFlight, SILENCE};
-use crate::load::{Demand, Load, Mempool, Probe, Unit};
+use crate::in_flight::{AHEAD, InFlight};
+use crate::load::{Demand, Load, Mempool, Probe, SILENCE, Unit};
 use crate::settings::{PaceMode, PaceSettings};
 use crate::throughput::{BlockSeen, Throughput};
 use crate::window::{GROUP, Interval, NEARLY, Reserve, Room, Window};

@@ -6,7 +6,7 @@ use pacing::Nanos;
 
 use crate::{
     bound::Bound,
-    load::{Load, Unit},
+    load::{Load, Unit, remember},
 };
 
 /// A window as in congestion control, with blocks as its acknowledgements: one pure function from a
@@ -242,14 +242,6 @@ impl Window {
     pub(crate) fn pace(&self, room: f64, ours: f64) -> f64 {
         self.gain * room.max(ours) / self.interval(f64::min)
     }
-}
-
-/// Adds a value to the last `most`.
-pub(crate) fn remember<T>(recent: &mut VecDeque<T>, most: usize, value: T) {
-    if recent.len() == most {
-        recent.pop_front();
-    }
-    recent.push_back(value);
 }
 
 /// One client that always has writes waiting takes each place that a block frees. So a part of the room is kept for the
