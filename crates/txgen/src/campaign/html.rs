@@ -4,9 +4,7 @@ use measure::ScheduleVerdict;
 use report::chart::{Axis, Chart, NamedBar, Tone, Unit, bars};
 use report::{Page, text};
 
-use super::document;
-use super::document::{CampaignState, Document, Run};
-use super::figures::{Burst, Figures};
+use super::document::{self, Burst, CampaignState, Document, Figures, Run};
 use super::table::{CellRuns, case_of, cells, medians, name, rate_text, resolution, runs_table};
 
 /// The whole page.

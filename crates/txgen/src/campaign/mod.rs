@@ -1,7 +1,6 @@
 //! `txgen run`: the runs of a scenario file, one after the other, each with the node it asks for.
 
 mod document;
-mod figures;
 mod html;
 mod prepare;
 mod record;
@@ -15,6 +14,9 @@ use ops::command::{CommandError, failed, usage};
 use pacing::Nanos;
 use servers::StartError;
 
+use self::document::{Figures, RunState};
+use self::prepare::{Estimate, Prepared, dry_run, patience, prepare};
+use self::record::{Record, RunEnd};
 use crate::ci::{CaseEnd, Ci, CiCase, CiReport, run_cases};
 use crate::cli::RunArgs;
 use crate::exit;
@@ -26,10 +28,6 @@ use crate::plan::{Plan, fresh_seed};
 use crate::run::{self, Outcome, RunFolder, Words, default_folder};
 use crate::scenario::{NodeKind, ScenarioOptions, Script};
 use crate::shutdown::Shutdown;
-use document::RunState;
-use figures::Figures;
-use prepare::{Estimate, Prepared, dry_run, patience, prepare};
-use record::{Record, RunEnd};
 
 /// Plays the runs of a scenario file.
 pub(crate) fn play(args: RunArgs) -> Result<u8, CommandError> {

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::document::{CampaignState, Document, FORMAT, Run, RunState};
-use super::figures::{Burst, Figures};
+use super::document::{self, Burst, CampaignState, Document, FORMAT, Figures, Run, RunState};
+use super::html;
 use super::prepare::Prepared;
-use super::{document, html};
 use crate::exit;
 use crate::journal::Journal;
 use crate::output::recorded;

@@ -3,8 +3,7 @@
 use measure::ScheduleVerdict;
 use report::{Columns, Table, text};
 
-use super::document::{Run, RunState};
-use super::figures::Figures;
+use super::document::{Figures, Run, RunState};
 use crate::output::recorded;
 
 /// One run in a line, while the campaign goes on.

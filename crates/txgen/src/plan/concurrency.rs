@@ -7,9 +7,8 @@ use pacing::Nanos;
 use rpc::{BroadcastMethod, Transport};
 use sender::shard::{QUEUED_FACTOR, SLOW_ANSWER};
 
-use super::Plan;
-use super::error::{PlanError, at_most};
 use super::load::Load;
+use super::{Plan, PlanError, at_most};
 use crate::settings::Settings;
 
 /// How much goes on at a time.

@@ -10,7 +10,7 @@ use chain::{
 use measure::KeptRows;
 use pacing::{Arrivals, Nanos, Profile, ProfileError, Rate, Schedule};
 
-use super::error::PlanError;
+use super::PlanError;
 use super::nodes::Nodes;
 use crate::chains::{TargetKind, WorkloadKind};
 use crate::part::Part;

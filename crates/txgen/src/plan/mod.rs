@@ -1,7 +1,6 @@
 //! A run as it was asked for, resolved once: every default is filled in, every value is legal.
 
 mod concurrency;
-mod error;
 mod load;
 mod nodes;
 
@@ -10,28 +9,25 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use chain::{Chain, LoadOptions, Loader, NodeOptions, Table, Workload};
+use chain::{Chain, LoadOptions, Loader, NodeOptions, Table, Workload, WorkloadError};
+pub(crate) use harness::fresh_seed;
 use measure::KeptRows;
 use measure::judge::StepTerms;
 use pacing::Nanos;
 use rpc::{BroadcastMethod, Trust};
+use sender::shard::Rules;
 
+use self::concurrency::Concurrency;
+pub(crate) use self::load::wanted;
+pub use self::load::{Load, RequestedLoad};
+pub use self::nodes::{Guest, Nodes};
+pub(crate) use self::nodes::{endpoint_of, fitting};
 use crate::chains::TargetKind;
 use crate::part::Part;
 use crate::profiler::ProfiledProcess;
 use crate::settings::{DisplaySettings, Observed, Settings};
 use crate::start_at::StartAt;
 use crate::threshold::Threshold;
-use concurrency::Concurrency;
-use error::at_most;
-use sender::shard::Rules;
-
-pub use error::PlanError;
-pub(crate) use harness::fresh_seed;
-pub(crate) use load::wanted;
-pub use load::{Load, RequestedLoad};
-pub use nodes::{Guest, Nodes};
-pub(crate) use nodes::{endpoint_of, fitting};
 
 /// Everything a run needs to know.
 #[derive(Debug, Clone)]
@@ -334,6 +330,54 @@ fn discovered(settings: &Settings) -> Result<Option<NonZeroU32>, PlanError> {
         return Err(PlanError::of("--discover", problem));
     }
     Ok(settings.discover)
+}
+
+/// Why a plan cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The schedule is illegal.
+    #[error(transparent)]
+    Profile(#[from] pacing::ProfileError),
+    /// The workload is illegal.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// The certificates cannot be used.
+    #[error("--ca-file {}", path.display())]
+    CaFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A value is out of its range.
+    #[error("{name} {problem}")]
+    OutOfRange {
+        /// The flag.
+        name: String,
+        /// What is wrong with it and what is allowed.
+        problem: String,
+    },
+}
+
+impl PlanError {
+    /// The value of a flag that cannot be used, and what can.
+    fn of(name: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::OutOfRange {
+            name: name.into(),
+            problem: problem.into(),
+        }
+    }
+}
+
+/// Refuses a value above its limit.
+fn at_most(name: &'static str, value: impl Into<u64>, limit: u64) -> Result<(), PlanError> {
+    let value = value.into();
+    if value > limit {
+        let problem = format!("is {value}; at most {limit} is possible");
+        return Err(PlanError::of(name, problem));
+    }
+    Ok(())
 }
 
 /// Each is asked some ten times a second.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use rpc::{Endpoint, Transport, Trust, TrustError};
 
-use super::error::PlanError;
+use super::PlanError;
 use crate::chains::TargetKind;
 use crate::settings::Settings;
 

@@ -1,7 +1,6 @@
 //! What is written before the first transaction: the manifest, and the run folder with its files.
 
-use std::fs;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Seek as _, Write as _};
 use std::path::Path;
 use std::process::Command;
@@ -23,7 +22,7 @@ use sender::shard::Rules;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::preflight::Node;
+use super::prepare::Node;
 use crate::observe::Tables;
 use crate::output;
 use crate::plan::{Load, Nodes, Plan};

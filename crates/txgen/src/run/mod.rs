@@ -7,7 +7,6 @@ mod error;
 mod follow;
 mod host;
 mod node_watch;
-mod preflight;
 mod prepare;
 mod ramp;
 mod record;
@@ -18,6 +17,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use chain::{ChainError, Settled, Supplied, Supply};
+pub use harness::RunFolder;
+pub(crate) use harness::default_folder;
 use measure::judge::name_stage;
 use measure::read::TxFate;
 use measure::{LimitedBy, NodeRow, ScheduleVerdict, Summary};
@@ -25,14 +26,14 @@ use ops::command::{CommandError, failed};
 use pacing::Nanos;
 use sender::clock::{Origin, RunClock};
 
-pub use builtin::BuiltInError;
-pub(crate) use builtin::BuiltInNode;
-pub use error::RunError;
-pub use harness::RunFolder;
-pub(crate) use harness::default_folder;
-pub(crate) use host::{host, observed_tables, open_all};
-pub(crate) use words::Words;
-
+pub use self::builtin::BuiltInError;
+pub(crate) use self::builtin::BuiltInNode;
+use self::conduct::{Run, await_start};
+pub use self::error::RunError;
+pub(crate) use self::host::{host, observed_tables, open_all};
+use self::prepare::Preparation;
+pub(crate) use self::words::Words;
+use self::words::{conclude, introduce};
 use crate::chains::TargetKind;
 use crate::exit;
 use crate::folder::{RecordedRun, rows_if_any};
@@ -42,9 +43,6 @@ use crate::plan::{Guest, Nodes, Plan, QUERY};
 use crate::profiler::{Profile, Profiler};
 use crate::shutdown::Shutdown;
 use crate::threshold::ThresholdVerdict;
-use conduct::{Run, await_start};
-use prepare::Preparation;
-use words::{conclude, introduce};
 
 /// Runs a plan: checks the target, opens the folder, offers, follows, drains, writes and prints.
 ///
@@ -96,7 +94,7 @@ pub(crate) fn check_target(
     guest: Option<Guest>,
     shutdown: &Shutdown,
 ) -> anyhow::Result<()> {
-    preflight::check(plan, guest, shutdown).map(drop)
+    prepare::check(plan, guest, shutdown).map(drop)
 }
 
 /// Plays a run; `guest` is the address of the plan's built-in node, if it has one.
@@ -108,9 +106,9 @@ pub(crate) fn perform(
     display: &mut Display,
 ) -> Result<Outcome, RunError> {
     check_start(plan)?;
-    let nodes = preflight::check(plan, guest, shutdown)?;
+    let nodes = prepare::check(plan, guest, shutdown)?;
     let nodes = nodes.ok_or(RunError::Interrupted)?;
-    let learnt = preflight::learn(plan, &nodes)?;
+    let learnt = prepare::learn(plan, &nodes)?;
     let plan = learnt.as_ref().unwrap_or(plan);
     let slowest = nodes.iter().map(|node| node.round_trip).max();
     let plan = &plan.grown(slowest.unwrap_or_default(), nodes.len());
@@ -185,7 +183,7 @@ fn check_start(plan: &Plan) -> anyhow::Result<()> {
 fn supply(
     plan: &Plan,
     guest: Option<Guest>,
-    nodes: &[preflight::Node],
+    nodes: &[prepare::Node],
     folder: &RunFolder,
     shutdown: &Shutdown,
     say: &mut dyn FnMut(&str),

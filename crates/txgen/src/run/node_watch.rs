@@ -11,7 +11,7 @@ use rpc::Endpoint;
 use servers::listener;
 
 use super::builtin::THREADS;
-use super::preflight::Node;
+use super::prepare::Node;
 
 /// The threads of the nodes on this machine.
 pub(super) struct NodeWatch {

@@ -4,15 +4,12 @@
 // Helpers of tests are tests too.
 #![allow(clippy::unwrap_used)]
 
-mod ab;
 mod bad_input;
 mod bad_node;
 mod bigchaindb;
-mod bigchaindb_driver;
 mod bitcoin;
 mod built_in;
 mod campaign;
-mod ci;
 mod comet;
 mod command_line;
 mod compare;
