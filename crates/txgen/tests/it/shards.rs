@@ -159,6 +159,8 @@ fn end_as_a_run_of_the_whole_does(place: &Place) {
     for (verdict, interrupted, code) in [("invalid", false, 98), ("valid", true, 130)] {
         edit("summary.json", &|summary| {
             summary["verdict"]["schedule"] = verdict.into();
+            // Whatever the half itself was short of on this machine.
+            summary["verdict"]["bars"] = Vec::<String>::new().into();
             summary["interrupted"] = interrupted.into();
         });
         merge(verdict).expect(code);
