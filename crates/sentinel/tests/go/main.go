@@ -289,6 +289,11 @@ func main() {
 			defer callers.Done()
 			for made := range plans {
 				direct, through := call(connections[0], made), call(connections[1], made)
+				// A server whose deadline is over before its client's resets the stream, which the client takes for a cancellation
+				// unless its own is over by then (grpc-go's handleRSTStream).
+				if made.Kind == "late" && direct.Code == codes.Canceled {
+					direct.Code = codes.DeadlineExceeded
+				}
 				if !reflect.DeepEqual(direct, through) && wrong.Add(1) <= 3 {
 					shown := func(came outcome) string {
 						lengths := []int{}
