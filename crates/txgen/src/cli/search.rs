@@ -35,9 +35,9 @@ pub struct SearchArgs {
     pub time_limit: Nanos,
     /// Offer what a load may rely on for so long at the end
     ///
-    /// That is what 19 of 20 points take by what was seen, somewhat below the interval. This much of --time-limit is kept
-    /// for it; shorter where that leaves less, and left out where it leaves no more than --duration. A rate above the
-    /// interval is offered after it, for --duration: if it does not break, there is no knee.
+    /// That is what 19 of 20 longer points take by what was seen, some per cent below the interval. This much of
+    /// --time-limit is kept for it; shorter where that leaves less, and left out where it leaves no more than --duration.
+    /// A rate above the interval is offered after it, for --duration: if it does not break, there is no knee.
     #[arg(
         long,
         default_value = "2m",

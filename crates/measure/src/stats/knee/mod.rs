@@ -202,8 +202,8 @@ impl KneeSearch {
         })
     }
 
-    /// The rate that one further trial takes with so much confidence that fewer than the tail of the interval take less: what
-    /// a load may rely on. It is below the interval by what varies from trial to trial.
+    /// The rate that a longer trial takes with so much confidence that fewer than the tail of the interval take less: what a
+    /// load may rely on. It is below the interval by what varies from trial to trial, and from short to longer ones.
     pub fn lasting(&self) -> Option<f64> {
         let knee = self.estimate()?;
         let tail = (1.0 - knee.confidence) / 2.0;
