@@ -179,3 +179,28 @@ fn what_a_node_takes_for_a_moment_is_not_its_capacity() {
     assert_eq!((credits.wrong, credits.wrong_said), (0, 0), "{credits:?}");
     assert!(credits.right >= 4, "{credits:?}");
 }
+
+/// What a follower that is behind has not read is no limit of the node's, and hides none.
+#[test]
+fn a_follower_that_is_behind_neither_makes_a_limit_of_the_node_nor_hides_one() {
+    let drawn = World::drawn(2, Ranges::SEEN);
+    let behind = World {
+        read_s: 1.6 * drawn.interval_s,
+        ..drawn
+    };
+    let of = |share: f64| {
+        let rate = share * drawn.capacity().0;
+        let (_, played) = behind.point(rate, 40.0, 0, &mut Random::new(2));
+        played.summary
+    };
+    let below = of(0.8);
+    assert!(below.recorder.late_events > 0, "it is behind");
+    assert_ne!(below.limited_by, LimitedBy::Node, "{:?}", below.verdict);
+    let beyond = of(1.4);
+    assert_ne!(
+        beyond.limited_by,
+        LimitedBy::Nothing,
+        "{:?}",
+        beyond.verdict
+    );
+}
