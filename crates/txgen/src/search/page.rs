@@ -12,17 +12,15 @@ use super::words::{answer, drift_words, test_rows};
 pub(super) fn page(account: &Account) -> String {
     let mut page = Page::new("txgen search");
     page.headline(&headline(account));
-    let tests = test_rows(account).into_iter();
-    let tests: Vec<_> = tests.map(|(name, row)| format!("{name}: {row}")).collect();
-    if !tests.is_empty() {
-        page.paragraph(&format!("Tested last: {}.", tests.join("; ")));
+    for (test, shown) in test_rows(account) {
+        page.paragraph(&format!("Test ({test}): {shown}."));
     }
     if let Some(drift) = &account.drift {
         page.paragraph(&format!("Drift: {}.", drift_words(drift)));
     }
     page.paragraph(&format!("Target: {}.", account.target));
     page.paragraph(&format!(
-        "A rate counts as sustained when at most {} is lost and the backlog grows by at most {} of the rate{}.",
+        "A rate is held when at most {} is lost and the backlog grows by at most {} of the rate{}.",
         text::percent(account.limits.lost_share),
         text::percent(account.limits.growth_share),
         match account.limits.slo.join(", ") {
@@ -115,9 +113,9 @@ fn throughput(account: &Account) -> String {
         )
         // A finding lies above what was undecided at its rate.
         .dots("undecided", Tone::Plan, committed("undecided"))
-        .dots("lacked a processor", Tone::Depth, committed("starved"))
-        .dots("sustained", Tone::P50, committed("held"))
-        .dots("not sustained", Tone::Bad, committed("broken"))
+        .dots("starved", Tone::Depth, committed("starved"))
+        .dots("held", Tone::P50, committed("held"))
+        .dots("broken", Tone::Bad, committed("broken"))
         .tall()
         .html()
 }
@@ -169,11 +167,11 @@ fn order(account: &Account) -> String {
     let offered = Axis::linear("offered per second", Unit::PerSecond);
     let chart = Chart::new("How it was found", time, offered)
         .line("tried", Tone::Plan, tried(None))
-        .dots("sustained", Tone::P50, tried(Some("held")))
-        .dots("not sustained", Tone::Bad, tried(Some("broken")))
+        .dots("held", Tone::P50, tried(Some("held")))
+        .dots("broken", Tone::Bad, tried(Some("broken")))
         .dots("undecided", Tone::Plan, tried(Some("undecided")))
-        .dots("lacked a processor", Tone::Depth, tried(Some("starved")))
-        .dots("not usable", Tone::Depth, tried(Some("unusable")));
+        .dots("starved", Tone::Depth, tried(Some("starved")))
+        .dots("unusable", Tone::Depth, tried(Some("unusable")));
     match &account.knee {
         Some(knee) => chart.level(knee.rate_tps, "knee").html(),
         None => chart.html(),

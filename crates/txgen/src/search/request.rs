@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::anyhow;
+use measure::limits::MIN_TREND_BLOCKS;
 use ops::command::{CommandError, usage};
 use pacing::{Nanos, Rate};
 
@@ -60,6 +61,13 @@ impl SearchRequest {
         Plan::resolve(request, settings, self.seed).map_err(usage)
     }
 
+    /// How long a point takes that has this length, in parts of the usual one, on a chain whose blocks come at this
+    /// interval (zero: unknown).
+    pub(super) fn point_duration(&self, length: f64, block_interval: Nanos) -> Nanos {
+        let (usual, warmup) = (self.points.duration, self.settings.warmup);
+        point_duration(usual, warmup, length, block_interval)
+    }
+
     /// What one point has for settings. Every point has a seed of its own, so that no transaction comes twice.
     pub(super) fn settings(
         &self,
@@ -97,3 +105,55 @@ impl SearchRequest {
 
 /// The first of as many parts of a point is not judged.
 const WARMUP_PART: u64 = 4;
+const TENTH: Nanos = Nanos::from_millis(100);
+
+/// A point is at least as long as the blocks that a trend needs take after the warm-up. A warm-up that the user has set
+/// was set for the whole duration. In whole tenths of seconds.
+fn point_duration(
+    usual: Nanos,
+    warmup: Option<Nanos>,
+    length: f64,
+    block_interval: Nanos,
+) -> Nanos {
+    let blocks = block_interval.saturating_mul(MIN_TREND_BLOCKS as u64);
+    let (length, least) = match warmup {
+        Some(warmup) => (length.max(1.0), warmup.saturating_add(blocks)),
+        None => {
+            let times = blocks.saturating_mul(WARMUP_PART);
+            let nanos = times.as_nanos().div_ceil(WARMUP_PART - 1);
+            (length, Nanos::from_nanos(nanos))
+        }
+    };
+    let wanted = Nanos::from_nanos((usual.as_nanos() as f64 * length) as u64).max(least);
+    TENTH.saturating_mul(wanted.as_nanos().div_ceil(TENTH.as_nanos()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_is_as_long_as_its_warm_up_and_the_blocks_of_a_trend() {
+        let seconds = |text: &str| text.parse::<Nanos>().unwrap();
+        for (usual, warmup, length, interval, expected) in [
+            // Half of 5 s at blocks of 1 s: 5 of them in three quarters of it.
+            ("5s", None, 0.5, "1s", "6.7s"),
+            ("5s", None, 0.5, "0s", "2.5s"),
+            ("20s", None, 0.5, "1s", "10s"),
+            ("20s", None, 0.5, "600s", "4000s"),
+            // The user's warm-up is left as it is.
+            ("5s", Some("4s"), 0.5, "1s", "9s"),
+            ("5s", Some("4s"), 2.0, "0.2s", "10s"),
+            // What is left of a time is no odd number.
+            ("20s", None, 1.187_291_7, "1s", "23.8s"),
+        ] {
+            let took = point_duration(
+                seconds(usual),
+                warmup.map(seconds),
+                length,
+                seconds(interval),
+            );
+            assert_eq!(took, seconds(expected), "{usual}, {warmup:?}, {interval}");
+        }
+    }
+}

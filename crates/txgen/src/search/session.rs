@@ -141,16 +141,9 @@ impl<'a> Session<'a> {
         Nanos::from(self.began.elapsed())
     }
 
-    /// How long a point of this length, in parts of the usual one, takes: as long as blocks enough take to tell anything.
-    /// A warm-up that the user has set was set for the whole duration.
+    /// How long a point of this length, in parts of the usual one, takes.
     pub(super) fn duration(&self, length: f64) -> Nanos {
-        let full = self.request.points.duration;
-        let length = match self.request.settings.warmup {
-            Some(_) => length.max(1.0),
-            None => length,
-        };
-        let wanted = Nanos::from_nanos((full.as_nanos() as f64 * length) as u64);
-        wanted.max(self.block_interval.saturating_mul(FEWEST_BLOCKS))
+        self.request.point_duration(length, self.block_interval)
     }
 
     /// Notes what the last point showed, if it was a test of the interval.
@@ -413,8 +406,6 @@ fn interval(blocks: &[BlockMark]) -> Option<Nanos> {
     (count > 0).then(|| Nanos::from_nanos(span.as_nanos() / count))
 }
 
-/// A shorter point says nothing of the blocks.
-const FEWEST_BLOCKS: u64 = 3;
 /// The document of a search.
 const FILE: &str = "search.json";
 /// A rest that takes longer is worth a line.
