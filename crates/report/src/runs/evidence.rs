@@ -124,7 +124,7 @@ fn of_counts(summary: &Summary, evidence: &Evidence) -> String {
             rate_tps,
             excess,
         } => format!(
-            "{failed} of {steps} steps were not sustained, the first at {}/s: {excess}",
+            "steps not sustained: {failed} of {steps}, the first at {}/s: {excess}",
             count(*rate_tps)
         ),
         EvidenceKind::SerialStage(found) => stage(found),
