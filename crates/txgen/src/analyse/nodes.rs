@@ -129,7 +129,8 @@ impl Nodes {
         }
     }
 
-    /// Cores and bandwidth over the rate admitted, up to the knee, and what follows for other rates.
+    /// Cores, bandwidth, disk and growth of the memory over the rate admitted, up to the knee, and what follows for other
+    /// rates.
     fn resources(&self, rows: &[&NodeRow], admitted: &[(u64, f64)], up_to: f64) -> String {
         let below = |second: u64| self.offered_in(second).is_none_or(|rate| rate <= up_to);
         let of_second: HashMap<u64, &NodeRow> = rows.iter().map(|row| (row.second, *row)).collect();
@@ -149,15 +150,27 @@ impl Nodes {
             });
             whole.filter_map(point).collect()
         };
-        let cores = LineFit::of(&of(&|row| row.cpu), self.seed);
         let megabits = |row: &NodeRow| {
             let bytes = row.net_received_bytes? + row.net_sent_bytes?;
             Some(bytes as f64 * 8.0 / 1e6)
         };
-        let megabits = LineFit::of(&of(&megabits), self.seed);
+        let disk =
+            |row: &NodeRow| Some((row.disk_read_bytes? + row.disk_written_bytes?) as f64 / 1e6);
+        // What is kept fills the memory with every transaction: its growth goes with the rate, not its size.
+        let growth = |row: &NodeRow| {
+            let before = of_second.get(&row.second.checked_sub(1)?)?;
+            Some((row.rss_bytes? as f64 - before.rss_bytes? as f64) / 1e6)
+        };
         let mut text = String::new();
-        for (fit, unit) in [(&cores, "cores"), (&megabits, "Mbit/s")] {
-            let Some(fit) = fit else { continue };
+        for (used, unit) in [
+            (of(&|row| row.cpu), "cores"),
+            (of(&megabits), "Mbit/s"),
+            (of(&disk), "MB/s of disk"),
+            (of(&growth), "MB/s more memory"),
+        ] {
+            let Some(fit) = LineFit::of(&used, self.seed) else {
+                continue;
+            };
             let Line { intercept, slope } = fit.least_squares;
             text.push_str(&format!(
                 "            {} {unit} + {} for each 100 tx/s, from {} times {STRETCH_S} s at {} to {}/s\n",
@@ -171,7 +184,7 @@ impl Nodes {
                 text.push_str(&format!(
                     "              at {:>6}/s: {}\n",
                     grouped(rate as u64),
-                    extrapolated(fit, rate, unit)
+                    extrapolated(&fit, rate, unit)
                 ));
             }
         }
@@ -252,6 +265,9 @@ mod tests {
                     machine_cpu: Some(0.4 + busy),
                     net_received_bytes: Some((1_000.0 + admitted * 400.0) as u64),
                     net_sent_bytes: Some((admitted * 350.0) as u64),
+                    rss_bytes: Some(50_000_000 + depth[number] as u64 * 2_000),
+                    disk_read_bytes: Some(0),
+                    disk_written_bytes: Some((admitted * 500.0) as u64),
                     ..NodeRow::default()
                 });
             }
@@ -426,6 +442,23 @@ mod tests {
             text.contains("at 50,000/s: not supported by these points ("),
             "{text}"
         );
+    }
+
+    /// Each transaction stays in the memory with 2,000 bytes and is written once, with 500.
+    #[test]
+    fn memory_and_disk_go_with_the_rate_too() {
+        let text = nodes().text();
+        let rise = |unit: &str| {
+            let line = text.lines().find(|line| line.contains(unit));
+            line.unwrap_or_else(|| panic!("{unit}: {text}")).to_owned()
+        };
+        let memory = rise("MB/s more memory + ");
+        assert!(
+            memory.contains("+ 0.200 (95 %: 0.200 to 0.200)"),
+            "{memory}"
+        );
+        let disk = rise("MB/s of disk + ");
+        assert!(disk.contains("+ 0.050 (95 %: 0.050 to 0.050)"), "{disk}");
     }
 
     /// At the knee `a` receives 800 × 400 bytes a second: 2.6 Mbit/s.
