@@ -18,9 +18,9 @@ use anyhow::{Context as _, bail};
 #[cfg(feature = "fixture")]
 use chain::Fixture;
 use chain::{
-    Asking, Chain, Chaining, Chains, Facts, FollowWith, Followed, Limits, LoadOptions, Loader,
-    NodeClient, NodeOptions, Probe, Protocol, ReplyTo, Settings, SettingsTable, Table, Target,
-    TxName, Wanted, Workload, WorkloadError, refuse,
+    Asking, Chain, ChainDepth, Chaining, Chains, Facts, FollowWith, Followed, Limits, LoadOptions,
+    Loader, NodeClient, NodeOptions, Probe, Protocol, ReplyTo, Settings, SettingsTable, Table,
+    Target, TxName, Wanted, Workload, WorkloadError, refuse,
 };
 use chain_cometbft::{ByHash, Naming, follow_named};
 use clap::Args;
@@ -76,7 +76,9 @@ impl Chain for BigchaindbChain {
         })?;
         let chaining = Chaining {
             seed: wanted.seed,
-            depth: wanted.chain_depth.map_or(1, NonZeroU32::get),
+            depth: wanted
+                .chain_depth
+                .unwrap_or(ChainDepth::all(NonZeroU32::MIN)),
             conflicts: wanted.conflicts,
             orphans: 0.0,
             generators: wanted.generators.get(),

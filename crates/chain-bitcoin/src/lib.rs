@@ -21,8 +21,8 @@ use anyhow::bail;
 #[cfg(feature = "fixture")]
 use chain::{Admission, Fixture, Settings};
 use chain::{
-    Asking, Chain, ChainError, Facts, Families, FollowWith, Followed, LoadOptions, Loader,
-    NodeClient, NodeOptions, Probe, SettingsTable, Share, Supplied, Supply, Table, Target,
+    Asking, Chain, ChainDepth, ChainError, Facts, Families, FollowWith, Followed, LoadOptions,
+    Loader, NodeClient, NodeOptions, Probe, SettingsTable, Share, Supplied, Supply, Table, Target,
     TxStream, Wanted, Workload, WorkloadError, at_most, refuse,
 };
 use clap::CommandFactory as _;
@@ -159,9 +159,10 @@ fn resolve(wanted: &Wanted<'_>) -> Result<BitcoinWorkload, WorkloadError> {
         }
         None => None,
     };
-    let usual_depth = transactions.div_ceil(USUAL_CHAINS).max(1) as u32;
-    let depth = wanted.chain_depth.map_or(usual_depth, NonZeroU32::get);
-    at_most("--chain-depth", depth, MAX_CHAIN_DEPTH)?;
+    let usual_depth = transactions.div_ceil(USUAL_CHAINS) as u32;
+    let usual_depth = NonZeroU32::new(usual_depth).unwrap_or(NonZeroU32::MIN);
+    let depth = wanted.chain_depth.unwrap_or(ChainDepth::all(usual_depth));
+    at_most("--chain-depth", depth.links.get(), MAX_CHAIN_DEPTH)?;
     let usual = Spec::default();
     let spec = Spec {
         seed: wanted.seed,
@@ -386,7 +387,8 @@ impl Workload for BitcoinWorkload {
         Some(serde_json::json!({
             "transactions": self.transactions(),
             "shape": spec.shape.to_string(),
-            "depth": spec.depth,
+            "depth": spec.depth.links,
+            "spending": spec.depth.spending,
             "conflicts": spec.conflicts,
             "orphans": spec.orphans,
             "fee_rate": spec.fee_rate,

@@ -1,18 +1,81 @@
 //! Which transaction spends what: a function of the seed and the index alone.
 
 use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
 
 use base::mix;
+use harness::Share;
 
 use crate::WorkloadError;
+
+/// How many transactions spend one another in turn: `10`, or `26:45%` for chains of 26 beside single transactions, so
+/// that 45 % of all spend what another one makes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ChainDepth {
+    /// Transactions of a chain.
+    pub links: NonZeroU32,
+    /// Share of the transactions that spend another one's output; `None` where all are in chains.
+    pub spending: Option<f64>,
+}
+
+impl ChainDepth {
+    /// All transactions in chains of so many.
+    #[must_use]
+    pub fn all(links: NonZeroU32) -> Self {
+        let spending = None;
+        Self { links, spending }
+    }
+
+    /// Share of the transactions that are in chains.
+    fn chained(self) -> f64 {
+        let links = f64::from(self.links.get());
+        self.spending
+            .map_or(1.0, |share| share * links / (links - 1.0))
+    }
+}
+
+impl FromStr for ChainDepth {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (links, share) = match text.split_once(':') {
+            Some((links, share)) => (links, Some(share)),
+            None => (text, None),
+        };
+        let depth = Self {
+            links: links.parse().map_err(|_| {
+                format!("{text:?} is no depth of chains; write for instance 10, or 26:45%")
+            })?,
+            spending: share
+                .map(|share| share.parse::<Share>().map(Share::as_f64))
+                .transpose()?,
+        };
+        // Chains of one have no transaction that spends another one's output.
+        if depth.spending.is_some() && depth.chained() > 1.0 {
+            return Err(format!(
+                "{text:?} is not possible: in chains of N transactions (N − 1) / N spend another one's output"
+            ));
+        }
+        Ok(depth)
+    }
+}
+
+impl fmt::Display for ChainDepth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.links.fmt(f)?;
+        self.spending
+            .map_or(Ok(()), |share| write!(f, ":{}%", share * 100.0))
+    }
+}
 
 /// How the transactions of a load spend one another.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Chaining {
     /// The run's seed.
     pub seed: u64,
-    /// Transactions of a chain, each of which spends the one before it; one at least.
-    pub depth: u32,
+    /// Transactions of a chain, each of which spends the one before it.
+    pub depth: ChainDepth,
     /// Share of transactions that spend what another one spends.
     pub conflicts: f64,
     /// Share of transactions that spend what no transaction makes.
@@ -21,11 +84,14 @@ pub struct Chaining {
     pub generators: u32,
 }
 
-/// The chains of a load. Transaction `i` belongs to chain `i mod chains`, so all grow together and as many
-/// transactions as possible lie between one and the one that it spends.
+/// The chains of a load. Transaction `i` is in column `i mod columns`, and each column is a chain, so all grow together
+/// and as many transactions as possible lie between one and the one that it spends; or each transaction of a column is
+/// a chain of its own.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Chains {
     width: u64,
+    /// Columns that are chains.
+    long: u64,
     transactions: u64,
     chaining: Chaining,
 }
@@ -55,12 +121,14 @@ impl Chains {
                 MOST_ODD * 100.0
             )));
         }
+        // A generator has every n-th transaction: whole chains, if their number can be divided by n.
+        let width = transactions
+            .div_ceil(u64::from(chaining.depth.links.get()))
+            .max(1)
+            .next_multiple_of(u64::from(chaining.generators.max(1)));
         Ok(Self {
-            // A generator has every n-th transaction: whole chains, if their number can be divided by n.
-            width: transactions
-                .div_ceil(u64::from(chaining.depth.max(1)))
-                .max(1)
-                .next_multiple_of(u64::from(chaining.generators.max(1))),
+            width,
+            long: (width as f64 * chaining.depth.chained()).round() as u64,
             transactions,
             chaining,
         })
@@ -68,7 +136,7 @@ impl Chains {
 
     /// How many there are.
     pub fn count(&self) -> u64 {
-        self.width
+        self.long + self.transactions.div_ceil(self.width) * (self.width - self.long)
     }
 
     /// How many transactions they have together, conflicts and orphans among them.
@@ -113,12 +181,29 @@ impl Chains {
 
     /// The chain of an index.
     pub fn chain(&self, index: u64) -> u64 {
-        index % self.width
+        let (row, column) = (index / self.width, index % self.width);
+        let before = self.long_before(column);
+        if self.is_long(column) {
+            return before;
+        }
+        self.long + row * (self.width - self.long) + column - before
+    }
+
+    /// How many of the columns before this one are chains: they are spread evenly.
+    fn long_before(&self, column: u64) -> u64 {
+        column * self.long / self.width
+    }
+
+    fn is_long(&self, column: u64) -> bool {
+        self.long_before(column) < self.long_before(column + 1)
     }
 
     /// The link of the same chain before this index, whose outputs a link there spends; `None` for the
     /// first.
     pub fn previous(&self, index: u64) -> Option<u64> {
+        if !self.is_long(index % self.width) {
+            return None;
+        }
         let mut at = index;
         loop {
             at = at.checked_sub(self.width)?;
@@ -131,7 +216,8 @@ impl Chains {
     /// How many links of the same chain stand before this index.
     pub fn links_before(&self, index: u64) -> u64 {
         if self.chaining.conflicts == 0.0 && self.chaining.orphans == 0.0 {
-            return index / self.width;
+            let is_long = self.is_long(index % self.width);
+            return if is_long { index / self.width } else { 0 };
         }
         std::iter::successors(self.previous(index), |at| self.previous(*at)).count() as u64
     }
@@ -145,7 +231,10 @@ impl fmt::Display for Chains {
             orphans,
             ..
         } = self.chaining;
-        write!(f, "{} chains of {depth}", self.width)?;
+        write!(f, "{} chains of {}", self.long, depth.links)?;
+        if self.long < self.width {
+            write!(f, " and {} single ones", self.count() - self.long)?;
+        }
         for (share, what) in [(conflicts, "conflicts"), (orphans, "orphans")] {
             if share > 0.0 {
                 write!(f, ", {} % {what}", share * 100.0)?;
@@ -166,15 +255,22 @@ mod tests {
 
     const PLAIN: Chaining = Chaining {
         seed: 0,
-        depth: 1,
+        depth: ChainDepth {
+            links: NonZeroU32::MIN,
+            spending: None,
+        },
         conflicts: 0.0,
         orphans: 0.0,
         generators: 1,
     };
 
-    fn chains(depth: u32, conflicts: f64, orphans: f64) -> Chains {
+    fn depth(links: u32) -> ChainDepth {
+        ChainDepth::all(NonZeroU32::new(links).unwrap())
+    }
+
+    fn chains(links: u32, conflicts: f64, orphans: f64) -> Chains {
         let chaining = Chaining {
-            depth,
+            depth: depth(links),
             conflicts,
             orphans,
             ..PLAIN
@@ -198,7 +294,7 @@ mod tests {
     fn what_belongs_together_is_one_generator_s() {
         for (transactions, generators) in [(100, 3), (10, 4), (7, 5)] {
             let chaining = Chaining {
-                depth: 10,
+                depth: depth(10),
                 conflicts: 0.3,
                 orphans: 0.1,
                 generators,
@@ -250,6 +346,54 @@ mod tests {
             if let Role::Conflict(with) = chains.role(index) {
                 assert!(with < index && chains.is_link(with));
             }
+        }
+    }
+
+    /// The question after the gigablock talk: 55 % of transactions had no unconfirmed ancestor.
+    #[test]
+    fn a_share_of_the_transactions_has_ancestors_and_the_others_are_chains_of_their_own() {
+        for generators in [1, 4] {
+            let chaining = Chaining {
+                depth: "26:45%".parse().unwrap(),
+                generators,
+                ..PLAIN
+            };
+            let chains = Chains::new(26_000, chaining).unwrap();
+            let mut members = vec![Vec::new(); chains.count() as usize];
+            for index in 0..26_000 {
+                members[chains.chain(index) as usize].push(index);
+                let before = chains.links_before(index);
+                let walked =
+                    std::iter::successors(chains.previous(index), |at| chains.previous(*at));
+                assert_eq!(before, walked.count() as u64);
+            }
+            let mut with_ancestors = 0;
+            for chain in members {
+                assert!(matches!(chain.len(), 1 | 26), "{}", chain.len());
+                with_ancestors += chain.len() - 1;
+                for pair in chain.windows(2) {
+                    assert_eq!(chains.previous(pair[1]), Some(pair[0]));
+                }
+            }
+            assert_eq!(with_ancestors, 26_000 * 45 / 100);
+        }
+    }
+
+    #[test]
+    fn a_depth_is_a_number_or_a_number_and_a_share() {
+        for text in ["10", "26:45%"] {
+            let depth: ChainDepth = text.parse().unwrap();
+            assert_eq!(depth.to_string(), text);
+        }
+        for (text, why) in [
+            ("0", "is no depth"),
+            ("x", "is no depth"),
+            ("26:x", "is no share"),
+            ("1:45%", "is not possible"),
+            ("2:51%", "is not possible"),
+        ] {
+            let error = text.parse::<ChainDepth>().unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
         }
     }
 

@@ -25,7 +25,7 @@ pub use sender::{
     TxName, TxStream, WorkloadError,
 };
 
-pub use self::chains::{Chaining, Chains, Role};
+pub use self::chains::{ChainDepth, Chaining, Chains, Role};
 pub use self::file::{FileFormat, FileWorkload};
 pub use self::queries::QueryWorkload;
 pub use self::settings::{Admission, Settings, SettingsTable, Table};

@@ -11,6 +11,7 @@ use measure::{Evidence, NodeLimits};
 use rpc::{ClientOptions, Endpoint, Trust};
 use sender::{Families, Loader, Sequences, TxStream, WorkloadError};
 
+use crate::chains::ChainDepth;
 use crate::settings::Table;
 
 /// A checked workload: opens one sequential stream of transactions per shard. Its text says what is sent.
@@ -147,7 +148,7 @@ pub struct Wanted<'a> {
     /// The size of each transaction, in the chain's way to count it.
     pub size: Option<usize>,
     /// Transactions that spend one another in turn.
-    pub chain_depth: Option<NonZeroU32>,
+    pub chain_depth: Option<ChainDepth>,
     /// Share of transactions that spend what another one spends.
     pub conflicts: f64,
     /// How many generators share the load.

@@ -182,7 +182,7 @@ mod tests {
 
     use super::super::{BigchainWorkload, Metadata};
     use super::*;
-    use chain::{Chaining, Probe, Role, TxName, TxStream, Workload as _};
+    use chain::{ChainDepth, Chaining, Probe, Role, TxName, TxStream, Workload as _};
 
     fn workload(transactions: u64, depth: u32, signers: u32, conflicts: f64) -> BigchainWorkload {
         let content = Content {
@@ -193,7 +193,7 @@ mod tests {
         };
         let chaining = Chaining {
             seed: 9,
-            depth,
+            depth: ChainDepth::all(NonZeroU32::new(depth).unwrap()),
             conflicts,
             orphans: 0.0,
             generators: 1,

@@ -9,6 +9,7 @@ mod wallet;
 
 use std::any::Any;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -25,7 +26,7 @@ pub use shape::{LEAST_OUTPUT, Shape, size};
 pub use wallet::{Coin, CoinState, Wallet, WalletError, WalletLock, read_coin};
 
 use base::mix;
-use chain::{Chaining, Chains, Role, TxName, TxStream, Workload, WorkloadError};
+use chain::{ChainDepth, Chaining, Chains, Role, TxName, TxStream, Workload, WorkloadError};
 
 base::settings! {
     /// What makes the transactions of a load.
@@ -36,7 +37,7 @@ base::settings! {
         /// Inputs and outputs.
         pub shape: Shape = Shape::default(),
         /// Transactions of a chain, each of which spends the one before it.
-        pub depth: u32 = 1,
+        pub depth: ChainDepth = ChainDepth::all(NonZeroU32::MIN),
         /// Share of transactions that spend what another one spends.
         pub conflicts: f64 = 0.0,
         /// Share of transactions that spend what no transaction makes.
@@ -79,7 +80,7 @@ impl Spec {
         let inputs = self.shape.inputs() as u64;
         // A conflicting one pays a satoshi more.
         let a_link = self.fee() + self.shape.left_behind() + 1;
-        let chain = u64::from(self.depth) * a_link + inputs * LEAST_OUTPUT;
+        let chain = u64::from(self.depth.links.get()) * a_link + inputs * LEAST_OUTPUT;
         chain.div_ceil(inputs).max(LEAST_COIN)
     }
 }

@@ -210,7 +210,7 @@ mod tests {
     fn committed_transactions_leave_their_outputs_and_the_fees() {
         let workload = workload(
             Spec {
-                depth: 2,
+                depth: "2".parse().unwrap(),
                 ..Spec::default()
             },
             10,
@@ -256,7 +256,7 @@ mod tests {
     fn an_unanswered_transaction_whose_outputs_were_spent_was_accepted() {
         let workload = workload(
             Spec {
-                depth: 2,
+                depth: "2".parse().unwrap(),
                 ..Spec::default()
             },
             2,
@@ -277,7 +277,7 @@ mod tests {
             fan in proptest::bool::ANY,
         ) {
             let shape = if fan { Shape::Fan(3) } else { Shape::TwoInTwoOut };
-            let spec = Spec { seed, shape, depth: 4, conflicts: 0.2, orphans: 0.1, ..Spec::default() };
+            let spec = Spec { seed, shape, depth: "4".parse().unwrap(), conflicts: 0.2, orphans: 0.1, ..Spec::default() };
             let workload = workload(spec, 24);
             let mut coins: std::collections::HashSet<OutPoint> =
                 workload.wallet().unwrap().spendable().map(|coin| coin.outpoint).collect();

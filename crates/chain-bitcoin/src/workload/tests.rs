@@ -37,7 +37,7 @@ fn made(workload: &BitcoinWorkload, index: u64) -> Transaction {
 fn odd() -> Spec {
     Spec {
         seed: 5,
-        depth: 5,
+        depth: "5".parse().unwrap(),
         conflicts: 0.2,
         orphans: 0.1,
         ..Spec::default()
@@ -59,7 +59,10 @@ fn the_order_in_which_threads_make_them_changes_nothing() {
 
 #[test]
 fn each_link_spends_the_outputs_of_the_one_before_and_pays_the_fee() {
-    let spec = Spec { depth: 4, ..odd() };
+    let spec = Spec {
+        depth: "4".parse().unwrap(),
+        ..odd()
+    };
     let workload = workload(spec, 40);
     let inner = &workload.inner;
     for index in 0..40 {
@@ -115,7 +118,7 @@ fn no_two_links_spend_the_same_coin() {
 fn what_spends_a_refused_transaction_is_dead_and_the_refused_one_is_not() {
     let workload = workload(
         Spec {
-            depth: 4,
+            depth: "4".parse().unwrap(),
             ..Spec::default()
         },
         40,

@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use chain::{Chain, FileFormat};
+use chain::{Chain, ChainDepth, FileFormat};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use harness::{Part, StartAt, text};
@@ -183,9 +183,11 @@ pub struct Settings {
 
     /// Transactions that spend one another in turn, for bigchaindb-transfer and bitcoin. A BigchainDB
     /// refuses to spend what is not committed yet: a chain's next one comes after one of every other
-    /// chain [default: 1; for bitcoin as many as 100,000 chains need].
-    #[arg(long, value_name = "N", help_heading = TRANSACTIONS, hide_short_help = true)]
-    pub chain_depth: Option<NonZeroU32>,
+    /// chain. With a share, 26:45%, so many of all transactions spend another one's output, in chains of N, and the
+    /// others none's [default: 1; for bitcoin as many as 100,000 chains need].
+    #[arg(long, value_name = "N[:SHARE]", help_heading = TRANSACTIONS, hide_short_help = true)]
+    #[serde(with = "text")]
+    pub chain_depth: Option<ChainDepth>,
 
     /// Share of transactions that spend what another one spends, for bigchaindb-transfer and bitcoin: the chain
     /// takes one of both [default: none].

@@ -60,6 +60,7 @@ fn a_load_needs_nothing_but_the_workload_and_loses_no_satoshi() {
         ("batches", "--batch 20"),
         ("parallel", "--admission parallel --validators 2"),
         ("chains", "--chain-depth 5 --shape 1in1out"),
+        ("some-chains", "--chain-depth 5:40%"),
         ("fans", "--chain-depth 2 --shape fan:5 --signing-threads 3"),
     ] {
         let ended = place.txgen(&format!(
@@ -322,6 +323,10 @@ fn parallel_admission_is_a_setting_of_the_built_in_node_alone() {
         (
             "--workload bitcoin --chain-depth 10001".into(),
             "at most 10000",
+        ),
+        (
+            "--workload bitcoin --chain-depth 2:60%".into(),
+            "is not possible",
         ),
         ("--workload bitcoin --transport ws".into(), "not over ws"),
     ] {
