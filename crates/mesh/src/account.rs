@@ -65,6 +65,8 @@ pub(crate) struct StepAccount {
     pub(crate) seconds: u64,
     pub(crate) host: Counters,
     pub(crate) all: Counters,
+    /// New entries of each node.
+    pub(crate) entries: Vec<u64>,
     pub(crate) latency: Latency,
     pub(crate) lateness: Latency,
 }
@@ -137,6 +139,7 @@ impl Account {
             seconds: 0,
             host: Counters::default(),
             all: Counters::default(),
+            entries: vec![0; usize::from(nodes)],
             latency: Latency::new(),
             lateness: Latency::new(),
         });
@@ -188,6 +191,7 @@ impl Account {
             let index = self.schedule.profile().step_at(middle).index as usize;
             if let Some(step) = self.steps.get_mut(index) {
                 step.all += row.counters;
+                step.entries[usize::from(node)] += row.counters.entries;
                 step.latency.merge(&latency);
                 step.lateness.merge(&lateness);
                 if node == GENERATOR {
@@ -357,6 +361,7 @@ mod tests {
             .map(|step| (step.planned, step.host.entries, step.all.entries))
             .collect();
         assert_eq!(steps, [(20, 20, 22), (40, 20, 22)]);
+        assert_eq!(account.steps[1].entries, [20, 2]);
         assert_eq!(account.seconds[0].planned, 10);
         assert_eq!(
             account.seconds[1].planned, 0,

@@ -16,19 +16,26 @@ pub(crate) struct StepRuns<'a> {
 type Value = fn(&StepSummary) -> f64;
 
 const EPS_HOST: Value = |it| it.eps_host;
+const EPS_LEAST: Value = StepSummary::eps_least;
+const EPS_SUM: Value = |it| it.eps_sum;
 const UPRATE_MBIT: Value = |it| it.uprate_bytes_per_s * 8.0 / 1e6;
 
 impl StepRuns<'_> {
     /// The mean of all runs that have the step.
-    fn mean(&self, step: usize, value: Value) -> Option<f64> {
+    fn mean(&self, step: usize, value: impl Fn(&StepSummary) -> f64) -> Option<f64> {
         let values = self.runs.iter().filter_map(|run| run.steps.get(step));
         let values: Vec<f64> = values.map(value).collect();
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 
-    fn points(&self, rates: &[f64], value: Value) -> Vec<(f64, f64)> {
-        let at = |(step, rate): (usize, &f64)| Some((*rate, self.mean(step, value)?));
+    fn points(&self, rates: &[f64], value: impl Fn(&StepSummary) -> f64) -> Vec<(f64, f64)> {
+        let at = |(step, rate): (usize, &f64)| Some((*rate, self.mean(step, &value)?));
         rates.iter().enumerate().filter_map(at).collect()
+    }
+
+    fn nodes(&self) -> usize {
+        let steps = self.runs.iter().flat_map(|run| run.steps.first());
+        steps.map(|step| step.eps_nodes.len()).max().unwrap_or(0)
     }
 }
 
@@ -41,18 +48,28 @@ fn rates(sides: &[StepRuns<'_>]) -> Vec<f64> {
     if rates.len() < 2 { Vec::new() } else { rates }
 }
 
-/// A row a step, and for each side a column with its EPS at the host; `None` for a load of one step.
-pub(crate) fn table(sides: &[StepRuns<'_>]) -> Option<Table> {
+/// EPS at the host, and of the slowest node: for each a heading and a table with a row a step and a column for each
+/// side. None for a load of one step.
+pub(crate) fn tables(sides: &[StepRuns<'_>]) -> Vec<(String, Table)> {
     let rates = rates(sides);
     let steps: Vec<(usize, f64)> = rates.into_iter().enumerate().collect();
-    let table = Table::of(&steps).number("offered", rate, |(_, rate)| *rate);
-    let table = sides.iter().fold(table, |table, side| {
-        table.number(side.name, number, |(step, _)| side.mean(*step, EPS_HOST))
-    });
-    (!steps.is_empty()).then(|| table.table())
+    let of = |(heading, value): (&str, Value)| {
+        let table = Table::of(&steps).number("offered", rate, |(_, rate)| *rate);
+        let table = sides.iter().fold(table, |table, side| {
+            table.number(side.name, number, move |(step, _)| side.mean(*step, value))
+        });
+        (heading.to_owned(), table.table())
+    };
+    let figures = [
+        ("EPS at the host", EPS_HOST),
+        ("EPS of the slowest node", EPS_LEAST),
+    ];
+    let figures = figures.into_iter().filter(|_| !steps.is_empty());
+    figures.map(of).collect()
 }
 
-/// EPS at the host and bytes written, over the rate, with a line for each side; empty for a load of one step.
+/// EPS and bytes written over the rate, with a line for each side, and for each side a line for each node; empty for a
+/// load of one step.
 pub(crate) fn charts(sides: &[StepRuns<'_>]) -> String {
     let rates = rates(sides);
     if rates.is_empty() {
@@ -67,19 +84,36 @@ pub(crate) fn charts(sides: &[StepRuns<'_>]) -> String {
             chart.line(side.name, Tone::Nth(nth), side.points(&rates, value))
         })
     };
-    let eps = over_rate("EPS at the host", "entries", Unit::PerSecond)
-        .tall()
-        .line(
+    let eps = |title: &str| {
+        over_rate(title, "entries", Unit::PerSecond).line(
             "offered",
             Tone::Plan,
             rates.iter().map(|rate| (*rate, *rate)),
-        );
+        )
+    };
+    let sum = over_rate("EPS of all nodes together", "entries", Unit::PerSecond);
     let uprate = over_rate("Written by each node", "Mbit/s", Unit::Number)
         .note("what a node writes to its sockets, in the mean: the uprate of the study of 2020");
-    let charts = [(eps, EPS_HOST), (uprate, UPRATE_MBIT)];
+    let charts = [
+        (eps("EPS at the host").tall(), EPS_HOST),
+        (eps("EPS of the slowest node"), EPS_LEAST),
+        (sum, EPS_SUM),
+        (uprate, UPRATE_MBIT),
+    ];
+    let charts = charts.map(|(chart, value)| with_sides(chart, value));
+    let by_node = sides.iter().map(|side| {
+        let chart = eps(&format!("EPS by node: {}", side.name));
+        (0..side.nodes()).fold(chart, |chart, node| {
+            let of_node = |step: &StepSummary| step.eps_nodes[node];
+            let points = side.points(&rates, of_node);
+            chart.line(&format!("node {node}"), Tone::Nth(node), points)
+        })
+    });
     charts
-        .map(|(chart, value)| with_sides(chart, value).html())
-        .concat()
+        .into_iter()
+        .chain(by_node)
+        .map(|chart| chart.html())
+        .collect()
 }
 
 #[cfg(test)]
@@ -108,6 +142,7 @@ mod tests {
         let mut summary = MeshSummary::of(&plan, &played);
         for (step, factor) in summary.steps.iter_mut().zip([1.0, 2.0]) {
             step.eps_host = eps_host * factor;
+            step.eps_nodes = vec![eps_host * factor, factor];
         }
         summary
     }
@@ -136,8 +171,13 @@ mod tests {
         assert_eq!(points[0], [(10.0, 8.5), (20.0, 17.0)]);
         assert_eq!(points[1], [(10.0, 10.0), (20.0, 20.0)]);
         assert_eq!(points[2], []);
-        let text = table(&sides).unwrap().text();
+        let tables = tables(&sides);
+        let text = tables[0].1.text();
         assert!(text.contains("8.50") && text.contains("17"), "{text}");
+        let least = tables[1].1.text();
+        assert!(least.contains("2    2     -"), "{least}");
+        let charts = charts(&sides);
+        assert!(charts.contains("EPS by node: v11"), "{charts}");
     }
 
     #[test]
@@ -150,6 +190,6 @@ mod tests {
             name: "v11",
             runs: vec![&one],
         }];
-        assert!(table(&sides).is_none() && charts(&sides).is_empty());
+        assert!(tables(&sides).is_empty() && charts(&sides).is_empty());
     }
 }

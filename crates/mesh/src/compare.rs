@@ -271,8 +271,7 @@ impl<'a> Comparison<'a> {
     }
 
     fn text(&self) -> String {
-        let by_step = by_step::table(&self.by_step());
-        let by_step = by_step.map(|table| ("EPS at the host".to_owned(), table));
+        let by_step = by_step::tables(&self.by_step());
         let tables = by_step.into_iter().chain(self.tables());
         let tables = tables.map(|(heading, table)| format!("\n{heading}\n{}", table.text()));
         let remarks = self.remarks().into_iter().map(|remark| remark + "\n");
@@ -288,8 +287,12 @@ impl<'a> Comparison<'a> {
             page.paragraph(&format!("{remark}."));
         }
         let by_step = self.by_step();
-        if let Some(table) = by_step::table(&by_step) {
-            page.section("By step", &(by_step::charts(&by_step) + &table.html()));
+        let tables = by_step::tables(&by_step);
+        if !tables.is_empty() {
+            page.section("By step", &by_step::charts(&by_step));
+        }
+        for (heading, table) in tables {
+            page.section(&heading, &table.html());
         }
         let forests = others.iter().map(ComparedSide::forest);
         let forests = forests.chain(std::iter::repeat(String::new()));

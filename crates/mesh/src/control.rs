@@ -22,6 +22,8 @@ pub(crate) struct NodeConfig {
     pub bits_per_s: Option<u64>,
     /// How much later what it writes leaves it.
     pub delay_us: u64,
+    /// The file of the switch that it shares with others, if there is one.
+    pub switch_file: Option<PathBuf>,
     /// Every how many messages of its maker one is followed through the mesh.
     pub sample: u64,
     /// The Unix socket that the commands come from.
@@ -44,6 +46,7 @@ impl NodeConfig {
             source: Some(address),
             bits_per_s: rate.map(|rate| rate.bits_per_second() as u64),
             delay_us: delay.unwrap_or_default().as_micros(),
+            switch_file: document.switch.map(|_| control.with_file_name("switch")),
             sample: plan.sample(),
             control: control.to_owned(),
             plan: document.clone(),

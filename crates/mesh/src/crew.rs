@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use harness::Shutdown;
-use servers::Process;
+use servers::{Process, Throttle};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
@@ -19,9 +19,12 @@ use tokio::time::{Instant, timeout_at};
 
 use super::control::{NodeConfig, NodeMessage, Order};
 use super::plan::MeshPlan;
+use crate::settings::PerNode;
 
 /// All nodes that this machine runs.
 pub(crate) struct Crew {
+    /// Dropped first: a node that is stopped does not end.
+    throttles: Vec<Throttle>,
     members: Vec<Member>,
     messages: Receiver<(u16, FromNode)>,
     readers: JoinSet<()>,
@@ -85,6 +88,7 @@ impl Crew {
         }
         let (sender, messages) = mpsc::channel(MESSAGES_WAITING);
         let mut crew = Self {
+            throttles: Vec::new(),
             members: Vec::new(),
             messages,
             readers: JoinSet::new(),
@@ -98,6 +102,12 @@ impl Crew {
                 .await?;
         }
         crew.members.sort_by_key(|member| member.node);
+        for Member { node, process, .. } in &crew.members {
+            if let Some(share) = PerNode::of(&plan.document.node_cpu, *node) {
+                let throttle = Throttle::start(std::iter::once(process), share.0);
+                crew.throttles.push(throttle.context("cannot slow a node")?);
+            }
+        }
         Ok(crew)
     }
 

@@ -12,13 +12,17 @@ use serde::Serialize;
 
 use super::account::{Account, GENERATOR, NodeSecond};
 use super::machine::MachineSecond;
-use crate::settings::PerNode;
+use crate::settings::{CpuShare, PerNode};
 
 /// What the judge needs beside the account.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds<'a> {
     /// The rates that the nodes write at most.
     pub(crate) node_rate: &'a [PerNode<BitRate>],
+    /// The share of a CPU that they have.
+    pub(crate) node_cpu: &'a [PerNode<CpuShare>],
+    /// What they write together at most.
+    pub(crate) switch: Option<BitRate>,
     /// Entries per transaction: EPS that a transaction per second makes at every node.
     pub(crate) entries: f64,
     /// The user stopped the run: what was not offered by then has no meaning.
@@ -91,7 +95,8 @@ pub(crate) fn judge(account: &Account, bounds: &Bounds<'_>) -> Judgement {
     let causes = [
         ended(account),
         at_limit(&nodes, |row| rate_reached(row, bounds.node_rate)),
-        at_limit(&nodes, cpu_full),
+        switch_full(&nodes, bounds.switch),
+        at_limit(&nodes, |row| cpu_full(row, bounds.node_cpu)),
         machine_full(account, first.map_or(0, since_s)),
     ];
     let gave_first = first.map(|symptom| {
@@ -307,11 +312,39 @@ fn rate_reached(row: &NodeSecond, rates: &[PerNode<BitRate>]) -> Option<Evidence
     (bytes >= limit * FULL_LINK).then(|| evidence(found, LimitedBy::Node, 0, row.second as f64))
 }
 
-fn cpu_full(row: &NodeSecond) -> Option<Evidence> {
+/// All nodes together wrote what the switch carries.
+fn switch_full(nodes: &[Vec<&NodeSecond>], switch: Option<BitRate>) -> Option<Evidence> {
+    let limit = switch?.bits_per_second() / 8.0;
+    let mut written: BTreeMap<u64, u64> = BTreeMap::new();
+    for row in nodes.iter().flatten() {
+        *written.entry(row.second).or_default() += row.counters.bytes_out;
+    }
+    let written: Vec<(u64, u64)> = written.into_iter().collect();
+    onset(&written, |(second, bytes)| {
+        let found = MeshEvidence::SwitchFull {
+            bytes_per_s: *bytes as f64,
+            limit_bytes_per_s: limit,
+        };
+        let is_full = *bytes as f64 >= limit * FULL_LINK;
+        is_full.then(|| evidence(found, LimitedBy::Node, 0, *second as f64))
+    })
+}
+
+fn cpu_full(row: &NodeSecond, shares: &[PerNode<CpuShare>]) -> Option<Evidence> {
     let cpus = row.counters.cpu_ns as f64 / 1e9;
     let node = row.node;
-    let found = MeshEvidence::CpuFull { node, cpus };
-    (cpus >= FULL_CPU).then(|| evidence(found, LimitedBy::Node, 0, row.second as f64))
+    let limit_cpus = PerNode::of(shares, node).map_or(1.0, |share| share.0);
+    let found = MeshEvidence::CpuFull {
+        node,
+        cpus,
+        limit_cpus,
+    };
+    let full = if limit_cpus < 1.0 {
+        FULL_SHARE
+    } else {
+        FULL_CPU
+    };
+    (cpus >= limit_cpus * full).then(|| evidence(found, LimitedBy::Node, 0, row.second as f64))
 }
 
 /// The machine had no CPU to spare. When programs that are not of the mesh had a part of its CPUs as the first
@@ -363,6 +396,8 @@ const MOST_OUTAGES: usize = 50;
 /// Later than this is a burst of its own.
 const LATE_MS: f64 = 100.0;
 const FULL_CPU: f64 = 0.95;
+/// What a stop takes longer is no time of the node's.
+const FULL_SHARE: f64 = 0.85;
 const FULL_MACHINE: f64 = 0.95;
 /// Share of a full machine's CPUs with other programs, from which on the mesh is not what filled it. With nothing else
 /// running the kernel's own work came to 0.01 to 0.10 of two CPUs.

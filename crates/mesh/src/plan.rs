@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::mix_file;
 use crate::cli::{RampArgs, SquareArgs};
-use crate::settings::{MeshSettings, PerNode, Topology, Variant};
+use crate::settings::{CpuShare, MeshSettings, PerNode, Topology, Variant};
 
 /// A mesh run, resolved.
 #[derive(Debug, Clone)]
@@ -55,6 +55,10 @@ pub(crate) struct PlanDocument {
     pub(crate) node_rate: Vec<PerNode<BitRate>>,
     #[serde(with = "text::list")]
     pub(crate) delay: Vec<PerNode<Nanos>>,
+    #[serde(with = "text::list")]
+    pub(crate) node_cpu: Vec<PerNode<CpuShare>>,
+    #[serde(with = "text")]
+    pub(crate) switch: Option<BitRate>,
     /// The addresses of all machines; empty for one machine.
     pub(crate) hosts: Vec<IpAddr>,
     pub(crate) port: u16,
@@ -76,6 +80,10 @@ impl MeshPlan {
             (2..=MAX_NODES).contains(&nodes),
             "--nodes {nodes} is not possible; real nodes are 2 to {MAX_NODES} (for more: txmesh simulate)"
         );
+        ensure!(
+            settings.node_cpu.iter().all(|it| it.value.0 < 1.0),
+            "--node-cpu takes shares below 100%: a node is a process of one thread"
+        );
         // The same on all machines.
         let common_seed = settings.start_at.map(StartAt::unix_ns);
         let seed = settings.seed.or(common_seed).unwrap_or_else(fresh_seed);
@@ -96,6 +104,8 @@ impl MeshPlan {
             loopback_ip: settings.loopback_ip,
             node_rate: settings.node_rate,
             delay: settings.delay,
+            node_cpu: settings.node_cpu,
+            switch: settings.switch,
             hosts: settings.hosts,
             port: settings.port.unwrap_or(DEFAULT_PORT),
             seed,

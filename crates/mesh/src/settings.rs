@@ -76,6 +76,18 @@ pub struct MeshSettings {
     #[serde(with = "text::list")]
     pub delay: Vec<PerNode<Nanos>>,
 
+    /// How much of a CPU a node has: for all nodes, or N=SHARE for one, e.g. 60%,3=15%; a weaker machine. A node is
+    /// stopped for the rest of the time [default: all of one].
+    #[arg(long, value_delimiter = ',', value_name = "SHARE")]
+    #[serde(with = "text::list")]
+    pub node_cpu: Vec<PerNode<CpuShare>>,
+
+    /// What all nodes of this machine write together at most, as through one switch, e.g. 500Mbit/s [default: no
+    /// limit].
+    #[arg(long, value_name = "RATE", hide_short_help = true)]
+    #[serde(with = "text")]
+    pub switch: Option<BitRate>,
+
     /// With several machines: the addresses of all of them, comma-separated. Node I is on the machine
     /// whose place in the list is the remainder of I by their number, and listens on --port plus I.
     #[arg(long, value_delimiter = ',', value_name = "IP", hide_short_help = true)]
@@ -141,6 +153,8 @@ impl MeshSettings {
             hosts: or_list(self.hosts, file.hosts),
             node_rate: or_list(self.node_rate, file.node_rate),
             delay: or_list(self.delay, file.delay),
+            node_cpu: or_list(self.node_cpu, file.node_cpu),
+            switch: self.switch.or(file.switch),
             loopback_ip: self.loopback_ip || file.loopback_ip,
             batch: self.batch || file.batch,
             announce: self.announce || file.announce,
@@ -240,7 +254,7 @@ impl<T: fmt::Display> fmt::Display for PerNode<T> {
     }
 }
 
-/// The speed of a simulated CPU beside the one whose prices are simulated: `25%`.
+/// The speed of a CPU beside this machine's, or beside the one whose prices are simulated: `25%`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CpuShare(pub f64);
 

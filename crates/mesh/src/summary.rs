@@ -70,6 +70,8 @@ pub(crate) struct StepSummary {
     pub(crate) offered: u64,
     pub(crate) eps_host: f64,
     pub(crate) eps_sum: f64,
+    /// Of each node, by its number.
+    pub(crate) eps_nodes: Vec<f64>,
     /// Entries that came back to the host, as a share of those offered.
     pub(crate) came_back: Option<f64>,
     /// Bytes written per second by a node, in the mean: what the study calls uprate.
@@ -103,12 +105,22 @@ pub(crate) enum StepOutcome {
     KeptUpAgain,
 }
 
+impl StepSummary {
+    /// Of the slowest node.
+    pub(crate) fn eps_least(&self) -> f64 {
+        let least = self.eps_nodes.iter().copied().reduce(f64::min);
+        least.unwrap_or_default()
+    }
+}
+
 impl MeshSummary {
     /// The summary of a run.
     pub(crate) fn of(plan: &MeshPlan, played: &PlayedMesh) -> Self {
         let account = &played.account;
         let bounds = Bounds {
             node_rate: &plan.document.node_rate,
+            node_cpu: &plan.document.node_cpu,
+            switch: plan.document.switch,
             entries: plan.mix.entries_per_transaction(),
             interrupted: played.interrupted,
         };
@@ -209,6 +221,7 @@ fn step_summary(step: &StepAccount, account: &Account, judgement: &Judgement) ->
         offered: step.host.offered,
         eps_host: per_s(step.host.entries),
         eps_sum: per_s(step.all.entries),
+        eps_nodes: step.entries.iter().copied().map(per_s).collect(),
         came_back: (step.host.offered > 0)
             .then(|| step.host.entries as f64 / step.host.offered as f64),
         uprate_bytes_per_s: per_s(step.all.bytes_out) / account.nodes.len().max(1) as f64,

@@ -96,6 +96,7 @@ pub(crate) fn steps(steps: &[StepSummary]) -> Table {
         })
         .rest()
         .number("EPS host", count, |it| it.eps_host)
+        .number("EPS least", count, |it| it.eps_least())
         .number("EPS sum", count, |it| it.eps_sum)
         .rest()
         .number("came back", percent, |it| it.came_back)

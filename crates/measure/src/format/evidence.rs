@@ -223,12 +223,21 @@ pub enum MeshEvidence {
         /// Bytes that it may write in a second.
         limit_bytes_per_s: f64,
     },
-    /// A node used all of the one CPU that it can use.
+    /// All nodes together wrote as much as the switch between them carries.
+    SwitchFull {
+        /// Bytes that they wrote in a second.
+        bytes_per_s: f64,
+        /// Bytes that it carries in a second.
+        limit_bytes_per_s: f64,
+    },
+    /// A node used all of the one CPU that it can use, or of its share.
     CpuFull {
         /// The node.
         node: u16,
         /// CPUs that it used.
         cpus: f64,
+        /// CPUs that it has: one, or its share.
+        limit_cpus: f64,
     },
     /// The machine had no CPU to spare.
     MachineFull {

@@ -18,11 +18,19 @@ fn judged(account: &Account, interrupted: bool) -> Judgement {
     let node_rate = ["8Mbit/s".parse().unwrap()];
     let bounds = Bounds {
         node_rate: &node_rate,
-        entries: 1.0,
         interrupted,
+        ..UNLIMITED
     };
     judge(account, &bounds)
 }
+
+const UNLIMITED: Bounds<'_> = Bounds {
+    node_rate: &[],
+    node_cpu: &[],
+    switch: None,
+    entries: 1.0,
+    interrupted: false,
+};
 
 fn load() -> MeshLoad {
     let phase = json!({"profile": "ramp", "start": "1000/s", "step": "1000/s", "every": "5s", "to": "2000/s"});
@@ -123,8 +131,48 @@ fn the_cpu_of_a_node_gave_first_when_it_is_full_as_entries_stay_away() {
     let expected = MeshEvidence::CpuFull {
         node: 1,
         cpus: 0.99,
+        limit_cpus: 1.0,
     };
     assert_eq!(cause(&judgement), Some(expected));
+}
+
+#[test]
+fn a_node_s_share_of_a_cpu_is_full_below_one() {
+    let account = run(|row, node| {
+        slow(row);
+        row.counters.cpu_ns = if node == 1 { 580_000_000 } else { 700_000_000 };
+    });
+    let node_cpu = ["1=60%".parse().unwrap()];
+    let bounds = Bounds {
+        node_cpu: &node_cpu,
+        ..UNLIMITED
+    };
+    let expected = MeshEvidence::CpuFull {
+        node: 1,
+        cpus: 0.58,
+        limit_cpus: 0.6,
+    };
+    assert_eq!(cause(&judge(&account, &bounds)), Some(expected));
+}
+
+#[test]
+fn the_switch_gave_first_when_all_nodes_together_fill_it_and_no_line_is_full() {
+    let account = run(|row, _| {
+        slow(row);
+        row.counters.bytes_out = 800_000;
+    });
+    let switch = |rate: &str| Bounds {
+        switch: Some(rate.parse().unwrap()),
+        ..UNLIMITED
+    };
+    let bytes_per_s = 800_000.0 * account.nodes.len() as f64;
+    let expected = MeshEvidence::SwitchFull {
+        bytes_per_s,
+        limit_bytes_per_s: bytes_per_s,
+    };
+    let full = switch(&format!("{}bit/s", bytes_per_s * 8.0));
+    assert_eq!(cause(&judge(&account, &full)), Some(expected));
+    assert_eq!(cause(&judge(&account, &switch("1Gbit/s"))), None);
 }
 
 #[test]
@@ -299,7 +347,11 @@ fn a_queue_gave_first_when_it_drops_with_everything_else_to_spare() {
     });
     assert_eq!(
         cause_of(&busy),
-        Some(MeshEvidence::CpuFull { node: 1, cpus: 1.0 }),
+        Some(MeshEvidence::CpuFull {
+            node: 1,
+            cpus: 1.0,
+            limit_cpus: 1.0
+        }),
         "a full CPU explains the queue"
     );
 }

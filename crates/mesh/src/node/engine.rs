@@ -19,6 +19,7 @@ use super::meter::{CodecTimer, Meter};
 use super::settings;
 use super::shaper::{Released, Shaper};
 use super::state::{LinkCounts, NodeParts};
+use super::switch::Switch;
 use crate::account::GENERATOR;
 use crate::control::{Counters, NodeConfig, NodeMessage, Order, Row};
 use crate::mix_file;
@@ -65,6 +66,10 @@ impl Engine {
             None
         };
         let codec = CodecTimer::new(settings.version, settings.identity, settings.max_parcel);
+        let switch = config.switch_file.as_ref().zip(config.plan.switch);
+        let switch = switch.map(|(path, rate)| Switch::open(path, rate.bits_per_second() as u64));
+        let delay = Nanos::from_micros(config.delay_us);
+        let shaper = Shaper::new(config.bits_per_s, delay, switch.transpose()?);
         let own_seed = base::mix(config.plan.seed ^ u64::from(config.node) << 32);
         Ok(Self {
             start: Instant::now(),
@@ -80,7 +85,7 @@ impl Engine {
                 links: LinkCounts::default(),
                 next_second: 0,
                 control,
-                shaper: Shaper::new(config.bits_per_s, Nanos::from_micros(config.delay_us)),
+                shaper,
                 reads: 0,
             }),
             tasks: RefCell::default(),

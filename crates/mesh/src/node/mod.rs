@@ -9,6 +9,7 @@ mod engine;
 mod meter;
 mod shaper;
 mod state;
+mod switch;
 
 use std::fs::File;
 use std::io;

@@ -1,5 +1,5 @@
-//! A rate and a delay of the node's own: what it writes leaves it at the rate, over all its links, and later by the
-//! delay. Without either the sockets alone limit it.
+//! A rate and a delay of the node's own, and a switch that it shares: what it writes leaves it at the rate, over all its
+//! links, and later by the delay. Without any of them the sockets alone limit it.
 
 use std::collections::VecDeque;
 
@@ -7,9 +7,12 @@ use gossip::PeerId;
 use gossip::sim::Line;
 use pacing::Nanos;
 
+use super::switch::Switch;
+
 /// The writes of a node on their way to its sockets.
 pub(super) struct Shaper {
     line: Line,
+    switch: Option<Switch>,
     /// When the line has sent the last write to a peer. Both queues are in the order of time, since all writes take
     /// the same line.
     sent: VecDeque<(Nanos, PeerId)>,
@@ -29,10 +32,15 @@ pub(super) enum Released {
 
 impl Shaper {
     /// `None` where nothing is limited.
-    pub(super) fn new(bits_per_s: Option<u64>, delay: Nanos) -> Option<Self> {
-        let is_limited = bits_per_s.is_some() || !delay.is_zero();
+    pub(super) fn new(
+        bits_per_s: Option<u64>,
+        delay: Nanos,
+        switch: Option<Switch>,
+    ) -> Option<Self> {
+        let is_limited = bits_per_s.is_some() || !delay.is_zero() || switch.is_some();
         is_limited.then(|| Self {
             line: Line::new(bits_per_s, delay),
+            switch,
             sent: VecDeque::new(),
             leaving: VecDeque::new(),
             held: 0,
@@ -41,7 +49,11 @@ impl Shaper {
 
     /// Takes a write of the node.
     pub(super) fn write(&mut self, now: Nanos, peer: PeerId, bytes: Vec<u8>) {
-        let (sent, leaves) = self.line.send(now, bytes.len());
+        // A switch comes first, so that what waits for the node's own line keeps no others from passing it.
+        let passes = self.switch.as_ref().map(|switch| switch.pass(bytes.len()));
+        let passes = passes.map(|took| took.expect("the program made the file for its nodes"));
+        let passed = now.saturating_add(passes.unwrap_or_default());
+        let (sent, leaves) = self.line.send(passed, bytes.len());
         self.held += bytes.len();
         self.sent.push_back((sent, peer));
         self.leaving.push_back((leaves, peer, bytes));
@@ -97,7 +109,7 @@ mod tests {
     #[test]
     fn writes_to_all_peers_share_the_rate_and_each_leaves_later_by_the_delay() {
         // 1,000 bytes take 10 ms.
-        let mut shaper = Shaper::new(Some(800_000), at(40)).unwrap();
+        let mut shaper = Shaper::new(Some(800_000), at(40), None).unwrap();
         for peer in PEERS {
             shaper.write(at(0), peer, vec![0; 1000]);
         }
@@ -113,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_delay_alone_lets_a_peer_be_written_to_at_once() {
-        let mut shaper = Shaper::new(None, at(40)).unwrap();
+        let mut shaper = Shaper::new(None, at(40), None).unwrap();
         shaper.write(at(3), PEERS[0], vec![1]);
         let expected = [
             (3, Released::Writable(PEERS[0])),
@@ -124,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_is_on_the_way_is_bounded() {
-        let mut shaper = Shaper::new(None, at(1000)).unwrap();
+        let mut shaper = Shaper::new(None, at(1000), None).unwrap();
         shaper.write(at(0), PEERS[0], vec![0; MAX_HELD + 1]);
         assert_eq!(shaper.release(at(999)), None, "no further write yet");
         let left = released(&mut shaper, 1000);
@@ -136,6 +148,6 @@ mod tests {
 
     #[test]
     fn without_a_rate_and_a_delay_there_is_no_shaper() {
-        assert!(Shaper::new(None, Nanos::ZERO).is_none());
+        assert!(Shaper::new(None, Nanos::ZERO, None).is_none());
     }
 }

@@ -6,6 +6,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -137,14 +138,42 @@ fn batches_and_announcements_lose_nothing_and_announcements_send_less() {
 }
 
 /// 64 KiB at 1 Mbit/s take 524 ms; the delay comes on top, and a busy machine only adds to both.
-#[test]
-fn a_rate_and_a_delay_of_a_node_hold_back_what_it_writes_and_lose_nothing() {
-    let place = place();
-    let mix = place.write(
+/// One message of 64 KiB is a transaction.
+fn large_messages(place: &Place) -> PathBuf {
+    place.write(
         "large.toml",
         "name = \"large\"\n[[messages]]\nname = \"page\"\ntype = 1\nsize = 65536\nentries = 1\n\
          [[transactions]]\nname = \"page\"\nweight = 1.0\nmessages = [\"page\"]\n",
+    )
+}
+
+#[test]
+fn all_nodes_share_a_switch_and_a_slow_one_loses_nothing() {
+    let place = place();
+    let line = format!(
+        "constant --nodes 2 --rate 1/s --duration 2s --switch 1Mbit/s --node-cpu 1=50% --mix {} --out run {SMALL}",
+        large_messages(&place).display()
     );
+    assert_ended_well(&place.run_to_end(&line));
+    let summary = summary(&place, "run");
+    assert_eq!(summary["conservation"]["violations"], serde_json::json!([]));
+    assert_eq!(count(&summary, "/total/entries"), 2 * 2);
+    let latency = |node: usize| {
+        let millis = &summary["nodes"][node]["latency_ms"]["p50"];
+        millis.as_f64().unwrap()
+    };
+    assert!(latency(1) > 520.0, "once from node 0: {}", latency(1));
+    assert!(
+        latency(0) > 1_040.0,
+        "and back through the same switch: {}",
+        latency(0)
+    );
+}
+
+#[test]
+fn a_rate_and_a_delay_of_a_node_hold_back_what_it_writes_and_lose_nothing() {
+    let place = place();
+    let mix = large_messages(&place);
     let line = format!(
         "constant --nodes 2 --rate 1/s --duration 2s --node-rate 1Mbit/s,1=2Mbit/s --delay 50ms --mix {} --out run \
          {SMALL}",
@@ -430,6 +459,10 @@ fn a_wrong_mix_or_mesh_file_is_refused_with_the_place_and_the_name_that_was_mean
     wrong(
         "constant --rate 1/s --node-rate 1mbit",
         &["bit/s, kbit/s, Mbit/s or Gbit/s"],
+    );
+    wrong(
+        "constant --rate 1/s --node-cpu 1=100%",
+        &["shares below 100%"],
     );
     wrong("constant --rate 1/s --shard 1/2", &["--hosts"]);
     wrong("compare v11 v12", &["v9, v10 and v11"]);

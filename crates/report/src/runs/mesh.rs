@@ -47,9 +47,19 @@ pub fn mesh_evidence_text(evidence: &Evidence) -> String {
             bytes_per_s / 1e6,
             limit_bytes_per_s / 1e6
         ),
-        MeshEvidence::CpuFull { node, cpus } => {
-            format!("the CPU of node {node}: {cpus:.2} of the one CPU that it can use")
-        }
+        MeshEvidence::SwitchFull {
+            bytes_per_s,
+            limit_bytes_per_s,
+        } => format!(
+            "all nodes together wrote {:.2} MB/s of the {:.2} MB/s that the switch carries",
+            bytes_per_s / 1e6,
+            limit_bytes_per_s / 1e6
+        ),
+        MeshEvidence::CpuFull {
+            node,
+            cpus,
+            limit_cpus,
+        } => format!("the CPU of node {node}: {cpus:.2} of the {limit_cpus:.2} that it has"),
         MeshEvidence::MachineFull {
             cpus,
             busy,
@@ -106,6 +116,7 @@ pub fn mesh_gave_first(cause: Option<&Evidence>) -> String {
         MeshEvidence::QueueFull { node } => format!("a queue of node {node}"),
         MeshEvidence::OfferShort { .. } => "the generator".into(),
         MeshEvidence::RateReached { node, .. } => format!("the link of node {node}"),
+        MeshEvidence::SwitchFull { .. } => "the switch".into(),
         MeshEvidence::CpuFull { node, .. } => format!("the CPU of node {node}"),
         MeshEvidence::MachineFull { .. } => "the CPUs of the machine".into(),
     };
@@ -163,9 +174,14 @@ mod tests {
                 bytes_per_s: 950_000.0,
                 limit_bytes_per_s: 1e6,
             },
+            MeshEvidence::SwitchFull {
+                bytes_per_s: 950_000.0,
+                limit_bytes_per_s: 1e6,
+            },
             MeshEvidence::CpuFull {
                 node: 2,
                 cpus: 0.99,
+                limit_cpus: 1.0,
             },
             MeshEvidence::MachineFull {
                 cpus: 2.0,
@@ -194,6 +210,7 @@ mod tests {
                 "**node 2** gave first",
                 "**node 2** gave first",
                 "**the link of node 2** gave first",
+                "**the switch** gave first",
                 "**the CPU of node 2** gave first",
                 "**the CPUs of the machine** gave first",
             ]
@@ -208,7 +225,8 @@ mod tests {
                 "node 2 ended at 4.7 s",
                 "node 2 saw no new entry for 20 s, of 7,000 offered, and recovered",
                 "node 2 wrote 0.95 MB/s of the 1.00 MB/s that it may write",
-                "the CPU of node 2: 0.99 of the one CPU that it can use",
+                "all nodes together wrote 0.95 MB/s of the 1.00 MB/s that the switch carries",
+                "the CPU of node 2: 0.99 of the 1.00 that it has",
                 "the CPUs of the machine: 1.98 of 2 busy, 0.78 of them by programs that are not of the mesh, 0.00 \
                  stolen by other guests; the nodes together waited 1.50 s for a CPU in a second",
             ]
