@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::account::Account;
+use super::account::{Account, PlayedMesh};
 use super::control::{LinkCount, Status};
 use crate::settings::Topology;
 
@@ -15,7 +15,8 @@ pub(crate) struct Conservation {
     pub written: u64,
     /// Of those, read.
     pub read: u64,
-    /// Of those, lost with links that broke, or on the way to a node that ended without a report.
+    /// Of those, lost with links that broke, or on the way to a node that ended without a report, or when the drain
+    /// ended.
     pub lost: u64,
     /// First sights that are due: each message that every node relays, at every node.
     pub sights_due: u64,
@@ -24,10 +25,11 @@ pub(crate) struct Conservation {
 }
 
 impl Conservation {
-    /// Checks an account.
-    pub(crate) fn of(account: &Account, topology: Topology, fanout: u16) -> Self {
+    /// Checks the account of a run.
+    pub(crate) fn of(played: &PlayedMesh, topology: Topology, fanout: u16) -> Self {
         let mut laws = Self::default();
-        laws.parcels(account);
+        let account = &played.account;
+        laws.parcels(account, played.undrained.is_some());
         laws.queues(account);
         laws.sights(account, topology, fanout);
         laws
@@ -51,8 +53,8 @@ impl Conservation {
         }
     }
 
-    /// Every parcel written is read, or lost with a broken link.
-    fn parcels(&mut self, account: &Account) {
+    /// Every parcel written is read, lost with a broken link, or still on its way where the mesh was not drained.
+    fn parcels(&mut self, account: &Account, is_under_way: bool) {
         let status = |node: usize| account.nodes.get(node)?.status.as_ref();
         for node in 0..account.nodes.len() {
             let Some(own) = status(node) else {
@@ -69,7 +71,7 @@ impl Conservation {
                 let is_broken = link.broken > 0 || back.broken > 0;
                 match link.written.checked_sub(back.read) {
                     Some(0) => {}
-                    Some(lost) if is_broken => self.lost += lost,
+                    Some(lost) if is_broken || is_under_way => self.lost += lost,
                     _ => self.violations.push(format!(
                         "node {node} wrote {} parcels to node {}, which read {}, on links that never broke",
                         link.written, link.peer, back.read
@@ -166,13 +168,23 @@ mod tests {
         account
     }
 
-    fn violations(account: &Account) -> Vec<String> {
-        Conservation::of(account, Topology::Full, 16).violations
+    fn laws(account: Account, undrained: Option<&str>) -> Conservation {
+        let played = PlayedMesh {
+            account,
+            origin_unix_ns: 0,
+            interrupted: false,
+            undrained: undrained.map(str::to_owned),
+        };
+        Conservation::of(&played, Topology::Full, 16)
+    }
+
+    fn violations(account: Account) -> Vec<String> {
+        laws(account, None).violations
     }
 
     #[test]
     fn an_account_of_which_nothing_is_missing_adds_up() {
-        let laws = Conservation::of(&account(|_, _| {}), Topology::Full, 16);
+        let laws = laws(account(|_, _| {}), None);
         assert_eq!((laws.written, laws.read, laws.lost), (42, 42, 0));
         assert_eq!((laws.sights_due, laws.sights), (20, 20));
         assert!(laws.violations.is_empty(), "{:?}", laws.violations);
@@ -180,14 +192,17 @@ mod tests {
 
     #[test]
     fn a_parcel_that_vanished_from_a_whole_link_breaks_the_law_but_not_from_a_broken_one() {
-        let lost = account(|_, statuses| statuses[1].links[0].read = 20);
-        assert!(violations(&lost)[0].contains("on links that never broke"));
+        let lost = || account(|_, statuses| statuses[1].links[0].read = 20);
+        assert!(violations(lost())[0].contains("on links that never broke"));
+        let under_way = laws(lost(), Some("5 parcels wait in queues"));
+        assert_eq!(under_way.violations, Vec::<String>::new());
+        assert_eq!(under_way.lost, 1, "the drain ended before it was read");
         let broken = account(|rows, statuses| {
             statuses[1].links[0].read = 20;
             statuses[1].links[0].broken = 1;
             rows[1].counters.first_seen_for_all = 9;
         });
-        let laws = Conservation::of(&broken, Topology::Full, 16);
+        let laws = laws(broken, None);
         assert_eq!(
             (laws.violations.len(), laws.lost),
             (0, 1),
@@ -199,24 +214,24 @@ mod tests {
     #[test]
     fn a_message_that_nobody_dropped_and_somebody_did_not_see_breaks_the_law() {
         let unseen = account(|rows, _| rows[1].counters.first_seen_for_all = 9);
-        assert!(violations(&unseen)[0].contains("20 first sights were due and there were 19"));
+        assert!(violations(unseen)[0].contains("20 first sights were due and there were 19"));
         let dropped = account(|rows, _| {
             rows[1].counters.first_seen_for_all = 9;
             rows[0].counters.dropped_full = 1;
             rows[0].counters.messages_out = 19;
         });
-        assert_eq!(violations(&dropped), Vec::<String>::new());
+        assert_eq!(violations(dropped), Vec::<String>::new());
     }
 
     #[test]
     fn messages_that_left_no_queue_and_do_not_wait_break_the_law() {
         let gone = account(|rows, _| rows[0].counters.messages_out = 18);
-        assert!(violations(&gone)[0].contains("put 20 messages into queues, but 18 left"));
+        assert!(violations(gone)[0].contains("put 20 messages into queues, but 18 left"));
         let waiting = account(|rows, statuses| {
             rows[0].counters.messages_out = 18;
             statuses[0].queued = 2;
         });
-        assert_eq!(violations(&waiting), Vec::<String>::new());
+        assert_eq!(violations(waiting), Vec::<String>::new());
     }
 
     #[test]
@@ -224,7 +239,7 @@ mod tests {
         let mut account = account(|_, _| {});
         account.nodes[1].status = None;
         account.nodes[1].ended_s = Some(0.5);
-        let laws = Conservation::of(&account, Topology::Full, 16);
+        let laws = laws(account, None);
         assert_eq!((laws.written, laws.lost), (21, 21));
         assert!(laws.violations.is_empty(), "{:?}", laws.violations);
     }

@@ -152,7 +152,7 @@ impl MeshSummary {
                 .iter()
                 .map(|step| step_summary(step, account, &judgement))
                 .collect(),
-            conservation: Conservation::of(account, plan.document.topology, plan.document.fanout),
+            conservation: Conservation::of(played, plan.document.topology, plan.document.fanout),
             verdict: Judgement {
                 undrained: played.undrained.clone(),
                 ..judgement
