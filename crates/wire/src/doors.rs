@@ -5,6 +5,8 @@
 //! broadcast. What grpc-go, grpc-gateway and the SDK make of the same bytes is the measure: here more is refused, and
 //! nothing means something else.
 
+use std::time::Duration;
+
 use crate::encoding::{decode_base64, decode_hex};
 use crate::json::{self, Kind};
 use crate::jsonrpc::BroadcastMethod;
@@ -230,6 +232,39 @@ fn method(tx: &[u8], mode: u64) -> Result<BroadcastMethod, NoBroadcast> {
     }
 }
 
+/// The time that a `grpc-timeout` names: at most eight digits and a unit (gRPC over HTTP/2, "Requests").
+#[must_use]
+pub fn read_grpc_timeout(text: &[u8]) -> Option<Duration> {
+    let (unit, digits) = text.split_last()?;
+    let (_, nanos) = UNITS.iter().find(|(letter, _)| letter == unit)?;
+    let is_number = digits.len() <= MOST_DIGITS && digits.iter().all(u8::is_ascii_digit);
+    let number = str::from_utf8(digits).ok().filter(|_| is_number)?;
+    Some(Duration::from_nanos(*nanos) * number.parse().ok()?)
+}
+
+/// A `grpc-timeout` in the smallest unit that has room for it, rounded up: the node's deadline is not before the client's.
+#[must_use]
+pub fn grpc_timeout(left: Duration) -> String {
+    let numbers = UNITS.iter().map(|(unit, nanos)| {
+        let number = left.as_nanos().div_ceil(u128::from(*nanos));
+        format!("{number}{}", char::from(*unit))
+    });
+    let mut fitting = numbers.filter(|text| text.len() <= MOST_DIGITS + 1);
+    fitting.next().unwrap_or_else(|| "99999999H".to_owned())
+}
+
+/// Digits of a `grpc-timeout`.
+const MOST_DIGITS: usize = 8;
+/// Units, and their nanoseconds.
+const UNITS: [(u8, u64); 6] = [
+    (b'n', 1),
+    (b'u', 1_000),
+    (b'm', 1_000_000),
+    (b'S', 1_000_000_000),
+    (b'M', 60_000_000_000),
+    (b'H', 3_600_000_000_000),
+];
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -382,6 +417,36 @@ mod tests {
             r#"{"tx_bytes":"aGk=","mode":2.5}"#,
         ] {
             assert!(matches!(refused(body), NoBroadcast::Invalid(_)), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_deadline_is_read_and_written_as_grpc_go_does() {
+        for (written, millis, again) in [
+            ("1S", 1_000, "1000000u"),
+            ("50m", 50, "50000000n"),
+            ("0n", 0, "0n"),
+            ("2M", 120_000, "120000m"),
+            ("00000001H", 3_600_000, "3600000m"),
+            ("99999999H", 99_999_999 * 3_600_000, "99999999H"),
+        ] {
+            let left = read_grpc_timeout(written.as_bytes()).unwrap();
+            assert_eq!(left, Duration::from_millis(millis), "{written}");
+            assert_eq!(grpc_timeout(left), again, "{written}");
+        }
+        assert_eq!(grpc_timeout(Duration::from_nanos(100_000_001)), "100001u");
+        for wrong in [
+            "",
+            "S",
+            "1",
+            "1s",
+            "-1S",
+            "+1S",
+            "1.5S",
+            "123456789n",
+            " 1S",
+        ] {
+            assert_eq!(read_grpc_timeout(wrong.as_bytes()), None, "{wrong}");
         }
     }
 }

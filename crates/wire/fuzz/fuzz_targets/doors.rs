@@ -1,9 +1,10 @@
-//! A plain path asks for what its detours ask for, and a broadcast is a part of its body.
+//! A plain path asks for what its detours ask for, a broadcast is a part of its body, and no deadline comes early.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use wire::doors::{
-    DoorRoute, GrpcWeb, decode_pieces, grpc_broadcast, plain_path, rest_broadcast, route,
+    DoorRoute, GrpcWeb, decode_pieces, grpc_broadcast, grpc_timeout, plain_path, read_grpc_timeout,
+    rest_broadcast, route,
 };
 use wire::json;
 
@@ -32,6 +33,11 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Ok((_, tx)) = rest_broadcast(bytes) {
         assert!(!tx.is_empty() && json::check(bytes).is_ok());
+    }
+    if let Some(left) = read_grpc_timeout(bytes) {
+        let again =
+            read_grpc_timeout(grpc_timeout(left).as_bytes()).expect("what is written is read");
+        assert!(again >= left);
     }
     if let Some(decoded) = decode_pieces(bytes) {
         assert!(decoded.len() <= bytes.len() / 4 * 3);
