@@ -31,6 +31,9 @@ pub const UNSEEN_BLOCKS: f64 = 0.75;
 pub const LEFT_BEHIND_BLOCKS: f64 = 0.4;
 /// The same in seconds of the rate, where blocks are quick: a busy machine sees a block that much later.
 pub const LEFT_BEHIND_S: f64 = 0.3;
+/// An ended step is not judged before the blocks of its time are read. A ramp without a last step waits for them so much
+/// longer than its transactions had: as long as the drain waits at the end.
+pub const MOST_UNREAD: Nanos = Nanos::from_secs(30);
 /// Before any block was seen, two are expected within this time: no chain in common use makes them
 /// more rarely than every five seconds.
 pub const SLOWEST_BLOCKS_S: f64 = 10.0;

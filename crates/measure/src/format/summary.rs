@@ -403,6 +403,15 @@ pub struct Verdict {
     pub limits: Vec<String>,
 }
 
+impl Verdict {
+    /// Nothing can be said of this, for a reason that the figures do not show.
+    pub fn bar(&mut self, bar: Bar, reason: &str) {
+        self.schedule = ScheduleVerdict::Invalid;
+        self.bars.push(bar);
+        self.reasons.push(format!("invalid: {reason}"));
+    }
+}
+
 /// What a flaw of a run leaves unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -65,6 +65,83 @@ fn a_source_that_hangs_is_left_behind_and_one_that_retires_is_not_waited_for() {
     assert_eq!(folder.series.rows().len(), 12);
 }
 
+/// Plays a ramp of steps of 10 s for 150 s on blocks of a second: up to when blocks are read at each second, and when the
+/// node last gave a sign. The first second in which steps wait for blocks in vain, and how many steps were judged.
+fn followed(read: impl Fn(u64) -> u64, sign: impl Fn(u64) -> u64) -> (Option<u64>, usize) {
+    let rate = || "10/s".parse().unwrap();
+    let profile = Profile::steps(rate(), "10/s".parse().unwrap(), ms(10_000), None);
+    let plan = SchedulePlan::new(Schedule::new(profile.unwrap(), Arrivals::Even));
+    let config = RecorderConfig {
+        endpoints: vec!["http://10.0.0.1:26657".to_owned()],
+        ..config()
+    };
+    let mut recorder = Folder::new().recorder(config, plan);
+    let (mut next, mut in_vain) = (1, None);
+    for second in 1..=150 {
+        let sample = MempoolSample {
+            at: ms(sign(second) * 1_000),
+            endpoint: 0,
+            txs: 0,
+            bytes: 0,
+        };
+        if sign(second) == second {
+            recorder.mempool(&sample);
+        }
+        while next <= read(second) {
+            recorder.block(block(next, ms(next * 1_000), &[]));
+            next += 1;
+        }
+        recorder.watermark(SENDER, ms(second * 1_000));
+        recorder.watermark(FOLLOWER, ms(read(second) * 1_000));
+        let unread = recorder.unread(ms(second * 1_000));
+        in_vain = in_vain.or(unread.map(|_| second));
+    }
+    let judged = recorder.step_rows().iter();
+    (
+        in_vain,
+        judged.filter(|row| row.awaited_s.is_some()).count(),
+    )
+}
+
+#[test]
+fn a_step_waits_for_a_follower_that_is_behind_but_not_without_end() {
+    let now = |second| second;
+    assert_eq!(followed(now, now), (None, 14), "it reads at once");
+    let (in_vain, _) = followed(|second| second / 4, now);
+    // Of the first step half a minute and the time of its transactions after its end.
+    assert!(matches!(in_vain, Some(41..=60)), "{in_vain:?}");
+    let (in_vain, _) = followed(|_| 0, now);
+    assert!(matches!(in_vain, Some(41..=60)), "{in_vain:?}");
+    let hangs = |from, until| {
+        move |second| {
+            if (from..until).contains(&second) {
+                from
+            } else {
+                second
+            }
+        }
+    };
+    let caught_up = followed(hangs(12, 35), now);
+    assert_eq!(caught_up, (None, 14), "it catches up");
+}
+
+/// A block that was announced held all rows back where the node stood still before it gave it.
+#[test]
+fn a_node_that_stands_still_is_no_follower_that_is_behind() {
+    let stands = |second: u64| second.min(15);
+    let (in_vain, judged) = followed(stands, |second| second.min(16));
+    assert_eq!((in_vain, judged), (None, 12));
+    // Until it gives signs again: then the step waits for what its blocks have.
+    let hangs = |second: u64| if second < 60 { second.min(15) } else { second };
+    let (in_vain, judged) = followed(
+        hangs,
+        |second| {
+            if second < 60 { second.min(16) } else { second }
+        },
+    );
+    assert_eq!((in_vain, judged), (None, 14));
+}
+
 #[test]
 fn the_rate_of_a_step_does_not_depend_on_where_its_blocks_fall() {
     // 600/s committed, blocks of 300 every 500 ms, and steps of a second whose edges cut between.

@@ -125,7 +125,7 @@ pub struct Revision {
 /// Why the offering ends before the profile does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// The run found what it looked for.
+    /// The run found what it looked for, or cannot find it.
     Saturated,
     /// A condition of the user's was broken.
     Condition,

@@ -10,7 +10,7 @@ use anyhow::anyhow;
 use chain::Loader;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use harness::whole;
-use measure::{Fate, Finished};
+use measure::{Bar, Fate, Finished};
 use pacing::Nanos;
 use sender::clock::{Origin, RunClock};
 use sender::shard::{
@@ -128,14 +128,19 @@ impl<'a> Run<'a> {
             for start in senders.starts.drain(..) {
                 let _ = start.send(origin);
             }
-            self.watch(display, &shared, &follow, &recorder);
+            let blind = self.watch(display, &shared, &follow, &recorder);
             display.end();
             let mut finished = recorder.join().map_err(|_| {
                 // The shards' batches are not read any more: the shards must not wait for it.
                 self.orders.abort(self.clock.now());
                 RunError::Panicked("recorder")
             })?;
-            self.tell_refusals(&mut finished.summary.fate);
+            let summary = &mut finished.summary;
+            // What was read by the end may have shown it all the same.
+            if let Some(reason) = blind.filter(|_| summary.knee.is_none()) {
+                summary.verdict.bar(Bar::Commits, &reason);
+            }
+            self.tell_refusals(&mut summary.fate);
             let set = host::clock_set(origin.error_ns().saturating_sub(error_ns));
             finished.summary.verdict.reasons.extend(set);
             follow.stop();
@@ -283,16 +288,17 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Shows progress, passes on interruptions, and says how a ramp goes on.
+    /// Shows progress, passes on interruptions, and says how a ramp goes on. Returns why it ended, where its steps could
+    /// not be judged.
     fn watch(
         &self,
         display: &mut Display,
         shared: &Shared,
         follow: &Follow,
         recorder: &ScopedJoinHandle<'_, Finished>,
-    ) {
+    ) -> Option<String> {
         let mut ramp = self.division().ramp();
-        let mut stopping = false;
+        let (mut stopping, mut blind) = (false, None);
         let (mut warned, mut stopped) = (false, None);
         while !recorder.is_finished() {
             thread::sleep(WATCH_INTERVAL);
@@ -320,11 +326,15 @@ impl<'a> Run<'a> {
                 display.message(&format!("warning: {error}; counting goes on"));
             }
             if let Some(ramp) = ramp.as_mut().filter(|_| !stopping) {
-                let course = ramp.look(&snapshot.update.new_steps, now);
+                let course = ramp.look(&snapshot.update.new_steps, snapshot.unread, now);
+                if let Course::Blind(reason) = &course {
+                    blind = Some(reason.clone());
+                }
                 stopping |= self.go_on(course, display);
             }
             display.update(now, snapshot.update);
         }
+        blind
     }
 
     /// What ends the load early: a condition that is broken here or at another generator of it.
@@ -368,7 +378,7 @@ impl<'a> Run<'a> {
                 });
                 display.message(&text);
             }
-            Course::Ended(reason) => {
+            Course::Ended(reason) | Course::Blind(reason) => {
                 self.stop(StopReason::Saturated);
                 display.message(&format!("the ramp ends: {reason}"));
                 return true;

@@ -39,6 +39,8 @@ pub(super) enum Course {
     Planned,
     /// It ends.
     Ended(String),
+    /// It ends, as its steps cannot be judged.
+    Blind(String),
 }
 
 impl Ramp {
@@ -68,8 +70,9 @@ impl Ramp {
         self.repeats
     }
 
-    /// Takes the rows of steps that were judged, and says how the ramp goes on.
-    pub(super) fn look(&mut self, judged: &[StepRow], now: Nanos) -> Course {
+    /// Takes the rows of steps that were judged, and says how the ramp goes on; `unread` is how far behind blocks are
+    /// read, where a step waits for them in vain.
+    pub(super) fn look(&mut self, judged: &[StepRow], unread: Option<Nanos>, now: Nanos) -> Course {
         self.steps.extend_from_slice(judged);
         if self.over || now < self.known_at || !(self.repeats || self.until_saturated) {
             return Course::Same;
@@ -84,6 +87,14 @@ impl Ramp {
         if self.until_saturated && ends {
             self.over = true;
             return Course::Ended(judgement.reason);
+        }
+        if let Some(unread) = unread.filter(|_| self.until_saturated) {
+            self.over = true;
+            return Course::Blind(format!(
+                "cannot tell what the node sustains: blocks are read {:.0} s behind it (run txgen nearer to the node, or \
+                 give an endpoint that gives its blocks sooner)",
+                unread.as_secs_f64()
+            ));
         }
         match again.filter(is_new) {
             Some(step) => self.repeat(step, now),
@@ -224,7 +235,7 @@ mod tests {
     /// Looks at a row two seconds after the step's end.
     fn look(ramp: &mut Ramp, row: &StepRow) -> Course {
         let at = Nanos::from_secs(row.end_s as u64 + 2);
-        ramp.look(std::slice::from_ref(row), at)
+        ramp.look(std::slice::from_ref(row), None, at)
     }
 
     fn names(ramp: &Ramp, count: usize) -> Vec<(f64, Option<u32>)> {
@@ -391,11 +402,34 @@ mod tests {
     #[test]
     fn a_ramp_whose_last_rows_do_not_come_ends_all_the_same() {
         let mut ramp = ramp(Some(200));
-        assert!(matches!(ramp.look(&[], Nanos::from_secs(34)), Course::Same));
         assert!(matches!(
-            ramp.look(&[], Nanos::from_secs(35)),
+            ramp.look(&[], None, Nanos::from_secs(34)),
+            Course::Same
+        ));
+        assert!(matches!(
+            ramp.look(&[], None, Nanos::from_secs(35)),
             Course::Planned
         ));
+    }
+
+    /// Such a ramp went on until its rates ended.
+    #[test]
+    fn a_ramp_without_an_end_ends_when_its_steps_cannot_be_judged() {
+        let behind = Some(Nanos::from_secs(41));
+        for (to, ends) in [(None, true), (Some(500), false)] {
+            let mut ramp = ramp(to);
+            let row = sustained(&ramp, 0);
+            assert!(matches!(look(&mut ramp, &row), Course::Same));
+            match ramp.look(&[], behind, Nanos::from_secs(50)) {
+                Course::Blind(reason) if ends => assert!(reason.contains("41 s"), "{reason}"),
+                Course::Same if !ends => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        let mut ramp = ramp(None);
+        let rows = [sustained(&ramp, 0), failed(&ramp, 1), failed(&ramp, 2)];
+        let found = ramp.look(&rows, behind, Nanos::from_secs(50));
+        assert!(matches!(found, Course::Ended(_)), "what was judged counts");
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub(crate) struct Snapshot {
     pub(crate) write_error: Option<String>,
     /// The condition of `--abort-on` that was broken, if one was.
     pub(crate) broken: Option<ThresholdVerdict>,
+    /// How far behind blocks are read, where steps wait for them in vain.
+    pub(crate) unread: Option<Nanos>,
 }
 
 impl Shared {
@@ -363,6 +365,7 @@ impl<'a> Recording<'a> {
         update.draining = self.offered_until.is_some();
         snapshot.broken.clone_from(&self.broken);
         snapshot.write_error = self.recorder.write_error().map(|error| {
+        snapshot.unread = self.recorder.unread(self.origin.now());
             use std::error::Error as _;
             let cause = error.source().map(ToString::to_string).unwrap_or_default();
             format!("{error} ({cause})")

@@ -5,6 +5,7 @@ use std::io::Write;
 
 use pacing::{Nanos, Step};
 
+use super::settle::FOLLOWS_WITHIN;
 use super::{Recorder, RecorderConfig, SecondBegin};
 use crate::format::SECOND;
 use crate::format::counts::{AddUp as _, Counts, Displaced, Late};
@@ -12,6 +13,7 @@ use crate::format::fate::{self, Cohorts};
 use crate::format::latency::{LatencyBuckets, LatencySet};
 use crate::format::rows::{SeriesRow, StepRow};
 use crate::format::summary::Blocks;
+use crate::limits::MOST_UNREAD;
 use crate::record::account::{MAX_STEP_ROWS, Seconds};
 use crate::record::segments::{Plan, Segment, Span};
 use crate::stats::block_span::BlockSpan;
@@ -257,10 +259,11 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     /// behind is waited for: what it has not read is no backlog of the node's.
     fn judge_steps(&mut self, now: Nanos) {
         let followed = !self.is_unfollowed();
-        let RecorderConfig {
-            senders, followers, ..
-        } = self.config;
-        let read = self.watermarks.awaits(senders..senders + followers);
+        let read = self.blocks_read();
+        // A node without a sign since then does not give its block either: it is not the follower that is behind.
+        let is_silent = now >= self.last_sign.saturating_add(FOLLOWS_WITHIN)
+            && self.last_sign <= read.saturating_add(FOLLOWS_WITHIN);
+        let read = if is_silent { now } else { read };
         while let Some((row, until, _)) = self.ended_steps.waiting.front() {
             let cohort = self.ended_steps.cohorts.of(row.step);
             let is_settled = cohort.is_settled(row.counts.offered, followed);
@@ -271,6 +274,22 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             let awaited_s = (now.as_secs_f64() - row.end_s).max(0.0);
             self.write_step(is_ripe.then_some(awaited_s));
         }
+    }
+
+    /// Up to when every block was read by a follower that goes on.
+    pub(super) fn blocks_read(&self) -> Nanos {
+        let RecorderConfig {
+            senders, followers, ..
+        } = self.config;
+        self.watermarks.awaits(senders..senders + followers)
+    }
+
+    /// How far behind `now` blocks are read, where a step that has ended waits for them for longer than [`MOST_UNREAD`].
+    pub fn unread(&self, now: Nanos) -> Option<Nanos> {
+        let (_, until, _) = self.ended_steps.waiting.front()?;
+        let read = self.blocks_read();
+        let in_vain = read < *until && now > until.saturating_add(MOST_UNREAD);
+        in_vain.then(|| now.saturating_sub(read))
     }
 
     /// Writes the rows of all steps that have ended.

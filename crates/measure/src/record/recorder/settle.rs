@@ -172,7 +172,7 @@ pub struct Finished {
 }
 
 /// A follower that reads each block as it comes is never so far behind: an answer that takes as long is a stall.
-const FOLLOWS_WITHIN: Nanos = Nanos::from_secs(2);
+pub(super) const FOLLOWS_WITHIN: Nanos = Nanos::from_secs(2);
 
 impl<W: Write, P: Plan> Recorder<W, P> {
     /// Takes over what still waits, gives every open transaction its fate, writes the rest and
