@@ -326,6 +326,13 @@ impl Cohorts {
         }
     }
 
+    /// Counts what a block had of a step that was read after the rows of its time were closed.
+    pub(crate) fn commit_late(&mut self, step: u32, code: u32) {
+        let mut part = CohortParts::default();
+        part.of(step).commit(Some(code));
+        self.add(&part);
+    }
+
     /// The cohort of a step.
     pub(crate) fn of(&self, step: u32) -> Cohort {
         let place = step.checked_sub(self.first).map(|place| place as usize);

@@ -258,6 +258,8 @@ pub(crate) struct Span {
     pub(crate) counts: Counts,
     pub(crate) late: Late,
     pub(crate) blocks: BlockSpan,
+    /// Whether some of them were seen before it, and read in it.
+    pub(crate) has_late_blocks: bool,
     pub(crate) depth: Option<Depths>,
     /// Processor time of the generator; `None` where it was not looked at.
     pub(crate) processor: Option<Nanos>,
@@ -282,6 +284,7 @@ impl Span {
         self.counts.add_up(&later.counts);
         self.late.add_up(&later.late);
         self.blocks.add(&later.blocks);
+        self.has_late_blocks |= later.has_late_blocks;
         add_depths(&mut self.depth, later.depth);
         if let Some(used) = later.processor {
             let before = self.processor.unwrap_or(Nanos::ZERO);
@@ -297,6 +300,7 @@ impl Span {
         self.counts = Counts::default();
         self.late = Late::default();
         self.blocks = BlockSpan::default();
+        self.has_late_blocks = false;
         self.depth = None;
         self.processor = None;
         self.node_lack = Nanos::ZERO;

@@ -3,6 +3,7 @@
 use measure::{
     Cause, ClosedLoop, LoadModel, MAX_MARK_CHARS, MAX_MARKS, MempoolSample, Recorder,
     RecorderConfig, Reply, SchedulePlan, ScheduleVerdict, SeriesRow,
+    judge::{self, StepTerms},
 };
 use pacing::{Arrivals, Nanos, Profile, Schedule, Step};
 
@@ -66,16 +67,23 @@ fn a_source_that_hangs_is_left_behind_and_one_that_retires_is_not_waited_for() {
 }
 
 /// Plays a ramp of steps of 10 s for 150 s on blocks of a second: up to when blocks are read at each second, and when the
-/// node last gave a sign. The first second in which steps wait for blocks in vain, and how many steps were judged.
+/// node last gave a sign. The first second in which steps wait for blocks in vain, and how many steps were judged. Blocks
+/// take everything, so none of these may have failed.
 fn followed(read: impl Fn(u64) -> u64, sign: impl Fn(u64) -> u64) -> (Option<u64>, usize) {
     let rate = || "10/s".parse().unwrap();
     let profile = Profile::steps(rate(), "10/s".parse().unwrap(), ms(10_000), None);
-    let plan = SchedulePlan::new(Schedule::new(profile.unwrap(), Arrivals::Even));
+    let schedule = Schedule::new(profile.unwrap(), Arrivals::Even);
     let config = RecorderConfig {
         endpoints: vec!["http://10.0.0.1:26657".to_owned()],
         ..config()
     };
+    let plan = SchedulePlan::new(schedule.clone());
     let mut recorder = Folder::new().recorder(config, plan);
+    let step_at = |at| schedule.profile().step_at(at).index;
+    let mut dues = schedule.iter().peekable();
+    // Each block has what fell due in the second before it.
+    let first_of = |second: u64| schedule.due_before(ms(second * 1_000));
+    let txs = |height: u64| (first_of(height - 1)..first_of(height)).collect::<Vec<_>>();
     let (mut next, mut in_vain) = (1, None);
     for second in 1..=150 {
         let sample = MempoolSample {
@@ -87,8 +95,18 @@ fn followed(read: impl Fn(u64) -> u64, sign: impl Fn(u64) -> u64) -> (Option<u64
         if sign(second) == second {
             recorder.mempool(&sample);
         }
+        while let Some(due) = dues.next_if(|due| due.at < ms(second * 1_000)) {
+            let step = step_at(due.at);
+            recorder.sent(&measure::Sent {
+                step,
+                ..sent(due.index, due.at, due.at)
+            });
+            if sign(second) == second {
+                recorder.answered(&answered(due.index, due.at, Reply::Accepted));
+            }
+        }
         while next <= read(second) {
-            recorder.block(block(next, ms(next * 1_000), &[]));
+            recorder.block(block(next, ms(next * 1_000), &txs(next)));
             next += 1;
         }
         recorder.watermark(SENDER, ms(second * 1_000));
@@ -96,11 +114,16 @@ fn followed(read: impl Fn(u64) -> u64, sign: impl Fn(u64) -> u64) -> (Option<u64
         let unread = recorder.unread(ms(second * 1_000));
         in_vain = in_vain.or(unread.map(|_| second));
     }
-    let judged = recorder.step_rows().iter();
-    (
-        in_vain,
-        judged.filter(|row| row.awaited_s.is_some()).count(),
-    )
+    let rows = recorder.step_rows();
+    let (followed, strict) = (true, false);
+    let excesses = judge::excesses(rows, StepTerms { followed, strict });
+    let silent = (1..=150).any(|second| sign(second) < second);
+    assert!(
+        silent || excesses.iter().all(Option::is_none),
+        "{excesses:?}"
+    );
+    let judged = rows.iter().filter(|row| row.awaited_s.is_some());
+    (in_vain, judged.count())
 }
 
 #[test]

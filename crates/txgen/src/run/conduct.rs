@@ -137,7 +137,8 @@ impl<'a> Run<'a> {
             })?;
             let summary = &mut finished.summary;
             // What was read by the end may have shown it all the same.
-            if let Some(reason) = blind.filter(|_| summary.knee.is_none()) {
+            let is_told = summary.knee.is_some() || summary.verdict.bars.contains(&Bar::Commits);
+            if let Some(reason) = blind.filter(|_| !is_told) {
                 summary.verdict.bar(Bar::Commits, &reason);
             }
             self.tell_refusals(&mut summary.fate);

@@ -55,7 +55,7 @@ pub(super) struct StepUnderway {
 /// The steps that have ended and whose transactions are still awaited.
 #[derive(Debug, Default)]
 pub(super) struct EndedSteps {
-    cohorts: Cohorts,
+    pub(super) cohorts: Cohorts,
     /// Each with the instant until which its transactions are awaited, and whether it was offered to its end.
     waiting: VecDeque<(StepRow, Nanos, bool)>,
     answers: Silence,
@@ -339,7 +339,10 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             node_lack_s: (span.node_lack.as_secs_f64() * 1e3).round() / 1e3,
             ..StepRow::default()
         };
-        row.with_rates(span.blocks.rate())
+        // Blocks that were read late tell no rate, neither of the step that lacks them nor of the one that has them.
+        let read = self.blocks_read();
+        let in_time = !span.has_late_blocks && (read >= self.low || read >= self.step.end);
+        row.with_rates(span.blocks.rate().filter(|_| in_time))
     }
 }
 

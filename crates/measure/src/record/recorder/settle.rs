@@ -333,7 +333,9 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             gas_wanted: block.gas_wanted,
             gas_used: block.gas_used,
         };
+        let is_late = self.segments.has_closed(block.observed);
         let span = &mut self.segment(block.observed).span;
+        span.has_late_blocks |= is_late;
         span.counts.blocks += 1;
         span.block_times.mark(block.observed);
         span.counts.committed += row.committed();
@@ -369,15 +371,21 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             latencies.record(LatencyKind::CommitFromSent, at.saturating_sub(record.sent));
         }
         let (state, step) = (record.state, record.step);
+        let both_at = at.max(record.answered);
         if state == RecordState::Accepted {
+            let is_late = self.segments.has_closed(both_at);
             // It is both accepted and committed from the later of the two on, whichever was reported first.
-            let span = &mut self.segments.at(at.max(record.answered)).span;
+            let span = &mut self.segments.at(both_at).span;
             if is_committed {
                 let from_accepted = at.saturating_sub(record.answered);
                 let latencies = &mut span.latencies;
                 latencies.record(LatencyKind::CommitFromAccepted, from_accepted);
             }
-            span.cohorts.of(step).commit(Some(tx.code));
+            if is_late {
+                self.ended_steps.cohorts.commit_late(step, tx.code);
+            } else {
+                span.cohorts.of(step).commit(Some(tx.code));
+            }
         }
         if state != RecordState::Unanswered {
             self.settle(slot, at);
