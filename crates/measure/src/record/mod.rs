@@ -4,6 +4,7 @@ pub(crate) mod account;
 pub(crate) mod answers;
 pub(crate) mod files;
 pub(crate) mod merge;
+mod lost;
 mod pending;
 pub(crate) mod recorder;
 pub(crate) mod refusals;

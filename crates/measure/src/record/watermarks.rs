@@ -105,6 +105,11 @@ impl WaitingBlocks {
         Some((block, interval))
     }
 
+    /// Whether heights were passed over that may still come.
+    pub(crate) fn have_gaps(&self) -> bool {
+        !self.gaps.is_empty()
+    }
+
     fn pass(&mut self, block: &BlockSeen) -> Option<i64> {
         let Some((last, last_time)) = self.last else {
             self.last = Some((block.height, block.header_time_unix_ns));

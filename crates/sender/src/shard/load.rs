@@ -50,7 +50,8 @@ base::settings! {
         #[serde(with = "text::value")]
         pub answer_timeout: Nanos = Nanos::from_secs(60),
 
-        /// How long to wait for answers and commits after the last due time.
+        /// How long to wait for answers and commits after the last due time. The wait ends earlier when the mempools
+        /// are empty and three more blocks had nothing of what is pending: it was lost.
         #[arg(long, value_name = "DURATION", default_value_t = Self::default().drain_timeout, hide_short_help = true)]
         #[serde(with = "text::value")]
         pub drain_timeout: Nanos = Nanos::from_secs(30),

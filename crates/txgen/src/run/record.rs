@@ -305,8 +305,8 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// All shards have left, and every accepted transaction was seen in a block, or the time for that
-    /// is over, or blocks are not followed.
+    /// All shards have left, and every accepted transaction was seen in a block or cannot come in one any more, or the time
+    /// for that is over, or blocks are not followed.
     fn is_done(&self, now: Nanos) -> bool {
         if !self.finished.iter().all(|finished| *finished) || !self.channels.batches.is_empty() {
             return false;
@@ -315,6 +315,7 @@ impl<'a> Recording<'a> {
         !self.plan.follow
             || self.orders.is_aborted()
             || self.recorder.live().pending == 0
+            || self.recorder.rest_is_lost()
             || now >= base.saturating_add(self.plan.rules.drain_timeout)
     }
 
@@ -364,8 +365,8 @@ impl<'a> Recording<'a> {
         self.published_steps += steps.len();
         update.draining = self.offered_until.is_some();
         snapshot.broken.clone_from(&self.broken);
-        snapshot.write_error = self.recorder.write_error().map(|error| {
         snapshot.unread = self.recorder.unread(self.origin.now());
+        snapshot.write_error = self.recorder.write_error().map(|error| {
             use std::error::Error as _;
             let cause = error.source().map(ToString::to_string).unwrap_or_default();
             format!("{error} ({cause})")

@@ -32,6 +32,7 @@ use crate::limits::SAMPLED_WITHIN;
 use crate::record::account::Tally;
 use crate::record::answers::Answers;
 use crate::record::files::{Files, RecordError, RunFolderWriters, TxWriter};
+use crate::record::lost::RoomyBlocks;
 use crate::record::pending::{Pending, RecordState};
 use crate::record::segments::{Depth, Depths, Plan, Segment, Segments, Span, add_depths};
 use crate::record::waiting::Waiting;
@@ -136,6 +137,7 @@ pub struct Recorder<W, P> {
     run: RunTotals,
     /// When each endpoint's mempool was last sampled, and what was in it.
     mempools: Vec<Option<(Nanos, Depth)>>,
+    roomy: RoomyBlocks,
     reconnects: Reconnects,
     health: RecorderHealth,
     step_rows: Vec<StepRow>,
@@ -187,6 +189,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             interval_start: Nanos::ZERO,
             run: RunTotals::default(),
             mempools: vec![None; config.endpoints.len()],
+            roomy: RoomyBlocks::default(),
             reconnects: Reconnects::default(),
             health: RecorderHealth::default(),
             step_rows: Vec::new(),
@@ -329,6 +332,9 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             bytes: sample.bytes,
         };
         self.mempools[endpoint] = Some((sample.at, depth));
+        let mempools = self.mempools.iter();
+        let mempools = mempools.map(|it| it.map(|(at, depth)| (at, depth.txs)));
+        self.roomy.sampled(sample.at, mempools);
         let since = sample.at.saturating_sub(SAMPLED_WITHIN);
         let sampled = self.mempools.iter().flatten();
         let sampled = sampled.filter(|(at, _)| *at >= since);

@@ -21,6 +21,7 @@ use crate::stats::block_span::BlockSpan;
 
 impl<W: Write, P: Plan> Recorder<W, P> {
     pub(super) fn accepted(&mut self, slot: Slot, at: Nanos) {
+        self.roomy.accepted(at);
         let (record, span) = self.ended(slot, at, RecordState::Accepted);
         span.counts.accepted += 1;
         span.endpoints.answered(record.endpoint, at);
@@ -343,6 +344,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         span.counts.unverified += own_unverified;
         span.blocks
             .add(&BlockSpan::one(block.observed, row.committed()));
+        self.roomy.block(block.observed, block.resolution, own_txs);
         self.run.blocks.add(&row);
         self.run.seconds.block(&row, self.config.block_gas);
         self.files.blocks.push(&row);

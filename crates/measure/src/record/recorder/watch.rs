@@ -45,6 +45,18 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         }
     }
 
+    /// Whether all that is pending was accepted after a check and cannot be in a block any more, so that waiting for it is in
+    /// vain: enough blocks with room for it came without it, and none was missed.
+    pub fn rest_is_lost(&self) -> bool {
+        let (health, fate) = (&self.health, &self.tally.fate);
+        let settled = fate.committed + fate.unverified + fate.commit_failed + fate.pending;
+        let are_all_accepted = fate.accepted - settled == self.pending.len() as u64;
+        let missed = health.settled_early + health.failed_followers + health.reorganised_blocks;
+        let all_seen = missed == 0 && !self.blocks.have_gaps();
+        let read = self.blocks_read().min(self.low);
+        self.config.checked && all_seen && are_all_accepted && self.roomy.are_enough(read)
+    }
+
     /// Everything that is counted.
     pub fn counters(&self) -> Counters {
         Counters {

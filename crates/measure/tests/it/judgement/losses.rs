@@ -1,9 +1,14 @@
 //! What a node accepted and no block has: lost, or still waiting.
 
-use measure::{Cause, Codespace, EvidenceKind, LimitedBy, Reply, Strength, Summary};
+use measure::{
+    Cause, Codespace, EvidenceKind, Failure, LimitedBy, MempoolSample, RecorderConfig, Reply,
+    SchedulePlan, Strength, Summary,
+};
 
 use super::story::{Course, Story, accepted_at, every_second, first, found};
-use crate::support::constant;
+use crate::support::{
+    FOLLOWER, Folder, ORIGIN_UNIX_NS, SENDER, answered, block, constant, ms, sent,
+};
 
 /// 200/s; at 5 s the node crashes, its connections are down for 2 s, and it forgets what it had
 /// accepted in the last 300 ms.
@@ -182,4 +187,139 @@ fn what_a_node_holds_that_is_no_longer_sampled_is_neither_lost_nor_known_to_wait
     let back = full().into_iter().chain(samples(20..40, 0)).collect();
     assert!(is_lost(empty(), back), "it came back without them");
     assert!(is_lost(Vec::new(), Vec::new()), "blocks alone tell");
+}
+
+/// What a run of 100 transactions sees after the last answer, at 0.1 s. Each event is at a tenth of a second.
+#[derive(Clone, Copy)]
+enum Seen {
+    /// The mempools hold so many.
+    Mempool(u64),
+    /// A block, announced within so many tenths before.
+    Block(u64),
+    /// A block with what the node kept.
+    Own,
+    /// All blocks announced by so many tenths before were read.
+    Read(u64),
+}
+
+/// Whether the drain is over after each event; `config` changes how the run is recorded, `answer` is the last one.
+fn drained(events: &[(u64, Seen)], (checked, answer): (bool, Reply)) -> Vec<bool> {
+    let config = RecorderConfig {
+        checked,
+        endpoints: vec!["http://10.0.0.1:26657".to_owned()],
+        ..RecorderConfig::new(ORIGIN_UNIX_NS, 1, 1)
+    };
+    let plan = SchedulePlan::new(constant("1000/s", "100ms"));
+    let mut recorder = Folder::new().recorder(config, plan);
+    for index in 0..100 {
+        recorder.sent(&sent(index, ms(index), ms(index)));
+        let reply = if index == 99 { answer } else { Reply::Accepted };
+        recorder.answered(&answered(index, ms(100), reply));
+    }
+    recorder.retire(SENDER);
+    let mut height = 0;
+    let see = |(tenths, seen): &(u64, Seen)| {
+        let at = ms(tenths * 100);
+        let mut block = |txs: &[u64], resolution| {
+            height += 1;
+            let mut block = block(height, at, txs);
+            block.resolution = resolution;
+            recorder.block(block);
+        };
+        match *seen {
+            Seen::Mempool(txs) => recorder.mempool(&MempoolSample {
+                at,
+                endpoint: 0,
+                txs,
+                bytes: 0,
+            }),
+            Seen::Block(before) => block(&[], (before > 0).then(|| ms(before * 100))),
+            Seen::Own => block(&[7], None),
+            Seen::Read(before) => recorder.watermark(FOLLOWER, ms((tenths - before) * 100)),
+        }
+        recorder.rest_is_lost()
+    };
+    events.iter().map(see).collect()
+}
+
+const CHECKED: (bool, Reply) = (true, Reply::Accepted);
+
+/// Ninety-nine transactions that a mempool had dropped were waited for for 30 s at each point of a search.
+#[test]
+fn a_drain_ends_when_blocks_with_room_had_nothing_of_what_is_pending() {
+    use Seen::{Block, Mempool, Own, Read};
+    let lost = [
+        (2, Mempool(0)),
+        (10, Own),
+        (11, Read(0)),
+        (12, Mempool(0)),
+        (20, Block(0)),
+        (30, Block(0)),
+        (40, Block(0)),
+        (41, Read(0)),
+        (42, Mempool(0)),
+        (43, Read(0)),
+    ];
+    let mut expected = [false; 10];
+    expected[9] = true;
+    assert_eq!(drained(&lost, CHECKED), expected);
+    // Without a check, and with one whose request failed and may still arrive.
+    for how in [
+        (false, Reply::Accepted),
+        (true, Reply::Failed(Failure::Timeout)),
+    ] {
+        assert_eq!(drained(&lost, how), [false; 10]);
+    }
+}
+
+#[test]
+fn a_drain_goes_on_while_what_is_pending_may_still_come() {
+    use Seen::{Block, Mempool, Own, Read};
+    let blocks = [
+        (20, Block(0)),
+        (30, Block(0)),
+        (40, Block(0)),
+        (41, Read(0)),
+    ];
+    let ends = |before: &[(u64, Seen)], after: &[(u64, Seen)]| {
+        let events = [before, &blocks, after].concat();
+        drained(&events, CHECKED).contains(&true)
+    };
+    let read = [(42, Mempool(0)), (43, Read(0))];
+    assert!(ends(&[(11, Mempool(0))], &read));
+    // Mempools that hold something, that are not sampled, that were sampled before the last answer.
+    assert!(!ends(&[(11, Mempool(1))], &read));
+    assert!(!ends(&[], &read));
+    assert!(!ends(&[(1, Mempool(0))], &read));
+    // Something came into the mempool in between, and a block had one of the run's.
+    assert!(!ends(&[(11, Mempool(0)), (12, Mempool(3))], &read));
+    assert!(!ends(
+        &[(11, Mempool(0))],
+        &[(42, Own), (43, Mempool(0)), (44, Read(0))]
+    ));
+    // The node stands still, or makes no blocks without transactions: two came.
+    let silent = [
+        (11, Mempool(0)),
+        (20, Block(0)),
+        (30, Block(0)),
+        (31, Read(0)),
+    ];
+    let later = (32..400)
+        .step_by(2)
+        .flat_map(|at| [(at, Mempool(0)), (at, Read(0))]);
+    let events: Vec<_> = silent.into_iter().chain(later).collect();
+    assert!(!drained(&events, CHECKED).contains(&true));
+    // Blocks of before, found when the node was asked; and a follower that has not read the next one.
+    let found = [(40, Block(35)); 3];
+    let polled = |found: &[_]| [&[(11, Mempool(0))], found, &[(41, Read(0))], &read].concat();
+    assert!(!drained(&polled(&found), CHECKED).contains(&true));
+    let later = [(40, Block(5)); 3];
+    assert!(drained(&polled(&later), CHECKED).contains(&true));
+    let behind = [
+        (42, Mempool(0)),
+        (43, Read(3)),
+        (50, Mempool(0)),
+        (51, Read(11)),
+    ];
+    assert!(!ends(&[(11, Mempool(0))], &behind));
 }
