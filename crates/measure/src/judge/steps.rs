@@ -119,14 +119,14 @@ fn shortfall(step: &StepRow, terms: StepTerms, silent: bool, behind: bool) -> Op
 /// the rest it would have taken enough in all of the time. What it had to make up for counts for its pace, `behind` a
 /// step that it lacked the processor for. What fails in its block fails at any pace.
 fn is_explained(step: &StepRow, shortfall: Shortfall, terms: StepTerms, behind: bool) -> bool {
+    let counts = &step.counts;
     let share = match shortfall {
-        Shortfall::Accepted(share) | Shortfall::Committed(share) | Shortfall::Unclear(share) => {
-            share
-        }
+        // Its transactions had longer than the step lasted: its pace is what was answered within it.
+        Shortfall::Accepted(share) => share.min(counts.accepted as f64 / counts.offered as f64),
+        Shortfall::Committed(share) | Shortfall::Unclear(share) => share,
         Shortfall::Late(share) => 1.0 - share,
         _ => return false,
     };
-    let counts = &step.counts;
     let taken = if terms.followed {
         counts.committed
     } else {

@@ -402,6 +402,12 @@ fn what_a_node_did_not_do_while_it_lacked_the_processor_is_no_end_of_the_knee() 
     let most = step(0, 300.0, 0.6, 0.6);
     assert_eq!(excess(&beside(0.36, &most)), Some(Shortfall::Accepted(0.6)));
     assert_eq!(excess(&beside(0.38, &most)), Some(Shortfall::Starved(0.38)));
+    // Of its transactions 10 % more were accepted in the time after it, which is no pace of the node's.
+    let mut awaited = most.clone();
+    awaited.cohort.due_accepted = awaited.counts.offered * 7 / 10;
+    let excess_of = |lack, step: &StepRow| excess(&beside(lack, step));
+    assert_eq!(excess_of(0.3, &awaited), Some(Shortfall::Accepted(0.7)));
+    assert_eq!(excess_of(0.38, &awaited), Some(Shortfall::Starved(0.38)));
     // Half of the step is as good as all of it.
     let none = step(0, 300.0, 0.0, 0.0);
     assert_eq!(excess(&beside(0.49, &none)), Some(Shortfall::Accepted(0.0)));
