@@ -52,6 +52,8 @@ pub struct TimedSearch {
     /// Why the search was over before its tests.
     ending: Ending,
     is_refuted: bool,
+    /// What was taken for longer, where a rate that a load was to rely on broke.
+    lasts: f64,
 }
 
 impl TimedSearch {
@@ -64,6 +66,7 @@ impl TimedSearch {
             longest: Nanos::ZERO,
             ending: Ending::TimeUsed,
             is_refuted: false,
+            lasts: f64::INFINITY,
         }
     }
 
@@ -114,6 +117,11 @@ impl TimedSearch {
             Some((_, Rationale::Above)) => trial.finding == Finding::Held || is_unexpected(),
             _ => false,
         };
+        if let Some((_, Rationale::Lasting)) = self.last
+            && trial.finding == Finding::Broken
+        {
+            self.lasts = trial.took.map_or(self.lasts, |took| took.tps);
+        }
         self.search.add(trial);
     }
 
@@ -150,7 +158,7 @@ impl TimedSearch {
         let length = self.time.confirm.min(left);
         let rate = self.search.lasting().filter(|_| length > usual)?;
         Some(Next::Try {
-            rate: rate.floor().max(1.0),
+            rate: rate.min(self.lasts).floor().max(1.0),
             because: Rationale::Lasting,
             length: length.as_secs_f64() / self.time.trial.as_secs_f64(),
         })
@@ -284,6 +292,30 @@ mod tests {
         assert!(played.is_tested_at_both_ends(), "{:?}", played.reasons);
         let (low, high) = played.knee().unwrap();
         assert!(low * 0.98 <= 985.0 && 1000.0 <= high, "{low} {high}");
+    }
+
+    /// A node that takes less for longer: what breaks in the longer trial by more than is expected is offered again for longer
+    /// at no more than was taken, and no interval is given that is not near it.
+    #[test]
+    fn what_a_target_takes_for_longer_is_what_a_load_may_rely_on() {
+        for less in [0.97, 0.95, 0.92, 0.85, 0.7] {
+            let (knee, mut begun_s) = (1000.0, 0.0);
+            let played = Played::of(seconds(300, 100), |rate, at_s| {
+                let lasts_s = at_s - std::mem::replace(&mut begun_s, at_s);
+                let tps = if lasts_s > 25.0 { less * knee } else { knee };
+                (held_if(rate <= tps), exactly(rate.min(tps)))
+            });
+            let trials = played.search.known().trials();
+            let tests = played.reasons.iter().zip(trials);
+            let tests = tests.filter(|(because, _)| **because == Rationale::Lasting);
+            let tests: Vec<_> = tests.map(|(_, it)| (it.rate, it.finding)).collect();
+            let said = format!("{less}: {tests:?}, {:?}", played.knee());
+            let again = tests.iter().skip(1);
+            assert!(again.clone().all(|it| it.0 <= less * knee), "{said}");
+            let held = tests.last().is_some_and(|it| it.1 == Finding::Held);
+            let is_near = |(low, _): (f64, f64)| low * 0.95 <= less * knee;
+            assert!(held || played.knee().is_none_or(is_near), "{said}");
+        }
     }
 
     /// Wherever a change falls, the interval holds what the target takes at the end, or none is given.
