@@ -3,8 +3,8 @@
 pub(crate) mod account;
 pub(crate) mod answers;
 pub(crate) mod files;
-pub(crate) mod merge;
 mod lost;
+pub(crate) mod merge;
 mod pending;
 pub(crate) mod recorder;
 pub(crate) mod refusals;
