@@ -1,25 +1,20 @@
 //! HTTP/2 for JSON-RPC: each stream is served as a connection of HTTP/1.1 with one request, so that identity, bytes, lanes
 //! and answers are the same.
 //!
-//! hyper speaks HTTP/2 with the client, and HTTP/1.1 with that connection, in memory, in the one task of the client's.
+//! hyper speaks HTTP/2 with the client. The connection of a stream reads its request, and writes its answer, in memory:
+//! `stream.rs`.
 
-use std::future::poll_fn;
+mod stream;
+
 use std::io::Cursor;
-use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
 use futures_util::FutureExt as _;
-use futures_util::future::FusedFuture;
-use hyper::body::{Body, Frame, Incoming};
-use hyper::client::conn::http1;
-use hyper::header::{self, HeaderName, HeaderValue};
-use hyper::http::uri::PathAndQuery;
-use hyper::{HeaderMap, Method, Request, Response, Uri, Version};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncReadExt as _, DuplexStream, duplex, join, split};
+use hyper::body::Incoming;
+use hyper::{Request, Response};
+use tokio::io::{AsyncReadExt as _, join, split};
 
+use self::stream::Output;
 use super::Shared;
 use super::backend::Backend;
 use super::http::{Connection, Http2};
@@ -74,108 +69,11 @@ async fn answer<B: Backend>(
     (peer, number): (Peer, u64),
 ) -> Result<Response<Answer<Output>>, NoAnswer> {
     let mut under_way = streams.begin(peer.identity.client);
-    let (client, io) = duplex(MOST_WAITING);
-    let connection = Connection::of_stream(front, io, (peer, number)).run();
-    let mut builder = http1::Builder::new();
-    let handshake = builder
-        .max_buf_size(MOST_HEAD)
-        .handshake(TokioIo::new(client));
-    let (mut sender, talking) = handshake.await.map_err(|_| NoAnswer)?;
-    let mut answer = pin!(sender.send_request(as_http1(request)));
-    let mut serving: Serving =
-        Box::pin(async move { drop(tokio::join!(connection, talking)) }.fuse());
-    let answer = poll_fn(|context| {
-        let has_ended = serving.as_mut().poll(context).is_ready() || serving.is_terminated();
-        match answer.as_mut().poll(context) {
-            Poll::Ready(answer) => Poll::Ready(answer.map_err(|_| NoAnswer)),
-            Poll::Pending if has_ended => Poll::Ready(Err(NoAnswer)),
-            Poll::Pending => Poll::Pending,
-        }
-    });
-    let (mut head, body) = answer.await?.into_parts();
-    without_connection(&mut head.headers);
-    head.version = Version::HTTP_2;
+    let serve = |io| {
+        let connection = Connection::of_stream(front, io, (peer, number));
+        connection.run().map(drop).fuse()
+    };
+    let answer = Output::begin(request, serve).await?;
     under_way.answered();
-    let output = Output { body, serving };
-    Ok(Response::from_parts(head, Answer::new(output, under_way)))
-}
-
-/// A request as HTTP/1.1 has it.
-fn as_http1(request: Request<Incoming>) -> Request<Incoming> {
-    let (mut head, body) = request.into_parts();
-    let authority = head.uri.authority().map(|authority| authority.as_str());
-    // The authority is the host.
-    if let Some(host) = authority.and_then(|host| HeaderValue::from_str(host).ok()) {
-        head.headers.insert(header::HOST, host);
-    } else {
-        let host = head.headers.entry(header::HOST);
-        host.or_insert(HeaderValue::from_static(""));
-    }
-    if head.method != Method::CONNECT {
-        let target = head.uri.path_and_query().cloned();
-        let target = target.unwrap_or_else(|| PathAndQuery::from_static("/"));
-        head.uri = Uri::from(target);
-    }
-    // Nobody waits to be asked for the body.
-    head.headers.remove(header::EXPECT);
-    without_connection(&mut head.headers);
-    head.version = Version::HTTP_11;
-    Request::from_parts(head, body)
-}
-
-/// Removes the headers that concern a connection of HTTP/1.1 (RFC 9113, section 8.2.2).
-fn without_connection(headers: &mut HeaderMap) {
-    for name in [
-        header::CONNECTION,
-        header::TRANSFER_ENCODING,
-        header::UPGRADE,
-        header::TE,
-        HeaderName::from_static("keep-alive"),
-    ] {
-        headers.remove(name);
-    }
-}
-
-/// Bytes of a request, or of an answer, that wait in memory.
-const MOST_WAITING: usize = 16 << 10;
-/// The longest head of an answer.
-const MOST_HEAD: usize = 64 << 10;
-
-impl Stream for DuplexStream {
-    fn is_hung_up(&self) -> bool {
-        false
-    }
-
-    fn is_reset(&self) -> bool {
-        false
-    }
-}
-
-/// Both ends of the connection in memory.
-type Serving = Pin<Box<dyn FusedFuture<Output = ()> + Send>>;
-
-/// The rest of an answer, and the connection that writes it.
-struct Output {
-    body: Incoming,
-    serving: Serving,
-}
-
-impl Body for Output {
-    type Data = Bytes;
-    type Error = NoAnswer;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, NoAnswer>>> {
-        if !self.serving.is_terminated() {
-            let _ = self.serving.as_mut().poll(context);
-        }
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        Poll::Ready(frame.map(|frame| frame.map_err(|_| NoAnswer)))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
+    Ok(answer.map(|output| Answer::new(output, under_way)))
 }

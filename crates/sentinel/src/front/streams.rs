@@ -4,6 +4,7 @@
 //! owes too much ends. So does one whose client takes too little of its answers.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -27,7 +28,7 @@ use tokio::time::{Instant, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
-use crate::budget::{Budget, work_of};
+use crate::budget::{Budget, Reservation, work_of};
 use crate::refusal::{Reason, Refusal};
 
 /// Streams of one connection under way: nginx's `http2_max_concurrent_streams`.
@@ -170,9 +171,12 @@ impl<T: Body<Data = Bytes> + Unpin> Body for Answer<T> {
     }
 }
 
+/// One stream, up to its end.
+type Served = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Futures of a connection's streams, handed to the task that serves it. They are as many as the streams.
 #[derive(Clone)]
-struct Started(mpsc::UnboundedSender<Pin<Box<dyn Future<Output = ()> + Send>>>);
+struct Started(mpsc::UnboundedSender<Served>);
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Started {
     fn execute(&self, future: F) {
@@ -234,12 +238,11 @@ where
     T: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
 {
     let held = front.ledger.of(client).reserve(CONNECTION_BYTES);
-    let mut held = held.ok_or_else(Refusal::buffers_full)?;
-    let (sender, mut started) = mpsc::unbounded_channel();
+    let held = held.ok_or_else(Refusal::buffers_full)?;
+    let (sender, started) = mpsc::unbounded_channel();
     let builder = builder(front, Started(sender), spoken);
     let mut serving = pin!(builder.serve_connection(TokioIo::new(io), service_fn(answer)));
-    let mut running = FuturesUnordered::new();
-    let mut most_running = 0;
+    let mut running = Running::new(started, held);
     let mut told = pin!(end.cancelled());
     let idle = front.config.load().fixed.idle_timeout;
     let patience = front.config.load().fixed.write_timeout;
@@ -249,23 +252,10 @@ where
     loop {
         tokio::select! {
             biased;
+            // First, so that answers that are ready at the same time are sent together.
+            refusal = poll_fn(|context| running.poll(streams, context)) => return Err(refusal),
             // An error is the client's: it broke off, or what it sent is no HTTP.
             _ = &mut serving => return Ok(()),
-            Some(stream) = started.recv() => {
-                running.push(stream);
-                if running.len() > most_running {
-                    most_running = running.len();
-                    // What has ended may still wait to be sent, so room is kept for as many as there were at once.
-                    if !held.grow(STREAM_BYTES) {
-                        return Err(Refusal::buffers_full());
-                    }
-                }
-            }
-            Some(()) = running.next(), if !running.is_empty() => {
-                if streams.owes_too_much.load(Ordering::Relaxed) {
-                    return Err(resets());
-                }
-            }
             () = &mut told, if !is_ending => {
                 is_ending = true;
                 serving.as_mut().graceful_shutdown();
@@ -289,6 +279,45 @@ where
                 }
             }
         }
+    }
+}
+
+/// The streams that are served.
+struct Running {
+    started: mpsc::UnboundedReceiver<Served>,
+    streams: FuturesUnordered<Served>,
+    most: usize,
+    held: Reservation,
+}
+
+impl Running {
+    fn new(started: mpsc::UnboundedReceiver<Served>, held: Reservation) -> Self {
+        Self {
+            started,
+            streams: FuturesUnordered::new(),
+            most: 0,
+            held,
+        }
+    }
+
+    /// Serves all of them as far as they come: why the connection is to end, if it is.
+    fn poll(&mut self, streams: &Streams, context: &mut Context<'_>) -> Poll<Refusal> {
+        while let Poll::Ready(Some(stream)) = self.started.poll_recv(context) {
+            self.streams.push(stream);
+            if self.streams.len() > self.most {
+                self.most = self.streams.len();
+                // What has ended may still wait to be sent, so room is kept for as many as there were at once.
+                if !self.held.grow(STREAM_BYTES) {
+                    return Poll::Ready(Refusal::buffers_full());
+                }
+            }
+        }
+        while let Poll::Ready(Some(())) = self.streams.poll_next_unpin(context) {
+            if streams.owes_too_much.load(Ordering::Relaxed) {
+                return Poll::Ready(resets());
+            }
+        }
+        Poll::Pending
     }
 }
 

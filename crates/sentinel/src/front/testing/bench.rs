@@ -147,6 +147,16 @@ impl Stream for Pipe {
     }
 }
 
+impl Stream for DuplexStream {
+    fn is_hung_up(&self) -> bool {
+        false
+    }
+
+    fn is_reset(&self) -> bool {
+        false
+    }
+}
+
 impl AsyncRead for Pipe {
     fn poll_read(
         mut self: Pin<&mut Self>,

@@ -3,9 +3,11 @@
 use std::convert::Infallible;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
+use futures_util::stream;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::Frame;
 use hyper::client::conn::http2::{self, SendRequest};
-use hyper::{Method, Request, Response};
+use hyper::{HeaderMap, Method, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::task::JoinHandle;
@@ -110,18 +112,125 @@ async fn http_35_bodies_of_unknown_length_are_whole() {
     tokio::spawn(connection);
     let whole = sync(1, &"z".repeat(90_000));
     let pieces: Vec<_> = (whole.as_bytes().chunks(10_000))
-        .map(|piece| Ok::<_, Infallible>(hyper::body::Frame::data(Bytes::copy_from_slice(piece))))
+        .map(|piece| Ok::<_, Infallible>(Frame::data(Bytes::copy_from_slice(piece))))
         .collect();
-    let body = http_body_util::StreamBody::new(futures_util::stream::iter(pieces));
+    let body = StreamBody::new(stream::iter(pieces));
     let request = Request::post("http://node/").body(body).unwrap();
     let answer = text(sender.send_request(request).await.unwrap()).await;
     assert_eq!(answer, answer_to(1, &"z".repeat(90_000)));
     let long = ["a", "b"].map(|letter| letter.repeat(100_000));
     bench.will_answer(ReadAnswer::pieces(200, &[&long[0], &long[1]]));
-    let empty = http_body_util::StreamBody::new(futures_util::stream::iter(Vec::new()));
+    let empty = StreamBody::new(stream::iter(Vec::new()));
     let request = Request::get("http://node/status").body(empty).unwrap();
     let answer = text(sender.send_request(request).await.unwrap()).await;
     assert_eq!(answer, long.concat());
+}
+
+/// A client of HTTP/2 with small windows, and bodies in frames of its own.
+async fn speak_frames(
+    bench: &Bench,
+) -> SendRequest<StreamBody<stream::Iter<std::vec::IntoIter<Result<Frame<Bytes>, Infallible>>>>> {
+    let (io, open) = split(bench.connect());
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .initial_stream_window_size(1_000)
+        .max_header_list_size(1 << 20);
+    let handshake = builder.handshake(TokioIo::new(io));
+    let (sender, connection) = handshake.await.unwrap();
+    tokio::spawn(async move {
+        let _open = open;
+        let _ = connection.await;
+    });
+    sender
+}
+
+#[tokio::test(start_paused = true)]
+async fn http_35_trailers_of_a_request_end_its_body() {
+    let bench = Bench::new();
+    let mut sender = speak_frames(&bench).await;
+    let whole = sync(1, "x");
+    let (first, rest) = whole.split_at(20);
+    let data = |text: &str| Ok(Frame::data(Bytes::copy_from_slice(text.as_bytes())));
+    for length in [None, Some(whole.len())] {
+        let mut trailers = HeaderMap::new();
+        trailers.insert("x-checksum", "1".parse().unwrap());
+        let frames = vec![
+            data(first),
+            data(""),
+            data(rest),
+            Ok(Frame::trailers(trailers)),
+        ];
+        let mut request = Request::post("http://node/");
+        if let Some(length) = length {
+            request = request.header("content-length", length);
+        }
+        let body = StreamBody::new(stream::iter(frames));
+        let answer = sender.send_request(request.body(body).unwrap()).await;
+        assert_eq!(text(answer.unwrap()).await, answer_to(1, "x"));
+    }
+}
+
+/// Each is larger than the client's window, and than what waits for it here; the last breaks off.
+#[tokio::test(start_paused = true)]
+async fn http_35_a_long_answer_comes_whole_or_as_broken_off() {
+    let bench = Bench::new();
+    let mut sender = speak_frames(&bench).await;
+    let long = "a".repeat(300_000);
+    let long_head = ReadAnswer {
+        headers: vec![("x-long".into(), Bytes::from(vec![b'h'; 2 * STREAM_BYTES]))],
+        ..ReadAnswer::whole(200, &long)
+    };
+    let too_long = ReadAnswer {
+        headers: vec![("x-long".into(), Bytes::from(vec![b'h'; 65 << 10]))],
+        ..ReadAnswer::whole(200, "")
+    };
+    let answers = [
+        (ReadAnswer::whole(200, &long), true),
+        (ReadAnswer::pieces(200, &[&long]), true),
+        (long_head, true),
+        (too_long, false),
+        (ReadAnswer::pieces(200, &[&long, ""]), false),
+        (
+            ReadAnswer {
+                length: Some(300_001),
+                ..ReadAnswer::pieces(200, &[&long])
+            },
+            false,
+        ),
+    ];
+    for (answer, is_whole) in answers {
+        bench.will_answer(answer);
+        let empty = StreamBody::new(stream::iter(Vec::new()));
+        let request = Request::get("http://node/status").body(empty).unwrap();
+        let taken = async {
+            let answer = sender.send_request(request).await.ok()?;
+            let body = answer.into_body().collect().await.ok()?;
+            Some(body.to_bytes())
+        };
+        assert_eq!(taken.await.is_some_and(|taken| taken == long), is_whole);
+    }
+}
+
+/// A write whose stream is reset leaves nothing behind, and the others go on.
+#[tokio::test(start_paused = true)]
+async fn http_35_a_stream_that_is_reset_before_its_answer_leaves_nothing() {
+    let bench = Bench::new();
+    bench.fake.state().hold = true;
+    let (io, _open) = split(bench.connect());
+    let (mut sender, _task) = speak(io).await;
+    let [reset, kept] =
+        ["reset", "kept"].map(|tx| tokio::spawn(sender.send_request(post(&sync(1, tx)))));
+    settle().await;
+    reset.abort();
+    settle().await;
+    assert_eq!(bench.fake.state().txs, ["reset", "kept"]);
+    assert!(bench.fake.state().disconnected.is_empty());
+    bench.fake.release();
+    let answer = text(kept.await.unwrap().unwrap()).await;
+    assert_eq!(answer, answer_to(1, "kept"));
+    settle().await;
+    let held = bench.shared.ledger.used();
+    assert_eq!(held, CONNECTION_BYTES + 2 * STREAM_BYTES);
 }
 
 #[tokio::test(start_paused = true)]
@@ -229,6 +338,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
+const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
@@ -295,6 +405,36 @@ async fn http_35_no_more_streams_are_served_than_are_allowed() {
     settle().await;
     let served = bench.fake.state().forwarded.len();
     assert_eq!(served, MOST_STREAMS as usize);
+}
+
+/// A request whose length is another than it says, or said twice, is no request, and nothing of it reaches the node.
+#[tokio::test(start_paused = true)]
+async fn http_35_a_body_of_another_length_than_stated_is_not_served() {
+    for (lengths, is_served) in [
+        (&["3"][..], true),
+        (&[], true),
+        (&["5"], false),
+        (&["2"], false),
+        (&["+3"], false),
+        (&["3", "4"], false),
+        (&["3", "3"], false),
+    ] {
+        let bench = Bench::new();
+        let mut client = bench.connect();
+        begin(&mut client).await;
+        // `POST http://x/`
+        let mut head = b"\x83\x86\x41\x01x\x84".to_vec();
+        for length in lengths {
+            // content-length
+            head.extend([0x0f, 0x0d, u8::try_from(length.len()).unwrap()]);
+            head.extend_from_slice(length.as_bytes());
+        }
+        client.send(frame(HEADERS, END_HEADERS, 1, &head)).await;
+        client.send(frame(DATA, END_STREAM, 1, b"abc")).await;
+        settle().await;
+        let served = bench.fake.state().forwarded.len();
+        assert_eq!(served, usize::from(is_served), "{lengths:?}");
+    }
 }
 
 /// What is no HTTP/2 behind the preface, and the preface behind something else.
