@@ -54,7 +54,7 @@ pub struct Reads {
     admission: Arc<Admission>,
     turns: Option<Turns>,
     cache: Cache,
-    service: BoxCloneSyncService<Read, ReadAnswer<ReadBody>, Refusal>,
+    service: Arc<BoxCloneSyncService<Read, ReadAnswer<ReadBody>, Refusal>>,
 }
 
 impl Reads {
@@ -73,7 +73,7 @@ impl Reads {
             admission,
             turns: None,
             cache: Cache::new(&context.ledger, &context.metrics),
-            service: BoxCloneSyncService::new(service),
+            service: Arc::new(BoxCloneSyncService::new(service)),
         }
     }
 
@@ -149,7 +149,7 @@ impl Reads {
         let nodes = &self.admission.nodes;
         let near = nodes.reading(&read.wanted).unwrap_or(node);
         let Some((key, asked)) = sharing::key(&read.request, (near, nodes.chain(near).0)) else {
-            return self.service.clone().oneshot(read).await;
+            return (*self.service).clone().oneshot(read).await;
         };
         self.admission.check(read.request.method.as_deref())?;
         read.node = near;
@@ -174,7 +174,7 @@ impl Reads {
                 })
             }
             Found::Ask(asking) => self.ask_for_all((asking, asked), read, &ledger).await,
-            Found::AskAlone => self.service.clone().oneshot(read).await,
+            Found::AskAlone => (*self.service).clone().oneshot(read).await,
         }
     }
 
@@ -209,7 +209,7 @@ impl Reads {
         ledger: &Ledger,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
         let (node, id) = (read.node, read.request.id.clone());
-        let mut answer = self.service.clone().oneshot(read).await?;
+        let mut answer = (*self.service).clone().oneshot(read).await?;
         let is_awaited = asking.answered();
         let is_wanted = |fresh: &Duration| is_awaited || !fresh.is_zero();
         let fresh = sharing::public_for(answer.status, &answer.headers, 0).filter(is_wanted);
