@@ -123,7 +123,7 @@ def plan(args, measures, measure):
             for load in ("alone", "flooded")
         }
     if measure in ("tls", "http2", "grpc"):
-        return {name: lambda name=name: measures.spoken(name, measure) for name in names if name in ("nginx", "haproxy", "sentinel")}
+        return {name: lambda name=name: measures.spoken(name, measure) for name in names if name != "direct"}
     if not with_sentinel:
         warn(f"{measure} measures sentinel alone")
         return {}

@@ -104,15 +104,16 @@ class Proxies:
             return self._configured(NGINX, lambda file: [self.args.nginx, "-c", file, "-p", self.folder], spoken, upstream)
         if name == "haproxy":
             return self._configured(HAPROXY, lambda file: [self.args.haproxy, "-db", "-f", file], spoken, upstream)
+        sentinel = self.args.other if name == OTHER else self.args.sentinel
         if spoken == "grpc":
             port = free_port()
             flags = *flags, "--set", f"grpc.listen=127.0.0.1:{port}", "--set", f"grpc.node=http://127.0.0.1:{upstream}"
-            return self._sentinel(self.args.sentinel, *flags).at(port)
+            return self._sentinel(sentinel, *flags).at(port)
         if spoken != "http":
             flags = *flags, "--set", f"tls.certificates={self.pair}"
         if upstream != self.sink.port:
             flags = *flags, "--upstream", f"http://127.0.0.1:{upstream}"
-        return self._sentinel(self.args.other if name == OTHER else self.args.sentinel, *flags)
+        return self._sentinel(sentinel, *flags)
 
     def _sentinel(self, program, *flags):
         port, admin = free_port(), free_port()
