@@ -170,7 +170,7 @@ struct Judged {
 }
 
 /// What each pair says, all of them together. The interval of each has Bonferroni's level, so that all hold at
-/// once; each of the two claims, that there is a change and that it is beyond the limit, has Holm's levels.
+/// once (Dunn, "Multiple comparisons among means", JASA 56, 1961); each of the two claims, that there is a change and that it is beyond the limit, has Holm's levels.
 fn judged(pairs: &[Pair]) -> Vec<Judged> {
     let tests: Vec<Option<Welch>> = pairs.iter().map(Pair::test).collect();
     let strictest = LEVEL / tests.iter().flatten().count().max(1) as f64;
@@ -328,7 +328,8 @@ impl Pair {
         test.by.abs() > resolution
     }
 
-    /// `strictest` is the level that more runs would have to meet.
+    /// "Same" is an interval within the margin (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987: two
+    /// one-sided tests, here at 95 %, not 90 %). `strictest` is the level that more runs would have to meet.
     fn meaning(&self, test: Option<&Welch>, level: f64, strictest: f64) -> ComparisonVerdict {
         let Some((base, other)) = self.base.zip(self.other) else {
             return ComparisonVerdict::CannotTell(Uncertainty::NoFigure);

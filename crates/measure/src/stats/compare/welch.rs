@@ -36,7 +36,8 @@ pub(super) fn rounding_variance(resolution: f64) -> f64 {
 
 /// A difference of two means with its standard error and degrees of freedom (Welch, "The
 /// generalization of 'Student's' problem when several different population variances are involved",
-/// Biometrika 34, 1947). Nothing is assumed about the sides' variances.
+/// Biometrika 34, 1947; used always, as Ruxton, Behavioral Ecology 17, 2006, advises). Nothing is assumed about the sides'
+/// variances.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Welch {
     pub(super) by: f64,
