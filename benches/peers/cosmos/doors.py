@@ -1,7 +1,9 @@
-"""A flood at each door of a chain of the Cosmos SDK and a polite client at each: doors.py RPC GRPC REST SECONDS < transfers.
+"""A flood at each door of a chain of the Cosmos SDK and a polite client at each: doors.py RPC GRPC REST NODE SECONDS < transfers.
 
 Transfers are those of `examples/signed_transfers.rs`. First the polite clients are alone, then the floods come too: each of
-so many connections sends its account's next transfer when the one before was answered. Prints a table in Markdown.
+so many connections sends its account's next transfer when the one before was answered. Another polite client asks the node
+itself (NODE: its RPC port), past sentinel: what it waits beside the floods is the node's part, whose blocks are full then.
+Prints a table in Markdown.
 """
 
 import asyncio
@@ -119,7 +121,7 @@ async def flood(client, until, counts):
 
 
 async def main():
-    ports, seconds = dict(zip(DOORS, map(int, sys.argv[1:4]))), float(sys.argv[4])
+    ports, seconds = dict(zip(DOORS, map(int, sys.argv[1:4]))), float(sys.argv[5])
     transfers = collections.defaultdict(list)
     for line in sys.stdin:
         account, tx = line.split()
@@ -129,6 +131,8 @@ async def main():
              for place, door in enumerate(DOORS)}  # fmt: skip
     floods = [Client(door, ports[door], f"127.0.0.{10 + place}", transfers[next(accounts)])
               for place, door in enumerate(DOORS) for _ in range(FLOOD)]  # fmt: skip
+    # The client at the node is no door of sentinel's; it is polite in the same way.
+    quiet["node"] = [Client("rpc", int(sys.argv[4]), "127.0.0.30", transfers[next(accounts)]) for _ in range(POLITE)]
     for client in [*itertools.chain(*quiet.values()), *floods]:
         await client.connect()
     counts = collections.Counter()
@@ -138,13 +142,15 @@ async def main():
     await asyncio.sleep(2)
     beside = await asyncio.gather(*(polite(clients, seconds) for clients in quiet.values()))
     await flooding
-    print("| door | flood: accepted/s, others | polite p50, p99 alone, ms | beside the floods | p99 / alone |\n|---|---|---|---|---|")
-    for place, door in enumerate(DOORS):
+    print("| door | flood: accepted/s, others | polite p50, p99 alone, ms | beside the floods | p99 / alone | / at the node itself |\n|---|---|---|---|---|---|")
+    p99 = {of: [took[len(took) * 99 // 100] for took in (alone[place], beside[place])] for place, of in enumerate(quiet)}
+    for place, door in enumerate(quiet):
         others = ", ".join(f"{count} {outcome}" for (of, outcome), count in counts.items() if of == door and outcome != "accepted")
+        flooded = "none" if door == "node" else f"{counts[door, 'accepted'] / (seconds + 2):.0f}, {others or 'none'}"
         cells = [f"{took[len(took) // 2]:.1f}, {took[len(took) * 99 // 100]:.1f}" for took in (alone[place], beside[place])]
-        ratio = beside[place][len(beside[place]) * 99 // 100] / alone[place][len(alone[place]) * 99 // 100]
-        mark = "" if ratio <= MOST_RATIO else "**missed** "
-        print(f"| {door} | {counts[door, 'accepted'] / (seconds + 2):.0f}, {others or 'none'} | {cells[0]} | {cells[1]} | {mark}{ratio:.2f} |")
+        ratios = [p99[door][1] / p99[door][0], p99[door][1] / p99["node"][1]]
+        marked = [("" if ratio <= MOST_RATIO else "**missed** ") + f"{ratio:.2f}" for ratio in ratios]
+        print(f"| {door} | {flooded} | {' | '.join(cells)} | {' | '.join(marked)} |")
 
 
 if __name__ == "__main__":
