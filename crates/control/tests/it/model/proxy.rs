@@ -232,7 +232,13 @@ impl Proxy {
         request.sent = now;
         let usual = (0..self.used).min_by_key(|place| self.loads[*place]);
         request.by = match usual {
-            Some(place) if !(request.polite && self.passes) => place,
+            Some(place)
+                if !(request.polite
+                    && self.passes
+                    && self.loads[CONNECTIONS] <= self.loads[place]) =>
+            {
+                place
+            }
             _ => CONNECTIONS,
         };
         let past = self.past;

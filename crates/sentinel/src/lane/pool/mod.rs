@@ -207,12 +207,12 @@ impl<L: Link> Pool<L> {
             .count()
     }
 
-    /// The carrier of a write of whose line nothing is under way; `express` is its client if it may take the express one.
+    /// The carrier of a write of whose line nothing is under way: the connection with the fewest. `express` is its client
+    /// if it may take the express one, which comes first of equal ones.
     pub(super) fn choose(&self, express: Option<ClientKey>) -> Option<Carrier> {
-        if express.is_some_and(|client| self.has_express_for(client)) {
-            return Some(EXPRESS);
-        }
-        self.usual()
+        let express = express.filter(|client| self.has_express_for(*client));
+        (express.map(|_| EXPRESS_PLACE).into_iter())
+            .chain(self.usual())
             .min_by_key(|place| self.slots[*place].under_way.len())
             .map(Carrier::Slot)
     }
@@ -236,11 +236,15 @@ impl<L: Link> Pool<L> {
     /// Whether a shared connection takes another write: it is up, and has not filled its share of the bytes that may wait
     /// for sockets. What it does not take waits in the queue, where it is fair.
     pub(super) fn takes(&self, carrier: Carrier) -> bool {
-        let Carrier::Slot(place) = carrier else {
-            return false;
-        };
-        let slot = self.slots.get(place).filter(|slot| slot.is_up());
-        slot.is_some_and(|slot| !slot.is_full(self.share()))
+        (self.slot(carrier)).is_some_and(|slot| !slot.is_full(self.share()))
+    }
+
+    /// A shared connection that is up.
+    fn slot(&self, carrier: Carrier) -> Option<&Slot<L>> {
+        match carrier {
+            Carrier::Slot(place) => self.slots.get(place).filter(|slot| slot.is_up()),
+            Carrier::Alone => None,
+        }
     }
 
     /// The bytes that may wait for one connection: no number of those that are blocked takes the share of another.
@@ -261,26 +265,25 @@ impl<L: Link> Pool<L> {
     }
 
     /// Whether the line of a client that has writes under way on this carrier waits for them, and takes another one then:
-    /// the express one if it may, and a usual one when the client has its share of the express one.
+    /// the express one if it may and fewer are under way there, and a usual one when the client has its share of that.
     pub(super) fn changes(&self, carrier: Carrier, client: ClientKey, is_express: bool) -> bool {
         if carrier == EXPRESS {
             self.in_use() > 0 && !self.has_express_for(client)
         } else {
-            is_express && self.has_express_for(client)
+            let express = self.slots[EXPRESS_PLACE].under_way.len();
+            let is_shorter = (self.slot(carrier)).is_none_or(|it| express < it.under_way.len());
+            is_express && is_shorter && self.has_express_for(client)
         }
     }
 
     /// Whether a carrier that has `own` writes of a line under way takes another one of it. A line that shares its
     /// connection while another one is idle waits for its own there, and takes the idle one then.
     pub(super) fn goes_on(&self, carrier: Carrier, own: usize) -> bool {
-        let Carrier::Slot(place) = carrier else {
-            return false;
-        };
-        let Some(slot) = self.slots.get(place).filter(|slot| slot.is_up()) else {
+        let Some(slot) = self.slot(carrier) else {
             return false;
         };
         let is_idle = |slot: &Slot<L>| slot.is_up() && slot.under_way.is_empty();
-        let is_shared = place != EXPRESS_PLACE && slot.under_way.len() > own;
+        let is_shared = carrier != EXPRESS && slot.under_way.len() > own;
         !(is_shared && self.slots[EXPRESS_PLACE + 1..].iter().any(is_idle))
     }
 
