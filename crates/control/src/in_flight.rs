@@ -15,8 +15,10 @@ use crate::window::{GROUP, LEAST, RECENT, SECOND, STEP};
 /// **Cap**: a node that answers b writes a second, R₀ after each when nothing else is under way, is kept
 /// busy by b R₀ of them (Little's law); it gets b (R₀ + 20 ms) for each connection, and the rest of the
 /// queue stands here, where it is fair. b is the highest rate of the last seconds and R₀ the least time
-/// (both as in BBR: Cardwell, Cheng, Gunn, Yeganeh, Jacobson 2016). The cap is never below the number of lines: without a proxy each would have one
-/// write under way.
+/// (both as in BBR: Cardwell, Cheng, Gunn, Yeganeh, Jacobson 2016). Without a proxy each line would have one write under
+/// way: the cap is not below the number of lines until a round shows that so many wait for each other at the node, 20 ms
+/// beyond R₀ in the mean. Where they wait for less than a
+/// tenth of that, no queue stands there that could stand here.
 ///
 /// **Connections**: a node answers one connection in order, so two lines on one of them wait for each other, which
 /// they would not do without a proxy. So there are as many connections as lines. Connections cost the node processor
@@ -47,10 +49,14 @@ pub(crate) struct InFlight {
     /// The best of the last rounds with as many as lines.
     with_all: Option<Answers>,
     seen: Seen,
+    /// When writes left last while there were more or fewer connections than are wanted.
+    unsettled: Nanos,
     /// The place that is kept was taken after the last answer.
     is_lent: bool,
     /// The most lines in each of the last rounds.
     lines: VecDeque<usize>,
+    /// So many lines wait for each other at the node.
+    too_many_lines: usize,
 }
 
 /// What is known of the number of connections.
@@ -94,8 +100,6 @@ struct Seen {
     /// The sum of their times.
     took: Nanos,
     lines: usize,
-    /// The number of connections changed, or not all were up.
-    is_unsettled: bool,
 }
 
 /// Answers of 20 ms, or of the time that one takes, up to the instant of the last one.
@@ -141,7 +145,9 @@ impl InFlight {
 
     /// So many writes leave; the cap holds others back, or does not.
     pub(crate) fn sent(&mut self, now: Nanos, demand: &Demand, count: usize, is_held: bool) {
-        self.seen.is_unsettled |= demand.connections != self.connections;
+        if demand.connections != self.connections {
+            self.unsettled = now;
+        }
         self.span.was_held |= is_held;
         match self.stage {
             // Over these connections may go less than is to be under way.
@@ -204,8 +210,10 @@ impl InFlight {
         self.span.last = self.span.last.max(now);
         self.span.took = self.span.took.saturating_add(took);
         self.span.answers += 1;
-        self.seen.took = self.seen.took.saturating_add(took);
-        self.seen.answers += 1;
+        if sent > self.unsettled {
+            self.seen.took = self.seen.took.saturating_add(took);
+            self.seen.answers += 1;
+        }
     }
 
     fn end_span(&mut self) {
@@ -226,8 +234,7 @@ impl InFlight {
             }
         }
         let wanted = self.best() * (unloaded + ahead);
-        let least = LEAST.max(self.connections as f64);
-        self.limit = wanted.min(self.settings.in_flight as f64).max(least);
+        self.limit = wanted.min(self.settings.in_flight as f64).max(LEAST);
     }
 
     /// A block, which may end a round.
@@ -246,11 +253,20 @@ impl InFlight {
         remember(&mut self.lines, RECENT, round.lines);
         let lines = self.lines.iter().copied().max().unwrap_or(0);
         let most = self.within(lines);
-        let is_settled = !round.is_unsettled && round.answers > 0;
+        let is_settled = self.unsettled < round.began && round.answers > 0;
         let answers = is_settled.then(|| Answers {
             per_second: f64::from(round.answers) / length.as_secs_f64(),
             secs: round.took.as_secs_f64() / f64::from(round.answers),
         });
+        self.too_many_lines = self.too_many_lines.min(lines);
+        let shortest = self.unloaded.map_or(0.0, Nanos::as_secs_f64);
+        let queued = answers.map(|it| it.secs - shortest);
+        // Over fewer connections they wait for each other, whatever the node does.
+        match queued.filter(|_| matches!(self.stage, Stage::AsLines { .. })) {
+            Some(queued) if queued > AHEAD.as_secs_f64() => self.too_many_lines = lines,
+            Some(queued) if queued < GROUP => self.too_many_lines = 0,
+            _ => {}
+        }
         self.stage = self.next_stage(lines, most, answers);
     }
 
@@ -327,7 +343,9 @@ impl InFlight {
         let (all, limit) = match self.settings.mode {
             PaceMode::Adaptive => {
                 let lines = self.seen.lines.max(demand.lines);
-                let limit = most.min(lines.max(self.limit as usize));
+                let is_too_many = lines as f64 <= STEP * self.too_many_lines as f64;
+                let least = if is_too_many { 0 } else { lines };
+                let limit = most.min(least.max(self.limit as usize));
                 let all = most.min(limit + 1);
                 (all, limit.min(all.max(2) - 1))
             }

@@ -3,9 +3,9 @@
 use control::{Bound, Demand, Load, PaceMode, PaceSettings, Pacer, Unit};
 use pacing::Nanos;
 
-use crate::model::node::NodeKind;
-use crate::model::proxy::pace;
-use crate::model::run;
+use crate::model::node::{Node, NodeKind};
+use crate::model::proxy::{Proxy, pace};
+use crate::model::{Wants, go_on, run, run_from};
 use crate::pace::{FLOOD, block, many, pacer};
 
 /// The node's time: while answers take long, few are under way, and the bound says so.
@@ -140,6 +140,33 @@ fn concurrent_checks_keep_a_connection_for_each_line() {
     // The flood has ten connections, the polite client one.
     assert_eq!(connections(true), 11);
     assert!(connections(false) <= 2);
+}
+
+/// One write of each of 120 clients stood in a node's socket that checks one after the other, and a polite client behind
+/// all of them. Where answers do not wait for each other every line keeps its one, also after a start over one connection.
+#[test]
+fn more_lines_than_keep_a_node_busy_wait_here_and_not_at_the_node() {
+    let most_under_way = |check_secs, concurrent, closed| {
+        let kind = NodeKind {
+            check_secs,
+            concurrent,
+            ..NodeKind::steady()
+        };
+        let wants = Wants {
+            closed,
+            ..Wants::default()
+        };
+        let new = |node: &mut Node| Proxy::new(0, wants, 10_000, &pace(PaceMode::Adaptive), node);
+        let (mut node, mut proxy) = run_from(Node::new(kind), new, 30);
+        (30..40)
+            .map(|second| {
+                go_on(&mut node, &mut proxy, second, second + 1);
+                proxy.under_way
+            })
+            .max()
+    };
+    assert!(most_under_way(3e-3, false, 120) <= Some(12));
+    assert!(most_under_way(30e-3, true, 60) >= Some(58));
 }
 
 /// What clients would have had directly is a connection for each.

@@ -372,6 +372,18 @@ rows! {
     serial_answers_5_clients { kind: serial_answers(), wants: closed(5) }
     serial_answers_8_clients { kind: serial_answers(), wants: closed(8) }
     serial_answers_64_clients { kind: serial_answers(), wants: closed(64) }
+    clients_in_turn_120_on_a_cosmos_sdk_chain { kind: cosmos(5_000), wants: closed(120), p50: Some(1.0) }
+    clients_in_turn_120_and_checks_of_3_ms {
+        kind: NodeKind { check_secs: 3e-3, ..NodeKind::steady() },
+        wants: closed(120),
+        p50: Some(0.1),
+    }
+    clients_in_turn_60_and_concurrent_checks_of_300_ms {
+        kind: NodeKind { check_secs: 0.3, concurrent: true, ..NodeKind::steady() },
+        // The first writes go over the one connection that is open, for 18 s.
+        seconds: 1_440,
+        wants: closed(60),
+    }
     little_demand_and_then_a_burst {
         wants: Wants { flood: |t| if (20.0..20.5).contains(&t) { 8_000.0 } else { 0.0 }, ..Wants::default() },
     }
