@@ -42,19 +42,17 @@ pub fn mesh_evidence_text(evidence: &Evidence) -> String {
             node,
             bytes_per_s,
             limit_bytes_per_s,
-        } => format!(
-            "node {node} wrote {:.2} MB/s of the {:.2} MB/s that it may write",
-            bytes_per_s / 1e6,
-            limit_bytes_per_s / 1e6
-        ),
+        } => {
+            let wrote = wrote(bytes_per_s, limit_bytes_per_s);
+            format!("node {node} {wrote} that it may write")
+        }
         MeshEvidence::SwitchFull {
             bytes_per_s,
             limit_bytes_per_s,
-        } => format!(
-            "all nodes together wrote {:.2} MB/s of the {:.2} MB/s that the switch carries",
-            bytes_per_s / 1e6,
-            limit_bytes_per_s / 1e6
-        ),
+        } => {
+            let wrote = wrote(bytes_per_s, limit_bytes_per_s);
+            format!("all nodes together {wrote} that the switch carries")
+        }
         MeshEvidence::CpuFull {
             node,
             cpus,
@@ -76,6 +74,11 @@ pub fn mesh_evidence_text(evidence: &Evidence) -> String {
             )
         }
     }
+}
+
+fn wrote(bytes_per_s: f64, limit_bytes_per_s: f64) -> String {
+    let [wrote, limit] = [bytes_per_s, limit_bytes_per_s].map(|bytes| bytes / 1e6);
+    format!("wrote {wrote:.2} MB/s of the {limit:.2} MB/s")
 }
 
 fn outage(node: u16, evidence: &Evidence) -> String {

@@ -10,7 +10,7 @@ use anyhow::anyhow;
 use chain::Loader;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use harness::whole;
-use measure::{Bar, Fate, Finished};
+use measure::{Bar, Fate, Finished, Summary};
 use pacing::Nanos;
 use sender::clock::{Origin, RunClock};
 use sender::shard::{
@@ -135,13 +135,8 @@ impl<'a> Run<'a> {
                 self.orders.abort(self.clock.now());
                 RunError::Panicked("recorder")
             })?;
-            let summary = &mut finished.summary;
-            // What was read by the end may have shown it all the same.
-            let is_told = summary.knee.is_some() || summary.verdict.bars.contains(&Bar::Commits);
-            if let Some(reason) = blind.filter(|_| !is_told) {
-                summary.verdict.bar(Bar::Commits, &reason);
-            }
-            self.tell_refusals(&mut summary.fate);
+            bar_commits(&mut finished.summary, blind);
+            self.tell_refusals(&mut finished.summary.fate);
             let set = host::clock_set(origin.error_ns().saturating_sub(error_ns));
             finished.summary.verdict.reasons.extend(set);
             follow.stop();
@@ -444,6 +439,14 @@ pub(super) fn await_start(
         }
         let left = ahead.saturating_sub(lead).as_duration();
         thread::sleep(left.min(LOOK_INTERVAL));
+    }
+}
+
+/// Blocks were not read by the end, for this reason. What was read may show the knee all the same.
+fn bar_commits(summary: &mut Summary, blind: Option<String>) {
+    let is_told = summary.knee.is_some() || summary.verdict.bars.contains(&Bar::Commits);
+    if let Some(reason) = blind.filter(|_| !is_told) {
+        summary.verdict.bar(Bar::Commits, &reason);
     }
 }
 
