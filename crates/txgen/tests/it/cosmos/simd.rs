@@ -157,7 +157,11 @@ fn a_scenario_starts_its_own_chain_with_blocks_limited_by_gas() {
     ));
     let summary = place.run("run").summary();
     ended.ends_as_judged(0, &summary);
-    summary.assert_all_committed(1_000);
+    // A step that a busy machine left unclear was offered once more.
+    let steps = summary.at("steps").as_array().unwrap();
+    let again = steps.iter().filter(|step| !step["again_of"].is_null());
+    let again: u64 = again.map(|step| step["offered"].as_u64().unwrap()).sum();
+    summary.assert_all_committed(1_000 + again);
     let blocks = place.run("run").table("blocks.csv");
     let wanted = blocks
         .column("gas_wanted")
