@@ -135,10 +135,9 @@ impl<'a> Run<'a> {
                 self.orders.abort(self.clock.now());
                 RunError::Panicked("recorder")
             })?;
-            bar_commits(&mut finished.summary, blind);
             self.tell_refusals(&mut finished.summary.fate);
             let set = host::clock_set(origin.error_ns().saturating_sub(error_ns));
-            finished.summary.verdict.reasons.extend(set);
+            tell_obstacles(&mut finished.summary, blind, set);
             follow.stop();
             Ok(PlayedRun {
                 finished,
@@ -442,12 +441,14 @@ pub(super) fn await_start(
     }
 }
 
-/// Blocks were not read by the end, for this reason. What was read may show the knee all the same.
-fn bar_commits(summary: &mut Summary, blind: Option<String>) {
+/// Adds why blocks were not read by the end, unless what was read shows the knee all the same, and that the wall clock
+/// was set.
+fn tell_obstacles(summary: &mut Summary, blind: Option<String>, clock_set: Option<String>) {
     let is_told = summary.knee.is_some() || summary.verdict.bars.contains(&Bar::Commits);
     if let Some(reason) = blind.filter(|_| !is_told) {
         summary.verdict.bar(Bar::Commits, &reason);
     }
+    summary.verdict.reasons.extend(clock_set);
 }
 
 /// What is said of a note.
