@@ -1,7 +1,9 @@
 """Processes that a measurement starts: stopped by their own id; their CPU time and memory."""
 
+import contextlib
 import ctypes
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -97,6 +99,16 @@ class Child:
         if not self.running():
             return self.usage.ru_utime + self.usage.ru_stime
         return sum(ticks_of(pid) for pid in self.family()) / TICKS_PER_SECOND
+
+    def core_seconds(self):
+        """How long its threads ran, and how long they were ready and waited for a core."""
+        ran = waited = 0
+        for pid in self.family():
+            for task in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
+                with contextlib.suppress(OSError):
+                    times = task.read_text().split()
+                    ran, waited = ran + int(times[0]), waited + int(times[1])
+        return ran / 1e9, waited / 1e9
 
     def rss_bytes(self):
         """Resident memory of the process and its children; 0 once it has ended."""

@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import datetime
 import json
+import math
 import os
 import platform
 import sys
@@ -22,6 +23,27 @@ def spread(values):
     """Lowest, median and highest; none without values."""
     values = sorted(value for value in values if value is not None)
     return {"min": values[0], "median": median(values), "max": values[-1]} if values else None
+
+
+def likely(values, part=0.99, confidence=0.95):
+    """A quantile with the bounds between which it is (95 %), of order statistics, whatever the distribution is; a bound
+    is none where there are too few values for it."""
+    descending, tail = sorted(values, reverse=True), (1 - confidence) / 2
+    count, at_most, low, high = len(descending), 0.0, None, None
+    # So many are above the quantile with a binomial probability.
+    for above, value in enumerate(descending):
+        at_most += binomial(count, above, 1 - part)
+        if at_most <= tail:
+            high = value
+        if at_most >= 1 - tail:
+            low = value
+            break
+    return descending[int(count * (1 - part))], low, high
+
+
+def binomial(count, chosen, part):
+    ways = math.lgamma(count + 1) - math.lgamma(chosen + 1) - math.lgamma(count - chosen + 1)
+    return math.exp(ways + chosen * math.log(part) + (count - chosen) * math.log(1 - part))
 
 
 def judged(values, limit, at_least):

@@ -1,5 +1,6 @@
 """txgen as a load: started in the background, read when it has ended."""
 
+import csv
 import json
 import os
 import signal
@@ -22,6 +23,12 @@ class Load(Child):
         self.folder = os.path.join(folder, name)
         command = [program, *arguments, "--no-tui", "--out", self.folder]
         super().__init__(name, command, os.path.join(folder, f"{name}.log"), nice)
+
+    def accept_ms(self):
+        """What each accepted transaction took from when it was due."""
+        with open(os.path.join(self.folder, "txs.csv"), encoding="utf-8") as file:
+            rows = [row for row in csv.DictReader(file) if row["accepted_ns"]]
+        return [(int(row["accepted_ns"]) - int(row["due_ns"])) / 1e6 for row in rows]
 
     def summary(self, seconds):
         """Waits for the end; summary.json."""
