@@ -175,6 +175,7 @@ mod tests {
             member: 0,
             number: 0,
             limit: 1_000.0,
+            period: 1,
             is_last: false,
             demands: demands.collect(),
             others: (0.0, 0),

@@ -7,16 +7,20 @@ use pacing::Nanos;
 use crate::division::{FLOOR, Part, divide};
 use crate::report::{Demand, Report};
 
-/// How often a member reports, and computes what it may send, while there are at most 16 of them. All hear each
-/// report, so more members report less often: the bus delivers at most 64 reports a second to each member.
-pub const INTERVAL: Nanos = Nanos::from_millis(250);
-/// Members whose limit follows what is asked for within a second.
-const QUICK: usize = 16;
-/// A member that was not heard for so many intervals is silent: cut off, or dead.
-const SILENT: u64 = 4;
-/// A silent member that was not heard for so many intervals is forgotten, 30 s of the shortest. Until then the others
+/// How often a member computes what it may send, and may report what its clients ask for.
+pub const INTERVAL: Nanos = Nanos::from_millis(200);
+/// What reports that are due may cost the bus, bytes an interval to all members together. With those between them, as many
+/// at most, that is 100 MB/s: what a link of 1 Gbit/s carries.
+const ROUND_BYTES: usize = 10_000_000;
+/// Reports of changes that a member may send between those that are due; each of those gives one back.
+const MOST_CHANGES: u32 = 4;
+/// A change is reported at once where it changes the member's rate by so much.
+const CHANGED: f64 = 0.02;
+/// A member that was not heard for so many of its periods is silent: cut off, or dead.
+const SILENT: u64 = 5;
+/// A silent member that was not heard for so many periods is forgotten, 30 s of the shortest. Until then the others
 /// leave it what it has by itself.
-const FORGOTTEN: u64 = 120;
+const FORGOTTEN: u64 = 150;
 /// The least of so many rates in a row counts. So a member takes what another has to give up not before that one has
 /// heard of it, and the members together stay below the limit.
 const RAISED_AFTER: usize = 3;
@@ -32,8 +36,10 @@ const NOTHING: f64 = 0.05;
 pub struct Activity {
     /// Its hash.
     pub client: u64,
-    /// Writes that came from it, taken or refused.
-    pub arrived: u32,
+    /// Writes that it came with and that were taken.
+    pub taken: u32,
+    /// Whether one was refused.
+    pub is_refused: bool,
     /// Writes of it that wait now.
     pub waiting: usize,
     /// Its shares, 1 to 1,000.
@@ -41,15 +47,15 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Whether it takes what it can get: more waits than came in the last quarter of an interval, and more than the one
-    /// write that may always have come just now.
+    /// Whether it takes what it can get: some was refused, or more waits than came in the last quarter of an interval,
+    /// and more than the one write that may always have come just now.
     const fn is_held_back(&self) -> bool {
-        self.waiting > 1 && 4 * self.waiting >= self.arrived as usize
+        self.is_refused || self.waiting > 1 && 4 * self.waiting >= self.taken as usize
     }
 }
 
 /// What a member may send.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Division {
     /// Writes a second, of all clients together.
     pub per_second: f64,
@@ -57,12 +63,12 @@ pub struct Division {
     pub parts: Vec<Part>,
     /// Members that were heard, this one included.
     pub heard: usize,
-    /// Members that were heard before, and are silent.
+    /// Members that were heard before and are silent, or have another version. An equal part is left to each.
     pub silent: usize,
-    /// Members of another version. They have an equal part each, as the silent ones.
-    pub other_version: usize,
     /// Whether this member hears itself. If not, it has an equal part of the limit.
     pub is_connected: bool,
+    /// An equal part of the limit.
+    equal: f64,
 }
 
 /// A member of the cluster.
@@ -75,9 +81,11 @@ pub struct Member {
     asked: Vec<Asked>,
     began: Nanos,
     last_tick: Nanos,
-    /// When a report of its own came back.
-    heard_itself: Option<Nanos>,
-    others: BTreeMap<u64, Other>,
+    /// When its next report is due, whatever changes, and how many it may send before.
+    due: Nanos,
+    changes: u32,
+    /// All members, itself included, as they were heard.
+    known: BTreeMap<u64, Known>,
     /// The last rates, the newest first.
     rates: VecDeque<f64>,
 }
@@ -91,10 +99,22 @@ struct Asked {
 }
 
 #[derive(Debug)]
-struct Other {
+struct Known {
     /// None of a member of another version.
     report: Option<Report>,
     heard: Nanos,
+}
+
+impl Known {
+    /// For how many of its periods it was not heard.
+    fn periods(&self, now: Nanos) -> u64 {
+        let period = self.report.as_ref().map_or(INTERVAL, Report::period);
+        now.saturating_sub(self.heard).as_nanos() / period.as_nanos()
+    }
+
+    fn stays(&self) -> bool {
+        self.report.as_ref().is_none_or(|report| !report.is_last)
+    }
 }
 
 impl Member {
@@ -108,73 +128,62 @@ impl Member {
             asked: Vec::new(),
             began: now,
             last_tick: now,
-            heard_itself: None,
-            others: BTreeMap::new(),
+            due: now,
+            changes: MOST_CHANGES,
+            known: BTreeMap::new(),
             rates: VecDeque::new(),
         }
     }
 
-    /// A report has come in; its own are how it knows that it is connected.
+    /// A report has come in. Its own ones count from when they come back, so that all compute from what all have heard.
     pub fn hear(&mut self, now: Nanos, report: Report) {
-        if report.member == self.id {
-            self.heard_itself = Some(now);
-            return;
-        }
-        self.note_other(now, report.member, Some(report));
+        self.note_report(now, report.member, Some(report));
     }
 
     /// A report of another version has come in. What its sender asks for is unknown, so it is left an equal part, as one
     /// that is silent.
     pub fn hear_of(&mut self, now: Nanos, member: u64) {
-        self.note_other(now, member, None);
+        self.note_report(now, member, None);
     }
 
     /// What is older than what is known changes nothing.
-    fn note_other(&mut self, heard: Nanos, member: u64, report: Option<Report>) {
-        let has_room = self.others.len() < MOST_MEMBERS;
+    fn note_report(&mut self, heard: Nanos, member: u64, report: Option<Report>) {
+        let has_room = self.known.len() < MOST_MEMBERS || member == self.id;
         let number = |report: &Option<Report>| report.as_ref().map(|it| it.number);
-        match self.others.get_mut(&member) {
+        match self.known.get_mut(&member) {
             Some(known) if report.is_some() && number(&report) <= number(&known.report) => {}
-            Some(known) => *known = Other { report, heard },
-            None if has_room => drop(self.others.insert(member, Other { report, heard })),
+            Some(known) => *known = Known { report, heard },
+            None if has_room => drop(self.known.insert(member, Known { report, heard })),
             None => {}
         }
     }
 
-    /// When to call [`tick`](Self::tick) again: after [`INTERVAL`], or a multiple of it where there are many members.
-    pub fn interval(&self) -> Nanos {
-        let members = 1 + self.others.len();
-        INTERVAL.saturating_mul(members.div_ceil(QUICK) as u64)
-    }
-
-    /// How long a member that is there may not be heard.
-    fn silence(&self) -> Nanos {
-        self.interval().saturating_mul(SILENT)
-    }
-
-    /// To be called every [`interval`](Self::interval) with what all its clients did: the report to publish, and what may be sent from now
-    /// on.
+    /// To be called every [`INTERVAL`] with what all its clients did: the report to publish, if one is due or something
+    /// has changed, and what may be sent from now on.
     pub fn tick(
         &mut self,
         now: Nanos,
         activity: impl IntoIterator<Item = Activity>,
-    ) -> (Report, Division) {
+    ) -> (Option<Report>, Division) {
         self.note(now, activity);
-        let report = self.report();
-        let is_connected = self
-            .heard_itself
-            .is_some_and(|heard| now.saturating_sub(heard) < self.silence());
-        if is_connected {
-            let forgotten = self.interval().saturating_mul(FORGOTTEN);
-            self.others
-                .retain(|_, other| now.saturating_sub(other.heard) < forgotten);
+        let mut division = self.divide(now, None);
+        if division.is_connected {
+            self.known.retain(|_, known| known.periods(now) < FORGOTTEN);
         }
-        let division = self.divide(now, &report, is_connected);
+        let report = self.next_report(now, division.per_second);
+        self.rates.push_front(division.per_second);
+        self.rates.truncate(RAISED_AFTER);
+        division.per_second = self.rates.iter().copied().fold(f64::INFINITY, f64::min);
+        if self.is_new(now) {
+            division.per_second = division.equal * FLOOR;
+            division.parts.clear();
+        }
         (report, division)
     }
 
     /// The last report, for a member that stops.
     pub fn leave(&mut self) -> Report {
+        self.number += 1;
         Report {
             is_last: true,
             demands: Vec::new(),
@@ -183,49 +192,70 @@ impl Member {
         }
     }
 
-    fn divide(&mut self, now: Nanos, own: &Report, is_connected: bool) -> Division {
-        let stays = |it: &&Other| it.report.as_ref().is_none_or(|report| !report.is_last);
-        let others: Vec<&Other> = self.others.values().filter(stays).collect();
-        let all = 1 + others.len();
-        let is_heard = |other: &&&Other| now.saturating_sub(other.heard) < self.silence();
-        let heard: Vec<&Report> = others
-            .iter()
-            .filter(is_heard)
-            .filter_map(|it| it.report.as_ref())
+    /// The report that is due, or that says what has changed since the last one came back.
+    fn next_report(&mut self, now: Nanos, rate: f64) -> Option<Report> {
+        let report = self.report();
+        if now >= self.due {
+            self.due = now.saturating_add(report.period());
+            self.changes = MOST_CHANGES.min(self.changes + 1);
+        } else {
+            let changed = self.divide(now, Some(&report)).per_second;
+            if self.changes == 0 || (changed - rate).abs() <= CHANGED * rate {
+                return None;
+            }
+            self.changes -= 1;
+        }
+        self.number += 1;
+        Some(Report {
+            number: self.number,
+            ..report
+        })
+    }
+
+    fn reports(&self) -> impl Iterator<Item = &Report> {
+        self.known.values().filter_map(|it| it.report.as_ref())
+    }
+
+    /// Intervals until what all members report may be sent again.
+    fn period(&self) -> u16 {
+        let bytes: usize = self.reports().map(Report::bytes).sum();
+        let intervals = (self.known.len() * bytes).div_ceil(ROUND_BYTES).max(1);
+        u16::try_from(intervals).unwrap_or(u16::MAX)
+    }
+
+    /// Whether it may not have heard all others, or they it.
+    fn is_new(&self, now: Nanos) -> bool {
+        let periods = self.reports().map(|it| it.period().saturating_mul(2));
+        let longest = periods.fold(INTERVAL.saturating_mul(SILENT), Nanos::max);
+        now.saturating_sub(self.began) < longest
+    }
+
+    /// What follows from the reports of all, with this one in place of its own where that was heard.
+    fn divide(&self, now: Nanos, own: Option<&Report>) -> Division {
+        let stay = || self.known.values().filter(|it| it.stays());
+        let all = stay().count() + usize::from(!self.known.contains_key(&self.id));
+        // All take the members in the same order, so that they compute the same to the last bit.
+        let heard = stay().filter(|it| it.periods(now) < SILENT);
+        let heard = heard.filter_map(|it| it.report.as_ref());
+        let heard: Vec<&Report> = heard
+            .map(|it| own.filter(|own| own.member == it.member).unwrap_or(it))
             .collect();
-        let other_version = others.iter().filter(|it| it.report.is_none()).count();
+        let place = heard.iter().position(|report| report.member == self.id);
+        let silent = all - heard.len() - usize::from(place.is_none());
         // Where limits differ, the lowest is the common one.
         let limits = heard.iter().map(|report| report.limit);
         let limit = limits.fold(self.limit, f64::min);
-        let silent = all - 1 - heard.len();
         let equal = limit / all as f64;
-        let is_new = now.saturating_sub(self.began) < self.silence();
-        let (per_second, parts) = if is_connected {
-            // All take the members in the same order, so that they compute the same to the last bit.
-            let mut reports: Vec<&Report> = heard.iter().copied().chain([own]).collect();
-            reports.sort_unstable_by_key(|report| report.member);
-            let place = reports.iter().position(|report| report.member == self.id);
-            let rest = limit - equal * silent as f64;
-            divide(rest, &reports, place.unwrap_or_default())
-        } else {
-            (equal, Vec::new())
-        };
-        self.rates.push_front(per_second);
-        self.rates.truncate(RAISED_AFTER);
-        let least = self.rates.iter().copied().fold(f64::INFINITY, f64::min);
-        // A new one has not heard all others, nor they it.
-        let (per_second, parts) = if is_new {
-            (equal * FLOOR, Vec::new())
-        } else {
-            (least, parts)
-        };
+        let (per_second, parts) = place.map_or((equal, Vec::new()), |place| {
+            divide(limit - equal * silent as f64, &heard, place)
+        });
         Division {
             per_second,
             parts,
-            heard: 1 + heard.len(),
-            silent: silent - other_version,
-            other_version,
-            is_connected,
+            heard: all - silent,
+            silent,
+            is_connected: place.is_some(),
+            equal,
         }
     }
 
@@ -239,7 +269,7 @@ impl Member {
         }
         self.asked.extend(activity.into_iter().map(|did| Asked {
             client: did.client,
-            per_second: (1.0 - kept) * f64::from(did.arrived) / seconds,
+            per_second: (1.0 - kept) * f64::from(did.taken) / seconds,
             weight: did.weight,
             is_waiting: did.is_held_back(),
         }));
@@ -258,8 +288,7 @@ impl Member {
             .retain(|asked| asked.is_waiting || asked.per_second >= NOTHING);
     }
 
-    fn report(&mut self) -> Report {
-        self.number += 1;
+    fn report(&self) -> Report {
         let mut demands: Vec<Demand> = self
             .asked
             .iter()
@@ -284,6 +313,7 @@ impl Member {
             member: self.id,
             number: self.number,
             limit: self.limit,
+            period: self.period(),
             is_last: false,
             demands,
             others: (left_out.iter().map(|demand| demand.per_second).sum(), count),

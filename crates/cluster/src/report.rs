@@ -1,5 +1,10 @@
 //! What a member tells the others.
 
+use bytes::{Buf as _, BufMut as _, TryGetError};
+use pacing::Nanos;
+
+use crate::member::INTERVAL;
+
 /// What one client asks of one member.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
@@ -20,6 +25,8 @@ pub struct Report {
     pub number: u64,
     /// The common limit as this member has it, writes a second.
     pub limit: f64,
+    /// The next one comes after so many [intervals](crate::INTERVAL) at most, 1 or more.
+    pub period: u16,
     /// It is its last report: the member stops.
     pub is_last: bool,
     /// Those that ask for most, by their hashes.
@@ -35,7 +42,10 @@ pub enum Unread {
     #[error("it is no report of a sentinel: {0}")]
     Malformed(&'static str),
     /// A report whose clients have other hashes, or that counts otherwise.
-    #[error("a sentinel of another version is on the same NATS server with the same key")]
+    #[error(
+        "a sentinel of another version has the same key: it is left an equal part, and a client of both has two shares; \
+         let all run one version"
+    )]
     OtherVersion {
         /// Of whom.
         member: u64,
@@ -46,33 +56,45 @@ use Unread::Malformed;
 
 const MAGIC: [u8; 3] = *b"tgc";
 /// Another one for each change of a report's form, of the hashes in it, or of how shares follow from them.
-const VERSION: u8 = b'2';
+const VERSION: u8 = b'3';
+/// `MSG`, a subject of 25 bytes, and the numbers of the subscription and of the bytes (NATS protocol, MSG).
+const FRAME: usize = 42;
 /// Bytes before the demands, and of each.
-const HEAD: usize = 4 + 8 + 8 + 8 + 1 + 4 + 4 + 4;
+const HEAD: usize = 4 + 8 + 8 + 8 + 2 + 1 + 4 + 4 + 4;
 const DEMAND: usize = 8 + 2 + 4;
 
 impl Report {
     /// Demands at most: their report has 229 kB, of the 1 MB that a NATS server takes by default.
     pub const MOST: usize = 16_384;
 
-    /// Bytes, all numbers little-endian: `tgc2` and the member (8), as in each version; number (8), limit (f64), last (1), what the others ask for
+    /// How long until the next one, at most.
+    pub(crate) const fn period(&self) -> Nanos {
+        INTERVAL.saturating_mul(self.period as u64)
+    }
+
+    /// Bytes of it on the bus.
+    pub(crate) const fn bytes(&self) -> usize {
+        FRAME + HEAD + DEMAND * self.demands.len()
+    }
+
+    /// Bytes, all numbers little-endian: `tgc3` and the member (8), as in each version; number (8), limit (f64), period (2), last (1), what the others ask for
     /// (f32), how many they are (4), number of demands (4), and for each client (8), weight (2), rate (f32).
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEAD + DEMAND * self.demands.len());
-        bytes.extend(MAGIC);
-        bytes.push(VERSION);
-        bytes.extend(self.member.to_le_bytes());
-        bytes.extend(self.number.to_le_bytes());
-        bytes.extend(self.limit.to_le_bytes());
-        bytes.push(u8::from(self.is_last));
-        bytes.extend(self.others.0.to_le_bytes());
-        bytes.extend(self.others.1.to_le_bytes());
-        let count = u32::try_from(self.demands.len()).unwrap_or(u32::MAX);
-        bytes.extend(count.to_le_bytes());
+        bytes.put_slice(&MAGIC);
+        bytes.put_u8(VERSION);
+        bytes.put_u64_le(self.member);
+        bytes.put_u64_le(self.number);
+        bytes.put_f64_le(self.limit);
+        bytes.put_u16_le(self.period);
+        bytes.put_u8(u8::from(self.is_last));
+        bytes.put_f32_le(self.others.0);
+        bytes.put_u32_le(self.others.1);
+        bytes.put_u32_le(u32::try_from(self.demands.len()).unwrap_or(u32::MAX));
         for demand in &self.demands {
-            bytes.extend(demand.client.to_le_bytes());
-            bytes.extend(demand.weight.to_le_bytes());
-            bytes.extend(demand.per_second.to_le_bytes());
+            bytes.put_u64_le(demand.client);
+            bytes.put_u16_le(demand.weight);
+            bytes.put_f32_le(demand.per_second);
         }
         bytes
     }
@@ -82,76 +104,66 @@ impl Report {
     /// # Errors
     /// [`Unread`]: it has another version or form, a weight or a rate that no client can have, or more than
     /// [`MOST`](Self::MOST) demands.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Unread> {
-        let mut rest = Rest(bytes);
-        if rest.take()? != MAGIC {
+    pub fn decode(mut bytes: &[u8]) -> Result<Self, Unread> {
+        let mut magic = MAGIC;
+        bytes.try_copy_to_slice(&mut magic)?;
+        if magic != MAGIC {
             return Err(Malformed("it begins otherwise"));
         }
-        let [version] = rest.take()?;
-        let member = rest.u64()?;
+        let version = bytes.try_get_u8()?;
+        let member = bytes.try_get_u64_le()?;
         if version != VERSION {
             return Err(Unread::OtherVersion { member });
         }
-        let number = rest.u64()?;
-        let limit = f64::from_le_bytes(rest.take()?);
-        if !(limit.is_finite() && limit > 0.0) {
-            return Err(Malformed("its limit is not above 0"));
+        let number = bytes.try_get_u64_le()?;
+        let limit = bytes.try_get_f64_le()?;
+        let period = bytes.try_get_u16_le()?;
+        if !(limit.is_finite() && limit > 0.0 && period > 0) {
+            return Err(Malformed("its limit or its period is not above 0"));
         }
-        let [last] = rest.take()?;
-        let others = (rate(rest.take()?)?, u32::from_le_bytes(rest.take()?));
-        let count = u32::from_le_bytes(rest.take()?) as usize;
-        if count > Self::MOST || rest.0.len() != count * DEMAND {
+        let is_last = bytes.try_get_u8()? != 0;
+        let others = (rate(bytes.try_get_f32_le()?)?, bytes.try_get_u32_le()?);
+        let count = bytes.try_get_u32_le()? as usize;
+        if count > Self::MOST || bytes.len() != count * DEMAND {
             return Err(Malformed("it has another length than its head says"));
         }
-        let mut demands = Vec::with_capacity(count);
-        for _ in 0..count {
-            let client = rest.u64()?;
-            let weight = u16::from_le_bytes(rest.take()?);
+        let demand = |_| {
+            let client = bytes.try_get_u64_le()?;
+            let weight = bytes.try_get_u16_le()?;
+            let per_second = rate(bytes.try_get_f32_le()?)?;
             if !(1..=1_000).contains(&weight) {
                 return Err(Malformed("a weight is not 1 to 1,000"));
             }
-            demands.push(Demand {
+            Ok(Demand {
                 client,
                 weight,
-                per_second: rate(rest.take()?)?,
-            });
-        }
+                per_second,
+            })
+        };
         Ok(Self {
             member,
             number,
             limit,
-            is_last: last != 0,
-            demands,
+            period,
+            is_last,
+            demands: (0..count).map(demand).collect::<Result<_, _>>()?,
             others,
         })
     }
 }
 
-/// Zero or more, or infinite.
-fn rate(bytes: [u8; 4]) -> Result<f32, Unread> {
-    let rate = f32::from_le_bytes(bytes);
-    if rate >= 0.0 {
-        Ok(rate)
-    } else {
-        Err(Malformed("a rate is below 0"))
+impl From<TryGetError> for Unread {
+    fn from(_: TryGetError) -> Self {
+        Malformed("it is cut off")
     }
 }
 
-struct Rest<'a>(&'a [u8]);
-
-impl Rest<'_> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Unread> {
-        let (taken, rest) = self
-            .0
-            .split_first_chunk()
-            .ok_or(Malformed("it is cut off"))?;
-        self.0 = rest;
-        Ok(*taken)
-    }
-
-    fn u64(&mut self) -> Result<u64, Unread> {
-        Ok(u64::from_le_bytes(self.take()?))
-    }
+/// Zero or more, or infinite.
+fn rate(rate: f32) -> Result<f32, Unread> {
+    let is_rate = rate >= 0.0;
+    is_rate
+        .then_some(rate)
+        .ok_or(Malformed("a rate is below 0"))
 }
 
 #[cfg(test)]
@@ -170,15 +182,16 @@ mod tests {
             });
         let demands = prop::collection::vec(demand, 0..20);
         let head = (
-            any::<(u64, u64, bool)>(),
+            (any::<u64>(), any::<u64>(), 1..=u16::MAX, any::<bool>()),
             1e-3..1e9_f64,
             (0.0..1e6_f32, any::<u32>()),
         );
         (head, demands).prop_map(
-            |(((member, number, is_last), limit, others), demands)| Report {
+            |(((member, number, period, is_last), limit, others), demands)| Report {
                 member,
                 number,
                 limit,
+                period,
                 is_last,
                 demands,
                 others,
@@ -206,7 +219,7 @@ mod tests {
                 bytes[place] = byte;
             }
             if let Ok(read) = Report::decode(&bytes) {
-                prop_assert!(read.limit > 0.0 && read.limit.is_finite());
+                prop_assert!(read.limit > 0.0 && read.limit.is_finite() && read.period > 0);
                 for demand in &read.demands {
                     prop_assert!(demand.per_second >= 0.0 && (1..=1_000).contains(&demand.weight));
                 }
@@ -236,6 +249,7 @@ mod tests {
             member: 1,
             number: 1,
             limit: 1.0,
+            period: 1,
             is_last: false,
             demands: Vec::new(),
             others: (0.0, 0),

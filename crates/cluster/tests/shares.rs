@@ -17,7 +17,8 @@ struct Proxy {
     member: Member,
     queue: FairQueue<()>,
     emitter: Gcra,
-    arrived: HashMap<u64, u32>,
+    /// Writes that were taken, and whether one was refused.
+    arrived: HashMap<u64, (u32, bool)>,
     parts: HashMap<u64, f64>,
     /// It neither hears nor is heard.
     is_cut_off: bool,
@@ -105,13 +106,12 @@ impl World {
             *owed += per_second * STEP.as_secs_f64();
             while *owed >= 1.0 && !proxy.is_dead {
                 *owed -= 1.0;
-                *proxy.arrived.entry(client).or_default() += 1;
                 let part = proxy.parts.get(&client).copied().unwrap_or(1.0);
-                // A full queue refuses.
-                let _ =
-                    proxy
-                        .queue
-                        .push(key(client), 0, Weight::ONE.part(part), Item::new((), 100));
+                let (weight, item) = (Weight::ONE.part(part), Item::new((), 100));
+                let pushed = proxy.queue.push(key(client), 0, weight, item);
+                let (taken, is_refused) = proxy.arrived.entry(client).or_default();
+                *taken += u32::from(pushed.is_ok());
+                *is_refused |= pushed.is_err();
             }
         }
     }
@@ -136,7 +136,7 @@ impl World {
 
     /// Each at an instant of its own within the interval.
     fn tick(&mut self, place: usize) {
-        let phase = Nanos::from_millis(37 * place as u64 % 250);
+        let phase = Nanos::from_millis(37 * place as u64 % 200);
         let since = self.now.saturating_add(phase).as_nanos() % INTERVAL.as_nanos();
         let proxy = &mut self.proxies[place];
         if since >= STEP.as_nanos() || proxy.is_dead {
@@ -148,18 +148,25 @@ impl World {
         clients.dedup();
         let activity: Vec<Activity> = clients
             .into_iter()
-            .map(|client| Activity {
-                client,
-                arrived: arrived.get(&client).copied().unwrap_or_default(),
-                waiting: proxy.queue.backlog(&key(client)).entries,
-                weight: 1,
+            .map(|client| {
+                let (taken, is_refused) = arrived.get(&client).copied().unwrap_or_default();
+                Activity {
+                    client,
+                    taken,
+                    is_refused,
+                    waiting: proxy.queue.backlog(&key(client)).entries,
+                    weight: 1,
+                }
             })
             .collect();
         let (report, division) = proxy.member.tick(self.now, activity);
         proxy.emitter.set_rate(self.now, rate(division.per_second));
         let parts = division.parts.iter();
         proxy.parts = parts.map(|part| (part.client, part.of_share)).collect();
-        if !self.is_bus_down && !proxy.is_cut_off {
+        if let Some(report) = report
+            && !self.is_bus_down
+            && !proxy.is_cut_off
+        {
             let report = Report::decode(&report.encode()).unwrap();
             let delay = Nanos::from_millis(1 + (self.random.unit() * 60.0) as u64);
             self.bus.push((self.now.saturating_add(delay), report));
@@ -305,6 +312,10 @@ fn a_proxy_that_is_cut_off_and_the_others_stay_below_the_limit_together() {
     assert!(world.most_in_a_second() as f64 <= 1.05 * LIMIT);
     let third = LIMIT / 3.0;
     assert_near(&world.rates(8.0), &[(1, third), (2, third), (3, third)]);
+    // It goes on, and the others cannot know that it is not dead.
+    world.run(20.0);
+    let half = LIMIT / 2.0;
+    assert_near(&world.rates(40.0), &[(1, third), (2, half), (3, half)]);
 }
 
 #[test]
@@ -361,7 +372,7 @@ fn a_proxy_of_another_version_is_left_an_equal_part_however_much_the_others_want
     let mut world = World::new(2, 8);
     (1..=2).for_each(|client| world.offer(client, client as usize - 1, 2_000.0));
     world.run(3.0);
-    // It is heard every quarter of a second, and what it asks for is not understood.
+    // It is heard several times a second, and what it asks for is not understood.
     for _ in 0..20 {
         let now = world.now;
         world
@@ -372,4 +383,51 @@ fn a_proxy_of_another_version_is_left_an_equal_part_however_much_the_others_want
     }
     let third = LIMIT / 3.0;
     assert_near(&world.rates(6.0), &[(1, third), (2, third)]);
+}
+
+/// What it offered beyond its share was refused, and is not asked for any longer.
+#[test]
+fn the_share_of_a_client_that_offered_far_more_and_left_is_the_others() {
+    let mut world = World::new(2, 9);
+    world.offer(1, 0, 50_000.0);
+    world.offer(2, 1, 2_000.0);
+    world.run(3.0);
+    world.offers.remove(&(1, 0));
+    world.run(5.0);
+    assert_near(&world.rates(9.0), &[(2, LIMIT)]);
+}
+
+/// Its share is so small that a write would wait for too long, and none is taken.
+#[test]
+fn a_client_whose_writes_are_all_refused_asks_for_its_share() {
+    let mut member = Member::new(Nanos::ZERO, 1, LIMIT);
+    let refused = Activity {
+        client: 5,
+        taken: 0,
+        is_refused: true,
+        waiting: 0,
+        weight: 1,
+    };
+    let (report, _) = member.tick(INTERVAL, [refused]);
+    let asked = report.unwrap().demands;
+    assert_eq!((asked.len(), asked[0].per_second), (1, f32::INFINITY));
+}
+
+#[test]
+fn a_member_is_silent_after_five_of_its_own_periods() {
+    let now = |intervals: u64| INTERVAL.saturating_mul(intervals);
+    let mut member = Member::new(Nanos::ZERO, 1, LIMIT);
+    let mut often = Member::new(Nanos::ZERO, 2, LIMIT).leave();
+    often.is_last = false;
+    let seldom = Report {
+        member: 3,
+        period: 10,
+        ..often.clone()
+    };
+    member.hear(now(1), often);
+    member.hear(now(1), seldom);
+    for (at, heard, silent) in [(5, 3, 0), (6, 2, 1), (50, 2, 1), (51, 1, 2)] {
+        let (_, division) = member.tick(now(at), []);
+        assert_eq!((division.heard, division.silent), (heard, silent), "{at}");
+    }
 }

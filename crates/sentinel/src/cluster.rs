@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, ServerAddr, Subscriber};
-use cluster::{Activity, Division, Member, Report, Unread};
+use cluster::{Activity, Division, INTERVAL, Member, Report, Unread};
 use fairq::ClientKey;
 use futures_util::{StreamExt as _, stream};
 use pacing::Rate;
@@ -30,9 +30,10 @@ pub(crate) struct Part {
     address: ServerAddr,
     subject: String,
     max_req: Rate,
-    said: Option<Division>,
-    /// The last message that was none, not to say the same of each.
-    odd: Option<Unread>,
+    /// Who was there when that was last logged, and whether this sentinel was connected.
+    said: (usize, usize, bool),
+    /// What was last logged of messages that are ignored.
+    ignored: String,
 }
 
 /// How long the last report may take.
@@ -100,8 +101,8 @@ impl Part {
             key,
             address,
             max_req: config.fair.max_req,
-            said: None,
-            odd: None,
+            said: (0, 0, false),
+            ignored: String::new(),
         }))
     }
 
@@ -119,8 +120,8 @@ impl Part {
                 () = stop.cancelled() => break,
                 () = tokio::time::sleep_until(self.clock.instant(due)) => {
                     let report = self.tick();
-                    due = self.clock.now().saturating_add(self.member.interval());
-                    if let Some(bus) = &bus {
+                    due = self.clock.now().saturating_add(INTERVAL);
+                    if let (Some(bus), Some(report)) = (&bus, report) {
                         // It fails only when the client was closed.
                         let _ = bus.publish(subject.clone(), report.encode().into()).await;
                     }
@@ -146,21 +147,32 @@ impl Part {
         };
         if let Unread::OtherVersion { member } = unread {
             self.member.hear_of(now, member);
-        } else if self.odd.replace(unread) != Some(unread) {
-            warn!(%unread, subject = self.subject, "a message on the cluster's subject is ignored");
+        }
+        let reason = unread.to_string();
+        if reason != self.ignored {
+            warn!(
+                reason,
+                subject = self.subject,
+                "a message of the cluster is ignored"
+            );
+            self.ignored = reason;
         }
     }
 
-    /// Computes what may be sent from now on; the report for the others.
-    fn tick(&mut self) -> Report {
+    /// Computes what may be sent from now on; the report for the others, if one is due.
+    fn tick(&mut self) -> Option<Report> {
         let demands = self.lane.demands().into_iter();
         let mut demands: Vec<(u64, ClientDemand)> = demands
             .map(|demand| (hash(&self.key, demand.client), demand))
             .collect();
         demands.sort_unstable_by_key(|(client, _)| *client);
-        let activity = demands
-            .iter()
-            .map(|(client, demand)| activity_of(*client, demand));
+        let activity = demands.iter().map(|&(client, demand)| Activity {
+            client,
+            taken: demand.taken,
+            is_refused: demand.is_refused,
+            waiting: demand.waiting,
+            weight: u16::try_from(demand.weight.shares()).unwrap_or(u16::MAX),
+        });
         let (report, division) = self.member.tick(self.clock.now(), activity);
         let shared = &division.parts;
         let parts = demands.iter().filter_map(|(client, demand)| {
@@ -178,46 +190,20 @@ impl Part {
 
     /// Logs who is there, when that changes.
     fn say(&mut self, division: &Division) {
-        let who = Division {
-            per_second: 0.0,
-            parts: Vec::new(),
-            ..*division
-        };
-        if self.said.as_ref() == Some(&who) {
+        let who = (division.heard, division.silent, division.is_connected);
+        if std::mem::replace(&mut self.said, who) == who {
             return;
         }
-        let Division {
-            heard,
-            silent,
-            other_version,
-            is_connected,
-            ..
-        } = who;
+        let (sentinels, silent, is_connected) = who;
         if is_connected {
-            info!(sentinels = heard, silent, "the limit is shared");
+            info!(sentinels, silent, "the limit is shared");
         } else {
+            let sentinels = sentinels + silent;
             info!(
-                sentinels = heard + silent,
+                sentinels,
                 "the NATS server is away; this sentinel has an equal part of the limit"
             );
         }
-        if other_version > 0 {
-            warn!(
-                sentinels = other_version,
-                "sentinels of another version have the same key: each is left an equal part, and a client of both has \
-                 two shares; let all run one version"
-            );
-        }
-        self.said = Some(who);
-    }
-}
-
-fn activity_of(client: u64, demand: &ClientDemand) -> Activity {
-    Activity {
-        client,
-        arrived: demand.arrived,
-        waiting: demand.waiting,
-        weight: u16::try_from(demand.weight.shares()).unwrap_or(u16::MAX),
     }
 }
 
@@ -283,7 +269,6 @@ mod tests {
     use std::sync::Arc;
 
     use bytes::Bytes;
-    use cluster::INTERVAL;
     use fairq::KeyScheme;
     use pacing::Nanos;
     use rpc::BroadcastMethod;
@@ -330,7 +315,7 @@ mod tests {
                     (first..first + at_each)
                         .for_each(|client| write(&part.lane, client, &outbox, &ledger));
                     let began = processor_time();
-                    reports.push(part.tick().encode());
+                    reports.extend(part.tick().map(|report| report.encode()));
                     own += (processor_time() - began) * u32::from(place == 0);
                 }
                 for (place, part) in parts.iter_mut().enumerate() {
@@ -362,8 +347,8 @@ mod tests {
             address: "nats://127.0.0.1:4222".parse().unwrap(),
             subject: String::new(),
             max_req: limit,
-            said: None,
-            odd: None,
+            said: (0, 0, false),
+            ignored: String::new(),
         }
     }
 

@@ -1,32 +1,23 @@
-//! A thousand workers and a thousand sentinels on one bus: what it carries, how soon all have begun and have agreed, and
-//! how fair that is, by the formulas of `docs/fleet.md`; and that whatever is lost, all begin or nobody does.
+//! A thousand workers on one bus: what it carries, and how soon all have begun, by the formulas of `docs/fleet.md`; and
+//! that whatever is lost, all begin or nobody does.
 
 use pacing::Nanos;
 
-use crate::world::{CHANGE, LEAD, LIMIT, LOAD, PRINT_EVERY, SIGN_OF_LIFE, SUBJECT, Size, World};
+use crate::world::{LEAD, LOAD, PRINT_EVERY, SIGN_OF_LIFE, Size, World};
 
 #[test]
-fn a_thousand_workers_and_a_thousand_sentinels_cost_the_bus_what_the_formulas_say() {
+fn a_thousand_workers_cost_the_bus_what_the_formulas_say() {
     let mut world = World::new(
         7,
         Size {
             workers: WORKERS,
-            sentinels: 1_000,
             lost: 5_000,
         },
     );
     let at_start = world.run_until(Nanos::from_secs(24));
     let at_work = world.run_until(Nanos::from_secs(44));
-    world.run_until(CHANGE);
-    let (agreed, error) = (world.apart, world.unfairness());
-    let interval = world.sentinels[0].interval();
-    world.run_until(CHANGE.saturating_add(interval.saturating_mul(4)));
-    let changed = (world.apart.saturating_sub(CHANGE), world.unfairness());
+    world.run_until(Nanos::from_secs(80));
     println!("{:?}\n{at_start:?}\nin 20 s: {at_work:?}", world.over);
-    println!(
-        "agreed at {agreed:?}, error {error}; changed {changed:?}; most {}",
-        world.most
-    );
     assert_run(&world);
     // A request a second, its answer, and two lines.
     for (kind, each, bytes) in [("requests", 1, REQUEST), ("answers", 3, ANSWER)] {
@@ -35,14 +26,6 @@ fn a_thousand_workers_and_a_thousand_sentinels_cost_the_bus_what_the_formulas_sa
         assert_near(sum, messages * bytes);
     }
     assert_eq!(at_work["rolls"].0, 20 / SIGN_OF_LIFE.as_secs());
-    // 16 sentinels' worth of reports, whatever their number; a tenth of them has two clients.
-    let (reports, bytes) = at_work["reports"];
-    assert_near(reports, 64 * 20);
-    assert_near(bytes, reports * (SUBJECT.len() as u64 + 41 + 14 * 2 / 10));
-    assert!(agreed <= interval.saturating_mul(5), "{agreed:?}");
-    assert!(changed.0 <= interval.saturating_mul(4), "{changed:?}");
-    assert!(error.max(changed.1) < 1e-5, "{error}, {changed:?}");
-    assert!(world.most <= LIMIT * 1.000_01, "{}", world.most);
 }
 
 fn assert_near(got: u64, expected: u64) {
@@ -82,7 +65,6 @@ fn assert_run(world: &World) {
 fn whatever_is_lost_all_begin_or_nobody_does_and_afterwards_all_are_free() {
     let size = Size {
         workers: 20,
-        sentinels: 0,
         lost: 10,
     };
     let (mut begun, mut refused) = (0, 0);

@@ -1,10 +1,9 @@
-//! A coordinator, workers and sentinels on one bus, as discrete events: no server, no clock, no program.
+//! A coordinator and workers on one bus, as discrete events: no server, no clock, no program.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use base::Random;
-use cluster::{Activity, Report};
 use fleet::message::{
     End, Folder, Order, Outgoing, ROLL, Request, Standing, of_worker, sign_of_life,
 };
@@ -19,24 +18,18 @@ pub(crate) const PRINT_EVERY: Nanos = Nanos::from_millis(500);
 const TICK: Nanos = nanos(Engagement::TICK);
 const COORDINATOR_TICK: Nanos = nanos(Coordinator::TICK);
 pub(crate) const SIGN_OF_LIFE: Nanos = nanos(Coordinator::SIGN_OF_LIFE);
-/// What all sentinels may send, writes a second.
-pub(crate) const LIMIT: f64 = 1_000.0;
-/// When a client leaves half of its sentinels.
-pub(crate) const CHANGE: Nanos = Nanos::from_secs(80);
 const RUN: &str = "20261130T004200Z-89abcdef";
 
 /// What is due at an instant.
 enum Due {
-    /// A message comes to the coordinator, to one worker, to all workers, or to all sentinels.
+    /// A message comes to the coordinator, to one worker, or to all workers.
     Coordinator(Outgoing),
     Worker(usize, Outgoing),
     Roll(Outgoing),
-    Report(Report),
-    /// Time passes for the coordinator, a worker, a sentinel.
+    /// Time passes for the coordinator, a worker.
     Tick,
     SignOfLife,
     Told(usize),
-    Publish(usize),
     /// A worker's program prints or ends, or its folder is brought; of a program that was stopped, no more.
     Program(usize, bool, Standing),
 }
@@ -70,7 +63,6 @@ pub(crate) struct Worker {
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) workers: usize,
-    pub(crate) sentinels: usize,
     /// One message in so many is lost.
     pub(crate) lost: u64,
 }
@@ -96,12 +88,6 @@ pub(crate) struct World {
     pub(crate) clock_error_ns: i64,
     pub(crate) workers: Vec<Worker>,
     by_subject: HashMap<String, usize>,
-    pub(crate) sentinels: Vec<cluster::Member>,
-    rates: Vec<f64>,
-    /// When the rates were last more than 5 % beside what they are to be.
-    pub(crate) apart: Nanos,
-    /// The most that all together had after the first second.
-    pub(crate) most: f64,
 }
 
 impl World {
@@ -126,8 +112,6 @@ impl World {
             at: began,
             unix_ns: 0,
         };
-        let sentinels = 0..size.sentinels as u64;
-        let sentinels = sentinels.map(|id| cluster::Member::new(Nanos::ZERO, id, LIMIT));
         let mut world = Self {
             size,
             began,
@@ -145,10 +129,6 @@ impl World {
             clock_error_ns: 0,
             workers,
             by_subject,
-            sentinels: sentinels.collect(),
-            rates: vec![0.0; size.sentinels],
-            apart: Nanos::ZERO,
-            most: 0.0,
         };
         let patience = Duration::from_secs(30);
         world.coordinator.call(now, size.workers, "1.0", patience);
@@ -158,10 +138,6 @@ impl World {
         for place in 0..size.workers {
             let phase = world.within(TICK);
             world.at(phase, Due::Told(place));
-        }
-        for place in 0..size.sentinels {
-            let phase = world.within(cluster::INTERVAL);
-            world.at(phase, Due::Publish(place));
         }
         world
     }
@@ -272,11 +248,6 @@ impl World {
                     worker.engagement.note(now.at, standing);
                     self.tell(place);
                 }
-            }
-            Due::Publish(place) => self.divide(place),
-            Due::Report(report) => {
-                let sentinels = self.sentinels.iter_mut();
-                sentinels.for_each(|it| it.hear(self.now, report.clone()));
             }
         }
     }
@@ -426,60 +397,6 @@ impl World {
             self.publish(told);
         }
     }
-
-    /// A sentinel reports.
-    fn divide(&mut self, place: usize) {
-        let clients = self.clients(place).map(|client| Activity {
-            client,
-            arrived: 1_000,
-            waiting: 500,
-            weight: 1,
-        });
-        let sentinel = &mut self.sentinels[place];
-        let (report, division) = sentinel.tick(self.now, clients);
-        let interval = sentinel.interval();
-        self.rates[place] = division.per_second;
-        self.after(interval, Due::Publish(place));
-        let bytes = report.encode();
-        if let Some(way) = self.way("reports", bytes.len() + SUBJECT.len()) {
-            let report = Report::decode(&bytes).unwrap();
-            self.after(way, Due::Report(report));
-        }
-        if self.unfairness() > 0.05 {
-            self.apart = self.now;
-        }
-        let sum: f64 = self.rates.iter().sum();
-        if self.now > Nanos::from_secs(1) {
-            self.most = self.most.max(sum);
-        }
-    }
-
-    /// Client 1 uses every tenth sentinel, and each of those has one more of its own. Half of them later have none.
-    fn clients(&self, place: usize) -> impl Iterator<Item = u64> + use<> {
-        let is_used = place.is_multiple_of(self.distance());
-        let clients = [1, 10 + place as u64];
-        clients.into_iter().filter(move |_| is_used)
-    }
-
-    /// Of a sentinel that is used and the next one.
-    fn distance(&self) -> usize {
-        if self.now < CHANGE { 10 } else { 20 }
-    }
-
-    /// How far the sum of all rates, or the rate of any sentinel, is from what one queue would give.
-    pub(crate) fn unfairness(&self) -> f64 {
-        let sentinels = self.size.sentinels as f64;
-        let used = sentinels / self.distance() as f64;
-        let share = LIMIT * 0.99 / (1.0 + used);
-        let due = |place: usize| {
-            let of_client = |client| if client == 1 { share / used } else { share };
-            LIMIT * 0.01 / sentinels + self.clients(place).map(of_client).sum::<f64>()
-        };
-        let rates = self.rates.iter().enumerate();
-        let errors = rates.map(|(place, rate)| (rate / due(place) - 1.0).abs());
-        let sum = self.rates.iter().sum::<f64>() / LIMIT - 1.0;
-        errors.fold(sum.abs(), f64::max)
-    }
 }
 
 const fn nanos(span: Duration) -> Nanos {
@@ -494,6 +411,5 @@ fn answer(subject: &str, message: &impl serde::Serialize) -> Outgoing {
     }
 }
 
-pub(crate) const SUBJECT: &str = "sentinel.0123456789abcdef";
 /// Bytes of a line of figures.
 const FIGURES: usize = 600;

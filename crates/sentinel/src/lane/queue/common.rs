@@ -11,8 +11,10 @@ use super::WriteQueue;
 pub struct ClientDemand {
     /// The client.
     pub client: ClientKey,
-    /// Its writes that came, taken or not.
-    pub arrived: u32,
+    /// Its writes that were taken.
+    pub taken: u32,
+    /// Whether one was refused.
+    pub is_refused: bool,
     /// Its writes that wait.
     pub waiting: usize,
     /// Its weight.
@@ -22,7 +24,8 @@ pub struct ClientDemand {
 /// Kept only where several sentinels share a limit.
 #[derive(Default)]
 pub(super) struct CommonLimit {
-    arrived: HashMap<ClientKey, u32>,
+    /// Writes that were taken, and whether one was refused.
+    arrived: HashMap<ClientKey, (u32, bool)>,
     parts: HashMap<ClientKey, f64>,
 }
 
@@ -30,9 +33,11 @@ pub(super) struct CommonLimit {
 const MOST_CLIENTS: usize = 1 << 16;
 
 impl CommonLimit {
-    pub(super) fn note_arrival(&mut self, client: ClientKey) {
+    pub(super) fn note_arrival(&mut self, client: ClientKey, is_taken: bool) {
         if self.arrived.len() < MOST_CLIENTS || self.arrived.contains_key(&client) {
-            *self.arrived.entry(client).or_default() += 1;
+            let (taken, is_refused) = self.arrived.entry(client).or_default();
+            *taken += u32::from(is_taken);
+            *is_refused |= !is_taken;
         }
     }
 
@@ -48,20 +53,29 @@ impl WriteQueue {
         let mut arrived = std::mem::take(&mut self.common.get_or_insert_default().arrived);
         let waiting = self.queue.longest().take(MOST_CLIENTS);
         let mut demands: Vec<ClientDemand> = waiting
-            .map(|(client, backlog)| self.demand(client, arrived.remove(&client), backlog.entries))
+            .map(|(client, backlog)| {
+                let arrived = arrived.remove(&client).unwrap_or_default();
+                self.demand(client, arrived, backlog.entries)
+            })
             .collect();
         demands.extend(
             arrived
                 .into_iter()
-                .map(|(client, count)| self.demand(client, Some(count), 0)),
+                .map(|(client, arrived)| self.demand(client, arrived, 0)),
         );
         demands
     }
 
-    fn demand(&self, client: ClientKey, arrived: Option<u32>, waiting: usize) -> ClientDemand {
+    fn demand(
+        &self,
+        client: ClientKey,
+        (taken, is_refused): (u32, bool),
+        waiting: usize,
+    ) -> ClientDemand {
         ClientDemand {
             client,
-            arrived: arrived.unwrap_or_default(),
+            taken,
+            is_refused,
             waiting,
             weight: self.configured_weight(client),
         }

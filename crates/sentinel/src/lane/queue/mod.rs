@@ -121,10 +121,10 @@ impl WriteQueue {
     /// Takes a job into its client's queue.
     pub(super) fn admit(&mut self, job: Job, now: Nanos) -> Result<(), Refusal> {
         let client = job.client;
-        if let Some(common) = &mut self.common {
-            common.note_arrival(client);
-        }
         let result = self.try_admit(job, now);
+        if let Some(common) = &mut self.common {
+            common.note_arrival(client, result.is_ok());
+        }
         match &result {
             Ok(()) => self.accounts.admitted += 1,
             Err(_) => {
