@@ -18,14 +18,13 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, Registry};
 
 use crate::cli::{Cli, Command};
-use crate::config::{self, Config, Resolved, Sources};
-use crate::handover::{self, Predecessor};
+use crate::config::{Config, Resolved, Sources};
+use crate::handover::{NotifyState, Predecessor};
 use crate::lane::OWN_CONNECTIONS;
 use crate::operator::journal;
 use crate::reload::Reloader;
 use crate::serve::{ListenError, Listeners, ServeError, serve_replacing};
-use crate::systemd::{self, NotifyState};
-use crate::{tls, top};
+use crate::{config, handover, tls, top};
 
 /// Runs the command; returns the exit code. `environment` is where variables of
 /// settings are looked for.
@@ -170,7 +169,7 @@ async fn until_signal(config: Config, reloader: Reloader) -> Result<(), CommandE
         ended = &mut serving => ended.map_err(unserved)?,
         name = signals.next() => {
             info!(signal = name, "going down: queued writes are still forwarded");
-            systemd::tell(NotifyState::Stopping);
+            handover::notify(NotifyState::Stopping);
             shutdown.cancel();
             tokio::select! {
                 ended = &mut serving => ended.map_err(unserved)?,
@@ -197,7 +196,7 @@ async fn sockets(config: &Config) -> Result<(Option<Predecessor>, Listeners), Co
             return Ok((Some(predecessor), listeners));
         }
     }
-    let passed = systemd::passed_listeners().map_err(unusable)?;
+    let passed = handover::passed_listeners().map_err(unusable)?;
     let listeners = Listeners::inherit(passed, config).await.map_err(unheard)?;
     Ok((None, listeners))
 }

@@ -1,10 +1,14 @@
-//! A restart without a refused connection: a new process takes the listening sockets over from the one that serves.
+//! Listening sockets that another program has opened.
 //!
+//! A restart without a refused connection: a new process takes the listening sockets over from the one that serves.
 //! Both have the same `listen.handover`, the path of a Unix socket. The new process asks there for the sockets, sets
 //! itself up, and says that it serves; from then on it alone accepts, and has the path. The old one serves what is
 //! connected for `shutdown.drain`, tells each HTTP client to connect anew, and ends as after SIGTERM. A new process
 //! that fails before it serves changes nothing. The kernel's queue of connections belongs to the sockets, so none in it is
 //! lost. Only a process of the same user is given them.
+//!
+//! A service manager's protocol (`LISTEN_FDS`, `NOTIFY_SOCKET`): sockets that it has opened, readiness, the end. Without
+//! these variables it has no effect.
 
 use std::fs::{self, Permissions};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -15,11 +19,14 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
+use listenfd::ListenFd;
 use rustix::cmsg_space;
+use rustix::net::sockopt::socket_acceptconn;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
+pub(crate) use sd_notify::NotifyState;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
@@ -210,6 +217,35 @@ fn send(stream: BorrowedFd<'_>, names: &str, sockets: &[BorrowedFd<'_>]) -> io::
         Ok(())
     } else {
         Err(io::Error::other("the names of the sockets were cut short"))
+    }
+}
+
+/// The sockets that the service manager has opened and passed on, in the order of its unit
+/// (`sd_listen_fds(3)`).
+///
+/// # Errors
+/// One of them is no TCP listener.
+pub(crate) fn passed_listeners() -> io::Result<Vec<TcpListener>> {
+    let mut passed = ListenFd::from_env();
+    let listeners =
+        (0..passed.len()).filter_map(|place| passed.take_tcp_listener(place).transpose());
+    listeners
+        .map(|listener| {
+            let listener = listener?;
+            if !socket_acceptconn(&listener)? {
+                let message = "a socket was passed that does not listen: the unit needs Accept=no";
+                return Err(io::Error::other(message));
+            }
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        })
+        .collect()
+}
+
+/// Tells the service manager that clients are served, or that the program has begun to end (`sd_notify(3)`).
+pub(crate) fn notify(state: NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        warn!(%error, "the service manager was not told (NOTIFY_SOCKET)");
     }
 }
 

@@ -36,8 +36,6 @@ pub mod serve;
 mod shadow;
 pub mod shared_context;
 mod supervise;
-mod systemd;
-mod timer;
 pub mod tls;
 pub mod top;
 #[cfg(feature = "otlp")]

@@ -2,7 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fairq::ClientKey;
 use pacing::Nanos;
+use tracing::info;
+
+use crate::clock::Clock;
+use crate::refusal::{Reason, Refusal};
 
 /// Log lines of one kind: one a second at most, with how many were left out. A flood of them costs a
 /// look at the clock and an atomic addition each.
@@ -30,6 +35,37 @@ impl Sampled {
         }
         self.untold.fetch_add(1, Ordering::Relaxed);
         None
+    }
+}
+
+/// The log lines about refusals: for each reason one a second at most, with how many were left out.
+#[derive(Debug)]
+pub(crate) struct RefusalLog {
+    clock: Clock,
+    by_reason: [Sampled; Reason::ALL.len()],
+}
+
+impl RefusalLog {
+    /// Nothing was refused yet.
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            by_reason: std::array::from_fn(|_| Sampled::default()),
+        }
+    }
+
+    /// Logs that a client was refused, if a line is due.
+    pub(crate) fn tell(&self, client: ClientKey, refusal: &Refusal) {
+        let of_reason = &self.by_reason[refusal.reason.index()];
+        if let Some(untold) = of_reason.turn(self.clock.now()) {
+            info!(
+                reason = refusal.reason.name(),
+                %client,
+                detail = refusal.detail,
+                untold,
+                "refused"
+            );
+        }
     }
 }
 

@@ -17,18 +17,18 @@ use tracing::{info, warn};
 use crate::access::{AccessLog, Queue};
 use crate::config::Config;
 use crate::front::{Door, Front, Lanes};
-use crate::handover::{self, Predecessor};
+use crate::handover::{NotifyState, Predecessor};
 use crate::keys::KeysError;
 use crate::lane::{Accounts, Lane, lane};
 pub use crate::listeners::{ListenError, Listeners};
 use crate::metrics::RestartedTask;
-use crate::operator::{self, Operator};
+use crate::operator::Operator;
 use crate::reload::{Parts, Reloader};
 use crate::shared_context::SharedContext;
 use crate::supervise::{Tasks, keep_running, reason};
-use crate::systemd::{self, NotifyState};
-use crate::tls::{self, TlsError};
-use crate::upstream::{self, DoorNodes, Hub, NodeDoor, NodeState, Nodes, Reads};
+use crate::tls::TlsError;
+use crate::upstream::{DoorNodes, Hub, NodeDoor, NodeState, Nodes, Reads};
+use crate::{handover, operator, tls, upstream};
 
 /// Why the proxy could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -213,7 +213,7 @@ fn announce(config: &Config, address: SocketAddr, nodes: &str, (page, explain): 
         %explain,
         "serving"
     );
-    systemd::tell(NotifyState::Ready);
+    handover::notify(NotifyState::Ready);
 }
 
 /// Serves clients at each listener.
@@ -270,7 +270,7 @@ fn spawn_operator(
 /// Takes over from the process that served before, if there was one.
 async fn relieve(predecessor: Option<Predecessor>) {
     if let Some(predecessor) = predecessor {
-        systemd::tell(NotifyState::MainPid(std::process::id()));
+        handover::notify(NotifyState::MainPid(std::process::id()));
         predecessor.relieve().await;
     }
 }

@@ -4,8 +4,6 @@ use std::fmt::{self, Display};
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use tokio_rustls::rustls;
-
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
@@ -16,6 +14,7 @@ use rustls::server::{
 };
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, RootCertStore, ServerConfig};
+use tokio_rustls::rustls;
 
 use crate::config::{CertificateFiles, Tls};
 use crate::files;

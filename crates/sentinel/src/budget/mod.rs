@@ -10,7 +10,6 @@
 
 mod bytes;
 mod kind;
-mod seen;
 mod turns;
 
 use std::collections::HashMap;
@@ -25,10 +24,8 @@ use tokio::time::Instant;
 
 use self::bytes::{BytePool, ByteUsage};
 pub use self::bytes::{Ledger, Reservation};
-pub(crate) use self::kind::Kind;
-use self::kind::{BUSY_PAUSE, KINDS};
-pub(crate) use self::seen::SEEN_FOR;
-use self::seen::Seen;
+use self::kind::{BUSY_PAUSE, KINDS, Seen};
+pub(crate) use self::kind::{Kind, SEEN_FOR};
 pub(crate) use self::turns::{LONG_BYTES, Piece, Turn};
 use self::turns::{TurnQueue, WorkPool};
 use crate::config::Config;

@@ -1,5 +1,5 @@
 //! Values as texts: how each type is read from a file, a variable or a flag, and written so that it reads back as the
-//! same.
+//! same; and the types of settings that are one of a few words.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -12,8 +12,6 @@ use fairq::{Network, Weight};
 use pacing::{Nanos, Rate, Size};
 use rpc::Endpoint;
 use tracing::Level;
-
-use super::choices::{AsyncAck, CertificateFiles, Threads, WriteOrder};
 
 /// A type of setting.
 pub(super) trait Value: Sized {
@@ -259,6 +257,62 @@ impl Value for CertificateFiles {
 
     fn text(&self) -> String {
         format!("{}={}", self.chain, self.key)
+    }
+}
+
+/// Which writes stay in the order in which they came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteOrder {
+    /// Those of a connection.
+    Connection,
+    /// All of a client.
+    Client,
+    /// Those of a connection, and those of a Cosmos SDK's account, over whichever connections and clients.
+    Account,
+}
+
+/// When a `broadcast_tx_async` is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AsyncAck {
+    /// When it was admitted, with the hash computed here: the default.
+    Buffered,
+    /// When the node has answered.
+    Forwarded,
+}
+
+/// A chain of certificates and its key, as files in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate, then those of its issuers.
+    pub chain: String,
+    /// Its private key; may be the same file.
+    pub key: String,
+}
+
+/// Threads that serve clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Threads(Option<usize>);
+
+impl Threads {
+    /// The cores that this process may use, less one, and one at least: the nodes are watched, and the operator is
+    /// served, by a thread beside these.
+    pub const AUTO: Self = Self(None);
+
+    /// So many, 1 to 64.
+    pub fn new(threads: usize) -> Option<Self> {
+        (1..=64).contains(&threads).then_some(Self(Some(threads)))
+    }
+
+    /// The number that was set.
+    pub(super) const fn given(self) -> Option<usize> {
+        self.0
+    }
+
+    /// How many these are on this machine.
+    pub fn count(self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        self.0
+            .unwrap_or_else(|| cores().saturating_sub(1).clamp(1, 64))
     }
 }
 

@@ -15,9 +15,6 @@ mod encrypted;
 mod http;
 mod http2;
 mod listener;
-mod proxied;
-mod queue;
-mod refusals;
 mod socket;
 mod streams;
 #[cfg(test)]
@@ -31,23 +28,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fairq::ClientKey;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use wire::calls::JsonLimits;
+use wire::http::HeadLimits;
 
 use self::backend::Backend;
 pub use self::backend::Lanes;
 pub(crate) use self::doors::Door;
-use self::refusals::RefusalLog;
 use crate::access::{AccessLog, Ended, Seen};
 use crate::budget::{Budget, Ledger};
 use crate::config::Live;
 use crate::identity::{Identities, LiveIdentities};
 use crate::metrics::{Metrics, OutcomeLabel};
 use crate::refusal::Refusal;
+use crate::sampled::RefusalLog;
 use crate::shadow::Shadow;
 use crate::shared_context::SharedContext;
 use crate::tls::LiveTls;
 use crate::upstream::DoorNodes;
-use wire::calls::JsonLimits;
-use wire::http::HeadLimits;
 
 /// The clients' side. Clones share it.
 #[derive(Clone)]

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::buffer::{Buffer, READ_BYTES};
 use crate::budget::{LONG_BYTES, Ledger, Piece, Reservation, Turn};
-use crate::timer::Timer;
+use crate::clock::Timer;
 
 /// What a connection is made of.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {

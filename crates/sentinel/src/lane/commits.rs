@@ -1,4 +1,5 @@
-//! `broadcast_tx_commit` calls that wait for a block. One follower serves any number of them.
+//! Blocks, and who waits for them: `broadcast_tx_commit` calls, any number of which one follower serves, and a node that
+//! takes over, which reads what nodes made known while another one took the writes.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -311,6 +312,44 @@ const MOST_ANSWERING: usize = 16;
 /// `upstream.timeout`, then its connection is given up), some 5 MB.
 const EARLY: usize = 256;
 const EARLY_HASHES: usize = 1 << 17;
+
+/// Blocks of passive nodes, the oldest first, and whose they are. When such a node takes over, they tell
+/// what the one before it has committed, which is not to be offered again.
+#[derive(Debug, Default)]
+pub(super) struct PassiveBlocks {
+    blocks: VecDeque<(usize, FollowedBlock)>,
+    hashes: usize,
+}
+
+/// Transactions of the blocks that are kept: what some minutes bring, in 32 bytes each.
+const HASHES: usize = 1 << 17;
+/// Blocks that are kept, for chains whose blocks are empty.
+const BLOCKS: usize = 256;
+
+impl PassiveBlocks {
+    /// A passive node made this block known.
+    pub(super) fn note(&mut self, node: usize, block: FollowedBlock) {
+        self.hashes += block.hashes.len();
+        self.blocks.push_back((node, block));
+        while (self.hashes > HASHES || self.blocks.len() > BLOCKS)
+            && let Some((_, oldest)) = self.blocks.pop_front()
+        {
+            self.hashes -= oldest.hashes.len();
+        }
+    }
+
+    /// The height of the highest; 0 without any.
+    pub(super) fn height(&self) -> u64 {
+        let heights = self.blocks.iter().map(|(_, block)| block.height);
+        heights.max().unwrap_or(0)
+    }
+
+    /// Takes all of them.
+    pub(super) fn take(&mut self) -> VecDeque<(usize, FollowedBlock)> {
+        self.hashes = 0;
+        std::mem::take(&mut self.blocks)
+    }
+}
 
 #[cfg(test)]
 mod tests;

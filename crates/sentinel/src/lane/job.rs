@@ -10,8 +10,7 @@ use pacing::Nanos;
 use rpc::BroadcastMethod;
 use sha2::{Digest, Sha256};
 
-use super::acknowledged::Acknowledged;
-use super::api::{Delivery, Outbox, WriteAnswer};
+use super::api::{Acknowledged, Delivery, Outbox, WriteAnswer};
 use crate::budget::{Held, Reservation};
 use crate::config::WriteOrder;
 use crate::metrics::MethodClass;

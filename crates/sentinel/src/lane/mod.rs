@@ -7,42 +7,42 @@
 //! (`uncommitted`), the pacer (`pace`), calls that wait for a block (`commits`), and breaks (`breaks`). None of these
 //! parts depends on the worker.
 
-mod acknowledged;
 mod answer;
 mod api;
 mod commits;
 mod job;
-mod passive;
 mod pool;
 mod queue;
 mod scarcity;
-mod shared;
 mod status;
 #[cfg(test)]
 mod testing;
 mod worker;
 mod writes;
 
-use hashbrown::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use control::Bound;
 use fairq::{Backlog, ClientKey};
+use hashbrown::HashMap;
 use pacing::{Nanos, Rate};
+use parking_lot::{Mutex, MutexGuard};
 use rpc::BroadcastMethod;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
-use self::acknowledged::Acknowledged;
+use self::api::Acknowledged;
 pub(crate) use self::api::Awaited;
 pub use self::api::{Delivery, Outbox, Write, WriteAnswer};
 use self::job::{Job, Notes, Recipient, Record};
 pub use self::queue::ClientDemand;
 use self::queue::WriteQueue;
 pub use self::scarcity::Shortage;
-use self::shared::Shared;
 pub use self::status::{Accounts, Explained, Status, Tally};
 pub use self::worker::{OWN_CONNECTIONS, Worker};
 use crate::budget::Reservation;
+use crate::clock::Clock;
 use crate::config::{AsyncAck, Live, WriteOrder};
 use crate::refusal::Refusal;
 use crate::shadow::Shadow;
@@ -261,3 +261,69 @@ impl Lane {
 
 /// The line of a client's turns: no connection has this number.
 const TURNS: u64 = u64::MAX;
+
+/// The queue behind its lock, and what wakes the worker.
+struct Shared {
+    queue: Mutex<WriteQueue>,
+    status: Mutex<Status>,
+    /// The node that takes the writes; `usize::MAX` while there is none.
+    node: AtomicUsize,
+    /// Whether the node takes writes and answers: whoever is told that a write was taken may count on it.
+    is_answering: AtomicBool,
+    /// Wakes the worker.
+    wake: Notify,
+    clock: Clock,
+}
+
+impl Shared {
+    fn new(queue: WriteQueue, clock: Clock) -> Self {
+        // Until the worker has published the first one.
+        let status = Status {
+            bound: Bound::NodeDown { since: clock.now() },
+            ..Status::default()
+        };
+        Self {
+            queue: Mutex::new(queue),
+            status: Mutex::new(status),
+            node: AtomicUsize::new(usize::MAX),
+            is_answering: AtomicBool::new(false),
+            wake: Notify::new(),
+            clock,
+        }
+    }
+
+    /// The queue. A panic while the lock was held leaves one that is still whole: every section is a
+    /// sequence of complete operations.
+    fn lock(&self) -> MutexGuard<'_, WriteQueue> {
+        self.queue.lock()
+    }
+
+    fn node(&self) -> Option<usize> {
+        let node = self.node.load(Ordering::Relaxed);
+        (node != usize::MAX).then_some(node)
+    }
+
+    fn set_node(&self, node: usize) {
+        self.node.store(node, Ordering::Relaxed);
+    }
+
+    fn is_answering(&self) -> bool {
+        self.is_answering.load(Ordering::Relaxed)
+    }
+
+    fn set_answering(&self, is_answering: bool) {
+        self.is_answering.store(is_answering, Ordering::Relaxed);
+    }
+
+    /// Tells the front how fast its writes go out, and until when nothing does.
+    fn publish(&self, status: Status, closed_until: Nanos) {
+        self.lock().set_pace(status.served, closed_until);
+        *self.status.lock() = status;
+    }
+
+    fn status(&self) -> Status {
+        let mut status = self.status.lock().clone();
+        self.lock().fill(&mut status);
+        status
+    }
+}

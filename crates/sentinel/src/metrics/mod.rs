@@ -1,9 +1,9 @@
 //! What the program counts, and how that is written down for Prometheus.
 //!
 //! A series exists from the start (a counter that appears only with its first event hides that event
-//! from `rate()`), except for those of `appearing`; none is looked up by label when it is counted.
+//! from `rate()`), except for those that `gauges` adds with their first event; none is looked up by label when it is
+//! counted.
 
-mod appearing;
 mod gauges;
 mod labels;
 #[cfg(test)]
@@ -11,8 +11,13 @@ mod tests;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use appearing::{Requests, UpstreamTimes};
 use control::{BreakCause, BreakState};
+pub use gauges::Gauges;
+use gauges::{Requests, UpstreamTimes};
+pub use labels::{
+    AckEnd, CacheEnd, MethodClass, OutcomeLabel, ReconnectCause, RestartedTask, Transport,
+    UpstreamError,
+};
 use pacing::Nanos;
 use parking_lot::Mutex;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
@@ -24,12 +29,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
 use serde::Serialize;
-
-pub use gauges::Gauges;
-pub use labels::{
-    AckEnd, CacheEnd, MethodClass, OutcomeLabel, ReconnectCause, RestartedTask, Transport,
-    UpstreamError,
-};
 
 use crate::refusal::Reason;
 

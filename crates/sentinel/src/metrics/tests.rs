@@ -166,43 +166,6 @@ fn names_are_those_that_were_promised() {
 }
 
 #[test]
-fn explain_74_every_recommended_alert_is_about_metrics_that_exist() {
-    let manual = include_str!("../../../../docs/sentinel.md");
-    let (_, alerts) = manual.split_once("Worth an alert: ").unwrap();
-    let (alerts, _) = alerts.split_once("\n\n").unwrap();
-    let metrics = Metrics::new();
-    everything_happens(&metrics);
-    let samples = scrape(&metrics);
-    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-    let mut found = 0;
-    for (at, _) in alerts.match_indices("sentinel_") {
-        let (name, rest) =
-            alerts[at..].split_at(alerts[at..].find(|letter| !is_name(letter)).unwrap());
-        let of_name = |series: &str| {
-            let rest = series.strip_prefix(name);
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['{', '_']))
-        };
-        let series: Vec<&String> = samples.keys().filter(|series| of_name(series)).collect();
-        assert!(!series.is_empty(), "{name}");
-        found += 1;
-        // Each value of a label that the alert names.
-        let labels = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
-        let Some((label, condition)) = labels.and_then(|(labels, _)| labels.split_once('=')) else {
-            continue;
-        };
-        let label = label.trim_end_matches('!');
-        for value in condition.trim_matches(['~', '"']).split('|') {
-            let wanted = format!("{label}=\"{value}\"");
-            assert!(
-                series.iter().any(|series| series.contains(&wanted)),
-                "{name}{{{wanted}}}"
-            );
-        }
-    }
-    assert_eq!(found, 6);
-}
-
-#[test]
 fn counters_read_at_a_scrape_never_fall() {
     let metrics = Metrics::new();
     let evictions = |client_evictions| {

@@ -8,8 +8,7 @@ use fairq::{ClientKey, Network};
 use pacing::Nanos;
 use tracing::info;
 
-use super::explain::{ClientView, Explanation, Limit};
-use super::snapshot::{BanView, Inspect, NodeView, Snapshot};
+use super::snapshot::{BanView, ClientView, Explanation, Inspect, Limit, NodeView, Snapshot};
 use crate::bans::Ban;
 use crate::identity::LiveIdentities;
 use crate::lane::{Explained, Lane, Status};

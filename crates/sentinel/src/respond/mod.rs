@@ -4,21 +4,19 @@
 //! `rpc/jsonrpc/server/http_server.go`, and Go's `net/http` for the head). Refusals speak the
 //! node's dialect too, so that clients which know how to wait for a full mempool wait for us.
 
-mod grpc;
 mod refuse;
 
-pub(crate) use self::grpc::{GrpcStatus, http_status};
-pub use self::refuse::{malformed, refusal_member};
-pub use wire::http::HttpDate;
-
 use compact_str::CompactString;
-
-use crate::refusal::Refusal;
+pub use wire::http::HttpDate;
 use wire::http::{
     BodyLength, HttpError, LAST_CHUNK, ResponseHead, Version, write_chunk_end, write_chunk_start,
 };
 use wire::json::write::array;
 use wire::ws::{HandshakeError, write_text_head};
+
+pub(crate) use self::refuse::{GrpcStatus, http_status};
+pub use self::refuse::{malformed, refusal_member};
+use crate::refusal::Refusal;
 
 /// The text of an id that waits for its answer; short ones, as most are, need no memory of their own.
 pub type KeptId = CompactString;

@@ -11,8 +11,7 @@ use fairq::ClientKey;
 use pacing::Nanos;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::breaker::SILENT;
-use super::health::ABSENT;
+use super::health::{ABSENT, SILENT};
 use super::node_state::{NodeDoor, NodeIndex, NodeState};
 use super::nodes::Nodes;
 use crate::budget::SEEN_FOR;
@@ -212,7 +211,7 @@ const LEFT_BLOCKS: u64 = 2;
 mod tests {
     use tokio_util::sync::CancellationToken;
 
-    use super::super::breaker::Breaker;
+    use super::super::health::Breaker;
     use super::super::tests::{client, config};
     use super::*;
     use crate::shared_context::SharedContext;

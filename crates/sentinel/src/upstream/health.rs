@@ -1,4 +1,7 @@
-//! Whether a node can be used, from what was seen of it. Pure.
+//! Whether a node can be used, from what was seen of it ([`Health`]), and from the reads that it answers ([`Breaker`]):
+//! while its application is stuck it may go on answering questions about its health. Pure.
+//!
+//! One client's slow reads can look the same. So a node that rests is asked after others, and is never refused.
 
 use pacing::Nanos;
 
@@ -136,6 +139,87 @@ const UNUSABLE_FOR: Nanos = Nanos::from_secs(60);
 /// come again.
 pub(crate) const ABSENT: Nanos = Nanos::from_secs(10);
 
+/// What the reads of one node show.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Breaker {
+    /// Reads sent since the last answer, and when the first of them was.
+    unanswered: u32,
+    since: Nanos,
+    /// Others are asked first until then.
+    rests_until: Nanos,
+    rest: Nanos,
+    /// The last answer.
+    answered_at: Nanos,
+    /// Nanoseconds that an answer to a light read takes, in the mean, and how far from that they are.
+    mean: u64,
+    deviation: u64,
+}
+
+impl Breaker {
+    /// A read is sent. It is a trial if the node has rested, and then the only one until the next rest is over; whether
+    /// the node begins to rest.
+    pub(super) fn sent(&mut self, now: Nanos) -> bool {
+        let is_silent = now.saturating_sub(self.since) >= SILENT;
+        let begins = self.unanswered >= MOST_UNANSWERED && is_silent && !self.is_resting(now);
+        if begins {
+            let is_again = now.saturating_sub(self.rests_until) < CALM && self.rest > Nanos::ZERO;
+            self.rest = if is_again {
+                self.rest.saturating_mul(2).min(LONGEST_REST)
+            } else {
+                FIRST_REST
+            };
+            self.rests_until = now.saturating_add(self.rest);
+        }
+        if self.unanswered == 0 {
+            self.since = now;
+        }
+        self.unanswered = self.unanswered.saturating_add(1);
+        begins
+    }
+
+    /// A read was answered that had taken so long. A slow answer ends no rest.
+    pub(super) fn answered(&mut self, took: Nanos, now: Nanos, is_light: bool) {
+        self.answered_at = now;
+        if is_light {
+            // As a retransmission timer's (RFC 6298, section 2).
+            let took = took.as_nanos();
+            self.deviation = self.deviation - self.deviation / 4 + took.abs_diff(self.mean) / 4;
+            self.mean = self.mean - self.mean / 8 + took / 8;
+        }
+        if took < SILENT || !self.is_resting(now) {
+            self.unanswered = 0;
+            self.rests_until = self.rests_until.min(now);
+        }
+    }
+
+    /// How long from `now` a light read that was sent at that instant is late: when the node has answered no read at all
+    /// for longer than usual.
+    pub(super) fn late_in(&self, sent: Nanos, now: Nanos) -> Nanos {
+        let usual = Nanos::new(self.mean.saturating_add(self.deviation.saturating_mul(4)));
+        let since = sent.max(self.answered_at);
+        let due = since.saturating_add(usual.clamp(LEAST_LATE, SILENT));
+        due.saturating_sub(now)
+    }
+
+    /// Whether other nodes are asked first.
+    pub(super) fn is_resting(&self, now: Nanos) -> bool {
+        now < self.rests_until
+    }
+}
+
+/// No light read is late before: a pause of the node's for its memory or its disk.
+const LEAST_LATE: Nanos = Nanos::from_millis(100);
+/// So many reads without an answer are more than one that is slow.
+const MOST_UNANSWERED: u32 = 4;
+/// A node that answers nothing for less may be executing a block.
+pub(crate) const SILENT: Nanos = Nanos::from_secs(2);
+/// How long others are asked first: as long as a read waits before it is asked of another node. Twice as long each time
+/// that it was in vain, up to a common deadline of clients.
+const FIRST_REST: Nanos = SILENT;
+const LONGEST_REST: Nanos = Nanos::from_secs(30);
+/// A node that has answered for so long begins with a short rest again.
+const CALM: Nanos = Nanos::from_secs(60);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -239,5 +323,113 @@ mod tests {
             changes([behind(), behind(), ANSWER, behind()]),
             [up(true), UP, up(true)]
         );
+    }
+
+    const QUICK: Nanos = Nanos::from_millis(5);
+
+    /// After so many seconds.
+    const fn at(seconds: u64) -> Nanos {
+        Nanos::from_secs(1_000 + seconds)
+    }
+
+    /// One to which so many reads were sent at the first second, none of which was answered.
+    fn asked(reads: u32) -> Breaker {
+        let mut breaker = Breaker::default();
+        for _ in 0..reads {
+            assert!(!breaker.sent(at(0)));
+        }
+        breaker
+    }
+
+    #[test]
+    fn a_node_that_answers_never_rests_however_many_reads_are_under_way() {
+        let mut breaker = Breaker::default();
+        for second in 0..1_000 {
+            for _ in 0..100 {
+                assert!(!breaker.sent(at(second)));
+            }
+            // One in a hundred, and that one slowly.
+            breaker.answered(at(second), at(second), false);
+            assert!(!breaker.is_resting(at(second)));
+        }
+    }
+
+    #[test]
+    fn a_few_slow_reads_or_a_short_silence_are_no_reason_to_rest() {
+        let mut breaker = asked(MOST_UNANSWERED - 1);
+        assert!(!breaker.sent(at(10)), "the fourth");
+        let mut breaker = asked(100);
+        let early = at(0)
+            .saturating_add(SILENT)
+            .saturating_sub(Nanos::from_nanos(1));
+        assert!(!breaker.sent(early) && !breaker.is_resting(early));
+        assert!(breaker.sent(at(2)) && breaker.is_resting(at(2)));
+        // Nobody reads: nothing is known.
+        assert!(!asked(100).is_resting(at(60)));
+    }
+
+    #[test]
+    fn a_node_that_rests_gets_one_read_a_rest_and_the_rests_grow() {
+        let mut breaker = asked(MOST_UNANSWERED);
+        let mut trials = Vec::new();
+        for second in 1..=130 {
+            // Others would go to it only when it does not rest.
+            if !breaker.is_resting(at(second)) && breaker.sent(at(second)) {
+                trials.push(second);
+                assert!(!breaker.sent(at(second)), "it rests from then on");
+            }
+        }
+        assert_eq!(trials, [2, 4, 8, 16, 32, 62, 92, 122]);
+    }
+
+    #[test]
+    fn a_light_read_is_late_once_the_node_has_answered_nothing_for_longer_than_usual() {
+        let mut breaker = Breaker::default();
+        assert_eq!(breaker.late_in(at(0), at(0)), LEAST_LATE);
+        assert_eq!(breaker.late_in(at(0), at(1)), Nanos::ZERO);
+        // A search is slow by itself.
+        breaker.answered(SILENT, at(1), false);
+        assert_eq!(breaker.late_in(at(1), at(1)), LEAST_LATE);
+        // Whatever else the node answers says that it is not stuck.
+        assert_eq!(breaker.late_in(at(0), at(1)), LEAST_LATE);
+        for _ in 0..100 {
+            breaker.answered(Nanos::from_millis(500), at(2), true);
+        }
+        let late = breaker.late_in(at(2), at(2)).as_millis();
+        assert!((500..510).contains(&late), "{late}");
+        breaker.answered(Nanos::from_secs(100), at(3), true);
+        assert_eq!(breaker.late_in(at(3), at(3)), SILENT);
+    }
+
+    #[test]
+    fn a_quick_answer_ends_the_rest_and_a_slow_one_does_not() {
+        let mut breaker = asked(MOST_UNANSWERED);
+        assert!(breaker.sent(at(2)));
+        breaker.answered(SILENT, at(3), true);
+        assert!(breaker.is_resting(at(3)));
+        breaker.answered(QUICK, at(3), true);
+        assert!(!breaker.is_resting(at(3)));
+        // It starts from nothing.
+        for _ in 0..MOST_UNANSWERED {
+            assert!(!breaker.sent(at(3)));
+        }
+        assert!(!breaker.sent(at(4)));
+    }
+
+    #[test]
+    fn a_node_that_comes_and_goes_rests_longer_each_time_until_it_was_well_for_a_while() {
+        let mut breaker = asked(MOST_UNANSWERED);
+        let mut rest_from = |second: u64| {
+            assert!(breaker.sent(at(second)));
+            let rest = (0..).find(|rest| !breaker.is_resting(at(second + rest)));
+            breaker.answered(QUICK, at(second + rest.unwrap()), true);
+            for _ in 0..MOST_UNANSWERED {
+                breaker.sent(at(second + rest.unwrap()));
+            }
+            rest.unwrap()
+        };
+        assert_eq!([10, 20, 30, 45].map(&mut rest_from), [2, 4, 8, 16]);
+        // 60 seconds after the end of the last one.
+        assert_eq!(rest_from(45 + 16 + 60), 2);
     }
 }

@@ -5,12 +5,10 @@
 //! its subscriptions. None of them decides anything about writes.
 
 mod body;
-mod breaker;
 mod choice;
 mod client_link;
 mod dial;
 mod doors;
-mod error;
 mod first_answer;
 mod health;
 mod http;
@@ -21,24 +19,20 @@ mod query;
 mod questions;
 mod reads;
 mod results;
-mod target;
 #[cfg(test)]
 mod tests;
-mod version;
 mod watch;
 
 pub(crate) use self::body::{Pieces, charged};
-pub(crate) use self::breaker::SILENT;
 pub use self::client_link::{ClientLink, RelayEvent, RelayLink, RelayMessage};
+pub use self::dial::UpstreamError;
 pub(crate) use self::doors::{BodyError, CallBody, Deadline, DoorBody, DoorNodes, next_piece};
-pub use self::error::UpstreamError;
-pub(crate) use self::health::ABSENT;
+pub(crate) use self::health::{ABSENT, SILENT};
 pub use self::hub::{Hub, HubCounters, HubWorker};
 pub(crate) use self::node_state::NodeDoor;
-pub use self::node_state::{BlockLimits, NodeEvent, NodeIndex, NodeState};
+pub use self::node_state::{BlockLimits, NodeEvent, NodeIndex, NodeState, Version};
 pub use self::nodes::Nodes;
 pub(crate) use self::reads::{Admitted, changes, price, price_of_page};
 pub use self::reads::{ReadAnswer, ReadBody, ReadRequest, Reads};
 pub use self::results::BlockResults;
-pub use self::version::Version;
 pub use self::watch::NodesWorker;

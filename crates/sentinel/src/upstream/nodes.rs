@@ -17,8 +17,7 @@ use super::UpstreamError;
 use super::dial::Dialer;
 use super::health::ABSENT;
 use super::http::{NodeHttp, PoolOptions};
-use super::node_state::{BlockLimits, NodeDoor, NodeIndex, NodeState};
-use super::version::{Version, untested};
+use super::node_state::{BlockLimits, NodeDoor, NodeIndex, NodeState, Version, untested};
 use crate::budget::Ledger;
 use crate::shared_context::SharedContext;
 

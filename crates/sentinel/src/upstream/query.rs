@@ -7,10 +7,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use super::UpstreamError;
 use super::body::collected;
-use super::http::{NodeHttp, Outgoing, Repeat};
-use super::reads::content_length;
-use super::{UpstreamError, target};
+use super::http::{NodeHttp, Outgoing, Repeat, content_length, uri};
 use crate::budget::Ledger;
 
 impl NodeHttp {
@@ -30,7 +29,7 @@ impl NodeHttp {
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}"#);
         let request = Outgoing {
             method: Method::POST,
-            uri: target::uri(&self.base, &Bytes::from_static(b"/"))?,
+            uri: uri(&self.base, &Bytes::from_static(b"/"))?,
             headers: json_headers(),
             body: body.into(),
             repeat: Repeat::Always,

@@ -15,7 +15,7 @@ fn scrape(proxy: &Proxy) -> String {
 }
 
 #[test]
-fn every_series_that_an_alert_needs_exists_before_the_first_request() {
+fn explain_74_every_series_that_an_alert_needs_exists_before_the_first_request() {
     // No node answers: the worst moment to find out that an alert has nothing to go by.
     let proxy = Proxy::with("http://127.0.0.1:1", |config| {
         config.upstream.any_version = true;

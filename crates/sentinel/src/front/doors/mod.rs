@@ -4,8 +4,6 @@
 //! HTTP/1.1 and HTTP/2 are hyper's. One task serves a connection and all streams on it.
 
 mod answers;
-mod broadcast;
-mod tx_response;
 mod web;
 
 use std::net::SocketAddr;
@@ -20,14 +18,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep_until, timeout, timeout_at};
 use wire::doors::{DoorRoute, GrpcWeb, grpc_broadcast, plain_path, rest_broadcast, route};
 
-use self::answers::{Failure, ended, grpc_answer, json_answer};
-use self::broadcast::broadcast;
+use self::answers::{Failure, broadcast, ended, grpc_answer, json_answer};
 use self::web::{WebBody, is_preflight, preflight};
-use super::Shared;
 use super::backend::{Backend as _, Lanes};
 use super::socket::Stream;
 use super::streams::{Answer, Spoken, Streams, drive};
-use super::{listener, proxied};
+use super::{Shared, listener};
 use crate::budget::{Held, Reservation, work_of};
 use crate::identity::{FORWARDED_FOR, Identity, Peer, denied};
 use crate::metrics::{MethodClass, OutcomeLabel, Transport};
@@ -72,7 +68,7 @@ async fn connection(
 ) {
     let mut address = address.ip().to_canonical();
     if front.names_clients(address) {
-        match proxied::client(&front, &mut stream, address).await {
+        match listener::proxied_client(&front, &mut stream, address).await {
             Some(client) => address = client,
             None => return,
         }

@@ -8,17 +8,17 @@ use std::iter::Peekable;
 use bytes::Bytes;
 use rpc::BroadcastMethod;
 
+use super::answers::WholeAnswer;
 use super::exchange::{Exchange, Room};
-use super::replies::WholeAnswer;
 use super::work::{Batch, CallInfo, Element, Next, held_bytes};
 use crate::budget::Reservation;
-use crate::front::backend::Backend;
-use crate::front::queue::WRITE_OVERHEAD;
+use crate::front::backend::{Backend, WRITE_OVERHEAD};
 use crate::front::socket::{Ended, Stream};
 use crate::lane::WriteAnswer;
 use crate::metrics::{MethodClass, OutcomeLabel};
 use crate::refusal::Refusal;
-use crate::respond::{self, Asked};
+use crate::respond;
+use crate::respond::Asked;
 use crate::upstream::{Pieces as _, ReadAnswer, ReadRequest};
 
 /// The answers so far.

@@ -1,15 +1,13 @@
 //! HTTP/1.1 connections: requests are read, served and answered one after the other.
 
+mod answers;
 mod batch;
 mod exchange;
 mod plan;
-mod read;
-mod replies;
 mod request;
 #[cfg(test)]
 mod tests;
 mod work;
-mod write;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +19,7 @@ use self::exchange::Exchange;
 use self::request::{NoRequest, RequestReader};
 use self::work::{Next, Other, Plan};
 use super::Shared;
-use super::backend::Backend;
-use super::queue::Queue;
+use super::backend::{Backend, Queue};
 use super::socket::{Ended, Stream};
 use super::websocket::Session;
 use crate::budget::Held;
@@ -177,7 +174,7 @@ async fn serve<B: Backend, IO: Stream>(
         Other::Batch(batch) => batch::serve(exchange, batch, asked).await,
         Other::Notifications => Ok(exchange.answer(asked, |answer| answer.nothing())),
         Other::Refuse(call, refusal) => Ok(exchange.reject(&call, &refusal, asked)),
-        Other::Deny(call, refusal) => Ok(exchange.reject(&call, &refusal, replies::last(asked))),
+        Other::Deny(call, refusal) => Ok(exchange.reject(&call, &refusal, answers::last(asked))),
         Other::Upgrade(accept) => Ok(exchange.upgrade(&accept, asked)),
         Other::NotUpgraded(error) => {
             Ok(exchange.answer(asked, |answer| answer.not_upgraded(error)))

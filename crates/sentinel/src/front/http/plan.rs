@@ -7,8 +7,11 @@ use fairq::ClientKey;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};
 use rpc::BroadcastMethod;
+use wire::calls::{self, Call, Classified, UriRoute, classify_uri};
+use wire::http::{Head, HeadView};
+use wire::ws::{HandshakeError, check_handshake};
 
-use super::replies::unix_seconds;
+use super::answers::unix_seconds;
 use super::request::Request;
 use super::work::{Batch, Broadcast, CallInfo, Element, Forward, Other, Plan};
 use crate::front::Shared;
@@ -19,9 +22,6 @@ use crate::metrics::MethodClass;
 use crate::refusal::{Reason, Refusal};
 use crate::respond::Asked;
 use crate::upstream::{ReadRequest, changes, price};
-use wire::calls::{self, Call, Classified, UriRoute, classify_uri};
-use wire::http::{Head, HeadView};
-use wire::ws::{HandshakeError, check_handshake};
 
 /// A request taken apart, nothing copied yet.
 struct Parts<'a, B> {

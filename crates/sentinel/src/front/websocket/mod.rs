@@ -9,7 +9,6 @@ mod client;
 mod message;
 #[cfg(test)]
 pub(super) mod tests;
-mod waiting;
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -23,12 +22,10 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use wire::ws::frame::{CLOSE, write_head};
 use wire::ws::{close_code, write_close, write_ping, write_pong, write_text};
 
-use self::client::{Client, HeldWrite, PendingCall};
+use self::client::{Client, HeldWrite, PendingCall, Wait, Waiting};
 use self::message::{Act, End, Input, MessageReader, Question};
-use self::waiting::{Wait, Waiting};
 use super::Shared;
-use super::backend::Backend;
-use super::queue::Queue;
+use super::backend::{Backend, Queue};
 use super::socket::{Backlog, Ended, Socket, Stream};
 use crate::budget::{Held, Piece, work_of};
 use crate::metrics::{MethodClass, Metrics, OutcomeLabel};

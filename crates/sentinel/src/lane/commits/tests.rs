@@ -203,3 +203,30 @@ fn acknowledged_67_a_block_that_comes_before_the_answer_is_found() {
     commits.block(&large, 2, Some(at(1)));
     assert_eq!(commits.early.len(), 1);
 }
+
+fn passive_block(height: u64, txs: usize) -> FollowedBlock {
+    FollowedBlock {
+        height,
+        hashes: vec![[7; 32]; txs],
+        ..FollowedBlock::default()
+    }
+}
+
+#[test]
+fn acknowledged_67_blocks_of_a_passive_node_are_kept_for_a_failover() {
+    let mut passive = PassiveBlocks::default();
+    for height in 1..=300 {
+        passive.note(1, passive_block(height, 0));
+    }
+    let heights: Vec<u64> = passive
+        .take()
+        .iter()
+        .map(|(_, block)| block.height)
+        .collect();
+    assert_eq!(heights, (45..=300).collect::<Vec<_>>());
+    for height in 1..=4 {
+        passive.note(1, passive_block(height, HASHES / 3));
+    }
+    assert_eq!(passive.take().len(), 3);
+    assert_eq!(passive.take().len(), 0);
+}

@@ -7,7 +7,6 @@
 
 mod alone;
 mod link;
-mod slot;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -22,9 +21,9 @@ use rpc::{Endpoint, Transport};
 use self::alone::Alone;
 pub(super) use self::alone::{AloneError, MOST as MOST_ALONE};
 pub(super) use self::link::OpenError;
-use self::link::{Link, WriteConnection, open};
-use self::slot::{Sent, Slot, SlotState};
-use super::answer::{self, AnswerKind};
+use self::link::{Link, Sent, Slot, SlotState, WriteConnection, open};
+use super::answer;
+use super::answer::AnswerKind;
 use super::job::Job;
 use super::writes::{Carrier, WriteId};
 

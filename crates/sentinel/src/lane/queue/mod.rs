@@ -1,8 +1,6 @@
 //! The fair queue of writes, its bounds, and the sessions that wait for room in it.
 
-mod common;
-mod light;
-mod rooms;
+mod clients;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,9 +14,8 @@ use fairq::{
 use pacing::{Nanos, Rate};
 use tokio::sync::Notify;
 
-pub use self::common::ClientDemand;
-use self::common::CommonLimit;
-use self::light::{Had, Places};
+pub use self::clients::ClientDemand;
+use self::clients::{CommonLimit, Had, Places};
 use super::job::{Job, Recipient};
 use super::scarcity::{Content, QUANTUM, Scarcity, Shortage, units};
 use super::status::{Accounts, Explained, Status, Tally};

@@ -3,7 +3,7 @@ use fairq::KeyScheme;
 use super::*;
 use crate::budget::Ledger;
 use crate::clock::Clock;
-use crate::lane::acknowledged::Acknowledged;
+use crate::lane::api::Acknowledged;
 use crate::lane::testing::write;
 use crate::metrics::Metrics;
 

@@ -4,8 +4,6 @@ mod answers;
 mod node;
 mod sending;
 
-pub use self::sending::OWN_CONNECTIONS;
-
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +14,13 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-use super::acknowledged::Acknowledged;
-use super::commits::Commits;
+pub use self::sending::OWN_CONNECTIONS;
+use super::Shared;
+use super::api::Acknowledged;
+use super::commits::{Commits, PassiveBlocks};
 use super::job::Job;
-use super::passive::PassiveBlocks;
 use super::pool::{NodeAnswer, Pool, PoolEvent};
 use super::queue::expired;
-use super::shared::Shared;
 use super::status::BoundLog;
 use super::writes::{Event, Known, ShownBlock, WriteId, Writes};
 use crate::config::{Config, Live};

@@ -1,15 +1,15 @@
-//! What stays in order: the writes of a connection, a client, or a client's account.
+//! What stays in order: the writes of a connection, a client, or a client's account. What keeps the sequences of an
+//! account from the node ([`Gap`]), and how many writes of a client have left its queue and cannot be sent ([`Aside`]).
 
 use std::collections::{BTreeSet, HashMap};
 
-use cosmos::Address;
+use cosmos::{Address, Place};
 use fairq::ClientKey;
 use hashbrown::DefaultHashBuilder;
+use pacing::Nanos;
 use slab::Slab;
 
-use super::aside::Hold;
-use super::state::WriteState;
-use super::table::WriteId;
+use super::{Event, WriteId, WriteState, Writes};
 use crate::config::WriteOrder;
 use crate::lane::job::Job;
 
@@ -223,5 +223,126 @@ impl Role {
             | WriteState::Confirming
             | WriteState::Accepted => None,
         }
+    }
+}
+
+/// What the fair queue is to hold, or to release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hold {
+    pub(crate) client: ClientKey,
+    /// All of the client if none is given.
+    pub(crate) line: Option<u64>,
+    pub(crate) is_held: bool,
+}
+
+/// How many wait here, by client.
+#[derive(Debug, Default)]
+pub(super) struct Aside {
+    of_clients: HashMap<ClientKey, usize, DefaultHashBuilder>,
+    /// Of each client its share at most.
+    counted: usize,
+}
+
+impl Aside {
+    /// Whether what comes from the queues may wait here.
+    pub(super) const fn has_room(&self) -> bool {
+        self.counted < MOST
+    }
+
+    /// One more waits: its client is held once it has its share.
+    pub(super) fn add(&mut self, client: ClientKey) -> Option<Hold> {
+        let count = self.of_clients.entry(client).or_default();
+        *count += 1;
+        self.counted += usize::from(*count <= SHARE);
+        (*count == SHARE).then_some(Hold {
+            client,
+            line: None,
+            is_held: true,
+        })
+    }
+
+    /// One of a client waits no more.
+    pub(super) fn take(&mut self, client: ClientKey) -> Option<Hold> {
+        let count = self.of_clients.get_mut(&client)?;
+        *count -= 1;
+        let left = *count;
+        if left == 0 {
+            self.of_clients.remove(&client);
+        }
+        self.counted -= usize::from(left < SHARE);
+        (left == SHARE - 1).then_some(Hold {
+            client,
+            line: None,
+            is_held: false,
+        })
+    }
+}
+
+/// As many as may be under way by default.
+const MOST: usize = 512;
+/// A sixteenth.
+const SHARE: usize = MOST / 16;
+
+/// What keeps a write back that the node refuses because earlier ones of its account are missing. Of several the last
+/// one counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Gap {
+    /// The client left them out.
+    OfClient,
+    /// The node had accepted them, and has lost them since.
+    Lost,
+    /// They are on their way.
+    OnTheWay,
+    /// A block has to count them.
+    AwaitsBlock,
+}
+
+impl Writes {
+    /// What is before a write of an account of which the node expects the sequence `expected`.
+    pub(crate) fn gap(&self, id: WriteId, expected: u64) -> Gap {
+        let states = self.before(id, expected).map(|(_, state)| state);
+        let gaps = states.map(|state| match state {
+            WriteState::Accepted => Gap::Lost,
+            WriteState::AwaitsBlock | WriteState::FateUnknown | WriteState::Confirming => {
+                Gap::AwaitsBlock
+            }
+            _ => Gap::OnTheWay,
+        });
+        match gaps.max() {
+            None => Gap::OfClient,
+            // The node has them, and its checks do not count them before a block (`mempool.recheck`).
+            Some(Gap::Lost) if self.job(id).is_some_and(|job| job.notes.is_behind_lost) => {
+                Gap::AwaitsBlock
+            }
+            Some(gap) => gap,
+        }
+    }
+
+    /// Offers again what the node has lost before a write of the same account: how many.
+    pub(crate) fn offer_before(&mut self, id: WriteId, expected: u64, now: Nanos) -> usize {
+        let lost: Vec<WriteId> = self.before(id, expected).map(|(one, _)| one).collect();
+        for one in &lost {
+            self.apply(*one, Event::OfferAgain, now);
+        }
+        lost.len()
+    }
+
+    /// Those of the same client, and what the node has accepted: any other client's signer is a claim.
+    fn before(&self, id: WriteId, expected: u64) -> impl Iterator<Item = (WriteId, WriteState)> {
+        let client = self.job(id).map(|job| job.client);
+        let binds = move |one: WriteId, state: WriteState| {
+            state == WriteState::Accepted || self.job(one).map(|job| job.client) == client
+        };
+        let place = self.job(id).and_then(|job| job.place());
+        let range = place.map(|later| {
+            let sequence = expected.min(later.sequence);
+            (Place { sequence, ..later }, WriteId::FIRST)..(later, WriteId::FIRST)
+        });
+        let found = range
+            .into_iter()
+            .flat_map(|range| self.by_place.range(range));
+        found
+            .filter_map(|(_, one)| Some((*one, self.state(*one)?)))
+            .filter(move |(one, state)| binds(*one, *state))
     }
 }

@@ -5,12 +5,9 @@
 //! offered again in the old order, before anything else. A node that kept its mempool answers "already exists in
 //! cache", which does no harm.
 
-mod aside;
-mod gap;
 mod lines;
 mod node;
 mod state;
-mod table;
 mod uncommitted;
 
 use std::collections::BTreeSet;
@@ -21,16 +18,11 @@ use cosmos::Place;
 use pacing::Nanos;
 use rpc::{BroadcastMethod, broadcast_len};
 
-use self::aside::Aside;
-pub(super) use self::aside::Hold;
-pub(super) use self::gap::Gap;
-pub(super) use self::lines::{Carrier, Position, line_of};
-use self::lines::{LineId, LineKey, Lines};
+use self::lines::{Aside, LineId, LineKey, Lines};
+pub(super) use self::lines::{Carrier, Gap, Hold, Position, line_of};
 pub(super) use self::node::{Known, ShownBlock};
-use self::state::Next;
-pub(super) use self::state::{Event, WriteState};
-use self::table::Table;
-pub(super) use self::table::WriteId;
+pub(super) use self::state::{Event, WriteId, WriteState};
+use self::state::{Next, Table};
 use self::uncommitted::Uncommitted;
 use super::job::{Job, TxHash};
 use crate::config::WriteOrder;

@@ -7,7 +7,7 @@ use control::Load;
 use hashbrown::{DefaultHashBuilder, HashTable};
 use slab::Slab;
 
-use super::table::WriteId;
+use super::state::WriteId;
 use crate::lane::job::{Job, TxHash};
 
 /// What the node was offered, by hash: the writes of each transaction that have not ended, and what is in no block yet.

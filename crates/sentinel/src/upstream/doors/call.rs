@@ -1,4 +1,5 @@
-//! The body of a call to one of these listeners.
+//! The body of a call to one of these listeners, and the deadline that a client gives it (`grpc-timeout`; gRPC over
+//! HTTP/2, "Requests").
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,8 +7,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
+use hyper::HeaderMap;
 use hyper::body::{Body, Frame, Incoming};
-use tokio::time::timeout;
+use hyper::header::{HeaderName, HeaderValue};
+use tokio::time::{Instant, timeout};
+use wire::doors::{grpc_timeout, read_grpc_timeout};
 
 use super::STREAM_BYTES;
 
@@ -146,3 +150,32 @@ pub(crate) async fn next_piece(body: &mut Incoming) -> Option<Result<Bytes, hype
         }
     }
 }
+
+/// When a client gives its call up. Nodes hear of what is left of the time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline(Instant);
+
+impl Deadline {
+    /// That of a call with these headers, which has just come.
+    pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
+        let left = read_grpc_timeout(headers.get(GRPC_TIMEOUT)?.as_bytes())?;
+        Instant::now().checked_add(left).map(Self)
+    }
+
+    pub(crate) const fn at(self) -> Instant {
+        self.0
+    }
+
+    pub(crate) fn is_over(self) -> bool {
+        Instant::now() >= self.0
+    }
+
+    /// Writes what is left of the time.
+    pub(super) fn write(self, headers: &mut HeaderMap) {
+        let left = grpc_timeout(self.0.saturating_duration_since(Instant::now()));
+        let left = HeaderValue::try_from(left).expect("digits and a letter");
+        headers.insert(GRPC_TIMEOUT, left);
+    }
+}
+
+const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");

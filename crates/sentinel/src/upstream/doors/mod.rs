@@ -2,7 +2,6 @@
 
 mod answer;
 mod call;
-mod deadline;
 
 use std::time::Duration;
 
@@ -22,15 +21,14 @@ use tokio_util::task::AbortOnDropHandle;
 use self::answer::FromNode;
 pub(crate) use self::answer::{BodyError, DoorBody};
 pub(super) use self::call::only_message;
-pub(crate) use self::call::{CallBody, next_piece};
-pub(crate) use self::deadline::Deadline;
+pub(crate) use self::call::{CallBody, Deadline, next_piece};
 use super::choice::Wanted;
 use super::dial::Dialer;
 use super::first_answer::{Asked, first_answer};
-use super::http::{NodeBody, NodeHttp, Outgoing, Repeat};
+use super::http::{NodeBody, NodeHttp, Outgoing, Repeat, uri};
 use super::node_state::{NodeDoor, NodeIndex};
 use super::nodes::Nodes;
-use super::{Admitted, UpstreamError, target};
+use super::{Admitted, UpstreamError};
 use crate::budget::Reservation;
 
 /// One listener of each node beside its RPC: of the first ones, in their order.
@@ -221,7 +219,7 @@ impl Listener {
             deadline.write(&mut headers);
         }
         let outgoing = Outgoing {
-            uri: target::uri(&self.http.base, &target)?,
+            uri: uri(&self.http.base, &target)?,
             repeat: if head.method.is_safe() {
                 Repeat::Always
             } else {

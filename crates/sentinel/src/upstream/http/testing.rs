@@ -34,7 +34,7 @@ pub(super) fn options() -> PoolOptions {
 }
 
 /// The way to a node that is not there.
-pub(super) fn dialer() -> Dialer {
+pub(in crate::upstream) fn dialer() -> Dialer {
     dialer_to("http://127.0.0.1:26657")
 }
 

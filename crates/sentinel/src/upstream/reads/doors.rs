@@ -11,11 +11,10 @@ use hyper::http::request::Parts;
 use hyper::{HeaderMap, Response};
 use tokio::time::sleep_until;
 
-use super::Reads;
 use super::admission::{Admitted, no_node};
 use super::asked::Asked;
 use super::cache::{Asking, Found, Headers, Kept, KeptHead};
-use super::sharing;
+use super::{Reads, asking};
 use crate::budget::{Reservation, work_of};
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::body::charged;
@@ -57,7 +56,7 @@ impl Reads {
         let chain = (near, nodes.chain(near).0);
         let mut for_all = None;
         if let Some(asked) = asked
-            && let Some(key) = sharing::key_at_door(doors.door(), (&head, &body), chain)
+            && let Some(key) = asking::key_at_door(doors.door(), (&head, &body), chain)
         {
             match self.cache.find(key, &ledger).await {
                 Found::Answer(kept) => {
@@ -135,9 +134,9 @@ impl Reads {
         // The node says nothing of it.
         let unless_told = match asked {
             Asked::Latest => 0,
-            _ => sharing::LONGEST_SECONDS,
+            _ => asking::LONGEST_SECONDS,
         };
-        let fresh = sharing::public_for(head.status.as_u16(), &headers, unless_told);
+        let fresh = asking::public_for(head.status.as_u16(), &headers, unless_told);
         let broke = |_| Refusal::new(Reason::Upstream, "the node broke the connection off");
         if let Some(mut fresh) = fresh.filter(is_wanted)
             && let Some((whole, trailers, charge)) =

@@ -9,12 +9,8 @@ mod asking;
 mod body;
 mod cache;
 mod doors;
-mod headers;
-mod methods;
 mod params;
-mod places;
 mod request;
-mod sharing;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,15 +27,12 @@ use self::asked::Asked;
 use self::asking::{HEAD_BYTES, ask};
 pub use self::body::ReadBody;
 use self::cache::{Asking, Cache, Found, KeptHead};
-pub(super) use self::headers::content_length;
-pub(crate) use self::methods::changes;
-pub(crate) use self::params::{price, price_of_page};
+pub(crate) use self::params::{changes, price, price_of_page};
 pub use self::request::{ReadAnswer, ReadRequest};
 use super::body::charged;
 use super::choice::Wanted;
-use super::node_state::NodeIndex;
+use super::node_state::{NodeIndex, Version};
 use super::nodes::Nodes;
-use super::version::Version;
 use crate::budget::{Budget, Ledger};
 use crate::config::Config;
 use crate::refusal::Refusal;
@@ -148,7 +141,7 @@ impl Reads {
         };
         let nodes = &self.admission.nodes;
         let near = nodes.reading(&read.wanted).unwrap_or(node);
-        let Some((key, asked)) = sharing::key(&read.request, (near, nodes.chain(near).0)) else {
+        let Some((key, asked)) = asking::key(&read.request, (near, nodes.chain(near).0)) else {
             return (*self.service).clone().oneshot(read).await;
         };
         self.admission.check(read.request.method.as_deref())?;
@@ -212,7 +205,7 @@ impl Reads {
         let mut answer = (*self.service).clone().oneshot(read).await?;
         let is_awaited = asking.answered();
         let is_wanted = |fresh: &Duration| is_awaited || !fresh.is_zero();
-        let fresh = sharing::public_for(answer.status, &answer.headers, 0).filter(is_wanted);
+        let fresh = asking::public_for(answer.status, &answer.headers, 0).filter(is_wanted);
         // Another node's is kept under another key, and measured by another height.
         let Some(fresh) = fresh.filter(|_| answer.body.is_of(node)) else {
             return Ok(answer);
@@ -222,7 +215,7 @@ impl Reads {
             return Ok(answer);
         };
         let (_, height) = self.admission.nodes.chain(node);
-        let found = sharing::id_and_result(id.as_ref(), &body).map(|(place, result)| {
+        let found = asking::id_and_result(id.as_ref(), &body).map(|(place, result)| {
             let is_final = asked.is_final(result, height);
             (place, if is_final { fresh } else { Duration::ZERO })
         });

@@ -135,7 +135,7 @@ async fn the_reservation_of_a_write_lives_as_long_as_the_write() {
     settle().await;
     assert_eq!(
         bench.shared.ledger.used(),
-        3 + super::super::queue::WRITE_OVERHEAD
+        3 + super::super::backend::WRITE_OVERHEAD
     );
     bench.fake.release();
     assert_eq!(client.status().await.0, 200);

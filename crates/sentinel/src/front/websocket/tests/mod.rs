@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
 use wire::ws::frame::{BINARY, CLOSE, FIN, PING, PONG, TEXT, write_masked};
 
-use crate::front::queue::WRITE_OVERHEAD;
+use crate::front::backend::WRITE_OVERHEAD;
 use crate::front::testing::{Bench, Client, HANDSHAKE, answer_to, call, settle, sync};
 use crate::refusal::{Reason, Refusal};
 
