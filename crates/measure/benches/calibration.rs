@@ -23,7 +23,7 @@ mod worlds_of;
 
 use models::{Repeats, Turns, normal};
 use worlds_of::census::Drifts;
-use worlds_of::{Census, Ranges};
+use worlds_of::{Census, Ranges, World};
 
 const TERMS: CompareTerms = CompareTerms {
     margin: 0.05,
@@ -42,13 +42,14 @@ fn main() {
         })
     };
     let (first, count) = (number(0), number(WORLDS));
-    let tables: [(&str, &dyn Fn() -> String); 8] = [
+    let tables: [(&str, &dyn Fn() -> String); 9] = [
         ("alarms", &false_alarms),
         ("together", &together),
         ("power", &power),
         ("turns", &turns),
         ("methods", &methods),
         ("single", &single_runs),
+        ("truth", &|| truth(first..first + count)),
         ("worlds", &|| worlds(first..first + count)),
         ("drift", &|| drifts(first..first + count)),
     ];
@@ -374,6 +375,22 @@ fn blocks_find(base: &[f64], other: &[f64], length: usize, random: &mut Random) 
     excludes_zero((0..RESAMPLES).map(|_| drawn(other) - drawn(base)).collect())
 }
 
+/// By how much the capacity of a world is off what its node takes where more is always ready: the worst of each part.
+fn truth(seeds: Range<u64>) -> String {
+    let mut worst = BTreeMap::new();
+    for ranges in [Ranges::SEEN, Ranges::HELD_BACK] {
+        for world in seeds.clone().map(|seed| World::drawn(seed, ranges)) {
+            let (capacity, part) = world.capacity();
+            let off = (world.saturated(SATURATED_BLOCKS) / capacity - 1.0).abs();
+            let worst = worst.entry(format!("{part:?}")).or_insert(0.0);
+            *worst = off.max(*worst);
+        }
+    }
+    let row = |(part, off): (&String, &f64)| format!("| {part} | {:.2} % |\n", 100.0 * off);
+    let rows: String = worst.iter().map(row).collect();
+    format!("| limited by | off by at most |\n|---|---|\n{rows}")
+}
+
 /// What is said of worlds whose truth is known, half of them from ranges that no rule was tuned on.
 fn worlds(seeds: Range<u64>) -> String {
     let mut table = String::new();
@@ -434,6 +451,7 @@ const COMPARISONS: u32 = 1_000;
 const RESAMPLES: u32 = 300;
 const SECONDS: usize = 60;
 const WORLDS: u64 = 400;
+const SATURATED_BLOCKS: usize = 20_000;
 
 /// Searches of targets that change meanwhile.
 fn drifts(seeds: Range<u64>) -> String {

@@ -26,7 +26,7 @@ pub(crate) struct World {
     pub(crate) gas_tps: f64,
     /// The same by bytes, in transactions of mean size.
     pub(crate) bytes_tps: f64,
-    /// Standard deviation of the sizes of transactions, as a share.
+    /// By how much the sizes of transactions differ from their mean, as a share: all up to that are as likely.
     pub(crate) sizes: f64,
     /// What is executed a second; a block with more takes longer.
     pub(crate) execute_tps: f64,
@@ -164,9 +164,10 @@ impl World {
         };
         world.pause_s = between([0.0, 0.2]) * interval_s.min(1.0);
         let part = (5.0 * between([0.0, 1.0])) as usize;
-        let more = between([1.4, 4.0]);
-        world.block_tps = capacity * more;
-        world.execute_tps = capacity * between([1.4, 4.0]);
+        // Two standard deviations of one block more: what limits one block in ten limits the world.
+        let more = 1.0 + 2.0 * (world.jitter + world.block_noise);
+        world.block_tps = capacity * more * between([1.4, 4.0]);
+        world.execute_tps = capacity * more * between([1.4, 4.0]);
         match Part::ALL[part.min(Part::ALL.len() - 1)] {
             Part::BlockSize => world.block_tps = capacity,
             Part::Gas => {
@@ -205,15 +206,14 @@ impl World {
 
     /// Committed a second without a fault, and the part that allows no more.
     pub(crate) fn capacity(&self) -> (f64, Part) {
-        // Checks stand still in the pause after each block, but for the one that is under way: half of one, on average.
+        // Checks stand still in the pause after each block.
         let checking = 1.0 - self.pause_s / self.interval_s;
-        let paused = f64::from(u8::from(self.pause_s > 0.0)) / self.interval_s;
         let parts = [
             (self.block_tps, Part::BlockSize),
             (self.gas_tps, Part::Gas),
             (self.whole_by_bytes(), Part::BlockSize),
             (self.execute_tps, Part::Execution),
-            (self.check_tps * checking + 0.5 * paused, Part::Check),
+            (self.check_tps * checking, Part::Check),
             (self.front_tps, Part::Front),
         ];
         let least = parts
@@ -222,10 +222,12 @@ impl World {
         least.unwrap_or((PLENTY, Part::Check))
     }
 
-    /// What blocks hold a second by bytes: the last transaction that fits leaves a rest (the renewal theorem's second term:
-    /// Feller, "An Introduction to Probability Theory and Its Applications" II, chapter XI).
+    /// What blocks hold a second by bytes: what is left of each is the part of the next transaction that would fit, and the
+    /// larger that is, the more likely it is the one that does not (the spent waiting time: Feller, "An Introduction to
+    /// Probability Theory and Its Applications" II, section XI.4).
     fn whole_by_bytes(&self) -> f64 {
-        self.bytes_tps + (self.sizes.powi(2) - 1.0) / 2.0 / self.interval_s
+        let variance = self.sizes.powi(2) / 3.0;
+        self.bytes_tps - (1.0 + variance) / 2.0 / self.interval_s
     }
 
     /// Whether the chain's rules limit it, which nothing changes.

@@ -1,5 +1,7 @@
 //! One run in a world: the recorder's input, transaction by transaction.
 
+mod saturated;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Sink};
 
@@ -45,6 +47,7 @@ struct Node<'a> {
     committed: u64,
     /// See [`Credits`](super::Credits).
     credits: f64,
+    of_sizes: u64,
     /// Checked, in order, and from when.
     pool: VecDeque<(u64, f64)>,
     check_free: f64,
@@ -163,14 +166,6 @@ impl World {
         }
     }
 
-    /// Of the transaction with this number: log-normal.
-    fn size(&self, index: u64) -> u32 {
-        let mut random = Random::new(self.seed ^ base::mix(index));
-        let deviation = self.sizes.powi(2).ln_1p().sqrt();
-        let size = deviation * normal(&mut random) - deviation.powi(2) / 2.0;
-        (USUAL_BYTES * size.exp()).round().max(1.0) as u32
-    }
-
     /// What a recorder makes of it.
     fn told(
         &self,
@@ -227,6 +222,7 @@ impl World {
 impl<'a> Node<'a> {
     fn new(world: &'a World, factor: f64, committed_before: u64, random: &'a mut Random) -> Self {
         let first = world.interval_s * random.unit();
+        let of_sizes = random.word();
         Self {
             world,
             random,
@@ -234,6 +230,7 @@ impl<'a> Node<'a> {
             committed_before,
             committed: 0,
             credits: world.credits.map_or(0.0, |it| it.left),
+            of_sizes,
             pool: VecDeque::new(),
             check_free: 0.0,
             front_free: 0.0,
@@ -263,13 +260,21 @@ impl<'a> Node<'a> {
         self.credits = (self.credits + could - committed as f64).min(credits.most);
     }
 
+    /// Of the transaction with this number: up to twice the mean. Each run has its own sizes: a sample that all runs of a search
+    /// share would move all of them by its mean.
+    fn size(&self, index: u64) -> u32 {
+        let unit = Random::new(self.of_sizes ^ base::mix(index)).unit();
+        let size = 1.0 + self.world.sizes * (2.0 * unit - 1.0);
+        (USUAL_BYTES * size).round().max(1.0) as u32
+    }
+
     /// How many of the first that wait fit into a block by their bytes.
     fn fit(&self) -> usize {
         if self.world.bytes_tps >= PLENTY {
             return usize::MAX;
         }
         let bytes = self.world.bytes_tps * self.world.interval_s * USUAL_BYTES;
-        let sizes = self.pool.iter().map(|(index, _)| self.world.size(*index));
+        let sizes = self.pool.iter().map(|(index, _)| self.size(*index));
         let sums = sizes.scan(0.0, |sum, size| {
             *sum += f64::from(size);
             Some(*sum)
@@ -286,7 +291,7 @@ impl<'a> Node<'a> {
         self.front_free = passed + 1.0 / (world.front_tps * self.factor * world.shifted(passed));
         let start = self.start_of_check(passed.max(self.check_free));
         let share = self.share(start);
-        let checked = start + 1.0 / (world.check_tps * share);
+        let checked = self.end_of_check(start, 1.0 / (world.check_tps * share));
         self.check_free = checked;
         let reply = if self.pool.len() >= world.mempool {
             Reply::RpcError { code: -32603 }
@@ -303,7 +308,7 @@ impl<'a> Node<'a> {
         let event = Sent {
             index,
             hash: hash(index),
-            size: world.size(index),
+            size: self.size(index),
             due: nanos(due),
             sent: nanos(sent),
             endpoint: 0,
@@ -341,6 +346,17 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// One that is under way when a block ends goes on after the pause.
+    fn end_of_check(&mut self, start: f64, takes: f64) -> f64 {
+        let end = start + takes;
+        self.advance(end);
+        if (start..end).contains(&self.announced) {
+            end + self.world.pause_s
+        } else {
+            end
+        }
+    }
+
     /// Makes the blocks that are voted for until then.
     fn advance(&mut self, until: f64) {
         while self.next_vote <= until {
@@ -351,7 +367,6 @@ impl<'a> Node<'a> {
     fn block(&mut self) {
         let world = self.world;
         let share = self.share(self.next_vote);
-        let since = world.interval_s.max(self.next_vote - self.voted);
         let noise = (1.0 + world.block_noise * normal(self.random)).max(0.2);
         let size = world.block_tps * world.interval_s * share;
         let room = if size < PLENTY_A_BLOCK {
@@ -379,7 +394,7 @@ impl<'a> Node<'a> {
         self.height += 1;
         let jitter = 1.0 + world.jitter * normal(self.random);
         let next = voted + world.interval_s * jitter.max(0.2);
-        let next = next.max(announced + 0.01 * since.min(1.0));
+        let next = next.max(announced);
         (self.voted, self.announced) = (voted, announced);
         self.next_vote = world.stall.map_or(next, |pause| after(next, pause));
         let waiting = self.pool.len() as u64;
@@ -409,7 +424,7 @@ impl<'a> Node<'a> {
             resolution: None,
             gas_wanted: Some(GAS * txs.len() as u64),
             gas_used: None,
-            bytes: txs.iter().map(|it| u64::from(self.world.size(*it))).sum(),
+            bytes: txs.iter().map(|it| u64::from(self.size(*it))).sum(),
             txs: txs
                 .iter()
                 .map(|index| BlockTx {
