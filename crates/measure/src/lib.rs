@@ -67,8 +67,8 @@ pub use self::stats::compare::{
 };
 pub use self::stats::elasticity::{Effect, Elasticity};
 pub use self::stats::knee::{
-    BacklogGrowth, BlockMark, Drift, Ending, Finding, KneeEstimate, KneeSearch, KneeSettings, Next,
-    Rationale, SearchTime, TimedSearch, Took, Trial, backlog_growth,
+    BacklogGrowth, BlockMark, Drift, Ending, Fall, Finding, KneeEstimate, KneeSearch, KneeSettings,
+    Next, Rationale, SearchTime, TimedSearch, Took, Trial, backlog_growth,
 };
 pub use self::stats::line::{Estimate, Line, LineFit};
 pub use self::stats::nodes::{

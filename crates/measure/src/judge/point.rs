@@ -12,7 +12,7 @@ use crate::limits::{
     BEHIND_LIMIT, BROKEN_CONFIDENCE, GROWTH_CONFIDENCE, GROWTH_LIMIT, HANDFUL, LOST_LIMIT,
     MIN_TREND_BLOCKS, STARVED_SHARE, UNSEEN_GROWTH_LIMIT,
 };
-use crate::stats::knee::{BacklogGrowth, BlockMark, Finding, Took, Trial, backlog_growth};
+use crate::stats::knee::{BacklogGrowth, BlockMark, Fall, Finding, Took, Trial, backlog_growth};
 
 /// What a point came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +29,8 @@ pub struct PointJudgement {
     by_limits: bool,
     /// For which share of the time the node lacked the processor.
     lack: f64,
+    /// Where it took less from some moment on, although the rate was none that overloads it by much.
+    pub fall: Option<Fall>,
 }
 
 impl PointJudgement {
@@ -40,6 +42,8 @@ impl PointJudgement {
             self.lack
         };
         let took = self.growth.and_then(|growth| took(growth, lack));
+        let fell_to = self.fall.map(|it| it.after_tps - 2.0 * it.after_error_tps);
+        let took = took.map(|it| Took { fell_to, ..it });
         Trial {
             rate,
             finding: self.finding,
@@ -55,8 +59,35 @@ fn took(growth: BacklogGrowth, lack: f64) -> Option<Took> {
         tps,
         error_tps,
         lack,
+        fell_to: None,
     })
 }
+
+/// What it took at first and not for longer. A load far above what it takes may slow it by itself, and the lack of the
+/// processor may.
+fn fall(growth: &BacklogGrowth, rate: f64, finding: Finding, lack: f64) -> Option<Fall> {
+    let is_open = matches!(finding, Finding::Broken | Finding::Undecided);
+    let is_near = |it: &Fall| rate <= it.before_tps * NEARLY_TAKEN;
+    let fall = growth.fall.filter(|_| is_open).filter(is_near);
+    fall.filter(|it| it.missing_share > lack)
+}
+
+fn fall_words(fall: &Fall) -> String {
+    let Fall {
+        before_tps,
+        after_tps,
+        at,
+        ..
+    } = fall;
+    format!(
+        "the node took {before_tps:.0}/s at first, and {after_tps:.0}/s from {:.0} s on",
+        at.as_secs_f64()
+    )
+}
+
+/// A rate that is this multiple of what the target takes overloads it by so little that it commits what it can: as far
+/// above its interval a search ends.
+const NEARLY_TAKEN: f64 = 1.1;
 
 /// One rate, offered once, and everything that was seen of it.
 #[derive(Debug)]
@@ -114,7 +145,7 @@ impl Point<'_> {
                 .iter()
                 .map(|limit| format!("{} is broken ({})", limit.text, limit.value)),
         );
-        let (finding, reasons) = match admitted(self) {
+        let (finding, mut reasons) = match admitted(self) {
             Err(reason) if Admission::of(&self.summary.verdict).lacks_processor_alone() => {
                 (starved, vec![reason])
             }
@@ -134,6 +165,8 @@ impl Point<'_> {
             Ok(_) if trend == Finding::Undecided => (Finding::Undecided, vec![why]),
             Ok(_) => (Finding::Held, broken),
         };
+        let fall = growth.and_then(|growth| fall(&growth, self.rate, finding, lack));
+        reasons.extend(fall.as_ref().map(fall_words));
         PointJudgement {
             finding,
             reasons,
@@ -141,6 +174,7 @@ impl Point<'_> {
             growth,
             by_limits: !by_load && !self.broken_limits.is_empty(),
             lack,
+            fall,
         }
     }
 }

@@ -4,7 +4,7 @@ use base::Random;
 use measure::{Bar, Finding, LimitedBy};
 
 use crate::worlds::census::{Conclusion, Drifts};
-use crate::worlds::{Census, PLENTY, Part, Ranges, World};
+use crate::worlds::{Census, Credits, PLENTY, Part, Ranges, World};
 
 /// How many of so many may be wrong: the budget, and two standard deviations of chance.
 fn most(conclusion: Conclusion, made: u32) -> u32 {
@@ -59,7 +59,7 @@ fn off(world: &World) -> (f64, f64) {
     (off, of_blocks / (BLOCKS as f64).sqrt())
 }
 
-/// Six of the nine intervals that missed "the capacity" of a world held what its node takes: executions had a pause that
+/// Five of nine intervals that missed "the capacity" of a world held what its node takes: executions had a pause that
 /// their capacity did not count, pauses shorter than a check cost more than was counted, the transaction that did not fit
 /// is a large one, and a part that was to have more did not in a tenth of the blocks.
 #[test]
@@ -253,6 +253,49 @@ fn what_a_node_takes_for_a_moment_is_not_its_capacity() {
     let credits = Drifts::of_credits(4..10, Ranges::SEEN, [1.0, 4.0]);
     assert_eq!((credits.wrong, credits.wrong_said), (0, 0), "{credits:?}");
     assert!(credits.right >= 4, "{credits:?}");
+}
+
+/// A point that runs out of credits shows what is left without them, unless it overloads the node from the start: that may
+/// slow a node by itself, and shows what it takes in any case.
+#[test]
+fn a_point_in_which_credits_run_out_says_what_the_node_fell_to() {
+    let drawn = (0..).map(|seed| World::drawn(seed, Ranges::SEEN));
+    let is_quick = |it: &World| it.interval_s < 0.8 && it.capacity().1 == Part::Check;
+    let drawn = drawn.into_iter().find(is_quick).unwrap();
+    let capacity = drawn.capacity().0;
+    let credits = |seconds: f64| World {
+        credits: Some(Credits {
+            factor: 1.5,
+            most: 0.5 * capacity * seconds,
+            left: 0.5 * capacity * seconds,
+        }),
+        ..drawn
+    };
+    let fell_to = |world: World, share: f64| {
+        let mut random = Random::new(1);
+        let (trial, _) = world.point(share * capacity, 30.0, 0, &mut random);
+        trial.took.and_then(|it| it.fell_to)
+    };
+    for seconds in [12.0, 15.0, 18.0] {
+        let fell_to = |share| fell_to(credits(seconds), share);
+        let near = fell_to(1.5).unwrap() / capacity;
+        assert!((0.95..1.01).contains(&near), "{seconds} s: {near}");
+        assert_eq!(fell_to(2.0), None, "{seconds} s");
+        assert_eq!(fell_to(0.95), None, "{seconds} s");
+    }
+    for share in [0.95, 1.05, 1.2, 1.5] {
+        assert_eq!(fell_to(drawn, share), None, "without credits, {share}");
+        assert_eq!(fell_to(credits(90.0), share), None, "with enough, {share}");
+    }
+}
+
+/// A knee of 1.1 to 1.2 times what these nodes sustain: each point began from rest.
+#[test]
+fn what_a_node_takes_from_rest_is_no_more_than_an_end_of_its_interval() {
+    for seed in [120, 132, 146, 152] {
+        let credits = Drifts::of_credits(seed..seed + 1, Ranges::SEEN, [5.0, 60.0]);
+        assert_eq!((credits.wrong, credits.wrong_said), (0, 0), "{credits:?}");
+    }
 }
 
 /// What a follower that is behind has not read is no limit of the node's, and hides none.

@@ -2,7 +2,7 @@
 
 use pacing::Nanos;
 
-use crate::stats::block_span::BlockSpan;
+use super::fall::Fall;
 use crate::stats::student;
 
 /// A block, as far as a backlog is concerned.
@@ -28,6 +28,8 @@ pub struct BacklogGrowth {
     pub committed_tps: Option<f64>,
     /// The standard error of that, as wide as Student's t makes it for so few blocks; `None` with too few.
     pub committed_error_tps: Option<f64>,
+    /// Where what they committed fell, and stayed lower.
+    pub fall: Option<Fall>,
     /// Blocks observed.
     pub blocks: usize,
 }
@@ -55,13 +57,11 @@ pub fn backlog_growth(
 ) -> Option<BacklogGrowth> {
     let mut committed = 0;
     let mut peaks: Vec<(f64, f64)> = Vec::new();
-    let mut span = BlockSpan::default();
     let mut sizes: Vec<(Nanos, u64)> = Vec::new();
     for block in blocks.iter().take_while(|block| block.observed < until) {
         if block.observed >= from {
             let backlog = due_before(block.observed) as f64 - committed as f64;
             peaks.push((block.observed.as_secs_f64(), backlog));
-            span.add(&BlockSpan::one(block.observed, block.committed));
             sizes.push((block.observed, block.committed));
         }
         committed += block.committed;
@@ -75,12 +75,14 @@ pub fn backlog_growth(
         return None;
     }
     let line = Line::fit(&peaks)?;
+    let committed_tps = rate(&sizes);
     Some(BacklogGrowth {
         tps: line.slope,
         error_tps: line.error,
         freedom: line.freedom,
-        committed_tps: span.rate(),
-        committed_error_tps: span.rate().and_then(|rate| rate_error(&sizes, rate)),
+        committed_tps,
+        committed_error_tps: committed_tps.and_then(|rate| rate_error(&sizes, rate)),
+        fall: Fall::of(&sizes),
         blocks: count,
     })
 }
@@ -90,11 +92,7 @@ pub fn backlog_growth(
 /// in the next one (Hansen, Hodrick, Journal of Political Economy 88, 1980, at one lag). As wide as a normal error that
 /// leaves out as much as Student's t.
 fn rate_error(blocks: &[(Nanos, u64)], rate: f64) -> Option<f64> {
-    let residual = |pair: &[(Nanos, u64)]| {
-        let between_s = pair[1].0.saturating_sub(pair[0].0).as_secs_f64();
-        pair[1].1 as f64 - rate * between_s
-    };
-    let residuals: Vec<f64> = blocks.windows(2).map(residual).collect();
+    let residuals = residuals(blocks, rate);
     if residuals.len() < MIN_POINTS {
         return None;
     }
@@ -102,13 +100,34 @@ fn rate_error(blocks: &[(Nanos, u64)], rate: f64) -> Option<f64> {
     let squares = (squares + 2.0 * products).max(squares / LEAST_PART);
     let count = residuals.len() as f64;
     let freedom = count - 1.0;
-    let span_s = blocks.last()?.0.saturating_sub(blocks[0].0).as_secs_f64();
-    let error = (squares / freedom * count).sqrt() / span_s;
+    let error = (squares / freedom * count).sqrt() / span_s(blocks);
     Some(error * student::quantile(TAIL, freedom) / NORMAL_TAIL)
 }
 
+/// From the first block to the last one.
+pub(super) fn span_s(blocks: &[(Nanos, u64)]) -> f64 {
+    let edge = |block: Option<&(Nanos, u64)>| block.map_or(Nanos::ZERO, |it| it.0);
+    edge(blocks.last())
+        .saturating_sub(edge(blocks.first()))
+        .as_secs_f64()
+}
+
+/// What the blocks after the first one committed over that; `None` where no time passed.
+pub(super) fn rate(blocks: &[(Nanos, u64)]) -> Option<f64> {
+    let committed: u64 = blocks.iter().skip(1).map(|it| it.1).sum();
+    let span_s = span_s(blocks);
+    (span_s > 0.0).then(|| committed as f64 / span_s)
+}
+
+/// What each block but the first committed more than a rate.
+pub(super) fn residuals(blocks: &[(Nanos, u64)], rate: f64) -> Vec<f64> {
+    let pairs = blocks.windows(2);
+    let left = pairs.map(|pair| pair[1].1 as f64 - rate * span_s(pair));
+    left.collect()
+}
+
 /// The sum of the squares of residuals, and of the products of neighbours.
-fn squares(residuals: &[f64]) -> (f64, f64) {
+pub(super) fn squares(residuals: &[f64]) -> (f64, f64) {
     let squares = residuals.iter().map(|residual| residual * residual).sum();
     let products = residuals.windows(2).map(|pair| pair[0] * pair[1]).sum();
     (squares, products)

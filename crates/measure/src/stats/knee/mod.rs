@@ -3,11 +3,13 @@
 //! A trial offers one rate for a while and shows whether it held. Where the next trial belongs, when
 //! enough is known, and how sure that is, is decided here; offering and judging are the caller's.
 
+mod fall;
 mod growth;
 mod posterior;
 mod timed;
 mod trial;
 
+pub use fall::Fall;
 pub use growth::{BacklogGrowth, BlockMark, backlog_growth};
 pub use timed::{SearchTime, TimedSearch};
 pub use trial::{Drift, Ending, Finding, KneeEstimate, KneeSettings, Next, Rationale, Took, Trial};
@@ -186,7 +188,8 @@ impl KneeSearch {
         broken(&self.trials[self.since..])
     }
 
-    /// The estimate of the knee; `None` until one trial held and one broke.
+    /// The estimate of the knee; `None` until one trial held and one broke. What a target takes from rest, and not to the end
+    /// of a trial, is no more than an upper bound of what it sustains: the interval reaches down to what it fell to.
     pub fn estimate(&self) -> Option<KneeEstimate> {
         self.highest_held()?;
         self.lowest_broken()?;
@@ -194,9 +197,11 @@ impl KneeSearch {
         let [low, rate, high] = self
             .posterior
             .quantiles(self.since, [tail, 0.5, 1.0 - tail]);
+        let fallen = self.trials[self.since..].iter();
+        let fallen = fallen.filter_map(|trial| trial.took?.fell_to);
         Some(KneeEstimate {
             rate,
-            low,
+            low: fallen.fold(low, f64::min),
             high,
             confidence: self.settings.confidence,
         })

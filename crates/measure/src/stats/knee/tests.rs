@@ -60,6 +60,7 @@ pub(super) fn exactly(tps: f64) -> Option<Took> {
         tps,
         error_tps: 0.0,
         lack: 0.0,
+        fell_to: None,
     })
 }
 
@@ -163,6 +164,7 @@ fn what_a_real_node_took_for_longer_was_to_be_expected() {
             tps,
             error_tps,
             lack,
+            fell_to: None,
         }),
     });
     let search = KneeSearch::of_trials(&trials, 0.9);
@@ -263,6 +265,7 @@ fn drifting(capacity: impl Fn(usize) -> f64, is_watched: bool) -> KneeSearch {
             tps: rate.min(capacity),
             error_tps: 0.01 * capacity,
             lack: 0.0,
+            fell_to: None,
         };
         (held_if(rate <= capacity), is_watched.then_some(took))
     });
@@ -307,6 +310,28 @@ fn a_target_that_becomes_slower_all_the_time_is_said_to() {
 }
 
 /// One trial of a steady target that broke, or held, by chance is offered again, and is no drift.
+/// A target that takes 1,300 at first and 1,000 after that is not known to take more than 1,000, whatever most of its trials
+/// show; one that takes 1,300 in all of them is.
+#[test]
+fn an_interval_reaches_down_to_what_a_target_fell_to() {
+    for fallen in [None, Some(3), Some(7)] {
+        let mut trial = 0;
+        let (search, _) = play_watched(narrow(), |rate| {
+            trial += 1;
+            let fell_to = fallen.filter(|it| *it == trial).map(|_| 1_000.0);
+            let took = exactly(rate.min(1_300.0)).map(|it| Took { fell_to, ..it });
+            (held_if(rate <= 1_300.0), took)
+        });
+        let knee = search.estimate().unwrap();
+        let said = format!("{fallen:?}: {knee:?}");
+        assert!(knee.low <= 1_300.0 && 1_300.0 <= knee.high, "{said}");
+        assert_eq!(knee.low <= 1_000.0, fallen.is_some(), "{said}");
+        assert_eq!(search.is_narrow(), fallen.is_none(), "{said}");
+        let lasting = search.lasting().unwrap();
+        assert!(lasting <= knee.low, "{said}: {lasting}");
+    }
+}
+
 #[test]
 fn what_happens_once_is_no_drift() {
     for place in 2..9 {
@@ -318,6 +343,7 @@ fn what_happens_once_is_no_drift() {
                 tps: rate.min(capacity),
                 error_tps: 20.0,
                 lack: 0.0,
+                fell_to: None,
             };
             (held_if(rate <= capacity), Some(took))
         });

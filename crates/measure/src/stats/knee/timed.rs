@@ -386,6 +386,7 @@ mod tests {
                         tps,
                         error_tps: 0.0,
                         lack,
+                        fell_to: None,
                     };
                     let is_explained = tps / (1.0 - lack) >= rate * 0.95;
                     let finding = if is_explained {

@@ -37,6 +37,8 @@ pub struct Took {
     pub error_tps: f64,
     /// For which share of the time it lacked the processor, below 1: with it, it may have committed as much more.
     pub lack: f64,
+    /// What it took at the end at least, where that is less than it took at first of a rate that it could nearly take.
+    pub fell_to: Option<f64>,
 }
 
 base::settings! {
