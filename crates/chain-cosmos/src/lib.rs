@@ -11,15 +11,11 @@ pub mod fixture;
 mod learn;
 mod resolve;
 mod settings;
-mod stream;
 
 use std::fmt;
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
-
-use cosmos::{Coin, Fee, Key, Prefix, Signing};
-use pacing::Nanos;
 
 use chain::{
     Asking, Chain, ChainError, Learning, Sequences, SettingsTable, TxStream, Wanted, Workload,
@@ -28,11 +24,13 @@ use chain::{
 use chain_cometbft::Client;
 use clap::CommandFactory as _;
 pub use client::{ChainClient, QueryError};
+use cosmos::{Coin, Fee, Key, Prefix, Signing};
+use pacing::Nanos;
 pub use resolve::write_genesis;
+use resolve::{CosmosStream, sign};
 pub use settings::{
     AccountSettings, CosmosContent, CosmosSettings, Gas, Payments, Recipients, Wallet,
 };
-use stream::{CosmosStream, sign};
 
 /// The chains of the Cosmos SDK.
 pub static COSMOS: CosmosChain = CosmosChain;
@@ -233,7 +231,7 @@ mod tests {
     use cosmos::{Keys, MessageTypes, SignedTx};
 
     use super::*;
-    use crate::stream::unordered_until;
+    use crate::resolve::unordered_until;
 
     fn workload(payments: Payments, recipients: Recipients, messages: u32) -> CosmosWorkload {
         let keys = Keys::from_seed(3);

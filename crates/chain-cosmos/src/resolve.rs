@@ -1,17 +1,27 @@
-//! What is sent to a Cosmos SDK chain, and accounts written into the genesis of one that has not begun.
+//! What is sent to a Cosmos SDK chain: the workload, each transaction from its index and sequence, and accounts written into
+//! the genesis of a chain that has not begun.
 
 use std::num::NonZeroU32;
 use std::path::Path;
+use std::sync::Arc;
 use std::{fmt, fs};
 
 use anyhow::{Context as _, anyhow, bail};
-use chain::{Wanted, WorkloadError, at_most, refuse};
-use cosmos::{Coin, Key, Keys, MessageTypes, Prefix, Template};
+use chain::{TxName, TxStream, Wanted, WorkloadError, at_most, refuse};
+use cosmos::{
+    Address, Coin, Draft, Filling, Key, Keys, Message, MessageTypes, Prefix, Signer, Signing,
+    Template,
+};
+use pacing::Nanos;
+use sender::clock::Origin;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::settings::{AccountSettings, CosmosContent, CosmosSettings, Payments, SETTINGS, Wallet};
+use crate::{Ready, Recipients};
 
 #[cfg(feature = "fixture")]
 use crate::fixture::{BankAccount, BankConfig, BankKind};
-use crate::settings::{AccountSettings, CosmosContent, CosmosSettings, Payments, SETTINGS, Wallet};
 
 /// What was asked for, with the defaults filled in.
 pub(crate) fn resolve(wanted: &Wanted<'_>) -> Result<CosmosContent, WorkloadError> {
@@ -264,3 +274,114 @@ fn raise(supply: &mut Vec<Value>, denom: &str, added: u128) -> anyhow::Result<()
     coin["amount"] = (before + added).to_string().into();
     Ok(())
 }
+
+/// Signs transactions one after the other.
+#[derive(Debug)]
+pub(crate) struct CosmosStream {
+    pub(crate) content: Arc<CosmosContent>,
+    pub(crate) ready: Arc<Ready>,
+    pub(crate) signing: Signing,
+}
+
+impl TxStream for CosmosStream {
+    fn write(&mut self, index: u64, out: &mut Vec<u8>) -> Result<TxName, WorkloadError> {
+        let sequence = self.ready.sequences.sequence(index);
+        sign(
+            &self.content,
+            &self.ready,
+            &mut self.signing,
+            (index, sequence),
+            out,
+        )?;
+        Ok(TxName::Sequenced(sequence))
+    }
+}
+
+/// Appends the transaction with this index and sequence.
+pub(crate) fn sign(
+    content: &CosmosContent,
+    ready: &Ready,
+    signing: &mut Signing,
+    (index, sequence): (u64, u64),
+    out: &mut Vec<u8>,
+) -> Result<(), WorkloadError> {
+    let account = ready.sequences.account(index);
+    let signer = &ready.signers[account];
+    let messages = messages(content, ready, index, account)?;
+    // A sequence may be used again, by a later transaction that pays the same: they must not be one.
+    let memo = index.to_string();
+    let draft = Draft {
+        memo: &memo,
+        unordered_until_ns: ready
+            .unordered
+            .map(|valid_for| unordered_until(Origin::capture().unix_ns(), valid_for, index)),
+        ..Draft::new(&messages, &ready.fee)
+    };
+    let signer = Signer {
+        key: &signer.key,
+        account_number: signer.number,
+        sequence,
+    };
+    signing.sign(&ready.chain_id, &draft, &signer, out);
+    Ok(())
+}
+
+fn messages(
+    content: &CosmosContent,
+    ready: &Ready,
+    index: u64,
+    account: usize,
+) -> Result<Vec<Message>, WorkloadError> {
+    let from = ready.signers[account].key.address();
+    let count = content.messages.get();
+    let recipient = |number: u32| match content.recipients {
+        Recipients::Warm => {
+            let next = (account + 1 + number as usize) % ready.signers.len();
+            ready.signers[next].key.address()
+        }
+        Recipients::Cold => unused_address(content.seed, index, number),
+    };
+    let (prefix, coin) = (&ready.prefix, &ready.coin);
+    if let Some(template) = &content.template {
+        let from = prefix.write(from);
+        let filled = (0..count).map(|number| {
+            let filling = Filling {
+                from: &from,
+                to: &prefix.write(recipient(number)),
+                index,
+            };
+            let message = template.message(&filling);
+            message.map_err(|error| WorkloadError::Unusable(error.to_string()))
+        });
+        return filled.collect();
+    }
+    Ok(match content.payments {
+        Payments::Send => (0..count)
+            .map(|number| Message::send(prefix, from, recipient(number), coin))
+            .collect(),
+        Payments::MultiSend => {
+            let to: Vec<Address> = (0..count).map(recipient).collect();
+            vec![Message::multi_send(prefix, from, &to, coin)]
+        }
+    })
+}
+
+/// An address that nobody has the key of and no other transaction pays.
+fn unused_address(seed: u64, index: u64, number: u32) -> Address {
+    let mut hasher = Sha256::new_with_prefix(b"tidegate cosmos recipient ");
+    hasher.update(seed.to_le_bytes());
+    hasher.update(index.to_le_bytes());
+    hasher.update(number.to_le_bytes());
+    let mut address = [0; 20];
+    address.copy_from_slice(&hasher.finalize()[..20]);
+    Address(address)
+}
+
+/// When an unordered transaction that is signed now ends to be valid. No two of an account may end at one instant
+/// (ADR-070): the lowest bits, a millisecond, are those of its index.
+pub(crate) const fn unordered_until(now_ns: u64, valid_for: Nanos, index: u64) -> u64 {
+    let until = now_ns.saturating_add(valid_for.as_nanos());
+    until & !INDEX_BITS | index & INDEX_BITS
+}
+
+const INDEX_BITS: u64 = (1 << 20) - 1;

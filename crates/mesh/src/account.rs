@@ -7,7 +7,7 @@ use pacing::{Nanos, Schedule, Step};
 use serde::Serialize;
 
 use super::control::{CodecTime, Counters, NodeMessage, Row, Sample, Status};
-use super::machine::MachineSecond;
+use super::crew::MachineSecond;
 
 /// One second of one node, as in `series.csv`.
 #[derive(Debug, Clone, PartialEq)]

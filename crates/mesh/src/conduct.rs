@@ -10,8 +10,7 @@ use tokio::time::Instant;
 
 use super::account::{Account, GENERATOR, PlayedMesh};
 use super::control::{NodeMessage, Order, Status};
-use super::crew::{Crew, CrewEvent};
-use super::machine::MachineMeter;
+use super::crew::{Crew, CrewEvent, MachineMeter};
 use super::part::PartFile;
 use super::plan::MeshPlan;
 use super::progress::Progress;

@@ -11,7 +11,7 @@ use measure::{Evidence, EvidenceKind, LimitedBy, MeshEvidence, ScheduleVerdict, 
 use serde::Serialize;
 
 use super::account::{Account, GENERATOR, NodeSecond};
-use super::machine::MachineSecond;
+use super::crew::MachineSecond;
 use crate::settings::{CpuShare, PerNode};
 
 /// What the judge needs beside the account.

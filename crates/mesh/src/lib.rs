@@ -15,7 +15,6 @@ mod control;
 mod crew;
 mod figures;
 mod judge;
-mod machine;
 mod mix_file;
 mod node;
 mod page;
@@ -27,16 +26,16 @@ mod simulate;
 mod summary;
 mod table;
 
+use account::PlayedMesh;
 use harness::{RunFolder, Shutdown, default_folder, exit, print};
 use ops::command::{CommandError, completions, failed, manual, usage};
-
-use crate::cli::{Cli, Command, MergeArgs};
-use crate::settings::MeshSettings;
-use account::PlayedMesh;
 use part::PartFile;
 use plan::{MeshLoad, MeshPlan};
 use progress::Progress;
 use summary::MeshSummary;
+
+use crate::cli::{Cli, Command, MergeArgs};
+use crate::settings::MeshSettings;
 
 /// Executes a command line; gives the exit code.
 ///

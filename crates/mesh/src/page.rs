@@ -10,7 +10,7 @@ use report::{Page, mesh_evidence_text};
 
 use super::account::{Account, GENERATOR, NodeSecond, Spread};
 use super::control::Counters;
-use super::machine::MachineSecond;
+use super::crew::MachineSecond;
 use super::summary::MeshSummary;
 use super::table;
 

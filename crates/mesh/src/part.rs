@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::account::{Account, PlayedMesh};
 use super::control::NodeMessage;
-use super::machine::MachineSecond;
+use super::crew::MachineSecond;
 use super::plan::{MeshPlan, PlanDocument};
 
 /// The record, a JSON document on each line.

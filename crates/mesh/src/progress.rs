@@ -8,8 +8,7 @@ use report::text::{narrow_millis, percent, short, tenths};
 
 use super::account::{GENERATOR, NodeSecond};
 use super::control::Counters;
-use super::crew::Member;
-use super::machine::MachineSecond;
+use super::crew::{MachineSecond, Member};
 
 /// Adds the rows of all nodes and prints a line for each second that all have reported.
 pub(crate) struct Progress {

@@ -6,10 +6,9 @@ use serde_json::json;
 use super::*;
 use crate::account::PlayedMesh;
 use crate::control::{Counters, Row};
+use crate::crew::MachineSecond;
 use crate::exit_code;
-use crate::machine::MachineSecond;
-use crate::plan::MeshLoad;
-use crate::plan::MeshPlan;
+use crate::plan::{MeshLoad, MeshPlan};
 use crate::settings::MeshSettings;
 use crate::summary::MeshSummary;
 

@@ -13,13 +13,10 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::ControlWriter;
 use super::connection::{Connection, MAX_CONNECTIONS, Written, Wrote};
-use super::meter::{CodecTimer, Meter};
-use super::settings;
-use super::shaper::{Released, Shaper};
-use super::state::{LinkCounts, NodeParts};
-use super::switch::Switch;
+use super::shaper::{Released, Shaper, Switch};
+use super::state::{CodecTimer, LinkCounts, Meter, NodeParts};
+use super::{ControlWriter, settings};
 use crate::account::GENERATOR;
 use crate::control::{Counters, NodeConfig, NodeMessage, Order, Row};
 use crate::mix_file;

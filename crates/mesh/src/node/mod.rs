@@ -6,10 +6,8 @@
 
 mod connection;
 mod engine;
-mod meter;
 mod shaper;
 mod state;
-mod switch;
 
 use std::fs::File;
 use std::io;
@@ -18,18 +16,18 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use connection::{Connection, Wrote};
+use engine::{Engine, Task};
 use gossip::{Endpoint, Origin, PeerId, Relayed, Settings};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixStream, lookup_host};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::task::{JoinHandle, JoinSet, LocalSet};
+use tokio::time::timeout;
 
 use crate::cli::NodeArgs;
 use crate::control::{NodeConfig, NodeMessage, Order};
-use connection::{Connection, Wrote};
-use engine::{Engine, Task};
-use tokio::time::timeout;
 
 /// Runs a node until the program ends it, or has ended itself.
 ///

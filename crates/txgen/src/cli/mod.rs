@@ -1,34 +1,34 @@
 //! The command line: what the user typed, before anything is checked against the world.
 
-mod analysis;
 #[cfg(feature = "fleet")]
 mod fleet;
-mod search;
+mod runs;
 
 use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 
+pub use chain::Admission;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use harness::GuardArgs;
 use pacing::{Nanos, Rate, SignedRate};
 use rpc::Endpoint;
-
-use crate::chains::{self, ChainCommand, KindFlags, TargetKind, WorkloadKind};
-use crate::scenario::{NodeKind, Scale};
+pub use runs::{
+    AbArgs, AbLoad, AnalyseArgs, BitRate, CompareArgs, CompareFormat, MergeArgs, PointArgs, Rates,
+    RecordArgs, SearchArgs,
+};
 
 pub use super::bigchaindb_benchmark::BenchmarkArgs;
 pub use super::tm_bench::{TmBenchArgs, TmBenchFormat};
+use crate::chains;
+use crate::chains::{ChainCommand, KindFlags, TargetKind, WorkloadKind};
 use crate::output::recorded::ReportFormat;
+use crate::scenario::{NodeKind, Scale};
 pub use crate::settings::{GivenSettings, Settings, Share};
-pub use analysis::{
-    AbArgs, AbLoad, AnalyseArgs, BitRate, CompareArgs, CompareFormat, MergeArgs, RecordArgs,
-};
-pub use chain::Admission;
+
 #[cfg(feature = "fleet")]
 pub use fleet::{FleetArgs, WorkerArgs};
-pub use search::{PointArgs, Rates, SearchArgs};
 
 /// Offers transactions to a CometBFT node on an exact open-loop schedule and follows each one from
 /// due to committed.

@@ -1,6 +1,5 @@
 //! A run as it was asked for, resolved once: every default is filled in, every value is legal.
 
-mod concurrency;
 mod load;
 mod nodes;
 
@@ -17,9 +16,9 @@ use pacing::Nanos;
 use rpc::{BroadcastMethod, Trust};
 use sender::shard::Rules;
 
-use self::concurrency::Concurrency;
 pub(crate) use self::load::wanted;
 pub use self::load::{Load, RequestedLoad};
+use self::nodes::Concurrency;
 pub use self::nodes::{Guest, Nodes};
 pub(crate) use self::nodes::{endpoint_of, fitting};
 use crate::chains::TargetKind;

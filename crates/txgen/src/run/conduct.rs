@@ -20,12 +20,13 @@ use sender::source::{Ring, SourceThread};
 
 use super::division::Division;
 use super::error::RunError;
-use super::follow::{self, Follow};
-use super::host::{self, RowFiles};
-use super::node_watch::NodeWatch;
+use super::follow::Follow;
+use super::host::RowFiles;
+use super::own_nodes::NodeWatch;
 use super::prepare::Node;
 use super::ramp::Course;
 use super::record::{RecordChannels, Recording, Shared};
+use super::{follow, host};
 use crate::live::{Display, NodeBoard};
 use crate::observe::Samples;
 use crate::output::grouped;
@@ -118,7 +119,7 @@ impl<'a> Run<'a> {
                 samples: self.samples.clone(),
                 endpoints: self.nodes.iter().map(Node::url).collect(),
                 block_gas: host::limits(self.plan, self.nodes).block_gas,
-                node_watch: NodeWatch::new(self.nodes),
+                own_nodes: NodeWatch::new(self.nodes),
             };
             let recording = Recording::new(self.plan, &self.orders, origin, rows, channels);
             let recorder = thread::Builder::new()

@@ -1,16 +1,14 @@
 //! A run from its plan to its summary.
 
-mod builtin;
 mod conduct;
 mod division;
 mod error;
 mod follow;
 mod host;
-mod node_watch;
+mod own_nodes;
 mod prepare;
 mod ramp;
 mod record;
-mod words;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,23 +24,23 @@ use ops::command::{CommandError, failed};
 use pacing::Nanos;
 use sender::clock::{Origin, RunClock};
 
-pub use self::builtin::BuiltInError;
-pub(crate) use self::builtin::BuiltInNode;
 use self::conduct::{Run, await_start};
 pub use self::error::RunError;
+pub(crate) use self::error::Words;
+use self::error::{conclude, introduce};
 pub(crate) use self::host::{host, observed_tables, open_all};
+pub use self::own_nodes::BuiltInError;
+pub(crate) use self::own_nodes::BuiltInNode;
 use self::prepare::Preparation;
-pub(crate) use self::words::Words;
-use self::words::{conclude, introduce};
 use crate::chains::TargetKind;
-use crate::exit;
 use crate::folder::{RecordedRun, rows_if_any};
 use crate::live::{Display, RunInfo};
-use crate::observe::{self, Chosen, Observation, Observers};
+use crate::observe::{Chosen, Observation, Observers};
 use crate::plan::{Guest, Nodes, Plan, QUERY};
 use crate::profiler::{Profile, Profiler};
 use crate::shutdown::Shutdown;
 use crate::threshold::ThresholdVerdict;
+use crate::{exit, observe};
 
 /// Runs a plan: checks the target, opens the folder, offers, follows, drains, writes and prints.
 ///

@@ -16,8 +16,7 @@ use rpc::{BroadcastMethod, ClientOptions, ConnectionOptions, Endpoint, Transport
 use sender::shard::{Address, Rules};
 
 use super::conduct::Run;
-use super::error::{RunError, record_error};
-use super::words::Words;
+use super::error::{RunError, Words, record_error};
 use super::{RunFolder, open_all};
 use crate::folder::RecordedRun;
 use crate::live::{Display, NodeState, RunInfo};

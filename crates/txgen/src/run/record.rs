@@ -18,7 +18,7 @@ use sender::shard::{Orders, ShardBatch};
 
 use super::division::RunPlan;
 use super::host::{MachineLook, RowFiles};
-use super::node_watch::NodeWatch;
+use super::own_nodes::NodeWatch;
 use crate::live::Update;
 use crate::observe::Samples;
 use crate::plan::{Load, Plan};
@@ -108,7 +108,7 @@ pub(crate) struct RecordChannels {
     /// Gas that a block may have.
     pub(crate) block_gas: Option<u64>,
     /// The nodes on this machine, and whether they get its processor.
-    pub(crate) node_watch: NodeWatch,
+    pub(crate) own_nodes: NodeWatch,
 }
 
 /// The recorder at work.
@@ -338,7 +338,7 @@ impl<'a> Recording<'a> {
     /// What was used before the origin belongs to no second.
     fn sample_processor(&mut self, now: Nanos) {
         let before = std::mem::replace(&mut self.processor, processor_time());
-        let lack = self.channels.node_watch.lack();
+        let lack = self.channels.own_nodes.lack();
         if !now.is_zero() {
             let used = self.processor.saturating_sub(before);
             self.recorder.processor(now, used);
@@ -409,7 +409,7 @@ impl<'a> Recording<'a> {
         let [from, until] = self.machine;
         let looks = from.zip(until.or_else(machine_look));
         summary.machine =
-            looks.map(|(from, until)| from.until(&until, self.channels.node_watch.has_node));
+            looks.map(|(from, until)| from.until(&until, self.channels.own_nodes.has_node));
         if let (Some(_), Some(ceiling)) = (&summary.knee, self.plan.nodes.ceiling()) {
             summary.knee_reason = format!("{}; {ceiling}", summary.knee_reason);
         }

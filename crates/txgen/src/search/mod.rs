@@ -5,14 +5,12 @@ mod account;
 mod page;
 mod request;
 mod session;
-mod table;
 mod words;
 
+use account::{Ended, because_words};
 use anyhow::anyhow;
 use measure::{KneeSearch, KneeSettings, Next, SearchTime, TimedSearch};
 use ops::command::{CommandError, usage};
-
-use account::{Ended, because_words};
 use request::SearchRequest;
 use session::{PointEnd, Session};
 use words::{ending_words, list_ended, list_words};

@@ -11,20 +11,20 @@ use pacing::{Nanos, Rate, Schedule};
 use report::Entries;
 
 use super::account::{Account, DriftRow, Ended, Limits, PointRow, SEARCH_FORMAT, Tested};
+use super::page;
 use super::request::SearchRequest;
 use super::words::so_far;
-use super::{page, table};
 use crate::drain::Drain;
-use crate::exit;
 use crate::fleet::{Fleet, Shared};
 use crate::folder::RecordedRun;
 use crate::journal::Journal;
 use crate::live::Display;
-use crate::output::{self, recorded};
+use crate::output::recorded;
 use crate::plan::{Load, Plan};
-use crate::run::{self, BuiltInNode, Outcome, RunError, RunFolder, Words};
+use crate::run::{BuiltInNode, Outcome, RunError, RunFolder, Words};
 use crate::settings::Settings;
 use crate::shutdown::Shutdown;
+use crate::{exit, output, run};
 
 /// How a point ended.
 #[derive(Debug, Clone, Copy)]
@@ -218,7 +218,7 @@ impl<'a> Session<'a> {
             for_s: duration.as_secs_f64(),
             ..PointRow::new(number, rate, because.into(), &outcome, &judgement)
         };
-        self.display.message(&table::finding_line(&row));
+        self.display.message(&page::finding_line(&row));
         self.account.points.push(row);
         self.uncommitted = outcome.uncommitted();
         let rested = self.come_to_rest("after this point");
@@ -294,7 +294,7 @@ impl<'a> Session<'a> {
         self.account.took_s = self.elapsed().as_secs_f64();
         let _ = self.journal.document(FILE, &self.account);
         if !self.account.points.is_empty() {
-            self.display.result(&table::table(&self.account));
+            self.display.result(&page::table(&self.account));
         }
         let CommandError { code, source } = source.into();
         let source = source.context(format!("point {number} ({rate}/s)"));
@@ -345,7 +345,7 @@ impl<'a> Session<'a> {
             "report",
             self.journal.path(recorded::FILE).display().to_string(),
         );
-        let text = table::table(&self.account) + &written.text();
+        let text = page::table(&self.account) + &written.text();
         self.display.result(&text);
         Ok(match self.account.ended {
             Ended::Interrupted => exit::INTERRUPTED,

@@ -2,7 +2,6 @@
 
 mod figures;
 mod panels;
-mod plots;
 #[cfg(test)]
 mod tests;
 
@@ -99,7 +98,7 @@ fn draw_small(frame: &mut Frame, area: Rect, state: &LiveState) {
         };
         let rows = Layout::vertical([Constraint::Fill(1), Constraint::Length(steps)]);
         let [charts, below] = rows.areas(below);
-        plots::rates(frame, charts, state, plots::Window::of(state));
+        figures::rates(frame, charts, state, figures::Window::of(state));
         figures::steps(frame, below, state);
     }
 }
@@ -146,9 +145,9 @@ fn has_steps(state: &LiveState) -> bool {
 fn draw_charts(frame: &mut Frame, area: Rect, state: &LiveState) {
     let rows = Layout::vertical([Constraint::Fill(5), Constraint::Fill(3)]);
     let [rates, latencies] = rows.areas(area);
-    let window = plots::Window::of(state);
-    plots::rates(frame, rates, state, window);
-    plots::latencies(frame, latencies, state, window);
+    let window = figures::Window::of(state);
+    figures::rates(frame, rates, state, window);
+    figures::latencies(frame, latencies, state, window);
 }
 
 fn draw_side(frame: &mut Frame, area: Rect, state: &LiveState, is_low: bool) {

@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, LineGauge, Paragraph, Wrap};
 use report::text::{self, grouped, narrow_millis, or_dash, short};
 
-use super::plots::{MARK, PLAN};
+use super::figures::{MARK, PLAN};
 use crate::live::state::{LiveState, NodeState, Phase};
 
 /// The load.

@@ -1,17 +1,22 @@
-//! For how long the nodes on this machine had work and no processor.
+//! Nodes on this machine: the built-in node as a guest of the run, on threads of its own and gone with the run; and for how
+//! long the nodes had work and no processor.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use std::{io, process};
 
+use devnode::{Blueprint, DevNode, DevNodeError};
 use pacing::Nanos;
 use procfs::process::{Process, Task};
 use procfs::{CurrentSI as _, KernelStats};
 use rpc::Endpoint;
 use servers::listener;
 
-use super::builtin::THREADS;
 use super::prepare::Node;
+use crate::chains::TargetKind;
+use crate::plan::Guest;
 
 /// The threads of the nodes on this machine.
 pub(super) struct NodeWatch {
@@ -132,6 +137,84 @@ fn lack(
 const NEVER_IDLE: f64 = 0.9;
 /// More threads are not looked at: it takes some 10 µs for each.
 const MOST_THREADS: usize = 256;
+
+/// A running built-in node.
+pub(crate) struct BuiltInNode {
+    node: Option<DevNode>,
+    guest: Guest,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Why it did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum BuiltInError {
+    /// Its configuration is illegal, or its address cannot be had.
+    #[error("the built-in node cannot start")]
+    Node(#[from] DevNodeError),
+    /// The system gives no thread or runtime.
+    #[error("the built-in node cannot start")]
+    System(#[from] io::Error),
+}
+
+impl BuiltInNode {
+    /// Starts it and waits until it listens for what the run speaks.
+    pub(crate) fn start(node: Blueprint, target: TargetKind) -> Result<Self, BuiltInError> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(WORKERS)
+            .thread_name(THREADS)
+            .enable_all()
+            .build()?;
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let thread = thread::Builder::new()
+            .name(format!("{THREADS}-main"))
+            .spawn(move || {
+                runtime.block_on(async {
+                    match DevNode::bind(node).await {
+                        Ok((node, worker)) => {
+                            let _ = sender.send(Ok(node));
+                            worker.await;
+                        }
+                        Err(error) => {
+                            let _ = sender.send(Err(error));
+                        }
+                    }
+                });
+            })?;
+        let node = receiver
+            .recv()
+            .map_err(|_| io::Error::other("its thread ended early"))??;
+        Ok(Self {
+            guest: Guest {
+                address: target.target().built_in_address(&node),
+                rpc: node.rpc_address(),
+            },
+            node: Some(node),
+            thread: Some(thread),
+        })
+    }
+
+    /// Where it listens.
+    pub(crate) fn guest(&self) -> Guest {
+        self.guest
+    }
+}
+
+impl Drop for BuiltInNode {
+    fn drop(&mut self) {
+        if let Some(node) = self.node.take() {
+            node.shutdown();
+        }
+        if let Some(thread) = self.thread.take() {
+            // A panic in the node was reported by its thread already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// How the names of its threads begin.
+pub(super) const THREADS: &str = "devnode";
+/// One for the connections, one for the chain: more would only compete with the generator.
+const WORKERS: usize = 2;
 
 #[cfg(test)]
 mod tests {
