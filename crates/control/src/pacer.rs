@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use fairq::Gcra;
 use pacing::{Nanos, Rate};
 
 use crate::bound::{Bound, Grant, Refused};
+use crate::emitter::Emitter;
 use crate::in_flight::{AHEAD, InFlight};
 use crate::load::{Demand, Load, Mempool, Probe, SILENCE, Unit};
 use crate::settings::{PaceMode, PaceSettings};
 use crate::throughput::{BlockSeen, Throughput};
-use crate::window::{GROUP, Interval, NEARLY, Reserve, Room, Window};
+use crate::window::{Interval, NEARLY, Reserve, Room, SinceBlock, Window};
 
 /// Hands out permissions to send: an exact emitter behind the window, the mempool's room and the
 /// in-flight cap (adaptive only).
@@ -19,7 +19,6 @@ use crate::window::{GROUP, Interval, NEARLY, Reserve, Room, Window};
 /// mode is off.
 #[derive(Clone, Debug)]
 pub struct Pacer {
-    max: Rate,
     settings: PaceSettings,
     window: Window,
     mempool: Mempool,
@@ -27,10 +26,7 @@ pub struct Pacer {
     committed: Throughput,
     reserve: Reserve,
     /// No more than `max_req` leave, whatever else holds.
-    ceiling: Gcra,
-    emitter: Gcra,
-    /// The rate the emitter was set to.
-    set: Rate,
+    emitter: Emitter,
     demand: Demand,
     since_block: SinceBlock,
     /// When nothing of ours was at the node last.
@@ -44,23 +40,6 @@ pub struct Pacer {
     bound: Bound,
 }
 
-/// What was seen since the last block.
-#[derive(Clone, Copy, Debug, Default)]
-struct SinceBlock {
-    began: Nanos,
-    sent: usize,
-    /// Of these, how many took a place at the node.
-    placed: usize,
-    /// At some instant nothing waited.
-    was_idle: bool,
-    /// The pace held writes back, or the mempool was full when they came.
-    was_slow: bool,
-    /// The node refused a write, or did not answer in time.
-    was_refused: bool,
-    /// The mempool's depth fell: what made it fall is a block that may still be read.
-    has_fallen: bool,
-}
-
 /// Where no probe asks (*fixed*, *off*), a node that refused is asked again after so long.
 const REFUSED: Nanos = Nanos::from_millis(250);
 
@@ -68,21 +47,15 @@ impl Pacer {
     /// Feeds a node with at most `max_req`.
     pub fn new(now: Nanos, max_req: Rate, pace: &PaceSettings) -> Self {
         Self {
-            max: max_req,
             settings: *pace,
             window: Window::new(),
             mempool: Mempool::new(now),
-            in_flight: InFlight::new(now, pace),
+            in_flight: InFlight::new(pace),
             committed: Throughput::default(),
             reserve: Reserve::new(now),
-            ceiling: Gcra::new(max_req, AHEAD),
-            emitter: Gcra::new(max_req, AHEAD),
-            set: max_req,
+            emitter: Emitter::new(max_req),
             demand: Demand::default(),
-            since_block: SinceBlock {
-                began: now,
-                ..SinceBlock::default()
-            },
+            since_block: SinceBlock::new(now),
             idle: now,
             probe: Probe::None,
             free: f64::INFINITY,
@@ -102,18 +75,23 @@ impl Pacer {
         self.in_flight.follow_lines(now, demand.lines);
         let room = self.room(now);
         self.follow(now);
-        let taken = self.take(now, demand.waiting.min(room.shared));
+        let count = demand.waiting.min(room.shared);
+        let taken = match self.settings.mode {
+            PaceMode::Off => count,
+            PaceMode::Adaptive | PaceMode::Fixed => self.emitter.take(now, count),
+        };
         self.mempool.sent(taken);
         let whole = self.since_block.placed == 0;
         self.since_block.sent += taken;
         self.since_block.placed += taken;
         let waiting = demand.waiting - taken;
         let left = waiting.min(room.shared - taken);
-        let per_second = self.set.as_f64();
+        let (rate, most) = (self.rate(), self.emitter.most());
+        let per_second = rate.as_f64();
         self.bound = match (waiting, left) {
             (0, _) => Bound::Nothing,
             (_, 0) => room.bound,
-            _ if self.set < self.max => Bound::Pace { per_second },
+            _ if rate < most => Bound::Pace { per_second },
             _ => Bound::Ceiling { per_second },
         };
         self.since_block.was_idle |= self.bound == Bound::Nothing;
@@ -126,13 +104,13 @@ impl Pacer {
         let shrinks = waiting > 0 && room.all > room.shared + 1 && !is_due;
         let next = match left {
             0 => shrinks.then(|| now.saturating_add(AHEAD)),
-            _ => Some(self.next(now, left)),
+            _ => Some(self.emitter.next(now, left)),
         };
         Grant {
             now: taken,
             amount: room.shared_amount as u64,
             whole,
-            light: light.min(self.ceiling.ready(now) as usize),
+            light: light.min(self.emitter.light(now)),
             light_amount: room.amount as u64,
             next,
         }
@@ -140,9 +118,7 @@ impl Pacer {
 
     /// Clients that ask for little had so much of what left, `beyond` of it beside the last grant.
     pub fn sent_for_light(&mut self, now: Nanos, beyond: usize, load: Load) {
-        let count = u32::try_from(beyond).unwrap_or(u32::MAX);
-        self.ceiling.take_up_to(now, count);
-        self.emitter.take_up_to(now, count);
+        self.emitter.took_light(now, beyond);
         self.mempool.sent(beyond);
         if beyond > 0 {
             self.in_flight.lend();
@@ -271,29 +247,6 @@ impl Pacer {
         (NEARLY * size).floor()
     }
 
-    fn take(&mut self, now: Nanos, count: usize) -> usize {
-        if self.settings.mode == PaceMode::Off {
-            return count;
-        }
-        let ready = (self.ceiling.ready(now)).saturating_sub(self.kept_of_ceiling().into());
-        let count = u32::try_from(ready.min(count as u64)).unwrap_or(u32::MAX);
-        let taken = self.emitter.take_up_to(now, count);
-        self.ceiling.take_up_to(now, taken);
-        taken as usize
-    }
-
-    fn next(&self, now: Nanos, left: usize) -> Nanos {
-        let group = (self.set.as_f64() * GROUP).max(1.0) as u32;
-        let group = group.min(u32::try_from(left).unwrap_or(u32::MAX));
-        let of_ceiling = self.ceiling.next_at(now, group + self.kept_of_ceiling());
-        self.emitter.next_at(now, group).max(of_ceiling)
-    }
-
-    /// Of what the ceiling lets out at once one is kept for clients that ask for little, unless that is one in all.
-    fn kept_of_ceiling(&self) -> u32 {
-        u32::from(self.max.as_f64() * AHEAD.as_secs_f64() >= 2.0)
-    }
-
     /// So many of the last grant did not leave after all.
     pub fn unused(&mut self, count: usize) {
         self.mempool.unsent(count);
@@ -330,7 +283,7 @@ impl Pacer {
     /// The node's mempool held so many transactions when it was asked at `asked`.
     pub fn mempool(&mut self, now: Nanos, asked: Nanos, txs: usize) {
         // What may have been sent or answered since then is not in it.
-        let since = now.saturating_sub(asked).as_secs_f64() * self.set.as_f64();
+        let since = now.saturating_sub(asked).as_secs_f64() * self.rate().as_f64();
         let unknown = self.demand.under_way as u64 + since.ceil() as u64;
         let own = self.demand.own.txs;
         let held = |pacer: &Self| pacer.mempool.held(own, pacer.demand.under_way as u64);
@@ -367,8 +320,7 @@ impl Pacer {
         (all, ours): (Load, Load),
         left: Load,
     ) {
-        let since = std::mem::take(&mut self.since_block);
-        self.since_block.began = now;
+        let since = std::mem::replace(&mut self.since_block, SinceBlock::new(now));
         let interval = Interval {
             observed,
             unit,
@@ -385,10 +337,7 @@ impl Pacer {
         self.window = self.window.clone().next(&interval);
         self.in_flight.block(now);
         self.reserve.block(now, observed);
-        let secs = now.saturating_sub(since.began).as_secs_f64();
-        let served = Rate::from_f64(since.sent as f64 / secs).ok();
-        let is_telling = !since.was_idle && since.sent > 0 && self.window.is_settled();
-        self.served = served.filter(|_| is_telling);
+        self.served = (since.served(now)).filter(|_| self.window.is_settled());
         self.taken = ours.of(unit) as f64;
         let ([window, mempool], _) = self.node_room(now);
         self.free = window.min(mempool);
@@ -397,7 +346,7 @@ impl Pacer {
 
     /// Whether no block was seen yet, so that the first window can be taught.
     pub fn is_untaught(&self) -> bool {
-        self.window.is_untaught()
+        !self.window.is_taught
     }
 
     /// What the chain's blocks showed, or its limits allow, in transactions: the first window.
@@ -409,8 +358,7 @@ impl Pacer {
 
     /// At most so many writes a second from now on.
     pub fn set_ceiling(&mut self, now: Nanos, max_req: Rate) {
-        self.max = max_req;
-        self.ceiling.set_rate(now, max_req);
+        self.emitter.set_most(now, max_req);
         self.follow(now);
     }
 
@@ -419,10 +367,8 @@ impl Pacer {
         *self = Self {
             window: std::mem::take(&mut self.window).node_changed(),
             committed: std::mem::take(&mut self.committed),
-            ceiling: self.ceiling.clone(),
             emitter: self.emitter.clone(),
-            set: self.set,
-            ..Self::new(now, self.max, &self.settings)
+            ..Self::new(now, self.emitter.most(), &self.settings)
         };
         self.follow(now);
     }
@@ -449,11 +395,12 @@ impl Pacer {
     /// Writes a second that may leave while there is room.
     pub fn rate(&self) -> Rate {
         if self.settings.mode != PaceMode::Adaptive {
-            return self.max;
+            return self.emitter.most();
         }
         let pace = self.window.pace(self.free, self.taken) / self.mean();
         let pace = pace.max(self.settings.min_req.as_f64());
-        Rate::from_f64(pace).map_or(self.max, |rate| rate.min(self.max))
+        let most = self.emitter.most();
+        Rate::from_f64(pace).map_or(most, |rate| rate.min(most))
     }
 
     /// Writes a second that left before the last block, if some waited all the time; else those that
@@ -489,7 +436,7 @@ impl Pacer {
 
     /// Connections over which writes should go.
     pub const fn connections(&self) -> usize {
-        self.in_flight.connections()
+        self.in_flight.connections
     }
 
     /// The unit of the window and of a grant's amount.
@@ -498,10 +445,6 @@ impl Pacer {
     }
 
     fn follow(&mut self, now: Nanos) {
-        let wanted = self.rate();
-        if wanted != self.set {
-            self.emitter.set_rate(now, wanted);
-            self.set = wanted;
-        }
+        self.emitter.set_rate(now, self.rate());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pacing::Nanos;
+use pacing::{Nanos, Rate};
 
 use crate::{
     bound::Bound,
@@ -31,7 +31,7 @@ pub(crate) struct Window {
     pub(crate) unit: Unit,
     pub(crate) size: f64,
     /// Blocks have shown the size.
-    is_taught: bool,
+    pub(crate) is_taught: bool,
     /// It is larger than before the last block.
     has_grown: bool,
     /// Transactions that a block may have, as far as that is known.
@@ -74,6 +74,23 @@ pub(crate) struct Interval {
     pub(crate) was_slow: bool,
 }
 
+/// What was seen since the last block.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SinceBlock {
+    pub(crate) began: Nanos,
+    pub(crate) sent: usize,
+    /// Of these, how many took a place at the node.
+    pub(crate) placed: usize,
+    /// At some instant nothing waited.
+    pub(crate) was_idle: bool,
+    /// The pace held writes back, or the mempool was full when they came.
+    pub(crate) was_slow: bool,
+    /// The node refused a write, or did not answer in time.
+    pub(crate) was_refused: bool,
+    /// The mempool's depth fell: what made it fall is a block that may still be read.
+    pub(crate) has_fallen: bool,
+}
+
 /// The window before a block has shown what the chain takes, where its limits are unknown.
 const FIRST: f64 = 64.0;
 /// The same at most where they are known: four proxies with it fit into CometBFT's default mempool of 5,000.
@@ -96,6 +113,22 @@ pub(crate) const PROBE: f64 = 8.0;
 /// the mempool that may be filled.
 pub(crate) const NEARLY: f64 = 0.99;
 
+impl SinceBlock {
+    pub(crate) fn new(began: Nanos) -> Self {
+        Self {
+            began,
+            ..Self::default()
+        }
+    }
+
+    /// Writes a second that left, if some waited all the time.
+    pub(crate) fn served(&self, now: Nanos) -> Option<Rate> {
+        let secs = now.saturating_sub(self.began).as_secs_f64();
+        let rate = Rate::from_f64(self.sent as f64 / secs).ok();
+        rate.filter(|_| !self.was_idle && self.sent > 0)
+    }
+}
+
 impl Window {
     pub(crate) fn new() -> Self {
         Self {
@@ -110,15 +143,10 @@ impl Window {
     pub(crate) fn learn(&mut self, history: u64, limit: Option<u64>, others: f64) {
         if !self.is_taught {
             self.most = limit.map(|limit| limit as f64);
-            let guess = self.most.map_or(FIRST, |_| MOST_FIRST - others);
+            let guess = limit.map_or(FIRST, |_| MOST_FIRST - others);
             let size = guess.max(FIRST).max(2.0 * history as f64);
             self.size = self.most.map_or(size, |most| size.min(most)).max(LEAST);
         }
-    }
-
-    /// No block has shown yet what the chain takes.
-    pub(crate) const fn is_untaught(&self) -> bool {
-        !self.is_taught
     }
 
     /// What left in it since the last block says what will leave: it is neither a guess nor growing.
