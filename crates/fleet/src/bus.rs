@@ -23,17 +23,9 @@ pub enum FleetError {
         /// Why.
         problem: String,
     },
-    /// Too few workers, or none that may be used.
+    /// Too few workers, or one that does not take part.
     #[error("{0}")]
     Workers(String),
-    /// A worker does not take part.
-    #[error("worker {host}: {problem}")]
-    Worker {
-        /// Its machine.
-        host: String,
-        /// Why.
-        problem: String,
-    },
     /// A folder cannot be read or written.
     #[error("{what}")]
     Folder {

@@ -464,8 +464,7 @@ impl Member {
     }
 
     fn problem(&self, problem: &str) -> FleetError {
-        let (host, problem) = (self.host.clone(), problem.to_owned());
-        FleetError::Worker { host, problem }
+        FleetError::Workers(format!("worker {}: {problem}", self.host))
     }
 
     /// Refuses a clock that is not known well enough.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock::Now;
 use crate::message::{
-    Answer, Order, Outgoing, PROTOCOL, Present, Request, Roll, Standing, Told, Want, of_run,
+    Answer, Outgoing, PROTOCOL, Present, Request, Roll, Standing, Told, Want, of_run,
 };
 
 /// A worker: what it has promised, and what it is doing.
@@ -28,17 +28,6 @@ struct Claim {
     standing: Standing,
     /// Its coordinator wants no more of it.
     is_released: bool,
-}
-
-/// What a worker is to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Task {
-    /// To start the program, and to say so with [`Engagement::start`].
-    Start(Order),
-    /// To ask the program to stop.
-    Stop,
-    /// To tell the program that its load is over.
-    Over,
 }
 
 impl Claim {
@@ -94,25 +83,25 @@ impl Engagement {
         }
     }
 
-    /// A request has come in: what is to be done, before the [answer](Self::answer) is given.
-    pub fn request(&mut self, now: Now, request: Request) -> Option<Task> {
+    /// A request has come in: what is to be done, before the [answer](Self::answer) is given. A program that is started
+    /// is to be noted with [`start`](Self::start).
+    pub fn request(&mut self, now: Now, request: Request) -> Option<Want> {
         if self.claim.is_none() && request.want == Want::Stay {
             self.claim = Some(Claim::of(request.run.clone(), now.at));
         }
         let claim = self.claim.as_mut().filter(|it| it.run == request.run)?;
         claim.until = now.at + CLAIM;
-        match request.want {
+        let is_new = match &request.want {
             // It may have come before.
-            Want::Play(order) if order.load == claim.load => None,
-            Want::Play(order) if !claim.is_at_work() => Some(Task::Start(order)),
-            Want::Stop if claim.is_at_work() => Some(Task::Stop),
-            Want::Over if claim.is_at_work() => Some(Task::Over),
+            Want::Play(order) => order.load != claim.load && !claim.is_at_work(),
+            Want::Stop | Want::Over => claim.is_at_work(),
+            Want::Stay => false,
             Want::Leave => {
                 claim.is_released = true;
-                None
+                false
             }
-            Want::Stay | Want::Play(_) | Want::Stop | Want::Over => None,
-        }
+        };
+        is_new.then_some(request.want)
     }
 
     /// An order was carried out, or why not.
@@ -202,9 +191,9 @@ const CLAIM: Duration = Duration::from_secs(15);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{End, Folder};
+    use crate::message::{End, Folder, Order};
 
-    fn ask(worker: &mut Engagement, at: Instant, run: &str, want: Want) -> (Option<Task>, Told) {
+    fn ask(worker: &mut Engagement, at: Instant, run: &str, want: Want) -> (Option<Want>, Told) {
         let (now, run, number) = (Now { at, unix_ns: 7 }, run.to_owned(), 3);
         let task = worker.request(now, Request { run, number, want });
         let told = worker.answer(now, number);
@@ -263,11 +252,11 @@ mod tests {
         );
         ask(&mut worker, Want::Stay);
         let (task, _) = ask(&mut worker, Want::Play(order(1)));
-        assert_eq!(task, Some(Task::Start(order(1))));
+        assert_eq!(task, Some(Want::Play(order(1))));
         worker.start(1, Ok(()));
         assert_eq!(ask(&mut worker, Want::Play(order(1))), (None, 1), "again");
         assert_eq!(ask(&mut worker, Want::Play(order(2))), (None, 1), "at work");
-        assert_eq!(ask(&mut worker, Want::Stop), (Some(Task::Stop), 1));
+        assert_eq!(ask(&mut worker, Want::Stop), (Some(Want::Stop), 1));
         let end = End {
             code: Some(0),
             words: Vec::new(),
@@ -277,7 +266,7 @@ mod tests {
         worker.note(now, Standing { line: None, end });
         assert_eq!(ask(&mut worker, Want::Stop), (None, 1));
         let (task, _) = ask(&mut worker, Want::Play(order(2)));
-        assert_eq!(task, Some(Task::Start(order(2))));
+        assert_eq!(task, Some(Want::Play(order(2))));
         worker.start(2, Err("no such program".into()));
         assert!(!worker.is_at_work());
     }

@@ -26,8 +26,6 @@ pub struct Program {
     pub prefix: &'static str,
     /// Where it says what happens, for people.
     pub note: fn(&str),
-    /// How a load ended that left this folder, if any, for people.
-    pub outcome: fn(&End, &Path) -> String,
     /// Arguments before those of the order, for instance those of a guard that ends it with the worker.
     pub before: Vec<String>,
 }
@@ -78,13 +76,16 @@ impl Job {
         let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let process = id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
         let (tell, standing) = watch::channel(Standing::default());
-        let (note, outcome) = (program.note, program.outcome);
+        let note = program.note;
         let mut task = JoinSet::new();
         task.spawn(async move {
             let note = |what| note(&format!("{}: {what}", order.shard()));
             let mut end = hear(child, &tell).await;
             tell.send_modify(|it| it.end = Some(end.clone()));
-            note(outcome(&end, &folder));
+            note(end.code.map_or_else(
+                || "killed".to_owned(),
+                |code| format!("ended with exit code {code}"),
+            ));
             let name = object(order.load, order.number);
             end.folder = match folder::put(&bus, &order.run, &name, &folder).await {
                 Ok(()) => Folder::Kept,

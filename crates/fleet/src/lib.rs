@@ -28,7 +28,7 @@ pub use self::{
     clock::{Clock, Exchange, Interval, Now},
     coordinator::{Coordinator, Member},
     crew::Crew,
-    engagement::{Engagement, Task},
+    engagement::Engagement,
     job::Program,
     watched::{Ending, Event, Stop},
     worker::Worker,

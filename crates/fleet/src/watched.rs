@@ -24,16 +24,12 @@ pub enum Stop {
 pub enum Event {
     /// Its program printed a line.
     Line(usize, Value),
-    /// Nothing was heard of it for 5 s.
-    Silent(usize),
-    /// It is heard again.
-    Back(usize),
+    /// Whether it is heard: not when nothing was for 5 s.
+    Heard(usize, bool),
     /// Its program has ended, with this code; `None` when it was killed.
     Ended(usize, Option<i32>),
-    /// The server is away; workers go on.
-    BusAway,
-    /// It is back.
-    BusBack,
+    /// Whether the server is there; workers go on without it.
+    Bus(bool),
 }
 
 /// How a worker's part ended.
@@ -66,9 +62,9 @@ impl Watched {
             return;
         }
         if self.silent >= SILENCE {
-            events.push(Event::Back(place));
+            events.push(Event::Heard(place, true));
         }
-        self.reset_silence();
+        self.silent = Duration::ZERO;
         if let Some(line) = told.line
             && self.line.as_ref() != Some(&line)
         {
@@ -85,10 +81,6 @@ impl Watched {
             Folder::Kept => self.settle(true, None),
             Folder::NotKept(why) => self.settle(false, Some(why)),
         }
-    }
-
-    fn reset_silence(&mut self) {
-        self.silent = Duration::ZERO;
     }
 
     fn settle(&mut self, kept: bool, why: Option<String>) {
@@ -173,17 +165,14 @@ impl Watch {
     pub(crate) fn tick(&mut self, is_up: bool) {
         if self.is_up != is_up {
             self.is_up = is_up;
-            self.events.push(if is_up {
-                Event::BusBack
-            } else {
-                Event::BusAway
-            });
+            self.events.push(Event::Bus(is_up));
         }
         if is_up {
             self.add_silence();
         } else {
             // It is not the workers'.
-            self.watched.iter_mut().for_each(Watched::reset_silence);
+            let all = self.watched.iter_mut();
+            all.for_each(|one| one.silent = Duration::ZERO);
         }
     }
 
@@ -194,7 +183,7 @@ impl Watch {
             let before = one.silent;
             one.silent += TICK;
             if before < SILENCE && one.silent >= SILENCE {
-                self.events.push(Event::Silent(place));
+                self.events.push(Event::Heard(place, false));
             }
         }
         let mut left = self.watched.iter_mut();
@@ -255,7 +244,10 @@ mod tests {
         for _ in 0..2 {
             watch.note(0, Standing::default());
         }
-        assert_eq!(watch.events, [Event::Silent(0), Event::Back(0)]);
+        assert_eq!(
+            watch.events,
+            [Event::Heard(0, false), Event::Heard(0, true)]
+        );
         assert_eq!(silence(&mut watch), SILENCE);
     }
 
@@ -298,7 +290,7 @@ mod tests {
         let end = began + length + AWAY;
         assert!(!watch.is_given_up(end), "it is there");
         watch.tick(false);
-        assert_eq!(watch.events, [Event::BusAway]);
+        assert_eq!(watch.events, [Event::Bus(false)]);
         assert!(watch.is_given_up(end) && !watch.is_given_up(end - Duration::from_secs(1)));
         watch.tick(true);
         assert!(!watch.is_given_up(end));

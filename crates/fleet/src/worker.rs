@@ -10,9 +10,9 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::bus::{Bus, FleetError};
 use crate::clock::Now;
-use crate::engagement::{Engagement, Task};
+use crate::engagement::Engagement;
 use crate::job::{Job, Program};
-use crate::message::{Order, Outgoing, ROLL, Request, Standing, object, of_worker};
+use crate::message::{Order, Outgoing, ROLL, Request, Standing, Want, object, of_worker};
 
 /// A worker on the bus.
 #[derive(Debug)]
@@ -98,10 +98,10 @@ impl Worker {
         let (now, number) = (Now::read(), request.number);
         let was_free = self.engagement.run().is_none();
         match self.engagement.request(now, request) {
-            Some(Task::Start(order)) => self.start(order),
-            Some(Task::Stop) => self.signal(Signal::INT),
-            Some(Task::Over) => self.signal(Signal::USR2),
-            None => {}
+            Some(Want::Play(order)) => self.start(order),
+            Some(Want::Stop) => self.signal(Signal::INT),
+            Some(Want::Over) => self.signal(Signal::USR2),
+            _ => {}
         }
         if let Some(run) = self.engagement.run().filter(|_| was_free) {
             (self.program.note)(&format!("claimed for run {run}"));

@@ -187,7 +187,10 @@ async fn a_worker_that_is_gone_is_lost_and_the_others_are_not() {
         let ending = &endings[place(name)];
         assert_eq!((ending.lost, ending.kept), expected, "{name}");
     }
-    assert!(events.contains(&Event::Silent(place("gone"))), "{events:?}");
+    assert!(
+        events.contains(&Event::Heard(place("gone"), false)),
+        "{events:?}"
+    );
     stays.stop().await;
 }
 

@@ -29,7 +29,6 @@ pub(crate) fn program(nats: &Nats, host: &str, version: &str) -> (Program, PathB
         version: version.into(),
         prefix: "FLEET_TEST_",
         note: |_| (),
-        outcome: |_, _| String::new(),
         // A shell takes no signal that its parent ignores, as what a script starts beside itself ignores Ctrl-C.
         before: ["--default-signal", "sh", "-c"].map(Into::into).into(),
     };

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use base::Random;
 use fleet::message::{
-    End, Folder, Order, Outgoing, ROLL, Request, Standing, of_worker, sign_of_life,
+    End, Folder, Order, Outgoing, ROLL, Request, Standing, Want, of_worker, sign_of_life,
 };
-use fleet::{Coordinator, Ending, Engagement, Event, FleetError, Now, Stop, Task};
+use fleet::{Coordinator, Ending, Engagement, Event, FleetError, Now, Stop};
 use pacing::Nanos;
 use serde_json::Value;
 
@@ -337,8 +337,8 @@ impl World {
         let request: Request = serde_json::from_slice(&message.payload).unwrap();
         let number = request.number;
         match self.workers[place].engagement.request(now, request) {
-            Some(Task::Start(order)) => self.start(place, &order),
-            Some(Task::Stop) if !self.workers[place].is_stopped => {
+            Some(Want::Play(order)) => self.start(place, &order),
+            Some(Want::Stop) if !self.workers[place].is_stopped => {
                 self.workers[place].is_stopped = true;
                 self.end(place, self.now, 130);
             }

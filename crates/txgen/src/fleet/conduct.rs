@@ -20,21 +20,6 @@ use crate::plan::Plan;
 use crate::run::Words;
 use crate::shutdown::Shutdown;
 
-/// Says how far each worker's clock is off.
-fn tell_clocks(crew: &Crew, display: &mut Display) {
-    for member in crew.members() {
-        let FleetClock {
-            offset_ms,
-            error_ms,
-            ..
-        } = clock(member);
-        display.message(&format!(
-            "worker {}: its clock is {offset_ms:+.3} ms off (± {error_ms:.3} ms)",
-            member.host
-        ));
-    }
-}
-
 /// A load of a fleet.
 pub(super) struct Conduct<'a> {
     pub(super) plan: &'a Plan,
@@ -91,7 +76,7 @@ impl Conduct<'_> {
         self.order_shards(crew, start_ns).await?;
         let members = crew.members().iter();
         let hosts: Vec<String> = members.map(|member| member.host.clone()).collect();
-        self.announce(crew, display);
+        self.announce(display);
         let mut live = Live::new(hosts.len(), self.plan.duration());
         // A worker that ends before the start could not begin: then nobody does.
         let mut early = None;
@@ -109,13 +94,14 @@ impl Conduct<'_> {
                             stopped = Some(format!("shard {number}/{}: {condition}", self.count));
                         }
                     }
-                    Event::Silent(place) => {
-                        display.message(&format!("worker {}: not heard for 5 s", hosts[place]));
-                        live.set_at_work(place, false, display);
-                    }
-                    Event::Back(place) => {
-                        display.message(&format!("worker {}: heard again", hosts[place]));
-                        live.set_at_work(place, true, display);
+                    Event::Heard(place, is_heard) => {
+                        let how = if is_heard {
+                            "heard again"
+                        } else {
+                            "not heard for 5 s"
+                        };
+                        display.message(&format!("worker {}: {how}", hosts[place]));
+                        live.set_at_work(place, is_heard, display);
                     }
                     Event::Ended(place, code) => {
                         live.set_at_work(place, false, display);
@@ -123,10 +109,10 @@ impl Conduct<'_> {
                             early = early.or(Some(place));
                         }
                     }
-                    Event::BusAway => {
+                    Event::Bus(true) => display.message("the NATS server is back"),
+                    Event::Bus(false) => {
                         display.message("the NATS server is away; the workers go on");
                     }
-                    Event::BusBack => display.message("the NATS server is back"),
                 }
             }
             match (early, &stopped) {
@@ -138,13 +124,11 @@ impl Conduct<'_> {
         let endings = crew.watch(self.longest(), &mut turn).await?;
         display.end();
         match early {
-            Some(place) => Err(FleetError::Worker {
-                host: hosts[place].clone(),
-                problem: format!(
-                    "it could not begin, so nobody did: {}",
-                    problem(&endings[place])
-                ),
-            }),
+            Some(place) => Err(FleetError::Workers(format!(
+                "worker {}: it could not begin, so nobody did: {}",
+                hosts[place],
+                problem(&endings[place])
+            ))),
             None => Ok((endings, stopped)),
         }
     }
@@ -156,9 +140,8 @@ impl Conduct<'_> {
     }
 
     /// Says that the workers have their orders.
-    fn announce(&self, crew: &Crew, display: &mut Display) {
+    fn announce(&self, display: &mut Display) {
         if self.words == Words::All {
-            tell_clocks(crew, display);
             display.say_where(self.shards);
             display.message(&format!(
                 "run {}: {} workers begin in {} s",
@@ -296,7 +279,7 @@ fn problem(ending: &Ending) -> String {
 }
 
 /// How a program failed.
-pub(super) fn failure(code: Option<i32>, words: &[String]) -> String {
+fn failure(code: Option<i32>, words: &[String]) -> String {
     let how = code.map_or_else(
         || "it was killed".to_owned(),
         |code| format!("exit code {code}"),

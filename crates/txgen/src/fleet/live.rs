@@ -38,8 +38,8 @@ impl Live {
         self.show(display);
     }
 
-    /// Takes in a line, and shows the seconds that are complete by it.
-    /// What ended the worker's part early, if anything did.
+    /// Takes in a line, and shows the seconds that are complete by it; gives what ended the worker's part early, if
+    /// anything did.
     pub(super) fn line(
         &mut self,
         place: usize,
@@ -47,22 +47,15 @@ impl Live {
         display: &mut Display,
     ) -> Option<String> {
         let view = serde_json::from_value::<LiveView>(line).ok()?;
-        let stopped = view.stopped.clone();
-        self.take(place, view, display);
-        stopped
-    }
-
-    fn take(&mut self, place: usize, view: LiveView, display: &mut Display) {
         let before = self.views[place].second.as_ref().map(|row| row.second);
-        if let Some(row) = view
-            .second
-            .clone()
-            .filter(|row| before.is_none_or(|before| row.second > before))
-        {
+        let row = view.second.clone();
+        if let Some(row) = row.filter(|row| before.is_none_or(|before| row.second > before)) {
             self.second(row);
         }
+        let stopped = view.stopped.clone();
         self.views[place] = view;
         self.show(display);
+        stopped
     }
 
     /// Shows the seconds that are complete by now.

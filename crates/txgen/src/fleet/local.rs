@@ -8,18 +8,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use fleet::message::End;
 use fleet::{Bus, Crew, Program, Worker};
 use harness::note;
 use ops::command::{CommandError, failed, usage};
-use report::text::grouped;
 use servers::{Process, Wait, find};
 
-use super::conduct::failure;
 use super::{VERSION, arguments};
 use crate::cli::{FleetArgs, WorkerArgs};
 use crate::exit;
-use crate::folder::read_summary;
 use crate::output::print;
 use crate::shutdown::Shutdown;
 
@@ -154,7 +150,6 @@ pub(crate) fn work(args: &WorkerArgs) -> Result<u8, CommandError> {
         version: VERSION.to_owned(),
         prefix: arguments::PREFIX,
         note,
-        outcome,
     };
     let host = args.name.clone().unwrap_or_else(host_name);
     let runtime = crate::runtime().map_err(failed)?;
@@ -171,24 +166,6 @@ pub(crate) fn work(args: &WorkerArgs) -> Result<u8, CommandError> {
         Ok(()) => Ok(exit::INTERRUPTED),
         Err(error) => Err(usage(error)),
     }
-}
-
-/// How a part of a load ended, for whoever looks at the worker's terminal.
-fn outcome(end: &End, folder: &Path) -> String {
-    let Ok(Some(summary)) = read_summary(folder) else {
-        return failure(end.code, &end.words);
-    };
-    let how = match (summary.interrupted, end.code) {
-        (true, _) => "stopped".to_owned(),
-        (false, Some(0)) => "ended".to_owned(),
-        (false, _) => failure(end.code, &end.words),
-    };
-    let (offered, committed) = (summary.offered.planned, summary.fate.committed);
-    format!(
-        "{how}; {} offered, {} committed",
-        grouped(offered),
-        grouped(committed)
-    )
 }
 
 fn host_name() -> String {

@@ -62,21 +62,13 @@ impl Fleet {
         let (Some(workers), Some(url)) = (settings.workers, &settings.nats) else {
             return Ok(None);
         };
-        Self::call(workers.get(), url, shutdown)
-            .map(Some)
-            .map_err(|error| unplayed(error).into())
-    }
-
-    fn call(count: u32, url: &str, shutdown: &Shutdown) -> Result<Self, FleetError> {
         // Claims are kept while the command judges what was sent.
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
-            .map_err(|source| FleetError::Folder {
-                what: "cannot start a runtime".to_owned(),
-                source,
-            })?;
+            .map_err(failed)?;
+        let count = workers.get();
         let stamp = Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
         // Coordinators on several machines, or in several containers, may have one process id in one second.
         let run = format!("{stamp}-{:08x}", fresh_seed());
@@ -85,14 +77,14 @@ impl Fleet {
             let mut crew = Crew::new(bus, run.clone()).await?;
             call(&mut crew, count, shutdown).await?;
             Ok(crew)
-        })?;
-        Ok(Self {
-            crew,
+        });
+        Ok(Some(Self {
+            crew: crew.map_err(unplayed)?,
             run,
             count,
             given: std::env::args().skip(1).collect(),
             runtime,
-        })
+        }))
     }
 
     /// Has the workers send one load of several, and joins what they recorded into the plan's folder. Their folders are
@@ -213,9 +205,7 @@ pub(crate) fn divided(settings: Settings) -> anyhow::Result<Settings> {
 fn unplayed(error: FleetError) -> RunError {
     match error {
         FleetError::Interrupted => RunError::Interrupted,
-        FleetError::Workers(_) | FleetError::Worker { .. } | FleetError::Bus { .. } => {
-            RunError::Unusable(error.into())
-        }
+        FleetError::Workers(_) | FleetError::Bus { .. } => RunError::Unusable(error.into()),
         error => RunError::Failed(error.into()),
     }
 }

@@ -71,7 +71,7 @@ fn a_server_that_restarts_in_the_middle_of_a_load_costs_it_nothing() {
     assert_eq!(whole.manifest()["plan"]["lost"], Value::Null);
     // Whoever looks at a worker's terminal sees how its part ended.
     for worker in &workers {
-        worker.said(" offered, ");
+        worker.said(": ended with exit code ");
         worker.said("free again after run");
     }
 }
@@ -93,7 +93,7 @@ fn what_a_coordinator_that_is_killed_leaves_is_named_by_its_workers_and_fetched(
     load.signal(Signal::KILL);
     let mut fetch = String::new();
     for worker in &workers {
-        worker.said("150 offered, ");
+        worker.said(": ended with exit code ");
         worker.said("free again: the coordinator of run");
         worker.said("fetches what is kept of it");
         let said = worker.err_so_far();
@@ -263,7 +263,6 @@ fn worker_of_another_version(place: &Place, url: &str) -> Runtime {
             version: "0.0.1".into(),
             prefix: "NONE_",
             note: |_| (),
-            outcome: |_, _| String::new(),
             before: Vec::new(),
         };
         let worker = ::fleet::Worker::new(bus, "old".into(), program, runs);
