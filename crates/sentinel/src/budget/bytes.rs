@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairq::ClientKey;
 
-use super::{Budget, RESERVE, State, is_fair};
+use super::kind::{RESERVE, is_fair};
+use super::table::{Budget, BytePool, ByteUsage, State};
 use crate::config::Config;
 
 /// Reserves buffered bytes for one holder: a client, or the proxy itself. Clones are the same holder's.
@@ -15,42 +16,10 @@ use crate::config::Config;
 #[derive(Clone, Debug)]
 pub struct Ledger(Arc<ByteUsage>);
 
-/// What one holder has reserved. A connection keeps it, so that no request looks its client up.
-#[derive(Debug)]
-pub(super) struct ByteUsage {
-    budget: Budget,
-    bytes: AtomicUsize,
-    /// Whether it may have a share only.
-    is_client: bool,
-    /// The IPv6 /48 around a client.
-    site: Option<Arc<Self>>,
-}
-
-/// The bound of bytes, and how many are held in all.
-#[derive(Debug)]
-pub(super) struct BytePool {
-    capacity: usize,
-    held: AtomicUsize,
-}
-
 /// Bytes that a client may hold of the reserve: some requests of common size.
 const SMALL: usize = 64 << 10;
 /// Holders with a state of their own in an account that no clients share.
 const FEW_HOLDERS: usize = 1_024;
-
-impl BytePool {
-    pub(super) const fn new(capacity: usize) -> Self {
-        Self {
-            capacity,
-            held: AtomicUsize::new(0),
-        }
-    }
-
-    /// Whether a client that holds `own` bytes while so many are free keeps to its share.
-    fn is_fair(&self, own: usize, free: usize) -> bool {
-        is_fair(own, free, self.capacity, SMALL.min(self.capacity / RESERVE))
-    }
-}
 
 impl Budget {
     /// The proxy's own account of buffered bytes.
@@ -92,7 +61,8 @@ impl ByteUsage {
     fn add(&self, more: usize, free: usize) -> bool {
         // Added before it is judged, so that none that come at the same time miss each other.
         let own = self.bytes.fetch_add(more, Ordering::Relaxed) + more;
-        let is_fair = !self.is_client || self.pool().is_fair(own, free);
+        let all = self.pool().capacity;
+        let is_fair = !self.is_client || is_fair(own, free, all, SMALL.min(all / RESERVE));
         let fits = is_fair && self.site.as_ref().is_none_or(|site| site.add(more, free));
         if !fits {
             self.bytes.fetch_sub(more, Ordering::Relaxed);

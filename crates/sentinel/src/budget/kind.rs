@@ -1,11 +1,9 @@
-//! What is counted of each client, and what it has done and seen at the nodes, where there are several.
+//! What is counted of each client and the rule by which it is shared, and what it has done and seen at the nodes.
 
 use std::time::Duration;
 
-use fairq::ClientKey;
 use pacing::Nanos;
 
-use super::Budget;
 use crate::refusal::{Reason, Refusal};
 
 /// What is counted while it lasts.
@@ -69,11 +67,19 @@ impl Kind {
 /// A read takes some milliseconds, and connections end when their clients please: a guess.
 pub(super) const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
+/// Whether one who holds `own` of `all` while so much is free keeps to its share; it may hold `least` in any case.
+pub(super) const fn is_fair(own: usize, free: usize, all: usize, least: usize) -> bool {
+    own <= least || own.saturating_add(all / RESERVE) <= free
+}
+
+/// The part of all there is, one in so many, that is left to clients that hold little.
+pub(super) const RESERVE: usize = 16;
+
 /// Of one client. It is forgotten with the rest of the client's state.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     /// When it wrote last; 0 if it never did.
-    wrote_at: Nanos,
+    pub(super) wrote_at: Nanos,
     /// The height of the node that it read from last, and when.
     height: u64,
     read_at: Nanos,
@@ -88,41 +94,22 @@ pub(crate) struct Reader {
     pub(crate) height: u64,
 }
 
-impl Budget {
-    /// A client writes.
-    pub(crate) fn note_write(&self, client: ClientKey) {
-        self.with_seen(client, |seen, now| seen.wrote_at = now);
+impl Seen {
+    /// It has read from a node of this height.
+    pub(super) fn read(&mut self, height: u64, now: Nanos) {
+        self.height = height.max(self.current(now));
+        self.read_at = now;
     }
 
-    /// A client has read from a node of this height.
-    pub(crate) fn note_read(&self, client: ClientKey, height: u64) {
-        self.with_seen(client, |seen, now| {
-            seen.height = height.max(seen.current(now));
-            seen.read_at = now;
-        });
-    }
-
-    /// Where a client's reads should go.
-    pub(crate) fn reader(&self, client: ClientKey) -> Reader {
-        let (state, now) = (self.0.state.lock(), self.now());
-        let Some(usage) = state.clients.peek(&client) else {
-            return Reader::default();
-        };
-        let seen = &usage.seen;
-        let wrote = seen.wrote_at > Nanos::ZERO && now.saturating_sub(seen.wrote_at) < WRITER_FOR;
+    /// Where its reads should go; it may have subscriptions.
+    pub(super) fn reader(&self, is_subscribed: bool, now: Nanos) -> Reader {
+        let wrote = self.wrote_at > Nanos::ZERO && now.saturating_sub(self.wrote_at) < WRITER_FOR;
         Reader {
-            stays: wrote || usage.held[Kind::Subscription as usize] > 0,
-            height: seen.current(now),
+            stays: wrote || is_subscribed,
+            height: self.current(now),
         }
     }
 
-    fn with_seen(&self, client: ClientKey, change: impl FnOnce(&mut Seen, Nanos)) {
-        let (mut state, now) = (self.0.state.lock(), self.now());
-        change(&mut state.clients.entry(client, now).state.seen, now);
-    }
-}
-
-impl Seen {
     fn current(&self, now: Nanos) -> u64 {
         let is_recent = now.saturating_sub(self.read_at) < SEEN_FOR;
         if is_recent { self.height } else { 0 }

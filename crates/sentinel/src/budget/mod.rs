@@ -10,125 +10,24 @@
 
 mod bytes;
 mod kind;
+mod table;
+mod turn_queue;
 mod turns;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use fairq::{ClientKey, ClientTable, GcraLimit, GcraState, Neutral, SlotId, TableLimits};
-use pacing::{Nanos, Rate};
-use parking_lot::Mutex;
+use fairq::{ClientKey, SlotId};
+use pacing::Nanos;
 use tokio::time::Instant;
 
-use self::bytes::{BytePool, ByteUsage};
 pub use self::bytes::{Ledger, Reservation};
-use self::kind::{BUSY_PAUSE, KINDS, Seen};
+use self::kind::{BUSY_PAUSE, Reader, Seen, is_fair};
 pub(crate) use self::kind::{Kind, SEEN_FOR};
-pub(crate) use self::turns::{LONG_BYTES, Piece, Turn};
-use self::turns::{TurnQueue, WorkPool};
-use crate::config::Config;
+pub use self::table::Budget;
+use self::table::{State, Usage, WORK_BURST};
+pub(crate) use self::turn_queue::{LONG_BYTES, Piece};
+pub(crate) use self::turns::Turn;
 use crate::refusal::{Reason, Refusal};
-
-/// What clients have taken. Clones share it.
-#[derive(Clone, Debug)]
-pub struct Budget(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    bounds: ArcSwap<Bounds>,
-    started: Instant,
-    bytes: BytePool,
-    work: WorkPool,
-    state: Mutex<State>,
-}
-
-/// What the configuration sets.
-#[derive(Debug)]
-struct Bounds {
-    /// Connections in all, and of one client.
-    connections: (usize, usize),
-    /// Reads of one client under way.
-    reads: usize,
-    /// New connections and reads of a client, and of the IPv6 /48 around it.
-    arrivals: [GcraLimit; 2],
-    read_rate: [GcraLimit; 2],
-    /// Of clients whose keys have one of their own.
-    key_rates: HashMap<ClientKey, [GcraLimit; 2]>,
-}
-
-impl Bounds {
-    fn new(config: &Config) -> Self {
-        let (limits, reads) = (&config.limits, &config.reads);
-        let rate = config.fixed.connect_rate_per_client;
-        let burst = limits.connections_per_client as f64 / rate.as_f64();
-        let burst = Duration::from_secs_f64(burst.min(LONGEST_BURST));
-        Self {
-            connections: (limits.connections, limits.connections_per_client),
-            reads: config.fixed.reads_per_client,
-            arrivals: rates(rate, burst),
-            read_rate: rates(reads.rate_per_client, config.fixed.read_burst),
-            key_rates: (config.known.read_rates())
-                .map(|(client, rate)| (client, rates(rate, config.fixed.read_burst)))
-                .collect(),
-        }
-    }
-}
-
-#[derive(Debug)]
-struct State {
-    clients: ClientTable<Usage>,
-    connections: usize,
-    refusing: usize,
-    turns: TurnQueue,
-}
-
-/// What one client has taken, or the IPv6 /48 around it.
-#[derive(Debug, Default)]
-struct Usage {
-    /// Of each [`Kind`].
-    held: [u32; KINDS],
-    arrivals: Bucket,
-    reads: Bucket,
-    /// When all its work is paid for.
-    paid_at: Nanos,
-    /// Its virtual time in the queue of turns, while it waits there.
-    next_turn: u64,
-    seen: Seen,
-    /// The holder of its bytes, while there is one.
-    bytes: Weak<ByteUsage>,
-}
-
-impl Neutral for Usage {
-    fn is_neutral(&self, now: Nanos) -> bool {
-        let buckets = [self.arrivals.full_at, self.reads.full_at];
-        let is_paid = self.paid_at.saturating_add(WORK_BURST) <= now;
-        let holds_nothing = self.held == [0; KINDS] && self.bytes.strong_count() == 0;
-        holds_nothing && is_paid && buckets.iter().all(|full_at| *full_at <= now)
-    }
-}
-
-/// What one client has taken from a rate.
-#[derive(Debug, Default)]
-struct Bucket {
-    state: GcraState,
-    /// When it will be full, if nothing more is taken.
-    full_at: Nanos,
-}
-
-impl Bucket {
-    /// Takes so many tokens, or all there ever are if that is less.
-    ///
-    /// # Errors
-    /// When there will be so many.
-    fn take(&mut self, rate: &GcraLimit, now: Nanos, count: u32) -> Result<(), Nanos> {
-        let most = u32::try_from(rate.burst_tokens()).unwrap_or(u32::MAX);
-        let taken = rate.try_take_many(&mut self.state, now, count.min(most));
-        self.full_at = rate.next_at(&self.state, now, u32::MAX);
-        taken
-    }
-}
 
 /// Something of a client's, counted until dropped.
 #[derive(Debug)]
@@ -149,35 +48,6 @@ enum Total {
 }
 
 impl Budget {
-    /// Nothing is taken yet. `seed` has to be secret.
-    ///
-    /// # Panics
-    /// With more clients than can be told apart: the configuration refuses such a number.
-    pub fn new(config: &Config, seed: [u64; 2]) -> Self {
-        let table = TableLimits {
-            clients: config.fixed.clients_max,
-            ..TableLimits::default()
-        };
-        let clients = ClientTable::new(table, seed).expect("100,000 clients can be told apart");
-        Self(Arc::new(Inner {
-            bounds: ArcSwap::from_pointee(Bounds::new(config)),
-            started: Instant::now(),
-            bytes: BytePool::new(config.buffer.bytes),
-            work: WorkPool::new(config.listen.threads.count()),
-            state: Mutex::new(State {
-                clients,
-                connections: 0,
-                refusing: 0,
-                turns: TurnQueue::default(),
-            }),
-        }))
-    }
-
-    /// Goes by the bounds of another configuration from now on. What is held beyond them is kept until it ends.
-    pub(crate) fn follow(&self, config: &Config) {
-        self.0.bounds.store(Arc::new(Bounds::new(config)));
-    }
-
     /// Counts a connection of a client.
     ///
     /// # Errors
@@ -285,6 +155,31 @@ impl Budget {
         (paid_at > now).then(|| Instant::now() + Duration::from(paid_at.saturating_sub(now)))
     }
 
+    /// A client writes.
+    pub(crate) fn note_write(&self, client: ClientKey) {
+        self.with_seen(client, |seen, now| seen.wrote_at = now);
+    }
+
+    /// A client has read from a node of this height.
+    pub(crate) fn note_read(&self, client: ClientKey, height: u64) {
+        self.with_seen(client, |seen, now| seen.read(height, now));
+    }
+
+    /// Where a client's reads should go.
+    pub(crate) fn reader(&self, client: ClientKey) -> Reader {
+        let (state, now) = (self.0.state.lock(), self.now());
+        let usage = state.clients.peek(&client);
+        usage.map_or_else(Reader::default, |usage| {
+            let is_subscribed = usage.held[Kind::Subscription as usize] > 0;
+            usage.seen.reader(is_subscribed, now)
+        })
+    }
+
+    fn with_seen(&self, client: ClientKey, change: impl FnOnce(&mut Seen, Nanos)) {
+        let (mut state, now) = (self.0.state.lock(), self.now());
+        change(&mut state.clients.entry(client, now).state.seen, now);
+    }
+
     /// Counts a subscription.
     pub(crate) fn subscribe(&self, client: ClientKey) -> Result<Held, Refusal> {
         self.hold(client, Kind::Subscription, UNSHARED)
@@ -381,11 +276,6 @@ impl Budget {
             free => Ok(free),
         }
     }
-
-    /// Since the start, and so much longer that a burst of work may come at once.
-    fn now(&self) -> Nanos {
-        WORK_BURST.saturating_add(self.0.started.elapsed().into())
-    }
 }
 
 impl Drop for Held {
@@ -406,11 +296,6 @@ impl Drop for Held {
     }
 }
 
-/// Whether one who holds `own` of `all` while so much is free keeps to its share; it may hold `least` in any case.
-const fn is_fair(own: usize, free: usize, all: usize, least: usize) -> bool {
-    own <= least || own.saturating_add(all / RESERVE) <= free
-}
-
 /// The work that a request or message of so many bytes makes: about a microsecond, and one for each KiB.
 pub(crate) const fn work_of(bytes: usize) -> u64 {
     1 + (bytes >> 10) as u64
@@ -420,15 +305,6 @@ fn full(text: &'static str) -> Refusal {
     Refusal::new(Reason::Connections, text).retry_after(BUSY_PAUSE)
 }
 
-/// The rate of a client, and of an IPv6 /48.
-fn rates(rate: Rate, burst: Duration) -> [GcraLimit; 2] {
-    let micros = rate.as_micros();
-    let of_site = Rate::from_micros(micros.saturating_mul(ClientKey::SITE_CLIENTS as u64));
-    [rate, of_site.unwrap_or(rate)].map(|rate| GcraLimit::new(rate, burst.into()))
-}
-
-/// The part of all there is, one in so many, that is left to clients that hold little.
-const RESERVE: usize = 16;
 /// What a client may have while there is any.
 const LEAST: usize = 2;
 /// What is bounded for each client alone.
@@ -438,8 +314,6 @@ const SUBSCRIPTIONS_PER_CLIENT: usize = 128;
 /// TLS handshakes of one client under way: a half of the new connections that it may open in a second, as each takes
 /// some round trips.
 pub(crate) const HANDSHAKES_PER_CLIENT: usize = 250;
-/// Seconds: the longest time after which a client may open all its connections at once again.
-const LONGEST_BURST: f64 = 3_600.0;
 /// Connections beyond the bound that are answered with a refusal at one time; the others are closed
 /// without sending a response.
 const REFUSED_AT_ONCE: usize = 64;
@@ -450,8 +324,6 @@ const SITE_WORK_PRICE: Nanos =
     Nanos::from_nanos(WORK_PRICE.as_nanos() / ClientKey::SITE_CLIENTS as u64);
 /// The longest time that a client owes: its connections are bounded, and so are the answers that it is owed.
 const MOST_DEBT: Nanos = Nanos::from_secs(10);
-/// Work that may come at once, as time.
-const WORK_BURST: Nanos = Nanos::from_secs(1);
 
 #[cfg(test)]
 mod tests;

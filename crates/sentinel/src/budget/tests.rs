@@ -1,6 +1,7 @@
 use fairq::KeyScheme;
 
 use super::*;
+use crate::config::Config;
 
 fn client(last: u8) -> ClientKey {
     KeyScheme::default().key([192, 0, 2, last].into())

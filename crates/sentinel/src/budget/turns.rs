@@ -10,73 +10,16 @@
 //! their clients' virtual time (start-time fair queueing: Goyal, Vin and Cheng, 1996), which is in the
 //! [table](super) of clients.
 
-use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
-use fairq::{ClientKey, ClientTable};
+use fairq::ClientKey;
 use pacing::Nanos;
-use tokio::sync::Notify;
 use tokio::task::yield_now;
 
-use super::{Budget, Usage};
-
-/// Requests, messages and answers of more bytes are long work: some 30 µs of copying, decoding and hashing.
-pub(crate) const LONG_BYTES: usize = 32 << 10;
-
-/// What is done in a turn, by what it costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
-pub(crate) struct Piece(i64);
-
-impl Piece {
-    /// Long work, or all that goes between a WebSocket and the node.
-    pub(crate) const LONG: Self = Self(BETWEEN_LOOKS);
-
-    /// For a request, message or part of an answer of so many bytes.
-    pub(crate) const fn of(bytes: usize) -> Self {
-        if bytes > LONG_BYTES {
-            Self::LONG
-        } else {
-            Self(1 + (bytes / UNIT_BYTES) as i64)
-        }
-    }
-}
-
-/// Units of work between two looks at the sockets: at a microsecond or less for each of the smallest messages
-/// that is some 0.1 ms, as for long work of the smallest size.
-const BETWEEN_LOOKS: i64 = 128;
-/// Bytes of one unit: another half of a microsecond.
-const UNIT_BYTES: usize = 512;
-
-/// The work that may be done before the sockets are looked at.
-#[derive(Debug)]
-pub(super) struct WorkPool {
-    at_once: i64,
-    /// Units that are left; the last turn may take more than there are.
-    free: AtomicI64,
-    /// None are left.
-    exhausted: Notify,
-}
-
-/// The connections that wait for a turn.
-#[derive(Debug, Default)]
-pub(super) struct TurnQueue {
-    /// Bounded by the connections: each waits for one turn.
-    waiters: BTreeMap<Place, Waiter>,
-    /// The virtual time: the place of the turn that was granted last.
-    clock: u64,
-    count: u64,
-}
-
-/// A place in the queue: the client's virtual time, and a number that no other place has.
-type Place = (u64, u64);
-
-#[derive(Debug)]
-struct Waiter {
-    waker: Waker,
-    piece: Piece,
-}
+use super::table::{Budget, State};
+use super::turn_queue::{Piece, Place, Waiter};
 
 /// One connection's turns.
 pub(crate) struct Turn {
@@ -97,71 +40,22 @@ enum TurnPhase {
     },
 }
 
-impl WorkPool {
-    /// For so many threads.
-    pub(super) fn new(threads: usize) -> Self {
-        let at_once = i64::try_from(threads).unwrap_or(i64::MAX / BETWEEN_LOOKS) * BETWEEN_LOOKS;
-        Self {
-            at_once,
-            free: AtomicI64::new(at_once),
-            exhausted: Notify::new(),
-        }
-    }
-
-    /// Takes a turn at this piece, if any work is left.
-    fn take(&self, piece: Piece) -> bool {
-        let some_left = |free: i64| (free > 0).then(|| free - piece.0);
-        let taken = (self.free).fetch_update(Ordering::Relaxed, Ordering::Relaxed, some_left);
-        if taken.is_ok_and(|before| before <= piece.0) {
-            self.exhausted.notify_one();
-        }
-        taken.is_ok()
-    }
-}
-
-impl TurnQueue {
+impl State {
     /// A place behind what the client, or the IPv6 /48 around it, waits for already.
-    fn push(
-        &mut self,
-        clients: &mut ClientTable<Usage>,
-        (client, now): (ClientKey, Nanos),
-        waiter: Waiter,
-    ) -> Place {
-        let mut start = self.clock;
-        for tier in client.tiers() {
-            start = start.max(clients.entry(tier, now).state.next_turn);
-        }
-        self.charge(clients, (client, now), waiter.piece.0);
-        self.count += 1;
-        let place = (start, self.count);
-        self.waiters.insert(place, waiter);
-        place
+    fn push(&mut self, (client, now): (ClientKey, Nanos), waiter: Waiter) -> Place {
+        let next = |tier| self.clients.entry(tier, now).state.next_turn;
+        let start = client.tiers().map(next).max().unwrap_or(0);
+        self.charge((client, now), waiter.piece.0);
+        self.turns.push(start, waiter)
     }
 
     /// So many units come before what the client, or the IPv6 /48 around it, waits for later.
-    fn charge(
-        &self,
-        clients: &mut ClientTable<Usage>,
-        (client, now): (ClientKey, Nanos),
-        units: i64,
-    ) {
+    fn charge(&mut self, (client, now): (ClientKey, Nanos), units: i64) {
         let units = units.cast_unsigned();
         for (tier, price) in client.tiers().zip([units * SITE_CLIENTS, units]) {
-            let next = &mut clients.entry(tier, now).state.next_turn;
-            *next = (*next).max(self.clock) + price;
+            let next = &mut self.clients.entry(tier, now).state.next_turn;
+            *next = (*next).max(self.turns.clock) + price;
         }
-    }
-
-    /// Grants turns while work is left: how much is left then.
-    fn grant(&mut self, mut free: i64) -> i64 {
-        while free > 0
-            && let Some((place, waiter)) = self.waiters.pop_first()
-        {
-            self.clock = place.0;
-            free -= waiter.piece.0;
-            waiter.waker.wake();
-        }
-        free
     }
 }
 
@@ -219,15 +113,14 @@ impl Turn {
             }
             TurnPhase::Waiting(place, granted) => {
                 let mut state = self.budget.0.state.lock();
-                let super::State { clients, turns, .. } = &mut *state;
-                if let Some(waiter) = turns.waiters.get_mut(place) {
+                if let Some(waiter) = state.turns.waiters.get_mut(place) {
                     waiter.waker.clone_from(context.waker());
                     // It waits for the longest of what it is to do, and pays for that.
                     if piece > waiter.piece {
                         let more = piece.0 - waiter.piece.0;
                         (*granted, waiter.piece) = (piece, piece);
                         let whose = (self.client, self.budget.now());
-                        turns.charge(clients, whose, more);
+                        state.charge(whose, more);
                     }
                     return Poll::Pending;
                 }
@@ -253,13 +146,9 @@ impl Turn {
     }
 
     fn wait(&mut self, piece: Piece, waker: Waker) {
-        let inner = &self.budget.0;
-        let mut state = inner.state.lock();
-        let super::State { clients, turns, .. } = &mut *state;
-        let whose = (self.client, self.budget.now());
-        let place = turns.push(clients, whose, Waiter { waker, piece });
+        let (inner, whose) = (&self.budget.0, (self.client, self.budget.now()));
+        let place = inner.state.lock().push(whose, Waiter { waker, piece });
         self.phase = TurnPhase::Waiting(place, piece);
-        drop(state);
         inner.work.exhausted.notify_one();
     }
 
@@ -318,6 +207,7 @@ const SITE_CLIENTS: u64 = ClientKey::SITE_CLIENTS as u64;
 mod tests {
     use fairq::KeyScheme;
 
+    use super::super::turn_queue::BETWEEN_LOOKS;
     use super::*;
     use crate::config::{Config, Threads};
 
