@@ -389,24 +389,25 @@ fn knee(judged: &[Judged<'_>]) -> (Option<Knee>, String) {
         next.words()
     );
     let knee = limit.map(|limit| Knee {
-        rate_tps: least(top.step.rate_tps, limit.step),
+        rate_tps: least(top.step, limit.step),
         below_tps: Some(limit.step.rate_tps),
         step: Some(top.step.step),
     });
     (knee, text)
 }
 
-/// The lower end of the knee: a rate that was sustained, unless the step that was not shows that less is taken. A short
-/// step may be sustained while more falls due than its blocks take; and of what a step shows, half a block at the edges
-/// is not known. Fewer than [`MIN_RATE_BLOCKS`] show no rate.
-fn least(sustained_tps: f64, failed: &StepRow) -> f64 {
-    let blocks = failed.counts.blocks;
-    match failed.committed_tps {
-        Some(shown) if blocks >= MIN_RATE_BLOCKS && shown > 0.0 && shown < sustained_tps => {
-            shown * (1.0 - 0.5 / blocks as f64)
-        }
-        _ => sustained_tps,
-    }
+/// The lower end of the knee: the rate of the step that was sustained, unless its blocks, or those of the step that was
+/// not, took less. A short step may be sustained while more falls due than its blocks take, as the rest fits into the
+/// next ones; and of what a step shows, half a block at the edges is not known. Fewer than [`MIN_RATE_BLOCKS`] show no
+/// rate.
+fn least(sustained: &StepRow, failed: &StepRow) -> f64 {
+    let rate_tps = sustained.rate_tps;
+    let shown = [sustained, failed].into_iter().filter_map(|step| {
+        let (shown, blocks) = (step.committed_tps?, step.counts.blocks);
+        let is_less = blocks >= MIN_RATE_BLOCKS && shown > 0.0 && shown < rate_tps;
+        is_less.then(|| shown * (1.0 - 0.5 / blocks as f64))
+    });
+    shown.fold(rate_tps, f64::min)
 }
 
 /// The last sustained step with fewer failed than sustained ones up to it: more are no exceptions. What was not offered

@@ -75,7 +75,8 @@ fn the_last_sustained_step_is_named() {
     ];
     let judgement = ramp(&steps, TERMS);
     assert!(judgement.saturated);
-    assert_eq!(judgement.knee.as_ref().unwrap().rate_tps, 200.0);
+    // Its ten blocks took 198/s, give or take half a block.
+    assert_eq!(judgement.knee.as_ref().unwrap().rate_tps, 198.0 * 0.95);
     assert_eq!(judgement.knee.unwrap().step, Some(1));
     assert_eq!(
         judgement.reason,
@@ -334,14 +335,22 @@ fn without_excess_there_is_no_knee_and_the_reason_says_so() {
 }
 
 #[test]
-fn a_sustained_rate_is_the_least_unless_a_step_that_was_not_shows_less() {
-    let least_of = |blocks, committed_tps| {
-        let mut failed = StepRow {
+fn a_sustained_rate_is_the_least_unless_its_blocks_or_those_of_the_step_above_show_less() {
+    let of = |blocks, committed_tps| {
+        let mut step = StepRow {
+            rate_tps: 4500.0,
             committed_tps,
             ..StepRow::default()
         };
-        failed.counts.blocks = blocks;
-        least(4500.0, &failed)
+        step.counts.blocks = blocks;
+        step
+    };
+    let silent = of(10, None);
+    let least_of = |blocks, committed_tps| {
+        let shows = of(blocks, committed_tps);
+        // Whichever of the two it is.
+        assert_eq!(least(&shows, &silent), least(&silent, &shows));
+        least(&silent, &shows)
     };
     assert_eq!(least_of(10, None), 4500.0);
     assert_eq!(least_of(10, Some(4946.0)), 4500.0);
@@ -353,6 +362,8 @@ fn a_sustained_rate_is_the_least_unless_a_step_that_was_not_shows_less() {
         assert_eq!(least_of(blocks, Some(603.0)), 4500.0);
     }
     assert_eq!(least_of(4, Some(4000.0)), 3500.0);
+    assert_eq!(least(&of(4, Some(4400.0)), &of(10, Some(4000.0))), 3800.0);
+    assert_eq!(least(&of(4, Some(4000.0)), &of(10, Some(4400.0))), 3500.0);
 }
 
 /// Of ten blocks the last may be executed still, and the one before was awaited in part: up to 7.5 % of the step.

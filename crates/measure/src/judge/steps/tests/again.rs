@@ -66,7 +66,7 @@ fn a_step_that_fails_twice_ends_the_ramp_and_is_said_to_have() {
         let judgement = ramp(&alone, TERMS);
         let knee = judgement.knee.unwrap();
         // Where less was committed at 300/s than at 200/s, that is all that is known of the capacity.
-        let least = least(200.0, &steps[4]);
+        let least = least(&steps[1], &steps[4]);
         assert_eq!((knee.rate_tps, knee.below_tps), (least, Some(300.0)));
         let limit = format!("at 300/s only {words}");
         assert!(judgement.reason.contains(&limit), "{}", judgement.reason);
