@@ -14,6 +14,6 @@ mod report;
 
 pub use self::{
     division::{Part, divide},
-    member::{Activity, Division, INTERVAL, Member},
-    report::{Demand, Report, Unread},
+    member::{Activity, Division, Member},
+    report::{Demand, INTERVAL, Report, Unread},
 };

@@ -5,10 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use pacing::Nanos;
 
 use crate::division::{FLOOR, Part, divide};
-use crate::report::{Demand, Report};
+use crate::report::{Demand, INTERVAL, Report};
 
-/// How often a member computes what it may send, and may report what its clients ask for.
-pub const INTERVAL: Nanos = Nanos::from_millis(200);
 /// What reports that are due may cost the bus, bytes an interval to all members together. With those between them, as many
 /// at most, that is 100 MB/s: what a link of 1 Gbit/s carries.
 const ROUND_BYTES: usize = 10_000_000;

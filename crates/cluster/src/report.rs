@@ -3,7 +3,8 @@
 use bytes::{Buf as _, BufMut as _, TryGetError};
 use pacing::Nanos;
 
-use crate::member::INTERVAL;
+/// How often a member computes what it may send, and may report what its clients ask for.
+pub const INTERVAL: Nanos = Nanos::from_millis(200);
 
 /// What one client asks of one member.
 #[derive(Clone, Copy, Debug, PartialEq)]

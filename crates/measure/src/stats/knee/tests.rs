@@ -309,7 +309,6 @@ fn a_target_that_becomes_slower_all_the_time_is_said_to() {
     assert!(is_open || search.estimate().is_some_and(holds), "{now}");
 }
 
-/// One trial of a steady target that broke, or held, by chance is offered again, and is no drift.
 /// A target that takes 1,300 at first and 1,000 after that is not known to take more than 1,000, whatever most of its trials
 /// show; one that takes 1,300 in all of them is.
 #[test]
@@ -332,6 +331,7 @@ fn an_interval_reaches_down_to_what_a_target_fell_to() {
     }
 }
 
+/// One trial of a steady target that broke, or held, by chance is offered again, and is no drift.
 #[test]
 fn what_happens_once_is_no_drift() {
     for place in 2..9 {
