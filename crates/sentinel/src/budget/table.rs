@@ -71,7 +71,7 @@ pub(super) struct State {
 /// What one client has taken, or the IPv6 /48 around it.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
-    /// Of each [`Kind`].
+    /// Of each [`Kind`](super::Kind).
     pub(super) held: [u32; KINDS],
     pub(super) arrivals: Bucket,
     pub(super) reads: Bucket,
