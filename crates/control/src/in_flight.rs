@@ -22,10 +22,10 @@ use crate::window::{GROUP, LEAST, RECENT, SECOND, STEP};
 ///
 /// **Connections**: a node answers one connection in order, so two lines on one of them wait for each other, which
 /// they would not do without a proxy. So there are as many connections as lines. Connections cost the node processor
-/// time (a real CometBFT 121 µs a write over one, 141 over 64), so half as many are tried once in a while; they stay if in
-/// a round answers come as fast and take as long as in the best of four with all, to within an eighth, and half of them is
-/// tried next. What was learnt holds for 256 rounds, or until there are a quarter more lines; then there are as many as
-/// lines again.
+/// time, so half as many are tried once in a while; they stay if in each of four rounds answers come as fast and take as long as in the best of four with all, to within an
+/// eighth, and half of them is tried next.
+/// What was learnt holds for some blocks, more after each trial, or until there are a quarter more lines; then
+/// there are as many as lines again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlight {
     limit: f64,
@@ -40,9 +40,12 @@ pub(crate) struct InFlight {
     best: VecDeque<f64>,
     second: Nanos,
     settings: PaceSettings,
-    /// Connections over which writes should go.
-    pub(crate) connections: usize,
+    connections: usize,
     stage: Stage,
+    /// Trials so far.
+    trials: u32,
+    /// Writes that may be under way over the connections.
+    most: usize,
     /// The best of the last rounds with as many as lines.
     with_all: Option<Answers>,
     seen: Seen,
@@ -61,16 +64,22 @@ pub(crate) struct InFlight {
 enum Stage {
     /// There are as many as lines; fewer are tried after so many rounds.
     AsLines { rounds: usize },
-    /// Fewer than `before` are tried.
-    Trial { before: usize },
+    /// Fewer than `before` are tried, over which so many writes were to be under way.
+    Trial {
+        before: usize,
+        most: usize,
+        /// Rounds in which they did as well.
+        passed: usize,
+    },
     /// These are enough for so many lines, for so many rounds.
     Enough { lines: usize, rounds: usize },
 }
 
 impl Default for Stage {
     fn default() -> Self {
-        // The first trial comes early.
-        Self::AsLines { rounds: 4 * RECENT }
+        Self::AsLines {
+            rounds: RECENT << FIRST_TRIALS,
+        }
     }
 }
 
@@ -82,10 +91,11 @@ struct Answers {
     secs: f64,
 }
 
-/// What was seen in a round: the time of a block, of more if they come within a second.
+/// What was seen in a round: the time of some blocks, a second if they come fast.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     began: Nanos,
+    blocks: usize,
     answers: u32,
     /// The sum of their times.
     took: Nanos,
@@ -108,10 +118,19 @@ struct Span {
 pub(crate) const AHEAD: Nanos = Nanos::from_millis(20);
 
 impl InFlight {
-    /// The first span and the first round began long ago, so they say nothing.
-    pub(crate) fn new(pace: &PaceSettings) -> Self {
+    pub(crate) fn new(now: Nanos, pace: &PaceSettings) -> Self {
         Self {
             limit: LEAST,
+            span: Span {
+                began: now,
+                last: now,
+                ..Span::default()
+            },
+            second: now,
+            seen: Seen {
+                began: now,
+                ..Seen::default()
+            },
             settings: *pace,
             connections: pace.connections,
             ..Self::default()
@@ -130,6 +149,16 @@ impl InFlight {
             self.unsettled = now;
         }
         self.span.was_held |= is_held;
+        match self.stage {
+            // Over these connections may go less than is to be under way.
+            Stage::Trial { before, most, .. } if is_held && (1..most).contains(&demand.most) => {
+                // Trial => AsLines | Enough
+                self.connections = before;
+                self.stage = self.after_trial(demand.lines, self.within(demand.lines));
+            }
+            Stage::Trial { .. } => {}
+            _ => self.most = demand.most,
+        }
         if demand.under_way == 0 && count == 1 {
             self.alone = Some(now);
         }
@@ -210,7 +239,8 @@ impl InFlight {
 
     /// A block, which may end a round.
     pub(crate) fn block(&mut self, now: Nanos) {
-        if now.saturating_sub(self.seen.began) >= SECOND {
+        self.seen.blocks += 1;
+        if self.seen.blocks >= RECENT || now.saturating_sub(self.seen.began) >= SECOND {
             self.end_round(now);
         }
     }
@@ -254,14 +284,17 @@ impl InFlight {
                 }
                 *rounds = rounds.saturating_sub(1);
             }
-            Stage::Trial { before } => {
+            Stage::Trial { before, passed, .. } => {
                 let pair = answers.zip(self.with_all);
                 if !pair.is_some_and(|(new, best)| new.are_like(&best)) {
                     // Trial => AsLines | Enough
                     self.connections = most.min(*before);
                     return self.after_trial(lines, most);
                 }
-                return self.try_half(lines);
+                *passed += 1;
+                if *passed == RECENT {
+                    return self.try_half(lines);
+                }
             }
             // Enough => AsLines
             Stage::Enough { rounds: 0, .. } => {
@@ -281,20 +314,23 @@ impl InFlight {
         let before = self.connections;
         self.connections = self.within(before / 2);
         if self.connections < before {
-            Stage::Trial { before }
+            Stage::Trial {
+                before,
+                most: self.most,
+                passed: 0,
+            }
         } else {
             self.after_trial(lines, self.within(lines))
         }
     }
 
     fn after_trial(&mut self, lines: usize, most: usize) -> Stage {
+        let rounds = RECENT << (FIRST_TRIALS + self.trials).min(MOST_TRIALS);
+        self.trials += 1;
         if self.connections >= most {
-            Stage::AsLines { rounds: APART }
+            Stage::AsLines { rounds }
         } else {
-            Stage::Enough {
-                lines,
-                rounds: APART,
-            }
+            Stage::Enough { lines, rounds }
         }
     }
 
@@ -334,6 +370,11 @@ impl InFlight {
     fn best(&self) -> f64 {
         self.best.iter().copied().fold(0.0, f64::max)
     }
+
+    /// Connections over which writes should go.
+    pub(crate) const fn connections(&self) -> usize {
+        self.connections
+    }
 }
 
 impl Answers {
@@ -351,7 +392,8 @@ impl Answers {
     }
 }
 
-/// What is known of connections holds for so many rounds.
-const APART: usize = RECENT * 64;
+/// What is known of connections holds for 4 rounds, doubled for each trial so far: for 16 at first, for 256 at last.
+const FIRST_TRIALS: u32 = 2;
+const MOST_TRIALS: u32 = 6;
 /// Rates, and times, that differ by no more than this factor are alike: an eighth.
 const LIKE: f64 = f64::midpoint(1.0, STEP);

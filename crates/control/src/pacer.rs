@@ -50,7 +50,7 @@ impl Pacer {
             settings: *pace,
             window: Window::new(),
             mempool: Mempool::new(now),
-            in_flight: InFlight::new(pace),
+            in_flight: InFlight::new(now, pace),
             committed: Throughput::default(),
             reserve: Reserve::new(now),
             emitter: Emitter::new(max_req),
@@ -436,7 +436,7 @@ impl Pacer {
 
     /// Connections over which writes should go.
     pub const fn connections(&self) -> usize {
-        self.in_flight.connections
+        self.in_flight.connections()
     }
 
     /// The unit of the window and of a grant's amount.
