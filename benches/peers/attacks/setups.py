@@ -55,7 +55,7 @@ SETUPS = {
         flags=["--pace", "fixed", "--max-req", 100, "--set", "reads.refuse_methods=unsafe_*,dial_seeds,dial_peers"],
     ),
     "waiters": Setup(
-        node=["block_interval=3s"], rate=50, flags=["--set", "fair.commit_waiters=200"], probe=probes.commit, interval=1
+        node=["block_interval=3s"], rate=50, probe=probes.commit, interval=1
     ),
     "signers": Setup(
         rate=20, flags=["--pace", "fixed", "--max-req", 200, "--set", "fair.order=account"], probe=probes.victim,

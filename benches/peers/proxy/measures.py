@@ -12,9 +12,9 @@ PACED = ("--max-req", "2000")
 # A tiny rate and a queue that is full at once: over HTTP what comes then is refused, a WebSocket is
 # not read any further.
 REFUSING = ("--max-req", "10", "--queue-per-client", "4")
-# The sink makes no blocks, so accepted transactions would be kept for a node's restart up to their
-# bound. That is buffer, which the target does not count.
-COUNTING_CLIENTS = ("--trusted-proxy", "127.0.0.1/32", "--set", "upstream.retain_bytes=0")
+# The sink makes no blocks, so accepted transactions are kept for a node's restart up to their bound, an eighth of the
+# buffers: as little as these can have.
+COUNTING_CLIENTS = ("--trusted-proxy", "127.0.0.1/32", "--buffer-bytes", "8MiB")
 # In flight over all connections of a WebSocket flood.
 WS_CONNECTIONS = 4
 WS_IN_FLIGHT = 1024

@@ -157,7 +157,7 @@ impl Bound {
             Self::Break { state } => format!("a break of the node ({})", state.name()),
             Self::NodeSilent { since, under_way } => format!(
                 "the node: it has answered nothing for {:.1} s, {under_way} writes are under way \
-                 (upstream.write_timeout)",
+                 (upstream.timeout)",
                 for_seconds(since)
             ),
             Self::NodeDown { since } => format!(

@@ -7,7 +7,7 @@ use pacing::Nanos;
 
 use crate::bound::Bound;
 use crate::load::{Demand, SILENCE, remember};
-use crate::settings::{PaceMode, PaceSettings};
+use crate::settings::PaceMode;
 use crate::window::{GROUP, LEAST, RECENT, SECOND, STEP};
 
 /// The in-flight cap and the number of connections, from the answers.
@@ -39,7 +39,7 @@ pub(crate) struct InFlight {
     /// The highest rate of answers in each of the last seconds, and when the newest of them began.
     best: VecDeque<f64>,
     second: Nanos,
-    settings: PaceSettings,
+    mode: PaceMode,
     connections: usize,
     stage: Stage,
     /// Trials so far.
@@ -118,7 +118,7 @@ struct Span {
 pub(crate) const AHEAD: Nanos = Nanos::from_millis(20);
 
 impl InFlight {
-    pub(crate) fn new(now: Nanos, pace: &PaceSettings) -> Self {
+    pub(crate) fn new(now: Nanos, mode: PaceMode) -> Self {
         Self {
             limit: LEAST,
             span: Span {
@@ -131,16 +131,10 @@ impl InFlight {
                 began: now,
                 ..Seen::default()
             },
-            settings: *pace,
-            connections: pace.connections,
+            mode,
+            connections: 1,
             ..Self::default()
         }
-    }
-
-    /// Goes by other settings from now on.
-    pub(crate) fn set(&mut self, pace: &PaceSettings) {
-        self.settings = *pace;
-        self.limit = self.limit.min(pace.in_flight as f64);
     }
 
     /// So many writes leave; the cap holds others back, or does not.
@@ -182,10 +176,9 @@ impl InFlight {
         }
     }
 
-    /// As many connections as lines, if the settings allow it.
+    /// As many connections as lines, if the mode allows it.
     fn within(&self, lines: usize) -> usize {
-        let (least, most) = (self.settings.connections, self.settings.most_connections());
-        lines.clamp(least, most)
+        lines.clamp(1, self.mode.most_connections())
     }
 
     /// The place that is kept is taken.
@@ -233,8 +226,7 @@ impl InFlight {
                 remember(&mut self.best, RECENT, rate);
             }
         }
-        let wanted = self.best() * (unloaded + ahead);
-        self.limit = wanted.min(self.settings.in_flight as f64).max(LEAST);
+        self.limit = (self.best() * (unloaded + ahead)).max(LEAST);
     }
 
     /// A block, which may end a round.
@@ -340,7 +332,7 @@ impl InFlight {
     /// they would only wait.
     pub(crate) fn room(&self, demand: &Demand) -> ([usize; 2], Bound) {
         let (under_way, most) = (demand.under_way, demand.most);
-        let (all, limit) = match self.settings.mode {
+        let (all, limit) = match self.mode {
             PaceMode::Adaptive => {
                 let lines = self.seen.lines.max(demand.lines);
                 let is_too_many = lines as f64 <= STEP * self.too_many_lines as f64;

@@ -25,6 +25,7 @@
 //! | `SECOND` | 1 s | Blocks within it count together, because a transaction may travel longer than a short block lasts; the interval while none is known. The highest rate of answers is kept by the second. | `four_validators_with_fast_blocks`, `a_busy_machine` |
 //! | `RECENT` | 4 blocks | The largest of so many sums, the shortest of so many intervals, the highest rate of so many seconds and the most lines of so many rounds count. A round is so many blocks, or a second if that is shorter; what is learnt of connections holds for 4 times as many rounds, twice as many after each further trial, up to 256. | `variable_blocks`, `a_saturated_disk` |
 //! | `STEP` | 1.25 | The least pacing gain (the pace over the blocks), and its growth; more lines by this factor than connections were tried for are others; fewer connections stay if answers are slower by no more than half of it: with all of it one of two sentinels with fewer connections than the other had 0.76 of its share. | `blocks_of_a_fifth_of_a_second`, tests `fewer_connections_are_kept…`, `controller_27…` |
+//! | `LEAST_RATE` | 50/s | The adaptive pace is not below it: a chain that has committed next to nothing is tried. It was the default of `pace.min_req`, which nothing set. | `blocks_of_30_s` |
 //! | `PROBE` | 8 | The pacing gain is at most so much. With a gain of 4 own clients had 0.86 of what they get directly beside a flood. | `a_foreign_flood_as_large_as_the_own` |
 //! | `NEARLY` | 0.99 | Part of a room from which on it counts as filled, and part of the mempool that is; the pacing gain falls by it with each block, so that few blocks are short. | `blocks_of_a_fifth_of_a_second` |
 //! | `DEVIATIONS` | 2 | Places are kept for what clients that ask for little are expected to send, and so many standard deviations of random arrivals (Halfin and Whitt 1981). With none kept p99 of a polite client beside one with 60 writes waiting was 166 to 335 ms; with these 2. | tests `pacing_53_…` |
@@ -48,6 +49,6 @@ pub use self::{
     breaks::{BreakCause, BreakController, BreakEvent, BreakFacts, BreakState},
     load::{Demand, Load, Unit},
     pacer::Pacer,
-    settings::{MinTxRate, PaceMode, PaceSettings, PauseAction, PauseSettings},
+    settings::{MinTxRate, PaceMode, PauseAction, PauseSettings},
     throughput::{BlockSeen, Throughput},
 };

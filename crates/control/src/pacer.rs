@@ -8,7 +8,7 @@ use crate::bound::{Bound, Grant, Refused};
 use crate::emitter::Emitter;
 use crate::in_flight::{AHEAD, InFlight};
 use crate::load::{Demand, Load, Mempool, Probe, SILENCE, Unit};
-use crate::settings::{PaceMode, PaceSettings};
+use crate::settings::PaceMode;
 use crate::throughput::{BlockSeen, Throughput};
 use crate::window::{Interval, NEARLY, Reserve, Room, SinceBlock, Window};
 
@@ -19,7 +19,7 @@ use crate::window::{Interval, NEARLY, Reserve, Room, SinceBlock, Window};
 /// mode is off.
 #[derive(Clone, Debug)]
 pub struct Pacer {
-    settings: PaceSettings,
+    mode: PaceMode,
     window: Window,
     mempool: Mempool,
     in_flight: InFlight,
@@ -40,17 +40,20 @@ pub struct Pacer {
     bound: Bound,
 }
 
+/// Writes a second: the adaptive pace is not below this, so that a chain that has committed little is tried.
+const LEAST_RATE: f64 = 50.0;
+
 /// Where no probe asks (*fixed*, *off*), a node that refused is asked again after so long.
 const REFUSED: Nanos = Nanos::from_millis(250);
 
 impl Pacer {
     /// Feeds a node with at most `max_req`.
-    pub fn new(now: Nanos, max_req: Rate, pace: &PaceSettings) -> Self {
+    pub fn new(now: Nanos, max_req: Rate, mode: PaceMode) -> Self {
         Self {
-            settings: *pace,
+            mode,
             window: Window::new(),
             mempool: Mempool::new(now),
-            in_flight: InFlight::new(now, pace),
+            in_flight: InFlight::new(now, mode),
             committed: Throughput::default(),
             reserve: Reserve::new(now),
             emitter: Emitter::new(max_req),
@@ -76,7 +79,7 @@ impl Pacer {
         let room = self.room(now);
         self.follow(now);
         let count = demand.waiting.min(room.shared);
-        let taken = match self.settings.mode {
+        let taken = match self.mode {
             PaceMode::Off => count,
             PaceMode::Adaptive | PaceMode::Fixed => self.emitter.take(now, count),
         };
@@ -145,7 +148,7 @@ impl Pacer {
 
     /// The room without what is kept for clients that ask for little.
     fn shared(&self, now: Nanos, [window, mempool]: [f64; 2]) -> f64 {
-        if self.probe != Probe::None || self.settings.mode != PaceMode::Adaptive {
+        if self.probe != Probe::None || self.mode != PaceMode::Adaptive {
             return window.min(mempool);
         }
         let [of_window, of_mempool] = self.kept(now);
@@ -180,7 +183,7 @@ impl Pacer {
 
     /// What the window and the mempool leave, in the window's unit, and the bound that is the less of them.
     fn node_room(&self, now: Nanos) -> ([f64; 2], Bound) {
-        if self.settings.mode != PaceMode::Adaptive {
+        if self.mode != PaceMode::Adaptive {
             return ([f64::INFINITY; 2], Bound::Nothing);
         }
         let (own, mean) = (self.own(now), self.mean());
@@ -368,16 +371,9 @@ impl Pacer {
             window: std::mem::take(&mut self.window).node_changed(),
             committed: std::mem::take(&mut self.committed),
             emitter: self.emitter.clone(),
-            ..Self::new(now, self.emitter.most(), &self.settings)
+            ..Self::new(now, self.emitter.most(), self.mode)
         };
         self.follow(now);
-    }
-
-    /// Goes by other settings from now on; the mode stays, and what was learnt of the node.
-    pub fn set(&mut self, pace: &PaceSettings) {
-        let mode = self.settings.mode;
-        self.settings = PaceSettings { mode, ..*pace };
-        self.in_flight.set(&self.settings);
     }
 
     /// The node's chain was replaced by another: heights begin anew.
@@ -394,11 +390,11 @@ impl Pacer {
 
     /// Writes a second that may leave while there is room.
     pub fn rate(&self) -> Rate {
-        if self.settings.mode != PaceMode::Adaptive {
+        if self.mode != PaceMode::Adaptive {
             return self.emitter.most();
         }
         let pace = self.window.pace(self.free, self.taken) / self.mean();
-        let pace = pace.max(self.settings.min_req.as_f64());
+        let pace = pace.max(LEAST_RATE);
         let most = self.emitter.most();
         Rate::from_f64(pace).map_or(most, |rate| rate.min(most))
     }
@@ -428,7 +424,7 @@ impl Pacer {
 
     /// How long a node that refused is left alone, unless a block comes before.
     pub const fn ask_again_after(&self) -> Nanos {
-        match self.settings.mode {
+        match self.mode {
             PaceMode::Adaptive => AHEAD,
             PaceMode::Fixed | PaceMode::Off => REFUSED,
         }

@@ -4,26 +4,11 @@ use std::time::Duration;
 
 use pacing::Rate;
 
-base::settings! {
-    /// The settings of a `Pacer`.
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    pub struct PaceSettings {
-        /// What bounds the writes.
-        pub mode: PaceMode = PaceMode::Adaptive,
-        /// The pace is never below this. Default 50/s.
-        pub min_req: Rate = Rate::per_second(50).expect("50/s is a rate"),
-        /// Writes under way at most. Default 512.
-        pub in_flight: usize = 512,
-        /// Connections to the node at least; the adaptive pace has as many as lines, or fewer where answers come as fast.
-        /// Default 1.
-        pub connections: usize = 1,
-    }
-}
-
 /// What bounds the writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PaceMode {
     /// What the node does; `max_req` is the ceiling.
+    #[default]
     Adaptive,
     /// The rate `max_req`.
     Fixed,
@@ -66,12 +51,12 @@ pub enum PauseAction {
     Reconnect,
 }
 
-impl PaceSettings {
-    /// Connections to the node at most.
-    pub const fn most_connections(&self) -> usize {
-        match self.mode {
-            PaceMode::Adaptive if self.connections < MOST_CONNECTIONS => MOST_CONNECTIONS,
-            _ => self.connections,
+impl PaceMode {
+    /// Connections to the node at most: the adaptive pace has as many as lines, or fewer where answers come as fast.
+    pub const fn most_connections(self) -> usize {
+        match self {
+            Self::Adaptive => MOST_CONNECTIONS,
+            Self::Fixed | Self::Off => 1,
         }
     }
 }

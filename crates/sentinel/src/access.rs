@@ -132,6 +132,17 @@ pub(crate) struct Ended<'a> {
     pub(crate) seen: Option<&'a Seen>,
 }
 
+impl Ended<'_> {
+    /// Something of a client's that is no call.
+    pub(crate) const fn of(client: ClientKey) -> Self {
+        Self {
+            client,
+            call: None,
+            seen: None,
+        }
+    }
+}
+
 /// A request that ended. Its fields are in the manual.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Record {
@@ -186,12 +197,7 @@ impl AccessLog {
 
     /// Something would have been refused, but for `limits.shadow`.
     pub(crate) fn tell_judged(&self, client: ClientKey, refusal: &Refusal) {
-        let ended = Ended {
-            client,
-            call: None,
-            seen: None,
-        };
-        self.write(ended, WOULD_REJECT, Some(refusal));
+        self.write(Ended::of(client), WOULD_REJECT, Some(refusal));
     }
 
     fn write(&self, ended: Ended<'_>, outcome: &'static str, refusal: Option<&Refusal>) {

@@ -134,7 +134,7 @@ fn argument(key: &Key, defaults: &Config) -> Option<Arg> {
 
 /// Flags that only `--help` shows, so that `-h` is one screen.
 const SELDOM: &str = "threads shadow any-version ipv6-prefix allow deny queue-per-client queue-timeout async-ack buffer-bytes \
-                      min-req min-tx-rate pause-for pause-action log";
+                      min-tx-rate pause-for pause-action log";
 
 /// `key=value` in its two parts.
 fn assignment(text: &str) -> Result<(String, String), String> {

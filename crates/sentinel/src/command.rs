@@ -20,6 +20,7 @@ use tracing_subscriber::{Layer as _, Registry};
 use crate::cli::{Cli, Command};
 use crate::config::{Config, Resolved, Sources};
 use crate::handover::{NotifyState, Predecessor};
+use crate::keys::KnownKeys;
 use crate::lane::OWN_CONNECTIONS;
 use crate::operator::journal;
 use crate::reload::Reloader;
@@ -65,8 +66,8 @@ fn check(file: &Path) -> Result<u8, CommandError> {
         ..Sources::default()
     };
     let resolved = config::load(&sources).map_err(usage)?;
-    tls::load(&resolved.config.tls, UnixTime::now()).map_err(usage)?;
-    resolved.config.keys.load().map_err(usage)?;
+    tls::load(&resolved.config, UnixTime::now()).map_err(usage)?;
+    KnownKeys::load(resolved.config.keys.file.as_deref()).map_err(usage)?;
     for notice in &resolved.notices {
         let _ = writeln!(io::stderr(), "{}: note: {notice}", file.display());
     }
@@ -127,7 +128,7 @@ fn affordable(config: &Config, limit: u64) -> usize {
 /// form have connections of their own.
 fn files_needed(config: &Config) -> u64 {
     let upstream = &config.upstream;
-    let writes = config.pacer().most_connections() * upstream.urls.len() + OWN_CONNECTIONS;
+    let writes = config.pace.mode.most_connections() * upstream.urls.len() + OWN_CONNECTIONS;
     let nodes = writes + config.reads.concurrency + config.fixed.subscribers * upstream.urls.len();
     (config.limits.connections + nodes) as u64
 }
@@ -257,8 +258,7 @@ fn unserved(error: ServeError) -> CommandError {
     CommandError {
         code: match error {
             ServeError::Limits(_)
-            | ServeError::Tls(_)
-            | ServeError::Keys(_)
+            | ServeError::File(_)
             | ServeError::Listeners(ListenError::Passed { .. }) => exit::USAGE,
             _ => exit::FAILED,
         },

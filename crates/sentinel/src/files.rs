@@ -1,8 +1,31 @@
 //! Files that the operator names.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
+
+/// Why a file that a setting names cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{key}: {file}: {reason}")]
+pub struct FileError {
+    /// The setting.
+    pub key: &'static str,
+    /// The file.
+    pub file: String,
+    /// What is wrong, and what to do.
+    pub reason: String,
+}
+
+impl FileError {
+    pub(crate) fn new(key: &'static str, file: &str, reason: impl Display) -> Self {
+        Self {
+            key,
+            file: file.to_owned(),
+            reason: reason.to_string(),
+        }
+    }
+}
 
 /// A file of at most so many bytes.
 ///

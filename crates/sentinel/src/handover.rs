@@ -68,16 +68,9 @@ pub async fn take(path: &Path) -> io::Result<Option<(Predecessor, NamedListeners
         }
         Err(error) => return Err(error),
     };
-    let received = timeout(PATIENCE, async {
-        loop {
-            stream.readable().await?;
-            match stream.try_io(Interest::READABLE, || receive(stream.as_fd())) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                received => return received,
-            }
-        }
-    });
-    let listeners = received.await.map_err(|_| silent())??;
+    let received = stream.async_io(Interest::READABLE, || receive(stream.as_fd()));
+    let listeners = timeout(PATIENCE, received).await;
+    let listeners = listeners.map_err(|_| silent())??;
     Ok(Some((Predecessor(stream), listeners)))
 }
 
@@ -178,19 +171,10 @@ async fn hand_over(
     let names: Vec<&str> = listeners.iter().map(|(name, _)| *name).collect();
     let names = names.join("\n");
     let sockets: Vec<BorrowedFd<'_>> = listeners.iter().map(|(_, socket)| socket.as_fd()).collect();
-    timeout(PATIENCE, async {
-        loop {
-            stream.writable().await?;
-            match stream.try_io(Interest::WRITABLE, || {
-                send(stream.as_fd(), &names, &sockets)
-            }) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                sent => return sent,
-            }
-        }
-    })
-    .await
-    .map_err(|_| silent())??;
+    let sent = stream.async_io(Interest::WRITABLE, || {
+        send(stream.as_fd(), &names, &sockets)
+    });
+    timeout(PATIENCE, sent).await.map_err(|_| silent())??;
     let said = timeout(SETUP, stream.read_u8())
         .await
         .map_err(|_| silent())??;

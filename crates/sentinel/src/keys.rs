@@ -12,7 +12,7 @@ use pacing::Rate;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::files;
+use crate::files::{self, FileError};
 use crate::refusal::{Reason, Refusal};
 
 /// The clients that a file names, and where requests carry their secrets. The default has no clients.
@@ -45,16 +45,10 @@ struct Rules {
     methods: Vec<String>,
 }
 
-/// Why the file of keys cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("keys.file: {file}: {reason}")]
-pub struct KeysError {
-    file: String,
-    reason: String,
-}
-
 /// Each request that carries a secret is compared with all: some 10 µs.
 const MOST_KEYS: usize = 1_000;
+/// The header that carries secrets, unless the file says otherwise.
+const HEADER: &str = "x-api-key";
 /// Keys of some 200 bytes each, and comments.
 const MOST_FILE_BYTES: u64 = 1 << 20;
 /// The first byte of the addresses that stand for keys: of 0400::/6, which is assigned to nobody
@@ -67,6 +61,10 @@ const KEY_BITS: u8 = 48;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
+    /// The header that carries secrets.
+    header: Option<String>,
+    /// The parameter of the query that may carry them too.
+    query: Option<String>,
     #[serde(default)]
     keys: Vec<Entry>,
 }
@@ -83,47 +81,36 @@ struct Entry {
     methods: Vec<String>,
 }
 
-/// Where requests carry their secrets.
-#[derive(Clone, Copy, Debug)]
-pub struct Places<'a> {
-    /// The name of a header.
-    pub header: &'a str,
-    /// The name of a parameter of the query, if they may be there too.
-    pub query: Option<&'a str>,
-}
-
-/// Reads and checks the file of keys, if there is one.
-///
-/// # Errors
-/// The first thing in it that is wrong.
-pub fn load(file: Option<&str>, places: Places<'_>) -> Result<KnownKeys, KeysError> {
-    let Some(file) = file else {
-        return Ok(KnownKeys::default());
-    };
-    let wrong = |reason: String| KeysError {
-        file: file.to_owned(),
-        reason,
-    };
-    let text = files::read(file, MOST_FILE_BYTES).map_err(wrong)?;
-    let text = String::from_utf8(text).map_err(|_| wrong("not UTF-8".to_owned()))?;
-    let document: Document = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-    if document.keys.len() > MOST_KEYS {
-        return Err(wrong(format!("more than {MOST_KEYS} keys")));
-    }
-    let mut known = KnownKeys {
-        header: places.header.to_ascii_lowercase(),
-        query: places.query.unwrap_or_default().to_owned(),
-        ..KnownKeys::default()
-    };
-    for entry in document.keys {
-        let name = entry.name.clone();
-        let added = known.add(entry);
-        added.map_err(|reason| wrong(format!("the key {name:?}: {reason}")))?;
-    }
-    Ok(known)
-}
-
 impl KnownKeys {
+    /// Reads and checks the file of keys, if there is one.
+    ///
+    /// # Errors
+    /// The first thing in it that is wrong.
+    pub fn load(file: Option<&str>) -> Result<Self, FileError> {
+        let Some(file) = file else {
+            return Ok(Self::default());
+        };
+        let wrong = |reason: String| FileError::new("keys.file", file, reason);
+        let text = files::read(file, MOST_FILE_BYTES).map_err(wrong)?;
+        let text = String::from_utf8(text).map_err(|_| wrong("not UTF-8".to_owned()))?;
+        let document: Document = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        if document.keys.len() > MOST_KEYS {
+            return Err(wrong(format!("more than {MOST_KEYS} keys")));
+        }
+        let header = document.header.unwrap_or_else(|| HEADER.to_owned());
+        let mut known = Self {
+            header: header.to_ascii_lowercase(),
+            query: document.query.unwrap_or_default(),
+            ..Self::default()
+        };
+        for entry in document.keys {
+            let name = entry.name.clone();
+            let added = known.add(entry);
+            added.map_err(|reason| wrong(format!("the key {name:?}: {reason}")))?;
+        }
+        Ok(known)
+    }
+
     fn add(&mut self, entry: Entry) -> Result<(), String> {
         let (kind, hash) = match (&entry.secret_sha256, &entry.certificate_sha256) {
             (Some(secret), None) => (Kind::Secret, secret),

@@ -11,11 +11,12 @@ use serde::Serialize;
 use tokio_rustls::rustls::pki_types::UnixTime;
 use tracing::{info, warn};
 
-use crate::budget::Budget;
-use crate::config::{self, Config, Live, Resolved, Sources};
+use crate::config::{self, Config, Resolved, Sources};
+use crate::files::FileError;
 use crate::identity::{Identities, LiveIdentities};
-use crate::tls::{self, LiveTls};
-use crate::upstream::Reads;
+use crate::keys::KnownKeys;
+use crate::shared_context::SharedContext;
+use crate::tls;
 
 /// Reads the configuration anew. Clones share it; one reload at a time.
 #[derive(Clone)]
@@ -32,11 +33,8 @@ type ReadConfig = Box<dyn Fn() -> Result<Resolved, String> + Send + Sync>;
 
 /// What keeps something of its own that it made of the configuration.
 pub(crate) struct Parts {
-    pub(crate) live: Live,
-    pub(crate) budget: Budget,
-    pub(crate) reads: Reads,
+    pub(crate) context: SharedContext,
     pub(crate) identities: LiveIdentities,
-    pub(crate) tls: LiveTls,
 }
 
 /// What a reload came to.
@@ -115,25 +113,20 @@ impl Reloader {
         let parts = self.0.parts.get().ok_or_else(early)?;
         let resolved = (self.0.read)()?;
         // Files are read anew under the same names too.
-        let tls = tls::load(&resolved.config.tls, UnixTime::now())
-            .map_err(|error| format!("{}: {error}", resolved.origin(error.key)))?;
-        let known = resolved
-            .config
-            .keys
-            .load()
-            .map_err(|error| format!("{}: {error}", resolved.origin("keys.file")))?;
-        let change = config::change(&parts.live.current(), resolved);
+        let located = |error: FileError| format!("{}: {error}", resolved.origin(error.key));
+        let tls = tls::load(&resolved.config, UnixTime::now()).map_err(located)?;
+        let known = KnownKeys::load(resolved.config.keys.file.as_deref()).map_err(located)?;
+        let change = config::change(&parts.context.config.current(), resolved);
         let mut change = change.map_err(|error| error.to_string())?;
         change.config.known = Arc::new(known);
         // The steps that can fail come first.
         let identities =
             Identities::new(&change.config.trust).map_err(|error| error.to_string())?;
         parts.identities.follow(identities);
-        parts.tls.follow(tls);
-        parts.budget.follow(&change.config);
-        parts.reads.follow(&change.config);
+        parts.context.tls.follow(tls);
+        parts.context.budget.follow(&change.config);
         (self.0.set_level)(change.config.log.level);
-        parts.live.replace(change.config);
+        parts.context.config.replace(change.config);
         Ok(Reloaded {
             applied: change.applied,
             needs_restart: change.restart,

@@ -16,9 +16,10 @@ use tracing::{info, warn};
 
 use crate::access::{AccessLog, Queue};
 use crate::config::Config;
-use crate::front::{Door, Front, Lanes};
+use crate::files::FileError;
+use crate::front::{Front, Lanes};
 use crate::handover::{NotifyState, Predecessor};
-use crate::keys::KeysError;
+use crate::keys::KnownKeys;
 use crate::lane::{Accounts, Lane, lane};
 pub use crate::listeners::{ListenError, Listeners};
 use crate::metrics::RestartedTask;
@@ -26,7 +27,6 @@ use crate::operator::Operator;
 use crate::reload::{Parts, Reloader};
 use crate::shared_context::SharedContext;
 use crate::supervise::{Tasks, keep_running, reason};
-use crate::tls::TlsError;
 use crate::upstream::{DoorNodes, Hub, NodeDoor, NodeState, Nodes, Reads};
 use crate::{handover, operator, tls, upstream};
 
@@ -46,12 +46,9 @@ pub enum ServeError {
     /// A limit is impossible.
     #[error(transparent)]
     Limits(#[from] fairq::Error),
-    /// The files for TLS cannot be used.
+    /// A file that a setting names cannot be used.
     #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// The file of keys cannot be used.
-    #[error(transparent)]
-    Keys(#[from] KeysError),
+    File(#[from] FileError),
     /// The access log cannot be written.
     #[error("log.access: {0} cannot be written")]
     AccessLog(String, #[source] io::Error),
@@ -171,8 +168,8 @@ pub async fn serve_replacing(
 
 /// What the parts share, once the files that the configuration names are read.
 fn context(mut config: Config, shutdown: &CancellationToken) -> Result<SharedContext, ServeError> {
-    config.known = Arc::new(config.keys.load()?);
-    let tls = tls::load(&config.tls, UnixTime::now())?;
+    config.known = Arc::new(KnownKeys::load(config.keys.file.as_deref())?);
+    let tls = tls::load(&config, UnixTime::now())?;
     let mut shared_context = SharedContext::new(config, shutdown.clone());
     shared_context.tls.follow(tls);
     let config = shared_context.config.current();
@@ -217,14 +214,20 @@ fn announce(config: &Config, address: SocketAddr, nodes: &str, (page, explain): 
 }
 
 /// Serves clients at each listener.
-fn serve_all(tasks: &mut Tasks, front: &Front, listeners: ClientListeners, doors: [NamedDoor; 2]) {
+fn serve_all(tasks: &mut Tasks, front: &Front, listeners: ClientListeners, doors: [DoorNodes; 2]) {
     let (rpc, others) = listeners;
-    for ((name, door), listener) in doors.into_iter().zip(others) {
+    for ((name, nodes), listener) in [GRPC, REST].into_iter().zip(doors).zip(others) {
         if let Some(listener) = listener {
-            tasks.spawn(name, serve_door(front.clone(), listener, door));
+            let front = front.clone();
+            tasks.spawn(name, async move {
+                told(front.serve_door(listener, nodes).await);
+            });
         }
     }
-    tasks.spawn(CLIENTS, serve_clients(front.clone(), rpc));
+    let front = front.clone();
+    tasks.spawn(CLIENTS, async move {
+        told(front.serve(rpc).await);
+    });
 }
 
 /// That of the RPC, and those of gRPC and REST.
@@ -236,20 +239,11 @@ fn front(
     shared_context: &SharedContext,
     reloader: &Reloader,
 ) -> Result<Front, ServeError> {
-    let SharedContext {
-        config,
-        budget,
-        tls,
-        ..
-    } = shared_context.clone();
-    let lanes = Lanes::new(shared_context, (lane, reads.clone()), hub);
+    let lanes = Lanes::new(shared_context, (lane, reads), hub);
     let front = Front::new(lanes, shared_context.clone())?;
     reloader.attach(Parts {
-        live: config,
-        budget,
-        reads,
+        context: shared_context.clone(),
         identities: front.identities(),
-        tls,
     });
     Ok(front)
 }
@@ -343,18 +337,13 @@ const CLIENTS: &str = "the clients' listener";
 const GRPC: &str = "the listener of gRPC";
 const REST: &str = "the listener of REST";
 
-/// What a task that serves a door is called, what is spoken there, and what it is in front of.
-type NamedDoor = (&'static str, (Door, DoorNodes));
-
 /// The node's listeners beside its RPC.
-fn doors(config: &Config, nodes: &Nodes) -> Result<[NamedDoor; 2], upstream::UpstreamError> {
+fn doors(config: &Config, nodes: &Nodes) -> Result<[DoorNodes; 2], upstream::UpstreamError> {
     let grpc = DoorNodes::new(NodeDoor::Grpc, &config.grpc.node, nodes)?;
-    let rest = DoorNodes::new(NodeDoor::Rest, &config.rest.node, nodes)?;
-    Ok([(GRPC, (Door::Grpc, grpc)), (REST, (Door::Rest, rest))])
-}
-
-async fn serve_door(front: Front, listener: TcpListener, door: (Door, DoorNodes)) {
-    told(front.serve_door(listener, door).await);
+    Ok([
+        grpc,
+        DoorNodes::new(NodeDoor::Rest, &config.rest.node, nodes)?,
+    ])
 }
 
 /// Each node with its version, as far as it has told one.
@@ -366,10 +355,6 @@ fn described(nodes: &Nodes) -> String {
     };
     let nodes: Vec<String> = nodes.states().into_iter().map(node).collect();
     nodes.join(", ")
-}
-
-async fn serve_clients(front: Front, listener: TcpListener) {
-    told(front.serve(listener).await);
 }
 
 fn told(cut_off: usize) {

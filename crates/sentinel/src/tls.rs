@@ -1,6 +1,6 @@
 //! TLS of the clients' listeners: files are read and checked whole before any of them is used.
 
-use std::fmt::{self, Display};
+use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
@@ -16,8 +16,8 @@ use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, RootCertStore, ServerConfig};
 use tokio_rustls::rustls;
 
-use crate::config::{CertificateFiles, Tls};
-use crate::files;
+use crate::config::{CertificateFiles, Config};
+use crate::files::{self, FileError};
 
 /// What new connections are encrypted with, if they are. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -35,29 +35,19 @@ impl LiveTls {
     }
 }
 
-/// Why the files of `[tls]` cannot be used: which setting names the file, and what is wrong with it.
-#[derive(Debug, thiserror::Error)]
-#[error("{key}: {file}: {reason}")]
-pub struct TlsError {
-    /// The setting.
-    pub key: &'static str,
-    /// The file.
-    pub file: String,
-    /// What is wrong, and what to do.
-    pub reason: String,
-}
-
 const CERTIFICATES: &str = "tls.certificates";
 const CLIENT_CA: &str = "tls.client_ca";
 /// A chain has some 5 KiB; a bundle of all public authorities has 200 KiB.
 const MOST_FILE_BYTES: u64 = 1 << 20;
 
 /// Reads and checks all that `[tls]` names; none if it names no certificate. `now` is what a certificate has to be
-/// valid at.
+/// valid at. Clients have to present a certificate of the authorities that are named; where a file of keys is named as
+/// well, they may.
 ///
 /// # Errors
 /// The first file that cannot be used.
-pub fn load(settings: &Tls, now: UnixTime) -> Result<Option<Arc<ServerConfig>>, TlsError> {
+pub fn load(config: &Config, now: UnixTime) -> Result<Option<Arc<ServerConfig>>, FileError> {
+    let settings = &config.tls;
     if settings.certificates.is_empty() {
         return Ok(None);
     }
@@ -65,7 +55,7 @@ pub fn load(settings: &Tls, now: UnixTime) -> Result<Option<Arc<ServerConfig>>, 
     let pairs = settings.certificates.iter();
     let pairs: Result<Vec<_>, _> = pairs.map(|files| pair(files, now, &provider)).collect();
     let names = Names(pairs?);
-    let of_library = |error: rustls::Error| wrong(CERTIFICATES, "TLS", error);
+    let of_library = |error: rustls::Error| FileError::new(CERTIFICATES, "TLS", error);
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(of_library)?;
@@ -74,12 +64,13 @@ pub fn load(settings: &Tls, now: UnixTime) -> Result<Option<Arc<ServerConfig>>, 
         Some(file) => {
             let roots = Arc::new(authorities(file)?);
             let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
-            let verifier = if settings.require_client {
-                verifier.build()
-            } else {
+            // Beside certificates, secrets and networks name clients then.
+            let verifier = if config.keys.file.is_some() {
                 verifier.allow_unauthenticated().build()
+            } else {
+                verifier.build()
             };
-            let unusable = |error| wrong(CLIENT_CA, file, error);
+            let unusable = |error| FileError::new(CLIENT_CA, file, error);
             builder.with_client_cert_verifier(verifier.map_err(unusable)?)
         }
     };
@@ -92,23 +83,15 @@ pub fn load(settings: &Tls, now: UnixTime) -> Result<Option<Arc<ServerConfig>>, 
     Ok(Some(Arc::new(config)))
 }
 
-fn wrong(key: &'static str, file: &str, reason: impl Display) -> TlsError {
-    TlsError {
-        key,
-        file: file.to_owned(),
-        reason: reason.to_string(),
-    }
-}
-
 /// A chain of certificates and the key of the first one, which belong together and are valid.
 fn pair(
     files: &CertificateFiles,
     now: UnixTime,
     provider: &CryptoProvider,
-) -> Result<CertifiedKey, TlsError> {
-    let of_chain = |reason: String| wrong(CERTIFICATES, &files.chain, reason);
+) -> Result<CertifiedKey, FileError> {
+    let of_chain = |reason: String| FileError::new(CERTIFICATES, &files.chain, reason);
     let chain = certificates(CERTIFICATES, &files.chain)?;
-    let of_key = |reason: String| wrong(CERTIFICATES, &files.key, reason);
+    let of_key = |reason: String| FileError::new(CERTIFICATES, &files.key, reason);
     let key = PrivateKeyDer::from_pem_slice(&read(CERTIFICATES, &files.key)?)
         .map_err(|error| of_key(format!("no private key in PEM: {error}")))?;
     is_valid(&chain[0], now).map_err(of_chain)?;
@@ -139,31 +122,32 @@ fn is_valid(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Strin
     }
 }
 
-fn authorities(file: &str) -> Result<RootCertStore, TlsError> {
+fn authorities(file: &str) -> Result<RootCertStore, FileError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(CLIENT_CA, file)? {
         roots
             .add(certificate)
-            .map_err(|error| wrong(CLIENT_CA, file, error))?;
+            .map_err(|error| FileError::new(CLIENT_CA, file, error))?;
     }
     Ok(roots)
 }
 
 /// At least one certificate.
-fn certificates(key: &'static str, file: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+fn certificates(key: &'static str, file: &str) -> Result<Vec<CertificateDer<'static>>, FileError> {
     let text = read(key, file)?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    let all =
-        all.map_err(|error| wrong(key, file, format_args!("no certificates in PEM: {error}")))?;
+    let all = all.map_err(|error| {
+        FileError::new(key, file, format_args!("no certificates in PEM: {error}"))
+    })?;
     if all.is_empty() {
-        Err(wrong(key, file, "no certificate in PEM"))
+        Err(FileError::new(key, file, "no certificate in PEM"))
     } else {
         Ok(all)
     }
 }
 
-fn read(key: &'static str, file: &str) -> Result<Vec<u8>, TlsError> {
-    files::read(file, MOST_FILE_BYTES).map_err(|reason| wrong(key, file, reason))
+fn read(key: &'static str, file: &str) -> Result<Vec<u8>, FileError> {
+    files::read(file, MOST_FILE_BYTES).map_err(|reason| FileError::new(key, file, reason))
 }
 
 /// Certificates, each for the names that stand in it.

@@ -13,7 +13,6 @@ use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, Url};
 use rpc::Trust;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -71,27 +70,6 @@ struct Exporter {
     is_taken: bool,
 }
 
-/// What a collector says of a batch that it took.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Answer {
-    partial_success: PartialSuccess,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct PartialSuccess {
-    rejected_spans: Count,
-}
-
-/// A number of 64 bits, which stands as text in the protocol's JSON, and as a number in that of some collectors.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Count {
-    Number(u64),
-    Text(String),
-}
-
 impl Exporter {
     /// Until the last handle of the queue is gone.
     fn run(&mut self, queue: &Receiver<Entry>) {
@@ -145,8 +123,7 @@ impl Exporter {
             };
             let (reason, wait) = match self.runtime.block_on(asked) {
                 Ok((status, _, text)) if status.is_success() => {
-                    let answer: Answer = serde_json::from_str(&text).unwrap_or_default();
-                    return Ok(answer.partial_success.rejected_spans.get());
+                    return Ok(rejected(&text));
                 }
                 Ok((status, wait, _)) if is_passing(status) => (status.to_string(), wait),
                 Ok((status, ..)) => return Err(status.to_string()),
@@ -207,19 +184,13 @@ impl Exporter {
     }
 }
 
-impl Default for Count {
-    fn default() -> Self {
-        Self::Number(0)
-    }
-}
-
-impl Count {
-    fn get(&self) -> u64 {
-        match self {
-            Self::Number(number) => *number,
-            Self::Text(text) => text.parse().unwrap_or(0),
-        }
-    }
+/// How many spans a collector says that it rejected of a batch that it took: a number of 64 bits, which stands as text in
+/// the protocol's JSON, and as a number in that of some collectors.
+fn rejected(answer: &str) -> u64 {
+    let answer: Value = serde_json::from_str(answer).unwrap_or_default();
+    let count = &answer["partialSuccess"]["rejectedSpans"];
+    let text = || count.as_str()?.parse().ok();
+    count.as_u64().or_else(text).unwrap_or(0)
 }
 
 /// What has come until the batch is full, has waited long enough or is wanted now; and who wants it.

@@ -4,7 +4,7 @@ use control::PaceMode;
 use pacing::Nanos;
 
 use crate::model::node::{Node, NodeKind, STEP};
-use crate::model::proxy::{Proxy, pace};
+use crate::model::proxy::Proxy;
 use crate::model::{Direct, Wants, adaptive};
 use crate::pace::FLOOD;
 
@@ -58,8 +58,7 @@ fn alone(node: &mut Node, proxies: usize, apart_ms: u64) -> (usize, Vec<Proxy>) 
         flood: |_| 1_000.0,
         ..Wants::default()
     };
-    let settings = pace(PaceMode::Adaptive);
-    let start = |number| Proxy::new(number, wants, 2_000, &settings, node);
+    let start = |number| Proxy::new(number, wants, 2_000, PaceMode::Adaptive, node);
     let mut proxies: Vec<Proxy> = (0..proxies).map(start).collect();
     let (mut now, mut most) = (Nanos::ZERO, 0);
     while now < Nanos::from_secs(600) {
@@ -116,8 +115,8 @@ fn controller_27_several_proxies_share_one_node() {
             flood: FLOOD,
             ..Wants::default()
         };
-        let settings = pace(PaceMode::Adaptive);
-        let mut proxies = [0, 1].map(|at| Proxy::new(at, wants, 10_000, &settings, &mut node));
+        let mut proxies =
+            [0, 1].map(|at| Proxy::new(at, wants, 10_000, PaceMode::Adaptive, &mut node));
         let mut now = Nanos::ZERO;
         while now < Nanos::from_secs(120) {
             node.step(now);

@@ -1,10 +1,10 @@
 //! The node's time: how many writes may wait for an answer, and over how many connections.
 
-use control::{Bound, Demand, Load, PaceMode, PaceSettings, Pacer, Unit};
+use control::{Bound, Demand, Load, PaceMode, Pacer, Unit};
 use pacing::Nanos;
 
 use crate::model::node::{Node, NodeKind};
-use crate::model::proxy::{Proxy, pace};
+use crate::model::proxy::Proxy;
 use crate::model::{Wants, go_on, run, run_from};
 use crate::pace::{FLOOD, block, many, pacer};
 
@@ -27,7 +27,7 @@ fn writes_queue_here_and_not_in_the_nodes_socket() {
 /// Each write of a few was a write to the node's socket, and a wake-up of the node.
 #[test]
 fn room_that_answers_make_is_given_out_in_groups_of_2_ms() {
-    let mut pacer = pacer(100_000, &pace(PaceMode::Adaptive));
+    let mut pacer = pacer(100_000, PaceMode::Adaptive);
     pacer.learn(100_000, None);
     // 5,000 answers a second, 10 in 2 ms.
     let mut now = Nanos::ZERO;
@@ -61,7 +61,7 @@ fn pacing_53_a_place_of_the_in_flight_cap_is_kept_for_clients_that_ask_for_littl
         (PaceMode::Adaptive, 8, (7, 1)),
         (PaceMode::Fixed, 8, (8, 0)),
     ] {
-        let mut pacer = pacer(1_000_000, &pace(mode));
+        let mut pacer = pacer(1_000_000, mode);
         let demand = |under_way| Demand {
             waiting: 1_000,
             under_way,
@@ -94,7 +94,7 @@ fn pacing_53_a_place_of_the_in_flight_cap_is_kept_for_clients_that_ask_for_littl
 /// At 5ff2818 the bound followed the time of answers down to 8 writes, while the node waited for a core.
 #[test]
 fn stalls_of_the_node_do_not_look_like_a_queue_of_ours() {
-    let mut pacer = pacer(100_000, &PaceSettings::default());
+    let mut pacer = pacer(100_000, PaceMode::Adaptive);
     pacer.learn(100_000, None);
     let limit = |pacer: &mut Pacer, now| {
         pacer.grant(now, many(10_000));
@@ -156,7 +156,7 @@ fn more_lines_than_keep_a_node_busy_wait_here_and_not_at_the_node() {
             closed,
             ..Wants::default()
         };
-        let new = |node: &mut Node| Proxy::new(0, wants, 10_000, &pace(PaceMode::Adaptive), node);
+        let new = |node: &mut Node| Proxy::new(0, wants, 10_000, PaceMode::Adaptive, node);
         let (mut node, mut proxy) = run_from(Node::new(kind), new, 30);
         (30..40)
             .map(|second| {
@@ -182,7 +182,7 @@ fn lines(lines: usize, connections: usize) -> Demand {
 /// More lines have more connections at once, and what waits goes over those that are up.
 #[test]
 fn there_are_as_many_connections_as_lines_at_once_and_writes_wait_for_none_of_them() {
-    let mut pacer = pacer(100_000, &pace(PaceMode::Adaptive));
+    let mut pacer = pacer(100_000, PaceMode::Adaptive);
     for (ms, count, up) in [(100, 8, 1), (3_000, 9, 8)] {
         let now = Nanos::from_millis(ms);
         assert_eq!(pacer.grant(now, lines(count, up)).now, count);
@@ -220,7 +220,7 @@ fn settle(
 /// A node that answers as fast over one connection keeps one, until there are more lines, or for some time.
 #[test]
 fn fewer_connections_are_kept_where_answers_are_as_fast_until_there_are_more_lines() {
-    let mut pacer = pacer(100_000, &pace(PaceMode::Adaptive));
+    let mut pacer = pacer(100_000, PaceMode::Adaptive);
     let numbers = settle(&mut pacer, 0..30, 8, |_| 10);
     let mut distinct = numbers.clone();
     distinct.dedup();
@@ -243,7 +243,7 @@ fn as_many_connections_as_lines_are_kept_where_fewer_are_slower() {
         |n: usize| 80 / n as u64,
         |n: usize| if n < 8 { 14 } else { 10 },
     ] {
-        let mut pacer = pacer(100_000, &pace(PaceMode::Adaptive));
+        let mut pacer = pacer(100_000, PaceMode::Adaptive);
         let numbers = settle(&mut pacer, 0..600, 8, slower);
         let fewer = numbers.iter().filter(|number| **number < 8).count();
         assert!(numbers.iter().all(|number| [4, 8].contains(number)));
@@ -257,7 +257,7 @@ fn as_many_connections_as_lines_are_kept_where_fewer_are_slower() {
 #[test]
 fn without_the_adaptive_pace_the_connections_are_those_that_are_set() {
     for mode in [PaceMode::Fixed, PaceMode::Off] {
-        let mut pacer = pacer(100_000, &pace(mode));
+        let mut pacer = pacer(100_000, mode);
         pacer.grant(Nanos::ZERO, lines(8, 1));
         assert_eq!(pacer.connections(), 1);
     }
@@ -266,7 +266,7 @@ fn without_the_adaptive_pace_the_connections_are_those_that_are_set() {
 /// On a chain that makes no empty blocks the connections of a rush stayed open until the next transaction.
 #[test]
 fn pacing_48_connections_are_given_back_where_no_block_comes() {
-    let mut pacer = pacer(100_000, &PaceSettings::default());
+    let mut pacer = pacer(100_000, PaceMode::Adaptive);
     let lines = |lines| Demand {
         lines,
         ..Demand::default()

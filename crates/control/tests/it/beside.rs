@@ -4,7 +4,7 @@ use control::{Demand, Load, PaceMode};
 use pacing::Nanos;
 
 use crate::model::node::{Node, NodeKind};
-use crate::model::proxy::{Proxy, pace};
+use crate::model::proxy::Proxy;
 use crate::model::{Wants, run_from, ten_a_second};
 use crate::pace::World;
 
@@ -18,7 +18,7 @@ fn proxy((block, timeout_secs): (usize, f64), wants: Wants) -> Proxy {
         timeout_secs,
         ..NodeKind::steady()
     };
-    let new = |node: &mut Node| Proxy::new(0, wants, 50_000, &pace(PaceMode::Adaptive), node);
+    let new = |node: &mut Node| Proxy::new(0, wants, 50_000, PaceMode::Adaptive, node);
     run_from(Node::new(kind), new, 120).1
 }
 
@@ -105,8 +105,7 @@ fn pacing_53_large_writes_take_no_places_that_are_kept_for_small_ones() {
                 polite,
                 ..Wants::default()
             };
-            let new =
-                |node: &mut Node| Proxy::new(0, wants, 50_000, &pace(PaceMode::Adaptive), node);
+            let new = |node: &mut Node| Proxy::new(0, wants, 50_000, PaceMode::Adaptive, node);
             let (node, proxy) = run_from(Node::new(kind), new, 120);
             // There and back takes 2 ms.
             let p99_ms = proxy.polite.quantile(0.99);
@@ -146,7 +145,7 @@ fn pacing_53_places_stay_kept_while_a_block_is_late() {
             ..NodeKind::steady()
         };
         let wants = Wants { polite, ..sizes };
-        let new = |node: &mut Node| Proxy::new(0, wants, 50_000, &pace(PaceMode::Adaptive), node);
+        let new = |node: &mut Node| Proxy::new(0, wants, 50_000, PaceMode::Adaptive, node);
         let (node, proxy) = run_from(Node::new(kind), new, 240);
         let p99_ms = proxy.polite.quantile(0.99);
         assert!(p99_ms <= 5, "{p99_ms} ms, {timeout_secs} s, {jitter} s");
@@ -171,7 +170,7 @@ fn pacing_53_one_token_of_the_ceiling_is_kept_for_clients_that_ask_for_little() 
                 polite: |ms| usize::from(ms > 5_000 && ms % 137 == 0),
                 ..Wants::default()
             };
-            let new = |node: &mut Node| Proxy::new(0, wants, max_req, &pace(mode), node);
+            let new = |node: &mut Node| Proxy::new(0, wants, max_req, mode, node);
             run_from(Node::new(NodeKind::steady()), new, 60).1
         };
         let [quiet, beside] = [of(|_| 0.0), of(|_| 10_000.0)];

@@ -5,7 +5,7 @@ use pacing::Nanos;
 
 use crate::model::Wants;
 use crate::model::node::{Node, NodeKind};
-use crate::model::proxy::{Proxy, Visible, pace};
+use crate::model::proxy::{Proxy, Visible};
 use crate::pace::World;
 
 /// The window before a block has shown more.
@@ -172,13 +172,12 @@ fn deepest(node: &mut Node, proxies: usize, after_secs: u64, depth: bool) -> usi
         flood: |_| 1_000.0,
         ..Wants::default()
     };
-    let settings = pace(PaceMode::Adaptive);
     let visible = Visible {
         blocks: true,
         depth,
     };
     let mut proxies: Vec<Proxy> = (0..proxies)
-        .map(|number| Proxy::new(number, wants, 2_000, &settings, node).seeing(visible))
+        .map(|number| Proxy::new(number, wants, 2_000, PaceMode::Adaptive, node).seeing(visible))
         .collect();
     let mut most = 0;
     let (from, until) = (after_secs, after_secs + 60);
@@ -215,8 +214,7 @@ fn pacing_48_a_steady_load_on_an_idle_chain_waits_for_no_block() {
             flood: if rate > 500.0 { |_| 900.0 } else { |_| 150.0 },
             ..Wants::default()
         };
-        let settings = pace(PaceMode::Adaptive);
-        let mut proxy = Proxy::new(0, wants, 10_000, &settings, &mut node);
+        let mut proxy = Proxy::new(0, wants, 10_000, PaceMode::Adaptive, &mut node);
         // 0.3 s after a block, and a long time after the start.
         for now in (0..40_000).map(Nanos::from_millis) {
             node.step(now);

@@ -14,7 +14,7 @@ use control::PaceMode;
 use pacing::Nanos;
 
 use crate::model::node::{Node, NodeKind, SOURCES, STEP};
-use crate::model::proxy::{Proxy, pace};
+use crate::model::proxy::Proxy;
 use crate::model::{Direct, Wants, ten_a_second};
 
 /// A row.
@@ -116,7 +116,7 @@ impl Row {
     fn proxied(&self, mode: PaceMode) -> Figures {
         let max_req = self.max_req;
         self.run(|place, node| {
-            let proxy = Proxy::new(place, self.wants, max_req, &pace(mode), node);
+            let proxy = Proxy::new(place, self.wants, max_req, mode, node);
             Client::Proxy(Box::new(proxy))
         })
     }

@@ -1,11 +1,11 @@
 //! The pace: its bounds, how fast it finds what a node takes, and how steady it is.
 
-use control::{BlockSeen, Bound, Demand, Load, PaceMode, PaceSettings, Pacer, Refused, Unit};
+use control::{BlockSeen, Bound, Demand, Load, PaceMode, Pacer, Refused, Unit};
 use pacing::{Nanos, Rate};
 use proptest::prelude::*;
 
 use crate::model::node::{Node, NodeKind, STEP};
-use crate::model::proxy::{Proxy, pace};
+use crate::model::proxy::Proxy;
 use crate::model::{Wants, adaptive, go_on, run};
 
 /// More than any node takes.
@@ -19,8 +19,8 @@ pub(crate) fn of_txs(txs: u64) -> Load {
     }
 }
 
-pub(crate) fn pacer(max_req: u64, settings: &PaceSettings) -> Pacer {
-    Pacer::new(Nanos::ZERO, Rate::per_second(max_req).unwrap(), settings)
+pub(crate) fn pacer(max_req: u64, mode: PaceMode) -> Pacer {
+    Pacer::new(Nanos::ZERO, Rate::per_second(max_req).unwrap(), mode)
 }
 
 /// So many are under way, and more wait than can be sent.
@@ -56,9 +56,9 @@ pub(crate) struct World {
 }
 
 impl World {
-    fn new(settings: &PaceSettings) -> Self {
+    fn new(mode: PaceMode) -> Self {
         Self {
-            pacer: pacer(1_000_000, settings),
+            pacer: pacer(1_000_000, mode),
             own: 0,
             now: Nanos::ZERO,
             height: 0,
@@ -67,7 +67,7 @@ impl World {
     }
 
     pub(crate) fn adaptive() -> Self {
-        Self::new(&pace(PaceMode::Adaptive))
+        Self::new(PaceMode::Adaptive)
     }
 
     /// More wait than can be sent, and none is under way.
@@ -159,7 +159,7 @@ proptest! {
     fn pacing_15_any_events(
         events in prop::collection::vec((0_u8..9, 0_u64..50, 0_usize..6_000), 1..400),
     ) {
-        let mut pacer = pacer(2_000, &pace(PaceMode::Adaptive));
+        let mut pacer = pacer(2_000, PaceMode::Adaptive);
         let (mut now, mut height) = (Nanos::ZERO, 0);
         let mut left: Vec<(Nanos, usize)> = Vec::new();
         for (kind, step_ms, number) in events {
@@ -335,7 +335,7 @@ fn controller_22_the_size_of_the_mempool_is_learnt_from_the_first_refusal() {
 #[test]
 fn controller_77_a_full_mempool_is_asked_by_one_write_at_a_time() {
     let full = Refused::Full { max: Some(5_000) };
-    let mut pacer = pacer(100_000, &PaceSettings::default());
+    let mut pacer = pacer(100_000, PaceMode::Adaptive);
     pacer.refused(full);
     for second in 1..9 {
         let now = Nanos::from_secs(second);
@@ -391,7 +391,7 @@ fn fixed_keeps_its_rate_and_off_keeps_nothing_back() {
             flood: FLOOD,
             ..Wants::default()
         };
-        let mut proxy = Proxy::new(0, wants, 1_000, &pace(mode), &mut node);
+        let mut proxy = Proxy::new(0, wants, 1_000, mode, &mut node);
         go_on(&mut node, &mut proxy, 0, 10);
         (proxy.sent, proxy.pacer.bound())
     };

@@ -57,9 +57,6 @@ impl Check<'_> {
     }
 
     fn orders(&mut self) {
-        self.order(["pace.min_req", "fair.max_req"], |c| {
-            (&mut c.pace.min_req, c.fair.max_req)
-        });
         let connections = ["limits.connections_per_client", "limits.connections"];
         self.order(connections, |c| {
             let limits = &mut c.limits;
@@ -146,11 +143,6 @@ impl Check<'_> {
     }
 
     fn lists(&mut self, c: &Config) {
-        let is_encrypted = !c.tls.certificates.is_empty();
-        if is_encrypted && c.tls.require_client && c.tls.client_ca.is_none() {
-            let reason = "name the authorities whose certificates count: tls.client_ca";
-            self.wrong("tls.require_client", reason);
-        }
         let methods = [
             ("reads.allow_methods", &c.reads.allow_methods),
             ("reads.refuse_methods", &c.reads.refuse_methods),
@@ -243,10 +235,8 @@ impl Check<'_> {
                 self.setting("admin.addr")
             ));
         }
-        if c.tls.certificates.is_empty() && (c.tls.client_ca.is_some() || c.tls.require_client) {
-            self.notice(
-                "tls.client_ca and tls.require_client have no effect without tls.certificates",
-            );
+        if c.tls.certificates.is_empty() && c.tls.client_ca.is_some() {
+            self.notice("tls.client_ca has no effect without tls.certificates");
         }
         let naming = c.listen.proxy_protocol.iter();
         for network in naming.filter(|network| network.prefix() == 0) {
@@ -261,9 +251,6 @@ impl Check<'_> {
                 "{} believes X-Forwarded-For of all hosts: any client can choose its own address",
                 self.setting_of("trust.proxies", proxy)
             ));
-        }
-        if c.pace.mode != PaceMode::Adaptive && self.resolved.origin("pace.min_req").is_given() {
-            self.notice("pace.min_req has no effect unless pace.mode is adaptive");
         }
         let has_breaks = c.pause.interval.is_some() || c.pause.min_tx_rate != MinTxRate::Off;
         if !has_breaks && self.resolved.origin("pause.action").is_given() {

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{MinTxRate, PaceMode, PaceSettings, PauseAction, PauseSettings};
+use control::{MinTxRate, PaceMode, PauseAction, PauseSettings};
 use fairq::{Network, Weight};
 use pacing::{Rate, Size};
 use rpc::Endpoint;
@@ -165,25 +165,19 @@ settings! {
         certificates: Vec<CertificateFiles> = Vec::new(); None,
             "Certificates in PEM, each CHAIN=KEY or one file with both; a client gets the first that has its name, else the first of all. None for no TLS";
         client_ca: Option<String> = None; None,
-            "File with the authorities whose certificates clients may present; off for none";
-        require_client: bool = false; None,
-            "Whether every client has to present one";
+            "File with the authorities whose certificates clients have to present, or may where keys.file is set; off for none";
     }
 
     /// `[upstream]` The nodes behind.
     upstream: Upstream {
         urls: Vec<Endpoint> = vec![local("http://127.0.0.1:26657")]; flag("upstream", "URL"),
             "The nodes; may be repeated. The writes of one client stay on one node while it is healthy";
-        connections: usize = 1; None,
-            "Write connections to each node; --pace adaptive opens more where that raises the rate of answers", 1..=64;
         // A node under load answers nothing while it commits a block, up to 12 s were seen. Shorter than the
         // queue's deadline, so that writes which were under way have time to be offered again.
         timeout: Duration = Duration::from_secs(20); None,
             "How long a node may take to begin the answer to a read, or to answer a write before its connection is given up", TIMEOUT;
         any_version: bool = false; flag("any-version", "BOOL"),
             "Whether nodes of versions are used that were not tested; --any-version alone means true";
-        retain_bytes: usize as Size = 32 * MIB; None,
-            "Accepted transactions kept until they are committed, to be offered again after a restart of the node; 0 keeps none";
     }
 
     /// `[trust]` Who a client is.
@@ -202,10 +196,6 @@ settings! {
     keys: KeySettings {
         file: Option<String> = None; None,
             "TOML file of clients that are known by a key; off for none";
-        header: String = "x-api-key".to_owned(); None,
-            "Header in which requests carry a key";
-        query: Option<String> = None; None,
-            "Parameter of the query in which they may carry it too; off for none";
     }
 
     /// `[limits]` Bounds on what a client may send.
@@ -249,9 +239,6 @@ settings! {
             "Weights of networks, 1 to 1000 each; all others have 1";
         async_ack: AsyncAck = AsyncAck::Buffered; flag("async-ack", "WHEN"),
             "When broadcast_tx_async is answered: once it waits here, or once the node has answered";
-        // As many as come within the time for which each waits at the default `max_req`.
-        commit_waiters: usize = 20_000; None,
-            "broadcast_tx_commit calls that may wait for a block", 1..;
     }
 
     /// `[buffer]` How much may be buffered.
@@ -263,12 +250,8 @@ settings! {
 
     /// `[pace]` How fast the node is fed.
     pace: Pace {
-        mode: PaceMode = PaceSettings::default().mode; flag("pace", "MODE"),
-            "What bounds the writes: what the node does, the rate --max-req, or nothing but pace.inflight";
-        min_req: Rate = PaceSettings::default().min_req; flag("min-req", "RATE"),
-            "The adaptive pace never falls below this", ABOVE_ZERO;
-        inflight: usize = PaceSettings::default().in_flight; None,
-            "Writes under way in all", 1..;
+        mode: PaceMode = PaceMode::default(); flag("pace", "MODE"),
+            "What bounds the writes: what the node does, the rate --max-req, or nothing but how many may be under way";
     }
 
     /// `[pause]` When the node is given a break.
@@ -375,10 +358,13 @@ base::settings! {
         pub window_bytes: usize = 256 << 10,
         /// Clients with a state of their own; while so many have writes waiting, those of others are refused.
         pub clients_max: usize = 100_000,
-        /// Writes under way on one connection to a node, beside `pace.inflight` in all.
+        /// Writes under way on one connection to a node.
         pub inflight_per_connection: usize = 256,
         /// How often the depth of the mempool is asked for: twice in the shortest usual block.
         pub mempool_interval: Duration = Duration::from_millis(500),
+        /// `broadcast_tx_commit` calls that may wait for a block: as many as come within the next time at the default
+        /// `max_req`.
+        pub commit_waiters: usize = 20_000,
         /// How long `broadcast_tx_commit` waits for its block: the node's `timeout_broadcast_tx_commit`.
         pub commit_timeout: Duration = Duration::from_secs(10),
         /// Subscriptions of one WebSocket client: the node's `max_subscriptions_per_client`.

@@ -285,10 +285,7 @@ mod tests {
     fn the_near_ones_are_named() {
         assert_eq!(hint("fair.max_rq"), "did you mean fair.max_req?");
         assert_eq!(hint("max_req"), "did you mean fair.max_req?");
-        assert_eq!(
-            hint("pace.max-req"),
-            "did you mean fair.max_req or pace.min_req?"
-        );
+        assert_eq!(hint("pace.max-req"), "did you mean fair.max_req?");
         assert_eq!(hint("pause.pause_for"), "did you mean pause.for?");
         assert!(hint("limits.patience").contains("[limits] has connections,"));
         assert!(hint("cache.bytes").contains("did you mean buffer.bytes?"));

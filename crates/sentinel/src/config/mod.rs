@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
+use control::PauseSettings;
 pub use control::{MinTxRate, PaceMode, PauseAction};
-use control::{PaceSettings, PauseSettings};
 
 pub use self::keys::{
     Admin, Buffer, Config, Cors, Fair, Fixed, Grpc, KEYS, Key, KeySettings, Limits, Listen, Log,
@@ -25,7 +25,6 @@ use self::layers::Layer;
 pub use self::layers::{FlagValue, Origin, Sources};
 use self::value::Value as _;
 pub use self::value::{AsyncAck, CertificateFiles, Threads, WriteOrder};
-use crate::keys::{self as known_keys, KeysError, KnownKeys, Places};
 
 impl Cors {
     /// The origins of pages that may open a WebSocket; none for all.
@@ -48,40 +47,22 @@ impl Cors {
     }
 }
 
-impl KeySettings {
-    /// Reads and checks the file of keys.
-    ///
-    /// # Errors
-    /// The first thing in it that is wrong.
-    pub fn load(&self) -> Result<KnownKeys, KeysError> {
-        let places = Places {
-            header: &self.header,
-            query: self.query.as_deref(),
-        };
-        known_keys::load(self.file.as_deref(), places)
-    }
-}
-
 impl Config {
     /// The value of a key as text; empty if there is no such key.
     pub fn text(&self, name: &str) -> String {
         Key::find(name).map_or_else(String::new, |(_, key)| (key.text)(self))
     }
 
-    /// The settings of the pacer.
-    pub fn pacer(&self) -> PaceSettings {
-        PaceSettings {
-            mode: self.pace.mode,
-            min_req: self.pace.min_req,
-            in_flight: self.pace.inflight,
-            connections: self.upstream.connections,
-        }
+    /// Writes under way in all, at most: what the ceiling lets out in a quarter of a second, which is longer than a round
+    /// trip to the other side of the Earth takes.
+    pub fn most_under_way(&self) -> usize {
+        LEAST_UNDER_WAY.max((self.fair.max_req.as_f64() / 4.0) as usize)
     }
 
-    /// Bytes of accepted transactions that are kept: their clients hold them until a block shows them, which may be
-    /// never, and have to have room beside them.
-    pub fn retained(&self) -> usize {
-        self.upstream.retain_bytes.min(self.buffer.bytes / 4)
+    /// Bytes of accepted transactions that are kept to be offered again after a restart of the node: their clients hold
+    /// them until a block shows them, which may be never, and have to have room beside them.
+    pub const fn retained(&self) -> usize {
+        self.buffer.bytes / RETAINED_SHARE
     }
 
     /// The settings of the break controller.
@@ -95,6 +76,12 @@ impl Config {
         }
     }
 }
+
+/// As many as one write lane had under way at most where checks are slow and the node is near.
+const LEAST_UNDER_WAY: usize = 512;
+/// The part of the buffers that accepted transactions may take, one in so many: 32 MiB by default, a block or more of a
+/// usual chain.
+const RETAINED_SHARE: usize = 8;
 
 /// Everything that is wrong with a configuration: for each thing where it was set, what is wrong, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -263,21 +250,17 @@ impl Live {
 pub const LIVE: &[&str] = &[
     "tls.certificates",
     "tls.client_ca",
-    "tls.require_client",
     "trust.proxies",
     "trust.ipv6_prefix",
     "trust.allow",
     "trust.deny",
     "keys.file",
-    "keys.header",
-    "keys.query",
     "limits.connections",
     "limits.connections_per_client",
     "limits.body_bytes",
     "limits.batch",
     "limits.shadow",
     "reads.rate_per_client",
-    "reads.concurrency",
     "reads.allow_methods",
     "reads.refuse_methods",
     "fair.max_req",
@@ -285,9 +268,6 @@ pub const LIVE: &[&str] = &[
     "fair.queue_timeout",
     "fair.weights",
     "fair.async_ack",
-    "fair.commit_waiters",
-    "pace.min_req",
-    "pace.inflight",
     "pause.interval",
     "pause.min_tx_rate",
     "pause.for",

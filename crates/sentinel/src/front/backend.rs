@@ -9,11 +9,9 @@ use bytes::Bytes;
 use fairq::ClientKey;
 use rpc::BroadcastMethod;
 
-use crate::budget::{Ledger, Reservation};
-use crate::config::Live;
+use crate::budget::Reservation;
 use crate::lane::{Delivery, Lane, Outbox, Write};
 use crate::refusal::Refusal;
-use crate::shadow::Shadow;
 use crate::shared_context::SharedContext;
 use crate::upstream::{
     ClientLink, Hub, Pieces, ReadAnswer, ReadBody, ReadRequest, Reads, RelayLink,
@@ -68,16 +66,14 @@ pub struct Lanes {
     lane: Lane,
     reads: Reads,
     hub: Hub,
-    ledger: Ledger,
-    config: Live,
-    shadow: Shadow,
+    context: SharedContext,
 }
 
 impl Lanes {
     /// The lanes of one proxy.
     pub fn new(context: &SharedContext, (lane, reads): (Lane, Reads), hub: Hub) -> Self {
-        let (config, ledger, shadow) = (&context.config, &context.ledger, &context.shadow);
-        let (turns, accounts, judged) = (lane.clone(), ledger.clone(), shadow.clone());
+        let (turns, accounts) = (lane.clone(), context.ledger.clone());
+        let judged = context.shadow.clone();
         let reads = reads.in_turn(Arc::new(move |client, call| {
             let (lane, shadow) = (turns.clone(), judged.clone());
             let room = accounts.of(client).reserve(WRITE_OVERHEAD);
@@ -94,9 +90,7 @@ impl Lanes {
             lane,
             reads,
             hub,
-            ledger: ledger.clone(),
-            config: config.clone(),
-            shadow: shadow.clone(),
+            context: context.clone(),
         }
     }
 
@@ -132,9 +126,9 @@ impl Backend for Lanes {
     fn judge(&self, client: ClientKey, call: Bytes) {
         self.reads.note_write(client);
         let room = WRITE_OVERHEAD + call.len();
-        match self.ledger.of(client).reserve(room) {
+        match self.context.ledger.of(client).reserve(room) {
             Some(room) => self.lane.judge(client, call, room),
-            None => self.shadow.note(client, &Refusal::buffers_full()),
+            None => self.context.shadow.note(client, &Refusal::buffers_full()),
         }
     }
 
@@ -143,9 +137,14 @@ impl Backend for Lanes {
     }
 
     fn check_method(&self, client: ClientKey, method: &str) -> Result<(), Refusal> {
-        let of_key = self.config.load().known.check_method(client, method);
+        let of_key = self
+            .context
+            .config
+            .load()
+            .known
+            .check_method(client, method);
         let checked = of_key.and_then(|()| self.reads.check_method(method));
-        self.shadow.judge(client, checked, || Ok(()))
+        (self.context.shadow).judge(client, checked, || Ok(()))
     }
 
     fn has_v1_routes(&self) -> bool {
@@ -173,8 +172,8 @@ impl Backend for Lanes {
     fn relay(&self, client: ClientKey) -> ClientLink {
         let ways = (&self.reads, &self.hub);
         let whose = (client, self.node());
-        let subscriptions = self.config.fixed().subscriptions;
-        ClientLink::new(ways, &self.ledger, whose, subscriptions)
+        let subscriptions = self.context.config.fixed().subscriptions;
+        ClientLink::new(ways, &self.context.ledger, whose, subscriptions)
     }
 }
 

@@ -30,14 +30,13 @@ const UNSENT_BYTES: u32 = 128 << 10;
 
 /// Sets what connections inherit from their listener (as on Linux all of this), so that it costs no call
 /// for each.
-///
-/// # Errors
-/// The system refuses.
-pub(super) fn prepare(listener: &TcpListener) -> io::Result<()> {
+pub(super) fn prepare(listener: &TcpListener) {
     let socket = SockRef::from(listener);
     // Answers are small and complete: waiting for more to send would only delay them.
-    socket.set_tcp_nodelay(true)?;
-    socket.set_tcp_notsent_lowat(UNSENT_BYTES)
+    let set = socket.set_tcp_nodelay(true);
+    if let Err(error) = set.and_then(|()| socket.set_tcp_notsent_lowat(UNSENT_BYTES)) {
+        tracing::warn!(%error, "the listener keeps the system's settings; answers may be slow");
+    }
 }
 
 /// Serves until told to stop, then until the last connection has ended or the budget is used up.
@@ -116,10 +115,8 @@ fn admit<B, IO>(
     IO: Stream,
 {
     let address = address.ip().to_canonical();
-    let tls = front.tls.current();
-    if tls.is_some() || front.names_clients(address) {
-        let prepared = prepared(Arc::clone(front), stream, (address, tls));
-        connections.spawn(prepared);
+    if front.tls.current().is_some() || front.names_clients(address) {
+        connections.spawn(serve_prepared(Arc::clone(front), stream, address));
         return;
     }
     match enter(front, stream, address) {
@@ -129,34 +126,52 @@ fn admit<B, IO>(
     };
 }
 
-/// Serves a connection whose first bytes say whose it is, or agree on its keys.
-async fn prepared<B: Backend, IO: Stream>(
-    front: Arc<Shared<B>>,
+/// A connection whose first bytes were read, where they say whose it is or agree on its keys.
+pub(super) enum Prepared<IO> {
+    /// Of this address.
+    Plain(IO, IpAddr),
+    /// Its client has a place.
+    Encrypted(Box<(Encrypted<IO>, Peer, Held)>),
+}
+
+/// Reads these bytes; none if the connection is to be closed.
+pub(super) async fn prepared<B: Backend, IO: Stream>(
+    front: &Shared<B>,
     mut stream: IO,
-    (mut address, tls): (IpAddr, Option<Arc<ServerConfig>>),
-) {
+    mut address: IpAddr,
+) -> Option<Prepared<IO>> {
     if front.names_clients(address) {
-        match proxied_client(&front, &mut stream, address).await {
-            Some(client) => address = client,
-            None => return,
-        }
+        address = proxied_client(front, &mut stream, address).await?;
     }
-    if let Some(config) = tls {
-        if let Some((stream, peer, slot)) = encrypted(&front, stream, (address, config)).await {
+    let Some(config) = front.tls.current() else {
+        return Some(Prepared::Plain(stream, address));
+    };
+    let encrypted = encrypted(front, stream, (address, config)).await?;
+    Some(Prepared::Encrypted(Box::new(encrypted)))
+}
+
+async fn serve_prepared<B: Backend, IO: Stream>(
+    front: Arc<Shared<B>>,
+    stream: IO,
+    address: IpAddr,
+) {
+    match prepared(&front, stream, address).await {
+        Some(Prepared::Encrypted(encrypted)) => {
+            let (stream, peer, slot) = *encrypted;
             let connection = Connection::new(front, stream, peer, slot);
             Box::pin(http2::run(connection)).await;
         }
-        return;
-    }
-    match enter(&front, stream, address) {
-        Some((connection, None)) => Box::pin(http2::run(connection)).await,
-        Some((connection, Some(refusal))) => Box::pin(connection.refuse_all(refusal)).await,
+        Some(Prepared::Plain(stream, address)) => match enter(&front, stream, address) {
+            Some((connection, None)) => Box::pin(http2::run(connection)).await,
+            Some((connection, Some(refusal))) => Box::pin(connection.refuse_all(refusal)).await,
+            None => {}
+        },
         None => {}
     }
 }
 
 /// Counts a connection of this client's and agrees with it on keys; none if it is to be closed, which needs no keys.
-pub(super) async fn encrypted<B: Backend, IO: Stream>(
+async fn encrypted<B: Backend, IO: Stream>(
     front: &Shared<B>,
     stream: IO,
     (address, config): (IpAddr, Arc<ServerConfig>),
@@ -240,7 +255,7 @@ fn note(ended: &Result<(), JoinError>) {
 ///
 /// # Cancel safety
 /// Bytes of the header are lost: the connection is of no use any more.
-pub(super) async fn proxied_client<B: Backend, IO: Stream>(
+async fn proxied_client<B: Backend, IO: Stream>(
     front: &Shared<B>,
     stream: &mut IO,
     address: IpAddr,
@@ -322,7 +337,7 @@ mod tests {
         use tokio::io::AsyncWriteExt;
 
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        prepare(&listener).unwrap();
+        prepare(&listener);
         let client = tokio::net::TcpSocket::new_v4().unwrap();
         client.set_recv_buffer_size(4_096).unwrap();
         let (client, accepted) = tokio::join!(

@@ -22,28 +22,23 @@ mod testing;
 mod websocket;
 
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fairq::ClientKey;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 use wire::calls::JsonLimits;
 use wire::http::HeadLimits;
 
 use self::backend::Backend;
 pub use self::backend::Lanes;
-pub(crate) use self::doors::Door;
-use crate::access::{AccessLog, Ended, Seen};
-use crate::budget::{Budget, Ledger};
-use crate::config::Live;
+use crate::access::{Ended, Seen};
 use crate::identity::{Identities, LiveIdentities};
-use crate::metrics::{Metrics, OutcomeLabel};
+use crate::metrics::OutcomeLabel;
 use crate::refusal::Refusal;
 use crate::sampled::RefusalLog;
-use crate::shadow::Shadow;
 use crate::shared_context::SharedContext;
-use crate::tls::LiveTls;
 use crate::upstream::DoorNodes;
 
 /// The clients' side. Clones share it.
@@ -53,19 +48,19 @@ pub struct Front(Arc<Shared<Lanes>>);
 /// What all connections share.
 pub(crate) struct Shared<B> {
     backend: B,
-    config: Live,
+    context: SharedContext,
     identities: LiveIdentities,
-    budget: Budget,
-    ledger: Ledger,
-    metrics: Arc<Metrics>,
-    tls: LiveTls,
-    stop: CancellationToken,
-    leave: CancellationToken,
     head_limits: HeadLimits,
     refusals: RefusalLog,
-    access: Option<AccessLog>,
-    shadow: Shadow,
     connections: AtomicU64,
+}
+
+impl<B> Deref for Shared<B> {
+    type Target = SharedContext;
+
+    fn deref(&self) -> &SharedContext {
+        &self.context
+    }
 }
 
 impl Front {
@@ -89,59 +84,32 @@ impl Front {
     /// # Cancel safety
     /// Dropping the future cuts all connections off.
     pub async fn serve(&self, listener: TcpListener) -> usize {
-        if let Err(error) = listener::prepare(&listener) {
-            tracing::warn!(%error, "the listener keeps the system's settings; answers may be slow");
-        }
+        listener::prepare(&listener);
         listener::serve(Arc::clone(&self.0), listener).await
     }
-}
 
-impl Front {
     /// Serves a listener in front of another one of the node's, as [`serve`](Self::serve) does, while that runs.
-    pub(crate) async fn serve_door(&self, listener: TcpListener, door: (Door, DoorNodes)) -> usize {
-        if let Err(error) = listener::prepare(&listener) {
-            tracing::warn!(%error, "the listener keeps the system's settings; answers may be slow");
-        }
-        doors::serve(Arc::clone(&self.0), listener, door).await
+    pub(crate) async fn serve_door(&self, listener: TcpListener, nodes: DoorNodes) -> usize {
+        listener::prepare(&listener);
+        doors::serve(Arc::clone(&self.0), listener, nodes).await
     }
 }
 
 impl<B: Backend> Shared<B> {
-    fn new(backend: B, shared_context: SharedContext) -> Result<Self, fairq::Error> {
-        let SharedContext {
-            config,
-            budget,
-            ledger,
-            clock,
-            metrics,
-            tls,
-            access,
-            shadow,
-            stop,
-            leave,
-            ..
-        } = shared_context;
-        let current = config.current();
+    fn new(backend: B, context: SharedContext) -> Result<Self, fairq::Error> {
+        let current = context.config.current();
         let fixed = &current.fixed;
         Ok(Self {
             backend,
             identities: LiveIdentities::new(Identities::new(&current.trust)?),
-            budget,
             head_limits: HeadLimits {
                 bytes: fixed.header_bytes,
                 fields: fixed.headers,
                 target: fixed.uri_bytes,
             },
-            refusals: RefusalLog::new(clock),
-            access,
-            shadow,
-            ledger,
-            metrics,
-            tls,
-            stop,
-            leave,
+            refusals: RefusalLog::new(context.clock),
             connections: AtomicU64::new(0),
-            config,
+            context,
         })
     }
 
@@ -179,12 +147,7 @@ impl<B: Backend> Shared<B> {
 
     /// Counts a refusal of something that is no call, tells the operator of one now and then, and writes it down.
     fn refused(&self, client: ClientKey, refusal: &Refusal) {
-        let ended = Ended {
-            client,
-            call: None,
-            seen: None,
-        };
-        self.refused_call(ended, refusal);
+        self.refused_call(Ended::of(client), refusal);
     }
 
     /// The same of a call.

@@ -10,17 +10,13 @@ fn read(text: &str) -> Result<KnownKeys, String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("keys.toml");
     std::fs::write(&file, text).unwrap();
-    let places = Places {
-        header: "X-Api-Key",
-        query: Some("key"),
-    };
-    load(file.to_str(), places).map_err(|error| error.to_string())
+    KnownKeys::load(file.to_str()).map_err(|error| error.to_string())
 }
 
 fn two() -> KnownKeys {
     let (first, second) = (hex("first"), hex("second").to_lowercase());
     read(&format!(
-        "[[keys]]\nname = \"a\"\nsecret_sha256 = \"{first}\"\nweight = 3\nmethods = [\"broadcast_*\", \"status\"]\n\
+        "query = \"key\"\n[[keys]]\nname = \"a\"\nsecret_sha256 = \"{first}\"\nweight = 3\nmethods = [\"broadcast_*\", \"status\"]\n\
          [[keys]]\nname = \"b\"\ncertificate_sha256 = \"{second}\"\nreads_per_second = 7\n"
     ))
     .unwrap()

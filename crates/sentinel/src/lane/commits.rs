@@ -98,11 +98,6 @@ impl Commits {
         }
     }
 
-    /// At most so many calls wait from now on, but for those that wait already.
-    pub(super) const fn set_capacity(&mut self, capacity: usize) {
-        self.capacity = capacity;
-    }
-
     /// Gives a commit that is about to be sent its place to wait. What the node had accepted before waits for nobody.
     ///
     /// # Errors

@@ -254,13 +254,7 @@ fn order<B>(request: &Request<B>, inspect: &dyn Inspect) -> Page {
         "/reload" => parameters(query, &[]).map(|_| reloaded(inspect)),
         "/ban" => ban(query, inspect),
         "/unban" => unban(query, inspect),
-        "/drain" => drain(query, inspect),
-        "/undrain" => undrain(query, inspect),
-        "/pause" => pause(query, inspect),
-        _ => parameters(query, &[]).map(|_| {
-            inspect.drain(None, None, String::new());
-            json(StatusCode::OK, &json!({ "resumed": "all nodes" }))
-        }),
+        path => rest(path, query, inspect),
     };
     made.unwrap_or_else(|reason| problem(StatusCode::BAD_REQUEST, &reason))
 }
@@ -296,49 +290,35 @@ fn unban(query: Option<&str>, inspect: &dyn Inspect) -> Result<Page, String> {
     })
 }
 
-fn drain(query: Option<&str>, inspect: &dyn Inspect) -> Result<Page, String> {
-    let mut given = parameters(query, &["node", "for", "why"])?;
-    let node = node(&mut given)?;
-    let (length, why) = until(&mut given)?;
-    let is_known = inspect.drain(Some(&node), Some(length), why);
-    Ok(drained(is_known, &node, "drained"))
-}
-
-fn undrain(query: Option<&str>, inspect: &dyn Inspect) -> Result<Page, String> {
-    let node = node(&mut parameters(query, &["node"])?)?;
-    let is_known = inspect.drain(Some(&node), None, String::new());
-    Ok(drained(is_known, &node, "undrained"))
-}
-
-/// Leaves all nodes alone: writes wait.
-fn pause(query: Option<&str>, inspect: &dyn Inspect) -> Result<Page, String> {
-    let (length, why) = until(&mut parameters(query, &["for", "why"])?)?;
-    inspect.drain(None, Some(length), why);
-    Ok(json(StatusCode::OK, &json!({ "paused": "all nodes" })))
-}
-
-/// For how long, and why.
-fn until(given: &mut HashMap<String, String>) -> Result<(Duration, String), String> {
-    let given_length = given
-        .remove("for")
-        .ok_or("for is missing; this ends by itself, such as for=10m")?;
-    Ok((length(&given_length)?, reason(given)?))
-}
-
-fn drained(is_known: bool, node: &str, done: &str) -> Page {
-    if is_known {
-        json(StatusCode::OK, &json!({ done: node }))
-    } else {
-        problem(
-            StatusCode::NOT_FOUND,
-            "no such node; /readyz lists the nodes with their addresses",
-        )
-    }
-}
-
-fn node(given: &mut HashMap<String, String>) -> Result<String, String> {
+/// Leaves a node alone (`/drain`), or all, so that writes wait (`/pause`), or no longer (`/undrain`, `/resume`).
+fn rest(path: &str, query: Option<&str>, inspect: &dyn Inspect) -> Result<Page, String> {
+    let (names, done): (&[&str], _) = match path {
+        "/drain" => (&["node", "for", "why"], "drained"),
+        "/pause" => (&["for", "why"], "paused"),
+        "/undrain" => (&["node"], "undrained"),
+        _ => (&[], "resumed"),
+    };
+    let mut given = parameters(query, names)?;
     let node = given.remove("node");
-    node.ok_or_else(|| "node is a node's address, as /readyz lists it".to_owned())
+    if names.contains(&"node") && node.is_none() {
+        return Err("node is a node's address, as /readyz lists it".to_owned());
+    }
+    let time = given.remove("for");
+    if names.contains(&"for") && time.is_none() {
+        return Err("for is missing; this ends by itself, such as for=10m".to_owned());
+    }
+    let time = time.map(|text| length(&text)).transpose()?;
+    Ok(
+        if inspect.drain(node.as_deref(), time, reason(&mut given)?) {
+            let which = node.as_deref().unwrap_or("all nodes");
+            json(StatusCode::OK, &json!({ done: which }))
+        } else {
+            problem(
+                StatusCode::NOT_FOUND,
+                "no such node; /readyz lists the nodes with their addresses",
+            )
+        },
+    )
 }
 
 fn reason(given: &mut HashMap<String, String>) -> Result<String, String> {

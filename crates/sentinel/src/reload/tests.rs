@@ -14,7 +14,7 @@ use super::*;
 use crate::config::{FlagValue, KEYS};
 use crate::refusal::Reason;
 use crate::shared_context::SharedContext;
-use crate::upstream::Nodes;
+use crate::upstream::{Nodes, Reads};
 
 /// A program of this file, without lanes.
 struct Rig {
@@ -52,11 +52,8 @@ impl Rig {
         };
         let reloader = Reloader::new(sources, |_| {}, set_level);
         reloader.attach(Parts {
-            live: context.config.clone(),
-            budget: context.budget.clone(),
-            reads: reads.clone(),
+            context: context.clone(),
             identities: identities.clone(),
-            tls: context.tls.clone(),
         });
         Self {
             folder,
@@ -102,19 +99,14 @@ fn other_values() -> HashMap<&'static str, &'static str> {
         ("listen.handover", "/run/sentinel/handover"),
         ("tls.certificates", "pair.pem"),
         ("tls.client_ca", "authority.pem"),
-        ("tls.require_client", "true"),
         ("upstream.urls", "http://127.0.0.1:26999"),
-        ("upstream.connections", "2"),
         ("upstream.timeout", "21s"),
         ("upstream.any_version", "true"),
-        ("upstream.retain_bytes", "1MiB"),
         ("trust.proxies", "10.0.0.0/8"),
         ("trust.ipv6_prefix", "56"),
         ("trust.allow", "192.0.2.0/24"),
         ("trust.deny", "198.51.100.0/24"),
         ("keys.file", "keys.toml"),
-        ("keys.header", "authorization"),
-        ("keys.query", "key"),
         ("limits.connections", "30000"),
         ("limits.connections_per_client", "900"),
         ("limits.body_bytes", "2000000"),
@@ -130,11 +122,8 @@ fn other_values() -> HashMap<&'static str, &'static str> {
         ("fair.order", "client"),
         ("fair.weights", "192.0.2.0/24=4"),
         ("fair.async_ack", "forwarded"),
-        ("fair.commit_waiters", "20001"),
         ("buffer.bytes", "257MiB"),
         ("pace.mode", "fixed"),
-        ("pace.min_req", "51/s"),
-        ("pace.inflight", "513"),
         ("pause.interval", "101s"),
         ("pause.min_tx_rate", "60%"),
         ("pause.for", "2s"),

@@ -14,7 +14,7 @@ use wire::http::{
 use wire::json::write::array;
 use wire::ws::{HandshakeError, write_text_head};
 
-pub(crate) use self::refuse::{GrpcStatus, http_status};
+pub(crate) use self::refuse::{GrpcStatus, http_status, whole_seconds};
 pub use self::refuse::{malformed, refusal_member};
 use crate::refusal::Refusal;
 

@@ -30,19 +30,16 @@ impl Files {
     }
 }
 
-fn settings(pairs: impl IntoIterator<Item = CertificateFiles>) -> Tls {
-    Tls {
-        certificates: pairs.into_iter().collect(),
-        ..Tls::default()
-    }
+fn settings(pairs: impl IntoIterator<Item = CertificateFiles>) -> Config {
+    let mut config = Config::default();
+    config.tls.certificates.extend(pairs);
+    config
 }
 
 #[test]
 fn tls_33_without_certificates_there_is_no_tls() {
-    let settings = Tls {
-        client_ca: Some("/nowhere".to_owned()),
-        ..Tls::default()
-    };
+    let mut settings = Config::default();
+    settings.tls.client_ca = Some("/nowhere".to_owned());
     assert!(load(&settings, UnixTime::now()).unwrap().is_none());
 }
 
@@ -130,9 +127,10 @@ fn tls_33_a_pair_that_no_client_would_accept_is_refused_with_words() {
 fn tls_33_authorities_of_clients_are_certificates() {
     let (files, authority) = (Files::new(), Authority::default());
     let good = files.pair("good", &authority.issue(&["a.example"]));
-    let with = |text: &str| Tls {
-        client_ca: Some(files.write("authorities.pem", text)),
-        ..settings([good.clone()])
+    let with = |text: &str| {
+        let mut settings = settings([good.clone()]);
+        settings.tls.client_ca = Some(files.write("authorities.pem", text));
+        settings
     };
     assert!(load(&with(&authority.pem), UnixTime::now()).is_ok());
     let error = load(&with("nothing"), UnixTime::now()).unwrap_err();

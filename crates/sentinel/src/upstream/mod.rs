@@ -32,6 +32,7 @@ pub use self::hub::{Hub, HubCounters, HubWorker};
 pub(crate) use self::node_state::NodeDoor;
 pub use self::node_state::{BlockLimits, NodeEvent, NodeIndex, NodeState, Version};
 pub use self::nodes::Nodes;
+pub(crate) use self::query::result;
 pub(crate) use self::reads::{Admitted, changes, price, price_of_page};
 pub use self::reads::{ReadAnswer, ReadBody, ReadRequest, Reads};
 pub use self::results::BlockResults;

@@ -115,6 +115,12 @@ impl NodeState {
         self.drained.as_ref().is_some_and(|(until, _)| *until > now)
     }
 
+    /// The height of its chain when it was asked at that instant or later.
+    pub(crate) fn height_since(&self, since: Nanos) -> Option<u64> {
+        let (asked, height) = self.told;
+        (asked >= since).then_some(height)
+    }
+
     /// Whether it has owed an answer for so long.
     pub(crate) fn is_silent_for(&self, time: Nanos, now: Nanos) -> bool {
         self.unanswered_since

@@ -17,7 +17,7 @@ use super::UpstreamError;
 use super::dial::Dialer;
 use super::health::ABSENT;
 use super::http::{NodeHttp, PoolOptions};
-use super::node_state::{BlockLimits, NodeDoor, NodeIndex, NodeState, Version, untested};
+use super::node_state::{NodeDoor, NodeIndex, NodeState, Version, untested};
 use crate::budget::Ledger;
 use crate::shared_context::SharedContext;
 
@@ -191,10 +191,9 @@ impl Nodes {
         self.0.shared_context.clock.now()
     }
 
-    /// Whether a node has owed an answer for so long.
-    pub(crate) fn is_silent_for(&self, node: NodeIndex, time: Nanos) -> bool {
-        let now = self.0.shared_context.clock.now();
-        self.node(node).state().is_silent_for(time, now)
+    /// Where a node stands, behind a short lock.
+    pub fn state(&self, node: NodeIndex) -> MutexGuard<'_, NodeState> {
+        self.node(node).state()
     }
 
     /// Where every node stands.
@@ -238,30 +237,9 @@ impl Nodes {
         }
     }
 
-    /// The height of a node's chain when it was asked at that instant or later.
-    pub(crate) fn height_since(&self, node: NodeIndex, since: Nanos) -> Option<u64> {
-        let (asked, height) = self.node(node).state().told;
-        (asked >= since).then_some(height)
-    }
-
-    /// The height after which a node's blocks are shown.
-    pub(crate) fn followed_after(&self, node: NodeIndex) -> u64 {
-        self.node(node).state().followed_after.unwrap_or(0)
-    }
-
     /// For further clients of the nodes.
     pub(super) fn pool_options(&self) -> &PoolOptions {
         &self.0.pool_options
-    }
-
-    /// What the blocks of a node's chain may hold, once it has told.
-    pub fn block_limits(&self, node: NodeIndex) -> Option<BlockLimits> {
-        self.node(node).state().block_limits
-    }
-
-    /// Transactions in the largest of the last blocks when the node was first asked; 0 while that is unknown.
-    pub fn largest_block(&self, node: NodeIndex) -> u64 {
-        self.node(node).state().largest_block
     }
 
     /// The version of a node, once it has told one.

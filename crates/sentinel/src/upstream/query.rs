@@ -68,7 +68,7 @@ pub(super) fn json_headers() -> HeaderMap {
 ///
 /// # Errors
 /// [`UpstreamError::Refused`] with the node's words, [`UpstreamError::Garbage`] for anything else.
-pub(super) fn result<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, UpstreamError> {
+pub(crate) fn result<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, UpstreamError> {
     #[derive(Deserialize)]
     struct Envelope<'a> {
         #[serde(borrow)]

@@ -378,7 +378,7 @@ impl Watch {
             self.ask_mempool().await;
             if limits_due <= Instant::now() {
                 limits_due = Instant::now() + LIMITS_INTERVAL;
-                if self.nodes.largest_block(self.index) == 0 {
+                if self.node().state().largest_block == 0 {
                     self.learn_largest_block().await;
                 }
                 self.learn_block_limits().await;

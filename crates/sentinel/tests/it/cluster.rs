@@ -43,7 +43,6 @@ fn a_client_on_three_proxies_has_one_share_and_without_the_bus_nobody_starves() 
         .map(|_| {
             Proxy::with(&node.url(), |config| {
                 config.fair.max_req = Rate::per_second(LIMIT).unwrap();
-                config.pace.min_req = config.fair.max_req;
                 config.pace.mode = PaceMode::Fixed;
                 config.cluster.nats = Some(nats.url());
                 config.cluster.key_file = Some(key.display().to_string());

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use rpc::BroadcastMethod;
+use sentinel::config::PaceMode;
 use testkit::{Behaviour, CometBft, CometOptions, FakeChain, FakeNode};
 
 use crate::support::load::{Progress, Written, committed_at_least, places, tx, wait_for, write};
@@ -17,11 +18,12 @@ use crate::support::{Node, Proxy, broadcast};
 const WINDOW: u64 = 40;
 const CLIENTS: [u8; 4] = [2, 3, 4, 5];
 
-/// Clients write through a proxy over so many connections while `kill` ends the node and starts it again, twice.
-fn survives(node: SocketAddr, connections: usize, mut kill: impl FnMut()) {
+/// Clients write through a proxy, over one connection in a fixed pace and over several in the adaptive one, while `kill`
+/// ends the node and starts it again, twice.
+fn survives(node: SocketAddr, mode: PaceMode, mut kill: impl FnMut()) {
     let proxy = Proxy::with(&format!("http://{node}"), |config| {
         config.fair.max_req = pacing::Rate::per_second(1_000).unwrap();
-        config.upstream.connections = connections;
+        config.pace.mode = mode;
     });
     let progress = Progress::default();
     let written: Vec<(u8, Written)> = thread::scope(|scope| {
@@ -66,7 +68,7 @@ fn survives(node: SocketAddr, connections: usize, mut kill: impl FnMut()) {
 #[test]
 fn case_24_a_node_that_loses_its_mempool_loses_no_acknowledged_write() {
     let node = Node::start();
-    survives(node.node.rpc_address(), 1, || {
+    survives(node.node.rpc_address(), PaceMode::Fixed, || {
         node.node.faults().restart(Duration::from_millis(500));
     });
 }
@@ -75,7 +77,7 @@ fn case_24_a_node_that_loses_its_mempool_loses_no_acknowledged_write() {
 #[test]
 fn case_78_a_restart_loses_no_acknowledged_write_over_many_connections() {
     let node = Node::start();
-    survives(node.node.rpc_address(), 8, || {
+    survives(node.node.rpc_address(), PaceMode::Adaptive, || {
         node.node.faults().restart(Duration::from_millis(500));
     });
 }
@@ -84,7 +86,7 @@ fn case_78_a_restart_loses_no_acknowledged_write_over_many_connections() {
 #[test]
 fn case_78_connections_that_break_lose_no_acknowledged_write() {
     let node = Node::start();
-    survives(node.node.rpc_address(), 8, || {
+    survives(node.node.rpc_address(), PaceMode::Adaptive, || {
         node.node.faults().drop_connections();
     });
 }
@@ -229,7 +231,7 @@ fn what_is_sent_again_through_a_standby_is_committed_once() {
 fn case_24_a_real_node_that_is_killed_loses_no_acknowledged_write() {
     let options = CometOptions::default().set("consensus.timeout_commit", "200ms");
     let mut node = CometBft::start(options).unwrap();
-    survives(node.address(), 1, || {
+    survives(node.address(), PaceMode::Fixed, || {
         node.kill();
         node.restart().unwrap();
     });

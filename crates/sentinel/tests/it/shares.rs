@@ -14,7 +14,6 @@ use crate::support::{Node, Proxy, broadcast};
 /// A fixed pace, so that the machine's speed does not matter.
 fn paced(config: &mut Config, per_second: u64) {
     config.fair.max_req = pacing::Rate::per_second(per_second).unwrap();
-    config.pace.min_req = config.fair.max_req;
     config.pace.mode = PaceMode::Fixed;
 }
 
@@ -191,7 +190,6 @@ fn case_60_what_makes_the_node_check_has_its_turn_among_the_writes_in_every_form
         paced(config, 1);
         // One leaves now, and the next one in a quarter of an hour.
         config.fair.max_req = pacing::Rate::from_f64(0.001).unwrap();
-        config.pace.min_req = config.fair.max_req;
         config.fair.queue_timeout = Duration::from_secs(1);
         config.reads.refuse_methods = Vec::new();
     });

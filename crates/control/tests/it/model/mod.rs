@@ -7,7 +7,7 @@ use control::PaceMode;
 use pacing::Nanos;
 
 use self::node::{Node, NodeKind, Random, Request, STEP, STEP_SECS};
-use self::proxy::{Proxy, pace};
+use self::proxy::Proxy;
 
 /// Runs one adaptive proxy in front of a node, with a flood as a function of time.
 pub(crate) fn run(
@@ -28,7 +28,7 @@ pub(crate) fn adaptive(max_req: u64, flood: fn(f64) -> f64, node: &mut Node) -> 
         flood,
         ..Wants::default()
     };
-    Proxy::new(0, wants, max_req, &pace(PaceMode::Adaptive), node)
+    Proxy::new(0, wants, max_req, PaceMode::Adaptive, node)
 }
 
 pub(crate) fn run_from(

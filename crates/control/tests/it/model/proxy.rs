@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use control::{BlockSeen, Bound, Demand, Load, PaceMode, PaceSettings, Pacer, Refused, Unit};
+use control::{BlockSeen, Bound, Demand, Load, PaceMode, Pacer, Refused, Unit};
 use pacing::{Nanos, Rate};
 
 use super::node::{Made, Node, Request, SOURCES};
@@ -79,14 +79,14 @@ impl Proxy {
         number: usize,
         wants: Wants,
         max_req: u64,
-        pace: &PaceSettings,
+        mode: PaceMode,
         node: &mut Node,
     ) -> Self {
         let owner = node.owner();
         let max_req = Rate::per_second(max_req).unwrap();
         Self {
             source: Source::new(number, wants),
-            pacer: Pacer::new(Nanos::ZERO, max_req, pace),
+            pacer: Pacer::new(Nanos::ZERO, max_req, mode),
             visible: Visible {
                 blocks: true,
                 depth: true,
@@ -94,7 +94,7 @@ impl Proxy {
             owner,
             connections: (0..CONNECTIONS).map(|_| node.connect(owner)).collect(),
             past: node.connect(owner),
-            passes: pace.mode != PaceMode::Off,
+            passes: mode != PaceMode::Off,
             used: 1,
             open_at: None,
             loads: vec![0; CONNECTIONS + 1],
@@ -387,13 +387,5 @@ fn scarce(node: &Node, block: &Load, before: Unit) -> Unit {
         Unit::Bytes
     } else {
         before
-    }
-}
-
-/// The default configuration in a mode.
-pub(crate) fn pace(mode: PaceMode) -> PaceSettings {
-    PaceSettings {
-        mode,
-        ..PaceSettings::default()
     }
 }

@@ -28,14 +28,12 @@ fn breaks_come_by_what_is_set() {
 
 #[test]
 fn defaults_give_way_to_what_was_set() {
-    let low = file("[fair]\nmax_req = 10\n").unwrap();
-    assert_eq!(low.config.pace.min_req, rate(10));
-    assert_eq!(
-        low.origin("pace.min_req").to_string(),
-        "follows fair.max_req"
-    );
     let few = file("[limits]\nconnections = 5\n").unwrap();
     assert_eq!(few.config.limits.connections_per_client, 5);
+    assert_eq!(
+        few.origin("limits.connections_per_client").to_string(),
+        "follows limits.connections"
+    );
     let small = file("[buffer]\nbytes = \"128KiB\"\n").unwrap();
     assert_eq!(small.config.limits.body_bytes, 128 << 10);
 }
@@ -43,9 +41,9 @@ fn defaults_give_way_to_what_was_set() {
 #[test]
 fn conflicts_say_what_where_and_what_to_do() {
     assert_eq!(
-        problem("[fair]\nmax_req = 10\n[pace]\nmin_req = 50\n"),
-        "pace.min_req = 50/s (sentinel.toml:4) is above fair.max_req = 10/s (sentinel.toml:2); \
-         lower pace.min_req or raise fair.max_req"
+        problem("[limits]\nconnections = 10\nconnections_per_client = 50\n"),
+        "limits.connections_per_client = 50 (sentinel.toml:3) is above limits.connections = 10 (sentinel.toml:2); \
+         lower limits.connections_per_client or raise limits.connections"
     );
     for (text, phrase) in [
         (
@@ -127,7 +125,6 @@ fn what_is_probably_not_meant_is_noticed() {
     let noticed = |text: &str| file(text).unwrap().notices.join("\n");
     assert!(noticed("[admin]\naddr = \"0.0.0.0:9\"").contains("no authentication"));
     assert!(noticed("[trust]\nproxies = [\"0.0.0.0/0\"]").contains("choose its own address"));
-    assert!(noticed("[pace]\nmode = \"off\"\nmin_req = 5").contains("no effect"));
     assert!(noticed("[pause]\ninterval = \"100s\"\nfor = \"40s\"").contains("errors in a break"));
     let unused = Layers {
         flags: vec![flag("pause-action", "pause.action", "reconnect")],

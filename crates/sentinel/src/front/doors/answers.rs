@@ -8,7 +8,6 @@ use fairq::ClientKey;
 use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Response};
 use rpc::BroadcastMethod;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use wire::doors::NoBroadcast;
@@ -20,8 +19,8 @@ use crate::front::Shared;
 use crate::front::backend::{Backend as _, Lanes, WRITE_OVERHEAD};
 use crate::lane::{Awaited, Outbox, Write, WriteAnswer};
 use crate::refusal::Refusal;
-use crate::respond::{GrpcStatus, http_status};
-use crate::upstream::DoorBody;
+use crate::respond::{GrpcStatus, http_status, whole_seconds};
+use crate::upstream::{self, DoorBody, UpstreamError};
 
 /// Why a call has no answer of the node's: it ends, or is refused, which is counted.
 pub(super) enum Failure {
@@ -47,10 +46,7 @@ const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 pub(super) fn grpc_answer(response: &TxResponse) -> Response<DoorBody> {
     let mut trailers = HeaderMap::new();
     GrpcStatus::new(GrpcStatus::OK, "").write(&mut trailers);
-    let mut answer = Response::new(DoorBody::Own {
-        data: Some(response.frame().into()),
-        trailers: Some(trailers),
-    });
+    let mut answer = Response::new(DoorBody::whole(response.frame().into(), Some(trailers)));
     answer.headers_mut().insert(header::CONTENT_TYPE, GRPC);
     answer
 }
@@ -58,10 +54,7 @@ pub(super) fn grpc_answer(response: &TxResponse) -> Response<DoorBody> {
 /// The end of a call that was not served, as gRPC or as its gateway writes it.
 pub(super) fn ended(status: &GrpcStatus, is_grpc: bool) -> Response<DoorBody> {
     if is_grpc {
-        let mut answer = Response::new(DoorBody::Own {
-            data: None,
-            trailers: None,
-        });
+        let mut answer = Response::new(DoorBody::NOTHING);
         answer.headers_mut().insert(header::CONTENT_TYPE, GRPC);
         status.write(answer.headers_mut());
         return answer;
@@ -69,10 +62,9 @@ pub(super) fn ended(status: &GrpcStatus, is_grpc: bool) -> Response<DoorBody> {
     let body = serde_json::json!({"code": status.code, "message": status.message, "details": []});
     let mut answer = json_answer(http_status(status.code), body.to_string().into_bytes());
     if let Some(after) = status.retry_after {
-        let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
         answer
             .headers_mut()
-            .insert(header::RETRY_AFTER, seconds.into());
+            .insert(header::RETRY_AFTER, whole_seconds(after).into());
     }
     answer
 }
@@ -80,10 +72,7 @@ pub(super) fn ended(status: &GrpcStatus, is_grpc: bool) -> Response<DoorBody> {
 /// JSON in whole.
 pub(super) fn json_answer(status: u16, body: Vec<u8>) -> Response<DoorBody> {
     let length = body.len();
-    let mut answer = Response::new(DoorBody::Own {
-        data: Some(body.into()),
-        trailers: None,
-    });
+    let mut answer = Response::new(DoorBody::whole(body.into(), None));
     *answer.status_mut() = hyper::StatusCode::from_u16(status).unwrap_or_default();
     let headers = answer.headers_mut();
     headers.insert(
@@ -140,36 +129,20 @@ pub(super) struct TxResponse {
     gas: [u64; 2],
 }
 
-#[derive(Deserialize)]
-struct Answer {
-    result: Option<Value>,
-    error: Option<RpcError>,
-}
-
-#[derive(Deserialize)]
-struct RpcError {
-    #[serde(default)]
-    message: String,
-    #[serde(default)]
-    data: String,
-}
-
 impl TxResponse {
     /// From the member of a JSON-RPC answer to the transaction of this hash.
     ///
     /// # Errors
     /// What the node would answer to an error that it has no code for.
     pub(super) fn read(member: &[u8], hash: &[u8; 32]) -> Result<Self, GrpcStatus> {
-        let text = [b"{", member, b"}"].concat();
-        let unreadable =
-            || GrpcStatus::new(GrpcStatus::UNKNOWN, "the node's answer cannot be read");
-        let answer: Answer = serde_json::from_slice(&text).map_err(|_| unreadable())?;
-        if let Some(error) = answer.error {
-            let text = [error.message, error.data];
-            let text = text.into_iter().rfind(|text| !text.is_empty());
-            return Self::of_error(text.unwrap_or_default(), hash);
-        }
-        let result = answer.result.ok_or_else(unreadable)?;
+        let result: Value = match upstream::result(&[b"{", member, b"}"].concat()) {
+            Ok(result) => result,
+            Err(UpstreamError::Refused(text)) => return Self::of_error(text, hash),
+            Err(_) => {
+                let text = "the node's answer cannot be read";
+                return Err(GrpcStatus::new(GrpcStatus::UNKNOWN, text));
+            }
+        };
         let Some(check) = result.get("check_tx") else {
             return Ok(Self::of_check(&result, hex_text(hash)));
         };

@@ -15,46 +15,40 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response, Uri};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout, timeout_at};
 use wire::doors::{DoorRoute, GrpcWeb, grpc_broadcast, plain_path, rest_broadcast, route};
 
 use self::answers::{Failure, broadcast, ended, grpc_answer, json_answer};
 use self::web::{WebBody, is_preflight, preflight};
+use super::Shared;
 use super::backend::{Backend as _, Lanes};
+use super::listener::{self, Prepared};
 use super::socket::Stream;
 use super::streams::{Answer, Spoken, Streams, drive};
-use super::{Shared, listener};
 use crate::budget::{Held, Reservation, work_of};
 use crate::identity::{FORWARDED_FOR, Identity, Peer, denied};
 use crate::metrics::{MethodClass, OutcomeLabel, Transport};
 use crate::refusal::{Reason, Refusal};
 use crate::respond::GrpcStatus;
-use crate::upstream::{CallBody, Deadline, DoorBody, DoorNodes, next_piece, price_of_page};
-
-/// What is spoken on a listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Door {
-    /// gRPC.
-    Grpc,
-    /// The gateway from REST to it.
-    Rest,
-}
+use crate::upstream::{
+    CallBody, Deadline, DoorBody, DoorNodes, NodeDoor, next_piece, price_of_page,
+};
 
 /// Serves a listener in front of those of the nodes as [`listener::accept`] does.
 pub(super) async fn serve(
     front: Arc<Shared<Lanes>>,
     listener: TcpListener,
-    (door, nodes): (Door, DoorNodes),
+    nodes: DoorNodes,
 ) -> usize {
     let nodes = Arc::new(nodes);
-    let admit = |connections: &mut tokio::task::JoinSet<()>, stream, address: SocketAddr| {
-        let served = connection(
+    let admit = |connections: &mut JoinSet<()>, stream, address| {
+        connections.spawn(connection(
             Arc::clone(&front),
             stream,
             address,
-            (door, Arc::clone(&nodes)),
-        );
-        connections.spawn(served);
+            Arc::clone(&nodes),
+        ));
     };
     listener::accept(&front, listener, admit).await
 }
@@ -62,28 +56,21 @@ pub(super) async fn serve(
 /// Serves one connection to its end.
 async fn connection(
     front: Arc<Shared<Lanes>>,
-    mut stream: TcpStream,
+    stream: TcpStream,
     address: SocketAddr,
-    (door, nodes): (Door, Arc<DoorNodes>),
+    nodes: Arc<DoorNodes>,
 ) {
-    let mut address = address.ip().to_canonical();
-    if front.names_clients(address) {
-        match listener::proxied_client(&front, &mut stream, address).await {
-            Some(client) => address = client,
-            None => return,
+    let address = address.ip().to_canonical();
+    match listener::prepared(&front, stream, address).await {
+        Some(Prepared::Encrypted(encrypted)) => {
+            let (stream, peer, slot) = *encrypted;
+            serve_peer(front, stream, (peer, slot), nodes).await;
         }
-    }
-    match front.tls.current() {
-        Some(config) => {
-            let encrypted = listener::encrypted(&front, stream, (address, config)).await;
-            if let Some((stream, peer, slot)) = encrypted {
-                serve_peer(front, stream, (peer, slot), (door, nodes)).await;
-            }
-        }
-        None => match listener::slot(&front, address) {
-            (peer, Ok(slot)) => serve_peer(front, stream, (peer, slot), (door, nodes)).await,
+        Some(Prepared::Plain(stream, address)) => match listener::slot(&front, address) {
+            (peer, Ok(slot)) => serve_peer(front, stream, (peer, slot), nodes).await,
             (peer, Err(refusal)) => front.refused(peer.identity.client, &refusal),
         },
+        None => {}
     }
 }
 
@@ -92,10 +79,9 @@ async fn serve_peer<IO: Stream>(
     front: Arc<Shared<Lanes>>,
     stream: IO,
     (peer, _slot): (Peer, Held),
-    (door, nodes): (Door, Arc<DoorNodes>),
+    nodes: Arc<DoorNodes>,
 ) {
     let caller = Arc::new(Caller {
-        door,
         nodes,
         peer,
         number: front.next_connection(),
@@ -119,7 +105,6 @@ async fn serve_peer<IO: Stream>(
 /// One connection, as its requests see it.
 struct Caller {
     front: Arc<Shared<Lanes>>,
-    door: Door,
     nodes: Arc<DoorNodes>,
     peer: Peer,
     /// Unique in this process: writes of one connection stay in order.
@@ -131,6 +116,11 @@ struct Caller {
 type Answered = Result<Response<DoorBody>, Failure>;
 
 impl Caller {
+    /// Whether gRPC is spoken here, and not REST.
+    fn is_grpc(&self) -> bool {
+        self.nodes.door() == NodeDoor::Grpc
+    }
+
     async fn answer(&self, mut request: Request<Incoming>) -> Response<Answer<WebBody>> {
         let origin = request.headers().get(header::ORIGIN).cloned();
         let seen = self.front.see(|name| request.headers().get(name));
@@ -147,7 +137,7 @@ impl Caller {
         let mut under_way = self.streams.begin(identity.client);
         let content_type = request.headers().get(header::CONTENT_TYPE);
         let content_type = content_type.map_or(&b""[..], HeaderValue::as_bytes);
-        let is_grpc = self.door == Door::Grpc || content_type.starts_with(b"application/grpc");
+        let is_grpc = self.is_grpc() || content_type.starts_with(b"application/grpc");
         let web = GrpcWeb::of(content_type);
         let is_post = request.method() == Method::POST;
         let route = route(is_post, request.uri().path(), content_type);
@@ -155,9 +145,10 @@ impl Caller {
             DoorRoute::GrpcWrite | DoorRoute::RestWrite => MethodClass::BroadcastSync,
             _ => MethodClass::Other,
         };
-        let transport = match self.door {
-            Door::Grpc => Transport::Grpc,
-            Door::Rest => Transport::Rest,
+        let transport = if self.is_grpc() {
+            Transport::Grpc
+        } else {
+            Transport::Rest
         };
         let call = crate::access::Ended {
             client: identity.client,
@@ -190,7 +181,7 @@ impl Caller {
         under_way.answered();
         // The node answers pages of REST itself.
         let mut answer = match web {
-            Some(web) if self.door == Door::Grpc || is_own => web::wrap(web, answer),
+            Some(web) if self.is_grpc() || is_own => web::wrap(web, answer),
             _ => answer.map(WebBody::plain),
         };
         if web.is_some() {
@@ -263,7 +254,7 @@ impl Caller {
             (front.shadow).judge(client, front.budget.request(client), uncounted)
         });
         let _slot = _slot.transpose()?;
-        if self.door == Door::Grpc && is_preflight(&request) {
+        if self.is_grpc() && is_preflight(&request) {
             return Ok(preflight(&self.front.config.load().cors, &request));
         }
         let calls = reads(route);
@@ -362,7 +353,7 @@ impl Caller {
             backend.judge(identity.client, tx);
         }
         let window = self.window(held)?;
-        let body = if self.door == Door::Grpc {
+        let body = if self.is_grpc() {
             if web.is_some() {
                 web::translate(&mut head.headers);
             }
@@ -389,7 +380,7 @@ impl Caller {
         (base, web): (u32, Option<GrpcWeb>),
     ) -> Answered {
         let (mut head, body) = request.into_parts();
-        let (body, window) = if self.door == Door::Grpc && web.is_none() {
+        let (body, window) = if self.is_grpc() && web.is_none() {
             let window = self.window(self.front.ledger.of(identity.client).nothing())?;
             (CallBody::begun(body).await.map_err(broken)?, window)
         } else {
@@ -404,7 +395,7 @@ impl Caller {
         let message = plain.as_ref().unwrap_or(&body).first_message();
         let calls = base.max(price_of_page(head.uri.query(), message));
         let body = match plain {
-            Some(plain) if self.door == Door::Grpc => {
+            Some(plain) if self.is_grpc() => {
                 web::translate(&mut head.headers);
                 plain
             }
@@ -420,9 +411,10 @@ impl Caller {
 
     /// Beside what is held, what may wait of an answer, and of a stream in both directions.
     fn window(&self, mut held: Reservation) -> Result<Reservation, Refusal> {
-        let bytes = match self.door {
-            Door::Grpc => DoorBody::WINDOW_BYTES,
-            Door::Rest => self.front.config.load().fixed.window_bytes,
+        let bytes = if self.is_grpc() {
+            DoorBody::WINDOW_BYTES
+        } else {
+            self.front.config.load().fixed.window_bytes
         };
         let has_room = held.grow(bytes);
         has_room.then_some(held).ok_or_else(Refusal::buffers_full)

@@ -75,10 +75,7 @@ pub(super) fn allow(cors: &Cors, origin: Option<&HeaderValue>, headers: &mut Hea
 
 /// The answer to a browser that asks: what it wants to send it may, if its origin may read answers.
 pub(super) fn preflight<T>(cors: &Cors, request: &Request<T>) -> Response<DoorBody> {
-    let mut answer = Response::new(DoorBody::Own {
-        data: None,
-        trailers: None,
-    });
+    let mut answer = Response::new(DoorBody::NOTHING);
     *answer.status_mut() = StatusCode::NO_CONTENT;
     let (asked, headers) = (request.headers(), answer.headers_mut());
     allow(cors, asked.get(header::ORIGIN), headers);

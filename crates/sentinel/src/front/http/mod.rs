@@ -43,13 +43,6 @@ pub(crate) struct Http2<B: Backend, IO> {
     pub(crate) slot: Held,
 }
 
-/// What is spoken on a connection from now on.
-enum Protocol {
-    /// Its client was charged for it if it is behind a proxy.
-    WebSocket(Option<Held>),
-    Http2,
-}
-
 /// How long a client that was not let in may take to say and to hear something.
 const REFUSED_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -83,11 +76,11 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
     pub(crate) fn run(mut self) -> impl Future<Output = Option<Http2<B, IO>>> + Send {
         async move {
             match self.speak_http().await? {
-                Protocol::WebSocket(charge) => {
+                Next::WebSocket(charge) => {
                     Box::pin(self.into_session(charge).run()).await;
                     None
                 }
-                Protocol::Http2 => {
+                Next::Http2 => {
                     let (front, (io, read), peer) = self.exchange.into_io();
                     Some(Http2 {
                         front,
@@ -97,12 +90,13 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
                         slot: self.slot,
                     })
                 }
+                Next::Request | Next::Close => None,
             }
         }
     }
 
     /// Serves requests to the end of the connection, or until another protocol is spoken on it.
-    async fn speak_http(&mut self) -> Option<Protocol> {
+    async fn speak_http(&mut self) -> Option<Next> {
         loop {
             let next = self.one().await.ok()?;
             if matches!(next, Next::Request) && self.exchange.gather() {
@@ -119,8 +113,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
                     self.exchange.socket().close().await;
                     return None;
                 }
-                Next::WebSocket(charge) => return Some(Protocol::WebSocket(charge)),
-                Next::Http2 => return Some(Protocol::Http2),
+                other => return Some(other),
             }
         }
     }

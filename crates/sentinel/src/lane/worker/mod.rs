@@ -84,17 +84,17 @@ impl Worker {
         let jitter = shared_context.seed[0] ^ shared_context.seed[1];
         let patience = [config.fixed.connect_timeout, upstream.timeout];
         Self {
-            pool: Pool::new(upstream.connections, patience),
+            pool: Pool::new(1, patience),
             connect_failed: false,
             writes: Writes::new(fair.order, config.retained()),
             trusted_since: now,
-            pacer: Pacer::new(now, fair.max_req, &config.pacer()),
+            pacer: Pacer::new(now, fair.max_req, config.pace.mode),
             breaks: BreakController::new(now, &config.breaks(), jitter),
             break_cause: ReconnectCause::Interval,
             bound_log: BoundLog::default(),
             commits: Commits::new(
                 shared_context.budget.clone(),
-                fair.commit_waiters,
+                config.fixed.commit_waiters,
                 config.fixed.commit_timeout.into(),
             ),
             passive: PassiveBlocks::default(),
@@ -149,9 +149,7 @@ impl Worker {
             return;
         }
         let config = self.live.current();
-        self.pacer.set(&config.pacer());
         self.breaks.set(now, &config.breaks());
-        self.commits.set_capacity(config.fair.commit_waiters);
         self.shared.lock().follow(&config);
         self.config = config;
     }
@@ -238,13 +236,13 @@ impl Worker {
         let same_since = self.pool.same_since();
         let node = self.active.unwrap_or_default();
         if self.made.map(|(since, _)| since) != same_since {
-            let told = |since| Some((since, self.nodes.height_since(node, since)?));
+            let told = |since| Some((since, self.nodes.state(node).height_since(since)?));
             self.made = same_since.and_then(told);
         }
         let mut last_block = self.last_block.unwrap_or_default();
         last_block.height = (last_block.height)
             .max(self.passive.height())
-            .max(self.nodes.followed_after(node));
+            .max(self.nodes.state(node).followed_after.unwrap_or(0));
         Known {
             same_since,
             made: self.made.map(|(_, height)| height),

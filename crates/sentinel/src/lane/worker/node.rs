@@ -90,7 +90,7 @@ impl Worker {
             gas_txs: committed.gas_txs,
             gas: committed.ours.gas,
         };
-        let limits = self.nodes.block_limits(node);
+        let limits = self.nodes.state(node).block_limits;
         let unit = self.shared.lock().note_block(&content, limits);
         let seen = BlockSeen {
             height: block.height,
@@ -272,7 +272,7 @@ impl Worker {
         let bound = self.bound(now);
         self.bound_log.look(&bound, now);
         let is_held = matches!(bound, Bound::NodeDown { .. } | Bound::NodeSilent { .. });
-        let is_silent = |node| self.nodes.is_silent_for(node, SILENT);
+        let is_silent = |node| self.nodes.state(node).is_silent_for(SILENT, now);
         let is_answering = !is_held && self.pool.is_up() && !self.active.is_none_or(is_silent);
         self.shared.set_answering(is_answering);
         let status = Status {

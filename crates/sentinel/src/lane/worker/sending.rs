@@ -73,10 +73,10 @@ impl Worker {
     /// of this size, and of the gas that those name which were sent.
     fn teach(&mut self, mean_bytes: u64) {
         if let Some(node) = self.active {
-            let limits = self.nodes.block_limits(node);
+            let limits = self.nodes.state(node).block_limits;
             let own = self.writes.own();
             let most = limits.and_then(|limits| most_in_block(limits, mean_bytes, own));
-            self.pacer.learn(self.nodes.largest_block(node), most);
+            self.pacer.learn(self.nodes.state(node).largest_block, most);
         }
     }
 
@@ -92,7 +92,7 @@ impl Worker {
     fn most_under_way(&self) -> usize {
         let config = &self.config;
         let of_all = config.fixed.inflight_per_connection * self.pool.in_use().max(1);
-        config.pace.inflight.min(of_all)
+        config.most_under_way().min(of_all)
     }
 
     /// Whether the node may get writes at all.

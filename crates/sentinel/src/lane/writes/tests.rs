@@ -307,7 +307,6 @@ fn case_99_what_is_kept_leaves_its_client_room() {
     for buffer in [64 << 10, 32 << 20, 256 << 20] {
         let mut config = Config::default();
         config.buffer.bytes = buffer;
-        config.upstream.retain_bytes = usize::MAX;
         let ledger = Budget::new(&config, [1, 2]).ledger().of(client);
         let kept = ledger.reserve(config.retained());
         assert!(kept.is_some() && ledger.reserve(buffer / 8).is_some());

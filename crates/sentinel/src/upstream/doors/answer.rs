@@ -66,6 +66,12 @@ impl DoorBody {
     /// Bytes that are set aside for what waits of a stream, in both directions.
     pub(crate) const WINDOW_BYTES: usize = 2 * STREAM_BYTES as usize;
 
+    /// An empty one.
+    pub(crate) const NOTHING: Self = Self::Own {
+        data: None,
+        trailers: None,
+    };
+
     /// One that is here.
     pub(crate) const fn whole(data: Bytes, trailers: Option<HeaderMap>) -> Self {
         Self::Own {

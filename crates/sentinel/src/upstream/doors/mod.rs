@@ -25,7 +25,7 @@ pub(crate) use self::call::{CallBody, Deadline, next_piece};
 use super::choice::Wanted;
 use super::dial::Dialer;
 use super::first_answer::{Asked, first_answer};
-use super::http::{NodeBody, NodeHttp, Outgoing, Repeat, uri};
+use super::http::{NodeBody, NodeHttp, Outgoing, Repeat, is_hop_header, uri};
 use super::node_state::{NodeDoor, NodeIndex};
 use super::nodes::Nodes;
 use super::{Admitted, UpstreamError};
@@ -96,7 +96,7 @@ impl DoorNodes {
         self.listeners.len()..self.nodes.count()
     }
 
-    pub(super) const fn door(&self) -> NodeDoor {
+    pub(crate) const fn door(&self) -> NodeDoor {
         self.door
     }
 
@@ -238,27 +238,9 @@ impl Listener {
 
 /// The headers that concern more than one connection (RFC 9110, section 7.6.1).
 fn end_to_end(headers: &HeaderMap) -> HeaderMap {
-    let travels = |(name, _): &(&HeaderName, _)| !is_hop_header(name);
+    let travels = |(name, _): &(&HeaderName, _)| !is_hop_header(name, headers);
     let copied = headers.iter().filter(travels);
     copied
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
-}
-
-/// Whether a header concerns one connection, or the framing on it.
-fn is_hop_header(name: &HeaderName) -> bool {
-    [
-        header::CONNECTION,
-        header::TRANSFER_ENCODING,
-        header::UPGRADE,
-        header::TE,
-        header::TRAILER,
-        header::PROXY_AUTHORIZATION,
-        header::PROXY_AUTHENTICATE,
-    ]
-    .contains(name)
-        || matches!(
-            name.as_str(),
-            "keep-alive" | "proxy-connection" | "http2-settings"
-        )
 }

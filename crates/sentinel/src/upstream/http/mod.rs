@@ -9,7 +9,8 @@ pub(super) mod testing;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::{HeaderMap, Method, Response, Uri, header};
+use hyper::header::{self, HeaderName};
+use hyper::{HeaderMap, Method, Response, Uri};
 use rpc::Transport;
 use tokio::time::timeout;
 
@@ -134,6 +135,32 @@ fn is_plain(byte: u8) -> bool {
 }
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
+
+/// Whether a header concerns one connection, or how a body is framed on it (RFC 9110, section 7.6.1); what says the length
+/// of a body is none of these.
+pub(in crate::upstream) fn is_hop_header(name: &HeaderName, headers: &HeaderMap) -> bool {
+    let named = || {
+        let mut values = headers.get_all(header::CONNECTION).iter();
+        values.any(|value| {
+            let tokens = value.as_bytes().split(|byte| *byte == b',');
+            let mut tokens = tokens.map(<[u8]>::trim_ascii);
+            tokens.any(|token| token.eq_ignore_ascii_case(name.as_str().as_bytes()))
+        })
+    };
+    matches!(
+        *name,
+        header::CONNECTION
+            | header::PROXY_AUTHENTICATE
+            | header::PROXY_AUTHORIZATION
+            | header::TE
+            | header::TRAILER
+            | header::TRANSFER_ENCODING
+            | header::UPGRADE
+    ) || matches!(
+        name.as_str(),
+        "keep-alive" | "proxy-connection" | "http2-settings"
+    ) || named()
+}
 
 /// `Content-Length`, if there is one that counts.
 pub(in crate::upstream) fn content_length(headers: &HeaderMap) -> Option<u64> {

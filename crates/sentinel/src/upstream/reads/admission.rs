@@ -1,14 +1,11 @@
-//! Which reads are admitted to the node, and how many at a time, a number that may change.
+//! Which reads are admitted to the node, and how many at a time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use fairq::ClientKey;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::params::MethodList;
 use super::request::ReadRequest;
 use crate::budget::{Budget, Held, Kind};
 use crate::config::Config;
@@ -45,7 +42,6 @@ impl Admitted {
 
 /// What decides which reads are admitted.
 pub(super) struct Admission {
-    pub(super) methods: ArcSwap<MethodList>,
     pub(super) clients: Budget,
     pub(super) nodes: Nodes,
     /// Reads under way.
@@ -54,19 +50,11 @@ pub(super) struct Admission {
 
 impl Admission {
     pub(super) fn new(config: &Config, nodes: &Nodes) -> Self {
-        let reads = &config.reads;
         Self {
-            methods: ArcSwap::from_pointee(MethodList::new(reads)),
             clients: nodes.shared_context().budget.clone(),
             nodes: nodes.clone(),
-            places: Places::new(reads.concurrency),
+            places: Places::new(config.reads.concurrency),
         }
-    }
-
-    /// Goes by another configuration from now on. Places that are taken are given up as their reads end.
-    pub(super) fn follow(&self, config: &Config) {
-        self.methods.store(Arc::new(MethodList::new(&config.reads)));
-        self.places.set(config.reads.concurrency);
     }
 
     /// Refuses a read, or says to which node it goes and what it is admitted with. The order matters: a node that answers nothing costs no client a place, and a read that is refused because others are
@@ -90,9 +78,14 @@ impl Admission {
     /// Whether a method may be called. In shadow that was decided when the call came.
     pub(super) fn check(&self, method: Option<&str>) -> Result<(), Refusal> {
         match method {
-            Some(method) if !self.shadow().is_on() => self.methods.load().check(method),
+            Some(method) if !self.shadow().is_on() => self.check_method(method),
             _ => Ok(()),
         }
+    }
+
+    pub(super) fn check_method(&self, method: &str) -> Result<(), Refusal> {
+        let config = self.nodes.shared_context().config.load();
+        config.reads.check(method)
     }
 
     /// When a request is sent once more.
@@ -100,7 +93,8 @@ impl Admission {
         if request.has_writes {
             return Repeat::IfUnwritten;
         }
-        self.methods.load().repeat(request.method.as_deref())
+        let config = self.nodes.shared_context().config.load();
+        config.reads.repeat(request.method.as_deref())
     }
 
     /// Takes calls from a client's rate.
@@ -172,9 +166,7 @@ pub(super) struct Places(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     free: Arc<Semaphore>,
-    all: AtomicUsize,
-    /// Places that are taken and to be given up: there were more before.
-    surplus: AtomicUsize,
+    all: usize,
     /// Each read that waits for a place has a clone.
     waiting: Arc<()>,
 }
@@ -182,7 +174,7 @@ struct Inner {
 /// A place, taken until dropped.
 #[derive(Debug)]
 pub(super) struct Place {
-    permit: Option<OwnedSemaphorePermit>,
+    _permit: OwnedSemaphorePermit,
     places: Places,
 }
 
@@ -190,30 +182,14 @@ impl Places {
     pub(super) fn new(all: usize) -> Self {
         Self(Arc::new(Inner {
             free: Arc::new(Semaphore::new(all)),
-            all: AtomicUsize::new(all),
-            surplus: AtomicUsize::new(0),
+            all,
             waiting: Arc::new(()),
         }))
     }
 
-    /// From now on there are so many. What is under way beyond them ends in its own time. One call at a time.
-    pub(super) fn set(&self, all: usize) {
-        let inner = &*self.0;
-        let before = inner.all.swap(all, Ordering::Relaxed);
-        let (more, fewer) = (all.saturating_sub(before), before.saturating_sub(all));
-        let mut added = 0;
-        while added < more && inner.owed() {
-            added += 1;
-        }
-        inner.free.add_permits(more - added);
-        let owed = fewer - inner.free.forget_permits(fewer);
-        inner.surplus.fetch_add(owed, Ordering::Relaxed);
-    }
-
     /// How many are free, and how many there are.
     pub(super) fn free_and_all(&self) -> (usize, usize) {
-        let all = self.0.all.load(Ordering::Relaxed);
-        (self.0.free.available_permits(), all)
+        (self.0.free.available_permits(), self.0.all)
     }
 
     /// Waits for one, in the order of arrival; none once there are to be no more.
@@ -234,18 +210,9 @@ impl Places {
 
     fn of(&self, permit: OwnedSemaphorePermit) -> Place {
         Place {
-            permit: Some(permit),
+            _permit: permit,
             places: self.clone(),
         }
-    }
-}
-
-impl Inner {
-    /// Whether a place was to be given up; then one fewer is.
-    fn owed(&self) -> bool {
-        let fewer = |surplus: usize| surplus.checked_sub(1);
-        let paid = (self.surplus).fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
-        paid.is_ok()
     }
 }
 
@@ -254,16 +221,6 @@ impl Place {
     /// the node for the same again.
     pub(super) fn is_wanted(&self) -> bool {
         Arc::strong_count(&self.places.0.waiting) > 1
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Some(permit) = self.permit.take()
-            && self.places.0.owed()
-        {
-            permit.forget();
-        }
     }
 }
 
@@ -379,26 +336,6 @@ mod tests {
         assert_eq!(refused.unwrap_err().reason, Reason::Method);
         assert_eq!(under_way(&admission), [0, 0]);
         read(&admission, 1, 1).await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn fewer_places_are_given_up_as_they_end_and_more_pay_that_debt_first() {
-        let places = Places::new(3);
-        let mut taken = Vec::new();
-        for _ in 0..3 {
-            taken.push(places.take().await.unwrap());
-        }
-        places.set(1);
-        assert_eq!(places.free_and_all(), (0, 1));
-        drop(taken.pop());
-        assert_eq!(places.free_and_all(), (0, 1));
-        // One is still owed; of two more it takes one.
-        places.set(3);
-        assert_eq!(places.free_and_all(), (1, 3));
-        drop(taken);
-        assert_eq!(places.free_and_all(), (3, 3));
-        places.set(2);
-        assert_eq!(places.free_and_all(), (2, 2));
     }
 
     /// While no place was free each counted as wanted, whoever waited: all slow readers were cut off every half a second.

@@ -12,7 +12,7 @@ use super::admission::Admitted;
 use crate::budget::Reservation;
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::body::{Pieces, charged};
-use crate::upstream::http::NodeBody;
+use crate::upstream::http::{NodeBody, is_hop_header};
 use crate::upstream::node_state::NodeIndex;
 
 /// An answer's body, read as it is taken. Holds its place in the read lane, and the bytes reserved
@@ -160,36 +160,13 @@ impl Announced {
 
 /// The headers that travel on, spelt as a Go server spells them.
 pub(super) fn end_to_end(headers: &HeaderMap) -> Vec<(Cow<'static, str>, Bytes)> {
-    let travels = |(name, _): &(&HeaderName, _)| !is_hop_header(name, headers);
+    let travels = |(name, _): &(&HeaderName, _)| {
+        *name != header::CONTENT_LENGTH && !is_hop_header(name, headers)
+    };
     let copied = |(name, value): (&HeaderName, &header::HeaderValue)| {
         (go_name(name), Bytes::copy_from_slice(value.as_bytes()))
     };
     headers.iter().filter(travels).map(copied).collect()
-}
-
-/// Whether a header concerns the connection to the node or the framing on it (RFC 9110, section
-/// 7.6.1).
-fn is_hop_header(name: &HeaderName, headers: &HeaderMap) -> bool {
-    let named = || {
-        let mut values = headers.get_all(header::CONNECTION).iter();
-        values.any(|value| {
-            let tokens = value.as_bytes().split(|byte| *byte == b',');
-            let mut tokens = tokens.map(<[u8]>::trim_ascii);
-            tokens.any(|token| token.eq_ignore_ascii_case(name.as_str().as_bytes()))
-        })
-    };
-    matches!(
-        *name,
-        header::CONNECTION
-            | header::CONTENT_LENGTH
-            | header::PROXY_AUTHENTICATE
-            | header::PROXY_AUTHORIZATION
-            | header::TE
-            | header::TRAILER
-            | header::TRANSFER_ENCODING
-            | header::UPGRADE
-    ) || matches!(name.as_str(), "keep-alive" | "proxy-connection")
-        || named()
 }
 
 /// A name as Go's servers spell it: the library keeps names in lower case.

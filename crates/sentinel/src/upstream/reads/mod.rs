@@ -78,18 +78,13 @@ impl Reads {
         }
     }
 
-    /// Goes by another configuration from now on.
-    pub(crate) fn follow(&self, config: &Config) {
-        self.admission.follow(config);
-    }
-
     /// Whether this method may be called at all: for calls that do not come through
     /// [`forward`](Self::forward) by themselves.
     ///
     /// # Errors
     /// A refusal with [`Reason::Method`](crate::refusal::Reason).
     pub fn check_method(&self, method: &str) -> Result<(), Refusal> {
-        self.admission.methods.load().check(method)
+        self.admission.check_method(method)
     }
 
     /// Whether a node serves every route under `/v1` too; true until it has told its version.

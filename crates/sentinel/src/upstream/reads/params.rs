@@ -147,28 +147,15 @@ fn positive(text: &[u8]) -> Option<u64> {
     text.parse().ok().filter(|number| *number > 0)
 }
 
-/// Lists of names; a trailing `*` stands for any rest.
-#[derive(Clone, Debug, Default)]
-pub(super) struct MethodList {
-    allow: Vec<String>,
-    refuse: Vec<String>,
-}
-
-impl MethodList {
-    /// `allow` empty means every method that is not refused; `refuse` wins over `allow`.
-    pub(super) fn new(reads: &Reads) -> Self {
-        Self {
-            allow: reads.allow_methods.clone(),
-            refuse: reads.refuse_methods.clone(),
-        }
-    }
-
+impl Reads {
     /// Whether a method may be called. The node looks names up exactly, so does this. The list of
     /// allowed methods is one of reads: writes are allowed unless they are refused.
     pub(super) fn check(&self, method: &str) -> Result<(), Refusal> {
         let listed = |list: &[String]| list.iter().any(|pattern| matches(pattern, method));
         let is_write = || BroadcastMethod::of(method.as_bytes()).is_some();
-        if !listed(&self.refuse) && (self.allow.is_empty() || listed(&self.allow) || is_write()) {
+        let allowed = &self.allow_methods;
+        let is_allowed = allowed.is_empty() || listed(allowed) || is_write();
+        if !listed(&self.refuse_methods) && is_allowed {
             return Ok(());
         }
         let text = "this method is not served here";
@@ -358,16 +345,17 @@ mod tests {
         }
     }
 
-    fn list(allow: &[&str], refuse: &[&str]) -> MethodList {
+    fn list(allow: &[&str], refuse: &[&str]) -> Reads {
         let owned = |names: &[&str]| {
             names
                 .iter()
                 .map(|name| (*name).to_owned())
                 .collect::<Vec<_>>()
         };
-        MethodList {
-            allow: owned(allow),
-            refuse: owned(refuse),
+        Reads {
+            allow_methods: owned(allow),
+            refuse_methods: owned(refuse),
+            ..Reads::default()
         }
     }
 
@@ -394,7 +382,7 @@ mod tests {
 
     #[test]
     fn refused_60_what_only_an_operator_may_call_is_refused_by_default() {
-        let list = MethodList::new(&Reads::default());
+        let list = Reads::default();
         for method in [
             "dial_seeds",
             "dial_peers",
@@ -411,7 +399,7 @@ mod tests {
 
     #[test]
     fn refused_60_what_changes_something_is_not_sent_twice_where_it_is_served() {
-        let by_default = MethodList::new(&Reads::default());
+        let by_default = Reads::default();
         let all = list(&[], &[]);
         for (method, once_at) in [
             (Some("status"), [false, false]),

@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::UnixTime;
 use super::streams::{post, speak, text};
 use super::*;
 use crate::budget::HANDSHAKES_PER_CLIENT;
-use crate::config::{CertificateFiles, Config, Tls};
+use crate::config::{CertificateFiles, Config};
 use crate::front::encrypted::CONNECTION_BYTES;
 use crate::tls;
 
@@ -34,7 +34,7 @@ impl Secure {
     }
 
     /// With other settings of TLS, for which an authority's file is there.
-    fn with(change: impl FnOnce(&mut Config), set: impl FnOnce(&mut Tls, String)) -> Self {
+    fn with(change: impl FnOnce(&mut Config), set: impl FnOnce(&mut Config, String)) -> Self {
         let (files, authority) = (tempfile::tempdir().unwrap(), Authority::default());
         let place = |name: &str, text: &str| {
             let path = files.path().join(name);
@@ -42,9 +42,9 @@ impl Secure {
             path.display().to_string()
         };
         let issued = ["a.example", "b.example"].map(|name| authority.issue(&[name]));
-        let mut settings = Tls::default();
+        let mut settings = Config::default();
         for (number, pair) in issued.iter().enumerate() {
-            settings.certificates.push(CertificateFiles {
+            settings.tls.certificates.push(CertificateFiles {
                 chain: place(&format!("{number}.pem"), &pair.certificate),
                 key: place(&format!("{number}.key"), &pair.key),
             });
@@ -188,12 +188,12 @@ async fn tls_32_keys_and_buffers_of_connections_are_in_the_account() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tls_33_certificates_of_clients_are_wanted_or_required() {
+async fn tls_33_certificates_of_clients_are_required_or_beside_keys_wanted() {
     let stranger = Authority::default().issue(&["client"]);
     for is_required in [false, true] {
-        let set = |settings: &mut Tls, file| {
-            settings.client_ca = Some(file);
-            settings.require_client = is_required;
+        let set = |settings: &mut Config, file: String| {
+            settings.keys.file = (!is_required).then(|| file.clone());
+            settings.tls.client_ca = Some(file);
         };
         let secure = Secure::with(|_| {}, set);
         let known = secure.authority.issue(&["client"]);

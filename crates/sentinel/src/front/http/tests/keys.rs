@@ -6,8 +6,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::streams::{post, speak, text};
 use super::*;
-use crate::config::{Config, KeySettings};
+use crate::config::Config;
 use crate::front::websocket::tests::text as frame;
+use crate::keys::KnownKeys;
 
 /// A front that knows `alice`, who may write and ask for the status.
 fn bench() -> Bench {
@@ -15,14 +16,10 @@ fn bench() -> Bench {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("keys.toml");
     let methods = "methods = [\"broadcast_tx_sync\", \"status\"]";
-    let text = format!("[[keys]]\nname = \"a\"\nsecret_sha256 = \"{hash}\"\n{methods}\n");
+    let text =
+        format!("query = \"key\"\n[[keys]]\nname = \"a\"\nsecret_sha256 = \"{hash}\"\n{methods}\n");
     std::fs::write(&file, text).unwrap();
-    let settings = KeySettings {
-        file: Some(file.display().to_string()),
-        query: Some("key".to_owned()),
-        ..KeySettings::default()
-    };
-    Bench::with(|config| config.known = Arc::new(settings.load().unwrap()))
+    Bench::with(|config| config.known = Arc::new(KnownKeys::load(file.to_str()).unwrap()))
 }
 
 const ALICE: &str = "X-Api-Key: alice\r\n";
