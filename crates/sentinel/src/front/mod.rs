@@ -34,7 +34,7 @@ use wire::http::HeadLimits;
 use self::backend::Backend;
 pub use self::backend::Lanes;
 use crate::access::{Ended, Seen};
-use crate::identity::{Identities, LiveIdentities};
+use crate::identity::{Identities, Identity, LiveIdentities, Peer};
 use crate::metrics::OutcomeLabel;
 use crate::refusal::Refusal;
 use crate::sampled::RefusalLog;
@@ -126,6 +126,19 @@ impl<B: Backend> Shared<B> {
         let config = self.config.load();
         let networks = &config.listen.proxy_protocol;
         networks.iter().any(|network| network.contains(address))
+    }
+
+    /// Whose a request on a connection is. `lines` are those of its `X-Forwarded-For`, which a trusted proxy's alone are
+    /// read. Its network may have been forbidden since the connection came.
+    fn identity<'a>(&self, peer: &Peer, lines: impl FnOnce() -> Vec<&'a [u8]>) -> Identity {
+        let identities = self.identities.load();
+        if peer.is_proxy {
+            return identities.of_request(peer.address, lines().into_iter());
+        }
+        Identity {
+            allowed: identities.allows(peer.address),
+            ..peer.identity
+        }
     }
 
     /// What is noted of a request that begins, with the fields of its head, where requests are written down.

@@ -1,7 +1,7 @@
 //! Every door of a Cosmos chain: one account writes through RPC, gRPC and REST.
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -376,6 +376,50 @@ fn a_broadcast_at_any_door_takes_the_lane_and_the_rest_passes() {
         (&3.into(), &Value::Array(Vec::new()))
     );
     assert_eq!(proxy.stop().admitted, 5);
+}
+
+/// Requests on connections of gRPC and REST that were open before went on as if there was no ban.
+#[test]
+fn a_ban_holds_for_connections_that_are_open_at_any_door() {
+    let node = Node::start();
+    let [grpc, rest] = std::array::from_fn(|_| local(free_port()));
+    let proxy = Proxy::with(&node.url(), |config| {
+        (config.grpc.listen, config.rest.listen) = (Some(grpc), Some(rest));
+        config.rest.node = vec![node.url().parse().unwrap()];
+    });
+    let mut sockets =
+        [grpc, rest].map(|door| BufReader::new(std::net::TcpStream::connect(door).unwrap()));
+    // Where gRPC and REST tell how a call ended.
+    let mut ends = || {
+        let [grpc, rest] = sockets.each_mut().map(|socket| {
+            let head = b"GET /health HTTP/1.1\r\nhost: a\r\n\r\n";
+            socket.get_mut().write_all(head).unwrap();
+            let lines = socket.by_ref().lines().map(Result::unwrap);
+            let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+            let length = head
+                .iter()
+                .find_map(|line| line.strip_prefix("content-length: "));
+            let mut body = vec![0; length.unwrap().parse().unwrap()];
+            socket.read_exact(&mut body).unwrap();
+            head
+        });
+        let code = grpc
+            .iter()
+            .find_map(|line| line.strip_prefix("grpc-status: "));
+        (code.unwrap().to_owned(), rest[0].clone())
+    };
+    let before = ends();
+    assert_eq!(before.1, "HTTP/1.1 200 OK");
+    let order = |path: &str| proxy.admin().post(path, b"").unwrap().status;
+    assert_eq!(order("/ban?who=127.0.0.1&for=1h&why=test"), 200);
+    // `PERMISSION_DENIED`.
+    assert_eq!(
+        ends(),
+        ("7".to_owned(), "HTTP/1.1 403 Forbidden".to_owned())
+    );
+    assert_eq!(order("/unban?who=127.0.0.1"), 200);
+    assert_eq!(ends(), before);
+    proxy.stop();
 }
 
 /// What comes through is the answer of the node's own door, and not the lane's.

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use fairq::ClientKey;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
-use hyper::{HeaderMap, Method, Request, Response, Uri};
+use hyper::{Method, Request, Response, Uri};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout, timeout_at};
@@ -124,7 +124,11 @@ impl Caller {
     async fn answer(&self, mut request: Request<Incoming>) -> Response<Answer<WebBody>> {
         let origin = request.headers().get(header::ORIGIN).cloned();
         let seen = self.front.see(|name| request.headers().get(name));
-        let identity = self.identity(request.headers());
+        let lines = || {
+            let lines = request.headers().get_all(FORWARDED_FOR).iter();
+            lines.map(HeaderValue::as_bytes).collect()
+        };
+        let identity = self.front.identity(&self.peer, lines);
         let key = self.take_key(&mut request);
         let key = (self.front.shadow).judge(identity.client, key, || Ok(None));
         let identity = match &key {
@@ -208,16 +212,6 @@ impl Caller {
         }
         let header = header.as_ref().map(HeaderValue::as_bytes);
         known.client(header, target.as_bytes())
-    }
-
-    fn identity(&self, headers: &HeaderMap) -> Identity {
-        if !self.peer.is_proxy {
-            return self.peer.identity;
-        }
-        let lines = headers.get_all(FORWARDED_FOR).iter();
-        let lines: Vec<&[u8]> = lines.map(HeaderValue::as_bytes).collect();
-        let identities = self.front.identities.load();
-        identities.of_request(self.peer.address, lines.into_iter())
     }
 
     /// Serves a request until its client's deadline, if it has one. A node that ended a call for it was told a later one.

@@ -158,21 +158,14 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
             let key = key_of(known, &head.view(&self.socket.input.filled()[..head.len]));
             (self.front.shadow).judge(self.peer.identity.client, key, || Ok(None))?
         };
-        let identities = self.front.identities.load();
-        if !self.peer.is_proxy && key.is_none() {
-            self.client = self.peer.identity.client;
-            // Its network may have been forbidden since it came.
-            let allowed = identities.allows(self.peer.address);
-            return Ok(Identity {
-                allowed,
-                ..self.peer.identity
-            });
-        }
-        let view = head.view(&self.socket.input.filled()[..head.len]);
-        let lines: Vec<&[u8]> = view.all(FORWARDED_FOR).collect();
-        let mut identity = identities.of_request(self.peer.address, lines.into_iter());
+        let input = self.socket.input.filled();
+        let lines = || head.view(&input[..head.len]).all(FORWARDED_FOR).collect();
+        let mut identity = self.front.identity(&self.peer, lines);
         identity.client = key.unwrap_or(identity.client);
         self.client = identity.client;
+        if !self.peer.is_proxy && key.is_none() {
+            return Ok(identity);
+        }
         let proxy = self.proxy.get_or_insert_with(|| {
             let (ledger, slot) = (self.socket.ledger().clone(), None);
             Box::new(Proxy { ledger, slot })

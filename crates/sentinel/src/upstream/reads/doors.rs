@@ -72,7 +72,7 @@ impl Reads {
                 Found::AskAlone => {}
             }
         }
-        let admitted = self.place(client, calls).await?;
+        let admitted = self.admission.place(client, calls).await?;
         let way = (client, wanted, true);
         let asking = self.ask_at_door(doors, way, (&head, body), (admitted, window));
         let (by, answer) = asking.await?;
@@ -98,7 +98,7 @@ impl Reads {
         window: Reservation,
     ) -> Result<Response<DoorBody>, Refusal> {
         let way = (client, at(doors, node), false);
-        let asking = self.ask_at_door(doors, way, call, (self.beside(), window));
+        let asking = self.ask_at_door(doors, way, call, (self.admission.beside(), window));
         Ok(asking.await?.1)
     }
 

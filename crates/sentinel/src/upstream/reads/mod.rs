@@ -238,19 +238,6 @@ impl Reads {
         context.config.load().fixed.window_bytes
     }
 
-    /// What a read of so many calls is admitted with that goes to another listener of the node.
-    ///
-    /// # Errors
-    /// A refusal: over the client's rate or concurrency, or too many are under way.
-    pub(crate) async fn place(&self, client: ClientKey, calls: u32) -> Result<Admitted, Refusal> {
-        self.admission.place(client, calls).await
-    }
-
-    /// What a request is admitted with that no lane bounds: in shadow.
-    pub(crate) fn beside(&self) -> Admitted {
-        self.admission.beside()
-    }
-
     /// The limits that reads and subscriptions of a client share.
     pub(super) fn clients(&self) -> &Budget {
         &self.admission.clients
