@@ -1,9 +1,11 @@
 //! From a listener to connections, and to their end. A connection that a proxy in TCP mode has passed on begins with a
 //! PROXY header, which names the client.
 
+use std::future::pending;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ops::accept::{Accept, Acceptor};
 use socket2::SockRef;
@@ -68,6 +70,7 @@ pub(super) async fn accept<B: Backend, A: Accept>(
     admit: impl Fn(&mut JoinSet<()>, A::Stream, SocketAddr),
 ) -> usize {
     let mut connections = JoinSet::new();
+    front.listeners.fetch_add(1, Ordering::Relaxed);
     let mut acceptor = Acceptor::new(listener);
     let stop = front.stop.clone();
     let mut left = std::pin::pin!(front.leave.cancelled());
@@ -81,11 +84,17 @@ pub(super) async fn accept<B: Backend, A: Accept>(
     }
     drop(acceptor);
     let patience = front.config.load().shutdown.drain;
-    // Another process accepts now: what is connected here is served, and then this one stops.
+    // Another process accepts now: what is connected here, at any listener, is served, and then this one stops.
     if front.leave.is_cancelled() {
+        let all_served = async {
+            all_ended(&mut connections).await;
+            if front.listeners.fetch_sub(1, Ordering::Relaxed) > 1 {
+                pending::<()>().await;
+            }
+        };
         tokio::select! {
             () = stop.cancelled() => {}
-            _ = timeout(patience, all_ended(&mut connections)) => stop.cancel(),
+            _ = timeout(patience, all_served) => stop.cancel(),
         }
     }
     // A timeout needs no handling here: the connections that are left are counted next.

@@ -24,7 +24,7 @@ mod websocket;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use fairq::ClientKey;
 use tokio::net::TcpListener;
@@ -53,6 +53,8 @@ pub(crate) struct Shared<B> {
     head_limits: HeadLimits,
     refusals: RefusalLog,
     connections: AtomicU64,
+    /// Listeners that may have clients yet.
+    listeners: AtomicUsize,
 }
 
 impl<B> Deref for Shared<B> {
@@ -109,6 +111,7 @@ impl<B: Backend> Shared<B> {
             },
             refusals: RefusalLog::new(context.clock),
             connections: AtomicU64::new(0),
+            listeners: AtomicUsize::new(0),
             context,
         })
     }

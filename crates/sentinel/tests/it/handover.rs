@@ -7,16 +7,17 @@ use std::time::Duration;
 
 use rpc::BroadcastMethod;
 use rustix::process::Signal;
-use testkit::Http;
+use testkit::{Http, free_port};
 
 use crate::command_line::place;
+use crate::doors::local;
 use crate::reload::address_after;
 use crate::support::load::Progress;
 use crate::support::{Node, broadcast};
 
 /// One request after the other: over a connection as long as it is kept, as HTTP clients have it, and then over a new one.
 /// How many there were.
-fn keep_asking(client: u64, to: SocketAddr, progress: &Progress) -> u64 {
+fn keep_asking(client: u64, (door, to): (&str, SocketAddr), progress: &Progress) -> u64 {
     let mut connection: Option<TcpStream> = None;
     let mut asked = 0;
     while !progress.stop.load(std::sync::atomic::Ordering::Relaxed) {
@@ -28,9 +29,14 @@ fn keep_asking(client: u64, to: SocketAddr, progress: &Progress) -> u64 {
             stream
         });
         let tx = format!("h{client}n{asked}=1");
-        let body = broadcast(asked, BroadcastMethod::Sync, tx.as_bytes());
+        let body = if door == "/" {
+            broadcast(asked, BroadcastMethod::Sync, tx.as_bytes())
+        } else {
+            let tx = base64_simd::STANDARD.encode_to_string(tx);
+            format!(r#"{{"tx_bytes":"{tx}","mode":"BROADCAST_MODE_SYNC"}}"#).into_bytes()
+        };
         let head = format!(
-            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
+            "POST {door} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
         stream
@@ -76,8 +82,10 @@ fn one_answer(stream: &mut TcpStream) -> String {
 fn a_new_process_takes_over_and_no_request_fails() {
     let node = Node::start();
     let place = place();
+    // The listener of gRPC has no client.
+    let (grpc, rest) = (local(free_port()), local(free_port()));
     let line = format!(
-        "--listen 127.0.0.1:0 --admin 127.0.0.1:0 --upstream {} --set listen.handover=handover",
+        "--listen 127.0.0.1:0 --admin 127.0.0.1:0 --upstream {} --set listen.handover=handover --set grpc.listen={grpc} --set rest.listen={rest}",
         node.url()
     );
     let running = place.start(&line);
@@ -89,9 +97,10 @@ fn a_new_process_takes_over_and_no_request_fails() {
     let progress = Progress::default();
     let mut running = Some(running);
     let total: u64 = thread::scope(|scope| {
+        let doors = [("/", front), ("/", front), ("/cosmos/tx/v1beta1/txs", rest)];
         let kept = [1, 2, 3].map(|client| {
-            let progress = &progress;
-            scope.spawn(move || keep_asking(client, front, progress))
+            let (door, progress) = (doors[client as usize - 1], &progress);
+            scope.spawn(move || keep_asking(client, door, progress))
         });
         // Each over a connection of its own; no more than the burst of reads, so that none is over a rate.
         let fresh = scope.spawn(|| {

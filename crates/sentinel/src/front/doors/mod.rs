@@ -17,6 +17,7 @@ use hyper::{Method, Request, Response, Uri};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
 use wire::doors::{DoorRoute, GrpcWeb, grpc_broadcast, plain_path, rest_broadcast, route};
 
 use self::answers::{Failure, broadcast, ended, grpc_answer, json_answer};
@@ -81,8 +82,10 @@ async fn serve_peer<IO: Stream>(
     (peer, _slot): (Peer, Held),
     nodes: Arc<DoorNodes>,
 ) {
+    let end = front.stop.child_token();
     let caller = Arc::new(Caller {
         nodes,
+        end: end.clone(),
         peer,
         number: front.next_connection(),
         streams: Streams::new(&front),
@@ -92,7 +95,7 @@ async fn serve_peer<IO: Stream>(
         let caller = Arc::clone(&caller);
         async move { Ok(caller.answer(request).await) }
     };
-    let bounds = (&*caller.streams, Spoken::Either, front.stop.clone());
+    let bounds = (&*caller.streams, Spoken::Either, end);
     let client = peer.identity.client;
     if let Err(refusal) = drive(&front, (stream, client), bounds, answer).await {
         front.refused(client, &refusal);
@@ -110,6 +113,8 @@ struct Caller {
     /// Unique in this process: writes of one connection stay in order.
     number: u64,
     streams: Arc<Streams>,
+    /// Cancelled when the connection is to end once its requests have.
+    end: CancellationToken,
 }
 
 /// An answer, or why there is none.
@@ -122,6 +127,9 @@ impl Caller {
     }
 
     async fn answer(&self, mut request: Request<Incoming>) -> Response<Answer<WebBody>> {
+        if self.front.leave.is_cancelled() {
+            self.end.cancel();
+        }
         let origin = request.headers().get(header::ORIGIN).cloned();
         let seen = self.front.see(|name| request.headers().get(name));
         let lines = || {

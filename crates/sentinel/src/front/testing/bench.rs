@@ -78,6 +78,12 @@ impl Bench {
         }
     }
 
+    /// Serves another listener, which has no client.
+    pub(in crate::front) fn serve_door(&self) -> JoinHandle<usize> {
+        let nobody = Pipes(mpsc::unbounded_channel().1);
+        tokio::spawn(listener::serve(Arc::clone(&self.shared), nobody))
+    }
+
     /// Connects from an address.
     pub(in crate::front) fn connect_from(&self, address: [u8; 4]) -> Client {
         let (client, server) = duplex(PIPE);

@@ -44,6 +44,8 @@ pub(crate) struct Session<B: Backend, IO> {
     received_at: Instant,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
     is_leaving: bool,
+    /// When the client changes to the process that serves instead of this one, unless an event comes before.
+    leave_at: Option<Instant>,
     /// Whether nothing was read from the client when the clock was last looked at.
     was_held: bool,
     _open: Open,
@@ -71,6 +73,9 @@ const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// A part of a message that brings as much is paid for by its bytes, which the account bounds: some libraries cut
 /// messages into parts of 4 KiB.
 const PAID_PART: usize = 1 << 10;
+/// A client whose events have paused for so long has those of a block, and time to subscribe elsewhere before the next one.
+/// Blocks are a second apart by default (`timeout_commit`); the node publishes the events of one at once.
+const EVENT_PAUSE: Duration = Duration::from_millis(200);
 /// How long the last frame may take.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -96,6 +101,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             received_at: now,
             stop: Box::pin(front.stop.clone().cancelled_owned()),
             is_leaving: false,
+            leave_at: None,
             was_held: false,
             _open: Open::new(&front.metrics),
             _slots: slots,
@@ -175,7 +181,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         if needs_turn && turn.poll_begin(Piece::LONG, context).is_pending() {
             return Ok(false);
         }
-        let mut progress = false;
+        let (mut progress, mut has_event) = (false, false);
         while !self.client.is_behind() {
             let Poll::Ready(event) = self.client.poll_link(context) else {
                 break;
@@ -184,7 +190,10 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             self.client.socket.turn().used();
             match event {
                 RelayEvent::Text(text) => write_text(self.client.out(), &text),
-                RelayEvent::Event { head, rest } => self.client.event(&head, rest),
+                RelayEvent::Event { head, rest } => {
+                    self.client.event(&head, rest);
+                    has_event = true;
+                }
                 RelayEvent::Answer { tag, text } => {
                     write_text(self.client.out(), &text);
                     self.client.answered(tag, OutcomeLabel::Forwarded);
@@ -196,6 +205,10 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                     return Err(End::Say(close_code::GOING_AWAY, String::new()));
                 }
             }
+        }
+        // Another process serves now: its client changes to that between two blocks.
+        if has_event && self.client.front.leave.is_cancelled() {
+            self.leave_at = Some(Instant::now() + EVENT_PAUSE);
         }
         Ok(progress)
     }
@@ -356,7 +369,11 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
 
     /// Looks at the clock and at the order to stop: whether that changed anything.
     fn watch(&mut self, context: &mut Context<'_>) -> Result<bool, End> {
-        if !self.is_leaving && self.stop.as_mut().poll(context).is_ready() {
+        let now = Instant::now();
+        let is_between_blocks = self.leave_at.is_some_and(|at| at <= now)
+            && self.client.socket.unsent() == 0
+            && !self.waiting.is_some();
+        if !self.is_leaving && (is_between_blocks || self.stop.as_mut().poll(context).is_ready()) {
             self.leave();
             return Ok(true);
         }
@@ -367,7 +384,6 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             let text = "this network may not use the proxy".to_owned();
             return Err(End::Say(close_code::POLICY, text));
         }
-        let now = Instant::now();
         let is_held = self.is_held();
         if std::mem::replace(&mut self.was_held, is_held) && !is_held {
             self.received_at = now;
@@ -396,7 +412,13 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         } else {
             silent_at
         };
-        let others = [self.waiting.until(), overdue_at, Some(self.ping_at)];
+        let leave_at = self.leave_at.filter(|at| *at > now);
+        let others = [
+            self.waiting.until(),
+            overdue_at,
+            Some(self.ping_at),
+            leave_at,
+        ];
         let next = others.into_iter().flatten().fold(next, Instant::min);
         // Should it be late already, everything is looked at once more.
         Ok(self.client.socket.poll_late(next, context).is_ready())

@@ -62,6 +62,27 @@ async fn lifecycle_50_on_the_order_to_stop_what_is_under_way_is_finished() {
     assert_eq!(cut_off.unwrap(), 0);
 }
 
+/// Another process serves: a listener without clients does not end those of another one.
+#[tokio::test(start_paused = true)]
+async fn lifecycle_51_clients_of_one_listener_are_served_when_another_has_none() {
+    let bench = Bench::new();
+    let door = bench.serve_door();
+    let mut client = bench.connect();
+    settle().await;
+    bench.shared.leave.cancel();
+    sleep(Duration::from_secs(9)).await;
+    client.post(&sync("1", "a")).await;
+    let (head, body) = client.answer().await;
+    assert!(head.contains("Connection: close"), "{head}");
+    assert_eq!(body, answer_to("1", "a"));
+    drop(client);
+    // When the last one has gone, nothing is waited for.
+    let start = Instant::now();
+    assert_eq!(bench.serving.await.unwrap() + door.await.unwrap(), 0);
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert!(bench.stop.is_cancelled());
+}
+
 #[tokio::test(start_paused = true)]
 async fn lifecycle_50_what_is_not_finished_in_the_budget_is_cut_off() {
     let bench = Bench::with(|config| config.shutdown.drain = Duration::from_secs(5));

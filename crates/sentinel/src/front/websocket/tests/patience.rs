@@ -133,6 +133,38 @@ async fn lifecycle_50_on_the_order_to_stop_answers_come_before_the_close() {
     assert_eq!(cut_off.unwrap(), 0);
 }
 
+/// Another process serves: a subscription ends between two blocks, what is asked beside none is answered for the whole drain.
+#[tokio::test(start_paused = true)]
+async fn lifecycle_51_a_subscription_ends_between_two_blocks() {
+    let bench = Bench::new();
+    let mut reader = Client::open(&bench).await;
+    let mut other = Client::open_from(&bench, [192, 0, 2, 2]).await;
+    let event = |name: &'static [u8]| bench.fake.state().events.push_back(name.into());
+    event(b"block 1");
+    reader.send(text(&call(1, "subscribe"))).await;
+    assert_eq!(reader.text().await, "block 1");
+    assert_eq!(reader.text().await, "relayed 1");
+    bench.shared.leave.cancel();
+    // What came before does not count: the next block may be close.
+    sleep(Duration::from_secs(1)).await;
+    let start = Instant::now();
+    // The events of one block come in parts.
+    for (id, name) in [(2, "block 2"), (3, "a transaction of it")] {
+        event(name.as_bytes());
+        reader.send(text(&call(id, "health"))).await;
+        assert_eq!(reader.text().await, name);
+        assert_eq!(reader.text().await, format!("relayed {id}"));
+        sleep(Duration::from_millis(60)).await;
+    }
+    assert_eq!(reader.close_code().await, 1001);
+    assert_eq!(start.elapsed(), Duration::from_millis(260));
+    sleep(Duration::from_secs(8)).await;
+    other.send(text(&sync(1, "a"))).await;
+    assert_eq!(other.text().await, answer_to(1, "a"));
+    assert_eq!(other.close_code().await, 1001);
+    assert_eq!(bench.serving.await.unwrap(), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn lifecycle_52_who_hangs_up_is_taken_out_of_the_queue() {
     let bench = Bench::new();
