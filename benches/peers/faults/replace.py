@@ -25,7 +25,7 @@ QUERIES = {"NewBlock": "tm.event = 'NewBlock'", "Tx": "tm.event = 'Tx'"}
 DRAIN_SECONDS = 5
 # A new program asks the node first.
 SERVING_SECONDS = 30
-CONNECTIONS = 32
+CONNECTIONS = 64
 # By default the node ends a subscription to transactions of which it has 200 in a block.
 SETTINGS = {"size": 20000, "experimental_subscription_buffer_size": 20000, "experimental_websocket_write_buffer_size": 20000}
 
