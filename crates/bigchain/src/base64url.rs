@@ -2,7 +2,7 @@
 
 use base64_simd::URL_SAFE_NO_PAD;
 
-use crate::Error;
+use crate::error::Error;
 
 /// Writes bytes as base64url.
 pub fn encode(bytes: &[u8]) -> String {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use ed25519_dalek::{Signer, SigningKey};
 
-use crate::Error;
+use crate::error::Error;
 
 /// A public key. Any 32 bytes: whether they are a point of the curve shows when a signature is
 /// checked, as in the original.

@@ -1,6 +1,6 @@
 //! The little DER that crypto-conditions need: one-byte tags, definite lengths, small integers.
 
-use crate::Error;
+use crate::error::Error;
 
 /// Appends a value of any content.
 pub(crate) fn write(tag: u8, content: &[u8], out: &mut Vec<u8>) {

@@ -5,7 +5,7 @@ use ed25519_dalek::{Signature, VerifyingKey, verify_batch};
 
 use super::der::Reader;
 use super::{Condition, Kind, hash};
-use crate::Error;
+use crate::error::Error;
 
 /// An Ed25519 fulfillment: a key and its signature of the message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Integer, Object, Value, key_of, object_of};
-use crate::{Error, JsonProblem};
+use crate::error::{Error, JsonProblem};
 
 /// Longest text that is read, in bytes: more than any server of BigchainDB admits.
 pub const MAX_BYTES: usize = 1 << 20;

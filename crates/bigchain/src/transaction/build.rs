@@ -1,7 +1,7 @@
 //! Making transactions: say what they take and give, then sign.
 
 use super::{Details, Id, Input, Link, Operation, Output, Proof, Transaction};
-use crate::Error;
+use crate::error::Error;
 use crate::json::{Object, Value};
 use crate::keys::{KeyPair, PublicKey};
 

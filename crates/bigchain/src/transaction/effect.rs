@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::{Id, Link, Operation, Transaction};
 use crate::condition::Condition;
+use crate::error::{Class, Refusal};
 use crate::keys::PublicKey;
-use crate::{Class, Refusal};
 
 /// What a transaction does to a ledger, without its body: all that a node must keep of a checked
 /// transaction until its block is made, and a fraction of its size.

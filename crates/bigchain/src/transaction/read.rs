@@ -3,8 +3,9 @@
 
 use super::{Details, Input, Ledger, Link, MAX_AMOUNT, Operation, Output, Proof, Transaction};
 use crate::condition::{Batch, Condition, Fulfillment};
+use crate::error::{Class, Error, Refusal};
 use crate::json::{Object, Value, default_text, parse};
-use crate::{Class, Error, Refusal, schema};
+use crate::schema;
 
 impl Transaction {
     /// Reads a JSON text and checks, in this order: the id, the schema, keys and languages, and

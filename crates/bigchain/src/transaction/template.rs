@@ -5,7 +5,7 @@ use std::fmt::Write;
 use sha3::{Digest, Sha3_256};
 
 use super::{Create, Details, Id, Link, Output, Transaction, Transfer};
-use crate::Error;
+use crate::error::Error;
 use crate::json::{Object, Style, Value, canonical, default_text, write_object, written};
 use crate::keys::{KeyPair, PublicKey};
 
