@@ -43,9 +43,7 @@ mod outline;
 mod public_key;
 pub mod query;
 #[cfg(feature = "wallet")]
-mod read;
-#[cfg(feature = "wallet")]
-mod sign;
+mod signed;
 #[cfg(feature = "messages")]
 mod template;
 
@@ -59,9 +57,7 @@ pub use message_types::MessageTypes;
 pub use outline::{Outline, Place};
 pub use public_key::PublicKey;
 #[cfg(feature = "wallet")]
-pub use read::{Signed, SignedTx};
-#[cfg(feature = "wallet")]
-pub use sign::{Draft, Fee, Signer, Signing};
+pub use signed::{Draft, Fee, Signed, SignedTx, Signer, Signing};
 #[cfg(feature = "messages")]
 pub use template::{Filling, Template};
 pub use wire::proto;

@@ -29,7 +29,6 @@ mod nanos;
 mod profile;
 mod rate;
 mod schedule;
-mod shard;
 mod size;
 
 pub use self::arrivals::Arrivals;
@@ -38,6 +37,5 @@ pub use self::decimal::ValueError;
 pub use self::nanos::Nanos;
 pub use self::profile::{Profile, ProfileError, Step};
 pub use self::rate::{Rate, SignedRate};
-pub use self::schedule::Schedule;
-pub use self::shard::{Due, Shard};
+pub use self::schedule::{Due, Schedule, Shard};
 pub use self::size::{Count, Size};

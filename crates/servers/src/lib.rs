@@ -6,21 +6,18 @@
 //!
 //! Read first: [`CometBft`], [`Simd`], [`Btcd`] and [`Process`].
 
-mod btcd;
+mod chains;
 mod cometbft;
 mod link;
 mod listening;
 mod process;
 mod settings;
-mod simd;
-mod throttle;
 
-pub use self::btcd::{Btcd, BtcdOptions};
+pub use process::StartError;
+
+pub use self::chains::{Btcd, BtcdOptions, Simd, SimdOptions};
 pub use self::cometbft::{COMETBFT_VERSION, CometBft, CometBftOptions};
-pub use self::link::Link;
+pub use self::link::{Link, Throttle, on_cores};
 pub use self::listening::{free_port, listener};
 pub use self::process::{Process, Wait, find};
 pub use self::settings::{DottedError, SettingError, assign, leaves, nearest, parse_assignment};
-pub use self::simd::{Simd, SimdOptions};
-pub use self::throttle::{Throttle, on_cores};
-pub use process::StartError;

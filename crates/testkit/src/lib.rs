@@ -16,11 +16,11 @@ mod node;
 mod program;
 mod queries;
 mod scripted;
-mod simd;
 
 pub use authority::{Authority, Issued};
 pub use chain::{FakeChain, Upgrades};
 pub use comet::{CometBft, CometError, CometOptions};
+pub use comet::{Simd, SimdError};
 pub use dialects::Dialect;
 pub use http::{Http, HttpAnswer, RawAnswer, exchange};
 pub use node::{Behaviour, FakeNode};
@@ -33,4 +33,3 @@ pub use scripted::{
     http_answer,
 };
 pub use servers::free_port;
-pub use simd::{Simd, SimdError};

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::connection::{Connection, MAX_CONNECTIONS, Written, Wrote};
-use super::shaper::{Released, Shaper, Switch};
+use super::connection::{Released, Shaper, Switch};
 use super::state::{CodecTimer, LinkCounts, Meter, NodeParts};
 use super::{ControlWriter, settings};
 use crate::account::GENERATOR;

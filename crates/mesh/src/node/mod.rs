@@ -6,7 +6,6 @@
 
 mod connection;
 mod engine;
-mod shaper;
 mod state;
 
 use std::fs::File;

@@ -16,7 +16,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::ControlWriter;
 use super::connection::Connection;
-use super::shaper::Shaper;
+use super::connection::Shaper;
 use crate::control::{
     CodecTime, Counters, LinkCount, NodeConfig, NodeMessage, Row, Sample, Status,
 };

@@ -1,22 +1,20 @@
 //! Profiles: the rate as a function of time, and its integral.
 
-mod phase;
-mod ramp;
 mod shape;
 mod smooth;
-mod square;
+mod stairs;
 mod trace;
 
 use std::{fmt, num::NonZeroU32, ops::Range, sync::Arc};
 
-use self::phase::Phase;
-pub use self::phase::Step;
-use self::ramp::Ramp;
+use self::shape::Phase;
 pub(crate) use self::shape::Piece;
 pub use self::shape::ProfileError;
+pub use self::shape::Step;
 use self::shape::{MAX_DURATION_NANOS, MAX_STEPS, Shape, check_duration};
 use self::smooth::{Exponential, Law, Linear, Sine, Smooth};
-use self::square::{Square, Staircase, Stairs};
+use self::stairs::Ramp;
+use self::stairs::{Square, Staircase, Stairs};
 use self::trace::{Point, Trace};
 use crate::nanos::Nanos;
 use crate::rate::{Rate, SignedRate};

@@ -1,7 +1,7 @@
 //! A recorded rate: each row's rate holds until the next row. A constant rate is a trace of one row.
 
 use super::shape::{ENDLESS, ProfileError, check_duration, check_steps};
-use super::square::Stairs;
+use super::stairs::Stairs;
 use crate::ValueError;
 use crate::decimal::Decimal;
 use crate::nanos::Nanos;

@@ -2,11 +2,10 @@
 
 mod buffer;
 mod error;
-mod http;
+mod messages;
 mod options;
 mod stream;
 mod task;
-mod websocket;
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -14,19 +13,18 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustls::pki_types::ServerName;
+use wire::jsonrpc::{BroadcastMethod, broadcast_len, encode_broadcast};
+use wire::ws::ClientHandshake;
+use wire::ws::frame::{TEXT, write_masked};
 
 use self::buffer::{InBuffer, OutBuffer};
 use self::error::Limits;
 pub use self::error::{ConnectionError, Counters, Flushed, Interest, Message, ReadProgress};
-use self::http::AnswerReader;
+use self::messages::{AnswerReader, MessageReader, mask_keys};
 pub use self::options::{ConnectionOptions, Trust, TrustError};
 use self::stream::Stream;
 pub use self::task::TaskConnection;
-use self::websocket::{MessageReader, mask_keys};
 use crate::endpoint::{Endpoint, Transport};
-use wire::jsonrpc::{BroadcastMethod, broadcast_len, encode_broadcast};
-use wire::ws::ClientHandshake;
-use wire::ws::frame::{TEXT, write_masked};
 
 /// One connection to a node: HTTP/1.1 or WebSocket, plain or encrypted.
 ///
@@ -71,7 +69,7 @@ enum Phase {
 enum Protocol {
     Http {
         reader: AnswerReader,
-        request: http::Request,
+        request: messages::Request,
     },
     Ws {
         reader: MessageReader,
@@ -112,9 +110,9 @@ impl Connection {
             Transport::Http => Protocol::Http {
                 reader: AnswerReader::default(),
                 request: if options.gets {
-                    http::Request::get(endpoint)
+                    messages::Request::get(endpoint)
                 } else {
-                    http::Request::post(endpoint, options.path.as_deref())
+                    messages::Request::post(endpoint, options.path.as_deref())
                 },
             },
             Transport::Ws => Protocol::Ws {

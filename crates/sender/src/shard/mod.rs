@@ -10,7 +10,6 @@
 //! run, scripted ones in tests.
 
 mod accounts;
-mod blockage;
 mod homes;
 mod link;
 mod links;
@@ -30,22 +29,21 @@ use crossbeam_channel::{Receiver, TryRecvError};
 use pacing::Nanos;
 
 use self::accounts::Accounts;
+pub use self::homes::Address;
 use self::homes::Homes;
 use self::links::Links;
+pub use self::load::{AtMaxInFlight, Offering, Orders, Revision, Rules, ShardLoad, StopReason};
 use self::pace::{Pace, Pauses};
 use self::reporter::Reporter;
+pub use self::reporter::{BATCHES_IN_FLIGHT, ShardBatch};
 use self::requests::Resigner;
+pub use self::requests::{QUEUED_FACTOR, SLOW_ANSWER};
 use self::sender::Sender;
 use self::system::System;
 use crate::clock::Origin;
 use crate::protocol::{Families, Protocol, TxStream};
 use crate::sequences::Sequences;
 use crate::source::Ring;
-
-pub use self::homes::Address;
-pub use self::load::{AtMaxInFlight, Offering, Orders, Revision, Rules, ShardLoad, StopReason};
-pub use self::reporter::{BATCHES_IN_FLIGHT, ShardBatch};
-pub use self::requests::{QUEUED_FACTOR, SLOW_ANSWER};
 
 /// What a shard needs to know.
 pub struct ShardConfig {

@@ -6,11 +6,10 @@ use std::io;
 use measure::{Cause, LATE_LIMIT, Sent, Unsent, UnsentReason};
 use pacing::Nanos;
 
-use super::blockage::Blockage;
 use super::link::OPENING_TIMEOUT;
 use super::links::{Burst, Links, Route};
 use super::load::{AtMaxInFlight, Orders, Rules};
-use super::pace::{DueTx, Pace};
+use super::pace::{Blockage, DueTx, Pace};
 use super::reporter::Reporter;
 use super::requests::{Request, Resigner};
 use super::system::Platform;
