@@ -13,7 +13,7 @@ pub struct Part {
 
 /// Part of the limit that is divided equally, whatever is asked for, so that a member whose first client comes need not
 /// wait for the next reports.
-pub(crate) const FLOOR: f64 = 0.01;
+const FLOOR: f64 = 0.01;
 /// What a client asks for counts as so much more, as it may come unevenly.
 const HEADROOM: f64 = 1.1;
 
@@ -73,24 +73,18 @@ pub fn divide(limit: f64, reports: &[&Report], own: usize) -> (f64, Vec<Part>) {
 fn asks(reports: &[&Report]) -> Vec<Ask> {
     let mut asks = Vec::new();
     for (member, report) in reports.iter().enumerate() {
-        let listed = report
-            .demands
-            .iter()
-            .map(|it| (Some(it.client), it.per_second, it.weight.into()));
+        let ask = |client, per_second: f32, weight| Ask {
+            client,
+            member,
+            demand: Demanded {
+                per_second: f64::from(per_second) * HEADROOM,
+                weight,
+            },
+        };
+        let listed = report.demands.iter();
+        asks.extend(listed.map(|it| ask(Some(it.client), it.per_second, it.weight.into())));
         let (per_second, count) = report.others;
-        let others = (count > 0).then_some((None, per_second, count));
-        asks.extend(
-            listed
-                .chain(others)
-                .map(|(client, per_second, weight)| Ask {
-                    client,
-                    member,
-                    demand: Demanded {
-                        per_second: f64::from(per_second) * HEADROOM,
-                        weight: f64::from(weight),
-                    },
-                }),
-        );
+        asks.extend((count > 0).then(|| ask(None, per_second, count.into())));
     }
     asks.sort_by_key(|ask| ask.client);
     asks

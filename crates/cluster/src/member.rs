@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use pacing::Nanos;
 
-use crate::division::{FLOOR, Part, divide};
+use crate::division::{Part, divide};
 use crate::report::{Demand, INTERVAL, Report};
 
 /// What reports that are due may cost the bus, bytes an interval to all members together. With those between them, as many
@@ -16,8 +16,8 @@ const MOST_CHANGES: u32 = 4;
 const CHANGED: f64 = 0.02;
 /// A member that was not heard for so many of its periods is silent: cut off, or dead.
 const SILENT: u64 = 5;
-/// A silent member that was not heard for so many periods is forgotten, 30 s of the shortest. Until then the others
-/// leave it what it has by itself.
+/// A silent member that was not heard for so many periods, while this one heard the bus, is forgotten: 30 s of the
+/// shortest. Until then the others leave it what it has by itself.
 const FORGOTTEN: u64 = 150;
 /// The least of so many rates in a row counts. So a member takes what another has to give up not before that one has
 /// heard of it, and the members together stay below the limit.
@@ -27,7 +27,7 @@ const MOST_MEMBERS: usize = 1_024;
 /// What a client asks for is its mean over about so long.
 const MEMORY_S: f64 = 1.0;
 /// A client that asks for less than this, writes a second, is as one that asks for nothing.
-const NOTHING: f64 = 0.05;
+const NOTHING: f32 = 0.05;
 
 /// What one client did since the last call of [`Member::tick`].
 #[derive(Clone, Copy, Debug)]
@@ -65,8 +65,6 @@ pub struct Division {
     pub silent: usize,
     /// Whether this member hears itself. If not, it has an equal part of the limit.
     pub is_connected: bool,
-    /// An equal part of the limit.
-    equal: f64,
 }
 
 /// A member of the cluster.
@@ -78,6 +76,8 @@ pub struct Member {
     /// What its own clients ask for, by their hashes.
     asked: Vec<Asked>,
     began: Nanos,
+    /// Since when it hears itself; none while the bus is away.
+    joined: Option<Nanos>,
     last_tick: Nanos,
     /// When its next report is due, whatever changes, and how many it may send before.
     due: Nanos,
@@ -86,14 +86,25 @@ pub struct Member {
     known: BTreeMap<u64, Known>,
     /// The last rates, the newest first.
     rates: VecDeque<f64>,
+    /// What it may send since the last tick.
+    had: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Asked {
-    client: u64,
-    per_second: f64,
-    weight: u16,
+    /// With its mean.
+    demand: Demand,
     is_waiting: bool,
+}
+
+impl Asked {
+    const fn demand(&self) -> Demand {
+        let mut demand = self.demand;
+        if self.is_waiting {
+            demand.per_second = f32::INFINITY;
+        }
+        demand
+    }
 }
 
 #[derive(Debug)]
@@ -104,10 +115,10 @@ struct Known {
 }
 
 impl Known {
-    /// For how many of its periods it was not heard.
-    fn periods(&self, now: Nanos) -> u64 {
+    /// For how many of its periods it was not heard, since this instant at the earliest.
+    fn periods(&self, since: Nanos, now: Nanos) -> u64 {
         let period = self.report.as_ref().map_or(INTERVAL, Report::period);
-        now.saturating_sub(self.heard).as_nanos() / period.as_nanos()
+        now.saturating_sub(self.heard.max(since)).as_nanos() / period.as_nanos()
     }
 
     fn stays(&self) -> bool {
@@ -116,8 +127,8 @@ impl Known {
 }
 
 impl Member {
-    /// A member that knows of no other. `id` is to be drawn at random, `limit` is what all members together may send,
-    /// writes a second.
+    /// A member that knows of no other, and may send nothing before its first [tick](Self::tick). `id` is to be drawn at
+    /// random, `limit` is what all members together may send, writes a second.
     pub fn new(now: Nanos, id: u64, limit: f64) -> Self {
         Self {
             id,
@@ -125,11 +136,13 @@ impl Member {
             number: 0,
             asked: Vec::new(),
             began: now,
+            joined: None,
             last_tick: now,
             due: now,
             changes: MOST_CHANGES,
             known: BTreeMap::new(),
             rates: VecDeque::new(),
+            had: 0.0,
         }
     }
 
@@ -165,17 +178,21 @@ impl Member {
     ) -> (Option<Report>, Division) {
         self.note(now, activity);
         let mut division = self.divide(now, None);
-        if division.is_connected {
-            self.known.retain(|_, known| known.periods(now) < FORGOTTEN);
+        self.joined = division.is_connected.then(|| self.joined.unwrap_or(now));
+        if let Some(joined) = self.joined {
+            self.known
+                .retain(|_, known| known.periods(joined, now) < FORGOTTEN);
         }
         let report = self.next_report(now, division.per_second);
         self.rates.push_front(division.per_second);
         self.rates.truncate(RAISED_AFTER);
-        division.per_second = self.rates.iter().copied().fold(f64::INFINITY, f64::min);
-        if self.is_new(now) {
-            division.per_second = division.equal * FLOOR;
-            division.parts.clear();
-        }
+        let most = if self.may_have_more(now) {
+            f64::INFINITY
+        } else {
+            self.had
+        };
+        self.had = self.rates.iter().copied().fold(most, f64::min);
+        division.per_second = self.had;
         (report, division)
     }
 
@@ -221,11 +238,17 @@ impl Member {
         u16::try_from(intervals).unwrap_or(u16::MAX)
     }
 
-    /// Whether it may not have heard all others, or they it.
-    fn is_new(&self, now: Nanos) -> bool {
-        let periods = self.reports().map(|it| it.period().saturating_mul(2));
-        let longest = periods.fold(INTERVAL.saturating_mul(SILENT), Nanos::max);
-        now.saturating_sub(self.began) < longest
+    /// Whether it has heard all others, and they it. One that has just joined, or joined again, keeps what it had by
+    /// itself: any number of others may be there, and may have begun with it.
+    fn may_have_more(&self, now: Nanos) -> bool {
+        let (since, intervals) = match self.joined {
+            Some(joined) => {
+                let periods = self.reports().map(|it| it.period);
+                (joined, u64::from(periods.fold(self.period(), u16::max)) + 1)
+            }
+            None => (self.began, SILENT),
+        };
+        now.saturating_sub(since) >= INTERVAL.saturating_mul(intervals)
     }
 
     /// What follows from the reports of all, with this one in place of its own where that was heard.
@@ -233,7 +256,7 @@ impl Member {
         let stay = || self.known.values().filter(|it| it.stays());
         let all = stay().count() + usize::from(!self.known.contains_key(&self.id));
         // All take the members in the same order, so that they compute the same to the last bit.
-        let heard = stay().filter(|it| it.periods(now) < SILENT);
+        let heard = stay().filter(|it| it.periods(Nanos::ZERO, now) < SILENT);
         let heard = heard.filter_map(|it| it.report.as_ref());
         let heard: Vec<&Report> = heard
             .map(|it| own.filter(|own| own.member == it.member).unwrap_or(it))
@@ -253,53 +276,43 @@ impl Member {
             heard: all - silent,
             silent,
             is_connected: place.is_some(),
-            equal,
         }
     }
 
     fn note(&mut self, now: Nanos, activity: impl IntoIterator<Item = Activity>) {
         let seconds = now.saturating_sub(self.last_tick).as_secs_f64().max(1e-3);
         self.last_tick = now;
-        let kept = (-seconds / MEMORY_S).exp();
+        let kept = (-seconds / MEMORY_S).exp() as f32;
         for asked in &mut self.asked {
-            asked.per_second *= kept;
+            asked.demand.per_second *= kept;
             asked.is_waiting = false;
         }
+        let new = (1.0 - kept) / seconds as f32;
         self.asked.extend(activity.into_iter().map(|did| Asked {
-            client: did.client,
-            per_second: (1.0 - kept) * f64::from(did.taken) / seconds,
-            weight: did.weight,
+            demand: Demand {
+                client: did.client,
+                weight: did.weight,
+                per_second: new * did.taken as f32,
+            },
             is_waiting: did.is_held_back(),
         }));
         // Where the activity is in order, that joins two runs.
-        self.asked.sort_by_key(|asked| asked.client);
+        self.asked.sort_by_key(|asked| asked.demand.client);
         self.asked.dedup_by(|newer, older| {
-            let is_same = newer.client == older.client;
+            let is_same = newer.demand.client == older.demand.client;
             if is_same {
-                older.per_second += newer.per_second;
-                older.weight = newer.weight;
+                older.demand.per_second += newer.demand.per_second;
+                older.demand.weight = newer.demand.weight;
                 older.is_waiting |= newer.is_waiting;
             }
             is_same
         });
         self.asked
-            .retain(|asked| asked.is_waiting || asked.per_second >= NOTHING);
+            .retain(|asked| asked.is_waiting || asked.demand.per_second >= NOTHING);
     }
 
     fn report(&self) -> Report {
-        let mut demands: Vec<Demand> = self
-            .asked
-            .iter()
-            .map(|asked| Demand {
-                client: asked.client,
-                weight: asked.weight,
-                per_second: if asked.is_waiting {
-                    f32::INFINITY
-                } else {
-                    asked.per_second as f32
-                },
-            })
-            .collect();
+        let mut demands: Vec<Demand> = self.asked.iter().map(Asked::demand).collect();
         let mut left_out = Vec::new();
         if demands.len() > Report::MOST {
             demands.sort_unstable_by(|a, b| b.per_second.total_cmp(&a.per_second));

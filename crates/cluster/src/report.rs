@@ -1,15 +1,17 @@
 //! What a member tells the others.
 
-use bytes::{Buf as _, BufMut as _, TryGetError};
 use pacing::Nanos;
+use postcard::{fixint, take_from_bytes};
+use serde::{Deserialize, Serialize};
 
 /// How often a member computes what it may send, and may report what its clients ask for.
 pub const INTERVAL: Nanos = Nanos::from_millis(200);
 
 /// What one client asks of one member.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Demand {
     /// A keyed hash of the client: equal on all members, and of no use without the key.
+    #[serde(with = "fixint::le")]
     pub client: u64,
     /// Its shares, 1 to 1,000.
     pub weight: u16,
@@ -18,9 +20,10 @@ pub struct Demand {
 }
 
 /// What all clients of one member ask for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Drawn anew when a member starts.
+    #[serde(with = "fixint::le")]
     pub member: u64,
     /// Counts the reports of a member.
     pub number: u64,
@@ -30,18 +33,18 @@ pub struct Report {
     pub period: u16,
     /// It is its last report: the member stops.
     pub is_last: bool,
+    /// What all that are not listed ask for together, writes a second, and how many they are.
+    pub others: (f32, u32),
     /// Those that ask for most, by their hashes.
     pub demands: Vec<Demand>,
-    /// What all others ask for together, writes a second, and how many they are.
-    pub others: (f32, u32),
 }
 
 /// Bytes that are no report of this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unread {
     /// They have another form.
-    #[error("it is no report of a sentinel: {0}")]
-    Malformed(&'static str),
+    #[error("it is no report of a sentinel")]
+    Malformed,
     /// A report whose clients have other hashes, or that counts otherwise.
     #[error(
         "a sentinel of another version has the same key: it is left an equal part, and a client of both has two shares; \
@@ -53,15 +56,13 @@ pub enum Unread {
     },
 }
 
-use Unread::Malformed;
-
 const MAGIC: [u8; 3] = *b"tgc";
 /// Another one for each change of a report's form, of the hashes in it, or of how shares follow from them.
-const VERSION: u8 = b'3';
+const VERSION: u8 = b'4';
 /// `MSG`, a subject of 25 bytes, and the numbers of the subscription and of the bytes (NATS protocol, MSG).
 const FRAME: usize = 42;
-/// Bytes before the demands, and of each.
-const HEAD: usize = 4 + 8 + 8 + 8 + 2 + 1 + 4 + 4 + 4;
+/// Bytes before the demands, and of each, at most.
+const HEAD: usize = 4 + 8 + 10 + 8 + 3 + 1 + 4 + 5 + 3;
 const DEMAND: usize = 8 + 2 + 4;
 
 impl Report {
@@ -73,31 +74,18 @@ impl Report {
         INTERVAL.saturating_mul(self.period as u64)
     }
 
-    /// Bytes of it on the bus.
+    /// Bytes of it on the bus, at most.
     pub(crate) const fn bytes(&self) -> usize {
         FRAME + HEAD + DEMAND * self.demands.len()
     }
 
-    /// Bytes, all numbers little-endian: `tgc3` and the member (8), as in each version; number (8), limit (f64), period (2), last (1), what the others ask for
-    /// (f32), how many they are (4), number of demands (4), and for each client (8), weight (2), rate (f32).
+    /// `tgc4` and the member (8 bytes, little-endian), as in each version, then all that is in it in postcard's wire
+    /// format.
+    ///
+    /// # Panics
+    /// Never: memory is the only bound.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEAD + DEMAND * self.demands.len());
-        bytes.put_slice(&MAGIC);
-        bytes.put_u8(VERSION);
-        bytes.put_u64_le(self.member);
-        bytes.put_u64_le(self.number);
-        bytes.put_f64_le(self.limit);
-        bytes.put_u16_le(self.period);
-        bytes.put_u8(u8::from(self.is_last));
-        bytes.put_f32_le(self.others.0);
-        bytes.put_u32_le(self.others.1);
-        bytes.put_u32_le(u32::try_from(self.demands.len()).unwrap_or(u32::MAX));
-        for demand in &self.demands {
-            bytes.put_u64_le(demand.client);
-            bytes.put_u16_le(demand.weight);
-            bytes.put_f32_le(demand.per_second);
-        }
-        bytes
+        postcard::to_allocvec(&(MAGIC, VERSION, self)).expect("a vector takes any report")
     }
 
     /// Reads a report.
@@ -105,66 +93,30 @@ impl Report {
     /// # Errors
     /// [`Unread`]: it has another version or form, a weight or a rate that no client can have, or more than
     /// [`MOST`](Self::MOST) demands.
-    pub fn decode(mut bytes: &[u8]) -> Result<Self, Unread> {
-        let mut magic = MAGIC;
-        bytes.try_copy_to_slice(&mut magic)?;
-        if magic != MAGIC {
-            return Err(Malformed("it begins otherwise"));
-        }
-        let version = bytes.try_get_u8()?;
-        let member = bytes.try_get_u64_le()?;
-        if version != VERSION {
+    pub fn decode(bytes: &[u8]) -> Result<Self, Unread> {
+        let malformed = |_| Unread::Malformed;
+        let head = take_from_bytes::<([u8; 3], u8, [u8; 8])>(bytes).map_err(malformed)?;
+        let (magic, version, member) = head.0;
+        if magic == MAGIC && version != VERSION {
+            let member = u64::from_le_bytes(member);
             return Err(Unread::OtherVersion { member });
         }
-        let number = bytes.try_get_u64_le()?;
-        let limit = bytes.try_get_f64_le()?;
-        let period = bytes.try_get_u16_le()?;
-        if !(limit.is_finite() && limit > 0.0 && period > 0) {
-            return Err(Malformed("its limit or its period is not above 0"));
-        }
-        let is_last = bytes.try_get_u8()? != 0;
-        let others = (rate(bytes.try_get_f32_le()?)?, bytes.try_get_u32_le()?);
-        let count = bytes.try_get_u32_le()? as usize;
-        if count > Self::MOST || bytes.len() != count * DEMAND {
-            return Err(Malformed("it has another length than its head says"));
-        }
-        let demand = |_| {
-            let client = bytes.try_get_u64_le()?;
-            let weight = bytes.try_get_u16_le()?;
-            let per_second = rate(bytes.try_get_f32_le()?)?;
-            if !(1..=1_000).contains(&weight) {
-                return Err(Malformed("a weight is not 1 to 1,000"));
-            }
-            Ok(Demand {
-                client,
-                weight,
-                per_second,
-            })
-        };
-        Ok(Self {
-            member,
-            number,
-            limit,
-            period,
-            is_last,
-            demands: (0..count).map(demand).collect::<Result<_, _>>()?,
-            others,
-        })
+        let read = take_from_bytes::<(([u8; 3], u8), Self)>(bytes);
+        let ((_, report), rest) = read.map_err(malformed)?;
+        let is_sound = magic == MAGIC && rest.is_empty() && report.is_sound();
+        is_sound.then_some(report).ok_or(Unread::Malformed)
     }
-}
 
-impl From<TryGetError> for Unread {
-    fn from(_: TryGetError) -> Self {
-        Malformed("it is cut off")
+    /// Whether a member can have said this.
+    fn is_sound(&self) -> bool {
+        let is_demand = |it: &Demand| it.per_second >= 0.0 && (1..=1_000).contains(&it.weight);
+        self.limit.is_finite()
+            && self.limit > 0.0
+            && self.period > 0
+            && self.others.0 >= 0.0
+            && self.demands.len() <= Self::MOST
+            && self.demands.iter().all(is_demand)
     }
-}
-
-/// Zero or more, or infinite.
-fn rate(rate: f32) -> Result<f32, Unread> {
-    let is_rate = rate >= 0.0;
-    is_rate
-        .then_some(rate)
-        .ok_or(Malformed("a rate is below 0"))
 }
 
 #[cfg(test)]
@@ -237,10 +189,10 @@ mod tests {
             let other = Unread::OtherVersion { member: 77 };
             assert_eq!(Report::decode(&whole), Err(other));
         }
-        assert!(matches!(Report::decode(b"tgc7"), Err(Malformed(_))));
+        assert!(matches!(Report::decode(b"tgc7"), Err(Unread::Malformed)));
         assert!(matches!(
             Report::decode(b"GET / HTTP/1.1"),
-            Err(Malformed(_))
+            Err(Unread::Malformed)
         ));
     }
 
@@ -256,8 +208,9 @@ mod tests {
             others: (0.0, 0),
         };
         let mut bytes = report.encode();
-        let count = bytes.len() - 4;
-        bytes[count..].fill(0xff);
-        assert!(Report::decode(&bytes).is_err());
+        assert_eq!(bytes.pop(), Some(0));
+        // 2^28 - 1 demands.
+        bytes.extend([0xff, 0xff, 0xff, 0x7f]);
+        assert_eq!(Report::decode(&bytes), Err(Unread::Malformed));
     }
 }

@@ -20,6 +20,7 @@ const WAYS_MS: [u64; 4] = [1, 10, 30, 60];
 const LOST: u64 = 5_000;
 
 enum Due {
+    Start,
     Tick(usize),
     Report(usize, Report),
 }
@@ -47,31 +48,46 @@ struct World {
     reports: u64,
     /// When the rates were last more than 5 % beside what they are to be.
     apart: Nanos,
-    /// The most that all together had after the first second.
+    /// The most that all together had.
     most: f64,
+    /// When they first had nearly all of it.
+    serving: Option<Nanos>,
+    /// How much longer than usual a report takes; for ever where the bus is silent.
+    slower: Option<Nanos>,
 }
 
 impl World {
-    fn new(members: usize, load: Load) -> Self {
-        let all = 0..members as u64;
+    /// Members that start within `spread`.
+    fn new(members: usize, load: Load, spread: Nanos) -> Self {
         let mut world = Self {
             now: Nanos::ZERO,
             random: Random::new(members as u64),
             due: BTreeMap::new(),
             scheduled: 0,
             load,
-            members: all.map(|id| Member::new(Nanos::ZERO, id, LIMIT)).collect(),
-            divisions: vec![Division::default(); members],
-            sent: vec![[0.0; 2]; members],
+            members: Vec::new(),
+            divisions: Vec::new(),
+            sent: Vec::new(),
             reports: 0,
             apart: Nanos::ZERO,
             most: 0.0,
+            serving: None,
+            slower: Some(Nanos::ZERO),
         };
-        for place in 0..members {
-            let phase = Nanos::from_nanos(world.random.word() % INTERVAL.as_nanos());
-            world.after(phase, Due::Tick(place));
+        for _ in 0..members {
+            let phase = world.random.word() % spread.as_nanos();
+            world.after(Nanos::from_nanos(phase), Due::Start);
         }
         world
+    }
+
+    fn start(&mut self) {
+        let place = self.members.len();
+        self.members
+            .push(Member::new(self.now, place as u64, LIMIT));
+        self.divisions.push(Division::default());
+        self.sent.push([0.0; 2]);
+        self.tick(place);
     }
 
     fn after(&mut self, span: Nanos, due: Due) {
@@ -92,6 +108,7 @@ impl World {
             let ((instant, _), due) = first.remove_entry();
             self.now = instant;
             match due {
+                Due::Start => self.start(),
                 Due::Tick(place) => self.tick(place),
                 Due::Report(quarter, report) => {
                     let members = self.members.iter_mut().skip(quarter).step_by(WAYS_MS.len());
@@ -109,23 +126,24 @@ impl World {
         let (report, division) = self.members[place].tick(self.now, activity);
         self.divisions[place] = division;
         self.after(INTERVAL, Due::Tick(place));
-        if let Some(report) = report {
+        if let (Some(report), Some(slower)) = (report, self.slower) {
             self.reports += 1;
             let bytes = report.encode();
             for (quarter, way) in WAYS_MS.into_iter().enumerate() {
                 if !self.random.word().is_multiple_of(LOST) {
                     let report = Report::decode(&bytes).unwrap();
-                    self.after(Nanos::from_millis(way), Due::Report(quarter, report));
+                    let way = slower.saturating_add(Nanos::from_millis(way));
+                    self.after(way, Due::Report(quarter, report));
                 }
             }
         }
         if self.unfairness() > 0.05 {
             self.apart = self.now;
         }
-        // Until then they do not know how many they are.
-        if self.now > Nanos::from_secs(1) {
-            let sum = self.divisions.iter().map(|it| it.per_second).sum();
-            self.most = self.most.max(sum);
+        let sum = self.divisions.iter().map(|it| it.per_second).sum();
+        self.most = self.most.max(sum);
+        if sum >= 0.9 * LIMIT {
+            self.serving.get_or_insert(self.now);
         }
     }
 
@@ -191,7 +209,7 @@ struct Expected {
 
 fn assert_agreed(expected: &Expected) {
     let few = Load::Every(2 * expected.distance);
-    let mut world = World::new(expected.members, few);
+    let mut world = World::new(expected.members, few, INTERVAL);
     let (_, started) = world.run(few, 5_000);
     let started = (started, world.unfairness());
     let (at_rest, _) = world.run(few, 3_600);
@@ -225,7 +243,7 @@ fn up_to_a_hundred_members_have_what_one_queue_would_give_within_a_second_of_a_c
         assert_agreed(&Expected {
             members,
             distance,
-            started_ms: 1_300,
+            started_ms: 800,
             left_ms: 4_000,
             period_ms: 200,
         });
@@ -237,8 +255,68 @@ fn a_thousand_members_have_it_as_soon_and_report_less_often_what_does_not_change
     assert_agreed(&Expected {
         members: 1_000,
         distance: 10,
-        started_ms: 4_300,
+        started_ms: 2_600,
         left_ms: 6_000,
         period_ms: 1_800,
     });
+}
+
+/// All start within `spread`, and use clients of their own and one of all.
+fn started(members: usize, spread_ms: u64, slower: Option<Nanos>) -> World {
+    let (load, spread) = (
+        Load::Every(members.div_ceil(100)),
+        Nanos::from_millis(spread_ms),
+    );
+    let mut world = World::new(members, load, spread.max(Nanos::from_nanos(1)));
+    world.slower = slower;
+    world.run(load, 3_000 + spread_ms);
+    let serving = world.serving.map(Nanos::as_millis);
+    println!(
+        "{members} members start within {spread_ms} ms, reports {slower:?} slower: at most {:.6} of the limit, nearly all of \
+         it after {serving:?} ms",
+        world.most / LIMIT
+    );
+    world
+}
+
+#[test]
+fn members_that_start_together_never_exceed_the_limit() {
+    let few = [1, 3, 100].map(|members| [0, 60, 200, 2_000].map(|spread| (members, spread, 800)));
+    let all = few.into_iter().flatten();
+    for (members, spread_ms, serving_ms) in all.chain([(1_000, 0, 2_400)]) {
+        let world = started(members, spread_ms, Some(Nanos::ZERO));
+        assert!(world.most <= 1.05 * LIMIT);
+        let by = Nanos::from_millis(serving_ms + spread_ms);
+        assert!(world.serving.is_some_and(|at| at <= by));
+    }
+}
+
+#[test]
+fn on_a_slow_bus_they_do_not_either_and_one_that_is_silent_for_a_second_is_away() {
+    for slower_ms in [300, 700] {
+        let world = started(100, 0, Some(Nanos::from_millis(slower_ms)));
+        assert!(world.most <= 1.05 * LIMIT);
+        assert!(world.serving.is_some_and(|at| at <= Nanos::from_secs(2)));
+    }
+    // None hears another: each has the whole limit.
+    let world = started(3, 0, None);
+    assert!((world.most - 3.0 * LIMIT).abs() < 1e-9);
+    assert_eq!(world.serving, Some(Nanos::from_secs(1)));
+}
+
+#[test]
+fn one_that_joins_a_thousand_has_its_part_and_they_stay_below_the_limit() {
+    let load = Load::Every(10);
+    let mut world = World::new(1_000, load, INTERVAL);
+    world.run(load, 3_000);
+    world.after(Nanos::from_millis(1), Due::Start);
+    world.run(load, 1_900);
+    assert!(world.divisions[1_000].per_second < 1e-9);
+    let (_, right) = world.run(load, 1_000);
+    println!(
+        "one joins 1,000: all right {right} ms later, at most {:.6} of the limit",
+        world.most / LIMIT
+    );
+    assert!(world.unfairness() < 0.02);
+    assert!(world.most <= 1.05 * LIMIT);
 }

@@ -71,8 +71,7 @@ impl World {
         self.proxies.push(Proxy {
             member: Member::new(self.now, 77 + place, LIMIT),
             queue: FairQueue::new(limits, Order::Client, [1, place]).unwrap(),
-            // As after its first tick.
-            emitter: Gcra::new(rate(LIMIT / 100.0), Nanos::from_millis(5)),
+            emitter: Gcra::new(Rate::ZERO, Nanos::from_millis(5)),
             arrived: HashMap::new(),
             parts: HashMap::new(),
             is_cut_off: false,
@@ -302,6 +301,27 @@ fn without_the_bus_each_proxy_keeps_an_equal_part_and_nobody_starves() {
     assert!((all / LIMIT - 1.0).abs() < 0.05, "{all}");
 }
 
+/// Those that are back first do not know what has become of the others, however long the bus was away.
+#[test]
+fn a_bus_that_was_away_for_long_comes_back_to_one_after_the_other() {
+    let mut world = World::new(3, 10);
+    (1..=3).for_each(|client| world.offer(client, client as usize - 1, 2_000.0));
+    world.run(3.0);
+    world.is_bus_down = true;
+    world.run(40.0);
+    world.is_bus_down = false;
+    world.proxies[1].is_cut_off = true;
+    world.proxies[2].is_cut_off = true;
+    world.run(4.0);
+    world.proxies[1].is_cut_off = false;
+    world.run(4.0);
+    world.proxies[2].is_cut_off = false;
+    world.run(4.0);
+    assert!(world.most_in_a_second() as f64 <= 1.05 * LIMIT);
+    let third = LIMIT / 3.0;
+    assert_near(&world.rates(56.0), &[(1, third), (2, third), (3, third)]);
+}
+
 #[test]
 fn a_proxy_that_is_cut_off_and_the_others_stay_below_the_limit_together() {
     let mut world = World::new(3, 5);
@@ -364,7 +384,7 @@ fn a_proxy_that_says_that_it_stops_leaves_its_part_at_once() {
     world.proxies[0].is_dead = true;
     world.bus.push((world.now, last));
     world.run(3.0);
-    assert_near(&world.rates(6.5), &[(2, LIMIT)]);
+    assert_near(&world.rates(5.7), &[(2, LIMIT)]);
 }
 
 #[test]

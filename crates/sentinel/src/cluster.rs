@@ -7,10 +7,12 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, ServerAddr, Subscriber};
 use cluster::{Activity, Division, INTERVAL, Member, Report, Unread};
 use fairq::ClientKey;
 use futures_util::{StreamExt as _, stream};
+use hashbrown::HashMap;
 use pacing::Rate;
 use sha2::{Digest as _, Sha256};
 use siphasher::sip::SipHasher24;
@@ -29,7 +31,6 @@ pub(crate) struct Part {
     key: [u8; 16],
     address: ServerAddr,
     subject: String,
-    max_req: Rate,
     /// Who was there when that was last logged, and whether this sentinel was connected.
     said: (usize, usize, bool),
     /// What was last logged of messages that are ignored.
@@ -52,29 +53,19 @@ pub enum ClusterError {
         /// What is wrong with it.
         source: std::io::Error,
     },
-    /// The file of `cluster.key_file` cannot be read.
-    #[error("cannot read {file} (cluster.key_file)")]
-    File {
+    /// The file of `cluster.key_file` cannot be read, or is too short to be a secret.
+    #[error("{file} (cluster.key_file) is no key")]
+    Key {
         /// Its path.
         file: String,
-        /// The system's error.
+        /// Why.
         source: std::io::Error,
-    },
-    /// It is too short to be a secret.
-    #[error(
-        "{file} (cluster.key_file) has {bytes} bytes, and a key 16 or more; all sentinels of the cluster have the same \
-         file, made for instance by `openssl rand -hex 32`"
-    )]
-    Short {
-        /// Its path.
-        file: String,
-        /// Bytes in it.
-        bytes: usize,
     },
 }
 
 impl Part {
-    /// The part that the configuration asks for; none without `cluster.nats`.
+    /// The part that the configuration asks for; none without `cluster.nats`. From now on the lane sends nothing until
+    /// this sentinel knows how many there are.
     ///
     /// # Errors
     /// The address is none, or the key cannot be had.
@@ -92,7 +83,11 @@ impl Part {
             address: url.clone(),
             source,
         })?;
-        let key = read_key(Path::new(file))?;
+        let key = read_key(Path::new(file)).map_err(|source| ClusterError::Key {
+            file: file.clone(),
+            source,
+        })?;
+        lane.set_ceiling(Rate::ZERO, HashMap::new());
         Ok(Some(Self {
             lane,
             member: Member::new(clock.now(), id, config.fair.max_req.as_f64()),
@@ -100,7 +95,6 @@ impl Part {
             subject: subject(&key),
             key,
             address,
-            max_req: config.fair.max_req,
             said: (0, 0, false),
             ignored: String::new(),
         }))
@@ -108,10 +102,8 @@ impl Part {
 
     /// Takes part until `stop`; without the bus, with an equal part of the limit.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
-        self.tick();
-        let subject = self.subject.clone();
-        let joined = joined(self.address.clone(), subject.clone()).await;
-        let joined = joined.inspect_err(|reason| warn!(reason, "the cluster cannot be joined"));
+        let joined = joined(self.address.clone(), self.subject.clone()).await;
+        let joined = joined.inspect_err(|reason| warn!(%reason, "the cluster cannot be joined"));
         let (bus, reports) = joined.ok().unzip();
         let mut reports = stream::iter(reports).flatten();
         let mut due = self.clock.now();
@@ -121,9 +113,11 @@ impl Part {
                 () = tokio::time::sleep_until(self.clock.instant(due)) => {
                     let report = self.tick();
                     due = self.clock.now().saturating_add(INTERVAL);
-                    if let (Some(bus), Some(report)) = (&bus, report) {
+                    // While the server is away they would gather, and all come at once when it is back.
+                    let there = bus.as_ref().filter(|bus| bus.connection_state() == State::Connected);
+                    if let (Some(bus), Some(report)) = (there, report) {
                         // It fails only when the client was closed.
-                        let _ = bus.publish(subject.clone(), report.encode().into()).await;
+                        let _ = bus.publish(self.subject.clone(), report.encode().into()).await;
                     }
                 }
                 Some(message) = reports.next() => self.hear(&message.payload),
@@ -182,16 +176,17 @@ impl Part {
             Some((demand.client, shared[place].of_share))
         });
         let parts = parts.collect();
-        let ceiling = Rate::from_f64(division.per_second).unwrap_or(self.max_req);
+        // Below the limit, it can only be too little to be a rate.
+        let ceiling = Rate::from_f64(division.per_second).unwrap_or(Rate::ZERO);
         self.lane.set_ceiling(ceiling, parts);
         self.say(&division);
         report
     }
 
-    /// Logs who is there, when that changes.
+    /// Logs who is there, when that changes and once it is known.
     fn say(&mut self, division: &Division) {
         let who = (division.heard, division.silent, division.is_connected);
-        if std::mem::replace(&mut self.said, who) == who {
+        if division.per_second == 0.0 || std::mem::replace(&mut self.said, who) == who {
             return;
         }
         let (sentinels, silent, is_connected) = who;
@@ -227,39 +222,30 @@ fn subject(key: &[u8; 16]) -> String {
     format!("sentinel.{hash:016x}")
 }
 
-fn read_key(file: &Path) -> Result<[u8; 16], ClusterError> {
-    let name = || file.display().to_string();
-    let text = std::fs::read(file).map_err(|source| ClusterError::File {
-        file: name(),
-        source,
-    })?;
+fn read_key(file: &Path) -> std::io::Result<[u8; 16]> {
+    let text = std::fs::read(file)?;
     let secret = text.trim_ascii();
     if secret.len() < 16 {
-        return Err(ClusterError::Short {
-            file: name(),
-            bytes: secret.len(),
-        });
+        return Err(std::io::Error::other(format!(
+            "it has {} bytes, and a key 16 or more; all sentinels of the cluster have the same file, made for instance by \
+             `openssl rand -hex 32`",
+            secret.len()
+        )));
     }
-    let digest = Sha256::digest(secret);
-    let [first, _] = digest.as_slice().as_chunks().0 else {
-        unreachable!("a digest has 32 bytes")
-    };
-    Ok(*first)
+    Ok(*Sha256::digest(secret)
+        .first_chunk()
+        .expect("a digest has 32 bytes"))
 }
 
 /// The connection, which comes back by itself with the subscription. It fails only for an address that cannot be used.
-async fn joined(address: ServerAddr, subject: String) -> Result<(Client, Subscriber), String> {
+async fn joined(address: ServerAddr, subject: String) -> anyhow::Result<(Client, Subscriber)> {
     let options = ConnectOptions::new()
         .name("sentinel")
         .retry_on_initial_connect()
         // What it would log, `say` does.
         .event_callback(|_| std::future::ready(()));
-    let client = options
-        .connect(address)
-        .await
-        .map_err(|it| it.to_string())?;
-    let reports = client.subscribe(subject).await;
-    let reports = reports.map_err(|error| error.to_string())?;
+    let client = options.connect(address).await?;
+    let reports = client.subscribe(subject).await?;
     Ok((client, reports))
 }
 
@@ -346,7 +332,6 @@ mod tests {
             key: [7; 16],
             address: "nats://127.0.0.1:4222".parse().unwrap(),
             subject: String::new(),
-            max_req: limit,
             said: (0, 0, false),
             ignored: String::new(),
         }

@@ -245,7 +245,7 @@ impl Lane {
         self.shared.lock().demands()
     }
 
-    /// Most writes a second from now on, and what this sentinel has of the shares of clients that others have as well.
+    /// Most writes a second from now on (zero: they wait), and what this sentinel has of the shares of clients that others have as well.
     pub fn set_ceiling(&self, ceiling: Rate, parts: HashMap<ClientKey, f64>) {
         let mut queue = self.shared.lock();
         queue.set_ceiling(ceiling);

@@ -33,22 +33,41 @@ fn has_parts(counts: &[Progress], expected: &[(&[usize], f64)]) -> bool {
     })
 }
 
+/// One of those that share the limit.
+fn proxy(node: &Node, nats: &Nats) -> Proxy {
+    let key = nats.home().join("key");
+    std::fs::write(&key, "a secret of all of them").unwrap();
+    Proxy::with(&node.url(), |config| {
+        config.fair.max_req = Rate::per_second(LIMIT).unwrap();
+        config.pace.mode = PaceMode::Fixed;
+        config.cluster.nats = Some(nats.url());
+        config.cluster.key_file = Some(key.display().to_string());
+    })
+}
+
+#[test]
+#[ignore = "needs nats-server"]
+fn one_that_starts_holds_writes_and_sends_them_with_the_server_and_without() {
+    let (node, mut nats) = (Node::start(), Nats::start());
+    for number in [10, 11] {
+        let (proxy, progress) = (proxy(&node, &nats), Progress::default());
+        thread::scope(|scope| {
+            scope.spawn(|| write_as(2, number, proxy.address, WINDOW, &progress));
+            let accepted = || progress.accepted.load(Ordering::Relaxed);
+            wait_for("writes", || accepted() >= LIMIT);
+            progress.stop();
+        });
+        let ended = proxy.stop();
+        assert_eq!((ended.refused, ended.lost), (0, 0));
+        nats.stop();
+    }
+}
+
 #[test]
 #[ignore = "needs nats-server"]
 fn a_client_on_three_proxies_has_one_share_and_without_the_bus_nobody_starves() {
     let (node, mut nats) = (Node::start(), Nats::start());
-    let key = nats.home().join("key");
-    std::fs::write(&key, "a secret of all of them").unwrap();
-    let proxies: Vec<Proxy> = (0..3)
-        .map(|_| {
-            Proxy::with(&node.url(), |config| {
-                config.fair.max_req = Rate::per_second(LIMIT).unwrap();
-                config.pace.mode = PaceMode::Fixed;
-                config.cluster.nats = Some(nats.url());
-                config.cluster.key_file = Some(key.display().to_string());
-            })
-        })
-        .collect();
+    let proxies: Vec<Proxy> = (0..3).map(|_| proxy(&node, &nats)).collect();
     let counts = WRITERS.map(|_| Progress::default());
     let (begun, shared) = (
         Instant::now(),

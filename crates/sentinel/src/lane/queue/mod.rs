@@ -190,8 +190,12 @@ impl WriteQueue {
         queued.saturating_add(self.closed_until.saturating_sub(now))
     }
 
-    /// How long what waits of a client takes at its share.
+    /// How long what waits of a client takes at its share. While nothing is sent that is unknown, as in a sentinel that
+    /// joins a cluster: then the deadlines decide.
     fn queued_wait(&self, client: ClientKey) -> Nanos {
+        if self.rate.is_zero() {
+            return Nanos::ZERO;
+        }
         let (weight, shortage) = (self.weight(client), self.scarcity.shortage());
         let of = |backlog: &Backlog| shortage.transactions(backlog.entries, backlog.cost);
         self.queue.wait_estimate(&client, weight, self.rate, of)
@@ -214,7 +218,7 @@ impl WriteQueue {
         weight_of(&self.weights, &client)
     }
 
-    /// Most writes a second from now on.
+    /// Most writes a second from now on; zero holds all of them.
     pub(super) const fn set_ceiling(&mut self, ceiling: Rate) {
         self.ceiling = ceiling;
     }

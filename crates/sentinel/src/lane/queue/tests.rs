@@ -477,3 +477,18 @@ fn acknowledged_66_what_was_acknowledged_outlives_its_deadline_and_keeps_nobody_
     assert_eq!(next.count(), 6);
     assert_eq!(acknowledged.all_unkept(), 0);
 }
+
+/// Nothing is sent as long as a sentinel does not know how many share the limit.
+#[test]
+fn what_comes_while_all_is_held_is_taken_up_to_the_client_s_queue() {
+    let mut config = Config::default();
+    config.fair.queue_per_client = 3;
+    let ledger = Ledger::new(config.buffer.bytes);
+    let client = KeyScheme::default().key([192, 0, 2, 1].into());
+    let mut queue = WriteQueue::new(&config, [1, 2]).unwrap();
+    queue.set_pace(Rate::ZERO, Nanos::ZERO);
+    let mut add = || queue.admit(job(client, &ledger, 10).unwrap(), Nanos::ZERO);
+    assert!((0..3).all(|_| add().is_ok()));
+    let refusal = add().unwrap_err();
+    assert_eq!(refusal.retry_after, Some(SHORTEST_RETRY));
+}
