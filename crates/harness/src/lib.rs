@@ -7,10 +7,8 @@
 
 mod folder;
 pub mod part;
-mod phase;
 mod quantities;
 pub mod shutdown;
-pub mod start_at;
 pub mod toml_errors;
 
 use std::hash::{BuildHasher, RandomState};
@@ -19,14 +17,12 @@ use std::io::{self, Write as _};
 pub use base::text;
 use report::Table;
 use report::text::fit;
+pub use shutdown::{GuardArgs, become_program};
 
 pub use self::folder::{RunFolder, default_folder, whole};
-pub use self::part::Part;
-pub use self::phase::Phase;
-pub use self::quantities::{BitRate, Scale, Share};
+pub use self::part::{Part, StartAt, StartAtError};
+pub use self::quantities::{BitRate, Phase, Scale, Share};
 pub use self::shutdown::Shutdown;
-pub use self::start_at::{StartAt, StartAtError};
-pub use shutdown::{GuardArgs, become_program};
 
 /// Exit codes of a load beside those that all programs have: a contract with scripts.
 pub mod exit {

@@ -1,8 +1,12 @@
-//! Which part of the global schedule this generator sends: `--shard I/N`.
+//! Which part of the global schedule this generator sends (`--shard I/N`), and a common start for several generators
+//! (`--start-at TIME`).
 
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use jiff::Timestamp;
 
 /// One of N generators that make one load together.
 ///
@@ -106,6 +110,130 @@ impl fmt::Display for Part {
 /// With the most threads a generator may have, a transaction's step still fits 32 bits.
 const MAX_GENERATORS: u32 = 10_000;
 
+/// An instant on the wall clock that all generators go by, and how far the clock here is ahead of that one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StartAt {
+    unix_ns: u64,
+    ahead_ns: i64,
+}
+
+/// Now, in nanoseconds since the Unix epoch.
+#[must_use]
+pub fn unix_now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Why an instant cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct StartAtError(String);
+
+impl StartAt {
+    /// An instant by the common clock, where the one here is `ahead_ns` ahead of it.
+    #[must_use]
+    pub fn new(unix_ns: u64, ahead_ns: i64) -> Self {
+        Self { unix_ns, ahead_ns }
+    }
+
+    /// Nanoseconds since the Unix epoch, by the common clock.
+    #[must_use]
+    pub fn unix_ns(self) -> u64 {
+        self.unix_ns
+    }
+
+    /// By how much the clock here is ahead of the common one; 0 where it is the common one.
+    #[must_use]
+    pub fn ahead_ns(self) -> i64 {
+        self.ahead_ns
+    }
+
+    /// The same instant by the clock here.
+    #[must_use]
+    pub fn local_unix_ns(self) -> u64 {
+        self.unix_ns.saturating_add_signed(self.ahead_ns)
+    }
+
+    /// Refuses an instant that has passed at `now_unix_ns`, or is more than a day ahead of it.
+    ///
+    /// # Errors
+    /// Then.
+    pub fn check(self, now_unix_ns: u64) -> Result<(), StartAtError> {
+        let start_ns = self.local_unix_ns();
+        let Some(ahead) = start_ns.checked_sub(now_unix_ns) else {
+            let late_s = (now_unix_ns - start_ns).div_ceil(SECOND_NS);
+            return Err(StartAtError(format!(
+                "the start {self} has passed {late_s} s ago; choose a later one for all generators"
+            )));
+        };
+        let hours = ahead / SECOND_NS / 3600;
+        if hours >= MAX_AHEAD_HOURS {
+            return Err(StartAtError(format!(
+                "the start {self} is {hours} hours ahead, and at most {MAX_AHEAD_HOURS} are possible; a \
+                 number is taken as seconds since 1970"
+            )));
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for StartAt {
+    type Err = StartAtError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (time, ahead) = text.trim().split_once('@').unwrap_or((text.trim(), "0"));
+        let nanos = match time.parse::<Timestamp>() {
+            Ok(stamp) => u64::try_from(stamp.as_nanosecond()).ok(),
+            Err(_) => unix_seconds(time),
+        };
+        let ahead_ns = match ahead.strip_prefix('-') {
+            Some(behind) => unix_seconds(behind).and_then(|ns| 0_i64.checked_sub_unsigned(ns)),
+            None => unix_seconds(ahead).and_then(|ns| i64::try_from(ns).ok()),
+        };
+        let start = nanos.zip(ahead_ns);
+        let start = start.map(|(unix_ns, ahead_ns)| Self { unix_ns, ahead_ns });
+        start.ok_or_else(|| {
+            StartAtError(format!(
+                "cannot read the time {text:?}; write RFC 3339 (2026-11-21T20:30:00Z) or seconds since \
+                 1970 (1795293000), and behind an @ by how many seconds the clock here is ahead, if it is known"
+            ))
+        })
+    }
+}
+
+/// Seconds with up to nine decimals, exactly.
+fn unix_seconds(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || fraction.len() > 9 || !is_number(whole) || !is_number(fraction) {
+        return None;
+    }
+    let nanos: u64 = format!("{fraction:0<9}").parse().ok()?;
+    // Beyond the range is as far ahead as can be: milliseconds, taken for seconds.
+    let whole: u64 = whole.parse().ok()?;
+    Some(whole.saturating_mul(SECOND_NS).saturating_add(nanos))
+}
+
+impl fmt::Display for StartAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match Timestamp::from_nanosecond(i128::from(self.unix_ns)) {
+            Ok(stamp) => stamp.fmt(f)?,
+            Err(_) => write!(f, "{} ns since 1970", self.unix_ns)?,
+        }
+        match self.ahead_ns {
+            0 => Ok(()),
+            ahead => {
+                let sign = if ahead < 0 { "-" } else { "" };
+                let ahead = ahead.unsigned_abs();
+                write!(f, "@{sign}{}.{:09}", ahead / SECOND_NS, ahead % SECOND_NS)
+            }
+        }
+    }
+}
+
+const SECOND_NS: u64 = 1_000_000_000;
+const MAX_AHEAD_HOURS: u64 = 24;
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -151,5 +279,57 @@ mod tests {
             all.sort_unstable();
             prop_assert_eq!(all, (0..count).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn both_spellings_mean_one_instant() {
+        let written: StartAt = "2026-11-21T20:30:00.25Z".parse().unwrap();
+        let seconds: StartAt = "1795293000.25".parse().unwrap();
+        assert_eq!(written, seconds);
+        assert_eq!(written.to_string(), "2026-11-21T20:30:00.25Z");
+        let elsewhere: StartAt = "2026-11-21T21:30:00.25+01:00".parse().unwrap();
+        assert_eq!(elsewhere, written);
+    }
+
+    #[test]
+    fn a_clock_that_is_ahead_or_behind_starts_at_the_same_instant() {
+        for (text, local_ns) in [
+            ("1000@0.25", 1_000_250_000_000_u64),
+            ("1000@-0.000000001", 999_999_999_999),
+            ("1000", 1_000_000_000_000),
+        ] {
+            let start: StartAt = text.parse().unwrap();
+            assert_eq!(
+                (start.unix_ns(), start.local_unix_ns()),
+                (1_000_000_000_000, local_ns)
+            );
+            assert_eq!(start.to_string().parse(), Ok(start));
+            assert_eq!(start.check(local_ns), Ok(()));
+            assert!(start.check(local_ns + 1).is_err());
+        }
+    }
+
+    #[test]
+    fn nonsense_the_past_and_the_far_future_are_refused() {
+        for text in [
+            "",
+            "soon",
+            "-5",
+            "1.2.3",
+            "1e9",
+            "99999999999999999999",
+            "1@",
+            "1@x",
+            "1@--1",
+        ] {
+            assert!(text.parse::<StartAt>().is_err(), "{text}");
+        }
+        let at: StartAt = "1000".parse().unwrap();
+        assert_eq!(at.check(999 * SECOND_NS), Ok(()));
+        let passed = at.check(1001 * SECOND_NS).unwrap_err().to_string();
+        assert!(passed.contains("has passed 1 s ago"), "{passed}");
+        let millis: StartAt = "1795293000000".parse().unwrap();
+        let far = millis.check(1_795_293_000 * SECOND_NS).unwrap_err();
+        assert!(far.to_string().contains("hours ahead"), "{far}");
     }
 }

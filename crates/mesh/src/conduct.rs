@@ -13,7 +13,7 @@ use super::control::{NodeMessage, Order, Status};
 use super::crew::{Crew, CrewEvent, MachineMeter};
 use super::part::PartFile;
 use super::plan::MeshPlan;
-use super::progress::Progress;
+use super::table::Progress;
 use crate::settings::Topology;
 
 /// Plays a plan.
@@ -131,7 +131,7 @@ impl Conductor<'_> {
 
     /// Sets the origin; gives it on the wall clock.
     async fn start(&mut self) -> anyhow::Result<u64> {
-        let now_ns = harness::start_at::unix_now_ns();
+        let now_ns = harness::part::unix_now_ns();
         let origin_unix_ns = match self.plan.start_at {
             None => now_ns + NOTICE.as_nanos() as u64,
             Some(start_at) => {

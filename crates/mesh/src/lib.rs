@@ -20,7 +20,6 @@ mod node;
 mod page;
 mod part;
 mod plan;
-mod progress;
 pub mod settings;
 mod simulate;
 mod summary;
@@ -31,8 +30,8 @@ use harness::{RunFolder, Shutdown, default_folder, exit, print};
 use ops::command::{CommandError, completions, failed, manual, usage};
 use part::PartFile;
 use plan::{MeshLoad, MeshPlan};
-use progress::Progress;
 use summary::MeshSummary;
+use table::Progress;
 
 use crate::cli::{Cli, Command, MergeArgs};
 use crate::settings::MeshSettings;

@@ -4,13 +4,11 @@
 //! It is not a web framework and not a home for shared helpers: what only one program needs belongs
 //! to that program, and what is not the operator's belongs to another crate.
 //!
-//! Read first: [`listener::serve`], [`page::Page`], [`CommandError`].
+//! Read first: [`listener::serve`], [`listener::Page`], [`CommandError`].
 
 pub mod accept;
 pub mod command;
 pub mod listener;
-pub mod open_files;
-pub mod page;
 pub mod process;
 
 pub use command::CommandError;

@@ -1,5 +1,5 @@
 //! What this process uses, under the names that Prometheus' own clients give (prometheus.io, "Writing client libraries",
-//! "Process metrics").
+//! "Process metrics"); and its limit of open files (`RLIMIT_NOFILE`), raised as far as the system allows.
 
 use std::fmt;
 
@@ -8,6 +8,7 @@ use procfs::{CurrentSI as _, KernelStats, ProcResult, page_size, ticks_per_secon
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// What a process uses at one moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -76,6 +77,43 @@ pub fn encode(writer: &mut impl fmt::Write) -> fmt::Result {
     prometheus_client::encoding::text::encode_registry(writer, &registry)
 }
 
+/// The limit stayed below what the program needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooFewOpenFiles {
+    /// Files the program may need at once.
+    pub needed: u64,
+    /// The soft limit now in force.
+    pub limit: u64,
+}
+
+/// Raises the soft limit to `needed` files, and [`RESERVED_FILES`] for the program itself.
+///
+/// # Errors
+/// The hard limit is lower, or the system refuses; the soft limit is then as high as it can be.
+pub fn allow_open_files(needed: u64) -> Result<(), TooFewOpenFiles> {
+    let needed = needed.saturating_add(RESERVED_FILES);
+    let limits = getrlimit(Resource::Nofile);
+    let Some(current) = limits.current.filter(|current| *current < needed) else {
+        return Ok(());
+    };
+    let reachable = limits.maximum.map_or(needed, |most| most.min(needed));
+    let raised = Rlimit {
+        current: Some(reachable),
+        maximum: limits.maximum,
+    };
+    let limit = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => reachable,
+        Err(_) => current,
+    };
+    if limit < needed {
+        return Err(TooFewOpenFiles { needed, limit });
+    }
+    Ok(())
+}
+
+/// Log, record and configuration files, listeners, timers: more than any program of ours opens.
+pub const RESERVED_FILES: u64 = 256;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,5 +148,21 @@ mod tests {
         assert!(after.open_files + 20 > before.open_files + files.len() as u64);
         assert!((after.started_unix_s - before.started_unix_s).abs() < 1.5);
         assert!(after.cpu_s >= before.cpu_s && after.resident_bytes > 0);
+    }
+
+    #[test]
+    fn what_is_there_already_is_enough() {
+        assert_eq!(allow_open_files(0), Ok(()));
+    }
+
+    #[test]
+    fn a_limit_that_cannot_be_reached_is_named() {
+        // Without a hard limit there is nothing to name.
+        if getrlimit(Resource::Nofile).maximum.is_none() {
+            return;
+        }
+        let refused = allow_open_files(u64::MAX).unwrap_err();
+        assert_eq!(refused.needed, u64::MAX);
+        assert!(refused.limit > 0);
     }
 }

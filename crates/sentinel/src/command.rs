@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use ops::command::{CommandError, completions, exit, failed, manual, print, usage};
-use ops::open_files;
+use ops::process::{self, TooFewOpenFiles};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_rustls::rustls::pki_types::UnixTime;
@@ -102,7 +102,8 @@ fn run(resolved: Resolved, sources: Sources) -> Result<u8, CommandError> {
 /// of clients are let in, so that there are always files for the nodes and the operator.
 fn allow_open_files(config: &mut Config) {
     let wanted = config.limits.connections;
-    if let Err(open_files::TooFew { needed, limit }) = open_files::allow(files_needed(config)) {
+    if let Err(TooFewOpenFiles { needed, limit }) = process::allow_open_files(files_needed(config))
+    {
         config.limits.connections = affordable(config, limit);
         let connections = config.limits.connections;
         let text = "open files allow fewer connections of clients than limits.connections, which is lowered: raise the \
@@ -119,7 +120,7 @@ fn allow_open_files(config: &mut Config) {
 /// Connections of clients that so many open files allow.
 fn affordable(config: &Config, limit: u64) -> usize {
     let connections = config.limits.connections;
-    let others = files_needed(config) - connections as u64 + open_files::RESERVE;
+    let others = files_needed(config) - connections as u64 + process::RESERVED_FILES;
     let left = usize::try_from(limit.saturating_sub(others)).unwrap_or(usize::MAX);
     left.clamp(1, connections)
 }
@@ -273,7 +274,7 @@ mod tests {
     #[test]
     fn sharing_64_files_are_kept_for_the_nodes_and_the_operator() {
         let config = Config::default();
-        let others = 64 + OWN_CONNECTIONS as u64 + 256 + 20 + open_files::RESERVE;
+        let others = 64 + OWN_CONNECTIONS as u64 + 256 + 20 + process::RESERVED_FILES;
         assert_eq!(affordable(&config, others + 1_000), 1_000);
         assert_eq!(affordable(&config, 64), 1);
         assert_eq!(affordable(&config, u64::MAX), 20_000);

@@ -1,4 +1,5 @@
-//! A run folder read back: of a run that ended, was interrupted, or was killed.
+//! A run folder read back: of a run that ended, was interrupted, or was killed. And the folder of several runs, whose
+//! documents are written again after each of them, so that what was known by then outlives a kill.
 //!
 //! [`RecordedRun::open`] says clearly when a path is no run. Rows come through the readers of
 //! [`measure::read`]; a summary that is missing is made from the rows that are there.
@@ -9,8 +10,10 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use harness::whole;
 use measure::read::{HlogReader, ReadError, RowReader, TableRow, TxReader};
 use measure::{BlockRow, KeptRows, Manifest, MergePart, SeriesRow, StepRow, Summary, rebuild};
+use serde::Serialize;
 
 /// A file of a run.
 pub type RunFile = BufReader<File>;
@@ -405,3 +408,35 @@ fn runs_below(path: &Path) -> String {
 
 const BUFFER: usize = 256 * 1024;
 const MAX_RUNS_NAMED: usize = 5;
+
+/// A folder and its documents.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    folder: PathBuf,
+}
+
+impl Journal {
+    /// Of a folder that is there.
+    pub(crate) fn new(folder: &Path) -> Self {
+        let folder = folder.into();
+        Self { folder }
+    }
+
+    /// Where a file of it lies.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Replaces a document by its state now.
+    pub(crate) fn document(&self, name: &str, document: &impl Serialize) -> anyhow::Result<()> {
+        let text = serde_json::to_string_pretty(document)?;
+        self.text(name, &(text + "\n"))
+    }
+
+    /// Replaces a file. A reader sees the old text or the new one, never half of one.
+    pub(crate) fn text(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        let (place, beside) = (self.path(name), self.path(&format!(".{name}.new")));
+        let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, &place));
+        whole(written, place.display())
+    }
+}

@@ -23,7 +23,6 @@ pub mod exit;
 mod fleet;
 pub mod folder;
 mod init;
-mod journal;
 pub mod live;
 pub mod managed;
 pub mod merge_command;
@@ -39,7 +38,7 @@ pub mod settings;
 pub mod threshold;
 pub mod tm_bench;
 
-pub use harness::{part, shutdown, start_at};
+pub use harness::{part, shutdown};
 
 use std::io;
 

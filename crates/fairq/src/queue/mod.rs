@@ -8,8 +8,6 @@
 //! refused.
 
 mod clients;
-mod flow;
-mod item;
 mod limits;
 mod removal;
 mod slab;
@@ -17,20 +15,17 @@ mod turns;
 
 use pacing::{Nanos, Rate};
 
-use self::{
-    clients::{Clients, Holds},
-    flow::{Entry, Flow, InAll, Lane},
-    item::counted,
-    removal::Rank,
-    slab::{List, Slab},
-    turns::Turns,
+use self::clients::{Clients, Entry, Flow, Holds, InAll, Lane};
+use self::limits::counted;
+pub use self::limits::{
+    Backlog, Item, Order, Popped, PushError, Pushed, QueueLimits, Refusal, Weight,
 };
-pub use self::{
-    item::{Backlog, Item, Popped, PushError, Pushed, Refusal},
-    limits::{Order, QueueLimits, Weight},
-    removal::Age,
-};
-use crate::{Error, key::ClientKey};
+pub use self::removal::Age;
+use self::removal::Rank;
+use self::slab::{List, Slab};
+use self::turns::Turns;
+use crate::Error;
+use crate::key::ClientKey;
 
 /// A queue that shares what is popped between clients: max-min fair, in proportion to their weights.
 ///

@@ -3,12 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{
-    FairQueue,
-    flow::InLane,
-    item::{Backlog, Item, Popped, Refusal},
-    slab::List,
-};
+use super::FairQueue;
+use super::clients::InLane;
+use super::limits::{Backlog, Item, Popped, Refusal};
+use super::slab::List;
 use crate::key::ClientKey;
 
 impl<T> FairQueue<T> {

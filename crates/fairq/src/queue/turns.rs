@@ -7,12 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    FairQueue,
-    flow::Flow,
-    item::{Backlog, Item, Popped, counted},
-    limits::PARTS,
-};
+use super::FairQueue;
+use super::clients::Flow;
+use super::limits::{Backlog, Item, PARTS, Popped, counted};
 use crate::key::ClientKey;
 
 /// After so many turns of new flows an old one has its turn. Without that, a client with ever new

@@ -3,7 +3,6 @@
 pub(crate) mod account;
 pub(crate) mod answers;
 pub(crate) mod files;
-mod lost;
 pub(crate) mod merge;
 mod pending;
 pub(crate) mod recorder;

@@ -459,33 +459,6 @@ fn marks_are_bounded() {
     assert_eq!(mark.len(), MAX_MARKS * (MAX_MARK_CHARS + 2) - 2);
 }
 
-/// The files as version 1 of the format has always written them.
-#[test]
-fn the_tables_keep_their_bytes() {
-    let folder = Folder::new();
-    steady_run(&folder);
-    assert_eq!(
-        folder.series.text(),
-        "second,span_s,step,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,in_flight,backlog,mempool_txs,mempool_bytes,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p99_ms,mark,generator_cpu,unverified,mempool_min,mempool_max,at_least,silent,signs\n\
-             0,1.000,0,1000,1000,0,998,0,0,1000,0,2,2,0,,,0.020,0.020,2.000,2.000,1.980,1.980,249.430,494.404,,,0,,,,,3ff/2/0\n\
-             1,1.000,0,1000,1000,0,1000,0,0,1000,0,2,2,0,,,0.020,0.020,2.000,2.000,1.980,1.980,249.430,494.404,,,0,,,,,3ff/2/0\n\
-             2,1.000,0,1000,1000,0,1000,0,0,1000,0,2,2,0,,,0.020,0.020,2.000,2.000,1.980,1.980,249.430,494.404,,,0,,,,,3ff/2/0\n\
-             3,1.000,,0,0,0,2,0,0,0,0,2,0,0,,,,,2.000,2.000,1.980,1.980,,,,,0,,,,,1/0/0\n"
-    );
-    assert_eq!(
-        folder.steps.text(),
-        "step,start_s,end_s,rate_tps,pause,offered,sent,unsent,accepted,rejected,errors,committed,commit_failed,blocks,offered_tps,sent_tps,accepted_tps,committed_tps,late_schedule,late_source,late_connection,late_node,in_flight,in_flight_growth,backlog,backlog_growth,mempool_txs,lateness_p50_ms,lateness_p99_ms,lateness_max_ms,accept_p50_ms,accept_p95_ms,accept_p99_ms,service_p50_ms,service_p99_ms,commit_p50_ms,commit_p95_ms,commit_p99_ms,unverified,at_least,due_sent,due_unsent,due_accepted,due_refused,due_committed,due_commit_failed,due_unverified,awaited_s,answer_gap_s,block_gap_s,again_of,due_behind,due_crowded,due_held_up,node_lack_s\n\
-             0,0.000,3.000,1000.000,0,3000,3000,0,2998,0,0,3000,0,6,1000.000,1000.000,999.333,1000.000,0,0,0,0,2,2,0,0,,0.020,0.020,0.020,2.000,2.000,2.000,1.980,1.980,249.430,474.481,494.404,0,,3000,0,3000,0,3000,0,0,1.000,0.000,0.400,,0,0,0,0.000\n"
-    );
-    assert!(
-        folder.blocks.text().starts_with(
-            "height,header_time_ns,observed_ns,interval_ms,txs,own_txs,own_failed,bytes,commit_p50_ms,commit_max_ms,own_unverified,resolution_ms,gas_wanted,gas_used\n\
-             1,1795132800622756789,499300000,,500,500,0,1000,249.300,499.300,0,,,\n\
-             2,1795132801122756789,999300000,500.000,500,500,0,1000,249.300,499.300,0,,,\n"
-        )
-    );
-}
-
 #[test]
 fn the_fullest_mempool_is_unknown_while_one_of_them_is() {
     let folder = Folder::new();

@@ -320,7 +320,7 @@ impl Engine {
     pub(super) fn on_order(&self, order: &Order) {
         self.with(|state, now| match order {
             &Order::Start { origin_unix_ns } => {
-                let ahead = origin_unix_ns.saturating_sub(harness::start_at::unix_now_ns());
+                let ahead = origin_unix_ns.saturating_sub(harness::part::unix_now_ns());
                 state.origin = Some(now.saturating_add(Nanos::new(ahead)));
                 let counts = self.counts(state);
                 state.meter.reset(counts);

@@ -38,7 +38,7 @@ pub(super) fn run(args: &NodeArgs) -> anyhow::Result<()> {
     let config: NodeConfig =
         serde_json::from_reader(io::BufReader::new(file)).with_context(of_file)?;
     // What cannot be raised shows when a connection is refused.
-    let _ = ops::open_files::allow(connection::MAX_CONNECTIONS as u64);
+    let _ = ops::process::allow_open_files(connection::MAX_CONNECTIONS as u64);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -4,7 +4,7 @@ use measure::{Answered, Cause, Failure, LATE_LIMIT, ReconnectReason, Reconnected
 use pacing::Nanos;
 use rpc::{ConnectionError, Interest, Transport};
 
-use super::homes::Address;
+use super::load::Address;
 use super::reporter::Reporter;
 use super::requests::Requests;
 use super::system::{Platform, Socket};

@@ -10,7 +10,6 @@
 //! run, scripted ones in tests.
 
 mod accounts;
-mod homes;
 mod link;
 mod links;
 mod load;
@@ -29,9 +28,9 @@ use crossbeam_channel::{Receiver, TryRecvError};
 use pacing::Nanos;
 
 use self::accounts::Accounts;
-pub use self::homes::Address;
-use self::homes::Homes;
 use self::links::Links;
+pub use self::load::Address;
+use self::load::Homes;
 pub use self::load::{AtMaxInFlight, Offering, Orders, Revision, Rules, ShardLoad, StopReason};
 use self::pace::{Pace, Pauses};
 use self::reporter::Reporter;

@@ -13,7 +13,7 @@ use rustix::time::{
     timerfd_create, timerfd_settime,
 };
 
-use super::homes::Address;
+use super::load::Address;
 use crate::clock::Origin;
 
 /// A level-triggered epoll set with a timer in it.

@@ -12,14 +12,14 @@ use hyper::header::{
     REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Request, StatusCode};
-use ops::page::{Page, problem};
+use ops::listener::{self, Page, problem};
 use sha2::{Digest as _, Sha256};
 
 pub(super) const PAGE: &str = include_str!("page.html");
 
 /// The page with its headers.
 pub(super) fn page() -> Page {
-    let mut page = ops::page::page(StatusCode::OK, "text/html; charset=utf-8", PAGE);
+    let mut page = listener::page(StatusCode::OK, "text/html; charset=utf-8", PAGE);
     let headers = page.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, POLICY.clone());
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

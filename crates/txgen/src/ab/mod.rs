@@ -20,7 +20,7 @@ use crate::cli::{AbArgs, AbLoad, CompareFormat};
 use crate::compare::Comparison;
 use crate::drain::Drain;
 use crate::fleet::{self, Fleet, Shared};
-use crate::journal::Journal;
+use crate::folder::Journal;
 use crate::live::Display;
 use crate::output::recorded;
 use crate::plan::{Nodes, Plan, Request, RequestedLoad};

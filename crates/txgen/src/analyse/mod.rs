@@ -7,7 +7,7 @@ mod nodes;
 use std::collections::HashSet;
 
 use measure::{
-    BlockRow, Breakpoint, BreakpointFound, Committed, Ends, Estimate, SeriesRow, SightRow,
+    BlockRow, Breakpoint, BreakpointFound, Committed, Ends, Estimate, LineFit, SeriesRow, SightRow,
     breakpoint,
 };
 use ops::command::{CommandError, usage};
@@ -225,6 +225,24 @@ fn range(estimate: Estimate, factor: f64) -> String {
     let Estimate { value, low, high } = estimate;
     let [value, low, high] = [value, low, high].map(|it| it * factor);
     format!("{value:.3} (95 %: {low:.3} to {high:.3})")
+}
+
+/// A figure at a rate, and whether it was measured there.
+fn extrapolated(fit: &LineFit, rate: f64, unit: &str) -> String {
+    let reach = fit.reach(rate);
+    if !fit.supports(rate) {
+        return if reach > 1.0 {
+            format!("not supported by these points ({reach:.1} times the highest rate measured)")
+        } else {
+            "not supported by these points: no rise is shown".into()
+        };
+    }
+    let what = range(fit.at(rate), 1.0);
+    if reach > 1.0 {
+        format!("{what} {unit}, extrapolated to {reach:.1} times the highest rate measured")
+    } else {
+        format!("{what} {unit}, within what was measured")
+    }
 }
 
 #[cfg(test)]

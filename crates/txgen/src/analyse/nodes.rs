@@ -8,7 +8,7 @@ use measure::{
 };
 
 use super::blocks::{first_sights, forks, mempools, propagation};
-use super::{line, range};
+use super::{extrapolated, line, range};
 use crate::output::grouped;
 
 /// The rows of a folder with observed nodes, and what was offered meanwhile.
@@ -189,24 +189,6 @@ impl Nodes {
             }
         }
         text
-    }
-}
-
-/// A figure at a rate, and whether it was measured there.
-fn extrapolated(fit: &LineFit, rate: f64, unit: &str) -> String {
-    let reach = fit.reach(rate);
-    if !fit.supports(rate) {
-        return if reach > 1.0 {
-            format!("not supported by these points ({reach:.1} times the highest rate measured)")
-        } else {
-            "not supported by these points: no rise is shown".into()
-        };
-    }
-    let what = range(fit.at(rate), 1.0);
-    if reach > 1.0 {
-        format!("{what} {unit}, extrapolated to {reach:.1} times the highest rate measured")
-    } else {
-        format!("{what} {unit}, within what was measured")
     }
 }
 

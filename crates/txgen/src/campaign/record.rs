@@ -10,7 +10,7 @@ use super::document::{self, Burst, CampaignState, Document, FORMAT, Figures, Run
 use super::html;
 use super::prepare::Prepared;
 use crate::exit;
-use crate::journal::Journal;
+use crate::folder::Journal;
 use crate::output::recorded;
 use crate::run::host;
 use crate::scenario::Script;

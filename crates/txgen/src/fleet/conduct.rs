@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use fleet::{Crew, Ending, Event, FleetError, Member, Stop};
-use harness::start_at::unix_now_ns;
+use harness::part::unix_now_ns;
 use harness::{Part, StartAt};
 use measure::{FleetClock, LostPart, ShardName};
 use pacing::Nanos;

@@ -13,8 +13,8 @@ use std::thread::{self, JoinHandle};
 use anyhow::Context as _;
 use hyper::{Request, StatusCode};
 use measure::{BUCKET_BOUNDS_S, Buckets, Counters, Failure, LatencyKind, SeriesRow, UnsentReason};
+use ops::ListenAddress;
 use ops::listener::{self, Bounds};
-use ops::{ListenAddress, page};
 use pacing::{Nanos, Profile, Rate};
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
@@ -84,7 +84,7 @@ impl Drop for MetricsServer {
     }
 }
 
-fn page(path: &str, registry: &Mutex<Registry>) -> page::Page {
+fn page(path: &str, registry: &Mutex<Registry>) -> listener::Page {
     match path {
         "/metrics" => {
             let mut text = String::with_capacity(EXPOSITION_BYTES);
@@ -93,15 +93,15 @@ fn page(path: &str, registry: &Mutex<Registry>) -> page::Page {
                 .and_then(|()| ops::process::encode(&mut text))
                 .and_then(|()| encode_eof(&mut text));
             match encoded {
-                Ok(()) => page::metrics(text),
-                Err(error) => page::text(
+                Ok(()) => listener::metrics(text),
+                Err(error) => listener::text(
                     StatusCode::INTERNAL_SERVER_ERROR,
                     format!("the metrics cannot be encoded: {error}\n"),
                 ),
             }
         }
-        "/" => page::text(StatusCode::OK, INDEX.into()),
-        _ => page::not_found(INDEX),
+        "/" => listener::text(StatusCode::OK, INDEX.into()),
+        _ => listener::not_found(INDEX),
     }
 }
 

@@ -1,17 +1,19 @@
-//! What a person sees before and after a run, a plan among it; what is seen meanwhile is in [`crate::live`].
+//! What a person sees before and after a run: its plan, and its end, read in ten seconds. What is seen meanwhile is in
+//! [`crate::live`].
 
 pub mod recorded;
-mod table;
 
 pub(crate) use harness::{note, print};
 pub use report::text::grouped;
-pub use table::table;
 
+use measure::{LatencyKind, LoadModel, RateStats, StepRow, Strength, Summary, judge};
 use pacing::{Arrivals, Nanos, Profile};
-use report::Entries;
 use report::chart::columns;
+use report::text::{by_name, by_size, or_dash, tenths};
+use report::{Entries, Table, titled};
 
 use crate::plan::{Load, Nodes, Plan};
+use crate::threshold::ThresholdVerdict;
 
 /// Describes the plan in a few lines and, for a load with a known length, draws its rate.
 pub fn preview(plan: &Plan) -> String {
@@ -144,3 +146,294 @@ fn chart(profile: &Profile) -> String {
 const COLUMNS: u128 = 60;
 /// A ramp without an end is drawn this far.
 const OPEN_STEPS: usize = 15;
+
+/// Verdict, conservation, rates, latencies, steps, and what limited the run.
+pub fn table(
+    summary: &Summary,
+    thresholds: &[ThresholdVerdict],
+    stopped_by: Option<&ThresholdVerdict>,
+) -> String {
+    let mut head = Entries::default();
+    for (line, name) in report::answer(summary).iter().zip(["answer", ""]) {
+        if !line.is_empty() {
+            head.add(name, line.replace("**", ""));
+        }
+    }
+    verdict(&mut head, summary);
+    conservation(&mut head, summary);
+    rates(&mut head, summary);
+    machine(&mut head, summary);
+    let mut text = head.text() + &latencies(summary).text() + &unfinished(summary);
+    if let Some(resolution) = summary.blocks.resolution() {
+        text += &format!("  {resolution}\n");
+    }
+    if summary.steps.len() > 1 {
+        text += &steps(summary);
+    }
+    let mut foot = Entries::default();
+    ending(&mut foot, summary);
+    text += &foot.text();
+    text += &conditions(thresholds).text();
+    let mut foot = Entries::default();
+    if let Some(verdict) = stopped_by {
+        let value = verdict.value_text();
+        let text = format!("{}, which was {value} by then", verdict.text);
+        foot.add("stopped by", text);
+    }
+    text + &foot.text()
+}
+
+/// What held and what did not.
+fn conditions(thresholds: &[ThresholdVerdict]) -> Table {
+    Table::of(thresholds)
+        .text("", |_| "threshold")
+        .text("", |verdict| &*verdict.text)
+        .text("", |verdict| match (verdict.held, verdict.unresolved) {
+            (true, _) => "held",
+            (_, true) => "cannot tell",
+            _ => "BROKEN",
+        })
+        .text("", |verdict| verdict.value_text())
+        .table()
+        .at_least(&[11, 0, 6])
+}
+
+fn verdict(entries: &mut Entries, summary: &Summary) {
+    let model = match summary.model {
+        LoadModel::Open => "open loop",
+        LoadModel::Closed => "closed loop: latencies are service times",
+    };
+    let interrupted = if summary.interrupted {
+        ", interrupted"
+    } else {
+        ""
+    };
+    let name = summary.verdict.schedule.name();
+    entries.add("verdict", format!("{name} ({model}{interrupted})"));
+    for reason in &summary.verdict.reasons {
+        entries.add("", reason);
+    }
+    if report::is_disturbed(summary) {
+        entries.add("", report::BUSY_MACHINE);
+    }
+}
+
+/// How busy the machine was, and whether a node was on it.
+fn machine(entries: &mut Entries, summary: &Summary) {
+    let Some(machine) = &summary.machine else {
+        return;
+    };
+    let shared = if machine.has_node {
+        "; a node is on it"
+    } else {
+        ""
+    };
+    entries.add("machine", report::machine_text(machine) + shared);
+}
+
+fn conservation(entries: &mut Entries, summary: &Summary) {
+    let (offered, fate) = (&summary.offered, &summary.fate);
+    let planned = [(offered.sent, "sent"), (offered.unsent, "unsent")];
+    let planned = sum(offered.planned, &planned) + &in_brackets(&offered.unsent_by_reason);
+    entries.add("planned", planned);
+    let sent = [
+        (fate.accepted, "accepted"),
+        (fate.rejected, "rejected"),
+        (fate.errors, "errors"),
+        (fate.unanswered, "unanswered"),
+    ];
+    let rejected = if fate.rejected_by_text.is_empty() {
+        in_brackets(&titled(&fate.rejected_by_code))
+    } else {
+        String::new()
+    };
+    let errors = in_brackets(&fate.errors_by_kind);
+    entries.add("sent", sum(fate.sent, &sent) + &rejected + &errors);
+    for (text, count) in &fate.rejected_by_text {
+        entries.add("  rejected", format!("{} × {text}", grouped(*count)));
+    }
+    for (text, count) in &fate.unusable_by_text {
+        entries.add("  no answer", format!("{} × {text}", grouped(*count)));
+    }
+    for (cause, count) in &fate.sequence_gaps {
+        entries.add(
+            "  sequence broken",
+            format!("{} × {cause}", grouped(*count)),
+        );
+    }
+    let mut accepted = vec![
+        (fate.committed, "committed"),
+        (fate.commit_failed, "commit failed"),
+        (fate.pending, "pending"),
+    ];
+    if fate.unverified > 0 {
+        accepted.push((fate.unverified, "in a block without results"));
+    }
+    entries.add("accepted", sum(fate.accepted, &accepted));
+    for (code, count) in titled(&fate.commit_failed_by_code) {
+        entries.add("  commit failed", format!("{} × {code}", grouped(count)));
+    }
+    let anyway = fate.committed_anyway.total();
+    if anyway > 0 {
+        let anyway = grouped(anyway);
+        entries.add(
+            "",
+            format!("{anyway} more are in blocks although no answer said so"),
+        );
+    }
+}
+
+/// `12 = 10 sent + 2 unsent`
+fn sum(whole: u64, parts: &[(u64, &str)]) -> String {
+    let parts = parts
+        .iter()
+        .map(|(count, name)| format!("{} {name}", grouped(*count)));
+    format!(
+        "{} = {}",
+        grouped(whole),
+        parts.collect::<Vec<_>>().join(" + ")
+    )
+}
+
+/// The non-zero entries, in brackets.
+fn in_brackets(counts: &std::collections::BTreeMap<String, u64>) -> String {
+    match by_name(counts) {
+        names if names.is_empty() => names,
+        names => format!(" ({names})"),
+    }
+}
+
+fn rates(entries: &mut Entries, summary: &Summary) {
+    let rate = &summary.rate;
+    let [planned, sent] =
+        [rate.planned_tps, rate.sent_tps].map(|rate| or_dash(rate, |rate| format!("{rate:.2}/s")));
+    entries.add("rate", format!("planned {planned}, sent {sent}"));
+    let spread = |stats: Option<RateStats>| match stats {
+        Some(stats) => format!(
+            "{:.1}/s mean, {:.1} median, {:.1} stddev, {:.0} max",
+            stats.mean, stats.median, stats.stddev, stats.max
+        ),
+        None => "-".into(),
+    };
+    entries.add("  accepted", spread(rate.accepted_tps));
+    entries.add("  committed", spread(rate.committed_tps));
+}
+
+fn latencies(summary: &Summary) -> Table {
+    let latency = &summary.latency_ms;
+    Table::of([
+        ("lateness, due to sent", &latency.lateness),
+        ("  accept, response", &latency.accept_response),
+        ("  accept, service", &latency.accept_service),
+        ("  commit from due", &latency.commit_from_due),
+        ("       from sent", &latency.commit_from_sent),
+        ("       from accepted", &latency.commit_from_accepted),
+    ])
+    .text("latency (ms)", |row| row.0)
+    .number("p50", millis, |row| row.1.figure("p50"))
+    .number("p95", millis, |row| row.1.figure("p95"))
+    .number("p99", millis, |row| row.1.figure("p99"))
+    .number("max", millis, |row| row.1.figure("max"))
+    .number("mean", millis, |row| row.1.figure("mean"))
+    .count("count", |row| row.1.count)
+    .table()
+    .at_least(&[21, 8, 8, 8, 8, 8, 7])
+}
+
+/// Why figures are lower bounds, where some are.
+fn unfinished(summary: &Summary) -> String {
+    let kinds = LatencyKind::ALL.into_iter();
+    let censored = kinds.map(|kind| summary.latency_ms.of(kind).censored);
+    let lower = match censored.max().unwrap_or(0) {
+        0 => String::new(),
+        count => format!("  >= is a lower bound: {} had not ended\n", grouped(count)),
+    };
+    let never = summary.fate.rejected + summary.fate.commit_failed;
+    match never {
+        0 => lower,
+        count => format!(
+            "{lower}  {} more were refused or failed: their latency has no end\n",
+            grouped(count)
+        ),
+    }
+}
+
+fn millis(value: f64) -> String {
+    by_size(value, &[(10.0, 3), (1_000.0, 1)])
+}
+
+fn steps(summary: &Summary) -> String {
+    let steps: &[StepRow] = &summary.steps;
+    let excesses = judge::excesses(steps, summary.step_terms());
+    let skipped = steps.len().saturating_sub(MAX_STEPS_SHOWN);
+    let rows = steps.iter().zip(&excesses).skip(skipped);
+    let figure = |name| move |(step, _): &(&StepRow, _)| step.figure(name);
+    let table = Table::of(rows)
+        .text("step", |(step, _)| step.name())
+        .number("rate/s", tenths, |(step, _)| step.rate_tps)
+        .number("sent/s", tenths, |(step, _)| step.sent_tps)
+        .number("accepted/s", tenths, |(step, _)| step.accepted_tps)
+        .number("commit/s", tenths, |(step, _)| step.committed_tps)
+        .number("accept p99", millis, figure("accept_p99_ms"))
+        .number("commit p95", millis, figure("commit_p95_ms"))
+        .text("", |(step, excess)| match (judge::unjudged(step), excess) {
+            (Some(why), _) => why,
+            (None, Some(excess)) => excess.label(),
+            (None, None) => "",
+        });
+    let table = table.table().text();
+    match skipped {
+        0 => table,
+        _ => format!("{skipped} earlier steps are in steps.csv\n{table}"),
+    }
+}
+
+fn ending(entries: &mut Entries, summary: &Summary) {
+    let blocks = &summary.blocks;
+    let rate = match blocks.per_s {
+        Some(stats) => format!(", {:.2}/s", stats.mean),
+        None => String::new(),
+    };
+    let [count, own, foreign] = [blocks.count, blocks.own_txs, blocks.foreign_txs].map(grouped);
+    let text = format!("{count}{rate}, with {own} of our transactions and {foreign} others");
+    entries.add("blocks", text);
+    let reconnects = &summary.reconnects;
+    if reconnects.planned + reconnects.broken + reconnects.not_back > 0 {
+        let not_back = match reconnects.not_back {
+            0 => String::new(),
+            count => format!(", {count} broken and not back by the end"),
+        };
+        let text = format!(
+            "{} planned, {} broken{not_back}; {:.1} ms down at most, {:.1} ms in all",
+            reconnects.planned, reconnects.broken, reconnects.down_ms_max, reconnects.down_ms_total
+        );
+        entries.add("reconnects", text);
+    }
+    if summary.steps.len() > 1 {
+        let knee = match &summary.knee {
+            Some(knee) => match knee.below_tps {
+                Some(below) => format!("between {:.0} and {below:.0}/s", knee.rate_tps),
+                None => format!("{:.0}/s", knee.rate_tps),
+            },
+            None => "not found".into(),
+        };
+        entries.add("knee", format!("{knee}: {}", summary.knee_reason));
+    }
+    entries.add("limited by", report::limit_text(summary.limited_by));
+    for evidence in summary.evidence.iter().take(MAX_EVIDENCE_SHOWN) {
+        let strength = match evidence.strength {
+            Strength::Decisive => "! ",
+            Strength::Strong => "- ",
+            Strength::Remark => "  ",
+        };
+        entries.add(
+            "",
+            format!("{strength}{}", report::evidence_text(summary, evidence)),
+        );
+    }
+}
+
+/// The rest is in summary.json.
+const MAX_EVIDENCE_SHOWN: usize = 6;
+/// A ramp of hours has more steps than a screen has lines.
+const MAX_STEPS_SHOWN: usize = 30;

@@ -25,8 +25,8 @@ use crate::chains::TargetKind;
 use crate::part::Part;
 use crate::profiler::ProfiledProcess;
 use crate::settings::{DisplaySettings, Observed, Settings};
-use crate::start_at::StartAt;
 use crate::threshold::Threshold;
+use harness::StartAt;
 
 /// Everything a run needs to know.
 #[derive(Debug, Clone)]

@@ -18,12 +18,13 @@ use sender::shard::{
 };
 use sender::source::{Ring, SourceThread};
 
+use super::conclude::PlayedRun;
+use super::conclude::RunError;
 use super::division::Division;
-use super::error::RunError;
 use super::follow::Follow;
 use super::host::RowFiles;
+use super::nodes::Node;
 use super::own_nodes::NodeWatch;
-use super::prepare::Node;
 use super::ramp::Course;
 use super::record::{RecordChannels, Recording, Shared};
 use super::{follow, host};
@@ -32,8 +33,8 @@ use crate::observe::Samples;
 use crate::output::grouped;
 use crate::plan::Plan;
 use crate::shutdown::Shutdown;
-use crate::start_at::StartAt;
 use crate::threshold::ThresholdVerdict;
+use harness::StartAt;
 
 /// A run in progress, seen from the thread that watches it.
 pub(super) struct Run<'a> {
@@ -455,15 +456,6 @@ fn tell_obstacles(summary: &mut Summary, blind: Option<String>, clock_set: Optio
 /// What is said of a note.
 fn marked(text: &str, at: Nanos) -> String {
     format!("mark at {:.1} s: {text}", at.as_secs_f64())
-}
-
-/// A run that was played to its end.
-pub(super) struct PlayedRun {
-    pub(super) finished: Finished,
-    /// What ended it early, if something failed.
-    pub(super) trouble: Option<RunError>,
-    /// The condition that ended it early.
-    pub(super) broken: Option<ThresholdVerdict>,
 }
 
 /// The threads of all shards, and the ways to them.

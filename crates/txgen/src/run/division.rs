@@ -11,7 +11,7 @@ use sender::Families;
 use sender::shard::{Address, Offering, Ordered, Orders, Rules, ShardConfig, ShardLoad};
 use sender::source::SourceConfig;
 
-use super::prepare::Node;
+use super::nodes::Node;
 use super::ramp::Ramp;
 use crate::part::Part;
 use crate::plan::{Load, Plan};

@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::prepare::Node;
+use super::nodes::Node;
 use super::record::FollowerReport;
 use crate::live::NodeBoard;
 use crate::observe::mempool_pause;

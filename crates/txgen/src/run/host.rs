@@ -22,7 +22,7 @@ use sender::shard::Rules;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::prepare::Node;
+use super::nodes::Node;
 use crate::observe::Tables;
 use crate::output;
 use crate::plan::{Load, Nodes, Plan};

@@ -1,16 +1,16 @@
 //! A run from its plan to its summary.
 
+mod conclude;
 mod conduct;
 mod division;
-mod error;
 mod follow;
 mod host;
+mod nodes;
 mod own_nodes;
 mod prepare;
 mod ramp;
 mod record;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
@@ -18,29 +18,28 @@ use chain::{ChainError, Settled, Supplied, Supply};
 pub use harness::RunFolder;
 pub(crate) use harness::default_folder;
 use measure::judge::name_stage;
-use measure::read::TxFate;
 use measure::{LimitedBy, NodeRow, ScheduleVerdict, Summary};
 use ops::command::{CommandError, failed};
 use pacing::Nanos;
 use sender::clock::{Origin, RunClock};
 
+pub use self::conclude::Outcome;
+pub use self::conclude::RunError;
+pub(crate) use self::conclude::Words;
+use self::conclude::{conclude, introduce};
 use self::conduct::{Run, await_start};
-pub use self::error::RunError;
-pub(crate) use self::error::Words;
-use self::error::{conclude, introduce};
 pub(crate) use self::host::{host, observed_tables, open_all};
 pub use self::own_nodes::BuiltInError;
 pub(crate) use self::own_nodes::BuiltInNode;
 use self::prepare::Preparation;
 use crate::chains::TargetKind;
-use crate::folder::{RecordedRun, rows_if_any};
+use crate::folder::rows_if_any;
 use crate::live::{Display, RunInfo};
+use crate::observe;
 use crate::observe::{Chosen, Observation, Observers};
-use crate::plan::{Guest, Nodes, Plan, QUERY};
+use crate::plan::{Guest, Nodes, Plan};
 use crate::profiler::{Profile, Profiler};
 use crate::shutdown::Shutdown;
-use crate::threshold::ThresholdVerdict;
-use crate::{exit, observe};
 
 /// Runs a plan: checks the target, opens the folder, offers, follows, drains, writes and prints.
 ///
@@ -92,7 +91,7 @@ pub(crate) fn check_target(
     guest: Option<Guest>,
     shutdown: &Shutdown,
 ) -> anyhow::Result<()> {
-    prepare::check(plan, guest, shutdown).map(drop)
+    nodes::check(plan, guest, shutdown).map(drop)
 }
 
 /// Plays a run; `guest` is the address of the plan's built-in node, if it has one.
@@ -104,9 +103,9 @@ pub(crate) fn perform(
     display: &mut Display,
 ) -> Result<Outcome, RunError> {
     check_start(plan)?;
-    let nodes = prepare::check(plan, guest, shutdown)?;
+    let nodes = nodes::check(plan, guest, shutdown)?;
     let nodes = nodes.ok_or(RunError::Interrupted)?;
-    let learnt = prepare::learn(plan, &nodes)?;
+    let learnt = nodes::learn(plan, &nodes)?;
     let plan = learnt.as_ref().unwrap_or(plan);
     let slowest = nodes.iter().map(|node| node.round_trip).max();
     let plan = &plan.grown(slowest.unwrap_or_default(), nodes.len());
@@ -181,7 +180,7 @@ fn check_start(plan: &Plan) -> anyhow::Result<()> {
 fn supply(
     plan: &Plan,
     guest: Option<Guest>,
-    nodes: &[prepare::Node],
+    nodes: &[nodes::Node],
     folder: &RunFolder,
     shutdown: &Shutdown,
     say: &mut dyn FnMut(&str),
@@ -299,60 +298,9 @@ fn foreign_use(plan: &Plan) -> Option<RunError> {
 fn allow_open_files(plan: &Plan, nodes: usize, built_in: bool) {
     let connections = u64::from(plan.connections.get()) * nodes as u64;
     let ends = if built_in { 2 } else { 1 };
-    let _ = ops::open_files::allow(connections.saturating_mul(ends));
+    let _ = ops::process::allow_open_files(connections.saturating_mul(ends));
 }
 
 /// Connections are opened this long before a start that was agreed on: below the ten seconds after
 /// which a CometBFT node closes idle ones.
 const OPENING_LEAD: Nanos = Nanos::from_secs(4);
-
-/// The account of a run, its folder and the conditions.
-#[derive(Debug)]
-pub struct Outcome {
-    /// The whole account.
-    pub summary: Summary,
-    /// The plan's conditions.
-    pub thresholds: Vec<ThresholdVerdict>,
-    /// The condition that ended the run early.
-    pub stopped_by: Option<ThresholdVerdict>,
-    /// The run folder.
-    pub folder: PathBuf,
-}
-
-impl Outcome {
-    /// The ids of accepted transactions that no block has shown, some of them. None where the record
-    /// cannot be read.
-    pub(crate) fn uncommitted(&self) -> Vec<String> {
-        let mut ids = Vec::new();
-        if self.summary.fate.pending == 0 {
-            return ids;
-        }
-        let Ok(run) = RecordedRun::open(&self.folder) else {
-            return ids;
-        };
-        // No node holds what was only asked.
-        let is_query = run.manifest().plan.method == QUERY;
-        let Some(mut txs) = run.txs().ok().filter(|_| !is_query) else {
-            return ids;
-        };
-        while let Ok(Some(tx)) = txs.next_row()
-            && ids.len() < MOST_UNCOMMITTED
-        {
-            if tx.fate() == TxFate::Pending {
-                ids.push(tx.txid.to_owned());
-            }
-        }
-        ids
-    }
-
-    /// The process's exit code: an interruption beats an invalid schedule, which beats a threshold.
-    pub fn exit_code(&self) -> u8 {
-        match exit::of_run(&self.summary, &self.thresholds) {
-            exit::DONE if self.stopped_by.is_some() => exit::THRESHOLD,
-            code => code,
-        }
-    }
-}
-
-/// Enough to see whether a node still works on what it took.
-const MOST_UNCOMMITTED: usize = 64;

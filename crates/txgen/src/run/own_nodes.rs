@@ -14,7 +14,7 @@ use procfs::{CurrentSI as _, KernelStats};
 use rpc::Endpoint;
 use servers::listener;
 
-use super::prepare::Node;
+use super::nodes::Node;
 use crate::chains::TargetKind;
 use crate::plan::Guest;
 

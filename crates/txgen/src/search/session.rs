@@ -10,14 +10,14 @@ use ops::command::{CommandError, failed, usage};
 use pacing::{Nanos, Rate, Schedule};
 use report::Entries;
 
+use super::SearchRequest;
 use super::account::{Account, DriftRow, Ended, Limits, PointRow, SEARCH_FORMAT, Tested};
 use super::page;
-use super::request::SearchRequest;
 use super::words::so_far;
 use crate::drain::Drain;
 use crate::fleet::{Fleet, Shared};
+use crate::folder::Journal;
 use crate::folder::RecordedRun;
-use crate::journal::Journal;
 use crate::live::Display;
 use crate::output::recorded;
 use crate::plan::{Load, Plan};

@@ -7,9 +7,9 @@ use std::iter::Peekable;
 
 use pacing::Nanos;
 
+use super::part::Unfinished;
 use super::part::{MergePart, PartError};
 use super::transactions::{Steps, add_names, nanos, positions};
-use super::unfinished::Unfinished;
 use crate::format::SECOND;
 use crate::format::counts::{AddUp as _, Counts, raise};
 use crate::format::hlog::HlogWriter;

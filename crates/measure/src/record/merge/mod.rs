@@ -9,15 +9,14 @@ mod clocks;
 mod course;
 mod part;
 mod transactions;
-mod unfinished;
 
 use std::io::{self, BufRead, Write};
 
 pub use self::clocks::{note_clocks, part_words};
 use self::course::Course;
+use self::part::KILLED;
 use self::part::{Figures, PartError};
 pub use self::part::{MergeError, MergePart};
-use self::unfinished::KILLED;
 use super::account::Account;
 use super::files::{Files, RunFolderWriters};
 use crate::format::counts::{AddUp, raise, sum};

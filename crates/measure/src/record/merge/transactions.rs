@@ -5,8 +5,8 @@ use std::io::{BufRead, Write};
 
 use pacing::Nanos;
 
+use super::part::Unfinished;
 use super::part::{MergePart, PartError};
-use super::unfinished::Unfinished;
 use crate::format::counts::{AddUp as _, Counts, raise};
 use crate::format::latency::LatencySet;
 use crate::format::manifest::Manifest;

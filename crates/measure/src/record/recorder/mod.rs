@@ -32,9 +32,9 @@ use crate::limits::SAMPLED_WITHIN;
 use crate::record::account::Tally;
 use crate::record::answers::Answers;
 use crate::record::files::{Files, RecordError, RunFolderWriters, TxWriter};
-use crate::record::lost::RoomyBlocks;
 use crate::record::pending::{Pending, RecordState};
 use crate::record::segments::{Depth, Depths, Plan, Segment, Segments, Span, add_depths};
+use crate::record::waiting::RoomyBlocks;
 use crate::record::waiting::Waiting;
 use crate::record::watermarks::{WaitingBlocks, Watermarks};
 

@@ -10,8 +10,8 @@ use pacing::Nanos;
 use rpc::ConnectionError;
 
 use crate::protocol::{Closing, Limits, Protocol};
-use crate::shard::homes::{Address, Homes};
 use crate::shard::link::{Link, Need};
+use crate::shard::load::{Address, Homes};
 use crate::shard::pace::Pauses;
 use crate::shard::reporter::Reporter;
 use crate::shard::requests::QUEUED_FACTOR;

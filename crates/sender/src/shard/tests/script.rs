@@ -9,7 +9,7 @@ use std::rc::Rc;
 use pacing::Nanos;
 use rpc::{ConnectionError, Flushed, Interest, Message};
 
-use super::super::homes::Address;
+use super::super::load::Address;
 use super::super::system::{Platform, Ready, Socket};
 
 /// What the node does with one request.

@@ -132,20 +132,7 @@ impl Caller {
         }
         let origin = request.headers().get(header::ORIGIN).cloned();
         let seen = self.front.see(|name| request.headers().get(name));
-        let lines = || {
-            let lines = request.headers().get_all(FORWARDED_FOR).iter();
-            lines.map(HeaderValue::as_bytes).collect()
-        };
-        let identity = self.front.identity(&self.peer, lines);
-        let key = self.take_key(&mut request);
-        let key = (self.front.shadow).judge(identity.client, key, || Ok(None));
-        let identity = match &key {
-            Ok(Some(client)) => Identity {
-                client: *client,
-                ..identity
-            },
-            _ => identity,
-        };
+        let (identity, key) = self.identify(&mut request);
         let mut under_way = self.streams.begin(identity.client);
         let content_type = request.headers().get(header::CONTENT_TYPE);
         let content_type = content_type.map_or(&b""[..], HeaderValue::as_bytes);
@@ -169,7 +156,7 @@ impl Caller {
         };
         let is_own = route == DoorRoute::GrpcWrite && !self.front.shadow.is_on();
         let served = match key {
-            Ok(_) => self.in_time(identity, request, (route, web)).await,
+            Ok(()) => self.in_time(identity, request, (route, web)).await,
             Err(refusal) => Err(refusal.into()),
         };
         let (outcome, answer) = match served {
@@ -201,6 +188,22 @@ impl Caller {
             web::allow(cors, origin.as_ref(), answer.headers_mut());
         }
         answer.map(|body| Answer::new(body, under_way))
+    }
+
+    /// Whose request it is, and the refusal of a key that is none.
+    fn identify(&self, request: &mut Request<Incoming>) -> (Identity, Result<(), Refusal>) {
+        let lines = || {
+            let lines = request.headers().get_all(FORWARDED_FOR).iter();
+            lines.map(HeaderValue::as_bytes).collect()
+        };
+        let identity = self.front.identity(&self.peer, lines);
+        let key = self.take_key(request);
+        let key = (self.front.shadow).judge(identity.client, key, || Ok(None));
+        let client = match &key {
+            Ok(Some(client)) => *client,
+            _ => identity.client,
+        };
+        (Identity { client, ..identity }, key.map(drop))
     }
 
     /// The client whose key a request has, if it has one. The node does not see the key.

@@ -1,4 +1,4 @@
-//! What a run prints before its first transaction and at its end, and why it did not come to its end.
+//! What a run prints before its first transaction and at its end, what it came to, or why it did not come to its end.
 
 use std::fs::File;
 use std::io;
@@ -6,116 +6,79 @@ use std::path::PathBuf;
 
 use chain::{ChainError, WorkloadError};
 use devnode::DevNodeError;
-use harness::whole;
-use measure::{RecordError, Summary};
+use harness::{RunFolder, whole};
+use measure::read::TxFate;
+use measure::{Finished, RecordError, Summary};
 use ops::command::CommandError;
 use rpc::BroadcastMethod;
 
-use super::conduct::PlayedRun;
 use super::own_nodes::BuiltInError;
-use super::{Outcome, RunFolder};
+use crate::folder::RecordedRun;
 use crate::live::Display;
 use crate::output::recorded;
-use crate::plan::Plan;
+use crate::plan::{Plan, QUERY};
 use crate::profiler::Profile;
 use crate::threshold::ThresholdVerdict;
 use crate::{exit, output};
 
-/// Why a run did not come to its end. What no caller tells apart is a message: what happened, and what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// What is checked before the first transaction cannot be used: the folder, a node, the terminal, the start that
-    /// was agreed on, a process to sample. Nothing was sent.
-    #[error(transparent)]
-    Unusable(#[from] anyhow::Error),
-    /// What the load needs beside it could not be had, or its figures are not those of this load alone.
-    #[error(transparent)]
-    Failed(anyhow::Error),
-    /// The built-in node does not start.
-    #[error(transparent)]
-    BuiltIn(#[from] BuiltInError),
-    /// What the load needs of its chain cannot be had, or its account does not hold.
-    #[error(transparent)]
-    Chain(#[from] ChainError),
-    /// The workload cannot be opened.
-    #[error("the workload failed")]
-    Workload(#[from] WorkloadError),
-    /// The workload failed while the run went on; what was sent before is recorded.
-    #[error("the workload failed during the run")]
-    Source(#[source] WorkloadError),
-    /// A sender failed.
-    #[error("a sender failed")]
-    Sender(#[source] io::Error),
-    /// The record could not be written whole; the summary was still printed.
-    #[error("the record is incomplete: {} cannot be used", .files.join(", "))]
-    Record {
-        /// The files that lack something.
-        files: Vec<String>,
-        /// What went wrong first.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// The system refuses threads.
-    #[error("cannot start a thread")]
-    System(#[source] io::Error),
-    /// The user stopped it before the first transaction.
-    #[error("interrupted before the start: nothing was sent")]
-    Interrupted,
-    /// One of our own threads panicked.
-    #[error("the {0} thread panicked; this is a bug in txgen, please report it")]
-    Panicked(&'static str),
+/// The account of a run, its folder and the conditions.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The whole account.
+    pub summary: Summary,
+    /// The plan's conditions.
+    pub thresholds: Vec<ThresholdVerdict>,
+    /// The condition that ended the run early.
+    pub stopped_by: Option<ThresholdVerdict>,
+    /// The run folder.
+    pub folder: PathBuf,
 }
 
-impl RunError {
-    /// The process's exit code.
+impl Outcome {
+    /// The ids of accepted transactions that no block has shown, some of them. None where the record
+    /// cannot be read.
+    pub(crate) fn uncommitted(&self) -> Vec<String> {
+        let mut ids = Vec::new();
+        if self.summary.fate.pending == 0 {
+            return ids;
+        }
+        let Ok(run) = RecordedRun::open(&self.folder) else {
+            return ids;
+        };
+        // No node holds what was only asked.
+        let is_query = run.manifest().plan.method == QUERY;
+        let Some(mut txs) = run.txs().ok().filter(|_| !is_query) else {
+            return ids;
+        };
+        while let Ok(Some(tx)) = txs.next_row()
+            && ids.len() < MOST_UNCOMMITTED
+        {
+            if tx.fate() == TxFate::Pending {
+                ids.push(tx.txid.to_owned());
+            }
+        }
+        ids
+    }
+
+    /// The process's exit code: an interruption beats an invalid schedule, which beats a threshold.
     pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Unusable(_)
-            | Self::Chain(ChainError::Unusable(_))
-            | Self::BuiltIn(BuiltInError::Node(DevNodeError::Config(_))) => exit::USAGE,
-            Self::Interrupted | Self::Chain(ChainError::Interrupted(_)) => exit::INTERRUPTED,
-            _ => exit::FAILED,
+        match exit::of_run(&self.summary, &self.thresholds) {
+            exit::DONE if self.stopped_by.is_some() => exit::THRESHOLD,
+            code => code,
         }
     }
 }
 
-impl From<RunError> for CommandError {
-    fn from(error: RunError) -> Self {
-        Self {
-            code: error.exit_code(),
-            source: error.into(),
-        }
-    }
-}
+/// Enough to see whether a node still works on what it took.
+const MOST_UNCOMMITTED: usize = 64;
 
-impl From<CommandError> for RunError {
-    fn from(error: CommandError) -> Self {
-        match error.code {
-            exit::USAGE => Self::Unusable(error.source),
-            exit::INTERRUPTED => Self::Interrupted,
-            _ => Self::Failed(error.source),
-        }
-    }
-}
-
-/// Which files of the folder lack something, if any does, and why.
-pub(super) fn record_error(
-    summary: &Summary,
-    rows: Option<RecordError>,
-    written: io::Result<()>,
-    has_page: bool,
-) -> Option<RunError> {
-    let mut files = summary.recorder.incomplete_files.clone();
-    if written.is_err() {
-        files.push("summary.json".into());
-    }
-    if !has_page {
-        files.push("report.html".into());
-    }
-    let source = match (rows, written) {
-        (Some(error), _) => error.into(),
-        (None, written) => whole(written, "summary.json").err()?.into(),
-    };
-    Some(RunError::Record { files, source })
+/// A run that was played to its end.
+pub(super) struct PlayedRun {
+    pub(super) finished: Finished,
+    /// What ended it early, if something failed.
+    pub(super) trouble: Option<RunError>,
+    /// The condition that ended it early.
+    pub(super) broken: Option<ThresholdVerdict>,
 }
 
 /// How much a run prints.
@@ -233,6 +196,103 @@ fn show(
         )),
         Err(error) => display.message(&format!("warning: {error:#}")),
     }
+}
+
+/// Why a run did not come to its end. What no caller tells apart is a message: what happened, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// What is checked before the first transaction cannot be used: the folder, a node, the terminal, the start that
+    /// was agreed on, a process to sample. Nothing was sent.
+    #[error(transparent)]
+    Unusable(#[from] anyhow::Error),
+    /// What the load needs beside it could not be had, or its figures are not those of this load alone.
+    #[error(transparent)]
+    Failed(anyhow::Error),
+    /// The built-in node does not start.
+    #[error(transparent)]
+    BuiltIn(#[from] BuiltInError),
+    /// What the load needs of its chain cannot be had, or its account does not hold.
+    #[error(transparent)]
+    Chain(#[from] ChainError),
+    /// The workload cannot be opened.
+    #[error("the workload failed")]
+    Workload(#[from] WorkloadError),
+    /// The workload failed while the run went on; what was sent before is recorded.
+    #[error("the workload failed during the run")]
+    Source(#[source] WorkloadError),
+    /// A sender failed.
+    #[error("a sender failed")]
+    Sender(#[source] io::Error),
+    /// The record could not be written whole; the summary was still printed.
+    #[error("the record is incomplete: {} cannot be used", .files.join(", "))]
+    Record {
+        /// The files that lack something.
+        files: Vec<String>,
+        /// What went wrong first.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The system refuses threads.
+    #[error("cannot start a thread")]
+    System(#[source] io::Error),
+    /// The user stopped it before the first transaction.
+    #[error("interrupted before the start: nothing was sent")]
+    Interrupted,
+    /// One of our own threads panicked.
+    #[error("the {0} thread panicked; this is a bug in txgen, please report it")]
+    Panicked(&'static str),
+}
+
+impl RunError {
+    /// The process's exit code.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Unusable(_)
+            | Self::Chain(ChainError::Unusable(_))
+            | Self::BuiltIn(BuiltInError::Node(DevNodeError::Config(_))) => exit::USAGE,
+            Self::Interrupted | Self::Chain(ChainError::Interrupted(_)) => exit::INTERRUPTED,
+            _ => exit::FAILED,
+        }
+    }
+}
+
+impl From<RunError> for CommandError {
+    fn from(error: RunError) -> Self {
+        Self {
+            code: error.exit_code(),
+            source: error.into(),
+        }
+    }
+}
+
+impl From<CommandError> for RunError {
+    fn from(error: CommandError) -> Self {
+        match error.code {
+            exit::USAGE => Self::Unusable(error.source),
+            exit::INTERRUPTED => Self::Interrupted,
+            _ => Self::Failed(error.source),
+        }
+    }
+}
+
+/// Which files of the folder lack something, if any does, and why.
+pub(super) fn record_error(
+    summary: &Summary,
+    rows: Option<RecordError>,
+    written: io::Result<()>,
+    has_page: bool,
+) -> Option<RunError> {
+    let mut files = summary.recorder.incomplete_files.clone();
+    if written.is_err() {
+        files.push("summary.json".into());
+    }
+    if !has_page {
+        files.push("report.html".into());
+    }
+    let source = match (rows, written) {
+        (Some(error), _) => error.into(),
+        (None, written) => whole(written, "summary.json").err()?.into(),
+    };
+    Some(RunError::Record { files, source })
 }
 
 #[cfg(test)]
