@@ -336,13 +336,16 @@ fn trend(point: &Point<'_>, growth: Option<&BacklogGrowth>) -> (Finding, String)
 }
 
 /// What the growth of the backlog says of a rate, with [`GROWTH_CONFIDENCE`]. Broken:
-/// it grew, with [`BROKEN_CONFIDENCE`], and by more than [`GROWTH_LIMIT`]. Held: it did not, and would have been seen if it
+/// it grew, with [`BROKEN_CONFIDENCE`], and by more than [`GROWTH_LIMIT`], and its blocks took less than the rate by more than
+/// the standard error of that: both measure the same. Held: it did not, and would have been seen if it
 /// mattered. Undecided: neither is shown.
 pub fn growth_finding(growth: &BacklogGrowth, rate: f64) -> Finding {
     let margin = growth.margin_tps(GROWTH_CONFIDENCE);
     let grew = growth.tps > GROWTH_LIMIT * rate;
     let is_told = growth.blocks >= MIN_TREND_BLOCKS;
-    if grew && is_told && growth.tps > growth.margin_tps(BROKEN_CONFIDENCE) {
+    let took = growth.committed_tps.zip(growth.committed_error_tps);
+    let took_all = took.is_some_and(|(tps, error)| tps + error >= rate);
+    if grew && is_told && !took_all && growth.tps > growth.margin_tps(BROKEN_CONFIDENCE) {
         return Finding::Broken;
     }
     let excluded = growth.tps + margin <= UNSEEN_GROWTH_LIMIT * rate;

@@ -51,6 +51,18 @@ fn a_growth_that_may_be_anything_is_undecided_and_not_held() {
 }
 
 #[test]
+fn a_growth_that_blocks_contradict_is_undecided() {
+    let grows = growth(&[100.0, 103.0, 106.0, 109.0, 112.0, 115.0]);
+    let of_blocks = |tps| BacklogGrowth {
+        committed_tps: Some(tps),
+        committed_error_tps: Some(0.2),
+        ..grows
+    };
+    assert_eq!(growth_finding(&of_blocks(97.0), 100.0), Finding::Broken);
+    assert_eq!(growth_finding(&of_blocks(99.9), 100.0), Finding::Undecided);
+}
+
+#[test]
 fn a_backlog_that_wanders_is_not_taken_for_one_that_grows() {
     // A walk, as of a chain at its capacity, and the same values in turns.
     let walk = growth(&[

@@ -188,7 +188,8 @@ impl KneeSearch {
         broken(&self.trials[self.since..])
     }
 
-    /// The estimate of the knee; `None` until one trial held and one broke. What a target takes from rest, and not to the end
+    /// The estimate of the knee; `None` until one trial held and one broke. Its interval is bounded by trials: it reaches down
+    /// to the most that was taken, and up to the least that was too much. What a target takes from rest, and not to the end
     /// of a trial, is no more than an upper bound of what it sustains: the interval reaches down to what it fell to.
     pub fn estimate(&self) -> Option<KneeEstimate> {
         self.highest_held()?;
@@ -197,12 +198,12 @@ impl KneeSearch {
         let [low, rate, high] = self
             .posterior
             .quantiles(self.since, [tail, 0.5, 1.0 - tail]);
-        let fallen = self.trials[self.since..].iter();
-        let fallen = fallen.filter_map(|trial| trial.took?.fell_to);
+        let known = &self.trials[self.since..];
+        let fallen = known.iter().filter_map(|trial| trial.took?.fell_to);
         Some(KneeEstimate {
             rate,
-            low: fallen.fold(low, f64::min),
-            high,
+            low: fallen.chain(taken(known)).fold(low, f64::min),
+            high: too_much(known).map_or(high, |least| high.max(least)),
             confidence: self.settings.confidence,
         })
     }
@@ -377,6 +378,13 @@ fn taken(trials: &[Trial]) -> Option<f64> {
     let took = trials.iter().filter(|trial| is_told(trial));
     let took = took.filter_map(|trial| trial.took).map(|took| took.tps);
     rates(trials, Finding::Held).chain(took).reduce(f64::max)
+}
+
+/// The least that was too much for the target: what it took of a rate that broke, or the rate where that is not known.
+fn too_much(trials: &[Trial]) -> Option<f64> {
+    let broke = trials.iter().filter(|it| it.finding == Finding::Broken);
+    let least = broke.map(|trial| trial.took.map_or(trial.rate, |took| took.tps));
+    least.reduce(f64::min)
 }
 
 /// An undecided trial counts as well where it is known what was committed: to leave it out would be to choose by the

@@ -291,16 +291,17 @@ impl Shown {
     fn likelihood(self, knee: f64, target: Target) -> f64 {
         let even = self.rate + (1.0 - GROWTH_LIMIT).ln();
         let breaks = 1.0 / (1.0 + ((knee - even) / target.width).exp());
-        let found = match self.finding {
-            Finding::Held => 1.0 - breaks,
-            Finding::Broken => breaks,
-            Finding::Undecided | Finding::Starved | Finding::Unusable => 0.5,
+        // A target that could take more is found broken by mere chance.
+        let (found, more) = match self.finding {
+            Finding::Held => (1.0 - breaks, 1.0),
+            Finding::Broken => (breaks, BROKEN_BY_CHANCE),
+            Finding::Undecided | Finding::Starved | Finding::Unusable => (0.5, 1.0),
         };
         let found = CHANCE + (1.0 - 2.0 * CHANCE) * found;
         match self.took {
             Some(took) => {
                 2.0 * CHANCE * found
-                    + (1.0 - 2.0 * CHANCE) * took.likelihood(self.rate, knee, target)
+                    + (1.0 - 2.0 * CHANCE) * took.likelihood(self.rate, knee, target, more)
             }
             None => found,
         }
@@ -321,11 +322,11 @@ impl Committed {
     /// The density of what is committed at a rate (a censored regression with an error of measurement: Tobin, "Estimation
     /// of relationships for limited dependent variables", Econometrica 26, 1958): the rate, where the target could take
     /// more in this trial; what it could take, where that is less, without what it loses by the overload, and by the lack
-    /// of the processor.
-    fn likelihood(self, rate: f64, knee: f64, target: Target) -> f64 {
+    /// of the processor. `more` is how likely what was found is of a target that could take more.
+    fn likelihood(self, rate: f64, knee: f64, target: Target, more: f64) -> f64 {
         let Self { tps, error, lacked } = self;
         let Target { width, loss } = target;
-        let could_take_more = below((knee - rate) / width) * density(tps - rate, error);
+        let could_take_more = more * below((knee - rate) / width) * density(tps - rate, error);
         let overload = (rate - knee).max(0.0);
         let takes = knee - loss * overload.min(FAR);
         let more_lost = if loss > 0.0 {
@@ -364,6 +365,9 @@ fn density(value: f64, deviation: f64) -> f64 {
 const WIDTHS: [f64; 6] = [0.005, 0.01, 0.02, 0.04, 0.08, 0.16];
 /// How often a trial ends one way or the other by mere chance.
 const CHANCE: f64 = 0.01;
+/// How often one is found broken that committed less than its rate by more than a standard error, and could take more: it
+/// is among the sixth of all that commit so little.
+const BROKEN_BY_CHANCE: f64 = CHANCE / 0.16;
 /// Distance of the grid's knees: 0.4 %.
 const STEP: f64 = 0.004;
 /// Standard deviation of what two minutes show beside 20 s, as a factor's logarithm: a real CometBFT took 1 to 3 % less in

@@ -331,6 +331,26 @@ fn an_interval_reaches_down_to_what_a_target_fell_to() {
     }
 }
 
+/// A rate that broke is not taken for one below the knee for its small growth, and an interval reaches to what was tried.
+#[test]
+fn an_interval_lies_between_what_held_and_what_broke() {
+    for of_the_rate in [0.96, 0.97, 0.985] {
+        let trial = |rate, finding, took: Option<f64>| Trial {
+            rate,
+            finding,
+            took: took.and_then(exactly),
+        };
+        let broke = trial(1_000.0, Finding::Broken, Some(of_the_rate * 1_000.0));
+        let held = |took| trial(500.0, Finding::Held, took);
+        let watched = KneeSearch::of_trials(&[held(Some(500.0)), broke], 0.9);
+        let knee = watched.estimate().unwrap();
+        assert!(knee.low > 800.0 && knee.high < 1_250.0, "{knee:?}");
+        let unwatched = [held(None), trial(1_000.0, Finding::Broken, None)];
+        let knee = KneeSearch::of_trials(&unwatched, 0.9).estimate().unwrap();
+        assert!(knee.low <= 500.0 && 1_000.0 <= knee.high, "{knee:?}");
+    }
+}
+
 /// One trial of a steady target that broke, or held, by chance is offered again, and is no drift.
 #[test]
 fn what_happens_once_is_no_drift() {

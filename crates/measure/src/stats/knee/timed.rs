@@ -107,7 +107,7 @@ impl TimedSearch {
     }
 
     /// Takes the result of the trial that was wanted last.
-    pub fn add(&mut self, trial: Trial) {
+    pub fn add(&mut self, mut trial: Trial) {
         let is_known = is_told(&trial) && trial.took.is_some();
         let is_unexpected = || self.search.is_unexpected(&trial);
         self.is_refuted = match self.last {
@@ -117,10 +117,13 @@ impl TimedSearch {
             Some((_, Rationale::Above)) => trial.finding == Finding::Held || is_unexpected(),
             _ => false,
         };
+        // What it took for longer is what it sustains, whatever shorter trials show.
         if let Some((_, Rationale::Lasting)) = self.last
             && trial.finding == Finding::Broken
+            && let Some(took) = &mut trial.took
         {
-            self.lasts = trial.took.map_or(self.lasts, |took| took.tps);
+            self.lasts = took.tps;
+            took.fell_to = Some(took.fell_to.unwrap_or(took.tps).min(took.tps));
         }
         self.search.add(trial);
     }
