@@ -1,6 +1,6 @@
 //! What a coordinator says to its workers and hears of them, without a bus and without a clock.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use crate::bus::FleetError;
@@ -53,11 +53,9 @@ enum Goal {
 pub struct Coordinator {
     run: String,
     /// Which load is, or was, under way; 0 before the first.
-    load: u32,
+    pub(crate) load: u32,
     orders: Vec<Order>,
     members: Vec<Member>,
-    /// Where each is among the members, by its id.
-    places: HashMap<String, usize>,
     call: Option<Call>,
     /// Workers that were asked to be kept for the run, whether or not their answer was heard.
     asked: BTreeSet<String>,
@@ -97,7 +95,6 @@ impl Coordinator {
             load: 0,
             orders: Vec::new(),
             members: Vec::new(),
-            places: HashMap::new(),
             call: None,
             asked: BTreeSet::new(),
             goal: Goal::Free,
@@ -116,11 +113,6 @@ impl Coordinator {
         &self.members
     }
 
-    /// Which load is, or was, under way; 0 before the first.
-    pub(crate) fn load(&self) -> u32 {
-        self.load
-    }
-
     /// What is to be published now.
     pub fn take_outgoing(&mut self) -> Vec<Outgoing> {
         std::mem::take(&mut self.outgoing)
@@ -129,7 +121,7 @@ impl Coordinator {
     /// A message has come in. What another program publishes here is none of ours.
     pub fn hear(&mut self, now: Now, payload: &[u8]) {
         if let Ok(told) = serde_json::from_slice::<Told>(payload) {
-            if let Some(&place) = self.places.get(&told.worker) {
+            if let Some(place) = self.place(&told.worker) {
                 self.note(now, place, told);
             }
         } else if let Ok(present) = serde_json::from_slice(payload) {
@@ -211,6 +203,11 @@ impl Coordinator {
         let reply = Some(of_run(&self.run, "told"));
         let request = Outgoing::new(of_worker(&member.id), reply, &request);
         self.outgoing.push(request);
+    }
+
+    /// Where the worker with this id is among the members.
+    fn place(&self, id: &str) -> Option<usize> {
+        self.members.iter().position(|member| member.id == id)
     }
 
     /// A member has said how it stands.
@@ -312,18 +309,18 @@ impl Coordinator {
 
     /// A worker has answered the roll: it is asked to be kept for the run.
     fn note_present(&mut self, now: Now, present: Present) {
+        let is_member = self.place(&present.id).is_some();
         let Some(call) = &mut self.call else { return };
         // Kept for this run, but its answer came too late. Another coordinator's run may have the same name.
         let is_kept = present.run.as_ref() == Some(&self.run) && self.asked.contains(&present.id);
         let usable = present.version == call.version
             && present.protocol == PROTOCOL
             && (present.run.is_none() || is_kept)
-            && !self.places.contains_key(&present.id);
+            && !is_member;
         let is_wanted = usable && self.members.len() < call.wanted;
         call.seen.insert(present.id.clone(), present.clone());
         if is_wanted {
             self.asked.insert(present.id.clone());
-            self.places.insert(present.id.clone(), self.members.len());
             self.members.push(Member::of(present, now));
             self.advance(now);
         }
@@ -332,8 +329,6 @@ impl Coordinator {
     /// One of those that were asked is no member, or is none any more.
     fn remove(&mut self, now: Now, place: usize) {
         self.members.remove(place);
-        let places = self.members.iter().enumerate();
-        self.places = places.map(|(place, it)| (it.id.clone(), place)).collect();
         self.next -= 1;
         self.open -= 1;
         self.advance(now);
@@ -347,9 +342,9 @@ impl Coordinator {
         );
         let own = build(&call.version, PROTOCOL);
         for worker in call.seen.values() {
-            let host = &worker.host;
-            if worker.build() != own {
-                text += &format!("; {host} has {}, this is {own}", worker.build());
+            let (host, its) = (&worker.host, build(&worker.version, worker.protocol));
+            if its != own {
+                text += &format!("; {host} has {its}, this is {own}");
             } else if let Some(run) = worker.run.as_ref().filter(|run| **run != self.run) {
                 text += &format!("; {host} is at work for run {run}");
             }
@@ -363,7 +358,6 @@ impl Coordinator {
         self.goal = Goal::Free;
         (0..self.members.len()).for_each(|place| self.ask(now, place));
         self.members.clear();
-        self.places.clear();
     }
 }
 

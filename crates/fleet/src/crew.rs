@@ -110,7 +110,9 @@ impl Crew {
         });
         let mut endings = watched.await?;
         for (place, ending) in endings.iter_mut().enumerate().filter(|(_, it)| it.lost) {
-            ending.kept = self.has_brought(place).await;
+            if let Ok(store) = self.bus.folders(&self.run).await {
+                ending.kept = store.info(self.object(place)).await.is_ok();
+            }
         }
         Ok(endings)
     }
@@ -144,14 +146,6 @@ impl Crew {
         }
     }
 
-    /// Whether the folder of the worker with this place is in the store.
-    async fn has_brought(&self, place: usize) -> bool {
-        let Ok(store) = self.bus.folders(&self.run).await else {
-            return false;
-        };
-        store.info(self.object(place)).await.is_ok()
-    }
-
     /// Fetches the folder of the worker with this place, from 0, into a folder that is not there yet. While the
     /// connection breaks it begins anew, for two minutes.
     ///
@@ -163,7 +157,7 @@ impl Crew {
 
     /// The name of the folder of the worker with this place.
     fn object(&self, place: usize) -> String {
-        object(self.coordinator.load(), place as u32 + 1)
+        object(self.coordinator.load, place as u32 + 1)
     }
 
     /// Removes the run's folders from the store.

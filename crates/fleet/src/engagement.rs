@@ -7,44 +7,17 @@ use crate::message::{
     Answer, Outgoing, PROTOCOL, Present, Request, Roll, Standing, Told, Want, of_run,
 };
 
-/// A worker: what it has promised, and what it is doing.
+/// A worker: for which run it is kept, and how the last load of that stands.
 #[derive(Debug)]
 pub struct Engagement {
-    id: String,
     host: String,
     version: String,
-    claim: Option<Claim>,
-}
-
-/// For which run a worker is kept.
-#[derive(Debug)]
-struct Claim {
-    run: String,
-    /// Without a message of its coordinator until then, and without a program at work, the worker is free again.
-    until: Instant,
-    /// The last load of the run, why it was not started, and how it stands; 0 before the first.
-    load: u32,
-    refused: Option<String>,
-    standing: Standing,
+    /// What it answers, but for which request.
+    told: Told,
+    /// Without a message of its coordinator until then, and without a program at work, it is free again.
+    until: Option<Instant>,
     /// Its coordinator wants no more of it.
     is_released: bool,
-}
-
-impl Claim {
-    fn of(run: String, now: Instant) -> Self {
-        Self {
-            run,
-            until: now + CLAIM,
-            load: 0,
-            refused: None,
-            standing: Standing::default(),
-            is_released: false,
-        }
-    }
-
-    fn is_at_work(&self) -> bool {
-        self.load > 0 && self.refused.is_none() && !self.standing.is_over()
-    }
 }
 
 impl Engagement {
@@ -55,49 +28,65 @@ impl Engagement {
     /// [`of_worker`](crate::message::of_worker); `host` is how people know its machine.
     pub fn new(id: String, host: String, version: String) -> Self {
         Self {
-            id,
             host,
             version,
-            claim: None,
+            told: Told {
+                worker: id,
+                ..Told::default()
+            },
+            until: None,
+            is_released: false,
         }
     }
 
     /// Its id.
     pub fn id(&self) -> &str {
-        &self.id
+        &self.told.worker
+    }
+
+    /// For which run it is kept.
+    pub fn run(&self) -> Option<&str> {
+        self.told.run.as_deref()
+    }
+
+    /// Whether it has a program at work, or its folder on the way.
+    pub fn is_at_work(&self) -> bool {
+        self.told.load > 0 && self.told.refused.is_none() && !self.told.standing.is_over()
     }
 
     /// A coordinator asks who is there, or is there itself.
     pub fn present(&mut self, now: Instant, roll: &[u8]) -> Present {
         if let Ok(Roll { run }) = serde_json::from_slice(roll)
-            && let Some(claim) = self.claim.as_mut().filter(|claim| claim.run == run)
+            && self.told.run == Some(run)
         {
-            claim.until = now + CLAIM;
+            self.until = Some(now + CLAIM);
         }
         Present {
-            id: self.id.clone(),
+            id: self.told.worker.clone(),
             host: self.host.clone(),
             version: self.version.clone(),
             protocol: PROTOCOL,
-            run: self.claim.as_ref().map(|claim| claim.run.clone()),
+            run: self.told.run.clone(),
         }
     }
 
     /// A request has come in: what is to be done, before the [answer](Self::answer) is given. A program that is started
     /// is to be noted with [`start`](Self::start).
     pub fn request(&mut self, now: Now, request: Request) -> Option<Want> {
-        if self.claim.is_none() && request.want == Want::Stay {
-            self.claim = Some(Claim::of(request.run.clone(), now.at));
+        if request.want == Want::Stay {
+            self.told.run.get_or_insert_with(|| request.run.clone());
         }
-        let claim = self.claim.as_mut().filter(|it| it.run == request.run)?;
-        claim.until = now.at + CLAIM;
+        if self.told.run.as_ref() != Some(&request.run) {
+            return None;
+        }
+        self.until = Some(now.at + CLAIM);
         let is_new = match &request.want {
             // It may have come before.
-            Want::Play(order) => order.load != claim.load && !claim.is_at_work(),
-            Want::Stop | Want::Over => claim.is_at_work(),
+            Want::Play(order) => order.load != self.told.load && !self.is_at_work(),
+            Want::Stop | Want::Over => self.is_at_work(),
             Want::Stay => false,
             Want::Leave => {
-                claim.is_released = true;
+                self.is_released = true;
                 false
             }
         };
@@ -106,75 +95,44 @@ impl Engagement {
 
     /// An order was carried out, or why not.
     pub fn start(&mut self, load: u32, started: Result<(), String>) {
-        if let Some(claim) = &mut self.claim {
-            claim.load = load;
-            claim.refused = started.err();
-            claim.standing = Standing::default();
-        }
+        self.told.load = load;
+        self.told.refused = started.err();
+        self.told.standing = Standing::default();
     }
 
     /// The load stands otherwise.
     pub fn note(&mut self, now: Instant, standing: Standing) {
-        if let Some(claim) = &mut self.claim {
-            claim.standing = standing;
-            // What a load ended with is repeated as long as a claim holds, whenever that is.
-            claim.until = now + CLAIM;
-        }
+        self.told.standing = standing;
+        // What a load ended with is repeated as long as a claim holds, whenever that is.
+        self.until = Some(now + CLAIM);
     }
 
     /// How the last load stands, for the coordinator of its run. Any one message may be lost.
     pub fn told(&self) -> Option<Outgoing> {
-        let claim = self.claim.as_ref().filter(|claim| claim.load > 0)?;
-        let subject = of_run(&claim.run, "told");
-        Some(Outgoing::new(subject, None, &self.telling(None)))
+        let run = self.run().filter(|_| self.told.load > 0)?;
+        Some(Outgoing::new(of_run(run, "told"), None, &self.told))
     }
 
     /// What a request that came now is answered.
     pub fn answer(&self, now: Now, number: u64) -> Told {
         let at_ns = now.unix_ns;
-        self.telling(Some(Answer { number, at_ns }))
-    }
-
-    fn telling(&self, answer: Option<Answer>) -> Told {
-        let worker = self.id.clone();
-        let Some(claim) = &self.claim else {
-            return Told {
-                worker,
-                answer,
-                ..Told::default()
-            };
-        };
         Told {
-            worker,
-            answer,
-            run: Some(claim.run.clone()),
-            load: claim.load,
-            refused: claim.refused.clone(),
-            standing: claim.standing.clone(),
+            answer: Some(Answer { number, at_ns }),
+            ..self.told.clone()
         }
-    }
-
-    /// For which run it is kept.
-    pub fn run(&self) -> Option<&str> {
-        self.claim.as_ref().map(|claim| claim.run.as_str())
-    }
-
-    /// Whether it has a program at work, or its folder on the way.
-    pub fn is_at_work(&self) -> bool {
-        self.claim.as_ref().is_some_and(Claim::is_at_work)
     }
 
     /// Makes it free again, if it has no program at work and nobody who wants one: says from whom, for people.
     pub fn free(&mut self, now: Instant) -> Option<String> {
-        let is_over = |it: &mut Claim| !it.is_at_work() && (it.is_released || it.until <= now);
-        let Claim {
-            run,
-            load,
-            is_released,
-            ..
-        } = self.claim.take_if(is_over)?;
-        let silence = CLAIM.as_secs();
-        Some(match (is_released, load) {
+        if self.is_at_work() || !self.is_released && self.until.is_none_or(|until| now < until) {
+            return None;
+        }
+        let told = std::mem::take(&mut self.told);
+        self.told.worker = told.worker;
+        let is_released = std::mem::take(&mut self.is_released);
+        self.until = None;
+        let (run, silence) = (told.run?, CLAIM.as_secs());
+        Some(match (is_released, told.load) {
             (true, _) => format!("free again after run {run}"),
             (false, 0) => format!("free again: nothing was heard of run {run} for {silence} s"),
             (false, _) => format!(

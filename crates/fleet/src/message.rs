@@ -92,13 +92,6 @@ pub struct Present {
     pub run: Option<String>,
 }
 
-impl Present {
-    /// What has to be the same, in words.
-    pub(crate) fn build(&self) -> String {
-        build(&self.version, self.protocol)
-    }
-}
-
 /// A program's version as people compare it.
 pub(crate) fn build(version: &str, protocol: u32) -> String {
     format!("version {version}, protocol {protocol}")

@@ -35,18 +35,12 @@ pub(super) fn of_load(
         !is_one_of(arg, &OWN) && !is_one_of(arg, &OF_EACH) && !is_one_of(arg, &names)
     });
     line.extend(kept.flat_map(|arg| flags(arg, &matches)));
-    let mut add = |name: &str, value: Option<String>| {
-        line.extend(value.map(|value| format!("--{name}={value}")));
-    };
-    for threshold in &settings.threshold {
-        add("threshold", Some(threshold.to_string()));
-    }
-    add("seed", settings.seed.map(|it| it.to_string()));
-    add(
-        "accounts-seed",
-        settings.accounts_seed.map(|it| it.to_string()),
-    );
-    add("warmup", settings.warmup.map(|it| it.to_string()));
+    let thresholds = settings.threshold.iter();
+    line.extend(thresholds.map(|it| format!("--threshold={it}")));
+    line.extend(settings.seed.map(|it| format!("--seed={it}")));
+    let accounts = settings.accounts_seed;
+    line.extend(accounts.map(|it| format!("--accounts-seed={it}")));
+    line.extend(settings.warmup.map(|it| format!("--warmup={it}")));
     Ok(line)
 }
 

@@ -53,12 +53,13 @@ impl Conduct<'_> {
         Ok(joining)
     }
 
-    /// Gives each worker its shard of the load, to begin at one instant.
+    /// Gives each worker its shard of the load, to begin at one instant by its own clock.
     async fn order_shards(&self, crew: &mut Crew, start_ns: u64) -> Result<(), FleetError> {
-        let environment = arguments::environment();
-        crew.play(&environment, |member, number| {
-            let shard = format!("{number}/{}", self.count);
-            arguments::of_worker(self.order, &shard, start_of(member, start_ns))
+        crew.play(&arguments::environment(), |member, number| {
+            let offset = member.clock.first();
+            let ahead_ns = offset.map_or(0, fleet::Interval::offset_ns);
+            let start = StartAt::new(start_ns, ahead_ns);
+            arguments::of_worker(self.order, &format!("{number}/{}", self.count), start)
         })
         .await
     }
@@ -251,51 +252,32 @@ async fn fetched(crew: &Crew, place: usize, folder: &Path, ending: &Ending) -> R
         })
 }
 
-/// The common start by the worker's clock.
-fn start_of(member: &Member, start_ns: u64) -> StartAt {
-    let ahead_ns = member.clock.first().map_or(0, fleet::Interval::offset_ns);
-    StartAt::new(start_ns, ahead_ns)
-}
-
 fn clock(member: &Member) -> FleetClock {
-    let first = member.clock.first();
+    let (first, drift) = (member.clock.first(), member.clock.drift_ppb());
     FleetClock {
         offset_ms: first.map_or(0.0, |offset| offset.offset_ns() as f64 / 1e6),
         error_ms: first.map_or(0.0, |offset| offset.error_ns() as f64 / 1e6),
-        drift_ppm: member
-            .clock
-            .drift_ppb()
-            .map(|(low, high)| (low / 1e3, high / 1e3)),
+        drift_ppm: drift.map(|(low, high)| (low / 1e3, high / 1e3)),
     }
 }
 
 /// Why a worker's part is missing.
 fn problem(ending: &Ending) -> String {
-    if ending.lost {
-        said(&ending.words)
-    } else {
-        failure(ending.code, &ending.words)
+    let said = said(&ending.words);
+    match ending.code {
+        _ if ending.lost => said.to_owned(),
+        Some(code) => format!("exit code {code}: {said}"),
+        None => format!("it was killed: {said}"),
     }
 }
 
-/// How a program failed.
-fn failure(code: Option<i32>, words: &[String]) -> String {
-    let how = code.map_or_else(
-        || "it was killed".to_owned(),
-        |code| format!("exit code {code}"),
-    );
-    format!("{how}: {}", said(words))
-}
-
 /// A program's error among its last lines.
-fn said(words: &[String]) -> String {
-    let error = |line: &&String| PREFIXES.iter().any(|prefix| line.starts_with(prefix));
-    let line = words.iter().find(error).or(words.last());
-    let bare = |line: &String| {
-        let bare = PREFIXES.iter().find_map(|prefix| line.strip_prefix(prefix));
-        bare.unwrap_or(line).to_owned()
-    };
-    line.map_or_else(|| "it said nothing".to_owned(), bare)
+fn said(words: &[String]) -> &str {
+    let mut lines = words.iter();
+    let error = lines.find_map(|line| PREFIXES.iter().find_map(|it| line.strip_prefix(it)));
+    error
+        .or(words.last().map(String::as_str))
+        .unwrap_or("it said nothing")
 }
 
 /// What a program's error begins with, its own and clap's.

@@ -45,11 +45,9 @@ fn start(args: &FleetArgs, workers: u32) -> Result<u8, CommandError> {
         let worker = Process::start("txgen worker", &own, &arguments, log, Some(&own));
         crew.push(worker.map_err(failed)?);
     }
-    let ready = format!(
-        "NATS server  {url}\nworkers      {workers}, folders in runs/worker\ntry          txgen constant --rate 300/s \
-         --duration 10s --workers {workers} --nats {url} --endpoints URL\n"
-    );
-    print(&ready);
+    print(&format!(
+        "NATS server  {url}\nworkers      {workers}, folders in runs/worker\n"
+    ));
     let _ = std::io::stdout().flush();
     while !shutdown.is_requested() {
         std::thread::sleep(LOOK_INTERVAL);
@@ -121,11 +119,11 @@ fn fetch(args: &FleetArgs, run: &str) -> Result<u8, CommandError> {
         Crew::fetch_later(&bus, run, out).await
     });
     let folders = folders.map_err(usage)?;
-    let names: Vec<String> = folders
-        .iter()
-        .map(|folder| folder.display().to_string())
-        .collect();
-    Ok(print(&format!("{}\n", names.join("\n"))))
+    let names = folders.iter().map(|it| it.display().to_string());
+    Ok(print(&format!(
+        "{}\n",
+        names.collect::<Vec<_>>().join("\n")
+    )))
 }
 
 const READY: Duration = Duration::from_secs(10);
@@ -169,8 +167,6 @@ pub(crate) fn work(args: &WorkerArgs) -> Result<u8, CommandError> {
 }
 
 fn host_name() -> String {
-    rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned()
+    let names = rustix::system::uname();
+    names.nodename().to_string_lossy().into_owned()
 }

@@ -104,8 +104,7 @@ impl Fleet {
         let folder = RunFolder::create(shards.clone())?;
         let places = (folder.path(), whole);
         let played = self.play(shared, places, (shutdown, Words::Few), display);
-        let joined = played.and_then(|it| Ok(join(it)?));
-        let played = joined.map(|joined| joined.outcome);
+        let played = played.and_then(|it| Ok(join(it)?.outcome));
         let removed = std::fs::remove_dir_all(&shards);
         if let (Ok(_), Err(error)) = (&played, removed) {
             display.message(&format!("cannot remove {}: {error}", shards.display()));
