@@ -188,12 +188,14 @@ impl KneeSearch {
         broken(&self.trials[self.since..])
     }
 
-    /// The estimate of the knee; `None` until one trial held and one broke. Its interval is bounded by trials: it reaches down
+    /// The estimate of the knee; `None` until one trial held and one broke that is not far below it: such a one broke by
+    /// chance, and says nothing of where the knee ends. Its interval is bounded by trials: it reaches down
     /// to the most that was taken, and up to the least that was too much. What a target takes from rest, and not to the end
     /// of a trial, is no more than an upper bound of what it sustains: the interval reaches down to what it fell to.
     pub fn estimate(&self) -> Option<KneeEstimate> {
-        self.highest_held()?;
-        self.lowest_broken()?;
+        let held = self.highest_held()?;
+        self.rates(Finding::Broken)
+            .find(|broken| broken * NEAR >= held)?;
         let tail = (1.0 - self.settings.confidence) / 2.0;
         let [low, rate, high] = self
             .posterior

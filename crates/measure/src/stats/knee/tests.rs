@@ -345,6 +345,9 @@ fn an_interval_lies_between_what_held_and_what_broke() {
         let watched = KneeSearch::of_trials(&[held(Some(500.0)), broke], 0.9);
         let knee = watched.estimate().unwrap();
         assert!(knee.low > 800.0 && knee.high < 1_250.0, "{knee:?}");
+        // What broke by chance is no end of anything.
+        let by_chance = [broke, held(None), trial(2_000.0, Finding::Held, None)];
+        assert_eq!(KneeSearch::of_trials(&by_chance, 0.9).estimate(), None);
         let unwatched = [held(None), trial(1_000.0, Finding::Broken, None)];
         let knee = KneeSearch::of_trials(&unwatched, 0.9).estimate().unwrap();
         assert!(knee.low <= 500.0 && 1_000.0 <= knee.high, "{knee:?}");
