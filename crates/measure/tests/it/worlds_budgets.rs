@@ -4,7 +4,7 @@ use base::Random;
 use measure::{Bar, Finding, LimitedBy};
 
 use crate::worlds::census::{Conclusion, Drifts};
-use crate::worlds::{Census, Credits, PLENTY, Part, Ranges, World};
+use crate::worlds::{Census, Credits, PLENTY, Part, Ranges, Shift, World};
 
 /// How many of so many may be wrong: the budget, and two standard deviations of chance.
 fn most(conclusion: Conclusion, made: u32) -> u32 {
@@ -286,6 +286,93 @@ fn a_point_in_which_credits_run_out_says_what_the_node_fell_to() {
     for share in [0.95, 1.05, 1.2, 1.5] {
         assert_eq!(fell_to(drawn, share), None, "without credits, {share}");
         assert_eq!(fell_to(credits(90.0), share), None, "with enough, {share}");
+    }
+}
+
+/// A node that stands still now and then, that lacks the processor, that slows with what it has committed by less than a
+/// search can tell, or whose generator or follower falls behind, takes no less from some moment on. One that does for
+/// another reason than credits is said to.
+#[test]
+fn only_a_node_that_takes_less_from_a_moment_on_is_said_to() {
+    let drawn = (0..).map(|seed| World::drawn(seed, Ranges::SEEN));
+    let is_quick = |it: &World| it.interval_s < 0.8 && it.capacity().1 == Part::Check;
+    let drawn = drawn.into_iter().find(is_quick).unwrap();
+    let capacity = drawn.capacity().0;
+    let fell_to = |world: World, share: f64, seed: u64| {
+        let mut random = Random::new(seed);
+        let (trial, _) = world.point(share * capacity, 30.0, 0, &mut random);
+        trial.took.and_then(|it| it.fell_to)
+    };
+    let others = [
+        (
+            "stands still",
+            World {
+                stall: Some((3.0, 11.0)),
+                ..drawn
+            },
+        ),
+        (
+            "stands still once",
+            World {
+                stall: Some((5.0, 29.0)),
+                ..drawn
+            },
+        ),
+        (
+            "lacks the processor",
+            World {
+                neighbours: (0.3, 0.25),
+                ..drawn
+            },
+        ),
+        (
+            "wears",
+            World {
+                wear: 0.02 / (30.0 * capacity),
+                ..drawn
+            },
+        ),
+        (
+            "busy generator",
+            World {
+                busy: Some((2.0, 9.0)),
+                ..drawn
+            },
+        ),
+        (
+            "slow follower",
+            World {
+                read_s: 1.3 * drawn.interval_s,
+                ..drawn
+            },
+        ),
+        (
+            "unsteady blocks",
+            World {
+                jitter: 0.2,
+                block_noise: 0.2,
+                ..drawn
+            },
+        ),
+    ];
+    for (name, world) in others {
+        for share in [0.95, 1.05] {
+            for seed in 1..4 {
+                assert_eq!(fell_to(world, share, seed), None, "{name}, {share}, {seed}");
+            }
+        }
+    }
+    let slower = World {
+        shift: Shift {
+            from_s: 14.0,
+            over_s: 0.0,
+            to: 0.7,
+        },
+        ..drawn
+    };
+    for share in [0.9, 1.0, 1.05] {
+        let fell_to = fell_to(slower, share, 1).unwrap() / capacity;
+        assert!((0.64..0.72).contains(&fell_to), "{share}: {fell_to}");
     }
 }
 
