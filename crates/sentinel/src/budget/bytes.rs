@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fairq::ClientKey;
 
-use super::kind::{RESERVE, is_fair};
-use super::table::{Budget, BytePool, ByteUsage, State};
+use super::table::{Budget, BytePool, ByteUsage, RESERVE, State, is_fair};
 use crate::config::Config;
 
 /// Reserves buffered bytes for one holder: a client, or the proxy itself. Clones are the same holder's.

@@ -9,9 +9,7 @@
 //! Rates and turns are a client's virtual time, and that of the /48 around it.
 
 mod bytes;
-mod kind;
 mod table;
-mod turn_queue;
 mod turns;
 
 use std::time::Duration;
@@ -21,11 +19,9 @@ use pacing::Nanos;
 use tokio::time::Instant;
 
 pub use self::bytes::{Ledger, Reservation};
-use self::kind::{BUSY_PAUSE, Reader, Seen, is_fair};
-pub(crate) use self::kind::{Kind, SEEN_FOR};
 pub use self::table::Budget;
-use self::table::{State, Usage, WORK_BURST};
-pub(crate) use self::turn_queue::{LONG_BYTES, Piece};
+use self::table::{BUSY_PAUSE, Reader, Seen, State, Usage, WORK_BURST, is_fair};
+pub(crate) use self::table::{Kind, LONG_BYTES, Piece, SEEN_FOR};
 pub(crate) use self::turns::Turn;
 use crate::refusal::{Reason, Refusal};
 

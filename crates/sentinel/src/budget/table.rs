@@ -1,19 +1,20 @@
-//! The table of what each client has taken, and what all have: data, and no decisions.
+//! The table of what each client has taken, and what all have: data, and the one rule of sharing.
 
-use std::collections::HashMap;
-use std::sync::atomic::AtomicUsize;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::task::Waker;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use fairq::{ClientKey, ClientTable, GcraLimit, GcraState, Neutral, TableLimits};
 use pacing::{Nanos, Rate};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::kind::{KINDS, Seen};
-use super::turn_queue::{TurnQueue, WorkPool};
 use crate::config::Config;
+use crate::refusal::{Reason, Refusal};
 
 /// What clients have taken. Clones share it.
 #[derive(Clone, Debug)]
@@ -68,10 +69,114 @@ pub(super) struct State {
     pub(super) turns: TurnQueue,
 }
 
+/// What is counted while it lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A connection, or a request on one of a trusted proxy's.
+    Connection,
+    Read,
+    /// A query of this client alone.
+    Query,
+    Subscription,
+    /// A `broadcast_tx_commit` that is under way or waits for its block.
+    Commit,
+    /// A TLS handshake.
+    Handshake,
+}
+
+pub(super) const KINDS: usize = 6;
+
+impl Kind {
+    /// The text for a client that has as many as it may.
+    pub(super) fn refusal(self, held: u32) -> Refusal {
+        let (reason, text) = match self {
+            Self::Connection => (
+                Reason::Connections,
+                format!("this client has too many connections: {held}"),
+            ),
+            Self::Read => (
+                Reason::Rate,
+                format!("{held} reads of this client are under way"),
+            ),
+            Self::Query => (
+                Reason::Connections,
+                format!("this client has brought {held} of the distinct queries already"),
+            ),
+            Self::Subscription => (
+                Reason::Connections,
+                format!("this client has {held} subscriptions already"),
+            ),
+            Self::Commit => (
+                Reason::Rate,
+                format!(
+                    "{held} broadcast_tx_commit calls of this client wait for a block; use broadcast_tx_sync"
+                ),
+            ),
+            Self::Handshake => (
+                Reason::Connections,
+                format!("{held} TLS handshakes of this client are under way"),
+            ),
+        };
+        let refusal = Refusal::new(reason, text);
+        match self {
+            Self::Connection | Self::Read | Self::Commit | Self::Handshake => {
+                refusal.retry_after(BUSY_PAUSE)
+            }
+            Self::Query | Self::Subscription => refusal,
+        }
+    }
+}
+
+/// Of one client. It is forgotten with the rest of the client's state.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// When it wrote last; 0 if it never did.
+    pub(super) wrote_at: Nanos,
+    /// The height of the node that it read from last, and when.
+    height: u64,
+    read_at: Nanos,
+}
+
+/// Where a client's reads should go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reader {
+    /// It writes, or has subscriptions: to the node that has these.
+    pub(crate) stays: bool,
+    /// To a node of this height at least.
+    pub(crate) height: u64,
+}
+
+impl Seen {
+    /// It has read from a node of this height.
+    pub(super) fn read(&mut self, height: u64, now: Nanos) {
+        self.height = height.max(self.current(now));
+        self.read_at = now;
+    }
+
+    /// Where its reads should go; it may have subscriptions.
+    pub(super) fn reader(&self, is_subscribed: bool, now: Nanos) -> Reader {
+        let wrote = self.wrote_at > Nanos::ZERO && now.saturating_sub(self.wrote_at) < WRITER_FOR;
+        Reader {
+            stays: wrote || is_subscribed,
+            height: self.current(now),
+        }
+    }
+
+    fn current(&self, now: Nanos) -> u64 {
+        let is_recent = now.saturating_sub(self.read_at) < SEEN_FOR;
+        if is_recent { self.height } else { 0 }
+    }
+}
+
+/// Whether one who holds `own` of `all` while so much is free keeps to its share; it may hold `least` in any case.
+pub(super) const fn is_fair(own: usize, free: usize, all: usize, least: usize) -> bool {
+    own <= least || own.saturating_add(all / RESERVE) <= free
+}
+
 /// What one client has taken, or the IPv6 /48 around it.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
-    /// Of each [`Kind`](super::Kind).
+    /// Of each [`Kind`].
     pub(super) held: [u32; KINDS],
     pub(super) arrivals: Bucket,
     pub(super) reads: Bucket,
@@ -132,6 +237,106 @@ pub(super) struct BytePool {
     pub(super) held: AtomicUsize,
 }
 
+/// Requests, messages and answers of more bytes are long work: some 30 µs of copying, decoding and hashing.
+pub(crate) const LONG_BYTES: usize = 32 << 10;
+
+/// What is done in a turn, by what it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub(crate) struct Piece(pub(super) i64);
+
+impl Piece {
+    /// Long work, or all that goes between a WebSocket and the node.
+    pub(crate) const LONG: Self = Self(BETWEEN_LOOKS);
+
+    /// For a request, message or part of an answer of so many bytes.
+    pub(crate) const fn of(bytes: usize) -> Self {
+        if bytes > LONG_BYTES {
+            Self::LONG
+        } else {
+            Self(1 + (bytes / UNIT_BYTES) as i64)
+        }
+    }
+}
+
+/// Units of work between two looks at the sockets: at a microsecond or less for each of the smallest messages
+/// that is some 0.1 ms, as for long work of the smallest size.
+pub(super) const BETWEEN_LOOKS: i64 = 128;
+/// Bytes of one unit: another half of a microsecond.
+const UNIT_BYTES: usize = 512;
+
+/// The work that may be done before the sockets are looked at.
+#[derive(Debug)]
+pub(super) struct WorkPool {
+    pub(super) at_once: i64,
+    /// Units that are left; the last turn may take more than there are.
+    pub(super) free: AtomicI64,
+    /// None are left.
+    pub(super) exhausted: Notify,
+}
+
+/// The connections that wait for a turn.
+#[derive(Debug, Default)]
+pub(super) struct TurnQueue {
+    /// Bounded by the connections: each waits for one turn.
+    pub(super) waiters: BTreeMap<Place, Waiter>,
+    /// The virtual time: the place of the turn that was granted last.
+    pub(super) clock: u64,
+    pub(super) count: u64,
+}
+
+/// A place in the queue: the client's virtual time, and a number that no other place has.
+pub(super) type Place = (u64, u64);
+
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) waker: Waker,
+    pub(super) piece: Piece,
+}
+
+impl WorkPool {
+    /// For so many threads.
+    pub(super) fn new(threads: usize) -> Self {
+        let at_once = i64::try_from(threads).unwrap_or(i64::MAX / BETWEEN_LOOKS) * BETWEEN_LOOKS;
+        Self {
+            at_once,
+            free: AtomicI64::new(at_once),
+            exhausted: Notify::new(),
+        }
+    }
+
+    /// Takes a turn at this piece, if any work is left.
+    pub(super) fn take(&self, piece: Piece) -> bool {
+        let some_left = |free: i64| (free > 0).then(|| free - piece.0);
+        let taken = (self.free).fetch_update(Ordering::Relaxed, Ordering::Relaxed, some_left);
+        if taken.is_ok_and(|before| before <= piece.0) {
+            self.exhausted.notify_one();
+        }
+        taken.is_ok()
+    }
+}
+
+impl TurnQueue {
+    /// A place at this virtual time, or at the present one if that is later.
+    pub(super) fn push(&mut self, start: u64, waiter: Waiter) -> Place {
+        self.count += 1;
+        let place = (start.max(self.clock), self.count);
+        self.waiters.insert(place, waiter);
+        place
+    }
+
+    /// Grants turns while work is left: how much is left then.
+    pub(super) fn grant(&mut self, mut free: i64) -> i64 {
+        while free > 0
+            && let Some((place, waiter)) = self.waiters.pop_first()
+        {
+            self.clock = place.0;
+            free -= waiter.piece.0;
+            waiter.waker.wake();
+        }
+        free
+    }
+}
+
 impl Budget {
     /// Nothing is taken yet. `seed` has to be secret.
     ///
@@ -182,3 +387,11 @@ fn rates(rate: Rate, burst: Duration) -> [GcraLimit; 2] {
 const LONGEST_BURST: f64 = 3_600.0;
 /// Work that may come at once, as time.
 pub(super) const WORK_BURST: Nanos = Nanos::from_secs(1);
+/// A read takes some milliseconds, and connections end when their clients please: a guess.
+pub(super) const BUSY_PAUSE: Duration = Duration::from_secs(1);
+/// The part of all there is, one in so many, that is left to clients that hold little.
+pub(super) const RESERVE: usize = 16;
+/// A transaction is in a block of every node by then.
+const WRITER_FOR: Nanos = Nanos::from_secs(30);
+/// What no node has reached by then was no height of this chain, or is lost.
+pub(crate) const SEEN_FOR: Nanos = Nanos::from_secs(30);

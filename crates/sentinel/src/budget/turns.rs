@@ -18,8 +18,7 @@ use fairq::ClientKey;
 use pacing::Nanos;
 use tokio::task::yield_now;
 
-use super::table::{Budget, State};
-use super::turn_queue::{Piece, Place, Waiter};
+use super::table::{Budget, Piece, Place, State, Waiter};
 
 /// One connection's turns.
 pub(crate) struct Turn {
@@ -207,7 +206,7 @@ const SITE_CLIENTS: u64 = ClientKey::SITE_CLIENTS as u64;
 mod tests {
     use fairq::KeyScheme;
 
-    use super::super::turn_queue::BETWEEN_LOOKS;
+    use super::super::table::BETWEEN_LOOKS;
     use super::*;
     use crate::config::{Config, Threads};
 

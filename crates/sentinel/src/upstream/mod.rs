@@ -9,7 +9,6 @@ mod choice;
 mod client_link;
 mod dial;
 mod doors;
-mod first_answer;
 mod health;
 mod http;
 mod hub;

@@ -1,20 +1,55 @@
-//! Which reads are admitted to the node, and how many at a time.
+//! What the read lane takes: which reads are admitted to the node, and how many at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use fairq::ClientKey;
+use hyper::{HeaderMap, Method};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::request::ReadRequest;
 use crate::budget::{Budget, Held, Kind};
 use crate::config::Config;
 use crate::refusal::{Reason, Refusal};
+use crate::respond::KeptId;
 use crate::shadow::Shadow;
 use crate::upstream::choice::Wanted;
 use crate::upstream::http::Repeat;
 use crate::upstream::node_state::NodeIndex;
 use crate::upstream::nodes::Nodes;
+
+/// A request to pass on.
+#[derive(Clone, Debug)]
+pub struct ReadRequest {
+    /// Its HTTP method.
+    pub http_method: Method,
+    /// The target as the client wrote it, a path with its query.
+    pub target: Bytes,
+    /// Its headers, without those that belong to the connection or to the framing.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+    /// The JSON-RPC method it calls, if it is one call whose method is known.
+    pub method: Option<Box<str>>,
+    /// The id as the node echoes it, if its body is one call.
+    pub id: Option<KeptId>,
+    /// What it takes from the client's rate: the price of the calls in it, or 0 if that was done when they came.
+    pub calls: u32,
+    /// Whether broadcasts are in it, which the write lane judges in shadow.
+    pub has_writes: bool,
+}
+
+impl ReadRequest {
+    /// What it says to the node, in its body or its target.
+    pub(super) fn call(&self) -> Bytes {
+        let call = if self.body.is_empty() {
+            &self.target
+        } else {
+            &self.body
+        };
+        call.clone()
+    }
+}
 
 /// A read, what it needs of a node, and the node that it goes to.
 #[derive(Debug)]
@@ -226,10 +261,8 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use fairq::KeyScheme;
     use futures_util::FutureExt as _;
-    use hyper::{HeaderMap, Method};
     use tokio::time::{Instant, sleep};
     use tokio_util::sync::CancellationToken;
 

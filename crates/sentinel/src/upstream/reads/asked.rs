@@ -7,8 +7,8 @@ use serde::de::IgnoredAny;
 use wire::encoding::decode_hash;
 use wire::proto::{Fields, Value};
 
+use super::admission::ReadRequest;
 use super::params;
-use super::request::ReadRequest;
 use crate::upstream::doors::{CallBody, only_message};
 use crate::upstream::node_state::NodeDoor;
 

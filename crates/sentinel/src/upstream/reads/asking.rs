@@ -8,15 +8,14 @@ use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Response, header};
 use wire::json;
 
-use super::admission::{Admission, Admitted, Read};
+use super::admission::{Admission, Admitted, Read, ReadRequest};
 use super::asked::Asked;
-use super::body::{ReadBody, end_to_end};
+use super::body::{ReadAnswer, ReadBody, end_to_end};
 use super::cache::Headers;
-use super::request::{ReadAnswer, ReadRequest};
 use crate::respond::KeptId;
 use crate::upstream::UpstreamError;
+use crate::upstream::choice::{self, first_answer};
 use crate::upstream::doors::CallBody;
-use crate::upstream::first_answer::{self, first_answer};
 use crate::upstream::http::{NodeBody, Outgoing, Repeat, content_length, uri};
 use crate::upstream::node_state::{NodeDoor, NodeIndex};
 use crate::upstream::nodes::Nodes;
@@ -69,7 +68,7 @@ async fn answered(
     repeat: Repeat,
 ) -> Result<(NodeIndex, Duration, Response<NodeBody>), UpstreamError> {
     let request = read.request;
-    let asked = first_answer::Asked {
+    let asked = choice::Asked {
         may_repeat: repeat == Repeat::Always,
         counts: !request.has_writes,
     };

@@ -1,4 +1,4 @@
-//! The body of an answer to a read, and its headers on their way to the client.
+//! The answer to a read: its body, and its headers on their way to the client.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::header::{self, HeaderName};
+use pacing::Nanos;
 
 use super::admission::Admitted;
 use crate::budget::Reservation;
@@ -14,6 +15,23 @@ use crate::refusal::{Reason, Refusal};
 use crate::upstream::body::{Pieces, charged};
 use crate::upstream::http::{NodeBody, is_hop_header};
 use crate::upstream::node_state::NodeIndex;
+
+/// The node's answer, its body still to be read.
+#[derive(Debug)]
+pub struct ReadAnswer<B> {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers as a Go server spells them, without those of connection and framing.
+    pub headers: Vec<(Cow<'static, str>, Bytes)>,
+    /// `Content-Length`, if the node gave one. The answer to `HEAD` has one and no body.
+    pub length: Option<u64>,
+    /// From the moment it was sent to the head of the answer; none if no node was asked for it.
+    pub took: Option<Nanos>,
+    /// Whether it counts as a read of its client's, whose rate bounds the request then.
+    pub is_counted: bool,
+    /// The body.
+    pub body: B,
+}
 
 /// An answer's body, read as it is taken. Holds its place in the read lane, and the bytes reserved
 /// for what is read ahead, until dropped. An error means that the node broke off or fell silent: the

@@ -10,7 +10,6 @@ mod body;
 mod cache;
 mod doors;
 mod params;
-mod request;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +21,13 @@ use tower::util::BoxCloneSyncService;
 use tower::{ServiceExt as _, service_fn};
 
 pub(crate) use self::admission::Admitted;
+pub use self::admission::ReadRequest;
 use self::admission::{Admission, Read};
 use self::asked::Asked;
 use self::asking::{HEAD_BYTES, ask};
-pub use self::body::ReadBody;
+pub use self::body::{ReadAnswer, ReadBody};
 use self::cache::{Asking, Cache, Found, KeptHead};
 pub(crate) use self::params::{changes, price, price_of_page};
-pub use self::request::{ReadAnswer, ReadRequest};
 use super::body::charged;
 use super::choice::Wanted;
 use super::node_state::{NodeIndex, Version};
