@@ -234,7 +234,7 @@ settings! {
         queue_timeout: Duration = Duration::from_secs(30); flag("queue-timeout", "DURATION"),
             "How long a write may wait here before it is answered with an error", TIMEOUT;
         order: WriteOrder = WriteOrder::Connection; None,
-            "Which writes stay in order: those of a connection, all of a client, or also those of a Cosmos SDK's account";
+            "Which writes of a client stay in order: those of a connection, or also those of a Cosmos SDK's account";
         weights: Vec<(Network, Weight)> = Vec::new(); None,
             "Weights of networks, 1 to 1000 each; all others have 1";
         async_ack: AsyncAck = AsyncAck::Buffered; flag("async-ack", "WHEN"),

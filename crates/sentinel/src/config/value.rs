@@ -106,7 +106,7 @@ macro_rules! words {
 
 words! {
     bool: false => "false", true => "true";
-    WriteOrder: Self::Connection => "connection", Self::Client => "client", Self::Account => "account";
+    WriteOrder: Self::Connection => "connection", Self::Account => "account";
     AsyncAck: Self::Buffered => "buffered", Self::Forwarded => "forwarded";
     PaceMode: Self::Adaptive => "adaptive", Self::Fixed => "fixed", Self::Off => "off";
     PauseAction: Self::Pause => "pause", Self::Reconnect => "reconnect";
@@ -265,9 +265,7 @@ impl Value for CertificateFiles {
 pub enum WriteOrder {
     /// Those of a connection.
     Connection,
-    /// All of a client.
-    Client,
-    /// Those of a connection, and those of a Cosmos SDK's account, over whichever connections and clients.
+    /// Those of a connection, and those that a client brings of a Cosmos SDK's account, over all its connections.
     Account,
 }
 

@@ -97,7 +97,7 @@ impl Lane {
         };
         let mut job = Job::from(Record {
             client: write.client,
-            connection: write.connection,
+            line: write.connection,
             method: write.method,
             tx: write.tx,
             notes: Notes::default(),
@@ -185,7 +185,7 @@ impl Lane {
         let now = self.shared.clock.now();
         let mut job = Job::from(Record {
             client,
-            connection: TURNS,
+            line: TURNS,
             method: BroadcastMethod::Sync,
             tx: call,
             notes: Notes::default(),

@@ -10,7 +10,7 @@ use crate::budget::Ledger;
 pub(super) fn write(tx: Vec<u8>) -> Job {
     Job::from(Record {
         client: fairq::KeyScheme::default().key([127, 0, 0, 1].into()),
-        connection: 1,
+        line: 1,
         method: BroadcastMethod::Sync,
         tx: tx.into(),
         notes: Notes::default(),

@@ -119,7 +119,7 @@ fn other_values() -> HashMap<&'static str, &'static str> {
         ("fair.max_req", "2001/s"),
         ("fair.queue_per_client", "1025"),
         ("fair.queue_timeout", "31s"),
-        ("fair.order", "client"),
+        ("fair.order", "account"),
         ("fair.weights", "192.0.2.0/24=4"),
         ("fair.async_ack", "forwarded"),
         ("buffer.bytes", "257MiB"),

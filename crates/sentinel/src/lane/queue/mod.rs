@@ -19,8 +19,8 @@ use self::clients::{CommonLimit, Had, Places};
 use super::job::{Job, Recipient};
 use super::scarcity::{Content, QUANTUM, Scarcity, Shortage, units};
 use super::status::{Accounts, Explained, Status, Tally};
-use super::writes::{Hold, line_of};
-use crate::config::{Config, WriteOrder};
+use super::writes::Hold;
+use crate::config::Config;
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::BlockLimits;
 
@@ -28,8 +28,6 @@ use crate::upstream::BlockLimits;
 /// pops.
 pub(super) struct WriteQueue {
     queue: FairQueue<Job>,
-    /// What takes turns within a client, and stays in order.
-    order: WriteOrder,
     scarcity: Scarcity,
     weights: NetworkMap<Weight>,
     /// Where several sentinels share the limit.
@@ -66,14 +64,9 @@ impl WriteQueue {
             quantum: QUANTUM,
             ..QueueLimits::default()
         };
-        let lanes = match fair.order {
-            WriteOrder::Connection | WriteOrder::Account => Order::Connection,
-            WriteOrder::Client => Order::Client,
-        };
         let weights = weights_of(config)?;
         Ok(Self {
-            queue: FairQueue::new(limits, lanes, seed)?,
-            order: fair.order,
+            queue: FairQueue::new(limits, Order::Connection, seed)?,
             scarcity: Scarcity::default(),
             weights,
             common: None,
@@ -143,7 +136,7 @@ impl WriteQueue {
             return Err(Refusal::new(Reason::QueueTimeout, text)
                 .retry_after(wait.saturating_sub(self.timeout).into()));
         }
-        let line = self.line(&job);
+        let line = job.line;
         let weight = self.weight(client);
         let reserved = job.reservation.bytes();
         let item = Item {
@@ -165,14 +158,6 @@ impl WriteQueue {
             }
             Err(error) => Err(self.refusal(client, error.reason)),
         }
-    }
-
-    /// What a write stays in order with: the others of its connection, or those that its client brings of its
-    /// account.
-    fn line(&self, job: &Job) -> u64 {
-        let is_by_account = self.order == WriteOrder::Account;
-        let place = is_by_account.then(|| job.place()).flatten();
-        place.map_or(job.connection, |place| line_of(place.signer))
     }
 
     fn refusal(&self, client: ClientKey, bound: Bound) -> Refusal {

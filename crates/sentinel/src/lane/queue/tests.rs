@@ -3,6 +3,7 @@ use fairq::KeyScheme;
 use super::*;
 use crate::budget::Ledger;
 use crate::clock::Clock;
+use crate::config::WriteOrder;
 use crate::lane::api::Acknowledged;
 use crate::lane::testing::write;
 use crate::metrics::Metrics;
@@ -239,15 +240,10 @@ fn transfer(account: u8, sequence: u64) -> Vec<u8> {
 fn job_by(client: u8, connection: u64, tx: Vec<u8>, ledger: &Ledger) -> Job {
     let client = KeyScheme::default().key([192, 0, 2, client].into());
     let mut job = job(client, ledger, 300).unwrap();
-    job.connection = connection;
+    job.line = connection;
     job.tx = tx.into();
+    job.prepare(WriteOrder::Account);
     job
-}
-
-fn in_account_order() -> WriteQueue {
-    let mut config = Config::default();
-    config.fair.order = WriteOrder::Account;
-    WriteQueue::new(&config, [1, 2]).unwrap()
 }
 
 fn sequences(queue: &mut WriteQueue, pops: usize) -> Vec<Option<u64>> {
@@ -262,7 +258,7 @@ fn sequences(queue: &mut WriteQueue, pops: usize) -> Vec<Option<u64>> {
 #[test]
 fn account_81_a_later_transaction_does_not_overtake_over_another_connection() {
     let ledger = Ledger::new(1 << 20);
-    let mut queue = in_account_order();
+    let mut queue = WriteQueue::new(&Config::default(), [1, 2]).unwrap();
     for _ in 0..10 {
         let other = job_by(1, 1, b"other".to_vec(), &ledger);
         queue.admit(other, Nanos::ZERO).unwrap();
@@ -285,7 +281,7 @@ fn account_81_a_later_transaction_does_not_overtake_over_another_connection() {
 #[test]
 fn account_81_a_signer_that_another_client_names_holds_nobody() {
     let ledger = Ledger::new(1 << 20);
-    let mut queue = in_account_order();
+    let mut queue = WriteQueue::new(&Config::default(), [1, 2]).unwrap();
     for number in 0..910 {
         let tx = match number {
             0..900 => b"other".to_vec(),
@@ -314,7 +310,7 @@ fn account_81_a_signer_that_another_client_names_holds_nobody() {
 #[test]
 fn account_81_who_waits_behind_one_that_left_goes_on() {
     let ledger = Ledger::new(1 << 20);
-    let mut queue = in_account_order();
+    let mut queue = WriteQueue::new(&Config::default(), [1, 2]).unwrap();
     let outbox = crate::lane::Outbox::new();
     let mut first = job_by(1, 7, transfer(9, 5), &ledger);
     let client = first.client;
@@ -409,7 +405,7 @@ proptest::proptest! {
         steps in proptest::collection::vec((0..10_u8, 0..3_u8, 0..2_u64, 0..3_u8), 1..300),
     ) {
         let ledger = Ledger::new(1 << 24);
-        let mut queue = in_account_order();
+        let mut queue = WriteQueue::new(&Config::default(), [1, 2]).unwrap();
         let outbox = crate::lane::Outbox::new();
         let (mut next, mut popped) = (0, Vec::new());
         for (step, client, connection, account) in steps {
@@ -457,7 +453,7 @@ fn acknowledged_66_what_was_acknowledged_outlives_its_deadline_and_keeps_nobody_
     let client = KeyScheme::default().key([192, 0, 2, 1].into());
     for number in 0..9 {
         let mut job = job(client, &ledger, 600).unwrap();
-        job.connection = number;
+        job.line = number;
         job.deadline = Nanos::from_secs(30 + number);
         if number % 3 > 0 {
             job.recipient = Recipient::Acknowledged(Arc::clone(&acknowledged));

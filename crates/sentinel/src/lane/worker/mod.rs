@@ -86,7 +86,7 @@ impl Worker {
         Self {
             pool: Pool::new(1, patience),
             connect_failed: false,
-            writes: Writes::new(fair.order, config.retained()),
+            writes: Writes::new(config.retained()),
             trusted_since: now,
             pacer: Pacer::new(now, fair.max_req, config.pace.mode),
             breaks: BreakController::new(now, &config.breaks(), jitter),

@@ -1,60 +1,18 @@
-//! What stays in order: the writes of a connection, a client, or a client's account. What keeps the sequences of an
+//! What stays in order: the writes of a connection, or of a client's account. What keeps the sequences of an
 //! account from the node ([`Gap`]), and how many writes of a client have left its queue and cannot be sent ([`Aside`]).
 
 use std::collections::{BTreeSet, HashMap};
 
-use cosmos::{Address, Place};
+use cosmos::Place;
 use fairq::ClientKey;
 use hashbrown::DefaultHashBuilder;
 use pacing::Nanos;
 use slab::Slab;
 
 use super::{Event, WriteId, WriteState, Writes};
-use crate::config::WriteOrder;
-use crate::lane::job::Job;
 
-/// What stays in order.
-#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-pub(super) enum LineKey {
-    Client(ClientKey),
-    Connection(ClientKey, u64),
-    /// Who writes as an account is not known before the node has checked it: so it is only one client's.
-    Account(ClientKey, Address),
-}
-
-impl LineKey {
-    /// The line of a write.
-    pub(super) fn of(order: WriteOrder, job: &Job) -> Self {
-        let account = (order == WriteOrder::Account)
-            .then(|| job.place())
-            .flatten();
-        match (order, account) {
-            (WriteOrder::Client, _) => Self::Client(job.client),
-            (_, Some(place)) => Self::Account(job.client, place.signer),
-            (_, None) => Self::Connection(job.client, job.connection),
-        }
-    }
-
-    /// What the fair queue calls it.
-    fn hold(self, is_held: bool) -> Hold {
-        let (client, line) = match self {
-            Self::Client(client) => (client, 0),
-            Self::Connection(client, connection) => (client, connection),
-            Self::Account(client, signer) => (client, line_of(signer)),
-        };
-        Hold {
-            client,
-            line: Some(line),
-            is_held,
-        }
-    }
-}
-
-/// The number of an account's line in the fair queue. Accounts whose addresses begin alike share one, which does no harm.
-pub(crate) fn line_of(signer: Address) -> u64 {
-    let [a, b, c, d, e, f, g, h, ..] = signer.0;
-    u64::from_le_bytes([a, b, c, d, e, f, g, h])
-}
+/// What stays in order: a client's connection or account, as [`Record::line`](crate::lane::job::Record) says.
+pub(super) type LineKey = (ClientKey, u64);
 
 /// What carries a write to the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +151,11 @@ impl Lines {
         }
         let is_blocked = line.is_blocked();
         if was_blocked != is_blocked {
-            self.turned.push(line.key.hold(is_blocked));
+            self.turned.push(Hold {
+                client: line.key.0,
+                line: Some(line.key.1),
+                is_held: is_blocked,
+            });
         }
         if line.parked.is_empty() || line.under_way > 0 || !line.blockers.is_empty() {
             return Vec::new();

@@ -18,20 +18,18 @@ use cosmos::Place;
 use pacing::Nanos;
 use rpc::{BroadcastMethod, broadcast_len};
 
-use self::lines::{Aside, LineId, LineKey, Lines};
-pub(super) use self::lines::{Carrier, Gap, Hold, Position, line_of};
+use self::lines::{Aside, LineId, Lines};
+pub(super) use self::lines::{Carrier, Gap, Hold, Position};
 pub(super) use self::node::{Known, ShownBlock};
 pub(super) use self::state::{Event, WriteId, WriteState};
 use self::state::{Next, Table};
 use self::uncommitted::Uncommitted;
 use super::job::{Job, TxHash};
-use crate::config::WriteOrder;
 
 /// All writes from their clients' queues to their ends.
 #[derive(Debug)]
 pub(super) struct Writes {
     table: Table<Entry>,
-    order: WriteOrder,
     /// Those in each state, the oldest first; only of states in which writes wait.
     waiting: [BTreeSet<WriteId>; WriteState::ALL.len()],
     /// How many are in each state.
@@ -71,10 +69,9 @@ struct Entry {
 
 impl Writes {
     /// Keeps at most `capacity` bytes of accepted transactions.
-    pub(super) fn new(order: WriteOrder, capacity: usize) -> Self {
+    pub(super) fn new(capacity: usize) -> Self {
         Self {
             table: Table::default(),
-            order,
             waiting: Default::default(),
             counts: [0; WriteState::ALL.len()],
             lines: Lines::default(),
@@ -94,7 +91,7 @@ impl Writes {
         let place = job.place();
         self.counts[WriteState::New as usize] += 1;
         let is_alone = message_len(&job) > self.longest_message;
-        let line = self.lines.join(LineKey::of(self.order, &job));
+        let line = self.lines.join((job.client, job.line));
         let id = self.table.insert(Entry {
             job,
             state: WriteState::New,
@@ -166,7 +163,7 @@ impl Writes {
         let line = match (from, to) {
             (WriteState::Accepted, None) => None,
             // Accepted => Ready
-            (WriteState::Accepted, _) => Some(self.lines.join(LineKey::of(self.order, &entry.job))),
+            (WriteState::Accepted, _) => Some(self.lines.join((entry.job.client, entry.job.line))),
             _ => entry.line,
         };
         let (stays, carrier) = (to.filter(|to| *to != WriteState::Accepted), entry.carrier);

@@ -3,7 +3,7 @@ mod aside;
 
 use super::*;
 use crate::budget::{Budget, Ledger};
-use crate::config::Config;
+use crate::config::{Config, WriteOrder};
 use crate::lane::api::Outbox;
 use crate::lane::job::{Recipient, TxHash};
 use crate::lane::testing::write;
@@ -12,13 +12,13 @@ const AT: fn(u64) -> Nanos = Nanos::from_secs;
 const SLOT: Carrier = Carrier::Slot(1);
 
 fn writes() -> Writes {
-    Writes::new(WriteOrder::Connection, 1 << 20)
+    Writes::new(1 << 20)
 }
 
 /// A write of this name over this connection.
 fn job(name: u8, connection: u64) -> Job {
     let mut job = write(vec![name; 10]);
-    job.connection = connection;
+    job.line = connection;
     job.deadline = AT(60);
     job.recipient = Recipient::Client {
         outbox: Outbox::new(),
@@ -257,7 +257,7 @@ fn case_98_what_is_longer_than_the_node_reads_goes_alone() {
 #[test]
 fn acknowledged_67_order_and_bounds_hold_and_nothing_stays_unknown() {
     let ledger = Ledger::new(1 << 20);
-    let mut writes = Writes::new(WriteOrder::Connection, 4 * (10 + OVERHEAD));
+    let mut writes = Writes::new(4 * (10 + OVERHEAD));
     for name in 1..=5 {
         let mut job = job(name, 1);
         job.reservation = ledger.reserve(30).unwrap();
@@ -403,7 +403,7 @@ fn what_comes_behind_a_parked_write_waits_behind_it() {
 /// Transactions of more bytes are hashed when they come.
 #[test]
 fn sharing_73_large_writes_are_hashed_in_their_clients_turn_and_not_by_the_worker() {
-    let large = write(vec![b'x'; 60_000]);
+    let mut large = write(vec![b'x'; 60_000]);
     assert!(large.known_hash().is_none());
     large.prepare(WriteOrder::Connection);
     assert!(large.known_hash().is_some());

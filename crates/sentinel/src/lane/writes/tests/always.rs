@@ -48,7 +48,7 @@ proptest! {
     /// Whatever happens, every write ends once, nothing waits for nothing, and a line's first offers keep its order.
     #[test]
     fn case_99_every_write_ends_once(steps in proptest::collection::vec(step(), 1..300)) {
-        let mut writes = Writes::new(WriteOrder::Connection, 10 * (10 + OVERHEAD));
+        let mut writes = Writes::new(10 * (10 + OVERHEAD));
         let (mut inserted, mut ended, mut now) = (0, 0, 0_u64);
         static HASHES: std::sync::LazyLock<Vec<TxHash>> = std::sync::LazyLock::new(|| (0..40).map(hash).collect());
         let mut unsent = std::collections::VecDeque::new();
@@ -73,7 +73,7 @@ proptest! {
                     while let Some(number) = next_ready(&writes).or_else(|| unsent.pop_front()) {
                         let is_alone = writes.is_alone(number);
                         let carrier = if is_alone { Carrier::Alone } else { SLOT };
-                        let line = writes.job(number).unwrap().connection;
+                        let line = writes.job(number).unwrap().line;
                         match writes.position(number) {
                             Position::Free => {}
                             Position::Behind(one, _) if one == carrier && !is_alone => {}
@@ -131,7 +131,7 @@ proptest! {
                 prop_assert!(turns, "{hold:?} twice");
             }
             for line in 0..4 {
-                let states = writes.table.iter().filter(|(_, entry)| entry.job.connection == line).map(|(_, entry)| entry.state);
+                let states = writes.table.iter().filter(|(_, entry)| entry.job.line == line).map(|(_, entry)| entry.state);
                 let waits = states.filter(|state| matches!(
                     state, WriteState::Ready | WriteState::Parked | WriteState::Refused | WriteState::FateUnknown
                 ));
