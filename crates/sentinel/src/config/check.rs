@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use rpc::Endpoint;
 
-use super::keys::Key;
-use super::layers::Origin;
 use super::{Config, MinTxRate, PaceMode, Resolved};
 
-/// What is wrong. Defaults give way to what was set; what is odd goes to the notices.
+/// What is wrong; what is odd goes to the notices.
 pub(super) fn check(resolved: &mut Resolved) -> Vec<String> {
     let mut check = Check {
         resolved,
         errors: Vec::new(),
     };
-    check.orders();
     let config = check.resolved.config.clone();
+    if config.limits.body_bytes > config.buffer.bytes {
+        check.above("limits.body_bytes", "buffer.bytes");
+    }
     check.lists(&config);
     check.addresses(&config);
     check.breaks(&config);
@@ -54,37 +54,6 @@ impl Check<'_> {
     /// The same with one value of a list.
     fn setting_of(&self, key: &str, value: impl Display) -> String {
         format!("{key} = {value} ({})", self.resolved.origin(key))
-    }
-
-    fn orders(&mut self) {
-        let connections = ["limits.connections_per_client", "limits.connections"];
-        self.order(connections, |c| {
-            let limits = &mut c.limits;
-            (&mut limits.connections_per_client, limits.connections)
-        });
-        self.order(["limits.body_bytes", "buffer.bytes"], |c| {
-            (&mut c.limits.body_bytes, c.buffer.bytes)
-        });
-    }
-
-    /// The lower value must not be above the upper one. A default is lowered: with `--max-req 10` the lowest rate
-    /// is 10/s instead of 50/s.
-    fn order<T: PartialOrd>(
-        &mut self,
-        [lower, upper]: [&'static str; 2],
-        values: fn(&mut Config) -> (&mut T, T),
-    ) {
-        let (low, high) = values(&mut self.resolved.config);
-        if *low <= high {
-            return;
-        }
-        match Key::find(lower) {
-            Some((place, _)) if !self.resolved.origins[place].is_given() => {
-                *low = high;
-                self.resolved.origins[place] = Origin::Follows(upper);
-            }
-            _ => self.above(lower, upper),
-        }
     }
 
     fn above(&mut self, lower: &'static str, upper: &'static str) {

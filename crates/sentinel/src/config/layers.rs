@@ -38,8 +38,6 @@ pub struct FlagValue {
 pub enum Origin {
     /// It is not set.
     Default,
-    /// It is not set, and follows another key.
-    Follows(&'static str),
     /// A line of a file, counted from 1.
     File(Arc<PathBuf>, usize),
     /// An environment variable.
@@ -51,7 +49,7 @@ pub enum Origin {
 impl Origin {
     /// Whether a layer set it.
     pub(super) const fn is_given(&self) -> bool {
-        !matches!(self, Self::Default | Self::Follows(_))
+        !matches!(self, Self::Default)
     }
 }
 
@@ -59,7 +57,6 @@ impl Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
-            Self::Follows(key) => write!(f, "follows {key}"),
             Self::File(path, line) => write!(f, "{}:{line}", path.display()),
             Self::Environment(name) => f.write_str(name),
             Self::Flag(name) => write!(f, "--{name}"),

@@ -212,9 +212,9 @@ async fn a_wrong_configuration_changes_nothing_and_says_where_it_is_wrong() {
         ("[limits]\nbatch = \n", place(2), ""),
         // Each is right by itself; together they are not.
         (
-            "[limits]\nconnections = 4\nconnections_per_client = 5\n",
-            place(3),
-            "limits.connections",
+            "[limits]\nbody_bytes = \"512MiB\"\n",
+            place(2),
+            "limits.body_bytes",
         ),
     ] {
         let before = rig.context.config.current();

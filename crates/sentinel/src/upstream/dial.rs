@@ -100,19 +100,17 @@ impl Dialer {
     /// Opens a connection.
     ///
     /// # Errors
-    /// [`UpstreamError::Connect`] and [`UpstreamError::ConnectTimeout`].
+    /// [`UpstreamError::Connect`].
     ///
     /// # Cancel safety
     /// Dropping the future gives the attempt up.
     pub(super) async fn connect(&self) -> Result<Stream, UpstreamError> {
-        let node = || self.0.endpoint.to_string();
-        match timeout(self.0.limit, self.dial()).await {
-            Ok(dialled) => {
-                dialled.map_err(|error| UpstreamError::Connect(node(), error.to_string()))
-            }
-            // A full backlog looks like this: the node takes no more connections.
-            Err(_) => Err(UpstreamError::ConnectTimeout(node())),
-        }
+        // A full backlog is late: the node takes no more connections.
+        let late = |_| Err(io::Error::other("no connection in time"));
+        let dialled = timeout(self.0.limit, self.dial()).await;
+        dialled
+            .unwrap_or_else(late)
+            .map_err(|error| UpstreamError::Connect(self.0.endpoint.to_string(), error.to_string()))
     }
 }
 
@@ -131,9 +129,6 @@ pub enum UpstreamError {
     /// No connection to this endpoint, and why: nothing was sent.
     #[error("{0} cannot be reached: {1}")]
     Connect(String, String),
-    /// No connection to this endpoint within the limit: nothing was sent.
-    #[error("{0} took no connection in time")]
-    ConnectTimeout(String),
     /// No answer of this endpoint within the limit; the node may have seen the request.
     #[error("{0} did not answer in time")]
     Timeout(String),
@@ -166,7 +161,7 @@ impl UpstreamError {
 
     /// Whether the node cannot have seen the request.
     pub(super) const fn is_unsent(&self) -> bool {
-        matches!(self, Self::Connect(..) | Self::ConnectTimeout(_))
+        matches!(self, Self::Connect(..))
     }
 
     /// The text for the client of a read. The endpoint's address is left out: it is the operator's
@@ -183,7 +178,7 @@ impl UpstreamError {
                 upstream("the node broke the connection off").retry_after(SHORT_PAUSE)
             }
             Self::Garbage(..) => upstream("the node answered something that cannot be read"),
-            Self::Setup(..) | Self::Connect(..) | Self::ConnectTimeout(_) => {
+            Self::Setup(..) | Self::Connect(..) => {
                 upstream("no node can be reached").retry_after(SHORT_PAUSE)
             }
             Self::TooLarge(_) | Self::Refused(_) => upstream(&self.to_string()),

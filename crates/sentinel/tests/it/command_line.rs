@@ -61,8 +61,8 @@ fn what_is_not_understood_ends_with_exit_code_2() {
         ("--set max_req", "KEY=VALUE"),
         ("--max-req 10 --set fair.max_req=20", "set twice"),
         (
-            "--set limits.connections=10 --set limits.connections_per_client=20",
-            "lower limits.connections_per_client or raise limits.connections",
+            "--set limits.body_bytes=128KiB --buffer-bytes 64KiB",
+            "lower limits.body_bytes or raise buffer.bytes",
         ),
         ("--upstream 127.0.0.1:26657", "write http://127.0.0.1:26657"),
         ("--listen localhost", "write for instance 127.0.0.1:26680"),

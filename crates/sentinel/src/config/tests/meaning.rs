@@ -27,23 +27,11 @@ fn breaks_come_by_what_is_set() {
 }
 
 #[test]
-fn defaults_give_way_to_what_was_set() {
-    let few = file("[limits]\nconnections = 5\n").unwrap();
-    assert_eq!(few.config.limits.connections_per_client, 5);
-    assert_eq!(
-        few.origin("limits.connections_per_client").to_string(),
-        "follows limits.connections"
-    );
-    let small = file("[buffer]\nbytes = \"128KiB\"\n").unwrap();
-    assert_eq!(small.config.limits.body_bytes, 128 << 10);
-}
-
-#[test]
 fn conflicts_say_what_where_and_what_to_do() {
     assert_eq!(
-        problem("[limits]\nconnections = 10\nconnections_per_client = 50\n"),
-        "limits.connections_per_client = 50 (sentinel.toml:3) is above limits.connections = 10 (sentinel.toml:2); \
-         lower limits.connections_per_client or raise limits.connections"
+        problem("[limits]\nbody_bytes = \"128KiB\"\n[buffer]\nbytes = \"64KiB\"\n"),
+        "limits.body_bytes = 128KiB (sentinel.toml:2) is above buffer.bytes = 64KiB (sentinel.toml:4); \
+         lower limits.body_bytes or raise buffer.bytes"
     );
     for (text, phrase) in [
         (
