@@ -4,12 +4,11 @@
 //! A flow belongs to one client. It has a lane for each connection that has something waiting, or one for all, as
 //! the order says.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use super::FairQueue;
-use super::limits::{Backlog, Item, QueueLimits, Weight};
+use super::limits::{Backlog, Item, QueueLimits, SHORT, Weight};
 use super::slab::{Link, Linked, List};
-use super::turns::Seat;
+use super::turns::{Turn, Wait};
 use crate::key::{ClientKey, KeyedHash};
 use crate::network::Network;
 
@@ -115,42 +114,6 @@ impl Holds {
     }
 }
 
-impl<T> FairQueue<T> {
-    /// From now on nothing leaves by its turn that is of this connection, or of this client if none is given, until it is
-    /// [released](Self::release) as often. What waits keeps its place and its deadline, and the turn goes to the next.
-    /// Where clients are what stays in order, their connections are held together. The caller bounds what it holds.
-    pub fn hold(&mut self, client: ClientKey, connection: Option<u64>) {
-        self.change_hold(client, connection, true);
-    }
-
-    /// Takes one hold back.
-    pub fn release(&mut self, client: ClientKey, connection: Option<u64>) {
-        self.change_hold(client, connection, false);
-    }
-
-    fn change_hold(&mut self, client: ClientKey, connection: Option<u64>, more: bool) {
-        let line = connection.map(|connection| self.line(connection));
-        let [was_held, is_held] = self.holds.count((client, line), more);
-        let Some(flow) = (self.clients.find(&client)).filter(|_| was_held != is_held) else {
-            return;
-        };
-        let Some(line) = line else {
-            self.flows[flow].is_held = is_held;
-            return self.settle(flow);
-        };
-        if let Some(lane) = self.clients.find_lane(flow, line) {
-            self.lanes[lane].is_held = is_held;
-            let ring = &mut self.flows[flow].ring;
-            if is_held {
-                ring.remove(&mut self.lanes, lane);
-            } else {
-                ring.push_back(&mut self.lanes, lane);
-            }
-            self.settle(flow);
-        }
-    }
-}
-
 /// An item in its lane, and among all of its flow.
 pub(super) struct Entry<T> {
     pub(super) item: Item<T>,
@@ -200,11 +163,7 @@ impl Lane {
 pub(super) struct Flow {
     pub(super) owner: ClientKey,
     pub(super) weight: Weight,
-    /// None until its first item has been counted.
-    pub(super) seat: Option<Seat>,
-    /// What it may send in the turn that is its next, or that it is in.
-    pub(super) credit: i64,
-    pub(super) is_in_turn: bool,
+    pub(super) turn: Turn,
     /// Nothing of it may leave.
     pub(super) is_held: bool,
     /// Lanes that are not held, in the order of their turns.
@@ -219,13 +178,22 @@ impl Flow {
         Self {
             owner,
             weight,
-            seat: None,
-            credit: 0,
-            is_in_turn: false,
+            turn: Turn::default(),
             is_held,
             ring: List::default(),
             arrivals: List::default(),
             load: Backlog::default(),
+        }
+    }
+
+    /// What it waits for while nothing of it may leave.
+    pub(super) const fn without_turn(&self) -> Option<Wait> {
+        if self.load.entries == 0 {
+            Some(Wait::Rest)
+        } else if self.is_held || self.ring.is_empty() {
+            Some(Wait::Release)
+        } else {
+            None
         }
     }
 }
@@ -254,4 +222,81 @@ linked! {
     [T] Entry<T>, InFlow, in_flow;
     [T] Entry<T>, InAll, in_all;
     [] Lane, Ring, in_flow;
+}
+
+/// Flows by their length; one of length 0 is not here.
+#[derive(Default)]
+pub(super) struct Rank(BTreeSet<(u64, u32)>);
+
+impl Rank {
+    /// Moves a flow whose length changes.
+    pub(super) fn update(&mut self, flow: u32, (before, after): (u64, u64)) {
+        if before != after {
+            self.0.remove(&(before, flow));
+            if after > 0 {
+                self.0.insert((after, flow));
+            }
+        }
+    }
+
+    /// One of the longest.
+    pub(super) fn longest(&self) -> Option<u32> {
+        self.descending().next()
+    }
+
+    /// Whether a short flow is here beside one that is not.
+    pub(super) fn is_uneven(&self) -> bool {
+        let is_short = |flow: &(u64, u32)| flow.0 <= SHORT as u64;
+        self.0.first().is_some_and(is_short) && !self.0.last().is_some_and(is_short)
+    }
+
+    /// Flows from long to short.
+    pub(super) fn descending(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().rev().map(|(_, flow)| *flow)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn short_beside_long_is_uneven() {
+        let mut rank = Rank::default();
+        let mut lengths = [0; 2];
+        let mut is_uneven = |after: [u64; 2]| {
+            for at in 0..2 {
+                rank.update(at as u32, (lengths[at], after[at]));
+            }
+            lengths = after;
+            rank.is_uneven()
+        };
+        for even in [[0, 0], [7, 1], [0, 5_000], [8, 9], [u64::MAX, 8]] {
+            assert!(!is_uneven(even), "{even:?}");
+        }
+        for uneven in [[7, 8], [1, 5_000], [u64::MAX, 1]] {
+            assert!(is_uneven(uneven), "{uneven:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn flows_come_by_their_length(
+            steps in prop::collection::vec((0_usize..12, 0_u64..2_000, 0_u32..50), 1..200),
+        ) {
+            let mut rank = Rank::default();
+            let mut lengths = [0_u64; 12];
+            for (flow, mantissa, shift) in steps {
+                let before = std::mem::replace(&mut lengths[flow], mantissa << shift);
+                rank.update(flow as u32, (before, lengths[flow]));
+                let longest = rank.longest().map_or(0, |flow| lengths[flow as usize]);
+                prop_assert_eq!(longest, lengths.into_iter().max().unwrap());
+                let all: Vec<u64> = rank.descending().map(|flow| lengths[flow as usize]).collect();
+                prop_assert_eq!(all.len(), lengths.iter().filter(|&&length| length > 0).count());
+                prop_assert!(all.is_sorted_by(|one, next| one >= next));
+            }
+        }
+    }
 }

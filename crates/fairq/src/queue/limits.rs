@@ -4,7 +4,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::removal::SHORT;
 use crate::key::ClientKey;
 use crate::{Error, check_limit};
 
@@ -220,6 +219,20 @@ impl Backlog {
         self.bytes -= u64::from(bytes);
         self.cost -= u64::from(cost);
     }
+}
+
+/// Up to this length a queue is short.
+pub(super) const SHORT: usize = 7;
+
+/// What becomes of an item that is the oldest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Age {
+    /// It stays, and so do all younger ones.
+    Young,
+    /// It stays, as the youngest of all.
+    Renewed,
+    /// It is removed.
+    Over,
 }
 
 #[cfg(test)]

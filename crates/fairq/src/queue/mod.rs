@@ -15,15 +15,13 @@ mod turns;
 
 use pacing::{Nanos, Rate};
 
-use self::clients::{Clients, Entry, Flow, Holds, InAll, Lane};
-use self::limits::counted;
+use self::clients::{Clients, Entry, Flow, Holds, InAll, Lane, Rank};
 pub use self::limits::{
-    Backlog, Item, Order, Popped, PushError, Pushed, QueueLimits, Refusal, Weight,
+    Age, Backlog, Item, Order, Popped, PushError, Pushed, QueueLimits, Refusal, Weight,
 };
-pub use self::removal::Age;
-use self::removal::Rank;
+use self::limits::{PARTS, counted};
 use self::slab::{List, Slab};
-use self::turns::Turns;
+use self::turns::{Turns, Wait};
 use crate::Error;
 use crate::key::ClientKey;
 
@@ -212,6 +210,117 @@ impl<T> FairQueue<T> {
 }
 
 impl<T> FairQueue<T> {
+    /// The item whose turn it is, at the cost that it has now, 1 to 16,384 (outside of that the nearer end counts): what
+    /// is scarce may have changed since it was pushed.
+    pub fn pop_at(&mut self, price: impl Fn(&Item<T>) -> u32) -> Option<Popped<T>> {
+        for _ in 0..FORGOTTEN {
+            self.forget_rested(false);
+        }
+        let flow = self.turns.next()?;
+        Some(self.pop_of(flow, price))
+    }
+
+    /// The same of the first client in turn that `may` send, by what it has waiting. Looks at no more than 64 clients.
+    pub fn pop_if(
+        &mut self,
+        price: impl Fn(&Item<T>) -> u32,
+        may: impl Fn(&ClientKey, &Backlog) -> bool,
+    ) -> Option<Popped<T>> {
+        let may = |flow: &u32| may(&self.flows[*flow].owner, &self.flows[*flow].load);
+        let flow = self.turns.waiting().take(LOOKS).find(may)?;
+        Some(self.pop_of(flow, price))
+    }
+
+    fn pop_of(&mut self, flow: u32, price: impl Fn(&Item<T>) -> u32) -> Popped<T> {
+        let ring = &mut self.flows[flow].ring;
+        let lane = ring.head().expect("a flow with a turn has a lane");
+        ring.rotate(&mut self.lanes);
+        let entry = self.lanes[lane].fifo.head();
+        let popped = self.take_out(entry.expect("a lane holds an entry"));
+        let cost = i64::from(counted(price(&popped.item))) * i64::from(PARTS);
+        let terms = self.terms(flow);
+        self.turns
+            .send(flow, &mut self.flows[flow].turn, cost, terms);
+        self.settle(flow);
+        popped
+    }
+
+    /// What a flow waits for follows from what it has.
+    fn settle(&mut self, flow: u32) {
+        let terms = self.terms(flow);
+        self.turns.settle(flow, &mut self.flows[flow].turn, terms);
+    }
+
+    /// What a flow waits for while nothing of it may leave, and what it may send in a turn.
+    fn terms(&self, flow: u32) -> (Option<Wait>, i64) {
+        let flow = &self.flows[flow];
+        let quantum = i64::from(self.limits.quantum) * i64::from(flow.weight.parts());
+        (flow.without_turn(), quantum)
+    }
+
+    /// Whether there is a flow for another client. If none is free, who rests and owes nothing is forgotten; while nobody
+    /// waits, debts keep nothing from anybody, and laps pass until somebody owes nothing.
+    fn has_place(&mut self, client: &ClientKey) -> bool {
+        while self.clients.is_full() || self.clients.is_full_site(client) {
+            if self.is_empty() {
+                self.turns.skip_debts();
+            }
+            if !self.forget_rested(self.clients.is_full()) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Forgets a flow that has rested, if there is one.
+    fn forget_rested(&mut self, wanted: bool) -> bool {
+        let Some(flow) = self.turns.rested(wanted) else {
+            return false;
+        };
+        let Flow { owner, turn, .. } = self.flows.remove(flow);
+        self.turns.leave(&turn);
+        self.clients.remove(&owner);
+        true
+    }
+}
+
+impl<T> FairQueue<T> {
+    /// From now on nothing leaves by its turn that is of this connection, or of this client if none is given, until it is
+    /// [released](Self::release) as often. What waits keeps its place and its deadline, and the turn goes to the next.
+    /// Where clients are what stays in order, their connections are held together. The caller bounds what it holds.
+    pub fn hold(&mut self, client: ClientKey, connection: Option<u64>) {
+        self.change_hold(client, connection, true);
+    }
+
+    /// Takes one hold back.
+    pub fn release(&mut self, client: ClientKey, connection: Option<u64>) {
+        self.change_hold(client, connection, false);
+    }
+
+    fn change_hold(&mut self, client: ClientKey, connection: Option<u64>, more: bool) {
+        let line = connection.map(|connection| self.line(connection));
+        let [was_held, is_held] = self.holds.count((client, line), more);
+        let Some(flow) = (self.clients.find(&client)).filter(|_| was_held != is_held) else {
+            return;
+        };
+        let Some(line) = line else {
+            self.flows[flow].is_held = is_held;
+            return self.settle(flow);
+        };
+        if let Some(lane) = self.clients.find_lane(flow, line) {
+            self.lanes[lane].is_held = is_held;
+            let ring = &mut self.flows[flow].ring;
+            if is_held {
+                ring.remove(&mut self.lanes, lane);
+            } else {
+                ring.push_back(&mut self.lanes, lane);
+            }
+            self.settle(flow);
+        }
+    }
+}
+
+impl<T> FairQueue<T> {
     /// Counts an entry that has just been put on its lists.
     fn count_in(&mut self, flow: u32, bytes: u32, cost: u32) {
         self.total.add(bytes, cost);
@@ -322,3 +431,8 @@ impl<T> FairQueue<T> {
         flows.map(|flow| (flow.owner, flow.load))
     }
 }
+
+/// How many flows that have rested are forgotten at each pop: each pop makes one rest at most.
+const FORGOTTEN: usize = 2;
+/// Flows that are looked at for one that may send.
+const LOOKS: usize = 64;

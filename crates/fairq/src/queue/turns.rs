@@ -7,55 +7,40 @@
 
 use std::collections::BTreeMap;
 
-use super::FairQueue;
-use super::clients::Flow;
-use super::limits::{Backlog, Item, PARTS, Popped, counted};
-use crate::key::ClientKey;
-
 /// After so many turns of new flows an old one has its turn. Without that, a client with ever new
 /// addresses would keep all others waiting.
 const STREAK_MAX: u32 = 16;
 
-/// How many flows that have rested are forgotten at each pop: each pop makes one rest at most.
-const FORGOTTEN: usize = 2;
-
-/// Flows that are looked at for one that may send.
-const LOOKS: usize = 64;
-
 /// The lap of a turn, and a number by which those of a lap come in the order in which they were given.
 type Place = (u64, u64);
 
-/// When a flow has its next turn.
+/// The turns of a flow.
+#[derive(Default)]
+pub(super) struct Turn {
+    /// When the next one is. None until the flow's first item has been counted.
+    seat: Option<Seat>,
+    /// What it may send in the next one, or in that which it is in.
+    credit: i64,
+    is_under_way: bool,
+}
+
 #[derive(Clone, Copy)]
-pub(super) struct Seat {
-    state: State,
+struct Seat {
+    wait: Wait,
     place: Place,
 }
 
 /// What a flow waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+pub(super) enum Wait {
     /// Its first turn; new ones come first.
-    New,
+    First,
     /// Its next turn.
-    Old,
+    Next,
     /// The lap of its next turn, with nothing to send.
-    Resting,
+    Rest,
     /// The same, with nothing that may leave.
-    Held,
-}
-
-impl State {
-    /// That of a flow of which nothing may leave.
-    const fn without_turn(flow: &Flow) -> Option<Self> {
-        if flow.load.entries == 0 {
-            Some(Self::Resting)
-        } else if flow.is_held || flow.ring.is_empty() {
-            Some(Self::Held)
-        } else {
-            None
-        }
-    }
+    Release,
 }
 
 /// The order of turns. All that is done here takes the same time whatever flows owe, and grows with the logarithm of
@@ -75,15 +60,15 @@ pub(super) struct Turns {
 impl Turns {
     /// How many flows have something to send.
     pub(super) fn backlogged(&self) -> usize {
-        [State::New, State::Old, State::Held]
-            .map(|state| self.len(state))
+        [Wait::First, Wait::Next, Wait::Release]
+            .map(|wait| self.len(wait))
             .iter()
             .sum()
     }
 
     /// The flow whose turn it is.
-    fn next(&mut self) -> Option<u32> {
-        let [new, old] = [State::New, State::Old].map(|state| self.first(state));
+    pub(super) fn next(&mut self) -> Option<u32> {
+        let [new, old] = [Wait::First, Wait::Next].map(|wait| self.first(wait));
         if let Some((_, flow)) = new
             && (self.streak < STREAK_MAX || self.pass_if_all_owe())
         {
@@ -100,12 +85,12 @@ impl Turns {
     /// because all of them owe, or rest.
     fn pass_if_all_owe(&mut self) -> bool {
         let owe = self
-            .first(State::Old)
+            .first(Wait::Next)
             .is_none_or(|((lap, _), _)| lap > self.lap + 1);
         if owe {
             self.streak = 0;
             self.passed += 1;
-            if self.passed >= self.len(State::Old) {
+            if self.passed >= self.len(Wait::Next) {
                 self.advance(self.lap + 1);
             }
         }
@@ -120,35 +105,35 @@ impl Turns {
     }
 
     /// Flows that have something to send, in the order of their turns.
-    fn waiting(&self) -> impl Iterator<Item = u32> {
-        let [new, old] = [State::New, State::Old].map(|state| self.seats[state as usize].values());
+    pub(super) fn waiting(&self) -> impl Iterator<Item = u32> {
+        let [new, old] = [Wait::First, Wait::Next].map(|wait| self.seats[wait as usize].values());
         new.chain(old).copied()
     }
 
     /// A flow that rests and owes nothing, if its turn would be next or its place is `wanted`.
-    fn rested(&self, wanted: bool) -> Option<u32> {
-        let (place, flow) = self.first(State::Resting)?;
+    pub(super) fn rested(&self, wanted: bool) -> Option<u32> {
+        let (place, flow) = self.first(Wait::Rest)?;
         (self.is_next(place) || wanted && place.0 <= self.lap + 1).then_some(flow)
     }
 
     /// Whether the turn at this place would be next among those of old flows, and is in this lap or the next.
     fn is_next(&self, place: Place) -> bool {
-        place.0 <= self.lap + 1 && self.first(State::Old).is_none_or(|(old, _)| place < old)
+        place.0 <= self.lap + 1 && self.first(Wait::Next).is_none_or(|(old, _)| place < old)
     }
 
     /// Lets the laps pass in which all who rest owe something.
-    fn skip_debts(&mut self) {
-        if let Some(((lap, _), _)) = self.first(State::Resting) {
+    pub(super) fn skip_debts(&mut self) {
+        if let Some(((lap, _), _)) = self.first(Wait::Rest) {
             self.advance(lap - 1);
         }
     }
 
-    fn len(&self, state: State) -> usize {
-        self.seats[state as usize].len()
+    fn len(&self, wait: Wait) -> usize {
+        self.seats[wait as usize].len()
     }
 
-    fn first(&self, state: State) -> Option<(Place, u32)> {
-        let first = self.seats[state as usize].first_key_value();
+    fn first(&self, wait: Wait) -> Option<(Place, u32)> {
+        let first = self.seats[wait as usize].first_key_value();
         first.map(|(place, flow)| (*place, *flow))
     }
 
@@ -158,141 +143,89 @@ impl Turns {
         (self.lap + laps, self.given)
     }
 
-    fn take(&mut self, state: State, place: Place, flow: u32) -> Option<Seat> {
-        self.seats[state as usize].insert(place, flow);
-        Some(Seat { state, place })
+    fn take(&mut self, wait: Wait, place: Place, flow: u32) -> Option<Seat> {
+        self.seats[wait as usize].insert(place, flow);
+        Some(Seat { wait, place })
     }
 
-    fn leave(&mut self, seat: Option<Seat>) {
-        if let Some(Seat { state, place }) = seat {
-            self.seats[state as usize].remove(&place);
+    /// A flow has no turn any more.
+    pub(super) fn leave(&mut self, turn: &Turn) {
+        if let Some(Seat { wait, place }) = turn.seat {
+            self.seats[wait as usize].remove(&place);
         }
     }
-}
 
-impl<T> FairQueue<T> {
-    /// The item whose turn it is, at the cost that it has now, 1 to 16,384 (outside of that the nearer end counts): what
-    /// is scarce may have changed since it was pushed.
-    pub fn pop_at(&mut self, price: impl Fn(&Item<T>) -> u32) -> Option<Popped<T>> {
-        for _ in 0..FORGOTTEN {
-            self.forget_rested(false);
-        }
-        let flow = self.turns.next()?;
-        Some(self.pop_of(flow, price))
-    }
-
-    /// The same of the first client in turn that `may` send, by what it has waiting. Looks at no more than 64 clients.
-    pub fn pop_if(
+    /// A flow sends something of this cost. `without` is what it waits for if nothing more of it may leave; `quantum` is what
+    /// it may send in a turn.
+    pub(super) fn send(
         &mut self,
-        price: impl Fn(&Item<T>) -> u32,
-        may: impl Fn(&ClientKey, &Backlog) -> bool,
-    ) -> Option<Popped<T>> {
-        let may = |flow: &u32| may(&self.flows[*flow].owner, &self.flows[*flow].load);
-        let flow = self.turns.waiting().take(LOOKS).find(may)?;
-        Some(self.pop_of(flow, price))
-    }
-
-    fn pop_of(&mut self, flow: u32, price: impl Fn(&Item<T>) -> u32) -> Popped<T> {
-        let ring = &mut self.flows[flow].ring;
-        let lane = ring.head().expect("a flow with a turn has a lane");
-        ring.rotate(&mut self.lanes);
-        let entry = self.lanes[lane].fifo.head();
-        let popped = self.take_out(entry.expect("a lane holds an entry"));
-        let node = &mut self.flows[flow];
-        node.is_in_turn = true;
-        node.credit -= i64::from(counted(price(&popped.item))) * i64::from(PARTS);
-        if node.credit <= 0 {
-            self.end_turn(flow);
+        flow: u32,
+        turn: &mut Turn,
+        cost: i64,
+        (without, quantum): (Option<Wait>, i64),
+    ) {
+        turn.is_under_way = true;
+        turn.credit -= cost;
+        if turn.credit <= 0 {
+            self.end_turn(flow, turn, (without, quantum));
         }
-        self.settle(flow);
-        popped
-    }
-
-    /// A flow has something that may leave, and had nothing: it comes after those that are new, or has its turn when it would have had it, with
-    /// what it has left after its debts.
-    fn wake(&mut self, flow: u32) {
-        let quantum = self.quantum(flow);
-        let node = &mut self.flows[flow];
-        self.turns.leave(node.seat);
-        let due = node.seat.map(|seat| seat.place);
-        let (state, place) = match due.filter(|due| !self.turns.is_next(*due)) {
-            Some(due) => (State::Old, due),
-            None => {
-                if node.seat.is_none() {
-                    node.credit = quantum;
-                }
-                (State::New, self.turns.place_in(0))
-            }
-        };
-        node.seat = self.turns.take(state, place, flow);
     }
 
     /// What a flow waits for follows from what it has. One that has lost the last that may leave waits until the turn
     /// that it has not begun, or the one after.
-    pub(super) fn settle(&mut self, flow: u32) {
-        let quantum = self.quantum(flow);
-        let node = &mut self.flows[flow];
-        let is_waiting = |seat: &Seat| matches!(seat.state, State::New | State::Old);
-        match (State::without_turn(node), node.seat) {
-            (None, seat) if !seat.as_ref().is_some_and(is_waiting) => self.wake(flow),
-            (Some(state), None) => {
-                node.credit = quantum;
-                let place = self.turns.place_in(1);
-                node.seat = self.turns.take(state, place, flow);
+    pub(super) fn settle(
+        &mut self,
+        flow: u32,
+        turn: &mut Turn,
+        (without, quantum): (Option<Wait>, i64),
+    ) {
+        let is_waiting = |seat: &Seat| matches!(seat.wait, Wait::First | Wait::Next);
+        match (without, turn.seat) {
+            (None, seat) if !seat.as_ref().is_some_and(is_waiting) => {
+                self.wake(flow, turn, quantum);
             }
-            (Some(state), Some(seat)) if seat.state != state => {
-                if node.is_in_turn || seat.state == State::New {
-                    self.end_turn(flow);
+            (Some(wait), None) => {
+                turn.credit = quantum;
+                let place = self.place_in(1);
+                turn.seat = self.take(wait, place, flow);
+            }
+            (Some(wait), Some(seat)) if seat.wait != wait => {
+                if turn.is_under_way || seat.wait == Wait::First {
+                    self.end_turn(flow, turn, (without, quantum));
                 } else {
-                    self.turns.leave(node.seat);
-                    node.seat = self.turns.take(state, seat.place, flow);
+                    self.leave(turn);
+                    turn.seat = self.take(wait, seat.place, flow);
                 }
             }
             _ => {}
         }
     }
 
-    /// Repays what a flow owes by the laps that it takes. What is left of a turn is not saved.
-    fn end_turn(&mut self, flow: u32) {
-        let quantum = self.quantum(flow);
-        let node = &mut self.flows[flow];
-        let owed = (-node.credit).max(0);
-        let laps = owed / quantum + 1;
-        node.credit = laps * quantum - owed;
-        node.is_in_turn = false;
-        let state = State::without_turn(node).unwrap_or(State::Old);
-        self.turns.leave(node.seat);
-        let place = self.turns.place_in(laps.unsigned_abs());
-        node.seat = self.turns.take(state, place, flow);
-    }
-
-    /// Whether there is a flow for another client. If none is free, who rests and owes nothing is forgotten; while nobody
-    /// waits, debts keep nothing from anybody, and laps pass until somebody owes nothing.
-    pub(super) fn has_place(&mut self, client: &ClientKey) -> bool {
-        while self.clients.is_full() || self.clients.is_full_site(client) {
-            if self.is_empty() {
-                self.turns.skip_debts();
+    /// A flow has something that may leave, and had nothing: it comes after those that are new, or has its turn when it would
+    /// have had it, with what it has left after its debts.
+    fn wake(&mut self, flow: u32, turn: &mut Turn, quantum: i64) {
+        self.leave(turn);
+        let due = turn.seat.map(|seat| seat.place);
+        let (wait, place) = match due.filter(|due| !self.is_next(*due)) {
+            Some(due) => (Wait::Next, due),
+            None => {
+                if turn.seat.is_none() {
+                    turn.credit = quantum;
+                }
+                (Wait::First, self.place_in(0))
             }
-            if !self.forget_rested(self.clients.is_full()) {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Forgets a flow that has rested, if there is one.
-    fn forget_rested(&mut self, wanted: bool) -> bool {
-        let Some(flow) = self.turns.rested(wanted) else {
-            return false;
         };
-        let Flow { owner, seat, .. } = self.flows.remove(flow);
-        self.turns.leave(seat);
-        self.clients.remove(&owner);
-        true
+        turn.seat = self.take(wait, place, flow);
     }
 
-    fn quantum(&self, flow: u32) -> i64 {
-        let parts = self.flows[flow].weight.parts();
-        i64::from(self.limits.quantum) * i64::from(parts)
+    /// Repays what a flow owes by the laps that it takes. What is left of a turn is not saved.
+    fn end_turn(&mut self, flow: u32, turn: &mut Turn, (without, quantum): (Option<Wait>, i64)) {
+        let owed = (-turn.credit).max(0);
+        let laps = owed / quantum + 1;
+        turn.credit = laps * quantum - owed;
+        turn.is_under_way = false;
+        self.leave(turn);
+        let place = self.place_in(laps.unsigned_abs());
+        turn.seat = self.take(without.unwrap_or(Wait::Next), place, flow);
     }
 }
