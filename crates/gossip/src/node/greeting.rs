@@ -2,8 +2,9 @@
 
 use pacing::Nanos;
 
+use super::Node;
 use super::link::{Link, Stage};
-use super::{CloseReason, Node, Origin, Output};
+use super::output::{CloseReason, Origin, Output};
 use crate::parcel::{FEATURE_ANNOUNCE, Handshake, ParcelKind, Version};
 use crate::topology::Endpoint;
 
@@ -139,26 +140,6 @@ impl Node {
 
 /// Two links that came up within this time of each other were dialled at the same time.
 const CROSSING: Nanos = Nanos::from_secs(1);
-
-/// An endpoint that the node keeps a link to.
-#[derive(Debug)]
-pub(super) struct Dial {
-    pub(super) endpoint: Endpoint,
-    /// When it was dialled last.
-    attempt: Option<Nanos>,
-    /// It is this node itself, and never dialled again.
-    pub(super) is_self: bool,
-}
-
-impl Dial {
-    pub(super) const fn new(endpoint: Endpoint) -> Self {
-        Self {
-            endpoint,
-            attempt: None,
-            is_self: false,
-        }
-    }
-}
 
 impl Node {
     pub(super) fn tick(&mut self) {

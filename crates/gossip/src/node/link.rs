@@ -262,6 +262,26 @@ impl Queue {
     }
 }
 
+/// An endpoint that the node keeps a link to.
+#[derive(Debug)]
+pub(super) struct Dial {
+    pub(super) endpoint: Endpoint,
+    /// When it was dialled last.
+    pub(super) attempt: Option<Nanos>,
+    /// It is this node itself, and never dialled again.
+    pub(super) is_self: bool,
+}
+
+impl Dial {
+    pub(super) const fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            attempt: None,
+            is_self: false,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,8 +1,8 @@
 //! A node as a state machine: connections, bytes and instants in, bytes and orders out.
 
-mod announce;
 mod greeting;
 mod link;
+mod messages;
 mod output;
 mod routing;
 
@@ -11,13 +11,11 @@ use std::collections::VecDeque;
 use base::{Random, mix};
 use pacing::Nanos;
 
-use self::announce::Bodies;
-use self::greeting::Dial;
-use self::link::{Link, Links, Stage};
+use self::link::{Dial, Link, Links, Stage};
+use self::messages::{Bodies, Naming, Sightings};
 pub use self::output::{
     CloseReason, Counts, Origin, Output, PeerId, QueueLimits, Relayed, Routing, Settings,
 };
-use self::routing::{Naming, Sightings};
 use crate::codec::{Decoder, Event};
 use crate::parcel::Version;
 use crate::topology::Endpoint;

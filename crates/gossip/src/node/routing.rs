@@ -1,25 +1,15 @@
-//! Parcels that come in, which messages a node has seen, and the peers that new messages go on to.
+//! Parcels that come in, and the peers that new messages, or their identifiers, go on to.
 
-use std::{
-    collections::VecDeque,
-    hash::{BuildHasher, Hasher},
-};
-
-use base::mix;
 use bytes::Bytes;
-use hashbrown::HashSet;
 use pacing::Nanos;
-use sha2::{Digest, Sha256};
-use siphasher::sip128::SipHasher13;
 
-use super::{
-    CloseReason, Node, Output, PeerId, Routing, announce,
-    link::{Tag, Waiting},
-};
-use crate::{
-    parcel::{Parcel, ParcelKind},
-    topology::{below, shuffle},
-};
+use super::Node;
+use super::link::{Link, Tag, Waiting};
+use super::messages::Identifier;
+use super::output::{CloseReason, Output, PeerId, Routing};
+use crate::codec::CodecError;
+use crate::parcel::{Parcel, ParcelKind};
+use crate::topology::{below, shuffle};
 
 impl Node {
     /// Offers a message; gives for how many peers it was queued.
@@ -64,7 +54,7 @@ impl Node {
     }
 
     fn send_to(&mut self, slot: Option<usize>, message: &Bytes, tag: Tag) -> usize {
-        let is_up = |slot: &usize| self.links.get(*slot).is_some_and(super::Link::is_up);
+        let is_up = |slot: &usize| self.links.get(*slot).is_some_and(Link::is_up);
         let Some(slot) = slot.filter(is_up) else {
             return 0;
         };
@@ -118,7 +108,7 @@ impl Node {
         }
     }
 
-    pub(super) fn queue(&mut self, slot: usize, message: &Bytes, tag: Tag) {
+    fn queue(&mut self, slot: usize, message: &Bytes, tag: Tag) {
         let Some(link) = self.links.get_mut(slot) else {
             return;
         };
@@ -186,7 +176,7 @@ impl Node {
                 self.counts.messages_written += 1;
             }
             if link.announces && waiting.kind.is_message() {
-                announce::tag_message(&waiting.payload, &mut self.scratch);
+                tag_message(&waiting.payload, &mut self.scratch);
                 link.encode(&waiting, &self.scratch, bytes);
             } else {
                 link.encode(&waiting, &waiting.payload, bytes);
@@ -217,7 +207,7 @@ impl Node {
         Ok(())
     }
 
-    pub(super) fn received_message(&mut self, slot: usize, message: &[u8]) {
+    fn received_message(&mut self, slot: usize, message: &[u8]) {
         self.counts.received += 1;
         self.counts.payload_read += message.len() as u64;
         let id = self.naming.of(message);
@@ -252,150 +242,111 @@ impl Node {
     }
 }
 
-/// 128 bits that stand for a message.
-pub(super) type Identifier = u128;
-
-/// How a node derives the identifier of a message.
-#[derive(Debug)]
-pub(super) enum Naming {
-    /// For this node alone: a secret key keeps others from finding two messages with one identifier.
-    Own(SipHasher13),
-    /// The first half of the SHA-256, where nodes send each other identifiers.
-    Shared,
-}
-
-impl Naming {
-    pub(super) fn new(is_shared: bool, seed: u64) -> Self {
-        if is_shared {
-            return Self::Shared;
+/// Announcements: in place of a message its identifier is sent, and a peer that has not seen the message requests it.
+///
+/// factom-p2p has none. They go between nodes whose V11 handshakes both offer them; on other links messages are flooded.
+impl Node {
+    /// A payload on a link that announces.
+    fn received_tagged(&mut self, slot: usize, payload: &[u8]) -> Result<(), CloseReason> {
+        let malformed = CloseReason::Malformed(CodecError::Empty(ParcelKind::Message));
+        let Some((first, rest)) = payload.split_first() else {
+            return Err(malformed);
+        };
+        let (ids, partial) = rest.as_chunks::<ID_BYTES>();
+        match *first {
+            first_byte::MESSAGE if !rest.is_empty() => self.received_message(slot, rest),
+            first_byte::ANNOUNCEMENT if partial.is_empty() => {
+                for id in ids {
+                    self.announced(slot, u128::from_be_bytes(*id));
+                }
+            }
+            first_byte::REQUEST if partial.is_empty() => {
+                for id in ids {
+                    self.requested(slot, u128::from_be_bytes(*id));
+                }
+            }
+            _ => return Err(malformed),
         }
-        Self::Own(SipHasher13::new_with_keys(mix(seed ^ 3), mix(seed ^ 4)))
+        Ok(())
     }
 
-    pub(super) fn of(&self, message: &[u8]) -> Identifier {
-        match self {
-            Self::Own(hasher) => hasher.hash(message).as_u128(),
-            Self::Shared => {
-                let digest: [u8; 32] = Sha256::digest(message).into();
-                digest.first_chunk().copied().map_or(0, u128::from_be_bytes)
+    fn announced(&mut self, slot: usize, id: Identifier) {
+        if self.sightings.contains(id) {
+            return;
+        }
+        let Some(link) = self.links.get_mut(slot) else {
+            return;
+        };
+        match self.bodies.want(self.now, id, link.id) {
+            Some(true) => {
+                link.requested.push(id);
+                self.wake(slot);
+            }
+            Some(false) => {}
+            None => self.counts.unserved += 1,
+        }
+    }
+
+    fn requested(&mut self, slot: usize, id: Identifier) {
+        match self.bodies.held(id) {
+            Some(body) => self.queue(slot, &body, Tag::None),
+            None => self.counts.unserved += 1,
+        }
+    }
+
+    /// Requests again what has been requested and has not come.
+    pub(super) fn retry_requests(&mut self) {
+        while let Some((id, holder)) = self.bodies.next_retry(self.now) {
+            if let Some(slot) = self.links.slot(holder)
+                && let Some(link) = self.links.get_mut(slot)
+            {
+                link.requested.push(id);
+                self.wake(slot);
             }
         }
     }
-}
 
-/// The messages of the last ten minutes: the app's ten buckets of a minute.
-#[derive(Debug)]
-pub(super) struct Sightings {
-    seen: HashSet<Identifier, Keyed>,
-    /// In the order of their first sight, with its minute.
-    order: VecDeque<(Identifier, u32)>,
-    most: usize,
-    forgotten: u64,
-}
-
-const MINUTES: u32 = 10;
-
-impl Sightings {
-    pub(super) fn new(most: usize, key: u64) -> Self {
-        Self {
-            seen: HashSet::with_hasher(Keyed(key)),
-            order: VecDeque::new(),
-            most: most.max(1),
-            forgotten: 0,
+    /// Encodes what the link has to announce and to request; gives how many parcels that are.
+    fn write_ids(&mut self, slot: usize, bytes: &mut Vec<u8>) -> u32 {
+        let Some(link) = self.links.get_mut(slot) else {
+            return 0;
+        };
+        let requested = std::mem::take(&mut link.requested);
+        let announced = std::mem::take(&mut link.announced);
+        let mut parcels = 0;
+        for (first, ids) in [
+            (first_byte::REQUEST, requested),
+            (first_byte::ANNOUNCEMENT, announced),
+        ] {
+            for ids in ids.chunks(MAX_IDS) {
+                self.scratch.clear();
+                self.scratch.push(first);
+                self.scratch
+                    .extend(ids.iter().flat_map(|id| id.to_be_bytes()));
+                let parcel = Parcel::new(ParcelKind::Message, &self.scratch);
+                link.encoder.parcel(&parcel, bytes);
+                parcels += 1;
+            }
         }
-    }
-
-    /// Notes a message; gives whether it is new.
-    pub(super) fn note(&mut self, now: Nanos, id: Identifier) -> bool {
-        let minute = (now.as_secs() / 60) as u32;
-        while let Some(&(_, first)) = self.order.front()
-            && first + MINUTES <= minute
-        {
-            self.forget_oldest();
-        }
-        if self.seen.contains(&id) {
-            return false;
-        }
-        if self.order.len() >= self.most {
-            self.forgotten += 1;
-            self.forget_oldest();
-        }
-        self.seen.insert(id);
-        self.order.push_back((id, minute));
-        true
-    }
-
-    /// Whether the message was seen.
-    pub(super) fn contains(&self, id: Identifier) -> bool {
-        self.seen.contains(&id)
-    }
-
-    /// How many were given up because more came than are remembered.
-    pub(super) const fn forgotten(&self) -> u64 {
-        self.forgotten
-    }
-
-    fn forget_oldest(&mut self) {
-        if let Some((id, _)) = self.order.pop_front() {
-            self.seen.remove(&id);
-        }
+        parcels
     }
 }
 
-/// Identifiers are hashes already; the key keeps strangers from choosing where they fall.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Keyed(pub(super) u64);
-
-impl BuildHasher for Keyed {
-    type Hasher = KeyedHasher;
-
-    fn build_hasher(&self) -> KeyedHasher {
-        KeyedHasher(self.0)
-    }
+/// Puts a message behind the byte that distinguishes it from identifiers.
+fn tag_message(message: &[u8], scratch: &mut Vec<u8>) {
+    scratch.clear();
+    scratch.push(first_byte::MESSAGE);
+    scratch.extend_from_slice(message);
 }
 
-pub(super) struct KeyedHasher(u64);
-
-impl Hasher for KeyedHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = mix(self.0 ^ u64::from(*byte));
-        }
-    }
-
-    fn write_u128(&mut self, id: u128) {
-        self.0 = mix(self.0 ^ id as u64);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
+/// The first byte of a message on a link that announces; then follow the message, or identifiers.
+mod first_byte {
+    pub(super) const MESSAGE: u8 = 0;
+    pub(super) const ANNOUNCEMENT: u8 = 1;
+    pub(super) const REQUEST: u8 = 2;
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn seconds(seconds: u64) -> Nanos {
-        Nanos::from_secs(seconds)
-    }
-
-    #[test]
-    fn a_message_is_new_once_in_ten_minutes() {
-        let mut seen = Sightings::new(100, 1);
-        assert!(seen.note(seconds(30), 7));
-        assert!(!seen.note(seconds(599), 7));
-        assert!(seen.note(seconds(600), 7));
-    }
-
-    #[test]
-    fn the_table_is_bounded_and_counts_what_it_gave_up() {
-        let mut seen = Sightings::new(2, 1);
-        for id in 0..5 {
-            assert!(seen.note(seconds(1), id));
-        }
-        assert_eq!((seen.seen.len(), seen.forgotten()), (2, 3));
-        assert!(seen.note(seconds(1), 0));
-        assert!(!seen.note(seconds(1), 4));
-    }
-}
+/// The bytes of an identifier.
+const ID_BYTES: usize = 16;
+/// The most identifiers in one parcel.
+const MAX_IDS: usize = 1_024;

@@ -1,43 +1,137 @@
-//! Announcements: in place of a message its identifier is sent, and a peer that has not seen the message requests it.
-//!
-//! factom-p2p has none. They go between nodes whose V11 handshakes both offer them; on other links messages are flooded.
+//! Messages by their identifiers: those that a node has seen, those that peers may request of it, and those that it has
+//! requested.
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher, Hasher};
 
+use base::mix;
 use bytes::Bytes;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use pacing::Nanos;
+use sha2::{Digest, Sha256};
+use siphasher::sip128::SipHasher13;
 
-use super::{
-    CloseReason, Node, PeerId,
-    link::Tag,
-    routing::{Identifier, Keyed},
-};
-use crate::{
-    codec::CodecError,
-    parcel::{Parcel, ParcelKind},
-};
+use super::output::PeerId;
 
-/// The first byte of a message on a link that announces; then follow the message, or identifiers.
-mod first_byte {
-    pub(super) const MESSAGE: u8 = 0;
-    pub(super) const ANNOUNCEMENT: u8 = 1;
-    pub(super) const REQUEST: u8 = 2;
+/// 128 bits that stand for a message.
+pub(super) type Identifier = u128;
+
+/// How a node derives the identifier of a message.
+#[derive(Debug)]
+pub(super) enum Naming {
+    /// For this node alone: a secret key keeps others from finding two messages with one identifier.
+    Own(SipHasher13),
+    /// The first half of the SHA-256, where nodes send each other identifiers.
+    Shared,
 }
 
-/// The bytes of an identifier.
-const ID_BYTES: usize = 16;
-/// The most identifiers in one parcel.
-const MAX_IDS: usize = 1_024;
-/// Bytes of messages kept for requests: those of some seconds at the highest rates.
-const MAX_BODY_BYTES: usize = 32 << 20;
-const MAX_WANTED: usize = 1 << 16;
-/// Peers that are remembered for one wanted message, in case that the first does not answer.
-const MAX_HOLDERS: usize = 8;
-/// How long a peer may take to answer a request before the next one is asked: longer than a loaded network takes.
-const REQUEST_TIMEOUT: Nanos = Nanos::from_millis(500);
-/// Requests for one message: of eight holders each twice, in eight seconds.
-const MOST_REQUESTS: u32 = 16;
+impl Naming {
+    pub(super) fn new(is_shared: bool, seed: u64) -> Self {
+        if is_shared {
+            return Self::Shared;
+        }
+        Self::Own(SipHasher13::new_with_keys(mix(seed ^ 3), mix(seed ^ 4)))
+    }
+
+    pub(super) fn of(&self, message: &[u8]) -> Identifier {
+        match self {
+            Self::Own(hasher) => hasher.hash(message).as_u128(),
+            Self::Shared => {
+                let digest: [u8; 32] = Sha256::digest(message).into();
+                digest.first_chunk().copied().map_or(0, u128::from_be_bytes)
+            }
+        }
+    }
+}
+
+/// The messages of the last ten minutes: the app's ten buckets of a minute.
+#[derive(Debug)]
+pub(super) struct Sightings {
+    seen: HashSet<Identifier, Keyed>,
+    /// In the order of their first sight, with its minute.
+    order: VecDeque<(Identifier, u32)>,
+    most: usize,
+    forgotten: u64,
+}
+
+const MINUTES: u32 = 10;
+
+impl Sightings {
+    pub(super) fn new(most: usize, key: u64) -> Self {
+        Self {
+            seen: HashSet::with_hasher(Keyed(key)),
+            order: VecDeque::new(),
+            most: most.max(1),
+            forgotten: 0,
+        }
+    }
+
+    /// Notes a message; gives whether it is new.
+    pub(super) fn note(&mut self, now: Nanos, id: Identifier) -> bool {
+        let minute = (now.as_secs() / 60) as u32;
+        while let Some(&(_, first)) = self.order.front()
+            && first + MINUTES <= minute
+        {
+            self.forget_oldest();
+        }
+        if self.seen.contains(&id) {
+            return false;
+        }
+        if self.order.len() >= self.most {
+            self.forgotten += 1;
+            self.forget_oldest();
+        }
+        self.seen.insert(id);
+        self.order.push_back((id, minute));
+        true
+    }
+
+    /// Whether the message was seen.
+    pub(super) fn contains(&self, id: Identifier) -> bool {
+        self.seen.contains(&id)
+    }
+
+    /// How many were given up because more came than are remembered.
+    pub(super) const fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some((id, _)) = self.order.pop_front() {
+            self.seen.remove(&id);
+        }
+    }
+}
+
+/// Identifiers are hashes already; the key keeps strangers from choosing where they fall.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Keyed(pub(super) u64);
+
+impl BuildHasher for Keyed {
+    type Hasher = KeyedHasher;
+
+    fn build_hasher(&self) -> KeyedHasher {
+        KeyedHasher(self.0)
+    }
+}
+
+pub(super) struct KeyedHasher(u64);
+
+impl Hasher for KeyedHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = mix(self.0 ^ u64::from(*byte));
+        }
+    }
+
+    fn write_u128(&mut self, id: u128) {
+        self.0 = mix(self.0 ^ id as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 /// Messages that peers may request, and messages that this node has requested.
 #[derive(Debug)]
@@ -88,9 +182,14 @@ impl Bodies {
         }
     }
 
+    /// A message that is kept.
+    pub(super) fn held(&self, id: Identifier) -> Option<Bytes> {
+        self.held.get(&id).cloned()
+    }
+
     /// A peer has announced a message that this node does not have. Gives whether to request it from that peer now;
     /// none when there is no room to remember the request.
-    fn want(&mut self, now: Nanos, id: Identifier, from: PeerId) -> Option<bool> {
+    pub(super) fn want(&mut self, now: Nanos, id: Identifier, from: PeerId) -> Option<bool> {
         if let Some(wanted) = self.wanted.get_mut(&id) {
             if wanted.holders.len() < MAX_HOLDERS {
                 // Those that were not asked come before those that were.
@@ -118,7 +217,7 @@ impl Bodies {
     }
 
     /// The next message whose request has timed out, and the peer to ask for it now.
-    fn next_retry(&mut self, now: Nanos) -> Option<(Identifier, PeerId)> {
+    pub(super) fn next_retry(&mut self, now: Nanos) -> Option<(Identifier, PeerId)> {
         while let Some(&(at, id)) = self.timeouts.front()
             && at <= now
         {
@@ -148,103 +247,15 @@ impl Bodies {
     }
 }
 
-impl Node {
-    /// A payload on a link that announces.
-    pub(super) fn received_tagged(
-        &mut self,
-        slot: usize,
-        payload: &[u8],
-    ) -> Result<(), CloseReason> {
-        let malformed = CloseReason::Malformed(CodecError::Empty(ParcelKind::Message));
-        let Some((first, rest)) = payload.split_first() else {
-            return Err(malformed);
-        };
-        let (ids, partial) = rest.as_chunks::<ID_BYTES>();
-        match *first {
-            first_byte::MESSAGE if !rest.is_empty() => self.received_message(slot, rest),
-            first_byte::ANNOUNCEMENT if partial.is_empty() => {
-                for id in ids {
-                    self.announced(slot, u128::from_be_bytes(*id));
-                }
-            }
-            first_byte::REQUEST if partial.is_empty() => {
-                for id in ids {
-                    self.requested(slot, u128::from_be_bytes(*id));
-                }
-            }
-            _ => return Err(malformed),
-        }
-        Ok(())
-    }
-
-    fn announced(&mut self, slot: usize, id: Identifier) {
-        if self.sightings.contains(id) {
-            return;
-        }
-        let Some(link) = self.links.get_mut(slot) else {
-            return;
-        };
-        match self.bodies.want(self.now, id, link.id) {
-            Some(true) => {
-                link.requested.push(id);
-                self.wake(slot);
-            }
-            Some(false) => {}
-            None => self.counts.unserved += 1,
-        }
-    }
-
-    fn requested(&mut self, slot: usize, id: Identifier) {
-        match self.bodies.held.get(&id).cloned() {
-            Some(body) => self.queue(slot, &body, Tag::None),
-            None => self.counts.unserved += 1,
-        }
-    }
-
-    /// Requests again what has been requested and has not come.
-    pub(super) fn retry_requests(&mut self) {
-        while let Some((id, holder)) = self.bodies.next_retry(self.now) {
-            if let Some(slot) = self.links.slot(holder)
-                && let Some(link) = self.links.get_mut(slot)
-            {
-                link.requested.push(id);
-                self.wake(slot);
-            }
-        }
-    }
-
-    /// Encodes what the link has to announce and to request; gives how many parcels that are.
-    pub(super) fn write_ids(&mut self, slot: usize, bytes: &mut Vec<u8>) -> u32 {
-        let Some(link) = self.links.get_mut(slot) else {
-            return 0;
-        };
-        let requested = std::mem::take(&mut link.requested);
-        let announced = std::mem::take(&mut link.announced);
-        let mut parcels = 0;
-        for (first, ids) in [
-            (first_byte::REQUEST, requested),
-            (first_byte::ANNOUNCEMENT, announced),
-        ] {
-            for ids in ids.chunks(MAX_IDS) {
-                self.scratch.clear();
-                self.scratch.push(first);
-                self.scratch
-                    .extend(ids.iter().flat_map(|id| id.to_be_bytes()));
-                let parcel = Parcel::new(ParcelKind::Message, &self.scratch);
-                link.encoder.parcel(&parcel, bytes);
-                parcels += 1;
-            }
-        }
-        parcels
-    }
-}
-
-/// Puts a message behind the byte that distinguishes it from identifiers.
-pub(super) fn tag_message(message: &[u8], scratch: &mut Vec<u8>) {
-    scratch.clear();
-    scratch.push(first_byte::MESSAGE);
-    scratch.extend_from_slice(message);
-}
+/// Bytes of messages kept for requests: those of some seconds at the highest rates.
+const MAX_BODY_BYTES: usize = 32 << 20;
+const MAX_WANTED: usize = 1 << 16;
+/// Peers that are remembered for one wanted message, in case that the first does not answer.
+const MAX_HOLDERS: usize = 8;
+/// How long a peer may take to answer a request before the next one is asked: longer than a loaded network takes.
+const REQUEST_TIMEOUT: Nanos = Nanos::from_millis(500);
+/// Requests for one message: of eight holders each twice, in eight seconds.
+const MOST_REQUESTS: u32 = 16;
 
 #[cfg(test)]
 mod tests {
@@ -279,5 +290,28 @@ mod tests {
         assert_eq!((requests, bodies.given_up()), (MOST_REQUESTS, 1));
         let again = bodies.want(Nanos::from_secs(20), 7, PeerId(2));
         assert_eq!(again, Some(true));
+    }
+
+    fn seconds(seconds: u64) -> Nanos {
+        Nanos::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_message_is_new_once_in_ten_minutes() {
+        let mut seen = Sightings::new(100, 1);
+        assert!(seen.note(seconds(30), 7));
+        assert!(!seen.note(seconds(599), 7));
+        assert!(seen.note(seconds(600), 7));
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_counts_what_it_gave_up() {
+        let mut seen = Sightings::new(2, 1);
+        for id in 0..5 {
+            assert!(seen.note(seconds(1), id));
+        }
+        assert_eq!((seen.seen.len(), seen.forgotten()), (2, 3));
+        assert!(seen.note(seconds(1), 0));
+        assert!(!seen.note(seconds(1), 4));
     }
 }
