@@ -20,7 +20,7 @@ use crate::shard::system::{Platform, Ready};
 pub(super) use self::routing::{Burst, Route};
 
 /// The connections of a shard and the platform they are made of.
-pub(in crate::shard) struct Links<T, P: Platform> {
+pub(crate) struct Links<T, P: Platform> {
     platform: P,
     target: T,
     limits: Limits,
@@ -55,7 +55,7 @@ pub(in crate::shard) struct Links<T, P: Platform> {
 }
 
 impl<T: Protocol, P: Platform> Links<T, P> {
-    pub(in crate::shard) fn new(
+    pub(crate) fn new(
         platform: P,
         target: T,
         addresses: Vec<Address>,
@@ -86,51 +86,51 @@ impl<T: Protocol, P: Platform> Links<T, P> {
     }
 
     /// The same, with nodes that the transactions of a family go to.
-    pub(in crate::shard) fn with_homes(self, homes: Option<Homes>) -> Self {
+    pub(crate) fn with_homes(self, homes: Option<Homes>) -> Self {
         Self { homes, ..self }
     }
 
-    pub(in crate::shard) fn platform(&mut self) -> &mut P {
+    pub(crate) fn platform(&mut self) -> &mut P {
         &mut self.platform
     }
 
     #[inline]
-    pub(in crate::shard) fn now(&self) -> Nanos {
+    pub(crate) fn now(&self) -> Nanos {
         self.platform.now()
     }
 
     /// What a request may carry.
-    pub(in crate::shard) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> Limits {
         self.limits
     }
 
     /// Transactions that are queued or unanswered.
-    pub(in crate::shard) fn under_way(&self) -> usize {
+    pub(crate) fn under_way(&self) -> usize {
         self.under_way
     }
 
     /// When [`Links::check`] has something to do at the latest.
-    pub(in crate::shard) fn check_at(&self) -> Nanos {
+    pub(crate) fn check_at(&self) -> Nanos {
         self.check_at
     }
 
-    pub(in crate::shard) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.links.len()
     }
 
     /// Links that are not up although no request is waited for to open them.
-    pub(in crate::shard) fn down(&self) -> usize {
+    pub(crate) fn down(&self) -> usize {
         let missing = |link: &&Link<P::Socket>| !self.limits.on_demand && !link.is_up();
         self.links.iter().filter(missing).count()
     }
 
     /// Why the last attempt to open a connection failed, if one did.
-    pub(in crate::shard) fn open_error(&self) -> Option<&str> {
+    pub(crate) fn open_error(&self) -> Option<&str> {
         self.open_error.as_deref()
     }
 
     /// The origin has come: what happened before it had another clock.
-    pub(in crate::shard) fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         let on_demand = self.limits.on_demand;
         self.links
             .iter_mut()
@@ -140,7 +140,7 @@ impl<T: Protocol, P: Platform> Links<T, P> {
 
     /// Checks the connections when that is due: breaks them in a pause, gives up answers, and opens what
     /// is down.
-    pub(in crate::shard) fn check(&mut self, now: Nanos, reporter: &mut Reporter) {
+    pub(crate) fn check(&mut self, now: Nanos, reporter: &mut Reporter) {
         if now < self.check_at {
             return;
         }
@@ -174,7 +174,7 @@ impl<T: Protocol, P: Platform> Links<T, P> {
 
     /// Opens a connection for each request that waits, when they are opened on demand; the first of the requests goes
     /// there.
-    pub(in crate::shard) fn open_for(&mut self, waiting: usize, first: Route, now: Nanos) {
+    pub(crate) fn open_for(&mut self, waiting: usize, first: Route, now: Nanos) {
         if !self.limits.on_demand || waiting == 0 {
             return;
         }
@@ -193,7 +193,7 @@ impl<T: Protocol, P: Platform> Links<T, P> {
     }
 
     /// Opens what is down, unless that waits for a request, and gives up what takes too long to open.
-    pub(in crate::shard) fn tend(&mut self, now: Nanos) {
+    pub(crate) fn tend(&mut self, now: Nanos) {
         for number in 0..self.links.len() {
             match self.links[number].need(now) {
                 None => {}
@@ -205,41 +205,37 @@ impl<T: Protocol, P: Platform> Links<T, P> {
     }
 
     /// Waits until a socket is ready or `until` has come.
-    pub(in crate::shard) fn wait(&mut self, now: Nanos, until: Nanos) -> io::Result<()> {
+    pub(crate) fn wait(&mut self, now: Nanos, until: Nanos) -> io::Result<()> {
         self.looked_before = std::mem::replace(&mut self.looked_at, now);
         self.platform.wait(now, until)
     }
 
     /// Nothing that is read from now on came before this.
-    pub(in crate::shard) fn looked_at(&self) -> Nanos {
+    pub(crate) fn looked_at(&self) -> Nanos {
         self.looked_at
     }
 
     /// Whether answers may stay unread until `until`: the system stamps them, and at least half of the
     /// links have room without them.
-    pub(in crate::shard) fn may_stay_unread(&self, until: Nanos) -> bool {
+    pub(crate) fn may_stay_unread(&self, until: Nanos) -> bool {
         self.stamped
             && until.saturating_sub(self.looked_at) <= LONGEST_UNREAD
             && self.with_room.len() * 2 >= self.links.len()
     }
 
     /// Sleeps until `until` has come.
-    pub(in crate::shard) fn sleep(&mut self, until: Nanos) {
+    pub(crate) fn sleep(&mut self, until: Nanos) {
         self.platform.sleep(until);
     }
 
     /// The `position`-th socket of the last wait.
-    pub(in crate::shard) fn ready(&self, position: usize) -> Option<Ready> {
+    pub(crate) fn ready(&self, position: usize) -> Option<Ready> {
         self.platform.ready(position)
     }
 
     /// Gives a socket its turn. When it was read, since when its answers are known: its link may have
     /// room again.
-    pub(in crate::shard) fn serve(
-        &mut self,
-        ready: Ready,
-        reporter: &mut Reporter,
-    ) -> Option<Nanos> {
+    pub(crate) fn serve(&mut self, ready: Ready, reporter: &mut Reporter) -> Option<Nanos> {
         let number = ready.token as usize;
         let link = &self.links[number];
         if !link.is_up() {
@@ -256,17 +252,12 @@ impl<T: Protocol, P: Platform> Links<T, P> {
 
     /// Whether a link that was idle has ended meanwhile, looked at before it is given a request: the last look at
     /// the sockets may have been before its end.
-    pub(in crate::shard) fn has_ended(
-        &mut self,
-        number: usize,
-        now: Nanos,
-        reporter: &mut Reporter,
-    ) -> bool {
+    pub(crate) fn has_ended(&mut self, number: usize, now: Nanos, reporter: &mut Reporter) -> bool {
         self.links[number].is_idle(now) && self.read(number, reporter).is_none()
     }
 
     /// Puts the link into the queue of links with room, if it has some and is not there yet.
-    pub(in crate::shard) fn offer_room(&mut self, number: usize) {
+    pub(crate) fn offer_room(&mut self, number: usize) {
         let link = &mut self.links[number];
         if !link.in_turn && link.has_room() {
             link.in_turn = true;
@@ -276,7 +267,7 @@ impl<T: Protocol, P: Platform> Links<T, P> {
 
     /// Puts a request with these transactions into the buffer of a link that has room. It is written
     /// with [`Links::flush_queued`].
-    pub(in crate::shard) fn queue(&mut self, number: usize, body: &[u8], txs: &[Sent]) {
+    pub(crate) fn queue(&mut self, number: usize, body: &[u8], txs: &[Sent]) {
         let before = self.under_way as u64;
         self.under_way += txs.len();
         let unqueued = unqueued(before, self.under_way as u64, self.links.len() as u64);
@@ -287,7 +278,7 @@ impl<T: Protocol, P: Platform> Links<T, P> {
     }
 
     /// Writes what was queued: first queued, first written.
-    pub(in crate::shard) fn flush_queued(&mut self, reporter: &mut Reporter) {
+    pub(crate) fn flush_queued(&mut self, reporter: &mut Reporter) {
         for position in 0..self.unflushed.len() {
             self.flush(self.unflushed[position] as usize, reporter);
         }
@@ -295,14 +286,14 @@ impl<T: Protocol, P: Platform> Links<T, P> {
     }
 
     /// Gives up what was not written, at the end.
-    pub(in crate::shard) fn drop_unwritten(&mut self, now: Nanos, reporter: &mut Reporter) {
+    pub(crate) fn drop_unwritten(&mut self, now: Nanos, reporter: &mut Reporter) {
         for link in &mut self.links {
             link.drop_unwritten(now, reporter);
         }
     }
 
     /// At the end: the outages that are not over.
-    pub(in crate::shard) fn tell_outages(&self, now: Nanos, reporter: &mut Reporter) {
+    pub(crate) fn tell_outages(&self, now: Nanos, reporter: &mut Reporter) {
         let outages = self.links.iter().filter_map(|link| link.not_back(now));
         outages.for_each(|outage| reporter.reconnected(outage));
     }

@@ -10,7 +10,7 @@ use crate::shard::system::{Platform, Socket};
 
 /// Which links a transaction may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::shard) enum Route {
+pub(crate) enum Route {
     /// All.
     Any,
     /// The one of its account.
@@ -31,14 +31,14 @@ impl Route {
 
 /// Requests that go to one link in a row.
 #[derive(Debug, Default)]
-pub(in crate::shard) struct Burst {
+pub(crate) struct Burst {
     link: Option<usize>,
     length: usize,
 }
 
 impl<T: Protocol, P: Platform> Links<T, P> {
     /// Where a transaction has to go that no account signs.
-    pub(in crate::shard) fn route(&self, index: u64, now: Nanos) -> Route {
+    pub(crate) fn route(&self, index: u64, now: Nanos) -> Route {
         let Some(homes) = &self.homes else {
             return Route::Any;
         };
@@ -54,11 +54,7 @@ impl<T: Protocol, P: Platform> Links<T, P> {
 
     /// A link with room on the way. The link that took the last request, while it has room and took few: what goes
     /// out at once is written with few calls, and the links still take turns. Otherwise the next one in turn.
-    pub(in crate::shard) fn next_with_room(
-        &mut self,
-        route: Route,
-        burst: &mut Burst,
-    ) -> Option<usize> {
+    pub(crate) fn next_with_room(&mut self, route: Route, burst: &mut Burst) -> Option<usize> {
         if self.is_held_back() {
             return None;
         }
@@ -107,7 +103,7 @@ impl<T: Protocol, P: Platform> Links<T, P> {
     }
 
     /// Whether a link on the way may have room.
-    pub(in crate::shard) fn may_have_room(&self, route: Route) -> bool {
+    pub(crate) fn may_have_room(&self, route: Route) -> bool {
         match route {
             _ if self.is_held_back() => false,
             Route::Any => !self.with_room.is_empty(),
@@ -130,7 +126,7 @@ impl<T: Protocol, P: Platform> Links<T, P> {
     /// No link has room for what is due since `oldest`. Where that lasts, what an answer took when few were under way says
     /// nothing of a node that takes longer by now, and sixteen answers of 20 ms each look alike whether or not they wait
     /// for each other.
-    pub(in crate::shard) fn retest(&mut self, now: Nanos, oldest: Nanos) {
+    pub(crate) fn retest(&mut self, now: Nanos, oldest: Nanos) {
         let took = self.links.iter().filter(|link| link.is_http());
         let took = took.map(Link::last_took).filter(|took| *took < Nanos::MAX);
         let answers = |count| took.clone().max().unwrap_or_default().saturating_mul(count);
@@ -144,7 +140,7 @@ impl<T: Protocol, P: Platform> Links<T, P> {
 
     /// Why no link on the way has room although everything queued was written: the node, when it holds up at least
     /// half of them; otherwise there are too few for the rate.
-    pub(in crate::shard) fn why_no_room(&self, now: Nanos, route: Route) -> Cause {
+    pub(crate) fn why_no_room(&self, now: Nanos, route: Route) -> Cause {
         if self.limits.on_demand && self.links.iter().any(Link::is_opening) {
             // To connect is a part of every request there.
             return Cause::Node;
