@@ -24,10 +24,12 @@ const FORGOTTEN: u64 = 150;
 const RAISED_AFTER: usize = 3;
 /// Members that are remembered at most.
 const MOST_MEMBERS: usize = 1_024;
-/// What a client asks for is its mean over about so long.
-const MEMORY_S: f64 = 1.0;
-/// A client that asks for less than this, writes a second, is as one that asks for nothing.
-const NOTHING: f32 = 0.05;
+/// What a client asks for is its mean over so many intervals, a second, of which two bursts a second are all equal parts.
+const MEAN_OF: usize = 5;
+/// A client that was held back within that second asks for so many times its mean.
+const CATCHING_UP: f32 = 1.5;
+/// Intervals in a row after which one that is held back takes what it can get.
+const HELD_BACK: u8 = 0b111;
 
 /// What one client did since the last call of [`Member::tick`].
 #[derive(Clone, Copy, Debug)]
@@ -45,10 +47,11 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// Whether it takes what it can get: some was refused, or more waits than came in the last quarter of an interval,
-    /// and more than the one write that may always have come just now.
-    const fn is_held_back(&self) -> bool {
-        self.is_refused || self.waiting > 1 && 4 * self.waiting >= self.taken as usize
+    /// The intervals in which it was held back: the last one where more waits than came in a quarter of it, and more than the
+    /// one write that may always have come just now. Where some was refused, as one that is held back for long.
+    const fn held_back(&self) -> u8 {
+        let is_held_back = self.waiting > 1 && 4 * self.waiting >= self.taken as usize;
+        (HELD_BACK * self.is_refused as u8) | is_held_back as u8
     }
 }
 
@@ -79,6 +82,8 @@ pub struct Member {
     /// Since when it hears itself; none while the bus is away.
     joined: Option<Nanos>,
     last_tick: Nanos,
+    /// The place of the last interval in what was [taken](Asked::taken).
+    turn: usize,
     /// When its next report is due, whatever changes, and how many it may send before.
     due: Nanos,
     changes: u32,
@@ -90,20 +95,50 @@ pub struct Member {
     had: f64,
 }
 
-#[derive(Clone, Copy, Debug)]
+/// A client and its last intervals, each of which has a bit; the last one has the lowest.
+#[derive(Clone, Copy, Debug, Default)]
 struct Asked {
-    /// With its mean.
-    demand: Demand,
-    is_waiting: bool,
+    client: u64,
+    weight: u16,
+    /// It came, or something of it waited.
+    was_here: u16,
+    was_held_back: u8,
+    /// Writes a second that were taken, of the last ones in turn.
+    taken: [f32; MEAN_OF],
 }
 
 impl Asked {
-    const fn demand(&self) -> Demand {
-        let mut demand = self.demand;
-        if self.is_waiting {
-            demand.per_second = f32::INFINITY;
+    /// An interval more; whether it was here in any that are remembered.
+    fn age(&mut self, turn: usize) -> bool {
+        self.was_here <<= 1;
+        self.was_held_back <<= 1;
+        self.taken[turn] = 0.0;
+        self.was_here != 0
+    }
+
+    fn demand(&self) -> Demand {
+        let mean = self.taken.iter().sum::<f32>() / MEAN_OF as f32;
+        let is_new = self.was_here >> MEAN_OF == 0;
+        let per_second = match self.was_held_back {
+            _ if self.has_left() => 0.0,
+            held if held & HELD_BACK == HELD_BACK || is_new && held != 0 => f32::INFINITY,
+            held if held << (8 - MEAN_OF) != 0 => CATCHING_UP * mean,
+            _ => mean,
+        };
+        Demand {
+            client: self.client,
+            weight: self.weight,
+            per_second,
         }
-        demand
+    }
+
+    /// Whether it has been silent for longer than ever before in the last three seconds: one that sends in bursts is expected
+    /// again, and one that sent in each interval is not.
+    fn has_left(&self) -> bool {
+        let silence = self.was_here.trailing_zeros().min(15);
+        let mut silences = !self.was_here >> silence;
+        (1..silence).for_each(|_| silences &= silences >> 1);
+        silence > 0 && silences == 0
     }
 }
 
@@ -138,6 +173,7 @@ impl Member {
             began: now,
             joined: None,
             last_tick: now,
+            turn: 0,
             due: now,
             changes: MOST_CHANGES,
             known: BTreeMap::new(),
@@ -169,7 +205,7 @@ impl Member {
         }
     }
 
-    /// To be called every [`INTERVAL`] with what all its clients did: the report to publish, if one is due or something
+    /// To be called every [`INTERVAL`] with what all its clients did, in the order of their hashes: the report to publish, if one is due or something
     /// has changed, and what may be sent from now on.
     pub fn tick(
         &mut self,
@@ -280,39 +316,30 @@ impl Member {
     }
 
     fn note(&mut self, now: Nanos, activity: impl IntoIterator<Item = Activity>) {
-        let seconds = now.saturating_sub(self.last_tick).as_secs_f64().max(1e-3);
+        let span = now.saturating_sub(self.last_tick).max(INTERVAL);
         self.last_tick = now;
-        let kept = (-seconds / MEMORY_S).exp() as f32;
-        for asked in &mut self.asked {
-            asked.demand.per_second *= kept;
-            asked.is_waiting = false;
+        self.turn = (self.turn + 1) % MEAN_OF;
+        let turn = self.turn;
+        self.asked.retain_mut(|asked| asked.age(turn));
+        let mut before = std::mem::take(&mut self.asked).into_iter().peekable();
+        self.asked.reserve(before.len());
+        for did in activity {
+            let earlier = std::iter::from_fn(|| before.next_if(|it| it.client < did.client));
+            self.asked.extend(earlier);
+            let known = before.next_if(|it| it.client == did.client);
+            let mut asked = known.unwrap_or_default();
+            (asked.client, asked.weight) = (did.client, did.weight);
+            asked.taken[turn] = did.taken as f32 / span.as_secs_f64() as f32;
+            asked.was_here |= u16::from(did.is_refused || did.taken > 0 || did.waiting > 0);
+            asked.was_held_back |= did.held_back();
+            self.asked.push(asked);
         }
-        let new = (1.0 - kept) / seconds as f32;
-        self.asked.extend(activity.into_iter().map(|did| Asked {
-            demand: Demand {
-                client: did.client,
-                weight: did.weight,
-                per_second: new * did.taken as f32,
-            },
-            is_waiting: did.is_held_back(),
-        }));
-        // Where the activity is in order, that joins two runs.
-        self.asked.sort_by_key(|asked| asked.demand.client);
-        self.asked.dedup_by(|newer, older| {
-            let is_same = newer.demand.client == older.demand.client;
-            if is_same {
-                older.demand.per_second += newer.demand.per_second;
-                older.demand.weight = newer.demand.weight;
-                older.is_waiting |= newer.is_waiting;
-            }
-            is_same
-        });
-        self.asked
-            .retain(|asked| asked.is_waiting || asked.demand.per_second >= NOTHING);
+        self.asked.extend(before);
     }
 
     fn report(&self) -> Report {
-        let mut demands: Vec<Demand> = self.asked.iter().map(Asked::demand).collect();
+        let demands = self.asked.iter().map(Asked::demand);
+        let mut demands: Vec<Demand> = demands.filter(|it| it.per_second > 0.0).collect();
         let mut left_out = Vec::new();
         if demands.len() > Report::MOST {
             demands.sort_unstable_by(|a, b| b.per_second.total_cmp(&a.per_second));

@@ -203,7 +203,6 @@ struct Expected {
     members: usize,
     distance: usize,
     started_ms: u64,
-    left_ms: u64,
     period_ms: u64,
 }
 
@@ -213,7 +212,7 @@ fn assert_agreed(expected: &Expected) {
     let (_, started) = world.run(few, 5_000);
     let started = (started, world.unfairness());
     let (at_rest, _) = world.run(few, 3_600);
-    let (_, come) = world.run(Load::Every(expected.distance), 2_000);
+    let (_, come) = world.run(Load::Every(expected.distance), 4_000);
     let come = (come, world.unfairness());
     let (_, left) = world.run(few, 5_000);
     let left = (left, world.unfairness());
@@ -226,9 +225,8 @@ fn assert_agreed(expected: &Expected) {
         restless / 2,
         world.most / LIMIT
     );
-    assert!(started.0 <= expected.started_ms && come.0 <= 1_000);
-    assert!(left.0 <= expected.left_ms);
-    assert!(started.1.max(come.1) < 1e-9 && left.1 < 0.02);
+    assert!(started.0 <= expected.started_ms && come.0.max(left.0) <= 1_000);
+    assert!(started.1.max(come.1).max(left.1) < 1e-9);
     let members = expected.members as u64;
     assert_eq!(at_rest, members * 3_600 / expected.period_ms);
     // As many again as are due, and those that were not needed before; one at each tick at most.
@@ -244,7 +242,6 @@ fn up_to_a_hundred_members_have_what_one_queue_would_give_within_a_second_of_a_c
             members,
             distance,
             started_ms: 800,
-            left_ms: 4_000,
             period_ms: 200,
         });
     }
@@ -256,7 +253,6 @@ fn a_thousand_members_have_it_as_soon_and_report_less_often_what_does_not_change
         members: 1_000,
         distance: 10,
         started_ms: 2_600,
-        left_ms: 6_000,
         period_ms: 1_800,
     });
 }
