@@ -137,14 +137,11 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     }
 
     /// A message that is kept: charged until it is dropped.
-    pub(super) fn keep(
-        &mut self,
-        call: Counted<'_>,
-        id: Option<&KeptId>,
-        text: Bytes,
-    ) -> Option<Bytes> {
-        let room = self.reserve(call, id, text.len())?;
-        Some(charged(text, room))
+    pub(super) fn keep(&mut self, mut question: Question) -> Option<Question> {
+        let (call, id) = (question.counted(), question.message.id.as_ref());
+        let room = self.reserve(call, id, question.message.text.len())?;
+        question.message.text = charged(question.message.text, room);
+        Some(question)
     }
 
     /// A write that is kept until the lane takes it.
@@ -330,16 +327,9 @@ impl Waiting {
         client: &mut Client<B, IO>,
         context: &mut Context<'_>,
     ) -> bool {
-        while let Some(wait) = self.0.take() {
-            match step(wait, client, context) {
-                Ok(next) => self.0 = next,
-                Err(wait) => {
-                    self.0 = Some(wait);
-                    return false;
-                }
-            }
-        }
-        true
+        let waited = self.0.take();
+        self.0 = waited.and_then(|wait| step(wait, client, context));
+        self.0.is_none()
     }
 
     /// Refuses the message that waits, because nothing more is taken.
@@ -355,24 +345,21 @@ impl Waiting {
     }
 }
 
-/// What is waited for next, if anything.
-///
-/// # Errors
-/// The same as before.
+/// What is still waited for, if it has not come.
 fn step<B: Backend, IO: Stream>(
     wait: Wait,
     client: &mut Client<B, IO>,
     context: &mut Context<'_>,
-) -> Result<Option<Wait>, Wait> {
+) -> Option<Wait> {
     match wait {
         Wait::QueueRoom { write, mut room } => {
             if room.as_mut().poll(context).is_pending() {
-                return Err(Wait::QueueRoom { write, room });
+                return Some(Wait::QueueRoom { write, room });
             }
             client.submit(write);
-            Ok(None)
+            None
         }
-        Wait::Pause(until) if until <= Instant::now() => Ok(None),
+        Wait::Pause(until) if until <= Instant::now() => None,
         Wait::LinkRoom(question)
             if client.link_has_room()
                 && (client.socket.turn())
@@ -381,8 +368,8 @@ fn step<B: Backend, IO: Stream>(
         {
             client.socket.turn().used();
             client.send(question);
-            Ok(None)
+            None
         }
-        wait => Err(wait),
+        wait => Some(wait),
     }
 }

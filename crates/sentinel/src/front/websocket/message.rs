@@ -46,12 +46,8 @@ pub(super) enum Act {
         id: KeptId,
         method: BroadcastMethod,
         tx: Bytes,
-    },
-    /// In shadow: to be judged, and to be sent to the node.
-    Judge {
-        method: BroadcastMethod,
-        tx: Bytes,
-        question: Question,
+        /// In shadow: what is to be sent to the node, while the write is judged.
+        judged: Option<Question>,
     },
     /// To be sent to the node.
     Ask(Question),
@@ -204,16 +200,15 @@ fn act_on_message(text: &[u8], (limits, shadow): (&JsonLimits, &Shadow)) -> Act 
     match classify_message(text, limits) {
         Ok(Classified::One(Call::Write { id, method, tx })) => {
             let id = KeptId::from(id.as_str());
-            if shadow.is_on() {
-                let class = MethodClass::of_broadcast(method);
-                let question = question(class, Some(id), Some(method.name().into()));
-                return Act::Judge {
-                    method,
-                    tx,
-                    question,
-                };
+            let class = MethodClass::of_broadcast(method);
+            let judge = || question(class, Some(id.clone()), Some(method.name().into()));
+            let judged = shadow.is_on().then(judge);
+            Act::Write {
+                id,
+                method,
+                tx,
+                judged,
             }
-            Act::Write { id, method, tx }
         }
         Ok(Classified::One(Call::Read { id, method })) => {
             let class = MethodClass::of(&method);

@@ -28,7 +28,7 @@ use super::Shared;
 use super::backend::{Backend, Queue};
 use super::socket::{Backlog, Ended, Socket, Stream};
 use crate::budget::{Held, Piece, work_of};
-use crate::metrics::{MethodClass, Metrics, OutcomeLabel};
+use crate::metrics::{MethodClass, OutcomeLabel};
 use crate::upstream::{RelayEvent, price};
 
 /// One client's WebSocket.
@@ -40,31 +40,18 @@ pub(crate) struct Session<B: Backend, IO> {
     /// What the client has still to take.
     backlog: Backlog,
     ping_at: Instant,
-    /// When the client has sent something, or was read from again.
+    /// When the client has sent something, or was not read from.
     received_at: Instant,
     stop: Pin<Box<WaitForCancellationFutureOwned>>,
     is_leaving: bool,
     /// When the client changes to the process that serves instead of this one, unless an event comes before.
     leave_at: Option<Instant>,
-    /// Whether nothing was read from the client when the clock was last looked at.
-    was_held: bool,
-    _open: Open,
     _slots: (Held, Option<Held>),
 }
 
-/// Counts a session as long as it lives.
-struct Open(Arc<Metrics>);
-
-impl Open {
-    fn new(metrics: &Arc<Metrics>) -> Self {
-        metrics.ws_clients.inc();
-        Self(Arc::clone(metrics))
-    }
-}
-
-impl Drop for Open {
+impl<B: Backend, IO> Drop for Session<B, IO> {
     fn drop(&mut self) {
-        self.0.ws_clients.dec();
+        self.client.front.metrics.ws_clients.dec();
     }
 }
 
@@ -89,6 +76,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         slots: (Held, Option<Held>),
     ) -> Self {
         let (config, now) = (front.config.current(), Instant::now());
+        front.metrics.ws_clients.inc();
         Self {
             messages: MessageReader::new(
                 config.limits.body_bytes,
@@ -102,8 +90,6 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             stop: Box::pin(front.stop.clone().cancelled_owned()),
             is_leaving: false,
             leave_at: None,
-            was_held: false,
-            _open: Open::new(&front.metrics),
             _slots: slots,
             client: Client::new(front, socket, queue, client),
         }
@@ -177,8 +163,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     fn take_from_node(&mut self, context: &mut Context<'_>) -> Result<bool, End> {
         let has_link = self.client.has_link();
         let turn = self.client.socket.turn();
-        let needs_turn = has_link && !turn.is_held();
-        if needs_turn && turn.poll_begin(Piece::LONG, context).is_pending() {
+        if has_link && !turn.is_held() && turn.poll_begin(Piece::LONG, context).is_pending() {
             return Ok(false);
         }
         let (mut progress, mut has_event) = (false, false);
@@ -259,33 +244,29 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     fn act(&mut self, act: Act) -> Result<bool, End> {
         match act {
             Act::Nothing | Act::Part => {}
-            Act::Write { id, method, tx } => {
-                let backend = &self.client.front.backend;
-                let checked = backend.check_method(self.client.key, method.name());
-                let seen = self.client.seen();
-                let call = PendingCall { id, method, seen };
-                return Ok(match checked {
-                    Ok(()) => {
-                        (self.client.hold(call, tx)).is_some_and(|write| self.write_to_lane(write))
-                    }
-                    Err(refusal) => {
-                        self.client.reject(call.counted(), Some(&call.id), &refusal);
-                        false
-                    }
-                });
-            }
-            Act::Judge {
+            Act::Write {
+                id,
                 method,
                 tx,
-                question,
+                judged,
             } => {
                 let (front, key) = (&self.client.front, self.client.key);
-                match front.backend.check_method(key, method.name()) {
-                    Ok(()) => front.backend.judge(key, tx),
-                    Err(refusal) => front.shadow.note(key, &refusal),
-                }
+                let checked = front.backend.check_method(key, method.name());
                 let seen = self.client.seen();
-                return Ok(self.pass_on(Question { seen, ..question }));
+                if let Some(question) = judged {
+                    match checked {
+                        Ok(()) => front.backend.judge(key, tx),
+                        Err(refusal) => front.shadow.note(key, &refusal),
+                    }
+                    return Ok(self.pass_on(Question { seen, ..question }));
+                }
+                let call = PendingCall { id, method, seen };
+                if let Err(refusal) = checked {
+                    self.client.reject(call.counted(), Some(&call.id), &refusal);
+                    return Ok(false);
+                }
+                let held = self.client.hold(call, tx);
+                return Ok(held.is_some_and(|write| self.write_to_lane(write)));
             }
             Act::Ask(question) => return Ok(self.ask(question)),
             Act::Refuse(refusal) => {
@@ -315,13 +296,12 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     /// Checks a message that is no write and lets it wait for the link; false if it was refused.
     fn ask(&mut self, mut question: Question) -> bool {
         question.seen = self.client.seen();
-        let backend = &self.client.front.backend;
+        let (backend, key) = (&self.client.front.backend, self.client.key);
         let method = question.message.method.as_deref();
-        let key = self.client.key;
         let checked = method.map_or(Ok(()), |method| backend.check_method(key, method));
         let price = method.map_or(1, |method| price(method, b"/", &question.message.text));
         let id = question.message.id.as_ref();
-        if let Err(refusal) = checked.and_then(|()| backend.admit(self.client.key, price)) {
+        if let Err(refusal) = checked.and_then(|()| backend.admit(key, price)) {
             self.client.reject(question.counted(), id, &refusal);
             return false;
         }
@@ -329,13 +309,10 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     }
 
     /// Lets a message wait for the link; false if it was refused.
-    fn pass_on(&mut self, mut question: Question) -> bool {
-        let text = std::mem::take(&mut question.message.text);
-        let (call, id) = (question.counted(), question.message.id.as_ref());
-        let Some(text) = self.client.keep(call, id, text) else {
+    fn pass_on(&mut self, question: Question) -> bool {
+        let Some(question) = self.client.keep(question) else {
             return false;
         };
-        question.message.text = text;
         self.waiting.begin(Wait::LinkRoom(question));
         true
     }
@@ -374,7 +351,9 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             && self.client.socket.unsent() == 0
             && !self.waiting.is_some();
         if !self.is_leaving && (is_between_blocks || self.stop.as_mut().poll(context).is_ready()) {
-            self.leave();
+            // Nothing more is taken from the client; what is under way is still answered.
+            self.is_leaving = true;
+            self.waiting.cancel(&mut self.client);
             return Ok(true);
         }
         if self.is_leaving && self.client.writes_under_way() == 0 && !self.waiting.is_some() {
@@ -384,8 +363,9 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
             let text = "this network may not use the proxy".to_owned();
             return Err(End::Say(close_code::POLICY, text));
         }
-        let is_held = self.is_held();
-        if std::mem::replace(&mut self.was_held, is_held) && !is_held {
+        // Whether nothing is read from the client.
+        let is_held = self.waiting.is_some() || self.is_leaving || self.client.is_backed_up();
+        if is_held {
             self.received_at = now;
         }
         let fixed = self.client.front.config.fixed();
@@ -422,16 +402,5 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         let next = others.into_iter().flatten().fold(next, Instant::min);
         // Should it be late already, everything is looked at once more.
         Ok(self.client.socket.poll_late(next, context).is_ready())
-    }
-
-    /// Whether nothing is read from the client.
-    fn is_held(&self) -> bool {
-        self.waiting.is_some() || self.is_leaving || self.client.is_backed_up()
-    }
-
-    /// Takes nothing more from the client; what is under way is still answered.
-    fn leave(&mut self) {
-        self.is_leaving = true;
-        self.waiting.cancel(&mut self.client);
     }
 }

@@ -278,16 +278,15 @@ impl Link {
         let known = self.subscriptions.remove(place);
         // It takes fewer queries of one connection, or counts one that it has ended: another is used. Of a
         // fresh connection it is the node's last word.
-        if known.is_live {
-            self.hub
-                .end(&known.feed, FeedEnd::Cancelled(error.to_owned()));
+        let end = if known.is_live {
+            FeedEnd::Cancelled(error.to_owned())
         } else if self.asked > 1 && (error.starts_with(TOO_MANY) || error == ALREADY) {
             self.most = self.subscriptions.len();
-            self.hub.0.totals.changed.notify_one();
+            return self.hub.0.totals.changed.notify_one();
         } else {
-            let end = FeedEnd::Refused(error_member(text));
-            self.hub.end(&known.feed, end);
-        }
+            FeedEnd::Refused(error_member(text))
+        };
+        self.hub.end(&known.feed, end);
     }
 }
 

@@ -209,15 +209,11 @@ impl HubWorker {
 
     /// A connection has ended.
     fn on_end(&mut self, ended: Result<(u64, Result<(), UpstreamError>), JoinError>) {
-        match ended {
-            Ok((number, Err(error))) => {
-                if let Some(link) = self.link(number) {
-                    link.on_break(&error.to_string());
-                }
-            }
-            Ok((_, Ok(()))) => {}
-            // The end of this task is noticed.
-            Err(error) => panic::resume_unwind(error.into_panic()),
+        // The end of this task is noticed.
+        let panicked = |error: JoinError| panic::resume_unwind(error.into_panic());
+        let (number, carried) = ended.unwrap_or_else(panicked);
+        if let (Some(link), Err(error)) = (self.link(number), carried) {
+            link.on_break(&error.to_string());
         }
     }
 

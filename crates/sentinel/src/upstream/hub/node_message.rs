@@ -77,23 +77,16 @@ impl<'a> NodeMessage<'a> {
         };
         let id = message.id.map(RawValue::get);
         match (id, message.error, message.result) {
-            (Some(id), Some(error), _) if error.code == SERVER_ERROR => {
-                match cancel_reason(&error.data) {
-                    Some(reason) => Self::Cancelled { id, reason },
-                    None => Self::Answer {
-                        id: Some(id),
-                        error: Some(error.data.into_owned()),
-                    },
+            (id, Some(error), _) => {
+                let reason = cancel_reason(&error.data);
+                if let (Some(id), Some(reason), SERVER_ERROR) = (id, reason, error.code) {
+                    return Self::Cancelled { id, reason };
                 }
+                let has_data = !error.data.is_empty();
+                let error = if has_data { error.data } else { error.message };
+                let error = Some(error.into_owned());
+                Self::Answer { id, error }
             }
-            (id, Some(error), _) => Self::Answer {
-                id,
-                error: Some(if error.data.is_empty() {
-                    error.message.into_owned()
-                } else {
-                    error.data.into_owned()
-                }),
-            },
             (id, None, Some(_)) => Self::Answer { id, error: None },
             (_, None, None) => Self::Garbage,
         }
@@ -127,14 +120,12 @@ pub(super) fn compact_event(event: &[u8]) -> Option<(u64, Bytes)> {
     let mut compact = Vec::with_capacity(event.len());
     wire::json::compact(&mut compact, event);
     let compact = Bytes::from(compact);
-    match NodeMessage::read(&compact) {
-        NodeMessage::Event { id, rest, .. } => {
-            let id = id.trim_matches('"');
-            let id = id.strip_suffix("#event").unwrap_or(id).parse().ok()?;
-            Some((id, compact.slice_ref(rest.as_bytes())))
-        }
-        _ => None,
-    }
+    let NodeMessage::Event { id, rest } = NodeMessage::read(&compact) else {
+        return None;
+    };
+    let id = id.trim_matches('"');
+    let id = id.strip_suffix("#event").unwrap_or(id).parse().ok()?;
+    Some((id, compact.slice_ref(rest.as_bytes())))
 }
 
 fn cancel_reason(data: &str) -> Option<String> {
