@@ -2,8 +2,9 @@
 //!
 //! A restart without a refused connection: a new process takes the listening sockets over from the one that serves.
 //! Both have the same `listen.handover`, the path of a Unix socket. The new process asks there for the sockets, sets
-//! itself up, and says that it serves; from then on it alone accepts, and has the path. The old one serves what is
-//! connected for `shutdown.drain`, tells each HTTP client to connect anew, and ends as after SIGTERM. A new process
+//! itself up, and says that it serves. The old one answers with the queries that its clients subscribe to. The new one
+//! subscribes to them too and ends the connection; from then on it alone accepts, and has the path. The old one serves what
+//! is connected for `shutdown.drain`, tells each HTTP client to connect anew, and ends as after SIGTERM. A new process
 //! that fails before it serves changes nothing. The kernel's queue of connections belongs to the sockets, so none in it is
 //! lost. Only a process of the same user is given them.
 //!
@@ -36,6 +37,9 @@ use tracing::{info, warn};
 #[derive(Debug)]
 pub struct Predecessor(UnixStream);
 
+/// What clients subscribe to, and at which node of the list.
+pub type Queries = Vec<(usize, String)>;
+
 /// Sockets by the keys of the addresses they listen on.
 pub type NamedListeners = Vec<(String, TcpListener)>;
 
@@ -43,6 +47,8 @@ pub type NamedListeners = Vec<(String, TcpListener)>;
 const MOST_SOCKETS: usize = 16;
 /// Bytes of their names.
 const MOST_BYTES: usize = 1 << 10;
+/// Bytes of the queries of clients.
+const MOST_QUERY_BYTES: u64 = 1 << 20;
 /// How long the other process may take for a message: it sends it at once.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a new process may take from the sockets to its first client: it asks each node for its version.
@@ -112,26 +118,35 @@ fn receive(stream: BorrowedFd<'_>) -> io::Result<NamedListeners> {
 }
 
 impl Predecessor {
-    /// This process serves: the other one is to accept nothing any more.
-    pub async fn relieve(mut self) {
+    /// This process serves: the other one is to accept nothing any more, once this is dropped. What its clients
+    /// subscribe to; a version that does not tell has no such clients.
+    pub async fn relieve(&mut self) -> Queries {
         if let Err(error) = self.0.write_all(&[SERVING]).await {
             warn!(%error, "the process that served before was not told to end (listen.handover); it may accept on");
         }
+        let (mut queries, mut told) = (Vec::new(), (&mut self.0).take(MOST_QUERY_BYTES));
+        let _ = timeout(PATIENCE, told.read_to_end(&mut queries)).await;
+        serde_json::from_slice(&queries).unwrap_or_default()
     }
 }
 
-/// Hands the sockets over to the process that asks for them, and returns once that serves.
+/// Hands the sockets over to the process that asks for them, and returns once that serves, and subscribes to what clients
+/// here do.
 ///
 /// # Errors
 /// The path cannot be listened on.
 ///
 /// # Cancel safety
 /// Dropping the future leaves the sockets where they are.
-pub async fn give(path: &Path, listeners: &[(&'static str, OwnedFd)]) -> io::Result<()> {
+pub async fn give(
+    path: &Path,
+    listeners: &[(&'static str, OwnedFd)],
+    queries: impl Fn() -> Queries,
+) -> io::Result<()> {
     let requests = listen(path)?;
     loop {
         let (stream, _) = requests.accept().await?;
-        match hand_over(stream, listeners).await {
+        match hand_over(stream, listeners, &queries).await {
             Ok(()) => {
                 info!(
                     "another process serves now; what is connected here is served for shutdown.drain"
@@ -163,6 +178,7 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
 async fn hand_over(
     mut stream: UnixStream,
     listeners: &[(&'static str, OwnedFd)],
+    queries: impl Fn() -> Queries,
 ) -> io::Result<()> {
     let user = stream.peer_cred()?.uid();
     if user != rustix::process::geteuid().as_raw() && user != 0 {
@@ -178,10 +194,18 @@ async fn hand_over(
     let said = timeout(SETUP, stream.read_u8())
         .await
         .map_err(|_| silent())??;
-    match said {
-        SERVING => Ok(()),
-        other => Err(io::Error::other(format!("it said {other}"))),
+    if said != SERVING {
+        return Err(io::Error::other(format!("it said {said}")));
     }
+    let told = async {
+        let queries = serde_json::to_vec(&queries())?;
+        stream.write_all(&queries).await?;
+        stream.shutdown().await?;
+        stream.read_u8().await
+    };
+    // What is not subscribed to by then is when its clients come.
+    let _ = timeout(PATIENCE, told).await;
+    Ok(())
 }
 
 fn send(stream: BorrowedFd<'_>, names: &str, sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -250,21 +274,26 @@ mod tests {
         assert!(take(&path).await.unwrap().is_none());
         let (given, address) = sockets();
         let of_old = path.clone();
-        let giving = tokio::spawn(async move { give(&of_old, &given).await });
+        // Clients come between the new one's subscriptions and the end of the old one's.
+        let queries = vec![(0, "tm.event='Tx'".to_owned()), (1, "a.b='\n'".to_owned())];
+        let told = queries.clone();
+        let giving = tokio::spawn(async move { give(&of_old, &given, || told.clone()).await });
         while !path.exists() {
             tokio::task::yield_now().await;
         }
         // One that ends before it serves.
         let (predecessor, listeners) = take(&path).await.unwrap().unwrap();
         drop((predecessor, listeners));
-        let (predecessor, listeners) = take(&path).await.unwrap().unwrap();
+        let (mut predecessor, listeners) = take(&path).await.unwrap().unwrap();
         assert!(!giving.is_finished());
         let (name, listener) = &listeners[0];
         assert_eq!(
             (name.as_str(), listener.local_addr().unwrap()),
             ("listen.addr", address)
         );
-        predecessor.relieve().await;
+        assert_eq!(predecessor.relieve().await, queries);
+        assert!(!giving.is_finished());
+        drop(predecessor);
         giving.await.unwrap().unwrap();
         // The old one is gone; its path is no process's.
         assert!(take(&path).await.unwrap().is_none());

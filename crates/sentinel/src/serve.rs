@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::OptionFuture;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::time::timeout;
@@ -130,7 +131,7 @@ pub async fn serve_replacing(
         reloader,
         lane: lane.clone(),
         nodes,
-        hub,
+        hub: hub.clone(),
     };
     let handed = listeners.copies()?;
     let pages = operator_pages(listeners.admin.as_ref());
@@ -150,9 +151,8 @@ pub async fn serve_replacing(
 
     let address = listeners.front.local_addr().map_err(ServeError::System)?;
     announce(config, address, &known_nodes, &pages);
-    relieve(predecessor).await;
     if let Some(path) = config.listen.handover.clone() {
-        let giving = hand_over_at(path, handed, shared_context.clone());
+        let giving = hand_over_at(path, handed, (hub, predecessor), shared_context.clone());
         tasks.spawn_on("the handover", giving, &watch);
     }
     tasks.spawn(LANE, pump.run(shutdown.clone()));
@@ -261,12 +261,13 @@ fn spawn_operator(
     Ok(())
 }
 
-/// Takes over from the process that served before, if there was one.
-async fn relieve(predecessor: Option<Predecessor>) {
-    if let Some(predecessor) = predecessor {
-        handover::notify(NotifyState::MainPid(std::process::id()));
-        predecessor.relieve().await;
-    }
+/// Takes over from the process that served before, and subscribes to what its clients do, who come here. Goes on until
+/// it is dropped.
+async fn relieve(mut predecessor: Predecessor, hub: &Hub) {
+    handover::notify(NotifyState::MainPid(std::process::id()));
+    let queries = predecessor.relieve().await;
+    info!(queries = queries.len(), "took over from another process");
+    hub.expect(queries, predecessor).await;
 }
 
 /// Waits until no client is served any more, and that is written down.
@@ -284,15 +285,22 @@ async fn until_served(tasks: &mut Tasks, access: Option<&AccessLog>) {
     }
 }
 
-/// Hands the sockets over to the process that replaces this one; then nothing is accepted any more. Ends with the program.
+/// Takes the place of the process that served before, if there was one, and hands the sockets over to the one that
+/// replaces this one; then nothing is accepted any more. Ends with the program.
 async fn hand_over_at(
     path: String,
     listeners: Vec<(&'static str, OwnedFd)>,
+    (hub, predecessor): (Hub, Option<Predecessor>),
     shared_context: SharedContext,
 ) {
+    // Its connections end within two drains, unless that was another setting.
+    let patience = 2 * shared_context.config.current().shutdown.drain;
     let SharedContext { leave, end, .. } = shared_context;
+    let relieving = predecessor.map(|predecessor| timeout(patience, relieve(predecessor, &hub)));
     tokio::select! {
-        given = handover::give(Path::new(&path), &listeners) => match given {
+        // Its end is the end of nothing else.
+        Some(Ok(())) = OptionFuture::from(relieving) => {}
+        given = handover::give(Path::new(&path), &listeners, || hub.queries()) => match given {
             Ok(()) => leave.cancel(),
             Err(error) => warn!(%error, path, "no process can take the sockets over (listen.handover)"),
         },

@@ -13,6 +13,7 @@ use crate::command_line::place;
 use crate::doors::local;
 use crate::reload::address_after;
 use crate::support::load::Progress;
+use crate::support::websocket::WebSocket;
 use crate::support::{Node, broadcast};
 
 /// One request after the other: over a connection as long as it is kept, as HTTP clients have it, and then over a new one.
@@ -78,6 +79,9 @@ fn one_answer(stream: &mut TcpStream) -> String {
     }
 }
 
+const SUBSCRIBE: &str =
+    r#"{"jsonrpc":"2.0","id":1,"method":"subscribe","params":["tm.event='NewBlock'"]}"#;
+
 #[test]
 fn a_new_process_takes_over_and_no_request_fails() {
     let node = Node::start();
@@ -112,12 +116,16 @@ fn a_new_process_takes_over_and_no_request_fails() {
         });
         for round in 1..=3 {
             progress.reach(round * 100);
+            let mut subscriber = WebSocket::connect(front);
+            let confirmed = subscriber.ask(SUBSCRIBE);
+            assert!(confirmed.contains(r#""result":{}"#), "{confirmed}");
             // One that cannot serve changes nothing.
             place
                 .run_to_end(&format!("{line} --set limits.batch=0"))
                 .expect(2);
             let next = place.start(&line);
             next.said(&format!("serving address={front}"));
+            next.said("took over from another process queries=1");
             running
                 .take()
                 .unwrap()

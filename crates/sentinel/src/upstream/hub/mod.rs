@@ -9,13 +9,16 @@ mod link;
 mod node_message;
 mod socket;
 
+use std::future::poll_fn;
+use std::net::Ipv4Addr;
 use std::panic;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fairq::ClientKey;
+use fairq::{ClientKey, KeyScheme};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinError;
@@ -34,6 +37,7 @@ use super::nodes::Nodes;
 use super::reads::Reads;
 use crate::budget::{Budget, Kind, Ledger};
 use crate::config::Config;
+use crate::handover::Queries;
 use crate::refusal::{Reason, Refusal};
 
 /// The queries of all clients at all nodes. Clones share them.
@@ -126,6 +130,38 @@ impl Hub {
         board.push(feed);
         inner.totals.changed.notify_one();
         Ok(reader)
+    }
+
+    /// What clients subscribe to, and at which node.
+    pub(crate) fn queries(&self) -> Queries {
+        let query = |feed: &Arc<Feed>| (feed.node, feed.query.clone());
+        self.0.board.lock().iter().map(query).collect()
+    }
+
+    /// Subscribes to what clients of another process do. So an event that comes here after they have is theirs, even if the
+    /// node sent it before. Drops `waiting` once the nodes have answered, and ends when dropped.
+    pub(crate) async fn expect<W>(&self, queries: Queries, waiting: W) {
+        let (nobody, nodes) = (Ipv4Addr::UNSPECIFIED.into(), &self.0.nodes);
+        let whose = (KeyScheme::default().key(nobody), nodes.ledger());
+        let known = queries.iter().filter(|(node, _)| *node < nodes.count());
+        let joined = known.filter_map(|(node, query)| self.join(whose, *node, query).ok());
+        let (mut readers, mut waiting) = (joined.collect::<Vec<_>>(), Some(waiting));
+        poll_fn(|context| {
+            readers.retain_mut(|reader| {
+                loop {
+                    match reader.poll_news(context) {
+                        Poll::Ready(FeedNews::Ended(_)) => break false,
+                        Poll::Ready(_) => {}
+                        Poll::Pending => break true,
+                    }
+                }
+            });
+            if readers.iter().all(Reader::is_confirmed) {
+                waiting = None;
+            }
+            Poll::<()>::Pending
+        })
+        .await;
     }
 
     /// Cancelled when the proxy ends.

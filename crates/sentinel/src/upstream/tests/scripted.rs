@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use testkit::{FrameKind, ScriptedConnection, ScriptedRequest, ScriptedServer, frame, http_answer};
+use tokio::sync::oneshot::error::TryRecvError;
 
 use super::{Rig, ask, config, height_of, hub::SPELLINGS, message, open, subscribe, text};
 use crate::upstream::{ClientLink, RelayLink as _};
@@ -97,6 +98,59 @@ async fn events_that_overtake_the_confirmation_wait_for_it() {
         assert_eq!(text(&mut link).await, event("7", height));
     }
     drop(link);
+    rig.stop().await;
+}
+
+/// At 098fb6d5 the new process subscribed when the first client came: what the node sent before that, and clients of the
+/// old process had not heard yet, was lost to them.
+#[tokio::test]
+async fn lifecycle_51_a_new_process_is_subscribed_before_the_clients_of_the_old_one_come() {
+    let (open_gate, gate) = std::sync::mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let server = node(move |connection, _, number| {
+        assert_eq!(number, 0);
+        next(connection);
+        let _ = gate.lock().unwrap().recv();
+        confirm(connection, 1);
+        connection.send_text(
+            r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"Internal error","data":"failed to parse query"}}"#,
+        );
+        for height in 5..=6 {
+            connection.send_text(event("1", height));
+            let _ = gate.lock().unwrap().recv();
+        }
+        connection.freeze();
+    });
+    let rig = Rig::up(server.http_url()).await;
+    let queries = [
+        (0, HEADERS),
+        (0, "refused"),
+        (9, "at a node that is not here"),
+    ];
+    let queries = queries.map(|(node, query)| (node, query.to_owned()));
+    let (hub, (waiting, mut waited)) = (rig.hub.clone(), tokio::sync::oneshot::channel::<()>());
+    let told = queries.to_vec();
+    let expecting = tokio::spawn(async move { hub.expect(told, waiting).await });
+    while rig.hub.queries().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(rig.hub.queries(), queries[..2]);
+    assert_eq!(waited.try_recv(), Err(TryRecvError::Empty));
+    open_gate.send(()).unwrap();
+    // The old process waits for this.
+    waited.await.unwrap_err();
+    // Nothing is asked of the node for the client that comes.
+    let mut link = open(&rig, 2);
+    subscribe(&mut link, "7", HEADERS).unwrap();
+    confirmed(&mut link).await;
+    open_gate.send(()).unwrap();
+    let heard = text(&mut link).await;
+    assert!([5, 6].map(|height| event("7", height)).contains(&heard));
+    // It stays subscribed when nobody is expected any more.
+    expecting.abort();
+    assert!(expecting.await.unwrap_err().is_cancelled());
+    assert_eq!(rig.hub.queries(), queries[..1]);
+    drop((link, open_gate));
     rig.stop().await;
 }
 
