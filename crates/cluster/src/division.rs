@@ -17,13 +17,12 @@ const FLOOR: f64 = 0.01;
 /// What a client asks for counts as so much more, as it may come unevenly.
 const HEADROOM: f64 = 1.1;
 
-/// What one member asks for in the name of one client.
-#[derive(Clone, Copy)]
+/// What one member asks for in the name of one client. 16 bytes: there are thousands, to be sorted.
 struct Ask {
-    /// Its hash; of those that a report does not list there is none.
-    client: Option<u64>,
-    member: usize,
-    demand: Demanded,
+    client: u64,
+    per_second: f32,
+    weight: u16,
+    member: u16,
 }
 
 #[derive(Clone, Copy)]
@@ -41,16 +40,22 @@ pub fn divide(limit: f64, reports: &[&Report], own: usize) -> (f64, Vec<Part>) {
     let members = reports.len().max(1) as f64;
     let floor = limit * FLOOR / members;
     let asks = asks(reports);
-    let clients: Vec<&[Ask]> = asks
-        .chunk_by(|a, b| a.client.is_some() && a.client == b.client)
-        .collect();
-    let demands: Vec<Demanded> = clients.iter().map(|asks| together(asks)).collect();
+    let clients = || asks.chunk_by(|a, b| a.client == b.client);
+    let others = |report: &Report| {
+        let (per_second, count) = report.others;
+        let per_second = if count > 0 { per_second } else { 0.0 };
+        Demanded::new(per_second, count.into())
+    };
+    let mut demands = Vec::with_capacity(asks.len() + reports.len());
+    demands.extend(clients().map(together));
+    demands.extend(reports.iter().map(|report| others(report)));
     let level = Level::of(limit - floor * members, &demands);
-    let mut rate = floor + level.left / members;
-    let (mut parts, mut of_members) = (Vec::new(), Vec::new());
-    for (asks, demand) in clients.iter().zip(demands) {
+    let mut rate = floor + level.left / members + level.share(others(reports[own]));
+    let mut parts = Vec::with_capacity(reports[own].demands.len());
+    let mut of_members = Vec::with_capacity(reports.len());
+    for (asks, demand) in clients().zip(demands) {
         let share = level.share(demand);
-        let Some(ask) = asks.iter().find(|ask| ask.member == own) else {
+        let Some(place) = asks.iter().position(|ask| usize::from(ask.member) == own) else {
             continue;
         };
         if asks.len() == 1 {
@@ -58,12 +63,14 @@ pub fn divide(limit: f64, reports: &[&Report], own: usize) -> (f64, Vec<Part>) {
             continue;
         }
         of_members.clear();
-        of_members.extend(asks.iter().map(|ask| equal(ask.demand)));
-        let part = Level::of(share, &of_members).share(equal(ask.demand));
+        // The members of one client are equal.
+        of_members.extend((asks.iter()).map(|ask| Demanded::new(ask.per_second, 1.0)));
+        let part = Level::of(share, &of_members).share(of_members[place]);
         rate += part;
         let of_share = part / share;
         if of_share > 0.0 && of_share < 1.0 {
-            parts.extend(ask.client.map(|client| Part { client, of_share }));
+            let client = asks[place].client;
+            parts.push(Part { client, of_share });
         }
     }
     (rate, parts)
@@ -71,39 +78,31 @@ pub fn divide(limit: f64, reports: &[&Report], own: usize) -> (f64, Vec<Part>) {
 
 /// All that is asked for, by client and then by member: reports list their clients in order, so that sorting is joining.
 fn asks(reports: &[&Report]) -> Vec<Ask> {
-    let mut asks = Vec::new();
-    for (member, report) in reports.iter().enumerate() {
-        let ask = |client, per_second: f32, weight| Ask {
-            client,
+    let mut asks = Vec::with_capacity(reports.iter().map(|it| it.demands.len()).sum());
+    for (member, report) in (0..).zip(reports) {
+        asks.extend(report.demands.iter().map(|demand| Ask {
+            client: demand.client,
+            per_second: demand.per_second,
+            weight: demand.weight,
             member,
-            demand: Demanded {
-                per_second: f64::from(per_second) * HEADROOM,
-                weight,
-            },
-        };
-        let listed = report.demands.iter();
-        asks.extend(listed.map(|it| ask(Some(it.client), it.per_second, it.weight.into())));
-        let (per_second, count) = report.others;
-        asks.extend((count > 0).then(|| ask(None, per_second, count.into())));
+        }));
     }
     asks.sort_by_key(|ask| ask.client);
     asks
 }
 
-/// What one client asks for of all its members.
-fn together(asks: &[Ask]) -> Demanded {
-    Demanded {
-        per_second: asks.iter().map(|ask| ask.demand.per_second).sum(),
-        weight: asks.iter().map(|ask| ask.demand.weight).fold(0.0, f64::max),
+impl Demanded {
+    fn new(per_second: f32, weight: f64) -> Self {
+        let per_second = f64::from(per_second) * HEADROOM;
+        Self { per_second, weight }
     }
 }
 
-/// The members of one client are equal.
-const fn equal(demand: Demanded) -> Demanded {
-    Demanded {
-        weight: 1.0,
-        ..demand
-    }
+/// What one client asks for of all its members.
+fn together(asks: &[Ask]) -> Demanded {
+    let per_second = asks.iter().map(|ask| ask.per_second).sum();
+    let weight = asks.iter().map(|ask| ask.weight).max();
+    Demanded::new(per_second, weight.unwrap_or_default().into())
 }
 
 /// What a weight of one may have at most, of what is there.
@@ -118,7 +117,8 @@ impl Level {
     /// weights (max-min fairness: Bertsekas and Gallager, *Data Networks*, 6.5.2). It rises as long as it finds more who
     /// ask for less, each time over all of them, which is a few times.
     fn of(there: f64, demands: &[Demanded]) -> Self {
-        let mut of_weight = 0.0;
+        let weights: f64 = demands.iter().map(|it| it.weight).sum();
+        let mut of_weight = there / weights;
         loop {
             let (mut given, mut weights) = (0.0, 0.0);
             for demand in demands {

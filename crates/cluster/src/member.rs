@@ -338,8 +338,13 @@ impl Member {
     }
 
     fn report(&self) -> Report {
-        let demands = self.asked.iter().map(Asked::demand);
-        let mut demands: Vec<Demand> = demands.filter(|it| it.per_second > 0.0).collect();
+        let mut demands = Vec::with_capacity(self.asked.len());
+        demands.extend(
+            self.asked
+                .iter()
+                .map(Asked::demand)
+                .filter(|it| it.per_second > 0.0),
+        );
         let mut left_out = Vec::new();
         if demands.len() > Report::MOST {
             demands.sort_unstable_by(|a, b| b.per_second.total_cmp(&a.per_second));

@@ -8,10 +8,9 @@ use serde::{Deserialize, Serialize};
 pub const INTERVAL: Nanos = Nanos::from_millis(200);
 
 /// What one client asks of one member.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
     /// A keyed hash of the client: equal on all members, and of no use without the key.
-    #[serde(with = "fixint::le")]
     pub client: u64,
     /// Its shares, 1 to 1,000.
     pub weight: u16,
@@ -36,6 +35,7 @@ pub struct Report {
     /// What all that are not listed ask for together, writes a second, and how many they are.
     pub others: (f32, u32),
     /// Those that ask for most, by their hashes.
+    #[serde(skip)]
     pub demands: Vec<Demand>,
 }
 
@@ -58,7 +58,7 @@ pub enum Unread {
 
 const MAGIC: [u8; 3] = *b"tgc";
 /// Another one for each change of a report's form, of the hashes in it, or of how shares follow from them.
-const VERSION: u8 = b'4';
+const VERSION: u8 = b'5';
 /// `MSG`, a subject of 25 bytes, and the numbers of the subscription and of the bytes (NATS protocol, MSG).
 const FRAME: usize = 42;
 /// Bytes before the demands, and of each, at most.
@@ -79,13 +79,21 @@ impl Report {
         FRAME + HEAD + DEMAND * self.demands.len()
     }
 
-    /// `tgc4` and the member (8 bytes, little-endian), as in each version, then all that is in it in postcard's wire
-    /// format.
+    /// `tgc5` and the member (8 bytes, little-endian), as in each version, then all else but the demands, and how many they
+    /// are, in postcard's wire format; then of each its hash, its weight and its rate, little-endian.
     ///
     /// # Panics
     /// Never: memory is the only bound.
     pub fn encode(&self) -> Vec<u8> {
-        postcard::to_allocvec(&(MAGIC, VERSION, self)).expect("a vector takes any report")
+        let head = (MAGIC, VERSION, self, self.demands.len());
+        let mut bytes = postcard::to_allocvec(&head).expect("a vector takes any report");
+        bytes.reserve(DEMAND * self.demands.len());
+        for demand in &self.demands {
+            bytes.extend_from_slice(&demand.client.to_le_bytes());
+            bytes.extend_from_slice(&demand.weight.to_le_bytes());
+            bytes.extend_from_slice(&demand.per_second.to_le_bytes());
+        }
+        bytes
     }
 
     /// Reads a report.
@@ -101,9 +109,17 @@ impl Report {
             let member = u64::from_le_bytes(member);
             return Err(Unread::OtherVersion { member });
         }
-        let read = take_from_bytes::<(([u8; 3], u8), Self)>(bytes);
-        let ((_, report), rest) = read.map_err(malformed)?;
-        let is_sound = magic == MAGIC && rest.is_empty() && report.is_sound();
+        let read = take_from_bytes::<(([u8; 3], u8), Self, usize)>(bytes);
+        let ((_, mut report, count), rest) = read.map_err(malformed)?;
+        let (demands, rest) = rest.as_chunks();
+        let read = |&[a, b, c, d, e, f, g, h, w, x, p, q, r, s]: &[u8; DEMAND]| Demand {
+            client: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            weight: u16::from_le_bytes([w, x]),
+            per_second: f32::from_le_bytes([p, q, r, s]),
+        };
+        report.demands = demands.iter().map(read).collect();
+        let is_whole = demands.len() == count && rest.is_empty();
+        let is_sound = magic == MAGIC && is_whole && report.is_sound();
         is_sound.then_some(report).ok_or(Unread::Malformed)
     }
 

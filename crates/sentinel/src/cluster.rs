@@ -168,14 +168,14 @@ impl Part {
             weight: u16::try_from(demand.weight.shares()).unwrap_or(u16::MAX),
         });
         let (report, division) = self.member.tick(self.clock.now(), activity);
-        let shared = &division.parts;
-        let parts = demands.iter().filter_map(|(client, demand)| {
-            let place = shared
-                .binary_search_by_key(client, |part| part.client)
-                .ok()?;
-            Some((demand.client, shared[place].of_share))
-        });
-        let parts = parts.collect();
+        let mut shared = division.parts.iter().peekable();
+        let mut parts = HashMap::with_capacity(shared.len());
+        for (client, demand) in &demands {
+            while shared.next_if(|part| part.client < *client).is_some() {}
+            if let Some(part) = shared.next_if(|part| part.client == *client) {
+                parts.insert(demand.client, part.of_share);
+            }
+        }
         // Below the limit, it can only be too little to be a rate.
         let ceiling = Rate::from_f64(division.per_second).unwrap_or(Rate::ZERO);
         self.lane.set_ceiling(ceiling, parts);

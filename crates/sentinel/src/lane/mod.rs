@@ -247,9 +247,7 @@ impl Lane {
 
     /// Most writes a second from now on (zero: they wait), and what this sentinel has of the shares of clients that others have as well.
     pub fn set_ceiling(&self, ceiling: Rate, parts: HashMap<ClientKey, f64>) {
-        let mut queue = self.shared.lock();
-        queue.set_ceiling(ceiling);
-        queue.set_parts(parts);
+        self.shared.lock().set_ceiling(ceiling, parts);
     }
 
     /// A client's backlog, its share of the rate and the wait of its next write.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fairq::{ClientKey, Neutral, Weight};
 use hashbrown::HashMap;
-use pacing::Nanos;
+use pacing::{Nanos, Rate};
 use tokio::sync::Notify;
 
 use super::WriteQueue;
@@ -56,38 +56,29 @@ impl WriteQueue {
     /// What each client that came or waits asks for. The first call begins to count.
     pub(crate) fn demands(&mut self) -> Vec<ClientDemand> {
         let mut arrived = std::mem::take(&mut self.common.get_or_insert_default().arrived);
-        let waiting = self.queue.longest().take(MOST_CLIENTS);
-        let mut demands: Vec<ClientDemand> = waiting
-            .map(|(client, backlog)| {
-                let arrived = arrived.remove(&client).unwrap_or_default();
-                self.demand(client, arrived, backlog.entries)
-            })
-            .collect();
-        demands.extend(
-            arrived
-                .into_iter()
-                .map(|(client, arrived)| self.demand(client, arrived, 0)),
-        );
-        demands
-    }
-
-    fn demand(
-        &self,
-        client: ClientKey,
-        (taken, is_refused): (u32, bool),
-        waiting: usize,
-    ) -> ClientDemand {
-        ClientDemand {
+        let demand = |client, (taken, is_refused), waiting| ClientDemand {
             client,
             taken,
             is_refused,
             waiting,
             weight: self.configured_weight(client),
-        }
+        };
+        let waiting = self.queue.longest().take(MOST_CLIENTS);
+        let mut demands = Vec::with_capacity(self.queue.backlogged_clients() + arrived.len());
+        demands.extend(waiting.map(|(client, backlog)| {
+            let arrived = arrived.remove(&client).unwrap_or_default();
+            demand(client, arrived, backlog.entries)
+        }));
+        demands.extend((arrived.drain()).map(|(client, arrived)| demand(client, arrived, 0)));
+        // Its room serves until the next question.
+        self.common.get_or_insert_default().arrived = arrived;
+        demands
     }
 
-    /// What this queue has of the shares of clients that others have as well.
-    pub(crate) fn set_parts(&mut self, parts: HashMap<ClientKey, f64>) {
+    /// Most writes a second from now on; zero holds all of them. What this queue has of the shares of clients that others
+    /// have as well.
+    pub(crate) fn set_ceiling(&mut self, ceiling: Rate, parts: HashMap<ClientKey, f64>) {
+        self.ceiling = ceiling;
         self.common.get_or_insert_default().parts = parts;
     }
 }

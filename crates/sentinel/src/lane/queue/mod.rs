@@ -203,11 +203,6 @@ impl WriteQueue {
         weight_of(&self.weights, &client)
     }
 
-    /// Most writes a second from now on; zero holds all of them.
-    pub(super) const fn set_ceiling(&mut self, ceiling: Rate) {
-        self.ceiling = ceiling;
-    }
-
     /// Most writes a second.
     pub(super) const fn ceiling(&self) -> Rate {
         self.ceiling
