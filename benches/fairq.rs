@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use fairq::{
-    ClientKey, ClientTable, FairQueue, GcraLimit, GcraState, Item, KeyScheme, Neutral, Order,
-    QueueLimits, TableLimits, Weight,
+    ClientKey, ClientTable, FairQueue, GcraLimit, GcraState, Item, KeyScheme, Neutral, QueueLimits,
+    TableLimits, Weight,
 };
 use pacing::Nanos;
 
@@ -66,7 +66,7 @@ fn filled(clients: u32) -> FairQueue<u64> {
         bytes: 1 << 32,
         ..QueueLimits::default()
     };
-    let mut queue = FairQueue::new(limits, Order::Connection, [1, 2]).expect("legal limits");
+    let mut queue = FairQueue::new(limits, [1, 2]).expect("legal limits");
     for n in 0..clients * 4 {
         push(&mut queue, client(shuffled(n % clients, clients)));
     }

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 
 use base::Random;
 use cluster::{Activity, INTERVAL, Member, Report};
-use fairq::{ClientKey, FairQueue, Gcra, Item, KeyScheme, Order, QueueLimits, Weight};
+use fairq::{ClientKey, FairQueue, Gcra, Item, KeyScheme, QueueLimits, Weight};
 use pacing::{Nanos, Rate};
 
 const LIMIT: f64 = 1_000.0;
@@ -71,7 +71,7 @@ impl World {
         };
         self.proxies.push(Proxy {
             member: Member::new(self.now, 77 + place, LIMIT),
-            queue: FairQueue::new(limits, Order::Client, [1, place]).unwrap(),
+            queue: FairQueue::new(limits, [1, place]).unwrap(),
             emitter: Gcra::new(Rate::ZERO, Nanos::from_millis(5)),
             arrived: HashMap::new(),
             parts: HashMap::new(),

@@ -9,13 +9,13 @@
 //! [`ClientKey`] (who is one client).
 //!
 //! ```
-//! use fairq::{FairQueue, Gcra, Item, KeyScheme, Order, QueueLimits, Weight};
+//! use fairq::{FairQueue, Gcra, Item, KeyScheme, QueueLimits, Weight};
 //! use pacing::Nanos;
 //!
 //! let scheme = KeyScheme::default();
 //! let loud = scheme.key("127.0.0.2".parse()?);
 //! let quiet = scheme.key("127.0.0.3".parse()?);
-//! let mut queue = FairQueue::new(QueueLimits::default(), Order::Connection, [7, 11])?;
+//! let mut queue = FairQueue::new(QueueLimits::default(), [7, 11])?;
 //! for n in 0..1_000 {
 //!     queue.push(loud, 1, Weight::ONE, Item::new(n, 250))?;
 //! }
@@ -47,8 +47,7 @@ pub use self::{
     key::{ClientKey, KeyScheme},
     network::{Network, NetworkMap},
     queue::{
-        Age, Backlog, FairQueue, Item, Order, Popped, PushError, Pushed, QueueLimits, Refusal,
-        Weight,
+        Age, Backlog, FairQueue, Item, Popped, PushError, Pushed, QueueLimits, Refusal, Weight,
     },
     table::{ClientTable, Entry, Neutral, SlotId, TableCounters, TableLimits},
 };

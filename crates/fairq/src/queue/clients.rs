@@ -1,8 +1,7 @@
 //! The clients that have a flow, the flows that take turns, the lanes of their connections, and the holds under which nothing
 //! of a client or connection leaves for a while.
 //!
-//! A flow belongs to one client. It has a lane for each connection that has something waiting, or one for all, as
-//! the order says.
+//! A flow belongs to one client. It has a lane for each connection that has something waiting.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -72,16 +71,16 @@ impl Clients {
         }
     }
 
-    pub(super) fn find_lane(&self, flow: u32, line: u64) -> Option<u32> {
-        self.lanes.get(&(flow, line)).copied()
+    pub(super) fn find_lane(&self, flow: u32, connection: u64) -> Option<u32> {
+        self.lanes.get(&(flow, connection)).copied()
     }
 
-    pub(super) fn insert_lane(&mut self, flow: u32, line: u64, lane: u32) {
-        self.lanes.insert((flow, line), lane);
+    pub(super) fn insert_lane(&mut self, flow: u32, connection: u64, lane: u32) {
+        self.lanes.insert((flow, connection), lane);
     }
 
-    pub(super) fn remove_lane(&mut self, flow: u32, line: u64) {
-        self.lanes.remove(&(flow, line));
+    pub(super) fn remove_lane(&mut self, flow: u32, connection: u64) {
+        self.lanes.remove(&(flow, connection));
     }
 }
 
@@ -93,9 +92,9 @@ impl Holds {
         Self(HashMap::with_hasher(KeyedHash::new(seed, 0)))
     }
 
-    /// Whether all of a client is held, or one of its lines.
-    pub(super) fn has(&self, client: ClientKey, line: Option<u64>) -> bool {
-        self.0.contains_key(&(client, line))
+    /// Whether all of a client is held, or one of its connections.
+    pub(super) fn has(&self, client: ClientKey, connection: Option<u64>) -> bool {
+        self.0.contains_key(&(client, connection))
     }
 
     /// Holds once more, or once less: whether it was held, and whether it is.
@@ -117,7 +116,6 @@ impl Holds {
 /// An item in its lane, and among all of its flow.
 pub(super) struct Entry<T> {
     pub(super) item: Item<T>,
-    pub(super) connection: u64,
     pub(super) lane: u32,
     in_lane: Link<InLane>,
     in_flow: Link<InFlow>,
@@ -125,10 +123,9 @@ pub(super) struct Entry<T> {
 }
 
 impl<T> Entry<T> {
-    pub(super) fn new(item: Item<T>, connection: u64, lane: u32) -> Self {
+    pub(super) fn new(item: Item<T>, lane: u32) -> Self {
         Self {
             item,
-            connection,
             lane,
             in_lane: Link::default(),
             in_flow: Link::default(),
@@ -140,7 +137,7 @@ impl<T> Entry<T> {
 /// First in, first out. There is one only while it holds something.
 pub(super) struct Lane {
     pub(super) flow: u32,
-    pub(super) line: u64,
+    pub(super) connection: u64,
     /// Nothing of it may leave.
     pub(super) is_held: bool,
     pub(super) fifo: List<InLane>,
@@ -148,10 +145,10 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(flow: u32, line: u64, is_held: bool) -> Self {
+    pub(super) fn new(flow: u32, connection: u64, is_held: bool) -> Self {
         Self {
             flow,
-            line,
+            connection,
             is_held,
             fifo: List::default(),
             in_flow: Link::default(),

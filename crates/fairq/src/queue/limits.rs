@@ -44,16 +44,6 @@ impl QueueLimits {
     }
 }
 
-/// What is first in, first out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Order {
-    /// Each connection; the connections of one client take turns.
-    #[default]
-    Connection,
-    /// Each client, over all its connections.
-    Client,
-}
-
 /// How many shares a client gets: 1 to 1,000, or a part of so many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Weight(u32);

@@ -17,7 +17,7 @@ use pacing::{Nanos, Rate};
 
 use self::clients::{Clients, Entry, Flow, Holds, InAll, Lane, Rank};
 pub use self::limits::{
-    Age, Backlog, Item, Order, Popped, PushError, Pushed, QueueLimits, Refusal, Weight,
+    Age, Backlog, Item, Popped, PushError, Pushed, QueueLimits, Refusal, Weight,
 };
 use self::limits::{PARTS, counted};
 use self::slab::{List, Slab};
@@ -31,7 +31,6 @@ use crate::key::ClientKey;
 /// where several small items make room for a large one. Nothing in it grows beyond its [`QueueLimits`].
 pub struct FairQueue<T> {
     limits: QueueLimits,
-    order: Order,
     clients: Clients,
     entries: Slab<Entry<T>>,
     lanes: Slab<Lane>,
@@ -52,13 +51,12 @@ impl<T> FairQueue<T> {
     ///
     /// # Errors
     /// A limit out of its range.
-    pub fn new(limits: QueueLimits, order: Order, seed: [u64; 2]) -> Result<Self, Error> {
+    pub fn new(limits: QueueLimits, seed: [u64; 2]) -> Result<Self, Error> {
         limits.check()?;
         Ok(Self {
             clients: Clients::new(&limits, seed),
             holds: Holds::new(seed),
             limits,
-            order,
             entries: Slab::new(),
             lanes: Slab::new(),
             flows: Slab::new(),
@@ -71,7 +69,7 @@ impl<T> FairQueue<T> {
         })
     }
 
-    /// Queues an item behind those of its connection or client. The weight counts from the next turn on.
+    /// Queues an item behind those of its connection. The weight counts from the next turn on.
     ///
     /// When the queue as a whole is full, the newest items of the longest flow make room, unless
     /// this client's own would then be the longest.
@@ -107,7 +105,7 @@ impl<T> FairQueue<T> {
         self.weigh(flow, weight);
         let (bytes, cost) = (item.bytes, counted(item.cost));
         let lane = self.lane_for(flow, connection);
-        let number = self.entries.insert(Entry::new(item, connection, lane));
+        let number = self.entries.insert(Entry::new(item, lane));
         self.lanes[lane].fifo.push_back(&mut self.entries, number);
         let arrivals = &mut self.flows[flow].arrivals;
         arrivals.push_back(&mut self.entries, number);
@@ -155,7 +153,7 @@ impl<T> FairQueue<T> {
         self.turns.backlogged()
     }
 
-    /// How many connections have items waiting; clients, where these stay in order.
+    /// How many connections have items waiting.
     pub fn lanes(&self) -> usize {
         self.lanes.len()
     }
@@ -178,25 +176,16 @@ impl<T> FairQueue<T> {
 
     /// The lane for a connection, made if there is none.
     fn lane_for(&mut self, flow: u32, connection: u64) -> u32 {
-        let line = self.line(connection);
-        if let Some(lane) = self.clients.find_lane(flow, line) {
+        if let Some(lane) = self.clients.find_lane(flow, connection) {
             return lane;
         }
-        let is_held = self.holds.has(self.flows[flow].owner, Some(line));
-        let lane = self.lanes.insert(Lane::new(flow, line, is_held));
-        self.clients.insert_lane(flow, line, lane);
+        let is_held = self.holds.has(self.flows[flow].owner, Some(connection));
+        let lane = self.lanes.insert(Lane::new(flow, connection, is_held));
+        self.clients.insert_lane(flow, connection, lane);
         if !is_held {
             self.flows[flow].ring.push_back(&mut self.lanes, lane);
         }
         lane
-    }
-
-    /// What is first in, first out, with the items of this connection.
-    const fn line(&self, connection: u64) -> u64 {
-        match self.order {
-            Order::Connection => connection,
-            Order::Client => 0,
-        }
     }
 
     fn weigh(&mut self, flow: u32, weight: Weight) {
@@ -287,7 +276,7 @@ impl<T> FairQueue<T> {
 impl<T> FairQueue<T> {
     /// From now on nothing leaves by its turn that is of this connection, or of this client if none is given, until it is
     /// [released](Self::release) as often. What waits keeps its place and its deadline, and the turn goes to the next.
-    /// Where clients are what stays in order, their connections are held together. The caller bounds what it holds.
+    /// The caller bounds what it holds.
     pub fn hold(&mut self, client: ClientKey, connection: Option<u64>) {
         self.change_hold(client, connection, true);
     }
@@ -298,16 +287,15 @@ impl<T> FairQueue<T> {
     }
 
     fn change_hold(&mut self, client: ClientKey, connection: Option<u64>, more: bool) {
-        let line = connection.map(|connection| self.line(connection));
-        let [was_held, is_held] = self.holds.count((client, line), more);
+        let [was_held, is_held] = self.holds.count((client, connection), more);
         let Some(flow) = (self.clients.find(&client)).filter(|_| was_held != is_held) else {
             return;
         };
-        let Some(line) = line else {
+        let Some(connection) = connection else {
             self.flows[flow].is_held = is_held;
             return self.settle(flow);
         };
-        if let Some(lane) = self.clients.find_lane(flow, line) {
+        if let Some(lane) = self.clients.find_lane(flow, connection) {
             self.lanes[lane].is_held = is_held;
             let ring = &mut self.flows[flow].ring;
             if is_held {
@@ -339,7 +327,7 @@ impl<T> FairQueue<T> {
         let number_of_lane = self.entries[number].lane;
         let lane = &mut self.lanes[number_of_lane];
         lane.fifo.remove(&mut self.entries, number);
-        let (flow, line, is_last) = (lane.flow, lane.line, lane.fifo.is_empty());
+        let (flow, connection, is_last) = (lane.flow, lane.connection, lane.fifo.is_empty());
         let is_in_ring = !lane.is_held;
         let node = &mut self.flows[flow];
         node.arrivals.remove(&mut self.entries, number);
@@ -349,11 +337,9 @@ impl<T> FairQueue<T> {
                 node.ring.remove(&mut self.lanes, number_of_lane);
             }
             self.lanes.remove(number_of_lane);
-            self.clients.remove_lane(flow, line);
+            self.clients.remove_lane(flow, connection);
         }
-        let Entry {
-            item, connection, ..
-        } = self.entries.remove(number);
+        let Entry { item, .. } = self.entries.remove(number);
         let (bytes, cost) = (item.bytes, counted(item.cost));
         self.total.subtract(bytes, cost);
         let before = node.load;

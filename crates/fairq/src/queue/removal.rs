@@ -9,8 +9,7 @@ use crate::key::ClientKey;
 
 impl<T> FairQueue<T> {
     /// Removes the items of one connection except those for which `keep` returns true, and hands each to
-    /// `removed`, the oldest first. Looks at the items of the connection; of all its client's, where
-    /// these are in one line.
+    /// `removed`, the oldest first. Looks at the items of the connection.
     pub fn remove_connection(
         &mut self,
         client: &ClientKey,
@@ -18,18 +17,16 @@ impl<T> FairQueue<T> {
         mut keep: impl FnMut(&T) -> bool,
         mut removed: impl FnMut(Item<T>),
     ) {
-        let line = self.line(connection);
         let flow = self.clients.find(client);
         let Some((flow, lane)) =
-            flow.and_then(|flow| Some((flow, self.clients.find_lane(flow, line)?)))
+            flow.and_then(|flow| Some((flow, self.clients.find_lane(flow, connection)?)))
         else {
             return;
         };
         let mut at = self.lanes[lane].fifo.head();
         while let Some(number) = at {
             at = List::<InLane>::next(&self.entries, number);
-            let entry = &self.entries[number];
-            if entry.connection == connection && !keep(&entry.item.value) {
+            if !keep(&self.entries[number].item.value) {
                 removed(self.take_out(number).item);
             }
         }

@@ -1,12 +1,12 @@
 //! Holding, giving back, making room, and expectations.
 
-use fairq::{Age, Backlog, ClientKey, FairQueue, Item, Order, QueueLimits, Refusal, Weight};
+use fairq::{Age, Backlog, ClientKey, FairQueue, Item, QueueLimits, Refusal, Weight};
 use pacing::{Nanos, Rate};
 
 use crate::sim::{SEED, client, roomy};
 
 fn queue(limits: QueueLimits) -> FairQueue<u32> {
-    FairQueue::new(limits, Order::Connection, SEED).unwrap()
+    FairQueue::new(limits, SEED).unwrap()
 }
 
 fn push(queue: &mut FairQueue<u32>, who: u32, value: u32, bytes: u32) -> Vec<(ClientKey, u32)> {
@@ -108,26 +108,22 @@ fn a_client_has_a_bound_of_its_own() {
 
 #[test]
 fn a_connection_goes_with_what_nobody_waits_for() {
-    for order in [Order::Connection, Order::Client] {
-        let mut queue = FairQueue::new(roomy(), order, SEED).unwrap();
-        for n in 0..10 {
-            let _ = queue
-                .push(client(1), n % 2, Weight::ONE, Item::new(n, 250))
-                .unwrap();
-        }
-        let mut removed = Vec::new();
-        // Those that were acknowledged stay.
-        queue.remove_connection(&client(1), 1, |&n| n >= 7, |item| removed.push(item.value));
-        assert_eq!(removed, [1, 3, 5]);
-        queue.remove_connection(&client(1), 9, |_| false, |_| unreachable!("nobody's"));
-        let mut left: Vec<u64> = std::iter::from_fn(|| queue.pop())
-            .map(|p| p.item.value)
-            .collect();
-        if order == Order::Connection {
-            left.sort_unstable();
-        }
-        assert_eq!(left, [0, 2, 4, 6, 7, 8, 9]);
+    let mut queue = queue(roomy());
+    for n in 0..10 {
+        let _ = queue
+            .push(client(1), u64::from(n % 2), Weight::ONE, Item::new(n, 250))
+            .unwrap();
     }
+    let mut removed = Vec::new();
+    // Those that were acknowledged stay.
+    queue.remove_connection(&client(1), 1, |&n| n >= 7, |item| removed.push(item.value));
+    assert_eq!(removed, [1, 3, 5]);
+    queue.remove_connection(&client(1), 9, |_| false, |_| unreachable!("nobody's"));
+    let mut left: Vec<u32> = std::iter::from_fn(|| queue.pop())
+        .map(|p| p.item.value)
+        .collect();
+    left.sort_unstable();
+    assert_eq!(left, [0, 2, 4, 6, 7, 8, 9]);
 }
 
 #[test]

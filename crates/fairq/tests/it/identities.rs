@@ -2,12 +2,12 @@
 
 use core::net::{IpAddr, Ipv6Addr};
 
-use fairq::{ClientKey, FairQueue, Item, KeyScheme, Order, QueueLimits, Refusal, Weight};
+use fairq::{ClientKey, FairQueue, Item, KeyScheme, QueueLimits, Refusal, Weight};
 
 use crate::sim::{SEED, address, client, roomy};
 
 fn queue(limits: QueueLimits) -> FairQueue<u32> {
-    FairQueue::new(limits, Order::Connection, SEED).unwrap()
+    FairQueue::new(limits, SEED).unwrap()
 }
 
 fn push(queue: &mut FairQueue<u32>, client: ClientKey, value: u32) {

@@ -4,7 +4,7 @@
 use core::net::Ipv6Addr;
 use std::collections::BTreeMap;
 
-use fairq::{Age, ClientKey, FairQueue, Item, Order, QueueLimits, Refusal, Weight};
+use fairq::{Age, ClientKey, FairQueue, Item, QueueLimits, Refusal, Weight};
 use proptest::prelude::*;
 
 use crate::sim::{SEED, address, client};
@@ -86,9 +86,8 @@ struct Waiting {
 /// arrival.
 struct Model {
     queue: FairQueue<u64>,
-    order: Order,
     waiting: BTreeMap<u32, BTreeMap<u64, Waiting>>,
-    /// How often each client or line is held.
+    /// How often each client or connection is held.
     held: BTreeMap<(u32, Option<u64>), usize>,
     arrivals: u64,
 }
@@ -101,9 +100,8 @@ impl Model {
     /// The items in one line with this one.
     fn line(&self, who: u32, connection: u64) -> Vec<u64> {
         let all = &self.waiting[&who];
-        let in_line = |held: &Waiting| self.order == Order::Client || held.connection == connection;
         all.iter()
-            .filter(|(_, held)| in_line(held))
+            .filter(|(_, held)| held.connection == connection)
             .map(|(&number, _)| number)
             .collect()
     }
@@ -200,16 +198,8 @@ impl Model {
         self.remove(who, number);
     }
 
-    fn line_of(&self, connection: u64) -> u64 {
-        match self.order {
-            Order::Connection => connection,
-            Order::Client => 0,
-        }
-    }
-
     fn is_held(&self, who: u32, connection: u64) -> bool {
-        let line = self.line_of(connection);
-        [None, Some(line)].iter().any(|line| {
+        [None, Some(connection)].iter().any(|line| {
             let times = self.held.get(&(who, *line));
             times.is_some_and(|times| *times > 0)
         })
@@ -217,14 +207,12 @@ impl Model {
 
     fn hold(&mut self, who: u32, connection: Option<u64>) {
         self.queue.hold(who_is(who), connection);
-        let line = connection.map(|connection| self.line_of(connection));
-        *self.held.entry((who, line)).or_default() += 1;
+        *self.held.entry((who, connection)).or_default() += 1;
     }
 
     fn release(&mut self, who: u32, connection: Option<u64>) {
         self.queue.release(who_is(who), connection);
-        let line = connection.map(|connection| self.line_of(connection));
-        let times = self.held.entry((who, line)).or_default();
+        let times = self.held.entry((who, connection)).or_default();
         *times = times.saturating_sub(1);
     }
 
@@ -320,13 +308,10 @@ proptest! {
     #[test]
     fn fairness_12_nothing_lost_twice_or_out_of_order(
         limits in limits(),
-        by_client: bool,
         deeds in deeds(),
     ) {
-        let order = if by_client { Order::Client } else { Order::Connection };
         let mut model = Model {
-            queue: FairQueue::new(limits, order, SEED).unwrap(),
-            order,
+            queue: FairQueue::new(limits, SEED).unwrap(),
             waiting: BTreeMap::new(),
             held: BTreeMap::new(),
             arrivals: 0,

@@ -1,6 +1,6 @@
 //! What turns cost, and what is held back: fairness cases 7, 73, 83 and 84.
 
-use fairq::{FairQueue, Item, Order, QueueLimits, Weight};
+use fairq::{FairQueue, Item, QueueLimits, Weight};
 use proptest::prelude::*;
 
 use crate::{
@@ -37,7 +37,7 @@ fn fairness_73_what_is_scarce_may_change_while_items_wait() {
         per_client: 1 << 17,
         ..roomy()
     };
-    let mut queue = FairQueue::new(limits, Order::Connection, SEED).unwrap();
+    let mut queue = FairQueue::new(limits, SEED).unwrap();
     // Both have their bytes as costs: 750 kB beside 128 bytes.
     for (who, count, cost) in [(1, 30, 11_719), (2, 60_000, 2)] {
         for _ in 0..count {
@@ -71,7 +71,7 @@ fn fairness_83_a_pop_repays_no_debt_by_turning() {
         per_client: 1 << 17,
         ..roomy()
     };
-    let mut queue = FairQueue::new(limits, Order::Connection, SEED).unwrap();
+    let mut queue = FairQueue::new(limits, SEED).unwrap();
     let push = |queue: &mut FairQueue<u32>, who| {
         let pushed = queue.push(client(who), 1, Weight::ONE, Item::new(who, 250));
         let _ = pushed.unwrap();
@@ -106,7 +106,7 @@ fn fairness_84_what_costs_nothing_ends_its_turn() {
         quantum: 16,
         ..roomy()
     };
-    let mut queue = FairQueue::new(limits, Order::Connection, SEED).unwrap();
+    let mut queue = FairQueue::new(limits, SEED).unwrap();
     for who in [1, 2] {
         for _ in 0..1_000 {
             let item = Item::new(who, 250);
@@ -128,7 +128,7 @@ fn fairness_83_what_a_flow_owes_is_not_forgiven_when_it_runs_empty() {
         quantum: 16,
         ..roomy()
     };
-    let mut queue = FairQueue::new(limits, Order::Connection, SEED).unwrap();
+    let mut queue = FairQueue::new(limits, SEED).unwrap();
     let push = |queue: &mut FairQueue<u32>, who, count| {
         for _ in 0..count {
             let item = Item::new(who, 250);
@@ -162,7 +162,7 @@ proptest! {
         const QUANTUM: u32 = 16;
         const COST_MAX: u32 = 16_384;
         let limits = QueueLimits { quantum: QUANTUM, ..roomy() };
-        let mut queue = FairQueue::new(limits, Order::Connection, SEED).unwrap();
+        let mut queue = FairQueue::new(limits, SEED).unwrap();
         let mut prices = prices.into_iter();
         let mut served = vec![0_u64; weights.len()];
         let mut next = || prices.next();
@@ -193,7 +193,7 @@ proptest! {
 /// share without being owed anything.
 #[test]
 fn what_is_held_costs_nobody_else_a_turn() {
-    let mut queue = FairQueue::new(roomy(), Order::Connection, SEED).unwrap();
+    let mut queue = FairQueue::new(roomy(), SEED).unwrap();
     let push = |queue: &mut FairQueue<u32>, who, connection| {
         let pushed = queue.push(client(who), connection, Weight::default(), Item::new(0, 1));
         assert!(pushed.is_ok());

@@ -2,7 +2,7 @@
 //!
 //! What each client ought to get: weighted max-min, by filling with water.
 
-use fairq::{Backlog, ClientKey, FairQueue, Gcra, Item, Order, Popped, QueueLimits, Weight};
+use fairq::{Backlog, ClientKey, FairQueue, Gcra, Item, Popped, QueueLimits, Weight};
 use pacing::Nanos;
 use proptest::prelude::*;
 
@@ -27,24 +27,22 @@ fn fairness_01_995_995_10() {
     assert_near(sim.served(&client(4)), 100.0, 0.0);
 }
 
-/// Lanes are the connections of which something waits; one for each client where that is what stays in order.
+/// Lanes are the connections of which something waits.
 #[test]
-fn what_waits_is_counted_by_connection_or_by_client() {
-    for (order, lanes) in [(Order::Connection, 3), (Order::Client, 2)] {
-        let mut queue = FairQueue::new(roomy(), order, SEED).unwrap();
-        for (who, connection) in [(2, 1), (2, 1), (2, 2), (3, 3)] {
-            let item = Item {
-                bytes: 1,
-                cost: 1,
-                value: (),
-            };
-            let pushed = queue.push(client(who), connection, Weight::default(), item);
-            assert!(pushed.is_ok());
-        }
-        assert_eq!(queue.lanes(), lanes);
-        while queue.pop().is_some() {}
-        assert_eq!(queue.lanes(), 0);
+fn what_waits_is_counted_by_connection() {
+    let mut queue = FairQueue::new(roomy(), SEED).unwrap();
+    for (who, connection) in [(2, 1), (2, 1), (2, 2), (3, 3)] {
+        let item = Item {
+            bytes: 1,
+            cost: 1,
+            value: (),
+        };
+        let pushed = queue.push(client(who), connection, Weight::default(), item);
+        assert!(pushed.is_ok());
     }
+    assert_eq!(queue.lanes(), 3);
+    while queue.pop().is_some() {}
+    assert_eq!(queue.lanes(), 0);
 }
 
 #[test]
@@ -116,7 +114,7 @@ fn fairness_04_no_dance_gains_anything() {
     for honest in 1..5_u32 {
         for pause in 0..8 {
             for step in 1..4 {
-                let mut queue = FairQueue::new(roomy(), Order::Connection, SEED).unwrap();
+                let mut queue = FairQueue::new(roomy(), SEED).unwrap();
                 let dancer = client(99);
                 let mut served = [0_u32; 2];
                 let mut since = 0;
@@ -152,7 +150,7 @@ fn fairness_04_no_dance_gains_anything() {
 /// Who could send ten in each turn and sends one has nothing saved when it has more.
 #[test]
 fn fairness_04_turns_not_used_are_not_saved() {
-    let mut queue = FairQueue::new(roomy(), Order::Connection, SEED).unwrap();
+    let mut queue = FairQueue::new(roomy(), SEED).unwrap();
     let ten = Weight::new(10).unwrap();
     for n in 0..2_000 {
         let _ = queue
@@ -184,7 +182,7 @@ fn fairness_04_parts_of_a_share_are_kept_beside_whole_ones_and_whatever_a_write_
         ..roomy()
     };
     for (part, cost) in [(1.0 / 3.0, 16), (0.5, 16), (1.0 / 7.0, 100), (0.01, 16)] {
-        let mut queue = FairQueue::new(limits, Order::Connection, SEED).unwrap();
+        let mut queue = FairQueue::new(limits, SEED).unwrap();
         for n in 0..4_000 {
             for (number, weight) in [(0, Weight::ONE), (1, Weight::ONE.part(part))] {
                 let item = Item::new(n, 250);
@@ -253,7 +251,7 @@ fn fairness_06_a_thousand_connections_are_one_client() {
 
 #[test]
 fn a_short_queue_beside_a_long_one_is_told() {
-    let mut queue = FairQueue::new(roomy(), Order::Connection, SEED).unwrap();
+    let mut queue = FairQueue::new(roomy(), SEED).unwrap();
     let mut push = |who, count| {
         for n in 0..count {
             let _ = queue
@@ -271,7 +269,7 @@ fn a_short_queue_beside_a_long_one_is_told() {
 
 #[test]
 fn fairness_06_connections_of_one_client_take_turns() {
-    let mut queue = FairQueue::new(roomy(), Order::Connection, SEED).unwrap();
+    let mut queue = FairQueue::new(roomy(), SEED).unwrap();
     for connection in [1, 2, 3] {
         for n in 0..100 {
             let _ = queue
@@ -341,7 +339,7 @@ proptest! {
 
 #[test]
 fn fairness_14_a_clock_that_jumps_gives_one_burst() {
-    let mut queue = FairQueue::new(roomy(), Order::Connection, SEED).unwrap();
+    let mut queue = FairQueue::new(roomy(), SEED).unwrap();
     let mut emitter = Gcra::new("2000/s".parse().unwrap(), Nanos::from_millis(20));
     let refill = |queue: &mut FairQueue<()>| {
         for n in [1, 2] {
@@ -381,7 +379,7 @@ fn fairness_14_a_clock_that_jumps_gives_one_burst() {
 /// One that may send has its turn past those that may not, who keep theirs.
 #[test]
 fn a_pop_of_those_that_may_send_leaves_the_turns_of_the_others() {
-    let mut queue = FairQueue::new(QueueLimits::default(), Order::Connection, [1, 2]).unwrap();
+    let mut queue = FairQueue::new(QueueLimits::default(), [1, 2]).unwrap();
     let push = |queue: &mut FairQueue<u32>, who: u32, value| {
         let item = Item::new(value, 1);
         let pushed = queue.push(client(who), 1, Weight::ONE, item).unwrap();

@@ -6,7 +6,7 @@ use std::{
     collections::{BTreeMap, BinaryHeap},
 };
 
-use fairq::{ClientKey, FairQueue, Gcra, Item, KeyScheme, Order, Popped, QueueLimits, Weight};
+use fairq::{ClientKey, FairQueue, Gcra, Item, KeyScheme, Popped, QueueLimits, Weight};
 use pacing::Nanos;
 
 pub(crate) const SEED: [u64; 2] = [0x5eed, 0x0dd5];
@@ -105,7 +105,7 @@ impl Sim {
     pub(crate) fn new(limits: QueueLimits, rate: u64) -> Self {
         let rate = pacing::Rate::per_second(rate).unwrap();
         Self {
-            queue: FairQueue::new(limits, Order::Connection, SEED).unwrap(),
+            queue: FairQueue::new(limits, SEED).unwrap(),
             tally: BTreeMap::new(),
             refused: 0,
             emitter: Gcra::new(rate, Nanos::from_millis(1)),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use control::Unit;
 use fairq::{
-    Age, Backlog, ClientKey, ClientTable, FairQueue, Item, NetworkMap, Order, Popped, QueueLimits,
+    Age, Backlog, ClientKey, ClientTable, FairQueue, Item, NetworkMap, Popped, QueueLimits,
     Refusal as Bound, TableLimits, Weight,
 };
 use pacing::{Nanos, Rate};
@@ -66,7 +66,7 @@ impl WriteQueue {
         };
         let weights = weights_of(config)?;
         Ok(Self {
-            queue: FairQueue::new(limits, Order::Connection, seed)?,
+            queue: FairQueue::new(limits, seed)?,
             scarcity: Scarcity::default(),
             weights,
             common: None,
