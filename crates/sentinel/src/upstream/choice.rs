@@ -12,6 +12,7 @@ use fairq::ClientKey;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use pacing::Nanos;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::UpstreamError;
 use super::health::{ABSENT, SILENT};
@@ -131,23 +132,41 @@ impl Nodes {
     }
 
     /// Waits until a read that was sent to a node should be asked of another one, which serves: the node has fallen silent,
-    /// or the read is light and the node answers none.
+    /// or the read is light and the node answers none, or has answered none for longer than usual. As nodes execute a block at the
+    /// same time, few of the last kind are under way at a time.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.
-    async fn another(&self, node: NodeIndex, wanted: &Wanted) -> NodeIndex {
+    pub(super) async fn another(
+        &self,
+        (node, sent): (NodeIndex, Nanos),
+        wanted: &Wanted,
+    ) -> (NodeIndex, Option<OwnedSemaphorePermit>) {
+        let mut wait = LOOK_INTERVAL;
         loop {
-            tokio::time::sleep(LOOK_INTERVAL).await;
-            let is_gone = {
-                let (state, now) = (self.node(node).state(), self.now());
-                let is_resting = state.breakers[wanted.door as usize].is_resting(now);
-                state.is_silent_for(SILENT, now) || wanted.is_light && is_resting
+            if wanted.is_light {
+                let state = self.node(node).state();
+                let late_in = state.breakers[wanted.door as usize].late_in(sent, self.now());
+                wait = wait.min(Duration::from(late_in).max(LEAST_WAIT));
+            }
+            tokio::time::sleep(wait).await;
+            wait = LOOK_INTERVAL;
+            let now = self.now();
+            let (is_gone, is_late) = {
+                let state = self.node(node).state();
+                let breaker = &state.breakers[wanted.door as usize];
+                let is_resting = wanted.is_light && breaker.is_resting(now);
+                let is_late = wanted.is_light && breaker.late_in(sent, now) == Nanos::ZERO;
+                (state.is_silent_for(SILENT, now) || is_resting, is_late)
             };
-            if is_gone
+            let second = (is_late && !is_gone)
+                .then(|| self.second_attempt())
+                .flatten();
+            if (is_gone || second.is_some())
                 && let Some(other) = self.reading(wanted)
                 && self.serves(other, wanted.door)
             {
-                return other;
+                return (other, second);
             }
         }
     }
@@ -192,7 +211,7 @@ pub(super) struct Asked {
 }
 
 /// The first answer that a node gives, which one did, and how long it took. Each node is asked once: another one while
-/// the one before may still answer, if that is silent, and instead of it, where it cannot have been slow
+/// the one before may still answer, if that is late or silent, and instead of it, where it cannot have been slow
 /// because of the question.
 pub(super) async fn first_answer<T, F: Future<Output = Result<T, UpstreamError>>>(
     nodes: &Nodes,
@@ -202,20 +221,25 @@ pub(super) async fn first_answer<T, F: Future<Output = Result<T, UpstreamError>>
 ) -> Result<(NodeIndex, Duration, T), UpstreamError> {
     let (door, may_move) = (wanted.door, asked.may_repeat && nodes.count() > 1);
     let mut under_way = FuturesUnordered::new();
-    let (mut last, mut next) = (first, Some(first));
+    let mut last = (first, Nanos::ZERO);
+    let mut next = Some((first, None));
     loop {
-        if let Some(node) = next.take() {
+        if let Some((node, second)) = next.take() {
             let sent = nodes.note_sent(node, door, asked.counts);
             wanted.tried.push(node);
-            last = node;
+            last = (node, sent);
             let asking = ask(node)?;
-            under_way.push(async move { (node, sent, asking.await) });
+            under_way.push(async move {
+                let answer = asking.await;
+                drop(second);
+                (node, sent, answer)
+            });
         }
         tokio::select! {
             biased;
             Some((node, sent, answer)) = under_way.next() => match answer {
                 Ok(answer) => {
-                    let took = nodes.note_answered(node, door, sent);
+                    let took = nodes.note_answered((node, wanted.door), sent, wanted.is_light);
                     return Ok((node, took.into(), answer));
                 }
                 Err(error) => {
@@ -226,7 +250,7 @@ pub(super) async fn first_answer<T, F: Future<Output = Result<T, UpstreamError>>
                     let was_quick = nodes.now().saturating_sub(sent) < SILENT;
                     let broke = matches!(error, UpstreamError::Broken(..));
                     if is_unsent || may_move && broke && was_quick {
-                        next = nodes.reading(&wanted);
+                        next = nodes.reading(&wanted).map(|node| (node, None));
                     }
                     if next.is_none() && under_way.is_empty() {
                         return Err(error);
@@ -240,6 +264,8 @@ pub(super) async fn first_answer<T, F: Future<Output = Result<T, UpstreamError>>
 
 /// How often a read under way looks whether its node has fallen silent: an eighth of [`SILENT`].
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// How soon it looks again for a read that is late, at the earliest.
+const LEAST_WAIT: Duration = Duration::from_millis(25);
 /// A node that is gone without closing its connections has owed an answer for up to a second less than it is gone
 /// (`health_interval`): writes leave it within two.
 const LEFT_AFTER: Nanos = Nanos::from_secs(1);

@@ -148,6 +148,11 @@ pub(crate) struct Breaker {
     /// Others are asked first until then.
     rests_until: Nanos,
     rest: Nanos,
+    /// The last answer.
+    answered_at: Nanos,
+    /// Nanoseconds that an answer to a light read takes, in the mean, and how far from that they are.
+    mean: u64,
+    deviation: u64,
 }
 
 impl Breaker {
@@ -173,11 +178,27 @@ impl Breaker {
     }
 
     /// A read was answered that had taken so long. A slow answer ends no rest.
-    pub(super) fn answered(&mut self, took: Nanos, now: Nanos) {
+    pub(super) fn answered(&mut self, took: Nanos, now: Nanos, is_light: bool) {
+        self.answered_at = now;
+        if is_light {
+            // As a retransmission timer's (RFC 6298, section 2).
+            let took = took.as_nanos();
+            self.deviation = self.deviation - self.deviation / 4 + took.abs_diff(self.mean) / 4;
+            self.mean = self.mean - self.mean / 8 + took / 8;
+        }
         if took < SILENT || !self.is_resting(now) {
             self.unanswered = 0;
             self.rests_until = self.rests_until.min(now);
         }
+    }
+
+    /// How long from `now` a light read that was sent at that instant is late: when the node has answered no read at all
+    /// for longer than usual.
+    pub(super) fn late_in(&self, sent: Nanos, now: Nanos) -> Nanos {
+        let usual = Nanos::new(self.mean.saturating_add(self.deviation.saturating_mul(4)));
+        let since = sent.max(self.answered_at);
+        let due = since.saturating_add(usual.clamp(LEAST_LATE, SILENT));
+        due.saturating_sub(now)
     }
 
     /// Whether other nodes are asked first.
@@ -186,6 +207,8 @@ impl Breaker {
     }
 }
 
+/// No light read is late before: a pause of the node's for its memory or its disk.
+const LEAST_LATE: Nanos = Nanos::from_millis(100);
 /// So many reads without an answer are more than one that is slow.
 const MOST_UNANSWERED: u32 = 4;
 /// A node that answers nothing for less may be executing a block.
@@ -326,7 +349,7 @@ mod tests {
                 assert!(!breaker.sent(at(second)));
             }
             // One in a hundred, and that one slowly.
-            breaker.answered(at(second), at(second));
+            breaker.answered(at(second), at(second), false);
             assert!(!breaker.is_resting(at(second)));
         }
     }
@@ -360,12 +383,31 @@ mod tests {
     }
 
     #[test]
+    fn a_light_read_is_late_once_the_node_has_answered_nothing_for_longer_than_usual() {
+        let mut breaker = Breaker::default();
+        assert_eq!(breaker.late_in(at(0), at(0)), LEAST_LATE);
+        assert_eq!(breaker.late_in(at(0), at(1)), Nanos::ZERO);
+        // A search is slow by itself.
+        breaker.answered(SILENT, at(1), false);
+        assert_eq!(breaker.late_in(at(1), at(1)), LEAST_LATE);
+        // Whatever else the node answers says that it is not stuck.
+        assert_eq!(breaker.late_in(at(0), at(1)), LEAST_LATE);
+        for _ in 0..100 {
+            breaker.answered(Nanos::from_millis(500), at(2), true);
+        }
+        let late = breaker.late_in(at(2), at(2)).as_millis();
+        assert!((500..510).contains(&late), "{late}");
+        breaker.answered(Nanos::from_secs(100), at(3), true);
+        assert_eq!(breaker.late_in(at(3), at(3)), SILENT);
+    }
+
+    #[test]
     fn a_quick_answer_ends_the_rest_and_a_slow_one_does_not() {
         let mut breaker = asked(MOST_UNANSWERED);
         assert!(breaker.sent(at(2)));
-        breaker.answered(SILENT, at(3));
+        breaker.answered(SILENT, at(3), true);
         assert!(breaker.is_resting(at(3)));
-        breaker.answered(QUICK, at(3));
+        breaker.answered(QUICK, at(3), true);
         assert!(!breaker.is_resting(at(3)));
         // It starts from nothing.
         for _ in 0..MOST_UNANSWERED {
@@ -380,7 +422,7 @@ mod tests {
         let mut rest_from = |second: u64| {
             assert!(breaker.sent(at(second)));
             let rest = (0..).find(|rest| !breaker.is_resting(at(second + rest)));
-            breaker.answered(QUICK, at(second + rest.unwrap()));
+            breaker.answered(QUICK, at(second + rest.unwrap()), true);
             for _ in 0..MOST_UNANSWERED {
                 breaker.sent(at(second + rest.unwrap()));
             }

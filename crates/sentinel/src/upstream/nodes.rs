@@ -8,7 +8,7 @@ use chain_cometbft::Status;
 use pacing::Nanos;
 use parking_lot::{Mutex, MutexGuard};
 use rpc::Endpoint;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
@@ -29,6 +29,7 @@ struct Inner {
     nodes: Vec<Node>,
     shared_context: SharedContext,
     pool_options: PoolOptions,
+    second_attempts: Arc<Semaphore>,
 }
 
 /// What is known of one node.
@@ -75,6 +76,7 @@ impl Nodes {
             nodes: nodes.collect::<Result<_, UpstreamError>>()?,
             shared_context,
             pool_options,
+            second_attempts: Arc::new(Semaphore::new(SECOND_ATTEMPTS)),
         })))
     }
 
@@ -165,13 +167,24 @@ impl Nodes {
         now
     }
 
-    /// A read that was sent at that instant was answered by a node's listener; so long ago was it sent.
-    pub(super) fn note_answered(&self, node: NodeIndex, door: NodeDoor, sent: Nanos) -> Nanos {
+    /// A read that was sent at that instant was answered by a node's listener, quickly if `is_light`; so long ago was
+    /// it sent.
+    pub(super) fn note_answered(
+        &self,
+        (node, door): (NodeIndex, NodeDoor),
+        sent: Nanos,
+        is_light: bool,
+    ) -> Nanos {
         let now = self.now();
         let took = now.saturating_sub(sent);
         let breakers = &mut self.node(node).state().breakers;
-        breakers[door as usize].answered(took, now);
+        breakers[door as usize].answered(took, now, is_light);
         took
+    }
+
+    /// One more read may be asked of a second node while the first one may still answer it.
+    pub(super) fn second_attempt(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.0.second_attempts).try_acquire_owned().ok()
     }
 
     pub(super) fn now(&self) -> Nanos {
@@ -271,6 +284,9 @@ impl Node {
     }
 }
 
+/// Reads asked of a second node at a time because the first one is late: a sixteenth of those that may be under way by
+/// default. A node that is well answers some thousand a second so.
+const SECOND_ATTEMPTS: usize = 16;
 /// How long a node may take at the start to say its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(2);
 /// A CometBFT node closes connections that were idle for 10 s; leaving them alone a little earlier saves most second

@@ -145,8 +145,34 @@ async fn a_light_read_under_way_at_a_node_that_answers_none_is_answered_by_anoth
     assert_eq!(nodes[1].asked.load(Ordering::SeqCst), before + 1);
     nodes[1].holds.store(false, Ordering::SeqCst);
     let now = rig.nodes.now();
-    rig.nodes.note_answered(1, NodeDoor::Rpc, now);
+    rig.nodes.note_answered((1, NodeDoor::Rpc), now, true);
     assert_eq!(read(&rig, last, light()).await.unwrap(), "second");
+    rig.stop().await;
+}
+
+/// A node whose application is stuck goes on answering for its health, and nothing else shows it in the first seconds.
+#[tokio::test]
+async fn a_light_read_that_is_late_is_asked_of_a_second_node_too() {
+    let (rig, nodes, last) = two([1, 1]).await;
+    let light = || ReadRequest {
+        method: Some("health".into()),
+        ..get("/health")
+    };
+    nodes[1].holds.store(true, Ordering::SeqCst);
+    let before = nodes[1].asked.load(Ordering::SeqCst);
+    assert_eq!(read(&rig, last, light()).await.unwrap(), "first");
+    assert_eq!(nodes[1].asked.load(Ordering::SeqCst), before + 1);
+    // While too many are asked twice it waits for its node.
+    let others: Vec<_> = std::iter::from_fn(|| rig.nodes.second_attempt()).collect();
+    let waits = async {
+        nodes[1].until_asked(before + 2).await;
+        let at_first = nodes[0].asked.load(Ordering::SeqCst);
+        drop(others);
+        at_first
+    };
+    let at_first = nodes[0].asked.load(Ordering::SeqCst);
+    let (answer, then) = tokio::join!(read(&rig, last, light()), waits);
+    assert_eq!((answer.unwrap().as_str(), then), ("first", at_first));
     rig.stop().await;
 }
 
