@@ -205,8 +205,8 @@ impl Member {
         }
     }
 
-    /// To be called every [`INTERVAL`] with what all its clients did, in the order of their hashes: the report to publish, if one is due or something
-    /// has changed, and what may be sent from now on.
+    /// To be called every [`INTERVAL`] with what all its clients did, in the order of their hashes: the report to publish, if
+    /// one is due or something has changed, and what may be sent from now on.
     pub fn tick(
         &mut self,
         now: Nanos,
