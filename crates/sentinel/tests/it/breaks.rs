@@ -28,9 +28,10 @@ fn breaks(action: PauseAction, count: u64) -> Seen {
         config.pause.interval = Some(Duration::from_secs(1));
         config.pause.length = BREAK;
     });
-    let (progress, end) = (Progress::default(), AtomicBool::new(false));
+    let (progress, subscribed) = (Progress::default(), Progress::default());
     let (written, heights, silences, connections) = thread::scope(|scope| {
-        let heights = scope.spawn(|| heights(&proxy, &end));
+        let (at_work, subscriber) = (progress.at_work(), subscribed.at_work());
+        let heights = scope.spawn(|| heights(&proxy, &subscribed.stop));
         let silences = scope.spawn(|| silences(&node, &progress));
         let writers = CLIENTS.map(|client| {
             let (progress, address) = (&progress, proxy.address);
@@ -42,10 +43,10 @@ fn breaks(action: PauseAction, count: u64) -> Seen {
         // The one that is counted last has to end too.
         let accepted = progress.accepted.load(Ordering::Relaxed);
         progress.reach(accepted + 300);
-        progress.stop();
+        drop(at_work);
         let connections = node.node.snapshot().connections - before;
         let written = writers.map(|writer| writer.join().unwrap());
-        end.store(true, Ordering::Relaxed);
+        drop(subscriber);
         let heights = heights.join().unwrap();
         (written, heights, silences.join().unwrap(), connections)
     });

@@ -1,5 +1,6 @@
 //! Several proxies that share one limit, over a real NATS server.
 
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Instant;
@@ -33,29 +34,38 @@ fn has_parts(counts: &[Progress], expected: &[(&[usize], f64)]) -> bool {
     })
 }
 
+/// The server that they meet at, and their key in its folder.
+fn bus() -> Nats {
+    let nats = Nats::start();
+    std::fs::write(key(&nats), "a secret of all of them").unwrap();
+    nats
+}
+
+fn key(nats: &Nats) -> PathBuf {
+    nats.home().join("key")
+}
+
 /// One of those that share the limit.
 fn proxy(node: &Node, nats: &Nats) -> Proxy {
-    let key = nats.home().join("key");
-    std::fs::write(&key, "a secret of all of them").unwrap();
     Proxy::with(&node.url(), |config| {
         config.fair.max_req = Rate::per_second(LIMIT).unwrap();
         config.pace.mode = PaceMode::Fixed;
         config.cluster.nats = Some(nats.url());
-        config.cluster.key_file = Some(key.display().to_string());
+        config.cluster.key_file = Some(key(nats).display().to_string());
     })
 }
 
 #[test]
 #[ignore = "needs nats-server"]
 fn one_that_starts_holds_writes_and_sends_them_with_the_server_and_without() {
-    let (node, mut nats) = (Node::start(), Nats::start());
+    let (node, mut nats) = (Node::start(), bus());
     for number in [10, 11] {
         let (proxy, progress) = (proxy(&node, &nats), Progress::default());
         thread::scope(|scope| {
+            let _at_work = progress.at_work();
             scope.spawn(|| write_as(2, number, proxy.address, WINDOW, &progress));
             let accepted = || progress.accepted.load(Ordering::Relaxed);
             wait_for("writes", || accepted() >= LIMIT);
-            progress.stop();
         });
         let ended = proxy.stop();
         assert_eq!((ended.refused, ended.lost), (0, 0));
@@ -66,7 +76,7 @@ fn one_that_starts_holds_writes_and_sends_them_with_the_server_and_without() {
 #[test]
 #[ignore = "needs nats-server"]
 fn a_client_on_three_proxies_has_one_share_and_without_the_bus_nobody_starves() {
-    let (node, mut nats) = (Node::start(), Nats::start());
+    let (node, mut nats) = (Node::start(), bus());
     let proxies: Vec<Proxy> = (0..3).map(|_| proxy(&node, &nats)).collect();
     let counts = WRITERS.map(|_| Progress::default());
     let (begun, shared) = (
@@ -78,6 +88,7 @@ fn a_client_on_three_proxies_has_one_share_and_without_the_bus_nobody_starves() 
         ],
     );
     thread::scope(|scope| {
+        let _at_work = counts.each_ref().map(Progress::at_work);
         for (number, (client, proxy)) in WRITERS.into_iter().enumerate() {
             let (to, progress) = (proxies[proxy].address, &counts[number]);
             scope.spawn(move || write_as(client, 10 + number as u8, to, WINDOW, progress));
@@ -95,7 +106,6 @@ fn a_client_on_three_proxies_has_one_share_and_without_the_bus_nobody_starves() 
         wait_for("equal shares at a proxy", || has_parts(&counts, &halves));
         nats.restart();
         wait_for("one share again", || has_parts(&counts, &shared));
-        counts.iter().for_each(Progress::stop);
     });
     let accepted: u64 = counts
         .iter()

@@ -110,6 +110,7 @@ fn tls_33_certificates_and_program_are_replaced_under_writes_and_no_request_fail
     let progress = Progress::default();
     let mut running = Some(first);
     thread::scope(|scope| {
+        let _at_work = progress.at_work();
         for client in 0..2 {
             let (config, progress) = (&config, &progress);
             scope.spawn(move || keep_writing(client, front, config, progress));
@@ -142,7 +143,6 @@ fn tls_33_certificates_and_program_are_replaced_under_writes_and_no_request_fail
                 assert_eq!(shown(front, &config), pairs[now].der().to_vec());
             }
         }
-        progress.stop();
     });
     let running = running.unwrap();
     running.signal(Signal::TERM);

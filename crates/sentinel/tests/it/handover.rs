@@ -101,6 +101,7 @@ fn a_new_process_takes_over_and_no_request_fails() {
     let progress = Progress::default();
     let mut running = Some(running);
     let total: u64 = thread::scope(|scope| {
+        let at_work = progress.at_work();
         let doors = [("/", front), ("/", front), ("/cosmos/tx/v1beta1/txs", rest)];
         let kept = [1, 2, 3].map(|client| {
             let (door, progress) = (doors[client as usize - 1], &progress);
@@ -143,7 +144,7 @@ fn a_new_process_takes_over_and_no_request_fails() {
             running = Some(next);
         }
         progress.reach(400);
-        progress.stop();
+        drop(at_work);
         fresh.join().unwrap();
         kept.map(|asking| asking.join().unwrap()).iter().sum()
     });

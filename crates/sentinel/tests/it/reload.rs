@@ -55,6 +55,7 @@ fn a_reload_in_a_burst_loses_no_write_no_websocket_and_no_event() {
     assert!(events.ask(subscribe).contains(r#""result":{}"#));
     let progress = Progress::default();
     let written: Vec<Written> = thread::scope(|scope| {
+        let at_work = progress.at_work();
         let writers = [2, 3].map(|client| {
             let progress = &progress;
             scope.spawn(move || write(client, front, 20, progress))
@@ -77,7 +78,7 @@ fn a_reload_in_a_burst_loses_no_write_no_websocket_and_no_event() {
             assert_eq!(status_of(&running, admin, "a.toml:2: limits.batch"), 422);
         }
         progress.reach(1_100);
-        progress.stop();
+        drop(at_work);
         writers.map(|writer| writer.join().unwrap()).into()
     });
     let total: u64 = written.iter().map(|one| one.sent).sum();

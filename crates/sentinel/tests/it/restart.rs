@@ -27,6 +27,7 @@ fn survives(node: SocketAddr, mode: PaceMode, mut kill: impl FnMut()) {
     });
     let progress = Progress::default();
     let written: Vec<(u8, Written)> = thread::scope(|scope| {
+        let at_work = progress.at_work();
         let writers = CLIENTS.map(|client| {
             let (progress, address) = (&progress, proxy.address);
             scope.spawn(move || (client, write(client, address, WINDOW, progress)))
@@ -36,7 +37,7 @@ fn survives(node: SocketAddr, mode: PaceMode, mut kill: impl FnMut()) {
             kill();
         }
         progress.reach(2_500);
-        progress.stop();
+        drop(at_work);
         writers.map(|writer| writer.join().unwrap()).into()
     });
     let total: u64 = written.iter().map(|(_, one)| one.sent).sum();

@@ -31,6 +31,7 @@ fn the_greedy_share_equally_and_the_small_get_all_they_ask_for() {
     let proxy = Proxy::with(&node.url(), |config| paced(config, 400));
     let (much, some) = (Progress::default(), Progress::default());
     let (of_much, of_some, small) = thread::scope(|scope| {
+        let at_work = [&much, &some].map(Progress::at_work);
         let writers = [(2, 800, &much), (3, 100, &some)].map(|(client, window, progress)| {
             let address = proxy.address;
             scope.spawn(move || write(client, address, window, progress))
@@ -50,8 +51,7 @@ fn the_greedy_share_equally_and_the_small_get_all_they_ask_for() {
             thread::sleep(Duration::from_millis(100).saturating_sub(start.elapsed()));
         }
         let after = count();
-        much.stop();
-        some.stop();
+        drop(at_work);
         for (client, writer) in [2, 3].into_iter().zip(writers) {
             let written = writer.join().unwrap();
             assert!(written.errors.is_empty(), "{client}: {:?}", written.errors);
@@ -96,13 +96,14 @@ fn case_26_a_break_longer_than_the_deadline_is_a_clean_refusal() {
     });
     let progress = Progress::default();
     let (answer, written) = thread::scope(|scope| {
+        let at_work = progress.at_work();
         let writer = scope.spawn(|| write(2, proxy.address, 20, &progress));
         wait_for("a break", || {
             metric(&proxy, "sentinel_controller_state{state=\"paused\"}") > 0.0
         });
         let body = broadcast(7, BroadcastMethod::Sync, b"late=1");
         let answer = proxy.http().post("/", &body).unwrap();
-        progress.stop();
+        drop(at_work);
         (answer, writer.join().unwrap())
     });
     assert!(matches!(answer.status, 429 | 503), "{}", answer.text());

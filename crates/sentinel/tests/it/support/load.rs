@@ -40,8 +40,19 @@ impl Progress {
         });
     }
 
-    pub(crate) fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
+    /// Its clients end when this is dropped, also where their test fails: the scope of their threads waits for them.
+    #[must_use]
+    pub(crate) fn at_work(&self) -> AtWork<'_> {
+        AtWork(self)
+    }
+}
+
+/// Clients that go on until this is dropped.
+pub(crate) struct AtWork<'a>(&'a Progress);
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Ordering::Relaxed);
     }
 }
 
