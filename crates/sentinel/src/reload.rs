@@ -1,7 +1,7 @@
 //! The configuration is read anew while the program runs: on SIGHUP, or by `POST /reload` on the operator's listener.
 //!
 //! A configuration that is wrong changes nothing. One that is right is put in force at once where it can be
-//! ([`LIVE`](crate::config::LIVE)); connections, queues and counters stay as they are.
+//! ([`Key::is_live`](crate::config::Key::is_live)); connections, queues and counters stay as they are.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

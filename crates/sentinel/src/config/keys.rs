@@ -27,6 +27,9 @@ pub struct Key {
     pub words: &'static [&'static str],
     /// Whether it is a list: its flag may be given several times.
     pub is_list: bool,
+    /// Whether a new value takes effect while the program runs. Any other one decides what is opened, allocated or
+    /// promised at the start.
+    pub is_live: bool,
     /// Sets the value from its text; the error names the fault and the correct form.
     pub(crate) set: fn(&mut Config, &str) -> Result<(), String>,
     /// The value as text, from which it reads back as the same; of a list, with commas.
@@ -62,7 +65,7 @@ pub(super) fn sections() -> Vec<&'static str> {
 }
 
 /// Defines the sections, [`Config`] and [`KEYS`]: for each key its field, name unless that is the field's, type, kind
-/// of value unless that is the type, default, flag, help, and range if it has one.
+/// of value unless that is the type, default, flag, `live` if a reload changes it, help, and range if it has one.
 macro_rules! settings {
     (@name $section:ident $field:ident) => {
         concat!(stringify!($section), ".", stringify!($field))
@@ -70,11 +73,13 @@ macro_rules! settings {
     (@name $section:ident $field:ident $name:literal) => { $name };
     (@kind $type:ty) => { $type };
     (@kind $type:ty, $kind:ty) => { $kind };
+    (@live) => { false };
+    (@live live) => { true };
     ($(
         $(#[$about:meta])*
         $section:ident: $name:ident {$(
             $field:ident $(as $key:literal)?: $type:ty $(as $kind:ty)? = $default:expr;
-            $flag:expr, $help:literal $(, $range:expr)?;
+            $flag:expr, $($live:ident,)? $help:literal $(, $range:expr)?;
         )*}
     )*) => {
         $(
@@ -106,6 +111,7 @@ macro_rules! settings {
             flag: $flag,
             words: <settings!(@kind $type $(, $kind)?) as Value>::WORDS,
             is_list: <settings!(@kind $type $(, $kind)?) as Value>::IS_LIST,
+            is_live: settings!(@live $($live)?),
             set: |config, text| {
                 let value = <settings!(@kind $type $(, $kind)?)>::read(text)?;
                 $(within(&value, $range)?;)?
@@ -162,9 +168,9 @@ settings! {
 
     /// `[tls]` TLS of all listeners of clients.
     tls: Tls {
-        certificates: Vec<CertificateFiles> = Vec::new(); None,
+        certificates: Vec<CertificateFiles> = Vec::new(); None, live,
             "Certificates in PEM, each CHAIN=KEY or one file with both; a client gets the first that has its name, else the first of all. None for no TLS";
-        client_ca: Option<String> = None; None,
+        client_ca: Option<String> = None; None, live,
             "File with the authorities whose certificates clients have to present, or may where keys.file is set; off for none";
     }
 
@@ -182,62 +188,62 @@ settings! {
 
     /// `[trust]` Who a client is.
     trust: Trust {
-        proxies: Vec<Network> = Vec::new(); flag("trusted-proxy", "NETWORK"),
+        proxies: Vec<Network> = Vec::new(); flag("trusted-proxy", "NETWORK"), live,
             "Networks whose X-Forwarded-For is believed; may be repeated";
-        ipv6_prefix: u8 = 64; flag("ipv6-prefix", "BITS"),
+        ipv6_prefix: u8 = 64; flag("ipv6-prefix", "BITS"), live,
             "Leading bits of an IPv6 address that make a client", 0..=128;
-        allow: Vec<Network> = Vec::new(); flag("allow", "NETWORK"),
+        allow: Vec<Network> = Vec::new(); flag("allow", "NETWORK"), live,
             "Networks that may connect, none for all; may be repeated";
-        deny: Vec<Network> = Vec::new(); flag("deny", "NETWORK"),
+        deny: Vec<Network> = Vec::new(); flag("deny", "NETWORK"), live,
             "Networks that may not, unless a longer prefix allows them; may be repeated";
     }
 
     /// `[keys]` Clients that are known by a key, whatever their network.
     keys: KeySettings {
-        file: Option<String> = None; None,
+        file: Option<String> = None; None, live,
             "TOML file of clients that are known by a key; off for none";
     }
 
     /// `[limits]` Bounds on what a client may send.
     limits: Limits {
-        connections: usize = 20_000; None,
+        connections: usize = 20_000; None, live,
             "Connections in all", 1..;
-        connections_per_client: usize = 1_000; None,
+        connections_per_client: usize = 1_000; None, live,
             "Connections of one client", 1..;
         // This and the next are the node's own.
-        body_bytes: usize as Size = 1_000_000; None,
+        body_bytes: usize as Size = 1_000_000; None, live,
             "Largest body or WebSocket message", Size(KIB)..=Size(GIB);
-        batch: usize = 10; None,
+        batch: usize = 10; None, live,
             "Calls in a batch", 1..;
-        shadow: bool = false; flag("shadow", "BOOL"),
+        shadow: bool = false; flag("shadow", "BOOL"), live,
             "Decide and count what would be refused, and refuse nothing: writes go to the node at once; --shadow alone means true";
     }
 
     /// `[reads]` The read lane.
     reads: Reads {
-        rate_per_client: Rate = per_second(200); None,
+        rate_per_client: Rate = per_second(200); None, live,
             "Reads a second of one client, as many of which may come at once", ABOVE_ZERO;
         concurrency: usize = 256; None,
             "Reads under way in all", 1..;
-        allow_methods: Vec<String> = Vec::new(); None,
+        allow_methods: Vec<String> = Vec::new(); None, live,
             "Methods that may be called, none for every method that is not refused; a trailing * stands for any rest";
-        refuse_methods: Vec<String> = refused(); None,
+        refuse_methods: Vec<String> = refused(); None, live,
             "Methods that are refused, writes among them; a trailing * stands for any rest";
     }
 
     /// `[fair]` How write capacity is shared.
     fair: Fair {
-        max_req: Rate = per_second(2_000); flag("max-req", "RATE"),
+        max_req: Rate = per_second(2_000); flag("max-req", "RATE"), live,
             "Most writes a second to all nodes together: the ceiling of --pace adaptive, the rate of --pace fixed, without effect in --pace off", ABOVE_ZERO;
-        queue_per_client: usize = 1_024; flag("queue-per-client", "N"),
+        queue_per_client: usize = 1_024; flag("queue-per-client", "N"), live,
             "Writes of one client that may wait", 1..=1 << 20;
-        queue_timeout: Duration = Duration::from_secs(30); flag("queue-timeout", "DURATION"),
+        queue_timeout: Duration = Duration::from_secs(30); flag("queue-timeout", "DURATION"), live,
             "How long a write may wait here before it is answered with an error", TIMEOUT;
         order: WriteOrder = WriteOrder::Connection; None,
             "Which writes of a client stay in order: those of a connection, or also those of a Cosmos SDK's account";
-        weights: Vec<(Network, Weight)> = Vec::new(); None,
+        weights: Vec<(Network, Weight)> = Vec::new(); None, live,
             "Weights of networks, 1 to 1000 each; all others have 1";
-        async_ack: AsyncAck = AsyncAck::Buffered; flag("async-ack", "WHEN"),
+        async_ack: AsyncAck = AsyncAck::Buffered; flag("async-ack", "WHEN"), live,
             "When broadcast_tx_async is answered: once it waits here, or once the node has answered";
     }
 
@@ -256,20 +262,20 @@ settings! {
 
     /// `[pause]` When the node is given a break.
     pause: Pause {
-        interval: Option<Duration> = PauseSettings::default().interval; flag("pause-interval", "DURATION"),
+        interval: Option<Duration> = PauseSettings::default().interval; flag("pause-interval", "DURATION"), live,
             "Time from one break of the clock to the next; off for none", ..=Some(Duration::from_hours(24));
-        min_tx_rate: MinTxRate = PauseSettings::default().min_tx_rate; flag("min-tx-rate", "RATE"),
+        min_tx_rate: MinTxRate = PauseSettings::default().min_tx_rate; flag("min-tx-rate", "RATE"), live,
             "A break comes when fewer transactions a second are committed under demand: a rate, a share of the rate the node was seen to sustain such as 60%, learn for 55%, or off";
-        length as "pause.for": Duration = PauseSettings::default().length; flag("pause-for", "DURATION"),
+        length as "pause.for": Duration = PauseSettings::default().length; flag("pause-for", "DURATION"), live,
             "How long a break lasts", TIMEOUT;
-        action: PauseAction = PauseSettings::default().action; flag("pause-action", "ACTION"),
+        action: PauseAction = PauseSettings::default().action; flag("pause-action", "ACTION"), live,
             "What a break does: nothing is sent, or the write connections are replaced as well";
     }
 
     /// `[cors]` Web pages of other origins.
     cors: Cors {
         // Empty as on the node.
-        origins: Vec<String> = Vec::new(); None,
+        origins: Vec<String> = Vec::new(); None, live,
             "Origins whose pages may read answers written here and open a WebSocket, * for all; with none no page may read, any may open";
     }
 
@@ -306,7 +312,7 @@ settings! {
     /// `[log]` What is written down.
     log: Log {
         // One line per change of state, never one per request.
-        level: Level = Level::INFO; flag("log", "LEVEL"),
+        level: Level = Level::INFO; flag("log", "LEVEL"), live,
             "Level of the log on stderr";
         access: Option<String> = None; None,
             "File to which a line of JSON is appended for each request; off for none";
@@ -318,7 +324,7 @@ settings! {
 
     /// `[shutdown]` Shutdown.
     shutdown: Shutdown {
-        drain: Duration = Duration::from_secs(10); None,
+        drain: Duration = Duration::from_secs(10); None, live,
             "How long queued writes may still be forwarded after SIGTERM", Duration::ZERO..=Duration::from_hours(1);
     }
 }

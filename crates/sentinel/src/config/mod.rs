@@ -245,45 +245,6 @@ impl Live {
     }
 }
 
-/// Keys whose new values take effect while the program runs. Whatever is not listed needs a restart: it decides what
-/// is opened, allocated or promised at the start.
-pub const LIVE: &[&str] = &[
-    "tls.certificates",
-    "tls.client_ca",
-    "trust.proxies",
-    "trust.ipv6_prefix",
-    "trust.allow",
-    "trust.deny",
-    "keys.file",
-    "limits.connections",
-    "limits.connections_per_client",
-    "limits.body_bytes",
-    "limits.batch",
-    "limits.shadow",
-    "reads.rate_per_client",
-    "reads.allow_methods",
-    "reads.refuse_methods",
-    "fair.max_req",
-    "fair.queue_per_client",
-    "fair.queue_timeout",
-    "fair.weights",
-    "fair.async_ack",
-    "pause.interval",
-    "pause.min_tx_rate",
-    "pause.for",
-    "pause.action",
-    "cors.origins",
-    "log.level",
-    "shutdown.drain",
-];
-
-impl Key {
-    /// Whether a new value takes effect while the program runs.
-    pub fn is_live(&self) -> bool {
-        LIVE.contains(&self.name)
-    }
-}
-
 /// What a new configuration comes to while the program runs.
 #[derive(Clone, Debug)]
 pub struct Change {
@@ -315,7 +276,7 @@ pub fn change(old: &Config, new: Resolved) -> Result<Change, ConfigErrors> {
         }
         // What a cluster shares is agreed on at the start.
         let is_shared = key.name == "fair.max_req" && old.cluster.nats.is_some();
-        if !key.is_live() || is_shared {
+        if !key.is_live || is_shared {
             restart.push(key.name);
             continue;
         }
