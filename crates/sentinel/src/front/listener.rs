@@ -2,11 +2,11 @@
 //! PROXY header, which names the client.
 
 use std::future::pending;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use futures_util::future::{BoxFuture, FutureExt as _};
 use ops::accept::{Accept, Acceptor};
 use socket2::SockRef;
 use tokio::io::AsyncReadExt;
@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use tokio_rustls::rustls::ServerConfig;
-use wire::proxy::{ProxyHeader, ProxyHeaderError, read_proxy_header};
+use wire::proxy::{ProxyHeader, read_proxy_header};
 
 use super::backend::Backend;
 use super::encrypted::{Encrypted, handshake};
@@ -104,9 +104,6 @@ pub(super) async fn accept<B: Backend, A: Accept>(
     cut_off
 }
 
-/// A connection, and why it is not let in, if it is not.
-type Entered<B, IO> = (Connection<B, IO>, Option<Refusal>);
-
 async fn all_ended(connections: &mut JoinSet<()>) {
     while let Some(ended) = connections.join_next().await {
         note(&ended);
@@ -128,11 +125,9 @@ fn admit<B, IO>(
         connections.spawn(serve_prepared(Arc::clone(front), stream, address));
         return;
     }
-    match enter(front, stream, address) {
-        Some((connection, None)) => connections.spawn(http2::run(connection)),
-        Some((connection, Some(refusal))) => connections.spawn(connection.refuse_all(refusal)),
-        None => return,
-    };
+    if let Some(serving) = enter(front, stream, address) {
+        connections.spawn(serving);
+    }
 }
 
 /// A connection whose first bytes were read, where they say whose it is or agree on its keys.
@@ -170,11 +165,11 @@ async fn serve_prepared<B: Backend, IO: Stream>(
             let connection = Connection::new(front, stream, peer, slot);
             Box::pin(http2::run(connection)).await;
         }
-        Some(Prepared::Plain(stream, address)) => match enter(&front, stream, address) {
-            Some((connection, None)) => Box::pin(http2::run(connection)).await,
-            Some((connection, Some(refusal))) => Box::pin(connection.refuse_all(refusal)).await,
-            None => {}
-        },
+        Some(Prepared::Plain(stream, address)) => {
+            if let Some(serving) = enter(&front, stream, address) {
+                serving.await;
+            }
+        }
         None => {}
     }
 }
@@ -186,42 +181,38 @@ async fn encrypted<B: Backend, IO: Stream>(
     (address, config): (IpAddr, Arc<ServerConfig>),
 ) -> Option<(Encrypted<IO>, Peer, Held)> {
     let (mut peer, slot) = slot(front, address);
-    match slot {
-        Ok(slot) => {
-            let stream = handshake(front, stream, (&peer, config)).await?;
-            let known = &front.config.load().known;
-            let key = stream
-                .certificate()
-                .and_then(|der| known.of_certificate(der));
-            peer.identity.client = key.unwrap_or(peer.identity.client);
-            Some((stream, peer, slot))
-        }
-        Err(refusal) => {
-            front.refused(peer.identity.client, &refusal);
-            None
-        }
-    }
+    let slot = slot.inspect_err(|refusal| front.refused(peer.identity.client, refusal));
+    let slot = slot.ok()?;
+    let stream = handshake(front, stream, (&peer, config)).await?;
+    let known = &front.config.load().known;
+    let key = stream
+        .certificate()
+        .and_then(|der| known.of_certificate(der));
+    peer.identity.client = key.unwrap_or(peer.identity.client);
+    Some((stream, peer, slot))
 }
 
-/// Counts a connection of this client's; none if it is to be closed without sending a response.
-fn enter<B, IO>(front: &Arc<Shared<B>>, stream: IO, address: IpAddr) -> Option<Entered<B, IO>>
+/// Serves a connection, or answers it with a refusal; none if it is to be closed without sending a response.
+fn enter<B, IO>(
+    front: &Arc<Shared<B>>,
+    stream: IO,
+    address: IpAddr,
+) -> Option<BoxFuture<'static, ()>>
 where
     B: Backend,
     IO: Stream,
 {
     let (peer, slot) = slot(front, address);
-    let (slot, refusal) = match slot {
-        Ok(slot) => (slot, None),
-        Err(refusal) => match front.budget.refuse() {
-            Some(slot) => (slot, Some(refusal)),
-            None => {
-                front.refused(peer.identity.client, &refusal);
-                return None;
-            }
-        },
+    let connection = |slot| Connection::new(Arc::clone(front), stream, peer, slot);
+    let refusal = match slot {
+        Ok(slot) => return Some(http2::run(connection(slot)).boxed()),
+        Err(refusal) => refusal,
     };
-    let connection = Connection::new(Arc::clone(front), stream, peer, slot);
-    Some((connection, refusal))
+    let Some(slot) = front.budget.refuse() else {
+        front.refused(peer.identity.client, &refusal);
+        return None;
+    };
+    Some(connection(slot).refuse_all(refusal).boxed())
 }
 
 /// Who is at the other end, and the place of the connection among this client's.
@@ -269,69 +260,48 @@ async fn proxied_client<B: Backend, IO: Stream>(
     stream: &mut IO,
     address: IpAddr,
 ) -> Option<IpAddr> {
-    let refuse = |refusal: &Refusal| {
+    let naming = async {
+        let _slot = front.budget.connect_proxy()?;
+        let patience = front.config.load().fixed.header_timeout;
+        let late = |_| Refusal::new(Reason::Parse, "the PROXY header did not come in time");
+        let named = timeout(patience, named(stream, address)).await;
+        named.map_err(late)?
+    };
+    let named = tokio::select! {
+        biased;
+        named = naming => named,
+        () = front.stop.cancelled() => return None,
+    };
+    let refused = |refusal: &Refusal| {
         let proxy = front.identities.load().of_peer(address).client;
         front.refused(proxy, refusal);
     };
-    let _slot = match front.budget.connect_proxy() {
-        Ok(slot) => slot,
-        Err(refusal) => {
-            refuse(&refusal);
-            return None;
-        }
-    };
-    let header = timeout(front.config.load().fixed.header_timeout, header(stream));
-    let header = tokio::select! {
-        biased;
-        header = header => header,
-        () = front.stop.cancelled() => return None,
-    };
-    match header {
-        Ok(Ok(Some(client))) => Some(client.to_canonical()),
-        Ok(Ok(None)) => Some(address),
-        // A proxy that looks whether somebody listens closes the connection at once.
-        Ok(Err(HeaderError::Closed(_))) => None,
-        Ok(Err(HeaderError::Header(error))) => {
-            refuse(&Refusal::new(Reason::Parse, error.to_string()));
-            None
-        }
-        Err(_) => {
-            let text = "the PROXY header did not come in time";
-            refuse(&Refusal::new(Reason::Parse, text));
-            None
-        }
-    }
+    named.inspect_err(refused).ok()?
 }
 
-/// Why there is no header.
-#[derive(Debug, thiserror::Error)]
-enum HeaderError {
-    #[error("the connection ended")]
-    Closed(#[from] io::Error),
-    #[error(transparent)]
-    Header(#[from] ProxyHeaderError),
-}
-
-/// The client that the header names, if it names one.
-async fn header<IO: Stream>(stream: &mut IO) -> Result<Option<IpAddr>, HeaderError> {
+/// The client that the header names, or the other end if it names none; none if the connection has ended.
+async fn named<IO: Stream>(stream: &mut IO, peer: IpAddr) -> Result<Option<IpAddr>, Refusal> {
+    let read = |bytes: &[u8]| {
+        let header = read_proxy_header(bytes);
+        header.map_err(|error| Refusal::new(Reason::Parse, error.to_string()))
+    };
     let mut bytes = Vec::new();
     loop {
-        match read_proxy_header(&bytes)? {
-            ProxyHeader::Client(client) => return Ok(Some(client)),
-            ProxyHeader::Local => return Ok(None),
-            ProxyHeader::More(more) => {
-                let known = bytes.len();
-                bytes.resize(known + more, 0);
-                let mut read = known;
-                while read < bytes.len() {
-                    // What is no header shows before its length is there.
-                    match stream.read(&mut bytes[read..]).await? {
-                        0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-                        count => read += count,
-                    }
-                    read_proxy_header(&bytes[..read])?;
-                }
+        let more = match read(&bytes)? {
+            ProxyHeader::Client(client) => return Ok(Some(client.to_canonical())),
+            ProxyHeader::Local => return Ok(Some(peer)),
+            ProxyHeader::More(more) => more,
+        };
+        let mut known = bytes.len();
+        bytes.resize(known + more, 0);
+        while known < bytes.len() {
+            // A proxy that looks whether somebody listens closes the connection at once.
+            match stream.read(&mut bytes[known..]).await {
+                Ok(0) | Err(_) => return Ok(None),
+                Ok(count) => known += count,
             }
+            // What is no header shows before its length is there.
+            read(&bytes[..known])?;
         }
     }
 }
