@@ -20,8 +20,8 @@ use tokio::time::Instant;
 
 pub use self::bytes::{Ledger, Reservation};
 pub use self::table::Budget;
-use self::table::{BUSY_PAUSE, Reader, Seen, State, Usage, WORK_BURST, is_fair};
 pub(crate) use self::table::{Kind, LONG_BYTES, Piece, SEEN_FOR};
+use self::table::{Reader, Seen, State, Usage, WORK_BURST, full, is_fair};
 pub(crate) use self::turns::Turn;
 use crate::refusal::{Reason, Refusal};
 
@@ -295,10 +295,6 @@ impl Drop for Held {
 /// The work that a request or message of so many bytes makes: about a microsecond, and one for each KiB.
 pub(crate) const fn work_of(bytes: usize) -> u64 {
     1 + (bytes >> 10) as u64
-}
-
-fn full(text: &'static str) -> Refusal {
-    Refusal::new(Reason::Connections, text).retry_after(BUSY_PAUSE)
 }
 
 /// What a client may have while there is any.

@@ -89,40 +89,23 @@ pub(super) const KINDS: usize = 6;
 impl Kind {
     /// The text for a client that has as many as it may.
     pub(super) fn refusal(self, held: u32) -> Refusal {
-        let (reason, text) = match self {
-            Self::Connection => (
-                Reason::Connections,
-                format!("this client has too many connections: {held}"),
-            ),
-            Self::Read => (
-                Reason::Rate,
-                format!("{held} reads of this client are under way"),
-            ),
-            Self::Query => (
-                Reason::Connections,
-                format!("this client has brought {held} of the distinct queries already"),
-            ),
-            Self::Subscription => (
-                Reason::Connections,
-                format!("this client has {held} subscriptions already"),
-            ),
-            Self::Commit => (
-                Reason::Rate,
-                format!(
-                    "{held} broadcast_tx_commit calls of this client wait for a block; use broadcast_tx_sync"
-                ),
-            ),
-            Self::Handshake => (
-                Reason::Connections,
-                format!("{held} TLS handshakes of this client are under way"),
-            ),
-        };
-        let refusal = Refusal::new(reason, text);
-        match self {
-            Self::Connection | Self::Read | Self::Commit | Self::Handshake => {
-                refusal.retry_after(BUSY_PAUSE)
+        let text = match self {
+            Self::Connection => format!("this client has too many connections: {held}"),
+            Self::Read => format!("{held} reads of this client are under way"),
+            Self::Query => {
+                format!("this client has brought {held} of the distinct queries already")
             }
-            Self::Query | Self::Subscription => refusal,
+            Self::Subscription => format!("this client has {held} subscriptions already"),
+            Self::Commit => format!(
+                "{held} broadcast_tx_commit calls of this client wait for a block; use broadcast_tx_sync"
+            ),
+            Self::Handshake => format!("{held} TLS handshakes of this client are under way"),
+        };
+        match self {
+            Self::Read | Self::Commit => Refusal::new(Reason::Rate, text).retry_after(BUSY_PAUSE),
+            Self::Connection | Self::Handshake => full(text),
+            // They last for as long as the client wants.
+            Self::Query | Self::Subscription => Refusal::new(Reason::Connections, text),
         }
     }
 }
@@ -383,12 +366,17 @@ fn rates(rate: Rate, burst: Duration) -> [GcraLimit; 2] {
     [rate, of_site.unwrap_or(rate)].map(|rate| GcraLimit::new(rate, burst.into()))
 }
 
+/// The refusal of what is free again before long.
+pub(super) fn full(text: impl Into<String>) -> Refusal {
+    Refusal::new(Reason::Connections, text).retry_after(BUSY_PAUSE)
+}
+
 /// Seconds: the longest time after which a client may open all its connections at once again.
 const LONGEST_BURST: f64 = 3_600.0;
 /// Work that may come at once, as time.
 pub(super) const WORK_BURST: Nanos = Nanos::from_secs(1);
 /// A read takes some milliseconds, and connections end when their clients please: a guess.
-pub(super) const BUSY_PAUSE: Duration = Duration::from_secs(1);
+const BUSY_PAUSE: Duration = Duration::from_secs(1);
 /// The part of all there is, one in so many, that is left to clients that hold little.
 pub(super) const RESERVE: usize = 16;
 /// A transaction is in a block of every node by then.
