@@ -18,7 +18,7 @@ use prometheus_client::metrics::counter::Counter;
 use serde::{Serialize, Serializer};
 use tokio::sync::oneshot;
 
-use crate::metrics::{MethodClass, Metrics, OutcomeLabel, Transport};
+use crate::metrics::{MethodClass, Metrics, Transport};
 use crate::refusal::Refusal;
 
 /// Where requests are written down. Clones share the queues.
@@ -190,17 +190,8 @@ impl AccessLog {
         }))
     }
 
-    /// A request has ended, with this refusal if it was refused.
-    pub(crate) fn tell(&self, ended: Ended<'_>, outcome: OutcomeLabel, refusal: Option<&Refusal>) {
-        self.write(ended, outcome.name(), refusal);
-    }
-
-    /// Something would have been refused, but for `limits.shadow`.
-    pub(crate) fn tell_judged(&self, client: ClientKey, refusal: &Refusal) {
-        self.write(Ended::of(client), WOULD_REJECT, Some(refusal));
-    }
-
-    fn write(&self, ended: Ended<'_>, outcome: &'static str, refusal: Option<&Refusal>) {
+    /// A request has ended so, with this refusal if it was refused; or [would have been](WOULD_REJECT).
+    pub(crate) fn tell(&self, ended: Ended<'_>, outcome: &'static str, refusal: Option<&Refusal>) {
         let inner = &*self.0;
         let number = inner.count.fetch_add(1, Ordering::Relaxed);
         if !number.is_multiple_of(inner.sample) {
@@ -273,7 +264,7 @@ fn write_line(file: &mut impl Write, record: &Record) -> io::Result<()> {
 }
 
 /// The outcome of what is decided in shadow: the request goes on, and has its own line.
-const WOULD_REJECT: &str = "would_reject";
+pub(crate) const WOULD_REJECT: &str = "would_reject";
 /// Requests that wait for a disk or a collector: 2 MiB of usual ones, a second of 4,000 requests.
 const MOST_ENTRIES: usize = 4_096;
 /// How often the end of the program looks whether a queue has room.
@@ -289,7 +280,7 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::metrics::Gauges;
+    use crate::metrics::{Gauges, OutcomeLabel};
     use crate::refusal::Reason;
 
     /// A file in memory, which takes nothing while its gate is closed.
@@ -334,9 +325,9 @@ mod tests {
         let (disk, metrics) = (Disk::default(), Arc::new(Metrics::new()));
         let log = to_disk(&disk, 1, &metrics);
         let seen = Seen::new(head("x-request-id", b"a\"\n1"));
-        log.tell(ended(Some(&seen)), OutcomeLabel::Forwarded, None);
+        log.tell(ended(Some(&seen)), OutcomeLabel::Forwarded.name(), None);
         let refusal = Refusal::new(Reason::Rate, "more than 1/s");
-        log.tell(ended(None), OutcomeLabel::Rejected, Some(&refusal));
+        log.tell(ended(None), OutcomeLabel::Rejected.name(), Some(&refusal));
         log.flush().await;
         let text = String::from_utf8(disk.text.lock().clone()).unwrap();
         let lines: Vec<serde_json::Value> = text
@@ -368,7 +359,7 @@ mod tests {
         // More than the queue and the writer hold.
         thread::spawn(move || {
             for _ in 0..4 * MOST_ENTRIES {
-                log.tell(ended(None), OutcomeLabel::Forwarded, None);
+                log.tell(ended(None), OutcomeLabel::Forwarded.name(), None);
             }
             tell.send(log).unwrap();
         });
@@ -395,7 +386,7 @@ mod tests {
         let (disk, metrics) = (Disk::default(), Arc::new(Metrics::new()));
         let log = to_disk(&disk, 10, &metrics);
         for _ in 0..95 {
-            log.tell(ended(None), OutcomeLabel::Forwarded, None);
+            log.tell(ended(None), OutcomeLabel::Forwarded.name(), None);
         }
         log.flush().await;
         let lines = disk

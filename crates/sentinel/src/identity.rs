@@ -27,11 +27,12 @@ pub const FORWARDED_FOR: &str = "x-forwarded-for";
 pub struct Identities {
     scheme: KeyScheme,
     proxies: Vec<Network>,
-    rules: NetworkMap<Rule>,
+    /// Whether a network may use the proxy.
+    rules: NetworkMap<bool>,
     /// Who was forbidden while the program runs, whatever the rules say.
     bans: NetworkMap<()>,
-    /// What a network without a rule may do.
-    otherwise: Rule,
+    /// Whether a network without a rule may.
+    otherwise: bool,
 }
 
 /// Who sent a request.
@@ -48,9 +49,7 @@ pub struct Identity {
 /// The other end of a socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
-    /// The socket's own address.
-    pub(crate) address: IpAddr,
-    /// Its client, headers unseen.
+    /// The socket's own address and its client, headers unseen.
     pub(crate) identity: Identity,
     /// Whether it is a trusted proxy, whose headers say who the client is.
     pub(crate) is_proxy: bool,
@@ -136,12 +135,6 @@ impl LiveIdentities {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rule {
-    Allow,
-    Deny,
-}
-
 impl Identities {
     /// From `[trust]`.
     ///
@@ -150,22 +143,18 @@ impl Identities {
     pub fn new(trust: &Trust) -> Result<Self, fairq::Error> {
         let mut rules = NetworkMap::new();
         for network in &trust.allow {
-            rules.insert(*network, Rule::Allow)?;
+            rules.insert(*network, true)?;
         }
         // A network on both lists is denied: the careful reading of a contradiction.
         for network in &trust.deny {
-            rules.insert(*network, Rule::Deny)?;
+            rules.insert(*network, false)?;
         }
         Ok(Self {
             scheme: KeyScheme::new(32, trust.ipv6_prefix)?,
             proxies: trust.proxies.clone(),
             rules,
             bans: NetworkMap::new(),
-            otherwise: if trust.allow.is_empty() {
-                Rule::Allow
-            } else {
-                Rule::Deny
-            },
+            otherwise: trust.allow.is_empty(),
         })
     }
 
@@ -186,9 +175,9 @@ impl Identities {
 
     /// Whether a network may use the proxy.
     pub fn allows(&self, address: IpAddr) -> bool {
-        let rule = self.rules.get(address).copied().unwrap_or(self.otherwise);
+        let allowed = self.rules.get(address).copied().unwrap_or(self.otherwise);
         // An address that stands for a key is no host's, whatever a header says.
-        rule == Rule::Allow && !is_reserved(address) && !self.is_banned(address)
+        allowed && !is_reserved(address) && !self.is_banned(address)
     }
 
     /// Whether the operator has forbidden a network while the program runs.

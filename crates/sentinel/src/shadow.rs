@@ -12,7 +12,7 @@ use pacing::Nanos;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::AccessLog;
+use crate::access::{AccessLog, Ended, WOULD_REJECT};
 use crate::clock::Clock;
 use crate::config::Live;
 use crate::metrics::Metrics;
@@ -122,7 +122,7 @@ impl Shadow {
             }
         }
         if let Some(access) = inner.access.get() {
-            access.tell_judged(client, refusal);
+            access.tell(Ended::of(client), WOULD_REJECT, Some(refusal));
         }
     }
 

@@ -312,11 +312,15 @@ mod tests {
         };
         let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let within = Seen::new(|name| (name == "traceparent").then_some(parent));
-        log.tell(ended(Some(&within)), OutcomeLabel::Forwarded, None);
+        log.tell(ended(Some(&within)), OutcomeLabel::Forwarded.name(), None);
         let refusal = Refusal::new(Reason::Rate, "more than 1/s");
         let alone = Seen::new(|_| None::<&str>);
-        log.tell(ended(Some(&alone)), OutcomeLabel::Rejected, Some(&refusal));
-        log.tell(ended(None), OutcomeLabel::Forwarded, None);
+        log.tell(
+            ended(Some(&alone)),
+            OutcomeLabel::Rejected.name(),
+            Some(&refusal),
+        );
+        log.tell(ended(None), OutcomeLabel::Forwarded.name(), None);
         log.flush().await;
         let seen = served.join().unwrap();
         (metrics.access_lost[1].get(), seen)

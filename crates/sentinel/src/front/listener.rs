@@ -222,7 +222,6 @@ pub(super) fn slot<B: Backend>(
 ) -> (Peer, Result<Held, Refusal>) {
     let identities = front.identities.load();
     let peer = Peer {
-        address,
         identity: identities.of_peer(address),
         is_proxy: identities.is_proxy(address),
     };

@@ -136,10 +136,10 @@ impl<B: Backend> Shared<B> {
     fn identity<'a>(&self, peer: &Peer, lines: impl FnOnce() -> Vec<&'a [u8]>) -> Identity {
         let identities = self.identities.load();
         if peer.is_proxy {
-            return identities.of_request(peer.address, lines().into_iter());
+            return identities.of_request(peer.identity.address, lines().into_iter());
         }
         Identity {
-            allowed: identities.allows(peer.address),
+            allowed: identities.allows(peer.identity.address),
             ..peer.identity
         }
     }
@@ -157,7 +157,7 @@ impl<B: Backend> Shared<B> {
         }
         let is_refused = !matches!(outcome, OutcomeLabel::Forwarded | OutcomeLabel::Cancelled);
         if let Some(access) = self.access.as_ref().filter(|_| !is_refused) {
-            access.tell(ended, outcome, None);
+            access.tell(ended, outcome.name(), None);
         }
     }
 
@@ -172,7 +172,7 @@ impl<B: Backend> Shared<B> {
         self.refusals.tell(ended.client, refusal);
         if let Some(access) = &self.access {
             let outcome = OutcomeLabel::of_write(refusal.reason);
-            access.tell(ended, outcome, Some(refusal));
+            access.tell(ended, outcome.name(), Some(refusal));
         }
     }
 

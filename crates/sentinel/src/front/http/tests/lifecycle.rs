@@ -101,7 +101,6 @@ async fn lifecycle_50_what_is_not_finished_in_the_budget_is_cut_off() {
 async fn resources_44_an_idle_connection_is_small() {
     let bench = Bench::new();
     let peer = crate::front::http::Peer {
-        address: [192, 0, 2, 1].into(),
         identity: bench
             .shared
             .identities
