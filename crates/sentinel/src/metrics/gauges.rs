@@ -196,19 +196,13 @@ impl Requests {
 
     /// Reads that ended, in whatever way.
     pub(super) fn reads(&self) -> u64 {
-        let is_read = |class: &MethodClass| !class.is_write();
-        let of_class = |class: MethodClass| {
-            let rows = self
-                .rows
-                .iter()
-                .filter_map(move |rows| rows[class.index()].get());
-            rows.flatten().map(Counter::get).sum::<u64>()
-        };
-        MethodClass::ALL
-            .into_iter()
-            .filter(is_read)
-            .map(of_class)
-            .sum()
+        let rows = self
+            .rows
+            .iter()
+            .flat_map(|rows| rows.iter().zip(MethodClass::ALL));
+        let rows = rows.filter(|(_, class)| !class.is_write());
+        let rows = rows.filter_map(|(row, _)| row.get());
+        rows.flatten().map(Counter::get).sum()
     }
 
     fn row(&self, transport: Transport, class: MethodClass) -> Row {

@@ -26,12 +26,8 @@ pub struct Event {
     pub text: String,
 }
 
-#[derive(Debug)]
-struct Entry {
-    at: Instant,
-    level: Level,
-    text: String,
-}
+/// When it was written, its level and its text.
+type Entry = (Instant, Level, String);
 
 /// Writes what is logged at INFO and above to the journal, whatever `log.level` is: INFO never grows
 /// with the load.
@@ -51,10 +47,10 @@ where
 /// The last lines, latest first.
 pub fn recent() -> Vec<Event> {
     let lines = LINES.lock();
-    let event = |entry: &Entry| Event {
-        ago_seconds: entry.at.elapsed().as_secs() as f64,
-        level: entry.level.as_str(),
-        text: entry.text.clone(),
+    let event = |(at, level, text): &Entry| Event {
+        ago_seconds: at.elapsed().as_secs() as f64,
+        level: level.as_str(),
+        text: text.clone(),
     };
     lines.iter().rev().map(event).collect()
 }
@@ -84,11 +80,8 @@ impl io::Write for Line {
         if lines.len() == MOST_LINES {
             lines.pop_front();
         }
-        lines.push_back(Entry {
-            at: Instant::now(),
-            level: self.0,
-            text: text.trim().chars().take(LONGEST).collect(),
-        });
+        let text = text.trim().chars().take(LONGEST).collect();
+        lines.push_back((Instant::now(), self.0, text));
         Ok(bytes.len())
     }
 
