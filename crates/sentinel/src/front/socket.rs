@@ -292,9 +292,28 @@ impl<IO: Stream> Socket<IO> {
         patience: Duration,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Ended>> {
+        if let Poll::Ready(flushed) = self.poll_drain(backlog, context) {
+            return Poll::Ready(flushed);
+        }
+        let until = backlog.overdue_at(patience);
+        let until = until.unwrap_or_else(|| Instant::now() + patience);
+        self.poll_late(until, context).map(Err)
+    }
+
+    /// Writes everything in `output`, however long the client takes, and what is shared in turns.
+    pub(crate) fn poll_drain(
+        &mut self,
+        backlog: &mut Backlog,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Ended>> {
         let before = self.unsent();
         loop {
+            if self.is_sharing() {
+                ready!(self.turn().poll_begin(Piece::LONG, context));
+            }
+            let is_piece = self.shares_next();
             match self.poll_write(context) {
+                Poll::Ready(Ok(true)) if is_piece => self.turn().used(),
                 Poll::Ready(Ok(true)) => {}
                 Poll::Ready(Ok(false)) => {
                     backlog.written();
@@ -304,9 +323,7 @@ impl<IO: Stream> Socket<IO> {
                 Poll::Pending => {
                     let waiting = self.unsent();
                     backlog.blocked(before.saturating_sub(waiting), waiting);
-                    let until = backlog.overdue_at(patience);
-                    let until = until.unwrap_or_else(|| Instant::now() + patience);
-                    return self.poll_late(until, context).map(Err);
+                    return Poll::Pending;
                 }
             }
         }
@@ -343,11 +360,9 @@ impl<IO: Stream> Socket<IO> {
     }
 
     /// Whether shared bytes are what is written next.
-    pub(crate) fn shares_next(&self) -> bool {
-        self.large
-            .shared
-            .as_ref()
-            .is_some_and(|shared| shared.after == 0)
+    fn shares_next(&self) -> bool {
+        let shared = self.large.shared.as_ref();
+        shared.is_some_and(|shared| shared.after == 0)
     }
 
     /// How much the client has still to take.
@@ -357,7 +372,7 @@ impl<IO: Stream> Socket<IO> {
     }
 
     /// Writes some of `output` and of what is shared: whether there was anything to write.
-    pub(crate) fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Ended>> {
+    fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, Ended>> {
         let next = match &self.large.shared {
             None => self.output.filled(),
             Some(shared) if shared.after > 0 => &self.output.filled()[..shared.after],
@@ -425,11 +440,7 @@ impl<IO: Stream> Socket<IO> {
                 buffer.capacity()
             }
         };
-        let shared = self
-            .large
-            .shared
-            .as_ref()
-            .map_or(0, |shared| shared.bytes.len());
+        let shared = self.unsent() - self.output.len();
         used(&self.input) + used(&self.output) + shared + self.apart
     }
 

@@ -9,7 +9,7 @@ mod refuse;
 use compact_str::CompactString;
 pub use wire::http::HttpDate;
 use wire::http::{
-    BodyLength, HttpError, LAST_CHUNK, ResponseHead, Version, write_chunk_end, write_chunk_start,
+    BodyLength, LAST_CHUNK, ResponseHead, Version, write_chunk_end, write_chunk_start,
 };
 use wire::json::write::array;
 use wire::ws::{HandshakeError, write_text_head};
@@ -127,16 +127,6 @@ impl<'o> HttpAnswer<'o> {
         head.number("X-Server-Time", asked.at)
             .field("Date", date.as_bytes())
             .finish(BodyLength::Known(0), asked.keep_alive);
-    }
-
-    /// A refusal of a request that was understood.
-    pub fn refused(self, form: Form<'_>, refusal: &Refusal) {
-        refuse::write_http(self, form, refusal);
-    }
-
-    /// A refusal of something that is no request, or too much of one. The connection ends with it.
-    pub fn malformed(self, error: HttpError) {
-        refuse::write_malformed(self, error);
     }
 
     /// The switch to a WebSocket.

@@ -49,12 +49,7 @@ const INTERNAL: (i32, &str) = (-32_603, "Internal error");
 /// The `"error":{…}` of a refusal.
 pub fn refusal_member(refusal: &Refusal) -> Vec<u8> {
     let face = face(refusal.reason);
-    error_member(&face, &data(&face, refusal))
-}
-
-/// The text of a refusal, for a human and for the programs that read it.
-pub(super) fn refusal_text(refusal: &Refusal) -> String {
-    data(&face(refusal.reason), refusal)
+    error_member(&face, &refusal_text(refusal))
 }
 
 fn error_member(face: &Face, data: &str) -> Vec<u8> {
@@ -64,7 +59,7 @@ fn error_member(face: &Face, data: &str) -> Vec<u8> {
 }
 
 /// The text for a human, and for the programs that read it.
-fn data(face: &Face, refusal: &Refusal) -> String {
+fn refusal_text(refusal: &Refusal) -> String {
     if refusal.reason == Reason::Batch {
         return refusal.detail.clone();
     }
@@ -72,7 +67,8 @@ fn data(face: &Face, refusal: &Refusal) -> String {
         Forwarded::No => "not forwarded",
         Forwarded::Unknown => "forwarded, outcome unknown",
     };
-    let (prefix, detail, reason) = (face.prefix, &refusal.detail, refusal.reason.name());
+    let (detail, reason) = (&refusal.detail, refusal.reason.name());
+    let prefix = face(refusal.reason).prefix;
     match refusal.retry_after {
         Some(after) => format!(
             "{prefix}{detail} (reason: {reason}, retry_after_ms: {}, {forwarded})",
@@ -82,10 +78,32 @@ fn data(face: &Face, refusal: &Refusal) -> String {
     }
 }
 
-/// Writes a refusal as the answer to a request.
-pub(super) fn write_http(answer: HttpAnswer<'_>, form: Form<'_>, refusal: &Refusal) {
-    let status = face(refusal.reason).status;
-    write(answer, form, (status, refusal), &refusal_member(refusal));
+impl HttpAnswer<'_> {
+    /// A refusal of a request that was understood.
+    pub fn refused(self, form: Form<'_>, refusal: &Refusal) {
+        let status = face(refusal.reason).status;
+        write(self, form, (status, refusal), &refusal_member(refusal));
+    }
+
+    /// A refusal of something that is no request, or too much of one. The connection ends with it.
+    pub fn malformed(self, error: HttpError) {
+        let refusal = malformed(error);
+        let member = match error {
+            // The node's words.
+            HttpError::BodyTooLarge(limit) => error_member(
+                &face(refusal.reason),
+                &format!(
+                    "error reading request body: http: request body too large (max: {limit} bytes, not forwarded)"
+                ),
+            ),
+            _ => refusal_member(&refusal),
+        };
+        // No web page asked for it.
+        let mut answer = self.allowing(None);
+        answer.asked.keep_alive = false;
+        let (status, _) = malformed_face(error);
+        write(answer, Form::Post(None), (status, &refusal), &member);
+    }
 }
 
 fn write(
@@ -116,26 +134,6 @@ fn write(
 /// Rounded up, so that who waits as long does not come too early.
 pub(crate) fn whole_seconds(after: Duration) -> u64 {
     after.as_secs() + u64::from(after.subsec_nanos() > 0)
-}
-
-/// Writes the answer to something that is no request, and that the connection ends.
-pub(super) fn write_malformed(answer: HttpAnswer<'_>, error: HttpError) {
-    let refusal = malformed(error);
-    let member = match error {
-        // The node's words.
-        HttpError::BodyTooLarge(limit) => error_member(
-            &face(refusal.reason),
-            &format!(
-                "error reading request body: http: request body too large (max: {limit} bytes, not forwarded)"
-            ),
-        ),
-        _ => refusal_member(&refusal),
-    };
-    // No web page asked for it.
-    let mut answer = answer.allowing(None);
-    answer.asked.keep_alive = false;
-    let (status, _) = malformed_face(error);
-    write(answer, Form::Post(None), (status, &refusal), &member);
 }
 
 /// The HTTP status of what is no request, and the reason that it is refused for.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use wire::http::HttpError;
+
 use super::*;
 use crate::refusal::Reason;
 

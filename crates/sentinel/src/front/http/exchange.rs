@@ -138,7 +138,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         let request = requests.body(&mut self.socket, head).await?;
         let input = self.socket.input.filled();
         let planned = plan(&self.front, &request, input, (identity, &known));
-        self.socket.input.consume(request.in_place());
+        self.socket.input.consume(request.in_place);
         self.socket.apart = 0;
         self.work = work_of(request.len());
         self.allowed_origin = planned.allowed_origin;

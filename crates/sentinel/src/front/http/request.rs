@@ -18,16 +18,10 @@ use wire::http::{BodyReader, CONTINUE, Expect, Framing, Head, HeadLimits, HeadRe
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) head: Head,
-    bytes: Whole,
-}
-
-/// Where head and body lie, one behind the other.
-#[derive(Debug)]
-enum Whole {
-    /// At the start of the socket's input, so many bytes.
-    InPlace(usize),
-    /// By themselves, because the body came in chunks.
-    Apart(Vec<u8>),
+    /// How many bytes of it lie at the start of the socket's input.
+    pub(super) in_place: usize,
+    /// Or all of it by itself, because the body came in chunks.
+    apart: Vec<u8>,
 }
 
 /// Why there is no request.
@@ -47,36 +41,19 @@ impl From<HttpError> for NoRequest {
     }
 }
 
-impl Whole {
-    const fn len(&self) -> usize {
-        match self {
-            Self::InPlace(len) => *len,
-            Self::Apart(bytes) => bytes.len(),
-        }
-    }
-}
-
 impl Request {
     /// Head and body, if the body came with its length; the socket's input has to be the one it
     /// was read from.
     pub(super) fn bytes<'a>(&'a self, input: &'a [u8]) -> &'a [u8] {
-        match &self.bytes {
-            Whole::InPlace(len) => input.get(..*len).unwrap_or_default(),
-            Whole::Apart(bytes) => bytes,
+        match self.in_place {
+            0 => &self.apart,
+            len => input.get(..len).unwrap_or_default(),
         }
     }
 
     /// Bytes of head and body.
     pub(super) const fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// How much of the socket's input belongs to it.
-    pub(super) const fn in_place(&self) -> usize {
-        match self.bytes {
-            Whole::InPlace(len) => len,
-            Whole::Apart(_) => 0,
-        }
+        self.in_place + self.apart.len()
     }
 }
 
@@ -132,15 +109,25 @@ impl RequestReader {
         head: Head,
     ) -> Result<Request, NoRequest> {
         self.had_body = head.has_body();
-        let bytes = match head.framing {
-            Framing::Length(0) => Whole::InPlace(head.len),
-            Framing::Length(length) => self.body_in_place(socket, &head, length).await?,
-            Framing::Chunked => Box::pin(self.body_in_chunks(socket, &head)).await?,
-        };
-        let piece = Piece::of(bytes.len());
+        let (mut in_place, mut apart) = (head.len, Vec::new());
+        match head.framing {
+            Framing::Length(0) => {}
+            Framing::Length(length) => {
+                in_place = self.body_in_place(socket, &head, length).await?;
+            }
+            Framing::Chunked => {
+                apart = Box::pin(self.body_in_chunks(socket, &head)).await?;
+                in_place = 0;
+            }
+        }
+        let piece = Piece::of(in_place + apart.len());
         poll_fn(|context| socket.turn().poll_begin(piece, context)).await;
         socket.turn().finish();
-        Ok(Request { head, bytes })
+        Ok(Request {
+            head,
+            in_place,
+            apart,
+        })
     }
 
     /// The head of the next request.
@@ -194,26 +181,16 @@ impl RequestReader {
         socket: &mut Socket<IO>,
         head: &Head,
         length: u64,
-    ) -> Result<Whole, NoRequest> {
+    ) -> Result<usize, NoRequest> {
         let most = self.config.load().limits.body_bytes;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > most {
             return Err(HttpError::BodyTooLarge(most).into());
         }
         let whole = head.len + length;
-        if socket.input.len() < whole {
-            self.rest_of_body(socket, head, whole).await?;
+        if socket.input.len() >= whole {
+            return Ok(whole);
         }
-        Ok(Whole::InPlace(whole))
-    }
-
-    /// Reads until head and body are there.
-    async fn rest_of_body<IO: Stream>(
-        &mut self,
-        socket: &mut Socket<IO>,
-        head: &Head,
-        whole: usize,
-    ) -> Result<(), NoRequest> {
         if head.expect == Expect::Continue && socket.input.len() == head.len {
             self.ask_for_body(socket).await?;
         }
@@ -222,14 +199,14 @@ impl RequestReader {
             socket.input.grow_towards(whole);
             self.more(socket, until, HttpError::BodyTimeout).await?;
         }
-        Ok(())
+        Ok(whole)
     }
 
     async fn body_in_chunks<IO: Stream>(
         &mut self,
         socket: &mut Socket<IO>,
         head: &Head,
-    ) -> Result<Whole, NoRequest> {
+    ) -> Result<Vec<u8>, NoRequest> {
         let mut reader = BodyReader::new(head.framing, self.config.load().limits.body_bytes)?;
         let mut bytes = socket.input.filled()[..head.len].to_vec();
         let mut next_turn = LONG_BYTES;
@@ -250,7 +227,7 @@ impl RequestReader {
                 socket.turn().take(Piece::LONG).await;
             }
             if progress.done {
-                return Ok(Whole::Apart(bytes));
+                return Ok(bytes);
             }
             self.more(socket, until, HttpError::BodyTimeout).await?;
         }

@@ -2,6 +2,7 @@ use tokio::io::duplex;
 
 use super::super::buffer::READ_BYTES;
 use super::*;
+use crate::budget::Budget;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -9,10 +10,20 @@ fn socket(
     capacity: usize,
     ledger: usize,
 ) -> (tokio::io::DuplexStream, Socket<tokio::io::DuplexStream>) {
-    let (client, server) = duplex(capacity);
+    socket_of(&budget(ledger), capacity)
+}
+
+fn budget(ledger: usize) -> Budget {
     let mut config = crate::config::Config::default();
     config.buffer.bytes = ledger;
-    let budget = crate::budget::Budget::new(&config, [1, 2]);
+    Budget::new(&config, [1, 2])
+}
+
+fn socket_of(
+    budget: &Budget,
+    capacity: usize,
+) -> (tokio::io::DuplexStream, Socket<tokio::io::DuplexStream>) {
+    let (client, server) = duplex(capacity);
     let turn = budget.turn(fairq::KeyScheme::default().key([192, 0, 2, 1].into()));
     (client, Socket::new(server, &budget.ledger(), turn))
 }
@@ -93,7 +104,8 @@ async fn sharing_65_a_byte_now_and_then_is_no_progress() {
 
 #[tokio::test(start_paused = true)]
 async fn sharing_71_shared_bytes_go_between_what_was_there_and_what_comes() {
-    let (mut client, mut socket) = socket(1_000, 1 << 20);
+    let budget = budget(1 << 20);
+    let (mut client, mut socket) = socket_of(&budget, 1_000);
     let event = Bytes::from(vec![b'e'; 3 * SHARED_AT_ONCE]);
     socket.output.tail().extend_from_slice(b"before");
     socket.share(event.clone());
@@ -108,7 +120,10 @@ async fn sharing_71_shared_bytes_go_between_what_was_there_and_what_comes() {
             came.extend_from_slice(&some[..count]);
         }
     };
-    let (flushed, ()) = tokio::join!(socket.flush(MINUTE), reader);
+    let flushed = tokio::select! {
+        (flushed, ()) = async { tokio::join!(socket.flush(MINUTE), reader) } => flushed,
+        () = budget.hand_out_turns() => panic!("it never ends"),
+    };
     assert_eq!((flushed, socket.unsent()), (Ok(()), 0));
     assert_eq!(came, [b"before", &event[..], b"behind"].concat());
     // The other readers' copy is this one's.

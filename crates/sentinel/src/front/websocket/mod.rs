@@ -320,27 +320,9 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     /// Writes as much as the client takes, of large events as much as it is this session's turn to.
     fn write(&mut self, context: &mut Context<'_>) -> Result<(), End> {
         let socket = &mut self.client.socket;
-        let before = socket.unsent();
-        loop {
-            if socket.is_sharing() && socket.turn().poll_begin(Piece::LONG, context).is_pending() {
-                return Ok(());
-            }
-            let is_piece = socket.shares_next();
-            match socket.poll_write(context) {
-                Poll::Ready(Ok(true)) if is_piece => socket.turn().used(),
-                Poll::Ready(Ok(true)) => {}
-                Poll::Ready(Ok(false)) => {
-                    self.backlog.written();
-                    return Ok(());
-                }
-                Poll::Ready(Err(_)) => return Err(End::Gone),
-                Poll::Pending => {
-                    let waiting = socket.unsent();
-                    self.backlog
-                        .blocked(before.saturating_sub(waiting), waiting);
-                    return Ok(());
-                }
-            }
+        match socket.poll_drain(&mut self.backlog, context) {
+            Poll::Ready(Err(_)) => Err(End::Gone),
+            Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
         }
     }
 
