@@ -148,32 +148,26 @@ fn head_text(head: &Parts, is_chunked: bool) -> Vec<u8> {
         _ if head.method == Method::CONNECT => authority.unwrap_or_default(),
         target => target.map_or("/", |target| target.as_str()),
     };
-    let mut text = Vec::with_capacity(512 + target.len());
-    let mut push = |parts: [&[u8]; 4]| parts.map(|part| text.extend_from_slice(part));
-    push([
-        head.method.as_str().as_bytes(),
-        b" ",
-        target.as_bytes(),
-        b" HTTP/1.1\r\n",
-    ]);
+    let mut text = format!("{} {target} HTTP/1.1\r\n", head.method).into_bytes();
+    text.reserve(512);
+    let mut push = |name: &str, value: &[u8]| {
+        for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+            text.extend_from_slice(part);
+        }
+    };
     if authority.is_some() || !head.headers.contains_key(header::HOST) {
-        push([
-            b"host",
-            b": ",
-            authority.unwrap_or_default().as_bytes(),
-            b"\r\n",
-        ]);
+        push("host", authority.unwrap_or_default().as_bytes());
     }
     for (name, value) in &head.headers {
         let is_left_out = is_of_connection(name)
             || *name == header::EXPECT
             || *name == header::HOST && authority.is_some();
         if !is_left_out {
-            push([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"]);
+            push(name.as_str(), value.as_bytes());
         }
     }
     if is_chunked {
-        push([b"transfer-encoding", b": ", b"chunked", b"\r\n"]);
+        push("transfer-encoding", b"chunked");
     }
     text.extend_from_slice(b"\r\n");
     text
