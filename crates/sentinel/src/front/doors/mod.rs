@@ -14,6 +14,7 @@ use fairq::ClientKey;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response, Uri};
+use rpc::BroadcastMethod;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout, timeout_at};
@@ -271,21 +272,14 @@ impl Caller {
             _ if calls == 0 && front.shadow.is_on() => {
                 self.judged(identity, request, (route, web)).await
             }
-            DoorRoute::GrpcWrite => {
+            DoorRoute::GrpcWrite | DoorRoute::RestWrite => {
                 let (body, held) = self.body(identity, request.into_body()).await?;
-                let body = web::decode(web, body).ok_or_else(no_base64)?;
-                let (method, tx) = grpc_broadcast(&body)?;
-                let writer = (identity.client, self.number);
-                let tx = body.slice_ref(tx);
-                let response = broadcast(front, writer, (method, tx), held).await?;
-                Ok(grpc_answer(&response))
-            }
-            DoorRoute::RestWrite => {
-                let (body, held) = self.body(identity, request.into_body()).await?;
-                let (method, tx) = rest_broadcast(&body)?;
-                let writer = (identity.client, self.number);
-                let response = broadcast(front, writer, (method, tx.into()), held).await?;
-                Ok(json_answer(200, response.json()))
+                let write = broadcast_in(route, web, body)?;
+                let response = broadcast(front, (client, self.number), write, held).await?;
+                Ok(match route {
+                    DoorRoute::GrpcWrite => grpc_answer(&response),
+                    _ => json_answer(200, response.json()),
+                })
             }
             DoorRoute::Unserved(instead) => Err(Failure::Ended(GrpcStatus::new(
                 GrpcStatus::UNIMPLEMENTED,
@@ -337,20 +331,12 @@ impl Caller {
         let (body, held) = self.body(identity, body).await?;
         let plain = web::decode(web, body.clone()).ok_or_else(no_base64)?;
         let broadcast = match route {
-            DoorRoute::RestWrite => {
-                let broadcast = rest_broadcast(&body).ok();
-                broadcast.map(|(method, tx)| (method, tx.into()))
-            }
-            DoorRoute::GrpcWrite => {
-                let broadcast = grpc_broadcast(&plain).ok();
-                broadcast.map(|(method, tx)| (method, plain.slice_ref(tx)))
-            }
             DoorRoute::Unserved(instead) => {
                 let refusal = Refusal::new(Reason::Parse, instead);
                 self.front.shadow.note(identity.client, &refusal);
                 None
             }
-            _ => None,
+            _ => broadcast_in(route, web, body.clone()).ok(),
         };
         let backend = &self.front.backend;
         if let Some((method, tx)) = broadcast {
@@ -436,6 +422,21 @@ const fn reads(route: DoorRoute) -> u32 {
         DoorRoute::Search => 40,
         DoorRoute::Read => 1,
     }
+}
+
+/// The broadcast in the body of a request on such a route.
+fn broadcast_in(
+    route: DoorRoute,
+    web: Option<GrpcWeb>,
+    body: Bytes,
+) -> Result<(BroadcastMethod, Bytes), Failure> {
+    if route == DoorRoute::RestWrite {
+        let (method, tx) = rest_broadcast(&body)?;
+        return Ok((method, tx.into()));
+    }
+    let body = web::decode(web, body).ok_or_else(no_base64)?;
+    let (method, tx) = grpc_broadcast(&body)?;
+    Ok((method, body.slice_ref(tx)))
 }
 
 fn broken(_: hyper::Error) -> Refusal {

@@ -6,7 +6,10 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
-use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::header::{
+    self, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, HeaderValue,
+};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use wire::doors::{GrpcWeb, decode_pieces};
 
@@ -59,8 +62,10 @@ pub(super) fn wrap(web: GrpcWeb, answer: Response<DoorBody>) -> Response<WebBody
 
 /// Whether a browser asks what a page of another origin may send.
 pub(super) fn is_preflight<T>(request: &Request<T>) -> bool {
-    let asks = header::ACCESS_CONTROL_REQUEST_METHOD;
-    request.method() == Method::OPTIONS && request.headers().contains_key(asks)
+    request.method() == Method::OPTIONS
+        && request
+            .headers()
+            .contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
 /// Lets a page read an answer, if its origin may.
@@ -80,17 +85,10 @@ pub(super) fn preflight<T>(cors: &Cors, request: &Request<T>) -> Response<DoorBo
     let (asked, headers) = (request.headers(), answer.headers_mut());
     allow(cors, asked.get(header::ORIGIN), headers);
     if headers.contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN) {
-        let wanted: [(HeaderName, HeaderName); 2] = [
-            (
-                header::ACCESS_CONTROL_REQUEST_METHOD,
-                header::ACCESS_CONTROL_ALLOW_METHODS,
-            ),
-            (
-                header::ACCESS_CONTROL_REQUEST_HEADERS,
-                header::ACCESS_CONTROL_ALLOW_HEADERS,
-            ),
-        ];
-        for (asks, allows) in wanted {
+        for (asks, allows) in [
+            (ACCESS_CONTROL_REQUEST_METHOD, ACCESS_CONTROL_ALLOW_METHODS),
+            (ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_ALLOW_HEADERS),
+        ] {
             if let Some(value) = asked.get(asks) {
                 headers.insert(allows, value.clone());
             }
