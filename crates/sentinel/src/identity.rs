@@ -68,16 +68,19 @@ struct Inner {
     bans: Mutex<Bans>,
 }
 
-impl LiveIdentities {
-    /// The first ones.
-    pub fn new(identities: Identities) -> Self {
+impl Default for LiveIdentities {
+    /// Those of the default configuration, without bans.
+    fn default() -> Self {
+        let first = Identities::new(&Trust::default());
         Self(Arc::new(Inner {
-            current: ArcSwap::from_pointee(identities),
+            current: ArcSwap::from_pointee(first.expect("the default lists no networks")),
             has_bans: AtomicBool::new(false),
             bans: Mutex::default(),
         }))
     }
+}
 
+impl LiveIdentities {
     /// A short look at them.
     pub fn load(&self) -> Guard<Arc<Identities>> {
         self.0.current.load()
@@ -400,7 +403,8 @@ mod tests {
     #[test]
     fn bans_win_over_rules_survive_a_reload_and_end() {
         let rules = || Identities::new(&trust(&["10.0.0.0/8"], &["192.0.2.0/24"], &[])).unwrap();
-        let live = LiveIdentities::new(rules());
+        let live = LiveIdentities::default();
+        live.follow(rules());
         let ban = |who: &str, until| Ban {
             who: who.parse().unwrap(),
             until,

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 
 use crate::config::{self, Config, Resolved, Sources};
 use crate::files::FileError;
-use crate::identity::{Identities, LiveIdentities};
+use crate::identity::Identities;
 use crate::keys::KnownKeys;
 use crate::shared_context::SharedContext;
 use crate::tls;
@@ -25,17 +25,11 @@ pub struct Reloader(Arc<Inner>);
 struct Inner {
     read: ReadConfig,
     set_level: Box<dyn Fn(tracing::Level) + Send + Sync>,
-    parts: OnceLock<Parts>,
+    context: OnceLock<SharedContext>,
     turn: Mutex<()>,
 }
 
 type ReadConfig = Box<dyn Fn() -> Result<Resolved, String> + Send + Sync>;
-
-/// What keeps something of its own that it made of the configuration.
-pub(crate) struct Parts {
-    pub(crate) context: SharedContext,
-    pub(crate) identities: LiveIdentities,
-}
 
 /// What a reload came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -79,14 +73,14 @@ impl Reloader {
         Self(Arc::new(Inner {
             read,
             set_level,
-            parts: OnceLock::new(),
+            context: OnceLock::new(),
             turn: Mutex::new(()),
         }))
     }
 
-    /// From now on these follow what is read.
-    pub(crate) fn attach(&self, parts: Parts) {
-        let _ = self.0.parts.set(parts);
+    /// From now on what is in there follows what is read.
+    pub(crate) fn attach(&self, context: SharedContext) {
+        let _ = self.0.context.set(context);
     }
 
     /// Reads the configuration, and puts in force what can be. Reads a file of at most 1 MiB, and blocks while it does.
@@ -110,23 +104,23 @@ impl Reloader {
 
     fn try_reload(&self) -> Result<Reloaded, String> {
         let early = || "the program has not begun to serve".to_owned();
-        let parts = self.0.parts.get().ok_or_else(early)?;
+        let context = self.0.context.get().ok_or_else(early)?;
         let resolved = (self.0.read)()?;
         // Files are read anew under the same names too.
         let located = |error: FileError| format!("{}: {error}", resolved.origin(error.key));
         let tls = tls::load(&resolved.config, UnixTime::now()).map_err(located)?;
         let known = KnownKeys::load(resolved.config.keys.file.as_deref()).map_err(located)?;
-        let change = config::change(&parts.context.config.current(), resolved);
+        let change = config::change(&context.config.current(), resolved);
         let mut change = change.map_err(|error| error.to_string())?;
         change.config.known = Arc::new(known);
         // The steps that can fail come first.
         let identities =
             Identities::new(&change.config.trust).map_err(|error| error.to_string())?;
-        parts.identities.follow(identities);
-        parts.context.tls.follow(tls);
-        parts.context.budget.follow(&change.config);
+        context.identities.follow(identities);
+        context.tls.follow(tls);
+        context.budget.follow(&change.config);
         (self.0.set_level)(change.config.log.level);
-        parts.context.config.replace(change.config);
+        context.config.replace(change.config);
         Ok(Reloaded {
             applied: change.applied,
             needs_restart: change.restart,

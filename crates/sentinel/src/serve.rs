@@ -21,11 +21,11 @@ use crate::files::FileError;
 use crate::front::{Front, Lanes};
 use crate::handover::{NotifyState, Predecessor};
 use crate::keys::KnownKeys;
-use crate::lane::{Accounts, Lane, lane};
+use crate::lane::{Accounts, lane};
 pub use crate::listeners::{ListenError, Listeners};
 use crate::metrics::RestartedTask;
 use crate::operator::Operator;
-use crate::reload::{Parts, Reloader};
+use crate::reload::Reloader;
 use crate::shared_context::SharedContext;
 use crate::supervise::{Tasks, keep_running, reason};
 use crate::upstream::{DoorNodes, Hub, NodeDoor, NodeState, Nodes, Reads};
@@ -119,15 +119,12 @@ pub async fn serve_replacing(
         let (lane, clock) = (lane.clone(), shared_context.clock);
         crate::cluster::Part::new(config, lane, clock, shared_context.seed[0])?
     };
-    let front = front(
-        (lane.clone(), reads, hub.clone()),
-        &shared_context,
-        &reloader,
-    )?;
+    let lanes = Lanes::new(&shared_context, (lane.clone(), reads), hub.clone());
+    let front = Front::new(lanes, shared_context.clone())?;
+    reloader.attach(shared_context.clone());
     let doors = doors(config, &nodes)?;
     let operator = Operator {
         shared_context: shared_context.clone(),
-        identities: front.identities(),
         reloader,
         lane: lane.clone(),
         nodes,
@@ -232,21 +229,6 @@ fn serve_all(tasks: &mut Tasks, front: &Front, listeners: ClientListeners, doors
 
 /// That of the RPC, and those of gRPC and REST.
 type ClientListeners = (TcpListener, [Option<TcpListener>; 2]);
-
-/// The front of these lanes, which a reload reaches as well.
-fn front(
-    (lane, reads, hub): (Lane, Reads, Hub),
-    shared_context: &SharedContext,
-    reloader: &Reloader,
-) -> Result<Front, ServeError> {
-    let lanes = Lanes::new(shared_context, (lane, reads), hub);
-    let front = Front::new(lanes, shared_context.clone())?;
-    reloader.attach(Parts {
-        context: shared_context.clone(),
-        identities: front.identities(),
-    });
-    Ok(front)
-}
 
 /// Serves the operator beside the nodes' watchers.
 fn spawn_operator(

@@ -9,6 +9,7 @@ use crate::access::AccessLog;
 use crate::budget::{Budget, Ledger};
 use crate::clock::Clock;
 use crate::config::{Config, Live};
+use crate::identity::LiveIdentities;
 use crate::metrics::Metrics;
 use crate::shadow::Shadow;
 use crate::tls::LiveTls;
@@ -26,6 +27,8 @@ pub struct SharedContext {
     pub ledger: Ledger,
     /// What clients have taken of all that they share.
     pub budget: Budget,
+    /// Who clients are.
+    pub(crate) identities: LiveIdentities,
     /// What clients' connections are encrypted with.
     pub tls: LiveTls,
     /// Whose certificates are accepted of nodes.
@@ -59,6 +62,7 @@ impl SharedContext {
             config,
             clock,
             metrics,
+            identities: LiveIdentities::default(),
             tls: LiveTls::default(),
             trust: Trust::native(),
             access: None,

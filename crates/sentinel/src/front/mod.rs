@@ -34,7 +34,7 @@ use wire::http::HeadLimits;
 use self::backend::Backend;
 pub use self::backend::Lanes;
 use crate::access::{Ended, Seen};
-use crate::identity::{Identities, Identity, LiveIdentities, Peer};
+use crate::identity::{Identities, Identity, Peer};
 use crate::metrics::OutcomeLabel;
 use crate::refusal::Refusal;
 use crate::sampled::RefusalLog;
@@ -49,7 +49,6 @@ pub struct Front(Arc<Shared<Lanes>>);
 pub(crate) struct Shared<B> {
     backend: B,
     context: SharedContext,
-    identities: LiveIdentities,
     head_limits: HeadLimits,
     refusals: RefusalLog,
     connections: AtomicU64,
@@ -75,11 +74,6 @@ impl Front {
         Ok(Self(Arc::new(shared)))
     }
 
-    /// How clients are identified.
-    pub(crate) fn identities(&self) -> LiveIdentities {
-        self.0.identities.clone()
-    }
-
     /// Serves a listener until `stop` is cancelled and then until the last connection has ended,
     /// at most for `shutdown.drain`. Returns how many connections were cut off.
     ///
@@ -101,9 +95,9 @@ impl<B: Backend> Shared<B> {
     fn new(backend: B, context: SharedContext) -> Result<Self, fairq::Error> {
         let current = context.config.current();
         let fixed = &current.fixed;
+        context.identities.follow(Identities::new(&current.trust)?);
         Ok(Self {
             backend,
-            identities: LiveIdentities::new(Identities::new(&current.trust)?),
             head_limits: HeadLimits {
                 bytes: fixed.header_bytes,
                 fields: fixed.headers,

@@ -10,7 +10,6 @@ use tracing::info;
 
 use super::snapshot::{BanView, ClientView, Explanation, Inspect, Limit, NodeView, Snapshot};
 use crate::bans::Ban;
-use crate::identity::LiveIdentities;
 use crate::lane::{Explained, Lane, Status};
 use crate::metrics::Gauges;
 use crate::refusal::Reason;
@@ -23,7 +22,6 @@ pub(crate) struct Operator {
     pub(crate) shared_context: SharedContext,
     pub(crate) lane: Lane,
     pub(crate) nodes: Nodes,
-    pub(crate) identities: LiveIdentities,
     pub(crate) hub: Hub,
     pub(crate) reloader: Reloader,
 }
@@ -100,7 +98,7 @@ impl Inspect for Operator {
         let now = self.shared_context.clock.now();
         let until = length.map(|length| now.saturating_add(length.into()));
         let ban = Ban { who, until, why };
-        let who = self.identities.ban(ban.clone())?;
+        let who = self.shared_context.identities.ban(ban.clone())?;
         let view = ban_view(Ban { who, ..ban }, now);
         info!(
             who = view.who,
@@ -112,7 +110,7 @@ impl Inspect for Operator {
     }
 
     fn unban(&self, who: Network) -> bool {
-        let was_there = self.identities.unban(who);
+        let was_there = self.shared_context.identities.unban(who);
         if was_there {
             info!(%who, "a ban was taken back by the operator");
         }
@@ -140,7 +138,7 @@ impl Inspect for Operator {
 
     fn bans(&self) -> Vec<BanView> {
         let now = self.shared_context.clock.now();
-        let bans = self.identities.bans(now).into_iter();
+        let bans = self.shared_context.identities.bans(now).into_iter();
         bans.map(|ban| ban_view(ban, now)).collect()
     }
 
@@ -149,7 +147,7 @@ impl Inspect for Operator {
     }
 
     fn explain(&self, address: IpAddr) -> Explanation {
-        let identity = self.identities.load().of_peer(address);
+        let identity = self.shared_context.identities.load().of_peer(address);
         let explained = self.lane.explain(identity.client);
         let snapshot = self.snapshot();
         let (bound, status) = (snapshot.bound(), snapshot.status);

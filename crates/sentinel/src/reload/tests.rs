@@ -22,7 +22,6 @@ struct Rig {
     reloader: Reloader,
     context: SharedContext,
     reads: Reads,
-    identities: LiveIdentities,
     levels: Arc<AtomicUsize>,
 }
 
@@ -41,8 +40,9 @@ impl Rig {
             ..Sources::default()
         };
         let config = config::load(&sources).unwrap().config;
-        let identities = LiveIdentities::new(Identities::new(&config.trust).unwrap());
         let context = SharedContext::new(config.clone(), CancellationToken::new());
+        let identities = Identities::new(&config.trust).unwrap();
+        context.identities.follow(identities);
         let (nodes, _, _) = Nodes::start(context.clone()).unwrap();
         let reads = Reads::new(&config, &nodes);
         let levels = Arc::new(AtomicUsize::new(0));
@@ -51,16 +51,12 @@ impl Rig {
             counted.fetch_add(1, Ordering::Relaxed);
         };
         let reloader = Reloader::new(sources, |_| {}, set_level);
-        reloader.attach(Parts {
-            context: context.clone(),
-            identities: identities.clone(),
-        });
+        reloader.attach(context.clone());
         Self {
             folder,
             reloader,
             context,
             reads,
-            identities,
             levels,
         }
     }
@@ -87,7 +83,8 @@ impl Rig {
     }
 
     fn client(&self) -> ClientKey {
-        self.identities.load().of_peer([192, 0, 2, 7].into()).client
+        let identities = self.context.identities.load();
+        identities.of_peer([192, 0, 2, 7].into()).client
     }
 }
 
@@ -280,7 +277,7 @@ async fn parts_follow_what_they_made_of_the_configuration() {
     assert_eq!(budget.connections_of(client), 1);
     drop(held);
     assert!(rig.reads.check_method("block").is_err() && rig.reads.check_method("check_tx").is_ok());
-    assert!(!rig.identities.load().allows([192, 0, 2, 7].into()));
+    assert!(!rig.context.identities.load().allows([192, 0, 2, 7].into()));
     assert_eq!(rig.levels.load(Ordering::Relaxed), 1);
     rig.reload("[limits]\nconnections_per_client = 100\n")
         .unwrap();
@@ -290,7 +287,7 @@ async fn parts_follow_what_they_made_of_the_configuration() {
     );
     assert_eq!(budget.connections_of(client), 2);
     drop(both);
-    assert!(rig.identities.load().allows([192, 0, 2, 7].into()));
+    assert!(rig.context.identities.load().allows([192, 0, 2, 7].into()));
 }
 
 /// Reloads at one time take turns: what is in force is whole, one or the other.
