@@ -4,7 +4,6 @@
 //! on with an equal part of the limit; it never waits for it.
 
 use std::net::IpAddr;
-use std::path::Path;
 use std::time::Duration;
 
 use async_nats::connection::State;
@@ -21,6 +20,7 @@ use tracing::{info, warn};
 
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::files::{self, SettingError};
 use crate::lane::{ClientDemand, Lane};
 
 /// A part in a cluster.
@@ -39,29 +39,10 @@ pub(crate) struct Part {
 
 /// How long the last report may take.
 const GOODBYE: Duration = Duration::from_millis(300);
+/// The longest file with a secret.
+const MOST_KEY_BYTES: u64 = 1 << 20;
 /// The bits before an IPv4 address that is mapped to IPv6.
 const V4_OFFSET: u8 = 96;
-
-/// Why the cluster cannot be joined.
-#[derive(Debug, thiserror::Error)]
-pub enum ClusterError {
-    /// The address of the server is none.
-    #[error("{address:?} (cluster.nats) is no address of a NATS server; write nats://HOST:PORT")]
-    Address {
-        /// As it is written.
-        address: String,
-        /// What is wrong with it.
-        source: std::io::Error,
-    },
-    /// The file of `cluster.key_file` cannot be read, or is too short to be a secret.
-    #[error("{file} (cluster.key_file) is no key")]
-    Key {
-        /// Its path.
-        file: String,
-        /// Why.
-        source: std::io::Error,
-    },
-}
 
 impl Part {
     /// The part that the configuration asks for; none without `cluster.nats`. From now on the lane sends nothing until
@@ -74,19 +55,17 @@ impl Part {
         lane: Lane,
         clock: Clock,
         id: u64,
-    ) -> Result<Option<Self>, ClusterError> {
+    ) -> Result<Option<Self>, SettingError> {
         let settings = &config.cluster;
         let (Some(url), Some(file)) = (&settings.nats, &settings.key_file) else {
             return Ok(None);
         };
-        let address = url.parse().map_err(|source| ClusterError::Address {
-            address: url.clone(),
-            source,
+        let address = url.parse::<ServerAddr>().map_err(|error| {
+            let reason = format!("no address of a NATS server: {error}; write nats://HOST:PORT");
+            SettingError::new("cluster.nats", url, reason)
         })?;
-        let key = read_key(Path::new(file)).map_err(|source| ClusterError::Key {
-            file: file.clone(),
-            source,
-        })?;
+        let key = read_key(file);
+        let key = key.map_err(|reason| SettingError::new("cluster.key_file", file, reason))?;
         lane.set_ceiling(Rate::ZERO, HashMap::new());
         Ok(Some(Self {
             lane,
@@ -222,15 +201,15 @@ fn subject(key: &[u8; 16]) -> String {
     format!("sentinel.{hash:016x}")
 }
 
-fn read_key(file: &Path) -> std::io::Result<[u8; 16]> {
-    let text = std::fs::read(file)?;
+fn read_key(file: &str) -> Result<[u8; 16], String> {
+    let text = files::read(file, MOST_KEY_BYTES)?;
     let secret = text.trim_ascii();
     if secret.len() < 16 {
-        return Err(std::io::Error::other(format!(
+        return Err(format!(
             "it has {} bytes, and a key 16 or more; all sentinels of the cluster have the same file, made for instance by \
              `openssl rand -hex 32`",
             secret.len()
-        )));
+        ));
     }
     Ok(*Sha256::digest(secret)
         .first_chunk()

@@ -194,13 +194,13 @@ async fn sockets(config: &Config) -> Result<(Option<Predecessor>, Listeners), Co
             failed(anyhow::Error::new(error).context(format!("listen.handover = {path}")))
         })?;
         if let Some((predecessor, passed)) = taken {
-            let listeners = Listeners::replace(passed, config).await.map_err(unheard)?;
-            return Ok((Some(predecessor), listeners));
+            let listeners = Listeners::replace(passed, config).await;
+            return Ok((Some(predecessor), listeners.map_err(unserved)?));
         }
     }
     let passed = handover::passed_listeners().map_err(unusable)?;
-    let listeners = Listeners::inherit(passed, config).await.map_err(unheard)?;
-    Ok((None, listeners))
+    let listeners = Listeners::inherit(passed, config).await;
+    Ok((None, listeners.map_err(unserved)?))
 }
 
 /// The signals that ask for the end. A terminal that is closed sends SIGHUP; to a service it is sent for settings to be
@@ -251,15 +251,12 @@ fn unusable(error: io::Error) -> CommandError {
     )
 }
 
-fn unheard(error: ListenError) -> CommandError {
-    unserved(error.into())
-}
-
-fn unserved(error: ServeError) -> CommandError {
+fn unserved(error: impl Into<ServeError>) -> CommandError {
+    let error = error.into();
     CommandError {
         code: match error {
             ServeError::Limits(_)
-            | ServeError::File(_)
+            | ServeError::Setting(_)
             | ServeError::Listeners(ListenError::Passed { .. }) => exit::USAGE,
             _ => exit::FAILED,
         },

@@ -5,23 +5,23 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-/// Why a file that a setting names cannot be used.
+/// Why a file, or a server, that a setting names cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("{key}: {file}: {reason}")]
-pub struct FileError {
+#[error("{key}: {value}: {reason}")]
+pub struct SettingError {
     /// The setting.
     pub key: &'static str,
-    /// The file.
-    pub file: String,
+    /// What it names.
+    pub value: String,
     /// What is wrong, and what to do.
     pub reason: String,
 }
 
-impl FileError {
-    pub(crate) fn new(key: &'static str, file: &str, reason: impl Display) -> Self {
+impl SettingError {
+    pub(crate) fn new(key: &'static str, value: &str, reason: impl Display) -> Self {
         Self {
             key,
-            file: file.to_owned(),
+            value: value.to_owned(),
             reason: reason.to_string(),
         }
     }

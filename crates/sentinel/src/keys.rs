@@ -12,7 +12,7 @@ use pacing::Rate;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::files::{self, FileError};
+use crate::files::{self, SettingError};
 use crate::refusal::{Reason, Refusal};
 
 /// The clients that a file names, and where requests carry their secrets. The default has no clients.
@@ -86,11 +86,11 @@ impl KnownKeys {
     ///
     /// # Errors
     /// The first thing in it that is wrong.
-    pub fn load(file: Option<&str>) -> Result<Self, FileError> {
+    pub fn load(file: Option<&str>) -> Result<Self, SettingError> {
         let Some(file) = file else {
             return Ok(Self::default());
         };
-        let wrong = |reason: String| FileError::new("keys.file", file, reason);
+        let wrong = |reason: String| SettingError::new("keys.file", file, reason);
         let text = files::read(file, MOST_FILE_BYTES).map_err(wrong)?;
         let text = String::from_utf8(text).map_err(|_| wrong("not UTF-8".to_owned()))?;
         let document: Document = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;

@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::UnixTime;
 use tracing::{info, warn};
 
 use crate::config::{self, Config, Resolved, Sources};
-use crate::files::FileError;
+use crate::files::SettingError;
 use crate::identity::Identities;
 use crate::keys::KnownKeys;
 use crate::shared_context::SharedContext;
@@ -107,7 +107,7 @@ impl Reloader {
         let context = self.0.context.get().ok_or_else(early)?;
         let resolved = (self.0.read)()?;
         // Files are read anew under the same names too.
-        let located = |error: FileError| format!("{}: {error}", resolved.origin(error.key));
+        let located = |error: SettingError| format!("{}: {error}", resolved.origin(error.key));
         let tls = tls::load(&resolved.config, UnixTime::now()).map_err(located)?;
         let known = KnownKeys::load(resolved.config.keys.file.as_deref()).map_err(located)?;
         let change = config::change(&context.config.current(), resolved);

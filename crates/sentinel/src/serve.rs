@@ -17,7 +17,7 @@ use tracing::{info, warn};
 
 use crate::access::{AccessLog, Queue};
 use crate::config::Config;
-use crate::files::FileError;
+use crate::files::SettingError;
 use crate::front::{Front, Lanes};
 use crate::handover::{NotifyState, Predecessor};
 use crate::keys::KnownKeys;
@@ -40,23 +40,12 @@ pub enum ServeError {
     /// The nodes' side could not be set up.
     #[error(transparent)]
     Upstream(#[from] upstream::UpstreamError),
-    /// The cluster cannot be joined.
-    #[cfg(feature = "cluster")]
-    #[error(transparent)]
-    Cluster(#[from] crate::cluster::ClusterError),
     /// A limit is impossible.
     #[error(transparent)]
     Limits(#[from] fairq::Error),
-    /// A file that a setting names cannot be used.
+    /// What a setting names cannot be used.
     #[error(transparent)]
-    File(#[from] FileError),
-    /// The access log cannot be written.
-    #[error("log.access: {0} cannot be written")]
-    AccessLog(String, #[source] io::Error),
-    /// Spans cannot be sent.
-    #[cfg(feature = "otlp")]
-    #[error("log.traces: {0}: {1}")]
-    Traces(String, String),
+    Setting(#[from] SettingError),
     /// A part of the program ended while it served.
     #[error("{task} ended before the program was told to stop: {reason}")]
     Ended {
@@ -122,7 +111,11 @@ pub async fn serve_replacing(
     let lanes = Lanes::new(&shared_context, (lane.clone(), reads), hub.clone());
     let front = Front::new(lanes, shared_context.clone())?;
     reloader.attach(shared_context.clone());
-    let doors = doors(config, &nodes)?;
+    // The node's listeners beside its RPC.
+    let doors = [
+        DoorNodes::new(NodeDoor::Grpc, &config.grpc.node, &nodes)?,
+        DoorNodes::new(NodeDoor::Rest, &config.rest.node, &nodes)?,
+    ];
     let operator = Operator {
         shared_context: shared_context.clone(),
         reloader,
@@ -131,7 +124,8 @@ pub async fn serve_replacing(
         hub: hub.clone(),
     };
     let handed = listeners.copies()?;
-    let pages = operator_pages(listeners.admin.as_ref());
+    let admin = listeners.admin.as_ref();
+    let admin = admin.and_then(|listener| listener.local_addr().ok());
     let background = Background::start().map_err(ServeError::System)?;
     let watch = background.handle();
     let mut tasks = Tasks::new();
@@ -147,7 +141,7 @@ pub async fn serve_replacing(
     }
 
     let address = listeners.front.local_addr().map_err(ServeError::System)?;
-    announce(config, address, &known_nodes, &pages);
+    announce(config, (address, admin), &known_nodes);
     if let Some(path) = config.listen.handover.clone() {
         let giving = hand_over_at(path, handed, (hub, predecessor), shared_context.clone());
         tasks.spawn_on("the handover", giving, &watch);
@@ -181,24 +175,32 @@ fn context(mut config: Config, shutdown: &CancellationToken) -> Result<SharedCon
 }
 
 /// Where the ends of requests go.
-fn written_down(config: &Config, shared: &SharedContext) -> Result<Vec<Queue>, ServeError> {
+fn written_down(config: &Config, shared: &SharedContext) -> Result<Vec<Queue>, SettingError> {
     let mut queues = Vec::new();
     if let Some(path) = &config.log.access {
         let queue = Queue::of_file(Path::new(path), &shared.metrics);
-        queues.push(queue.map_err(|error| ServeError::AccessLog(path.clone(), error))?);
+        queues.push(queue.map_err(|error| SettingError::new("log.access", path, error))?);
     }
     #[cfg(feature = "otlp")]
     if let Some(collector) = &config.log.traces {
         let queue = crate::traces::queue(collector, &shared.trust, &shared.metrics);
-        queues.push(queue.map_err(|reason| ServeError::Traces(collector.clone(), reason))?);
+        queues.push(queue.map_err(|error| SettingError::new("log.traces", collector, error))?);
     }
     Ok(queues)
 }
 
 /// Says that clients may come.
-fn announce(config: &Config, address: SocketAddr, nodes: &str, (page, explain): &(String, String)) {
+fn announce(config: &Config, (front, admin): (SocketAddr, Option<SocketAddr>), nodes: &str) {
+    // Where the operator finds the page and the explanations.
+    let (page, explain) = match admin {
+        Some(admin) => (
+            format!("http://{admin}/"),
+            format!("http://{admin}/explain?ip=ADDRESS"),
+        ),
+        None => ("off (admin.addr)".to_owned(), "off".to_owned()),
+    };
     info!(
-        %address,
+        address = %front,
         %nodes,
         pace = %config.text("pace.mode"),
         ceiling = %config.fair.max_req,
@@ -303,17 +305,6 @@ async fn until_told(tasks: &mut Tasks, shutdown: &CancellationToken) -> Result<(
     }
 }
 
-/// Where the operator finds the page and the explanations.
-fn operator_pages(listener: Option<&TcpListener>) -> (String, String) {
-    match listener.map(TcpListener::local_addr) {
-        Some(Ok(address)) => (
-            format!("http://{address}/"),
-            format!("http://{address}/explain?ip=ADDRESS"),
-        ),
-        _ => ("off (admin.addr)".to_owned(), "off".to_owned()),
-    }
-}
-
 /// Waits for the tasks in the background, which were told to end.
 async fn end_in_time(mut tasks: Tasks) {
     let ended = async { while tasks.join_next().await.is_some() {} };
@@ -326,15 +317,6 @@ const LANE: &str = "the write lane";
 const CLIENTS: &str = "the clients' listener";
 const GRPC: &str = "the listener of gRPC";
 const REST: &str = "the listener of REST";
-
-/// The node's listeners beside its RPC.
-fn doors(config: &Config, nodes: &Nodes) -> Result<[DoorNodes; 2], upstream::UpstreamError> {
-    let grpc = DoorNodes::new(NodeDoor::Grpc, &config.grpc.node, nodes)?;
-    Ok([
-        grpc,
-        DoorNodes::new(NodeDoor::Rest, &config.rest.node, nodes)?,
-    ])
-}
 
 /// Each node with its version, as far as it has told one.
 fn described(nodes: &Nodes) -> String {

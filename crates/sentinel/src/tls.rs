@@ -17,7 +17,7 @@ use rustls::{CertificateError, RootCertStore, ServerConfig};
 use tokio_rustls::rustls;
 
 use crate::config::{CertificateFiles, Config};
-use crate::files::{self, FileError};
+use crate::files::{self, SettingError};
 
 /// What new connections are encrypted with, if they are. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +46,7 @@ const MOST_FILE_BYTES: u64 = 1 << 20;
 ///
 /// # Errors
 /// The first file that cannot be used.
-pub fn load(config: &Config, now: UnixTime) -> Result<Option<Arc<ServerConfig>>, FileError> {
+pub fn load(config: &Config, now: UnixTime) -> Result<Option<Arc<ServerConfig>>, SettingError> {
     let settings = &config.tls;
     if settings.certificates.is_empty() {
         return Ok(None);
@@ -55,7 +55,7 @@ pub fn load(config: &Config, now: UnixTime) -> Result<Option<Arc<ServerConfig>>,
     let pairs = settings.certificates.iter();
     let pairs: Result<Vec<_>, _> = pairs.map(|files| pair(files, now, &provider)).collect();
     let names = Names(pairs?);
-    let of_library = |error: rustls::Error| FileError::new(CERTIFICATES, "TLS", error);
+    let of_library = |error: rustls::Error| SettingError::new(CERTIFICATES, "TLS", error);
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(of_library)?;
@@ -70,7 +70,7 @@ pub fn load(config: &Config, now: UnixTime) -> Result<Option<Arc<ServerConfig>>,
             } else {
                 verifier.build()
             };
-            let unusable = |error| FileError::new(CLIENT_CA, file, error);
+            let unusable = |error| SettingError::new(CLIENT_CA, file, error);
             builder.with_client_cert_verifier(verifier.map_err(unusable)?)
         }
     };
@@ -88,10 +88,10 @@ fn pair(
     files: &CertificateFiles,
     now: UnixTime,
     provider: &CryptoProvider,
-) -> Result<CertifiedKey, FileError> {
-    let of_chain = |reason: String| FileError::new(CERTIFICATES, &files.chain, reason);
+) -> Result<CertifiedKey, SettingError> {
+    let of_chain = |reason: String| SettingError::new(CERTIFICATES, &files.chain, reason);
     let chain = certificates(CERTIFICATES, &files.chain)?;
-    let of_key = |reason: String| FileError::new(CERTIFICATES, &files.key, reason);
+    let of_key = |reason: String| SettingError::new(CERTIFICATES, &files.key, reason);
     let key = PrivateKeyDer::from_pem_slice(&read(CERTIFICATES, &files.key)?)
         .map_err(|error| of_key(format!("no private key in PEM: {error}")))?;
     is_valid(&chain[0], now).map_err(of_chain)?;
@@ -122,32 +122,35 @@ fn is_valid(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Strin
     }
 }
 
-fn authorities(file: &str) -> Result<RootCertStore, FileError> {
+fn authorities(file: &str) -> Result<RootCertStore, SettingError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(CLIENT_CA, file)? {
         roots
             .add(certificate)
-            .map_err(|error| FileError::new(CLIENT_CA, file, error))?;
+            .map_err(|error| SettingError::new(CLIENT_CA, file, error))?;
     }
     Ok(roots)
 }
 
 /// At least one certificate.
-fn certificates(key: &'static str, file: &str) -> Result<Vec<CertificateDer<'static>>, FileError> {
+fn certificates(
+    key: &'static str,
+    file: &str,
+) -> Result<Vec<CertificateDer<'static>>, SettingError> {
     let text = read(key, file)?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let all = all.map_err(|error| {
-        FileError::new(key, file, format_args!("no certificates in PEM: {error}"))
+        SettingError::new(key, file, format_args!("no certificates in PEM: {error}"))
     })?;
     if all.is_empty() {
-        Err(FileError::new(key, file, "no certificate in PEM"))
+        Err(SettingError::new(key, file, "no certificate in PEM"))
     } else {
         Ok(all)
     }
 }
 
-fn read(key: &'static str, file: &str) -> Result<Vec<u8>, FileError> {
-    files::read(file, MOST_FILE_BYTES).map_err(|reason| FileError::new(key, file, reason))
+fn read(key: &'static str, file: &str) -> Result<Vec<u8>, SettingError> {
+    files::read(file, MOST_FILE_BYTES).map_err(|reason| SettingError::new(key, file, reason))
 }
 
 /// Certificates, each for the names that stand in it.

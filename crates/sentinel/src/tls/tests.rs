@@ -117,7 +117,7 @@ fn tls_33_a_pair_that_no_client_would_accept_is_refused_with_words() {
         let error = load(&settings([good.clone(), pair]), UnixTime::now()).unwrap_err();
         let text = error.to_string();
         assert!(
-            error.key == CERTIFICATES && error.file.ends_with(file) && text.contains(reason),
+            error.key == CERTIFICATES && error.value.ends_with(file) && text.contains(reason),
             "{file}, {reason}: {text}"
         );
     }

@@ -78,6 +78,24 @@ fn what_is_not_understood_ends_with_exit_code_2() {
     assert!(none.starts_with("sentinel: --max-req:"), "{none}");
 }
 
+/// A log that could not be opened ended with code 1, after which a service manager starts the program again and again.
+#[test]
+fn what_a_setting_names_and_cannot_be_used_ends_with_exit_code_2() {
+    let place = place();
+    for (setting, reason) in [
+        ("log.access=none/access.json", "No such file"),
+        ("keys.file=none.toml", "No such file"),
+        ("tls.certificates=none.pem", "No such file"),
+    ] {
+        let line = format!("--listen 127.0.0.1:0 --admin off --set {setting}");
+        let (key, value) = setting.split_once('=').unwrap();
+        place
+            .run_to_end(&line)
+            .expect(2)
+            .says(&format!("{key}: {value}: {reason}"));
+    }
+}
+
 #[test]
 fn check_says_whether_a_file_is_right() {
     let place = place();
