@@ -85,17 +85,12 @@ impl Listeners {
         config: &Config,
     ) -> Result<Self, ListenError> {
         let others = [config.admin.addr, config.grpc.listen, config.rest.listen];
-        let (passed, wanted) = (passed.into_iter(), 1 + others.iter().flatten().count());
+        let (mut passed, wanted) = (passed.into_iter(), 1 + others.iter().flatten().count());
         if passed.len() > wanted {
             let passed = passed.len();
             return Err(ListenError::Passed { passed, wanted });
         }
-        let mut passed = passed.map(TcpListener::from_std);
-        let next = async |setting, address| match passed.next() {
-            Some(listener) => listener.map_err(ListenError::System),
-            None => listen(setting, address).await,
-        };
-        Self::open(config, next).await
+        Self::open(config, |_, _| passed.next()).await
     }
 
     /// Sockets of another process of the same names; the configured ones are opened in place of those that are not among
@@ -105,29 +100,35 @@ impl Listeners {
     /// An address that is taken or not ours, named.
     pub async fn replace(passed: NamedListeners, config: &Config) -> Result<Self, ListenError> {
         let mut passed: Vec<(String, std::net::TcpListener)> = passed;
-        let next = async |setting: &'static str, wanted: SocketAddr| {
+        let next = |setting: &'static str, wanted: SocketAddr| {
             let fits = |(name, listener): &(String, std::net::TcpListener)| {
                 let address = listener.local_addr();
                 let is_there =
                     |at: SocketAddr| at == wanted || wanted.port() == 0 && at.ip() == wanted.ip();
                 name == setting && address.is_ok_and(is_there)
             };
-            match passed.iter().position(fits) {
-                Some(place) => {
-                    let (_, listener) = passed.swap_remove(place);
-                    TcpListener::from_std(listener).map_err(ListenError::System)
-                }
-                None => listen(setting, wanted).await,
-            }
+            let place = passed.iter().position(fits)?;
+            Some(passed.swap_remove(place).1)
         };
         Self::open(config, next).await
     }
 
-    /// Opens each listener that the configuration has.
+    /// Opens each listener that the configuration has, unless one was passed for it.
     async fn open(
         config: &Config,
-        mut next: impl AsyncFnMut(&'static str, SocketAddr) -> Result<TcpListener, ListenError>,
+        mut passed: impl FnMut(&'static str, SocketAddr) -> Option<std::net::TcpListener>,
     ) -> Result<Self, ListenError> {
+        let mut next = async |setting, address| match passed(setting, address) {
+            Some(listener) => TcpListener::from_std(listener).map_err(ListenError::System),
+            None => {
+                let listening = TcpListener::bind(address).await;
+                listening.map_err(|source| ListenError::Listen {
+                    setting,
+                    address,
+                    source,
+                })
+            }
+        };
         let front = next(FRONT, config.listen.addr).await?;
         let mut maybe = async |setting, address| match address {
             Some(address) => next(setting, address).await.map(Some),
@@ -143,23 +144,20 @@ impl Listeners {
 
     /// The same sockets by the keys of their addresses, for another process.
     pub(crate) fn copies(&self) -> Result<Vec<(&'static str, OwnedFd)>, ListenError> {
-        let others = [
-            (ADMIN, &self.admin),
-            (GRPC_LISTEN, &self.grpc),
-            (REST_LISTEN, &self.rest),
+        let named = [
+            (FRONT, Some(&self.front)),
+            (ADMIN, self.admin.as_ref()),
+            (GRPC_LISTEN, self.grpc.as_ref()),
+            (REST_LISTEN, self.rest.as_ref()),
         ];
-        let others = others
+        let open = named
             .into_iter()
-            .filter_map(|(name, listener)| Some((name, listener.as_ref()?)));
-        let named = [(FRONT, &self.front)].into_iter().chain(others);
-        let copy = |(name, listener): (_, &TcpListener)| {
-            let copy = listener
-                .as_fd()
-                .try_clone_to_owned()
-                .map_err(ListenError::System);
-            Ok((name, copy?))
-        };
-        named.map(copy).collect()
+            .filter_map(|(name, listener)| Some((name, listener?)));
+        open.map(|(name, listener)| {
+            let copy = listener.as_fd().try_clone_to_owned();
+            Ok((name, copy.map_err(ListenError::System)?))
+        })
+        .collect()
     }
 
     /// Where clients connect.
@@ -175,13 +173,3 @@ const FRONT: &str = "listen.addr";
 const ADMIN: &str = "admin.addr";
 const GRPC_LISTEN: &str = "grpc.listen";
 const REST_LISTEN: &str = "rest.listen";
-
-async fn listen(setting: &'static str, address: SocketAddr) -> Result<TcpListener, ListenError> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|source| ListenError::Listen {
-            setting,
-            address,
-            source,
-        })
-}

@@ -192,7 +192,7 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     }
 
     fn take_pending(&mut self, tag: u64) -> Option<PendingCall> {
-        let call = self.pending.try_remove(usize::try_from(tag).ok()?);
+        let call = self.pending.try_remove(tag as usize);
         if self.pending.is_empty() && self.pending.capacity() > KEPT_PLACES {
             self.pending = Slab::new();
         }
@@ -237,16 +237,14 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
 
     /// A message with this tag was answered.
     pub(super) fn answered(&mut self, tag: u64, outcome: OutcomeLabel) {
-        let place = usize::try_from(tag).ok();
-        if let Some((class, seen)) = place.and_then(|place| self.asked.try_remove(place)) {
+        if let Some((class, seen)) = self.asked.try_remove(tag as usize) {
             self.count((class, seen.as_deref()), outcome);
         }
     }
 
     /// A message with this tag, if it has one, is answered with a refusal.
     pub(super) fn failed(&mut self, tag: Option<u64>, id: Option<&KeptId>, refusal: &Refusal) {
-        let place = tag.and_then(|tag| usize::try_from(tag).ok());
-        let asked = place.and_then(|place| self.asked.try_remove(place));
+        let asked = tag.and_then(|tag| self.asked.try_remove(tag as usize));
         let Some((class, seen)) = asked else {
             return self.refuse((MethodClass::Other, None), id, refusal);
         };
@@ -285,11 +283,7 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     }
 }
 
-/// The message that a session is at, if it cannot be carried out at once.
-#[derive(Default)]
-pub(super) struct Waiting(Option<Wait>);
-
-/// What is waited for.
+/// What is waited for before the message that a session is at can be carried out.
 pub(super) enum Wait {
     /// Room in the client's queue.
     QueueRoom {
@@ -302,47 +296,36 @@ pub(super) enum Wait {
     Pause(Instant),
 }
 
-impl Waiting {
-    /// Waits for this. Nothing is waited for yet.
-    pub(super) fn begin(&mut self, wait: Wait) {
-        self.0 = Some(wait);
-    }
-
-    /// Whether anything is waited for.
-    pub(super) const fn is_some(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// When what is waited for has come, or is given up, at the latest.
-    pub(super) fn until(&self) -> Option<Instant> {
-        match &self.0 {
-            Some(Wait::Pause(until)) => Some(*until),
-            _ => None,
+impl Wait {
+    /// When it is over at the latest.
+    pub(super) const fn until(&self) -> Option<Instant> {
+        match self {
+            Self::Pause(until) => Some(*until),
+            Self::QueueRoom { .. } | Self::LinkRoom(_) => None,
         }
     }
+}
 
-    /// Goes on with what is waited for: whether nothing is any more.
-    pub(super) fn advance<B: Backend, IO: Stream>(
-        &mut self,
-        client: &mut Client<B, IO>,
-        context: &mut Context<'_>,
-    ) -> bool {
-        let waited = self.0.take();
-        self.0 = waited.and_then(|wait| step(wait, client, context));
-        self.0.is_none()
-    }
+/// Goes on with what is waited for: whether nothing is any more.
+pub(super) fn advance<B: Backend, IO: Stream>(
+    waiting: &mut Option<Wait>,
+    client: &mut Client<B, IO>,
+    context: &mut Context<'_>,
+) -> bool {
+    let waited = waiting.take();
+    *waiting = waited.and_then(|wait| step(wait, client, context));
+    waiting.is_none()
+}
 
-    /// Refuses the message that waits, because nothing more is taken.
-    pub(super) fn cancel<B: Backend, IO: Stream>(&mut self, client: &mut Client<B, IO>) {
-        let waited = self.0.take();
-        let (call, id) = match &waited {
-            Some(Wait::QueueRoom { write, .. }) => (write.call.counted(), Some(&write.call.id)),
-            Some(Wait::LinkRoom(question)) => (question.counted(), question.message.id.as_ref()),
-            Some(Wait::Pause(_)) | None => return,
-        };
-        client.count(call, OutcomeLabel::Lost);
-        client.refuse(call, id, &Refusal::going_down());
-    }
+/// Refuses the message that waits, because nothing more is taken.
+pub(super) fn cancel<B: Backend, IO: Stream>(waiting: Option<Wait>, client: &mut Client<B, IO>) {
+    let (call, id) = match &waiting {
+        Some(Wait::QueueRoom { write, .. }) => (write.call.counted(), Some(&write.call.id)),
+        Some(Wait::LinkRoom(question)) => (question.counted(), question.message.id.as_ref()),
+        Some(Wait::Pause(_)) | None => return,
+    };
+    client.count(call, OutcomeLabel::Lost);
+    client.refuse(call, id, &Refusal::going_down());
 }
 
 /// What is still waited for, if it has not come.

@@ -22,7 +22,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use wire::ws::frame::{CLOSE, write_head};
 use wire::ws::{close_code, write_close, write_ping, write_pong, write_text};
 
-use self::client::{Client, HeldWrite, PendingCall, Wait, Waiting};
+use self::client::{Client, HeldWrite, PendingCall, Wait, advance, cancel};
 use self::message::{Act, End, Input, MessageReader, Question};
 use super::Shared;
 use super::backend::{Backend, Queue};
@@ -36,7 +36,7 @@ pub(crate) struct Session<B: Backend, IO> {
     client: Client<B, IO>,
     messages: MessageReader,
     /// What has to happen before the next message is read.
-    waiting: Waiting,
+    waiting: Option<Wait>,
     /// What the client has still to take.
     backlog: Backlog,
     ping_at: Instant,
@@ -83,7 +83,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                 front.json_limits(),
                 front.shadow.clone(),
             ),
-            waiting: Waiting::default(),
+            waiting: None,
             backlog: Backlog::default(),
             ping_at: now + config.fixed.ping_interval,
             received_at: now,
@@ -203,7 +203,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         let mut progress = false;
         loop {
             let was_waiting = self.waiting.is_some();
-            let goes_on = self.waiting.advance(&mut self.client, context);
+            let goes_on = advance(&mut self.waiting, &mut self.client, context);
             // What was waited for may be something to write.
             progress |= was_waiting && goes_on;
             if !goes_on || self.client.is_backed_up() || self.is_leaving {
@@ -236,7 +236,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
     fn pay(&mut self, bytes: usize) {
         let budget = &self.client.front.budget;
         if let Some(until) = budget.work(self.client.key, work_of(bytes)) {
-            self.waiting.begin(Wait::Pause(until));
+            self.waiting = Some(Wait::Pause(until));
         }
     }
 
@@ -289,7 +289,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         }
         let backend = backend.clone();
         let room = Box::pin(async move { backend.room(key).await });
-        self.waiting.begin(Wait::QueueRoom { write, room });
+        self.waiting = Some(Wait::QueueRoom { write, room });
         true
     }
 
@@ -313,7 +313,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         let Some(question) = self.client.keep(question) else {
             return false;
         };
-        self.waiting.begin(Wait::LinkRoom(question));
+        self.waiting = Some(Wait::LinkRoom(question));
         true
     }
 
@@ -331,14 +331,14 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         let now = Instant::now();
         let is_between_blocks = self.leave_at.is_some_and(|at| at <= now)
             && self.client.socket.unsent() == 0
-            && !self.waiting.is_some();
+            && self.waiting.is_none();
         if !self.is_leaving && (is_between_blocks || self.stop.as_mut().poll(context).is_ready()) {
             // Nothing more is taken from the client; what is under way is still answered.
             self.is_leaving = true;
-            self.waiting.cancel(&mut self.client);
+            cancel(self.waiting.take(), &mut self.client);
             return Ok(true);
         }
-        if self.is_leaving && self.client.writes_under_way() == 0 && !self.waiting.is_some() {
+        if self.is_leaving && self.client.writes_under_way() == 0 && self.waiting.is_none() {
             return Err(End::Say(close_code::GOING_AWAY, String::new()));
         }
         if self.client.is_banned() {
@@ -376,7 +376,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         };
         let leave_at = self.leave_at.filter(|at| *at > now);
         let others = [
-            self.waiting.until(),
+            self.waiting.as_ref().and_then(Wait::until),
             overdue_at,
             Some(self.ping_at),
             leave_at,
