@@ -82,22 +82,21 @@ impl Shadow {
         self.0.stop.is_cancelled()
     }
 
-    /// A decision about this client: in shadow a refusal is counted, and `instead` takes its place.
+    /// A decision about this client: in shadow a refusal is counted, and nothing is left of it.
     ///
     /// # Errors
-    /// The refusal; in shadow only what comes instead.
+    /// The refusal, unless in shadow.
     pub(crate) fn judge<T>(
         &self,
         client: ClientKey,
         decided: Result<T, Refusal>,
-        instead: impl FnOnce() -> Result<T, Refusal>,
-    ) -> Result<T, Refusal> {
+    ) -> Result<Option<T>, Refusal> {
         match decided {
             Err(refusal) if self.is_on() => {
                 self.note(client, &refusal);
-                instead()
+                Ok(None)
             }
-            decided => decided,
+            decided => decided.map(Some),
         }
     }
 
@@ -163,14 +162,14 @@ mod tests {
             let mut config = Config::default();
             config.limits.shadow = shadow;
             let context = SharedContext::new(config, CancellationToken::new());
-            let judged = (context.shadow).judge(client(1), Err(full()), || Ok("instead"));
-            assert_eq!(judged, if shadow { Ok("instead") } else { Err(full()) });
+            let judged = (context.shadow).judge(client(1), Err::<&str, _>(full()));
+            assert_eq!(judged, if shadow { Ok(None) } else { Err(full()) });
             let expected = shadow.then_some(("queue_full", 1)).into_iter().collect();
             assert_eq!(context.shadow.of(client(1)), expected);
             assert!(context.shadow.of(client(2)).is_empty());
             // What is let through is not counted.
-            let judged = context.shadow.judge(client(2), Ok("own"), || Ok("instead"));
-            assert_eq!(judged, Ok("own"));
+            let judged = context.shadow.judge(client(2), Ok("own"));
+            assert_eq!(judged, Ok(Some("own")));
             assert!(context.shadow.of(client(2)).is_empty());
         }
     }

@@ -95,11 +95,6 @@ impl Budget {
         })
     }
 
-    /// A part of a connection, which is counted already.
-    pub(crate) fn counted_already(&self) -> Held {
-        self.of_nobody(Total::None)
-    }
-
     /// Connections in all.
     pub(crate) fn connections(&self) -> usize {
         self.0.state.lock().connections

@@ -54,8 +54,7 @@ pub(super) async fn handshake<B: Backend, IO: Stream>(
         // A trusted proxy speaks for many clients.
         let place = (!peer.is_proxy).then(|| {
             let begun = front.budget.begin_handshake(client);
-            let uncounted = || Ok(front.budget.counted_already());
-            front.shadow.judge(client, begun, uncounted)
+            front.shadow.judge(client, begun)
         });
         let _place = place.transpose()?;
         agree(front, stream, (client, config)).await

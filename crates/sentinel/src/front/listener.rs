@@ -229,8 +229,8 @@ pub(super) fn slot<B: Backend>(
         front.budget.connect_proxy()
     } else if peer.identity.allowed {
         let connected = front.budget.connect(peer.identity.client);
-        let uncounted = || front.budget.connect_proxy();
-        (front.shadow).judge(peer.identity.client, connected, uncounted)
+        let judged = front.shadow.judge(peer.identity.client, connected);
+        judged.and_then(|slot| slot.map_or_else(|| front.budget.connect_proxy(), Ok))
     } else if front.shadow.is_on() {
         // Each of its requests is judged.
         front.budget.connect_proxy()

@@ -199,9 +199,9 @@ impl Caller {
         };
         let identity = self.front.identity(&self.peer, lines);
         let key = self.take_key(request);
-        let key = (self.front.shadow).judge(identity.client, key, || Ok(None));
+        let key = self.front.shadow.judge(identity.client, key);
         let client = match &key {
-            Ok(Some(client)) => *client,
+            Ok(Some(Some(client))) => *client,
             _ => identity.client,
         };
         (Identity { client, ..identity }, key.map(drop))
@@ -252,14 +252,11 @@ impl Caller {
     ) -> Answered {
         let (front, client) = (&self.front, identity.client);
         let allowed = identity.allowed.then_some(()).ok_or_else(denied);
-        front.shadow.judge(client, allowed, || Ok(()))?;
+        front.shadow.judge(client, allowed)?;
         // A stream of a trusted proxy's connection is a connection of its client's.
-        let of_proxy = self.peer.is_proxy;
-        let _slot = of_proxy.then(|| {
-            let uncounted = || Ok(front.budget.counted_already());
-            (front.shadow).judge(client, front.budget.request(client), uncounted)
-        });
-        let _slot = _slot.transpose()?;
+        let counted = self.peer.is_proxy.then(|| front.budget.request(client));
+        let counted = counted.map(|slot| front.shadow.judge(client, slot));
+        let _slot = counted.transpose()?;
         if self.is_grpc() && is_preflight(&request) {
             return Ok(preflight(&self.front.config.load().cors, &request));
         }

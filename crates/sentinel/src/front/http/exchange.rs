@@ -156,7 +156,9 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
             None
         } else {
             let key = key_of(known, &head.view(&self.socket.input.filled()[..head.len]));
-            (self.front.shadow).judge(self.peer.identity.client, key, || Ok(None))?
+            (self.front.shadow)
+                .judge(self.peer.identity.client, key)?
+                .flatten()
         };
         let input = self.socket.input.filled();
         let lines = || head.view(&input[..head.len]).all(FORWARDED_FOR).collect();
@@ -171,8 +173,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
             Box::new(Proxy { ledger, slot })
         });
         let slot = self.front.budget.request(self.client);
-        let uncounted = || Ok(self.front.budget.counted_already());
-        proxy.slot = Some(self.front.shadow.judge(self.client, slot, uncounted)?);
+        proxy.slot = self.front.shadow.judge(self.client, slot)?;
         let ledger = self.front.ledger.of(self.client);
         if self.socket.bind(&ledger, self.client) {
             Ok(identity)

@@ -31,7 +31,8 @@ use crate::respond::Asked;
 pub(crate) struct Connection<B: Backend, IO> {
     exchange: Exchange<B, IO>,
     requests: RequestReader,
-    slot: Held,
+    /// Its place among the connections; a stream has that of its connection.
+    slot: Option<Held>,
 }
 
 /// A connection on which HTTP/2 is spoken, and what was read of it.
@@ -40,7 +41,7 @@ pub(crate) struct Http2<B: Backend, IO> {
     pub(crate) io: IO,
     pub(crate) read: Bytes,
     pub(crate) peer: Peer,
-    pub(crate) slot: Held,
+    pub(crate) slot: Option<Held>,
 }
 
 /// How long a client that was not let in may take to say and to hear something.
@@ -53,7 +54,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
         Self {
             requests: RequestReader::new(&front),
             exchange: Exchange::new(front, io, (peer, queue)),
-            slot,
+            slot: Some(slot),
         }
     }
 
@@ -62,7 +63,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
         let queue = Queue::of_stream(front.backend.clone(), number);
         Self {
             requests: RequestReader::new(&front),
-            slot: front.budget.counted_already(),
+            slot: None,
             exchange: Exchange::new(front, io, (peer, queue)),
         }
     }
@@ -152,7 +153,7 @@ impl<B: Backend, IO: Stream> Connection<B, IO> {
 
     fn into_session(self, charge: Option<Held>) -> Session<B, IO> {
         let (front, socket, queue, client) = self.exchange.into_parts();
-        Session::new(front, socket, queue, client, (self.slot, charge))
+        Session::new(front, socket, queue, client, [self.slot, charge])
     }
 }
 

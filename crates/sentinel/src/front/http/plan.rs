@@ -68,8 +68,8 @@ pub(super) fn plan<B: Backend>(
         known,
     };
     let allowed = identity.allowed.then_some(()).ok_or_else(denied);
-    let plan = match front.shadow.judge(identity.client, allowed, || Ok(())) {
-        Ok(()) => parts.by_target(),
+    let plan = match front.shadow.judge(identity.client, allowed) {
+        Ok(_) => parts.by_target(),
         Err(refusal) => other(Other::Deny(parts.unknown_call(), refusal)),
     };
     Planned {
@@ -165,8 +165,8 @@ impl<B: Backend> Parts<'_, B> {
 
     /// What is refused unless it is in shadow: then the node judges it.
     fn by_refusal(&self, call: CallInfo, refusal: Refusal) -> Plan {
-        match (self.front.shadow).judge(self.client, Err(refusal), || Ok(())) {
-            Ok(()) => self.with_writes(call, 0),
+        match self.front.shadow.judge(self.client, Err::<(), _>(refusal)) {
+            Ok(_) => self.with_writes(call, 0),
             Err(refusal) => other(Other::Refuse(call, refusal)),
         }
     }

@@ -318,8 +318,12 @@ pub(super) fn advance<B: Backend, IO: Stream>(
 }
 
 /// Refuses the message that waits, because nothing more is taken.
-pub(super) fn cancel<B: Backend, IO: Stream>(waiting: Option<Wait>, client: &mut Client<B, IO>) {
-    let (call, id) = match &waiting {
+pub(super) fn cancel<B: Backend, IO: Stream>(
+    waiting: &mut Option<Wait>,
+    client: &mut Client<B, IO>,
+) {
+    let waited = waiting.take();
+    let (call, id) = match &waited {
         Some(Wait::QueueRoom { write, .. }) => (write.call.counted(), Some(&write.call.id)),
         Some(Wait::LinkRoom(question)) => (question.counted(), question.message.id.as_ref()),
         Some(Wait::Pause(_)) | None => return,

@@ -46,7 +46,7 @@ pub(crate) struct Session<B: Backend, IO> {
     is_leaving: bool,
     /// When the client changes to the process that serves instead of this one, unless an event comes before.
     leave_at: Option<Instant>,
-    _slots: (Held, Option<Held>),
+    _slots: [Option<Held>; 2],
 }
 
 impl<B: Backend, IO> Drop for Session<B, IO> {
@@ -73,7 +73,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         socket: Socket<IO>,
         queue: Queue<B>,
         client: ClientKey,
-        slots: (Held, Option<Held>),
+        slots: [Option<Held>; 2],
     ) -> Self {
         let (config, now) = (front.config.current(), Instant::now());
         front.metrics.ws_clients.inc();
@@ -335,7 +335,7 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
         if !self.is_leaving && (is_between_blocks || self.stop.as_mut().poll(context).is_ready()) {
             // Nothing more is taken from the client; what is under way is still answered.
             self.is_leaving = true;
-            cancel(self.waiting.take(), &mut self.client);
+            cancel(&mut self.waiting, &mut self.client);
             return Ok(true);
         }
         if self.is_leaving && self.client.writes_under_way() == 0 && self.waiting.is_none() {

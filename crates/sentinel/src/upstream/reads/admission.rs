@@ -63,7 +63,7 @@ pub(super) struct Read {
 /// What a read was admitted with. It counts until this is dropped, so its answer's body keeps it.
 #[derive(Debug)]
 pub(crate) struct Admitted {
-    _client: Held,
+    _client: Option<Held>,
     /// None for what does not count.
     place: Option<Place>,
 }
@@ -135,13 +135,13 @@ impl Admission {
     /// Takes calls from a client's rate.
     pub(super) fn charge(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
         let taken = self.clients.admit(client, calls);
-        self.shadow().judge(client, taken, || Ok(()))
+        self.shadow().judge(client, taken).map(drop)
     }
 
     /// What is admitted with neither a share of its client's nor a place.
     pub(super) fn beside(&self) -> Admitted {
         Admitted {
-            _client: self.clients.counted_already(),
+            _client: None,
             place: None,
         }
     }
@@ -161,8 +161,7 @@ impl Admission {
     pub(super) async fn place(&self, client: ClientKey, calls: u32) -> Result<Admitted, Refusal> {
         let shared = self.places.free_and_all();
         let held = self.clients.hold(client, Kind::Read, shared);
-        let uncounted = || Ok(self.clients.counted_already());
-        let held = self.shadow().judge(client, held, uncounted)?;
+        let held = self.shadow().judge(client, held)?;
         self.charge(client, calls)?;
         let crowded =
             || Refusal::new(Reason::Rate, "too many reads are under way").retry_after(PLACE_LIMIT);
