@@ -154,10 +154,7 @@ fn runtime(threads: usize) -> io::Result<Runtime> {
         1 => Builder::new_current_thread(),
         _ => Builder::new_multi_thread(),
     };
-    if threads > 1 {
-        builder.worker_threads(threads);
-    }
-    builder.enable_all().build()
+    builder.worker_threads(threads).enable_all().build()
 }
 
 async fn until_signal(config: Config, reloader: Reloader) -> Result<(), CommandError> {

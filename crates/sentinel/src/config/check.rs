@@ -38,10 +38,6 @@ impl Check<'_> {
         self.errors.push(format!("{origin}: {key}: {reason}"));
     }
 
-    fn conflict(&mut self, text: String) {
-        self.errors.push(text);
-    }
-
     fn notice(&mut self, text: impl Into<String>) {
         self.resolved.notices.push(text.into());
     }
@@ -58,7 +54,7 @@ impl Check<'_> {
 
     fn above(&mut self, lower: &'static str, upper: &'static str) {
         let (low, high) = (self.setting(lower), self.setting(upper));
-        self.conflict(format!(
+        self.errors.push(format!(
             "{low} is above {high}; lower {lower} or raise {upper}"
         ));
     }
@@ -135,7 +131,7 @@ impl Check<'_> {
         for network in allow.iter().filter(|network| deny.contains(network)) {
             let allowed = self.setting_of("trust.allow", network);
             let denied = self.setting_of("trust.deny", network);
-            self.conflict(format!(
+            self.errors.push(format!(
                 "{allowed} conflicts with {denied}; keep one of the two"
             ));
         }
@@ -182,7 +178,7 @@ impl Check<'_> {
                     .is_some_and(|(one, other)| clash(one, other))
                 {
                     let (one, other) = (self.setting(later), self.setting(earlier));
-                    self.conflict(format!(
+                    self.errors.push(format!(
                         "{one} clashes with {other}; use another port, or {later} = \"off\""
                     ));
                 }

@@ -83,7 +83,7 @@ pub(super) struct Layer {
 impl Layer {
     fn set(&mut self, name: &str, text: Result<String, String>, origin: Origin) {
         match (Key::find(name), text) {
-            (None, _) => self.unknown(name, &origin),
+            (None, _) => self.wrong(&origin, unknown_key(name)),
             (_, Err(reason)) => self.wrong(&origin, format_args!("{name}: {reason}")),
             (Some((place, _)), Ok(text)) => self.entries.push(Entry {
                 place,
@@ -91,10 +91,6 @@ impl Layer {
                 origin,
             }),
         }
-    }
-
-    fn unknown(&mut self, name: &str, origin: &Origin) {
-        self.wrong(origin, unknown_key(name));
     }
 
     fn wrong(&mut self, origin: &Origin, reason: impl Display) {
@@ -144,7 +140,7 @@ pub(super) fn file(path: &Path, text: &str) -> Layer {
                 let reason = format!("{name} is a section: write [{name}] and its keys below");
                 layer.wrong(&at, reason);
             }
-            _ => layer.unknown(name, &at),
+            _ => layer.wrong(&at, unknown_key(name)),
         }
     }
     layer
