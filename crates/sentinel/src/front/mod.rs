@@ -149,9 +149,15 @@ impl<B: Backend> Shared<B> {
         if let Some((transport, class)) = ended.call {
             self.metrics.request(transport, class, outcome);
         }
-        let is_refused = !matches!(outcome, OutcomeLabel::Forwarded | OutcomeLabel::Cancelled);
-        if let Some(access) = self.access.as_ref().filter(|_| !is_refused) {
-            access.tell(ended, outcome.name(), None);
+        if matches!(outcome, OutcomeLabel::Forwarded | OutcomeLabel::Cancelled) {
+            self.write_down(ended, outcome, None);
+        }
+    }
+
+    /// Writes the end of a request down, where requests are.
+    fn write_down(&self, ended: Ended<'_>, outcome: OutcomeLabel, refusal: Option<&Refusal>) {
+        if let Some(access) = &self.access {
+            access.tell(ended, outcome.name(), refusal);
         }
     }
 
@@ -164,10 +170,8 @@ impl<B: Backend> Shared<B> {
     fn refused_call(&self, ended: Ended<'_>, refusal: &Refusal) {
         self.metrics.refused(refusal.reason);
         self.refusals.tell(ended.client, refusal);
-        if let Some(access) = &self.access {
-            let outcome = OutcomeLabel::of_write(refusal.reason);
-            access.tell(ended, outcome.name(), Some(refusal));
-        }
+        let outcome = OutcomeLabel::of_write(refusal.reason);
+        self.write_down(ended, outcome, Some(refusal));
     }
 
     /// A number that no other connection of this process has.

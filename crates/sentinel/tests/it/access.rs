@@ -4,9 +4,11 @@ use std::fs;
 
 use rpc::BroadcastMethod;
 use serde_json::Value;
+use testkit::free_port;
 
+use crate::doors::{BROADCAST, call_with, local};
 use crate::support::websocket::WebSocket;
-use crate::support::{Node, Proxy, broadcast};
+use crate::support::{Node, Proxy, broadcast, runtime};
 
 #[test]
 fn each_request_has_one_line_whatever_becomes_of_it() {
@@ -67,4 +69,26 @@ fn each_request_has_one_line_whatever_becomes_of_it() {
             "{text}"
         );
     }
+}
+
+/// A call of gRPC that a server of gRPC refuses in its own words, and not for a reason of sentinel's, had no line.
+#[test]
+fn a_call_that_is_no_broadcast_has_a_line_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.jsonl");
+    let (node, grpc) = (Node::start(), local(free_port()));
+    let proxy = Proxy::with(&node.url(), |config| {
+        config.log.access = Some(path.display().to_string());
+        config.grpc.listen = Some(grpc);
+    });
+    let called = call_with(grpc, BROADCAST, b"\xff", ("te", "trailers"));
+    assert_eq!(runtime().block_on(called).0, "3");
+    let metrics = proxy.admin().get("/metrics").unwrap().text();
+    proxy.stop();
+    let line = fs::read_to_string(&path).unwrap();
+    let line: Value = serde_json::from_str(&line).unwrap();
+    let shown = ["transport", "class", "outcome", "reason"];
+    let shown = shown.map(|name| line[name].as_str().unwrap_or("").to_owned());
+    assert_eq!(shown, ["grpc", "broadcast_sync", "rejected", ""]);
+    assert!(metrics.contains("method_class=\"broadcast_sync\",outcome=\"rejected\"} 1\n"));
 }

@@ -18,19 +18,27 @@ use crate::budget::Reservation;
 use crate::front::Shared;
 use crate::front::backend::{Backend as _, Lanes, WRITE_OVERHEAD};
 use crate::lane::{Awaited, Outbox, Write, WriteAnswer};
+use crate::metrics::OutcomeLabel;
 use crate::refusal::Refusal;
 use crate::respond::{GrpcStatus, http_status, whole_seconds};
 use crate::upstream::{self, DoorBody, UpstreamError};
 
 /// Why a call has no answer of the node's: it ends, or is refused, which is counted.
 pub(super) enum Failure {
-    Ended(GrpcStatus),
+    Ended(OutcomeLabel, GrpcStatus),
     Refused(Refusal),
+}
+
+impl Failure {
+    /// A call that is none.
+    pub(super) fn rejected(code: u16, text: &str) -> Self {
+        Self::Ended(OutcomeLabel::Rejected, GrpcStatus::new(code, text))
+    }
 }
 
 impl From<NoBroadcast> for Failure {
     fn from(error: NoBroadcast) -> Self {
-        Self::Ended(error.into())
+        Self::Ended(OutcomeLabel::Rejected, error.into())
     }
 }
 
@@ -109,7 +117,8 @@ pub(super) async fn broadcast(
     })?;
     match awaited.answer().await {
         Some(WriteAnswer::Member(member)) => {
-            TxResponse::read(&member, &hash).map_err(Failure::Ended)
+            let answered = |status| Failure::Ended(OutcomeLabel::Forwarded, status);
+            TxResponse::read(&member, &hash).map_err(answered)
         }
         Some(WriteAnswer::Refused(refusal)) => Err(refusal.into()),
         None => Err(Refusal::going_down().into()),

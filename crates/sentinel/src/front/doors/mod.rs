@@ -167,14 +167,20 @@ impl Caller {
                 if let Some(until) = self.front.budget.work(identity.client, work_of(0)) {
                     sleep_until(until).await;
                 }
-                let status = match failure {
-                    Failure::Ended(status) => status,
+                let (outcome, status) = match failure {
+                    Failure::Ended(outcome, status) => {
+                        // It has no reason of ours, with which it would be written down.
+                        if outcome != OutcomeLabel::Forwarded {
+                            self.front.write_down(call, outcome, None);
+                        }
+                        (outcome, status)
+                    }
                     Failure::Refused(refusal) => {
                         self.front.refused_call(call, &refusal);
-                        GrpcStatus::from(&refusal)
+                        (OutcomeLabel::of_write(refusal.reason), (&refusal).into())
                     }
                 };
-                (OutcomeLabel::Rejected, ended(&status, is_grpc))
+                (outcome, ended(&status, is_grpc))
             }
         };
         self.front.ended(call, outcome);
@@ -240,7 +246,10 @@ impl Caller {
         let served = timeout_at(deadline.at(), self.serve(identity, request, how)).await;
         match served {
             Ok(served) if served.is_ok() || !deadline.is_over() => served,
-            _ => Err(Failure::Ended(GrpcStatus::deadline_exceeded())),
+            _ => Err(Failure::Ended(
+                OutcomeLabel::Expired,
+                GrpcStatus::deadline_exceeded(),
+            )),
         }
     }
 
@@ -278,10 +287,9 @@ impl Caller {
                     _ => json_answer(200, response.json()),
                 })
             }
-            DoorRoute::Unserved(instead) => Err(Failure::Ended(GrpcStatus::new(
-                GrpcStatus::UNIMPLEMENTED,
-                instead,
-            ))),
+            DoorRoute::Unserved(instead) => {
+                Err(Failure::rejected(GrpcStatus::UNIMPLEMENTED, instead))
+            }
             _ => self.read(identity, request, (calls, web)).await,
         }
     }
@@ -442,5 +450,5 @@ fn broken(_: hyper::Error) -> Refusal {
 
 fn no_base64() -> Failure {
     let text = "the body is not base64, as application/grpc-web-text has it";
-    Failure::Ended(GrpcStatus::new(GrpcStatus::INVALID_ARGUMENT, text))
+    Failure::rejected(GrpcStatus::INVALID_ARGUMENT, text)
 }
