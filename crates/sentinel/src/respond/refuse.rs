@@ -86,7 +86,7 @@ impl HttpAnswer<'_> {
     }
 
     /// A refusal of something that is no request, or too much of one. The connection ends with it.
-    pub fn malformed(self, error: HttpError) {
+    pub fn malformed(mut self, error: HttpError) {
         let refusal = malformed(error);
         let member = match error {
             // The node's words.
@@ -98,11 +98,9 @@ impl HttpAnswer<'_> {
             ),
             _ => refusal_member(&refusal),
         };
-        // No web page asked for it.
-        let mut answer = self.allowing(None);
-        answer.asked.keep_alive = false;
+        self.asked.keep_alive = false;
         let (status, _) = malformed_face(error);
-        write(answer, Form::Post(None), (status, &refusal), &member);
+        write(self, Form::Post(None), (status, &refusal), &member);
     }
 }
 

@@ -141,27 +141,27 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         self.socket.input.consume(request.in_place);
         self.socket.apart = 0;
         self.work = work_of(request.len());
-        self.allowed_origin = planned.allowed_origin;
-        Ok((planned.plan, planned.asked))
+        Ok(planned)
     }
 
     /// Whose request this head begins. Behind a trusted proxy, and with a key, the connection is its client's until the request
     /// has ended: what waits in its buffers, its turns, and its place among the client's connections.
     fn begin(&mut self, head: &Head, known: &KnownKeys) -> Result<Identity, Refusal> {
         self.work = work_of(head.len);
-        let input = self.socket.input.filled();
-        let field = |name| head.view(&input[..head.len]).first(name);
-        self.seen = self.front.see(field).map(Box::new);
+        let view = head.view(&self.socket.input.filled()[..head.len]);
+        let origin = view.first("origin");
+        let allowed = origin.and_then(|origin| self.front.config.load().cors.allows(origin));
+        self.allowed_origin = allowed.map(Box::new);
+        self.seen = self.front.see(|name| view.first(name)).map(Box::new);
         let key = if known.is_empty() {
             None
         } else {
-            let key = key_of(known, &head.view(&self.socket.input.filled()[..head.len]));
+            let key = key_of(known, &view);
             (self.front.shadow)
                 .judge(self.peer.identity.client, key)?
                 .flatten()
         };
-        let input = self.socket.input.filled();
-        let lines = || head.view(&input[..head.len]).all(FORWARDED_FOR).collect();
+        let lines = || view.all(FORWARDED_FOR).collect();
         let mut identity = self.front.identity(&self.peer, lines);
         identity.client = key.unwrap_or(identity.client);
         self.client = identity.client;
@@ -185,6 +185,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     /// The request has ended: the connection of a trusted proxy is nobody's again.
     fn end(&mut self) {
         self.seen = None;
+        self.allowed_origin = None;
         if let Some(proxy) = &mut self.proxy {
             proxy.slot = None;
             self.socket.bind(&proxy.ledger, self.peer.identity.client);

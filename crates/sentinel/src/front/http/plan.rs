@@ -33,21 +33,14 @@ struct Parts<'a, B> {
     known: &'a KnownKeys,
 }
 
-/// A decision: what is to be done with a request, and how its answer is written.
-pub(super) struct Planned {
-    pub(super) plan: Plan,
-    pub(super) asked: Asked,
-    /// The `Access-Control-Allow-Origin` of the answer, if a web page asks that may read it.
-    pub(super) allowed_origin: Option<Box<Bytes>>,
-}
-
-/// Decides about a request of this client, who was known by these keys; `input` is what it was read from.
+/// What is to be done with a request of this client, who was known by these keys, and how its answer is written; `input`
+/// is what it was read from.
 pub(super) fn plan<B: Backend>(
     front: &Shared<B>,
     request: &Request,
     input: &[u8],
     (identity, known): (Identity, &KnownKeys),
-) -> Planned {
+) -> (Plan, Asked) {
     let bytes = request.bytes(input);
     let (head_bytes, body) = bytes.split_at(request.head.len.min(bytes.len()));
     let view = request.head.view(head_bytes);
@@ -57,8 +50,6 @@ pub(super) fn plan<B: Backend>(
         with_body: view.method != b"HEAD",
         at: unix_seconds(),
     };
-    let origin = view.first("origin");
-    let allowed_origin = origin.and_then(|origin| front.config.load().cors.allows(origin));
     let parts = Parts {
         front,
         head: &request.head,
@@ -72,11 +63,7 @@ pub(super) fn plan<B: Backend>(
         Ok(_) => parts.by_target(),
         Err(refusal) => other(Other::Deny(parts.unknown_call(), refusal)),
     };
-    Planned {
-        plan,
-        asked,
-        allowed_origin: allowed_origin.map(Box::new),
-    }
+    (plan, asked)
 }
 
 impl<B: Backend> Parts<'_, B> {

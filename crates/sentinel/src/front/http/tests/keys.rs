@@ -12,6 +12,10 @@ use crate::keys::KnownKeys;
 
 /// A front that knows `alice`, who may write and ask for the status.
 fn bench() -> Bench {
+    bench_with(|_| {})
+}
+
+fn bench_with(change: impl FnOnce(&mut Config)) -> Bench {
     let hash = wire::encoding::hex_text(&Sha256::digest("alice"));
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("keys.toml");
@@ -19,7 +23,10 @@ fn bench() -> Bench {
     let text =
         format!("query = \"key\"\n[[keys]]\nname = \"a\"\nsecret_sha256 = \"{hash}\"\n{methods}\n");
     std::fs::write(&file, text).unwrap();
-    Bench::with(|config| config.known = Arc::new(KnownKeys::load(file.to_str()).unwrap()))
+    Bench::with(|config| {
+        config.known = Arc::new(KnownKeys::load(file.to_str()).unwrap());
+        change(config);
+    })
 }
 
 const ALICE: &str = "X-Api-Key: alice\r\n";
@@ -46,6 +53,23 @@ async fn identity_36_requests_with_a_key_are_its_client_and_those_without_their_
     assert_eq!([&*clients[1], &*clients[4]], ["192.0.2.1", "192.0.2.2"]);
     settle().await;
     assert_eq!(bench.shared.ledger.used(), 0);
+}
+
+/// Its refusal named the page that had asked before on the same connection.
+#[tokio::test(start_paused = true)]
+async fn identity_36_an_unknown_key_is_refused_to_the_page_that_has_it() {
+    let bench = bench_with(|config| config.cors.origins = vec!["https://a.example".to_owned()]);
+    for (origin, may_read) in [("https://b.example", false), ("https://a.example", true)] {
+        let mut client = bench.connect();
+        let page = "Origin: https://a.example\r\n";
+        client.post_to("/", page, &sync(1, "x")).await;
+        assert!(client.answer().await.0.contains("Access-Control"));
+        let page = format!("Origin: {origin}\r\nX-Api-Key: bob\r\n");
+        client.post_to("/", &page, &sync(2, "x")).await;
+        let (head, _) = client.answer().await;
+        assert!(head.starts_with("HTTP/1.1 403 "), "{head}");
+        assert_eq!(head.contains("Access-Control"), may_read, "{head}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -60,6 +60,20 @@ async fn sharing_72_refusals_can_be_read_by_the_page_that_they_are_for() {
     }
 }
 
+/// A page could not read why its request was not taken.
+#[tokio::test(start_paused = true)]
+async fn sharing_72_a_page_can_read_that_its_body_is_too_large() {
+    let bench = Bench::with(|config| {
+        config.cors.origins = vec!["https://a.example".to_owned()];
+        config.limits.body_bytes = 1_000;
+    });
+    for (origin, may_read) in [("https://a.example", true), ("https://b.example", false)] {
+        let (head, _) = post(&mut bench.connect(), origin, &"x".repeat(1_001)).await;
+        assert!(head.starts_with("HTTP/1.1 413 "), "{head}");
+        assert_eq!(head.contains(ALLOWED), may_read, "{head}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn sharing_72_without_origins_no_page_may_read_and_with_a_star_every_page() {
     let closed = Bench::new();
