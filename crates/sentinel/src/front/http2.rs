@@ -100,10 +100,9 @@ struct StreamIo {
 }
 
 /// What the connection has written, until it is taken.
+#[derive(Default)]
 struct Written {
     bytes: Buffer,
-    /// Bytes that may wait.
-    most: usize,
     /// Whether the head of the answer was taken.
     has_head: bool,
 }
@@ -120,11 +119,7 @@ impl StreamIo {
             next: head_text(&head, is_chunked).into(),
             body,
             is_chunked,
-            written: Arc::new(Mutex::new(Written {
-                bytes: Buffer::new(),
-                most: STREAM_BYTES,
-                has_head: false,
-            })),
+            written: Arc::default(),
         }
     }
 
@@ -287,15 +282,11 @@ impl Output {
         let mut serving: Serving = Box::pin(serve(io));
         let mut reader = ReplyReader::default();
         let (answer, body) = poll_fn(|context| {
-            loop {
-                let has_ended = has_ended(&mut serving, context);
-                let mut written = written.lock();
-                match written.head(&mut reader, wants_body)? {
-                    Some(head) => return Poll::Ready(Ok(head)),
-                    None if has_ended => return Poll::Ready(Err(NoAnswer)),
-                    None if written.room() == 0 => written.most = MOST_HEAD,
-                    None => return Poll::Pending,
-                }
+            let has_ended = has_ended(&mut serving, context);
+            match written.lock().head(&mut reader, wants_body)? {
+                Some(head) => Poll::Ready(Ok(head)),
+                None if has_ended => Poll::Ready(Err(NoAnswer)),
+                None => Poll::Pending,
             }
         })
         .await?;
@@ -313,10 +304,6 @@ fn has_ended(serving: &mut Serving, context: &mut Context<'_>) -> bool {
 }
 
 impl Written {
-    fn room(&self) -> usize {
-        self.most.saturating_sub(self.bytes.len())
-    }
-
     /// Takes the head of the answer, if it is there.
     fn head(
         &mut self,
@@ -337,7 +324,7 @@ impl Written {
         let body = BodyReader::new(framing, usize::MAX).map_err(|_| NoAnswer)?;
         let answer = as_http2(&head, &Bytes::copy_from_slice(&bytes[..head.len]))?;
         self.bytes.consume(head.len);
-        (self.most, self.has_head) = (STREAM_BYTES, true);
+        self.has_head = true;
         Ok(Some((answer, body)))
     }
 }
