@@ -6,7 +6,7 @@ use std::fmt;
 
 use control::{BreakCause, BreakState};
 use pacing::Nanos;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::journal::Event;
 use super::{ClientView, NodeView, Snapshot, journal};
@@ -133,8 +133,9 @@ pub(super) struct BreakFigures {
     /// Why: `interval` or `threshold`.
     pub(super) cause: &'static str,
     /// How long no writes were sent.
-    #[serde(serialize_with = "rounded")]
     pub(super) paused_seconds: f64,
+    #[serde(skip)]
+    paused_exactly: f64,
     /// What it gained in committed transactions, its own time included: 0.05 is 5 % more. None until it is judged,
     /// and when it cannot be.
     pub(super) gain: Option<f64>,
@@ -186,12 +187,14 @@ impl Keeper {
                     at_seconds: tenths(now.as_secs_f64()),
                     cause: cause.name(),
                     paused_seconds: 0.0,
+                    paused_exactly: 0.0,
                     gain: None,
                 });
             }
         }
         if let Some(last) = self.breaks.front_mut() {
-            last.paused_seconds += counted.paused_seconds - before.paused_seconds;
+            last.paused_exactly += counted.paused_seconds - before.paused_seconds;
+            last.paused_seconds = tenths(last.paused_exactly);
             if counted.pause_gain != before.pause_gain {
                 last.gain = Some(counted.pause_gain);
             }
@@ -260,14 +263,6 @@ impl History {
         push(&mut self.queued, gauges.queue_depth);
         push(&mut self.mempool, gauges.upstream_mempool_txs);
     }
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "the signature that serde calls"
-)]
-fn rounded<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(tenths(*value))
 }
 
 fn push<T>(column: &mut VecDeque<T>, value: T) {
