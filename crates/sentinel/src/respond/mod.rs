@@ -105,7 +105,7 @@ impl<'o> HttpAnswer<'o> {
         self.json(status, len, |out| write_answer(out, form.id(), member));
     }
 
-    /// The answers to a batch, each as [`write_answer`] or [`write_refused`] made it: bare when it
+    /// The answers to a batch, each as [`write_answer`] made it: bare when it
     /// is one, none when there is none.
     pub fn batch(self, answers: &[Vec<u8>]) {
         match answers {
@@ -225,11 +225,6 @@ pub fn write_answer(out: &mut Vec<u8>, id: Option<&str>, member: &[u8]) {
 fn answer_len(id: Option<&str>, member: &[u8]) -> usize {
     let id = id.map_or(0, |id| ID.len() + id.len());
     OPEN.len() + id + 1 + member.len() + 1
-}
-
-/// Appends the refusal of one call: of an element of a batch, for example.
-pub fn write_refused(out: &mut Vec<u8>, id: Option<&str>, refusal: &Refusal) {
-    write_answer(out, id, &refusal_member(refusal));
 }
 
 /// Appends an answer as a WebSocket message.

@@ -264,6 +264,6 @@ fn websocket_answers_are_one_frame() {
     write_ws_refused(&mut out, None, &refusal);
     assert_eq!(&out[..4], [0x81, 126, 0, (out.len() - 4) as u8]);
     let mut expected = Vec::new();
-    write_refused(&mut expected, None, &refusal);
+    write_answer(&mut expected, None, &refusal_member(&refusal));
     assert_eq!(&out[4..], expected);
 }

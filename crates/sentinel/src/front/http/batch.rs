@@ -6,19 +6,17 @@
 use std::iter::Peekable;
 
 use bytes::Bytes;
-use rpc::BroadcastMethod;
 
 use super::answers::WholeAnswer;
 use super::exchange::{Exchange, Room};
-use super::work::{Batch, CallInfo, Element, Next, held_bytes};
+use super::work::{Batch, Broadcast, CallInfo, Element, Next, held_bytes};
 use crate::budget::Reservation;
 use crate::front::backend::{Backend, WRITE_OVERHEAD};
 use crate::front::socket::{Ended, Stream};
 use crate::lane::WriteAnswer;
 use crate::metrics::{MethodClass, OutcomeLabel};
 use crate::refusal::Refusal;
-use crate::respond;
-use crate::respond::Asked;
+use crate::respond::{Asked, refusal_member, write_answer};
 use crate::upstream::{Pieces as _, ReadAnswer, ReadRequest};
 
 /// The answers so far.
@@ -82,11 +80,11 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
     ) -> GroupEnd {
         match first {
             Element::Notification => Ok(None),
-            Element::Write { call, method, tx } => {
-                let mut writes = vec![(call, method, tx)];
+            Element::Write(first) => {
+                let mut writes = vec![first];
                 while let Some(next) = elements.next_if(Element::joins_writes) {
-                    if let Element::Write { call, method, tx } = next {
-                        writes.push((call, method, tx));
+                    if let Element::Write(next) = next {
+                        writes.push(next);
                     }
                 }
                 self.writes(writes).await.map(|()| None)
@@ -107,13 +105,10 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
 
     /// Queues writes together; once one is refused the rest is too, so that no later one overtakes
     /// an earlier one of the same account.
-    async fn writes(
-        &mut self,
-        writes: Vec<(CallInfo, BroadcastMethod, Bytes)>,
-    ) -> Result<(), Ended> {
+    async fn writes(&mut self, writes: Vec<Broadcast>) -> Result<(), Ended> {
         let mut refused: Option<Refusal> = None;
         let mut ends = Vec::with_capacity(writes.len());
-        for (tag, (call, method, tx)) in (0..).zip(writes) {
+        for (tag, Broadcast { call, method, tx }) in (0..).zip(writes) {
             let room = Room::Part(tx.len() + WRITE_OVERHEAD);
             if refused.is_none() {
                 refused = self.exchange.submit(tag, (method, tx), &room).err();
@@ -209,20 +204,14 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
     /// Answers a call with a refusal.
     fn refuse(&mut self, call: &CallInfo, refusal: &Refusal) {
         self.exchange.note(Some(call), refusal);
-        self.answers.refuse(call, refusal);
+        self.answers.member(call, &refusal_member(refusal));
     }
 }
 
 impl Answers {
     fn member(&mut self, call: &CallInfo, member: &[u8]) {
         let mut text = Vec::with_capacity(member.len() + 64);
-        respond::write_answer(&mut text, call.id(), member);
-        self.push(text);
-    }
-
-    fn refuse(&mut self, call: &CallInfo, refusal: &Refusal) {
-        let mut text = Vec::with_capacity(512);
-        respond::write_refused(&mut text, call.id(), refusal);
+        write_answer(&mut text, call.id(), member);
         self.push(text);
     }
 

@@ -184,7 +184,9 @@ impl<B: Backend> Parts<'_, B> {
             let raw = body.slice(place(self.body, element.raw));
             match (backend.check_method(self.client, method), element.call) {
                 (Err(refusal), _) => Element::Refused { call, refusal },
-                (Ok(()), Call::Write { method, tx, .. }) => Element::Write { call, method, tx },
+                (Ok(()), Call::Write { method, tx, .. }) => {
+                    Element::Write(Broadcast { call, method, tx })
+                }
                 (Ok(()), Call::Read { method, .. }) => Element::Forward {
                     call,
                     price: price(&method, b"/", &raw),
@@ -214,7 +216,7 @@ impl<B: Backend> Parts<'_, B> {
     fn judge(&self, elements: &[Element]) {
         for element in elements {
             match element {
-                Element::Write { tx: call, .. }
+                Element::Write(Broadcast { tx: call, .. })
                 | Element::Forward {
                     changing: Some(_),
                     raw: call,

@@ -72,11 +72,7 @@ pub(super) struct Batch {
 
 /// One call of a batch.
 pub(super) enum Element {
-    Write {
-        call: CallInfo,
-        method: BroadcastMethod,
-        tx: Bytes,
-    },
+    Write(Broadcast),
     /// To be forwarded by itself.
     Forward {
         call: CallInfo,
@@ -103,7 +99,7 @@ impl Element {
     }
 
     pub(super) const fn joins_writes(&self) -> bool {
-        matches!(self, Self::Write { .. } | Self::Notification)
+        matches!(self, Self::Write(_) | Self::Notification)
     }
 
     /// Whether the node may have it in a batch with others.
