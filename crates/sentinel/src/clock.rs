@@ -17,12 +17,6 @@ impl Clock {
         Self(Instant::now())
     }
 
-    /// A clock that started before.
-    #[cfg(test)]
-    pub(crate) fn started(ago: Duration) -> Self {
-        Self(Instant::now() - ago)
-    }
-
     /// The time since the start.
     pub fn now(&self) -> Nanos {
         Nanos::from(self.0.elapsed())
@@ -62,6 +56,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    impl Clock {
+        /// A clock that started before.
+        pub(crate) fn started(ago: Duration) -> Self {
+            Self(Instant::now() - ago)
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn it_rings_at_the_deadline_of_the_moment() {

@@ -181,12 +181,6 @@ impl Budget {
         self.hold(client, Kind::Handshake, UNSHARED)
     }
 
-    /// Reads of a client under way.
-    #[cfg(test)]
-    pub(crate) fn reads_of(&self, client: ClientKey) -> usize {
-        self.held_by(client, Kind::Read)
-    }
-
     fn held_by(&self, client: ClientKey, kind: Kind) -> usize {
         let state = self.0.state.lock();
         let held = |usage: &Usage| usage.held[kind as usize] as usize;

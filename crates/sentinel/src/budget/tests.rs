@@ -1,7 +1,21 @@
+use std::sync::atomic::Ordering;
+
 use fairq::KeyScheme;
 
 use super::*;
 use crate::config::Config;
+
+impl Budget {
+    /// Reads of a client under way.
+    pub(crate) fn reads_of(&self, client: ClientKey) -> usize {
+        self.held_by(client, Kind::Read)
+    }
+
+    /// The work that is left until the runtime looks at its sockets.
+    pub(crate) fn work_left(&self) -> i64 {
+        self.0.work.free.load(Ordering::Relaxed)
+    }
+}
 
 fn client(last: u8) -> ClientKey {
     KeyScheme::default().key([192, 0, 2, last].into())

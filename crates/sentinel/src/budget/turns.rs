@@ -83,12 +83,6 @@ impl Budget {
         }
     }
 
-    /// The work that is left until then.
-    #[cfg(test)]
-    pub(crate) fn work_left(&self) -> i64 {
-        self.0.work.free.load(Ordering::Relaxed)
-    }
-
     /// The runtime has looked at its sockets: whether a connection waited.
     fn renew_turns(&self) -> bool {
         let pool = &self.0.work;
